@@ -1,0 +1,73 @@
+"""What is wrong with an object, in sentences for its author: the field first, what is allowed, what to do."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+# Fields by the path of the object that holds them, for "did you mean" and "what is allowed".
+_KNOWN: Final = {
+    "spec": (
+        "replicas", "minReplicas", "maxReplicas", "parallelWorkers", "topology", "launcher", "cleanPodPolicy",
+        "backoffLimit", "template",
+    ),
+    "spec.template": ("metadata", "spec"),
+    "spec.template.metadata": ("labels", "annotations"),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong: the field's path, and a sentence."""
+
+    field: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.message}"
+
+
+class SpecError(ValueError):
+    """The object cannot be run as it is; `problems` says why, in the order of the fields."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems: tuple[Problem, ...] = tuple(problems)
+        super().__init__("; ".join(str(problem) for problem in self.problems))
+
+
+def from_validation(error: ValidationError) -> tuple[Problem, ...]:
+    """Pydantic's findings as problems of ours."""
+    root = {"Spec": "spec", "Metadata": "metadata"}.get(error.title, "")
+    found = []
+    for detail in error.errors(include_url=False):
+        path = _path([root, *detail["loc"]] if root else detail["loc"])
+        found.append(Problem(path, _sentence(detail["type"], path, detail)))
+    return tuple(found)
+
+
+def _path(loc: Sequence[int | str]) -> str:
+    path = ""
+    for part in loc:
+        path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else part
+    return path
+
+
+def _sentence(kind: str, path: str, detail: Any) -> str:
+    value = detail.get("input")
+    if kind == "extra_forbidden":
+        parent, _, name = path.rpartition(".")
+        known = _KNOWN.get(parent, ())
+        close = get_close_matches(name, known, n=1)
+        hint = f"did you mean {close[0]}? " if close else ""
+        return f"there is no such field; {hint}Known here: {', '.join(known)}"
+    if kind == "missing":
+        return "is required and missing; add it"
+    if kind in ("greater_than_equal", "less_than_equal"):
+        bound = detail["ctx"].get("ge", detail["ctx"].get("le"))
+        side = "at least" if kind == "greater_than_equal" else "at most"
+        return f"is {value}; it must be {side} {bound}"
+    if kind == "enum":
+        return f"is {value!r}; it must be one of {detail['ctx']['expected']}"
+    return f"is {value!r}; {detail['msg'][:1].lower()}{detail['msg'][1:]}"
