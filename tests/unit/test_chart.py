@@ -1,0 +1,148 @@
+"""The chart's own promises that need no helm: values, schema, README, reasons and documentation agree."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import jsonschema  # type: ignore[import-untyped]
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+CHART = ROOT / "charts/dijob"
+VALUES: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text())
+SCHEMA: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text())
+HELPERS = (CHART / "templates/_helpers.tpl").read_text()
+
+
+def rules_text() -> str:
+    """The operator's RBAC rules with their comments, as the template has them."""
+    found = re.search(r'define "dijob\.rules" -\}\}\n(.*?)\n\{\{- end', HELPERS, re.DOTALL)
+    assert found, "templates/_helpers.tpl no longer defines dijob.rules"
+    return found.group(1)
+
+
+RULES: list[dict[str, list[str]]] = yaml.safe_load(rules_text())
+
+
+def leaves(schema: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Each value of the schema that has no named values below it, with its dotted path."""
+    for name, sub in schema["properties"].items():
+        inner = f"{path}.{name}" if path else name
+        if "properties" in sub and sub["properties"].keys() - {"requests", "limits"}:
+            yield from leaves(sub, inner)
+        else:
+            yield inner, sub
+
+
+def lookup(values: Mapping[str, Any], path: str) -> Any:
+    """The value at a dotted path; KeyError where there is none."""
+    node: Any = values
+    for part in path.split("."):
+        node = node[part]
+    return node
+
+
+def nodes(schema: Any, path: str = "values") -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Each described part of the schema, with a path for messages."""
+    yield path, schema
+    for name, sub in schema.get("properties", {}).items():
+        yield from nodes(sub, f"{path}.{name}")
+
+
+PATHS = [path for path, _ in leaves(SCHEMA) if path != "global"]
+
+
+def test_defaults_meet_the_schema() -> None:
+    jsonschema.validate(VALUES, SCHEMA, cls=jsonschema.Draft7Validator)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_every_value_has_a_default_and_a_row_in_the_readme(path: str) -> None:
+    lookup(VALUES, path)
+    assert f"| `{path}` |" in (CHART / "README.md").read_text(), f"the README has no row for {path}"
+
+
+def test_the_readme_has_no_row_of_a_value_that_is_gone() -> None:
+    rows = re.findall(r"^\| `([\w.]+)` \|", (CHART / "README.md").read_text(), re.MULTILINE)
+    assert sorted(rows) == sorted(PATHS)
+
+
+@pytest.mark.parametrize(("path", "node"), [pytest.param(*each, id=each[0]) for each in nodes(SCHEMA)])
+def test_the_schema_describes_and_closes_every_part(path: str, node: Mapping[str, Any]) -> None:
+    assert node.get("description") or node.get("title"), f"{path} has no description"
+    if "properties" in node:
+        assert node.get("additionalProperties") is False, f"{path} lets a typo pass"
+
+
+def test_every_rule_has_its_reason_above_it() -> None:
+    lines = rules_text().splitlines()
+    starts = [number for number, line in enumerate(lines) if line.startswith("- apiGroups")]
+    assert len(starts) == len(RULES)
+    for number in starts:
+        assert number > 0, "the first rule has no reason above it"
+        assert lines[number - 1].startswith("# "), f"no reason above: {lines[number + 1]}"
+
+
+def test_the_rules_are_the_least() -> None:
+    """Widening the operator's rights takes a change here too, and a row in docs/security.md."""
+    granted = {(resource, verb) for rule in RULES for resource in rule["resources"] for verb in rule["verbs"]}
+    expected = {
+        "dijobs": "get list watch patch",
+        "dijobs/status": "patch",
+        "pods": "get list watch create delete patch",
+        "services": "get list watch create",
+        "events": "get list create patch",
+    }
+    assert granted == {(resource, verb) for resource, verbs in expected.items() for verb in verbs.split()}
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["resources"][0])
+def test_the_security_page_has_each_rule(rule: dict[str, list[str]]) -> None:
+    group = rule["apiGroups"][0] or "(core)"
+    row = f"| {group} | {rule['resources'][0]} | {', '.join(rule['verbs'])} | "
+    assert row in (ROOT / "docs/security.md").read_text(), f"no row starts with {row!r}"
+
+
+def templates_in(schema: Mapping[str, Any], path: str) -> Iterator[str]:
+    """Paths of all properties called `template` below a CRD's schema: each of them makes pods."""
+    for name, sub in schema.get("properties", {}).items():
+        if name == "template":
+            yield f"{path}.{name}"
+        yield from templates_in(sub, f"{path}.{name}")
+    if "items" in schema:
+        yield from templates_in(schema["items"], f"{path}[]")
+
+
+def test_the_policy_judges_every_pod_template_of_the_api() -> None:
+    """A second template in the CRD that the policy does not read would be a way round it."""
+    crd = yaml.safe_load((ROOT / "crds/dijob.yaml").read_text())
+    for version in crd["spec"]["versions"]:
+        spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
+        assert list(templates_in(spec, "spec")) == ["spec.template"]
+
+
+def test_the_crd_says_that_it_is_ours() -> None:
+    """The chart tells DI-orchestrator's CRD from ours by this label (dijob.checkCrd in _helpers.tpl)."""
+    crd = yaml.safe_load((ROOT / "crds/dijob.yaml").read_text())
+    assert crd["metadata"].get("labels", {}).get("app.kubernetes.io/part-of") == "dijob"
+
+
+def test_notes_and_page_name_the_job_of_the_first_example() -> None:
+    documents = yaml.safe_load_all((ROOT / "examples/dijob.yaml").read_text())
+    (name,) = [each["metadata"]["name"] for each in documents if each["kind"] == "DIJob"]
+    for page in (CHART / "templates/NOTES.txt", ROOT / "docs/install.md"):
+        assert f"dij/{name}\n" in page.read_text(), f"{page.name} waits for another job than {name}"
+
+
+def test_links_between_the_pages_lead_somewhere() -> None:
+    for page in (ROOT / "docs/install.md", ROOT / "docs/security.md", CHART / "README.md"):
+        for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
+            path, _, anchor = target.partition("#")
+            file = (page.parent / path).resolve() if path else page
+            assert file.exists(), f"{page.name} links to {target}"
+            headings = re.findall(r"^#+ (.*)$", file.read_text(), re.MULTILINE)
+            slugs = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+            assert not anchor or anchor in slugs, f"{page.name} links to {target}; there are {sorted(slugs)}"
