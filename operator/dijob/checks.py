@@ -23,9 +23,7 @@ SLIP_MESSAGE: Final = (
     "that it stands below `spec:`"
 )
 NO_CONTAINER_MESSAGE: Final = "needs at least one container: put it under spec.template.spec.containers"
-NO_SIZE_MESSAGE: Final = (
-    "one of replicas, minReplicas and maxReplicas is needed: it says how many pods the job has"
-)
+NO_SIZE_MESSAGE: Final = "one of replicas, minReplicas and maxReplicas is needed: it says how many pods the job has"
 RESTART_MESSAGE: Final = (
     "Always would start finished ranks again for ever; it must be OnFailure or Never (absent means OnFailure)"
 )
@@ -150,9 +148,7 @@ def _topology(job: "DIJob") -> Iterator[Problem]:
     told, field = job.command.topology, job.spec.topology
     known = ", ".join(Topology)
     if told is not None and told not in set(Topology):
-        yield Problem(
-            "spec.template.spec.containers", f"the command says --topology {told}; it must be one of {known}"
-        )
+        yield Problem("spec.template.spec.containers", f"the command says --topology {told}; it must be one of {known}")
     elif told is not None and "topology" in job.spec.model_fields_set and told != field:
         yield Problem(
             "spec.topology",

@@ -4,73 +4,95 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from pydantic.alias_generators import to_camel
+from pydantic import ConfigDict, Field, ValidationError
 
 from dijob import checks, names
 from dijob.command import Command
 from dijob.names import CleanPodPolicy, Launcher, Topology
 from dijob.problems import Problem, SpecError, from_validation
+from dijob.status import Charge, Condition, FirstFailure, Status, Stored
 
-MAX_BACKOFF_LIMIT = 1000
-MAX_RANK = names.MAX_REPLICAS - 1
+__all__ = [
+    "Charge", "Condition", "DIJob", "FirstFailure", "Metadata", "Problem", "Spec", "SpecError", "Status",
+    "Template",
+]  # fmt: skip
+
 Replicas = Annotated[int, Field(strict=True, ge=1, le=names.MAX_REPLICAS)]
 Workers = Annotated[int, Field(strict=True, ge=1, le=names.MAX_WORKERS)]
+BackoffLimit = Annotated[int, Field(strict=True, ge=0, le=1000)]
+# Kubernetes bounds annotations at 256 KiB in sum, label values at 63 characters.
+Labels = Annotated[dict[str, Annotated[str, Field(max_length=63)]], Field(max_length=64)]
+Annotations = Annotated[dict[str, Annotated[str, Field(max_length=65536)]], Field(max_length=64)]
 
 
-class _Stored(BaseModel):
-    """What apiserver and operator wrote: unknown fields come from other versions and are left alone."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore", alias_generator=to_camel, populate_by_name=True)
-
-
-class _Written(BaseModel):
+class Written(Stored):
     """What a user wrote: an unknown field is a slip, and is said."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True)
+    model_config = ConfigDict(extra="forbid")
 
 
-class Metadata(_Stored):
+class Metadata(Stored):
     """The parts of the object's metadata that the operator reads."""
 
     name: str
     namespace: str = "default"
     uid: str = ""
     generation: int = 0
-    annotations: dict[str, str] = {}
-    labels: dict[str, str] = {}
+    annotations: dict[str, str] = Field(default_factory=dict)
+    labels: dict[str, str] = Field(default_factory=dict)
     deletion_timestamp: str | None = None
     resource_version: str = ""
 
 
-class TemplateMetadata(_Written):
-    """Labels and annotations that every pod of the job gets besides the operator's own."""
+class TemplateMetadata(Written):
+    """Labels and annotations of the pods."""
 
-    labels: dict[str, str] | None = None
-    annotations: dict[str, str] | None = None
+    labels: Labels | None = None
+    """Labels that every pod gets besides the operator's. Keys below diengine.opendilab.org/ are refused."""
+    annotations: Annotations | None = None
+    """Annotations that every pod gets. Keys below diengine.opendilab.org/ are refused."""
 
 
-class Template(_Written):
-    """The pod that is made once per rank, as in a Deployment or a Job."""
+class Template(Written):
+    """The pod that is made once per rank, written as in a Deployment or a Job."""
 
     metadata: TemplateMetadata = TemplateMetadata()
+    """Labels and annotations of the pods."""
     spec: dict[str, Any] | None = None
-    # The seed's slip (`containers:` beside `spec:`). Known only so that the refusal is a sentence of ours.
+    """The pod's spec, anything that Kubernetes knows. The main container is the one named di-container, else
+    the first. restartPolicy is OnFailure or Never. The operator adds the variables of the topology (DI_RANK,
+    DI_NODES, DI_NODE_IPS, ...), a gate as the last init container, and its launcher before `command`."""
     containers: list[Any] | None = None
+    """Never write this: containers belongs under template.spec. Known only so that the refusal can say so."""
 
 
-class Spec(_Written):
+class Spec(Written):
     """What the user wishes."""
 
     replicas: Replicas | None = None
+    """How many pods the job wishes to have: one rank each. `kubectl scale` writes it. Where it is absent, it
+    is maxReplicas (else minReplicas), and the operator writes it down once."""
     min_replicas: Replicas | None = None
+    """How many pods must have addresses before the job starts. Absent: replicas."""
     max_replicas: Replicas | None = None
+    """How many pods the job may be scaled to. Absent: replicas."""
     parallel_workers: Workers | None = None
+    """Worker processes per pod; the world's size is pods x parallelWorkers. Absent: what the command's
+    --parallel-workers says, else 1. Cannot be changed later."""
     topology: Topology = Topology.MESH
+    """Who connects to whom: mesh (each to all), star (all to rank 0) or alone (nobody). Absent: what the
+    command's --topology says, else mesh. Cannot be changed later."""
     launcher: Launcher = Launcher.AUTO
+    """Auto puts the operator's launcher before the template's command, so that a plain `ditask ...` finds its
+    peers in any image; Off runs the command as it is. Cannot be changed later."""
     clean_pod_policy: CleanPodPolicy = CleanPodPolicy.RUNNING
-    backoff_limit: Annotated[int, Field(strict=True, ge=0, le=MAX_BACKOFF_LIMIT)] = 3
+    """Which pods are deleted when the job has ended: Running (those still running; the others keep their
+    logs), All or None."""
+    backoff_limit: BackoffLimit = 3
+    """How many restarts that follow a failure the whole job may have before it is Failed. Evictions, lost
+    nodes and pods deleted by hand are not charged."""
     template: Template
+    """The pod that is made once per rank, written as in a Deployment or a Job. Cannot be changed later."""
 
     @property
     def desired(self) -> int:
@@ -88,73 +110,15 @@ class Spec(_Written):
         return self.max_replicas or self.desired
 
 
-class Charge(_Stored):
-    """What one rank's failures have cost: restarts of the pod `uid` that are already counted."""
-
-    rank: Annotated[int, Field(ge=0, le=MAX_RANK)]
-    uid: str = ""
-    restarts: Annotated[int, Field(ge=0)] = 0
-
-
-class FirstFailure(_Stored):
-    """The first failure of the job: usually the cause of all later ones."""
-
-    rank: Annotated[int, Field(ge=0, le=MAX_RANK)]
-    pod: str = ""
-    node: str = ""
-    exit_code: int | None = None
-    signal: int | None = None
-    reason: str = ""
-    message: str = ""
-    time: str = ""
-
-
-class Condition(_Stored):
-    """One condition in the shape of metav1.Condition."""
-
-    type: str
-    status: str
-    reason: str = ""
-    message: str = ""
-    last_transition_time: str = ""
-    observed_generation: int = 0
-
-
-class Renewal(_Stored):
-    """The last time that an address list died and the set of pods was made anew: which list, and whose fault."""
-
-    epoch: int = 0
-    reason: str = ""
-    message: str = ""
-    time: str = ""
-
-
-class Status(_Stored):
-    """What the operator stores: what cannot be observed again, and what people and scale read."""
-
-    phase: str = ""
-    replicas: int = 0
-    ready_replicas: int = 0
-    selector: str = ""
-    observed_generation: int = 0
-    epoch: int = 0
-    renewals: int = 0
-    last_renewal: Renewal | None = None
-    start_time: str | None = None
-    completion_time: str | None = None
-    restarts: int = 0
-    charged: tuple[Charge, ...] = ()
-    succeeded_ranks: str = ""
-    first_failure: FirstFailure | None = None
-    conditions: tuple[Condition, ...] = ()
-
-
-class DIJob(_Stored):
-    """One DIJob object, checked."""
+class DIJob(Stored):
+    """A distributed reinforcement learning job: N pods that form one DI-engine world. Each process knows its
+    peers' IPs, its node ids and the world's size from environment variables."""
 
     metadata: Metadata
     spec: Spec
+    """What the user wishes."""
     status: Status = Status()
+    """What the operator has seen and done. Written by the operator only."""
 
     @staticmethod
     def parse(body: Mapping[str, Any]) -> "DIJob":

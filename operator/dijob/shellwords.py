@@ -17,9 +17,7 @@ _KEYWORDS: Final = frozenset({"if", "then", "else", "elif", "do", "while", "unti
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
 # A substitution becomes one opaque word. Only the innermost is matched; the caller repeats.
 _SUBSTITUTION: Final = re.compile(r"\$\(\(?[^()]*\)?\)|`[^`]*`")
-_HEREDOC: Final = re.compile(
-    r"<<-?[ \t]*(['\"]?)(\w+)\1([^\n]*)\n.*?^[ \t]*\2[ \t]*$", re.DOTALL | re.MULTILINE
-)
+_HEREDOC: Final = re.compile(r"<<-?[ \t]*(['\"]?)(\w+)\1([^\n]*)\n.*?^[ \t]*\2[ \t]*$", re.DOTALL | re.MULTILINE)
 _HIDDEN: Final = "$_"
 # Stands for a `#` inside a word, where shlex would see a comment.
 _HASH: Final = "\ue000"

@@ -1,0 +1,71 @@
+"""The CustomResourceDefinition, made from the model: its schema, its rules, its columns."""
+
+from typing import Any, Final
+
+from dijob import names
+from dijob.crd.rules import RULES
+from dijob.crd.schema import Schema, at, structural
+from dijob.model import DIJob
+
+# Columns of `kubectl get dij`; those of priority 1 come with `-o wide`.
+_COLUMNS: Final = (
+    ("Phase", "string", ".status.phase", 0),
+    ("Desired", "integer", ".spec.replicas", 0),
+    ("Ready", "integer", ".status.readyReplicas", 0),
+    ("Restarts", "integer", ".status.restarts", 0),
+    ("Age", "date", ".metadata.creationTimestamp", 0),
+    ("Topology", "string", ".spec.topology", 1),
+    ("Workers", "integer", ".spec.parallelWorkers", 1),
+    ("Message", "string", '.status.conditions[?(@.type=="Running")].message', 1),
+)
+
+
+def document() -> dict[str, Any]:
+    """The CRD as a manifest."""
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{names.PLURAL}.{names.GROUP}"},
+        "spec": {
+            "group": names.GROUP,
+            "scope": "Namespaced",
+            "names": {
+                "kind": names.KIND,
+                "listKind": f"{names.KIND}List",
+                "plural": names.PLURAL,
+                "singular": names.KIND.lower(),
+                "shortNames": ["dij"],
+                "categories": ["all"],
+            },
+            "versions": [_version()],
+        },
+    }
+
+
+def schema() -> Schema:
+    """The structural schema with its CEL rules."""
+    root = structural(DIJob)
+    for path, rules in RULES.items():
+        at(root, path)["x-kubernetes-validations"] = [rule.manifest() for rule in rules]
+    return root
+
+
+def _version() -> dict[str, Any]:
+    columns = [
+        {"name": name, "type": kind, "jsonPath": path, "priority": priority} for name, kind, path, priority in _COLUMNS
+    ]
+    return {
+        "name": names.VERSION,
+        "served": True,
+        "storage": True,
+        "additionalPrinterColumns": columns,
+        "subresources": {
+            "status": {},
+            "scale": {
+                "specReplicasPath": ".spec.replicas",
+                "statusReplicasPath": ".status.replicas",
+                "labelSelectorPath": ".status.selector",
+            },
+        },
+        "schema": {"openAPIV3Schema": schema()},
+    }

@@ -1,0 +1,69 @@
+"""`python -m dijob.crd` writes what is generated from the model; `--check` says what is out of date."""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Final
+
+import yaml
+
+from dijob.crd import document, schema
+from dijob.crd.reference import reference
+
+_ROOT: Final = Path(__file__).parents[3]
+_NOTE: Final = "# Generated from operator/dijob/model.py by `make crds`; do not edit.\n"
+
+
+class _Plain(yaml.SafeDumper):
+    """Writes out twice what occurs twice: anchors are hard to read."""
+
+    def ignore_aliases(self, data: object) -> bool:
+        return True
+
+
+def outputs() -> dict[str, str]:
+    """Path below the repository's root -> text."""
+    crd = document()
+    plain = yaml.dump(crd, Dumper=_Plain, sort_keys=False, width=110, allow_unicode=True)
+    return {
+        "crds/dijob.yaml": _NOTE + plain,
+        "charts/dijob/templates/crd.yaml": chart(plain),
+        "docs/reference.md": reference(schema()),
+    }
+
+
+def chart(crd: str) -> str:
+    """The CRD as a Helm template: left out, or kept at `helm uninstall`, as the values say."""
+    if "{{" in crd:
+        raise ValueError("the CRD holds {{, which Helm would read as its own")
+    name, rest = crd.split("spec:\n", 1)
+    return (
+        f"{{{{- if .Values.crds.install }}}}\n{_NOTE}{name}"
+        "  {{- if .Values.crds.keep }}\n"
+        "  # Deleting the CRD deletes every DIJob in the cluster: `helm uninstall` leaves it.\n"
+        "  annotations:\n    helm.sh/resource-policy: keep\n"
+        f"  {{{{- end }}}}\nspec:\n{rest}{{{{- end }}}}\n"
+    )
+
+
+def main() -> int:
+    """Exit code 1: with --check, something is out of date."""
+    parser = argparse.ArgumentParser(prog="python -m dijob.crd", description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing; fail where a file differs")
+    check = parser.parse_args().check
+    stale = []
+    for name, text in outputs().items():
+        path = _ROOT / name
+        if path.exists() and path.read_text() == text:
+            continue
+        stale.append(name)
+        if not check:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+    if stale:
+        print(f"{'out of date, run `make crds`' if check else 'written'}: {', '.join(stale)}")
+    return 1 if check and stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,56 @@
+"""docs/reference.md: every field of a DIJob with its type, bounds and meaning, made from the CRD's schema."""
+
+from collections.abc import Iterator
+
+from dijob import names
+from dijob.crd.rules import RULES
+from dijob.crd.schema import Schema
+
+_HEAD = f"""# Reference: {names.KIND} ({names.API_VERSION})
+
+Generated from `operator/dijob/model.py` by `make crds`; do not edit. `kubectl explain dijob.spec` shows the
+same. Fields of `template.spec` that are not listed are those of a pod.
+"""
+_TABLE = "| field | type | meaning |\n|---|---|---|\n"
+
+
+def reference(schema: Schema) -> str:
+    """The page as Markdown."""
+    parts = [_HEAD]
+    for name in ("spec", "status"):
+        rows = "\n".join(_rows(schema["properties"][name], name))
+        parts.append(f"## {name}\n\n{_TABLE}{rows}\n")
+    parts.append("## Rules beyond types and bounds\n\nThe apiserver refuses with these sentences.\n")
+    parts.append("\n".join(f"- {_place(path)}: {rule.message}" for path, group in RULES.items() for rule in group))
+    return "\n".join(parts) + "\n"
+
+
+def _place(path: str) -> str:
+    return f"`{path}`" if path else "the object"
+
+
+def _rows(schema: Schema, path: str) -> Iterator[str]:
+    for name, field in schema.get("properties", {}).items():
+        here = f"{path}.{name}"
+        meaning = field.get("description", "").replace("|", "\\|")
+        yield f"| `{here}` | {_type(field)} | {meaning} |"
+        yield from _rows(field.get("items", field), here + ("[]" if "items" in field else ""))
+
+
+def _type(field: Schema) -> str:
+    if "enum" in field:
+        return " or ".join(f"`{value}`" for value in field["enum"] if value) + _default(field)
+    kind: str = field["type"]
+    if kind == "array":
+        kind = f"list of {field['items']['type']}s, at most {field['maxItems']}"
+    elif "additionalProperties" in field:
+        kind = f"map of {field['additionalProperties']['type']}s, at most {field['maxProperties']}"
+    elif "maximum" in field and field["maximum"] < 2**31 - 1:
+        kind = f"{kind}, {field['minimum']} to {field['maximum']}"
+    elif "maxLength" in field:
+        kind = f"{kind}, at most {field['maxLength']} characters"
+    return kind + _default(field)
+
+
+def _default(field: Schema) -> str:
+    return f"; default `{field['default']}`" if "default" in field else ""

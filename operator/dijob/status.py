@@ -1,0 +1,128 @@
+"""A DIJob's status as it is stored: what cannot be observed again, and what people and scale read."""
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from dijob import names
+
+MAX_RANK = names.MAX_REPLICAS - 1
+
+Rank = Annotated[int, Field(ge=0, le=MAX_RANK)]
+Count = Annotated[int, Field(ge=0, le=2**31 - 1)]
+Number = Annotated[int, Field(ge=0, le=2**53)]
+Name = Annotated[str, Field(max_length=253)]
+Reason = Annotated[str, Field(max_length=1024)]
+Message = Annotated[str, Field(max_length=32768)]
+Time = Annotated[str, Field(max_length=64)]
+
+
+class Stored(BaseModel):
+    """What apiserver and operator wrote: unknown fields come from other versions and are left alone."""
+
+    # The docstring below a field is its description in the CRD, `kubectl explain` and docs/reference.md.
+    model_config = ConfigDict(
+        frozen=True,
+        extra="ignore",
+        alias_generator=to_camel,
+        populate_by_name=True,
+        use_attribute_docstrings=True,
+    )
+
+
+class Charge(Stored):
+    """What the failures of one rank have cost so far."""
+
+    rank: Rank
+    """The rank that failed."""
+    uid: Annotated[str, Field(max_length=64)] = ""
+    """UID of the rank's pod whose restarts are counted here."""
+    restarts: Count = 0
+    """How many restarts of that pod are already charged to backoffLimit."""
+
+
+class FirstFailure(Stored):
+    """The first failure of the job: usually the cause of all later ones."""
+
+    rank: Rank
+    """The rank that failed first."""
+    pod: Name = ""
+    """Its pod."""
+    node: Name = ""
+    """The node that the pod ran on."""
+    exit_code: Annotated[int, Field(ge=-(2**31), le=2**31 - 1)] | None = None
+    """Exit code of the main container, where it ended by itself."""
+    signal: Annotated[int, Field(ge=0, le=255)] | None = None
+    """Signal that ended the main container, e.g. 9 when memory ran out."""
+    reason: Reason = ""
+    """The kubelet's word for it, e.g. Error or OOMKilled."""
+    message: Message = ""
+    """What the pod itself said last (its termination message), or the kubelet."""
+    time: Time = ""
+    """When it happened."""
+
+
+class Condition(Stored):
+    """One condition in the shape of metav1.Condition."""
+
+    type: Annotated[str, Field(max_length=316)]
+    """What the condition is about: PodsCreated, AddressesReady, Running, Succeeded, Failed or Invalid."""
+    status: Annotated[str, Field(json_schema_extra={"enum": ["True", "False", "Unknown"]})]
+    """True, False or Unknown."""
+    reason: Reason = ""
+    """One word for programs."""
+    message: Message = ""
+    """A sentence for people: what is missing, which rank, and what to do."""
+    last_transition_time: Time = ""
+    """When status last changed."""
+    observed_generation: Number = 0
+    """The metadata.generation of the DIJob that this condition is about."""
+
+
+class Renewal(Stored):
+    """An address list that died: some rank was lost or moved, so that all were made anew."""
+
+    epoch: Number = 0
+    """Number of the list that died."""
+    reason: Reason = ""
+    """One word for programs, e.g. PodLost or AddressChanged."""
+    message: Message = ""
+    """Which rank it was, and what happened to it."""
+    time: Time = ""
+    """When the operator noticed."""
+
+
+class Status(Stored):
+    """What the operator has seen and done. Written by the operator only."""
+
+    phase: Annotated[str, Field(json_schema_extra={"enum": ["", *names.Phase]})] = ""
+    """One word for people: Pending, Starting, Running, Succeeded or Failed. Programs read the conditions."""
+    replicas: Count = 0
+    """How many pods exist (read by `kubectl scale` and autoscalers)."""
+    ready_replicas: Count = 0
+    """How many pods are Ready: their process listens."""
+    selector: Annotated[str, Field(max_length=512)] = ""
+    """The label selector of the job's pods (read by autoscalers)."""
+    observed_generation: Number = 0
+    """The metadata.generation that this status is about."""
+    epoch: Number = 0
+    """Number of the address list that the ranks were given last."""
+    renewals: Count = 0
+    """How often an address list has died and the pods were made anew."""
+    last_renewal: Renewal | None = None
+    """The last time that this happened, and why."""
+    start_time: Time | None = None
+    """When the operator first saw the job."""
+    completion_time: Time | None = None
+    """When the job succeeded or failed."""
+    restarts: Count = 0
+    """Restarts charged to backoffLimit so far, of all ranks together."""
+    charged: Annotated[tuple[Charge, ...], Field(max_length=names.MAX_REPLICAS)] = ()
+    """The ranks that failed, and what was charged for each."""
+    succeeded_ranks: Annotated[str, Field(max_length=8192)] = ""
+    """The ranks whose main container exited with 0, as ranges, e.g. 0-3,7."""
+    first_failure: FirstFailure | None = None
+    """The first failure of the job: usually the cause of all later ones."""
+    conditions: Annotated[tuple[Condition, ...], Field(max_length=32)] = ()
+    """What is true about the job now. `kubectl wait --for=condition=Succeeded dijob/NAME` reads these."""
