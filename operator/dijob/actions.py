@@ -1,0 +1,58 @@
+"""What a plan can ask the shell to do: frozen data, one class per call to the apiserver."""
+
+from dataclasses import dataclass
+
+from dijob.members import Member
+
+
+@dataclass(frozen=True)
+class SetReplicas:
+    """Write spec.replicas once where the user left it out: without it GET scale answers 500 (design section 4)."""
+
+    replicas: int
+
+
+@dataclass(frozen=True)
+class CreatePod:
+    member: Member
+
+
+@dataclass(frozen=True)
+class CreateService:
+    pass
+
+
+@dataclass(frozen=True)
+class PublishAddresses:
+    """Give one pod the address list (comma-separated, in rank order) and its number; its gate opens on it."""
+
+    name: str
+    uid: str
+    epoch: int
+    ips: str
+
+
+@dataclass(frozen=True)
+class DeletePod:
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True)
+class EndPod:
+    """End a crash-looping pod by its deadline: it becomes Failed and its logs stay."""
+
+    name: str
+    uid: str
+
+
+Action = SetReplicas | CreatePod | CreateService | PublishAddresses | DeletePod | EndPod
+
+
+@dataclass(frozen=True)
+class Event:
+    """One line for `kubectl describe`. `warning` false is type Normal."""
+
+    reason: str
+    message: str
+    warning: bool = True

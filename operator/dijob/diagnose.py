@@ -1,0 +1,77 @@
+"""Sentences for people: which rank waits for what, grouped by cause and short enough for a condition."""
+
+from collections.abc import Callable, Iterable
+
+from dijob import names
+from dijob.members import Gang, say
+from dijob.observe import Observed, Pod, Refused
+
+MESSAGE_LIMIT = 1024
+
+REFUSED_REASONS = {
+    Refused.TAKEN: "PodNameTaken",
+    Refused.TERMINATING: "WaitingForOldPod",
+    Refused.REJECTED: "PodRejected",
+    Refused.FORBIDDEN: "PodForbidden",
+    Refused.UNAVAILABLE: "ApiUnavailable",
+}
+
+
+def without_address(gang: Gang, ranks: Iterable[int], observed: Observed) -> str:
+    """Each rank that lacks an address, and why."""
+    return _grouped(ranks, lambda rank: _why_no_address(gang, rank, observed))
+
+
+def not_ready(ranks: Iterable[int], observed: Observed) -> str:
+    """Each rank that is not Ready, and why."""
+    return _grouped(ranks, lambda rank: _why_not_ready(rank, observed))
+
+
+def refusal(gang: Gang, ranks: Iterable[int], observed: Observed) -> tuple[str, str] | None:
+    """Reason and sentence for the pods that the apiserver would not create; None when it refused none."""
+    refused = {
+        rank: no for rank in ranks if (no := observed.refusals.get(f"pod/{gang.job}-{rank}")) is not None
+    }
+    if not refused:
+        return None
+    first = next(iter(refused.values()))
+    return REFUSED_REASONS[first.why], _grouped(refused, lambda rank: refused[rank].message)
+
+
+def shorten(text: str, limit: int = MESSAGE_LIMIT) -> str:
+    """Cut a text to `limit` characters, saying that it was cut."""
+    return text if len(text) <= limit else text[: limit - 4] + " ..."
+
+
+def _grouped(ranks: Iterable[int], why: Callable[[int], str]) -> str:
+    causes: dict[str, list[int]] = {}
+    for rank in ranks:
+        causes.setdefault(why(rank), []).append(rank)
+    return shorten("; ".join(f"{say(group)}: {cause}" for cause, group in causes.items()))
+
+
+def _why_no_address(gang: Gang, rank: int, observed: Observed) -> str:
+    pod = observed.pods.get(rank)
+    if pod is None:
+        refused = observed.refusals.get(f"pod/{gang.job}-{rank}")
+        return refused.message if refused else "its pod is being created"
+    if pod.deleting:
+        return "its old pod is ending"
+    if pod.ips:
+        return "its pod belongs to an older address list and is replaced"
+    return _hint(pod, observed) or ("its node is starting it" if pod.scheduled else "it waits for a node")
+
+
+def _why_not_ready(rank: int, observed: Observed) -> str:
+    pod = observed.pods.get(rank)
+    if pod is None:
+        return "its pod is gone"
+    return _hint(pod, observed) or "it is starting"
+
+
+def _hint(pod: Pod, observed: Observed) -> str:
+    """The cluster's own words, with what to do about it where we know better."""
+    text = pod.complaint or observed.warnings.get(pod.uid, "")
+    if names.GATE_CONTAINER in text and "executable file not found" in text:
+        return f"{text} (the image has no sh: start the operator with --gate-image, see docs/launcher.md)"
+    return text

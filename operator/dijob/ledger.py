@@ -1,0 +1,79 @@
+"""What has been counted: ranks that succeeded, failures charged to backoffLimit, the first failure of all."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from dijob.members import compact, expand
+from dijob.observe import Pod
+from dijob.status import Charge, FirstFailure, Status
+
+MESSAGE_LIMIT = 1024
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """The part of the status that cannot be observed again, once the pods that it came from are gone."""
+
+    succeeded: frozenset[int]
+    charges: Mapping[int, Charge]
+    restarts: int
+    first_failure: FirstFailure | None
+
+    def into(self, status: Status) -> Status:
+        """The status with this ledger written into it."""
+        return status.model_copy(
+            update={
+                "succeeded_ranks": compact(self.succeeded),
+                "charged": tuple(self.charges[rank] for rank in sorted(self.charges)),
+                "restarts": self.restarts,
+                "first_failure": self.first_failure,
+            }
+        )
+
+
+def read(status: Status) -> Ledger:
+    """The ledger as the last pass left it."""
+    charges = {charge.rank: charge for charge in status.charged}
+    return Ledger(expand(status.succeeded_ranks), charges, status.restarts, status.first_failure)
+
+
+def settle(ledger: Ledger, pods: Mapping[int, Pod], stale: frozenset[int], now: datetime) -> Ledger:
+    """Enter what the pods show and the ledger does not have yet.
+
+    Charged is every failure of a pod that nobody is deleting and no disruption took (design 6.3). One failure of a
+    pod in `stale`, whose address changed, is free: its sandbox died under it.
+    """
+    charges, restarts, first = dict(ledger.charges), ledger.restarts, ledger.first_failure
+    for rank, pod in sorted(pods.items()):
+        if pod.deleting or pod.disrupted:
+            continue
+        charge = charges.get(rank)
+        known = charge.restarts if charge and charge.uid == pod.uid else 0
+        new = pod.failures - known
+        if new <= 0:
+            continue
+        charges[rank] = Charge(rank=rank, uid=pod.uid, restarts=pod.failures)
+        restarts += max(0, new - 1) if rank in stale else new
+        first = first or _failure(pod, now)
+    succeeded = ledger.succeeded | {rank for rank, pod in pods.items() if pod.succeeded}
+    return Ledger(succeeded, charges, restarts, first)
+
+
+def _failure(pod: Pod, now: datetime) -> FirstFailure:
+    end = pod.ending
+    return FirstFailure(
+        rank=pod.rank,
+        pod=pod.name,
+        node=pod.node,
+        exit_code=end.exit_code if end else None,
+        signal=end.signal or None if end else None,
+        reason=end.reason if end else pod.phase,
+        message=(end.message if end and end.message else pod.complaint)[-MESSAGE_LIMIT:],
+        time=stamp(now),
+    )
+
+
+def stamp(now: datetime) -> str:
+    """A time as Kubernetes writes it: RFC 3339, UTC, whole seconds."""
+    return now.strftime("%Y-%m-%dT%H:%M:%SZ")

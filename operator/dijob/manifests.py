@@ -1,0 +1,208 @@
+"""What is created: a member of the gang becomes a pod, a job becomes a headless service."""
+
+import copy
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dijob import names, pod
+from dijob.command import listen_port
+from dijob.members import Gang, Member
+from dijob.model import DIJob
+from dijob.names import Launcher
+from dijob.runtimes import RUNTIMES
+
+Manifest = dict[str, Any]
+
+# A probe asks every second from the start, so that Ready costs no more than the program's own start. It never gives
+# up by itself (a probe of readiness restarts nobody).
+PROBE_PERIOD_SECONDS = 1
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the operator was started with. `gate_image` serves images that have no sh; "" is the user's own image."""
+
+    gate_image: str = ""
+
+
+def gang_of(job: DIJob) -> Gang:
+    """The world that the job's spec wishes."""
+    meta = job.metadata
+    return Gang(meta.name, meta.namespace, meta.uid, job.spec.desired, job.workers, job.topology)
+
+
+def template_hash(job: DIJob) -> str:
+    """A fingerprint of all that is immutable while the job runs: what a pod was made from can be compared with it.
+
+    It covers the user's words only, never what this operator makes of them: a newer operator must not find that
+    every running pod is out of date.
+    """
+    spec = job.spec
+    words = [
+        spec.template.model_dump(mode="json", by_alias=True, exclude_none=True),
+        job.workers,
+        job.topology.value,
+        spec.launcher.value,
+    ]
+    return hashlib.sha256(json.dumps(words, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def service(job: DIJob) -> Manifest:
+    """The headless service that gives every rank a name. IPs are what the ranks use, so nobody waits for it."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": _metadata(job, job.metadata.name, {}),
+        "spec": {
+            "clusterIP": "None",
+            "publishNotReadyAddresses": True,
+            "selector": {names.LABEL_JOB: job.metadata.name},
+            "ports": [{"name": names.MAIN_PORT, "port": names.BASE_PORT}],
+        },
+    }
+
+
+def pod_manifest(job: DIJob, member: Member, options: Options) -> Manifest:
+    """The pod of one member: the user's template, with identity, gate, launcher and environment added."""
+    gang = gang_of(job)
+    spec: Manifest = copy.deepcopy(job.spec.template.spec or {})
+    main = _main_container(spec, job)
+    gate = _gate(main, gang, member, options)
+    _fit_main(main, job, member)
+    spec["hostname"] = member.name
+    spec["subdomain"] = gang.job
+    spec.setdefault("enableServiceLinks", False)
+    # In-place restarts heal a crash within seconds, and need this policy (design 6.1).
+    spec.setdefault("restartPolicy", "OnFailure")
+    spec["initContainers"] = [*(spec.get("initContainers") or ()), gate]
+    spec["volumes"] = [*(spec.get("volumes") or ()), *_volumes()]
+    meta = _metadata(job, member.name, {names.LABEL_RANK: str(member.rank)})
+    meta["annotations"] = {
+        **(job.spec.template.metadata.annotations or {}),
+        names.ANNOTATION_TEMPLATE: template_hash(job),
+        names.ANNOTATION_NUM_NODES: str(gang.size),
+    }
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
+
+
+def addresses_patch(uid: str, epoch: int, ips: str) -> Manifest:
+    """The merge patch that opens a pod's gate: the address list and its number.
+
+    managedFields are emptied on the way ([{}] clears them, as Kubernetes documents): it makes this and every later
+    write of the pod cheaper for the apiserver (design section 8: 0.76 of the time).
+    """
+    annotations = {names.ANNOTATION_IPS: ips, names.ANNOTATION_EPOCH: str(epoch)}
+    return {"metadata": {"uid": uid, "managedFields": [{}], "annotations": annotations}}
+
+
+def _metadata(job: DIJob, name: str, labels: Mapping[str, str]) -> Manifest:
+    meta = job.metadata
+    return {
+        "name": name,
+        "namespace": meta.namespace,
+        "labels": {
+            **(job.spec.template.metadata.labels or {}),
+            names.MANAGED_BY: names.MANAGER,
+            names.LABEL_JOB: meta.name,
+            **labels,
+        },
+        # No blockOwnerDeletion: it would need the right to update dijobs/finalizers.
+        "ownerReferences": [
+            {
+                "apiVersion": names.API_VERSION,
+                "kind": names.KIND,
+                "name": meta.name,
+                "uid": meta.uid,
+                "controller": True,
+            }
+        ],
+    }
+
+
+def _main_container(spec: Manifest, job: DIJob) -> Manifest:
+    name = job.main_container.get("name")
+    return next(c for c in spec["containers"] if c.get("name") == name)
+
+
+def _fit_main(main: Manifest, job: DIJob, member: Member) -> None:
+    """Give the (copied) main container its environment, its port, the launcher and, where it visibly fits, a probe."""
+    port = listen_port(main)
+    launched = job.spec.launcher is Launcher.AUTO and bool(main.get("command"))
+    main["env"] = _env(main.get("env") or [], member, gang_of(job))
+    if launched:
+        main["command"] = [pod.LAUNCH, *main["command"]]
+        mount = {"name": names.BIN_VOLUME, "mountPath": pod.BIN_DIR}
+        main["volumeMounts"] = [*(main.get("volumeMounts") or ()), mount]
+    ports = main.get("ports") or []
+    if all(p.get("name") != names.MAIN_PORT and p.get("containerPort") != names.BASE_PORT for p in ports):
+        main["ports"] = [*ports, {"name": names.MAIN_PORT, "containerPort": port or names.BASE_PORT}]
+    # A ditask that is not told its platform listens somewhere else: no probe may hold it back.
+    told = job.command.platform == "k8s" or (launched and job.command.bypass is None)
+    if port is not None and told and "readinessProbe" not in main:
+        main["readinessProbe"] = {"tcpSocket": {"port": port}, "periodSeconds": PROBE_PERIOD_SECONDS}
+
+
+def _env(users: list[Manifest], member: Member, gang: Gang) -> list[Manifest]:
+    """Ours first, so that the user's own values may say $(DI_POD_IP); what the user names himself is left to him."""
+    taken = {e.get("name") for e in users} - set(names.RESERVED_ENV)
+    ours = [
+        _field("DI_POD_IP", "status.podIP"),
+        _field("DI_NODES", f"metadata.annotations['{names.ANNOTATION_IPS}']"),
+        _field("DI_NODE_IPS", f"metadata.annotations['{names.ANNOTATION_IPS}']"),
+        _field("DI_EPOCH", f"metadata.annotations['{names.ANNOTATION_EPOCH}']"),
+        *({"name": name, "value": value} for name, value in RUNTIMES["ditask"](member, gang).items()),
+    ]
+    return [e for e in ours if e["name"] not in taken] + users
+
+
+def _field(name: str, path: str) -> Manifest:
+    return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
+
+
+def _gate(main: Manifest, gang: Gang, member: Member, options: Options) -> Manifest:
+    """The last init container: it looks like the main container, so that quotas and policies see nothing new."""
+    gate: Manifest = {
+        "name": names.GATE_CONTAINER,
+        "image": options.gate_image or main.get("image"),
+        "command": list(pod.GATE_COMMAND),
+        "env": [
+            _field("DI_POD_IP", "status.podIP"),
+            {"name": "DI_RANK", "value": str(member.rank)},
+            {"name": "DI_JOB_NAME", "value": gang.job},
+            {"name": "DI_JOB_NAMESPACE", "value": gang.namespace},
+        ],
+        "volumeMounts": [
+            {"name": names.BIN_VOLUME, "mountPath": pod.BIN_DIR},
+            {"name": names.POD_VOLUME, "mountPath": pod.POD_DIR, "readOnly": True},
+        ],
+    }
+    for key in ("imagePullPolicy", "securityContext"):
+        if key in main:
+            gate[key] = copy.deepcopy(main[key])
+    if resources := _plain_resources(main.get("resources") or {}):
+        gate["resources"] = resources
+    return gate
+
+
+def _plain_resources(resources: Mapping[str, Any]) -> Manifest:
+    """CPU, memory and disk as the main container has them; never its GPUs or claims."""
+    plain = ("cpu", "memory", "ephemeral-storage")
+    kept = {
+        kind: {k: v for k, v in (resources.get(kind) or {}).items() if k in plain}
+        for kind in ("requests", "limits")
+    }
+    return {kind: values for kind, values in kept.items() if values}
+
+
+def _volumes() -> list[Manifest]:
+    items = [
+        {"path": path, "fieldRef": {"fieldPath": f"metadata.annotations['{annotation}']"}}
+        for path, annotation in (("node-ips", names.ANNOTATION_IPS), ("epoch", names.ANNOTATION_EPOCH))
+    ]
+    return [
+        {"name": names.BIN_VOLUME, "emptyDir": {}},
+        {"name": names.POD_VOLUME, "downwardAPI": {"items": items}},
+    ]

@@ -1,0 +1,69 @@
+"""Who is in the world: ranks, names, node ids. Every name is computed, so that no two writers can disagree."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from dijob.names import Topology
+
+
+@dataclass(frozen=True)
+class Gang:
+    """One job's world, as every member sees it.
+
+    `size` is the number of pods, `workers` the processes in each, so that the world size is size * workers.
+    """
+
+    job: str
+    namespace: str
+    uid: str
+    size: int
+    workers: int
+    topology: Topology
+
+    @property
+    def world_size(self) -> int:
+        return self.size * self.workers
+
+    @property
+    def members(self) -> tuple["Member", ...]:
+        """The members in rank order."""
+        return tuple(Member(rank, f"{self.job}-{rank}") for rank in range(self.size))
+
+
+@dataclass(frozen=True)
+class Member:
+    """One pod of the gang: its rank (0 ... size-1) and its name, which is also its hostname."""
+
+    rank: int
+    name: str
+
+    def node_ids(self, workers: int) -> range:
+        """The DI-engine node ids of this pod's processes: rank * workers + i (k8s_parser.py)."""
+        return range(self.rank * workers, (self.rank + 1) * workers)
+
+
+def compact(ranks: Iterable[int]) -> str:
+    """Write a set of ranks as "0-3,7"; nothing as ""."""
+    runs: list[list[int]] = []
+    for rank in sorted(set(ranks)):
+        if runs and rank == runs[-1][1] + 1:
+            runs[-1][1] = rank
+        else:
+            runs.append([rank, rank])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
+
+
+def expand(text: str) -> frozenset[int]:
+    """Read "0-3,7" back; a part that is no number or range is left out (status can be edited by hand)."""
+    ranks: set[int] = set()
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        if first.isdigit() and (last or first).isdigit():
+            ranks.update(range(int(first), min(int(last or first), int(first) + 100_000) + 1))
+    return frozenset(ranks)
+
+
+def say(ranks: Iterable[int]) -> str:
+    """Name ranks in a sentence: "rank 2", "ranks 0-3,7"."""
+    wanted = sorted(set(ranks))
+    return f"rank {wanted[0]}" if len(wanted) == 1 else f"ranks {compact(wanted)}"

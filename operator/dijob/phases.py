@@ -1,0 +1,95 @@
+"""What the status says: conditions for programs, one phase for people, events for what has just changed."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from dijob.actions import Event
+from dijob.ledger import stamp
+from dijob.names import Condition as Type
+from dijob.names import Phase
+from dijob.status import Condition, Status
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One condition as this pass sees it."""
+
+    type: Type
+    status: bool
+    reason: str
+    message: str = ""
+
+
+# Facts whose becoming true is good news; every other change that a person must know of is a warning.
+GOOD_NEWS = (Type.RUNNING, Type.SUCCEEDED)
+# Facts of which each change is told, and reasons that are told when they come up.
+TOLD = (Type.FAILED, Type.INVALID, Type.LAUNCHER_BYPASSED)
+TOLD_WHEN_FALSE = (Type.PODS_CREATED, Type.ADDRESSES_READY, Type.RUNNING, Type.SERVICE_READY)
+# The ordinary ways of not being there yet.
+QUIET_REASONS = ("Creating", "Gathering", "Starting", "Finished", "WaitingForOldPod")
+
+
+def is_true(status: Status, type_: Type) -> bool:
+    """Whether the stored status has this condition as True."""
+    return any(c.type == type_ and c.status == "True" for c in status.conditions)
+
+
+def ended(status: Status) -> bool:
+    """Whether the job has reached its end; nothing but clean-up happens after it."""
+    return is_true(status, Type.SUCCEEDED) or is_true(status, Type.FAILED)
+
+
+def phase(status: Status) -> Phase:
+    """The phase that the conditions add up to."""
+    for type_, word in (
+        (Type.FAILED, Phase.FAILED),
+        (Type.SUCCEEDED, Phase.SUCCEEDED),
+        (Type.RUNNING, Phase.RUNNING),
+        (Type.ADDRESSES_READY, Phase.STARTING),
+    ):
+        if is_true(status, type_):
+            return word
+    return Phase.PENDING
+
+
+def conclude(status: Status, facts: Iterable[Fact], generation: int, now: datetime) -> Status:
+    """The status with the facts as its conditions. Conditions that no fact is about stay as they were."""
+    kept = {condition.type: condition for condition in status.conditions}
+    for fact in facts:
+        kept[fact.type.value] = _condition(kept.get(fact.type.value), fact, generation, now)
+    order = {type_.value: number for number, type_ in enumerate(Type)}
+    conditions = tuple(sorted(kept.values(), key=lambda c: order.get(c.type, len(order))))
+    status = status.model_copy(update={"conditions": conditions, "observed_generation": generation})
+    return status.model_copy(update={"phase": phase(status).value})
+
+
+def events(old: Status, new: Status) -> tuple[Event, ...]:
+    """What to tell in `kubectl describe`: each condition whose status or reason has changed in a way that matters."""
+    before = {c.type: (c.status, c.reason) for c in old.conditions}
+    changed = (c for c in new.conditions if before.get(c.type) != (c.status, c.reason))
+    return tuple(event for condition in changed if (event := _event(condition)))
+
+
+def _condition(old: Condition | None, fact: Fact, generation: int, now: datetime) -> Condition:
+    status = "True" if fact.status else "False"
+    same = old is not None and old.status == status
+    return Condition(
+        type=fact.type.value,
+        status=status,
+        reason=fact.reason,
+        message=fact.message,
+        last_transition_time=old.last_transition_time if old is not None and same else stamp(now),
+        observed_generation=generation,
+    )
+
+
+def _event(condition: Condition) -> Event | None:
+    type_, true = condition.type, condition.status == "True"
+    if true and type_ in GOOD_NEWS:
+        return Event(type_, condition.message or f"the job is {type_}", warning=False)
+    if true and type_ in TOLD:
+        return Event(condition.reason, condition.message)
+    if not true and type_ in TOLD_WHEN_FALSE and condition.reason not in QUIET_REASONS:
+        return Event(condition.reason, condition.message)
+    return None

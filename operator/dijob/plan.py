@@ -1,0 +1,193 @@
+"""The heart: plan(job, observed, now) decides what to do next and what to say. It acts on nothing.
+
+The rules, in the order in which a job meets them:
+1. Missing pods are created; the gate in each of them waits for the address list.
+2. When every rank has an address, the list is published under the next epoch, and the programs start.
+3. While a list is in force, any untruth in it kills it (world.py): that is written down first, then the old pods go,
+   and rule 1 begins again. Failures and successes are written down before the pods that show them are deleted.
+4. All ranks have succeeded, or more failures than backoffLimit: the job has ended, and its pods are cleaned up.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from dijob import ledger, names, report
+from dijob.actions import (
+    Action,
+    CreatePod,
+    CreateService,
+    DeletePod,
+    EndPod,
+    Event,
+    PublishAddresses,
+    SetReplicas,
+)
+from dijob.ledger import stamp
+from dijob.manifests import gang_of, template_hash
+from dijob.model import DIJob
+from dijob.names import CleanPodPolicy
+from dijob.names import Condition as Type
+from dijob.observe import Observed, Pod
+from dijob.phases import Fact, conclude, ended, events, is_true
+from dijob.report import Pass
+from dijob.status import Renewal, Status
+from dijob.world import Loss, World
+
+# A full pass that writes nothing when nothing differs (the shell adds jitter).
+RESYNC_SECONDS = 300.0
+# While the job is not running yet: reasons such as FailedMount come only as events, which nobody watches. The longer
+# the job waits, the more rarely it is looked at: after a quarter of its age, within these bounds.
+LOOK_AGAIN_SECONDS = (4.0, 60.0)
+# Between two creations of one pod: 1, 2, 4 ... seconds; one that has lived long starts anew.
+CREATION_BACKOFF_SECONDS = 60.0
+FORGIVE_SECONDS = 600.0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One pass: the status to write (if it differs), what to do, what to tell, when to look again (seconds)."""
+
+    status: Status
+    actions: tuple[Action, ...] = ()
+    events: tuple[Event, ...] = ()
+    requeue_after: float = RESYNC_SECONDS
+
+
+def plan(job: DIJob, observed: Observed, now: datetime) -> Plan:
+    """Decide one pass.
+
+    Pure: the same arguments give the same plan, and when a plan has been carried out the next one is empty.
+    """
+    if job.metadata.deletion_timestamp:
+        return Plan(job.status)  # the garbage collector takes the pods; nothing is created behind its back
+    this = _look(job, observed, now)
+    if ended(job.status):
+        return _conclude(this, this.status, report.bystanders(this), _clean(this))
+    if not this.world.waiting:
+        return _conclude(this, _completed(this), report.succeeded(this))
+    if this.status.restarts > job.spec.backoff_limit:
+        return _conclude(this, _completed(this), report.failed(this))
+    if this.template_changed:
+        return _conclude(this, this.status, report.progress(this))
+    if this.world.alive and this.world.loss:
+        return _renew(this, this.world.loss)
+    return _conclude(this, this.status, report.progress(this), _advance(this))
+
+
+def _look(job: DIJob, observed: Observed, now: datetime) -> Pass:
+    """Gather what the pass decides on: the world as it stands, and the status with everything counted so far."""
+    gang, known = gang_of(job), ledger.read(job.status)
+    world = World.of(gang, observed, known.succeeded, job.status)
+    settled = ledger.settle(known, observed.pods, world.moved, now)
+    present = [pod for pod in observed.pods.values() if not pod.deleting]
+    status = settled.into(job.status).model_copy(
+        update={
+            "epoch": world.epoch,
+            "replicas": len(present),
+            "ready_replicas": sum(pod.ready for pod in present),
+            "selector": f"{names.LABEL_JOB}={gang.job}",
+            "start_time": job.status.start_time or stamp(now),
+        }
+    )
+    fingerprint = template_hash(job)
+    changed = any(pod.template_hash not in ("", fingerprint) for pod in present)
+    world = replace(world, succeeded=settled.succeeded)
+    return Pass(job, observed, world, status, changed, settled != known, now)
+
+
+def _conclude(this: Pass, status: Status, facts: Iterable[Fact], actions: tuple[Action, ...] = ()) -> Plan:
+    status = conclude(status, facts, this.job.metadata.generation, this.now)
+    return Plan(status, actions, events(this.job.status, status), _requeue(this, status))
+
+
+def _renew(this: Pass, loss: Loss) -> Plan:
+    """Write down that the list in force is dead, and whose fault it is. The next pass acts on it."""
+    renewal = Renewal(epoch=this.world.epoch, reason=loss.reason, message=loss.message, time=stamp(this.now))
+    update = {"last_renewal": renewal, "renewals": this.status.renewals + 1}
+    status = this.status.model_copy(update=update)
+    this = replace(this, world=replace(this.world, dead=True), status=status)
+    return replace(_conclude(this, status, report.progress(this)), requeue_after=0.0)
+
+
+def _advance(this: Pass) -> tuple[Action, ...]:
+    """The next step towards running: carry on with the list in force, or gather a new one."""
+    spec = this.job.spec
+    wish = (SetReplicas(spec.desired),) if spec.replicas is None else ()
+    return (*wish, *(_in_force(this) if this.world.alive else _gather(this)))
+
+
+def _in_force(this: Pass) -> tuple[Action, ...]:
+    world = this.world
+    published = _publish(world.unpublished, world.epoch, world.listed)
+    wanted = is_true(this.job.status, Type.RUNNING) and not this.observed.service
+    service = f"service/{world.gang.job}"
+    return (*published, CreateService()) if wanted and _may_ask(this, service) else published
+
+
+def _gather(this: Pass) -> tuple[Action, ...]:
+    world = this.world
+    if not world.addressless:
+        pods = tuple(world.pods[rank] for rank in world.waiting)
+        return _publish(pods, world.epoch + 1, world.next_list())
+    members = world.gang.members
+    create = tuple(CreatePod(members[rank]) for rank in world.missing if _wait_to_create(this, rank) <= 0)
+    # A failure that is not in the stored status yet would be lost with its pod: that write comes first.
+    return create if this.unwritten else (*_delete(world.stale), *create)
+
+
+def _publish(pods: Iterable[Pod], epoch: int, ips: str) -> tuple[Action, ...]:
+    return tuple(PublishAddresses(pod.name, pod.uid, epoch, ips) for pod in pods)
+
+
+def _delete(pods: Iterable[Pod]) -> tuple[Action, ...]:
+    return tuple(DeletePod(pod.name, pod.uid) for pod in pods if not pod.deleting)
+
+
+def _clean(this: Pass) -> tuple[Action, ...]:
+    """After the end: pods go as cleanPodPolicy says. One that failed again and again is ended so that its logs stay."""
+    pods = [pod for _, pod in sorted(this.world.pods.items())]
+    policy = this.job.spec.clean_pod_policy
+    if policy is CleanPodPolicy.ALL:
+        return _delete(pods)
+    going = [pod for pod in pods if not pod.finished and not pod.deleting]
+    guilty = [pod for pod in going if pod.failures > 0 and is_true(this.job.status, Type.FAILED)]
+    end = tuple(EndPod(pod.name, pod.uid) for pod in guilty if not pod.ending_soon)
+    rest = [pod for pod in going if pod not in guilty] if policy is CleanPodPolicy.RUNNING else []
+    return (*end, *_delete(rest))
+
+
+def _completed(this: Pass) -> Status:
+    return this.status.model_copy(update={"completion_time": stamp(this.now)})
+
+
+def _may_ask(this: Pass, key: str) -> bool:
+    refusal = this.observed.refusals.get(key)
+    return refusal is None or refusal.retry_at <= this.now
+
+
+def _wait_to_create(this: Pass, rank: int) -> float:
+    """Seconds until the rank's pod may be created (again); 0 or less: now."""
+    name = f"{this.world.gang.job}-{rank}"
+    refusal = this.observed.refusals.get(f"pod/{name}")
+    wait = (refusal.retry_at - this.now).total_seconds() if refusal else 0.0
+    creation = this.observed.creations.get(name)
+    if creation is None or this.now - creation.at > timedelta(seconds=FORGIVE_SECONDS):
+        return wait
+    backoff = min(CREATION_BACKOFF_SECONDS, 2.0 ** (creation.count - 1))
+    return max(wait, backoff - (this.now - creation.at).total_seconds())
+
+
+def _requeue(this: Pass, status: Status) -> float:
+    """When to look again although nothing happens, in seconds."""
+    if ended(status):
+        return 0.0 if not ended(this.job.status) else RESYNC_SECONDS
+    waits = [RESYNC_SECONDS, *(_wait_to_create(this, rank) for rank in this.world.missing)]
+    refusal = this.observed.refusals.get(f"service/{this.world.gang.job}")
+    if refusal:
+        waits.append((refusal.retry_at - this.now).total_seconds())
+    if not is_true(status, Type.RUNNING):
+        least, most = LOOK_AGAIN_SECONDS
+        waits.append(min(most, max(least, report.age(status, this.now) / 4)))
+    # Never at once: a refusal that is already over is asked again by this very plan.
+    return max(min(waits), 0.1)

@@ -1,0 +1,149 @@
+"""What one pass has to say about the job: the facts that become its conditions."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from dijob import diagnose
+from dijob.model import DIJob, SpecError
+from dijob.names import Condition as Type
+from dijob.observe import Observed, Refused
+from dijob.phases import Fact, is_true
+from dijob.status import Status
+from dijob.world import World
+
+TEMPLATE_CHANGED = (
+    "spec.template differs from what the running pods were made from: they are left alone, and lost ones are not "
+    "re-created. Write the old template back, or delete the job and apply it again"
+)
+
+
+@dataclass(frozen=True)
+class Pass:
+    """Everything that one pass knows.
+
+    `status` has this pass's counts in it, and `unwritten` says that a failure or success among them is not stored yet.
+    """
+
+    job: DIJob
+    observed: Observed
+    world: World
+    status: Status
+    template_changed: bool
+    unwritten: bool
+    now: datetime
+
+
+def progress(this: Pass) -> list[Fact]:
+    """The conditions of a job on its way."""
+    return [_pods_created(this), _addresses_ready(this), _running(this), *bystanders(this)]
+
+
+def succeeded(this: Pass) -> list[Fact]:
+    """The conditions of a job all of whose ranks have ended well."""
+    size = this.world.gang.size
+    fact = Fact(Type.SUCCEEDED, True, "AllRanksSucceeded", f"all {size} ranks exited 0")
+    return [_finished(), fact, *bystanders(this)]
+
+
+def failed(this: Pass) -> list[Fact]:
+    """The conditions of a job whose ranks have failed more often than backoffLimit allows."""
+    limit, first = this.job.spec.backoff_limit, this.status.first_failure
+    message = f"{this.status.restarts} failures, backoffLimit is {limit}"
+    if first is not None:
+        code = f"exit code {first.exit_code}" if first.exit_code is not None else first.reason
+        said = f": {first.message}" if first.message else ""
+        message += f"; the first was rank {first.rank} ({code}{said}), see `kubectl logs {first.pod}`"
+    fact = Fact(Type.FAILED, True, "BackoffLimitExceeded", diagnose.shorten(message))
+    return [_finished(), fact, *bystanders(this)]
+
+
+def bystanders(this: Pass) -> list[Fact]:
+    """Conditions that are there only when there is, or was, something to say."""
+    status, warnings = this.job.status, this.job.warnings
+    facts = []
+    if this.template_changed:
+        facts.append(Fact(Type.INVALID, True, "TemplateChanged", TEMPLATE_CHANGED))
+    elif is_true(status, Type.INVALID):
+        facts.append(Fact(Type.INVALID, False, "Valid"))
+    if warnings:
+        text = diagnose.shorten("; ".join(f"{w.field}: {w.message}" for w in warnings))
+        facts.append(Fact(Type.LAUNCHER_BYPASSED, True, "LauncherBypassed", text))
+    refusal = this.observed.refusals.get(f"service/{this.world.gang.job}")
+    if refusal:
+        reason = "ServiceNameTaken" if refusal.why is Refused.TAKEN else "ServiceRefused"
+        facts.append(Fact(Type.SERVICE_READY, False, reason, refusal.message))
+    elif this.observed.service and any(c.type == Type.SERVICE_READY for c in status.conditions):
+        facts.append(Fact(Type.SERVICE_READY, True, "Created"))
+    return facts
+
+
+def invalid(error: SpecError) -> list[Fact]:
+    """The condition of a job whose spec cannot be carried out. What runs is left alone."""
+    return [Fact(Type.INVALID, True, "SpecInvalid", diagnose.shorten(str(error)))]
+
+
+def age(status: Status, now: datetime) -> float:
+    """Seconds since the job was first seen; 0 where the status does not say."""
+    try:
+        start = datetime.strptime(status.start_time or "", "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+    except ValueError:
+        return 0.0
+    return (now - start).total_seconds()
+
+
+def _pods_created(this: Pass) -> Fact:
+    missing, size = this.world.missing, this.world.gang.size
+    if not missing:
+        return Fact(Type.PODS_CREATED, True, "AllCreated", f"{size} of {size} pods exist")
+    refusal = diagnose.refusal(this.world.gang, missing, this.observed)
+    if refusal:
+        return Fact(Type.PODS_CREATED, False, *refusal)
+    return Fact(Type.PODS_CREATED, False, "Creating", f"{size - len(missing)} of {size} pods exist")
+
+
+def _addresses_ready(this: Pass) -> Fact:
+    world, size = this.world, this.world.gang.size
+    if world.alive and not world.loss:
+        if not world.unpublished:
+            message = f"{size} addresses published as epoch {world.epoch}"
+            return Fact(Type.ADDRESSES_READY, True, "Published", message)
+        return Fact(Type.ADDRESSES_READY, False, "Publishing", f"epoch {world.epoch} is being published")
+    lacking = diagnose.without_address(world.gang, world.addressless, this.observed)
+    renewal = this.status.last_renewal
+    if world.dead and renewal is not None:
+        message = f"{renewal.message}; the whole set is renewed. {lacking}"
+        return Fact(Type.ADDRESSES_READY, False, renewal.reason, diagnose.shorten(message.strip()))
+    reason = "Gathering" if not _stuck(this) else "AddressMissing"
+    return Fact(Type.ADDRESSES_READY, False, reason, diagnose.shorten(_for_all(this) + lacking))
+
+
+def _stuck(this: Pass) -> bool:
+    """Whether the cluster has said why a rank has no address (else it is just on its way)."""
+    pods = [pod for rank in this.world.addressless if (pod := this.world.pods.get(rank))]
+    return any(pod.complaint or pod.uid in this.observed.warnings for pod in pods)
+
+
+def _for_all(this: Pass) -> str:
+    spec = this.job.spec
+    if spec.minimum >= spec.desired:
+        return ""
+    return f"waits for all {spec.desired} ranks (a start with minReplicas {spec.minimum} is not supported yet). "
+
+
+def _running(this: Pass) -> Fact:
+    world, pods = this.world, this.world.pods
+    if not world.alive or world.loss:
+        renewed = world.dead and this.status.last_renewal is not None
+        reason, message = (
+            ("Renewing", "the whole set is renewed") if renewed else ("Starting", "waits for the addresses")
+        )
+        return Fact(Type.RUNNING, False, reason, message)
+    lagging = [rank for rank in world.waiting if not pods[rank].ready]
+    if is_true(this.job.status, Type.RUNNING) or not lagging:
+        # Latched: a rank that restarts in place heals by itself (design 6.1).
+        return Fact(Type.RUNNING, True, "AllRanksReady", f"all {world.gang.size} ranks run, epoch {world.epoch}")
+    return Fact(Type.RUNNING, False, "Starting", diagnose.not_ready(lagging, this.observed))
+
+
+def _finished() -> Fact:
+    return Fact(Type.RUNNING, False, "Finished", "the job has ended")

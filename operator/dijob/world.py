@@ -1,0 +1,138 @@
+"""The address list in force: which epoch it is, whether it still tells the truth, and if not, why."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from dijob.members import Gang
+from dijob.observe import Observed, Pod
+from dijob.status import Status
+
+# Stands in the list for a rank that has succeeded and whose address nobody knows any more (RFC 5737: never a host).
+NOBODY = "192.0.2.1"
+
+
+@dataclass(frozen=True)
+class Loss:
+    """Why an address list has died: a reason for programs, a sentence for people."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True)
+class World:
+    """The job's pods against the list that they were given.
+
+    `epoch` is the number of the newest list (0: none yet): the larger of the status and what the pods say, or an
+    operator killed between the two would use a number twice.
+    """
+
+    gang: Gang
+    pods: dict[int, Pod]
+    succeeded: frozenset[int]
+    epoch: int
+    dead: bool
+
+    @staticmethod
+    def of(gang: Gang, observed: Observed, succeeded: frozenset[int], status: Status) -> "World":
+        epoch = max([status.epoch, *(pod.epoch for pod in observed.pods.values())])
+        last = status.last_renewal
+        dead = last is not None and last.epoch >= epoch
+        return World(gang, dict(observed.pods), succeeded, epoch, dead)
+
+    @property
+    def alive(self) -> bool:
+        """Whether an address list is in force."""
+        return self.epoch > 0 and not self.dead
+
+    @cached_property
+    def listed(self) -> str:
+        """The newest list, as any pod that was given it has it; "" when no such pod is left."""
+        return next((p.ips for p in self.pods.values() if p.epoch == self.epoch and p.ips), "")
+
+    @cached_property
+    def ips(self) -> tuple[str, ...]:
+        """The newest list, address by address."""
+        return tuple(self.listed.split(",")) if self.listed else ()
+
+    @cached_property
+    def waiting(self) -> tuple[int, ...]:
+        """The ranks that still have to run or are running, in order."""
+        return tuple(rank for rank in range(self.gang.size) if rank not in self.succeeded)
+
+    @cached_property
+    def moved(self) -> frozenset[int]:
+        """The ranks whose pod has another address than the list says: its sandbox was made anew under it."""
+        return frozenset(
+            rank for rank in self.waiting if (pod := self.pods.get(rank)) and self._moved(pod, rank)
+        )
+
+    @cached_property
+    def loss(self) -> Loss | None:
+        """What is untrue in the list in force, None while all of it holds.
+
+        Until ranks are renewed one by one, the rule that is always right: any loss renews the whole set.
+        """
+        if len(self.waiting) == 0:
+            return None
+        if self.ips and len(self.ips) != self.gang.size:
+            return Loss("Scaled", f"replicas changed from {len(self.ips)} to {self.gang.size}")
+        for rank in self.waiting:
+            if loss := self._loss(rank):
+                return loss
+        return None
+
+    @cached_property
+    def unpublished(self) -> tuple[Pod, ...]:
+        """The pods that have not been given the list in force (an operator can be killed half way)."""
+        return tuple(
+            self.pods[rank]
+            for rank in self.waiting
+            if (self.pods[rank].epoch, self.pods[rank].ips) != (self.epoch, self.listed)
+        )
+
+    @cached_property
+    def stale(self) -> tuple[Pod, ...]:
+        """While no list is in force: the pods that cannot become part of the next one."""
+        return tuple(pod for rank, pod in sorted(self.pods.items()) if self._stale(rank, pod))
+
+    @cached_property
+    def missing(self) -> tuple[int, ...]:
+        """The ranks that have no pod at all."""
+        return tuple(rank for rank in self.waiting if rank not in self.pods)
+
+    @cached_property
+    def addressless(self) -> tuple[int, ...]:
+        """The ranks that keep the next list from being complete."""
+        return tuple(rank for rank in self.waiting if not self._usable(rank))
+
+    def next_list(self) -> str:
+        """The next list, comma-separated in rank order. A rank that has succeeded keeps its last known address."""
+        pods = (self.pods.get(rank) for rank in range(self.gang.size))
+        return ",".join((pod.ip if pod else "") or NOBODY for pod in pods)
+
+    def _loss(self, rank: int) -> Loss | None:
+        pod = self.pods.get(rank)
+        if pod is None:
+            return Loss("PodLost", f"rank {rank}: its pod is gone")
+        if pod.deleting:
+            return Loss("PodDeleted", f"rank {rank}: pod {pod.name} is being deleted")
+        if pod.failed:
+            return Loss("PodFailed", f"rank {rank}: pod {pod.name} failed ({pod.complaint or 'no reason given'})")
+        if self._moved(pod, rank):
+            was = self.ips[rank]
+            return Loss("AddressChanged", f"rank {rank}: pod {pod.name} moved from {was} to {pod.ip}")
+        return None
+
+    def _moved(self, pod: Pod, rank: int) -> bool:
+        return self.alive and rank < len(self.ips) and pod.ip not in ("", self.ips[rank])
+
+    def _stale(self, rank: int, pod: Pod) -> bool:
+        if pod.deleting or rank in self.succeeded:
+            return False
+        other_size = pod.num_nodes not in (0, self.gang.size)
+        return bool(pod.ips) or pod.failed or rank >= self.gang.size or other_size
+
+    def _usable(self, rank: int) -> bool:
+        pod = self.pods.get(rank)
+        return pod is not None and bool(pod.ip) and not pod.deleting and not self._stale(rank, pod)
