@@ -1,0 +1,57 @@
+"""What runs in users' pods, and how it gets there: the gate's command carries the launcher as text.
+
+What the pod must have, for `GATE_COMMAND` and `LAUNCH` to work (built in `manifests`):
+
+- volume `BIN_DIR`, an emptyDir, mounted in the gate and in the main container;
+- volume `POD_DIR`, a downwardAPI with the files `node-ips` and `epoch`, mounted in the gate;
+- the gate's env: DI_RANK, DI_POD_IP (fieldRef status.podIP), DI_JOB_NAME, DI_JOB_NAMESPACE;
+- the main container's command: `LAUNCH` before the template's `command`, and the variables of the contract.
+"""
+
+from importlib.resources import files
+from typing import Final
+
+BIN_DIR: Final = "/run/dijob/bin"
+POD_DIR: Final = "/run/dijob/pod"
+IPS_FILE: Final = "node-ips"
+EPOCH_FILE: Final = "epoch"
+LAUNCH: Final = f"{BIN_DIR}/launch"
+
+
+def escape(text: str) -> str:
+    """Doubles every `$`: the kubelet turns `$$` back into `$` and would expand `$(X)` otherwise."""
+    return text.replace("$", "$$")
+
+
+def strip(text: str) -> str:
+    """Drops what only readers need: empty lines and lines that are a comment. The first line may be `#!`."""
+    lines = text.splitlines()
+    kept = [line for line in lines if line.strip() and not line.lstrip().startswith("#")]
+    return "\n".join(lines[:1] + kept if text.startswith("#!") else kept)
+
+
+def strip_sh(text: str) -> str:
+    """As `strip`, without indentation, which says nothing in sh (and there are no here-documents)."""
+    return "\n".join(line.lstrip() for line in strip(text).splitlines())
+
+
+def strip_python(text: str) -> str:
+    """As `strip`, without the one-line docstrings (which never are a whole body here)."""
+    return "\n".join(line for line in strip(text).splitlines() if not line.lstrip().startswith('"""'))
+
+
+def _read(name: str) -> str:
+    return (files(__name__) / name).read_text(encoding="utf-8")
+
+
+GATE: Final = strip_sh(_read("gate.sh"))
+LAUNCHER: Final = strip_sh(_read("launch.sh"))
+DITASK: Final = strip_sh(_read("ditask.sh"))
+REACH: Final = strip_python(_read("reach.py"))
+
+# The init container's whole command. Not `sh`: PATH is the user's, and launch's first line needs /bin/sh too.
+GATE_COMMAND: Final[tuple[str, ...]] = (
+    "/bin/sh",
+    "-c",
+    *(escape(text) for text in (GATE, "dijob-gate", LAUNCHER, DITASK, REACH)),
+)

@@ -1,0 +1,60 @@
+# The gate: the last init container. It waits until this pod's own address stands in the job's list, so that the
+# main container starts with true addresses. Run as: sh -c THIS dijob-gate LAUNCH DITASK REACH (texts of the scripts).
+# Needs DI_RANK, DI_POD_IP, DI_JOB_NAME, DI_JOB_NAMESPACE. Must run as any user, on a read-only root, in dash, bash
+# and busybox; no here-documents, since some shells keep them in /tmp.
+bin=${DIJOB_BIN_DIR:-/run/dijob/bin}
+list=${DIJOB_POD_DIR:-/run/dijob/pod}/node-ips
+look="kubectl describe dijob ${DI_JOB_NAME-} -n ${DI_JOB_NAMESPACE-}"
+say() { echo "dijob gate: $*"; }
+fail() { say "$*" >&2; exit 1; }
+
+# A shell that is PID 1 ignores these unless told: deleting a waiting pod would take the whole grace period.
+trap 'exit 143' TERM
+trap 'exit 130' INT
+
+case ${DI_RANK-} in ''|*[!0-9]*) fail "DI_RANK is '${DI_RANK-}', it must be a number; the operator sets it" ;; esac
+[ -n "${DI_POD_IP-}" ] || fail "DI_POD_IP is empty; the operator sets it from status.podIP"
+
+# Renamed into place, so that a second run (the sandbox is made anew, the volume stays) never leaves half a file.
+drop() {
+  printf '%s\n' "$2" >"$bin/.$1.$$" && chmod 0755 "$bin/.$1.$$" && mv -f "$bin/.$1.$$" "$bin/$1"
+}
+# Before the wait: whoever waits has the time, and a volume that cannot be written is noticed at once.
+if ! drop launch "$1" || ! drop ditask "$2" || ! drop reach.py "$3"; then
+  fail "cannot write $bin: it must be an emptyDir that this user may write"
+fi
+
+# Only the list that names this very pod will do: after a new sandbox (same pod, new IP) the old list is still there.
+mine() {
+  ips=
+  # The file has no newline at its end: read fails then, and has read all the same.
+  { IFS= read -r ips <"$list" || :; } 2>/dev/null
+  set -f
+  IFS=,
+  # shellcheck disable=SC2086 # split at the commas
+  set -- $ips
+  IFS=' '
+  named=
+  [ "$#" -gt "$DI_RANK" ] || return 1
+  shift "$DI_RANK"
+  named=$1
+  [ "$named" = "$DI_POD_IP" ]
+}
+
+nap=0.2 hz=5 ticks=0
+until mine; do
+  # In the background, so that TERM ends the wait at once and not at the end of the nap.
+  sleep "$nap" 2>/dev/null &
+  if ! wait $!; then
+    [ "$nap" = 0.2 ] || fail "this image's sleep does not work; set the operator's --gate-image"
+    # A POSIX sleep knows whole seconds only.
+    nap=1 hz=1
+    continue
+  fi
+  ticks=$((ticks + 1))
+  [ $((ticks % (10 * hz))) -eq 0 ] || continue
+  why="not every rank of the job has an address yet"
+  [ -z "$named" ] || why="the list names $named for this rank, this pod has $DI_POD_IP: a new list must come"
+  say "rank $DI_RANK has waited $((ticks / hz)) s: $why. Which rank, and why: $look"
+done
+say "open after $((ticks / hz)) s: rank $DI_RANK is $DI_POD_IP"

@@ -1,0 +1,137 @@
+#!/bin/sh
+# launch CMD...: runs CMD with the DIJob's ditask first in PATH, as a child, and stands in for it: same stdin, same
+# exit code; signals go on to it. Usually PID 1 of the main container.
+bin=${0%/*}
+PATH=$bin${PATH:+:$PATH}
+export PATH
+child='' got='' told=''
+[ "$#" -gt 0 ] || { echo "dijob: usage: $0 COMMAND [ARGUMENT...]" >&2; exit 2; }
+
+# The processes below $1. Prints nothing where /proc cannot be read.
+below() {
+  # shellcheck disable=SC2013 # words: one line holds them all
+  for k in $(cat /proc/"$1"/task/*/children 2>/dev/null); do
+    echo "$k"
+    below "$k"
+  done
+}
+
+# A signal that ends goes to the whole container: a shell between launch and the program dies of it, or swallows it, and
+# hands nothing on. With a shared PID namespace -1 would be other people's processes. A signal that tells (USR1,
+# USR2) kills whoever does not expect it, so only CMD gets it.
+pass() {
+  case $1 in
+    USR*) kill -s "$1" "$child" ;;
+    *)
+      told=$(below $$)
+      if [ $$ -eq 1 ]; then
+        # Not kill -s NAME -1, which dash takes for an option.
+        kill -"$1" -1
+      else
+        # shellcheck disable=SC2086 # one word per process
+        kill -s "$1" ${told:-$child}
+      fi
+      ;;
+  esac 2>/dev/null
+}
+
+# shellcheck disable=SC2317 # called by the traps
+# A signal may come before the child is known: it is passed on right after.
+on() {
+  got=$1
+  [ -z "$child" ] || pass "$1"
+}
+for s in TERM INT HUP QUIT USR1 USR2; do
+  # shellcheck disable=SC2064 # the name is wanted now
+  trap "on $s" "$s"
+done
+
+# Reads the arguments of a process, one a line: is it a ditask that was told no platform?
+stranger() {
+  IFS= read -r a
+  case ${a##*/} in
+    ditask) ;;
+    python* | pypy*)
+      while IFS= read -r a; do
+        case $a in
+          -[XW]) IFS= read -r a ;;
+          -*) ;;
+          ditask | */ditask | ding.entry* | *cli_ditask*) break ;;
+          *) return 1 ;;
+        esac
+      done
+      [ -n "$a" ] || return 1
+      ;;
+    *) return 1 ;;
+  esac
+  while IFS= read -r a; do
+    case $a in --platform | --platform=*) return 1 ;; esac
+  done
+}
+
+# An activated environment, bash -l or an absolute path goes round our ditask, and nobody would notice: the processes
+# run, each alone. So look what runs.
+look() {
+  for p in $(below $$); do
+    # The shell itself reads first (it drops the NULs): no process is started for those that are no ditask.
+    { IFS= read -r line <"/proc/$p/cmdline" || :; } 2>/dev/null
+    case $line in *ditask* | *ding.entry*) ;; *) continue ;; esac
+    tr '\0' '\n' 2>/dev/null <"/proc/$p/cmdline" | stranger || continue
+    echo "dijob: WARNING: process $p runs ditask without --platform: it knows no peers, this rank works alone." \
+      "The command goes round $bin/ditask (an environment activated in it, bash -l, an absolute path, python -m)." \
+      "Write $bin/ditask there, or add --platform k8s --topology ${DI_TOPOLOGY:-mesh}" >&2
+    return 0
+  done
+  return 1
+}
+watch() {
+  trap 'kill "$s" 2>/dev/null; exit 0' TERM
+  # Python and an activation take seconds to start; 30 s catches the slow ones.
+  for t in ${DIJOB_LOOK_SECONDS:-5 25}; do
+    sleep "$t" >/dev/null 2>&1 &
+    s=$!
+    wait "$s" || return
+    ! look || return
+  done
+}
+
+# Children in the background ignore INT and QUIT, in dash and busybox for good; coreutils' env sets them back.
+clean=
+case $1 in *=*) ;; *) ! env --default-signal=INT,QUIT true 2>/dev/null || clean="env --default-signal=INT,QUIT" ;; esac
+# Children in the background read /dev/null unless given something: 3 keeps the stdin. exec: "$@" alone may be a builtin.
+exec 3<&0
+# shellcheck disable=SC2086 # two words or none
+( exec $clean "$@" ) <&3 3<&- &
+child=$!
+exec 3<&-
+[ -z "$got" ] || pass "$got"
+watcher=
+if [ -n "${DI_NODES-}" ]; then
+  watch </dev/null &
+  watcher=$!
+fi
+
+wait "$child"
+rc=$?
+# A signal ends wait as well: wait again for the true code. 127 for a child that was gone before means that wait had
+# delivered the code already; for one that was still there it is the code.
+while [ -n "$got" ]; do
+  got=
+  kill -0 "$child" 2>/dev/null
+  gone=$?
+  wait "$child"
+  again=$?
+  [ "$gone$again" = 1127 ] || rc=$again
+done
+[ -z "$watcher" ] || { kill "$watcher"; wait "$watcher"; } 2>/dev/null
+case $rc in
+  126 | 127) command -v "$1" >/dev/null 2>&1 || echo "dijob: cannot run '$1': no such program here (PATH=$PATH)" >&2 ;;
+esac
+# The end of PID 1 kills the rest at once. A shell between may have died of TERM while the program still saves its
+# state: it has the pod's grace period for that, as it would have alone.
+for p in $told; do
+  while kill -0 "$p" 2>/dev/null; do
+    sleep 0.1 2>/dev/null || sleep 1 || break
+  done
+done
+exit "$rc"

@@ -1,0 +1,95 @@
+"""Run by ditask.sh under the image's Python: does this rank reach every address that it will dial?"""
+
+# Python 3.7 or newer, the standard library only. NNG retries an address that refuses, but never one that is
+# unroutable or has no such name: its thread ends, the port still listens, and the job hangs without a word.
+# A connection that is closed at once does a listening NNG no harm.
+from __future__ import annotations
+
+import os
+import socket
+import struct
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from itertools import repeat
+
+UNREACHABLE = 3
+SAY_EVERY = 10.0
+
+
+def say(text: str) -> None:
+    """To the container's log."""
+    print("dijob:", text, file=sys.stderr, flush=True)
+
+
+def dialled(topology: str, port: str, workers: str, attach: str) -> dict[tuple[str, int], str]:
+    """Address -> whose it is, for all that this rank dials by DI-engine's k8s parser; `attach` replaces all."""
+    if attach:
+        links = [link.strip().rpartition(":") for link in attach.split(",") if "tcp://" in link]
+        return {(host.replace("tcp://", ""), int(end)): "--attach-to" for host, _, end in links}
+    rank = int(os.environ["DI_RANK"])
+    nodes = os.environ["DI_NODES"].split(",")
+    below = {"mesh": rank, "star": min(rank, 1)}.get(topology, 0)
+    return {(nodes[i], int(port) + w): f"rank {i}" for i in range(below) for w in range(int(workers))}
+
+
+def problem(address: tuple[str, int], seconds: float) -> str:
+    """Connects once. "" when somebody is there, even one who refuses: he comes up later, and NNG retries."""
+    try:
+        with socket.create_connection((address[0].strip("[]"), address[1]), seconds) as link:
+            # Closed by a reset: no TIME_WAIT that could hold a port which this rank is about to listen on.
+            link.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    except (ConnectionRefusedError, ConnectionResetError, ConnectionAbortedError):
+        return ""
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
+
+
+def describe(names: dict[tuple[str, int], str], missing: dict[tuple[str, int], str]) -> str:
+    """Each rank once, at most ten: a termination message holds 4 KiB."""
+    lines = list({f"{names[a]} ({a[0]}": why for a, why in missing.items()}.items())
+    more = f" and {len(lines) - 10} more" if len(lines) > 10 else ""
+    return ", ".join(f"{who}: {why})" for who, why in lines[:10]) + more
+
+
+def unreachable(names: dict[tuple[str, int], str], bound: float) -> str:
+    """Tries until all are reached or `bound` seconds are over; says who is not, "" for nobody."""
+    end, said = time.monotonic() + bound, -SAY_EVERY
+    missing = dict.fromkeys(names, "")
+    # 128 threads: one round of 1,499 peers that do not answer fits into the default bound of 60 s.
+    with ThreadPoolExecutor(128) as pool:
+        while True:
+            # 3 s: a SYN that is lost once is repeated after 1 s.
+            seconds = max(0.1, min(3.0, end - time.monotonic()))
+            asked = list(missing)
+            answers = pool.map(problem, asked, repeat(seconds))
+            missing = {a: why for a, why in zip(asked, answers) if why}  # noqa: B905 strict= came with 3.10
+            now = time.monotonic()
+            if not missing or now >= end:
+                return describe(names, missing)
+            if now >= said + SAY_EVERY:
+                said = now
+                say(f"cannot reach {describe(names, missing)}; tries for {bound:g} s")
+            time.sleep(min(0.5, max(0.0, end - now)))
+
+
+def main(args: list[str]) -> int:
+    """0, or UNREACHABLE after a message in the log and in the container's termination message."""
+    bound = float(os.environ.get("DIJOB_REACH_SECONDS") or 60)
+    lost = unreachable(dialled(*args), bound)
+    if not lost:
+        return 0
+    text = f"rank {os.environ['DI_RANK']} cannot reach {lost}. After {bound:g} s it ends, for it would hang"
+    text += " without a word. Look at those pods, their nodes and network policies"
+    say(text)
+    log = os.environ.get("DIJOB_TERMINATION_LOG") or "/dev/termination-log"
+    # Outside a container there is none, and none is made.
+    if os.access(log, os.W_OK):
+        with open(log, "w") as file:
+            file.write(text)
+    return UNREACHABLE
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
