@@ -1,0 +1,132 @@
+"""The command line of the test cluster: python -m cluster COMMAND."""
+
+import argparse
+import os
+import shlex
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from cluster import CONTROL_PLANE, EMBEDDED, KIND, Cluster, ClusterError, Options, get, state, teardown, up
+from cluster.build import build
+from cluster.shell import Progress
+
+NAME = "dijob"
+
+
+def parser() -> argparse.ArgumentParser:
+    """All commands and their arguments."""
+    whole = argparse.ArgumentParser(prog="python -m cluster", description="The test cluster: real nodes, or kwok's.")
+    commands = whole.add_subparsers(required=True, metavar="COMMAND")
+
+    def command(name: str, act: Callable[[argparse.Namespace], None], text: str) -> argparse.ArgumentParser:
+        sub = commands.add_parser(name, help=text, description=text)
+        sub.add_argument("--name", default=NAME, help=f"which cluster (default {NAME})")
+        sub.set_defaults(act=act)
+        return sub
+
+    sub = command("up", _up, "start the cluster; one that is up and healthy stays as it is")
+    sub.add_argument("--control-plane", action="store_true", help="control plane on loopback, kwok's nodes, no root")
+    sub.add_argument("--kwok-nodes", type=int, default=10, metavar="N", help="of --control-plane (default 10)")
+    sub.add_argument("--mode", choices=[EMBEDDED, KIND], default="", help="default: kind where Docker answers")
+    command("down", _down, "remove the cluster and every trace of it")
+    command("status", _status, "say what runs; exit code 1 when something is wrong")
+    command("load", _load, "import image archives into every node").add_argument("archives", nargs="+", type=Path)
+    command("kubeconfig", _kubeconfig, "print the path of the kubeconfig")
+    command("env", _env, 'print shell lines that set KUBECONFIG and PATH: eval "$(python -m cluster env)"')
+    command("stop-node", _stop_node, "power off a node").add_argument("node")
+    command("start-node", _start_node, "power it on again").add_argument("node")
+    sub = command("pids", _pids, "print the host pids of a container's processes")
+    for argument in ("namespace", "pod", "container"):
+        sub.add_argument(argument)
+    sub = command("kill-sandbox", _kill_sandbox, "kill the sandbox under a running pod: same uid, new IP")
+    for argument in ("namespace", "pod"):
+        sub.add_argument(argument)
+    command("build", lambda _: print(build(Progress(0))), "only build the programs, and print their folder")
+    return whole
+
+
+def _up(given: argparse.Namespace) -> None:
+    up(Options(given.name, CONTROL_PLANE if given.control_plane else given.mode, given.kwok_nodes))
+
+
+def _down(given: argparse.Namespace) -> None:
+    place = state.folder(given.name)
+    known = _known(given.name)
+    if known is not None:
+        known.down()
+    else:  # the CLI was killed before it wrote what it is
+        with state.exclusive(place):
+            teardown.remove(place)
+    print(f"{given.name} is down")
+
+
+def _known(name: str) -> Cluster | None:
+    try:
+        return get(name)
+    except ClusterError:
+        return None
+
+
+def _status(given: argparse.Namespace) -> None:
+    cluster = get(given.name)
+    print(f"{cluster.name}: mode {cluster.mode}, state in {cluster.state}, KUBECONFIG={cluster.kubeconfig}")
+    for node in sorted(cluster.stopped()):
+        print(f"{node} is stopped; start it with: start-node {node}")
+    if problems := cluster.problems():
+        raise ClusterError("; ".join(problems) + ". Start anew with: up")
+    print(f"healthy: {', '.join(cluster.components())}")
+
+
+def _load(given: argparse.Namespace) -> None:
+    started = time.monotonic()
+    get(given.name).load(given.archives)
+    print(f"{len(given.archives)} image archive(s) loaded in {time.monotonic() - started:.1f} s")
+
+
+def _kubeconfig(given: argparse.Namespace) -> None:
+    print(get(given.name).kubeconfig)
+
+
+def _env(given: argparse.Namespace) -> None:
+    cluster = get(given.name)
+    print(f"export KUBECONFIG={shlex.quote(str(cluster.kubeconfig))}")
+    print(f'export PATH={shlex.quote(str(cluster.binaries))}:"$PATH"')
+
+
+def _stop_node(given: argparse.Namespace) -> None:
+    get(given.name).stop_node(given.node)
+
+
+def _start_node(given: argparse.Namespace) -> None:
+    get(given.name).start_node(given.node)
+
+
+def _pids(given: argparse.Namespace) -> None:
+    print(*get(given.name).pids(given.namespace, given.pod, given.container), sep="\n")
+
+
+def _kill_sandbox(given: argparse.Namespace) -> None:
+    pid = get(given.name).kill_sandbox(given.namespace, given.pod)
+    print(f"killed pid {pid}, the sandbox of {given.namespace}/{given.pod}")
+
+
+def main(argv: Sequence[str]) -> int:
+    """Exit code 0 when done, 1 with a sentence on standard error, 130 after Ctrl-C."""
+    given = parser().parse_args(argv)
+    try:
+        given.act(given)
+    except ClusterError as error:
+        print(f"cluster: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("cluster: interrupted; what was started has been taken down", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

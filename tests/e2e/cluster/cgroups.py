@@ -1,0 +1,78 @@
+"""The cgroup directories of a cluster's nodes: made in every hierarchy, searched for processes, removed."""
+
+import contextlib
+from pathlib import Path
+
+ROOT = Path("/sys/fs/cgroup")
+CONTROLLERS_V1 = (
+    "cpu",
+    "cpuacct",
+    "cpuset",
+    "memory",
+    "devices",
+    "freezer",
+    "blkio",
+    "pids",
+    "hugetlb",
+    "net_cls",
+    "net_prio",
+    "perf_event",
+    "systemd",
+    "unified",
+)
+
+
+def hierarchies() -> list[Path]:
+    """The mounted hierarchies: the one root of cgroup v2, or each controller's of v1."""
+    if (ROOT / "cgroup.controllers").exists():
+        return [ROOT]
+    found = {(ROOT / name).resolve() for name in CONTROLLERS_V1 if (ROOT / name / "cgroup.procs").exists()}
+    return sorted(found)
+
+
+def create(path: str) -> None:
+    """Make /path in every hierarchy, ready for a kubelet to make its own below."""
+    for top in hierarchies():
+        made = top
+        for part in path.strip("/").split("/"):
+            made = made / part
+            made.mkdir(exist_ok=True)
+            _prepare(made)
+
+
+def _prepare(directory: Path) -> None:
+    for name in ("cpuset.cpus", "cpuset.mems"):  # v1: empty in a new directory, and nothing can run in it
+        file = directory / name
+        if (directory / "tasks").exists() and file.exists() and not file.read_text().strip():
+            file.write_text((directory.parent / name).read_text())
+    controllers = directory / "cgroup.controllers"
+    if directory.is_relative_to(ROOT) and controllers.exists() and not (ROOT / "unified").exists():
+        wanted = " ".join(f"+{name}" for name in controllers.read_text().split())
+        with contextlib.suppress(OSError):
+            (directory / "cgroup.subtree_control").write_text(wanted)
+
+
+def pids(path: str) -> set[int]:
+    """Every process below /path, in any hierarchy."""
+    found: set[int] = set()
+    for top in hierarchies():
+        for procs in (top / path.strip("/")).rglob("cgroup.procs"):
+            with contextlib.suppress(OSError):
+                found.update(int(line) for line in procs.read_text().split())
+    return found
+
+
+def remove(path: str) -> list[Path]:
+    """Remove /path and all below it from every hierarchy; returns what could not be removed (it holds processes)."""
+    kept = []
+    for top in hierarchies():
+        base = top / path.strip("/")
+        below = sorted((p for p in base.rglob("*") if p.is_dir()), key=lambda p: -len(p.parts)) if base.exists() else []
+        for directory in [*below, base]:
+            try:
+                directory.rmdir()
+            except FileNotFoundError:
+                continue
+            except OSError:
+                kept.append(directory)
+    return kept

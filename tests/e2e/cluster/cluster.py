@@ -1,0 +1,213 @@
+"""A running cluster as tests and the command line see it."""
+
+import json
+import os
+import signal
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from cluster import kind, pods, state, teardown
+from cluster.controlplane import ControlPlane, Endpoint
+from cluster.errors import ClusterError
+from cluster.namespace import enter
+from cluster.node import Node
+from cluster.pki import ADMIN
+from cluster.process import log_tail, recorded, require, spawn, stop
+from cluster.shell import run
+
+EMBEDDED, CONTROL_PLANE, KIND = "embedded", "control-plane", "kind"
+FILE = "cluster.json"
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """One cluster; as a context manager it is taken down at the end."""
+
+    name: str
+    mode: str  # EMBEDDED, CONTROL_PLANE or KIND
+    state: Path
+    binaries: Path  # kubectl and helm are in here
+    nodes: tuple[str, ...]
+    endpoint: Endpoint
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.down()
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.state / "pki" / f"{ADMIN}.kubeconfig"
+
+    @property
+    def kubectl(self) -> Path:
+        return self.binaries / "kubectl"
+
+    @property
+    def helm(self) -> Path:
+        return self.binaries / "helm"
+
+    @property
+    def audit_log(self) -> Path:
+        """One JSON object a line, level Metadata, every request since `up`."""
+        return self.state / "audit.log"
+
+    @property
+    def logs(self) -> Path:
+        """The folder of the programs' logs, NAME.log each."""
+        return self.state / "logs"
+
+    @property
+    def plane(self) -> ControlPlane:
+        """The control plane's programs, entered where they live."""
+        inside = () if self.endpoint.local else enter(require(self.state, "network"), mount=False)
+        return ControlPlane(self.state, self.binaries, self.endpoint, inside)
+
+    def env(self) -> dict[str, str]:
+        """KUBECONFIG and a PATH with this cluster's kubectl and helm, for subprocesses."""
+        path = f"{self.binaries}{os.pathsep}{os.environ.get('PATH', '/usr/bin:/bin')}"
+        return {"KUBECONFIG": str(self.kubeconfig), "PATH": path}
+
+    def run_kubectl(self, *arguments: str, stdin: str | None = None, timeout: float = 60) -> str:
+        """kubectl as admin: its output; a failure is a ClusterError with kubectl's words."""
+        argv = [str(self.kubectl), f"--kubeconfig={self.kubeconfig}", *arguments]
+        return run(argv, stdin=stdin, env={**os.environ, **self.env()}, timeout=timeout)
+
+    def node(self, name: str) -> Node:
+        """The embedded node of that name."""
+        if self.mode != EMBEDDED or name not in self.nodes:
+            known = ", ".join(self.nodes) if self.mode == EMBEDDED else f"none in mode {self.mode}"
+            raise ClusterError(f"no node {name}; real nodes of {self.name}: {known}")
+        return Node(ControlPlane(self.state, self.binaries, self.endpoint), self.nodes.index(name) + 1)
+
+    def load(self, archives: Sequence[Path]) -> None:
+        """Import image archives into every running node, all nodes at once."""
+        if absent := [str(path) for path in archives if not path.is_file()]:
+            raise ClusterError(f"no such image archive: {', '.join(absent)}")
+        if self.mode == KIND:
+            kind.load(self.name, archives)
+            return
+        targets = [self.node(name) for name in self.nodes if name not in self.stopped()]
+        with ThreadPoolExecutor(len(targets)) as pool:
+            for done in [pool.submit(node.load, archive) for archive in archives for node in targets]:
+                done.result()
+
+    def stopped(self) -> set[str]:
+        """Nodes that stop_node took away."""
+        return {path.stem for path in (self.state / "stopped").glob("*")}
+
+    def stop_node(self, name: str) -> None:
+        """Power off: kubelet, containerd and every container on the node end at once, as by a pulled plug."""
+        if self.mode == KIND:
+            kind.stop_node(self.name, name)
+            return
+        node = self.node(name)
+        (self.state / "stopped").mkdir(exist_ok=True)
+        (self.state / "stopped" / name).touch()
+        node.power_off()
+
+    def start_node(self, name: str) -> None:
+        """Power on again: same name, address, disk and images."""
+        if self.mode == KIND:
+            kind.start_node(self.name, name)
+            return
+        node = self.node(name)
+        if not node.not_running():
+            return
+        node.power_off()  # what is left of it
+        node.start_runtime(len(self.nodes))
+        node.start_kubelet()
+        (self.state / "stopped" / name).unlink(missing_ok=True)
+
+    def pids(self, namespace: str, pod: str, container: str) -> list[int]:
+        """Host pids of a container's processes, lowest first."""
+        return pods.container_pids(self.run_kubectl, state.cgroup(self.state), (namespace, pod, container))
+
+    def kill_sandbox(self, namespace: str, pod: str) -> int:
+        """Kill the sandbox process under a running pod: same uid, new IP. Returns the pid that was killed."""
+        return pods.kill_sandbox(self.run_kubectl, state.cgroup(self.state), (namespace, pod))
+
+    def components(self) -> tuple[str, ...]:
+        """Names of all recorded programs, e.g. etcd, kube-apiserver, kwok, node-1-kubelet."""
+        return tuple(recorded(self.state))
+
+    def stop_component(self, name: str, sig: signal.Signals = signal.SIGKILL) -> None:
+        """End one program by a signal and wait until it is gone."""
+        stop(require(self.state, name), sig)
+
+    def signal_component(self, name: str, sig: signal.Signals) -> None:
+        """Send a signal and return, e.g. SIGSTOP to freeze the apiserver and SIGCONT to go on."""
+        os.kill(require(self.state, name).pid, sig)
+
+    def start_component(self, name: str) -> None:
+        """Start one program again as it was started before."""
+        process = recorded(self.state).get(name)
+        if process is None:
+            raise ClusterError(f"no program {name}; there are: {', '.join(self.components())}")
+        if not process.alive:
+            owner = next((self.state / node for node in self.nodes if name.startswith(f"{node}-")), self.state)
+            spawn(self.state, name, process.argv, owner)
+
+    def problems(self) -> list[str]:
+        """What is not as it should be; empty for a healthy cluster. Stopped nodes are not a problem."""
+        if self.mode == KIND:
+            return kind.problems(self.name)
+        resting = tuple(f"{name}-" for name in self.stopped())
+        known = {name: p for name, p in recorded(self.state).items() if not name.startswith(resting or ("/",))}
+        dead = [f"{name} has ended: {log_tail(self.state, name, 2)}" for name, p in known.items() if not p.alive]
+        if dead or not known:
+            return dead or ["it was never started whole"]
+        if reason := ControlPlane(self.state, self.binaries, self.endpoint).not_ready():
+            return [reason]
+        ready = self.ready_nodes()
+        return [f"{node} is not Ready" for node in self.nodes if node not in ready | self.stopped()]
+
+    def ready_nodes(self) -> set[str]:
+        """Names of the nodes whose condition Ready is True."""
+        path = '{range .items[*]}{.metadata.name}={.status.conditions[?(@.type=="Ready")].status} {end}'
+        listed = self.run_kubectl("get", "nodes", "-o", f"jsonpath={path}").split()
+        return {word.removesuffix("=True") for word in listed if word.endswith("=True")}
+
+    def down(self) -> None:
+        """Remove the cluster and every trace of it."""
+        with state.exclusive(self.state):
+            if self.mode == KIND:
+                kind.down(self.name)
+            teardown.remove(self.state)
+
+    def save(self) -> None:
+        """Write the file that `find` reads."""
+        fields = {**asdict(self), "state": str(self.state), "binaries": str(self.binaries)}
+        (self.state / FILE).write_text(json.dumps(fields))
+
+
+def find(name: str) -> Cluster | None:
+    """The cluster of that name as `up` left it, whole or not; None where there is none."""
+    place = state.folder(name)
+    try:
+        fields = json.loads((place / FILE).read_text())
+        endpoint = Endpoint(**fields.pop("endpoint"))
+        return Cluster(
+            **{
+                **fields,
+                "state": place,
+                "binaries": Path(fields["binaries"]),
+                "nodes": tuple(fields["nodes"]),
+                "endpoint": endpoint,
+            }
+        )
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+def get(name: str) -> Cluster:
+    """The cluster of that name, or an error that tells how to start it."""
+    found = find(name)
+    if found is None:
+        raise ClusterError(f"no cluster {name} in {state.root()}; start it with: python -m cluster up --name {name}")
+    return found

@@ -1,0 +1,176 @@
+"""etcd, kube-apiserver, kube-controller-manager and kube-scheduler as processes, on loopback or in a namespace."""
+
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from cluster.errors import ClusterError
+from cluster.pki import ADMIN, Pki
+from cluster.process import log_tail, recorded, spawn
+from cluster.shell import run, wait_for
+
+SERVICE_CIDR = "10.96.0.0/16"
+SERVICE_IP = "10.96.0.1"
+POD_CIDR = "10.244.0.0/16"
+MANIFESTS = Path(__file__).parent / "manifests"
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """Where the control plane listens."""
+
+    address: str  # what clients reach the apiserver by
+    port: int
+    etcd_port: int
+    etcd_peer_port: int
+    local: bool  # on this machine's loopback, for pretended nodes only
+
+    @property
+    def url(self) -> str:
+        return f"https://{self.address}:{self.port}"
+
+
+def loopback() -> Endpoint:
+    """Free ports on 127.0.0.1, so that several control planes stand side by side."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(3)]
+    ports = [s.getsockname()[1] for s in sockets]
+    for s in sockets:
+        s.close()
+    return Endpoint("127.0.0.1", ports[0], ports[1], ports[2], local=True)
+
+
+@dataclass(frozen=True)
+class ControlPlane:
+    """One control plane: its state folder, its programs, where it listens, and what enters its namespace."""
+
+    state: Path
+    binaries: Path
+    endpoint: Endpoint
+    enter: tuple[str, ...] = ()
+
+    @property
+    def pki(self) -> Pki:
+        return Pki(self.state / "pki")
+
+    def start(self) -> None:
+        """Start etcd and the apiserver; neither waits for the other here."""
+        etcd = f"http://127.0.0.1:{self.endpoint.etcd_port}"
+        peer = f"http://127.0.0.1:{self.endpoint.etcd_peer_port}"
+        self._spawn(
+            "etcd",
+            {
+                "data-dir": self.state / "etcd",
+                "listen-client-urls": etcd,
+                "advertise-client-urls": etcd,
+                "listen-peer-urls": peer,
+                "initial-advertise-peer-urls": peer,
+                "initial-cluster": f"default={peer}",
+                "unsafe-no-fsync": "true",  # its data ends with the cluster
+                "quota-backend-bytes": 4 << 30,
+                "log-level": "warn",
+            },
+        )
+        self._spawn("kube-apiserver", self._apiserver_flags(etcd))
+
+    def _apiserver_flags(self, etcd: str) -> dict[str, object]:
+        pki = self.pki
+        flags: dict[str, object] = {
+            "etcd-servers": etcd,
+            "bind-address": "127.0.0.1" if self.endpoint.local else "0.0.0.0",
+            "advertise-address": self.endpoint.address,
+            "secure-port": self.endpoint.port,
+            "service-cluster-ip-range": SERVICE_CIDR,
+            "allow-privileged": "true",
+            "authorization-mode": "Node,RBAC",
+            "enable-admission-plugins": "NodeRestriction",
+            "client-ca-file": pki["ca.crt"],
+            "token-auth-file": pki["tokens.csv"],
+            "tls-cert-file": pki["apiserver.crt"],
+            "tls-private-key-file": pki["apiserver.key"],
+            "kubelet-client-certificate": pki["kubelet-client.crt"],
+            "kubelet-client-key": pki["kubelet-client.key"],
+            "kubelet-preferred-address-types": "InternalIP",
+            "service-account-issuer": "https://kubernetes.default.svc.cluster.local",
+            "service-account-key-file": pki["sa.key"],
+            "service-account-signing-key-file": pki["sa.key"],
+            "audit-policy-file": MANIFESTS / "audit.yaml",
+            "audit-log-path": self.state / "audit.log",
+            "audit-log-maxsize": 10_000,  # MB; never rotated, so that tests count every request
+        }
+        if self.endpoint.local:  # a Service may not point at loopback
+            flags["endpoint-reconciler-type"] = "none"
+        return flags
+
+    def start_controllers(self) -> None:
+        """Start controller-manager and scheduler; their client rates do not hold back a test of scale."""
+        pki = self.pki
+        self._spawn(
+            "kube-controller-manager",
+            {
+                "kubeconfig": pki["system:kube-controller-manager.kubeconfig"],
+                "secure-port": 0,
+                "leader-elect": "false",
+                "use-service-account-credentials": "true",
+                "root-ca-file": pki["ca.crt"],
+                "service-account-private-key-file": pki["sa.key"],
+                "cluster-cidr": POD_CIDR,
+                "allocate-node-cidrs": "false",
+                "kube-api-qps": 1000,
+                "kube-api-burst": 2000,
+                "concurrent-gc-syncs": 20,
+            },
+        )
+        config = self.state / "scheduler.yaml"
+        client = {"kubeconfig": str(pki["system:kube-scheduler.kubeconfig"]), "qps": 5000, "burst": 5000}
+        config.write_text(
+            yaml.safe_dump(
+                {
+                    "apiVersion": "kubescheduler.config.k8s.io/v1",
+                    "kind": "KubeSchedulerConfiguration",
+                    "leaderElection": {"leaderElect": False},
+                    "clientConnection": client,
+                }
+            )
+        )
+        self._spawn("kube-scheduler", {"config": config, "secure-port": 0})
+
+    def _spawn(self, program: str, flags: dict[str, object]) -> None:
+        arguments = [f"--{name}={value}" for name, value in flags.items()]
+        spawn(self.state, program, [*self.enter, str(self.binaries / program), *arguments])
+
+    def kubectl(self, *arguments: str, stdin: str | None = None, timeout: float = 60) -> str:
+        """kubectl as admin; its standard output."""
+        config = self.pki[f"{ADMIN}.kubeconfig"]
+        return run(
+            [str(self.binaries / "kubectl"), f"--kubeconfig={config}", *arguments],
+            stdin=stdin,
+            env={"HOME": str(self.state), "PATH": "/usr/bin:/bin"},
+            timeout=timeout,
+        )
+
+    def wait_ready(self, timeout: float = 60) -> None:
+        """Until /readyz says ok; a program that died is named with the end of its log."""
+        wait_for("the apiserver's /readyz", self.not_ready, timeout)
+
+    def not_ready(self) -> str:
+        """Why /readyz is not ok; empty when it is."""
+        for name, process in recorded(self.state).items():
+            if name in ("etcd", "kube-apiserver") and not process.alive:
+                return f"{name} has ended: {log_tail(self.state, name)}"
+        return _reason(lambda: self.kubectl("get", "--raw=/readyz", "--request-timeout=3s"))
+
+    def wait_default_account(self, timeout: float = 60) -> None:
+        """Until pods can be created in the default namespace."""
+        account = ("get", "serviceaccount", "default", "-o", "name")
+        wait_for("the default service account", lambda: _reason(lambda: self.kubectl(*account)), timeout)
+
+
+def _reason(call: Callable[[], str]) -> str:
+    try:
+        call()
+    except ClusterError as no:
+        return str(no)
+    return ""

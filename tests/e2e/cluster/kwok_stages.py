@@ -1,0 +1,213 @@
+"""What kwok's pretended kubelets do: node leases, and pods that go through the gate's two steps."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+
+GATE = "dijob-gate"  # the init container that a DIJob's pod waits in
+NODE_IPS = "diengine.opendilab.org/node-ips"  # the annotation that opens it
+EXIT = "test.dijob/exit"  # annotation: a running pod ends with this exit code,
+EXIT_DELAY = "test.dijob/exit-delay"  # this long after it ran ("500ms"; 1 s where absent)
+NO_START = "test.dijob/no-start"  # annotation: the pod stays as the scheduler left it
+
+Match = dict[str, Any]  # one expression of a stage's selector
+
+_GONE: Match = {"key": ".metadata.deletionTimestamp", "operator": "DoesNotExist"}
+_NO_IP: Match = {"key": ".status.podIP", "operator": "DoesNotExist"}
+_MAY_START: Match = {"key": f'.metadata.annotations["{NO_START}"]', "operator": "DoesNotExist"}
+_HAS_GATE: Match = {"key": ".spec.initContainers.[].name", "operator": "In", "values": [GATE]}
+_HAS_NO_GATE: Match = {**_HAS_GATE, "operator": "NotIn"}
+
+_ADDRESSES = """
+hostIP: {{ NodeIPWith .spec.nodeName | Quote }}
+podIP: {{ PodIPWith .spec.nodeName ( or .spec.hostNetwork false ) ( or .metadata.uid "" ) ( or .metadata.name "" ) \
+( or .metadata.namespace "" ) | Quote }}
+"""
+
+_AT_GATE = (
+    """
+{{ $now := Now }}
+phase: Pending
+startTime: {{ $now | Quote }}
+conditions:
+- {type: PodReadyToStartContainers, status: "True", lastTransitionTime: {{ $now | Quote }}}
+- {type: Initialized, status: "False", reason: ContainersNotInitialized, lastTransitionTime: {{ $now | Quote }}}
+- {type: Ready, status: "False", reason: ContainersNotReady, lastTransitionTime: {{ $now | Quote }}}
+- {type: ContainersReady, status: "False", reason: ContainersNotReady, lastTransitionTime: {{ $now | Quote }}}
+initContainerStatuses:
+{{ range .spec.initContainers }}
+- name: {{ .name | Quote }}
+  image: {{ .image | Quote }}
+  restartCount: 0
+  {{ if eq .name "GATE" }}
+  ready: false
+  started: true
+  state: {running: {startedAt: {{ $now | Quote }}}}
+  {{ else }}
+  ready: true
+  started: false
+  state:
+    terminated: {exitCode: 0, reason: Completed, startedAt: {{ $now | Quote }}, finishedAt: {{ $now | Quote }}}
+  {{ end }}
+{{ end }}
+containerStatuses:
+{{ range .spec.containers }}
+- name: {{ .name | Quote }}
+  image: {{ .image | Quote }}
+  ready: false
+  started: false
+  restartCount: 0
+  state: {waiting: {reason: PodInitializing}}
+{{ end }}
+""".replace("GATE", GATE)
+    + _ADDRESSES
+)
+
+_RUNNING = """
+{{ $now := Now }}
+phase: Running
+startTime: {{ or .status.startTime $now | Quote }}
+conditions:
+- {type: PodReadyToStartContainers, status: "True", reason: "", lastTransitionTime: {{ $now | Quote }}}
+- {type: Initialized, status: "True", reason: "", lastTransitionTime: {{ $now | Quote }}}
+- {type: Ready, status: "True", reason: "", lastTransitionTime: {{ $now | Quote }}}
+- {type: ContainersReady, status: "True", reason: "", lastTransitionTime: {{ $now | Quote }}}
+{{ if .spec.initContainers }}
+initContainerStatuses:
+{{ range .spec.initContainers }}
+- name: {{ .name | Quote }}
+  image: {{ .image | Quote }}
+  ready: true
+  started: false
+  restartCount: 0
+  state:
+    terminated: {exitCode: 0, reason: Completed, startedAt: {{ $now | Quote }}, finishedAt: {{ $now | Quote }}}
+{{ end }}
+{{ end }}
+containerStatuses:
+{{ range .spec.containers }}
+- name: {{ .name | Quote }}
+  image: {{ .image | Quote }}
+  ready: true
+  started: true
+  restartCount: 0
+  containerID: kwok://{{ $.metadata.uid }}-{{ .name }}
+  state: {running: {startedAt: {{ $now | Quote }}}}
+{{ end }}
+"""
+
+_ENDED = """
+{{ $now := Now }}
+{{ $code := index .metadata.annotations "EXIT" }}
+phase: {{ if eq $code "0" }}Succeeded{{ else }}Failed{{ end }}
+conditions:
+- {type: Ready, status: "False", reason: PodCompleted, lastTransitionTime: {{ $now | Quote }}}
+- {type: ContainersReady, status: "False", reason: PodCompleted, lastTransitionTime: {{ $now | Quote }}}
+containerStatuses:
+{{ range .spec.containers }}
+- name: {{ .name | Quote }}
+  image: {{ .image | Quote }}
+  ready: false
+  started: false
+  restartCount: 0
+  containerID: kwok://{{ $.metadata.uid }}-{{ .name }}
+  state:
+    terminated:
+      exitCode: {{ $code }}
+      reason: {{ if eq $code "0" }}Completed{{ else }}Error{{ end }}
+      startedAt: {{ $now | Quote }}
+      finishedAt: {{ $now | Quote }}
+{{ end }}
+""".replace("EXIT", EXIT)
+
+
+def _stage(kind: str, name: str, when: list[Match], then: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "kwok.x-k8s.io/v1alpha1",
+        "kind": "Stage",
+        "metadata": {"name": name},
+        "spec": {
+            "resourceRef": {"apiGroup": "v1", "kind": kind},
+            "selector": {"matchExpressions": when},
+            "next": dict(then),
+            **more,
+        },
+    }
+
+
+def pod_stages() -> list[dict[str, Any]]:
+    """A pod without a gate runs at once; one with a gate waits for its addresses; either may be told to end."""
+    waits: list[Match] = [
+        _GONE,
+        {"key": ".status.phase", "operator": "In", "values": ["Pending"]},
+        _HAS_GATE,
+        {"key": ".status.podIP", "operator": "Exists"},
+        {"key": f'.metadata.annotations["{NODE_IPS}"] | select(. != "")', "operator": "Exists"},
+    ]
+    ends: list[Match] = [
+        _GONE,
+        {"key": ".status.phase", "operator": "In", "values": ["Running"]},
+        {"key": f'.metadata.annotations["{EXIT}"]', "operator": "Exists"},
+    ]
+    delay = {"durationMilliseconds": 1000, "durationFrom": {"expressionFrom": f'.metadata.annotations["{EXIT_DELAY}"]'}}
+    return [
+        _stage("Pod", "run", [_GONE, _NO_IP, _MAY_START, _HAS_NO_GATE], {"statusTemplate": _RUNNING + _ADDRESSES}),
+        _stage("Pod", "wait-at-gate", [_GONE, _NO_IP, _MAY_START, _HAS_GATE], {"statusTemplate": _AT_GATE}),
+        _stage("Pod", "pass-gate", waits, {"statusTemplate": _RUNNING}),
+        _stage("Pod", "end", ends, {"statusTemplate": _ENDED}, delay=delay),
+        _stage("Pod", "delete", [{**_GONE, "operator": "Exists"}], {"finalizers": {"empty": True}, "delete": True}),
+    ]
+
+
+_NODE_READY = """
+{{ $now := Now }}
+conditions:
+{{ range NodeConditions }}
+- lastHeartbeatTime: {{ $now | Quote }}
+  lastTransitionTime: {{ or $.metadata.creationTimestamp $now | Quote }}
+  message: {{ .message | Quote }}
+  reason: {{ .reason | Quote }}
+  status: {{ .status | Quote }}
+  type: {{ .type | Quote }}
+{{ end }}
+phase: Running
+"""
+
+
+def config() -> str:
+    """kwok's --config: options and stages. Leases keep nodes Ready; their status is written once."""
+    ready = {
+        "key": '.status.conditions.[] | select( .type == "Ready" ) | .status',
+        "operator": "NotIn",
+        "values": ["True"],
+    }
+    options = {
+        "apiVersion": "config.kwok.x-k8s.io/v1alpha1",
+        "kind": "KwokConfiguration",
+        "options": {
+            "manageAllNodes": True,
+            "cidr": "10.244.0.1/16",
+            "nodeIP": "10.0.0.1",
+            "nodeLeaseDurationSeconds": 40,
+            "podPlayStageParallelism": 16,
+        },
+    }
+    stages = [_stage("Node", "ready", [ready], {"statusTemplate": _NODE_READY}), *pod_stages()]
+    return yaml.safe_dump_all([options, *stages], sort_keys=False)
+
+
+def nodes(names: tuple[str, ...]) -> str:
+    """Manifests of the pretended nodes: as large as anybody wants."""
+    room = {"cpu": "1000", "memory": "1Ti", "pods": "10000", "ephemeral-storage": "1Ti"}
+    return yaml.safe_dump_all(
+        [
+            {
+                "apiVersion": "v1",
+                "kind": "Node",
+                "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, "type": "kwok"}},
+                "status": {"capacity": room, "allocatable": room},
+            }
+            for name in names
+        ]
+    )

@@ -1,0 +1,92 @@
+"""Brings clusters up: checks, builds, starts, waits; whatever goes wrong on the way, nothing is left behind."""
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+from cluster import kind, needs, state, teardown
+from cluster.build import build
+from cluster.cluster import CONTROL_PLANE, EMBEDDED, KIND, Cluster, find
+from cluster.errors import ClusterError
+from cluster.modes import STARTERS, Start
+from cluster.shell import Progress, wait_for
+
+UP_SECONDS = {EMBEDDED: 20, CONTROL_PLANE: 10, KIND: 90}
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to bring up. mode "" means kind where it can be used, else embedded."""
+
+    name: str = "dijob"
+    mode: str = ""
+    kwok_nodes: int = 10  # of the control-plane mode
+    quiet: bool = False
+
+
+def up(options: Options) -> Cluster:
+    """A healthy cluster of that name: the one that is there, or a new one in place of a broken one."""
+    mode = options.mode or (KIND if kind.usable() else EMBEDDED)
+    progress = Progress(UP_SECONDS[mode], options.quiet)
+    place = state.folder(options.name)
+    with state.exclusive(place):
+        if (known := find(options.name)) and (alive := _still_good(known, mode, progress)):
+            return alive
+        if teardown.leftovers(place):
+            progress.say(f"{options.name}: the rest of an earlier run is removed")
+            teardown.remove(place)
+        _check(mode, place, progress)
+        binaries = build(progress)
+        with _undone_on_failure(place, mode, options.name):
+            place.mkdir(parents=True)
+            cluster = STARTERS[mode](Start(options.name, place, binaries, options.kwok_nodes), progress)
+    progress.say(f"{options.name} is up; KUBECONFIG={cluster.kubeconfig}")
+    return cluster
+
+
+def _still_good(known: Cluster, mode: str, progress: Progress) -> Cluster | None:
+    problems = known.problems() if known.mode == mode else [f"it is in mode {known.mode}"]
+    if problems:
+        progress.say(f"{known.name} is broken: {problems[0]}")
+        return None
+    for node in sorted(known.stopped()):
+        progress.say(f"{known.name}: {node} was stopped, starts")
+        known.start_node(node)
+    if known.nodes:
+        wait_for("Ready nodes", lambda: " ".join(sorted(set(known.nodes) - known.ready_nodes())), 60)
+    progress.say(f"{known.name} is up already and healthy; KUBECONFIG={known.kubeconfig}")
+    return known
+
+
+def _check(mode: str, place: Path, progress: Progress) -> None:
+    if mode == EMBEDDED:
+        needs.check_nodes(place.parent, progress)
+    elif mode == CONTROL_PLANE:
+        needs.check_control_plane()
+    elif not kind.usable():
+        raise ClusterError("mode kind needs kind and docker on PATH and a Docker engine that answers `docker info`")
+
+
+@contextmanager
+def _undone_on_failure(place: Path, mode: str, name: str) -> Iterator[None]:
+    """Take everything down again on any error, Ctrl-C and SIGTERM."""
+
+    def interrupted(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    in_main = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGTERM, interrupted) if in_main else None
+    try:
+        yield
+    except BaseException:
+        if mode == KIND:
+            kind.down(name)
+        teardown.remove(place)
+        raise
+    finally:
+        if before is not None:
+            signal.signal(signal.SIGTERM, before)

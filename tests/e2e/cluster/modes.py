@@ -1,0 +1,137 @@
+"""What each mode starts, in which order, and what it waits for."""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from cluster import kind, kwok_stages, state
+from cluster.cluster import CONTROL_PLANE, EMBEDDED, KIND, Cluster
+from cluster.controlplane import MANIFESTS, SERVICE_IP, ControlPlane, Endpoint, loopback
+from cluster.errors import ClusterError
+from cluster.namespace import enter, free_subnet, hold_network, ip, plug
+from cluster.node import Node
+from cluster.pki import Pki
+from cluster.process import log_tail, recorded, spawn
+from cluster.shell import Progress, run, wait_for
+
+WORKERS = ("node-1", "node-2")
+NODE_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class Start:
+    """What a new cluster is made from; `place` exists and is empty."""
+
+    name: str
+    place: Path
+    binaries: Path
+    kwok_nodes: int
+
+
+def start_control_plane(start: Start, progress: Progress) -> Cluster:
+    """Control plane on loopback, nodes pretended by kwok."""
+    names = tuple(f"kwok-{n}" for n in range(start.kwok_nodes))
+    endpoint = loopback()
+    cluster = Cluster(start.name, CONTROL_PLANE, start.place, start.binaries, names, endpoint)
+    cluster.save()
+    plane = ControlPlane(start.place, start.binaries, endpoint)
+    plane.pki.create(endpoint.url, [endpoint.address, SERVICE_IP], ())
+    plane.start()
+    progress.say(f"etcd and kube-apiserver start on {endpoint.url}")
+    plane.wait_ready()
+    plane.start_controllers()
+    if names:
+        (start.place / "kwok.yaml").write_text(kwok_stages.config())
+        plane.kubectl("create", "-f", "-", stdin=kwok_stages.nodes(names))
+        spawn(
+            start.place,
+            "kwok",
+            [
+                str(start.binaries / "kwok"),
+                f"--config={start.place / 'kwok.yaml'}",
+                f"--kubeconfig={cluster.kubeconfig}",
+            ],
+        )
+    _wait_whole(cluster, plane, progress)
+    return cluster
+
+
+def start_embedded(start: Start, progress: Progress) -> Cluster:
+    """Control plane, switch and two real nodes, each in namespaces of its own."""
+    subnet = free_subnet(int(state.token(start.place)[:2], 16))
+    endpoint = Endpoint(f"{subnet}.1", 6443, 2379, 2380, local=False)
+    cluster = Cluster(start.name, EMBEDDED, start.place, start.binaries, WORKERS, endpoint)
+    cluster.save()
+    Pki(start.place / "pki").create(endpoint.url, ["127.0.0.1", SERVICE_IP, endpoint.address], WORKERS)
+    switch = hold_network(start.place, start.binaries)
+    ip(switch, "address", "add", f"{endpoint.address}/24", "dev", "br0")
+    plug(switch, None, ("machine", state.interface(start.place)), f"{subnet}.254/24")
+    plane = ControlPlane(start.place, start.binaries, endpoint, enter(switch, mount=False))
+    plane.start()
+    progress.say(f"etcd and kube-apiserver start on {endpoint.url}")
+    nodes = [Node(plane, number) for number in range(1, len(WORKERS) + 1)]
+    with ThreadPoolExecutor(len(nodes)) as pool:
+        for done in [pool.submit(node.start_runtime, len(nodes)) for node in nodes]:
+            done.result()
+    progress.say(f"containerd runs on {' and '.join(WORKERS)}")
+    plane.wait_ready()
+    plane.start_controllers()
+    _start_dns(plane)
+    for node in nodes:
+        node.start_kubelet()
+    _wait_whole(cluster, plane, progress)
+    wait_for("CoreDNS", lambda: _dns_not_ready(plane), 30)
+    return cluster
+
+
+def _start_dns(plane: ControlPlane) -> None:
+    """CoreDNS in the control plane's namespace: names outlive the loss of any node."""
+    address = plane.endpoint.address
+    plane.kubectl("create", "-f", "-", stdin=(MANIFESTS / "dns.yaml").read_text().replace("CONTROL_PLANE_IP", address))
+    corefile = (MANIFESTS / "Corefile").read_text().replace("CONTROL_PLANE_IP", address)
+    path = plane.state / "Corefile"
+    path.write_text(corefile.replace("KUBECONFIG", str(plane.pki["coredns.kubeconfig"])))
+    spawn(plane.state, "coredns", [*plane.enter, str(plane.binaries / "coredns"), "-conf", str(path)])
+
+
+def _dns_not_ready(plane: ControlPlane) -> str:
+    if not recorded(plane.state)["coredns"].alive:
+        return log_tail(plane.state, "coredns")
+    ask = "exec 3<>/dev/tcp/127.0.0.1/8181; printf 'GET /ready HTTP/1.0\\r\\n\\r\\n' >&3; grep -q '200 OK' <&3"
+    try:
+        run([*plane.enter, "bash", "-c", ask], timeout=5)
+    except ClusterError as no:
+        return str(no)
+    return ""
+
+
+def _wait_whole(cluster: Cluster, plane: ControlPlane, progress: Progress) -> None:
+    seen: set[str] = set()
+
+    def not_whole() -> str:
+        known = recorded(cluster.state)
+        if dead := [name for name, process in known.items() if not process.alive]:
+            raise ClusterError(f"{dead[0]} has ended: {log_tail(cluster.state, dead[0])}")
+        ready = cluster.ready_nodes()
+        for node in sorted(ready - seen) if cluster.mode == EMBEDDED else ():
+            progress.say(f"{node} Ready")
+        seen.update(ready)
+        return f"not Ready: {' '.join(sorted(set(cluster.nodes) - ready))}" if set(cluster.nodes) - ready else ""
+
+    wait_for("all nodes Ready", not_whole, NODE_SECONDS)
+    plane.wait_default_account()
+
+
+def start_kind(start: Start, progress: Progress) -> Cluster:
+    """kind, with the kubectl and helm of our own build beside it."""
+    endpoint = Endpoint("127.0.0.1", 0, 0, 0, local=True)
+    cluster = Cluster(start.name, KIND, start.place, start.binaries, (), endpoint)
+    cluster.kubeconfig.parent.mkdir()
+    progress.say("kind create cluster")
+    names = kind.up(start.name, cluster.kubeconfig)
+    cluster = Cluster(start.name, KIND, start.place, start.binaries, names, endpoint)
+    cluster.save()
+    return cluster
+
+
+STARTERS = {EMBEDDED: start_embedded, CONTROL_PLANE: start_control_plane, KIND: start_kind}

@@ -1,0 +1,103 @@
+"""Namespaces held open by one small process each, and the cables between them: no trace outlives the process."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from cluster.process import Process, log_tail, spawn
+from cluster.shell import run, wait_for
+
+# What the kubelet would otherwise write into the machine's own kernel settings. It finds these values in
+# their place, in the node's view alone.
+_SYSCTLS = (
+    "vm/overcommit_memory=1 vm/panic_on_oom=0 kernel/panic=10 kernel/panic_on_oops=1 "
+    "kernel/keys/root_maxkeys=1000000 kernel/keys/root_maxbytes=25000000"
+)
+
+# $1 the node's folder, $2 the programs. The node gets a /run and a /var of its own, so that containerd and
+# kubelet keep their usual paths and the machine's are not touched.
+_NODE = f"""
+set -e
+mount --make-rshared /
+mkdir -p "$1/run" "$1/var/lib" "$1/var/log" "$1/var/tmp"
+ln -sfn /run "$1/var/run"
+mount -t tmpfs -o mode=0755 tmpfs "$1/run"
+mkdir "$1/run/bin" "$1/run/sysctl" "$1/run/lock" "$1/run/netns"
+mount --bind "$2" "$1/run/bin"
+for pair in {_SYSCTLS}; do
+    key=${{pair%=*}}
+    file=$1/run/sysctl/$(echo "$key" | tr / .)
+    echo "${{pair#*=}}" > "$file"
+    mount --bind "$file" "/proc/sys/$key"
+done
+mount --rbind "$1/run" /run
+mount --bind "$1/var" /var
+echo 1 > /proc/sys/net/ipv4/ip_forward
+ip link set lo up
+exec /run/bin/pause
+"""
+
+
+def hold_network(state: Path, binaries: Path) -> Process:
+    """A network namespace for the control plane, with a bridge that is the cluster's switch."""
+    script = 'ip link set lo up && ip link add br0 type bridge && ip link set br0 up && exec "$1/pause"'
+    return _hold(state, "network", ["unshare", "--net", "sh", "-c", script, "sh", str(binaries)], state)
+
+
+def hold_node(state: Path, node: str, binaries: Path) -> Process:
+    """A network and a mount namespace for one node."""
+    argv = [
+        "unshare",
+        "--net",
+        "--mount",
+        "--propagation=private",
+        "sh",
+        "-c",
+        _NODE,
+        "sh",
+        str(state / node),
+        str(binaries),
+    ]
+    return _hold(state, f"{node}-namespace", argv, state / node)
+
+
+def _hold(state: Path, name: str, argv: Sequence[str], owner: Path) -> Process:
+    process = spawn(state, name, argv, owner)
+
+    def not_yet() -> str:
+        try:
+            ready = Path(os.readlink(f"/proc/{process.pid}/exe")).name == "pause"
+        except OSError:
+            ready = False
+        return "" if ready else f"pid {process.pid}: {log_tail(state, name)}"
+
+    wait_for(f"namespaces of {name}", not_yet, 10, 0.02)
+    return process
+
+
+def enter(holder: Process, mount: bool = True) -> tuple[str, ...]:
+    """What to put before a command so that it runs in the holder's namespaces, under its own pid."""
+    return ("nsenter", f"--target={holder.pid}", "--net", *(["--mount"] if mount else []), "--")
+
+
+def ip(holder: Process | None, *arguments: str) -> str:
+    """`ip` in a namespace; None is this machine's own."""
+    prefix = enter(holder, mount=False) if holder else ()
+    return run([*prefix, "ip", *arguments])
+
+
+def plug(switch: Process, end: Process | None, names: tuple[str, str], address: str) -> None:
+    """A cable from the switch (port names[0]) to a namespace or the machine (interface names[1]/address)."""
+    port, device = names
+    target = end.pid if end else os.getpid()
+    ip(switch, "link", "add", port, "type", "veth", "peer", "name", device, "netns", str(target))
+    ip(switch, "link", "set", port, "master", "br0", "up")
+    ip(end, "address", "add", address, "dev", device)
+    ip(end, "link", "set", device, "up")
+
+
+def free_subnet(preferred: int) -> str:
+    """The first three bytes of a /24 in 10.95.0.0/16 that this machine has no address or route in."""
+    taken = ip(None, "-4", "-oneline", "address") + ip(None, "-4", "route", "show", "table", "all")
+    numbers = (str((preferred + i) % 256) for i in range(256))
+    return next(f"10.95.{number}" for number in numbers if f" 10.95.{number}." not in f" {taken}")

@@ -1,0 +1,96 @@
+"""Checks what the cluster needs before anything is started, and installs the missing Debian packages."""
+
+import os
+import shutil
+from pathlib import Path
+
+from cluster.build import cache, target
+from cluster.errors import ClusterError
+from cluster.shell import Progress, run
+
+# program -> Debian package
+PACKAGES = {
+    "containerd": "containerd",
+    "ctr": "containerd",
+    "runc": "runc",
+    "iptables": "iptables",
+    "conntrack": "conntrack",
+    "ip": "iproute2",
+    "nsenter": "util-linux",
+    "unshare": "util-linux",
+    "mount": "mount",
+    "openssl": "openssl",
+}
+CNI = Path("/usr/lib/cni")
+GIB = 1 << 30
+
+
+def check_control_plane() -> None:
+    """What etcd and the Kubernetes servers on loopback need: openssl and disk; any user will do."""
+    if not shutil.which("openssl"):
+        raise ClusterError("openssl is not on PATH; install it (Debian: apt-get install openssl)")
+    check_disk(cache(), 6 if not target().exists() else 1)
+
+
+def check_nodes(state_root: Path, progress: Progress) -> None:
+    """What real nodes need: root, disk, a file system that overlayfs can lie on, and Debian's packages."""
+    if os.geteuid() != 0:
+        raise ClusterError(
+            "Not root: nodes need network namespaces, mounts and cgroups. Run it again with sudo -E, "
+            "or use: up --control-plane (which needs no root and has no real nodes)"
+        )
+    check_disk(cache(), 6 if not target().exists() else 1)
+    check_disk(state_root, 6)
+    kind = run(["stat", "-f", "-c", "%T", str(_existing(state_root))]).strip()
+    if kind.startswith(("overlay", "nfs")):
+        raise ClusterError(
+            f"{state_root} lies on {kind}, on which containers' overlayfs cannot work; "
+            "set DIJOB_CLUSTER_DIR to a folder on ext4 or xfs"
+        )
+    install_packages(progress)
+
+
+def check_disk(folder: Path, gib: int) -> None:
+    """Refuse to start what would fill the disk half way."""
+    existing = _existing(folder)
+    free = shutil.disk_usage(existing).free
+    if free < gib * GIB:
+        raise ClusterError(
+            f"Too little disk: {existing} has {free / GIB:.1f} GiB free, {gib} are needed. Free some, "
+            "or move the folder with XDG_CACHE_HOME (builds) or DIJOB_CLUSTER_DIR (the cluster)"
+        )
+
+
+def _existing(folder: Path) -> Path:
+    return next(path for path in [folder, *folder.parents] if path.exists())
+
+
+def missing_packages() -> list[str]:
+    """Debian packages whose programs are not here."""
+    missing = {package for program, package in PACKAGES.items() if not shutil.which(program, path=_path())}
+    if not (CNI / "ptp").exists():
+        missing.add("containernetworking-plugins")
+    return sorted(missing)
+
+
+def _path() -> str:
+    return os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
+
+
+def install_packages(progress: Progress) -> None:
+    """apt-get install what is missing; on a system without apt, say what to install."""
+    missing = missing_packages()
+    if not missing:
+        return
+    if not shutil.which("apt-get"):
+        raise ClusterError(
+            f"Missing: {', '.join(missing)} (Debian's package names), and there is no apt-get here. "
+            "Install them (CNI plugins into /usr/lib/cni), or use a Debian 12 machine or container"
+        )
+    progress.expected += 30
+    progress.say(f"apt-get install {' '.join(missing)}")
+    env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    run(["apt-get", "update", "-q"], env=env, timeout=300)
+    run(["apt-get", "install", "-y", "-q", "--no-install-recommends", *missing], env=env, timeout=600)
+    if left := missing_packages():
+        raise ClusterError(f"apt-get installed {', '.join(missing)}, yet programs of {', '.join(left)} are not on PATH")

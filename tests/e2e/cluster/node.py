@@ -1,0 +1,212 @@
+"""A worker node: containerd, kubelet and kube-proxy in namespaces of their own."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from cluster import cgroups
+from cluster.controlplane import POD_CIDR, ControlPlane
+from cluster.images import PAUSE, pause_archive
+from cluster.namespace import enter, hold_node, ip, plug
+from cluster.process import Process, log_tail, recorded, require, spawn
+from cluster.shell import run, wait_for
+from cluster.state import cgroup
+from cluster.teardown import end_processes
+
+DNS_IP = "10.96.0.10"
+SOCKET = "/run/containerd/containerd.sock"
+INSIDE = "/var/lib/dijob"  # the configuration, in the node's own /var
+
+
+@dataclass(frozen=True)
+class Node:
+    """The number-th node (from 1) of a control plane."""
+
+    plane: ControlPlane
+    number: int
+
+    @property
+    def name(self) -> str:
+        return f"node-{self.number}"
+
+    @property
+    def subnet(self) -> str:
+        return self.plane.endpoint.address.rpartition(".")[0]
+
+    @property
+    def address(self) -> str:
+        return f"{self.subnet}.{10 + self.number}"
+
+    @property
+    def pods(self) -> str:
+        return f"10.244.{self.number}.0/24"
+
+    @property
+    def state(self) -> Path:
+        return self.plane.state
+
+    @property
+    def cgroup(self) -> str:
+        return f"{cgroup(self.state)}/{self.name}"
+
+    @property
+    def holder(self) -> Process:
+        return require(self.state, f"{self.name}-namespace")
+
+    @property
+    def components(self) -> tuple[str, ...]:
+        """The names of its processes' records."""
+        return tuple(f"{self.name}-{part}" for part in ("namespace", "containerd", "kubelet", "kube-proxy"))
+
+    def start_runtime(self, others: int) -> None:
+        """Namespaces, cables, routes to `others` nodes' pods, containerd, and the sandbox image."""
+        cgroups.create(self.cgroup)
+        holder = hold_node(self.state, self.name, self.plane.binaries)
+        switch = require(self.state, "network")
+        plug(switch, holder, (self.name, "eth0"), f"{self.address}/24")
+        ip(holder, "route", "add", "default", "via", self.plane.endpoint.address)
+        for other in (Node(self.plane, n + 1) for n in range(others)):
+            if other != self:
+                ip(holder, "route", "add", other.pods, "via", other.address)
+        ip(switch, "route", "replace", self.pods, "via", self.address)
+        self._write_config()
+        self._spawn("containerd", "containerd", f"--config={INSIDE}/containerd.toml")
+        wait_for(f"containerd of {self.name}", self._no_containerd, 30)
+        if PAUSE not in self.images():
+            self.load(pause_archive(self.plane.binaries, self.state / self.name))
+
+    def start_kubelet(self) -> None:
+        """kubelet and kube-proxy: the node announces itself."""
+        self._spawn(
+            "kubelet",
+            "/run/bin/kubelet",
+            f"--config={INSIDE}/kubelet.yaml",
+            f"--kubeconfig={INSIDE}/kubelet.kubeconfig",
+            f"--hostname-override={self.name}",
+            f"--node-ip={self.address}",
+            "--v=1",
+        )
+        self._spawn(
+            "kube-proxy",
+            "/run/bin/kube-proxy",
+            f"--kubeconfig={INSIDE}/proxy.kubeconfig",
+            f"--cluster-cidr={POD_CIDR}",
+            f"--hostname-override={self.name}",
+            "--proxy-mode=iptables",
+            # a namespace may not set the machine's conntrack limits
+            "--conntrack-max-per-core=0",
+            "--conntrack-tcp-timeout-established=0",
+            "--conntrack-tcp-timeout-close-wait=0",
+            "--iptables-min-sync-period=100ms",
+        )
+
+    def power_off(self) -> None:
+        """The node is gone at once, with everything that ran on it; its disk stays."""
+        end_processes(self.state / self.name, self.cgroup)
+
+    def load(self, archive: Path) -> None:
+        """Import a docker or OCI archive into this node's containerd, unpacked."""
+        argv = [*enter(self.holder), *self._ctr("images", "import", "-")]
+        with archive.open("rb") as stdin:
+            run(argv, stdin=stdin, timeout=900)
+
+    def images(self) -> set[str]:
+        """The names of the images on this node."""
+        return set(run([*enter(self.holder), *self._ctr("images", "ls", "-q")]).split())
+
+    def not_running(self) -> str:
+        """Which of its programs has ended, with the end of its log; empty when all run."""
+        known = recorded(self.state)
+        dead = [c for c in self.components if c not in known or not known[c].alive]
+        return "; ".join(f"{c} has ended: {log_tail(self.state, c, 3)}" for c in dead)
+
+    def _ctr(self, *arguments: str) -> list[str]:
+        return ["ctr", f"--address={SOCKET}", "--namespace=k8s.io", *arguments]
+
+    def _no_containerd(self) -> str:
+        if dead := "" if recorded(self.state)[f"{self.name}-containerd"].alive else "it has ended: ":
+            return dead + log_tail(self.state, f"{self.name}-containerd")
+        ready = Path(f"/proc/{self.holder.pid}/root{SOCKET}").exists()
+        return "" if ready else f"{SOCKET} is not there"
+
+    def _spawn(self, part: str, *argv: str) -> None:
+        spawn(self.state, f"{self.name}-{part}", [*enter(self.holder), *argv], self.state / self.name)
+
+    def _write_config(self) -> None:
+        inside = self.state / self.name / INSIDE.lstrip("/")
+        (inside / "net.d").mkdir(parents=True, exist_ok=True)
+        (inside / "containerd.toml").write_text(CONTAINERD)
+        (inside / "net.d/10-dijob.conflist").write_text(json.dumps(self._network()))
+        (inside / "kubelet.yaml").write_text(yaml.safe_dump(self._kubelet()))
+        pki = self.plane.pki
+        copies = {
+            "ca.crt": "ca.crt",
+            f"system:node:{self.name}.kubeconfig": "kubelet.kubeconfig",
+            "system:kube-proxy.kubeconfig": "proxy.kubeconfig",
+        }
+        for source, name in copies.items():
+            (inside / name).touch(mode=0o600)
+            (inside / name).write_bytes(pki[source].read_bytes())
+
+    def _network(self) -> dict[str, object]:
+        # ptp, not bridge: pods of one node reach each other through routes, where kube-proxy's rules hold
+        # without the kernel's br_netfilter
+        ipam = {"type": "host-local", "ranges": [[{"subnet": self.pods}]], "routes": [{"dst": "0.0.0.0/0"}]}
+        return {
+            "cniVersion": "0.4.0",
+            "name": "dijob",
+            "plugins": [
+                {"type": "ptp", "ipMasq": False, "ipam": ipam},
+                {"type": "portmap", "capabilities": {"portMappings": True}},
+            ],
+        }
+
+    def _kubelet(self) -> dict[str, object]:
+        return {
+            "apiVersion": "kubelet.config.k8s.io/v1beta1",
+            "kind": "KubeletConfiguration",
+            "authentication": {
+                "anonymous": {"enabled": False},
+                "webhook": {"enabled": True},
+                "x509": {"clientCAFile": f"{INSIDE}/ca.crt"},
+            },
+            "authorization": {"mode": "Webhook"},
+            "cgroupDriver": "cgroupfs",
+            "cgroupRoot": self.cgroup,
+            "clusterDNS": [DNS_IP],
+            "clusterDomain": "cluster.local",
+            "containerRuntimeEndpoint": f"unix://{SOCKET}",
+            "failSwapOn": False,
+            "failCgroupV1": False,
+            "resolvConf": "/dev/null",
+            "serializeImagePulls": False,
+            # the machine's disk may be rather full: there is no registry to get a collected image back from
+            "imageGCHighThresholdPercent": 100,
+            "imageGCLowThresholdPercent": 99,
+            "evictionHard": {
+                "memory.available": "100Mi",
+                "nodefs.available": "0%",
+                "nodefs.inodesFree": "0%",
+                "imagefs.available": "0%",
+            },
+        }
+
+
+CONTAINERD = f"""
+version = 2
+disabled_plugins = ["io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.zfs",
+  "io.containerd.snapshotter.v1.aufs", "io.containerd.snapshotter.v1.devmapper", "io.containerd.internal.v1.tracing"]
+[grpc]
+  address = "{SOCKET}"
+[plugins."io.containerd.grpc.v1.cri"]
+  sandbox_image = "{PAUSE}"
+  # without CAP_SYS_RESOURCE no sandbox could start: its oom score may not be lowered
+  restrict_oom_score_adj = true
+  [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+    runtime_type = "io.containerd.runc.v2"
+  [plugins."io.containerd.grpc.v1.cri".cni]
+    bin_dir = "/usr/lib/cni"
+    conf_dir = "{INSIDE}/net.d"
+"""

@@ -1,0 +1,123 @@
+"""Starts programs that outlive this one, remembers them by pid and start time, and ends only those."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from cluster.errors import ClusterError
+from cluster.shell import wait_for
+
+# Every program that the cluster starts, and every shim that they start, carries the state directory here:
+# what a killed CLI did not live to write down is found by it.
+MARK = "DIJOB_CLUSTER_STATE"
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+@dataclass(frozen=True)
+class Process:
+    """A started program: enough to tell it from a later one of the same pid, and to start it again."""
+
+    name: str
+    argv: tuple[str, ...]
+    pid: int
+    start: int  # clock ticks since boot, from /proc/PID/stat
+
+    @property
+    def alive(self) -> bool:
+        return start_time(self.pid) == self.start
+
+
+def start_time(pid: int) -> int | None:
+    """Start time of a live process in clock ticks since boot; None when it is gone or a zombie."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    fields = stat.rpartition(")")[2].split()  # the name before it may hold blanks and brackets
+    return None if fields[0] in "ZX" else int(fields[19])
+
+
+def spawn(state: Path, name: str, argv: Sequence[str], owner: Path | None = None) -> Process:
+    """Start argv in a session of its own, output to STATE/logs/NAME.log, and record it in STATE/processes.
+
+    `owner` is what the mark names: STATE, or a node's folder below it.
+    """
+    log = state / "logs" / f"{name}.log"
+    record = state / "processes" / f"{name}.json"
+    for directory in (log.parent, record.parent):
+        directory.mkdir(parents=True, exist_ok=True)
+    # The shell in between ends at once, so that init, not this process, is the one to reap the program.
+    env = {"PATH": PATH, "HOME": str(state), MARK: str(owner or state)}
+    script = 'log=$1; shift; "$@" >>"$log" 2>&1 </dev/null & echo $!'
+    done = subprocess.run(
+        ["/bin/sh", "-c", script, "sh", str(log), *argv],
+        env=env,
+        start_new_session=True,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    pid = int(done.stdout)
+    process = Process(name, tuple(argv), pid, start_time(pid) or 0)
+    record.write_text(json.dumps(asdict(process)))
+    return process
+
+
+def recorded(state: Path) -> dict[str, Process]:
+    """Every program recorded for this cluster, by name, alive or not."""
+    found: dict[str, Process] = {}
+    for path in sorted((state / "processes").glob("*.json")):
+        with contextlib.suppress(ValueError, FileNotFoundError):  # a record cut short by a kill: MARK finds it
+            fields = json.loads(path.read_text())
+            found[path.stem] = Process(**{**fields, "argv": tuple(fields["argv"])})
+    return found
+
+
+def require(state: Path, name: str) -> Process:
+    """The live program of that name."""
+    process = recorded(state).get(name)
+    if process is None or not process.alive:
+        raise ClusterError(f"{name} does not run; see {state}/logs/{name}.log, then: up")
+    return process
+
+
+def log_tail(state: Path, name: str, lines: int = 8) -> str:
+    """The last lines of a program's log, for error messages."""
+    try:
+        text = (state / "logs" / f"{name}.log").read_text(errors="replace")
+    except OSError:
+        return "(no log)"
+    return "\n".join(text.splitlines()[-lines:])
+
+
+def stop(process: Process, sig: signal.Signals = signal.SIGKILL, timeout: float = 20) -> None:
+    """Signal a program if it is still that program, and wait until it is gone."""
+    if process.alive:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process.pid, sig)
+        wait_for(f"end of {process.name}", lambda: f"pid {process.pid} lives" if process.alive else "", timeout)
+
+
+def marked(owner: Path) -> set[int]:
+    """Pids of every live process that was started for `owner` or for anything below it."""
+    mark = f"{MARK}={owner}".encode()
+    found = set()
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                variables = (entry / "environ").read_bytes().split(b"\0")
+                if any(value == mark or value.startswith(mark + b"/") for value in variables):
+                    found.add(int(entry.name))
+    return {pid for pid in found if pid != os.getpid() and start_time(pid) is not None}
+
+
+def kill_all(pids: Iterable[int]) -> None:
+    """SIGKILL to each of these pids; one that is already gone is fine."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)

@@ -1,0 +1,63 @@
+"""Small helpers to run commands, to wait for a condition with a bound, and to say how far things are."""
+
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import IO
+
+from cluster.errors import ClusterError
+
+
+def run(
+    argv: Sequence[str],
+    *,
+    stdin: str | IO[bytes] | None = None,
+    env: Mapping[str, str] | None = None,
+    timeout: float = 120,
+) -> str:
+    """Run a command to its end and return its standard output; any failure is a ClusterError with its own words."""
+    if isinstance(stdin, str):
+        with tempfile.TemporaryFile() as file:
+            file.write(stdin.encode())
+            file.seek(0)
+            return run(argv, stdin=file, env=env, timeout=timeout)
+    try:
+        done = subprocess.run(
+            argv, stdin=stdin or subprocess.DEVNULL, env=env, timeout=timeout, capture_output=True, check=False
+        )
+    except FileNotFoundError as missing:
+        raise ClusterError(f"{argv[0]}: no such program; is its package installed?") from missing
+    except subprocess.TimeoutExpired as slow:
+        raise ClusterError(f"{' '.join(argv)}: still running after {timeout:.0f} s") from slow
+    if done.returncode:
+        words = (done.stderr or done.stdout).decode(errors="replace").strip()[-2000:]
+        raise ClusterError(f"{' '.join(argv)}: exit code {done.returncode}: {words}")
+    return done.stdout.decode(errors="replace")
+
+
+def wait_for(what: str, probe: Callable[[], str], timeout: float, interval: float = 0.1) -> None:
+    """Poll until probe() returns "" (it is so); after `timeout` seconds raise with what it last returned."""
+    end = time.monotonic() + timeout
+    while reason := probe():
+        if time.monotonic() > end:
+            raise ClusterError(f"{what}: not so after {timeout:.0f} s: {reason}")
+        time.sleep(interval)
+
+
+class Progress:
+    """Prints each step with the seconds gone and the seconds expected in all: `[ 12 s / ~70 s] node-1 Ready`."""
+
+    def __init__(self, expected: float, quiet: bool = False) -> None:
+        self.started = time.monotonic()
+        self.expected = expected
+        self.quiet = quiet
+
+    @property
+    def elapsed(self) -> float:
+        return time.monotonic() - self.started
+
+    def say(self, text: str) -> None:
+        if not self.quiet:
+            print(f"[{self.elapsed:4.0f} s / ~{self.expected:.0f} s] {text}", file=sys.stderr, flush=True)
