@@ -102,7 +102,7 @@ def _read_argv(words: Sequence[str], seen: _Seen, depth: int) -> None:
         seen.opaque = seen.opaque or depth > 8
         return
     program, rest = words[0], words[1:]
-    name = PurePosixPath(program).name
+    name = PurePosixPath(program).name or program  # "." has no name
     if name == DITASK:
         seen.call(rest, f"the path `{program}`" if "/" in program else None)
     elif name in shellwords.SHELLS:

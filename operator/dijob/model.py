@@ -10,7 +10,7 @@ from dijob import checks, names
 from dijob.command import Command
 from dijob.names import CleanPodPolicy, Launcher, Topology
 from dijob.problems import Problem, SpecError, from_validation
-from dijob.status import Charge, Condition, FirstFailure, Status, Stored
+from dijob.status import Charge, Condition, FirstFailure, Status, Stored, stored
 
 __all__ = [
     "Charge", "Condition", "DIJob", "FirstFailure", "Metadata", "Problem", "Spec", "SpecError", "Status",
@@ -131,7 +131,7 @@ class DIJob(Stored):
             job = DIJob(
                 metadata=Metadata.model_validate(body.get("metadata") or {}),
                 spec=Spec.model_validate(body.get("spec") or {}),
-                status=_status(body.get("status") or {}),
+                status=stored(body),
             )
         except ValidationError as error:
             raise SpecError(from_validation(error)) from error
@@ -169,10 +169,3 @@ class DIJob(Stored):
     def warnings(self) -> tuple[Problem, ...]:
         """What is allowed and still likely to surprise: to be said, never to stop anything."""
         return checks.warnings(self)
-
-
-def _status(body: Mapping[str, Any]) -> Status:
-    try:
-        return Status.model_validate(body)
-    except ValidationError:
-        return Status()

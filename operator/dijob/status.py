@@ -1,8 +1,9 @@
 """A DIJob's status as it is stored: what cannot be observed again, and what people and scale read."""
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
 from dijob import names
@@ -126,3 +127,11 @@ class Status(Stored):
     """The first failure of the job: usually the cause of all later ones."""
     conditions: Annotated[tuple[Condition, ...], Field(max_length=32)] = ()
     """What is true about the job now. `kubectl wait --for=condition=Succeeded dijob/NAME` reads these."""
+
+
+def stored(body: Mapping[str, Any]) -> Status:
+    """The status of an object as the apiserver gives it. One that somebody else wrote counts as none."""
+    try:
+        return Status.model_validate(body.get("status") or {})
+    except ValidationError:
+        return Status()

@@ -6,6 +6,7 @@ from pydantic import BaseModel
 
 Schema = dict[str, Any]
 
+_NAME: Final = "The job's name; its pods are named NAME-RANK, its Service NAME."
 # Defaults that the apiserver writes into the object. Not topology: absent is not the same as mesh there (the
 # command may say star). Not the three sizes: the operator writes the wish itself (see Spec.desired).
 _DEFAULTED: Final = frozenset({"launcher", "cleanPodPolicy", "backoffLimit"})
@@ -39,7 +40,7 @@ def structural(model: type[BaseModel]) -> Schema:
     # The apiserver knows metadata itself; only its name may be spoken of here, and only so that a rule can.
     root["properties"]["metadata"] = {
         "type": "object",
-        "properties": {"name": {"type": "string", "description": "The job's name, and the start of its pods'."}},
+        "properties": {"name": {"type": "string", "description": _NAME}},
     }
     root["properties"] = {**_TYPE_META, **root["properties"]}
     root["required"] = ["spec"]
