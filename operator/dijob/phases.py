@@ -53,6 +53,11 @@ def phase(status: Status) -> Phase:
     return Phase.PENDING
 
 
+def urgent(old: Status, new: Status) -> bool:
+    """Whether a change must be written at once: the first sight of a job, its end, a list that has died."""
+    return not old.phase or old.last_renewal != new.last_renewal or ended(new) != ended(old)
+
+
 def conclude(status: Status, facts: Iterable[Fact], generation: int, now: datetime) -> Status:
     """The status with the facts as its conditions. Conditions that no fact is about stay as they were."""
     kept = {condition.type: condition for condition in status.conditions}

@@ -1,0 +1,152 @@
+"""The one door to the apiserver: raw JSON through the Kubernetes client's connection, errors as one exception."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+import aiohttp
+from kubernetes.aio.client.api_client import ApiClient
+from kubernetes.aio.client.configuration import Configuration
+from kubernetes.aio.client.rest import RESTResponse
+from kubernetes.aio.config import load_incluster_config, load_kube_config
+
+from dijob import __version__, metrics
+
+Json = dict[str, Any]
+
+# Answers of writes are wanted for their metadata only; the apiserver then has less to encode (design section 8).
+METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+CONCURRENT_WRITES = 32
+TIMEOUT_SECONDS = 30
+MERGE_PATCH = "application/merge-patch+json"
+
+
+class ApiError(Exception):
+    """The apiserver (or the way to it) said no. `status` is the HTTP code, 0 when there was no answer."""
+
+    def __init__(self, status: int, reason: str, message: str) -> None:
+        super().__init__(f"{status} {reason}: {message}")
+        self.status = status
+        self.reason = reason
+        self.message = message
+
+    @property
+    def gone(self) -> bool:
+        return self.status == 404
+
+    @property
+    def conflict(self) -> bool:
+        return self.status == 409
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A watch: the collection's path, its label selector, where to begin and how long it may last (seconds)."""
+
+    path: str
+    selector: str
+    version: str = ""
+    seconds: int = 300
+    silence: int = 70
+
+
+@dataclass(frozen=True)
+class _Call:
+    method: str
+    path: str
+    body: Json | None
+    query: Mapping[str, str]
+    accept: str = "application/json"
+
+
+class Api:
+    """Calls by path. Writes are bounded in number; reads are not."""
+
+    def __init__(self, client: ApiClient) -> None:
+        self._client = client
+        self._client.user_agent = f"dijob-operator/{__version__}"
+        self._writes = asyncio.Semaphore(CONCURRENT_WRITES)
+
+    @staticmethod
+    async def connect(kubeconfig: str | None) -> "Api":
+        """Connect as the pod's service account, or as a kubeconfig says (for runs outside a cluster)."""
+        settings = Configuration()
+        if kubeconfig:
+            await load_kube_config(config_file=kubeconfig, client_configuration=settings)
+        else:
+            load_incluster_config(client_configuration=settings)
+        return Api(ApiClient(configuration=settings))
+
+    async def close(self) -> None:
+        await self._client.close()
+
+    async def get(self, path: str, *, accept: str = "application/json", **query: str) -> Json:
+        """Read an object or a list."""
+        return await self._call(_Call("GET", path, None, query, accept))
+
+    async def create(self, path: str, body: Json) -> Json:
+        """POST; an unknown field anywhere in the object is an error (without this it is dropped in silence)."""
+        async with self._writes:
+            return await self._call(_Call("POST", path, body, {"fieldValidation": "Strict"}, METADATA_ONLY))
+
+    async def patch(self, path: str, body: Json, *, whole: bool = False) -> Json:
+        """JSON merge patch. The answer holds metadata only, unless `whole`."""
+        async with self._writes:
+            accept = "application/json" if whole else METADATA_ONLY
+            return await self._call(_Call("PATCH", path, body, {}, accept))
+
+    async def delete(self, path: str, uid: str) -> None:
+        """Delete this very object (never a namesake), with its own grace period."""
+        async with self._writes:
+            await self._call(_Call("DELETE", path, {"preconditions": {"uid": uid}}, {}, METADATA_ONLY))
+
+    async def watch(self, stream: Stream) -> AsyncIterator[Json]:
+        """Events of a watch as they come; ends when the apiserver ends it, raises ApiError when it breaks."""
+        query = {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "labelSelector": stream.selector,
+            "resourceVersion": stream.version,
+            "timeoutSeconds": str(stream.seconds),
+        }
+        timeout = aiohttp.ClientTimeout(total=None, sock_read=stream.silence, sock_connect=5)
+        try:
+            response = await self._send(_Call("GET", stream.path, None, query), timeout)
+            async for line in response.response.content:
+                yield json.loads(line)
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+            raise ApiError(0, type(error).__name__, str(error)) from error
+
+    async def _call(self, call: "_Call") -> Json:
+        timeout = aiohttp.ClientTimeout(total=TIMEOUT_SECONDS, sock_connect=5)
+        try:
+            response = await self._send(call, timeout)
+            return json.loads(await response.response.read()) or {}
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            metrics.API_REQUESTS.labels(call.method, "none").inc()
+            raise ApiError(0, type(error).__name__, str(error)) from error
+
+    async def _send(self, call: "_Call", timeout: aiohttp.ClientTimeout) -> RESTResponse:
+        headers = {"Accept": call.accept}
+        if call.body is not None:
+            headers["Content-Type"] = MERGE_PATCH if call.method == "PATCH" else "application/json"
+        url = f"{call.path}?{urlencode(call.query)}" if call.query else call.path
+        request = await self._client.param_serialize(
+            call.method, url, header_params=headers, body=call.body, auth_settings=["BearerToken"]
+        )
+        response = await self._client.call_api(*request, _request_timeout=timeout)
+        metrics.API_REQUESTS.labels(call.method, str(response.status)).inc()
+        if response.status >= 400:
+            raise _error(response.status, await response.response.read())
+        return response
+
+
+def _error(status: int, data: bytes) -> ApiError:
+    try:
+        answer = json.loads(data)
+        return ApiError(status, str(answer.get("reason") or ""), str(answer.get("message") or ""))
+    except (ValueError, AttributeError):
+        return ApiError(status, "", data[:500].decode(errors="replace"))

@@ -1,0 +1,66 @@
+"""Compares, once a minute, the DIJobs that there are with those that we know: a watch can go silent without a word."""
+
+import asyncio
+import logging
+import random
+import time
+
+from dijob import names
+from dijob.api import Api, ApiError
+from dijob.reconcile import Reconciler
+from dijob.workqueue import WorkQueue
+
+log = logging.getLogger(__name__)
+
+PERIOD_SECONDS = 60.0
+LIST_METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+
+
+class Audit:
+    """Finds deletions that fell into a gap of kopf's watch, and a watch that is dead while its process lives.
+
+    `behind` is since when (monotonic seconds) the watch has shown nothing of what the list shows; None: it does.
+    """
+
+    def __init__(self, api: Api, reconciler: Reconciler, queue: WorkQueue, namespaces: tuple[str, ...]) -> None:
+        base = f"/apis/{names.API_VERSION}"
+        self._paths = [f"{base}/namespaces/{n}/{names.PLURAL}" for n in namespaces] or [f"{base}/{names.PLURAL}"]
+        self._api = api
+        self._reconciler = reconciler
+        self._queue = queue
+        self._suspects: set[str] = set()
+        self.behind: float | None = None
+
+    async def run(self) -> None:
+        """Look every minute (with jitter) until cancelled."""
+        while True:
+            await asyncio.sleep(PERIOD_SECONDS * random.uniform(0.9, 1.1))
+            try:
+                await self._look()
+            except ApiError as error:
+                log.warning("dijobs not listed, their audit is put off: %s", error)
+
+    async def _look(self) -> None:
+        known = set(self._reconciler.jobs.uids())
+        there: dict[str, str] = {}
+        for path in self._paths:
+            listed = await self._api.get(path, accept=LIST_METADATA)
+            for item in listed.get("items") or ():
+                meta = item["metadata"]
+                there[meta["uid"]] = f"{path_of(meta['namespace'], meta['name'])}"
+        for uid in known - set(there):
+            self._reconciler.forget(uid)
+        missed = set(there) - set(self._reconciler.jobs.uids())
+        # New since the last look and not shown yet is ordinary; missed twice is not.
+        late = missed & self._suspects
+        self._suspects = missed
+        self.behind = (self.behind or time.monotonic()) if late else None
+        for uid in late:
+            log.warning("a DIJob was not shown by its watch: %s", there[uid])
+            if key := self._reconciler.jobs.put(await self._api.get(there[uid])):
+                self._queue.add(key)
+
+
+def path_of(namespace: str, name: str) -> str:
+    """Where one DIJob is."""
+    return f"/apis/{names.API_VERSION}/namespaces/{namespace}/{names.PLURAL}/{name}"

@@ -1,0 +1,71 @@
+"""Serves /livez (is every stream alive), /readyz (has everything been listed once) and /metrics."""
+
+import asyncio
+import logging
+import time
+
+from aiohttp import web
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+from dijob import metrics
+from dijob.audit import Audit
+from dijob.observe import Pod, Service
+from dijob.store import Store
+
+log = logging.getLogger(__name__)
+
+# A stream is re-made after 70 s of silence at the latest (api.Stream.silence), and bookmarks come every minute.
+SILENCE_SECONDS = 180.0
+
+
+class Watchdog:
+    """Knows the age of each stream. kopf's own liveness answers 200 during every fault (kopf issue 1276)."""
+
+    def __init__(self, pods: Store[Pod], services: Store[Service], audit: Audit) -> None:
+        self._stores: tuple[Store[Pod] | Store[Service], ...] = (pods, services)
+        self._pods = pods
+        self._audit = audit
+
+    def problems(self) -> list[str]:
+        """What is dead, in words; [] when all is well. Sets the gauges on the way."""
+        metrics.PODS.set(len(self._pods))
+        found = []
+        for store in self._stores:
+            metrics.STREAM_AGE.labels(store.kind).set(store.silence)
+            if store.silence > SILENCE_SECONDS:
+                found.append(f"nothing heard of {store.kind} for {store.silence:.0f} s")
+        if self._audit.behind is not None and time.monotonic() - self._audit.behind > SILENCE_SECONDS:
+            found.append("the watch of dijobs shows nothing of what there is")
+        return found
+
+    def ready(self) -> bool:
+        """Whether everything has been listed once."""
+        return all(store.listed for store in self._stores)
+
+
+async def serve(port: int, watchdog: Watchdog) -> None:
+    """Serve until cancelled. Port 0: not at all."""
+    if port == 0:
+        return
+
+    async def livez(_: web.Request) -> web.Response:
+        problems = watchdog.problems()
+        return web.Response(status=500 if problems else 200, text="; ".join(problems) or "ok")
+
+    async def readyz(_: web.Request) -> web.Response:
+        ready = watchdog.ready()
+        return web.Response(status=200 if ready else 503, text="ok" if ready else "pods are being listed")
+
+    async def show(_: web.Request) -> web.Response:
+        watchdog.problems()
+        return web.Response(body=generate_latest(metrics.REGISTRY), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    app = web.Application()
+    app.add_routes([web.get("/livez", livez), web.get("/readyz", readyz), web.get("/metrics", show)])
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, port=port).start()
+        await asyncio.Event().wait()
+    finally:
+        await runner.cleanup()

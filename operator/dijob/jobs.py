@@ -1,0 +1,58 @@
+"""The DIJobs as last seen, by key and by uid."""
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from dijob import metrics
+from dijob.workqueue import Key
+
+# What has not been heard of for this long is asked after before pods are created for it.
+OLD_SECONDS = 10.0
+
+
+class Jobs:
+    """Raw bodies (a spec that cannot be parsed must still be answered), newest first to come wins."""
+
+    def __init__(self) -> None:
+        self._bodies: dict[Key, dict[str, Any]] = {}
+        self._heard: dict[Key, float] = {}
+        self._keys: dict[str, Key] = {}
+
+    def get(self, key: Key) -> dict[str, Any] | None:
+        return self._bodies.get(key)
+
+    def key_of(self, uid: str) -> Key | None:
+        return self._keys.get(uid)
+
+    def is_old(self, key: Key) -> bool:
+        """Whether what is known of the job could be out of date."""
+        return time.monotonic() - self._heard.get(key, 0.0) > OLD_SECONDS
+
+    def put(self, body: Mapping[str, Any]) -> Key | None:
+        """Take in a body. Gives its key when it is news, None when it is known or older than what is known."""
+        meta = body["metadata"]
+        key = (meta["namespace"], meta["name"])
+        known = self._bodies.get(key)
+        self._heard[key] = time.monotonic()
+        if known is not None and known["metadata"]["uid"] == meta["uid"]:
+            if int(meta["resourceVersion"]) <= int(known["metadata"]["resourceVersion"]):
+                return None
+        elif known is not None:
+            self._keys.pop(known["metadata"]["uid"], None)
+        kept = {name: value for name, value in meta.items() if name != "managedFields"}
+        self._bodies[key] = {**body, "metadata": kept}
+        self._keys[meta["uid"]] = key
+        metrics.JOBS.set(len(self._bodies))
+        return key
+
+    def uids(self) -> dict[str, Key]:
+        """All jobs known."""
+        return dict(self._keys)
+
+    def pop(self, uid: str) -> None:
+        """Forget the job with this uid; another one that has taken its name meanwhile stays."""
+        key = self._keys.pop(uid, None)
+        if key is not None and self._bodies[key]["metadata"]["uid"] == uid:
+            del self._bodies[key], self._heard[key]
+        metrics.JOBS.set(len(self._bodies))

@@ -1,0 +1,145 @@
+"""Puts the operator together: kopf watches the DIJobs, two stores watch their children, one queue does the passes.
+
+kopf's `on.event` only: it writes nothing into users' objects, no finalizer and no annotation (design section 3).
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import kopf
+
+from dijob import health, names
+from dijob.api import Api, Stream
+from dijob.audit import Audit
+from dijob.manifests import Options
+from dijob.observe import Pod, Service, pod, service
+from dijob.reconcile import Reconciler
+from dijob.store import Store
+from dijob.workqueue import Key, WorkQueue
+
+log = logging.getLogger(__name__)
+
+CHILDREN = f"{names.MANAGED_BY}={names.MANAGER}"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the command line says. No namespaces: the whole cluster."""
+
+    namespaces: tuple[str, ...] = ()
+    kubeconfig: str | None = None
+    health_port: int = 8080
+    options: Options = field(default_factory=Options)
+
+
+async def run(settings: Settings) -> None:
+    """Run until SIGTERM or SIGINT (kopf handles them)."""
+    api = await Api.connect(settings.kubeconfig)
+    try:
+        await _run(api, settings)
+    finally:
+        await api.close()
+
+
+async def _run(api: Api, settings: Settings) -> None:
+    children = Children.of(settings.namespaces)
+    reconciler = Reconciler(api, children.pods, children.services, settings.options)
+    queue = WorkQueue(reconciler.reconcile)
+    children.wake(lambda uid: reconciler.key_of(uid), queue)
+    audit = Audit(api, reconciler, queue, settings.namespaces)
+    watchdog = health.Watchdog(children.pods, children.services, audit)
+    async with asyncio.TaskGroup() as group:
+        tasks = [
+            group.create_task(children.run(api)),
+            group.create_task(_work(queue, children)),
+            group.create_task(audit.run()),
+            group.create_task(health.serve(settings.health_port, watchdog)),
+        ]
+        try:
+            await kopf.operator(
+                registry=_registry(reconciler, queue),
+                settings=_kopf_settings(),
+                clusterwide=not settings.namespaces,
+                namespaces=settings.namespaces,
+                standalone=True,
+            )
+        finally:
+            for task in tasks:
+                task.cancel()
+
+
+async def _work(queue: WorkQueue, children: "Children") -> None:
+    """No pass before the children are known: a pod that is there and not known would be created again."""
+    await children.synced()
+    log.info("%d pods of DIJobs known: the first passes begin", len(children.pods))
+    await queue.run()
+
+
+@dataclass(frozen=True)
+class Children:
+    """The stores of what the operator creates, one per namespace that is watched."""
+
+    pods: Store[Pod]
+    services: Store[Service]
+
+    @staticmethod
+    def of(namespaces: tuple[str, ...]) -> "Children":
+        pods = Store("pods", _streams("pods", namespaces), pod)
+        return Children(pods, Store("services", _streams("services", namespaces), service))
+
+    def wake(self, key_of: Callable[[str], Key | None], queue: WorkQueue) -> None:
+        """An event about a child asks for a pass over its job."""
+
+        def changed(owner: str) -> None:
+            if key := key_of(owner):
+                queue.add(key)
+
+        self.pods.on_change = self.services.on_change = changed
+
+    async def run(self, api: Api) -> None:
+        await asyncio.gather(self.pods.run(api), self.services.run(api))
+
+    async def synced(self) -> None:
+        await asyncio.gather(self.pods.synced(), self.services.synced())
+
+
+def _streams(plural: str, namespaces: tuple[str, ...]) -> tuple[Stream, ...]:
+    paths = [f"/api/v1/namespaces/{namespace}/{plural}" for namespace in namespaces] or [f"/api/v1/{plural}"]
+    return tuple(Stream(path, CHILDREN) for path in paths)
+
+
+def _registry(reconciler: Reconciler, queue: WorkQueue) -> kopf.OperatorRegistry:
+    registry = kopf.OperatorRegistry()
+
+    @kopf.on.event(names.GROUP, names.VERSION, names.PLURAL, registry=registry)
+    async def seen(event: kopf.RawEvent, **_: Any) -> None:
+        if event["type"] == "DELETED":
+            reconciler.forget(event["object"]["metadata"]["uid"])
+        elif key := reconciler.jobs.put(event["object"]):
+            queue.add(key)
+
+    @kopf.on.login(registry=registry)
+    def login(**arguments: Any) -> kopf.ConnectionInfo | None:
+        return kopf.login_with_service_account(**arguments) or kopf.login_with_kubeconfig(**arguments)
+
+    return registry
+
+
+def _kopf_settings() -> kopf.OperatorSettings:
+    """Why each of these: kopf's own traps, see docs/decisions/002-level-triggered.md."""
+    settings = kopf.OperatorSettings()
+    settings.posting.enabled = False
+    settings.scanning.disabled = True
+    settings.networking.request_timeout = 30
+    settings.networking.connect_timeout = 5
+    # The default gives up after 54 s of a failing apiserver and ends the process.
+    settings.networking.error_backoffs = [min(15.0, 2.0**n) for n in range(60)]
+    settings.watching.server_timeout = 300
+    settings.watching.inactivity_timeout = 70
+    settings.watching.reconnect_backoff = 0.5
+    settings.queueing.idle_timeout = 1
+    settings.process.ultimate_exiting_timeout = 20
+    return settings

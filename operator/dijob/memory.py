@@ -1,0 +1,36 @@
+"""What the operator remembers of a job between passes and may forget: back-offs and hearsay, never the truth."""
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from dijob.observe import Creation, Refusal
+from dijob.plan import FORGIVE_SECONDS
+
+
+@dataclass
+class Memory:
+    """One job's: refusals by kind and name, creations by pod name, warnings by pod uid, when status was written."""
+
+    refusals: dict[str, Refusal] = field(default_factory=dict)
+    creations: dict[str, Creation] = field(default_factory=dict)
+    warnings: dict[str, str] = field(default_factory=dict)
+    last_write: float = -1e9
+
+    def created(self, name: str, now: datetime) -> None:
+        """A pod of this name has been created: count it, or start anew after a long quiet time."""
+        old = self.creations.get(name)
+        fresh = old is None or now - old.at > timedelta(seconds=FORGIVE_SECONDS)
+        self.creations[name] = Creation(1 if old is None or fresh else old.count + 1, now)
+
+
+class Memories:
+    """By the job's uid."""
+
+    def __init__(self) -> None:
+        self._by_uid: dict[str, Memory] = {}
+
+    def of(self, uid: str) -> Memory:
+        return self._by_uid.setdefault(uid, Memory())
+
+    def forget(self, uid: str) -> None:
+        self._by_uid.pop(uid, None)

@@ -1,0 +1,170 @@
+"""One pass over one job: observe, plan, act, write the status once, tell what changed. The only caller of the plan."""
+
+import logging
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+from dijob import names, phases, report
+from dijob.actor import Actor
+from dijob.api import Api, ApiError
+from dijob.jobs import Jobs
+from dijob.manifests import Options
+from dijob.memory import Memories, Memory
+from dijob.model import DIJob, Metadata, SpecError
+from dijob.observe import Observed, Pod, Service, puzzling
+from dijob.plan import RESYNC_SECONDS, Plan, plan
+from dijob.recorder import Recorder
+from dijob.status import Status, stored
+from dijob.store import Store
+from dijob.workqueue import Key
+
+log = logging.getLogger(__name__)
+
+# What is not urgent (a count, a step on the way) is written at most this often per job: fewer writes at a start.
+STATUS_INTERVAL_SECONDS = 1.0
+EVENTS_READ_AT_ONCE = 3
+
+
+class Reconciler:
+    """Brings jobs to what they should be, one pass at a time per job."""
+
+    def __init__(self, api: Api, pods: Store[Pod], services: Store[Service], options: Options) -> None:
+        self.jobs = Jobs()
+        self._api = api
+        self._pods = pods
+        self._services = services
+        self._memories = Memories()
+        self._actor = Actor(api, pods, services, options)
+        self._recorder = Recorder(api)
+
+    async def reconcile(self, key: Key) -> float | None:
+        """One pass. Gives the seconds until the next one, None when the job is gone."""
+        body = self.jobs.get(key)
+        if body is None:
+            return None
+        try:
+            job = DIJob.parse(body)
+        except SpecError as error:
+            return await self._say_invalid(key, body, error)
+        memory = self._memories.of(job.metadata.uid)
+        await self._read_warnings(job, memory)
+        decided = plan(job, self._observe(job, memory), _now())
+        if decided.actions:
+            if not await self._still_there(key, job):
+                return None
+            answer = await self._actor.carry_out(job, decided.actions, memory)
+            if answer is not None:
+                self.jobs.put(answer)
+            body = self.jobs.get(key)
+            if body is None:
+                return None
+            job = DIJob.parse(body)
+            decided = plan(job, self._observe(job, memory), _now())
+        wait = await self._write(key, job.metadata, job.status, decided)
+        return 0.0 if decided.actions else min(wait, decided.requeue_after)
+
+    def forget(self, uid: str) -> None:
+        """The job has been deleted; the garbage collector takes its children."""
+        self.jobs.pop(uid)
+        self._memories.forget(uid)
+
+    def key_of(self, uid: str) -> Key | None:
+        """The key of the job with this uid, for events about its children."""
+        return self.jobs.key_of(uid)
+
+    def _observe(self, job: DIJob, memory: Memory) -> Observed:
+        uid = job.metadata.uid
+        pods = {pod.rank: pod for pod in self._pods.of(uid) if pod.rank >= 0}
+        silent = {pod.uid for pod in pods.values() if not pod.ip}
+        return Observed(
+            pods=pods,
+            service=bool(self._services.of(uid)),
+            refusals=dict(memory.refusals),
+            creations=dict(memory.creations),
+            warnings={uid: text for uid, text in memory.warnings.items() if uid in silent},
+        )
+
+    async def _read_warnings(self, job: DIJob, memory: Memory) -> None:
+        """Ask why pods that say nothing get no address (FailedMount, a sandbox that fails): only events know."""
+        path = f"/api/v1/namespaces/{job.metadata.namespace}/events"
+        for pod in puzzling(self._pods.of(job.metadata.uid), _now())[:EVENTS_READ_AT_ONCE]:
+            try:
+                selector = f"involvedObject.uid={pod.uid},type=Warning"
+                found = await self._api.get(path, fieldSelector=selector, limit="20")
+            except ApiError as error:
+                log.warning("%s: events of %s not read: %s", job.metadata.name, pod.name, error)
+                return
+            items = sorted(found.get("items") or (), key=lambda e: str(e.get("lastTimestamp") or ""))
+            if items:
+                memory.warnings[pod.uid] = f"{items[-1].get('reason')}: {items[-1].get('message')}"
+
+    async def _still_there(self, key: Key, job: DIJob) -> bool:
+        """Whether the job still exists, asked only where what we know is old: pods of a deleted job would come and go
+        for ever if its deletion fell into a gap of the watch."""
+        if not self.jobs.is_old(key):
+            return True
+        uid = job.metadata.uid
+        try:
+            body = await self._api.get(_path(job.metadata))
+        except ApiError as error:
+            if not error.gone:
+                raise
+            self.forget(uid)
+            return False
+        if body["metadata"]["uid"] != uid:
+            self.forget(uid)
+        self.jobs.put(body)
+        return bool(body["metadata"]["uid"] == uid)
+
+    async def _say_invalid(self, key: Key, body: dict[str, Any], error: SpecError) -> float:
+        meta, now = Metadata.model_validate(body["metadata"]), _now()
+        if meta.deletion_timestamp:
+            return RESYNC_SECONDS
+        old = stored(body)
+        status = phases.conclude(old, report.invalid(error), meta.generation, now)
+        told = Plan(status, events=phases.events(old, status))
+        return min(RESYNC_SECONDS, await self._write(key, meta, old, told))
+
+    async def _write(self, key: Key, meta: Metadata, old: Status, decided: Plan) -> float:
+        """Write the status if it differs. Gives the seconds until what was put off is due (else a long time)."""
+        changes = _changes(old, decided.status)
+        memory = self._memories.of(meta.uid)
+        if not changes:
+            return RESYNC_SECONDS
+        due = memory.last_write + STATUS_INTERVAL_SECONDS - time.monotonic()
+        if due > 0 and not phases.urgent(old, decided.status):
+            return due
+        patch = {"metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version}, "status": changes}
+        try:
+            self.jobs.put(await self._api.patch(f"{_path(meta)}/status", patch, whole=True))
+        except ApiError as error:
+            if error.gone:
+                self.forget(meta.uid)
+                return RESYNC_SECONDS
+            if error.conflict:
+                # Somebody has changed the job meanwhile: the watch brings it, and the next pass sees it.
+                self.jobs.put(await self._api.get(_path(meta)))
+                return 0.1
+            raise
+        memory.last_write = time.monotonic()
+        for event in decided.events:
+            log.info("%s/%s: %s: %s", meta.namespace, meta.name, event.reason, event.message)
+            await self._recorder.tell(meta, event)
+        return RESYNC_SECONDS
+
+
+def _changes(old: Status, new: Status) -> dict[str, Any]:
+    """The merge patch from one status to the other: None removes a field."""
+    was = old.model_dump(mode="json", by_alias=True, exclude_none=True)
+    becomes = new.model_dump(mode="json", by_alias=True, exclude_none=True)
+    changed = {name: value for name, value in becomes.items() if was.get(name) != value}
+    return changed | {name: None for name in was if name not in becomes}
+
+
+def _path(meta: Metadata) -> str:
+    return f"/apis/{names.API_VERSION}/namespaces/{meta.namespace}/{names.PLURAL}/{meta.name}"
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

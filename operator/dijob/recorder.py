@@ -1,0 +1,73 @@
+"""Tells what happened as Kubernetes Events, one object per thing told: what repeats is counted, not posted again."""
+
+import hashlib
+import logging
+from collections import OrderedDict
+from datetime import UTC, datetime
+from typing import Any
+
+from dijob import names
+from dijob.actions import Event
+from dijob.api import Api, ApiError
+from dijob.diagnose import shorten
+from dijob.ledger import stamp
+from dijob.model import Metadata
+
+log = logging.getLogger(__name__)
+
+REMEMBERED = 4096
+
+
+class Recorder:
+    """Posts events about DIJobs. A failure to post is logged and never stops a pass."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+        self._counts: OrderedDict[str, int] = OrderedDict()
+
+    async def tell(self, job: Metadata, event: Event) -> None:
+        name = f"{job.name}.{_digest(job.uid, event)}"
+        path = f"/api/v1/namespaces/{job.namespace}/events"
+        count = self._counts.get(name, 0) + 1
+        try:
+            if count == 1:
+                await self._api.create(path, _body(name, job, event))
+            else:
+                again = {"count": count, "lastTimestamp": stamp(datetime.now(UTC))}
+                await self._api.patch(f"{path}/{name}", again)
+        except ApiError as error:
+            # 409: told by an operator before this one. 404: forgotten by the apiserver after an hour.
+            if not (error.conflict or error.gone):
+                log.warning("%s/%s: event %s not posted: %s", job.namespace, job.name, event.reason, error)
+            count = 0 if error.gone else count
+        self._counts[name] = count
+        self._counts.move_to_end(name)
+        while len(self._counts) > REMEMBERED:
+            self._counts.popitem(last=False)
+
+
+def _digest(uid: str, event: Event) -> str:
+    return hashlib.sha256(f"{uid} {event.reason} {event.message}".encode()).hexdigest()[:16]
+
+
+def _body(name: str, job: Metadata, event: Event) -> dict[str, Any]:
+    now = stamp(datetime.now(UTC))
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": name, "namespace": job.namespace},
+        "involvedObject": {
+            "apiVersion": names.API_VERSION,
+            "kind": names.KIND,
+            "name": job.name,
+            "namespace": job.namespace,
+            "uid": job.uid,
+        },
+        "type": "Warning" if event.warning else "Normal",
+        "reason": event.reason,
+        "message": shorten(event.message),
+        "source": {"component": names.MANAGER},
+        "firstTimestamp": now,
+        "lastTimestamp": now,
+        "count": 1,
+    }

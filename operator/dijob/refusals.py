@@ -1,0 +1,33 @@
+"""What a "no" from the apiserver means for a job: whose fault, what to say, and when to ask again."""
+
+from datetime import datetime, timedelta
+
+from dijob.observe import Refusal, Refused
+
+# 400 and 422 are final as the object is written; an admission policy may have been the cause, so ask quietly again.
+FINAL_SECONDS = 300.0
+TAKEN_SECONDS = 15.0
+TERMINATING_SECONDS = 1.0
+BACKOFF_LIMIT_SECONDS = 60.0
+
+
+def name_in_use(why: Refused, what: str, now: datetime) -> Refusal:
+    """The name that we want belongs to another object (`what`: "pod x-0"), going or staying."""
+    if why is Refused.TERMINATING:
+        return Refusal(why, f"waits for the old {what} to end", now + timedelta(seconds=TERMINATING_SECONDS))
+    message = f"{what} exists and belongs to somebody else: delete or rename it, or give the job another name"
+    return Refusal(Refused.TAKEN, message, now + timedelta(seconds=TAKEN_SECONDS))
+
+
+def rejected(status: int, message: str, before: Refusal | None, now: datetime) -> Refusal:
+    """The apiserver's answer to a creation (`status`: HTTP code, 0 for none), in its own words.
+
+    400 and 422 are wrong as they stand. 403 (a missing service account or priority class, a quota, a policy), 429 and
+    5xx heal by themselves: asked again after 1, 2, 4 ... 60 seconds.
+    """
+    attempts = before.attempts + 1 if before else 1
+    if status in (400, 422):
+        return Refusal(Refused.REJECTED, message, now + timedelta(seconds=FINAL_SECONDS), attempts)
+    why = Refused.FORBIDDEN if status == 403 else Refused.UNAVAILABLE
+    seconds = min(BACKOFF_LIMIT_SECONDS, 2.0 ** min(attempts - 1, 10))
+    return Refusal(why, message, now + timedelta(seconds=seconds), attempts)

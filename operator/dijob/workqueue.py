@@ -1,0 +1,97 @@
+"""A keyed queue: one pass per key at a time, duplicates merged, back-off after an error, another look after a while."""
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable
+
+from dijob import metrics
+
+log = logging.getLogger(__name__)
+
+Key = tuple[str, str]  # namespace, name
+Work = Callable[[Key], Awaitable[float | None]]
+
+BACKOFF_SECONDS = (0.5, 60.0)
+
+
+class WorkQueue:
+    """Runs `work(key)` for every key added.
+
+    The result of `work` says after how many seconds to run again; None: not by itself.
+    """
+
+    def __init__(self, work: Work, workers: int = 64) -> None:
+        self._work = work
+        self._workers = workers
+        self._ready: asyncio.Queue[Key] = asyncio.Queue()
+        self._queued: set[Key] = set()
+        self._running: set[Key] = set()
+        self._dirty: set[Key] = set()
+        self._timers: dict[Key, asyncio.TimerHandle] = {}
+        self._failures: dict[Key, int] = {}
+
+    def add(self, key: Key) -> None:
+        """Ask for a pass over the key as soon as possible."""
+        if timer := self._timers.pop(key, None):
+            timer.cancel()
+        if key in self._running:
+            self._dirty.add(key)
+        elif key not in self._queued:
+            self._queued.add(key)
+            self._ready.put_nowait(key)
+            metrics.QUEUED.set(len(self._queued))
+
+    def add_after(self, key: Key, seconds: float) -> None:
+        """Ask for a pass later, unless one is asked for sooner."""
+        if seconds <= 0:
+            self.add(key)
+        elif key not in self._queued:
+            if timer := self._timers.pop(key, None):
+                timer.cancel()
+            self._timers[key] = asyncio.get_running_loop().call_later(seconds, self.add, key)
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for _ in range(self._workers):
+                group.create_task(self._worker())
+
+    async def _worker(self) -> None:
+        while True:
+            key = await self._ready.get()
+            self._queued.discard(key)
+            metrics.QUEUED.set(len(self._queued))
+            self._running.add(key)
+            try:
+                again = await self._pass(key)
+            finally:
+                self._running.discard(key)
+            if again is not None:
+                self.add_after(key, again)
+            # An event that came in between is no reason to skip the back-off of a pass that failed.
+            if key in self._dirty:
+                self._dirty.discard(key)
+                if key not in self._failures:
+                    self.add(key)
+
+    async def _pass(self, key: Key) -> float | None:
+        try:
+            with metrics.PASS_SECONDS.time():
+                again = await self._work(key)
+        except Exception as error:
+            return self._failed(key, error)
+        self._failures.pop(key, None)
+        metrics.PASSES.labels("done").inc()
+        return again
+
+    def _failed(self, key: Key, error: Exception) -> float:
+        metrics.PASSES.labels("failed").inc()
+        count = self._failures[key] = self._failures.get(key, 0) + 1
+        first, last = BACKOFF_SECONDS
+        delay = min(last, first * 2.0 ** (count - 1)) * random.uniform(0.8, 1.2)
+        # The traceback once: what repeats is one line each.
+        log.warning(
+            "%s/%s: pass failed (%d in a row), again in %.1f s: %s", *key, count, delay, error, exc_info=count == 1
+        )
+        return delay
