@@ -3,10 +3,9 @@
 from typing import Any
 
 import pytest
+from dijob.command import Command, listen_port
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from dijob.command import Command, listen_port
 
 SEED = "ditask --package my_module --main my_module.main --parallel-workers 2\n"
 

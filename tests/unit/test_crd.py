@@ -1,0 +1,134 @@
+"""The generated CRD: structural, bounded, described, and the same as what is committed."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+from dijob import checks, names
+from dijob.crd import document, schema
+from dijob.crd.__main__ import chart, outputs
+from dijob.crd.rules import RULES
+from dijob.crd.schema import at
+from dijob.model import Spec
+from dijob.status import Status
+
+ROOT = Path(__file__).parents[2]
+Node = dict[str, Any]
+
+
+def nodes(node: Node, path: str = "") -> Iterator[tuple[str, Node]]:
+    yield path, node
+    for name, field in node.get("properties", {}).items():
+        yield from nodes(field, f"{path}.{name}")
+    for key in ("items", "additionalProperties"):
+        if isinstance(node.get(key), dict):
+            yield from nodes(node[key], f"{path}[{key}]")
+
+
+ALL = dict(nodes(schema()))
+
+
+@pytest.mark.parametrize("name", outputs().keys())
+def test_what_is_committed_is_what_the_model_says(name: str) -> None:
+    assert (ROOT / name).read_text() == outputs()[name], "run `make crds`"
+
+
+def test_plain_kubectl_apply_can_hold_it() -> None:
+    assert len(outputs()["crds/dijob.yaml"].encode()) < 100_000
+
+
+def test_every_node_is_structural() -> None:
+    allowed = {
+        "type", "description", "enum", "default", "minimum", "maximum", "maxLength", "maxItems", "maxProperties",
+        "required", "nullable", "properties", "items", "additionalProperties", "x-kubernetes-validations",
+        "x-kubernetes-preserve-unknown-fields", "x-kubernetes-list-type", "x-kubernetes-list-map-keys",
+    }  # fmt: skip
+    assert {path: set(node) - allowed for path, node in ALL.items() if set(node) - allowed} == {}
+    assert [path for path, node in ALL.items() if "type" not in node] == []
+
+
+def test_every_node_is_bounded() -> None:
+    def unbounded(node: Node) -> bool:
+        bounds = {"integer": "maximum", "array": "maxItems", "string": "maxLength"}
+        kind = bounds.get(node["type"])
+        needs = "maxProperties" if "additionalProperties" in node else kind
+        return needs is not None and needs not in node and "enum" not in node
+
+    free = {".apiVersion", ".kind", ".metadata.name"}  # bounded by Kubernetes itself
+    assert [path for path, node in ALL.items() if unbounded(node) and path not in free] == []
+
+
+def test_every_field_teaches() -> None:
+    silent = [path for path, node in ALL.items() if not node.get("description") and "[add" not in path]
+    assert silent == [".metadata"], "Kubernetes forbids a description there"
+
+
+def test_every_field_of_the_model_is_in_the_schema() -> None:
+    for model, path in ((Spec, "spec"), (Status, "status")):
+        aliases = {str(field.alias) for field in model.model_fields.values()}
+        assert set(at(schema(), path)["properties"]) == aliases
+
+
+def test_only_fields_whose_absence_means_nothing_are_defaulted() -> None:
+    defaults = {path: node["default"] for path, node in ALL.items() if "default" in node}
+    assert defaults == {".spec.launcher": "Auto", ".spec.cleanPodPolicy": "Running", ".spec.backoffLimit": 3}
+
+
+def test_scale_and_columns_point_at_fields_that_exist() -> None:
+    version = document()["spec"]["versions"][0]
+    paths = [column["jsonPath"] for column in version["additionalPrinterColumns"]]
+    paths += version["subresources"]["scale"].values()
+    known = {path for path in paths if re.sub(r"\[\?.*\]", "[items]", path) in ALL}
+    assert set(paths) - known == {".metadata.creationTimestamp"}
+
+
+def test_each_rule_stands_where_its_field_is_and_says_what_to_do() -> None:
+    for path, rules in RULES.items():
+        for rule in rules:
+            at(at(schema(), path), rule.field.removeprefix("."))  # raises where there is no such field
+            assert rule.message[0] not in " :", rule
+            assert len(rule.message) < 400, rule
+
+
+def test_the_rules_of_the_crd_and_of_the_operator_say_the_same() -> None:
+    said = [rule.message for rules in RULES.values() for rule in rules]
+    for sentence in (checks.SLIP_MESSAGE, checks.NO_SIZE_MESSAGE, checks.PREFIX_MESSAGE, checks.RESTART_MESSAGE):
+        assert any(sentence in message for message in said)
+    env = RULES["spec.template.spec.containers[].env[]"][0]
+    assert [name for name in names.RESERVED_ENV if f"'{name}'" not in env.rule] == []
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        pytest.param({"replicas": 0}, "less than the minimum", id="zero"),
+        pytest.param({"replicas": 100000}, "greater than the maximum", id="far too many"),
+        pytest.param({"topology": "ring"}, "is not one of", id="no such topology"),
+        pytest.param({"backoffLimit": 1001}, "greater than the maximum", id="backoffLimit"),
+        pytest.param({"template": {"spec": {"containers": [{"image": "x"}]}}}, "'name' is a required", id="no name"),
+    ],
+)
+def test_the_schema_alone_refuses(spec: Node, words: str) -> None:
+    base = {"replicas": 1, "template": {"spec": {"containers": [{"name": "a"}]}}}
+    validator = jsonschema.Draft7Validator(schema())
+    assert list(validator.iter_errors({"spec": base})) == []
+    (error,) = validator.iter_errors({"spec": {**base, **spec}})
+    assert words in error.message
+
+
+def test_the_charts_copy_is_the_same_crd_inside_its_conditions() -> None:
+    text = outputs()["charts/dijob/templates/crd.yaml"]
+    lines = text.splitlines()
+    assert (lines[0], lines[-1]) == ("{{- if .Values.crds.install }}", "{{- end }}")
+    kept = yaml.safe_load("\n".join(line for line in lines if "{{" not in line))
+    assert kept["metadata"].pop("annotations") == {"helm.sh/resource-policy": "keep"}
+    assert kept == yaml.safe_load(outputs()["crds/dijob.yaml"])
+
+
+def test_braces_that_helm_would_read_are_refused() -> None:
+    with pytest.raises(ValueError, match="Helm"):
+        chart("metadata:\n  name: x\nspec:\n  a: '{{ x }}'\n")
