@@ -1,0 +1,37 @@
+# syntax=docker/dockerfile:1
+# The operator: Debian's Python, a virtual environment with the locked dependencies, and the package operator/dijob.
+#
+# Build it with `make images`; by hand: docker build -t dijob/operator:dev . (the optional secrets `pip` and `ca` are a
+# pip.conf and certificates of the building machine, which must not get into a layer).
+ARG BASE=debian:bookworm-slim
+FROM ${BASE} AS build
+ENV DEBIAN_FRONTEND=noninteractive
+RUN apt-get update && apt-get install -y --no-install-recommends python3 python3-venv
+COPY requirements.txt /tmp/requirements.txt
+# Wheels only: a compiler here would be one more thing to trust. pip and setuptools do not stay: nothing is installed later.
+RUN --mount=type=secret,id=pip,target=/run/pip.conf \
+    --mount=type=secret,id=ca,target=/run/ca.crt \
+    python3 -m venv /opt/dijob \
+ && PIP_CONFIG_FILE=/run/pip.conf /opt/dijob/bin/python -m pip install --no-cache-dir --disable-pip-version-check \
+      --no-compile --no-deps --only-binary :all: --require-hashes -r /tmp/requirements.txt \
+ && /opt/dijob/bin/python -m pip uninstall -q -y setuptools pip \
+ && find /opt/dijob -depth -type d \( -name tests -o -name test -o -name __pycache__ \) -exec rm -rf {} +
+COPY operator/dijob /opt/dijob/lib/python3.11/site-packages/dijob
+# Compiled here, since nothing can be written at run time; by hash, since a copied file's time is not its own.
+RUN /opt/dijob/bin/python -m compileall -q -j 0 --invalidation-mode unchecked-hash /opt/dijob/lib
+
+FROM ${BASE}
+RUN apt-get update \
+ && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends python3 \
+ && apt-get clean && rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/ldconfig /var/log/*.log /var/log/apt
+COPY --from=build /opt/dijob /opt/dijob
+ENV PATH=/opt/dijob/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
+    LANG=C.UTF-8 \
+    PYTHONDONTWRITEBYTECODE=1 \
+    PYTHONUNBUFFERED=1
+USER 65532:65532
+WORKDIR /
+LABEL org.opencontainers.image.title="dijob-operator" \
+      org.opencontainers.image.description="Runs DI-engine's ditask on Kubernetes from one DIJob" \
+      org.opencontainers.image.licenses="Apache-2.0"
+ENTRYPOINT ["/opt/dijob/bin/python", "-m", "dijob"]

@@ -1,0 +1,291 @@
+"""Build the project's container images into the cache as docker archives, each only when its inputs changed."""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import hashlib
+import os
+import platform
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dijob" / "images"
+SLIM = "debian:bookworm-slim"
+# Everything a build starts dies with this program, and its mounts with it: both live in namespaces of their own.
+SANDBOX = ["setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
+TOOLS = {"buildah": "buildah", "debootstrap": "debootstrap", "unshare": "util-linux", "setpriv": "util-linux"}
+PIP_KEYS = {"index-url", "extra-index-url", "trusted-host", "timeout"}
+CERTIFICATES = ("PIP_CERT", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE")
+
+
+class BuildError(Exception):
+    """What is wrong and what the user can do about it."""
+
+
+@dataclass(frozen=True)
+class Image:
+    """One image: its reference, its inputs relative to the repository, and what a build takes (2 cores)."""
+
+    reference: str
+    context: str
+    inputs: tuple[str, ...]
+    seconds: int
+    free_gb: int
+
+
+OPERATOR_INPUTS = ("Dockerfile", ".dockerignore", "requirements.txt", "operator/dijob")
+IMAGES = {
+    "base": Image("dijob/base:dev", "images/base", ("images/base",), 50, 2),
+    "light": Image("dijob/light:dev", "images/light", ("images/light",), 25, 2),
+    "operator": Image("dijob/operator:dev", ".", OPERATOR_INPUTS, 60, 3),
+    "ditask": Image("dijob/ditask:0.5.3", "images/ditask", ("images/ditask",), 240, 9),
+}
+ORDER = ("light", "operator", "ditask")
+
+
+def say(text: str) -> None:
+    """Progress goes to stderr: stdout carries what --print prints."""
+    print(f"==> images: {text}", file=sys.stderr, flush=True)
+
+
+@cache
+def docker_has_slim() -> bool:
+    """A Docker engine answers and has, or can pull, Debian's slim image."""
+    if shutil.which("docker") is None or _quiet("docker", "version").returncode:
+        return False
+    if not _quiet("docker", "image", "inspect", SLIM).returncode or not _quiet("docker", "pull", SLIM).returncode:
+        return True
+    say(f"the Docker engine cannot pull {SLIM}; building with buildah on a base of our own instead")
+    return False
+
+
+def _quiet(*command: str) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    except subprocess.TimeoutExpired:
+        return subprocess.CompletedProcess(command, 1, "", "no answer in 120 s")
+
+
+@cache
+def debian_sources() -> tuple[str, ...]:
+    """The machine's own apt sources of Debian bookworm, as sources.list lines."""
+    listing = _quiet(
+        "apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE) $(COMPONENT)", "Created-By: Packages"
+    )
+    rows = {tuple(line.split()) for line in listing.stdout.splitlines()}
+    found = sorted(f"deb {' '.join(row)}" for row in rows if row[1].startswith("bookworm") and row[2] == "main")
+    if not any(line.split()[2] == "bookworm" for line in found):
+        raise BuildError("no Docker engine with a registry, and no Debian bookworm in apt's sources: need one of them")
+    return tuple(found)
+
+
+def input_files(image: Image) -> Iterator[Path]:
+    """Every file that the build of an image can see."""
+    for name in image.inputs:
+        path = ROOT / name
+        if not path.exists():
+            raise BuildError(f"{name} is missing; {image.reference} is built from it")
+        files = sorted(path.rglob("*")) if path.is_dir() else [path]
+        yield from (f for f in files if f.is_file() and "__pycache__" not in f.parts)
+
+
+def archive(name: str) -> Path:
+    """Where the image of the present inputs is, or will be: the name carries a hash over them and the base's."""
+    image = IMAGES[name]
+    digest = hashlib.sha256(platform.machine().encode())
+    if docker_has_slim():
+        digest.update(SLIM.encode())
+    else:
+        digest.update("\n".join(debian_sources()).encode() if name == "base" else archive("base").name.encode())
+    for path in input_files(image):
+        content = path.read_bytes()
+        digest.update(f"\0{path.relative_to(ROOT)}\0{path.stat().st_mode & 0o111}\0{len(content)}\0".encode())
+        digest.update(content)
+    return CACHE / f"{name}-{digest.hexdigest()[:12]}.tar"
+
+
+def check_machine(image: Image) -> None:
+    """Say what is missing before minutes are spent; install the build tools that Debian has."""
+    free = shutil.disk_usage(CACHE).free / 1e9
+    if free < image.free_gb:
+        raise BuildError(
+            f"{image.reference} needs {image.free_gb} GB free in {CACHE}, there are {free:.1f}; "
+            "free some, or set XDG_CACHE_HOME to a larger disk"
+        )
+    missing = sorted({package for tool, package in TOOLS.items() if shutil.which(tool) is None})
+    if docker_has_slim():
+        return
+    if os.geteuid() != 0:
+        raise BuildError("without a Docker engine the build needs root (buildah, debootstrap): use sudo")
+    if missing:
+        say(f"installing {', '.join(missing)} with apt-get")
+        subprocess.run(["apt-get", "-qq", "update"], check=True, stdout=sys.stderr)
+        command = ["apt-get", "-qq", "install", "-y", "--no-install-recommends", *missing]
+        quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=quiet)
+
+
+@dataclass(frozen=True)
+class Step:
+    """Runs commands of one build: output to a log, progress to the terminal, nothing left running after it."""
+
+    name: str
+    expected: int
+    started: float
+    log: Path
+
+    def run(self, *command: str) -> None:
+        """Run to the end; raise BuildError with the last lines of the log when the command fails."""
+        with self.log.open("ab") as log:
+            process = subprocess.Popen(
+                command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True
+            )
+            try:
+                while process.poll() is None:
+                    try:
+                        process.wait(timeout=15)
+                    except subprocess.TimeoutExpired:
+                        self._progress()
+            finally:
+                process.kill()
+                process.wait()
+        if process.returncode:
+            tail = "\n".join(self.log.read_text(errors="replace").splitlines()[-30:])
+            raise BuildError(
+                f"{self.name} failed ({process.returncode}) in: {' '.join(command)}\n{tail}\nlog: {self.log}"
+            )
+
+    def _progress(self) -> None:
+        lines = self.log.read_text(errors="replace").splitlines()
+        elapsed = time.monotonic() - self.started
+        say(f"{self.name} {elapsed:.0f} s of about {self.expected} s: {lines[-1].strip()[:90] if lines else ''}")
+
+
+def pip_secrets(work: Path) -> list[str]:
+    """The machine's certificates and index for pip, mounted for the build and in no layer: --secret arguments."""
+    bundles = (os.environ.get(name) for name in CERTIFICATES)
+    bundle = next((b for b in bundles if b and Path(b).is_file()), "/etc/ssl/certs/ca-certificates.crt")
+    settings = {}
+    for line in _quiet(sys.executable, "-m", "pip", "config", "list").stdout.splitlines():
+        key, _, value = line.partition("=")
+        settings[key.rpartition(".")[2]] = value.strip("'\"")
+    lines = [f"{key} = {value}" for key, value in settings.items() if key in PIP_KEYS]
+    secrets = []
+    if Path(bundle).is_file():
+        lines.append("cert = /run/ca.crt")
+        secrets += ["--secret", f"id=ca,src={bundle}"]
+    config = work / "pip.conf"
+    config.write_text("\n".join(["[global]", *lines, ""]))
+    return [*secrets, "--secret", f"id=pip,src={config}"]
+
+
+def build_with_docker(image: Image, out: Path, step: Step, work: Path) -> None:
+    """docker build and docker save."""
+    os.environ["DOCKER_BUILDKIT"] = "1"
+    options = ["--build-arg", f"BASE={SLIM}", "--file", f"{image.context}/Dockerfile", "--tag", image.reference]
+    step.run("docker", "build", *options, *pip_secrets(work), image.context)
+    step.run("docker", "save", "--output", str(out), image.reference)
+
+
+def build_with_buildah(name: str, out: Path, step: Step, work: Path) -> None:
+    """buildah in chroot isolation, with a store of its own that goes away with the build."""
+    image, context = IMAGES[name], ROOT / IMAGES[name].context
+    buildah = [*SANDBOX, "buildah", "--root", str(work / "store"), "--runroot", str(work / "run")]
+    if name == "base":
+        sources = work / "sources.list"
+        sources.write_text("\n".join(debian_sources()) + "\n")
+        mirror = next(line.split()[1] for line in debian_sources() if line.split()[2] == "bookworm")
+        step.run(*SANDBOX, str(context / "rootfs.sh"), str(work), str(sources), mirror)
+        context = work
+        base = []
+    else:
+        step.run(*buildah, "pull", "--quiet", f"docker-archive:{archive('base')}")
+        base = ["--build-arg", f"BASE={IMAGES['base'].reference}"]
+    options = ["--isolation", "chroot", "--network", "host", "--format", "docker", "--pull-never"]
+    file = ["--file", str(ROOT / image.context / "Dockerfile"), "--tag", image.reference]
+    step.run(*buildah, "bud", *options, *base, *pip_secrets(work), *file, str(context))
+    step.run(*buildah, "push", "--quiet", image.reference, f"docker-archive:{out}:{image.reference}")
+
+
+def build(name: str) -> Path:
+    """The archive of an image, built if the cache has none for these inputs; older ones go, the two newest stay."""
+    target = archive(name)
+    if target.exists():
+        os.utime(target)
+        say(f"{name} is in the cache: {target}")
+        return target
+    image = IMAGES[name]
+    check_machine(image)
+    started = time.monotonic()
+    step = Step(name, image.seconds, started, CACHE / f"{name}.log")
+    step.log.write_bytes(b"")
+    say(f"building {name} (about {image.seconds} s; log: {step.log})")
+    with tempfile.TemporaryDirectory(prefix="work-", dir=CACHE) as directory:
+        work = Path(directory)
+        out = work / "image.tar"
+        if docker_has_slim():
+            build_with_docker(image, out, step, work)
+        else:
+            build_with_buildah(name, out, step, work)
+        out.rename(target)
+    for old in sorted(CACHE.glob(f"{name}-*.tar"), key=lambda p: p.stat().st_mtime)[:-2]:
+        old.unlink()
+    say(f"{name} built in {time.monotonic() - started:.0f} s, {target.stat().st_size / 1e6:.0f} MB: {target}")
+    return target
+
+
+@contextmanager
+def locked_cache() -> Iterator[None]:
+    """One build at a time per cache; what a killed one left is removed."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say("another build of images is running; waiting for it")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        for left in CACHE.glob("work-*"):
+            shutil.rmtree(left, ignore_errors=True)
+        yield
+
+
+def main() -> int:
+    """Parse the command line and build; 1 with one message on an error, 130 when interrupted."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(IMAGES)} (default: all)")
+    parser.add_argument("--print", dest="show", choices=IMAGES, help="print the archive's path and stop")
+    options = parser.parse_args()
+    if unknown := set(options.names) - set(IMAGES):
+        parser.error(f"no such image: {', '.join(sorted(unknown))}; there are {', '.join(IMAGES)}")
+    signal.signal(signal.SIGTERM, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt()))
+    os.chdir(ROOT)
+    try:
+        if options.show:
+            print(archive(options.show))
+            return 0
+        with locked_cache():
+            names = options.names or ORDER
+            for name in dict.fromkeys(names if docker_has_slim() else ("base", *names)):
+                build(name)
+    except BuildError as error:
+        print(f"images: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("images: interrupted; nothing is left behind", file=sys.stderr)
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,200 @@
+#!/usr/bin/python3
+"""A rank that speaks DI-engine's contract without DI-engine: listens and dials where ditask would, and keeps the edges.
+
+It needs no more than Debian's python3-minimal. The environment is the operator's: DI_RANK, DI_NODES,
+DI_PARALLEL_WORKERS and DI_TOPOLOGY.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+FIRST_PORT = 50515  # DI-engine 0.5.3, ding/entry/cli_parsers/k8s_parser.py: self.ports
+REDIAL_SECONDS = 1.0
+TOPOLOGIES = ("mesh", "star", "alone")
+
+
+@dataclass(frozen=True)
+class World:
+    """What the environment says: one address per pod in rank order, and how many workers each pod runs."""
+
+    rank: int
+    addresses: tuple[str, ...]
+    workers: int
+    topology: str
+
+    @classmethod
+    def read(cls, env: Mapping[str, str]) -> World:
+        """Raise ValueError with the variable's name when one is missing or out of range."""
+        try:
+            addresses = tuple(env["DI_NODES"].split(","))
+            rank = int(env["DI_RANK"])
+        except KeyError as error:
+            raise ValueError(f"{error.args[0]} is not set") from None
+        workers = int(env.get("DI_PARALLEL_WORKERS") or 1)
+        topology = env.get("DI_TOPOLOGY") or "mesh"
+        if not 0 <= rank < len(addresses):
+            raise ValueError(f"DI_RANK is {rank}, but DI_NODES has {len(addresses)} addresses")
+        if workers < 1:
+            raise ValueError(f"DI_PARALLEL_WORKERS is {workers}, must be 1 or more")
+        if topology not in TOPOLOGIES:
+            raise ValueError(f"DI_TOPOLOGY is {topology!r}, must be one of {', '.join(TOPOLOGIES)}")
+        return cls(rank, addresses, workers, topology)
+
+    def endpoint(self, node: int) -> tuple[str, int]:
+        """Host and port on which a node id listens."""
+        rank, worker = divmod(node, self.workers)
+        return self.addresses[rank].strip("[]"), FIRST_PORT + worker
+
+    def mine(self) -> range:
+        """The node ids of this pod."""
+        return range(self.rank * self.workers, (self.rank + 1) * self.workers)
+
+    def dials(self, node: int) -> list[int]:
+        """The node ids that a node id dials, whatever pod it is in.
+
+        DI-engine 0.5.3 adds two lists: of its own pod (ding/framework/parallel.py, topology_network) and of other
+        pods (ding/entry/cli_parsers/k8s_parser.py, _get_attach_to), the same for each worker.
+        """
+        rank, worker = divmod(node, self.workers)
+        first = rank * self.workers
+        if self.topology == "mesh":
+            return [*range(first, first + worker), *range(first)]
+        if self.topology == "star":
+            return [*range(first, first + min(1, worker)), *(range(self.workers) if rank else ())]
+        return []
+
+    def edges(self) -> set[tuple[int, int]]:
+        """The (dialler, listener) pairs that have an end in this pod."""
+        nodes = range(len(self.addresses) * self.workers)
+        mine = self.mine()
+        return {(a, b) for a in nodes for b in self.dials(a) if a in mine or b in mine}
+
+
+@dataclass
+class Mesh:
+    """The edges of this pod; an edge that was up once counts, since peers that are done may leave at any time."""
+
+    world: World
+    missing: set[tuple[int, int]] = field(default_factory=set)
+    changed: threading.Condition = field(default_factory=threading.Condition)
+
+    def up(self, dialler: int, listener: int) -> None:
+        """Note an edge."""
+        with self.changed:
+            self.missing.discard((dialler, listener))
+            self.changed.notify_all()
+
+    def listen(self, node: int) -> None:
+        """Bind now, so that an error ends the program, and accept in a thread."""
+        host, port = self.world.endpoint(node)
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        server = socket.create_server((host, port), family=family, backlog=1024)
+        say(f"peer {node} listens on {host}:{port}")
+        threading.Thread(target=self._accept, args=(node, server), daemon=True).start()
+
+    def _accept(self, node: int, server: socket.socket) -> NoReturn:
+        while True:
+            connection, _ = server.accept()
+            threading.Thread(target=self._serve, args=(node, connection), daemon=True).start()
+
+    def _serve(self, node: int, connection: socket.socket) -> None:
+        """Read the one line of a dialler, then wait until it leaves."""
+        keep_alive(connection)
+        try:
+            with connection, connection.makefile("rb") as lines:
+                words = lines.readline(64).split()
+                if len(words) != 3 or words[:2] != [b"greeting", b"from"] or not words[2].isdigit():
+                    return  # a probe, or a stranger
+                dialler = int(words[2])
+                say(f"peer {node}: greeting from {dialler}")
+                self.up(dialler, node)
+                lines.read()
+        except OSError:
+            pass
+        else:
+            say(f"peer {node}: {dialler} left")
+
+    def dial(self, node: int, target: int) -> NoReturn:
+        """Connect and stay connected; dial again each second while it is not."""
+        while True:
+            try:
+                with socket.create_connection(self.world.endpoint(target), timeout=5) as connection:
+                    connection.settimeout(None)
+                    keep_alive(connection)
+                    connection.sendall(b"greeting from %d\n" % node)
+                    say(f"peer {node} connected to {target}")
+                    self.up(node, target)
+                    connection.recv(1)
+                say(f"peer {node} lost {target}")
+            except OSError as error:
+                say(f"peer {node} cannot reach {target}: {error}")
+            time.sleep(REDIAL_SECONDS)
+
+
+def keep_alive(connection: socket.socket) -> None:
+    """Notice within seconds a peer that vanished without a word."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 2)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 1)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)
+
+
+def say(text: str) -> None:
+    """One write per line, so that threads do not mix their lines."""
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def terminate(_signal: int, _frame: object) -> NoReturn:
+    """As PID 1 this is the only thing that SIGTERM does; 143 is what a shell reports for it."""
+    raise SystemExit(128 + signal.SIGTERM)
+
+
+def arguments() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    end = parser.add_mutually_exclusive_group()
+    end.add_argument("--seconds", type=float, default=0.0, help="stay this long after every edge was up (default 0)")
+    end.add_argument("--forever", action="store_true", help="stay until a signal ends it")
+    parser.add_argument("--exit-code", type=int, default=0, help="exit code at the end of --seconds (default 0)")
+    return parser.parse_args()
+
+
+def main() -> int:
+    """Run this pod's workers until every edge was up and the time is over."""
+    options = arguments()
+    signal.signal(signal.SIGTERM, terminate)
+    try:
+        world = World.read(os.environ)
+    except ValueError as error:
+        print(f"light-peer: {error}", file=sys.stderr)
+        return 2
+    mesh = Mesh(world, world.edges())
+    total, started = len(mesh.missing), time.monotonic()
+    say(f"rank {world.rank} of {len(world.addresses)}, node ids {[*world.mine()]}, {world.topology}, {total} edges")
+    for node in world.mine():
+        mesh.listen(node)
+    for node in world.mine():
+        for target in world.dials(node):
+            threading.Thread(target=mesh.dial, args=(node, target), daemon=True).start()
+    with mesh.changed:
+        mesh.changed.wait_for(lambda: not mesh.missing)
+    say(f"complete: {total} edges after {time.monotonic() - started:.1f} s")
+    if options.forever:
+        threading.Event().wait()
+    time.sleep(options.seconds)
+    return int(options.exit_code)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
