@@ -8,7 +8,6 @@ CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/dijob
 VENV := $(CACHE)/venv-$(shell cat requirements-dev.txt | sha256sum | cut -c1-12)
 PY := $(VENV)/bin/python
 export PYTHONPATH := operator:tests/e2e:tests
-export PYTHONDONTWRITEBYTECODE := 1
 
 .PHONY: help
 help: ## list the targets
@@ -26,3 +25,65 @@ venv: $(VENV)/ready
 .PHONY: venv-python
 venv-python: $(VENV)/ready
 	@echo $(PY)
+
+.PHONY: tools
+tools: ## install the Debian packages that the tests need (as root)
+	@missing=(); for p in bash dash busybox shellcheck make git; do command -v $$p >/dev/null || missing+=($$p); done; \
+	if [ $${#missing[@]} -gt 0 ]; then echo "==> apt-get install $${missing[*]} (~20 s)"; \
+	apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$${missing[@]}" >/dev/null; fi
+
+.PHONY: check
+check: venv tools ## ruff, mypy --strict, import-linter, generated files, shellcheck (~25 s)
+	@test ! -e operator/__init__.py || { echo "operator/__init__.py shadows the standard library's operator: remove it"; exit 1; }
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(PY) -m mypy
+	$(VENV)/bin/lint-imports --no-timing | tail -n +1
+	$(PY) -m dijob.crd --check
+	shellcheck operator/dijob/pod/*.sh
+
+.PHONY: unit
+unit: venv tools ## the core, the scripts in the pod, the model: no cluster (~35 s)
+	$(PY) -m pytest tests/unit tests/pod -q
+
+.PHONY: crds
+crds: venv ## write crds/dijob.yaml, the chart's copy and docs/reference.md from the model
+	$(PY) -m dijob.crd
+
+.PHONY: cluster-build
+cluster-build: venv ## build the test cluster's programs into the cache (7 min once)
+	@$(PY) -m cluster build
+
+.PHONY: cluster-up
+cluster-up: venv ## start the test cluster (kind where Docker answers, else the embedded one)
+	@$(PY) -m cluster up
+
+.PHONY: cluster-down
+cluster-down: venv ## remove the test cluster and every trace of it
+	@$(PY) -m cluster down
+
+.PHONY: cluster-env
+cluster-env: venv ## print shell lines that set KUBECONFIG and PATH: eval "$$(make -s cluster-env)"
+	@$(PY) -m cluster env
+
+.PHONY: images
+images: venv ## build all images into the cache (9 min once)
+	@$(PY) images/build.py
+
+.PHONY: apiserver
+apiserver: cluster-build ## bad input, faults and scale on a real control plane with kwok nodes (~10 min)
+	$(PY) -m pytest tests/apiserver tests/faults
+
+.PHONY: e2e
+e2e: cluster-build images ## real pods on real nodes (~12 min)
+	$(PY) -m pytest tests/e2e
+
+.PHONY: demo
+demo: venv ## the main job: a real DQN trains on four pods (first time ~20 min, then ~5)
+	@$(PY) tests/e2e/demo.py
+
+.PHONY: test
+test: ## everything that CI runs
+	@begin=$$SECONDS; for stage in check unit cluster-build images apiserver e2e; do \
+	  echo "==> [$$((SECONDS - begin)) s] make $$stage"; $(MAKE) --no-print-directory $$stage; done; \
+	echo "==> all passed in $$((SECONDS - begin)) s"

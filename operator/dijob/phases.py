@@ -27,7 +27,7 @@ GOOD_NEWS = (Type.RUNNING, Type.SUCCEEDED)
 TOLD = (Type.FAILED, Type.INVALID, Type.LAUNCHER_BYPASSED)
 TOLD_WHEN_FALSE = (Type.PODS_CREATED, Type.ADDRESSES_READY, Type.RUNNING, Type.SERVICE_READY)
 # The ordinary ways of not being there yet.
-QUIET_REASONS = ("Creating", "Gathering", "Starting", "Finished", "WaitingForOldPod")
+QUIET_REASONS = ("Creating", "Gathering", "Starting", "Finished", "Renewing", "WaitingForOldPod")
 
 
 def is_true(status: Status, type_: Type) -> bool:
