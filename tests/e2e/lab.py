@@ -1,0 +1,86 @@
+"""Runs helm and kubectl for the tests of the chart, and shows what they said when it was not what a test wants."""
+
+import json
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).parents[2]
+CHART = ROOT / "charts/dijob"
+CRD = "dijobs.diengine.opendilab.org"
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a command printed on both streams, and whether it was content."""
+
+    ok: bool
+    text: str
+
+
+@dataclass(frozen=True)
+class Lab:
+    """helm, kubectl, and the cluster they talk to. Without a kubeconfig only helm's offline commands work."""
+
+    binaries: Path
+    kubeconfig: Path | None = None
+
+    def run(self, *argv: str, stdin: str = "") -> Said:
+        """Run a program that finds this lab's helm, kubectl and cluster."""
+        path = f"{self.binaries}{os.pathsep}{os.environ.get('PATH', '/usr/bin:/bin')}"
+        env = {**os.environ, "PATH": path, "KUBECONFIG": str(self.kubeconfig or os.devnull)}
+        # Asked of the file itself: subprocess looks a bare name up in this process's own PATH.
+        words = [str(self.binaries / argv[0]) if argv[0] in ("helm", "kubectl") else argv[0], *argv[1:]]
+        done = subprocess.run(
+            words,
+            input=stdin,
+            env=env,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=120,
+            check=False,
+        )
+        return Said(done.returncode == 0, done.stdout)
+
+    def try_helm(self, *arguments: str) -> Said:
+        return self.run("helm", *arguments)
+
+    def helm(self, *arguments: str) -> str:
+        """helm's output; AssertionError with it when helm fails."""
+        said = self.try_helm(*arguments)
+        assert said.ok, f"helm {' '.join(arguments)}: {said.text}"
+        return said.text
+
+    def try_kubectl(self, *arguments: str, stdin: str = "") -> Said:
+        return self.run("kubectl", *arguments, stdin=stdin)
+
+    def kubectl(self, *arguments: str, stdin: str = "") -> str:
+        """kubectl's output; AssertionError with it when kubectl fails."""
+        said = self.try_kubectl(*arguments, stdin=stdin)
+        assert said.ok, f"kubectl {' '.join(arguments)}: {said.text}"
+        return said.text
+
+    def get(self, *arguments: str) -> dict[str, Any]:
+        """The object, or the list, as kubectl gets it."""
+        found: dict[str, Any] = json.loads(self.kubectl("get", *arguments, "-o", "json"))
+        return found
+
+    def apply(self, *objects: dict[str, Any]) -> None:
+        """`kubectl apply` as the administrator."""
+        self.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(objects))
+
+
+def job(name: str, **pod_spec: Any) -> dict[str, Any]:
+    """A DIJob of one pod that the CRD accepts, with more fields for its pod's spec."""
+    container = {"name": "di-container", "image": "example/none", "command": ["true"]}
+    return {
+        "apiVersion": "diengine.opendilab.org/v2alpha1",
+        "kind": "DIJob",
+        "metadata": {"name": name},
+        "spec": {"minReplicas": 1, "maxReplicas": 2, "template": {"spec": {**pod_spec, "containers": [container]}}},
+    }

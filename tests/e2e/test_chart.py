@@ -1,0 +1,185 @@
+"""The chart's life in a real apiserver: install, upgrade, uninstall, and CRDs that are somebody else's."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+from cluster import CONTROL_PLANE, Options, up
+from cluster.shell import wait_for
+from lab import CHART, CRD, ROOT, Lab, job
+
+pytestmark = pytest.mark.e2e
+
+HOME = "dijob-system"
+
+# What DI-orchestrator's CRD has in common with ours: the group, the name and the kind. Made by controller-gen.
+FOREIGN = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": CRD, "annotations": {"controller-gen.kubebuilder.io/version": "v0.9.2"}},
+    "spec": {
+        "group": "diengine.opendilab.org",
+        "names": {"kind": "DIJob", "listKind": "DIJobList", "plural": "dijobs", "singular": "dijob"},
+        "scope": "Namespaced",
+        "versions": [
+            {
+                "name": "v2alpha1",
+                "served": True,
+                "storage": True,
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+            }
+        ],
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Lab]:
+    """A control plane with one pretended node."""
+    with up(Options(name="chart", mode=CONTROL_PLANE, kwok_nodes=1)) as cluster:
+        yield Lab(cluster.binaries, cluster.kubeconfig)
+
+
+@pytest.fixture
+def lab(running: Lab) -> Lab:
+    """The control plane without any release, without the CRD, with the operator's namespace enforcing `restricted`."""
+    for release in yaml.safe_load(running.helm("list", "--all", "--all-namespaces", "-o", "yaml")) or []:
+        running.helm("uninstall", release["name"], "-n", release["namespace"], "--wait")
+    running.kubectl("delete", "crd", CRD, "--ignore-not-found", "--wait")
+    enforce = {"pod-security.kubernetes.io/enforce": "restricted"}
+    for name in (HOME, "elsewhere"):
+        running.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": enforce}})
+    return running
+
+
+def install(lab: Lab, *more: str) -> str:
+    """Install the chart as release `dijob` in its namespace."""
+    return lab.helm("install", "dijob", str(CHART), "-n", HOME, *more)
+
+
+def wait_served(lab: Lab) -> None:
+    """Until the apiserver serves DIJobs."""
+    lab.kubectl("wait", "--for=condition=Established", "--timeout=30s", f"crd/{CRD}")
+    wait_for("DIJobs can be listed", lambda: "" if (said := lab.try_kubectl("get", "dij")).ok else said.text, 30)
+
+
+def only_crd_of_ours(lab: Lab) -> list[str]:
+    """Kinds and names of what the chart ever makes and is there now, apart from the CRD."""
+    kinds = (
+        "deployments,serviceaccounts,roles,rolebindings,clusterroles,clusterrolebindings,"
+        "validatingadmissionpolicies,validatingadmissionpolicybindings"
+    )
+    listed = lab.kubectl("get", kinds, "-A", "-l", "app.kubernetes.io/part-of=dijob", "-o", "name")
+    return listed.split()
+
+
+def arguments(lab: Lab) -> list[str]:
+    """The operator's flags in the Deployment."""
+    found = lab.get("deployment", "dijob", "-n", HOME)["spec"]["template"]["spec"]["containers"][0]["args"]
+    return list(found)
+
+
+def test_the_pod_security_admission_lets_the_operator_in(lab: Lab) -> None:
+    install(lab)
+
+    def missing() -> str:
+        pods = lab.get("pods", "-n", HOME, "-l", "app.kubernetes.io/name=dijob")["items"]
+        return "" if pods else str(lab.get("deployment", "dijob", "-n", HOME)["status"])
+
+    wait_for("the operator's pod is admitted under `restricted`", missing, 30)
+
+
+def test_notes_tell_the_next_commands(lab: Lab) -> None:
+    notes = install(lab).partition("NOTES:")[2]
+    for command in ("rollout status deployment/dijob", "kubectl apply -f examples/dijob.yaml", "kubectl get dij"):
+        assert command in notes
+    assert "WARNING" not in notes
+    upgraded = lab.helm("upgrade", "dijob", str(CHART), "-n", HOME, "--set", "crds.keep=false")
+    assert "WARNING: crds.keep is false" in upgraded
+
+
+def test_jobs_outlive_upgrade_uninstall_and_reinstall(lab: Lab) -> None:
+    install(lab)
+    wait_served(lab)
+    lab.apply(job("keeper"))
+    uid = lab.get("dij", "keeper")["metadata"]["uid"]
+    lab.helm("upgrade", "dijob", str(CHART), "-n", HOME, "--set", "logLevel=debug")
+    assert "--log-level=debug" in arguments(lab)
+
+    lab.helm("uninstall", "dijob", "-n", HOME, "--wait")
+    assert only_crd_of_ours(lab) == []
+    assert lab.get("dij", "keeper")["metadata"]["uid"] == uid
+
+    install(lab)
+    assert "--log-level=info" in arguments(lab)
+    assert lab.get("dij", "keeper")["metadata"]["uid"] == uid
+
+
+def test_without_keep_the_crd_goes_with_the_release(lab: Lab) -> None:
+    install(lab, "--set", "crds.keep=false")
+    lab.helm("uninstall", "dijob", "-n", HOME, "--wait")
+    assert not lab.try_kubectl("get", "crd", CRD).ok
+
+
+def refused(lab: Lab, release: str, namespace: str) -> str:
+    """The sentence by which an install is refused; AssertionError where it is not, or where it changed something."""
+    before, crd = only_crd_of_ours(lab), lab.get("crd", CRD)
+    said = lab.try_helm("install", release, str(CHART), "-n", namespace)
+    assert not said.ok, said.text
+    assert "Nothing was changed" in said.text
+    assert only_crd_of_ours(lab) == before
+    assert lab.get("crd", CRD)["metadata"]["resourceVersion"] == crd["metadata"]["resourceVersion"]
+    listed: list[dict[str, Any]] = yaml.safe_load(lab.helm("list", "-a", "-n", namespace, "-o", "yaml")) or []
+    assert release not in [each["name"] for each in listed]
+    return said.text
+
+
+def follow_advice(lab: Lab, sentence: str) -> None:
+    """Run the commands at the end of the sentence, word for word."""
+    command = sentence.partition("and repeat: ")[2].strip()
+    assert command.startswith("kubectl label crd")
+    said = lab.run("bash", "-c", command)
+    assert said.ok, said.text
+
+
+def test_a_kept_crd_of_another_release_is_handed_over_as_the_sentence_says(lab: Lab) -> None:
+    install(lab)
+    wait_served(lab)
+    lab.apply(job("keeper"))
+    lab.helm("uninstall", "dijob", "-n", HOME, "--wait")
+    sentence = refused(lab, "other", "elsewhere")
+    assert f"belongs to the Helm release {HOME}/dijob" in sentence
+    follow_advice(lab, sentence)
+    lab.helm("install", "other", str(CHART), "-n", "elsewhere")
+    lab.get("dij", "keeper")
+
+
+def test_a_crd_applied_by_hand_is_handed_over_or_left_to_the_hand(lab: Lab) -> None:
+    lab.kubectl("apply", "--server-side", "-f", str(ROOT / "crds/dijob.yaml"))
+    install(lab, "--set", "crds.install=false")
+    lab.helm("uninstall", "dijob", "-n", HOME, "--wait")
+    sentence = refused(lab, "dijob", HOME)
+    assert "was not installed by Helm" in sentence
+    follow_advice(lab, sentence)
+    install(lab)
+
+
+def test_di_orchestrators_crd_gets_one_sentence_and_stays_as_it_is(lab: Lab) -> None:
+    lab.apply(FOREIGN)
+    sentence = refused(lab, "dijob", HOME)
+    assert CRD in sentence
+    assert "DI-orchestrator" in sentence
+    assert "docs/install.md#di-orchestrator" in sentence
+    without = lab.try_helm("install", "dijob", str(CHART), "-n", HOME, "--set", "crds.install=false")
+    assert "docs/install.md#di-orchestrator" in without.text
+
+
+def test_unchecked_helm_itself_leaves_a_foreign_crd_alone(lab: Lab) -> None:
+    """crds.check=false is for installers who may not read CRDs; it must not open a way to overwrite one."""
+    lab.apply(FOREIGN)
+    before = lab.get("crd", CRD)["metadata"]["resourceVersion"]
+    said = lab.try_helm("install", "dijob", str(CHART), "-n", HOME, "--set", "crds.check=false")
+    assert not said.ok
+    assert "cannot be imported into the current release" in said.text
+    assert lab.get("crd", CRD)["metadata"]["resourceVersion"] == before

@@ -1,0 +1,214 @@
+"""What the chart renders for several sets of values, read as YAML; helm alone, no cluster."""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+from cluster.build import build
+from cluster.shell import Progress
+from lab import CHART, CRD, ROOT, Lab
+
+pytestmark = pytest.mark.e2e
+
+Objects = list[dict[str, Any]]
+
+SETS: dict[str, dict[str, Any]] = {
+    "defaults": {},
+    "namespaces": {"namespaces": ["team-a", "team-b"]},
+    "everything": {
+        "image": {"digest": "sha256:" + "a" * 64},
+        "imagePullSecrets": ["registry"],
+        "gateImage": "busybox:1.36",
+        "logLevel": "debug",
+        "healthPort": 9090,
+        "priorityClassName": "system-cluster-critical",
+        "serviceAccount": {"annotations": {"example.com/a": "b"}},
+        "podAnnotations": {"example.com/a": "b", "kubectl.kubernetes.io/default-container": "x"},
+        "podLabels": {"team": "rl", "app.kubernetes.io/name": "another"},
+        "nodeSelector": {"pool": "system"},
+        "tolerations": [{"key": "system", "operator": "Exists"}],
+        "affinity": {"nodeAffinity": {}},
+        "serviceMonitor": {"enabled": True, "interval": "10s", "labels": {"release": "prometheus"}},
+        "networkPolicy": {"enabled": True, "from": [{"namespaceSelector": {}}]},
+        "crds": {"keep": False},
+    },
+    "least": {
+        "namespaces": ["team-a"],
+        "crds": {"install": False, "check": False},
+        "policies": {"enabled": False},
+        "userRoles": {"enabled": False},
+    },
+    "as a dependency": {"global": {"anything": 1}},
+}
+
+
+def render(lab: Lab, values: dict[str, Any]) -> str:
+    """The manifest for release `dijob` in namespace `dijob-system`."""
+    sets = [f"--set-json={name}={json.dumps(value)}" for name, value in values.items()]
+    return lab.helm("template", "dijob", str(CHART), "--namespace=dijob-system", *sets)
+
+
+def parsed(text: str) -> Objects:
+    return [each for each in yaml.safe_load_all(text) if each]
+
+
+def one(objects: Objects, kind: str, name: str = "") -> dict[str, Any]:
+    """The only object of that kind (and name)."""
+    (found,) = [each for each in objects if each["kind"] == kind and name in ("", each["metadata"]["name"])]
+    return found
+
+
+@pytest.fixture(scope="module")
+def offline() -> Lab:
+    """helm as the test cluster's build makes it."""
+    return Lab(build(Progress(1)))
+
+
+@pytest.fixture(scope="module", params=SETS)
+def objects(request: pytest.FixtureRequest, offline: Lab) -> Objects:
+    """The objects of one set of values."""
+    return parsed(render(offline, SETS[request.param]))
+
+
+def test_lint(offline: Lab) -> None:
+    offline.helm("lint", "--strict", str(CHART))
+
+
+def test_the_operator_meets_the_restricted_profile(objects: Objects) -> None:
+    pod = one(objects, "Deployment")["spec"]["template"]["spec"]
+    assert pod["securityContext"] == {
+        "runAsNonRoot": True,
+        "runAsUser": 65532,
+        "runAsGroup": 65532,
+        "fsGroup": 65532,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+    (container,) = pod["containers"]
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert not {"hostNetwork", "hostPID", "hostIPC"} & pod.keys()
+    assert all(volume.keys() <= {"name", "emptyDir"} for volume in pod["volumes"])
+    assert container["resources"]["requests"] == {"cpu": "50m", "memory": "128Mi"}
+    assert container["resources"]["limits"] == {"memory": "512Mi"}
+
+
+def test_one_operator_at_a_time_with_a_selector_that_fits_its_pod(objects: Objects) -> None:
+    spec = one(objects, "Deployment")["spec"]
+    assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})
+    assert spec["selector"]["matchLabels"].items() <= spec["template"]["metadata"]["labels"].items()
+
+
+def test_every_object_is_marked_as_ours(objects: Objects) -> None:
+    for each in objects:
+        labels = each["metadata"].get("labels", {})
+        assert labels.get("app.kubernetes.io/part-of") == "dijob", f"{each['kind']} {each['metadata']['name']}"
+
+
+def test_no_rule_has_a_wildcard(objects: Objects) -> None:
+    rules = [rule for each in objects if each["kind"] in ("Role", "ClusterRole") for rule in each["rules"]]
+    assert rules
+    assert not [rule for rule in rules if any("*" in values for values in rule.values())]
+
+
+def commented_rules(manifest: str) -> Iterator[tuple[str, str]]:
+    """Each RBAC rule's first line with the line above it."""
+    lines = manifest.splitlines()
+    for number, line in enumerate(lines):
+        if re.match(r"\s*- apiGroups:.*\S", line):
+            yield lines[number - 1].strip(), line
+
+
+@pytest.mark.parametrize("values", SETS.values(), ids=SETS)
+def test_every_rule_in_the_manifest_has_its_reason_above_it(offline: Lab, values: dict[str, Any]) -> None:
+    """The reasons reach the cluster's administrator: `helm get manifest` shows them."""
+    rules = list(commented_rules(render(offline, values)))
+    assert len(rules) >= 5
+    assert not [rule for above, rule in rules if not above.startswith("#")]
+
+
+def test_the_flags_follow_the_values(offline: Lab) -> None:
+    (container,) = one(parsed(render(offline, {})), "Deployment")["spec"]["template"]["spec"]["containers"]
+    assert container["args"] == ["--log-level=info", "--health-port=8080"]
+    assert container["image"] == "dijob/operator:dev"
+    both = {**SETS["everything"], **SETS["namespaces"]}
+    pod = one(parsed(render(offline, both)), "Deployment")["spec"]["template"]
+    (container,) = pod["spec"]["containers"]
+    assert container["args"] == [
+        "--namespace=team-a",
+        "--namespace=team-b",
+        "--gate-image=busybox:1.36",
+        "--log-level=debug",
+        "--health-port=9090",
+    ]
+    assert container["image"] == "dijob/operator@sha256:" + "a" * 64
+    assert container["ports"] == [{"name": "health", "containerPort": 9090}]
+    assert pod["metadata"]["labels"]["app.kubernetes.io/name"] == "dijob"
+    assert pod["metadata"]["labels"]["team"] == "rl"
+    assert pod["spec"]["priorityClassName"] == "system-cluster-critical"
+    assert pod["spec"]["imagePullSecrets"] == [{"name": "registry"}]
+
+
+def test_namespaces_take_the_cluster_wide_rights_away(offline: Lab) -> None:
+    whole, few = (parsed(render(offline, SETS[name])) for name in ("defaults", "namespaces"))
+    assert not [each for each in whole if each["kind"] == "Role"]
+    assert not [each for each in few if each["kind"] == "ClusterRoleBinding"]
+    roles = [each for each in few if each["kind"] == "Role"]
+    assert [each["metadata"]["namespace"] for each in roles] == ["team-a", "team-b"]
+    assert all(each["rules"] == one(whole, "ClusterRole", "dijob")["rules"] for each in roles)
+
+
+def test_an_installer_without_cluster_rights_gets_no_cluster_wide_object(offline: Lab) -> None:
+    kinds = {each["kind"] for each in parsed(render(offline, SETS["least"]))}
+    assert kinds == {"Deployment", "ServiceAccount", "Role", "RoleBinding"}
+
+
+def test_the_optional_objects(offline: Lab) -> None:
+    everything = parsed(render(offline, SETS["everything"]))
+    monitor = one(everything, "ServiceMonitor")
+    labels = one(everything, "Service")["metadata"]["labels"]
+    assert monitor["spec"]["selector"]["matchLabels"].items() <= labels.items()
+    assert monitor["metadata"]["labels"]["release"] == "prometheus"
+    (rule,) = one(everything, "NetworkPolicy")["spec"]["ingress"]
+    assert rule == {"from": [{"namespaceSelector": {}}], "ports": [{"protocol": "TCP", "port": 9090}]}
+
+
+def test_a_network_policy_without_peers_admits_nobody(offline: Lab) -> None:
+    """In Kubernetes an empty `from` would admit everybody."""
+    policy = one(parsed(render(offline, {"networkPolicy": {"enabled": True}})), "NetworkPolicy")
+    assert policy["spec"]["policyTypes"] == ["Ingress"]
+    assert policy["spec"]["ingress"] == []
+
+
+def test_the_crd_is_the_generated_one_and_is_kept(offline: Lab) -> None:
+    generated = yaml.safe_load((ROOT / "crds/dijob.yaml").read_text())
+    dropped = one(parsed(render(offline, {"crds": {"keep": False}})), "CustomResourceDefinition")
+    assert dropped == generated
+    kept = one(parsed(render(offline, {})), "CustomResourceDefinition", CRD)
+    assert kept["metadata"].pop("annotations") == {"helm.sh/resource-policy": "keep"}
+    assert kept == generated
+
+
+@pytest.mark.parametrize(
+    ("setting", "named"),
+    [
+        ("gateimage=x", "gateimage"),
+        ("image.tga=x", "tga"),
+        ("crds.instal=true", "instal"),
+        ("logLevel=verbose", "logLevel"),
+        ("healthPort=80", "healthPort"),
+        ("namespaces={Team_A}", "namespaces"),
+        ("image.digest=abc", "digest"),
+        ("networkPolicy.from[0]=x", "from"),
+    ],
+)
+def test_the_schema_refuses_by_name(offline: Lab, setting: str, named: str) -> None:
+    said = offline.try_helm("template", "dijob", str(CHART), "--set", setting)
+    assert not said.ok
+    assert "values don't meet the specifications of the schema" in said.text
+    assert named in said.text.partition("schema(s)")[2]

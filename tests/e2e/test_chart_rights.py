@@ -1,0 +1,296 @@
+"""Who may do what once the chart is installed: the operator, users by role, and the admission policy's verdicts."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from cluster import CONTROL_PLANE, Cluster, Options, up
+from cluster.shell import wait_for
+from lab import CHART, CRD, ROOT, Lab, Said, job
+
+pytestmark = pytest.mark.e2e
+
+HOME, TEAM = "dijob-system", "team"
+OPERATOR = f"system:serviceaccount:{HOME}:dijob"
+JOBS = {"apiGroups": ["diengine.opendilab.org"], "resources": ["dijobs"], "verbs": ["get", "create", "update", "patch"]}
+PODS = {"apiGroups": [""], "resources": ["pods"], "verbs": ["create"]}
+USE = {"apiGroups": [""], "resources": ["serviceaccounts"], "resourceNames": ["trainer"], "verbs": ["use"]}
+
+# Users by what their own role in the namespace holds; edgar and vera have the cluster's edit and view instead.
+USERS = {"alice": [JOBS], "bob": [JOBS, PODS], "carol": [JOBS, PODS, USE]}
+BUILT_IN = {"edgar": "edit", "vera": "view"}
+
+NO_PODS = "spec: a DIJob creates pods, and {user} may not create pods in namespace team"
+NO_ACCOUNT = "spec.template.spec.serviceAccountName: {user} may not run pods as service account {account}"
+
+
+def bound(user: str, kind: str, role: str) -> dict[str, Any]:
+    """A RoleBinding in the team's namespace."""
+    return {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": user, "namespace": TEAM},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": role},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
+    }
+
+
+def objects() -> list[dict[str, Any]]:
+    """Namespaces, roles and bindings of the users above."""
+    names = (HOME, TEAM, "other-team")
+    made: list[dict[str, Any]] = [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in names
+    ]
+    for user, rules in USERS.items():
+        meta = {"name": user, "namespace": TEAM}
+        made.append({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": meta, "rules": rules})
+        made.append(bound(user, "Role", user))
+    return made + [bound(user, "ClusterRole", role) for user, role in BUILT_IN.items()]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """A control plane with two pretended nodes."""
+    with up(Options(name="chart-rights", mode=CONTROL_PLANE, kwok_nodes=2)) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def lab(cluster: Cluster) -> Lab:
+    """The chart installed for the whole cluster, and the policy in force."""
+    lab = Lab(cluster.binaries, cluster.kubeconfig)
+    lab.apply(*objects())
+    lab.helm("install", "dijob", str(CHART), "-n", HOME)
+    lab.kubectl("wait", "--for=condition=Established", "--timeout=30s", f"crd/{CRD}")
+
+    def open_to_alice() -> str:
+        said = create(lab, "alice", job("probe"))
+        return "" if "ValidatingAdmissionPolicy" in said.text else said.text
+
+    wait_for("the policy judges", open_to_alice, 60)
+    return lab
+
+
+def create(lab: Lab, user: str, made: dict[str, Any]) -> Said:
+    """Create a job as that user; nothing is kept."""
+    arguments = ("create", "-n", TEAM, "--as", user, "--dry-run=server", "-f", "-")
+    return lab.try_kubectl(*arguments, stdin=yaml.safe_dump(made))
+
+
+TRAINER = f"system:serviceaccount:{TEAM}:trainer"
+
+
+@pytest.mark.parametrize(
+    ("user", "pod_spec", "refusal"),
+    [
+        pytest.param("alice", {}, NO_PODS, id="no right on pods"),
+        pytest.param("bob", {}, "", id="right on pods"),
+        pytest.param("bob", {"serviceAccountName": "default"}, "", id="the default account by name"),
+        pytest.param("bob", {"serviceAccountName": ""}, "", id="an empty account"),
+        pytest.param("bob", {"serviceAccountName": "trainer"}, NO_ACCOUNT, id="a foreign account"),
+        pytest.param("bob", {"serviceAccount": "trainer"}, NO_ACCOUNT, id="the field's old name"),
+        pytest.param(
+            "bob",
+            {"serviceAccountName": "", "serviceAccount": "trainer"},
+            NO_ACCOUNT,
+            id="the old name behind ''",
+        ),
+        pytest.param("carol", {"serviceAccountName": "trainer"}, "", id="right to use it"),
+        pytest.param("carol", {"serviceAccount": "trainer"}, "", id="right to use it by the old name"),
+        pytest.param("carol", {"serviceAccountName": "admin"}, NO_ACCOUNT, id="right to use another one"),
+        pytest.param("edgar", {"serviceAccountName": "trainer"}, "", id="the built-in edit role"),
+    ],
+)
+def test_who_may_create(lab: Lab, user: str, pod_spec: dict[str, Any], refusal: str) -> None:
+    said = create(lab, user, job("j", **pod_spec))
+    account = pod_spec.get("serviceAccountName") or pod_spec.get("serviceAccount", "")
+    assert said.ok == (not refusal), said.text
+    assert refusal.format(user=user, account=account) in said.text
+
+
+def test_an_account_may_run_jobs_as_itself(lab: Lab) -> None:
+    lab.apply(
+        bound("bob", "Role", "bob")
+        | {
+            "metadata": {"name": "trainer", "namespace": TEAM},
+            "subjects": [{"kind": "ServiceAccount", "name": "trainer", "namespace": TEAM}],
+        }
+    )
+    assert create(lab, TRAINER, job("j", serviceAccountName="trainer")).ok
+    assert (
+        "may not run pods as service account admin" in create(lab, TRAINER, job("j", serviceAccountName="admin")).text
+    )
+
+
+@pytest.fixture
+def trained(lab: Lab) -> Iterator[str]:
+    """The name of a job under the account `trainer`, made by the administrator."""
+    made = job("trained", serviceAccountName="trainer", nodeSelector={"a": "b"})
+    made["metadata"]["namespace"] = TEAM
+    lab.apply(made)
+    yield "trained"
+    lab.kubectl("delete", "dij", "trained", "-n", TEAM, "--wait")
+
+
+def patch(lab: Lab, user: str, change: str) -> Said:
+    """A merge patch of the job above."""
+    return lab.try_kubectl("patch", "dij", "trained", "-n", TEAM, "--as", user, "--type=merge", "-p", change)
+
+
+@pytest.mark.usefixtures("trained")
+def test_only_changes_of_the_spec_are_judged(lab: Lab) -> None:
+    """Labels by anyone who may patch; the garbage collector's own finalizers pass the same way."""
+    label = patch(lab, "alice", '{"metadata": {"labels": {"a": "b"}}}')
+    assert label.ok, label.text
+    spec = patch(lab, "alice", '{"spec": {"backoffLimit": 7}}')
+    assert NO_PODS.format(user="alice") in spec.text
+
+
+@pytest.mark.usefixtures("trained")
+def test_the_operator_writes_replicas_into_a_job_under_any_account(lab: Lab) -> None:
+    said = patch(lab, OPERATOR, '{"spec": {"replicas": 2}}')
+    assert said.ok, said.text
+    assert lab.get("dij", "trained", "-n", TEAM)["spec"]["replicas"] == 2
+
+
+@pytest.mark.usefixtures("trained")
+def test_a_template_under_a_foreign_account_cannot_be_changed_in_a_field_that_the_schema_does_not_know(
+    lab: Lab,
+) -> None:
+    """A CEL rule of the CRD compares declared fields only; the policy compares everything."""
+    said = patch(lab, "bob", '{"spec": {"template": {"spec": {"nodeSelector": null, "nodeName": "x"}}}}')
+    assert not said.ok, said.text
+    before = lab.get("dij", "trained", "-n", TEAM)["spec"]["template"]["spec"]
+    assert before["nodeSelector"] == {"a": "b"}
+    assert NO_ACCOUNT.format(user="bob", account="trainer") in said.text
+
+
+GRANTED = {
+    "dijobs": "get list watch patch",
+    "dijobs/status": "patch",
+    "pods": "get list watch create delete patch",
+    "services": "get list watch create",
+    "events": "get list create patch",
+}
+Right = tuple[str, str]
+
+
+def pairs(rights: dict[str, str]) -> set[Right]:
+    """(resource, verb) for each verb of a table like the one above."""
+    return {(resource, verb) for resource, verbs in rights.items() for verb in verbs.split()}
+
+
+def rights(lab: Lab, user: str, namespace: str) -> set[Right]:
+    """All that a user may do to objects in a namespace, less what every user may ask about himself."""
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectRulesReview",
+        "spec": {"namespace": namespace},
+    }
+    # Validation by kubectl itself would take a right to list CRDs.
+    arguments = ("create", "--as", user, "--validate=false", "-o", "yaml", "-f", "-")
+    answer = lab.kubectl(*arguments, stdin=yaml.safe_dump(review))
+    status = yaml.safe_load(answer)["status"]
+    assert not status["incomplete"], status
+    own = {"authorization.k8s.io", "authentication.k8s.io"}
+    rules = [rule for rule in status["resourceRules"] if not set(rule["apiGroups"]) & own]
+    return {(resource, verb) for rule in rules for resource in rule["resources"] for verb in rule["verbs"]}
+
+
+def test_the_operator_has_the_rights_of_the_table_and_no_other(lab: Lab) -> None:
+    assert rights(lab, OPERATOR, TEAM) == pairs(GRANTED)
+    assert rights(lab, OPERATOR, "kube-system") == pairs(GRANTED)
+
+
+def test_with_namespaces_the_operator_has_rights_there_only(lab: Lab) -> None:
+    unclustered = "crds.install=false,policies.enabled=false,userRoles.enabled=false"
+    lab.helm("install", "few", str(CHART), "-n", HOME, "--set", f"namespaces={{{TEAM}}},{unclustered}")
+    few = f"system:serviceaccount:{HOME}:few-dijob"
+    assert rights(lab, few, TEAM) == pairs(GRANTED)
+    assert rights(lab, few, "other-team") == set()
+    lab.helm("uninstall", "few", "-n", HOME, "--wait")
+    # RBAC is answered from a cache that follows by watch.
+    wait_for("the rights are gone", lambda: str(rights(lab, few, TEAM) or ""), 10)
+
+
+def test_users_get_dijobs_with_their_built_in_role(lab: Lab) -> None:
+    reads = pairs({"dijobs": "get list watch", "dijobs/scale": "get", "dijobs/status": "get"})
+    writes = pairs({"dijobs": "create update patch delete deletecollection", "dijobs/scale": "update patch"})
+
+    def ours(user: str) -> set[Right]:
+        return {right for right in rights(lab, user, TEAM) if right[0].startswith("dijobs")}
+
+    # The controller-manager folds our roles into the built-in ones a moment after the install.
+    wait_for("edgar may write", lambda: "" if ours("edgar") == reads | writes else f"{ours('edgar')}", 30)
+    wait_for("vera may read", lambda: "" if ours("vera") == reads else f"{ours('vera')}", 30)
+
+
+def kubeconfig(lab: Lab, folder: Path) -> Path:
+    """A kubeconfig with a token of the operator's own service account, as its pod would have."""
+    config = yaml.safe_load(lab.kubectl("config", "view", "--raw", "--flatten", "-o", "yaml"))
+    config["users"][0]["user"] = {"token": lab.kubectl("create", "token", "dijob", "-n", HOME).strip()}
+    path = folder / "kubeconfig"
+    path.write_text(yaml.safe_dump(config))
+    return path
+
+
+@pytest.fixture(params=[(), ("--namespace", TEAM)], ids=["whole cluster", "one namespace"])
+def operator(request: pytest.FixtureRequest, lab: Lab, tmp_path: Path) -> Iterator[Path]:
+    """The operator as a process with its service account's rights; yields its log."""
+    log = tmp_path / "operator.log"
+    argv = [
+        sys.executable,
+        "-m",
+        "dijob",
+        "--health-port=0",
+        f"--kubeconfig={kubeconfig(lab, tmp_path)}",
+        *request.param,
+    ]
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "operator")}
+    with log.open("w") as output, subprocess.Popen(argv, env=env, stdout=output, stderr=output) as process:
+        try:
+            yield log
+        finally:
+            process.terminate()
+            process.wait(timeout=30)
+
+
+def asked(audit: Path) -> dict[Right, set[int]]:
+    """(resource, verb) of the operator's own requests so far, with the HTTP codes of the answers."""
+    seen: dict[Right, set[int]] = {}
+    for entry in map(json.loads, audit.read_text().splitlines()):
+        if entry["user"]["username"] == OPERATOR and (ref := entry.get("objectRef")):
+            resource = "/".join(filter(None, (ref["resource"], ref.get("subresource"))))
+            seen.setdefault((resource, entry["verb"]), set()).add(entry.get("responseStatus", {}).get("code", 0))
+    return seen
+
+
+def test_the_rights_suffice_for_a_jobs_whole_life(lab: Lab, cluster: Cluster, operator: Path) -> None:
+    """Start, a pod lost, success: no request is refused, and none is outside the table."""
+    made = job("lives")
+    made["spec"]["template"]["metadata"] = {"annotations": {"test.dijob/exit": "0", "test.dijob/exit-delay": "4s"}}
+    lab.kubectl("create", "-n", TEAM, "-f", "-", stdin=yaml.safe_dump(made))
+
+    def until(phase: str) -> None:
+        def differs() -> str:
+            status = lab.get("dij", "lives", "-n", TEAM).get("status", {})
+            return "" if status.get("phase") == phase else f"{status}\n{operator.read_text()[-2000:]}"
+
+        wait_for(f"the job is {phase}", differs, 60)
+
+    try:
+        until("Running")
+        lab.kubectl("delete", "pod", "lives-0", "-n", TEAM, "--wait=false")
+        until("Succeeded")
+    finally:
+        lab.kubectl("delete", "dij", "lives", "-n", TEAM, "--wait")
+    requests = asked(cluster.audit_log)
+    assert {("pods", "create"), ("pods", "patch"), ("dijobs/status", "patch")} <= requests.keys()
+    assert {right: codes for right, codes in requests.items() if 403 in codes} == {}
+    assert requests.keys() <= pairs(GRANTED)
