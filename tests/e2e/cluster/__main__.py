@@ -29,6 +29,9 @@ def parser() -> argparse.ArgumentParser:
     sub = command("up", _up, "start the cluster; one that is up and healthy stays as it is")
     sub.add_argument("--control-plane", action="store_true", help="control plane on loopback, kwok's nodes, no root")
     sub.add_argument("--kwok-nodes", type=int, default=10, metavar="N", help="of --control-plane (default 10)")
+    sub.add_argument(
+        "--image", action="extend", nargs="+", default=[], type=Path, help="archives that every node has at once"
+    )
     sub.add_argument("--mode", choices=[EMBEDDED, KIND], default="", help="default: kind where Docker answers")
     command("down", _down, "remove the cluster and every trace of it")
     command("status", _status, "say what runs; exit code 1 when something is wrong")
@@ -48,7 +51,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _up(given: argparse.Namespace) -> None:
-    up(Options(given.name, CONTROL_PLANE if given.control_plane else given.mode, given.kwok_nodes))
+    up(Options(given.name, CONTROL_PLANE if given.control_plane else given.mode, given.kwok_nodes, tuple(given.image)))
 
 
 def _down(given: argparse.Namespace) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from cluster import kind, pods, state, teardown
+from cluster import imagestore, kind, pods, state, teardown
 from cluster.controlplane import ControlPlane, Endpoint
 from cluster.errors import ClusterError
 from cluster.namespace import enter
@@ -87,8 +87,7 @@ class Cluster:
 
     def load(self, archives: Sequence[Path]) -> None:
         """Import image archives into every running node, all nodes at once."""
-        if absent := [str(path) for path in archives if not path.is_file()]:
-            raise ClusterError(f"no such image archive: {', '.join(absent)}")
+        check_archives(archives)
         if self.mode == KIND:
             kind.load(self.name, archives)
             return
@@ -96,6 +95,22 @@ class Cluster:
         with ThreadPoolExecutor(len(targets)) as pool:
             for done in [pool.submit(node.load, archive) for archive in archives for node in targets]:
                 done.result()
+        self.note_loaded(archives)
+
+    def load_new(self, archives: Sequence[Path]) -> None:
+        """Load those archives that are not loaded yet, or have changed since."""
+        known = self._loaded()
+        if new := [archive for archive in archives if imagestore.key(archive) not in known]:
+            self.load(new)
+
+    def note_loaded(self, archives: Sequence[Path]) -> None:
+        """Remember that every node has these."""
+        keys = self._loaded() | {imagestore.key(archive) for archive in archives}
+        (self.state / "loaded.json").write_text(json.dumps(sorted(keys)))
+
+    def _loaded(self) -> set[str]:
+        path = self.state / "loaded.json"
+        return set(json.loads(path.read_text())) if path.exists() else set()
 
     def stopped(self) -> set[str]:
         """Nodes that stop_node took away."""
@@ -120,7 +135,8 @@ class Cluster:
         if not node.not_running():
             return
         node.power_off()  # what is left of it
-        node.start_runtime(len(self.nodes))
+        node.connect(len(self.nodes))
+        node.start_containerd()
         node.start_kubelet()
         (self.state / "stopped" / name).unlink(missing_ok=True)
 
@@ -184,6 +200,12 @@ class Cluster:
         """Write the file that `find` reads."""
         fields = {**asdict(self), "state": str(self.state), "binaries": str(self.binaries)}
         (self.state / FILE).write_text(json.dumps(fields))
+
+
+def check_archives(archives: Sequence[Path]) -> None:
+    """Refuse archives that are not there."""
+    if absent := [str(path) for path in archives if not path.is_file()]:
+        raise ClusterError(f"no such image archive: {', '.join(absent)}")
 
 
 def find(name: str) -> Cluster | None:

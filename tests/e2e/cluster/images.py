@@ -5,10 +5,14 @@ import io
 import json
 import platform
 import tarfile
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from cluster.shell import run
+
 PAUSE = "dijob.local/pause:1"
+BUSYBOX = "dijob.local/busybox:1"
 
 
 def write_archive(archive: Path, name: str, files: Mapping[str, bytes], entrypoint: Sequence[str]) -> Path:
@@ -44,3 +48,12 @@ def _add(tar: tarfile.TarFile, path: str, content: bytes) -> None:
 def pause_archive(binaries: Path, folder: Path) -> Path:
     """The sandbox image: one static program."""
     return write_archive(folder / "pause.tar", PAUSE, {"/pause": (binaries / "pause").read_bytes()}, ["/pause"])
+
+
+def busybox_archive(folder: Path) -> Path:
+    """The smallest image with a shell: Debian's static busybox as /bin/sh and /bin/busybox, 4 MB."""
+    with tempfile.TemporaryDirectory() as scratch:
+        run(["sh", "-c", 'cd "$1" && apt-get download -q busybox-static && dpkg-deb -x ./*.deb .', "sh", scratch])
+        program = (Path(scratch) / "bin/busybox").read_bytes()
+    files = {"/bin/busybox": program, "/bin/sh": program}
+    return write_archive(folder / "busybox.tar", BUSYBOX, files, ["/bin/sh"])

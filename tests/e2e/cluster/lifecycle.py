@@ -10,7 +10,7 @@ from types import FrameType
 
 from cluster import kind, needs, state, teardown
 from cluster.build import build
-from cluster.cluster import CONTROL_PLANE, EMBEDDED, KIND, Cluster, find
+from cluster.cluster import CONTROL_PLANE, EMBEDDED, KIND, Cluster, check_archives, find
 from cluster.errors import ClusterError
 from cluster.modes import STARTERS, Start
 from cluster.shell import Progress, wait_for
@@ -25,16 +25,19 @@ class Options:
     name: str = "dijob"
     mode: str = ""
     kwok_nodes: int = 10  # of the control-plane mode
+    images: tuple[Path, ...] = ()  # archives that every node has at once; later ones come by Cluster.load
     quiet: bool = False
 
 
 def up(options: Options) -> Cluster:
     """A healthy cluster of that name: the one that is there, or a new one in place of a broken one."""
     mode = options.mode or (KIND if kind.usable() else EMBEDDED)
+    check_archives(options.images)
     progress = Progress(UP_SECONDS[mode], options.quiet)
     place = state.folder(options.name)
     with state.exclusive(place):
         if (known := find(options.name)) and (alive := _still_good(known, mode, progress)):
+            alive.load_new(options.images)
             return alive
         if teardown.leftovers(place):
             progress.say(f"{options.name}: the rest of an earlier run is removed")
@@ -43,7 +46,7 @@ def up(options: Options) -> Cluster:
         binaries = build(progress)
         with _undone_on_failure(place, mode, options.name):
             place.mkdir(parents=True)
-            cluster = STARTERS[mode](Start(options.name, place, binaries, options.kwok_nodes), progress)
+            cluster = STARTERS[mode](Start(options.name, place, binaries, options.kwok_nodes, options.images), progress)
     progress.say(f"{options.name} is up; KUBECONFIG={cluster.kubeconfig}")
     return cluster
 

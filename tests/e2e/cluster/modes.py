@@ -1,10 +1,10 @@
 """What each mode starts, in which order, and what it waits for."""
 
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cluster import kind, kwok_stages, state
+from cluster import imagestore, kind, kwok_stages, state
 from cluster.cluster import CONTROL_PLANE, EMBEDDED, KIND, Cluster
 from cluster.controlplane import MANIFESTS, SERVICE_IP, ControlPlane, Endpoint, loopback
 from cluster.errors import ClusterError
@@ -16,6 +16,7 @@ from cluster.shell import Progress, run, wait_for
 
 WORKERS = ("node-1", "node-2")
 NODE_SECONDS = 60
+IMPORT_BYTES_PER_SECOND = 40e6  # on 2 cores, unpacked
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,7 @@ class Start:
     place: Path
     binaries: Path
     kwok_nodes: int
+    images: tuple[Path, ...]
 
 
 def start_control_plane(start: Start, progress: Progress) -> Cluster:
@@ -70,10 +72,9 @@ def start_embedded(start: Start, progress: Progress) -> Cluster:
     plane.start()
     progress.say(f"etcd and kube-apiserver start on {endpoint.url}")
     nodes = [Node(plane, number) for number in range(1, len(WORKERS) + 1)]
-    with ThreadPoolExecutor(len(nodes)) as pool:
-        for done in [pool.submit(node.start_runtime, len(nodes)) for node in nodes]:
-            done.result()
-    progress.say(f"containerd runs on {' and '.join(WORKERS)}")
+    for node in nodes:
+        node.connect(len(nodes))
+    _start_containerds(nodes, start.images, progress)
     plane.wait_ready()
     plane.start_controllers()
     _start_dns(plane)
@@ -81,7 +82,31 @@ def start_embedded(start: Start, progress: Progress) -> Cluster:
         node.start_kubelet()
     _wait_whole(cluster, plane, progress)
     wait_for("CoreDNS", lambda: _dns_not_ready(plane), 30)
+    cluster.note_loaded(start.images)
     return cluster
+
+
+def _start_containerds(nodes: Sequence[Node], archives: Sequence[Path], progress: Progress) -> None:
+    """containerd on every node with the images in it: linked from a store, imported once where none has them."""
+    first, *others = nodes
+    store, missing = imagestore.best(archives)
+    if store:
+        imagestore.link(store, first.images_root)
+        progress.say(f"{len(archives) - len(missing)} image archives linked from {store}")
+    first.start_containerd()
+    for archive in missing:
+        progress.expected += archive.stat().st_size / IMPORT_BYTES_PER_SECOND
+        progress.say(f"import of {archive.name}, once for all later starts")
+        first.load(archive)
+    if missing:
+        first.stop_containerd()
+        store = imagestore.save(first.images_root, archives)
+        first.start_containerd()
+    for node in others:
+        if store:
+            imagestore.link(store, node.images_root)
+        node.start_containerd()
+    progress.say(f"containerd runs on {' and '.join(node.name for node in nodes)}")
 
 
 def _start_dns(plane: ControlPlane) -> None:
@@ -131,6 +156,7 @@ def start_kind(start: Start, progress: Progress) -> Cluster:
     names = kind.up(start.name, cluster.kubeconfig)
     cluster = Cluster(start.name, KIND, start.place, start.binaries, names, endpoint)
     cluster.save()
+    kind.load(start.name, start.images)
     return cluster
 
 

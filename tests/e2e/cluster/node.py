@@ -1,6 +1,7 @@
 """A worker node: containerd, kubelet and kube-proxy in namespaces of their own."""
 
 import json
+import signal
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from cluster import cgroups
 from cluster.controlplane import POD_CIDR, ControlPlane
 from cluster.images import PAUSE, pause_archive
 from cluster.namespace import enter, hold_node, ip, plug
-from cluster.process import Process, log_tail, recorded, require, spawn
+from cluster.process import Process, log_tail, recorded, require, spawn, stop
 from cluster.shell import run, wait_for
 from cluster.state import cgroup
 from cluster.teardown import end_processes
@@ -60,22 +61,34 @@ class Node:
         """The names of its processes' records."""
         return tuple(f"{self.name}-{part}" for part in ("namespace", "containerd", "kubelet", "kube-proxy"))
 
-    def start_runtime(self, others: int) -> None:
-        """Namespaces, cables, routes to `others` nodes' pods, containerd, and the sandbox image."""
+    @property
+    def images_root(self) -> Path:
+        """containerd's root, seen from outside the node."""
+        return self.state / self.name / "var/lib/containerd"
+
+    def connect(self, nodes: int) -> None:
+        """Namespaces, cables, and routes to the pods of the `nodes` nodes."""
         cgroups.create(self.cgroup)
         holder = hold_node(self.state, self.name, self.plane.binaries)
         switch = require(self.state, "network")
         plug(switch, holder, (self.name, "eth0"), f"{self.address}/24")
         ip(holder, "route", "add", "default", "via", self.plane.endpoint.address)
-        for other in (Node(self.plane, n + 1) for n in range(others)):
+        for other in (Node(self.plane, n + 1) for n in range(nodes)):
             if other != self:
                 ip(holder, "route", "add", other.pods, "via", other.address)
         ip(switch, "route", "replace", self.pods, "via", self.address)
         self._write_config()
+
+    def start_containerd(self) -> None:
+        """containerd, with the sandbox image in it."""
         self._spawn("containerd", "containerd", f"--config={INSIDE}/containerd.toml")
         wait_for(f"containerd of {self.name}", self._no_containerd, 30)
         if PAUSE not in self.images():
             self.load(pause_archive(self.plane.binaries, self.state / self.name))
+
+    def stop_containerd(self) -> None:
+        """End containerd in good order: its databases are whole on disk."""
+        stop(require(self.state, f"{self.name}-containerd"), signal.SIGTERM)
 
     def start_kubelet(self) -> None:
         """kubelet and kube-proxy: the node announces itself."""

@@ -28,6 +28,7 @@ import (
 	kubelet "k8s.io/kubernetes/cmd/kubelet/app"
 
 	"github.com/coredns/coredns/coremain"
+	_ "github.com/coredns/coredns/plugin/bind"
 	_ "github.com/coredns/coredns/plugin/cache"
 	_ "github.com/coredns/coredns/plugin/errors"
 	_ "github.com/coredns/coredns/plugin/health"

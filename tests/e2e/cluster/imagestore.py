@@ -1,0 +1,75 @@
+"""Keeps containerd's unpacked images between clusters: a new node links them instead of unpacking them again."""
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from cluster.build import cache
+from cluster.errors import ClusterError
+from cluster.shell import run
+
+KEPT = 3  # stores share their files, so an older one costs only what the newer ones do not have
+FILE = "archives.json"
+
+
+def key(archive: Path) -> str:
+    """Tells an archive from a changed one of the same name without reading all of it."""
+    found = archive.stat()
+    return f"{archive.resolve()} {found.st_size} {found.st_mtime_ns}"
+
+
+def best(archives: Sequence[Path]) -> tuple[Path | None, list[Path]]:
+    """The store that holds most bytes of these archives and nothing else, and the archives that it lacks."""
+    wanted = {key(archive): archive for archive in archives}
+    stores = {store: _keys(store) for store in _stores()}
+    fitting = [store for store, keys in stores.items() if keys and keys <= wanted.keys()]
+    found = max(fitting, key=lambda s: sum(wanted[k].stat().st_size for k in stores[s]), default=None)
+    have = stores[found] if found else set()
+    return found, [archive for name, archive in wanted.items() if name not in have]
+
+
+def link(store: Path, root: Path) -> None:
+    """Fill a containerd root that is not there yet from a store."""
+    root.parent.mkdir(parents=True, exist_ok=True)
+    _link_tree(store / "root", root)
+    os.utime(store)
+
+
+def save(root: Path, archives: Sequence[Path]) -> Path:
+    """Keep the root of a stopped containerd that has run no pod, under the archives that it holds."""
+    top = cache() / "stores"
+    top.mkdir(parents=True, exist_ok=True)
+    made = Path(tempfile.mkdtemp(prefix="store-", dir=top))
+    _link_tree(root, made / "root")
+    # this file is what makes it a store: written last
+    (made / FILE).write_text(json.dumps([key(archive) for archive in archives]))
+    for old in _stores()[KEPT:]:
+        shutil.rmtree(old)
+    return made
+
+
+def _link_tree(source: Path, target: Path) -> None:
+    """Hard links for layers and blobs, which nobody writes again; real copies of the databases, which are written."""
+    try:
+        run(["cp", "-a", "--link", str(source), str(target)], timeout=300)
+    except ClusterError:  # another file system, or one without links
+        subprocess.run(["rm", "-rf", "--one-file-system", str(target)], check=True)
+        run(["cp", "-a", str(source), str(target)], timeout=600)
+    for database in target.glob("*/*.db"):  # PLUGIN/NAME.db; what lies deeper is a file of an image
+        copy = database.with_suffix(".copy")
+        shutil.copy2(database, copy)
+        copy.replace(database)
+
+
+def _stores() -> list[Path]:
+    """Finished stores, the most recently used first."""
+    found = [path.parent for path in (cache() / "stores").glob(f"*/{FILE}")]
+    return sorted(found, key=lambda path: -path.stat().st_mtime)
+
+
+def _keys(store: Path) -> set[str]:
+    return set(json.loads((store / FILE).read_text()))

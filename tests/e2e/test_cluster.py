@@ -1,0 +1,301 @@
+"""The test cluster itself: real nodes whose pods reach each other, and nothing left behind, however it ends."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from cluster import CONTROL_PLANE, EMBEDDED, Cluster, Options, find, state, teardown, up
+from cluster.images import BUSYBOX, busybox_archive
+from cluster.process import marked, recorded
+from cluster.shell import wait_for
+
+pytestmark = pytest.mark.e2e
+NAME = "self-test"
+SERVE = 'mkdir /www; echo "I am $HOSTNAME" > /www/index.html; exec busybox httpd -f -p 80 -h /www'
+
+
+def server(name: str, node: str) -> dict[str, object]:
+    container = {"name": "web", "image": BUSYBOX, "command": ["/bin/busybox", "sh", "-c", SERVE]}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": {"app": "web"}},
+        "spec": {
+            "hostname": name,
+            "subdomain": "web",
+            "nodeSelector": {"kubernetes.io/hostname": node},
+            "terminationGracePeriodSeconds": 0,
+            "containers": [container],
+        },
+    }
+
+
+def service(name: str, **spec: object) -> dict[str, object]:
+    whole = {"selector": {"app": "web"}, "ports": [{"port": 80}], **spec}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": whole}
+
+
+def field(cluster: Cluster, what: str, path: str) -> str:
+    return cluster.run_kubectl("get", *what.split(), "-o", f"jsonpath={{{path}}}")
+
+
+def in_pod(cluster: Cluster, pod: str, script: str) -> str:
+    return cluster.run_kubectl("exec", pod, "--", "/bin/busybox", "sh", "-c", script)
+
+
+def fetch(cluster: Cluster, pod: str, address: str) -> str:
+    return in_pod(cluster, pod, f"printf 'GET / HTTP/1.0\\r\\n\\r\\n' | busybox nc -w 3 {address} 80; true")
+
+
+def wait_fetch(cluster: Cluster, pod: str, address: str, answer: str) -> None:
+    def differs() -> str:
+        got = fetch(cluster, pod, address)
+        return "" if answer in got else f"{address} answered {got!r} to {pod}"
+
+    wait_for(f"{answer!r} from {address}", differs, 30)
+
+
+@pytest.fixture(scope="module")
+def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return busybox_archive(tmp_path_factory.mktemp("image"))
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with up(Options(NAME, EMBEDDED)) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def web(cluster: Cluster, image: Path) -> Cluster:
+    """The cluster with one web server on each node, a headless and a plain service."""
+    cluster.load([image])
+    objects = [server("web-1", "node-1"), server("web-2", "node-2")]
+    objects += [service("web", clusterIP="None"), service("balanced")]
+    cluster.run_kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(objects))
+    cluster.run_kubectl("wait", "--for=condition=Ready", "pod", "--all", "--timeout=60s", timeout=70)
+    return cluster
+
+
+def test_both_nodes_are_ready_and_a_second_up_changes_nothing(cluster: Cluster) -> None:
+    assert cluster.ready_nodes() == {"node-1", "node-2"}
+    before = recorded(cluster.state)
+    again = up(Options(NAME, EMBEDDED))
+    assert again == cluster
+    assert recorded(cluster.state) == before
+
+
+@pytest.mark.parametrize(("pod", "other"), [("web-1", "web-2"), ("web-2", "web-1")])
+def test_a_headless_name_resolves_to_the_pod_on_the_other_node(web: Cluster, pod: str, other: str) -> None:
+    address = field(web, f"pod {other}", ".status.podIP")
+    found = in_pod(web, pod, f"busybox nslookup {other}.web.default.svc.cluster.local | tail -n +3")
+    assert f"Address: {address}" in found
+    assert f"I am {other}" in fetch(web, pod, address)
+
+
+def test_a_name_that_does_not_exist_is_said_at_once(web: Cluster) -> None:
+    assert "NXDOMAIN" in in_pod(web, "web-1", "busybox nslookup nobody.web.default.svc.cluster.local 2>&1; true")
+    assert "NXDOMAIN" in in_pod(web, "web-1", "busybox nslookup example.com 2>&1; true")
+
+
+def test_a_service_address_reaches_the_pods_of_both_nodes(web: Cluster) -> None:
+    address = field(web, "service balanced", ".spec.clusterIP")
+    seen: set[str] = set()
+
+    def not_both() -> str:
+        seen.add(fetch(web, "web-1", address).rpartition("I am ")[2].strip())
+        return "" if {"web-1", "web-2"} <= seen else f"{address} answered as {sorted(seen)}"
+
+    wait_for("answers of both pods", not_both, 30)
+
+
+def test_a_pod_reaches_the_apiserver_with_its_own_account(web: Cluster) -> None:
+    assert field(web, "service kubernetes", ".spec.clusterIP") == "10.96.0.1"
+    assert "open" in in_pod(web, "web-2", "busybox nc -w 3 10.96.0.1 443 < /dev/null && echo open")
+    assert "I am web-2" in web.run_kubectl("get", "--raw", "/api/v1/namespaces/default/pods/web-2:80/proxy/")
+
+
+def test_pids_are_those_of_the_container(web: Cluster) -> None:
+    pids = web.pids("default", "web-1", "web")
+    assert [Path(f"/proc/{pid}/cmdline").read_text().split("\0")[1] for pid in pids] == ["httpd"]
+    assert b"HOSTNAME=web-1" in Path(f"/proc/{pids[0]}/environ").read_bytes().split(b"\0")
+
+
+def test_a_killed_sandbox_gives_the_same_pod_a_new_address(web: Cluster) -> None:
+    uid, address = (field(web, "pod web-1", path) for path in (".metadata.uid", ".status.podIP"))
+    web.kill_sandbox("default", "web-1")
+
+    def unchanged() -> str:
+        now = field(web, "pod web-1", ".status.podIP")
+        return "" if now not in ("", address) else f"podIP is {now}"
+
+    wait_for("a new podIP", unchanged, 30)
+    assert field(web, "pod web-1", ".metadata.uid") == uid
+    wait_fetch(web, "web-2", field(web, "pod web-1", ".status.podIP"), "I am web-1")
+
+
+def test_a_stopped_node_is_gone_at_once_and_comes_back_with_its_images(web: Cluster) -> None:
+    address = field(web, "pod web-2", ".status.podIP")
+    web.stop_node("node-2")
+    assert not marked(web.state / "node-2")
+    assert "I am" not in fetch(web, "web-1", address)
+    assert web.problems() == []
+    web.start_node("node-2")
+    assert BUSYBOX in web.node("node-2").images()
+
+    def not_back() -> str:
+        restarts = field(web, "pod web-2", ".status.containerStatuses[0].restartCount")
+        ready = field(web, "pod web-2", ".status.containerStatuses[0].ready")
+        return "" if (restarts, ready) == ("1", "true") else f"restarts {restarts}, ready {ready}"
+
+    wait_for("web-2 restarted", not_back, 60)
+    wait_fetch(web, "web-1", field(web, "pod web-2", ".status.podIP"), "I am web-2")
+
+
+# From here on each test ends the cluster above, or starts one of its own.
+
+
+def machine() -> dict[str, object]:
+    """All that a cluster could leave on this machine, read without the cluster's own code."""
+    programs = ("cluster-bin", "pause", "containerd", "containerd-shim", "runc", "kwok")
+    running = set()
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            if Path(os.readlink(entry / "exe")).name.startswith(programs):
+                running.add(f"{entry.name} {(entry / 'cmdline').read_text()[:80]}")
+        except OSError:
+            continue
+    rules = subprocess.run(["iptables-save"], capture_output=True, text=True, check=True).stdout.splitlines()
+    settings = ("kernel/panic", "kernel/panic_on_oops", "vm/overcommit_memory", "net/ipv4/ip_forward")
+    return {
+        "processes": running,
+        "interfaces": set(os.listdir("/sys/class/net")),
+        "mounts": {line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()},
+        "cgroups": {str(path) for path in Path("/sys/fs/cgroup").glob("**/*dijob*")},
+        "rules": [line for line in rules if not line.startswith(("#", ":"))],
+        "settings": [Path("/proc/sys", name).read_text() for name in settings],
+        "folders": {str(path) for top in ("/run", "/var/lib", "/var/log") for path in Path(top).iterdir()},
+        "clusters": set(os.listdir(state.root())) if state.root().exists() else set(),
+    }
+
+
+@pytest.fixture
+def before(request: pytest.FixtureRequest) -> dict[str, object]:
+    if (known := find(NAME)) is not None:
+        known.down()
+    return machine()
+
+
+def test_nothing_is_left_after_down(before: dict[str, object], image: Path) -> None:
+    with up(Options(NAME, EMBEDDED, images=(image,))) as running:
+        running.run_kubectl("apply", "-f", "-", stdin=yaml.safe_dump(server("web-1", "node-1")))
+        running.run_kubectl("wait", "--for=condition=Ready", "pod/web-1", "--timeout=60s", timeout=70)
+        assert machine() != before
+    assert machine() == before
+
+
+def begin_up(name: str, started: str) -> subprocess.Popen[bytes]:
+    """`up` as a command of its own, stopped at the moment when the program `started` has begun."""
+    path = os.pathsep.join(sys.path)
+    argv = [sys.executable, "-m", "cluster", "up", "--name", name, "--mode", EMBEDDED]
+    command = subprocess.Popen(argv, env={**os.environ, "PYTHONPATH": path}, stderr=subprocess.DEVNULL)
+    place = state.folder(name)
+
+    def not_begun() -> str:
+        return "" if started in recorded(place) else f"running: {sorted(recorded(place))}"
+
+    wait_for(f"start of {started}", not_begun, 60, 0.01)
+    return command
+
+
+@pytest.mark.parametrize("started", ["network", "kube-apiserver", "node-1-containerd", "node-2-kubelet"])
+def test_ctrl_c_during_up_leaves_nothing(before: dict[str, object], started: str) -> None:
+    with begin_up(NAME, started) as command:
+        command.send_signal(signal.SIGINT)
+        assert command.wait(60) == 130
+    assert machine() == before
+
+
+@pytest.mark.parametrize("started", ["network", "node-1-containerd", "node-2-kubelet"])
+def test_down_cleans_up_after_a_killed_up(before: dict[str, object], started: str) -> None:
+    with begin_up(NAME, started) as command:
+        command.kill()
+    teardown.remove(state.folder(NAME))
+    assert machine() == before
+
+
+@pytest.mark.parametrize("victim", ["etcd", "kube-apiserver", "node-1-kubelet", "node-2-containerd"])
+def test_up_replaces_a_cluster_of_which_a_part_was_killed(before: dict[str, object], victim: str) -> None:
+    first = up(Options(NAME, EMBEDDED))
+    old = field(first, "namespace kube-system", ".metadata.uid")
+    first.stop_component(victim)
+    assert [text for text in first.problems() if text.startswith(f"{victim} has ended")]
+    with up(Options(NAME, EMBEDDED)) as second:
+        assert second.problems() == []
+        assert field(second, "namespace kube-system", ".metadata.uid") != old
+    assert machine() == before
+
+
+GATED = """
+apiVersion: v1
+kind: Pod
+metadata: {name: gated}
+spec:
+  initContainers: [{name: dijob-gate, image: none}]
+  containers: [{name: di-container, image: none}]
+"""
+
+
+@pytest.fixture(scope="module")
+def plane() -> Iterator[Cluster]:
+    with up(Options(f"{NAME}-plane", CONTROL_PLANE, kwok_nodes=3)) as running:
+        yield running
+
+
+def test_a_pretended_pod_passes_the_gate_in_two_steps(plane: Cluster) -> None:
+    plane.run_kubectl("apply", "-f", "-", stdin=GATED)
+    plane.run_kubectl("wait", "--for=jsonpath={.status.podIP}", "pod/gated", "--timeout=20s")
+    assert field(plane, "pod gated", ".status.phase") == "Pending"
+    waiting = ".status.containerStatuses[0].state.waiting.reason"
+    assert field(plane, "pod gated", waiting) == "PodInitializing"
+    address = field(plane, "pod gated", ".status.podIP")
+    plane.run_kubectl("annotate", "pod", "gated", f"diengine.opendilab.org/node-ips={address}")
+    plane.run_kubectl("wait", "--for=condition=Ready", "pod/gated", "--timeout=20s")
+    assert field(plane, "pod gated", ".status.podIP") == address
+
+
+@pytest.mark.parametrize(("code", "phase"), [("0", "Succeeded"), ("7", "Failed")])
+def test_a_pretended_pod_ends_as_its_annotation_says(plane: Cluster, code: str, phase: str) -> None:
+    name = f"ends-{code}"
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "annotations": {"test.dijob/exit": code, "test.dijob/exit-delay": "100ms"}},
+        "spec": {"restartPolicy": "Never", "containers": [{"name": "di-container", "image": "none"}]},
+    }
+    plane.run_kubectl("apply", "-f", "-", stdin=yaml.safe_dump(pod))
+    plane.run_kubectl("wait", f"--for=jsonpath={{.status.phase}}={phase}", f"pod/{name}", "--timeout=20s")
+    assert field(plane, f"pod {name}", ".status.containerStatuses[0].state.terminated.exitCode") == code
+
+
+def test_every_request_is_in_the_audit_log(plane: Cluster) -> None:
+    plane.run_kubectl("get", "configmaps", "-n", "kube-public")
+    events = [json.loads(line) for line in plane.audit_log.read_text().splitlines()]
+    seen = [e["verb"] for e in events if e["requestURI"].startswith("/api/v1/namespaces/kube-public/configmaps?")]
+    assert "list" in seen
+    assert {"Metadata"} == {event["level"] for event in events}
+
+
+def test_two_control_planes_stand_side_by_side(plane: Cluster) -> None:
+    with up(Options(f"{NAME}-plane-2", CONTROL_PLANE, kwok_nodes=0)) as other:
+        assert other.endpoint.port != plane.endpoint.port
+        uids = {field(c, "namespace kube-system", ".metadata.uid") for c in (plane, other)}
+        assert len(uids) == 2
+    assert plane.problems() == []
+    assert teardown.leftovers(other.state) == []
