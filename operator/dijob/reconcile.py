@@ -151,7 +151,8 @@ class Reconciler:
         for event in decided.events:
             log.info("%s/%s: %s: %s", meta.namespace, meta.name, event.reason, event.message)
             await self._recorder.tell(meta, event)
-        return RESYNC_SECONDS
+        # What is written may be what the next step waits for, and the watch will not tell us of our own write.
+        return 0.0
 
 
 def _changes(old: Status, new: Status) -> dict[str, Any]:
