@@ -84,14 +84,13 @@ look() {
   done
   return 1
 }
+# Python and an activation take seconds to start; 30 s catches the slow ones. Short naps, since this may be killed at
+# any time and leaves its sleep behind.
 watch() {
-  trap 'kill "$s" 2>/dev/null; exit 0' TERM
-  # Python and an activation take seconds to start; 30 s catches the slow ones.
-  for t in ${DIJOB_LOOK_SECONDS:-5 25}; do
-    sleep "$t" >/dev/null 2>&1 &
-    s=$!
-    wait "$s" || return
-    ! look || return
+  n=0
+  while [ "$n" -lt 30 ] && sleep "${DIJOB_NAP:-1}" >/dev/null 2>&1; do
+    n=$((n + 1))
+    case $n in 5 | 30) ! look || return ;; esac
   done
 }
 
@@ -123,7 +122,8 @@ while [ -n "$got" ]; do
   again=$?
   [ "$gone$again" = 1127 ] || rc=$again
 done
-[ -z "$watcher" ] || { kill "$watcher"; wait "$watcher"; } 2>/dev/null
+# KILL: a TERM between fork and the child's first step may be lost (busybox), and then wait would take 30 s.
+[ -z "$watcher" ] || { kill -KILL "$watcher"; wait "$watcher"; } 2>/dev/null
 case $rc in
   126 | 127) command -v "$1" >/dev/null 2>&1 || echo "dijob: cannot run '$1': no such program here (PATH=$PATH)" >&2 ;;
 esac
@@ -131,6 +131,9 @@ esac
 # state: it has the pod's grace period for that, as it would have alone.
 for p in $told; do
   while kill -0 "$p" 2>/dev/null; do
+    # A zombie has ended, even where its reaper is slow.
+    { IFS= read -r line <"/proc/$p/stat" || line=''; } 2>/dev/null
+    case $line in *') Z '*) break ;; esac
     sleep 0.1 2>/dev/null || sleep 1 || break
   done
 done

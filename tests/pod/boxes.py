@@ -1,0 +1,97 @@
+"""Runs the pod's scripts as a container would: a folder with the launcher, a shell, an environment, namespaces."""
+
+import os
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+T = TypeVar("T")
+# What /bin/sh is in images: Debian's, the one of Red Hat and SUSE (bash called as sh is in POSIX mode), Alpine's.
+SHELLS = {"dash": "dash", "bash": "bash --posix", "busybox": "busybox sh"}
+MARK = "DIJOB_TEST_RUN"
+# The tests start namespaces: as root, or as the root of a user namespace.
+UNSHARE = ["unshare", *([] if os.geteuid() == 0 else ["--map-root-user"])]
+PID_NAMESPACE = [*UNSHARE, "--pid", "--fork", "--mount-proc"]
+NET_NAMESPACE = [*UNSHARE, "--net"]
+
+
+def until(look: Callable[[], T], what: str, seconds: float = 8.0) -> T:
+    """Polls `look` until it returns something true; fails with `what` and the last value."""
+    end = time.monotonic() + seconds
+    while not (found := look()):
+        if time.monotonic() > end:
+            pytest.fail(f"not within {seconds:g} s: {what}; last seen: {found!r}")
+        time.sleep(0.01)
+    return found
+
+
+@dataclass
+class Box:
+    """A folder as /run/dijob/bin, the shell that runs it, and the environment of a container."""
+
+    path: Path
+    shell: list[str]
+    env: dict[str, str]
+    started: list[subprocess.Popen[str]] = field(default_factory=list)
+
+    @property
+    def bin(self) -> Path:
+        return self.path / "bin"
+
+    @property
+    def launch(self) -> str:
+        return str(self.bin / "launch")
+
+    @property
+    def ditask(self) -> str:
+        return str(self.bin / "ditask")
+
+    def start(self, command: list[str], **env: str) -> subprocess.Popen[str]:
+        """Starts `command`; stderr goes to the file `err`, stdin and stdout are pipes."""
+        with (self.path / "err").open("w") as err:
+            process = subprocess.Popen(
+                command,
+                env=self.env | env,
+                cwd=self.path,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=err,
+                text=True,
+            )
+        self.started.append(process)
+        return process
+
+    def run(self, command: list[str], stdin: str = "", **env: str) -> tuple[int, str, str]:
+        """Runs `command` to its end: exit code, stdout, stderr. The pipes close only when nobody holds them."""
+        process = self.start(command, **env)
+        out, _ = process.communicate(stdin, timeout=20)
+        return process.returncode, out, self.err()
+
+    def err(self) -> str:
+        """What went to stderr so far."""
+        return (self.path / "err").read_text()
+
+    def script(self, name: str, text: str) -> Path:
+        """An executable file below the box."""
+        file = self.path / name
+        file.parent.mkdir(exist_ok=True, parents=True)
+        file.write_text(text)
+        file.chmod(0o755)
+        return file
+
+    def alive(self) -> dict[int, str]:
+        """The processes that descend from this box's runs (they inherit its mark)."""
+        mark = f"{MARK}={self.env[MARK]}".encode()
+        found = {}
+        for entry in Path("/proc").glob("[0-9]*"):
+            try:
+                if mark in (entry / "environ").read_bytes().split(b"\0"):
+                    found[int(entry.name)] = (entry / "cmdline").read_text().replace("\0", " ")
+            except OSError:
+                continue
+        return found

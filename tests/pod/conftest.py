@@ -1,0 +1,55 @@
+"""The fixture of these tests: the launcher as it is delivered, under each shell."""
+
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dijob import pod as scripts
+from pod.boxes import MARK, SHELLS, Box, until
+
+
+@pytest.fixture(scope="session")
+def applets() -> Iterator[Path]:
+    """A folder with nothing but busybox's programs, as small images have it."""
+    folder = Path(tempfile.mkdtemp(prefix="dijob-applets-"))
+    folder.chmod(0o755)
+    subprocess.run(["busybox", "--install", "-s", str(folder)], check=True, capture_output=True)
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture(params=list(SHELLS))
+def box(request: pytest.FixtureRequest, applets: Path) -> Iterator[Box]:
+    """The launcher as it is delivered, its first line naming the shell under test; nothing outlives the test."""
+    shell = shlex.split(SHELLS[request.param])
+    program = shutil.which(shell[0])
+    assert program, f"{shell[0]} is missing: apt-get install dash bash busybox"
+    # Not pytest's tmp_path: other users must be able to enter.
+    path = Path(tempfile.mkdtemp(prefix="dijob-pod-"))
+    path.chmod(0o755)
+    python = path / "python"
+    python.mkdir()
+    (python / "python3").symlink_to(sys.executable)
+    search = f"{python}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+    if request.param == "busybox":
+        search = f"{python}:{applets}"
+    box = Box(path, [program, *shell[1:]], {"PATH": search, MARK: uuid.uuid4().hex, "LC_ALL": "C.UTF-8"})
+    first = "#!" + " ".join(box.shell) + "\n"
+    for name, text in (("launch", scripts.LAUNCHER), ("ditask", scripts.DITASK)):
+        box.script(f"bin/{name}", first + text.partition("\n")[2])
+    box.script("bin/reach.py", scripts.REACH)
+    yield box
+    try:
+        until(lambda: not box.alive() and "none", "every process of the test has ended", 3.0)
+    finally:
+        for process in box.started:
+            process.kill()
+            process.communicate()
+        shutil.rmtree(path)

@@ -1,0 +1,288 @@
+"""The launcher stands in for the command: arguments, stdin, exit code, signals; and it sees who goes round it."""
+
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from pod.boxes import PID_NAMESPACE, UNSHARE, Box, until
+
+ARGS = ["two words", "", "'", '"', "new\nline", "$HOME", "`id`", "*", "?", "\\", "--", "-n", "--platform", "a=b", "é"]
+ECHO = "import json, sys; print(json.dumps(sys.argv[1:]))"
+# Says which signals came, a line each, and ends after the first TERM as a program that saves its state would. os.write:
+# a signal may come while print is at work, which print does not survive.
+LISTEN = """
+import os, signal, sys, time
+def say(text):
+    os.write(1, f"{text}\\n".encode())
+def hear(number, frame):
+    say(signal.Signals(number).name)
+    if number == signal.SIGTERM:
+        time.sleep(0.3)
+        say("saved")
+        sys.exit(7)
+for name in ("TERM", "HUP", "INT", "QUIT", "USR1", "USR2"):
+    signal.signal(getattr(signal, "SIG" + name), hear)
+say("ready")
+while True:
+    time.sleep(60)
+"""
+WHERE = pytest.mark.parametrize("namespace", [[], PID_NAMESPACE], ids=["child", "PID-1"])
+
+
+def python(text: str, *args: str) -> list[str]:
+    return ["python3", "-c", text, *args]
+
+
+def first_process(process: subprocess.Popen[str], namespace: list[str]) -> int:
+    """The pid of launch as seen from here: below `unshare` when there is a namespace."""
+    if not namespace:
+        return process.pid
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    return int(until(children.read_text, "unshare has a child").split()[0])
+
+
+def line(process: subprocess.Popen[str]) -> str:
+    assert process.stdout
+    return process.stdout.readline().strip()
+
+
+def end(process: subprocess.Popen[str]) -> tuple[int, list[str]]:
+    out, _ = process.communicate(timeout=10)
+    return process.returncode, out.splitlines()
+
+
+@WHERE
+def test_arguments_arrive_unchanged(box: Box, namespace: list[str]) -> None:
+    rc, out, err = box.run([*namespace, box.launch, *python(ECHO, *ARGS)])
+    assert (rc, json.loads(out), err) == (0, ARGS, "")
+
+
+@pytest.mark.parametrize("code", [0, 1, 85, 126, 127, 255])
+def test_the_exit_code_is_the_commands(box: Box, code: int) -> None:
+    rc, _, err = box.run([box.launch, "sh", "-c", f"exit {code}"])
+    assert (rc, err) == (code, "")
+
+
+@pytest.mark.parametrize("name", ["TERM", "KILL", "INT"])
+@WHERE
+def test_a_command_ended_by_a_signal_is_128_and_its_number(box: Box, namespace: list[str], name: str) -> None:
+    suicide = "import os, signal, sys; signal.signal(int(sys.argv[1]), 0) if sys.argv[1] != '9' else 0;"
+    number = getattr(signal, f"SIG{name}")
+    rc, _, _ = box.run([*namespace, box.launch, *python(suicide + "os.kill(os.getpid(), int(sys.argv[1]))", str(+number))])
+    assert rc == 128 + number
+
+
+@WHERE
+def test_stdin_goes_to_the_command(box: Box, namespace: list[str]) -> None:
+    text = "one\ntwo \\n three\n" * 5000
+    assert box.run([*namespace, box.launch, "cat"], stdin=text) == (0, text, "")
+
+
+@pytest.mark.parametrize(
+    ("name", "code"), [("no-such-program", 127), ("./no-such-file", 127), ("./plain", 126), ("cd", 127)]
+)
+def test_a_command_that_cannot_run(box: Box, name: str, code: int) -> None:
+    (box.path / "plain").write_text("no program")
+    rc, _, err = box.run([box.launch, name])
+    assert rc == code
+    # `cd` would work as a builtin: it must not. Then the shell or env has the word.
+    assert name in err
+    assert ("dijob: cannot run" in err) == (name not in {"cd", "./plain"}) or name == "./plain"
+
+
+def test_no_command(box: Box) -> None:
+    rc, _, err = box.run([box.launch])
+    assert (rc, err) == (2, f"dijob: usage: {box.launch} COMMAND [ARGUMENT...]\n")
+
+
+def test_its_folder_comes_first_in_path(box: Box) -> None:
+    rc, out, _ = box.run([box.launch, "sh", "-c", 'echo "$PATH"; command -v ditask'])
+    assert (rc, out) == (0, f"{box.bin}:{box.env['PATH']}\n{box.ditask}\n")
+
+
+@WHERE
+@pytest.mark.parametrize("wrapper", [[], ["bash", "-c", '"$0" "$@"; true'], ["sh", "-c", '"$0" "$@"; true']])
+def test_term_reaches_the_program_which_may_save_its_state(
+    box: Box, namespace: list[str], wrapper: list[str]
+) -> None:
+    search = f"{box.env['PATH']}:/bin"
+    process = box.start([*namespace, box.launch, *wrapper, *python(LISTEN)], PATH=search)
+    assert line(process) == "ready"
+    os.kill(first_process(process, namespace), signal.SIGTERM)
+    # A shell between dies of it at once; launch waits for the program all the same.
+    assert end(process) == (128 + signal.SIGTERM if wrapper else 7, ["SIGTERM", "saved"])
+
+
+@WHERE
+def test_signals_that_tell_go_to_the_command_alone_and_end_nothing(box: Box, namespace: list[str]) -> None:
+    # `sleep` has no handler: a broadcast USR1 would kill it, and the shell would say so.
+    both = f"sleep 60 & exec python3 -c '{LISTEN}'"
+    process = box.start([*namespace, box.launch, "sh", "-c", both])
+    assert line(process) == "ready"
+    launch = first_process(process, namespace)
+    for name in ("USR1", "USR2", "USR1"):
+        os.kill(launch, getattr(signal, f"SIG{name}"))
+        assert line(process) == f"SIG{name}"
+    assert any(command.startswith("sleep 60") for command in box.alive().values())
+    for name in ("HUP", "TERM"):
+        os.kill(launch, getattr(signal, f"SIG{name}"))
+        assert line(process) == f"SIG{name}"
+    assert end(process) == (7, ["saved"])
+
+
+@WHERE
+def test_int_and_quit_arrive_where_env_can_reset_them(box: Box, namespace: list[str]) -> None:
+    show = "import signal; print([signal.getsignal(s) is signal.SIG_IGN for s in (signal.SIGINT, signal.SIGQUIT)])"
+    _, out, _ = box.run([*namespace, box.launch, *python(show)])
+    # busybox has no `env --default-signal`: background children of its ash ignore both (docs/launcher.md).
+    assert out == ("[True, True]\n" if "busybox" in box.shell[0] else "[False, False]\n")
+
+
+@WHERE
+@pytest.mark.parametrize("code", [0, 127, 143])
+def test_the_code_stays_exact_when_signals_interrupt_the_wait(box: Box, namespace: list[str], code: int) -> None:
+    stubborn = f"""
+import os, signal, sys
+heard = []
+def hear(number, frame):
+    heard.append(number)
+    os.write(1, b"%d\\n" % len(heard))
+    if len(heard) == 3: sys.exit({code})
+signal.signal(signal.SIGTERM, hear)
+os.write(1, b"ready\\n")
+while True: signal.pause()
+"""
+    process = box.start([*namespace, box.launch, *python(stubborn)])
+    assert line(process) == "ready"
+    launch = first_process(process, namespace)
+    for count in ("1", "2", "3"):
+        os.kill(launch, signal.SIGTERM)
+        assert line(process) == count
+    assert end(process) == (code, [])
+
+
+def test_others_in_a_shared_namespace_are_left_alone(box: Box) -> None:
+    neighbour = box.start(["sleep", "60"])
+    process = box.start([box.launch, *python(LISTEN)])
+    assert line(process) == "ready"
+    process.terminate()
+    assert end(process) == (7, ["SIGTERM", "saved"])
+    assert neighbour.poll() is None
+    neighbour.kill()
+
+
+def test_works_where_proc_cannot_be_read(box: Box) -> None:
+    hide = ["sh", "-c", 'mount -t tmpfs none /proc && exec "$@"', "sh"]
+    search = f"{box.env['PATH']}:/bin"
+    process = box.start([*UNSHARE, "--mount", *hide, box.launch, *python(LISTEN)], PATH=search, DI_NODES="a")
+    assert line(process) == "ready"
+    process.terminate()
+    assert end(process) == (7, ["SIGTERM", "saved"])
+    assert box.err() == ""
+
+
+def test_the_dead_do_not_pile_up_below_pid_1(box: Box) -> None:
+    orphans = """
+import os, sys, time
+for _ in range(20):
+    if (child := os.fork()) == 0:
+        if os.fork(): os._exit(0)
+        os._exit(0)
+    os.waitpid(child, 0)
+end = time.monotonic() + 5
+def dead():
+    found = 0
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try: found += ") Z " in open(f"/proc/{pid}/stat").read()
+        except OSError: pass
+    return found
+while dead() and time.monotonic() < end: time.sleep(0.01)
+print("dead", dead())
+"""
+    assert box.run([*PID_NAMESPACE, box.launch, *python(orphans)]) == (0, "dead 0\n", "")
+
+
+# An interpreter that is called like Python, so that the command line is what it is in an image; it ends with stdin.
+FAKE = "#!{python}\nimport sys\nprint('ready', flush=True)\nsys.stdin.read()\n"
+
+
+def looked(box: Box, command: list[str], programs: int = 1) -> str:
+    """stderr of launch when its watcher has looked twice; the programs run all the while."""
+    process = box.start([box.launch, *command], DI_NODES="127.0.0.1", DI_RANK="0", DIJOB_NAP="0.005")
+    for _ in range(programs):
+        assert line(process) == "ready"
+
+    def watching() -> bool:
+        # The watcher is launch's child with launch's own command line.
+        return any(pid != process.pid and f"{box.launch} " in cmd for pid, cmd in box.alive().items())
+
+    until(lambda: not watching(), "the watcher has looked and ended")
+    assert end(process)[0] == 0
+    return box.err()
+
+
+GOES_ROUND = {
+    "absolute path": "{image}/ditask --package a",
+    "bash -c": "exec {image}/ditask --package a",
+    "own PATH": "export PATH={image}:$PATH; ditask --package a; true",
+    "python and flags": "python3 -u -X dev -W ignore {image}/ditask --labels platform",
+    "module": "python3 -m ding.entry.cli_ditask --package a",
+    "no arguments": "{image}/ditask",
+}
+IS_RIGHT = [
+    "ditask --package a",
+    "export PATH={image}:$PATH; {bin}/ditask --package a; true",
+    "{image}/ditask --package a --platform k8s",
+    "{image}/ditask --platform=slurm",
+    "python3 {image}/train --package {image}/ditask",
+    "python3 {image}/train 'runs ditask'; : ditask",
+]
+
+
+@pytest.fixture
+def image(box: Box) -> Path:
+    """A folder with a ditask and another program, in PATH."""
+    fake = FAKE.format(python=box.path / "python" / "python3")
+    box.script("image/train", fake)
+    box.script("ding/entry/cli_ditask.py", fake)
+    image = box.script("image/ditask", fake).parent
+    box.env["PATH"] += f":{image}"
+    return image
+
+
+@pytest.mark.parametrize("name", GOES_ROUND)
+def test_who_goes_round_the_launcher_is_told_so_once(box: Box, image: Path, name: str) -> None:
+    err = looked(box, ["sh", "-c", GOES_ROUND[name].format(image=image)])
+    assert err.count("dijob: WARNING") == 1, err
+    assert f"Write {box.ditask} there, or add --platform k8s --topology mesh" in err
+
+
+def test_who_does_not_is_not(box: Box, image: Path) -> None:
+    commands = [command.format(image=image, bin=box.bin) for command in IS_RIGHT]
+    together = "exec 3<&0; " + "".join(f"( {command} ) <&3 & " for command in commands) + "wait"
+    assert looked(box, ["sh", "-c", together], len(commands)).count("dijob: WARNING") == 0
+
+
+def test_outside_a_dijob_nothing_is_watched(box: Box) -> None:
+    children = "import os; print(open(f'/proc/{os.getppid()}/task/{os.getppid()}/children').read().split() == [str(os.getpid())])"
+    assert box.run([box.launch, *python(children)]) == (0, "True\n", "")
+
+
+def test_costs_next_to_nothing(box: Box) -> None:
+    def cost(command: list[str]) -> float:
+        start = time.perf_counter()
+        subprocess.run(command, env=box.env | {"DI_NODES": "a"}, check=True)
+        return time.perf_counter() - start
+
+    alone = [cost(["true"]) for _ in range(9)]
+    launched = [cost([box.launch, "true"]) for _ in range(9)]
+    more = statistics.median(launched) - statistics.median(alone)
+    print(f"launch adds {more * 1000:.1f} ms to a program's start and end ({sys.platform})")
+    assert more < 0.1
