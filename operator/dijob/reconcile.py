@@ -62,7 +62,8 @@ class Reconciler:
             job = DIJob.parse(body)
             decided = plan(job, self._observe(job, memory), _now())
         wait = await self._write(key, job.metadata, job.status, decided)
-        return 0.0 if decided.actions else min(wait, decided.requeue_after)
+        # What is left to do needs news first (a conflict, a pod that is gone already): not at once.
+        return 0.2 if decided.actions else min(wait, decided.requeue_after)
 
     def forget(self, uid: str) -> None:
         """The job has been deleted; the garbage collector takes its children."""
