@@ -13,6 +13,8 @@ ROOT = Path(__file__).parents[2]
 CHART = ROOT / "charts/dijob"
 CRD = "dijobs.diengine.opendilab.org"
 
+Right = tuple[str, str]  # resource or resource/subresource, verb
+
 
 @dataclass(frozen=True)
 class Said:
@@ -73,6 +75,22 @@ class Lab:
     def apply(self, *objects: dict[str, Any]) -> None:
         """`kubectl apply` as the administrator."""
         self.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(objects))
+
+    def rights(self, user: str, namespace: str) -> set[Right]:
+        """All that a user may do to objects in a namespace, less what every user may ask about himself."""
+        review = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectRulesReview",
+            "spec": {"namespace": namespace},
+        }
+        # Validation by kubectl itself would take a right to list CRDs.
+        arguments = ("create", "--as", user, "--validate=false", "-o", "yaml", "-f", "-")
+        answer = self.kubectl(*arguments, stdin=yaml.safe_dump(review))
+        status = yaml.safe_load(answer)["status"]
+        assert not status["incomplete"], status
+        own = {"authorization.k8s.io", "authentication.k8s.io"}
+        rules = [rule for rule in status["resourceRules"] if not set(rule["apiGroups"]) & own]
+        return {(resource, verb) for rule in rules for resource in rule["resources"] for verb in rule["verbs"]}
 
 
 def job(name: str, **pod_spec: Any) -> dict[str, Any]:
