@@ -75,7 +75,13 @@ def test_every_field_of_the_model_is_in_the_schema() -> None:
 
 def test_only_fields_whose_absence_means_nothing_are_defaulted() -> None:
     defaults = {path: node["default"] for path, node in ALL.items() if "default" in node}
-    assert defaults == {".spec.launcher": "Auto", ".spec.cleanPodPolicy": "Running", ".spec.backoffLimit": 3}
+    assert defaults == {
+        ".spec.launcher": "Auto",
+        ".spec.cleanPodPolicy": "Running",
+        ".spec.backoffLimit": 3,
+        ".status.restarts": 0,
+        ".status.readyReplicas": 0,
+    }
 
 
 def test_scale_and_columns_point_at_fields_that_exist() -> None:

@@ -50,6 +50,8 @@ def structural(model: type[BaseModel]) -> Schema:
         "maxItems": 64,
         "items": {"type": "object", "description": "Refused.", **_OPEN},
     }
+    for name in ("restarts", "readyReplicas"):
+        at(root, f"status.{name}")["default"] = 0  # else the column of a job that has none is empty
     conditions, charged = at(root, "status.conditions"), at(root, "status.charged")
     conditions |= {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}
     charged |= {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["rank"]}

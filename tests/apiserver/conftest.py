@@ -1,0 +1,49 @@
+"""One control plane and one operator for all tests of this folder, and a healthy job that must not be touched."""
+
+from collections.abc import Iterator
+
+import pytest
+from apiserver.plane import ROOT, Plane, job, operator
+from cluster import CONTROL_PLANE, Options, up
+
+HEALTHY = "healthy"
+
+
+@pytest.fixture(scope="session")
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
+    log = tmp_path_factory.mktemp("operator") / "log"
+    with up(Options(name="apiserver-tests", mode=CONTROL_PLANE, kwok_nodes=3, quiet=True)) as cluster:
+        plane = Plane(cluster, log)
+        plane.kubectl("apply", "-f", str(ROOT / "crds/dijob.yaml"))
+        crd = "crd/dijobs.diengine.opendilab.org"
+        plane.kubectl("wait", "--for=condition=Established", crd, "--timeout=30s")
+        with operator(cluster.kubeconfig, log):
+            yield plane
+
+
+@pytest.fixture(scope="session")
+def running(plane: Plane) -> str:
+    """The name of a job that runs."""
+    said = plane.apply(job(HEALTHY))
+    assert said.ok, said.text
+    plane.until_condition(HEALTHY, "Running", "True", seconds=60)
+    plane.until("the Service is there", lambda: plane.get("service", HEALTHY), lambda: None)
+    return HEALTHY
+
+
+def _versions(plane: Plane, name: str) -> dict[str, str]:
+    objects = [plane.get("dijob", name), plane.get("service", name), *plane.pods(name).values()]
+    return {f"{o['kind']}/{o['metadata']['name']}": _version(o["metadata"]) for o in objects if o}
+
+
+def _version(meta: dict[str, str]) -> str:
+    return f"{meta['uid']} at {meta['resourceVersion']}"
+
+
+@pytest.fixture
+def untouched(plane: Plane, running: str) -> Iterator[str]:
+    """The healthy job's name; afterwards it and all that belongs to it must be what they were, to the version."""
+    before = _versions(plane, running)
+    assert len(before) == 4, f"a job, a Service and two pods: {before}"
+    yield running
+    assert _versions(plane, running) == before

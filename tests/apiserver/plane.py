@@ -1,0 +1,145 @@
+"""A real control plane with pretended nodes, our CRD and a running operator, as the tests of the API see it."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from cluster import Cluster
+
+ROOT = Path(__file__).parents[2]
+Body = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Said:
+    """What kubectl printed on both streams, and whether it was content."""
+
+    ok: bool
+    text: str
+
+
+@dataclass(frozen=True)
+class Plane:
+    """kubectl against the control plane, and polls that end with the evidence."""
+
+    cluster: Cluster
+    log: Path  # the operator's
+
+    def ask(self, *arguments: str, stdin: str = "") -> Said:
+        """Run kubectl; a refusal is an answer, not an error."""
+        done = subprocess.run(
+            [str(self.cluster.kubectl), f"--kubeconfig={self.cluster.kubeconfig}", *arguments],
+            input=stdin,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=60,
+            check=False,
+        )
+        return Said(done.returncode == 0, done.stdout.strip())
+
+    def kubectl(self, *arguments: str, stdin: str = "") -> str:
+        """kubectl's output; an AssertionError with its words when it fails."""
+        said = self.ask(*arguments, stdin=stdin)
+        assert said.ok, f"kubectl {' '.join(arguments)}: {said.text}"
+        return said.text
+
+    def apply(self, *bodies: Mapping[str, Any]) -> Said:
+        """kubectl apply of manifests."""
+        return self.ask("apply", "-f", "-", stdin=yaml.safe_dump_all(bodies))
+
+    def get(self, kind: str, name: str) -> Body | None:
+        """The object, None where there is none."""
+        text = self.kubectl("get", kind, name, "-o", "json", "--ignore-not-found")
+        found: Body | None = json.loads(text) if text else None
+        return found
+
+    def pods(self, job: str) -> dict[str, Body]:
+        """The pods of a job by name."""
+        listed = self.kubectl("get", "pods", "-l", f"diengine.opendilab.org/job={job}", "-o", "json")
+        return {pod["metadata"]["name"]: pod for pod in json.loads(listed)["items"]}
+
+    def condition(self, job: str, kind: str) -> Body:
+        """The condition of a job, {} where it is not there."""
+        status = (self.get("dijob", job) or {}).get("status", {})
+        found = (one for one in status.get("conditions", ()) if one["type"] == kind)
+        return next(found, {})
+
+    def until(self, what: str, true: Callable[[], object], evidence: Callable[[], object], seconds: float = 30) -> None:
+        """Poll; on failure the evidence and the end of the operator's log are in the message."""
+        end = time.monotonic() + seconds
+        while not true():
+            if time.monotonic() > end:
+                tail = self.log.read_text()[-2000:]
+                raise AssertionError(f"not within {seconds:.0f} s: {what}; seen: {evidence()}; operator: {tail}")
+            time.sleep(0.1)
+
+    def until_condition(self, job: str, kind: str, status: str, *words: str, seconds: float = 30) -> None:
+        """Until the condition has that status and all the words are in its reason or message."""
+
+        def true() -> bool:
+            now = self.condition(job, kind)
+            text = f"{now.get('reason')} {now.get('message')}"
+            return now.get("status") == status and all(word in text for word in words)
+
+        what = f"condition {kind}={status} of {job} with {words}"
+        self.until(what, true, lambda: (self.get("dijob", job) or {}).get("status"), seconds)
+
+    def remove(self, *things: str) -> None:
+        """Delete objects (`kind/name`), and wait until they and the pods of the jobs among them are gone."""
+        self.kubectl("delete", *things, "--ignore-not-found", "--wait=true", "--timeout=30s")
+        for name in [thing.removeprefix("dijob/") for thing in things if thing.startswith("dijob/")]:
+            self.until_no_pods(name)
+
+    def until_no_pods(self, name: str) -> None:
+        """Until the garbage collector has taken the pods of a deleted job."""
+        self.until(f"the pods of {name} are gone", lambda: not self.pods(name), lambda: list(self.pods(name)))
+
+
+@contextmanager
+def operator(kubeconfig: Path, log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """The operator as a process."""
+    argv = [sys.executable, "-m", "dijob", "--kubeconfig", str(kubeconfig), "--health-port", "0"]
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "operator")}
+    with log.open("wb") as out:
+        process = subprocess.Popen(argv, env=env, stdout=out, stderr=subprocess.STDOUT)
+        try:
+            yield process
+        finally:
+            process.terminate()
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait(5)
+
+
+def job(name: str, **spec: Any) -> Body:
+    """A DIJob of two pods that runs on pretended nodes."""
+    container = {"name": "di-container", "image": "example/x", "command": ["sh", "-c"], "args": ["ditask -m a.main"]}
+    sizes = {} if {"replicas", "minReplicas", "maxReplicas"} & spec.keys() else {"minReplicas": 2, "maxReplicas": 2}
+    return {
+        "apiVersion": "diengine.opendilab.org/v2alpha1",
+        "kind": "DIJob",
+        "metadata": {"name": name},
+        "spec": {**sizes, "template": {"spec": {"containers": [container]}}, **spec},
+    }
+
+
+def changed(body: Body, path: str, value: Any) -> Body:
+    """A copy of the manifest with one field (dotted path, numbers for list entries) set."""
+    copy: Body = json.loads(json.dumps(body))
+    place: Any = copy
+    *parents, last = [int(part) if part.isdigit() else part for part in path.split(".")]
+    for part in parents:
+        place = place[part] if isinstance(part, int) else place.setdefault(part, {})
+    place[last] = value
+    return copy

@@ -1,0 +1,244 @@
+"""The table of bad input: what somebody does, and the words of the answer."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from apiserver.plane import Body, changed, job
+
+PRINTED = Path(__file__).parent / "seed-as-printed.yaml"
+CONTAINER = "spec.template.spec.containers.0"
+
+
+@dataclass(frozen=True)
+class Refused:
+    """kubectl apply says no, with these words on `lines` lines (0: any number), and nothing is there afterwards."""
+
+    body: Body
+    words: tuple[str, ...]
+    lines: int = 1
+
+
+@dataclass(frozen=True)
+class EditRefused:
+    """A change of the healthy, running job is refused with these words."""
+
+    arguments: tuple[str, ...]  # of kubectl; {} stands for the job's name
+    words: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Reported:
+    """The job is accepted, and a condition names what is wrong. What `cure` applies or deletes heals it."""
+
+    body: Body
+    condition: str
+    status: str
+    words: tuple[str, ...]
+    before: tuple[Body, ...] = ()  # somebody else's objects, which must stay as they are
+    cure: tuple[Body, ...] = ()  # objects that are missing
+    healed: tuple[str, str] | None = None  # (condition, status) after the cure, or after `before` is deleted
+    pods: int = 0  # how many pods of the job there are while it is wrong
+
+
+def _env(name: str) -> Body:
+    return changed(job("bad"), f"{CONTAINER}.env", [{"name": name, "value": "3"}])
+
+
+def _patch(**spec: Any) -> tuple[str, ...]:
+    return ("patch", "dijob", "{}", "--type=merge", "-p", json.dumps({"spec": spec}))
+
+
+def _named(name: str) -> Body:
+    return changed(job("bad"), "metadata.name", name)
+
+
+FOREIGN_POD: Body = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "bad-1", "labels": {"whose": "another"}},
+    "spec": {"containers": [{"name": "a", "image": "example/y"}]},
+}
+FOREIGN_SERVICE: Body = {
+    "apiVersion": "v1",
+    "kind": "Service",
+    "metadata": {"name": "bad", "labels": {"whose": "another"}},
+    "spec": {"ports": [{"port": 80}], "selector": {"a": "b"}},
+}
+ACCOUNT: Body = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "late"}}
+_IMAGE = [{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "other"}]
+CANNOT = "cannot be changed"
+NAME_RULE = ("metadata.name", "at most 58 characters", "choose another name")
+
+REFUSED: dict[str, Refused] = {
+    "the seed's YAML as printed": Refused(
+        yaml.safe_load(PRINTED.read_text()),
+        ("spec.template.containers", "belongs under template.spec", "indent"),
+    ),
+    "replicas below minReplicas": Refused(
+        job("bad", replicas=1, minReplicas=2), ("spec.replicas", "from minReplicas to maxReplicas", "minReplicas")
+    ),
+    "replicas above maxReplicas": Refused(
+        job("bad", replicas=9, maxReplicas=2), ("spec.replicas", "from minReplicas to maxReplicas")
+    ),
+    "min above max": Refused(
+        job("bad", minReplicas=3, maxReplicas=2), ("spec.minReplicas", "must not be greater than maxReplicas")
+    ),
+    "no replicas at all": Refused(
+        changed(changed(job("bad"), "spec.minReplicas", None), "spec.maxReplicas", None),
+        ("spec", "one of replicas, minReplicas and maxReplicas is needed"),
+    ),
+    "0 replicas": Refused(job("bad", replicas=0), ("spec.replicas", "greater than or equal to 1")),
+    "100000 replicas": Refused(job("bad", replicas=100000), ("spec.replicas", "less than or equal to 1500")),
+    "no container": Refused(
+        changed(job("bad"), "spec.template.spec.containers", []),
+        ("spec.template.spec", "at least one container", "put it under spec.template.spec.containers"),
+    ),
+    "an empty pod spec": Refused(
+        changed(job("bad"), "spec.template.spec", None), ("spec.template.spec", "at least one container")
+    ),
+    "no template": Refused(changed(job("bad"), "spec.template", None), ("spec.template", "Required"), lines=0),
+    "restartPolicy Always": Refused(
+        changed(job("bad"), "spec.template.spec.restartPolicy", "Always"),
+        ("spec.template.spec.restartPolicy", "OnFailure or Never"),
+    ),
+    "hostNetwork": Refused(
+        changed(job("bad"), "spec.template.spec.hostNetwork", True),
+        ("spec.template.spec.hostNetwork", "not supported yet", "remove it"),
+    ),
+    "hostname": Refused(
+        changed(job("bad"), "spec.template.spec.hostname", "a"), ("spec.template.spec.hostname", "remove it")
+    ),
+    "a variable of the topology": Refused(
+        _env("DI_RANK"), ("spec.template.spec.containers[0].env[0].name", "DI_RANK is set by the operator", "remove")
+    ),
+    "another variable of the topology": Refused(_env("DI_NODES"), ("env[0].name", "DI_NODES is set by the operator")),
+    "a variable of the topology in an init container": Refused(
+        changed(job("bad"), "spec.template.spec.initContainers", [{"name": "a", "env": [{"name": "DI_EPOCH"}]}]),
+        ("spec.template.spec.initContainers[0].env[0].name", "DI_EPOCH is set by the operator"),
+    ),
+    "a label of the operator": Refused(
+        changed(job("bad"), "spec.template.metadata.labels", {"diengine.opendilab.org/rank": "0"}),
+        ("spec.template.metadata.labels", "belong to the operator"),
+    ),
+    "a name that is no Service name": Refused(_named("1st"), NAME_RULE),
+    "a name with a dot": Refused(_named("a.b"), NAME_RULE),
+    "a name that is too long": Refused(_named("a" * 59), NAME_RULE),
+    "no such topology": Refused(job("bad", topology="ring"), ("spec.topology", '"mesh", "star", "alone"'), lines=0),
+    "no such launcher": Refused(job("bad", launcher="off"), ("spec.launcher", '"Auto", "Off"'), lines=0),
+    "a typo in our own part": Refused(job("bad", toplogy="star"), ("unknown field", "spec.toplogy"), lines=0),
+    "too many workers": Refused(job("bad", parallelWorkers=65), ("spec.parallelWorkers", "less than or equal to 64")),
+}
+
+EDITS: dict[str, EditRefused] = {
+    "the image": EditRefused(
+        ("patch", "dijob", "{}", "--type=json", "-p", json.dumps(_IMAGE)),
+        ("spec.template", CANNOT, "delete the job"),
+    ),
+    "a field that only Kubernetes knows": EditRefused(
+        _patch(template={"spec": {"nodeSelector": {"a": "b"}}}), ("spec.template", CANNOT)
+    ),
+    "a label of the pods": EditRefused(
+        _patch(template={"metadata": {"labels": {"a": "b"}}}), ("spec.template", CANNOT)
+    ),
+    "topology": EditRefused(_patch(topology="star"), ("spec.topology", CANNOT)),
+    "parallelWorkers": EditRefused(_patch(parallelWorkers=2), ("spec.parallelWorkers", CANNOT)),
+    "launcher": EditRefused(_patch(launcher="Off"), ("spec.launcher", CANNOT)),
+    "minReplicas above the stored wish": EditRefused(
+        _patch(minReplicas=3, maxReplicas=3), ("spec.replicas", "add it to the file")
+    ),
+    "kubectl scale beyond maxReplicas": EditRefused(
+        ("scale", "dijob", "{}", "--replicas=9"), ("spec.replicas", "from minReplicas to maxReplicas")
+    ),
+    "kubectl scale to 0": EditRefused(("scale", "dijob", "{}", "--replicas=0"), ("greater than or equal to 1",)),
+    "kubectl scale to 100000": EditRefused(
+        ("scale", "dijob", "{}", "--replicas=100000"), ("less than or equal to 1500",)
+    ),
+}
+
+REPORTED: dict[str, Reported] = {
+    "parallelWorkers against the command": Reported(
+        changed(job("bad", parallelWorkers=3), f"{CONTAINER}.args", ["ditask --parallel-workers 2"]),
+        "Invalid",
+        "True",
+        ("spec.parallelWorkers", "is 3, but the command says --parallel-workers 2", "make them equal"),
+    ),
+    "topology against the command": Reported(
+        changed(job("bad", topology="mesh"), f"{CONTAINER}.args", ["ditask --topology star"]),
+        "Invalid",
+        "True",
+        ("spec.topology", "is mesh, but the command says --topology star"),
+    ),
+    "a volume of the operator's name": Reported(
+        changed(job("bad"), "spec.template.spec.volumes", [{"name": "dijob-bin", "emptyDir": {}}]),
+        "Invalid",
+        "True",
+        ("spec.template.spec.volumes[0].name", "choose another name"),
+    ),
+    "a typo inside the pod spec": Reported(
+        changed(job("bad"), f"{CONTAINER}.resorces", {"limits": {"cpu": "1"}}),
+        "PodsCreated",
+        "False",
+        ("PodRejected", "unknown field", "resorces"),
+    ),
+    "a request above its limit": Reported(
+        changed(job("bad"), f"{CONTAINER}.resources", {"limits": {"cpu": "1"}, "requests": {"cpu": "2"}}),
+        "PodsCreated",
+        "False",
+        ("PodRejected", "requests", "must be less than or equal to cpu limit"),
+    ),
+    "a quantity that is none": Reported(
+        changed(job("bad"), f"{CONTAINER}.resources", {"limits": {"memory": "10Gig"}}),
+        "PodsCreated",
+        "False",
+        ("PodRejected", "quantities must match"),
+    ),
+    "a mount without a volume": Reported(
+        changed(job("bad"), f"{CONTAINER}.volumeMounts", [{"name": "data", "mountPath": "/data"}]),
+        "PodsCreated",
+        "False",
+        ("PodRejected", "volumeMounts", "data"),
+    ),
+    "a service account that comes later": Reported(
+        changed(job("bad"), "spec.template.spec.serviceAccountName", "late"),
+        "PodsCreated",
+        "False",
+        ("PodForbidden", "serviceaccount", "late", "not found"),
+        cure=(ACCOUNT,),
+        healed=("Running", "True"),
+    ),
+    "a pod of that name is somebody else's": Reported(
+        job("bad"),
+        "PodsCreated",
+        "False",
+        ("PodNameTaken", "pod bad-1", "somebody else", "delete or rename it"),
+        before=(FOREIGN_POD,),
+        healed=("Running", "True"),
+        pods=1,
+    ),
+    "a Service of that name is somebody else's": Reported(
+        job("bad"),
+        "ServiceReady",
+        "False",
+        ("ServiceNameTaken", "service bad", "somebody else"),
+        before=(FOREIGN_SERVICE,),
+        healed=("ServiceReady", "True"),
+        pods=2,
+    ),
+    "no node has room": Reported(
+        changed(job("bad"), "spec.template.spec.nodeSelector", {"no": "such-node"}),
+        "AddressesReady",
+        "False",
+        ("AddressMissing", "rank", "didn't match Pod's node affinity/selector"),
+        pods=2,
+    ),
+    "a command that goes round the launcher": Reported(
+        changed(job("bad"), f"{CONTAINER}.args", ["conda activate x && ditask -m a.main"]),
+        "LauncherBypassed",
+        "True",
+        ("conda activate", "--platform k8s"),
+        pods=2,
+    ),
+}

@@ -1,0 +1,84 @@
+"""What works on a good job: scale, wait, columns, explain; and every example is accepted."""
+
+import json
+from pathlib import Path
+
+import pytest
+from apiserver.plane import ROOT, Plane, changed, job
+
+pytestmark = pytest.mark.apiserver
+
+EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))
+
+
+def test_scale_speaks_of_a_job_that_was_written_without_replicas(plane: Plane, untouched: str) -> None:
+    path = f"/apis/diengine.opendilab.org/v2alpha1/namespaces/default/dijobs/{untouched}/scale"
+    scale = json.loads(plane.kubectl("get", "--raw", path))
+    assert scale["spec"] == {"replicas": 2}
+    assert scale["status"] == {"replicas": 2, "selector": f"diengine.opendilab.org/job={untouched}"}
+    # The number that is there already: accepted, and nothing is written.
+    assert plane.ask("scale", "dijob", untouched, "--replicas=2").ok
+
+
+def test_wait_for_a_condition(plane: Plane, untouched: str) -> None:
+    made = changed(job("ends"), "spec.template.metadata.annotations", {"test.dijob/exit": "0"})
+    try:
+        assert plane.apply(made).ok
+        said = plane.ask("wait", "--for=condition=Succeeded", "dijob/ends", "--timeout=40s")
+        assert said.ok, f"{said.text}; {plane.get('dijob', 'ends')}"
+        status = (plane.get("dijob", "ends") or {})["status"]
+        assert (status["phase"], status["succeededRanks"]) == ("Succeeded", "0-1")
+    finally:
+        plane.remove("dijob/ends")
+
+
+def test_columns(plane: Plane, untouched: str) -> None:
+    head, row = (line.split() for line in plane.kubectl("get", "dij", untouched).splitlines())
+    assert head == ["NAME", "PHASE", "DESIRED", "READY", "RESTARTS", "AGE"]
+    assert row[:5] == [untouched, "Running", "2", "2", "0"]
+    wide = plane.kubectl("get", "dij", untouched, "-o", "wide")
+    assert wide.splitlines()[0].split()[-3:] == ["TOPOLOGY", "WORKERS", "MESSAGE"]
+    assert "all 2 ranks run" in wide
+
+
+def test_get_all_lists_it(plane: Plane, untouched: str) -> None:
+    assert f"dijob.diengine.opendilab.org/{untouched}" in plane.kubectl("get", "all")
+
+
+@pytest.mark.parametrize(
+    ("field", "words"),
+    [
+        ("spec.replicas", "kubectl scale"),
+        ("spec.topology", "star (all to rank 0)"),
+        ("spec.template.spec", "di-container"),
+        ("status.succeededRanks", "0-3,7"),
+    ],
+)
+def test_explain_teaches(plane: Plane, field: str, words: str) -> None:
+    text = plane.kubectl("explain", f"dijob.{field}")
+    assert words in " ".join(text.split())
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=[path.name for path in EXAMPLES])
+def test_examples_are_accepted(plane: Plane, example: Path) -> None:
+    said = plane.ask("apply", "--dry-run=server", "--validate=strict", "-f", str(example))
+    assert said.ok, said.text
+    assert "dijob.diengine.opendilab.org" in said.text
+
+
+def test_min_and_max_may_change_while_it_runs(plane: Plane) -> None:
+    try:
+        assert plane.apply(job("grows")).ok
+        plane.until_condition("grows", "Running", "True")
+        before = {name: pod["metadata"]["uid"] for name, pod in plane.pods("grows").items()}
+        said = plane.apply(job("grows", minReplicas=1, maxReplicas=5))
+        assert said.ok, said.text
+        generation = (plane.get("dijob", "grows") or {})["metadata"]["generation"]
+        plane.until(
+            "the operator has seen it",
+            lambda: (plane.get("dijob", "grows") or {})["status"]["observedGeneration"] == generation,
+            lambda: plane.get("dijob", "grows"),
+        )
+        assert {name: pod["metadata"]["uid"] for name, pod in plane.pods("grows").items()} == before
+    finally:
+        plane.remove("dijob/grows")
