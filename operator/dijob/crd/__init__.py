@@ -25,7 +25,11 @@ def document() -> dict[str, Any]:
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{names.PLURAL}.{names.GROUP}"},
+        # The chart tells this CRD from another operator's of the same name by the label.
+        "metadata": {
+            "name": f"{names.PLURAL}.{names.GROUP}",
+            "labels": {"app.kubernetes.io/part-of": "dijob"},
+        },
         "spec": {
             "group": names.GROUP,
             "scope": "Namespaced",
