@@ -1,5 +1,6 @@
 """Runs the pod's scripts as a container would: a folder with the launcher, a shell, an environment, namespaces."""
 
+import json
 import os
 import subprocess
 import time
@@ -95,3 +96,24 @@ class Box:
             except OSError:
                 continue
         return found
+
+
+# The seed's own command, what a mesh adds to it, and a job of three ranks on the loopback device.
+SEED = ["--package", "my_module", "--main", "my_module.main", "--parallel-workers", "2"]
+WORLD = ["--platform", "k8s", "--topology", "mesh"]
+ALONE = ["--parallel-workers", "1"]
+JOB = {
+    "DI_NODES": "127.0.0.1,127.0.0.2,127.0.0.3",
+    "DI_RANK": "0",
+    "DI_NODE_IDS": "0",
+    "DI_PARALLEL_WORKERS": "1",
+    "DI_TOPOLOGY": "mesh",
+}
+
+
+def told(box: Box, args: list[str], **env: str) -> tuple[list[str], str]:
+    """What the image's ditask was told, and what was said on the way."""
+    rc, out, err = box.run([box.ditask, *args], **env)
+    assert rc == 0, err
+    arguments: list[str] = json.loads(out)
+    return arguments, err

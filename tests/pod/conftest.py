@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
 from dijob import pod as scripts
 from pod.boxes import MARK, SHELLS, Box, until
 
@@ -53,3 +52,12 @@ def box(request: pytest.FixtureRequest, applets: Path) -> Iterator[Box]:
             process.kill()
             process.communicate()
         shutil.rmtree(path)
+
+
+@pytest.fixture
+def image(box: Box) -> Path:
+    """The image's ditask says its arguments as JSON, below a folder late in PATH."""
+    python = box.path / "python" / "python3"
+    ditask = box.script("image/ditask", f"#!{python}\nimport json, sys\nprint(json.dumps(sys.argv[1:]))\n")
+    box.env["PATH"] = f"{box.bin}:{box.env['PATH']}:{ditask.parent}"
+    return ditask

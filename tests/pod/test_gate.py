@@ -9,9 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-
 from dijob import pod
-
 from pod.boxes import PID_NAMESPACE, UNSHARE, Box, until
 
 # Counts the polls and makes them fast: fifty are the gate's ten seconds.
@@ -162,7 +160,14 @@ def test_as_nobody_on_a_read_only_root(box: Box) -> None:
     project(box, IPS)
     env = environment(box)
     # Absolute paths: only the gate itself runs on the image's programs.
-    setpriv = ["/usr/bin/setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs", "--inh-caps=-all"]
+    setpriv = [
+        "/usr/bin/setpriv",
+        "--reuid=65534",
+        "--regid=65534",
+        "--clear-groups",
+        "--no-new-privs",
+        "--inh-caps=-all",
+    ]
     mounts = 'set -e; /bin/mount -t tmpfs -o mode=0777 none "$DIJOB_BIN_DIR"; /bin/mount -o remount,bind,ro /; '
     probe = '"$@"; /bin/ls -ln "$DIJOB_BIN_DIR"; ! /bin/touch "$DIJOB_POD_DIR/x" 2>/dev/null'
     command = [*UNSHARE, "--mount", "/bin/sh", "-c", mounts + probe, "sh", *setpriv, *gate(box)]
@@ -178,9 +183,7 @@ def test_a_folder_that_cannot_be_written_ends_with_a_sentence(box: Box) -> None:
     assert f"cannot write {box.path / 'missing'}: it must be an emptyDir that this user may write" in err
 
 
-@pytest.mark.parametrize(
-    ("name", "value"), [("DI_RANK", ""), ("DI_RANK", "1;x"), ("DI_RANK", "-1"), ("DI_POD_IP", "")]
-)
+@pytest.mark.parametrize(("name", "value"), [("DI_RANK", ""), ("DI_RANK", "1;x"), ("DI_RANK", "-1"), ("DI_POD_IP", "")])
 def test_a_variable_that_is_wrong_is_named(box: Box, name: str, value: str) -> None:
     project(box, ",,")
     rc, _, err = box.run(gate(box), **environment(box) | {name: value})

@@ -7,11 +7,9 @@ import subprocess
 from importlib.resources import files
 
 import pytest
+from dijob import pod
 from hypothesis import given
 from hypothesis import strategies as st
-
-from dijob import pod
-
 from pod.boxes import SHELLS
 
 SCRIPTS = {"gate": pod.GATE, "launch": pod.LAUNCHER, "ditask": pod.DITASK}

@@ -1,0 +1,88 @@
+"""Our ditask tells the image's own what the DIJob knows, lets the user win."""
+
+from pathlib import Path
+
+import pytest
+from pod.boxes import ALONE, JOB, SEED, WORLD, Box, told
+
+NASTY = ["--package", "two words", "-m", "", "'", '"', "a\nb", "$HOME", "*", "\\", "-p=x"]
+
+
+@pytest.mark.parametrize(
+    ("args", "env", "added"),
+    [
+        (SEED, {"DI_PARALLEL_WORKERS": "2"}, WORLD),
+        (["-p", "a", "-m", "b.main"], {}, [*WORLD, *ALONE]),
+        (["--topology", "star"], {}, ["--platform", "k8s", *ALONE]),
+        (["--topology=alone"], {}, ["--platform", "k8s", *ALONE]),
+        (["--platform", "k8s"], {}, ["--topology", "mesh", *ALONE]),
+        (["--platform=k8s", "--topology", "star", "--parallel-workers=1"], {}, []),
+        (["-m", "a"], {"DI_TOPOLOGY": "star", "DI_PARALLEL_WORKERS": "3"}, [*WORLD[:3], "star", *ALONE[:1], "3"]),
+        (["-m", "a"], {"DI_LABELS": "x,y"}, [*WORLD, *ALONE, "--labels", "x,y"]),
+        (["--labels", "mine"], {"DI_LABELS": "x"}, [*WORLD, *ALONE]),
+        (["--labels="], {"DI_LABELS": "x"}, [*WORLD, *ALONE]),
+        (["--mq-type", "redis"], {"DI_NODE_IDS": "4,5"}, [*WORLD, *ALONE, "--node-ids", "4,5"]),
+        (["--mq-type=redis", "--node-ids", "9"], {"DI_NODE_IDS": "4"}, [*WORLD, *ALONE]),
+        ([], {"DI_MQ_TYPE": "redis"}, [*WORLD, *ALONE, "--node-ids", "0", "--mq-type", "redis"]),
+        (["--mq-type", "nng"], {"DI_MQ_TYPE": "redis"}, [*WORLD, *ALONE]),
+        (["--node-ids", "7", "--ports", "6000"], {}, [*WORLD, *ALONE]),
+        (NASTY, {}, [*WORLD, *ALONE]),
+        (["--", "--topology", "star"], {}, [*WORLD, *ALONE]),
+        (["--startup-interval", "2", "--new-flag", "--topology", "star"], {}, ["--platform", "k8s", *ALONE]),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_adds_what_the_user_did_not_say(
+    box: Box, image: Path, args: list[str], env: dict[str, str], added: list[str]
+) -> None:
+    assert told(box, args, **JOB | env) == (added + args, "")
+
+
+@pytest.mark.parametrize(
+    ("args", "env", "said"),
+    [
+        (SEED, {}, ""),
+        (["--version"], JOB, ""),
+        (["-v"], JOB, ""),
+        (["-m", "x", "--help"], JOB, ""),
+        (["--platform", "slurm"], JOB, "dijob: --platform slurm is given: nothing added, no address checked\n"),
+        (["--platform=x"], JOB, "dijob: --platform x is given: nothing added, no address checked\n"),
+    ],
+    ids=["outside a DIJob", "--version", "-v", "--help", "slurm", "unknown"],
+)
+def test_leaves_alone(box: Box, image: Path, args: list[str], env: dict[str, str], said: str) -> None:
+    assert told(box, args, **env) == (args, said)
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (["--parallel-workers", "4"], "--parallel-workers 4, but DI_PARALLEL_WORKERS is 1"),
+        (["--address", "10.0.0.1"], "with --address 10.0.0.1 this rank dials itself"),
+        (["--protocol=ipc"], "with --protocol ipc no other pod can reach this one"),
+    ],
+)
+def test_warns_of_what_cannot_work(box: Box, image: Path, args: list[str], says: str) -> None:
+    _, err = told(box, args, **JOB)
+    assert err.startswith("dijob: WARNING: ")
+    assert says in err
+
+
+@pytest.mark.parametrize("spelling", ["{bin}", "{bin}/", "{bin}/../bin", "{link}", "", "."])
+def test_never_finds_itself(box: Box, image: Path, spelling: str) -> None:
+    (box.path / "link").symlink_to(box.bin)
+    (box.path / "ditask").write_text("not executable")
+    first = spelling.format(bin=box.bin, link=box.path / "link")
+    rc, out, err = box.run([box.ditask, "--version"], PATH=f"{first}:{box.env['PATH']}")
+    assert (rc, out, err) == (0, '["--version"]\n', "")
+
+
+def test_no_ditask_in_the_image(box: Box) -> None:
+    rc, _, err = box.run([box.ditask, "-m", "a"], PATH=f"{box.bin}:{box.env['PATH']}", **JOB)
+    assert rc == 127
+    assert err.startswith("dijob: no ditask in this image (PATH=")
+
+
+def test_the_exit_code_and_stdin_are_the_images(box: Box, image: Path) -> None:
+    image.write_text(f"#!{box.path}/python/python3\nimport sys\nsys.exit(len(sys.stdin.read()))\n")
+    assert box.run([box.launch, "ditask"], stdin="abcde", **JOB | {"DI_RANK": "2"})[0] == 5
