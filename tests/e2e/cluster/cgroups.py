@@ -33,6 +33,7 @@ def hierarchies() -> list[Path]:
 def create(path: str) -> None:
     """Make /path in every hierarchy, ready for a kubelet to make its own below."""
     for top in hierarchies():
+        _prepare(top)
         made = top
         for part in path.strip("/").split("/"):
             made = made / part

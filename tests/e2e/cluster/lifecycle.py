@@ -15,7 +15,7 @@ from cluster.errors import ClusterError
 from cluster.modes import STARTERS, Start
 from cluster.shell import Progress, wait_for
 
-UP_SECONDS = {EMBEDDED: 20, CONTROL_PLANE: 10, KIND: 90}
+UP_SECONDS = {EMBEDDED: 10, CONTROL_PLANE: 6, KIND: 90}
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def up(options: Options) -> Cluster:
 def _still_good(known: Cluster, mode: str, progress: Progress) -> Cluster | None:
     problems = known.problems() if known.mode == mode else [f"it is in mode {known.mode}"]
     if problems:
-        progress.say(f"{known.name} is broken: {problems[0]}")
+        progress.say(f"{known.name} is broken: {problems[0].splitlines()[0]}")
         return None
     for node in sorted(known.stopped()):
         progress.say(f"{known.name}: {node} was stopped, starts")
