@@ -65,6 +65,9 @@ async def _run(api: Api, settings: Settings) -> None:
                 clusterwide=not settings.namespaces,
                 namespaces=settings.namespaces,
                 standalone=True,
+                # Only peering uses it, and standalone has none. Left out, kopf asks for the name of the user, and dies
+                # where the image has no passwd entry for a uid that the cluster has chosen.
+                identity=names.MANAGER,  # type: ignore[arg-type]  # its type is private to kopf
             )
         finally:
             for task in tasks:
