@@ -52,8 +52,13 @@ def pause_archive(binaries: Path, folder: Path) -> Path:
 
 def busybox_archive(folder: Path) -> Path:
     """The smallest image with a shell: Debian's static busybox as /bin/sh and /bin/busybox, 4 MB."""
+    archive = folder / "busybox.tar"
+    # made once: a new file would be a new image to every store
+    if archive.exists():
+        return archive
+    folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch:
         run(["sh", "-c", 'cd "$1" && apt-get download -q busybox-static && dpkg-deb -x ./*.deb .', "sh", scratch])
         program = (Path(scratch) / "bin/busybox").read_bytes()
     files = {"/bin/busybox": program, "/bin/sh": program}
-    return write_archive(folder / "busybox.tar", BUSYBOX, files, ["/bin/sh"])
+    return write_archive(archive, BUSYBOX, files, ["/bin/sh"])

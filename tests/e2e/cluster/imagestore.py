@@ -12,7 +12,7 @@ from cluster.build import cache
 from cluster.errors import ClusterError
 from cluster.shell import run
 
-KEPT = 3  # stores share their files, so an older one costs only what the newer ones do not have
+KEPT = 4  # stores share their files, so an older one costs only what the newer ones do not have
 FILE = "archives.json"
 
 

@@ -8,7 +8,7 @@ from cluster import imagestore, kind, kwok_stages, state
 from cluster.cluster import CONTROL_PLANE, EMBEDDED, KIND, Cluster
 from cluster.controlplane import MANIFESTS, SERVICE_IP, ControlPlane, Endpoint, loopback
 from cluster.errors import ClusterError
-from cluster.namespace import enter, free_subnet, hold_network, ip, plug
+from cluster.namespace import enter, free_subnet, give_address, hold_network, plug
 from cluster.node import Node
 from cluster.pki import Pki
 from cluster.process import log_tail, recorded, spawn
@@ -66,7 +66,7 @@ def start_embedded(start: Start, progress: Progress) -> Cluster:
     cluster.save()
     Pki(start.place / "pki").create(endpoint.url, ["127.0.0.1", SERVICE_IP, endpoint.address], WORKERS)
     switch = hold_network(start.place, start.binaries)
-    ip(switch, "address", "add", f"{endpoint.address}/24", "dev", "br0")
+    give_address(switch, "br0", f"{endpoint.address}/24")
     plug(switch, None, ("machine", state.interface(start.place)), f"{subnet}.254/24")
     plane = ControlPlane(start.place, start.binaries, endpoint, enter(switch, mount=False))
     plane.start()

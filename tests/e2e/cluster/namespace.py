@@ -40,7 +40,7 @@ exec /run/bin/pause
 
 def hold_network(state: Path, binaries: Path) -> Process:
     """A network namespace for the control plane, with a bridge that is the cluster's switch."""
-    script = 'ip link set lo up && ip link add br0 type bridge && ip link set br0 up && exec "$1/pause"'
+    script = 'ip link set lo up && ip link add br0 type bridge && exec "$1/pause"'
     return _hold(state, "network", ["unshare", "--net", "sh", "-c", script, "sh", str(binaries)], state)
 
 
@@ -92,6 +92,17 @@ def plug(switch: Process, end: Process | None, names: tuple[str, str], address: 
     target = end.pid if end else os.getpid()
     ip(switch, "link", "add", port, "type", "veth", "peer", "name", device, "netns", str(target))
     ip(switch, "link", "set", port, "master", "br0", "up")
+    give_address(end, device, address)
+
+
+def give_address(end: Process | None, device: str, address: str) -> None:
+    """Set an interface's IP, and a MAC that follows from it, and bring it up.
+
+    Left alone, a bridge takes the MAC of a port and changes it when a node leaves, and a node comes back with
+    another one: either way the others would send into the void until their ARP entries are too old.
+    """
+    mac = ":".join(["02", "00", *(f"{int(byte):02x}" for byte in address.partition("/")[0].split("."))])
+    ip(end, "link", "set", device, "address", mac)
     ip(end, "address", "add", address, "dev", device)
     ip(end, "link", "set", device, "up")
 
