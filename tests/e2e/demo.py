@@ -30,12 +30,12 @@ def main() -> int:
     """0 when the job has succeeded and the evaluator's last return reached the target."""
     begin = Progress(WARM_SECONDS if _is_warm() else COLD_SECONDS)
     try:
-        begin.say("a test cluster (kind where Docker answers, else one built from Go modules: 7 min once)")
-        cluster = up(Options())
         begin.say(f"images {', '.join(IMAGES)} (built once, ~9 min)")
         subprocess.run([sys.executable, ROOT / "images/build.py", *IMAGES], check=True)
-        begin.say("images into the nodes")
-        cluster.load([_archive(image) for image in IMAGES])
+        begin.say("a test cluster (kind where Docker answers, else one built from Go modules: ~8 min once)")
+        archives = tuple(_archive(image) for image in IMAGES)
+        cluster = up(Options(images=archives))
+        cluster.load_new(archives)
         _install(cluster, begin)
         return _train(cluster, begin)
     except ClusterError as error:
@@ -96,8 +96,8 @@ def _follow(cluster: Cluster, progress: Progress) -> str:
     while time.monotonic() < end:
         phase = cluster.run_kubectl("get", "dijob", EXAMPLE, "-o", "jsonpath={.status.phase}")
         conditions = cluster.run_kubectl("get", "dijob", EXAMPLE, "-o", _CONDITIONS).splitlines()
-        returns = [f"evaluator: Episode Return {value:.1f}" for value in _returns(cluster)] if phase == "Running" else []
-        for line in [*conditions, *returns]:
+        news = [*conditions, *(f"evaluator: Episode Return {value:.1f}" for value in _returns(cluster))]
+        for line in news:
             if line not in said:
                 said.add(line)
                 progress.say(line)
@@ -107,9 +107,7 @@ def _follow(cluster: Cluster, progress: Progress) -> str:
     return "still not ended after 15 minutes"
 
 
-_CONDITIONS: Final = (
-    'jsonpath={range .status.conditions[*]}{.type}={.status} ({.reason}): {.message}{"\\n"}{end}'
-)
+_CONDITIONS: Final = 'jsonpath={range .status.conditions[*]}{.type}={.status} ({.reason}): {.message}{"\\n"}{end}'
 
 
 def _returns(cluster: Cluster) -> list[float]:
