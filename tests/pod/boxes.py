@@ -1,6 +1,5 @@
 """Runs the pod's scripts as a container would: a folder with the launcher, a shell, an environment, namespaces."""
 
-import json
 import os
 import subprocess
 import time
@@ -89,10 +88,11 @@ class Box:
         """The processes that descend from this box's runs (they inherit its mark)."""
         mark = f"{MARK}={self.env[MARK]}".encode()
         found = {}
-        for entry in Path("/proc").glob("[0-9]*"):
+        for pid in filter(str.isdigit, os.listdir("/proc")):
             try:
-                if mark in (entry / "environ").read_bytes().split(b"\0"):
-                    found[int(entry.name)] = (entry / "cmdline").read_text().replace("\0", " ")
+                with open(f"/proc/{pid}/environ", "rb") as environ, open(f"/proc/{pid}/cmdline") as cmdline:
+                    if mark in environ.read():
+                        found[int(pid)] = cmdline.read().replace("\0", " ")
             except OSError:
                 continue
         return found
@@ -115,5 +115,9 @@ def told(box: Box, args: list[str], **env: str) -> tuple[list[str], str]:
     """What the image's ditask was told, and what was said on the way."""
     rc, out, err = box.run([box.ditask, *args], **env)
     assert rc == 0, err
-    arguments: list[str] = json.loads(out)
-    return arguments, err
+    return arguments(out), err
+
+
+def arguments(out: str) -> list[str]:
+    """What the image's ditask wrote: each argument, ended by a NUL."""
+    return out.split("\0")[:-1]

@@ -56,8 +56,7 @@ def box(request: pytest.FixtureRequest, applets: Path) -> Iterator[Box]:
 
 @pytest.fixture
 def image(box: Box) -> Path:
-    """The image's ditask says its arguments as JSON, below a folder late in PATH."""
-    python = box.path / "python" / "python3"
-    ditask = box.script("image/ditask", f"#!{python}\nimport json, sys\nprint(json.dumps(sys.argv[1:]))\n")
+    """The image's ditask says its arguments, each ended by a NUL; its folder comes late in PATH."""
+    ditask = box.script("image/ditask", """#!/bin/sh\nfor a in "$@"; do printf '%s\\0' "$a"; done\n""")
     box.env["PATH"] = f"{box.bin}:{box.env['PATH']}:{ditask.parent}"
     return ditask

@@ -1,6 +1,5 @@
 """Our ditask looks whether this rank reaches every peer that it will dial, and never leaves it to hang."""
 
-import json
 import os
 import re
 import signal
@@ -14,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from dijob.pod import reach
-from pod.boxes import ALONE, JOB, NET_NAMESPACE, SEED, WORLD, Box, told, until
+from pod.boxes import ALONE, JOB, NET_NAMESPACE, SEED, WORLD, Box, arguments, told, until
 
 
 @contextmanager
@@ -123,7 +122,7 @@ def test_a_peer_that_comes_within_the_bound_is_waited_for(box: Box, image: Path)
     ip = ["nsenter", f"--net=/proc/{process.pid}/ns/net", "ip", "link", "set", "lo", "up"]
     assert os.spawnvp(os.P_WAIT, ip[0], ip) == 0
     out, _ = process.communicate(timeout=5)
-    assert (process.returncode, json.loads(out)) == (0, [*WORLD, *ALONE, "-m", "a"])
+    assert (process.returncode, arguments(out)) == (0, [*WORLD, *ALONE, "-m", "a"])
 
 
 def test_a_name_that_nobody_knows(box: Box, image: Path) -> None:
@@ -156,7 +155,7 @@ def test_not_checked(box: Box, image: Path, name: str) -> None:
     args, env, said = UNCHECKED[name]
     rc, out, err = box.run([*NET_NAMESPACE, box.ditask, *args], **JOB | {"DI_RANK": "1"} | env)
     assert (rc, err) == (0, said)
-    assert json.loads(out)[-len(args) :] == args
+    assert arguments(out)[-len(args) :] == args
 
 
 @pytest.mark.parametrize(

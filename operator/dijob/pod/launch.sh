@@ -110,17 +110,14 @@ if [ -n "${DI_NODES-}" ]; then
   watcher=$!
 fi
 
-wait "$child"
-rc=$?
-# A signal ends wait as well: wait again for the true code. 127 for a child that was gone before means that wait had
-# delivered the code already; for one that was still there it is the code.
-while [ -n "$got" ]; do
-  got=
-  kill -0 "$child" 2>/dev/null
-  gone=$?
-  wait "$child"
-  again=$?
-  [ "$gone$again" = 1127 ] || rc=$again
+# A signal ends wait too, in bash even one that was handled before: wait until the child was gone before the wait, and
+# once more. Then the code is known; 127 says only that an earlier wait has taken it away.
+rc=127 gone=0
+while [ "$gone" -lt 2 ]; do
+  kill -0 "$child" 2>/dev/null || gone=$((gone + 1))
+  wait "$child" 2>/dev/null
+  code=$?
+  [ "$gone" -gt 0 ] && [ "$code" -eq 127 ] || rc=$code
 done
 # KILL: a TERM between fork and the child's first step may be lost (busybox), and then wait would take 30 s.
 [ -z "$watcher" ] || { kill -KILL "$watcher"; wait "$watcher"; } 2>/dev/null
