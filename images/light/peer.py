@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """A rank that speaks DI-engine's contract without DI-engine: listens and dials where ditask would, and keeps the edges.
 
-It needs no more than Debian's python3-minimal. The environment is the operator's: DI_RANK, DI_NODES,
+It needs Python's standard library alone. The environment is the operator's: DI_RANK, DI_NODES,
 DI_PARALLEL_WORKERS and DI_TOPOLOGY.
 """
 
