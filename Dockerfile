@@ -16,7 +16,6 @@ RUN --mount=type=secret,id=pip,target=/run/pip.conf \
       --no-compile --no-deps --only-binary :all: --require-hashes -r /tmp/requirements.txt \
  && /opt/dijob/bin/python -m pip uninstall -q -y setuptools pip \
  && find /opt/dijob -depth -type d \( -name tests -o -name test -o -name __pycache__ \) -exec rm -rf {} +
-COPY operator/dijob /opt/dijob/lib/python3.11/site-packages/dijob
 # Compiled here, since nothing can be written at run time; by hash, since a copied file's time is not its own.
 RUN /opt/dijob/bin/python -m compileall -q -j 0 --invalidation-mode unchecked-hash /opt/dijob/lib
 
@@ -25,6 +24,9 @@ RUN apt-get update \
  && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends python3 \
  && apt-get clean && rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/ldconfig /var/log/*.log /var/log/apt
 COPY --from=build /opt/dijob /opt/dijob
+# The code comes last: its layers are all that a change of it makes anew.
+COPY operator/dijob /opt/dijob/lib/python3.11/site-packages/dijob
+RUN python3 -m compileall -q --invalidation-mode unchecked-hash /opt/dijob/lib/python3.11/site-packages/dijob
 ENV PATH=/opt/dijob/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
     LANG=C.UTF-8 \
     PYTHONDONTWRITEBYTECODE=1 \

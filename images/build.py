@@ -19,18 +19,15 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from steps import SANDBOX, BuildError, Step, pip_secrets, quiet, say
+
 ROOT = Path(__file__).resolve().parent.parent
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dijob" / "images"
 SLIM = "debian:bookworm-slim"
-# Everything a build starts dies with this program, and its mounts with it: both live in namespaces of their own.
-SANDBOX = ["setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
+# Layers of the operator's image: after a change in its code only that is copied and compiled. Docker keeps its own.
+LAYERS = CACHE / "layers"
+LAYERS_LIMIT = 2e9
 TOOLS = {"buildah": "buildah", "debootstrap": "debootstrap", "unshare": "util-linux", "setpriv": "util-linux"}
-PIP_KEYS = {"index-url", "extra-index-url", "trusted-host", "timeout"}
-CERTIFICATES = ("PIP_CERT", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE")
-
-
-class BuildError(Exception):
-    """What is wrong and what the user can do about it."""
 
 
 @dataclass(frozen=True)
@@ -54,33 +51,21 @@ IMAGES = {
 ORDER = ("light", "operator", "ditask")
 
 
-def say(text: str) -> None:
-    """Progress goes to stderr: stdout carries what --print prints."""
-    print(f"==> images: {text}", file=sys.stderr, flush=True)
-
-
 @cache
 def docker_has_slim() -> bool:
     """A Docker engine answers and has, or can pull, Debian's slim image."""
-    if shutil.which("docker") is None or _quiet("docker", "version").returncode:
+    if shutil.which("docker") is None or quiet("docker", "version").returncode:
         return False
-    if not _quiet("docker", "image", "inspect", SLIM).returncode or not _quiet("docker", "pull", SLIM).returncode:
+    if not quiet("docker", "image", "inspect", SLIM).returncode or not quiet("docker", "pull", SLIM).returncode:
         return True
     say(f"the Docker engine cannot pull {SLIM}; building with buildah on a base of our own instead")
     return False
 
 
-def _quiet(*command: str) -> subprocess.CompletedProcess[str]:
-    try:
-        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
-    except subprocess.TimeoutExpired:
-        return subprocess.CompletedProcess(command, 1, "", "no answer in 120 s")
-
-
 @cache
 def debian_sources() -> tuple[str, ...]:
     """The machine's own apt sources of Debian bookworm, as sources.list lines."""
-    listing = _quiet(
+    listing = quiet(
         "apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE) $(COMPONENT)", "Created-By: Packages"
     )
     rows = {tuple(line.split()) for line in listing.stdout.splitlines()}
@@ -136,60 +121,6 @@ def check_machine(image: Image) -> None:
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=quiet)
 
 
-@dataclass(frozen=True)
-class Step:
-    """Runs commands of one build: output to a log, progress to the terminal, nothing left running after it."""
-
-    name: str
-    expected: int
-    started: float
-    log: Path
-
-    def run(self, *command: str) -> None:
-        """Run to the end; raise BuildError with the last lines of the log when the command fails."""
-        with self.log.open("ab") as log:
-            process = subprocess.Popen(
-                command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True
-            )
-            try:
-                while process.poll() is None:
-                    try:
-                        process.wait(timeout=15)
-                    except subprocess.TimeoutExpired:
-                        self._progress()
-            finally:
-                process.kill()
-                process.wait()
-        if process.returncode:
-            tail = "\n".join(self.log.read_text(errors="replace").splitlines()[-30:])
-            raise BuildError(
-                f"{self.name} failed ({process.returncode}) in: {' '.join(command)}\n{tail}\nlog: {self.log}"
-            )
-
-    def _progress(self) -> None:
-        lines = self.log.read_text(errors="replace").splitlines()
-        elapsed = time.monotonic() - self.started
-        say(f"{self.name} {elapsed:.0f} s of about {self.expected} s: {lines[-1].strip()[:90] if lines else ''}")
-
-
-def pip_secrets(work: Path) -> list[str]:
-    """The machine's certificates and index for pip, mounted for the build and in no layer: --secret arguments."""
-    bundles = (os.environ.get(name) for name in CERTIFICATES)
-    bundle = next((b for b in bundles if b and Path(b).is_file()), "/etc/ssl/certs/ca-certificates.crt")
-    settings = {}
-    for line in _quiet(sys.executable, "-m", "pip", "config", "list").stdout.splitlines():
-        key, _, value = line.partition("=")
-        settings[key.rpartition(".")[2]] = value.strip("'\"")
-    lines = [f"{key} = {value}" for key, value in settings.items() if key in PIP_KEYS]
-    secrets = []
-    if Path(bundle).is_file():
-        lines.append("cert = /run/ca.crt")
-        secrets += ["--secret", f"id=ca,src={bundle}"]
-    config = work / "pip.conf"
-    config.write_text("\n".join(["[global]", *lines, ""]))
-    return [*secrets, "--secret", f"id=pip,src={config}"]
-
-
 def build_with_docker(image: Image, out: Path, step: Step, work: Path) -> None:
     """docker build and docker save."""
     os.environ["DOCKER_BUILDKIT"] = "1"
@@ -199,9 +130,10 @@ def build_with_docker(image: Image, out: Path, step: Step, work: Path) -> None:
 
 
 def build_with_buildah(name: str, out: Path, step: Step, work: Path) -> None:
-    """buildah in chroot isolation, with a store of its own that goes away with the build."""
+    """buildah in chroot isolation, with a store that goes away with the build, or keeps the operator's layers."""
     image, context = IMAGES[name], ROOT / IMAGES[name].context
-    buildah = [*SANDBOX, "buildah", "--root", str(work / "store"), "--runroot", str(work / "run")]
+    store = LAYERS if name == "operator" else work / "store"
+    buildah = [*SANDBOX, "buildah", "--root", str(store), "--runroot", str(work / "run")]
     if name == "base":
         sources = work / "sources.list"
         sources.write_text("\n".join(debian_sources()) + "\n")
@@ -213,17 +145,26 @@ def build_with_buildah(name: str, out: Path, step: Step, work: Path) -> None:
         step.run(*buildah, "pull", "--quiet", f"docker-archive:{archive('base')}")
         base = ["--build-arg", f"BASE={IMAGES['base'].reference}"]
     options = ["--isolation", "chroot", "--network", "host", "--format", "docker", "--pull-never"]
+    if store == LAYERS:
+        options.append("--layers")
     file = ["--file", str(ROOT / image.context / "Dockerfile"), "--tag", image.reference]
     step.run(*buildah, "bud", *options, *base, *pip_secrets(work), *file, str(context))
     step.run(*buildah, "push", "--quiet", image.reference, f"docker-archive:{out}:{image.reference}")
 
 
-def build(name: str) -> Path:
-    """The archive of an image, built if the cache has none for these inputs; older ones go, the two newest stay."""
+def cached(name: str) -> bool:
+    """The cache has the image of the present inputs; note that it is in use, so that it is among the newest."""
     target = archive(name)
     if target.exists():
         os.utime(target)
         say(f"{name} is in the cache: {target}")
+    return target.exists()
+
+
+def build(name: str) -> Path:
+    """The archive of an image, built if the cache has none for these inputs; older ones go, the two newest stay."""
+    target = archive(name)
+    if cached(name):
         return target
     image = IMAGES[name]
     check_machine(image)
@@ -238,6 +179,9 @@ def build(name: str) -> Path:
             build_with_docker(image, out, step, work)
         else:
             build_with_buildah(name, out, step, work)
+        if archive(name) != target:
+            say(f"the inputs of {name} changed during its build; building it again")
+            return build(name)
         out.rename(target)
     for old in sorted(CACHE.glob(f"{name}-*.tar"), key=lambda p: p.stat().st_mtime)[:-2]:
         old.unlink()
@@ -255,9 +199,20 @@ def locked_cache() -> Iterator[None]:
         except BlockingIOError:
             say("another build of images is running; waiting for it")
             fcntl.flock(lock, fcntl.LOCK_EX)
-        for left in CACHE.glob("work-*"):
+        killed = list(CACHE.glob("work-*"))
+        for left in killed:
             shutil.rmtree(left, ignore_errors=True)
-        yield
+        if killed or _bytes_in(LAYERS) > LAYERS_LIMIT:
+            shutil.rmtree(LAYERS, ignore_errors=True)
+        try:
+            yield
+        except BaseException:
+            shutil.rmtree(LAYERS, ignore_errors=True)
+            raise
+
+
+def _bytes_in(folder: Path) -> int:
+    return sum(os.lstat(Path(top) / name).st_size for top, _, names in os.walk(folder) for name in names)
 
 
 def main() -> int:
@@ -274,10 +229,13 @@ def main() -> int:
         if options.show:
             print(archive(options.show))
             return 0
-        with locked_cache():
-            names = options.names or ORDER
-            for name in dict.fromkeys(names if docker_has_slim() else ("base", *names)):
-                build(name)
+        # Without the lock first: who needs no build waits for none.
+        if missing := [name for name in options.names or ORDER if not cached(name)]:
+            with locked_cache():
+                for name in dict.fromkeys(missing if docker_has_slim() else ("base", *missing)):
+                    build(name)
+        for name in options.names:
+            print(archive(name))
     except BuildError as error:
         print(f"images: {error}", file=sys.stderr)
         return 1

@@ -1,0 +1,147 @@
+"""The images keep their promises: size, user, what is in them and what is not, and that their programs run."""
+
+import importlib.metadata
+import os
+import re
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import cache
+
+import pytest
+from unpacked import ROOT, Unpacked, unpacked
+
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.skipif(os.geteuid() != 0, reason="unpacking and entering an image needs root"),
+]
+
+LIMITS_MB = {"light": 120, "operator": 400, "ditask": 2000}
+ONE_STEP = """
+from ding.framework import task
+
+def main():
+    with task.start(async_mode=False):
+        task.use(lambda ctx: print(f"step {ctx.total_step} of node {task.router.node_id}", flush=True))
+        task.run(max_step=1)
+"""
+
+
+@pytest.fixture(scope="module")
+def shelf() -> Iterator[Callable[[str], Unpacked]]:
+    """Unpacks each image once, when a test first asks for it."""
+    with ExitStack() as stack:
+        yield cache(lambda name: stack.enter_context(unpacked(name)))
+
+
+@pytest.fixture(params=LIMITS_MB)
+def image(request: pytest.FixtureRequest, shelf: Callable[[str], Unpacked]) -> Unpacked:
+    return shelf(request.param)
+
+
+@pytest.fixture
+def ditask(shelf: Callable[[str], Unpacked]) -> Unpacked:
+    return shelf("ditask")
+
+
+@pytest.fixture
+def operator(shelf: Callable[[str], Unpacked]) -> Unpacked:
+    return shelf("operator")
+
+
+@pytest.fixture
+def light(shelf: Callable[[str], Unpacked]) -> Unpacked:
+    return shelf("light")
+
+
+def test_size_and_user(image: Unpacked) -> None:
+    sizes = {"archive": image.archive.stat().st_size / 1e6, "unpacked": image.size() / 1e6}
+    print(f"{image.name}: " + ", ".join(f"{what} {size:.0f} MB" for what, size in sizes.items()))
+    assert max(sizes.values()) < LIMITS_MB[image.name], sizes
+    assert re.fullmatch(r"[1-9]\d*:[1-9]\d*", str(image.config["User"])), image.config
+
+
+def test_nothing_of_the_building_machine_stays(image: Unpacked) -> None:
+    names = {str(path.relative_to(image.files)) for path in image.walk()}
+    left = [n for n in names if re.match(r"run/.*(pip\.conf|ca\.crt)|var/lib/apt/lists/.|.*\.deb$|root/\.cache/", n)]
+    assert not left
+    for name in ("etc/resolv.conf", "etc/hostname"):
+        path = image.files / name
+        assert not path.exists() or not path.read_text().strip(), f"{name}: {path.read_text()!r}"
+    assert not [n for n in names if re.fullmatch(r"usr/bin/(cc|gcc|g\+\+|ld|make)(-.*)?", n)], "a compiler"
+
+
+def test_ditask_is_di_engine_and_nothing_of_ours(ditask: Unpacked) -> None:
+    assert not [str(p) for p in ditask.walk() if "dijob" in str(p.relative_to(ditask.files)).lower()]
+    packages = ditask.files / "usr/local/lib/python3.11/dist-packages"
+    installed = list(importlib.metadata.distributions(path=[str(packages)]))
+    pins = (ROOT / "images/ditask/constraints.txt").read_text().splitlines()
+    allowed = {line.lower().replace("-", "_") for line in pins if "==" in line}
+    found = {f"{d.metadata['Name']}=={d.version}".lower().replace("-", "_") for d in installed}
+    assert "di_engine==0.5.3" in found
+    assert found <= allowed, found - allowed
+    recorded = {os.path.normpath(packages / str(file)) for dist in installed for file in dist.files or []}
+    strangers = [
+        str(p) for p in ditask.walk() if p.is_relative_to(ditask.files / "usr/local") and str(p) not in recorded
+    ]
+    assert not [name for name in strangers if not name.endswith(".pyc")]
+
+
+def test_every_module_of_ditask_is_compiled_and_valid(ditask: Unpacked) -> None:
+    stale = []
+    for path in (ditask.files / "usr").rglob("*-packages/**/*.py"):
+        cached = path.parent / "__pycache__" / f"{path.stem}.cpython-311.pyc"
+        header = cached.read_bytes()[:16] if cached.exists() else b"\0" * 16
+        source = path.stat()
+        if struct.unpack("<4xIII", header) != (0, int(source.st_mtime), source.st_size):
+            stale.append(str(path.relative_to(ditask.files)))
+    assert not stale, f"{len(stale)}, such as {stale[:5]}"
+
+
+@pytest.mark.parametrize("user", ["0:0", "1000:1000", "12345:12345"])
+def test_ditask_takes_a_step_on_each_worker(ditask: Unpacked, user: str) -> None:
+    module = ditask.files / "home/ditask/one_step.py"
+    module.write_text(ONE_STEP)
+    command = "ditask --package . --main one_step.main --platform k8s --topology mesh --parallel-workers 2"
+    world = {"DI_RANK": "0", "DI_NODES": "127.0.0.1"}
+    done = ditask.run("sh", "-c", f"cd && {command}", user=user, **world)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert sorted(re.findall(r"step \d of node \d", done.stdout)) == ["step 0 of node 0", "step 0 of node 1"]
+
+
+def test_ditask_has_the_shells_and_pythons_that_users_call(ditask: Unpacked) -> None:
+    done = ditask.run("bash", "-c", "readlink /bin/sh; command -v ditask python3; python3 -m ding.entry.cli_ditask")
+    assert (done.returncode, done.stdout.split()) == (0, ["dash", "/usr/local/bin/ditask", "/usr/bin/python3"]), done
+
+
+def test_operator_starts_on_a_read_only_root(operator: Unpacked) -> None:
+    entry = operator.config["Entrypoint"]
+    assert isinstance(entry, list)
+    said = operator.run(*entry, "--help", only_writable="tmp")
+    assert said.returncode == 0, said.stderr
+    assert "--health-port" in said.stdout
+    refused = operator.run("sh", "-c", "id -u; touch /opt/dijob/x", only_writable="tmp", user="0:0")
+    assert "Read-only file system" in refused.stderr, "the test's root was writable"
+
+
+def test_operator_holds_no_installer(operator: Unpacked) -> None:
+    for module in ("pip", "setuptools"):
+        done = operator.run("python", "-c", f"import {module}")
+        assert f"No module named '{module}'" in done.stderr, done
+
+
+def test_light_peer_completes_a_world_of_its_own(light: Unpacked) -> None:
+    world = {"DI_RANK": "0", "DI_NODES": "127.0.0.1", "DI_PARALLEL_WORKERS": "3", "DI_TOPOLOGY": "mesh"}
+    done = light.run("light-peer", "--exit-code", "7", **world)
+    assert done.returncode == 7, done
+    assert sorted(re.findall(r"^peer \d connected to \d$", done.stdout, re.M)) == [
+        "peer 1 connected to 0",
+        "peer 2 connected to 0",
+        "peer 2 connected to 1",
+    ]
+
+
+@pytest.mark.parametrize("tool", ["bash", "busybox", "ip", "ps", "python3", "ss"])
+def test_light_has_the_tools_of_the_tests(light: Unpacked, tool: str) -> None:
+    done = light.run("sh", "-c", f"command -v {tool}")
+    assert done.stdout.strip().endswith(f"/{tool}"), done
