@@ -1,6 +1,7 @@
 """What kwok's pretended kubelets do: node leases, and pods that go through the gate's two steps."""
 
 from collections.abc import Mapping
+from textwrap import indent
 from typing import Any
 
 import yaml
@@ -14,6 +15,12 @@ NO_START = "test.dijob/no-start"  # annotation: the pod stays as the scheduler l
 Match = dict[str, Any]  # one expression of a stage's selector
 
 _GONE: Match = {"key": ".metadata.deletionTimestamp", "operator": "DoesNotExist"}
+# The grace is 0 in the last event of a pod that kwok has deleted already. kwok deletes by name: it would take the next
+# pod of that name for the old one.
+_ASKED_TO_GO: Match = {
+    "key": ".metadata.deletionGracePeriodSeconds | select(. != null and . > 0)",
+    "operator": "Exists",
+}
 _NO_IP: Match = {"key": ".status.podIP", "operator": "DoesNotExist"}
 _MAY_START: Match = {"key": f'.metadata.annotations["{NO_START}"]', "operator": "DoesNotExist"}
 _HAS_GATE: Match = {"key": ".spec.initContainers.[].name", "operator": "In", "values": [GATE]}
@@ -136,6 +143,14 @@ def _stage(kind: str, name: str, when: list[Match], then: Mapping[str, Any], **m
     }
 
 
+def _status(template: str) -> dict[str, Any]:
+    """Write a pod's status, but only of the very version that the stage has seen: kwok's view of a pod may be old,
+    and without this it plays a stage twice and gives a pod a second address.
+    """
+    whole = "metadata: {resourceVersion: {{ .metadata.resourceVersion | Quote }}}\nstatus:\n" + indent(template, "  ")
+    return {"patches": [{"subresource": "status", "type": "strategic", "template": whole}]}
+
+
 def pod_stages() -> list[dict[str, Any]]:
     """A pod without a gate runs at once; one with a gate waits for its addresses; either may be told to end."""
     waits: list[Match] = [
@@ -152,11 +167,11 @@ def pod_stages() -> list[dict[str, Any]]:
     ]
     delay = {"durationMilliseconds": 1000, "durationFrom": {"expressionFrom": f'.metadata.annotations["{EXIT_DELAY}"]'}}
     return [
-        _stage("Pod", "run", [_GONE, _NO_IP, _MAY_START, _HAS_NO_GATE], {"statusTemplate": _RUNNING + _ADDRESSES}),
-        _stage("Pod", "wait-at-gate", [_GONE, _NO_IP, _MAY_START, _HAS_GATE], {"statusTemplate": _AT_GATE}),
-        _stage("Pod", "pass-gate", waits, {"statusTemplate": _RUNNING}),
-        _stage("Pod", "end", ends, {"statusTemplate": _ENDED}, delay=delay),
-        _stage("Pod", "delete", [{**_GONE, "operator": "Exists"}], {"finalizers": {"empty": True}, "delete": True}),
+        _stage("Pod", "run", [_GONE, _NO_IP, _MAY_START, _HAS_NO_GATE], _status(_RUNNING + _ADDRESSES)),
+        _stage("Pod", "wait-at-gate", [_GONE, _NO_IP, _MAY_START, _HAS_GATE], _status(_AT_GATE)),
+        _stage("Pod", "pass-gate", waits, _status(_RUNNING)),
+        _stage("Pod", "end", ends, _status(_ENDED), delay=delay),
+        _stage("Pod", "delete", [_ASKED_TO_GO], {"finalizers": {"empty": True}, "delete": True}),
     ]
 
 
