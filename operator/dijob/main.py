@@ -138,8 +138,9 @@ def _kopf_settings() -> kopf.OperatorSettings:
     settings.scanning.disabled = True
     settings.networking.request_timeout = 30
     settings.networking.connect_timeout = 5
-    # The default gives up after 54 s of a failing apiserver and ends the process.
-    settings.networking.error_backoffs = [min(15.0, 2.0**n) for n in range(60)]
+    # The default gives up after 54 s of a failing apiserver and ends the process. Capped, so that what came while the
+    # apiserver was out of reach is seen within 10 s of its return.
+    settings.networking.error_backoffs = [min(6.0, 0.5 * 2.0**n) for n in range(100)]
     settings.watching.server_timeout = 300
     settings.watching.inactivity_timeout = 70
     settings.watching.reconnect_backoff = 0.5

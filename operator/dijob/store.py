@@ -16,7 +16,8 @@ from dijob.api import Api, ApiError, Stream
 
 log = logging.getLogger(__name__)
 
-RETRY_SECONDS = (0.2, 15.0)
+# What vanished while the apiserver was out of reach is noticed within 10 s of its return.
+RETRY_SECONDS = (0.2, 6.0)
 
 
 class Viewed(Protocol):
