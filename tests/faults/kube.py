@@ -1,0 +1,169 @@
+"""A client of the tests' own: the operator is judged by eyes that share no code with it."""
+
+import asyncio
+import base64
+import json
+import ssl
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import aiohttp
+import yaml
+
+Json = dict[str, Any]
+
+GROUP = "diengine.opendilab.org/v2alpha1"
+
+
+class KubeError(Exception):
+    """The apiserver said no; `status` is the HTTP code."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(f"{status}: {text[:300]}")
+        self.status = status
+
+
+@dataclass(frozen=True)
+class Access:
+    """Where the apiserver is, what to trust, and the token of the administrator."""
+
+    server: str
+    token: str
+    tls: ssl.SSLContext
+
+    @staticmethod
+    def of(kubeconfig: Path) -> "Access":
+        """Read a kubeconfig of the test cluster: one cluster, one user, a token."""
+        config = yaml.safe_load(kubeconfig.read_text())
+        cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
+        authority = base64.b64decode(cluster["certificate-authority-data"]).decode()
+        return Access(cluster["server"], user["token"], ssl.create_default_context(cadata=authority))
+
+
+class Kube:
+    """Raw calls by path; lists and watches; as a context manager it closes its connections."""
+
+    def __init__(self, access: Access) -> None:
+        self.access = access
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(ssl=access.tls, limit=0),
+            headers={"Authorization": f"Bearer {access.token}", "User-Agent": "dijob-tests"},
+            timeout=aiohttp.ClientTimeout(total=60),
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._session.close()
+
+    async def call(self, method: str, path: str, body: Json | None = None, **headers: str) -> Json:
+        """One request; the answer as JSON, KubeError on 400 and more."""
+        data = None if body is None else json.dumps(body)
+        given = {"Content-Type": "application/json", **headers}
+        async with self._session.request(method, self.access.server + path, data=data, headers=given) as response:
+            text = await response.text()
+            if response.status >= 400:
+                raise KubeError(response.status, text)
+            answer: Json = json.loads(text)
+            return answer
+
+    async def get(self, path: str) -> Json:
+        return await self.call("GET", path)
+
+    async def find(self, path: str) -> Json | None:
+        """The object; None where there is none."""
+        try:
+            return await self.get(path)
+        except KubeError as error:
+            if error.status == 404:
+                return None
+            raise
+
+    async def create(self, path: str, body: Json) -> Json:
+        return await self.call("POST", path, body)
+
+    async def patch(self, path: str, body: Json) -> Json:
+        """A merge patch."""
+        return await self.call("PATCH", path, body, **{"Content-Type": "application/merge-patch+json"})
+
+    async def delete(self, path: str, **options: Any) -> None:
+        """Delete; what is gone already is fine."""
+        with suppress(KubeError):
+            await self.call("DELETE", path, options or None)
+
+    async def items(self, path: str) -> list[Json]:
+        """All of a collection."""
+        return (await self.get(path)).get("items") or []
+
+    async def events(self, path: str, version: str) -> AsyncIterator[Json]:
+        """A watch from a resourceVersion on, until it breaks."""
+        url = f"{self.access.server}{path}?watch=true&resourceVersion={version}"
+        timeout = aiohttp.ClientTimeout(total=None)
+        async with self._session.get(url, timeout=timeout) as response:
+            pending = b""
+            async for chunk in response.content.iter_any():
+                *lines, pending = (pending + chunk).split(b"\n")
+                for line in lines:
+                    yield json.loads(line)
+
+
+def jobs(namespace: str, name: str = "") -> str:
+    """The path of DIJobs, or of one."""
+    return f"/apis/{GROUP}/namespaces/{namespace}/dijobs" + (f"/{name}" if name else "")
+
+
+def pods(namespace: str, name: str = "") -> str:
+    """The path of pods, or of one."""
+    return f"/api/v1/namespaces/{namespace}/pods" + (f"/{name}" if name else "")
+
+
+def services(namespace: str, name: str = "") -> str:
+    """The path of services, or of one."""
+    return f"/api/v1/namespaces/{namespace}/services" + (f"/{name}" if name else "")
+
+
+async def make_namespace(kube: Kube, name: str) -> None:
+    """A namespace that pods can be created in: its default service account is there."""
+    await kube.create("/api/v1/namespaces", {"metadata": {"name": name}})
+
+    async def missing() -> str:
+        there = await kube.find(f"/api/v1/namespaces/{name}/serviceaccounts/default")
+        return "" if there else "no default service account"
+
+    await until(f"namespace {name}", missing, 20)
+
+
+async def until(what: str, missing: Callable[[], Awaitable[str]], seconds: float) -> float:
+    """Ask until nothing is missing; gives how long it took. After `seconds` AssertionError with what still was."""
+    begin = time.monotonic()
+    while said := await missing():
+        if time.monotonic() - begin > seconds:
+            raise AssertionError(f"{what}: not within {seconds:g} s: {said}")
+        await asyncio.sleep(0.1)
+    return time.monotonic() - begin
+
+
+def dijob(namespace: str, name: str, replicas: int = 4, **spec: Any) -> Json:
+    """The seed's job, for pods that nobody really runs."""
+    container = {
+        "name": "di-container",
+        "image": "example/none",
+        "command": ["ditask"],
+        "args": ["--package", "m", "--main", "m.main", "--parallel-workers", "2"],
+    }
+    return {
+        "apiVersion": GROUP,
+        "kind": "DIJob",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {
+            "minReplicas": replicas,
+            "maxReplicas": replicas,
+            "template": {"spec": {"containers": [container]}},
+            **spec,
+        },
+    }

@@ -1,0 +1,214 @@
+"""A lane: one namespace with its own proxy and its own operator, and an own count of the pods that came and went."""
+
+import asyncio
+import json
+import re
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+from faults.kube import Json, Kube, dijob, jobs, make_namespace, pods, services, until
+from faults.proxy import Proxy
+from faults.running import Operator
+
+# What differs from run to run and means nothing: times, uids, versions, nodes, names that the apiserver makes up.
+MASKED = re.compile(r"(time|Time|uid|resourceVersion|nodeName|node|selfLink|managedFields|containerID|generateName)$")
+
+
+@dataclass
+class Census:
+    """How often a pod of each name has come and gone, as a watch of our own sees it.
+
+    `moved` names the pods to which kwok gave a second address: it does so, rarely, when its own view of a pod is old.
+    """
+
+    added: Counter[str] = field(default_factory=Counter)
+    deleted: Counter[str] = field(default_factory=Counter)
+    moved: set[str] = field(default_factory=set)
+    addresses: dict[str, str] = field(default_factory=dict)
+
+    async def follow(self, kube: Kube, namespace: str) -> None:
+        """Watch until cancelled."""
+        listed = await kube.get(pods(namespace))
+        version = listed["metadata"]["resourceVersion"]
+        async for event in kube.events(pods(namespace), version):
+            meta, ip = event["object"]["metadata"], event["object"]["status"].get("podIP")
+            name = meta["name"]
+            if ip and self.addresses.setdefault(meta["uid"], ip) != ip:
+                self.moved.add(name)
+            if event["type"] == "ADDED":
+                self.added[name] += 1
+            elif event["type"] == "DELETED":
+                self.deleted[name] += 1
+        raise AssertionError("the watch of the test itself has ended")
+
+    def of(self, job: str) -> int:
+        """ADDED events of a job's pods."""
+        return sum(count for name, count in self.added.items() if name.rpartition("-")[0] == job)
+
+    def moved_of(self, job: str) -> set[str]:
+        """The job's pods that kwok has moved."""
+        return {name for name in self.moved if name.rpartition("-")[0] == job}
+
+
+@dataclass
+class Lane:
+    """Where a test works, alone in its namespace."""
+
+    kube: Kube
+    namespace: str
+    proxy: Proxy
+    operator: Operator
+    census: Census
+
+    async def apply(self, name: str, replicas: int = 4, **spec: Any) -> None:
+        """Create a DIJob."""
+        await self.kube.create(jobs(self.namespace), dijob(self.namespace, name, replicas, **spec))
+
+    async def pods(self, job: str) -> dict[str, Json]:
+        """The job's pods, by name."""
+        found = await self.kube.items(pods(self.namespace) + f"?labelSelector=diengine.opendilab.org/job={job}")
+        return {pod["metadata"]["name"]: pod for pod in found}
+
+    async def remove(self, job: str) -> None:
+        await self.kube.delete(jobs(self.namespace, job))
+
+    async def status(self, job: str) -> Json:
+        """The job's status, {} while there is none."""
+        body = await self.kube.find(jobs(self.namespace, job)) or {}
+        return body.get("status") or {}
+
+    async def reaches(self, job: str, phase: str, seconds: float = 30) -> float:
+        """Wait for the phase (for Running: and for all that comes with it); how long it took."""
+
+        async def missing() -> str:
+            status = await self.status(job)
+            if (seen := status.get("phase")) != phase:
+                return f"{job} is {seen or 'not seen yet'}, not {phase}; {self.evidence()}"
+            if phase != "Running":
+                return ""
+            if (ready := status.get("readyReplicas")) != status.get("replicas"):
+                return f"{ready} ranks of {job} are ready; {self.evidence()}"
+            service = await self.kube.find(services(self.namespace, job))
+            return "" if service else f"{job} has no service; {self.evidence()}"
+
+        return await until(f"{job} {phase}", missing, seconds)
+
+    async def reconciled(self, least: int, seconds: float = 20) -> None:
+        """Wait until the operator that runs now has made so many passes."""
+
+        async def missing() -> str:
+            done = await self.operator.metric("dijob_passes_total")
+            return "" if done >= least else f"{done:g} passes of {least}; {self.evidence()}"
+
+        await until("passes", missing, seconds)
+
+    async def watching(self, seconds: float = 20) -> None:
+        """Wait until all three watches are open."""
+
+        async def missing() -> str:
+            absent = [part for part in ("/pods", "/services", "/dijobs") if not self.proxy.watches(part)]
+            return f"no watch of {', '.join(absent)}; {self.evidence()}" if absent else ""
+
+        await until("watches", missing, seconds)
+
+    async def snapshot(self, job: str) -> Json:
+        """The job and its children, with what differs from run to run masked (Sieve's oracle, OSDI'22)."""
+        body = await self.kube.find(jobs(self.namespace, job))
+        found = await self.pods(job)
+        service = await self.kube.find(services(self.namespace, job))
+        state: Json = {
+            "spec": (body or {}).get("spec"),
+            "status": _either_word(mask((body or {}).get("status"))),
+            "pods": {name: _pod(pod, found) for name, pod in sorted(found.items())},
+            "service": mask((service or {}).get("spec")),
+        }
+        uid = ((body or {}).get("metadata") or {}).get("uid") or "no job"
+        text = json.dumps(state).replace(uid, "UID").replace(self.namespace, "NAMESPACE")
+        renamed: Json = json.loads(re.sub(rf"\b{re.escape(job)}\b", "JOB", text))
+        return renamed
+
+    def evidence(self) -> str:
+        """What a reader of a failed test wants to see."""
+        writes = "; ".join(map(str, self.proxy.writes[-12:]))
+        return f"last writes: {writes}\n{self.operator.died() or self.operator.tail()}"
+
+
+def _pod(pod: Json, siblings: dict[str, Json]) -> Json:
+    """A pod without what the cluster decides; its address list is compared with the addresses that there are."""
+    meta, spec = pod["metadata"], pod["spec"]
+    truth = {int(name.rpartition("-")[2]): p["status"].get("podIP") for name, p in siblings.items()}
+    annotations = {k: _addresses(v, truth) for k, v in (meta.get("annotations") or {}).items()}
+    volumes = [v for v in spec["volumes"] if "projected" not in v]  # the apiserver's service account token
+    containers = [{k: v for k, v in c.items() if k != "volumeMounts"} for c in spec["containers"]]
+    return {
+        "labels": meta["labels"],
+        "annotations": annotations,
+        "containers": containers,
+        "volumes": volumes,
+        "phase": pod["status"].get("phase"),
+        "deleting": "deletionTimestamp" in meta,
+    }
+
+
+def _either_word(status: Any) -> Any:
+    """A pod that is deleted without grace is seen as going or as gone, by chance: both are the same loss."""
+    renewal = (status or {}).get("lastRenewal") or {}
+    if renewal.get("reason") in ("PodDeleted", "PodLost"):
+        renewal["message"] = re.sub(r"(its pod is gone|pod \S+ is being deleted)", "GONE", renewal["message"])
+        renewal["reason"] = "GONE"
+    return status
+
+
+def _addresses(text: str, truth: dict[int, str]) -> str:
+    """A list of addresses as whether it is true of the pods that are there; any other text as it is."""
+    listed = text.split(",")
+    if "." not in text:
+        return text
+    told = all(rank < len(listed) and listed[rank] == ip for rank, ip in truth.items())
+    return f"{len(listed)} addresses, true" if told else f"{listed} instead of {truth}"
+
+
+def mask(value: Any) -> Any:
+    """The value without times, uids, versions and nodes."""
+    if isinstance(value, dict):
+        return {k: "MASKED" if MASKED.search(k) else mask(v) for k, v in value.items()}
+    return [mask(v) for v in value] if isinstance(value, list) else value
+
+
+def difference(wanted: Any, found: Any, at: str = "") -> list[str]:
+    """Where two states differ, in words."""
+    if isinstance(wanted, dict) and isinstance(found, dict):
+        keys = sorted({*wanted, *found})
+        return [line for key in keys for line in difference(wanted.get(key), found.get(key), f"{at}.{key}")]
+    if isinstance(wanted, list) and isinstance(found, list) and len(wanted) == len(found):
+        return [
+            line for i, pair in enumerate(zip(wanted, found, strict=True)) for line in difference(*pair, f"{at}[{i}]")
+        ]
+    return [] if wanted == found else [f"{at}: wanted {wanted!r}, found {found!r}"]
+
+
+@asynccontextmanager
+async def lane(kube: Kube, namespace: str, folder: Path) -> AsyncIterator[Lane]:
+    """A lane with a running operator; at its end the operator is gone and the namespace on its way."""
+    await make_namespace(kube, namespace)
+    census = Census()
+    counting = asyncio.create_task(census.follow(kube, namespace))
+    try:
+        async with Proxy(kube.access, folder) as proxy:
+            operator = Operator(proxy.kubeconfig, folder / f"{namespace}.log", (namespace,))
+            async with operator:
+                made = Lane(kube, namespace, proxy, operator, census)
+                await made.watching()
+                yield made
+                if counting.done():
+                    counting.result()
+    finally:
+        counting.cancel()
+        with suppress(asyncio.CancelledError, aiohttp.ClientError):
+            await counting
+        await kube.delete(f"/api/v1/namespaces/{namespace}")

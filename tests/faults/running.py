@@ -1,0 +1,116 @@
+"""The operator as a process of the tests: started, killed, measured, and what it says of its passes."""
+
+import asyncio
+import os
+import re
+import signal
+import socket
+import sys
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+import aiohttp
+
+ROOT = Path(__file__).parents[2]
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What the process has used so far: CPU seconds (user and system), peak resident memory in MB."""
+
+    cpu: float
+    peak: float
+
+
+@dataclass
+class Operator:
+    """One operator at a time, with the same kubeconfig; as a context manager it is gone at the end."""
+
+    kubeconfig: Path
+    log: Path
+    namespaces: tuple[str, ...] = ()
+    starts: int = 0
+    port: int = 0
+    _process: asyncio.subprocess.Process | None = field(default=None, repr=False)
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.kill()
+
+    async def start(self) -> None:
+        """Start it; returns as soon as the process is there."""
+        if self._process is not None and self._process.returncode is None:
+            raise AssertionError("an operator runs already")
+        self.starts += 1
+        self.port = _free_port()
+        scope = [word for namespace in self.namespaces for word in ("--namespace", namespace)]
+        with self.log.open("a") as log:
+            log.write(f"--- start {self.starts}\n")
+            log.flush()
+            self._process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                *("-m", "dijob", f"--kubeconfig={self.kubeconfig}", f"--health-port={self.port}", *scope),
+                env={**os.environ, "PYTHONPATH": str(ROOT / "operator")},
+                stdout=log,
+                stderr=log,
+            )
+
+    def end(self) -> None:
+        """kill -9, at once."""
+        if self._process is not None:
+            with suppress(ProcessLookupError):
+                self._process.send_signal(signal.SIGKILL)
+
+    async def kill(self) -> None:
+        """kill -9, and wait until it is gone."""
+        self.end()
+        if self._process is not None:
+            await self._process.wait()
+
+    async def restart(self) -> None:
+        """kill -9 and start again."""
+        await self.kill()
+        await self.start()
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def died(self) -> str:
+        """Why it does not run any more; "" while it does."""
+        code = None if self._process is None else self._process.returncode
+        return "" if code is None else f"the operator has exited with {code}; {self.tail()}"
+
+    def usage(self) -> Usage:
+        """Of the process that runs now."""
+        numbers = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        peak = re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{self.pid}/status").read_text())
+        assert peak is not None
+        return Usage((int(numbers[11]) + int(numbers[12])) / TICKS, int(peak[1]) / 1024)
+
+    async def metric(self, name: str) -> float:
+        """The sum of a metric over its labels; 0 while the operator does not answer yet."""
+        try:
+            async with aiohttp.request("GET", f"http://127.0.0.1:{self.port}/metrics") as answer:
+                text = await answer.text()
+        except aiohttp.ClientError:
+            return 0.0
+        found = re.findall(rf"^{re.escape(name)}(?:{{[^}}]*}})? (\S+)$", text, re.MULTILINE)
+        return sum(float(value) for value in found)
+
+    def tail(self, lines: int = 25) -> str:
+        """The end of its log, for evidence."""
+        return "log of the operator:\n" + "\n".join(self.log.read_text().splitlines()[-lines:])
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+        return port

@@ -1,0 +1,285 @@
+"""What an apiserver and a network can do to an operator: it recovers in bounded time, and creates nothing twice."""
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+from faults.conftest import Lanes
+from faults.kube import Json, jobs, pods, services, until
+from faults.lane import Lane
+from faults.proxy import Asked, Fault
+
+pytestmark = pytest.mark.apiserver
+
+GONE = {"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}}
+BROKEN = {"type": "ERROR", "object": {"kind": "Status", "code": 500, "reason": "InternalError", "message": "etcd"}}
+# Generous, because the machine may be busy; what is measured is printed.
+SOON = 20.0
+
+
+@pytest.fixture
+async def lane(lanes: Lanes) -> AsyncIterator[Lane]:
+    async with lanes() as made:
+        yield made
+
+
+def measured(name: str, seconds: float) -> None:
+    """A figure for the reader of the output."""
+    print(f"\nMEASURED {name}: {seconds:.1f} s")
+
+
+async def running(lane: Lane, *names: str) -> None:
+    for name in names:
+        await lane.apply(name)
+    for name in names:
+        await lane.reaches(name, "Running", 40)
+
+
+async def first_pod(lane: Lane, job: str, seconds: float = SOON) -> float:
+    """Wait for the first pod of a job; how long it took."""
+
+    async def missing() -> str:
+        return "" if lane.census.of(job) else f"no pod of {job}; {lane.evidence()}"
+
+    return await until(f"first pod of {job}", missing, seconds)
+
+
+async def renewed(lane: Lane, job: str, seconds: float = SOON) -> float:
+    """Wait until a job of 4 ranks runs on 4 new pods; how long it took."""
+
+    async def missing() -> str:
+        status = await lane.status(job)
+        right = (status.get("phase"), status.get("epoch"), lane.census.of(job)) == ("Running", 2, 8)
+        said = f"{status.get('phase')}, epoch {status.get('epoch')}, {lane.census.added}, moved {lane.census.moved}"
+        return "" if right else f"{said}; {lane.evidence()}"
+
+    return await until(f"{job} renewed", missing, seconds)
+
+
+async def test_a_watch_that_is_cut(lane: Lane) -> None:
+    """RST on every watch; a pod that dies right then, and a job that comes right then, are seen."""
+    await running(lane, "a")
+    assert lane.proxy.cut_watches() >= 3
+    begin = time.monotonic()
+    await lane.kube.delete(pods(lane.namespace, "a-1"))
+    await lane.apply("b")
+    await first_pod(lane, "b")
+    measured("cut watches, new job's first pod", time.monotonic() - begin)
+    await renewed(lane, "a")
+    await lane.reaches("b", "Running")
+    assert not lane.operator.died()
+    assert lane.census.of("b") == 4
+
+
+@pytest.mark.parametrize(("part", "refusals"), [("/pods", 2), ("/services", 2), ("/dijobs", 0)])
+async def test_a_watch_that_is_too_old(lane: Lane, part: str, refusals: int) -> None:
+    """ERROR 410 in the stream, and HTTP 410 on the next watches: a new list, and not one write too many."""
+    await running(lane, "a")
+    before, left = len(lane.proxy.writes), [refusals]
+
+    def first(asked: Asked) -> Fault | None:
+        if asked.watch and part in asked.path and left[0] > 0:
+            left[0] -= 1
+            return Fault(410, reason="Expired")
+        return None
+
+    lane.proxy.answer = first
+    assert await lane.proxy.tell_watches(GONE, part) == 1
+    await until(f"{refusals} x HTTP 410", lambda: lacking(left[0]), SOON)
+    await lane.watching()
+    assert lane.proxy.writes[before:] == [], lane.evidence()
+    begin = time.monotonic()
+    await running(lane, "b")
+    measured(f"410 on {part}, new job Running", time.monotonic() - begin)
+    assert (lane.census.of("a"), lane.census.of("b")) == (4, 4)
+    assert not lane.operator.died()
+
+
+async def lacking(count: int) -> str:
+    return f"{count} are still to come" if count else ""
+
+
+async def test_a_watch_that_ends_in_error_500(lane: Lane) -> None:
+    """kopf ends itself on any ERROR but 410: the process must end too, for the kubelet to start it again."""
+    await running(lane, "a")
+    assert await lane.proxy.tell_watches(BROKEN) >= 3
+    begin = time.monotonic()
+
+    async def alive() -> str:
+        return "" if lane.operator.died() else f"the process goes on without its watch; {lane.evidence()}"
+
+    await until("the operator's end", alive, SOON)
+    measured("ERROR 500 on all watches, end of the process", time.monotonic() - begin)
+    assert "exited with 1" in lane.operator.died()
+    await lane.operator.start()
+    await running(lane, "b")
+    assert (lane.census.of("a"), lane.census.of("b")) == (4, 4)
+
+
+async def test_a_pod_whose_end_was_never_shown(lane: Lane) -> None:
+    """The DELETED event is lost: the next list shows that the pod is gone."""
+    await running(lane, "a")
+
+    def hide(asked: Asked, event: dict[str, Any]) -> bool:
+        return asked.path.endswith("/pods") and event["object"]["metadata"].get("name") == "a-1"
+
+    lane.proxy.hide = hide
+    await lane.kube.delete(pods(lane.namespace, "a-1"))
+    await until("the event was swallowed", lambda: swallowed(lane), SOON)
+    lane.proxy.hide = lambda asked, event: False
+    assert lane.census.of("a") == 4, "it was seen although it was hidden"
+    await lane.proxy.tell_watches(GONE, "/pods")
+    measured("lost DELETED, renewed after the list", await renewed(lane, "a"))
+
+
+async def swallowed(lane: Lane) -> str:
+    return "" if lane.proxy.hidden else "nothing hidden yet"
+
+
+async def test_twenty_seconds_of_503(lane: Lane) -> None:
+    """Reads, writes and watches all fail; what was asked for and what vanished meanwhile is seen within 10 s."""
+    await running(lane, "a", "c")
+    lane.proxy.answer = lambda asked: Fault(503, reason="ServiceUnavailable")
+    lane.proxy.cut_watches()
+    await lane.apply("b")
+    await lane.kube.delete(pods(lane.namespace, "c-1"))
+    await asyncio.wait_for(silence(lane, 20), 25)
+    lane.proxy.answer = lambda asked: None
+    begin = time.monotonic()
+    await until("the loss of c-1 is told", lambda: loss_told(lane, "c"), 10)
+    measured("503 for 20 s, lost pod noticed after it", time.monotonic() - begin)
+    await first_pod(lane, "b", 10)
+    measured("503 for 20 s, new job's first pod after it", time.monotonic() - begin)
+    await lane.reaches("b", "Running", 40)
+    await renewed(lane, "c")
+    assert not lane.operator.died()
+    assert (lane.census.of("a"), lane.census.of("b")) == (4, 4)
+
+
+async def loss_told(lane: Lane, job: str) -> str:
+    status = await lane.status(job)
+    return "" if status.get("renewals") else f"status {status}; {lane.evidence()}"
+
+
+async def silence(lane: Lane, seconds: float) -> None:
+    """The fault's own duration: ends early, with evidence, when the operator dies of it."""
+    end = time.monotonic() + seconds
+
+    async def over() -> str:
+        assert not lane.operator.died(), lane.evidence()
+        return "" if time.monotonic() >= end else "not over"
+
+    await until("the end of the fault", over, seconds + 5)
+
+
+async def test_too_many_requests(lane: Lane) -> None:
+    """429 on all writes for 8 s: the operator asks rarely, and carries on where it was."""
+    lane.proxy.answer = lambda asked: Fault(429, 1, "TooManyRequests") if asked.write else None
+    await lane.apply("a")
+    await asyncio.wait_for(silence(lane, 8), 12)
+    refused = lane.proxy.faults
+    lane.proxy.answer = lambda asked: None
+    await lane.reaches("a", "Running", 40)
+    print(f"\nMEASURED writes that met 429 in 8 s: {refused}")
+    assert 1 <= refused <= 24, f"{refused} writes in 8 s of 429"
+    assert lane.census.of("a") == 4
+
+
+@pytest.mark.parametrize("status", [409, 500])
+async def test_five_percent_of_all_calls_fail(lane: Lane, status: int) -> None:
+    """At random, in calls of every kind: ten jobs get through, each with its own four pods and no more."""
+    dice = random.Random(status)
+    lane.proxy.answer = lambda asked: Fault(status) if not asked.watch and dice.random() < 0.05 else None
+    names = [f"j{number}" for number in range(10)]
+    begin = time.monotonic()
+    await running(lane, *names)
+    measured(f"10 jobs with 5 % {status}, {lane.proxy.faults} faults", time.monotonic() - begin)
+    assert lane.proxy.faults > 0
+    still = [name for name in names if not lane.census.moved_of(name)]
+    assert len(still) >= 7, f"kwok has moved {lane.census.moved}"
+    assert {name: lane.census.of(name) for name in still} == dict.fromkeys(still, 4), lane.evidence()
+
+
+async def test_deleted_while_the_operator_is_down(lane: Lane) -> None:
+    """The garbage collector needs no operator: no finalizer holds anything."""
+    await running(lane, "a")
+    await lane.operator.kill()
+    await lane.remove("a")
+
+    async def left() -> str:
+        names = list(await lane.pods("a"))
+        service = await lane.kube.find(services(lane.namespace, "a"))
+        return f"still there: {names}, service {service is not None}" if names or service else ""
+
+    measured("children gone without an operator", await until("all children gone", left, 15))
+    await lane.operator.start()
+    await lane.watching()
+    await running(lane, "b")
+    assert (lane.census.of("a"), lane.census.of("b")) == (4, 4)
+
+
+async def test_a_deletion_in_a_gap_of_the_watch(lane: Lane) -> None:
+    """The operator never hears that the job is gone, only that its pods go: it asks before it makes new ones."""
+    await running(lane, "a")
+
+    def hide(asked: Asked, event: dict[str, Any]) -> bool:
+        return asked.path.endswith("/dijobs") and event["object"]["metadata"].get("name") == "a"
+
+    lane.proxy.hide = hide
+    await lane.remove("a")
+
+    async def pods_left() -> str:
+        names, events = list(await lane.pods("a")), lane.census.deleted.total()
+        return f"{names}, {events} deleted; {lane.evidence()}" if names or events < 4 else ""
+
+    await until("all pods gone", pods_left, SOON)
+    await until("no more pods made", calm(lane), SOON)
+    made = lane.census.of("a") - 4
+    print(f"\nMEASURED pods made for a job that was gone: {made}")
+    assert made <= 4, f"{lane.census.added}; {lane.evidence()}"
+    assert list(await lane.pods("a")) == []
+
+
+def calm(lane: Lane, seconds: float = 4.0) -> Callable[[], Any]:
+    """A probe that is content when no pod has been created for a while."""
+    seen = [lane.census.added.total(), time.monotonic()]
+
+    async def missing() -> str:
+        if lane.census.added.total() != seen[0]:
+            seen[:] = [lane.census.added.total(), time.monotonic()]
+        return "" if time.monotonic() - seen[1] >= seconds else f"{lane.census.added}; {lane.evidence()}"
+
+    return missing
+
+
+async def test_a_restart_that_finds_nothing_to_do(lane: Lane) -> None:
+    """Running and ended jobs: a new operator looks at all of them and writes nothing, not even an event."""
+    await running(lane, "a", "b", "c")
+    await lane.kube.patch(pods(lane.namespace, "c-0"), {"metadata": {"annotations": {"test.dijob/exit": "1"}}})
+    await renewed_or_ended(lane, "c")
+    before = {name: await versions(lane, name) for name in ("a", "b", "c")}
+    await lane.operator.kill()
+    lane.proxy.writes.clear()
+    lane.proxy.requests.clear()
+    await lane.operator.start()
+    await lane.reconciled(3)
+    await until("no more pods made", calm(lane, 2.0), SOON)
+    told = [str(asked) for asked in lane.proxy.requests if asked.method != "GET"]
+    assert told == [], lane.evidence()
+    assert {name: await versions(lane, name) for name in before} == before
+
+
+async def versions(lane: Lane, job: str) -> Json:
+    """The resourceVersions of a job and of its pods."""
+    body = await lane.kube.get(jobs(lane.namespace, job))
+    found = {name: pod["metadata"]["resourceVersion"] for name, pod in (await lane.pods(job)).items()}
+    return {**found, job: body["metadata"]["resourceVersion"]}
+
+
+async def renewed_or_ended(lane: Lane, job: str) -> None:
+    """A job that lost a rank to a failure: with the default backoffLimit it runs again, on a new list."""
+    await renewed(lane, job, 40)
+    await lane.reaches(job, "Running")
