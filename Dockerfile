@@ -29,6 +29,7 @@ COPY operator/dijob /opt/dijob/lib/python3.11/site-packages/dijob
 RUN python3 -m compileall -q --invalidation-mode unchecked-hash /opt/dijob/lib/python3.11/site-packages/dijob
 ENV PATH=/opt/dijob/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
     LANG=C.UTF-8 \
+    HOME=/tmp \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1
 USER 65532:65532
