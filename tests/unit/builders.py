@@ -1,0 +1,104 @@
+"""Builders of the unit tests: a job, a pod as the apiserver would show it, a view of a pod, what a pass observes."""
+
+import copy
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from dijob import names, observe
+from dijob.manifests import Options, gang_of, pod_manifest, template_hash
+from dijob.members import Gang
+from dijob.model import DIJob
+from dijob.names import Topology
+from dijob.observe import Observed, Pod
+
+Body = dict[str, Any]
+
+NOW = datetime(2026, 5, 4, 12, 0, 0, tzinfo=UTC)
+UID = "job-uid"
+COMMAND = ("ditask", "--package", "my_module", "--main", "my_module.main")
+
+
+def later(seconds: float) -> datetime:
+    return NOW + timedelta(seconds=seconds)
+
+
+def container(**fields: Any) -> Body:
+    """The main container; `fields` replace its own, None removes one."""
+    made = {"name": names.MAIN_CONTAINER, "image": "img:1", "command": list(COMMAND), **fields}
+    return {key: value for key, value in made.items() if value is not None}
+
+
+def job_body(pod: Mapping[str, Any] | None = None, status: Mapping[str, Any] | None = None, **spec: Any) -> Body:
+    """A DIJob as the apiserver gives it: three ranks unless `spec` says otherwise; `pod` goes into its pod spec."""
+    template = {"spec": {"containers": [container()], **(pod or {})}}
+    sizes = {} if {"replicas", "minReplicas", "maxReplicas"} & spec.keys() else {"replicas": 3}
+    made = {
+        "apiVersion": names.API_VERSION,
+        "kind": names.KIND,
+        "metadata": {"name": "job", "namespace": "ns", "uid": UID, "generation": 1, "resourceVersion": "1"},
+        "spec": {**sizes, "template": template, **spec},
+        "status": dict(status or {}),
+    }
+    return copy.deepcopy(made)
+
+
+def job(pod: Mapping[str, Any] | None = None, status: Mapping[str, Any] | None = None, **spec: Any) -> DIJob:
+    return DIJob.parse(job_body(pod, status, **spec))
+
+
+def gang(size: int = 3, workers: int = 1, topology: Topology = Topology.MESH) -> Gang:
+    return Gang("job", "ns", UID, size, workers, topology)
+
+
+def manifest(owner: DIJob, rank: int = 0, options: Options | None = None) -> Body:
+    """What the operator would create for this rank."""
+    return pod_manifest(owner, gang_of(owner).members[rank], options or Options())
+
+
+def pod_body(rank: int = 0, owner: DIJob | None = None, **status: Any) -> Body:
+    """A pod of the job as the apiserver shows it: the real manifest, and a status."""
+    made = copy.deepcopy(manifest(owner or job(), rank))
+    made["metadata"] |= {"uid": f"uid-{rank}", "resourceVersion": "7", "creationTimestamp": "2026-05-04T12:00:00Z"}
+    return {**made, "status": status}
+
+
+def main_status(restarts: int = 0, name: str = names.MAIN_CONTAINER, **states: Any) -> Body:
+    """A container's status; `states` are state and lastState."""
+    return {"name": name, "restartCount": restarts, **states}
+
+
+def terminated(code: int, **fields: Any) -> Body:
+    return {"terminated": {"exitCode": code, "reason": "Completed" if code == 0 else "Error", **fields}}
+
+
+def view(rank: int, owner: DIJob | None = None, **fields: Any) -> Pod:
+    """A pod of the job as a pass sees it: on a node, with an address, without a list."""
+    made: dict[str, Any] = {
+        "name": f"job-{rank}",
+        "uid": f"uid-{rank}",
+        "node": "node-a",
+        "scheduled": True,
+        "ip": f"10.0.0.{rank}",
+        "template_hash": template_hash(owner or job()),
+        "num_nodes": (owner or job()).spec.desired,
+        "owner": UID,
+        **fields,
+    }
+    return Pod(rank=rank, **made)
+
+
+LIST = "10.0.0.0,10.0.0.1,10.0.0.2"
+
+
+def listed(rank: int, **fields: Any) -> Pod:
+    """A pod that runs in a world of three, under epoch 1."""
+    return view(rank, **{"ips": LIST, "epoch": 1, "phase": "Running", "ready": True, **fields})
+
+
+def observed(*pods: Pod, **fields: Any) -> Observed:
+    return Observed(pods={pod.rank: pod for pod in pods}, **fields)
+
+
+def read(body: Body) -> Pod:
+    return observe.pod(body)

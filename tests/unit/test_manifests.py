@@ -1,0 +1,139 @@
+"""The pods and the service that are created: whose they are, what is added, and what is left to the user."""
+
+from typing import Any
+
+import pytest
+from dijob import names, pod
+from dijob.manifests import Options, addresses_patch, service, template_hash
+from unit.builders import container, job, manifest
+
+Body = dict[str, Any]
+
+
+def main(body: Body) -> Body:
+    return next(c for c in body["spec"]["containers"] if c["name"] == names.MAIN_CONTAINER)
+
+
+def gate(body: Body) -> Body:
+    last: Body = body["spec"]["initContainers"][-1]
+    assert last["name"] == names.GATE_CONTAINER
+    return last
+
+
+def env(body: Body) -> Body:
+    return {
+        e["name"]: e["value"] if "value" in e else e["valueFrom"]["fieldRef"]["fieldPath"] for e in main(body)["env"]
+    }
+
+
+def test_a_pod_says_whose_it_is_and_which_rank() -> None:
+    body = manifest(job(), rank=2)
+    meta, spec = body["metadata"], body["spec"]
+    assert (meta["name"], spec["hostname"], spec["subdomain"]) == ("job-2", "job-2", "job")
+    assert meta["labels"][names.LABEL_JOB] == "job"
+    assert meta["labels"][names.LABEL_RANK] == "2"
+    (owner,) = meta["ownerReferences"]
+    assert owner["controller"] is True
+    assert "blockOwnerDeletion" not in owner
+
+
+def test_addresses_come_from_the_pods_own_annotations() -> None:
+    found = env(manifest(job(), rank=1))
+    assert found["DI_NODES"] == found["DI_NODE_IPS"] == f"metadata.annotations['{names.ANNOTATION_IPS}']"
+    assert found["DI_EPOCH"] == f"metadata.annotations['{names.ANNOTATION_EPOCH}']"
+    assert found["DI_POD_IP"] == "status.podIP"
+    assert found["DI_RANK"] == "1"
+
+
+def test_the_users_variables_win_and_come_after_ours() -> None:
+    own = [{"name": "DI_LABELS", "value": "mine"}, {"name": "WHERE", "value": "$(DI_POD_IP)"}]
+    body = manifest(job({"containers": [container(env=own)]}))
+    entries = [e["name"] for e in main(body)["env"]]
+    assert entries.count("DI_LABELS") == 1
+    assert env(body)["DI_LABELS"] == "mine"
+    assert entries.index("DI_POD_IP") < entries.index("WHERE")
+
+
+@pytest.mark.parametrize(
+    ("fields", "spec", "wrapped"),
+    [
+        ({}, {}, True),
+        ({"command": None, "args": ["x"]}, {}, False),
+        ({}, {"launcher": "Off"}, False),
+    ],
+    ids=["command", "entry-point", "launcher-off"],
+)
+def test_only_a_command_is_wrapped(fields: Body, spec: Body, wrapped: bool) -> None:
+    found = main(manifest(job({"containers": [container(**fields)]}, **spec)))
+    assert ((found.get("command") or [""])[0] == pod.LAUNCH) is wrapped
+    assert any(m["mountPath"] == pod.BIN_DIR for m in found.get("volumeMounts", ())) is wrapped
+
+
+PROBE = {"tcpSocket": {"port": 50515}, "periodSeconds": 1}
+
+
+@pytest.mark.parametrize(
+    ("fields", "spec", "probe"),
+    [
+        ({}, {}, PROBE),
+        ({"command": [*container()["command"], "--ports", "6000"]}, {}, {**PROBE, "tcpSocket": {"port": 6000}}),
+        ({"command": ["python", "train.py"]}, {}, None),
+        ({"command": [*container()["command"], "--mq-type", "redis"]}, {}, None),
+        ({}, {"launcher": "Off"}, None),
+        ({"command": [*container()["command"], "--platform", "k8s"]}, {"launcher": "Off"}, PROBE),
+        ({"command": ["bash", "-c", "conda activate x && ditask --package p --main p.main"]}, {}, None),
+        ({"readinessProbe": {"exec": {"command": ["true"]}}}, {}, {"exec": {"command": ["true"]}}),
+    ],
+    ids=["ditask", "ports", "other", "redis", "off", "off-and-told", "bypassed", "users-own"],
+)
+def test_a_probe_only_where_the_program_visibly_listens(fields: Body, spec: Body, probe: Body | None) -> None:
+    found = main(manifest(job({"containers": [container(**fields)]}, **spec)))
+    assert found.get("readinessProbe") == probe
+
+
+def test_the_gate_looks_like_the_main_container_without_its_gpus() -> None:
+    resources = {"limits": {"cpu": 2, "memory": "1Gi", "nvidia.com/gpu": 1}, "claims": [{"name": "x"}]}
+    fields = {"resources": resources, "imagePullPolicy": "Never", "securityContext": {"runAsNonRoot": True}}
+    found = gate(manifest(job({"initContainers": [{"name": "first"}], "containers": [container(**fields)]})))
+    assert found["resources"] == {"limits": {"cpu": 2, "memory": "1Gi"}}
+    assert (found["image"], found["imagePullPolicy"]) == ("img:1", "Never")
+    assert found["securityContext"] == {"runAsNonRoot": True}
+    assert found["command"] == list(pod.GATE_COMMAND)
+
+
+def test_the_gate_may_have_an_image_of_its_own() -> None:
+    assert gate(manifest(job(), options=Options(gate_image="tools:1")))["image"] == "tools:1"
+
+
+def test_defaults_are_only_defaults() -> None:
+    body = manifest(job())["spec"]
+    assert (body["restartPolicy"], body["enableServiceLinks"]) == ("OnFailure", False)
+    body = manifest(job({"restartPolicy": "Never", "enableServiceLinks": True}))["spec"]
+    assert (body["restartPolicy"], body["enableServiceLinks"]) == ("Never", True)
+
+
+def test_the_patch_is_lean_and_names_its_pod() -> None:
+    patch = addresses_patch("uid-0", 3, "10.0.0.1,10.0.0.2")["metadata"]
+    assert patch["annotations"] == {names.ANNOTATION_IPS: "10.0.0.1,10.0.0.2", names.ANNOTATION_EPOCH: "3"}
+    assert (patch["uid"], patch["managedFields"]) == ("uid-0", [{}])
+
+
+def test_the_service_publishes_names_before_ready() -> None:
+    spec = service(job())["spec"]
+    assert (spec["clusterIP"], spec["publishNotReadyAddresses"]) == ("None", True)
+    assert spec["selector"] == {names.LABEL_JOB: "job"}
+
+
+@pytest.mark.parametrize(
+    ("pod_spec", "spec", "same"),
+    [
+        ({}, {"backoffLimit": 7, "replicas": 2}, True),
+        ({}, {"topology": "star"}, False),
+        ({}, {"parallelWorkers": 2}, False),
+        ({}, {"launcher": "Off"}, False),
+        ({"dnsPolicy": "Default"}, {}, False),
+    ],
+    ids=["others", "topology", "workers", "launcher", "template"],
+)
+def test_the_fingerprint_covers_what_is_immutable_and_no_more(pod_spec: Body, spec: Body, same: bool) -> None:
+    assert (template_hash(job(pod_spec, **spec)) == template_hash(job())) is same

@@ -1,0 +1,205 @@
+"""What the plan decides, situation by situation: the actions, the conditions, when to look again."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from dijob.actions import CreatePod, CreateService, DeletePod, EndPod, PublishAddresses, SetReplicas
+from dijob.model import DIJob
+from dijob.observe import Creation, Ending, Observed, Pod, Refusal, Refused
+from dijob.plan import Plan, plan
+from unit.builders import LIST, NOW, job, later, listed, observed, view
+
+TERMINATED = Ending(1, 0, "Error", "boom")
+
+
+def then(owner: DIJob, seen: Observed, seconds: float = 0) -> tuple[Plan, DIJob]:
+    """One pass, and the job with the status that it wrote."""
+    decided = plan(owner, seen, later(seconds))
+    return decided, owner.model_copy(update={"status": decided.status})
+
+
+def running(**spec: Any) -> DIJob:
+    """A job whose three ranks run under epoch 1, as its status says."""
+    _, owner = then(job(**spec), observed(*(listed(rank) for rank in range(3))))
+    assert owner.status.phase == "Running"
+    return owner
+
+
+def says(decided: Plan) -> dict[str, tuple[str, str]]:
+    return {c.type: (c.status, c.reason) for c in decided.status.conditions}
+
+
+def created(decided: Plan) -> list[int]:
+    return [action.member.rank for action in decided.actions if isinstance(action, CreatePod)]
+
+
+def test_a_new_job_gets_all_its_pods_at_once() -> None:
+    decided, _ = then(job(), Observed())
+    assert created(decided) == [0, 1, 2]
+    assert says(decided)["PodsCreated"] == ("False", "Creating")
+    assert decided.status.phase == "Pending"
+
+
+def test_the_wish_is_written_once_where_the_user_left_it_out() -> None:
+    decided, _ = then(job(minReplicas=2, maxReplicas=2), Observed())
+    assert decided.actions[0] == SetReplicas(2)
+    assert not any(isinstance(action, SetReplicas) for action in plan(job(replicas=2), Observed(), NOW).actions)
+
+
+def test_nothing_is_published_before_the_last_address() -> None:
+    decided, _ = then(job(), observed(view(0), view(1), view(2, ip="")))
+    assert decided.actions == ()
+    assert "rank 2" in decided.status.conditions[1].message
+
+
+def test_the_last_address_publishes_the_list_to_all() -> None:
+    decided, _ = then(job(), observed(view(0), view(1), view(2)))
+    assert decided.actions == tuple(PublishAddresses(f"job-{r}", f"uid-{r}", 1, LIST) for r in range(3))
+
+
+def test_a_list_half_handed_out_is_handed_on_under_the_same_number() -> None:
+    decided, _ = then(job(), observed(listed(0, ready=False), view(1), view(2)))
+    assert decided.actions == tuple(PublishAddresses(f"job-{r}", f"uid-{r}", 1, LIST) for r in (1, 2))
+
+
+def test_running_needs_all_ready_once_and_then_holds() -> None:
+    pods = [listed(rank, ready=rank < 2) for rank in range(3)]
+    assert says(then(job(), observed(*pods))[0])["Running"] == ("False", "Starting")
+    assert says(then(running(), observed(*pods))[0])["Running"] == ("True", "AllRanksReady")
+
+
+def test_the_service_comes_once_the_job_runs() -> None:
+    pods = [listed(rank) for rank in range(3)]
+    assert plan(running(), observed(*pods), NOW).actions == (CreateService(),)
+    assert plan(running(), observed(*pods, service=True), NOW).actions == ()
+
+
+def test_nothing_to_do_changes_nothing() -> None:
+    owner, pods = running(), [listed(rank) for rank in range(3)]
+    decided = plan(owner, observed(*pods, service=True), later(1000))
+    assert (decided.actions, decided.events, decided.status) == ((), (), owner.status)
+    assert decided.requeue_after == 300
+
+
+LOSSES = {
+    "PodLost": {},
+    "PodDeleted": {1: listed(1, deleting=True)},
+    "PodFailed": {1: listed(1, phase="Failed", ready=False, disrupted=True)},
+    "AddressChanged": {1: listed(1, ip="10.0.0.9")},
+}
+
+
+@pytest.mark.parametrize(("reason", "rank_1"), LOSSES.items(), ids=LOSSES)
+def test_any_loss_kills_the_list_in_writing_before_anything_is_done(reason: str, rank_1: dict[int, Pod]) -> None:
+    pods = [listed(0), *rank_1.values(), listed(2)]
+    decided, owner = then(running(), observed(*pods))
+    assert (decided.actions, decided.requeue_after) == ((), 0.0)
+    assert says(decided)["AddressesReady"] == ("False", reason)
+    assert says(decided)["Running"] == ("False", "Renewing")
+    assert "rank 1" in (decided.status.last_renewal.message if decided.status.last_renewal else "")
+    assert decided.status.restarts == 0
+    after, _ = then(owner, observed(*pods))
+    gone = {action.name for action in after.actions if isinstance(action, DeletePod)}
+    assert {"job-0", "job-2"} <= gone
+    assert after.status.renewals == 1
+
+
+def test_the_next_list_has_the_next_number() -> None:
+    _, owner = then(running(), observed(listed(0), listed(2)))
+    decided, _ = then(owner, observed(view(0, uid="n0"), view(1, uid="n1"), view(2, uid="n2")))
+    assert {action.epoch for action in decided.actions if isinstance(action, PublishAddresses)} == {2}
+
+
+def test_another_number_of_replicas_renews_the_set() -> None:
+    wider = running().model_copy(update={"spec": job(replicas=4).spec})
+    decided, _ = then(wider, observed(*(listed(rank) for rank in range(3))))
+    assert says(decided)["AddressesReady"] == ("False", "Scaled")
+
+
+def test_a_failure_is_written_before_its_pod_is_deleted() -> None:
+    never = job({"restartPolicy": "Never"})
+    failed = view(1, never, phase="Failed", failures=1, ending=TERMINATED)
+    decided, owner = then(never, observed(view(0, never), failed, view(2, never, ip="")))
+    assert decided.actions == ()
+    assert (decided.status.restarts, decided.status.first_failure.rank if decided.status.first_failure else -1) == (
+        1,
+        1,
+    )
+    after, _ = then(owner, observed(view(0, never), failed, view(2, never, ip="")))
+    assert after.actions == (DeletePod("job-1", "uid-1"),)
+    assert after.status.restarts == 1
+
+
+def test_all_ranks_done_is_success_and_only_then_pods_are_cleaned() -> None:
+    done = [listed(rank, phase="Running", succeeded=True, ready=False) for rank in range(3)]
+    decided, owner = then(running(), observed(*done))
+    assert (decided.actions, decided.status.phase, decided.status.succeeded_ranks) == ((), "Succeeded", "0-2")
+    after, _ = then(owner, observed(*done))
+    assert after.actions == tuple(DeletePod(f"job-{rank}", f"uid-{rank}") for rank in range(3))
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [
+        ("Running", (EndPod("job-1", "uid-1"), DeletePod("job-0", "uid-0"), DeletePod("job-2", "uid-2"))),
+        ("None", (EndPod("job-1", "uid-1"),)),
+        ("All", tuple(DeletePod(f"job-{rank}", f"uid-{rank}") for rank in range(3))),
+    ],
+)
+def test_more_failures_than_allowed_end_the_job(policy: str, expected: tuple[Any, ...]) -> None:
+    crashing = listed(1, ready=False, failures=4, ending=TERMINATED)
+    pods = [listed(0), crashing, listed(2)]
+    decided, owner = then(running(cleanPodPolicy=policy), observed(*pods))
+    assert (decided.actions, decided.status.phase) == ((), "Failed")
+    assert says(decided)["Failed"] == ("True", "BackoffLimitExceeded")
+    after, _ = then(owner, observed(*pods))
+    assert after.actions == expected
+    assert plan(owner, observed(replace(crashing, ending_soon=True)), NOW).actions == () or policy == "All"
+
+
+def test_as_many_failures_as_allowed_do_not() -> None:
+    pods = [listed(0), listed(1, failures=3, ending=TERMINATED), listed(2)]
+    assert then(running(), observed(*pods))[0].status.phase == "Running"
+
+
+REFUSALS = {
+    Refused.TAKEN: "PodNameTaken",
+    Refused.TERMINATING: "WaitingForOldPod",
+    Refused.REJECTED: "PodRejected",
+    Refused.FORBIDDEN: "PodForbidden",
+    Refused.UNAVAILABLE: "ApiUnavailable",
+}
+
+
+@pytest.mark.parametrize(("why", "reason"), REFUSALS.items(), ids=REFUSALS.values())
+def test_a_refused_pod_is_said_and_asked_for_again_when_it_is_time(why: Refused, reason: str) -> None:
+    refusals = {"pod/job-1": Refusal(why, "no, because", later(7))}
+    seen = observed(view(0), view(2), refusals=refusals)
+    decided, _ = then(job(), seen)
+    assert created(decided) == []
+    assert says(decided)["PodsCreated"] == ("False", reason)
+    assert "rank 1: no, because" in decided.status.conditions[0].message
+    assert decided.requeue_after <= 7
+    assert created(plan(job(), seen, later(7))) == [1]
+
+
+def test_a_pod_that_goes_again_and_again_is_made_ever_more_slowly() -> None:
+    seen = observed(view(0), view(2), creations={"job-1": Creation(4, NOW)})
+    assert created(plan(job(), seen, later(7.9))) == []
+    assert created(plan(job(), seen, later(8))) == [1]
+    assert created(plan(job(), observed(creations={"job-1": Creation(50, NOW)}), later(601))) == [0, 1, 2]
+
+
+def test_a_template_that_is_not_the_pods_own_is_said_and_nothing_is_touched() -> None:
+    decided, _ = then(running(), observed(listed(0, template_hash="other"), listed(2)))
+    assert decided.actions == ()
+    assert says(decided)["Invalid"] == ("True", "TemplateChanged")
+
+
+def test_a_job_that_is_being_deleted_is_left_to_the_garbage_collector() -> None:
+    leaving = job()
+    leaving = leaving.model_copy(
+        update={"metadata": leaving.metadata.model_copy(update={"deletion_timestamp": "2026-05-04T12:00:00Z"})}
+    )
+    assert plan(leaving, Observed(), NOW) == Plan(leaving.status)
