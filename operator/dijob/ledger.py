@@ -7,6 +7,7 @@ from datetime import datetime
 from dijob.members import compact, expand
 from dijob.observe import Pod
 from dijob.status import Charge, FirstFailure, Status
+from dijob.world import World
 
 MESSAGE_LIMIT = 1024
 
@@ -38,15 +39,16 @@ def read(status: Status) -> Ledger:
     return Ledger(expand(status.succeeded_ranks), charges, status.restarts, status.first_failure)
 
 
-def settle(ledger: Ledger, pods: Mapping[int, Pod], stale: frozenset[int], now: datetime) -> Ledger:
+def settle(ledger: Ledger, world: World, now: datetime) -> Ledger:
     """Enter what the pods show and the ledger does not have yet.
 
-    Charged is every failure of a pod that nobody is deleting and no disruption took (design 6.3). One failure of a
-    pod in `stale`, whose address changed, is free: its sandbox died under it.
+    Charged is every failure of a pod that nobody is deleting, that is not about to be deleted with its dead list, and
+    that no disruption took (design 6.3). What is new about a pod whose address changed is free: its sandbox died under
+    it (a node's reboot). One whose sandbox has just died and has no new one yet is judged when it has.
     """
     charges, restarts, first = dict(ledger.charges), ledger.restarts, ledger.first_failure
-    for rank, pod in sorted(pods.items()):
-        if pod.deleting or pod.disrupted:
+    for rank, pod in sorted(world.pods.items()):
+        if pod.deleting or pod.disrupted or not pod.sandbox or rank in world.doomed:
             continue
         charge = charges.get(rank)
         known = charge.restarts if charge and charge.uid == pod.uid else 0
@@ -54,9 +56,10 @@ def settle(ledger: Ledger, pods: Mapping[int, Pod], stale: frozenset[int], now: 
         if new <= 0:
             continue
         charges[rank] = Charge(rank=rank, uid=pod.uid, restarts=pod.failures)
-        restarts += max(0, new - 1) if rank in stale else new
-        first = first or _failure(pod, now)
-    succeeded = ledger.succeeded | {rank for rank, pod in pods.items() if pod.succeeded}
+        if rank not in world.moved:
+            restarts += new
+            first = first or _failure(pod, now)
+    succeeded = ledger.succeeded | {rank for rank, pod in world.pods.items() if pod.succeeded}
     return Ledger(succeeded, charges, restarts, first)
 
 

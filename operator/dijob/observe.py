@@ -7,7 +7,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from dijob import names
+from dijob import containers, names
+from dijob.containers import Ending
 
 Body = Mapping[str, Any]
 
@@ -17,17 +18,6 @@ DISRUPTIONS = ("UnexpectedAdmissionError", "NodeAffinity", "NodeShutdown", "Term
 END_SECONDS = 1
 # A pod that has said nothing for this long after its creation is asked after (its events are read).
 PATIENCE_SECONDS = 2.5
-WAITING_IS_FINE = ("PodInitializing", "ContainerCreating", "")
-
-
-@dataclass(frozen=True)
-class Ending:
-    """How a container ended last: exit code, signal (0: none), reason, message, finish time as written."""
-
-    exit_code: int
-    signal: int
-    reason: str
-    message: str
 
 
 @dataclass(frozen=True)
@@ -35,9 +25,11 @@ class Pod:
     """One pod of the job as last seen.
 
     `failures` counts how often its containers have ended badly so far, whether or not the kubelet has already
-    started them again. `complaint` is why it has no address or does not run, in the cluster's own words. `ips` is the
-    address list that it was given, comma-separated (interned: all pods of a job share one string). `owner` is the
-    job's uid, `version` the resourceVersion of this view.
+    started them again. `sandbox` false: its sandbox has died under it, and all in it with it, and the kubelet is
+    about to make a new one. `broken`: its main container has failed for good (restartPolicy Never), although a side
+    container may hold the pod. `complaint` is why it has no address or does not run, in the cluster's own words.
+    `ips` is the address list that it was given, comma-separated (interned: all pods of a job share one string).
+    `owner` is the job's uid, `version` the resourceVersion of this view.
     """
 
     rank: int
@@ -50,6 +42,8 @@ class Pod:
     deleting: bool = False
     scheduled: bool = False
     disrupted: bool = False
+    sandbox: bool = True
+    broken: bool = False
     succeeded: bool = False
     failures: int = 0
     ending: Ending | None = None
@@ -65,7 +59,7 @@ class Pod:
 
     @property
     def failed(self) -> bool:
-        return self.phase == "Failed" and not self.succeeded
+        return (self.phase == "Failed" or self.broken) and not self.succeeded
 
     @property
     def finished(self) -> bool:
@@ -161,7 +155,7 @@ def pod(body: Body) -> Pod:
     meta, spec, status = body["metadata"], body.get("spec") or {}, body.get("status") or {}
     annotations = meta.get("annotations") or {}
     owner = _owner(meta)
-    main = _status_of(status.get("containerStatuses") or (), main_name(spec))
+    main = containers.named(status, main_name(spec))
     return Pod(
         rank=_rank(meta["name"], owner.get("name", "")),
         name=meta["name"],
@@ -174,9 +168,11 @@ def pod(body: Body) -> Pod:
         scheduled=bool(spec.get("nodeName")),
         disrupted=_disrupted(status),
         succeeded=_succeeded(meta, status, main),
-        failures=_failures(status),
-        ending=_ending(main),
-        complaint=_complaint(status),
+        sandbox=not _sandbox_died(status),
+        broken=spec.get("restartPolicy") == "Never" and bool(containers.exit_code(main)),
+        failures=containers.failures(status, main),
+        ending=containers.ending(status, main),
+        complaint=containers.complaint(status),
         ips=sys.intern(annotations.get(names.ANNOTATION_IPS, "")),
         epoch=_number(annotations.get(names.ANNOTATION_EPOCH)),
         template_hash=annotations.get(names.ANNOTATION_TEMPLATE, ""),
@@ -195,7 +191,7 @@ def _owner(meta: Body) -> Body:
 
 def _rank(name: str, job: str) -> int:
     prefix, _, rank = name.rpartition("-")
-    return int(rank) if prefix == job and rank.isdigit() and str(int(rank)) == rank else -1
+    return _number(rank) if prefix == job and str(_number(rank)) == rank else -1
 
 
 def _age(pod: Pod, now: datetime) -> float:
@@ -207,28 +203,28 @@ def _age(pod: Pod, now: datetime) -> float:
 
 def main_name(spec: Body) -> str:
     """The name of the main container: di-container, else the first."""
-    containers = [c.get("name", "") for c in spec.get("containers") or ()]
-    return names.MAIN_CONTAINER if names.MAIN_CONTAINER in containers else next(iter(containers), "")
+    given = [c.get("name", "") for c in spec.get("containers") or ()]
+    return names.MAIN_CONTAINER if names.MAIN_CONTAINER in given else next(iter(given), "")
 
 
 def _number(text: Any) -> int:
-    return int(text) if isinstance(text, str) and text.isdigit() else 0
+    """A number of ours in text that anybody can edit: what is none, or too large for the status, counts as 0."""
+    return int(text) if isinstance(text, str) and text.isascii() and text.isdigit() and len(text) < 16 else 0
 
 
 def _is(status: Body, condition: str) -> bool:
-    return any(c.get("type") == condition and c.get("status") == "True" for c in status.get("conditions") or ())
+    return _condition(status, condition) == "True"
 
 
-def _status_of(statuses: Iterable[Body], name: str) -> Body:
-    return next((s for s in statuses if s.get("name") == name), {})
+def _condition(status: Body, type_: str) -> str:
+    return next((c.get("status", "") for c in status.get("conditions") or () if c.get("type") == type_), "")
 
 
 def _succeeded(meta: Body, status: Body, main: Body) -> bool:
     """The main container exited 0 by itself: sidecars that never end do not count, nor does an end on demand."""
     if meta.get("deletionTimestamp") or _disrupted(status):
         return False
-    ended = (main.get("state") or {}).get("terminated")
-    return status.get("phase") == "Succeeded" or (ended is not None and ended.get("exitCode") == 0)
+    return status.get("phase") == "Succeeded" or containers.exit_code(main) == 0
 
 
 def _disrupted(status: Body) -> bool:
@@ -236,64 +232,6 @@ def _disrupted(status: Body) -> bool:
     return _is(status, "DisruptionTarget") or reason.startswith("Outof") or reason in DISRUPTIONS
 
 
-def _failures(status: Body) -> int:
-    """How often containers ended badly: restarts of the main and side containers, and of init containers that fail.
-
-    The gate never counts, nor do init containers that merely ran again because the sandbox was made anew.
-    """
-    count = sum(_container_failures(c) for c in status.get("containerStatuses") or ())
-    for container in status.get("initContainerStatuses") or ():
-        if container.get("name") != names.GATE_CONTAINER and _down(container):
-            count += _container_failures(container)
-    return max(count, 1) if status.get("phase") == "Failed" else count
-
-
-def _container_failures(container: Body) -> int:
-    return int(container.get("restartCount") or 0) + (1 if _down(container) else 0)
-
-
-def _down(container: Body) -> bool:
-    """Whether the container has ended badly and has not been started again yet."""
-    state = container.get("state") or {}
-    ended = state.get("terminated")
-    if ended is None and "waiting" in state:
-        ended = (container.get("lastState") or {}).get("terminated")
-    return ended is not None and ended.get("exitCode") != 0
-
-
-def _ending(container: Body) -> Ending | None:
-    state = container.get("state") or {}
-    ended = state.get("terminated") or (container.get("lastState") or {}).get("terminated")
-    if not ended:
-        return None
-    code = int(ended.get("exitCode") or 0)
-    signal = int(ended.get("signal") or 0) or (code - 128 if 128 < code < 160 else 0)
-    return Ending(code, signal, ended.get("reason") or "", (ended.get("message") or "").strip())
-
-
-def _complaint(status: Body) -> str:
-    """Why the pod does not get on, in the cluster's own words; "" while nothing is wrong."""
-    if status.get("phase") == "Failed":
-        return _sentence(status.get("reason"), status.get("message"))
-    for condition in status.get("conditions") or ():
-        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
-            return _sentence(condition.get("reason"), condition.get("message"))
-    containers = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
-    return next((text for c in containers if (text := _container_complaint(c))), "")
-
-
-def _container_complaint(container: Body) -> str:
-    state = container.get("state") or {}
-    waiting = state.get("waiting") or {}
-    last = (container.get("lastState") or {}).get("terminated") or {}
-    text = ""
-    if waiting.get("reason", "") not in WAITING_IS_FINE:
-        detail = last.get("message") if waiting.get("reason") == "CrashLoopBackOff" else waiting.get("message")
-        text = _sentence(waiting.get("reason"), detail or waiting.get("message"))
-    elif (ended := state.get("terminated")) and ended.get("exitCode") != 0:
-        text = _sentence(ended.get("reason"), ended.get("message") or f"exit code {ended.get('exitCode')}")
-    return f"container {container.get('name')}: {text}" if text else ""
-
-
-def _sentence(reason: str | None, message: str | None) -> str:
-    return ": ".join(part.strip() for part in (reason, message) if part and part.strip())
+def _sandbox_died(status: Body) -> bool:
+    """The kubelet reports the containers that died with a sandbox before it makes the new one, with the old address."""
+    return status.get("phase") == "Running" and _condition(status, "PodReadyToStartContainers") == "False"

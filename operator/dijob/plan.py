@@ -79,7 +79,8 @@ def _look(job: DIJob, observed: Observed, now: datetime) -> Pass:
     """Gather what the pass decides on: the world as it stands, and the status with everything counted so far."""
     gang, known = gang_of(job), ledger.read(job.status)
     world = World.of(gang, observed, known.succeeded, job.status)
-    settled = ledger.settle(known, observed.pods, world.moved, now)
+    # After the end nothing is charged any more: what ends then is ended by the clean-up.
+    settled = known if ended(job.status) else ledger.settle(known, world, now)
     present = [pod for pod in observed.pods.values() if not pod.deleting]
     status = settled.into(job.status).model_copy(
         update={
@@ -174,7 +175,7 @@ def _wait_to_create(this: Pass, rank: int) -> float:
     creation = this.observed.creations.get(name)
     if creation is None or this.now - creation.at > timedelta(seconds=FORGIVE_SECONDS):
         return wait
-    backoff = min(CREATION_BACKOFF_SECONDS, 2.0 ** (creation.count - 1))
+    backoff = min(CREATION_BACKOFF_SECONDS, 2.0 ** min(creation.count - 1, 10))
     return max(wait, backoff - (this.now - creation.at).total_seconds())
 
 
@@ -182,9 +183,11 @@ def _requeue(this: Pass, status: Status) -> float:
     """When to look again although nothing happens, in seconds."""
     if ended(status):
         return 0.0 if not ended(this.job.status) else RESYNC_SECONDS
-    waits = [RESYNC_SECONDS, *(_wait_to_create(this, rank) for rank in this.world.missing)]
+    waits = [RESYNC_SECONDS]
+    if not this.template_changed:
+        waits += [_wait_to_create(this, rank) for rank in this.world.missing]
     refusal = this.observed.refusals.get(f"service/{this.world.gang.job}")
-    if refusal:
+    if refusal and is_true(status, Type.RUNNING) and not this.observed.service:
         waits.append((refusal.retry_at - this.now).total_seconds())
     if not is_true(status, Type.RUNNING):
         least, most = LOOK_AGAIN_SECONDS

@@ -63,9 +63,12 @@ class World:
     @cached_property
     def moved(self) -> frozenset[int]:
         """The ranks whose pod has another address than the list says: its sandbox was made anew under it."""
-        return frozenset(
-            rank for rank in self.waiting if (pod := self.pods.get(rank)) and self._moved(pod, rank)
-        )
+        return frozenset(rank for rank, pod in self.pods.items() if self._moved(pod, rank))
+
+    @cached_property
+    def doomed(self) -> frozenset[int]:
+        """The ranks whose pod still has a list that has died: it goes, whatever happens in it."""
+        return frozenset(rank for rank, pod in self.pods.items() if pod.ips and not self.alive)
 
     @cached_property
     def loss(self) -> Loss | None:

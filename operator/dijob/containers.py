@@ -1,0 +1,109 @@
+"""How a pod's containers fare: failures, endings and complaints, read from its raw status."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dijob import names
+
+Body = Mapping[str, Any]
+
+WAITING_IS_FINE = ("PodInitializing", "ContainerCreating", "")
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a container ended last: exit code, signal (0: none), reason, message."""
+
+    exit_code: int
+    signal: int
+    reason: str
+    message: str
+
+
+def named(status: Body, name: str) -> Body:
+    """The status of one container, {} where there is none yet."""
+    return next((s for s in status.get("containerStatuses") or () if s.get("name") == name), {})
+
+
+def exit_code(container: Body) -> int | None:
+    """The exit code of a container that has ended and has not been started again; None of any other."""
+    ended = (container.get("state") or {}).get("terminated")
+    return None if ended is None else int(ended.get("exitCode") or 0)
+
+
+def failures(status: Body, main: Body) -> int:
+    """How often containers ended badly: restarts of the main and side containers, and of init containers that fail.
+
+    The gate never counts, nor do init containers that merely ran again because the sandbox was made anew. Once the
+    main container has exited 0, what its side containers do is of no account.
+    """
+    if exit_code(main) == 0:
+        return int(main.get("restartCount") or 0)
+    count = sum(_failures(c) for c in status.get("containerStatuses") or ())
+    for container in status.get("initContainerStatuses") or ():
+        if container.get("name") != names.GATE_CONTAINER and _down(container):
+            count += _failures(container)
+    return max(count, 1) if status.get("phase") == "Failed" else count
+
+
+def ending(status: Body, main: Body) -> Ending | None:
+    """How the main container ended last; where it never did badly, the first other container that did."""
+    others = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
+    ended = _last(main)
+    if not (ended and ended.get("exitCode")):
+        ended = next((last for c in others if (last := _last(c)) and last.get("exitCode")), ended)
+    if not ended:
+        return None
+    code = int(ended.get("exitCode") or 0)
+    signal = int(ended.get("signal") or 0) or (code - 128 if 128 < code < 160 else 0)
+    return Ending(code, signal, ended.get("reason") or "", (ended.get("message") or "").strip())
+
+
+def complaint(status: Body) -> str:
+    """Why the pod does not get on, in the cluster's own words; "" while nothing is wrong."""
+    if status.get("phase") == "Failed":
+        return _sentence(status.get("reason"), status.get("message"))
+    for condition in status.get("conditions") or ():
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+            return _sentence(condition.get("reason"), condition.get("message"))
+    containers: Iterable[Body] = (
+        *(status.get("initContainerStatuses") or ()),
+        *(status.get("containerStatuses") or ()),
+    )
+    return next((text for c in containers if (text := _complaint(c))), "")
+
+
+def _failures(container: Body) -> int:
+    return int(container.get("restartCount") or 0) + (1 if _down(container) else 0)
+
+
+def _down(container: Body) -> bool:
+    """Whether the container has ended badly and has not been started again yet."""
+    state = container.get("state") or {}
+    ended = state.get("terminated")
+    if ended is None and "waiting" in state:
+        ended = (container.get("lastState") or {}).get("terminated")
+    return ended is not None and ended.get("exitCode") != 0
+
+
+def _last(container: Body) -> Body | None:
+    state, last = container.get("state") or {}, container.get("lastState") or {}
+    return state.get("terminated") or last.get("terminated")
+
+
+def _complaint(container: Body) -> str:
+    state = container.get("state") or {}
+    waiting = state.get("waiting") or {}
+    last = (container.get("lastState") or {}).get("terminated") or {}
+    text = ""
+    if waiting.get("reason", "") not in WAITING_IS_FINE:
+        detail = last.get("message") if waiting.get("reason") == "CrashLoopBackOff" else waiting.get("message")
+        text = _sentence(waiting.get("reason"), detail or waiting.get("message"))
+    elif (ended := state.get("terminated")) and ended.get("exitCode") != 0:
+        text = _sentence(ended.get("reason"), ended.get("message") or f"exit code {ended.get('exitCode')}")
+    return f"container {container.get('name')}: {text}" if text else ""
+
+
+def _sentence(reason: str | None, message: str | None) -> str:
+    return ": ".join(part.strip() for part in (reason, message) if part and part.strip())

@@ -1,0 +1,88 @@
+"""What can happen to one pod: by its kubelet, and by fate."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from unit.kubelet import SimPod
+from unit.simulator import Cluster
+
+
+class Surroundings(Protocol):
+    """What a deed needs besides the pod."""
+
+    cluster: Cluster
+    exact: bool
+
+    def place(self, pod: SimPod, reuse: bool) -> None: ...
+    def start(self, pod: SimPod) -> None: ...
+    def end(self, pod: SimPod) -> None: ...
+
+
+@dataclass(frozen=True)
+class Deed:
+    """Something that can be done to a pod: to which ones, and what."""
+
+    possible: Callable[[SimPod], bool]
+    do: Callable[[Surroundings, SimPod], object]
+
+
+def crash(pod: SimPod, main: bool) -> None:
+    boxes = [box for box in pod.boxes if box.state == "running"]
+    pod.end(pod.main if main and pod.main in boxes else boxes[-1], 1)
+
+
+def fail_for_good(pod: SimPod) -> None:
+    """The user's own deadline, or an init container under Never: Failed, also before any list was there."""
+    pod.crashes += max(1, sum(box.state == "running" for box in pod.boxes))
+    pod.kill("DeadlineExceeded")
+
+
+def lose_sandbox(chaos: Surroundings, pod: SimPod) -> None:
+    """Under Never the kubelet makes no new one: the pod has Failed, and nothing tells that from a crash."""
+    pod.crashes += sum(box.state == "running" for box in pod.boxes) if pod.never else 0
+    chaos.exact = False
+    pod.kill()
+
+
+def taint(chaos: Surroundings, pod: SimPod) -> None:
+    pod.disrupted = True
+    chaos.cluster.delete(pod.name, pod.uid)
+
+
+def evict(pod: SimPod) -> None:
+    pod.disrupted = True
+    pod.kill("Evicted")
+
+
+def placed(pod: SimPod) -> bool:
+    return pod.sandbox and not pod.done
+
+
+def running(pod: SimPod) -> bool:
+    return pod.process is not None
+
+
+def alive(pod: SimPod) -> bool:
+    return any(box.state == "running" for box in pod.boxes)
+
+
+KUBELET = {
+    "places it": Deed(lambda pod: not (pod.sandbox or pod.done or pod.deleting), lambda c, pod: c.place(pod, False)),
+    "reuses an address": Deed(
+        lambda pod: not (pod.sandbox or pod.done or pod.deleting), lambda c, pod: c.place(pod, True)
+    ),
+    "starts it": Deed(lambda pod: bool(pod.startable()), lambda c, pod: c.start(pod)),
+    "finds it ready": Deed(running, lambda c, pod: setattr(pod, "ready", True)),
+    "ends it": Deed(lambda pod: pod.deleting or pod.overdue, lambda c, pod: c.end(pod)),
+}
+FATE = {
+    "main crashes": Deed(alive, lambda c, pod: crash(pod, main=True)),
+    "a container crashes": Deed(alive, lambda c, pod: crash(pod, main=False)),
+    "succeeds": Deed(running, lambda c, pod: pod.end(pod.main, 0)),
+    "is evicted": Deed(placed, lambda c, pod: evict(pod)),
+    "loses its node": Deed(placed, taint),
+    "loses its sandbox": Deed(placed, lose_sandbox),
+    "fails for good": Deed(placed, lambda c, pod: fail_for_good(pod)),
+    "is deleted by hand": Deed(lambda pod: not pod.deleting, lambda c, pod: c.cluster.delete(pod.name, pod.uid)),
+}

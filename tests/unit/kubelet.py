@@ -1,0 +1,191 @@
+"""A pretended kubelet: one pod's sandbox, gate and containers, and the status that a real one would report of them."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from dijob import names, observe
+from dijob.observe import END_SECONDS
+
+Body = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Process:
+    """What a process of a main container was started with: resolved as the kubelet does it, at its start."""
+
+    rank: int
+    uid: str
+    env: dict[str, str]
+
+    @property
+    def epoch(self) -> int:
+        return int(self.env["DI_EPOCH"])
+
+    @property
+    def nodes(self) -> list[str]:
+        return self.env["DI_NODES"].split(",")
+
+
+@dataclass
+class Box:
+    """One container: waiting, running or dead, and how it ended last."""
+
+    name: str
+    state: str = "waiting"
+    restarts: int = 0
+    last: int | None = None
+
+    def start(self) -> None:
+        self.restarts += 1 if self.last is not None else 0
+        self.state = "running"
+
+    def end(self, code: int) -> None:
+        self.state, self.last = "dead", code
+
+    def status(self) -> Body:
+        ended = {"terminated": {"exitCode": self.last, "reason": "Error" if self.last else "Completed"}}
+        if self.state == "dead":
+            return {"name": self.name, "restartCount": self.restarts, "state": ended}
+        known: Body = {} if self.last is None else {"lastState": ended}
+        now: Body = {"running": {}} if self.state == "running" else {"waiting": {"reason": "PodInitializing"}}
+        return {"name": self.name, "restartCount": self.restarts, "state": now, **known}
+
+
+@dataclass
+class SimPod:
+    """One pod object and what goes on behind it."""
+
+    body: Body
+    boxes: list[Box]
+    ip: str = ""
+    sandbox: bool = False
+    ready: bool = False
+    disrupted: bool = False
+    failed: str = ""
+    process: Process | None = None
+    addresses: set[str] = field(default_factory=set)
+    crashes: int = 0  # failures of the program's own making: what may be charged
+
+    @staticmethod
+    def of(body: Body) -> "SimPod":
+        return SimPod(body, [Box(c["name"]) for c in body["spec"]["containers"]])
+
+    @property
+    def name(self) -> str:
+        return str(self.body["metadata"]["name"])
+
+    @property
+    def uid(self) -> str:
+        return str(self.body["metadata"]["uid"])
+
+    @property
+    def rank(self) -> int:
+        return int(self.name.rpartition("-")[2])
+
+    @property
+    def main(self) -> Box:
+        main = observe.main_name(self.body["spec"])
+        return next(box for box in self.boxes if box.name == main)
+
+    @property
+    def never(self) -> bool:
+        return bool(self.body["spec"]["restartPolicy"] == "Never")
+
+    @property
+    def deleting(self) -> bool:
+        return "deletionTimestamp" in self.body["metadata"]
+
+    @property
+    def done(self) -> bool:
+        """Whether the kubelet has nothing more to do with it."""
+        return self.phase in ("Succeeded", "Failed")
+
+    @property
+    def phase(self) -> str:
+        if self.failed:
+            return "Failed"
+        if all(box.state == "dead" and (self.never or box.last == 0) for box in self.boxes):
+            return "Failed" if any(box.last for box in self.boxes) else "Succeeded"
+        started = any(box.state != "waiting" or box.last is not None for box in self.boxes)
+        return "Running" if started else "Pending"
+
+    def place(self, ip: str) -> None:
+        """Make a sandbox: the first one, or a new one under the same pod. The gate runs (again)."""
+        self.ip, self.sandbox = ip, True
+        self.addresses.add(ip)
+        self.body["spec"]["nodeName"] = "node"
+        for box in self.boxes:
+            if box.last != 0:
+                box.state = "waiting"
+
+    def gate_opens(self) -> bool:
+        """The rule of gate.sh: the list's entry of this rank is this pod's own address."""
+        ips = self._annotations.get(names.ANNOTATION_IPS, "").split(",")
+        return len(ips) > self.rank and ips[self.rank] == self.ip
+
+    def startable(self) -> list[Box]:
+        """The containers that the kubelet would start now."""
+        if not self.sandbox or self.done or self.deleting:
+            return []
+        waiting = [box for box in self.boxes if box.state == "waiting"]
+        dead = [box for box in self.boxes if box.state == "dead" and box.last and not self.never]
+        return dead + (waiting if waiting and self.gate_opens() else [])
+
+    def start(self) -> Process | None:
+        """Start what can be started; the process of the main container where it is among them."""
+        boxes = self.startable()
+        for box in boxes:
+            box.start()
+        if self.main not in boxes:
+            return None
+        self.process = Process(self.rank, self.uid, self._resolved())
+        return self.process
+
+    def end(self, box: Box, code: int) -> None:
+        """A container ends by itself."""
+        box.end(code)
+        self.crashes += 1 if code else 0
+        self.ready = False
+        if box is self.main:
+            self.process = None
+
+    def kill(self, reason: str = "") -> None:
+        """The sandbox dies with all that runs in it; with a reason the pod is Failed for good."""
+        self.sandbox, self.ready, self.process, self.failed = False, False, None, self.failed or reason
+        for box in self.boxes:
+            if box.state == "running":
+                box.end(137)
+
+    @property
+    def overdue(self) -> bool:
+        return bool(self.body["spec"].get("activeDeadlineSeconds") == END_SECONDS and not self.done)
+
+    def shown(self) -> Body:
+        """The object as the apiserver gives it (to be read only)."""
+        conditions = [
+            {"type": "PodReadyToStartContainers", "status": str(self.sandbox)},
+            {"type": "Ready", "status": str(self.ready and self.process is not None)},
+            {"type": "DisruptionTarget", "status": str(self.disrupted)},
+        ]
+        status: Body = {"phase": self.phase, "conditions": conditions, "podIP": self.ip}
+        if self.failed:
+            status["reason"] = self.failed
+        if self.ip:
+            status["containerStatuses"] = [box.status() for box in self.boxes]
+        return {**self.body, "status": status}
+
+    @property
+    def _annotations(self) -> dict[str, str]:
+        return dict(self.body["metadata"]["annotations"])
+
+    def _resolved(self) -> dict[str, str]:
+        main = next(c for c in self.body["spec"]["containers"] if c["name"] == self.main.name)
+        return {entry["name"]: self._value(entry) for entry in main["env"]}
+
+    def _value(self, entry: Body) -> str:
+        path = entry.get("valueFrom", {}).get("fieldRef", {}).get("fieldPath", "")
+        if path == "status.podIP":
+            return self.ip
+        if path.startswith("metadata.annotations["):
+            return self._annotations.get(path.split("'")[1], "")
+        return str(entry["value"])

@@ -1,0 +1,147 @@
+"""A job under everything that can happen to it, in any order (see docs/decisions/005-state-machine.md)."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from dijob import ledger, observe, plan
+from dijob.names import CleanPodPolicy
+from dijob.world import World
+from hypothesis import settings
+from hypothesis.stateful import run_state_machine_as_test
+from unit.machine import Chaos
+from unit.simulator import Faults
+
+CHAOS = settings(max_examples=150, stateful_step_count=25)
+# Until a whole set runs: created, placed and told, started, ready, written down with its service.
+TO_RUN = 6
+# (rounds in which all goes well, then what happens, and to which of the pods to which it can happen)
+Step = tuple[int, str, int]
+LOOK = "the operator looks"
+STORIES: dict[str, tuple[Step, ...]] = {
+    "starts": (),
+    "pod deleted by hand": ((TO_RUN, "is deleted by hand", 1),),
+    "pod deleted before the list": ((1, "places it", 0), (0, "is deleted by hand", 0)),
+    "pod fails before the list": ((1, "places it", 0), (0, "fails for good", 0)),
+    "pod evicted": ((TO_RUN, "is evicted", 0),),
+    "node lost": ((TO_RUN, "loses its node", 2),),
+    "sandbox lost": ((TO_RUN, "loses its sandbox", 1), (0, LOOK, 0)),
+    "crashes until it fails": ((TO_RUN, "main crashes", 1), (2, "main crashes", 1), (2, "main crashes", 1)),
+    "one succeeds, another is lost": ((TO_RUN, "succeeds", 0), (0, "is deleted by hand", 1)),
+    "all succeed": ((TO_RUN, "succeeds", 0), (0, "succeeds", 0), (0, "succeeds", 0)),
+    "lost twice": ((TO_RUN, "is deleted by hand", 1), (2, "is deleted by hand", 0)),
+    "crashes as it is lost": ((TO_RUN, "main crashes", 0), (0, "is deleted by hand", 1)),
+}
+
+
+def play(steps: Iterable[Step], fuse: int, never: bool = False) -> int:
+    """Tell a story with one kill of the operator before the write after `fuse` writes. Gives how many were left."""
+    chaos = Chaos()
+    chaos.begin(3, CleanPodPolicy.RUNNING, never, sidecar=True, limit=2)
+    chaos.operator.fuse = fuse
+    for rounds, deed, index in (*steps, (TO_RUN, "", 0)):
+        for _ in range(rounds):
+            chaos.it_goes_on_until_a_fault(0, Faults())
+            chaos.check_everything()
+        if deed == LOOK:
+            chaos.operator_passes(Faults(), hears=True)
+        else:
+            chaos.happens(deed, index)
+    chaos.teardown()
+    chaos.check_everything()
+    return chaos.operator.fuse
+
+
+def play_with_each_kill(story: str, never: bool = False) -> None:
+    plenty = 1000
+    writes = plenty - play(STORIES[story], plenty, never)
+    assert writes > 10
+    for fuse in range(writes):
+        try:
+            play(STORIES[story], fuse, never)
+        except AssertionError as error:
+            error.add_note(f"killed before write {fuse + 1} of {writes}")
+            raise
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_killed_before_any_write_of_a_story_the_operator_ends_right(story: str) -> None:
+    play_with_each_kill(story)
+
+
+@pytest.mark.parametrize("story", ["sandbox lost", "pod fails before the list", "crashes until it fails"])
+def test_the_same_under_restart_policy_never(story: str) -> None:
+    play_with_each_kill(story, never=True)
+
+
+def test_whatever_happens_a_job_ends_right() -> None:
+    run_state_machine_as_test(Chaos, settings=CHAOS)
+
+
+Patch = Callable[[pytest.MonkeyPatch], None]
+
+
+def address_changes_are_not_seen(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(World, "_moved", lambda self, pod, rank: False)
+
+
+def an_epoch_is_used_again(patch: pytest.MonkeyPatch) -> None:
+    publish = plan._publish
+    patch.setattr(plan, "_publish", lambda pods, epoch, ips: publish(pods, 1, ips))
+
+
+def the_epoch_is_read_from_status_alone(patch: pytest.MonkeyPatch) -> None:
+    def of(gang: Any, seen: Any, succeeded: Any, status: Any) -> World:
+        dead = status.last_renewal is not None and status.last_renewal.epoch >= status.epoch
+        return World(gang, dict(seen.pods), succeeded, status.epoch, dead)
+
+    patch.setattr(World, "of", of)
+
+
+def pods_go_before_their_failure_is_written(patch: pytest.MonkeyPatch) -> None:
+    look = plan._look
+    patch.setattr(plan, "_look", lambda *given: replace(look(*given), unwritten=False))
+
+
+def a_list_half_handed_out_stays_so(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(World, "unpublished", ())
+
+
+def what_was_charged_is_forgotten(patch: pytest.MonkeyPatch) -> None:
+    read = ledger.read
+    patch.setattr(ledger, "read", lambda status: replace(read(status), charges={}))
+
+
+def an_eviction_is_a_failure(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(observe, "_disrupted", lambda status: False)
+
+
+def a_dead_sandbox_is_a_failure(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(observe, "_sandbox_died", lambda status: False)
+
+
+def the_address_of_a_gone_peer_is_published(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(World, "_stale", lambda self, rank, pod: False)
+
+
+@pytest.mark.parametrize(
+    ("bug", "story"),
+    [
+        (address_changes_are_not_seen, "sandbox lost"),
+        (an_epoch_is_used_again, "pod deleted by hand"),
+        (the_epoch_is_read_from_status_alone, "starts"),
+        (pods_go_before_their_failure_is_written, "pod fails before the list"),
+        (a_list_half_handed_out_stays_so, "starts"),
+        (what_was_charged_is_forgotten, "crashes until it fails"),
+        (an_eviction_is_a_failure, "pod evicted"),
+        (a_dead_sandbox_is_a_failure, "sandbox lost"),
+        (the_address_of_a_gone_peer_is_published, "pod deleted by hand"),
+    ],
+    ids=lambda value: value.__name__ if callable(value) else value,
+)
+def test_the_machine_bites(bug: Patch, story: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bug put in by hand is found: else all the green above would mean nothing."""
+    bug(monkeypatch)
+    with pytest.raises(AssertionError):
+        play_with_each_kill(story)
