@@ -1,0 +1,91 @@
+"""One real cluster for all end-to-end tests, with the operator in it as its chart installs it."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from types import FrameType
+
+import pytest
+from archives import ROOT, archive
+from cluster import Cluster, Options, up
+from space import HOME, Api, Space, opened
+
+NAME = "dijob-e2e"
+IMAGES = ("light", "ditask", "operator")
+KEEP = "DIJOB_E2E_KEEP"
+
+
+def install(cluster: Cluster, operator: Path) -> None:
+    """The operator by its chart, in a namespace under the restricted profile. Another image restarts it."""
+    cluster.run_kubectl("apply", "-f", "-", stdin=RESTRICTED)
+    chart = ["upgrade", "--install", "dijob", str(ROOT / "charts/dijob"), "--namespace", HOME, "--wait"]
+    # The name of the archive is a hash of all that is in the image.
+    told = ["--set", f"podAnnotations.dijob-image={operator.stem}", "--timeout", "3m"]
+    env = {**os.environ, **cluster.env()}
+    done = subprocess.run(
+        [str(cluster.helm), *chart, *told], check=False, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    assert done.returncode == 0, done.stdout.decode()
+
+
+RESTRICTED = f"""
+apiVersion: v1
+kind: Namespace
+metadata:
+  name: {HOME}
+  labels: {{pod-security.kubernetes.io/enforce: restricted}}
+"""
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    """The cluster that these tests share, taken down at the end; DIJOB_E2E_KEEP=1 keeps it for the next run."""
+    before = signal.signal(signal.SIGTERM, _interrupted)
+    archives = tuple(archive(image) for image in IMAGES)
+    cluster = up(Options(name=NAME, images=archives))
+    try:
+        install(cluster, archives[-1])
+        yield cluster
+    finally:
+        if os.environ.get(KEEP) != "1":
+            cluster.down()
+        signal.signal(signal.SIGTERM, before)
+
+
+def _interrupted(number: int, frame: FrameType | None) -> None:
+    """SIGTERM ends a run as Ctrl-C does: nothing may be left behind."""
+    raise KeyboardInterrupt
+
+
+@pytest.fixture(scope="session")
+def api(cluster: Cluster) -> Api:
+    return Api.of(cluster)
+
+
+@pytest.fixture(scope="session")
+def open_space(cluster: Cluster, api: Api) -> Callable[[str], AbstractContextManager[Space]]:
+    """For fixtures of a module: a namespace that several tests look at."""
+    return lambda title: opened(cluster, api, title)
+
+
+@pytest.fixture
+def space(request: pytest.FixtureRequest, cluster: Cluster, api: Api) -> Iterator[Space]:
+    """A namespace of the test's own."""
+    with opened(cluster, api, request.node.name.removeprefix("test_")) as space:
+        yield space
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A test that failed shows what was going on in its namespace."""
+    report = yield
+    space = getattr(item, "funcargs", {}).get("space")
+    shown = "the operator's log" in str(call.excinfo)
+    if report.when == "call" and report.failed and isinstance(space, Space) and not shown:
+        report.sections.append(("the cluster", space.evidence()))
+    return report

@@ -1,0 +1,71 @@
+"""Reads what processes in a pod really have in their environment, and says what design section 5 promises them."""
+
+from dataclasses import dataclass
+
+from space import Body, Space
+
+# One block a process: a line with its id and command, then its environment, a variable a line.
+_SCRIPT = r"""for p in /proc/[0-9]*; do
+  [ -r "$p/environ" ] || continue
+  printf 'PROCESS %s ' "${p#/proc/}"; tr '\n\0' '  ' <"$p/cmdline"; echo
+  tr '\n\0' ' \n' <"$p/environ"
+done 2>/dev/null"""
+# What later work adds; until then nothing may claim to.
+LATER = ("DI_SERVER_URL",)
+
+
+@dataclass(frozen=True)
+class Process:
+    """One process of a pod: its id there, its command line, its environment."""
+
+    pid: int
+    command: str
+    env: dict[str, str]
+
+    @property
+    def di(self) -> dict[str, str]:
+        """The variables of the contract."""
+        return {name: value for name, value in self.env.items() if name.startswith("DI_")}
+
+
+def processes(space: Space, pod: str) -> list[Process]:
+    """All processes in the main container, but for the one that reads them."""
+    found: list[Process] = []
+    for line in space.execute(pod, "sh", "-c", _SCRIPT).splitlines():
+        if line.startswith("PROCESS "):
+            _, pid, command = line.split(" ", 2)
+            found.append(Process(int(pid), command, {}))
+        elif "=" in line:
+            name, _, value = line.partition("=")
+            found[-1].env[name] = value
+    return [process for process in found if "PROCESS" not in process.command]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How big a job's world is, and who dials whom in it."""
+
+    pods: int
+    workers: int
+    topology: str
+
+
+def expected(job: Body, ips: list[str], rank: int, shape: Shape) -> dict[str, str]:
+    """The table of design section 5 for one rank, from the apiserver's view of the job and the shape that was asked."""
+    first = rank * shape.workers
+    return {
+        "DI_JOB_ID": job["metadata"]["uid"],
+        "DI_JOB_NAME": job["metadata"]["name"],
+        "DI_JOB_NAMESPACE": job["metadata"]["namespace"],
+        "DI_RANK": str(rank),
+        "DI_NODES": ",".join(ips),
+        "DI_NODE_IPS": ",".join(ips),
+        "DI_NODE_IDS": ",".join(str(first + worker) for worker in range(shape.workers)),
+        "DI_WORLD_SIZE": str(shape.pods * shape.workers),
+        "DI_NUM_NODES": str(shape.pods),
+        "DI_PARALLEL_WORKERS": str(shape.workers),
+        "DI_TOPOLOGY": shape.topology,
+        "DI_LABELS": "",
+        "DI_EPOCH": str(job["status"]["epoch"]),
+        "DI_POD_IP": ips[rank],
+    }

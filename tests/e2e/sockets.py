@@ -1,0 +1,82 @@
+"""Reads the established TCP connections between a job's pods from /proc/net/tcp and tcp6 in the pods themselves."""
+
+import ipaddress
+import struct
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from space import Space
+
+ESTABLISHED = "01"
+# (dialling pod's address, listener's address, listener's port) -> how many connections.
+Edges = Counter[tuple[str, str, int]]
+
+
+def rows(table: str) -> Iterator[tuple[str, int, str, int]]:
+    """Local address and port, remote address and port of every established row."""
+    for line in table.splitlines():
+        words = line.split()
+        if len(words) > 3 and words[3] == ESTABLISHED:
+            yield (*_end(words[1]), *_end(words[2]))
+
+
+def _end(text: str) -> tuple[str, int]:
+    """The kernel prints an address as 32-bit words in the machine's byte order."""
+    digits, port = text.split(":")
+    raw = b"".join(struct.pack("=I", int(digits[i : i + 8], 16)) for i in range(0, len(digits), 8))
+    address = ipaddress.ip_address(raw)
+    mapped = getattr(address, "ipv4_mapped", None)
+    return str(mapped or address), int(port, 16)
+
+
+def listener_side(tables: Iterable[str], ips: Sequence[str], ports: Sequence[int]) -> Edges:
+    """The connections between the pods, as the listening ends see them."""
+    return Counter(
+        (remote, local, port)
+        for table in tables
+        for local, port, remote, far in rows(table)
+        if port in ports and far not in ports and local in ips and remote in ips
+    )
+
+
+def dialler_side(tables: Iterable[str], ips: Sequence[str], ports: Sequence[int]) -> Edges:
+    """The same connections, as the dialling ends see them."""
+    return Counter(
+        (local, remote, port)
+        for table in tables
+        for local, near, remote, port in rows(table)
+        if port in ports and near not in ports and local in ips and remote in ips
+    )
+
+
+def edges(space: Space, job: str, ports: Sequence[int]) -> tuple[Edges, Edges]:
+    """Both views of what is connected now."""
+    ips = space.ips(job)
+    tables = [_table(space, pod["metadata"]["name"]) for pod in space.pods(job)]
+    return listener_side(tables, ips, ports), dialler_side(tables, ips, ports)
+
+
+def _table(space: Space, pod: str) -> str:
+    return space.execute(pod, "cat", "/proc/net/tcp", "/proc/net/tcp6")
+
+
+def until_edges(space: Space, job: str, wanted: Edges, ports: Sequence[int], seconds: float = 60) -> float:
+    """Poll until exactly the wanted connections are there, three readings in a row; the seconds until then."""
+    in_a_row = 0
+
+    def problem() -> str:
+        nonlocal in_a_row
+        seen, dialled = edges(space, job, ports)
+        in_a_row = in_a_row + 1 if seen == wanted == dialled else 0
+        if in_a_row == 3:
+            return ""
+        return f"missing {dict(wanted - seen)}, beyond {dict(seen - wanted)}, dialling ends differ: {seen != dialled}"
+
+    return space.until(f"{wanted.total()} connections of {job}", problem, seconds)
+
+
+def mesh(ips: Sequence[str], workers: int) -> Edges:
+    """Each node dials all nodes below it (design 6.1); test_mesh.py holds this against DI-engine's own code."""
+    first = 50515
+    nodes = [(ip, first + worker) for ip in ips for worker in range(workers)]
+    return Counter((dialler[0], *listener) for at, dialler in enumerate(nodes) for listener in nodes[:at])

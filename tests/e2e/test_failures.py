@@ -1,0 +1,109 @@
+"""Programs that fail: what is charged, when it is enough, what is left to read, and what is a success all the same."""
+
+from typing import Any
+
+import pytest
+from jobs import peers, shell
+from space import Space, measured
+
+pytestmark = pytest.mark.e2e
+
+# Rank 1 ends badly each time, and says so where the kubelet looks for last words; the others stay.
+CRASHER = """
+if [ "$DI_RANK" = 1 ]; then
+  echo "rank 1 has begun and gives up"
+  echo "no GPU found" >/dev/termination-log
+  exit 7
+fi
+exec sleep 3600
+"""
+
+
+def left(space: Space, job: str) -> dict[str, str]:
+    """Name -> phase of the job's pods that are not being deleted."""
+    pods = [pod for pod in space.pods(job) if "deletionTimestamp" not in pod["metadata"]]
+    return {pod["metadata"]["name"]: pod["status"]["phase"] for pod in pods}
+
+
+def until_left(space: Space, job: str, wanted: dict[str, str]) -> None:
+    """Until exactly these pods are left, in these phases."""
+    space.until(f"pods of {job}", lambda: "" if (found := left(space, job)) == wanted else str(found), 30)
+
+
+def test_a_rank_that_crashes_again_and_again_ends_the_job_and_its_logs_stay(space: Space) -> None:
+    space.apply(shell("crash", CRASHER, replicas=3, backoffLimit=2))
+    waited = space.until_true("crash", "Failed", 120)
+    measured("seconds until a job with backoffLimit 2 has Failed", f"{waited:.1f}")
+    status = space.status("crash")
+    # backoffLimit restarts were made, and what they led to is the last failure.
+    assert status["restarts"] == 3
+    failed = space.condition("crash", "Failed")
+    assert failed["reason"] == "BackoffLimitExceeded"
+    assert "rank 1 (exit code 7: no GPU found)" in failed["message"]
+    first = status["firstFailure"]
+    told = {key: first[key] for key in ("rank", "pod", "exitCode", "message")}
+    assert told == {"rank": 1, "pod": "crash-1", "exitCode": 7, "message": "no GPU found"}
+    assert first["node"]
+    until_left(space, "crash", {"crash-1": "Failed"})
+    main = space.pods("crash")[0]["status"]["containerStatuses"][0]
+    assert main["restartCount"] == 2
+    assert "rank 1 has begun and gives up" in space.logs("crash-1")
+
+
+@pytest.mark.parametrize(
+    ("policy", "wanted"),
+    [
+        ("All", {}),
+        ("None", {"crash-0": "Running", "crash-1": "Failed", "crash-2": "Running"}),
+    ],
+)
+def test_after_a_failure_pods_go_as_clean_pod_policy_says(space: Space, policy: str, wanted: dict[str, str]) -> None:
+    space.apply(shell("crash", CRASHER, replicas=3, backoffLimit=0, cleanPodPolicy=policy))
+    space.until_true("crash", "Failed")
+    assert space.status("crash")["restarts"] == 1
+    until_left(space, "crash", wanted)
+
+
+def test_sidecars_that_never_end_do_not_hold_a_job(space: Space) -> None:
+    sidecar = {"name": "logger", "image": "dijob/light:dev", "command": ["sleep", "3600"]}
+    pod = {"containers": [sidecar], "terminationGracePeriodSeconds": 1}
+    space.apply(peers("short", "--seconds=1", pod=pod))
+    space.until_true("short", "Succeeded")
+    assert space.status("short")["succeededRanks"] == "0-1"
+    # Their pods would run for ever: cleanPodPolicy Running, the default, takes them.
+    until_left(space, "short", {})
+
+
+def test_what_has_succeeded_stays_to_be_read(space: Space) -> None:
+    space.apply(peers("short", "--seconds=1"))
+    space.until_true("short", "Succeeded")
+    assert space.kubectl("wait", "--for=condition=Succeeded", "--timeout=5s", "dijob/short")
+    until_left(space, "short", {"short-0": "Succeeded", "short-1": "Succeeded"})
+    assert "peer 1 connected to 0" in space.logs("short-1")
+
+
+def test_under_restart_policy_never_a_failed_pod_is_made_anew_and_charged(space: Space) -> None:
+    space.apply(shell("never", CRASHER, pod={"restartPolicy": "Never"}, backoffLimit=1))
+    space.until_true("never", "Failed", 90)
+    status = space.status("never")
+    assert (status["restarts"], status["epoch"], status["renewals"]) == (2, 2, 1)
+    assert status["firstFailure"]["exitCode"] == 7
+    until_left(space, "never", {"never-1": "Failed"})
+    assert "gives up" in space.logs("never-1")
+
+
+def test_a_rank_that_crashes_once_heals_in_place_and_costs_one_restart(space: Space) -> None:
+    keep: dict[str, Any] = {"volumes": [{"name": "keep", "emptyDir": {}}]}
+    script = """
+    if [ "$DI_RANK" = 1 ] && [ ! -e /keep/crashed ]; then touch /keep/crashed; exit 5; fi
+    exec light-peer --seconds=1
+    """
+    job = shell("once", script, pod=keep, replicas=3)
+    main = job["spec"]["template"]["spec"]["containers"][0]
+    main["volumeMounts"] = [{"name": "keep", "mountPath": "/keep"}]
+    space.apply(job)
+    space.until_true("once", "Succeeded", 90)
+    status = space.status("once")
+    assert (status["restarts"], status["epoch"], status.get("renewals", 0)) == (1, 1, 0)
+    assert status["firstFailure"]["exitCode"] == 5
+    assert status["succeededRanks"] == "0-2"

@@ -1,0 +1,175 @@
+"""The gate on a real kubelet: no program with a wrong list, a quick end, and a reason for each rank that is missing."""
+
+import time
+
+import pytest
+from cluster import EMBEDDED
+from cluster.images import write_archive
+from diary import kept
+from jobs import LIGHT, job, peers, shell
+from sockets import mesh, until_edges
+from space import Body, Space, measured
+
+pytestmark = pytest.mark.e2e
+
+WITNESS_PORT = 7000
+WITNESS = f"""
+import socket
+server = socket.create_server(("", {WITNESS_PORT}))
+while True:
+    connection, _ = server.accept()
+    with connection, connection.makefile() as lines:
+        print(lines.readline().strip(), flush=True)
+"""
+# Each program's first act, before it listens or dials: it tells the witness what it was told, and who it is.
+SWEAR = f"""
+exec 3<>/dev/tcp/$WITNESS/{WITNESS_PORT}
+echo "$HOSTNAME $DI_EPOCH $DI_RANK $DI_NODES $(hostname -I)" >&3
+exec 3>&-
+exec light-peer --forever
+"""
+NO_SHELL = "dijob.local/no-shell:1"
+
+
+@pytest.fixture
+def witness(space: Space) -> str:
+    """The address of a pod that writes down what programs tell it."""
+    container = {"name": "di-container", "image": LIGHT, "command": ["python3", "-c", WITNESS]}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "witness"},
+        "spec": {"containers": [container], "terminationGracePeriodSeconds": 1},
+    }
+    space.apply(pod)
+    space.kubectl("wait", "--for=condition=Ready", "--timeout=30s", "pod/witness")
+    return space.kubectl("get", "pod", "witness", "-o", "jsonpath={.status.podIP}")
+
+
+def starts(space: Space) -> int:
+    """How many main containers kubelets say that they have started for the job."""
+    chosen = "--field-selector=reason=Started,involvedObject.fieldPath=spec.containers{di-container}"
+    path = '{range .items[*]}{.involvedObject.name}={.count}{"\\n"}{end}'
+    lines = space.kubectl("get", "events", chosen, "-o", f"jsonpath={path}").splitlines()
+    return sum(int(line.partition("=")[2]) for line in lines if line.startswith("world-"))
+
+
+def test_a_sandbox_made_anew_never_gives_a_program_a_wrong_list(space: Space, witness: str) -> None:
+    if space.cluster.mode != EMBEDDED:
+        pytest.skip("only the embedded cluster can kill a sandbox")
+    world = shell("world", SWEAR, replicas=3)
+    world["spec"]["template"]["spec"]["containers"][0]["env"] = [{"name": "WITNESS", "value": witness}]
+    space.apply(world)
+    space.until_true("world", "Running")
+    until_edges(space, "world", mesh(space.ips("world"), 1), [50515])
+    victim = space.pods("world")[1]
+    uid, old = victim["metadata"]["uid"], victim["status"]["podIP"]
+    with kept(space, "pods") as diary:
+        space.cluster.kill_sandbox(space.name, "world-1")
+        waited = space.until("a second list is in force", lambda: no_second_list(space), 90)
+    measured("seconds from a killed sandbox to a whole set", f"{waited:.1f}")
+    # It was what it should be: the same pod under another address.
+    mine = [body for _, _, body in diary.entries if body["metadata"]["uid"] == uid]
+    assert any(body["status"].get("podIP", old) != old for body in mine), [body["status"] for body in mine]
+    until_edges(space, "world", mesh(space.ips("world"), 1), [50515])
+    told = [line.split() for line in space.kubectl("logs", "witness").splitlines()]
+    for host, epoch, rank, nodes, own in told:
+        assert host == f"world-{rank}"
+        assert nodes.split(",")[int(rank)] == own, f"{host}, epoch {epoch}, has {nodes} and is {own}"
+    assert {(host, epoch) for host, epoch, *_ in told} >= {(f"world-{r}", e) for r in range(3) for e in "12"}
+    assert len(told) == starts(space), told
+    status = space.status("world")
+    assert status["lastRenewal"]["reason"] == "AddressChanged"
+    assert status["lastRenewal"]["message"].startswith("rank 1: ")
+    assert status.get("restarts", 0) == 0
+
+
+def no_second_list(space: Space) -> str:
+    status = space.status("world")
+    running = space.condition("world", "Running").get("status") == "True"
+    return "" if status["epoch"] == 2 and running else f"epoch {status['epoch']}, running {running}"
+
+
+def apart(name: str) -> Body:
+    """A job of three pods no two of which may share a node: with two nodes, one of them waits."""
+    terms = [{"labelSelector": {"matchLabels": {"apart": name}}, "topologyKey": "kubernetes.io/hostname"}]
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+    made = peers(name, "--forever", pod={"affinity": affinity}, replicas=3)
+    made["spec"]["template"]["metadata"] = {"labels": {"apart": name}}
+    return made
+
+
+def at_gate(space: Space, name: str) -> list[Body]:
+    """The pods whose gate is running."""
+    found = []
+    for pod in space.pods(name):
+        statuses = pod["status"].get("initContainerStatuses", ())
+        if any(s["name"] == "dijob-gate" and "running" in s["state"] for s in statuses):
+            found.append(pod)
+    return found
+
+
+def test_a_pod_deleted_at_the_gate_is_gone_in_under_3_seconds(space: Space) -> None:
+    space.apply(apart("apart"))
+    space.until("two wait at the gate", lambda: "" if len(at_gate(space, "apart")) == 2 else "not yet", 30)
+    victim = at_gate(space, "apart")[0]["metadata"]
+    begin = time.monotonic()
+    space.kubectl("delete", "pod", victim["name"], "--wait=false")
+    space.until_gone("the pod", lambda: [p["metadata"]["name"] for p in space.pods("apart") if same(p, victim)], 31)
+    seconds = time.monotonic() - begin
+    measured("seconds until a pod deleted at the gate is gone", f"{seconds:.1f}")
+    assert seconds < 3
+
+
+def same(pod: Body, meta: Body) -> bool:
+    return bool(pod["metadata"]["uid"] == meta["uid"])
+
+
+HINDERED: dict[str, tuple[Body, list[str]]] = {
+    "one-node-too-few": (apart("stuck"), ["rank ", "Unschedulable", "anti-affinity"]),
+    "no-such-node": (
+        peers("stuck", "--forever", pod={"nodeSelector": {"gpu": "none-has-it"}}),
+        ["ranks 0-1: ", "Unschedulable", "node selector"],
+    ),
+    "no-such-image": (
+        job("stuck", {"image": "127.0.0.1:9/absent:1", "command": ["true"]}),
+        ["ranks 0-1: ", "ErrImagePull", "127.0.0.1:9/absent:1"],
+    ),
+    "no-such-config-map": (
+        peers("stuck", "--forever", pod={"volumes": [{"name": "v", "configMap": {"name": "absent"}}]}),
+        ["ranks 0-1: ", 'configmap "absent" not found'],
+    ),
+    "no-shell-in-the-image": (
+        job("stuck", {"image": NO_SHELL, "command": ["/program"]}),
+        ["ranks 0-1: ", "/bin/sh", "--gate-image"],
+    ),
+}
+
+
+@pytest.fixture
+def no_shell(space: Space, tmp_path: object) -> None:
+    """An image of one static program and nothing else in every node."""
+    program = (space.cluster.binaries / "pause").read_bytes()
+    made = write_archive(space.cluster.state / "no-shell.tar", NO_SHELL, {"/program": program}, ["/program"])
+    space.cluster.load([made])
+
+
+@pytest.mark.usefixtures("no_shell")
+@pytest.mark.parametrize("case", HINDERED)
+def test_a_job_that_cannot_start_says_which_rank_and_why_within_10_seconds(space: Space, case: str) -> None:
+    manifest, words = HINDERED[case]
+    begin = time.monotonic()
+    space.apply(manifest)
+    said = ""
+
+    def silent() -> str:
+        nonlocal said
+        said = space.condition("stuck", "AddressesReady").get("message", "")
+        return "" if all(word in said for word in words) else f"{words} not all in {said!r}"
+
+    space.until("the condition names rank and reason", silent, 15)
+    seconds = time.monotonic() - begin
+    measured(f"seconds until the condition says {case}", f"{seconds:.1f} ({said})")
+    assert seconds < 10
+    # People look at the events first.
+    assert "AddressMissing" in space.kubectl("get", "events", "--field-selector=involvedObject.name=stuck")

@@ -1,0 +1,143 @@
+"""The ways in which users start ditask, in DI-engine's own image: each gets the mesh, or a loud warning."""
+
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import pytest
+from archives import archive, with_entry_point
+from jobs import DITASK, config_map, job, mounted
+from sockets import mesh, until_edges
+from space import Body, Space, measured
+
+pytestmark = pytest.mark.e2e
+
+PORTS = [50515]
+# DI-engine connects before it calls main, and stays connected while main runs.
+STAY = """
+import signal, sys, time
+
+def main():
+    def told(number, frame):
+        print("main was told to end", flush=True)
+        sys.exit(0)
+
+    signal.signal(signal.SIGTERM, told)
+    print("main runs", flush=True)
+    while True:
+        time.sleep(1)
+"""
+CALL = "ditask --package /code --main stay.main"
+# What `pip install DI-engine` leaves in a virtual environment is a ditask of its own.
+VENV = f"""
+python3 -m venv --without-pip --system-site-packages /tmp/venv
+cp /usr/local/bin/ditask /tmp/venv/bin/
+. /tmp/venv/bin/activate
+{CALL}
+"""
+FORMS: dict[str, list[str]] = {
+    "exec": CALL.split(),
+    "bash": ["/bin/bash", "-c", CALL],
+    "sh": ["sh", "-c", CALL],
+    "script": ["/code/run.sh"],
+    "star": ["/code/star.sh"],
+    "venv": ["/bin/bash", "-c", VENV],
+}
+UNREACHABLE = f"""
+# An address of this node's own range that no pod has: nobody answers for it.
+[ "$DI_RANK" = 0 ] || export DI_NODES="${{DI_POD_IP%.*}}.254,$DI_POD_IP"
+{CALL}
+"""
+ENTRY = "dijob/entry:dev"
+
+
+def real(name: str, command: list[str], **spec: object) -> Body:
+    """A job that runs DI-engine."""
+    mount, volume = mounted("code", "/code")
+    env = [{"name": "OMP_NUM_THREADS", "value": "1"}, {"name": "DIJOB_REACH_SECONDS", "value": "20"}]
+    return job(name, {"image": DITASK, "command": command, "env": env, **mount}, pod=volume, **spec)
+
+
+def code() -> Body:
+    run, star = (f"#!/bin/bash\n{CALL}{more}\n" for more in ("", " --topology star"))
+    return config_map("code", stay_py=STAY, run_sh=run, star_sh=star)
+
+
+@pytest.fixture(scope="module")
+def forms(open_space: Callable[[str], AbstractContextManager[Space]]) -> Iterator[Space]:
+    """One running job for each form; three pods where the topology must show."""
+    with open_space("forms") as space:
+        space.apply(code())
+        for name, command in FORMS.items():
+            space.apply(real(name, command, replicas=3 if name == "star" else 2))
+        yield space
+
+
+@pytest.mark.parametrize("form", ["exec", "bash", "sh", "script"])
+def test_this_form_gets_the_mesh(forms: Space, form: str) -> None:
+    forms.until_true(form, "Running", 240)
+    until_edges(forms, form, mesh(forms.ips(form), 1), PORTS, 120)
+    assert not forms.condition(form, "LauncherBypassed")
+    assert "WARNING" not in forms.logs(f"{form}-1")
+
+
+def test_the_users_own_topology_wins(forms: Space) -> None:
+    forms.until_true("star", "Running", 240)
+    first, *others = forms.ips("star")
+    assert "DI_TOPOLOGY=mesh" in forms.execute("star-1", "env").splitlines()
+    until_edges(forms, "star", Counter({(ip, first, PORTS[0]): 1 for ip in others}), PORTS, 120)
+
+
+def test_an_activated_environment_is_warned_of_in_condition_and_log(forms: Space) -> None:
+    forms.until_true("venv", "LauncherBypassed", 30)
+    told = forms.condition("venv", "LauncherBypassed")["message"]
+    assert "/tmp/venv/bin/activate" in told
+    for rank in range(2):
+
+        def silent(pod: str = f"venv-{rank}") -> str:
+            log = forms.logs(pod)
+            return "" if "dijob: WARNING: process" in log and "--platform k8s" in log else log
+
+        forms.until("the log warns", silent, 120)
+
+
+def test_term_reaches_di_engine_through_bash(forms: Space) -> None:
+    forms.until("main runs", lambda: "" if "main runs" in forms.logs("bash-1") else "not yet", 240)
+    uid = forms.pods("bash")[1]["metadata"]["uid"]
+    command = [str(forms.cluster.kubectl), f"--kubeconfig={forms.cluster.kubeconfig}", "-n", forms.name]
+    with subprocess.Popen([*command, "logs", "-f", "bash-1"], stdout=subprocess.PIPE, text=True) as follower:
+        begin = time.monotonic()
+        forms.kubectl("delete", "pod", "bash-1", "--wait=false")
+        forms.until_gone("the pod", lambda: [uid for pod in forms.pods("bash") if pod["metadata"]["uid"] == uid], 40)
+        seconds = time.monotonic() - begin
+        forms.kubectl("delete", "dijob", "bash")
+        log, _ = follower.communicate(timeout=30)
+    measured("seconds until a pod of `bash -c ditask` is gone", f"{seconds:.1f}")
+    assert "main was told to end" in log
+    assert seconds < 10
+
+
+def test_an_image_with_an_entry_point_and_no_command_runs(space: Space, tmp_path: Path) -> None:
+    source = archive("light")
+    space.cluster.load([with_entry_point(source, tmp_path / "entry.tar", ENTRY, ["light-peer"])])
+    space.apply(job("entry", {"image": ENTRY, "args": ["--forever"]}))
+    space.until_true("entry", "Running")
+    until_edges(space, "entry", mesh(space.ips("entry"), 1), PORTS)
+    main = space.pods("entry")[0]["spec"]["containers"][0]
+    assert "command" not in main
+    assert main["args"] == ["--forever"]
+
+
+def test_a_peer_that_cannot_be_reached_is_named_by_its_rank(space: Space) -> None:
+    lost = real("lost", ["/bin/bash", "-c", UNREACHABLE], backoffLimit=0)
+    space.apply(code(), lost)
+    space.until_true("lost", "Failed", 180)
+    first = space.status("lost")["firstFailure"]
+    assert first["rank"] == 1
+    assert "rank 1 cannot reach rank 0 (" in first["message"]
+    assert ".254: " in first["message"]
+    assert "rank 1 cannot reach rank 0 (" in space.condition("lost", "Failed")["message"]
+    assert "cannot reach rank 0 (" in space.logs("lost-1")

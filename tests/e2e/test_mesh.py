@@ -1,0 +1,109 @@
+"""Who is connected to whom: the kernel's own tables in every pod, against what DI-engine's own code would dial."""
+
+import importlib.util
+import json
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from jobs import DITASK, config_map, job, mounted, peers
+from sockets import Edges, mesh, until_edges
+from space import Space, measured
+
+pytestmark = pytest.mark.e2e
+
+HERE = Path(__file__).parent
+PEER = HERE.parents[1] / "images/light/peer.py"
+Case = tuple[str, int, int]
+# Topology, pods, workers in each -> connections in all (star 3 x 2: whatever DI-engine says).
+CASES: dict[Case, int | None] = {
+    ("mesh", 3, 2): 15,
+    ("star", 4, 1): 3,
+    ("star", 3, 2): None,
+    ("alone", 2, 1): 0,
+}
+# Node id -> links that it dials, pods being called h0, h1 ...
+Table = dict[str, list[str]]
+
+IDLE = "import time\n\n\ndef main():\n    time.sleep(3600)\n"
+
+
+@pytest.fixture(scope="module")
+def tables(open_space: Callable[[str], AbstractContextManager[Space]]) -> Iterator[dict[Case, Table]]:
+    """What DI-engine dials in each case, asked of its code in its image."""
+    with open_space("parser") as space:
+        space.apply(job("asked", {"image": DITASK, "command": ["sleep", "3600"]}, replicas=1))
+        space.until_true("asked", "Running")
+        program = (HERE / "dials.py").read_text()
+        answer = space.execute("asked-0", "python3", "-", json.dumps(list(CASES)), stdin=program)
+        yield dict(zip(CASES, json.loads(answer.splitlines()[-1]), strict=True))
+
+
+@pytest.fixture(scope="module")
+def peer() -> Iterator[ModuleType]:
+    """light-peer's program as a module."""
+    spec = importlib.util.spec_from_file_location("light_peer_e2e", PEER)
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    yield module
+    del sys.modules[spec.name]
+
+
+def dialled(table: Table, ips: list[str], workers: int) -> Edges:
+    """The connections that a table of links makes between pods with these addresses."""
+    found: Edges = Counter()
+    for node, links in table.items():
+        for link in links:
+            host, _, port = link.removeprefix("tcp://h").partition(":")
+            found[ips[int(node) // workers], ips[int(host)], int(port)] += 1
+    return found
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: "{}-{}x{}".format(*case))
+def test_light_peer_dials_what_di_engine_dials(tables: dict[Case, Table], peer: ModuleType, case: Case) -> None:
+    topology, pods, workers = case
+    world = peer.World(0, tuple(f"h{rank}" for rank in range(pods)), workers, topology)
+    ours = {
+        str(node): ["tcp://{}:{}".format(*world.endpoint(target)) for target in world.dials(node)]
+        for node in range(pods * workers)
+    }
+    assert ours == tables[case]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: "{}-{}x{}".format(*case))
+def test_exactly_these_connections_stand(space: Space, tables: dict[Case, Table], case: Case) -> None:
+    topology, pods, workers = case
+    space.apply(peers("world", "--forever", replicas=pods, parallelWorkers=workers, topology=topology))
+    space.until_true("world", "Running")
+    wanted = dialled(tables[case], space.ips("world"), workers)
+    assert CASES[case] in (None, wanted.total())
+    until_edges(space, "world", wanted, _ports(workers))
+    measured("connections, {} of {} x {}".format(*case), wanted.total())
+
+
+def test_real_di_engine_makes_exactly_the_mesh_of_its_parser(space: Space, tables: dict[Case, Table]) -> None:
+    mount, volume = mounted("code", "/code")
+    main = {
+        "image": DITASK,
+        "command": ["ditask", "--package", "/code", "--main", "idle.main", "--parallel-workers", "2"],
+        "env": [{"name": "OMP_NUM_THREADS", "value": "1"}],
+        **mount,
+    }
+    space.apply(config_map("code", idle_py=IDLE), job("real", main, pod=volume, replicas=3))
+    space.until_true("real", "Running", 180)
+    ips = space.ips("real")
+    wanted = dialled(tables["mesh", 3, 2], ips, 2)
+    assert wanted == mesh(ips, 2)
+    until_edges(space, "real", wanted, _ports(2), 120)
+    measured("connections of DI-engine, mesh of 3 x 2", wanted.total())
+
+
+def _ports(workers: int) -> list[int]:
+    return [50515 + worker for worker in range(workers)]
