@@ -28,7 +28,17 @@ def running(plane: Plane) -> str:
     assert said.ok, said.text
     plane.until_condition(HEALTHY, "Running", "True", seconds=60)
     plane.until("the Service is there", lambda: plane.get("service", HEALTHY), lambda: None)
+    plane.until("its status is complete", lambda: _settled(plane), lambda: plane.get("dijob", HEALTHY))
     return HEALTHY
+
+
+def _settled(plane: Plane) -> bool:
+    """Counts that are not urgent are written up to a second later."""
+    body = plane.get("dijob", HEALTHY) or {"metadata": {}, "status": {}}
+    status, pods = body["status"], plane.pods(HEALTHY)
+    ready = [name for name, pod in pods.items() if any(c["ready"] for c in pod["status"]["containerStatuses"])]
+    counted = (status.get("replicas"), status.get("readyReplicas")) == (len(pods), len(ready)) == (2, 2)
+    return counted and status.get("observedGeneration") == body["metadata"]["generation"]
 
 
 def _versions(plane: Plane, name: str) -> dict[str, str]:
