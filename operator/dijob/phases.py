@@ -54,8 +54,9 @@ def phase(status: Status) -> Phase:
 
 
 def urgent(old: Status, new: Status) -> bool:
-    """Whether a change must be written at once: the first sight of a job, its end, a list that has died."""
-    return not old.phase or old.last_renewal != new.last_renewal or ended(new) != ended(old)
+    """Whether a change must be written at once: the first sight of a job, Running, its end, a list that has died."""
+    begun = is_true(new, Type.RUNNING) and not is_true(old, Type.RUNNING)
+    return not old.phase or begun or old.last_renewal != new.last_renewal or ended(new) != ended(old)
 
 
 def conclude(status: Status, facts: Iterable[Fact], generation: int, now: datetime) -> Status:

@@ -21,8 +21,9 @@ from dijob.workqueue import Key
 
 log = logging.getLogger(__name__)
 
-# What is not urgent (a count, a step on the way) is written at most this often per job: fewer writes at a start.
-STATUS_INTERVAL_SECONDS = 1.0
+# What is not urgent (a count, a step on the way) is written at most this often per job: the start of many jobs is
+# bound by the apiserver's CPU, and every write of a step on the way makes it longer.
+STATUS_INTERVAL_SECONDS = 3.0
 EVENTS_READ_AT_ONCE = 3
 
 
