@@ -17,9 +17,9 @@ pytestmark = pytest.mark.apiserver
 
 REPLICAS = 4
 LANES = 3
-CONVERGED_SECONDS = 45
-# The operator puts off writes that are not urgent by up to a second: after this long without any, none is to come.
-QUIET_SECONDS = 2.0
+CONVERGED_SECONDS = 120
+# The operator puts off writes that are not urgent by up to three seconds: after this long without any, none is to come.
+QUIET_SECONDS = 4.0
 EXIT, EXIT_DELAY = "test.dijob/exit", "test.dijob/exit-delay"
 # So many points may be tried again because kwok gave a pod a second address.
 SPARE = 6

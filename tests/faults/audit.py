@@ -1,0 +1,52 @@
+"""Reads the apiserver's audit log: who wrote what since a moment."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from faults.kube import Json
+
+WRITES = ("create", "update", "patch", "delete", "deletecollection")
+OPERATOR = "dijob-operator"
+
+
+@dataclass(frozen=True)
+class Write:
+    """One write: verb, resource (with its subresource), the object's name and namespace."""
+
+    verb: str
+    kind: str
+    name: str
+    namespace: str
+
+
+@dataclass
+class Audit:
+    """The log from the moment on at which this is made."""
+
+    log: Path
+    _offset: int = field(default=0)
+
+    def __post_init__(self) -> None:
+        self._offset = self.log.stat().st_size
+
+    def each(self, agent: str = OPERATOR) -> Iterator[Write]:
+        """The finished writes of a client, by the beginning of its user agent."""
+        for entry in self._entries():
+            if entry["verb"] in WRITES and entry.get("userAgent", "").startswith(agent):
+                about = entry["objectRef"]
+                sub = f"/{about['subresource']}" if about.get("subresource") else ""
+                yield Write(entry["verb"], about["resource"] + sub, about["name"], about.get("namespace", ""))
+
+    def count(self, namespace: str, agent: str = OPERATOR) -> Counter[str]:
+        """How many of each kind there were in a namespace: "create pods" and the like."""
+        return Counter(f"{write.verb} {write.kind}" for write in self.each(agent) if write.namespace == namespace)
+
+    def _entries(self) -> Iterator[Json]:
+        with self.log.open("rb") as lines:
+            lines.seek(self._offset)
+            for line in lines:
+                if line.endswith(b"\n"):  # else it is still being written
+                    yield json.loads(line)

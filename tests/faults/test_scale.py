@@ -1,0 +1,101 @@
+"""A thousand jobs run on 4,000 pods: a restarted operator writes nothing about them and sees a new job at once."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+from cluster import Cluster
+from faults.audit import Audit
+from faults.bulk import Original, for_all
+from faults.kube import Kube, dijob, jobs, make_namespace, pods, until
+from faults.running import Operator
+
+pytestmark = pytest.mark.apiserver
+
+JOBS, RANKS = 1000, 4
+FIRST_POD_SECONDS = 5.0
+# The bound holds for an operator that has the machine's cores; one of so many starts must meet it.
+STARTS = 3
+PASSES_SECONDS = 60.0
+PEAK_MB = 250.0
+
+
+async def fill(kube: Kube, namespace: str, operator: Operator) -> None:
+    """One job by the operator itself, and copies of it: each with 4 pods, a service and its status."""
+    await operator.start()
+    await kube.create(jobs(namespace), dijob(namespace, "original", RANKS))
+
+    async def missing() -> str:
+        status = (await kube.get(jobs(namespace, "original"))).get("status") or {}
+        return "" if status.get("readyReplicas") == RANKS else f"{status}; {operator.died() or operator.tail()}"
+
+    await until("the original", missing, 60)
+
+    async def no_service() -> str:
+        return "" if await kube.find(f"/api/v1/namespaces/{namespace}/services/original") else operator.tail()
+
+    await until("its service", no_service, 30)
+    await operator.kill()
+    original = await Original.of(kube, namespace, "original")
+    await for_all(range(JOBS - 1), lambda number: original.clone(kube, number))
+
+
+async def first_pod(kube: Kube, namespace: str, operator: Operator, number: int) -> float:
+    """Start the operator with a new job waiting; seconds from its start to the job's first pod."""
+    name = f"new{number}"
+    await kube.create(jobs(namespace), dijob(namespace, name, 1))
+    begin = time.monotonic()
+    await operator.start()
+
+    async def missing() -> str:
+        return "" if await kube.find(pods(namespace, f"{name}-0")) else operator.died() or operator.tail()
+
+    await until(f"first pod of {name}", missing, 60)
+    return time.monotonic() - begin
+
+
+async def settled(kube: Kube, namespace: str, operator: Operator, number: int) -> None:
+    """Every job has had its pass, and the new ones run."""
+
+    async def missing() -> str:
+        passes = await operator.metric("dijob_passes_total")
+        phase = ((await kube.get(jobs(namespace, f"new{number}"))).get("status") or {}).get("phase")
+        service = await kube.find(f"/api/v1/namespaces/{namespace}/services/new{number}")
+        done = passes >= JOBS and phase == "Running" and service
+        return "" if done else f"{passes:g} passes, new{number} {phase}; {operator.died() or operator.tail()}"
+
+    await until("all passes", missing, PASSES_SECONDS)
+
+
+async def test_a_restart_among_a_thousand_jobs(plane: Cluster, kube: Kube, tmp_path: Path) -> None:
+    namespace = f"scale-{os.getpid()}"
+    await make_namespace(kube, namespace)
+    operator = Operator(plane.kubeconfig, tmp_path / "operator.log", (namespace,))
+    begin = time.monotonic()
+    try:
+        await fill(kube, namespace, operator)
+        print(f"\nMEASURED {JOBS} jobs x {RANKS} pods made, as copies of one, in: {time.monotonic() - begin:.0f} s")
+        starts = []
+        for number in range(STARTS):
+            audit = Audit(plane.audit_log)
+            starts.append(await first_pod(kube, namespace, operator, number))
+            await settled(kube, namespace, operator, number)
+            used = operator.usage()
+            print(f"MEASURED start to a new job's first pod: {starts[-1]:.1f} s")
+            print(f"MEASURED CPU until all {JOBS} jobs had their pass: {used.cpu:.1f} s, peak RSS: {used.peak:.0f} MB")
+            others = others_than(audit, number)
+            assert not others, f"writes about jobs that needed none: {others}; {operator.tail()}"
+            assert used.peak < PEAK_MB
+            await operator.kill()
+            if starts[-1] <= FIRST_POD_SECONDS:
+                break
+        assert min(starts) <= FIRST_POD_SECONDS, f"{starts}; {operator.tail()}"
+    finally:
+        await operator.kill()
+        await kube.delete(f"/api/v1/namespaces/{namespace}")
+
+
+def others_than(audit: Audit, number: int) -> list[str]:
+    """The operator's writes about anything but the new job."""
+    return [f"{write.verb} {write.name}" for write in audit.each() if not write.name.startswith(f"new{number}")]
