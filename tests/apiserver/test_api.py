@@ -16,8 +16,21 @@ def test_scale_speaks_of_a_job_that_was_written_without_replicas(plane: Plane, u
     scale = json.loads(plane.kubectl("get", "--raw", path))
     assert scale["spec"] == {"replicas": 2}
     assert scale["status"] == {"replicas": 2, "selector": f"diengine.opendilab.org/job={untouched}"}
-    # The number that is there already: accepted, and nothing is written.
-    assert plane.ask("scale", "dijob", untouched, "--replicas=2").ok
+
+
+def test_kubectl_scale(plane: Plane, untouched: str) -> None:
+    try:
+        assert plane.apply(job("scaled", minReplicas=2, maxReplicas=3, replicas=2)).ok
+        plane.until_condition("scaled", "Running", "True")
+        plane.kubectl("scale", "dijob", "scaled", "--replicas=3")
+        plane.until("three pods run", lambda: _ready(plane, "scaled") == 3, lambda: plane.get("dijob", "scaled"), 60)
+        assert len(plane.pods("scaled")) == 3
+    finally:
+        plane.remove("dijob/scaled")
+
+
+def _ready(plane: Plane, name: str) -> int:
+    return int((plane.get("dijob", name) or {})["status"]["readyReplicas"])
 
 
 def test_wait_for_a_condition(plane: Plane, untouched: str) -> None:
