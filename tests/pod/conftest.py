@@ -1,12 +1,15 @@
 """The fixture of these tests: the launcher as it is delivered, under each shell."""
 
+import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -48,6 +51,9 @@ def box(request: pytest.FixtureRequest, applets: Path) -> Iterator[Box]:
     try:
         until(lambda: not box.alive() and "none", "every process of the test has ended", 3.0)
     finally:
+        for pid in box.alive():
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         for process in box.started:
             process.kill()
             process.communicate()

@@ -2,6 +2,7 @@
 
 import json
 import os
+import select
 import signal
 import statistics
 import subprocess
@@ -47,9 +48,17 @@ def first_process(process: subprocess.Popen[str], namespace: list[str]) -> int:
     return int(until(children.read_text, "unshare has a child").split()[0])
 
 
-def line(process: subprocess.Popen[str]) -> str:
+def line(process: subprocess.Popen[str], seconds: float = 8.0) -> str:
+    """The next line that the program writes; "" when it has ended without."""
     assert process.stdout
-    return process.stdout.readline().strip()
+    file, text = process.stdout.fileno(), b""
+    while not text.endswith(b"\n"):
+        if not select.select([file], [], [], seconds)[0]:
+            pytest.fail(f"no line within {seconds:g} s; so far: {text!r}")
+        if not (byte := os.read(file, 1)):
+            break
+        text += byte
+    return text.decode().strip()
 
 
 def end(process: subprocess.Popen[str]) -> tuple[int, list[str]]:
@@ -178,6 +187,20 @@ def test_others_in_a_shared_namespace_are_left_alone(box: Box) -> None:
     assert end(process) == (7, ["SIGTERM", "saved"])
     assert neighbour.poll() is None
     neighbour.kill()
+
+
+def test_the_whole_container_hears_term(box: Box) -> None:
+    process = box.start([*PID_NAMESPACE, box.launch, *python(LISTEN)])
+    assert line(process) == "ready"
+    launch = first_process(process, PID_NAMESPACE)
+    # As `kubectl exec` does it: in the container, but no descendant of launch.
+    enter = ["/usr/bin/nsenter", f"--target={launch}", "--pid", "--mount", "--wdns=/"]
+    visitor = box.start([*enter, *python(LISTEN)])
+    assert line(visitor) == "ready"
+    os.kill(launch, signal.SIGTERM)
+    assert end(process) == (7, ["SIGTERM", "saved"])
+    assert line(visitor) == "SIGTERM"
+    end(visitor)
 
 
 def test_works_where_proc_cannot_be_read(box: Box) -> None:
