@@ -53,8 +53,11 @@ ORDER = ("light", "operator", "ditask")
 
 @cache
 def docker_has_slim() -> bool:
-    """A Docker engine answers and has, or can pull, Debian's slim image."""
+    """A Docker engine with BuildKit answers and has, or can pull, Debian's slim image."""
     if shutil.which("docker") is None or quiet("docker", "version").returncode:
+        return False
+    if quiet("docker", "buildx", "version").returncode:
+        say("the Docker engine has no buildx, which build secrets need; building with buildah instead")
         return False
     if not quiet("docker", "image", "inspect", SLIM).returncode or not quiet("docker", "pull", SLIM).returncode:
         return True
@@ -125,7 +128,7 @@ def build_with_docker(image: Image, out: Path, step: Step, work: Path) -> None:
     """docker build and docker save."""
     os.environ["DOCKER_BUILDKIT"] = "1"
     options = ["--build-arg", f"BASE={SLIM}", "--file", f"{image.context}/Dockerfile", "--tag", image.reference]
-    step.run("docker", "build", *options, *pip_secrets(work), image.context)
+    step.run("docker", "build", "--load", *options, *pip_secrets(work), image.context)
     step.run("docker", "save", "--output", str(out), image.reference)
 
 

@@ -98,7 +98,7 @@ def test_every_module_of_ditask_is_compiled_and_valid(ditask: Unpacked) -> None:
     assert not stale, f"{len(stale)}, such as {stale[:5]}"
 
 
-@pytest.mark.parametrize("user", ["0:0", "1000:1000", "12345:12345"])
+@pytest.mark.parametrize("user", ["0:0", "12345:12345"])
 def test_ditask_takes_a_step_on_each_worker(ditask: Unpacked, user: str) -> None:
     module = ditask.files / "home/ditask/one_step.py"
     module.write_text(ONE_STEP)
