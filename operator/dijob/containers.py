@@ -32,6 +32,14 @@ def exit_code(container: Body) -> int | None:
     return None if ended is None else int(ended.get("exitCode") or 0)
 
 
+def all_ended(status: Body, restart_policy: str) -> bool:
+    """Whether no container runs or will be started again, which the pod's phase says only a moment later."""
+    codes = [exit_code(c) for c in status.get("containerStatuses") or ()]
+    if restart_policy == "Never":
+        return bool(codes) and None not in codes
+    return bool(codes) and all(code == 0 for code in codes)
+
+
 def failures(status: Body, main: Body) -> int:
     """How often containers ended badly: restarts of the main and side containers, and of init containers that fail.
 

@@ -13,7 +13,15 @@ from dijob.containers import Ending
 Body = Mapping[str, Any]
 
 # Reasons of a pod's status that are the cluster's doing, not the program's (design 6.3).
-DISRUPTIONS = ("UnexpectedAdmissionError", "NodeAffinity", "NodeShutdown", "Terminated", "Evicted", "NodeLost")
+DISRUPTIONS = (
+    "UnexpectedAdmissionError",
+    "NodeAffinity",
+    "TaintToleration",
+    "NodeShutdown",
+    "Terminated",
+    "Evicted",
+    "NodeLost",
+)
 # The deadline that ends a crash-looping pod and keeps its logs: Failed after 1.6 s (design 6.3).
 END_SECONDS = 1
 # A pod that has said nothing for this long after its creation is asked after (its events are read).
@@ -44,6 +52,7 @@ class Pod:
     disrupted: bool = False
     sandbox: bool = True
     broken: bool = False
+    idle: bool = False
     succeeded: bool = False
     failures: int = 0
     ending: Ending | None = None
@@ -63,7 +72,7 @@ class Pod:
 
     @property
     def finished(self) -> bool:
-        return self.phase in ("Succeeded", "Failed")
+        return self.idle or self.phase in ("Succeeded", "Failed")
 
 
 class Refused(StrEnum):
@@ -170,6 +179,7 @@ def pod(body: Body) -> Pod:
         succeeded=_succeeded(meta, status, main),
         sandbox=not _sandbox_died(status),
         broken=spec.get("restartPolicy") == "Never" and bool(containers.exit_code(main)),
+        idle=containers.all_ended(status, spec.get("restartPolicy") or ""),
         failures=containers.failures(status, main),
         ending=containers.ending(status, main),
         complaint=containers.complaint(status),
@@ -229,7 +239,7 @@ def _succeeded(meta: Body, status: Body, main: Body) -> bool:
 
 def _disrupted(status: Body) -> bool:
     reason = status.get("reason") or ""
-    return _is(status, "DisruptionTarget") or reason.startswith("Outof") or reason in DISRUPTIONS
+    return _is(status, "DisruptionTarget") or reason.startswith("OutOf") or reason in DISRUPTIONS
 
 
 def _sandbox_died(status: Body) -> bool:

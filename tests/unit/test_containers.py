@@ -1,0 +1,35 @@
+"""When all containers of a pod have ended for good although the pod's phase does not say so yet."""
+
+from typing import Any
+
+import pytest
+from dijob import observe
+from unit.builders import main_status, pod_body, terminated
+
+RUNNING: dict[str, Any] = {"running": {}}
+DONE, FAILED = terminated(0), terminated(1)
+
+
+@pytest.mark.parametrize(
+    ("policy", "states", "finished"),
+    [
+        ("OnFailure", [DONE], True),
+        ("OnFailure", [FAILED], False),
+        ("OnFailure", [DONE, RUNNING], False),
+        ("OnFailure", [DONE, FAILED], False),
+        ("OnFailure", [], False),
+        ("Never", [DONE], True),
+        ("Never", [DONE, FAILED], True),
+        ("Never", [FAILED, RUNNING], False),
+    ],
+)
+def test_a_pod_is_finished_once_no_container_will_run_again(
+    policy: str, states: list[dict[str, Any]], finished: bool
+) -> None:
+    """The kubelet reports the last container's end and the pod's phase in two updates, a second apart."""
+    statuses = [
+        main_status(name=name, state=state) for name, state in zip(("di-container", "side"), states, strict=False)
+    ]
+    body = pod_body(phase="Running", containerStatuses=statuses)
+    body["spec"]["restartPolicy"] = policy
+    assert observe.pod(body).finished is finished
