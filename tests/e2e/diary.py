@@ -4,7 +4,7 @@ import json
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -17,20 +17,11 @@ class Diary:
 
     entries: list[tuple[float, str, Body]] = field(default_factory=list)
 
-    def read(self, lines: Iterator[str]) -> None:
-        """Take in a stream of JSON documents, one or several lines each, until it ends."""
-        decoder, rest = json.JSONDecoder(), ""
+    def read(self, lines: Iterable[str]) -> None:
+        """Take in a stream of JSON documents, one a line, until it ends."""
         for line in lines:
-            rest += line
-            if line.rstrip() != "}":  # a document ends with a brace in the first column
-                continue
-            event, end = decoder.raw_decode(rest)
-            rest = rest[end:].lstrip()
+            event = json.loads(line)
             self.entries.append((time.time(), event["type"], event["object"]))
-
-    def times(self, wanted: Callable[[Body], bool]) -> list[float]:
-        """When objects were seen that are as wanted."""
-        return [at for at, _, body in list(self.entries) if wanted(body)]
 
 
 @contextmanager
