@@ -74,11 +74,13 @@ def pod_manifest(job: DIJob, member: Member, options: Options) -> Manifest:
     _fit_main(main, job, member)
     spec["hostname"] = member.name
     spec["subdomain"] = gang.job
-    spec.setdefault("enableServiceLinks", False)
-    # In-place restarts heal a crash within seconds, and need this policy (design 6.1).
-    spec.setdefault("restartPolicy", "OnFailure")
-    spec["initContainers"] = [*(spec.get("initContainers") or ()), gate]
-    spec["volumes"] = [*(spec.get("volumes") or ()), *_volumes()]
+    # In-place restarts heal a crash within seconds, and need this policy (design 6.1). Null is as good as absent: the
+    # apiserver would take it for its own default, Always.
+    for field, value in (("enableServiceLinks", False), ("restartPolicy", "OnFailure")):
+        if spec.get(field) is None:
+            spec[field] = value
+    spec["initContainers"] = _more(spec.get("initContainers"), gate)
+    spec["volumes"] = _more(spec.get("volumes"), *_volumes())
     meta = _metadata(job, member.name, {names.LABEL_RANK: str(member.rank)})
     meta["annotations"] = {
         **(job.spec.template.metadata.annotations or {}),
@@ -124,30 +126,33 @@ def _metadata(job: DIJob, name: str, labels: Mapping[str, str]) -> Manifest:
 
 def _main_container(spec: Manifest, job: DIJob) -> Manifest:
     name = job.main_container.get("name")
-    return next(c for c in spec["containers"] if c.get("name") == name)
+    return next(c for c in _objects(spec["containers"]) if c.get("name") == name)
 
 
 def _fit_main(main: Manifest, job: DIJob, member: Member) -> None:
     """Give the (copied) main container its environment, its port, the launcher and, where it visibly fits, a probe."""
     port = listen_port(main)
     launched = job.spec.launcher is Launcher.AUTO and bool(main.get("command"))
-    main["env"] = _env(main.get("env") or [], member, gang_of(job))
+    main["env"] = _env(main.get("env"), member, gang_of(job))
     if launched:
         main["command"] = [pod.LAUNCH, *main["command"]]
         mount = {"name": names.BIN_VOLUME, "mountPath": pod.BIN_DIR}
-        main["volumeMounts"] = [*(main.get("volumeMounts") or ()), mount]
-    ports = main.get("ports") or []
+        main["volumeMounts"] = _more(main.get("volumeMounts"), mount)
+    ports = _objects(main.get("ports"))
     if all(p.get("name") != names.MAIN_PORT and p.get("containerPort") != names.BASE_PORT for p in ports):
-        main["ports"] = [*ports, {"name": names.MAIN_PORT, "containerPort": port or names.BASE_PORT}]
+        own = {"name": names.MAIN_PORT, "containerPort": port or names.BASE_PORT}
+        main["ports"] = _more(main.get("ports"), own)
     # A ditask that is not told its platform listens somewhere else: no probe may hold it back.
     told = job.command.platform == "k8s" or (launched and job.command.bypass is None)
     if port is not None and told and "readinessProbe" not in main:
         main["readinessProbe"] = {"tcpSocket": {"port": port}, "periodSeconds": PROBE_PERIOD_SECONDS}
 
 
-def _env(users: list[Manifest], member: Member, gang: Gang) -> list[Manifest]:
+def _env(users: Any, member: Member, gang: Gang) -> Any:
     """Ours first, so that the user's own values may say $(DI_POD_IP); what the user names himself is left to him."""
-    taken = {e.get("name") for e in users} - set(names.RESERVED_ENV)
+    if users is not None and not isinstance(users, list):
+        return users
+    taken = {e.get("name") for e in _objects(users)} - set(names.RESERVED_ENV)
     ours = [
         _field("DI_POD_IP", "status.podIP"),
         _field("DI_NODES", f"metadata.annotations['{names.ANNOTATION_IPS}']"),
@@ -155,7 +160,7 @@ def _env(users: list[Manifest], member: Member, gang: Gang) -> list[Manifest]:
         _field("DI_EPOCH", f"metadata.annotations['{names.ANNOTATION_EPOCH}']"),
         *({"name": name, "value": value} for name, value in RUNTIMES["ditask"](member, gang).items()),
     ]
-    return [e for e in ours if e["name"] not in taken] + users
+    return [*(e for e in ours if e["name"] not in taken), *(users or ())]
 
 
 def _field(name: str, path: str) -> Manifest:
@@ -182,19 +187,32 @@ def _gate(main: Manifest, gang: Gang, member: Member, options: Options) -> Manif
     for key in ("imagePullPolicy", "securityContext"):
         if key in main:
             gate[key] = copy.deepcopy(main[key])
-    if resources := _plain_resources(main.get("resources") or {}):
+    if resources := _plain_resources(main.get("resources")):
         gate["resources"] = resources
     return gate
 
 
-def _plain_resources(resources: Mapping[str, Any]) -> Manifest:
+def _plain_resources(resources: Any) -> Manifest:
     """CPU, memory and disk as the main container has them; never its GPUs or claims."""
     plain = ("cpu", "memory", "ephemeral-storage")
     kept = {
-        kind: {k: v for k, v in (resources.get(kind) or {}).items() if k in plain}
+        kind: {k: v for k, v in _object(_object(resources).get(kind)).items() if k in plain}
         for kind in ("requests", "limits")
     }
     return {kind: values for kind, values in kept.items() if values}
+
+
+def _more(given: Any, *added: Manifest) -> Any:
+    """The user's list with ours after it. What is no list is left as it is: the apiserver refuses it by its name."""
+    return [*(given or ()), *added] if given is None or isinstance(given, list) else given
+
+
+def _objects(given: Any) -> list[Manifest]:
+    return [one for one in given if isinstance(one, dict)] if isinstance(given, list) else []
+
+
+def _object(given: Any) -> Mapping[str, Any]:
+    return given if isinstance(given, dict) else {}
 
 
 def _volumes() -> list[Manifest]:

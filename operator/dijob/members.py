@@ -58,9 +58,14 @@ def expand(text: str) -> frozenset[int]:
     ranks: set[int] = set()
     for part in text.split(","):
         first, _, last = part.partition("-")
-        if first.isdigit() and (last or first).isdigit():
-            ranks.update(range(int(first), min(int(last or first), int(first) + 100_000) + 1))
+        if _is_rank(first) and _is_rank(last or first):
+            ranks.update(range(int(first), int(last or first) + 1))
     return frozenset(ranks)
+
+
+def _is_rank(text: str) -> bool:
+    """Plain digits, and few: int() refuses thousands of them, and a range of millions would take the memory."""
+    return text.isascii() and text.isdigit() and len(text) < 6
 
 
 def say(ranks: Iterable[int]) -> str:

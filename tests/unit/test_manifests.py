@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from dijob import names, pod
 from dijob.manifests import Options, addresses_patch, service, template_hash
+from dijob.model import TemplateMetadata
 from unit.builders import container, job, manifest
 
 Body = dict[str, Any]
@@ -110,6 +111,70 @@ def test_defaults_are_only_defaults() -> None:
     assert (body["restartPolicy"], body["enableServiceLinks"]) == ("OnFailure", False)
     body = manifest(job({"restartPolicy": "Never", "enableServiceLinks": True}))["spec"]
     assert (body["restartPolicy"], body["enableServiceLinks"]) == ("Never", True)
+
+
+@pytest.mark.parametrize(
+    ("pod_spec", "field", "value"),
+    [
+        ({"restartPolicy": None}, "restartPolicy", "OnFailure"),
+        ({"enableServiceLinks": None}, "enableServiceLinks", False),
+    ],
+    ids=["restartPolicy", "enableServiceLinks"],
+)
+def test_null_is_as_good_as_absent(pod_spec: Body, field: str, value: object) -> None:
+    """The apiserver would take null for its own default, which is Always."""
+    assert manifest(job(pod_spec))["spec"][field] == value
+
+
+@pytest.mark.parametrize("slip", ["x", 7, {"name": "x"}, ["x"], [7]], ids=str)
+@pytest.mark.parametrize("field", ["ports", "volumeMounts", "resources"])
+def test_what_has_the_wrong_shape_is_left_to_the_apiserver_to_refuse(field: str, slip: object) -> None:
+    """It answers with the field's name; a pass that raises would tell the user nothing."""
+    found = main(manifest(job({"containers": [container(**{field: slip})]})))
+    assert found[field] == slip or (isinstance(slip, list) and found[field][: len(slip)] == slip)
+
+
+@pytest.mark.parametrize("field", ["volumes", "initContainers"])
+def test_a_wrong_shape_in_the_pod_itself_is_left_as_well(field: str) -> None:
+    assert manifest(job({field: "x"}))["spec"][field] == "x"
+
+
+def test_the_pod_carries_what_it_was_made_from() -> None:
+    given = {"labels": {"team": "a", names.MANAGED_BY: "me"}, "annotations": {"note": "b"}}
+    owner = job()
+    template = owner.spec.template.model_copy(update={"metadata": TemplateMetadata.model_validate(given)})
+    owner = owner.model_copy(update={"spec": owner.spec.model_copy(update={"template": template})})
+    meta = manifest(owner)["metadata"]
+    assert meta["labels"]["team"] == "a"
+    assert meta["labels"][names.MANAGED_BY] == names.MANAGER
+    assert meta["annotations"] == {
+        "note": "b",
+        names.ANNOTATION_TEMPLATE: template_hash(owner),
+        names.ANNOTATION_NUM_NODES: "3",
+    }
+
+
+@pytest.mark.parametrize(
+    ("ports", "added"),
+    [
+        (None, {"name": "di-port", "containerPort": 50515}),
+        ([{"name": "web", "containerPort": 80}], {"name": "di-port", "containerPort": 50515}),
+        ([{"name": "di-port", "containerPort": 6000}], None),
+        ([{"containerPort": 50515}], None),
+    ],
+    ids=["none", "another", "named", "numbered"],
+)
+def test_the_main_container_has_one_di_port(ports: list[Body] | None, added: Body | None) -> None:
+    found = main(manifest(job({"containers": [container(ports=ports)]})))
+    assert found["ports"] == [*(ports or []), *([added] if added else [])]
+
+
+def test_making_a_pod_leaves_the_template_alone() -> None:
+    owner = job({"containers": [container(env=[{"name": "A", "value": "1"}])], "volumes": [{"name": "v"}]})
+    before = template_hash(owner)
+    assert manifest(owner, 0) == manifest(owner, 0)
+    assert template_hash(owner) == before
+    assert len(owner.spec.template.spec["volumes"] if owner.spec.template.spec else ()) == 1
 
 
 def test_the_patch_is_lean_and_names_its_pod() -> None:

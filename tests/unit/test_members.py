@@ -15,9 +15,16 @@ def test_ranks_are_written_compactly_and_read_back(ranks: tuple[int, ...], text:
     assert expand(text) == frozenset(ranks)
 
 
-@pytest.mark.parametrize("text", ["a", "-", "1-", "x-3", " ", "0x1"], ids=repr)
+@pytest.mark.parametrize(
+    "text", ["a", "-", "1-", "x-3", " ", "0x1", "²", "1-²", "9" * 5000, "7-" + "9" * 5000], ids=lambda text: text[:9]
+)
 def test_what_is_no_rank_is_left_out(text: str) -> None:
     assert expand(text) <= {1}
+
+
+def test_a_hand_made_range_stays_within_bounds() -> None:
+    assert len(expand("0-99999")) == 100_000
+    assert expand("0-100000") == frozenset()
 
 
 def test_ranks_in_a_sentence() -> None:
