@@ -38,9 +38,9 @@ check: venv tools ## ruff, mypy --strict, import-linter, generated files, shellc
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(PY) -m mypy
-	$(VENV)/bin/lint-imports --no-timing | tail -n +1
+	$(VENV)/bin/lint-imports --no-logo
 	$(PY) -m dijob.crd --check
-	shellcheck operator/dijob/pod/*.sh
+	shellcheck -s sh operator/dijob/pod/*.sh
 
 .PHONY: unit
 unit: venv tools ## the core, the scripts in the pod, the model: no cluster (~35 s)

@@ -19,6 +19,9 @@ Manifest = dict[str, Any]
 # A probe asks every second from the start, so that Ready costs no more than the program's own start. It never gives
 # up by itself (a probe of readiness restarts nobody).
 PROBE_PERIOD_SECONDS = 1
+# The kubelet may start a container with a view of the pod that is older than the list which opened the gate (gate.sh).
+# The launcher notices and mends it; where there is none, the gate waits until the older view has passed.
+SETTLE_SECONDS = "3"
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,8 @@ def pod_manifest(job: DIJob, member: Member, options: Options) -> Manifest:
     spec: Manifest = copy.deepcopy(job.spec.template.spec or {})
     main = _main_container(spec, job)
     gate = _gate(main, gang, member, options)
+    if not _launched(job, main):
+        gate["env"].append({"name": "DIJOB_SETTLE_SECONDS", "value": SETTLE_SECONDS})
     _fit_main(main, job, member)
     spec["hostname"] = member.name
     spec["subdomain"] = gang.job
@@ -129,10 +134,15 @@ def _main_container(spec: Manifest, job: DIJob) -> Manifest:
     return next(c for c in _objects(spec["containers"]) if c.get("name") == name)
 
 
+def _launched(job: DIJob, main: Manifest) -> bool:
+    """Whether the launcher stands before the main container's command (which must not have been fitted yet)."""
+    return job.spec.launcher is Launcher.AUTO and bool(main.get("command"))
+
+
 def _fit_main(main: Manifest, job: DIJob, member: Member) -> None:
     """Give the (copied) main container its environment, its port, the launcher and, where it visibly fits, a probe."""
     port = listen_port(main)
-    launched = job.spec.launcher is Launcher.AUTO and bool(main.get("command"))
+    launched = _launched(job, main)
     main["env"] = _env(main.get("env"), member, gang_of(job))
     if launched:
         main["command"] = [pod.LAUNCH, *main["command"]]

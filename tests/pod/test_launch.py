@@ -113,6 +113,35 @@ def test_no_command(box: Box) -> None:
     assert (rc, err) == (2, f"dijob: usage: {box.launch} COMMAND [ARGUMENT...]\n")
 
 
+NEW = ("3", "10.0.0.1,10.0.0.2")
+TOLD = ("DI_EPOCH", "DI_NODES", "DI_NODE_IPS")
+
+
+@pytest.mark.parametrize(
+    ("env", "expected"),
+    [
+        ({"DI_EPOCH": "", "DI_NODES": "", "DI_NODE_IPS": ""}, (*NEW, NEW[1])),
+        ({"DI_EPOCH": "2", "DI_NODES": "10.0.0.9", "DI_NODE_IPS": "10.0.0.9"}, (*NEW, NEW[1])),
+        ({"DI_EPOCH": "3", "DI_NODES": "10.0.0.1,10.0.0.2", "DI_NODE_IPS": "x"}, (*NEW, "x")),
+        ({"DI_EPOCH": "4", "DI_NODES": "10.0.0.7", "DI_NODE_IPS": "10.0.0.7"}, ("4", "10.0.0.7", "10.0.0.7")),
+    ],
+    ids=["empty", "older", "the-same", "newer"],
+)
+def test_an_environment_older_than_the_gates_word_is_made_true(
+    box: Box, env: dict[str, str], expected: tuple[str, ...]
+) -> None:
+    """The kubelet can start a container with a view of the pod that is older than the list which opened the gate."""
+    (box.bin / "world").write_text("{} {}\n".format(*NEW))
+    program = "import os; print(*(os.environ[name] for name in %r))" % (TOLD,)
+    rc, out, err = box.run([box.launch, *python(program)], DI_RANK="0", **env)
+    assert (rc, tuple(out.split())) == (0, expected), err
+
+
+def test_outside_a_dijob_the_gates_word_is_nothing(box: Box) -> None:
+    (box.bin / "world").write_text("3 10.0.0.1\n")
+    assert box.run([box.launch, *python("import os; print('DI_NODES' in os.environ)")])[1] == "False\n"
+
+
 def test_its_folder_comes_first_in_path(box: Box) -> None:
     rc, out, _ = box.run([box.launch, "sh", "-c", 'echo "$PATH"; command -v ditask'])
     assert (rc, out) == (0, f"{box.bin}:{box.env['PATH']}\n{box.ditask}\n")

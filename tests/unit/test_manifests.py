@@ -70,6 +70,18 @@ def test_only_a_command_is_wrapped(fields: Body, spec: Body, wrapped: bool) -> N
     assert any(m["mountPath"] == pod.BIN_DIR for m in found.get("volumeMounts", ())) is wrapped
 
 
+@pytest.mark.parametrize(
+    ("fields", "spec", "settles"),
+    [({}, {}, False), ({"command": None}, {}, True), ({}, {"launcher": "Off"}, True)],
+    ids=["launched", "entry-point", "launcher-off"],
+)
+def test_the_gate_settles_where_nothing_checks_the_environment_after_it(
+    fields: Body, spec: Body, settles: bool
+) -> None:
+    found = gate(manifest(job({"containers": [container(**fields)]}, **spec)))
+    assert ("DIJOB_SETTLE_SECONDS" in {e["name"] for e in found["env"]}) is settles
+
+
 PROBE = {"tcpSocket": {"port": 50515}, "periodSeconds": 1}
 
 

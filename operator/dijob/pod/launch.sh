@@ -7,6 +7,17 @@ export PATH
 child='' got='' told=''
 [ "$#" -gt 0 ] || { echo "dijob: usage: $0 COMMAND [ARGUMENT...]" >&2; exit 2; }
 
+# The gate's word on the world: "EPOCH LIST". The kubelet can start a container with a view of the pod that is a moment
+# older than the list which opened the gate; then the variables are empty, and ditask would work alone without a word.
+# Started again with true ones, so that PID 1 shows them too; a newer environment (a restart in place) stands.
+if [ -n "${DI_RANK-}" ] && { IFS=' ' read -r epoch ips <"$bin/world"; } 2>/dev/null && [ -n "$ips" ]; then
+  if [ -z "${DI_NODES-}" ] || [ "${DI_EPOCH:-0}" -lt "$epoch" ]; then
+    DI_EPOCH=$epoch DI_NODES=$ips DI_NODE_IPS=$ips
+    export DI_EPOCH DI_NODES DI_NODE_IPS
+    exec "$0" "$@"
+  fi
+fi
+
 # The processes below $1. Prints nothing where /proc cannot be read.
 below() {
   # shellcheck disable=SC2013 # words: one line holds them all
