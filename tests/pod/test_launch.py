@@ -132,7 +132,7 @@ def test_an_environment_older_than_the_gates_word_is_made_true(
 ) -> None:
     """The kubelet can start a container with a view of the pod that is older than the list which opened the gate."""
     (box.bin / "world").write_text("{} {}\n".format(*NEW))
-    program = "import os; print(*(os.environ[name] for name in %r))" % (TOLD,)
+    program = f"import os; print(*(os.environ[name] for name in {TOLD!r}))"
     rc, out, err = box.run([box.launch, *python(program)], DI_RANK="0", **env)
     assert (rc, tuple(out.split())) == (0, expected), err
 
