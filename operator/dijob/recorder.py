@@ -28,9 +28,10 @@ class Recorder:
     async def tell(self, job: Metadata, event: Event) -> None:
         name = f"{job.name}.{_digest(job.uid, event)}"
         path = f"/api/v1/namespaces/{job.namespace}/events"
-        count = self._counts.get(name, 0) + 1
+        told = self._counts.get(name, 0)
+        count = told + 1
         try:
-            if count == 1:
+            if not told:
                 await self._api.create(path, _body(name, job, event))
             else:
                 again = {"count": count, "lastTimestamp": stamp(datetime.now(UTC))}
@@ -39,6 +40,7 @@ class Recorder:
             # 409: told by an operator before this one. 404: forgotten by the apiserver after an hour.
             if not (error.conflict or error.gone):
                 log.warning("%s/%s: event %s not posted: %s", job.namespace, job.name, event.reason, error)
+                count = told
             count = 0 if error.gone else count
         self._counts[name] = count
         self._counts.move_to_end(name)

@@ -44,6 +44,8 @@ class Store(Generic[T]):
         self._by_owner: dict[str, dict[str, T]] = {}
         self._owners: dict[str, str] = {}
         self._gone: dict[str, None] = {}
+        # What only our own writes have shown so far, and the feeds that may still show it.
+        self._unseen: dict[str, set[int]] = {}
         self._feeds = tuple(_Feed(stream, time.monotonic()) for stream in streams)
 
     def of(self, owner: str) -> tuple[T, ...]:
@@ -58,19 +60,28 @@ class Store(Generic[T]):
         known = self._by_owner.get(view.owner, {}).get(view.uid)
         if view.uid in self._gone or (known is not None and _number(view.version) < _number(known.version)):
             return
+        former = self._owners.get(view.uid)
+        if former is None:
+            self._unseen[view.uid] = set(range(len(self._feeds)))
+        elif former != view.owner:
+            self._forget(view.uid, former)
         self._by_owner.setdefault(view.owner, {})[view.uid] = view
         self._owners[view.uid] = view.owner
 
     def drop(self, uid: str) -> None:
         """Forget an object that is known to be gone; a late event about it is ignored."""
         owner = self._owners.pop(uid, None)
+        self._unseen.pop(uid, None)
         self._gone[uid] = None
         if len(self._gone) > 10_000:
             self._gone.pop(next(iter(self._gone)))
         if owner is not None:
-            self._by_owner[owner].pop(uid, None)
-            if not self._by_owner[owner]:
-                del self._by_owner[owner]
+            self._forget(uid, owner)
+
+    def _forget(self, uid: str, owner: str) -> None:
+        self._by_owner[owner].pop(uid, None)
+        if not self._by_owner[owner]:
+            del self._by_owner[owner]
 
     @property
     def silence(self) -> float:
@@ -115,21 +126,39 @@ class Store(Generic[T]):
             page = await api.get(feed.stream.path, **query)
             feed.heard = time.monotonic()
             for body in page.get("items") or ():
-                view = self._view(body)
-                self.put(view)
-                seen.add(view.uid)
-                changed.add(view.owner)
+                changed |= self._show(feed, body)
+                seen.add(body["metadata"]["uid"])
             if not (token := page["metadata"].get("continue")):
                 break
             query["continue"] = token
-        for uid in feed.uids - seen:
+        version = str(page["metadata"]["resourceVersion"])
+        for uid in (feed.uids - seen) | self._never_shown(feed, version):
             changed.add(self._owners.get(uid, ""))
             self.drop(uid)
         feed.uids = seen
         feed.synced.set()
         for owner in changed:
             self.on_change(owner)
-        return str(page["metadata"]["resourceVersion"])
+        return version
+
+    def _never_shown(self, feed: "_Feed", version: str) -> set[str]:
+        """What we made before this list and no feed shows: it is gone again, and no watch will ever say so."""
+        gone = set()
+        for uid, feeds in self._unseen.items():
+            if _number(self._by_owner[self._owners[uid]][uid].version) <= _number(version):
+                feeds.discard(self._feeds.index(feed))
+            if not feeds:
+                gone.add(uid)
+        return gone
+
+    def _show(self, feed: "_Feed", body: Mapping[str, Any]) -> set[str]:
+        """Take in what a list or watch shows. Gives the owners that it concerns: two where it has changed hands."""
+        view = self._view(body)
+        concerned = {view.owner, self._owners.get(view.uid, view.owner)}
+        feed.uids.add(view.uid)
+        self.put(view)
+        self._unseen.pop(view.uid, None)
+        return concerned
 
     async def _watch(self, api: Api, feed: "_Feed", version: str) -> str:
         """Follow one watch to its end. Gives the version to go on from, "" when only a new list can help."""
@@ -144,17 +173,17 @@ class Store(Generic[T]):
         return version
 
     def _take(self, feed: "_Feed", type_: str, body: Mapping[str, Any]) -> None:
-        view = self._view(body)
         if type_ == "DELETED":
+            view = self._view(body)
             feed.uids.discard(view.uid)
             self.drop(view.uid)
-        else:
-            feed.uids.add(view.uid)
-            self.put(view)
-        self.on_change(view.owner)
+            self.on_change(view.owner)
+            return
+        for owner in self._show(feed, body):
+            self.on_change(owner)
 
 
-@dataclass
+@dataclass(eq=False)
 class _Feed:
     """One list and watch: the uids that it has shown, and when it was last heard of (monotonic seconds)."""
 

@@ -89,7 +89,7 @@ class WorkQueue:
         metrics.PASSES.labels("failed").inc()
         count = self._failures[key] = self._failures.get(key, 0) + 1
         first, last = BACKOFF_SECONDS
-        delay = min(last, first * 2.0 ** (count - 1)) * random.uniform(0.8, 1.2)
+        delay = min(last, first * 2.0 ** min(count - 1, 10)) * random.uniform(0.8, 1.2)
         # The traceback once: what repeats is one line each.
         log.warning(
             "%s/%s: pass failed (%d in a row), again in %.1f s: %s", *key, count, delay, error, exc_info=count == 1

@@ -1,0 +1,55 @@
+"""An apiserver in memory for the shell's tests: it answers what it was told to, and keeps what it was asked."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from dijob.api import Api, ApiError, Stream
+
+Body = dict[str, Any]
+
+
+@dataclass
+class FakeApi:
+    """Lists and watches come from scripts, one entry per call; writes are kept. The end of a script is silence."""
+
+    lists: list[Body | ApiError] = field(default_factory=list)
+    watches: list[list[Body | ApiError]] = field(default_factory=list)
+    refusals: list[ApiError | None] = field(default_factory=list)
+    calls: list[tuple[str, str, Body]] = field(default_factory=list)
+    watched: list[Stream] = field(default_factory=list)
+
+    def api(self) -> Api:
+        return cast(Api, self)
+
+    async def get(self, path: str, **query: str) -> Body:
+        self.calls.append(("GET", path, dict(query)))
+        answer = self.lists.pop(0)
+        if isinstance(answer, ApiError):
+            raise answer
+        return answer
+
+    async def watch(self, stream: Stream) -> AsyncIterator[Body]:
+        self.watched.append(stream)
+        if not self.watches:
+            raise Over
+        for event in self.watches.pop(0):
+            if isinstance(event, ApiError):
+                raise event
+            yield event
+
+    async def create(self, path: str, body: Body) -> Body:
+        return self._write("POST", path, body)
+
+    async def patch(self, path: str, body: Body, **_: Any) -> Body:
+        return self._write("PATCH", path, body)
+
+    def _write(self, method: str, path: str, body: Body) -> Body:
+        self.calls.append((method, path, body))
+        if self.refusals and (refusal := self.refusals.pop(0)):
+            raise refusal
+        return body
+
+
+class Over(Exception):
+    """The script is at its end: what runs for ever stops here."""

@@ -1,0 +1,79 @@
+"""Events: one object per thing told, counted when it repeats; a failure to tell stops nothing."""
+
+import pytest
+from dijob import names
+from dijob.actions import Event
+from dijob.api import ApiError
+from dijob.model import Metadata
+from dijob.recorder import REMEMBERED, Recorder
+from unit.fake_api import FakeApi
+
+JOB = Metadata(name="job", namespace="ns", uid="u1")
+LOST = Event("PodLost", "rank 1: its pod is gone")
+
+
+async def test_an_event_says_what_about_whom() -> None:
+    api = FakeApi()
+    await Recorder(api.api()).tell(JOB, LOST)
+    ((method, path, body),) = api.calls
+    assert (method, path) == ("POST", "/api/v1/namespaces/ns/events")
+    assert (body["type"], body["reason"], body["message"]) == ("Warning", "PodLost", LOST.message)
+    assert body["involvedObject"]["uid"] == "u1"
+    assert body["involvedObject"]["kind"] == names.KIND
+    assert body["metadata"]["namespace"] == "ns"
+    assert body["count"] == 1
+
+
+async def test_good_news_are_normal_and_long_ones_are_cut() -> None:
+    api = FakeApi()
+    await Recorder(api.api()).tell(JOB, Event("Running", "x" * 5000, warning=False))
+    assert api.calls[0][2]["type"] == "Normal"
+    assert len(api.calls[0][2]["message"]) == 1024
+
+
+async def test_what_repeats_is_counted() -> None:
+    api = FakeApi()
+    recorder = Recorder(api.api())
+    for _ in range(3):
+        await recorder.tell(JOB, LOST)
+    assert [call[0] for call in api.calls] == ["POST", "PATCH", "PATCH"]
+    assert api.calls[1][1] == f"/api/v1/namespaces/ns/events/{api.calls[0][2]['metadata']['name']}"
+    assert [call[2]["count"] for call in api.calls] == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("job", "event"),
+    [
+        (JOB, Event("PodLost", "rank 2: its pod is gone")),
+        (JOB, Event("PodDeleted", LOST.message)),
+        (Metadata(name="job", namespace="ns", uid="u2"), LOST),
+    ],
+    ids=["message", "reason", "namesake"],
+)
+async def test_what_differs_is_told_apart(job: Metadata, event: Event) -> None:
+    api = FakeApi()
+    recorder = Recorder(api.api())
+    await recorder.tell(JOB, LOST)
+    await recorder.tell(job, event)
+    assert [call[0] for call in api.calls] == ["POST", "POST"]
+    assert len({call[2]["metadata"]["name"] for call in api.calls}) == 2
+
+
+@pytest.mark.parametrize(
+    ("status", "then"),
+    [(409, "PATCH"), (403, "POST"), (0, "POST"), (404, "POST")],
+    ids=["told-before", "forbidden", "no-answer", "forgotten"],
+)
+async def test_a_failure_to_tell_stops_nothing(status: int, then: str) -> None:
+    api = FakeApi(refusals=[ApiError(status, "", "")])
+    recorder = Recorder(api.api())
+    await recorder.tell(JOB, LOST)
+    await recorder.tell(JOB, LOST)
+    assert [call[0] for call in api.calls] == ["POST", then]
+
+
+async def test_memory_is_bounded() -> None:
+    recorder = Recorder(FakeApi().api())
+    for number in range(REMEMBERED + 10):
+        await recorder.tell(JOB, Event("PodLost", str(number)))
+    assert len(recorder._counts) == REMEMBERED

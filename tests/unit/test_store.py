@@ -1,0 +1,169 @@
+"""The store: what a list and a watch show, what vanishes unseen, and what our own writes put in ahead of both."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from dijob import store
+from dijob.api import ApiError, Stream
+from dijob.store import Store
+from unit.fake_api import Body, FakeApi, Over
+
+
+@dataclass(frozen=True)
+class Thing:
+    uid: str
+    owner: str
+    version: str
+
+
+def body(uid: str, version: int = 1, owner: str = "a") -> Body:
+    return {"metadata": {"uid": uid, "resourceVersion": str(version), "owner": owner}}
+
+
+def thing(raw: Any) -> Thing:
+    meta = raw["metadata"]
+    return Thing(meta["uid"], meta["owner"], meta["resourceVersion"])
+
+
+def page(version: int, *items: Body, token: str = "") -> Body:
+    return {"metadata": {"resourceVersion": str(version), "continue": token}, "items": list(items)}
+
+
+def event(type_: str, raw: Body) -> Body:
+    return {"type": type_, "object": raw}
+
+
+def made(*paths: str) -> Store[Thing]:
+    return Store("things", tuple(Stream(path, "x=y") for path in paths or ("/things",)), thing)
+
+
+async def run(under_test: Store[Thing], api: FakeApi) -> list[str]:
+    """Run the script to its end. Gives the owners that were told of a change."""
+    told: list[str] = []
+    under_test.on_change = told.append
+    with pytest.raises(Over):
+        await under_test.run(api.api())
+    return told
+
+
+def uids(under_test: Store[Thing], owner: str = "a") -> set[str]:
+    return {one.uid for one in under_test.of(owner)}
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broken watch is followed by the next list without a pause."""
+    monkeypatch.setattr(store, "RETRY_SECONDS", (0.0, 0.0))
+
+
+async def test_a_list_in_pages_then_a_watch_from_its_version() -> None:
+    api, under_test = FakeApi(), made()
+    api.lists = [page(5, body("1"), token="more"), page(5, body("2", owner="b"))]
+    api.watches = [
+        [event("ADDED", body("3", 6)), event("MODIFIED", body("1", 7)), event("DELETED", body("2", 8, owner="b"))]
+    ]
+    told = await run(under_test, api)
+    assert uids(under_test) == {"1", "3"}
+    assert {one.version for one in under_test.of("a")} == {"6", "7"}
+    assert under_test.of("b") == ()
+    assert [call[2].get("continue") for call in api.calls] == [None, "more"]
+    assert [stream.version for stream in api.watched] == ["5", "8"]
+    assert told[:2] in (["a", "b"], ["b", "a"])
+    assert told[2:] == ["a", "a", "b"]
+    assert (under_test.listed, len(under_test)) == (True, 2)
+
+
+async def test_a_bookmark_moves_the_version_and_is_no_object() -> None:
+    api, under_test = FakeApi(), made()
+    api.lists = [page(5)]
+    api.watches = [[event("BOOKMARK", {"metadata": {"resourceVersion": "50"}})]]
+    assert await run(under_test, api) == []
+    assert api.watched[-1].version == "50"
+
+
+@pytest.mark.parametrize(
+    "ending",
+    [
+        [event("ERROR", {"code": 410, "message": "too old"})],
+        [ApiError(410, "Expired", "too old")],
+        [ApiError(0, "reset", "")],
+        [ApiError(503, "", "")],
+    ],
+    ids=["410-event", "410", "reset", "503"],
+)
+async def test_what_vanished_while_the_watch_was_down_is_noticed(ending: list[Body | ApiError]) -> None:
+    api, under_test = FakeApi(), made()
+    api.lists = [page(5, body("1"), body("2", owner="b")), page(9, body("1"))]
+    api.watches = [ending]
+    told = await run(under_test, api)
+    assert (uids(under_test), under_test.of("b")) == ({"1"}, ())
+    assert "b" in told[2:]
+
+
+async def test_a_list_that_fails_is_made_again() -> None:
+    api, under_test = FakeApi(), made()
+    api.lists = [ApiError(503, "", ""), ApiError(0, "", ""), page(5, body("1"))]
+    await run(under_test, api)
+    assert uids(under_test) == {"1"}
+
+
+async def test_what_we_made_and_nobody_ever_showed_us_vanishes_with_the_next_list() -> None:
+    """Created by us, gone again while the watch was down: only the list can tell."""
+    api, under_test = FakeApi(), made()
+    under_test.put(Thing("ghost", "a", "6"))
+    api.lists = [page(9, body("1"))]
+    told = await run(under_test, api)
+    assert uids(under_test) == {"1"}
+    assert "a" in told
+
+
+async def test_what_we_made_after_the_list_was_taken_stays() -> None:
+    api, under_test = FakeApi(), made()
+    under_test.put(Thing("new", "a", "12"))
+    api.lists = [page(9, body("1"))]
+    await run(under_test, api)
+    assert uids(under_test) == {"1", "new"}
+
+
+async def test_with_several_namespaces_only_the_lists_of_all_can_tell() -> None:
+    api, under_test = FakeApi(), made("/ns/a", "/ns/b")
+    under_test.put(Thing("ghost", "a", "6"))
+    under_test.put(Thing("1", "a", "6"))
+    api.lists = [page(9, body("1", 6)), page(9)]
+    await run(under_test, api)
+    assert uids(under_test) == {"1"}
+
+
+def test_an_older_view_never_replaces_a_newer_one() -> None:
+    under_test = made()
+    under_test.put(Thing("1", "a", "10"))
+    under_test.put(Thing("1", "a", "9"))
+    assert under_test.of("a")[0].version == "10"
+
+
+def test_what_is_known_to_be_gone_stays_gone() -> None:
+    under_test = made()
+    under_test.put(Thing("1", "a", "10"))
+    under_test.drop("1")
+    under_test.put(Thing("1", "a", "11"))
+    assert (under_test.of("a"), len(under_test)) == ((), 0)
+    under_test.drop("never-seen")
+
+
+async def test_one_that_changes_hands_is_told_to_both() -> None:
+    """`--cascade=orphan`, or an owner reference edited by hand."""
+    api, under_test = FakeApi(), made()
+    api.lists = [page(5, body("1"))]
+    api.watches = [[event("MODIFIED", body("1", 6, owner="b"))]]
+    told = await run(under_test, api)
+    assert (uids(under_test, "a"), uids(under_test, "b")) == (set(), {"1"})
+    assert set(told[1:]) == {"a", "b"}
+
+
+async def test_silence_counts_from_the_last_word() -> None:
+    api, under_test = FakeApi(), made()
+    assert not under_test.listed
+    api.lists = [page(5)]
+    await run(under_test, api)
+    assert under_test.silence < 60

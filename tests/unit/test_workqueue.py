@@ -1,0 +1,164 @@
+"""The queue: one pass per key at a time, nothing lost, nothing hot, and an error that stops nobody else."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+from dijob import workqueue
+from dijob.workqueue import Key, WorkQueue
+
+A, B = ("ns", "a"), ("ns", "b")
+BOUND_SECONDS = 5.0
+
+
+class Worker:
+    """Keeps what was done; each key's answers come from a script (None at its end), an exception is raised."""
+
+    def __init__(self) -> None:
+        self.answers: dict[Key, list[float | Exception | None]] = {}
+        self.done: list[Key] = []
+        self.running: list[Key] = []
+        self.gates: dict[Key, asyncio.Event] = {}
+
+    async def __call__(self, key: Key) -> float | None:
+        assert key not in self.running, "two passes over one key at the same time"
+        self.running.append(key)
+        try:
+            if gate := self.gates.get(key):
+                await gate.wait()
+        finally:
+            self.running.remove(key)
+        self.done.append(key)
+        answer = (self.answers.get(key) or [None]).pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+@contextlib.asynccontextmanager
+async def started(queue: WorkQueue) -> AsyncIterator[None]:
+    task = asyncio.create_task(queue.run())
+    try:
+        yield
+        assert not task.done(), task
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+async def until(condition: Callable[[], bool], what: Callable[[], object]) -> None:
+    """Give way to the others until it is so."""
+    try:
+        async with asyncio.timeout(BOUND_SECONDS):
+            while not condition():
+                await asyncio.sleep(0)
+    except TimeoutError:
+        pytest.fail(f"not within {BOUND_SECONDS} s: {what()}")
+
+
+async def turns(count: int = 50) -> None:
+    """Let everything happen that can happen without time passing."""
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+async def test_what_is_asked_for_many_times_is_done_once() -> None:
+    work = Worker()
+    queue = WorkQueue(work)
+    for key in (A, A, B, A):
+        queue.add(key)
+    async with started(queue):
+        await until(lambda: len(work.done) == 2, lambda: work.done)
+        await turns()
+    assert work.done == [A, B]
+
+
+async def test_what_is_asked_for_during_a_pass_is_done_after_it() -> None:
+    work = Worker()
+    gate = work.gates[A] = asyncio.Event()
+    queue = WorkQueue(work)
+    queue.add(A)
+    async with started(queue):
+        await until(lambda: work.running == [A], lambda: work.running)
+        queue.add(A)
+        queue.add(A)
+        queue.add(B)
+        await until(lambda: work.done == [B], lambda: work.done)
+        gate.set()
+        await until(lambda: work.done == [B, A, A], lambda: work.done)
+        await turns()
+    assert work.done == [B, A, A]
+
+
+async def test_a_pass_says_when_the_next_one_is_due() -> None:
+    work = Worker()
+    work.answers[A] = [0.0, 0.001, None]
+    queue = WorkQueue(work)
+    queue.add(A)
+    async with started(queue):
+        await until(lambda: work.done == [A, A, A], lambda: work.done)
+        await turns()
+    assert work.done == [A, A, A]
+
+
+async def test_asking_now_replaces_asking_later() -> None:
+    work = Worker()
+    queue = WorkQueue(work)
+    async with started(queue):
+        queue.add_after(A, 3600)
+        queue.add(A)
+        await until(lambda: work.done == [A], lambda: work.done)
+        assert queue._timers == {}
+        queue.add_after(A, 3600)
+        queue.add_after(A, 0.001)
+        await until(lambda: work.done == [A, A], lambda: work.done)
+
+
+async def test_asking_later_never_delays_what_is_queued() -> None:
+    work = Worker()
+    queue = WorkQueue(work)
+    queue.add(A)
+    queue.add_after(A, 3600)
+    async with started(queue):
+        await until(lambda: work.done == [A], lambda: work.done)
+
+
+async def test_a_pass_that_raises_is_tried_again_and_stops_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workqueue, "BACKOFF_SECONDS", (0.001, 0.002))
+    work = Worker()
+    work.answers[A] = [ValueError("poison"), KeyError("x"), None]
+    queue = WorkQueue(work, workers=1)
+    queue.add(A)
+    queue.add(B)
+    async with started(queue):
+        await until(lambda: work.done.count(A) == 3, lambda: work.done)
+    assert work.done.count(B) == 1
+    assert queue._failures == {}
+
+
+async def test_news_do_not_shorten_the_back_off_of_a_pass_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workqueue, "BACKOFF_SECONDS", (3600.0, 3600.0))
+    work = Worker()
+    gate = work.gates[A] = asyncio.Event()
+    work.answers[A] = [ValueError("poison")]
+    queue = WorkQueue(work)
+    queue.add(A)
+    async with started(queue):
+        await until(lambda: work.running == [A], lambda: work.running)
+        queue.add(A)
+        gate.set()
+        await until(lambda: work.done == [A], lambda: work.done)
+        await turns()
+    assert work.done == [A]
+
+
+@pytest.mark.parametrize(
+    ("failures", "least", "most"), [(0, 0.4, 0.6), (3, 3.2, 4.8), (20, 48, 72), (5000, 48, 72)], ids=str
+)
+def test_the_back_off_grows_to_a_minute_and_no_further(failures: int, least: float, most: float) -> None:
+    """2.0 ** 1024 raises: a pass that fails for 17 hours would take the operator down with it."""
+    queue = WorkQueue(Worker())
+    queue._failures[A] = failures
+    assert least <= queue._failed(A, ValueError("poison")) <= most
