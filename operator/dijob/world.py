@@ -122,6 +122,10 @@ class World:
             return Loss("PodDeleted", f"rank {rank}: pod {pod.name} is being deleted")
         if pod.failed:
             return Loss("PodFailed", f"rank {rank}: pod {pod.name} failed ({pod.complaint or 'no reason given'})")
+        if not pod.sandbox:
+            # Its new address may never be told: kubelets of 1.34 report nothing about a pod whose init container runs
+            # again after it had succeeded, and the gate, which runs again, waits for the list that this would bring.
+            return Loss("SandboxLost", f"rank {rank}: the sandbox of pod {pod.name} died, and its address with it")
         if self._moved(pod, rank):
             was = self.ips[rank]
             return Loss("AddressChanged", f"rank {rank}: pod {pod.name} moved from {was} to {pod.ip}")

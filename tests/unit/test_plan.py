@@ -87,6 +87,7 @@ LOSSES = {
     "PodDeleted": {1: listed(1, deleting=True)},
     "PodFailed": {1: listed(1, phase="Failed", ready=False, disrupted=True)},
     "AddressChanged": {1: listed(1, ip="10.0.0.9")},
+    "SandboxLost": {1: listed(1, sandbox=False)},
 }
 
 
