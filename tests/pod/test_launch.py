@@ -132,9 +132,10 @@ def test_an_environment_older_than_the_gates_word_is_made_true(
 ) -> None:
     """The kubelet can start a container with a view of the pod that is older than the list which opened the gate."""
     (box.bin / "world").write_text("{} {}\n".format(*NEW))
-    program = f"import os; print(*(os.environ[name] for name in {TOLD!r}))"
+    program = f"import os; print(*(os.environ[name] for name in {TOLD!r})); print(os.environ['PATH'])"
     rc, out, err = box.run([box.launch, *python(program)], DI_RANK="0", **env)
-    assert (rc, tuple(out.split())) == (0, expected), err
+    *told, path = out.split()
+    assert (rc, tuple(told), path) == (0, expected, f"{box.bin}:{box.env['PATH']}"), err
 
 
 def test_outside_a_dijob_the_gates_word_is_nothing(box: Box) -> None:

@@ -2,8 +2,6 @@
 # launch CMD...: runs CMD with the DIJob's ditask first in PATH, as a child, and stands in for it: same stdin, same
 # exit code; signals go on to it. Usually PID 1 of the main container.
 bin=${0%/*}
-PATH=$bin${PATH:+:$PATH}
-export PATH
 child='' got='' told=''
 [ "$#" -gt 0 ] || { echo "dijob: usage: $0 COMMAND [ARGUMENT...]" >&2; exit 2; }
 
@@ -17,6 +15,8 @@ if [ -n "${DI_RANK-}" ] && { IFS=' ' read -r epoch ips <"$bin/world"; } 2>/dev/n
     exec "$0" "$@"
   fi
 fi
+PATH=$bin${PATH:+:$PATH}
+export PATH
 
 # The processes below $1. Prints nothing where /proc cannot be read.
 below() {
