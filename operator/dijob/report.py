@@ -68,6 +68,8 @@ def bystanders(this: Pass) -> list[Fact]:
     if warnings:
         text = diagnose.shorten("; ".join(f"{w.field}: {w.message}" for w in warnings))
         facts.append(Fact(Type.LAUNCHER_BYPASSED, True, "LauncherBypassed", text))
+    elif is_true(status, Type.LAUNCHER_BYPASSED):
+        facts.append(Fact(Type.LAUNCHER_BYPASSED, False, "NothingToSay"))
     refusal = this.observed.refusals.get(f"service/{this.world.gang.job}")
     if refusal:
         reason = "ServiceNameTaken" if refusal.why is Refused.TAKEN else "ServiceRefused"

@@ -83,6 +83,8 @@ class World:
         for rank in self.waiting:
             if loss := self._loss(rank):
                 return loss
+        if self.alive and not self.ips:
+            return Loss("ListLost", f"no pod is left that was given the addresses of epoch {self.epoch}")
         return None
 
     @cached_property

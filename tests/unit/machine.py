@@ -221,6 +221,7 @@ class Chaos(RuleBasedStateMachine):
             self.operator.relist()
             self.operator.run_pass(Faults())
             wait(self.cluster, self.operator.decided.requeue_after)
+            self.check_everything()
             # A plan that wants to look again soon still hopes for something.
             resting = self.cluster.count == before and self.operator.decided.requeue_after >= RESYNC_SECONDS
             quiet = quiet + 1 if resting else 0
@@ -261,9 +262,8 @@ class Chaos(RuleBasedStateMachine):
         return [pod for pod in self.cluster.pods.values() if "ownerReferences" not in pod.body["metadata"]]
 
     def happens(self, deed: str, index: int) -> None:
-        """One deed by its name; "" is none."""
-        if deed:
-            self.at(index, {**KUBELET, **FATE}[deed])
+        """One deed by its name."""
+        self.at(index, {**KUBELET, **FATE}[deed])
 
     def at(self, index: int, deed: Deed) -> None:
         """Do something to one of the pods to which it can happen."""

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from dijob.actions import CreatePod, CreateService, DeletePod, EndPod, PublishAddresses, SetReplicas
+from dijob.manifests import gang_of
 from dijob.model import DIJob
 from dijob.observe import Creation, Ending, Observed, Pod, Refusal, Refused
 from dijob.plan import Plan, plan
@@ -204,3 +205,33 @@ def test_a_job_that_is_being_deleted_is_left_to_the_garbage_collector() -> None:
         update={"metadata": leaving.metadata.model_copy(update={"deletion_timestamp": "2026-05-04T12:00:00Z"})}
     )
     assert plan(leaving, Observed(), NOW) == Plan(leaving.status)
+
+
+def test_after_the_end_nothing_is_charged_any_more() -> None:
+    pods = [listed(0), listed(1, failures=4, ready=False, ending=TERMINATED), listed(2)]
+    _, failed = then(running(), observed(*pods))
+    ended = replace(pods[1], phase="Failed", failures=5, ending_soon=True)
+    decided, _ = then(failed, observed(pods[0], ended, pods[2]), 9)
+    assert (decided.status.restarts, decided.status.charged) == (4, failed.status.charged)
+
+
+def test_a_back_off_of_a_day_does_not_overflow() -> None:
+    """2.0 ** 1024 raises: a pod that is evicted once a minute gets there within 18 hours."""
+    seen = observed(view(0), view(2), creations={"job-1": Creation(5000, NOW)})
+    assert created(plan(job(), seen, later(59))) == []
+    assert created(plan(job(), seen, later(60))) == [1]
+
+
+@pytest.mark.parametrize("policy", ["Running", "All", "None"])
+def test_an_ended_job_gets_no_new_pods_and_no_service(policy: str) -> None:
+    pods = [listed(0), listed(1, failures=4, ready=False, ending=TERMINATED), listed(2)]
+    _, failed = then(running(cleanPodPolicy=policy), observed(*pods))
+    assert plan(failed, Observed(), later(9)).actions == ()
+    assert plan(failed, Observed(), later(9)).requeue_after == 300
+
+
+def test_what_has_succeeded_is_not_run_again_when_the_set_is_renewed() -> None:
+    _, owner = then(running(), observed(listed(0, succeeded=True), listed(1)))
+    assert (owner.status.succeeded_ranks, owner.status.renewals) == ("0", 1)
+    decided, _ = then(owner, observed(listed(0, succeeded=True), listed(1)))
+    assert decided.actions == (DeletePod("job-1", "uid-1"), CreatePod(gang_of(owner).members[2]))

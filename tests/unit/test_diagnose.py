@@ -1,0 +1,79 @@
+"""Sentences for people: which rank waits for what, grouped, short, and with what to do about it."""
+
+from typing import Any
+
+import pytest
+from dijob import diagnose, names
+from dijob.observe import Observed, Pod, Refusal, Refused
+from unit.builders import NOW, gang, listed, observed, view
+
+NO_SH = f'container {names.GATE_CONTAINER}: RunContainerError: exec: "/bin/sh": executable file not found in $PATH'
+
+
+def refused(message: str, why: Refused = Refused.FORBIDDEN) -> Refusal:
+    return Refusal(why, message, NOW)
+
+
+WAITS: dict[str, tuple[Pod | None, dict[str, Any], str]] = {
+    "not created yet": (None, {}, "its pod is being created"),
+    "refused": (None, {"refusals": {"pod/job-1": refused("exceeded quota")}}, "exceeded quota"),
+    "old one ends": (view(1, deleting=True), {}, "its old pod is ending"),
+    "of an older list": (listed(1), {}, "its pod belongs to an older address list and is replaced"),
+    "no node": (view(1, ip="", scheduled=False), {}, "it waits for a node"),
+    "on a node": (view(1, ip=""), {}, "its node is starting it"),
+    "complains": (view(1, ip="", complaint="Unschedulable: 0/2 nodes"), {}, "Unschedulable: 0/2 nodes"),
+    "an event knows": (
+        view(1, ip=""),
+        {"warnings": {"uid-1": "FailedMount: no such ConfigMap"}},
+        "FailedMount: no such",
+    ),
+    "its own words first": (view(1, ip="", complaint="A"), {"warnings": {"uid-1": "B"}}, "A"),
+    "no sh in the image": (view(1, ip="", complaint=NO_SH), {}, "--gate-image"),
+}
+
+
+@pytest.mark.parametrize(("pod", "known", "why"), WAITS.values(), ids=WAITS)
+def test_why_a_rank_has_no_address(pod: Pod | None, known: dict[str, Any], why: str) -> None:
+    seen = observed(*([pod] if pod else []), **known)
+    text = diagnose.without_address(gang(), [1], seen)
+    assert text.startswith("rank 1: ")
+    assert why in text
+
+
+@pytest.mark.parametrize(
+    ("pods", "text"),
+    [
+        ((), "ranks 0-2: its pod is gone"),
+        ((listed(0), listed(1), listed(2)), "ranks 0-2: it is starting"),
+        (
+            (listed(0), listed(1, complaint="container x: CrashLoopBackOff"), listed(2)),
+            "ranks 0,2: it is starting; rank 1: container x: CrashLoopBackOff",
+        ),
+    ],
+    ids=["gone", "starting", "one-crashes"],
+)
+def test_why_a_rank_is_not_ready_grouped_by_cause(pods: tuple[Pod, ...], text: str) -> None:
+    assert diagnose.not_ready(range(3), observed(*pods)) == text
+
+
+def test_a_refusal_has_its_reason_and_the_apiservers_words() -> None:
+    seen = Observed(refusals={f"pod/job-{rank}": refused("exceeded quota") for rank in (0, 2)})
+    assert diagnose.refusal(gang(), [0, 1, 2], seen) == ("PodForbidden", "ranks 0,2: exceeded quota")
+    assert diagnose.refusal(gang(), [1], seen) is None
+
+
+def test_every_kind_of_refusal_has_a_reason() -> None:
+    assert set(diagnose.REFUSED_REASONS) == set(Refused)
+
+
+def test_a_thousand_ranks_fit_into_a_condition() -> None:
+    pods = [view(rank, ip="", complaint=f"cause {rank}") for rank in range(1000)]
+    text = diagnose.without_address(gang(size=1000), range(1000), observed(*pods))
+    assert len(text) == diagnose.MESSAGE_LIMIT
+    assert text.startswith("rank 0: cause 0; rank 1: cause 1")
+    assert text.endswith(" ...")
+
+
+def test_a_short_text_is_left_whole() -> None:
+    assert diagnose.shorten("x" * 10, 10) == "x" * 10
+    assert diagnose.shorten("x" * 11, 10) == "xxxxxx ..."

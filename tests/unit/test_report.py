@@ -1,0 +1,183 @@
+"""What a pass says about the job: each condition's reason, and the sentence with it."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from dijob import report
+from dijob.containers import Ending
+from dijob.model import DIJob, SpecError
+from dijob.names import Condition as Type
+from dijob.observe import Observed, Refusal, Refused
+from dijob.plan import Plan, plan
+from dijob.problems import Problem
+from dijob.status import Condition, Status
+from unit.builders import NOW, container, job, later, listed, observed, view
+
+ALL = tuple(listed(rank) for rank in range(3))
+
+
+def say(seen: Observed, owner: DIJob | None = None) -> dict[str, Condition]:
+    return {c.type: c for c in plan(owner or job(), seen, NOW).status.conditions}
+
+
+def after(decided: Plan, owner: DIJob) -> DIJob:
+    return owner.model_copy(update={"status": decided.status})
+
+
+def running(**spec: Any) -> DIJob:
+    owner = job(**spec)
+    return after(plan(owner, observed(*ALL), NOW), owner)
+
+
+REASONS: dict[str, tuple[Observed, Type, bool, str, str]] = {
+    "creating": (observed(view(0)), Type.PODS_CREATED, False, "Creating", "1 of 3 pods exist"),
+    "created": (observed(*ALL), Type.PODS_CREATED, True, "AllCreated", "3 of 3"),
+    "gathering": (observed(view(0, ip=""), view(1), view(2)), Type.ADDRESSES_READY, False, "Gathering", "rank 0"),
+    "missing an address": (
+        observed(view(0, ip="", complaint="Unschedulable: 0/2"), view(1), view(2)),
+        Type.ADDRESSES_READY,
+        False,
+        "AddressMissing",
+        "rank 0: Unschedulable: 0/2",
+    ),
+    "an event says why": (
+        observed(view(0, ip=""), view(1), view(2), warnings={"uid-0": "FailedMount: x"}),
+        Type.ADDRESSES_READY,
+        False,
+        "AddressMissing",
+        "rank 0: FailedMount: x",
+    ),
+    "half handed out": (observed(listed(0), view(1), view(2)), Type.ADDRESSES_READY, False, "Publishing", "epoch 1"),
+    "published": (observed(*ALL), Type.ADDRESSES_READY, True, "Published", "3 addresses published as epoch 1"),
+    "waits for addresses": (observed(view(0)), Type.RUNNING, False, "Starting", "waits for the addresses"),
+    "not all ready": (
+        observed(listed(0, ready=False), listed(1), listed(2)),
+        Type.RUNNING,
+        False,
+        "Starting",
+        "rank 0: it is starting",
+    ),
+    "ready": (observed(*ALL), Type.RUNNING, True, "AllRanksReady", "all 3 ranks run, epoch 1"),
+    "renewing": (observed(listed(0), listed(1)), Type.RUNNING, False, "Renewing", "whole set"),
+    "list died": (observed(listed(0), listed(1)), Type.ADDRESSES_READY, False, "PodLost", "rank 2: its pod is gone"),
+}
+
+
+@pytest.mark.parametrize(("seen", "type_", "true", "reason", "words"), REASONS.values(), ids=REASONS)
+def test_each_condition_has_its_reason_and_its_words(
+    seen: Observed, type_: Type, true: bool, reason: str, words: str
+) -> None:
+    condition = say(seen)[type_]
+    assert (condition.status, condition.reason) == (str(true), reason)
+    assert words in condition.message
+
+
+def test_while_the_set_is_renewed_the_reason_stays() -> None:
+    owner = running()
+    owner = after(plan(owner, observed(*ALL[:2]), later(1)), owner)
+    gathering = plan(owner, observed(view(0, uid="n0"), view(1, uid="n1", ip="")), later(2))
+    said = {c.type: c for c in gathering.status.conditions}
+    assert said[Type.ADDRESSES_READY].reason == "PodLost"
+    assert "rank 2: its pod is gone; the whole set is renewed. " in said[Type.ADDRESSES_READY].message
+    assert "its pod is being created" in said[Type.ADDRESSES_READY].message
+
+
+def test_an_elastic_job_says_that_it_waits_for_all() -> None:
+    owner = job(minReplicas=2, maxReplicas=3, replicas=3)
+    message = say(observed(view(0), view(1), view(2, ip="")), owner)[Type.ADDRESSES_READY].message
+    assert message.startswith("waits for all 3 ranks (a start with minReplicas 2 is not supported yet). rank 2")
+
+
+FIRST: dict[str, tuple[Ending | None, str]] = {
+    "exit code": (Ending(3, 0, "Error", "no such file"), "rank 1 (exit code 3: no such file)"),
+    "no words": (Ending(137, 9, "OOMKilled", ""), "rank 1 (exit code 137)"),
+    "no container": (None, "rank 1 (Running)"),
+}
+
+
+@pytest.mark.parametrize(("ending", "words"), FIRST.values(), ids=FIRST)
+def test_a_failed_job_names_its_first_failure_and_its_log(ending: Ending | None, words: str) -> None:
+    pods = (listed(0), listed(1, failures=4, ready=False, ending=ending), listed(2))
+    said = say(observed(*pods), running())
+    assert said[Type.FAILED].reason == "BackoffLimitExceeded"
+    assert "4 failures, backoffLimit is 3" in said[Type.FAILED].message
+    assert words in said[Type.FAILED].message
+    assert "`kubectl logs job-1`" in said[Type.FAILED].message
+    assert (said[Type.RUNNING].status, said[Type.RUNNING].reason) == ("False", "Finished")
+
+
+def test_a_succeeded_job_says_so() -> None:
+    decided = plan(running(), observed(*(replace(pod, succeeded=True) for pod in ALL)), later(60))
+    said = {c.type: c for c in decided.status.conditions}
+    assert (said[Type.SUCCEEDED].reason, said[Type.SUCCEEDED].message) == ("AllRanksSucceeded", "all 3 ranks exited 0")
+    assert decided.status.completion_time == "2026-05-04T12:01:00Z"
+
+
+@pytest.mark.parametrize(
+    ("why", "reason"),
+    [(Refused.TAKEN, "ServiceNameTaken"), (Refused.FORBIDDEN, "ServiceRefused"), (Refused.REJECTED, "ServiceRefused")],
+)
+def test_a_service_that_cannot_be_made_is_said_and_forgotten_once_it_is_there(why: Refused, reason: str) -> None:
+    owner = running()
+    seen = observed(*ALL, refusals={"service/job": Refusal(why, "no, because", later(60))})
+    decided = plan(owner, seen, later(1))
+    said = {c.type: c for c in decided.status.conditions}
+    assert decided.actions == ()
+    assert (said[Type.SERVICE_READY].reason, said[Type.SERVICE_READY].message) == (reason, "no, because")
+    assert decided.requeue_after == 59
+    healed = say(observed(*ALL, service=True), after(decided, owner))
+    assert (healed[Type.SERVICE_READY].status, healed[Type.SERVICE_READY].reason) == ("True", "Created")
+    assert Type.SERVICE_READY not in say(observed(*ALL, service=True), owner)
+
+
+def test_a_refused_service_that_nobody_wants_now_is_not_asked_for_every_moment() -> None:
+    """A job that renews its set wants none before it runs again."""
+    seen = observed(
+        view(0, ip=""), view(1), view(2), refusals={"service/job": Refusal(Refused.TAKEN, "no", later(-60))}
+    )
+    assert plan(job(), seen, NOW).requeue_after >= 1
+
+
+def test_a_changed_template_that_lost_a_pod_is_not_looked_at_every_moment() -> None:
+    decided = plan(running(), observed(listed(0, template_hash="other"), listed(1)), NOW)
+    assert decided.actions == ()
+    assert decided.requeue_after >= 1
+
+
+BYPASSED = {"containers": [container(command=["bash", "-lc", "ditask --package p --main p.main"])]}
+
+
+def test_a_bypassed_launcher_is_said_until_it_is_no_longer_so() -> None:
+    bypassed = job(BYPASSED)
+    decided = plan(bypassed, Observed(), NOW)
+    said = {c.type: c for c in decided.status.conditions}
+    assert said[Type.LAUNCHER_BYPASSED].reason == "LauncherBypassed"
+    assert "--platform k8s" in said[Type.LAUNCHER_BYPASSED].message
+    assert Type.LAUNCHER_BYPASSED not in say(Observed())
+    healed = say(Observed(), job().model_copy(update={"status": decided.status}))
+    assert healed[Type.LAUNCHER_BYPASSED].status == "False"
+
+
+def test_a_changed_template_is_said_until_it_is_written_back() -> None:
+    owner = running()
+    decided = plan(owner, observed(*(replace(pod, template_hash="other") for pod in ALL)), NOW)
+    assert {c.type: c.reason for c in decided.status.conditions}["Invalid"] == "TemplateChanged"
+    assert decided.status.phase == "Running"
+    healed = say(observed(*ALL), after(decided, owner))
+    assert (healed[Type.INVALID].status, healed[Type.INVALID].reason) == ("False", "Valid")
+
+
+def test_an_invalid_spec_is_said_in_all_its_sentences() -> None:
+    (fact,) = report.invalid(SpecError([Problem("spec.replicas", "is 0"), Problem("spec.x", "y")]))
+    assert (fact.type, fact.status, fact.reason) == (Type.INVALID, True, "SpecInvalid")
+    assert fact.message == "spec.replicas: is 0; spec.x: y"
+
+
+@pytest.mark.parametrize(
+    ("start", "age"),
+    [("2026-05-04T11:59:00Z", 60.0), (None, 0.0), ("", 0.0), ("yesterday", 0.0)],
+    ids=str,
+)
+def test_the_age_of_a_job(start: str | None, age: float) -> None:
+    assert report.age(Status(start_time=start), NOW) == age

@@ -1,0 +1,180 @@
+"""The address list in force: which number it has, whether it holds, and what becomes of the pods when it does not."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from dijob.observe import Observed, Pod
+from dijob.status import Renewal, Status
+from dijob.world import NOBODY, World
+from unit.builders import LIST, gang, listed, observed, view
+
+ALL = (listed(0), listed(1), listed(2))
+FRESH = (view(0), view(1), view(2))
+
+
+def world(seen: Observed, size: int = 3, succeeded: frozenset[int] = frozenset(), **status: Any) -> World:
+    return World.of(gang(size=size), seen, succeeded, Status(**status))
+
+
+def without(rank: int, pods: tuple[Pod, ...] = ALL) -> tuple[Pod, ...]:
+    return tuple(pod for pod in pods if pod.rank != rank)
+
+
+def instead(pod: Pod, pods: tuple[Pod, ...] = ALL) -> tuple[Pod, ...]:
+    return (*without(pod.rank, pods), pod)
+
+
+@pytest.mark.parametrize(
+    ("pods", "status", "epoch", "alive"),
+    [
+        (FRESH, {}, 0, False),
+        (ALL, {}, 1, True),
+        (ALL, {"epoch": 1}, 1, True),
+        (ALL, {"epoch": 3}, 3, True),
+        ((listed(0, epoch=2), listed(1), listed(2)), {"epoch": 1}, 2, True),
+        (ALL, {"epoch": 1, "last_renewal": Renewal(epoch=1)}, 1, False),
+        (instead(listed(0, epoch=2)), {"epoch": 1, "last_renewal": Renewal(epoch=1)}, 2, True),
+    ],
+    ids=["none-yet", "pods-say", "both-say", "status-ahead", "pods-ahead", "dead", "next-begun"],
+)
+def test_the_epoch_is_the_larger_of_what_status_and_pods_say(
+    pods: tuple[Pod, ...], status: dict[str, Any], epoch: int, alive: bool
+) -> None:
+    found = world(observed(*pods), **status)
+    assert (found.epoch, found.alive) == (epoch, alive)
+
+
+LOSSES: dict[str, tuple[tuple[Pod, ...], str, str]] = {
+    "gone": (without(1), "PodLost", "rank 1: its pod is gone"),
+    "ending": (instead(listed(1, deleting=True)), "PodDeleted", "rank 1: pod job-1 is being deleted"),
+    "failed": (
+        instead(listed(1, phase="Failed", complaint="Evicted: low on memory")),
+        "PodFailed",
+        "rank 1: pod job-1 failed (Evicted: low on memory)",
+    ),
+    "failed in silence": (instead(listed(1, phase="Failed")), "PodFailed", "no reason given"),
+    "main container failed for good": (instead(listed(1, broken=True)), "PodFailed", "rank 1"),
+    "sandbox gone": (instead(listed(1, sandbox=False)), "SandboxLost", "rank 1: the sandbox of pod job-1 died"),
+    "moved": (
+        instead(listed(1, ip="10.0.0.9")),
+        "AddressChanged",
+        "rank 1: pod job-1 moved from 10.0.0.1 to 10.0.0.9",
+    ),
+    "moved before it was told": (instead(view(1, ip="10.0.0.9")), "AddressChanged", "rank 1"),
+}
+
+
+@pytest.mark.parametrize(("pods", "reason", "words"), LOSSES.values(), ids=LOSSES)
+def test_a_loss_names_the_rank_and_what_happened_to_it(pods: tuple[Pod, ...], reason: str, words: str) -> None:
+    loss = world(observed(*pods)).loss
+    assert loss is not None
+    assert loss.reason == reason
+    assert words in loss.message
+
+
+@pytest.mark.parametrize(
+    "pods",
+    [
+        ALL,
+        instead(listed(1, ready=False, failures=2)),
+        instead(listed(1, ip="")),
+        instead(view(1)),
+        instead(listed(1, disrupted=True)),
+    ],
+    ids=["whole", "crashing-in-place", "no-address-for-now", "not-told-yet", "about-to-be-evicted"],
+)
+def test_these_are_no_losses(pods: tuple[Pod, ...]) -> None:
+    assert world(observed(*pods)).loss is None
+
+
+def test_a_rank_that_has_succeeded_is_no_loss() -> None:
+    assert world(observed(*without(1)), succeeded=frozenset({1})).loss is None
+    assert world(observed(), succeeded=frozenset({0, 1, 2})).loss is None
+
+
+@pytest.mark.parametrize("size", [2, 4])
+def test_another_size_is_a_loss(size: int) -> None:
+    loss = world(observed(*ALL, *([listed(3)] if size == 4 else [])), size=size).loss
+    assert loss is not None
+    assert loss.reason == "Scaled"
+    assert f"from 3 to {size}" in loss.message
+
+
+def test_a_list_that_nobody_holds_any_more_is_lost() -> None:
+    """Handed out to one rank alone, which has ended and gone: the others would wait at their gates for ever."""
+    loss = world(observed(view(1), view(2)), succeeded=frozenset({0}), epoch=1).loss
+    assert loss is not None
+    assert loss.reason == "ListLost"
+
+
+def test_a_list_half_handed_out_is_for_the_rest() -> None:
+    found = world(observed(listed(0), view(1), view(2, epoch=1)))
+    assert [pod.rank for pod in found.unpublished] == [1, 2]
+    assert found.listed == LIST
+    assert world(observed(*ALL)).unpublished == ()
+
+
+STALE: dict[str, tuple[Pod, bool]] = {
+    "fresh": (view(1), False),
+    "has an old list": (listed(1), True),
+    "has an old list and is ending": (listed(1, deleting=True), False),
+    "failed": (view(1, phase="Failed"), True),
+    "knows another number of ranks": (view(1, num_nodes=4), True),
+    "says nothing of the number of ranks": (view(1, num_nodes=0), False),
+}
+
+
+@pytest.mark.parametrize(("pod", "stale"), STALE.values(), ids=STALE)
+def test_what_cannot_be_part_of_the_next_list_goes(pod: Pod, stale: bool) -> None:
+    found = world(observed(view(0), pod, view(2)), epoch=1, last_renewal=Renewal(epoch=1))
+    assert found.stale == ((pod,) if stale else ())
+    assert (1 in found.addressless) is (stale or pod.deleting)
+
+
+def test_a_rank_beyond_the_last_goes() -> None:
+    extra = view(2, num_nodes=2)
+    found = world(observed(view(0, num_nodes=2), view(1, num_nodes=2), extra), size=2)
+    assert (found.stale, found.missing, found.addressless) == ((extra,), (), ())
+
+
+def test_a_succeeded_rank_keeps_its_pod_and_its_address() -> None:
+    seen = observed(listed(0, succeeded=True), view(1), view(2))
+    found = world(seen, succeeded=frozenset({0}), epoch=1, last_renewal=Renewal(epoch=1))
+    assert (found.stale, found.missing, found.addressless) == ((), (), ())
+    assert found.next_list() == LIST
+    gone = world(observed(view(1), view(2)), succeeded=frozenset({0}), epoch=1, last_renewal=Renewal(epoch=1))
+    assert gone.next_list() == f"{NOBODY},10.0.0.1,10.0.0.2"
+    assert gone.missing == ()
+
+
+@pytest.mark.parametrize(
+    ("pod", "usable"),
+    [(view(1), True), (view(1, ip=""), False), (view(1, deleting=True), False)],
+    ids=["address", "no-address", "ending"],
+)
+def test_the_next_list_waits_for_every_address(pod: Pod, usable: bool) -> None:
+    found = world(observed(view(0), pod, view(2)))
+    assert found.addressless == (() if usable else (1,))
+
+
+def test_missing_is_who_has_no_pod_at_all() -> None:
+    assert world(observed(view(0), view(1, deleting=True))).missing == (2,)
+
+
+def test_moved_and_doomed() -> None:
+    pods = instead(listed(1, ip="10.0.0.9"))
+    assert world(observed(*pods)).moved == {1}
+    assert world(observed(*pods)).doomed == frozenset()
+    dead = world(observed(*without(2, pods), view(2)), epoch=1, last_renewal=Renewal(epoch=1))
+    assert (dead.moved, dead.doomed) == (frozenset(), {0, 1})
+
+
+def test_a_rank_that_is_no_longer_wished_is_seen_to_move_as_well() -> None:
+    assert world(observed(listed(0), listed(1), listed(2, ip="10.0.0.9")), size=2).moved == {2}
+
+
+def test_what_was_settled_replaces_what_was_known() -> None:
+    found = world(observed(*ALL))
+    assert found.waiting == (0, 1, 2)
+    assert replace(found, succeeded=frozenset({1})).waiting == (0, 2)
