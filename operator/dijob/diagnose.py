@@ -7,6 +7,8 @@ from dijob.members import Gang, say
 from dijob.observe import Observed, Pod, Refused
 
 MESSAGE_LIMIT = 1024
+# How runtimes say that an image lacks a program, by a bare name and by a path.
+NO_SUCH_PROGRAM = ("executable file not found", "no such file or directory")
 
 REFUSED_REASONS = {
     Refused.TAKEN: "PodNameTaken",
@@ -29,9 +31,7 @@ def not_ready(ranks: Iterable[int], observed: Observed) -> str:
 
 def refusal(gang: Gang, ranks: Iterable[int], observed: Observed) -> tuple[str, str] | None:
     """Reason and sentence for the pods that the apiserver would not create; None when it refused none."""
-    refused = {
-        rank: no for rank in ranks if (no := observed.refusals.get(f"pod/{gang.job}-{rank}")) is not None
-    }
+    refused = {rank: no for rank in ranks if (no := observed.refusals.get(f"pod/{gang.job}-{rank}")) is not None}
     if not refused:
         return None
     first = next(iter(refused.values()))
@@ -72,6 +72,6 @@ def _why_not_ready(rank: int, observed: Observed) -> str:
 def _hint(pod: Pod, observed: Observed) -> str:
     """The cluster's own words, with what to do about it where we know better."""
     text = pod.complaint or observed.warnings.get(pod.uid, "")
-    if names.GATE_CONTAINER in text and "executable file not found" in text:
+    if names.GATE_CONTAINER in text and '"/bin/sh"' in text and any(word in text for word in NO_SUCH_PROGRAM):
         return f"{text} (the image has no sh: start the operator with --gate-image, see docs/launcher.md)"
     return text

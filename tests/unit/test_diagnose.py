@@ -7,7 +7,10 @@ from dijob import diagnose, names
 from dijob.observe import Observed, Pod, Refusal, Refused
 from unit.builders import NOW, gang, listed, observed, view
 
-NO_SH = f'container {names.GATE_CONTAINER}: RunContainerError: exec: "/bin/sh": executable file not found in $PATH'
+GATE = f"container {names.GATE_CONTAINER}: CrashLoopBackOff: "
+# runc's words, and those of runtimes that look a path up as they do a name.
+NO_SH = f'{GATE}runc create failed: exec: "/bin/sh": stat /bin/sh: no such file or directory: unknown'
+NOT_FOUND = f'{GATE}exec: "/bin/sh": executable file not found in $PATH'
 
 
 def refused(message: str, why: Refused = Refused.FORBIDDEN) -> Refusal:
@@ -29,6 +32,7 @@ WAITS: dict[str, tuple[Pod | None, dict[str, Any], str]] = {
     ),
     "its own words first": (view(1, ip="", complaint="A"), {"warnings": {"uid-1": "B"}}, "A"),
     "no sh in the image": (view(1, ip="", complaint=NO_SH), {}, "--gate-image"),
+    "no sh for another runtime": (view(1, ip="", complaint=NOT_FOUND), {}, "--gate-image"),
 }
 
 
