@@ -15,6 +15,7 @@ from dijob import health, names
 from dijob.api import Api, Stream
 from dijob.audit import Audit
 from dijob.manifests import Options
+from dijob.nostate import NoDiffBase, NoProgress
 from dijob.observe import Pod, Service, pod, service
 from dijob.reconcile import Reconciler
 from dijob.store import Store
@@ -135,6 +136,9 @@ def _kopf_settings() -> kopf.OperatorSettings:
     """Why each of these: kopf's own traps, see docs/decisions/002-level-triggered.md."""
     settings = kopf.OperatorSettings()
     settings.posting.enabled = False
+    # Half of kopf's time per event goes into what nobody asks for (measured: docs/scale.md).
+    settings.persistence.diffbase_storage = NoDiffBase()
+    settings.persistence.progress_storage = NoProgress()
     settings.scanning.disabled = True
     settings.networking.request_timeout = 30
     settings.networking.connect_timeout = 5
