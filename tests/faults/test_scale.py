@@ -24,7 +24,10 @@ PEAK_MB = 250.0
 async def fill(kube: Kube, namespace: str, operator: Operator) -> None:
     """One job by the operator itself, and copies of it: each with 4 pods, a service and its status."""
     await operator.start()
-    await kube.create(jobs(namespace), dijob(namespace, "original", RANKS))
+    body = dijob(namespace, "original", RANKS)
+    # Else the operator writes it once, and the copies would be of a generation that their status has not seen.
+    body["spec"]["replicas"] = RANKS
+    await kube.create(jobs(namespace), body)
 
     async def missing() -> str:
         status = (await kube.get(jobs(namespace, "original"))).get("status") or {}
