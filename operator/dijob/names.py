@@ -93,4 +93,5 @@ class Condition(StrEnum):
     INVALID = "Invalid"
     # Only there when there is something to say.
     LAUNCHER_BYPASSED = "LauncherBypassed"
+    SPEC_WARNING = "SpecWarning"
     SERVICE_READY = "ServiceReady"

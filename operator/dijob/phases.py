@@ -24,7 +24,7 @@ class Fact:
 # Facts whose becoming true is good news; every other change that a person must know of is a warning.
 GOOD_NEWS = (Type.RUNNING, Type.SUCCEEDED)
 # Facts of which each change is told, and reasons that are told when they come up.
-TOLD = (Type.FAILED, Type.INVALID, Type.LAUNCHER_BYPASSED)
+TOLD = (Type.FAILED, Type.INVALID, Type.LAUNCHER_BYPASSED, Type.SPEC_WARNING)
 TOLD_WHEN_FALSE = (Type.PODS_CREATED, Type.ADDRESSES_READY, Type.RUNNING, Type.SERVICE_READY)
 # The ordinary ways of not being there yet.
 QUIET_REASONS = ("Creating", "Gathering", "Starting", "Finished", "Renewing", "WaitingForOldPod")

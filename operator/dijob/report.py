@@ -16,6 +16,9 @@ TEMPLATE_CHANGED = (
     "re-created. Write the old template back, or delete the job and apply it again"
 )
 
+# The fields that warnings about a launcher that is gone round are about (checks.py); all others are about the spec.
+LAUNCHER_FIELDS = ("spec.launcher", "spec.template.spec.containers")
+
 
 @dataclass(frozen=True)
 class Pass:
@@ -59,17 +62,12 @@ def failed(this: Pass) -> list[Fact]:
 
 def bystanders(this: Pass) -> list[Fact]:
     """Conditions that are there only when there is, or was, something to say."""
-    status, warnings = this.job.status, this.job.warnings
-    facts = []
+    status, facts = this.job.status, []
     if this.template_changed:
         facts.append(Fact(Type.INVALID, True, "TemplateChanged", TEMPLATE_CHANGED))
     elif is_true(status, Type.INVALID):
         facts.append(Fact(Type.INVALID, False, "Valid"))
-    if warnings:
-        text = diagnose.shorten("; ".join(f"{w.field}: {w.message}" for w in warnings))
-        facts.append(Fact(Type.LAUNCHER_BYPASSED, True, "LauncherBypassed", text))
-    elif is_true(status, Type.LAUNCHER_BYPASSED):
-        facts.append(Fact(Type.LAUNCHER_BYPASSED, False, "NothingToSay"))
+    facts += _warnings(this)
     refusal = this.observed.refusals.get(f"service/{this.world.gang.job}")
     if refusal:
         reason = "ServiceNameTaken" if refusal.why is Refused.TAKEN else "ServiceRefused"
@@ -91,6 +89,21 @@ def age(status: Status, now: datetime) -> float:
     except ValueError:
         return 0.0
     return (now - start).total_seconds()
+
+
+def _warnings(this: Pass) -> list[Fact]:
+    """What runs, but perhaps not as its author thinks; False once the cause is gone."""
+    said: dict[Type, list[str]] = {Type.LAUNCHER_BYPASSED: [], Type.SPEC_WARNING: []}
+    for warning in this.job.warnings:
+        bypassed = warning.field in LAUNCHER_FIELDS
+        said[Type.LAUNCHER_BYPASSED if bypassed else Type.SPEC_WARNING].append(str(warning))
+    facts = []
+    for type_, sentences in said.items():
+        if sentences:
+            facts.append(Fact(type_, True, type_.value, diagnose.shorten("; ".join(sentences))))
+        elif is_true(this.job.status, type_):
+            facts.append(Fact(type_, False, "NothingToSay"))
+    return facts
 
 
 def _pods_created(this: Pass) -> Fact:

@@ -159,6 +159,17 @@ def test_a_bypassed_launcher_is_said_until_it_is_no_longer_so() -> None:
     assert healed[Type.LAUNCHER_BYPASSED].status == "False"
 
 
+def test_a_spec_that_is_read_with_a_doubt_is_no_bypassed_launcher() -> None:
+    elastic = job(minReplicas=2, maxReplicas=3, replicas=3)
+    decided = plan(elastic, Observed(), NOW)
+    said = {c.type: c for c in decided.status.conditions}
+    assert "spec.minReplicas: is 2, but" in said[Type.SPEC_WARNING].message
+    assert Type.LAUNCHER_BYPASSED not in said
+    assert [event.reason for event in decided.events] == ["SpecWarning"]
+    healed = say(Observed(), job().model_copy(update={"status": decided.status}))
+    assert healed[Type.SPEC_WARNING].status == "False"
+
+
 def test_a_changed_template_is_said_until_it_is_written_back() -> None:
     owner = running()
     decided = plan(owner, observed(*(replace(pod, template_hash="other") for pod in ALL)), NOW)
