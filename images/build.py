@@ -239,7 +239,7 @@ def main() -> int:
                     build(name)
         for name in options.names:
             print(archive(name))
-    except BuildError as error:
+    except (BuildError, OSError, subprocess.CalledProcessError) as error:
         print(f"images: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
