@@ -159,7 +159,8 @@ def cached(name: str) -> bool:
     """The cache has the image of the present inputs; note that it is in use, so that it is among the newest."""
     target = archive(name)
     if target.exists():
-        os.utime(target)
+        # The time of access alone: by the time of change others tell whether they have loaded this very archive.
+        os.utime(target, ns=(time.time_ns(), target.stat().st_mtime_ns))
         say(f"{name} is in the cache: {target}")
     return target.exists()
 
@@ -186,7 +187,7 @@ def build(name: str) -> Path:
             say(f"the inputs of {name} changed during its build; building it again")
             return build(name)
         out.rename(target)
-    for old in sorted(CACHE.glob(f"{name}-*.tar"), key=lambda p: p.stat().st_mtime)[:-2]:
+    for old in sorted(CACHE.glob(f"{name}-*.tar"), key=lambda p: p.stat().st_atime)[:-2]:
         old.unlink()
     say(f"{name} built in {time.monotonic() - started:.0f} s, {target.stat().st_size / 1e6:.0f} MB: {target}")
     return target
