@@ -170,6 +170,20 @@ def opened(cluster: Cluster, api: Api, title: str) -> Iterator[Space]:
         cluster.run_kubectl("delete", "namespace", name, "--wait=false")
 
 
+@contextmanager
+def without_operator(cluster: Cluster) -> Iterator[None]:
+    """No operator runs inside the block; it is back and ready after it."""
+    scale = ("-n", HOME, "scale", "deployment/dijob")
+    cluster.run_kubectl(*scale, "--replicas=0")
+    try:
+        gone = ("-n", HOME, "wait", "pod", "-l", "app.kubernetes.io/name=dijob", "--for=delete", "--timeout=60s")
+        cluster.run_kubectl(*gone, timeout=70)
+        yield
+    finally:
+        cluster.run_kubectl(*scale, "--replicas=1")
+        cluster.run_kubectl("-n", HOME, "rollout", "status", "deployment/dijob", "--timeout=60s", timeout=70)
+
+
 def _account_missing(space: Space) -> str:
     names = space.kubectl("get", "serviceaccounts", "-o", "name")
     return "" if "default" in names else "it is not there"

@@ -1,12 +1,10 @@
 """Losses that nobody is to blame for, and jobs that are deleted: the set gets whole again, or goes whole."""
 
-from collections.abc import Iterator
-
 import pytest
 from diary import kept
 from jobs import peers
 from sockets import mesh, until_edges
-from space import HOME, Space, measured
+from space import Space, measured, without_operator
 
 pytestmark = pytest.mark.e2e
 
@@ -53,24 +51,13 @@ def test_everything_goes_with_the_job(space: Space) -> None:
     measured("seconds from a job's deletion to its last child's", f"{space.until_gone('all', space.children, 15):.1f}")
 
 
-@pytest.fixture
-def stopped(space: Space) -> Iterator[Space]:
-    """A namespace with a running job, and no operator."""
+def test_everything_goes_with_the_job_while_there_is_no_operator(space: Space) -> None:
     space.apply(peers("world", "--forever", replicas=3))
     space.until_true("world", "Running")
     space.until("the service is there", lambda: "" if len(space.children()) == 4 else str(space.children()), 15)
-    scale = ("-n", HOME, "scale", "deployment/dijob")
-    space.cluster.run_kubectl(*scale, "--replicas=0")
-    wait = ("-n", HOME, "wait", "pod", "-l", "app.kubernetes.io/name=dijob", "--for=delete", "--timeout=60s")
-    space.cluster.run_kubectl(*wait, timeout=70)
-    yield space
-    space.cluster.run_kubectl(*scale, "--replicas=1")
-    space.cluster.run_kubectl("-n", HOME, "rollout", "status", "deployment/dijob", "--timeout=60s", timeout=70)
-
-
-def test_everything_goes_with_the_job_while_there_is_no_operator(stopped: Space) -> None:
-    stopped.kubectl("delete", "dijob", "world")
-    seconds = stopped.until_gone("all", stopped.children, 15)
+    with without_operator(space.cluster):
+        space.kubectl("delete", "dijob", "world")
+        seconds = space.until_gone("all", space.children, 15)
     measured("the same without an operator", f"{seconds:.1f}")
 
 
