@@ -2,10 +2,8 @@
 
 from hypothesis import HealthCheck, settings
 
-settings.register_profile(
-    "dijob", derandomize=True, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
-)
-settings.register_profile(
-    "search", settings.get_profile("dijob"), derandomize=False, print_blob=True, max_examples=5000
-)
+COMMON = settings(deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
+
+settings.register_profile("dijob", COMMON, max_examples=100, derandomize=True)
+settings.register_profile("search", COMMON, max_examples=5000, derandomize=False, print_blob=True)
 settings.load_profile("dijob")

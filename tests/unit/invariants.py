@@ -1,0 +1,160 @@
+"""What must hold of a job whatever happens: after each step, at each write, at each start, and in the end."""
+
+from dijob import names
+from dijob.actions import Action, CreatePod, DeletePod, EndPod, PublishAddresses
+from dijob.members import expand
+from dijob.names import CleanPodPolicy
+from dijob.names import Condition as Type
+from dijob.observe import Pod
+from dijob.phases import ended, is_true
+from dijob.status import Status
+from dijob.world import NOBODY
+from hypothesis import currently_in_test_context, note
+from hypothesis.stateful import RuleBasedStateMachine, invariant
+from unit.kubelet import Process, SimPod
+from unit.simulator import Cluster, Operator
+
+
+class Watched(RuleBasedStateMachine):
+    """The cluster and the operator, and all that is asserted about them."""
+
+    cluster: Cluster
+    operator: Operator
+    policy: CleanPodPolicy
+    most: int  # ranks ever wished for at a time
+    exact: bool  # no failure so far that is free
+
+    def watch(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.operator = Operator(cluster, self.check_action, self.check_status)
+        self.policy = cluster.job.spec.clean_pod_policy
+        self.most = cluster.job.spec.desired
+        self.exact = True
+        self.before = Status()
+        self.lists: dict[int, str] = {}
+        self.charged: dict[str, int] = {}
+
+    def pods(self) -> list[SimPod]:
+        """The job's own pods, in rank order."""
+        return [pod for _, pod in sorted(self.cluster.pods.items()) if pod not in self.strangers()]
+
+    def strangers(self) -> list[SimPod]:
+        return [pod for pod in self.cluster.pods.values() if "ownerReferences" not in pod.body["metadata"]]
+
+    @invariant()
+    def no_more_pods_than_wished(self) -> None:
+        live = [pod.name for pod in self.pods() if not pod.deleting and not pod.done]
+        assert len(live) <= self.most, live
+        assert len({pod.rank for pod in self.pods()}) == len(self.pods())
+
+    @invariant()
+    def status_only_grows(self) -> None:
+        old, new = self.before, self.cluster.job.status
+        for field in ("epoch", "restarts", "renewals"):
+            assert getattr(new, field) >= getattr(old, field), (field, old, new)
+        assert expand(new.succeeded_ranks) >= expand(old.succeeded_ranks)
+        for field in ("first_failure", "start_time", "completion_time"):
+            assert getattr(old, field) in (None, getattr(new, field)), (field, old, new)
+        assert not ended(old) or ended(new)
+        self.before = new
+
+    @invariant()
+    def nothing_is_charged_that_was_no_failure(self) -> None:
+        status, every = self.cluster.job.status, [*self.cluster.pods.values(), *self.cluster.buried]
+        crashes = sum(pod.crashes for pod in every)
+        assert status.restarts <= crashes, (status.restarts, crashes)
+        for charge in status.charged:
+            assert charge.restarts >= self.charged.get(charge.uid, 0), charge
+            self.charged[charge.uid] = charge.restarts
+        assert status.restarts == sum(self.charged.values()) or not self.exact, status
+
+    @invariant()
+    def one_number_means_one_list(self) -> None:
+        """Among all that can meet: what lives now, and what the annotations would start now."""
+        shown = [(p.epoch, p.env["DI_NODES"]) for p in self.cluster.processes]
+        shown += [told(pod) for pod in self.pods() if told(pod)[0]]
+        assert len({epoch for epoch, _ in shown}) == len(set(shown)), shown
+
+    def check_action(self, operator: Operator, action: Action) -> None:
+        """What is true of each single write, judged just before it is made."""
+        if currently_in_test_context():
+            note(str(action))
+        status = self.cluster.job.status
+        if ended(status):
+            allowed = (EndPod,) if self.policy is CleanPodPolicy.NONE else (EndPod, DeletePod)
+            assert isinstance(action, allowed), action
+        elif isinstance(action, DeletePod):
+            self.check_deletion(operator, action, status)
+        elif isinstance(action, CreatePod):
+            assert action.member.rank not in expand(status.succeeded_ranks), action
+            assert action.member.rank < operator.job.spec.desired, action
+        elif isinstance(action, PublishAddresses):
+            assert action.epoch >= status.epoch, action
+            known = self.lists.get(action.epoch, action.ips) if action.epoch == status.epoch else action.ips
+            assert known == action.ips, f"epoch {action.epoch} was {known}, becomes {action.ips}"
+            self.lists[action.epoch] = action.ips
+
+    def check_deletion(self, operator: Operator, action: DeletePod, status: Status) -> None:
+        """What only the pod knows is written down before the pod goes."""
+        view = operator.store[action.uid]
+        died = status.last_renewal.epoch if status.last_renewal else 0
+        # Those of a dead list were counted when it died; what happens in them until they go is nobody's fault.
+        assert died >= view.epoch > 0 or self.is_counted(view, status), view
+        assert not view.succeeded or view.rank in expand(status.succeeded_ranks), view
+
+    def check_status(self, operator: Operator, status: Status) -> None:
+        """Whatever else is put off: when a list dies, all that its pods have shown is counted."""
+        if status.renewals > operator.job.status.renewals:
+            assert all(self.is_counted(view, status) for view in operator.store.values()), status
+
+    def is_counted(self, view: Pod, status: Status) -> bool:
+        charged = max((c.restarts for c in status.charged if c.uid == view.uid), default=0)
+        return view.failures <= charged or view.disrupted or view.deleting or not view.sandbox
+
+    def check_start(self, process: Process) -> None:
+        """A process that starts is told the truth: about itself always, about others as far as anyone could know."""
+        nodes, env = process.nodes, process.env
+        assert nodes[process.rank] == env["DI_POD_IP"], env
+        assert len(nodes) == int(env["DI_NUM_NODES"]), env
+        assert env["DI_NODE_IPS"] == env["DI_NODES"]
+        every = [*self.cluster.pods.values(), *self.cluster.buried]
+        for rank, ip in enumerate(nodes):
+            peers = [pod for pod in every if pod.rank == rank and ip in pod.addresses]
+            epochs = [told(pod)[0] for pod in peers]
+            # 0: it has not been told yet. A smaller one: it is of a world that has died.
+            fits = any(epoch in (0, process.epoch) for epoch in epochs)
+            finished = any(pod.main.last == 0 for pod in every if pod.rank == rank)
+            assert fits or (finished and (ip == NOBODY or peers)), f"rank {rank} in {env}: {epochs}"
+
+    def check_everything(self) -> None:
+        """The invariants, for who drives the machine by hand."""
+        self.no_more_pods_than_wished()
+        self.status_only_grows()
+        self.nothing_is_charged_that_was_no_failure()
+        self.one_number_means_one_list()
+
+    def check_cleaned(self) -> None:
+        left = self.pods()
+        if self.policy is CleanPodPolicy.ALL:
+            assert not left, left
+        elif self.policy is CleanPodPolicy.RUNNING:
+            assert all(pod.done for pod in left), left
+
+    def check_running(self) -> None:
+        status, size = self.cluster.job.status, self.operator.job.spec.desired
+        waiting = [rank for rank in range(size) if rank not in expand(status.succeeded_ranks)]
+        processes = {process.rank: process for process in self.cluster.processes}
+        assert is_true(status, Type.RUNNING), status
+        assert status.phase == "Running"
+        assert sorted(processes) == waiting
+        assert self.cluster.service
+        assert {process.epoch for process in processes.values()} == {status.epoch}
+        ips = {pod.rank: pod.ip for pod in self.pods()}
+        for process in processes.values():
+            assert [process.nodes[rank] for rank in waiting] == [ips[rank] for rank in waiting], process
+
+
+def told(pod: SimPod) -> tuple[int, str]:
+    """The number and the list in the pod's annotations."""
+    annotations = pod.body["metadata"]["annotations"]
+    return int(annotations.get(names.ANNOTATION_EPOCH, 0)), annotations.get(names.ANNOTATION_IPS, "")
