@@ -6,6 +6,8 @@ Body = dict[str, Any]
 
 LIGHT = "dijob/light:dev"
 DITASK = "dijob/ditask:0.5.3"
+# Importing DI-engine takes each process several CPU seconds, which a busy machine does not have: a bound, no figure.
+REAL_SECONDS = 600
 # Pods without a request get next to no time on a machine that is busy otherwise.
 REQUESTS = {"resources": {"requests": {"cpu": "50m"}}}
 

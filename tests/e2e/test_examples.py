@@ -9,6 +9,7 @@ import pytest
 from archives import ROOT
 from cluster import ClusterError
 from environ import Process, Shape, expected, processes
+from jobs import REAL_SECONDS
 from space import Space, measured
 
 pytestmark = pytest.mark.e2e
@@ -46,7 +47,7 @@ def test_every_process_of_the_first_job_has_every_variable(first: Space) -> None
         def absent(pod: str = f"test-{rank}") -> str:
             return "" if programs(first, pod) else f"no ditask in {pod} yet"
 
-        first.until(f"ditask runs as rank {rank}", absent, 180)
+        first.until(f"ditask runs as rank {rank}", absent, REAL_SECONDS)
         body, ips = first.job("test"), first.ips("test")
         assert len(set(ips)) == 3
         for process in programs(first, f"test-{rank}"):
@@ -71,7 +72,9 @@ def scale(space: Space, raw: str) -> bool:
 
 
 def test_node_0_of_the_first_job_is_greeted_by_nodes_1_to_5(first: Space) -> None:
-    first.kubectl("wait", "--for=condition=Succeeded", "--timeout=240s", "dijob/test", timeout=250)
+    first.kubectl(
+        "wait", "--for=condition=Succeeded", f"--timeout={REAL_SECONDS}s", "dijob/test", timeout=REAL_SECONDS + 10
+    )
     greeted = set(re.findall(r"Get msg: Hi from node (\d+)", first.logs("test-0")))
     assert greeted == set("12345")
     assert first.status("test").get("restarts", 0) == 0
@@ -79,14 +82,14 @@ def test_node_0_of_the_first_job_is_greeted_by_nodes_1_to_5(first: Space) -> Non
 
 def test_the_star_adds_up_what_its_workers_computed_apart(space: Space) -> None:
     space.kubectl("apply", "-f", str(EXAMPLES / "star.yaml"))
-    waited = space.until_true("star", "Succeeded", 240)
+    waited = space.until_true("star", "Succeeded", REAL_SECONDS)
     measured("seconds until star.yaml has Succeeded", f"{waited:.0f}")
     assert "pi is 3.14159, from nodes [1, 2, 3]; results they heard of each other: 0" in space.logs("star-0")
 
 
 def test_a_dqn_on_four_pods_learns_cartpole(space: Space) -> None:
     space.kubectl("apply", "-f", str(EXAMPLES / "cartpole-dqn.yaml"))
-    waited = space.until_true("cartpole-dqn", "Succeeded", 560)
+    waited = space.until_true("cartpole-dqn", "Succeeded", 2 * REAL_SECONDS)
     returns = [float(value) for value in RETURN.findall(space.logs("cartpole-dqn-1"))]
     measured("seconds until cartpole-dqn.yaml has Succeeded", f"{waited:.0f}")
     measured("the evaluator's last Episode Return", returns[-1] if returns else "none")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from archives import archive, with_entry_point
-from jobs import DITASK, config_map, job, mounted
+from jobs import DITASK, REAL_SECONDS, config_map, job, mounted
 from sockets import mesh, until_edges
 from space import Body, Space, measured
 
@@ -76,17 +76,17 @@ def forms(open_space: Callable[[str], AbstractContextManager[Space]]) -> Iterato
 
 @pytest.mark.parametrize("form", ["bash", "sh"])
 def test_this_form_gets_the_mesh(forms: Space, form: str) -> None:
-    forms.until_true(form, "Running", 240)
-    until_edges(forms, form, mesh(forms.ips(form), 1), PORTS, 120)
+    forms.until_true(form, "Running", REAL_SECONDS)
+    until_edges(forms, form, mesh(forms.ips(form), 1), PORTS, REAL_SECONDS)
     assert not forms.condition(form, "LauncherBypassed")
     assert "WARNING" not in forms.logs(f"{form}-1")
 
 
 def test_a_script_is_launched_and_the_topology_in_it_wins(forms: Space) -> None:
-    forms.until_true("script", "Running", 240)
+    forms.until_true("script", "Running", REAL_SECONDS)
     first, *others = forms.ips("script")
     assert "DI_TOPOLOGY=mesh" in forms.execute("script-1", "env").splitlines()
-    until_edges(forms, "script", Counter({(ip, first, PORTS[0]): 1 for ip in others}), PORTS, 120)
+    until_edges(forms, "script", Counter({(ip, first, PORTS[0]): 1 for ip in others}), PORTS, REAL_SECONDS)
 
 
 def test_an_activated_environment_is_warned_of_in_condition_and_log(forms: Space) -> None:
@@ -99,11 +99,11 @@ def test_an_activated_environment_is_warned_of_in_condition_and_log(forms: Space
             log = forms.logs(pod)
             return "" if "dijob: WARNING: process" in log and "--platform k8s" in log else log
 
-        forms.until("the log warns", silent, 120)
+        forms.until("the log warns", silent, REAL_SECONDS)
 
 
 def test_term_reaches_di_engine_through_bash(forms: Space) -> None:
-    forms.until("main runs", lambda: "" if "main runs" in forms.logs("bash-1") else "not yet", 240)
+    forms.until("main runs", lambda: "" if "main runs" in forms.logs("bash-1") else "not yet", REAL_SECONDS)
     uid = forms.pods("bash")[1]["metadata"]["uid"]
     command = [str(forms.cluster.kubectl), f"--kubeconfig={forms.cluster.kubeconfig}", "-n", forms.name]
     with subprocess.Popen([*command, "logs", "-f", "bash-1"], stdout=subprocess.PIPE, text=True) as follower:
@@ -132,7 +132,7 @@ def test_an_image_with_an_entry_point_and_no_command_runs(space: Space, tmp_path
 def test_a_peer_that_cannot_be_reached_is_named_by_its_rank(space: Space) -> None:
     lost = real("lost", ["/bin/bash", "-c", UNREACHABLE], backoffLimit=0)
     space.apply(code(), lost)
-    space.until_true("lost", "Failed", 180)
+    space.until_true("lost", "Failed", REAL_SECONDS)
     first = space.status("lost")["firstFailure"]
     assert first["rank"] == 1
     assert "rank 1 cannot reach rank 0 (" in first["message"]

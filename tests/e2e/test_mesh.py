@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from jobs import DITASK, config_map, job, mounted, peers
+from jobs import DITASK, REAL_SECONDS, config_map, job, mounted, peers
 from sockets import Edges, mesh, until_edges
 from space import Space, measured
 
@@ -97,11 +97,11 @@ def test_real_di_engine_makes_exactly_the_mesh_of_its_parser(space: Space, table
         **mount,
     }
     space.apply(config_map("code", idle_py=IDLE), job("real", main, pod=volume, replicas=3))
-    space.until_true("real", "Running", 180)
+    space.until_true("real", "Running", REAL_SECONDS)
     ips = space.ips("real")
     wanted = dialled(tables["mesh", 3, 2], ips, 2)
     assert wanted == mesh(ips, 2)
-    until_edges(space, "real", wanted, _ports(2), 120)
+    until_edges(space, "real", wanted, _ports(2), REAL_SECONDS)
     measured("connections of DI-engine, mesh of 3 x 2", wanted.total())
 
 
