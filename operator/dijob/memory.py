@@ -1,8 +1,11 @@
 """What the operator remembers of a job between passes and may forget: back-offs and hearsay, never the truth."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Any
 
+from dijob.model import DIJob
 from dijob.observe import Creation, Refusal
 from dijob.plan import FORGIVE_SECONDS
 
@@ -15,6 +18,14 @@ class Memory:
     creations: dict[str, Creation] = field(default_factory=dict)
     warnings: dict[str, str] = field(default_factory=dict)
     last_write: float = -1e9
+    _parsed: DIJob | None = None
+
+    def parse(self, body: Mapping[str, Any]) -> DIJob:
+        """The job in this body, read once per version of it: most passes are about its pods. SpecError as in DIJob."""
+        version = str(body["metadata"]["resourceVersion"])
+        if self._parsed is None or self._parsed.metadata.resource_version != version:
+            self._parsed = DIJob.parse(body)
+        return self._parsed
 
     def created(self, name: str, now: datetime) -> None:
         """A pod of this name has been created: count it, or start anew after a long quiet time."""

@@ -44,11 +44,11 @@ class Reconciler:
         body = self.jobs.get(key)
         if body is None:
             return None
+        memory = self._memories.of(body["metadata"]["uid"])
         try:
-            job = DIJob.parse(body)
+            job = memory.parse(body)
         except SpecError as error:
             return await self._say_invalid(key, body, error)
-        memory = self._memories.of(job.metadata.uid)
         await self._read_warnings(job, memory)
         decided = plan(job, self._observe(job, memory), _now())
         if decided.actions:
@@ -60,7 +60,7 @@ class Reconciler:
             body = self.jobs.get(key)
             if body is None:
                 return None
-            job = DIJob.parse(body)
+            job = memory.parse(body)
             decided = plan(job, self._observe(job, memory), _now())
         wait = await self._write(key, job.metadata, job.status, decided)
         # What is left to do needs news first (a conflict, a pod that is gone already): not at once.
