@@ -50,14 +50,17 @@ UNREACHABLE = f"""
 [ "$DI_RANK" = 0 ] || export DI_NODES="${{DI_POD_IP%.*}}.254,$DI_POD_IP"
 {CALL}
 """
+# Far more than an end that was asked for takes on a busy machine: whoever does not hear TERM is killed after it.
+GRACE = 120
 ENTRY = "dijob/entry:dev"
 
 
 def real(name: str, command: list[str], **spec: object) -> Body:
     """A job that runs DI-engine."""
     mount, volume = mounted("code", "/code")
-    env = [{"name": "OMP_NUM_THREADS", "value": "1"}, {"name": "DIJOB_REACH_SECONDS", "value": "20"}]
-    return job(name, {"image": DITASK, "command": command, "env": env, **mount}, pod=volume, **spec)
+    env = [{"name": "OMP_NUM_THREADS", "value": "1"}, {"name": "DIJOB_REACH_SECONDS", "value": "10"}]
+    pod = {**volume, "terminationGracePeriodSeconds": GRACE}
+    return job(name, {"image": DITASK, "command": command, "env": env, **mount}, pod=pod, **spec)
 
 
 def code() -> Body:
@@ -79,7 +82,7 @@ def test_this_form_gets_the_mesh(forms: Space, form: str) -> None:
     forms.until_true(form, "Running", REAL_SECONDS)
     until_edges(forms, form, mesh(forms.ips(form), 1), PORTS, REAL_SECONDS)
     assert not forms.condition(form, "LauncherBypassed")
-    assert "WARNING" not in forms.logs(f"{form}-1")
+    assert "dijob: WARNING" not in forms.logs(f"{form}-1")
 
 
 def test_a_script_is_launched_and_the_topology_in_it_wins(forms: Space) -> None:
@@ -107,15 +110,18 @@ def test_term_reaches_di_engine_through_bash(forms: Space) -> None:
     uid = forms.pods("bash")[1]["metadata"]["uid"]
     command = [str(forms.cluster.kubectl), f"--kubeconfig={forms.cluster.kubeconfig}", "-n", forms.name]
     with subprocess.Popen([*command, "logs", "-f", "bash-1"], stdout=subprocess.PIPE, text=True) as follower:
-        begin = time.monotonic()
-        forms.kubectl("delete", "pod", "bash-1", "--wait=false")
-        forms.until_gone("the pod", lambda: [uid for pod in forms.pods("bash") if pod["metadata"]["uid"] == uid], 40)
-        seconds = time.monotonic() - begin
-        forms.kubectl("delete", "dijob", "bash")
-        log, _ = follower.communicate(timeout=30)
+        try:
+            begin = time.monotonic()
+            forms.kubectl("delete", "pod", "bash-1", "--wait=false")
+            forms.until_gone("bash-1", lambda: [uid for p in forms.pods("bash") if p["metadata"]["uid"] == uid], 90)
+            seconds = time.monotonic() - begin
+            forms.kubectl("delete", "dijob", "bash")
+            log, _ = follower.communicate(timeout=90)
+        finally:
+            follower.kill()
     measured("seconds until a pod of `bash -c ditask` is gone", f"{seconds:.1f}")
     assert "main was told to end" in log
-    assert seconds < 10
+    assert seconds < GRACE / 2
 
 
 def test_an_image_with_an_entry_point_and_no_command_runs(space: Space, tmp_path: Path) -> None:
@@ -130,7 +136,7 @@ def test_an_image_with_an_entry_point_and_no_command_runs(space: Space, tmp_path
 
 
 def test_a_peer_that_cannot_be_reached_is_named_by_its_rank(space: Space) -> None:
-    lost = real("lost", ["/bin/bash", "-c", UNREACHABLE], backoffLimit=0)
+    lost = real("lost", ["/bin/bash", "-c", UNREACHABLE], backoffLimit=1)
     space.apply(code(), lost)
     space.until_true("lost", "Failed", REAL_SECONDS)
     first = space.status("lost")["firstFailure"]
