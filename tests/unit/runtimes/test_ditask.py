@@ -6,9 +6,7 @@ from dijob.runtimes import ditask
 from unit.builders import gang
 
 
-@pytest.mark.parametrize(
-    ("rank", "workers", "ids"), [(0, 1, "0"), (2, 1, "2"), (0, 2, "0,1"), (2, 2, "4,5")], ids=str
-)
+@pytest.mark.parametrize(("rank", "workers", "ids"), [(0, 1, "0"), (2, 1, "2"), (0, 2, "0,1"), (2, 2, "4,5")], ids=str)
 def test_each_rank_knows_itself_and_the_world(rank: int, workers: int, ids: str) -> None:
     world = gang(size=3, workers=workers, topology=Topology.STAR)
     assert ditask.env(world.members[rank], world) == {
