@@ -100,7 +100,7 @@ def test_an_activated_environment_is_warned_of_in_condition_and_log(forms: Space
 
         def silent(pod: str = f"venv-{rank}") -> str:
             log = forms.logs(pod)
-            return "" if "dijob: WARNING: process" in log and "--platform k8s" in log else log
+            return "" if "dijob: WARNING: process" in log and "--platform k8s" in log else log or "nothing said yet"
 
         forms.until("the log warns", silent, REAL_SECONDS)
 
