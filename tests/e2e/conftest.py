@@ -84,8 +84,8 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """A test that failed shows what was going on in its namespace."""
     report = yield
-    space = getattr(item, "funcargs", {}).get("space")
-    shown = "the operator's log" in str(call.excinfo)
-    if report.when == "call" and report.failed and isinstance(space, Space) and not shown:
+    spaces = (value for value in getattr(item, "funcargs", {}).values() if isinstance(value, Space))
+    space, shown = next(spaces, None), "the operator's log" in str(call.excinfo)
+    if report.when == "call" and report.failed and space and not shown:
         report.sections.append(("the cluster", space.evidence()))
     return report
