@@ -12,6 +12,7 @@ from kubernetes.aio.client.api_client import ApiClient
 from kubernetes.aio.client.configuration import Configuration
 from kubernetes.aio.client.rest import RESTResponse
 from kubernetes.aio.config import load_incluster_config, load_kube_config
+from pydantic_core import from_json  # a quarter faster than json.loads, and here anyway
 
 from dijob import __version__, metrics
 
@@ -116,7 +117,7 @@ class Api:
         try:
             response = await self._send(_Call("GET", stream.path, None, query), timeout)
             async for line in response.response.content:
-                yield json.loads(line)
+                yield from_json(line)
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             raise ApiError(0, type(error).__name__, str(error)) from error
 
@@ -124,7 +125,7 @@ class Api:
         timeout = aiohttp.ClientTimeout(total=TIMEOUT_SECONDS, sock_connect=5)
         try:
             response = await self._send(call, timeout)
-            return json.loads(await response.response.read()) or {}
+            return from_json(await response.response.read()) or {}
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             metrics.API_REQUESTS.labels(call.method, "none").inc()
             raise ApiError(0, type(error).__name__, str(error)) from error
