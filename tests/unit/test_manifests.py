@@ -114,6 +114,19 @@ def test_the_gate_looks_like_the_main_container_without_its_gpus() -> None:
     assert found["command"] == list(pod.GATE_COMMAND)
 
 
+def test_the_gate_reads_the_list_and_leaves_the_launcher() -> None:
+    body = manifest(job())
+    mounts = {m["mountPath"]: m.get("readOnly", False) for m in gate(body)["volumeMounts"]}
+    assert mounts == {pod.BIN_DIR: False, pod.POD_DIR: True}
+    volumes = {volume["name"]: volume for volume in body["spec"]["volumes"]}
+    files = {item["path"]: item["fieldRef"]["fieldPath"] for item in volumes[names.POD_VOLUME]["downwardAPI"]["items"]}
+    assert files == {
+        pod.IPS_FILE: f"metadata.annotations['{names.ANNOTATION_IPS}']",
+        pod.EPOCH_FILE: f"metadata.annotations['{names.ANNOTATION_EPOCH}']",
+    }
+    assert volumes[names.BIN_VOLUME]["emptyDir"] == {}
+
+
 def test_the_gate_may_have_an_image_of_its_own() -> None:
     assert gate(manifest(job(), options=Options(gate_image="tools:1")))["image"] == "tools:1"
 

@@ -235,3 +235,39 @@ def test_what_has_succeeded_is_not_run_again_when_the_set_is_renewed() -> None:
     assert (owner.status.succeeded_ranks, owner.status.renewals) == ("0", 1)
     decided, _ = then(owner, observed(listed(0, succeeded=True), listed(1)))
     assert decided.actions == (DeletePod("job-1", "uid-1"), CreatePod(gang_of(owner).members[2]))
+
+
+def test_every_rank_that_crashed_keeps_its_logs_when_the_job_has_failed() -> None:
+    pods = [listed(0), listed(1, failures=3, ending=TERMINATED), listed(2, failures=1, ending=TERMINATED)]
+    decided, failed = then(running(), observed(*pods))
+    assert (decided.status.phase, decided.requeue_after) == ("Failed", 0.0)
+    actions = plan(failed, observed(*pods), NOW).actions
+    assert actions == (EndPod("job-1", "uid-1"), EndPod("job-2", "uid-2"), DeletePod("job-0", "uid-0"))
+
+
+def test_the_start_is_when_the_job_was_first_seen() -> None:
+    first, owner = then(job(), Observed())
+    again, _ = then(owner, observed(view(0)), 77)
+    assert first.status.start_time == again.status.start_time == "2026-05-04T12:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("age", "seconds"), [(0, 4), (15, 4), (100, 25), (240, 60), (100_000, 60)], ids=lambda value: f"{value}s"
+)
+def test_the_longer_a_job_waits_the_more_rarely_it_is_looked_at(age: float, seconds: float) -> None:
+    _, owner = then(job(), Observed())
+    assert plan(owner, observed(view(0, ip=""), view(1), view(2)), later(age)).requeue_after == seconds
+
+
+def test_a_refused_service_is_asked_for_again_when_it_is_time() -> None:
+    seen = observed(
+        *(listed(rank) for rank in range(3)), refusals={"service/job": Refusal(Refused.TAKEN, "no", later(15))}
+    )
+    assert plan(running(), seen, later(14.9)).actions == ()
+    assert plan(running(), seen, later(15)).actions == (CreateService(),)
+
+
+def test_counts_are_of_the_pods_that_stay() -> None:
+    decided, _ = then(running(), observed(listed(0), listed(1, ready=False), listed(2, deleting=True)))
+    assert (decided.status.replicas, decided.status.ready_replicas) == (2, 1)
+    assert decided.status.selector == "diengine.opendilab.org/job=job"

@@ -89,6 +89,11 @@ def test_an_elastic_job_says_that_it_waits_for_all() -> None:
     assert message.startswith("waits for all 3 ranks (a start with minReplicas 2 is not supported yet). rank 2")
 
 
+def test_any_other_job_says_just_what_it_lacks() -> None:
+    message = say(observed(view(0), view(1), view(2, ip="")))[Type.ADDRESSES_READY].message
+    assert message == "rank 2: its node is starting it"
+
+
 FIRST: dict[str, tuple[Ending | None, str]] = {
     "exit code": (Ending(3, 0, "Error", "no such file"), "rank 1 (exit code 3: no such file)"),
     "no words": (Ending(137, 9, "OOMKilled", ""), "rank 1 (exit code 137)"),
@@ -100,7 +105,7 @@ FIRST: dict[str, tuple[Ending | None, str]] = {
 def test_a_failed_job_names_its_first_failure_and_its_log(ending: Ending | None, words: str) -> None:
     pods = (listed(0), listed(1, failures=4, ready=False, ending=ending), listed(2))
     said = say(observed(*pods), running())
-    assert said[Type.FAILED].reason == "BackoffLimitExceeded"
+    assert (said[Type.FAILED].status, said[Type.FAILED].reason) == ("True", "BackoffLimitExceeded")
     assert "4 failures, backoffLimit is 3" in said[Type.FAILED].message
     assert words in said[Type.FAILED].message
     assert "`kubectl logs job-1`" in said[Type.FAILED].message
