@@ -100,8 +100,12 @@ class Plane:
             self.until_no_pods(name)
 
     def until_no_pods(self, name: str) -> None:
-        """Until the garbage collector has taken the pods of a deleted job."""
-        self.until(f"the pods of {name} are gone", lambda: not self.pods(name), lambda: list(self.pods(name)))
+        """Until the garbage collector has taken the pods of a deleted job.
+
+        Its first deletion after the CRD was made can take a minute: it looks for new kinds every 30 s only.
+        """
+        what = f"the pods of {name} are gone"
+        self.until(what, lambda: not self.pods(name), lambda: list(self.pods(name)), seconds=100)
 
 
 @contextmanager
