@@ -5,8 +5,8 @@ import time
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from dijob.manifests import Options, gang_of, pod_manifest, service
-from dijob.model import DIJob
+from dijob.core.manifests import Options, gang_of, pod_manifest, service
+from dijob.spec.model import DIJob
 from faults.bulk import for_all
 from faults.kube import Json, Kube, dijob, pods, services
 

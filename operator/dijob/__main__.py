@@ -8,8 +8,8 @@ import click
 import kopf
 
 from dijob import __version__
+from dijob.core.manifests import Options
 from dijob.main import Settings, run
-from dijob.manifests import Options
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "DIJOB"})

@@ -12,15 +12,16 @@ from typing import Any
 
 import kopf
 
-from dijob import health, names
-from dijob.api import Api, Stream
-from dijob.audit import Audit
-from dijob.manifests import Options
-from dijob.nostate import NoDiffBase, NoProgress
-from dijob.observe import Pod, Service, pod, service
-from dijob.reconcile import Reconciler
-from dijob.store import Store
-from dijob.workqueue import Key, WorkQueue
+from dijob import names
+from dijob.core.manifests import Options
+from dijob.core.observe import Pod, Service, pod, service
+from dijob.shell import health
+from dijob.shell.api import Api, Stream
+from dijob.shell.audit import Audit
+from dijob.shell.nostate import NoDiffBase, NoProgress
+from dijob.shell.reconcile import Reconciler
+from dijob.shell.store import Store
+from dijob.shell.workqueue import Key, WorkQueue
 
 log = logging.getLogger(__name__)
 

@@ -5,12 +5,13 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from dijob import names, observe
-from dijob.manifests import Options, gang_of, pod_manifest, template_hash
-from dijob.members import Gang
-from dijob.model import DIJob
+from dijob import names
+from dijob.core import observe
+from dijob.core.manifests import Options, gang_of, pod_manifest, template_hash
+from dijob.core.members import Gang
+from dijob.core.observe import Observed, Pod
 from dijob.names import Topology
-from dijob.observe import Observed, Pod
+from dijob.spec.model import DIJob
 
 Body = dict[str, Any]
 

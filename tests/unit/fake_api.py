@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from dijob.api import Api, ApiError, Stream
+from dijob.shell.api import Api, ApiError, Stream
 
 Body = dict[str, Any]
 

@@ -1,14 +1,14 @@
 """What must hold of a job whatever happens: after each step, at each write, at each start, and in the end."""
 
 from dijob import names
-from dijob.actions import Action, CreatePod, DeletePod, EndPod, PublishAddresses
-from dijob.members import expand
+from dijob.core.actions import Action, CreatePod, DeletePod, EndPod, PublishAddresses
+from dijob.core.members import expand
+from dijob.core.observe import Pod
+from dijob.core.phases import ended, is_true
+from dijob.core.world import NOBODY
 from dijob.names import CleanPodPolicy
 from dijob.names import Condition as Type
-from dijob.observe import Pod
-from dijob.phases import ended, is_true
-from dijob.status import Status
-from dijob.world import NOBODY
+from dijob.spec.status import Status
 from hypothesis import currently_in_test_context, note
 from hypothesis.stateful import RuleBasedStateMachine, invariant
 from unit.kubelet import Process, SimPod

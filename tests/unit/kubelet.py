@@ -3,8 +3,9 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from dijob import names, observe
-from dijob.observe import END_SECONDS
+from dijob import names
+from dijob.core import observe
+from dijob.core.observe import END_SECONDS
 
 Body = dict[str, Any]
 

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from dijob.core.phases import ended
+from dijob.core.plan import RESYNC_SECONDS
 from dijob.names import CleanPodPolicy
-from dijob.phases import ended
-from dijob.plan import RESYNC_SECONDS
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 from unit.builders import Body, container, job

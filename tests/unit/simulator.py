@@ -6,14 +6,14 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from dijob import manifests, observe, phases, refusals
-from dijob.actions import Action, CreatePod, CreateService, DeletePod, EndPod, PublishAddresses, SetReplicas
-from dijob.manifests import Options
-from dijob.memory import Memory
-from dijob.model import DIJob
-from dijob.observe import END_SECONDS, Observed, Pod
-from dijob.plan import Plan, plan
-from dijob.status import Status
+from dijob.core import manifests, observe, phases, refusals
+from dijob.core.actions import Action, CreatePod, CreateService, DeletePod, EndPod, PublishAddresses, SetReplicas
+from dijob.core.manifests import Options
+from dijob.core.observe import END_SECONDS, Observed, Pod
+from dijob.core.plan import Plan, plan
+from dijob.shell.memory import Memory
+from dijob.spec.model import DIJob
+from dijob.spec.status import Status
 from unit.builders import NOW
 from unit.kubelet import Process, SimPod
 

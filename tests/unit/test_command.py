@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from dijob.command import Command, listen_port
+from dijob.spec.command import Command, listen_port
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

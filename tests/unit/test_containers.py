@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from dijob import observe
+from dijob.core import observe
 from unit.builders import main_status, pod_body, terminated
 
 RUNNING: dict[str, Any] = {"running": {}}

@@ -8,13 +8,14 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
-from dijob import checks, names
+from dijob import names
 from dijob.crd import document, schema
 from dijob.crd.__main__ import chart, outputs
 from dijob.crd.rules import RULES
 from dijob.crd.schema import at
-from dijob.model import Spec
-from dijob.status import Status
+from dijob.spec import checks
+from dijob.spec.model import Spec
+from dijob.spec.status import Status
 
 ROOT = Path(__file__).parents[2]
 Node = dict[str, Any]

@@ -3,8 +3,9 @@
 from typing import Any
 
 import pytest
-from dijob import diagnose, names
-from dijob.observe import Observed, Pod, Refusal, Refused
+from dijob import names
+from dijob.core import diagnose
+from dijob.core.observe import Observed, Pod, Refusal, Refused
 from unit.builders import NOW, gang, listed, observed, view
 
 GATE = f"container {names.GATE_CONTAINER}: CrashLoopBackOff: "

@@ -3,12 +3,12 @@
 from typing import Any
 
 import pytest
-from dijob import ledger
-from dijob.containers import Ending
-from dijob.ledger import Ledger, stamp
-from dijob.observe import Observed, Pod
-from dijob.status import Charge, Renewal, Status
-from dijob.world import World
+from dijob.core import ledger
+from dijob.core.containers import Ending
+from dijob.core.ledger import Ledger, stamp
+from dijob.core.observe import Observed, Pod
+from dijob.core.world import World
+from dijob.spec.status import Charge, Renewal, Status
 from unit.builders import NOW, gang, listed, observed, view
 
 EMPTY = ledger.read(Status())

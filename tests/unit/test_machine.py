@@ -5,9 +5,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from dijob import ledger, observe, plan
+from dijob.core import ledger, observe, plan
+from dijob.core.world import World
 from dijob.names import CleanPodPolicy
-from dijob.world import World
 from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 from unit.machine import Chaos

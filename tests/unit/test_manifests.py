@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 from dijob import names, pod
-from dijob.manifests import Options, addresses_patch, service, template_hash
-from dijob.model import TemplateMetadata
+from dijob.core.manifests import Options, addresses_patch, service, template_hash
+from dijob.spec.model import TemplateMetadata
 from unit.builders import container, job, manifest
 
 Body = dict[str, Any]

@@ -1,7 +1,7 @@
 """Ranks in sentences and in status, names and node ids."""
 
 import pytest
-from dijob.members import compact, expand, say
+from dijob.core.members import compact, expand, say
 from unit.builders import gang
 
 

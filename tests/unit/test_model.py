@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import yaml
 from dijob import names
-from dijob.model import DIJob, SpecError
 from dijob.names import Topology
+from dijob.spec.model import DIJob, SpecError
 
 Body = dict[str, Any]
 

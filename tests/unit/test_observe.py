@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 from dijob import names
-from dijob.containers import Ending
-from dijob.observe import Refused, main_name, namesake, puzzling, service
+from dijob.core.containers import Ending
+from dijob.core.observe import Refused, main_name, namesake, puzzling, service
 from unit.builders import UID, Body, container, job, later, main_status, manifest, pod_body, read, terminated, view
 
 RUNNING = {"running": {}}

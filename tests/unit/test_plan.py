@@ -4,11 +4,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from dijob.actions import CreatePod, CreateService, DeletePod, EndPod, PublishAddresses, SetReplicas
-from dijob.manifests import gang_of
-from dijob.model import DIJob
-from dijob.observe import Creation, Ending, Observed, Pod, Refusal, Refused
-from dijob.plan import Plan, plan
+from dijob.core.actions import CreatePod, CreateService, DeletePod, EndPod, PublishAddresses, SetReplicas
+from dijob.core.manifests import gang_of
+from dijob.core.observe import Creation, Ending, Observed, Pod, Refusal, Refused
+from dijob.core.plan import Plan, plan
+from dijob.spec.model import DIJob
 from unit.builders import LIST, NOW, job, later, listed, observed, view
 
 TERMINATED = Ending(1, 0, "Error", "boom")

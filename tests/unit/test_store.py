@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from dijob import store
-from dijob.api import ApiError, Stream
-from dijob.store import Store
+from dijob.shell import store
+from dijob.shell.api import ApiError, Stream
+from dijob.shell.store import Store
 from unit.fake_api import Body, FakeApi, Over
 
 

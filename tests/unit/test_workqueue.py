@@ -5,8 +5,8 @@ import contextlib
 from collections.abc import AsyncIterator, Callable
 
 import pytest
-from dijob import workqueue
-from dijob.workqueue import Key, WorkQueue
+from dijob.shell import workqueue
+from dijob.shell.workqueue import Key, WorkQueue
 
 A, B = ("ns", "a"), ("ns", "b")
 BOUND_SECONDS = 5.0

@@ -4,9 +4,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from dijob.observe import Observed, Pod
-from dijob.status import Renewal, Status
-from dijob.world import NOBODY, World
+from dijob.core.observe import Observed, Pod
+from dijob.core.world import NOBODY, World
+from dijob.spec.status import Renewal, Status
 from unit.builders import LIST, gang, listed, observed, view
 
 ALL = (listed(0), listed(1), listed(2))

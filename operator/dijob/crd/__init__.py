@@ -5,7 +5,7 @@ from typing import Any, Final
 from dijob import names
 from dijob.crd.rules import RULES
 from dijob.crd.schema import Schema, at, structural
-from dijob.model import DIJob
+from dijob.spec.model import DIJob
 
 # Columns of `kubectl get dij`; those of priority 1 come with `-o wide`.
 _COLUMNS: Final = (

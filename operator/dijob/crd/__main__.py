@@ -11,7 +11,7 @@ from dijob.crd import document, schema
 from dijob.crd.reference import reference
 
 _ROOT: Final = Path(__file__).parents[3]
-_NOTE: Final = "# Generated from operator/dijob/model.py by `make crds`; do not edit.\n"
+_NOTE: Final = "# Generated from operator/dijob/spec/model.py by `make crds`; do not edit.\n"
 
 
 class _Plain(yaml.SafeDumper):

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import Any, Final
 
-from dijob import checks, names
+from dijob import names
+from dijob.spec import checks
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """The variables that are known before any address is."""
 
 import pytest
+from dijob.core.runtimes import ditask
 from dijob.names import Topology
-from dijob.runtimes import ditask
 from unit.builders import gang
 
 

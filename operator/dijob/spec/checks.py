@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dijob import names
 from dijob.names import Launcher, Topology
-from dijob.problems import Problem
+from dijob.spec.problems import Problem
 
 if TYPE_CHECKING:
-    from dijob.model import DIJob, Spec
+    from dijob.spec.model import DIJob, Spec
 
 # A Service's name is stricter than a pod's, and JOB-RANK with a rank of four digits must fit into 63.
 NAME_PATTERN: Final = "[a-z]([-a-z0-9]*[a-z0-9])?"

@@ -14,7 +14,8 @@ from kubernetes.aio.client.rest import RESTResponse
 from kubernetes.aio.config import load_incluster_config, load_kube_config
 from pydantic_core import from_json  # a quarter faster than json.loads, and here anyway
 
-from dijob import __version__, metrics
+from dijob import __version__
+from dijob.shell import metrics
 
 Json = dict[str, Any]
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from dijob.members import Member
+from dijob.core.members import Member
 
 
 @dataclass(frozen=True)

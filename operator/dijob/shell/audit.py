@@ -6,9 +6,9 @@ import random
 import time
 
 from dijob import names
-from dijob.api import Api, ApiError
-from dijob.reconcile import Reconciler
-from dijob.workqueue import WorkQueue
+from dijob.shell.api import Api, ApiError
+from dijob.shell.reconcile import Reconciler
+from dijob.shell.workqueue import WorkQueue
 
 log = logging.getLogger(__name__)
 

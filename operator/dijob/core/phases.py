@@ -4,11 +4,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from dijob.actions import Event
-from dijob.ledger import stamp
+from dijob.core.actions import Event
+from dijob.core.ledger import stamp
 from dijob.names import Condition as Type
 from dijob.names import Phase
-from dijob.status import Condition, Status
+from dijob.spec.status import Condition, Status
 
 
 @dataclass(frozen=True)

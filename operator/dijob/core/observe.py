@@ -7,8 +7,9 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from dijob import containers, names
-from dijob.containers import Ending
+from dijob import names
+from dijob.core import containers
+from dijob.core.containers import Ending
 
 Body = Mapping[str, Any]
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, Final
 
-from dijob import names, shellwords
+from dijob import names
+from dijob.spec import shellwords
 
 DITASK: Final = "ditask"
 # Short options of cli_ditask.py; every other option is long.

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable
 
 from dijob import names
-from dijob.members import Gang, say
-from dijob.observe import Observed, Pod, Refused
+from dijob.core.members import Gang, say
+from dijob.core.observe import Observed, Pod, Refused
 
 MESSAGE_LIMIT = 1024
 # How runtimes say that an image lacks a program, by a bare name and by a path.

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Protocol, TypeVar
 
-from dijob import metrics
-from dijob.api import Api, ApiError, Stream
+from dijob.shell import metrics
+from dijob.shell.api import Api, ApiError, Stream
 
 log = logging.getLogger(__name__)
 

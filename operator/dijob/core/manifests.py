@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from dijob import names, pod
-from dijob.command import listen_port
-from dijob.members import Gang, Member
-from dijob.model import DIJob
+from dijob.core.members import Gang, Member
+from dijob.core.runtimes import RUNTIMES
 from dijob.names import Launcher
-from dijob.runtimes import RUNTIMES
+from dijob.spec.command import listen_port
+from dijob.spec.model import DIJob
 
 Manifest = dict[str, Any]
 

@@ -12,8 +12,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from dijob import ledger, names, report
-from dijob.actions import (
+from dijob import names
+from dijob.core import ledger, report
+from dijob.core.actions import (
     Action,
     CreatePod,
     CreateService,
@@ -23,16 +24,16 @@ from dijob.actions import (
     PublishAddresses,
     SetReplicas,
 )
-from dijob.ledger import stamp
-from dijob.manifests import gang_of, template_hash
-from dijob.model import DIJob
+from dijob.core.ledger import stamp
+from dijob.core.manifests import gang_of, template_hash
+from dijob.core.observe import Observed, Pod
+from dijob.core.phases import Fact, conclude, ended, events, is_true
+from dijob.core.report import Pass
+from dijob.core.world import Loss, World
 from dijob.names import CleanPodPolicy
 from dijob.names import Condition as Type
-from dijob.observe import Observed, Pod
-from dijob.phases import Fact, conclude, ended, events, is_true
-from dijob.report import Pass
-from dijob.status import Renewal, Status
-from dijob.world import Loss, World
+from dijob.spec.model import DIJob
+from dijob.spec.status import Renewal, Status
 
 # A full pass that writes nothing when nothing differs (the shell adds jitter).
 RESYNC_SECONDS = 300.0

@@ -5,19 +5,20 @@ import time
 from datetime import UTC, datetime
 from typing import Any
 
-from dijob import names, phases, report
-from dijob.actor import Actor
-from dijob.api import Api, ApiError
-from dijob.jobs import Jobs
-from dijob.manifests import Options
-from dijob.memory import Memories, Memory
-from dijob.model import DIJob, Metadata, SpecError
-from dijob.observe import Observed, Pod, Service, puzzling
-from dijob.plan import RESYNC_SECONDS, Plan, plan
-from dijob.recorder import Recorder
-from dijob.status import Status, stored
-from dijob.store import Store
-from dijob.workqueue import Key
+from dijob import names
+from dijob.core import phases, report
+from dijob.core.manifests import Options
+from dijob.core.observe import Observed, Pod, Service, puzzling
+from dijob.core.plan import RESYNC_SECONDS, Plan, plan
+from dijob.shell.actor import Actor
+from dijob.shell.api import Api, ApiError
+from dijob.shell.jobs import Jobs
+from dijob.shell.memory import Memories, Memory
+from dijob.shell.recorder import Recorder
+from dijob.shell.store import Store
+from dijob.shell.workqueue import Key
+from dijob.spec.model import DIJob, Metadata, SpecError
+from dijob.spec.status import Status, stored
 
 log = logging.getLogger(__name__)
 

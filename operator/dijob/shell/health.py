@@ -7,10 +7,10 @@ import time
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
-from dijob import metrics
-from dijob.audit import Audit
-from dijob.observe import Pod, Service
-from dijob.store import Store
+from dijob.core.observe import Pod, Service
+from dijob.shell import metrics
+from dijob.shell.audit import Audit
+from dijob.shell.store import Store
 
 log = logging.getLogger(__name__)
 

@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from dijob import diagnose
-from dijob.model import DIJob, SpecError
+from dijob.core import diagnose
+from dijob.core.observe import Observed, Refused
+from dijob.core.phases import Fact, is_true
+from dijob.core.world import World
 from dijob.names import Condition as Type
-from dijob.observe import Observed, Refused
-from dijob.phases import Fact, is_true
-from dijob.status import Status
-from dijob.world import World
+from dijob.spec.model import DIJob, SpecError
+from dijob.spec.status import Status
 
 TEMPLATE_CHANGED = (
     "spec.template differs from what the running pods were made from: they are left alone, and lost ones are not "

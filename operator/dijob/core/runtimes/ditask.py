@@ -1,6 +1,6 @@
 """The DI_ variables: what DI-engine's ditask, and every program that speaks its contract, reads."""
 
-from dijob.members import Gang, Member
+from dijob.core.members import Gang, Member
 
 
 def env(member: Member, gang: Gang) -> dict[str, str]:

@@ -5,7 +5,7 @@ import logging
 import random
 from collections.abc import Awaitable, Callable
 
-from dijob import metrics
+from dijob.shell import metrics
 
 log = logging.getLogger(__name__)
 

@@ -2,7 +2,7 @@
 
 from datetime import datetime, timedelta
 
-from dijob.observe import Refusal, Refused
+from dijob.core.observe import Refusal, Refused
 
 # 400 and 422 are final as the object is written; an admission policy may have been the cause, so ask quietly again.
 FINAL_SECONDS = 300.0

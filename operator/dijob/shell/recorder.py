@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from dijob import names
-from dijob.actions import Event
-from dijob.api import Api, ApiError
-from dijob.diagnose import shorten
-from dijob.ledger import stamp
-from dijob.model import Metadata
+from dijob.core.actions import Event
+from dijob.core.diagnose import shorten
+from dijob.core.ledger import stamp
+from dijob.shell.api import Api, ApiError
+from dijob.spec.model import Metadata
 
 log = logging.getLogger(__name__)
 

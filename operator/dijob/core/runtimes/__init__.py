@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Final
 
-from dijob.members import Gang, Member
-from dijob.runtimes import ditask
+from dijob.core.members import Gang, Member
+from dijob.core.runtimes import ditask
 
 Env = Callable[[Member, Gang], dict[str, str]]
 

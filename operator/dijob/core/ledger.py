@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from dijob.members import compact, expand
-from dijob.observe import Pod
-from dijob.status import Charge, FirstFailure, Status
-from dijob.world import World
+from dijob.core.members import compact, expand
+from dijob.core.observe import Pod
+from dijob.core.world import World
+from dijob.spec.status import Charge, FirstFailure, Status
 
 MESSAGE_LIMIT = 1024
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from dijob.model import DIJob
-from dijob.observe import Creation, Refusal
-from dijob.plan import FORGIVE_SECONDS
+from dijob.core.observe import Creation, Refusal
+from dijob.core.plan import FORGIVE_SECONDS
+from dijob.spec.model import DIJob
 
 
 @dataclass

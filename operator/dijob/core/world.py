@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from functools import cached_property
 
-from dijob.members import Gang
-from dijob.observe import Observed, Pod
-from dijob.status import Status
+from dijob.core.members import Gang
+from dijob.core.observe import Observed, Pod
+from dijob.spec.status import Status
 
 # Stands in the list for a rank that has succeeded and whose address nobody knows any more (RFC 5737: never a host).
 NOBODY = "192.0.2.1"

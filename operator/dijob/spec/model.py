@@ -6,11 +6,12 @@ from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field, ValidationError
 
-from dijob import checks, names
-from dijob.command import Command
+from dijob import names
 from dijob.names import CleanPodPolicy, Launcher, Topology
-from dijob.problems import Problem, SpecError, from_validation
-from dijob.status import Charge, Condition, FirstFailure, Status, Stored, stored
+from dijob.spec import checks
+from dijob.spec.command import Command
+from dijob.spec.problems import Problem, SpecError, from_validation
+from dijob.spec.status import Charge, Condition, FirstFailure, Status, Stored, stored
 
 __all__ = [
     "Charge", "Condition", "DIJob", "FirstFailure", "Metadata", "Problem", "Spec", "SpecError", "Status",

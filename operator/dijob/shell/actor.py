@@ -6,8 +6,9 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from dijob import names, refusals
-from dijob.actions import (
+from dijob import names
+from dijob.core import refusals
+from dijob.core.actions import (
     Action,
     CreatePod,
     CreateService,
@@ -16,13 +17,13 @@ from dijob.actions import (
     PublishAddresses,
     SetReplicas,
 )
-from dijob.api import Api, ApiError, Json
-from dijob.manifests import Options, addresses_patch, pod_manifest
-from dijob.manifests import service as service_manifest
-from dijob.memory import Memory
-from dijob.model import DIJob
-from dijob.observe import END_SECONDS, Pod, Refusal, Refused, Service, namesake, pod, service
-from dijob.store import Store
+from dijob.core.manifests import Options, addresses_patch, pod_manifest
+from dijob.core.manifests import service as service_manifest
+from dijob.core.observe import END_SECONDS, Pod, Refusal, Refused, Service, namesake, pod, service
+from dijob.shell.api import Api, ApiError, Json
+from dijob.shell.memory import Memory
+from dijob.shell.store import Store
+from dijob.spec.model import DIJob
 
 
 class Actor:

@@ -4,8 +4,8 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from dijob import metrics
-from dijob.workqueue import Key
+from dijob.shell import metrics
+from dijob.shell.workqueue import Key
 
 # What has not been heard of for this long is asked after before pods are created for it.
 OLD_SECONDS = 10.0
