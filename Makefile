@@ -8,6 +8,7 @@ CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/dijob
 VENV := $(CACHE)/venv-$(shell cat requirements-dev.txt | sha256sum | cut -c1-12)
 PY := $(VENV)/bin/python
 export PYTHONPATH := operator:tests/e2e:tests
+export MYPY_CACHE_DIR := $(CACHE)/mypy
 
 .PHONY: help
 help: ## list the targets
@@ -43,9 +44,16 @@ check: venv tools ## ruff, mypy --strict, import-linter, generated files, shellc
 	$(PY) -m dijob.crd --check
 	shellcheck -s sh operator/dijob/pod/*.sh
 
+# The tests of the scripts wait for processes most of the time: several at once.
 .PHONY: unit
 unit: venv tools ## the core, the scripts in the pod, the model: no cluster (~35 s)
-	$(PY) -m pytest tests/unit tests/pod -q
+	$(PY) -m pytest tests/unit tests/pod -q -n 4 --dist worksteal
+
+.PHONY: lock
+lock: ## write the locked dependencies anew from pyproject.toml (needs uv; known versions are kept)
+	uv pip compile -q pyproject.toml --generate-hashes --no-emit-index-url --no-header --python-version 3.11 -o requirements.txt
+	uv pip compile -q pyproject.toml --group dev -c requirements.txt --generate-hashes --no-emit-index-url --no-header \
+	  --python-version 3.11 -o requirements-dev.txt
 
 .PHONY: crds
 crds: venv ## write crds/dijob.yaml, the chart's copy and docs/reference.md from the model

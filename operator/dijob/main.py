@@ -105,7 +105,7 @@ class Children:
 
         def changed(owner: str) -> None:
             if key := key_of(owner):
-                queue.add(key)
+                queue.add(key, background=not (self.pods.listed and self.services.listed))
 
         self.pods.on_change = self.services.on_change = changed
 
@@ -129,7 +129,8 @@ def _registry(reconciler: Reconciler, queue: WorkQueue) -> kopf.OperatorRegistry
         if event["type"] == "DELETED":
             reconciler.forget(event["object"]["metadata"]["uid"])
         elif key := reconciler.jobs.put(event["object"]):
-            queue.add(key)
+            # kopf gives what its list shows no type: nothing has happened to a job that has been started before.
+            queue.add(key, background=event["type"] is None and "status" in event["object"])
 
     @kopf.on.login(registry=registry)
     def login(**arguments: Any) -> kopf.ConnectionInfo | None:

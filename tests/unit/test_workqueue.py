@@ -162,3 +162,18 @@ def test_the_back_off_grows_to_a_minute_and_no_further(failures: int, least: flo
     queue = WorkQueue(Worker())
     queue._failures[A] = failures
     assert least <= queue._failed(A, ValueError("poison")) <= most
+
+
+async def test_what_is_news_goes_before_the_background() -> None:
+    work = Worker()
+    queue = WorkQueue(work, workers=1)
+    crowd = [("ns", f"old-{number}") for number in range(20)]
+    for key in crowd:
+        queue.add(key, background=True)
+    queue.add(A)
+    queue.add(crowd[7])
+    queue.add(A, background=True)
+    async with started(queue):
+        await until(lambda: len(work.done) == 21, lambda: work.done)
+        await turns()
+    assert work.done == [A, crowd[7], *(key for key in crowd if key != crowd[7])]

@@ -136,9 +136,9 @@ class Store(Generic[T]):
             changed.add(self._owners.get(uid, ""))
             self.drop(uid)
         feed.uids = seen
-        feed.synced.set()
         for owner in changed:
             self.on_change(owner)
+        feed.synced.set()
         return version
 
     def _never_shown(self, feed: "_Feed", version: str) -> set[str]:
@@ -152,9 +152,11 @@ class Store(Generic[T]):
         return gone
 
     def _show(self, feed: "_Feed", body: Mapping[str, Any]) -> set[str]:
-        """Take in what a list or watch shows. Gives the owners that it concerns: two where it has changed hands."""
+        """Take in what a list or watch shows. Gives the owners to whom it is news: two where it has changed hands."""
         view = self._view(body)
-        concerned = {view.owner, self._owners.get(view.uid, view.owner)}
+        former = self._owners.get(view.uid, view.owner)
+        known = self._by_owner.get(former, {}).get(view.uid)
+        concerned = set() if known == view else {view.owner, former}
         feed.uids.add(view.uid)
         self.put(view)
         self._unseen.pop(view.uid, None)

@@ -1,6 +1,7 @@
 """A keyed queue: one pass per key at a time, duplicates merged, back-off after an error, another look after a while."""
 
 import asyncio
+import itertools
 import logging
 import random
 from collections.abc import Awaitable, Callable
@@ -24,22 +25,27 @@ class WorkQueue:
     def __init__(self, work: Work, workers: int = 64) -> None:
         self._work = work
         self._workers = workers
-        self._ready: asyncio.Queue[Key] = asyncio.Queue()
-        self._queued: set[Key] = set()
+        self._ready: asyncio.PriorityQueue[tuple[bool, int, Key]] = asyncio.PriorityQueue()
+        self._queued: dict[Key, bool] = {}
+        self._numbers = itertools.count()
         self._running: set[Key] = set()
         self._dirty: set[Key] = set()
         self._timers: dict[Key, asyncio.TimerHandle] = {}
         self._failures: dict[Key, int] = {}
 
-    def add(self, key: Key) -> None:
-        """Ask for a pass over the key as soon as possible."""
+    def add(self, key: Key, background: bool = False) -> None:
+        """Ask for a pass over the key as soon as possible; in the background: after all that is no background.
+
+        What a new operator finds in its first list is background: nothing has happened to those jobs, and a thousand
+        of them must not stand before the one that has just been applied.
+        """
         if timer := self._timers.pop(key, None):
             timer.cancel()
         if key in self._running:
             self._dirty.add(key)
-        elif key not in self._queued:
-            self._queued.add(key)
-            self._ready.put_nowait(key)
+        elif self._queued.get(key, True) > background or key not in self._queued:
+            self._queued[key] = background
+            self._ready.put_nowait((background, next(self._numbers), key))
             metrics.QUEUED.set(len(self._queued))
 
     def add_after(self, key: Key, seconds: float) -> None:
@@ -59,8 +65,10 @@ class WorkQueue:
 
     async def _worker(self) -> None:
         while True:
-            key = await self._ready.get()
-            self._queued.discard(key)
+            background, _, key = await self._ready.get()
+            if self._queued.get(key) is not background:
+                continue  # asked for again meanwhile, and done or waiting in the foreground
+            del self._queued[key]
             metrics.QUEUED.set(len(self._queued))
             self._running.add(key)
             try:
