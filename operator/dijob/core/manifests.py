@@ -44,12 +44,8 @@ def template_hash(job: DIJob) -> str:
     every running pod is out of date.
     """
     spec = job.spec
-    words = [
-        spec.template.model_dump(mode="json", by_alias=True, exclude_none=True),
-        job.workers,
-        job.topology.value,
-        spec.launcher.value,
-    ]
+    immutable = {"template", "parallel_workers", "topology", "launcher"}
+    words = spec.model_dump(mode="json", by_alias=True, exclude_none=True, include=immutable)
     return hashlib.sha256(json.dumps(words, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -143,7 +139,11 @@ def _fit_main(main: Manifest, job: DIJob, member: Member) -> None:
     """Give the (copied) main container its environment, its port, the launcher and, where it visibly fits, a probe."""
     port = listen_port(main)
     launched = _launched(job, main)
-    main["env"] = _env(main.get("env"), member, gang_of(job))
+    path = main.get("terminationMessagePath")
+    main["env"] = _env(main.get("env"), member, gang_of(job), {"DIJOB_TERMINATION_LOG": path} if path else {})
+    # What a program said last is the best word on why it failed, and outlives the container (status.firstFailure).
+    if main.get("terminationMessagePolicy") is None:
+        main["terminationMessagePolicy"] = "FallbackToLogsOnError"
     if launched:
         main["command"] = [pod.LAUNCH, *main["command"]]
         mount = {"name": names.BIN_VOLUME, "mountPath": pod.BIN_DIR}
@@ -158,7 +158,7 @@ def _fit_main(main: Manifest, job: DIJob, member: Member) -> None:
         main["readinessProbe"] = {"tcpSocket": {"port": port}, "periodSeconds": PROBE_PERIOD_SECONDS}
 
 
-def _env(users: Any, member: Member, gang: Gang) -> Any:
+def _env(users: Any, member: Member, gang: Gang, extra: Mapping[str, str]) -> Any:
     """Ours first, so that the user's own values may say $(DI_POD_IP); what the user names himself is left to him."""
     if users is not None and not isinstance(users, list):
         return users
@@ -168,7 +168,7 @@ def _env(users: Any, member: Member, gang: Gang) -> Any:
         _field("DI_NODES", f"metadata.annotations['{names.ANNOTATION_IPS}']"),
         _field("DI_NODE_IPS", f"metadata.annotations['{names.ANNOTATION_IPS}']"),
         _field("DI_EPOCH", f"metadata.annotations['{names.ANNOTATION_EPOCH}']"),
-        *({"name": name, "value": value} for name, value in RUNTIMES["ditask"](member, gang).items()),
+        *({"name": name, "value": value} for name, value in {**RUNTIMES["ditask"](member, gang), **extra}.items()),
     ]
     return [*(e for e in ours if e["name"] not in taken), *(users or ())]
 

@@ -53,10 +53,28 @@ def phase(status: Status) -> Phase:
     return Phase.PENDING
 
 
+def message(status: Status) -> str:
+    """The sentence that matters most now: why it ended, what is wrong, or what it waits for."""
+    told = {c.type: c for c in status.conditions}
+    for type_, bad in (
+        (Type.FAILED, "True"),
+        (Type.SUCCEEDED, "True"),
+        (Type.INVALID, "True"),
+        (Type.PODS_CREATED, "False"),
+        (Type.ADDRESSES_READY, "False"),
+    ):
+        if (condition := told.get(type_)) and condition.status == bad:
+            return condition.message
+    running = told.get(Type.RUNNING)
+    return running.message if running else ""
+
+
 def urgent(old: Status, new: Status) -> bool:
-    """Whether a change must be written at once: the first sight of a job, Running, its end, a list that has died."""
+    """Whether a change must be written at once: the first sight of a job, Running, its end, a list that has died, a
+    failure (the pod that shows it is not deleted before)."""
     begun = is_true(new, Type.RUNNING) and not is_true(old, Type.RUNNING)
-    return not old.phase or begun or old.last_renewal != new.last_renewal or ended(new) != ended(old)
+    lost = old.last_renewal != new.last_renewal or old.restarts != new.restarts
+    return not old.phase or begun or lost or ended(new) != ended(old)
 
 
 def conclude(status: Status, facts: Iterable[Fact], generation: int, now: datetime) -> Status:
@@ -67,7 +85,7 @@ def conclude(status: Status, facts: Iterable[Fact], generation: int, now: dateti
     order = {type_.value: number for number, type_ in enumerate(Type)}
     conditions = tuple(sorted(kept.values(), key=lambda c: order.get(c.type, len(order))))
     status = status.model_copy(update={"conditions": conditions, "observed_generation": generation})
-    return status.model_copy(update={"phase": phase(status).value})
+    return status.model_copy(update={"phase": phase(status).value, "message": message(status)})
 
 
 def events(old: Status, new: Status) -> tuple[Event, ...]:

@@ -86,6 +86,8 @@ def _look(job: DIJob, observed: Observed, now: datetime) -> Pass:
     status = settled.into(job.status).model_copy(
         update={
             "epoch": world.epoch,
+            "topology": job.topology.value,
+            "parallel_workers": job.workers,
             "replicas": len(present),
             "ready_replicas": sum(pod.ready for pod in present),
             "selector": f"{names.LABEL_JOB}={gang.job}",

@@ -157,7 +157,8 @@ def _running(this: Pass) -> Fact:
     if is_true(this.job.status, Type.RUNNING) or not lagging:
         # Latched: a rank that restarts in place heals by itself (design 6.1).
         return Fact(Type.RUNNING, True, "AllRanksReady", f"all {world.gang.size} ranks run, epoch {world.epoch}")
-    return Fact(Type.RUNNING, False, "Starting", diagnose.not_ready(lagging, this.observed))
+    blocked = any(pods[rank].complaint for rank in lagging)
+    return Fact(Type.RUNNING, False, "Blocked" if blocked else "Starting", diagnose.not_ready(lagging, this.observed))
 
 
 def _finished() -> Fact:

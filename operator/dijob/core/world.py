@@ -7,8 +7,10 @@ from dijob.core.members import Gang
 from dijob.core.observe import Observed, Pod
 from dijob.spec.status import Status
 
-# Stands in the list for a rank that has succeeded and whose address nobody knows any more (RFC 5737: never a host).
-NOBODY = "192.0.2.1"
+# Stands in a new list for a rank that has succeeded: its own address may be another job's by now, or nobody's, which
+# NNG gives up on without a word and hangs. A refused connection it tries again for ever, and no DI-engine process
+# listens here: they listen on the pod's own address (ding/entry/cli_parsers/k8s_parser.py).
+NOBODY = "127.0.0.2"
 
 
 @dataclass(frozen=True)
@@ -112,9 +114,9 @@ class World:
         return tuple(rank for rank in self.waiting if not self._usable(rank))
 
     def next_list(self) -> str:
-        """The next list, comma-separated in rank order. A rank that has succeeded keeps its last known address."""
-        pods = (self.pods.get(rank) for rank in range(self.gang.size))
-        return ",".join((pod.ip if pod else "") or NOBODY for pod in pods)
+        """The next list, comma-separated in rank order; every rank that has not succeeded must have an address."""
+        ranks = range(self.gang.size)
+        return ",".join(NOBODY if rank in self.succeeded else self.pods[rank].ip for rank in ranks)
 
     def _loss(self, rank: int) -> Loss | None:
         pod = self.pods.get(rank)

@@ -99,6 +99,12 @@ class Status(Stored):
 
     phase: Annotated[str, Field(json_schema_extra={"enum": ["", *names.Phase]})] = ""
     """One word for people: Pending, Starting, Running, Succeeded or Failed. Programs read the conditions."""
+    message: Message = ""
+    """The sentence that matters most now, of all the conditions' messages: why it ended, or what it waits for."""
+    topology: Annotated[str, Field(max_length=16)] = ""
+    """Who connects to whom, as the field or the command says."""
+    parallel_workers: Count = 0
+    """Worker processes per pod, as the field or the command says; the world's size is replicas x this."""
     replicas: Count = 0
     """How many pods exist (read by `kubectl scale` and autoscalers)."""
     ready_replicas: Count = 0
