@@ -143,6 +143,22 @@ def test_outside_a_dijob_the_gates_word_is_nothing(box: Box) -> None:
     assert box.run([box.launch, *python("import os; print('DI_NODES' in os.environ)")])[1] == "False\n"
 
 
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("fd00::1,fd00::2,127.0.0.2", "[fd00::1],[fd00::2],127.0.0.2"),
+        ("[fd00::1],[fd00::2]", "[fd00::1],[fd00::2]"),
+        ("10.0.0.1,10.0.0.2", "10.0.0.1,10.0.0.2"),
+    ],
+    ids=["IPv6", "brackets-already", "IPv4"],
+)
+def test_ipv6_gets_the_brackets_that_a_url_needs(box: Box, given: str, expected: str) -> None:
+    """DI-engine forms tcp://ADDRESS:PORT from DI_NODES; DI_NODE_IPS is bare."""
+    program = "import os; print(os.environ['DI_NODES'], os.environ['DI_NODE_IPS'])"
+    rc, out, err = box.run([box.launch, *python(program)], DI_RANK="0", DI_NODES=given, DI_NODE_IPS=given)
+    assert (rc, out) == (0, f"{expected} {given}\n"), err
+
+
 def test_its_folder_comes_first_in_path(box: Box) -> None:
     rc, out, _ = box.run([box.launch, "sh", "-c", 'echo "$PATH"; command -v ditask'])
     assert (rc, out) == (0, f"{box.bin}:{box.env['PATH']}\n{box.ditask}\n")

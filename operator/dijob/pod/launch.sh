@@ -15,6 +15,20 @@ if [ -n "${DI_RANK-}" ] && { IFS=' ' read -r epoch ips <"$bin/world"; } 2>/dev/n
     exec "$0" "$@"
   fi
 fi
+# DI-engine forms tcp://ADDRESS:PORT, which needs brackets round an IPv6 address. DI_NODE_IPS stays as it is.
+case ${DI_NODES-} in
+  *'['*) ;;
+  *:*)
+    bare=$DI_NODES DI_NODES=''
+    IFS=,
+    for a in $bare; do
+      case $a in *:*) a="[$a]" ;; esac
+      DI_NODES=$DI_NODES${DI_NODES:+,}$a
+    done
+    unset IFS
+    export DI_NODES
+    ;;
+esac
 PATH=$bin${PATH:+:$PATH}
 export PATH
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import yaml
 
+from cluster import kwok_stages
 from cluster.errors import ClusterError
 from cluster.pki import ADMIN, Pki
 from cluster.process import log_tail, recorded, spawn
@@ -107,9 +108,12 @@ class ControlPlane:
     def start_controllers(self) -> None:
         """Start controller-manager and scheduler; their client rates do not hold back a test of scale."""
         pki = self.pki
+        # kwok's nodes (of a control plane on loopback) say rarely that they live: kwok_stages.py.
+        patience = {"node-monitor-grace-period": f"{kwok_stages.LEASE_SECONDS}s"} if self.endpoint.local else {}
         self._spawn(
             "kube-controller-manager",
             {
+                **patience,
                 "kubeconfig": pki["system:kube-controller-manager.kubeconfig"],
                 "secure-port": 0,
                 "leader-elect": "false",
