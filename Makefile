@@ -80,13 +80,8 @@ images: venv ## build all images into the cache (9 min once)
 	@$(PY) images/build.py
 
 .PHONY: apiserver
-apiserver: cluster-build ## bad input, kill -9 at each write, faults: a real control plane with kwok nodes
-	$(PY) -m pytest tests/apiserver tests/faults --ignore=tests/faults/test_scale.py
-
-# Not part of `make test` yet: its bound of 5 s has not been met here, where the machine was busy (docs/scale.md).
-.PHONY: scale
-scale: cluster-build ## a restart among 1,000 jobs with 4,000 pods
-	$(PY) -m pytest -s tests/faults/test_scale.py
+apiserver: cluster-build ## bad input, kill -9 at each write, faults, 1,000 jobs: a real control plane with kwok nodes
+	$(PY) -m pytest tests/apiserver tests/faults
 
 .PHONY: e2e
 e2e: cluster-build images ## real pods on real nodes (~12 min)
