@@ -64,6 +64,13 @@ class Launcher(StrEnum):
     OFF = "Off"
 
 
+class RestartScope(StrEnum):
+    """Who is made anew when a rank is lost."""
+
+    POD = "Pod"
+    JOB = "Job"
+
+
 class CleanPodPolicy(StrEnum):
     """Which pods are deleted when the job has ended."""
 
@@ -88,6 +95,7 @@ class Condition(StrEnum):
     PODS_CREATED = "PodsCreated"
     ADDRESSES_READY = "AddressesReady"
     RUNNING = "Running"
+    PEERS_READY = "PeersReady"
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"
     INVALID = "Invalid"

@@ -99,7 +99,8 @@ class Watched(RuleBasedStateMachine):
         view = operator.store[action.uid]
         died = status.last_renewal.epoch if status.last_renewal else 0
         # Those of a dead list were counted when it died; what happens in them until they go is nobody's fault.
-        assert died >= view.epoch > 0 or self.is_counted(view, status), view
+        doomed = died >= view.epoch > 0 and self.is_renewed(view.rank, status)
+        assert doomed or self.is_counted(view, status), view
         assert not view.succeeded or view.rank in expand(status.succeeded_ranks), view
 
     def check_status(self, operator: Operator, status: Status) -> None:
@@ -107,24 +108,32 @@ class Watched(RuleBasedStateMachine):
         if status.renewals > operator.job.status.renewals:
             assert all(self.is_counted(view, status) for view in operator.store.values()), status
 
+    def is_renewed(self, rank: int, status: Status) -> bool:
+        assert status.last_renewal is not None
+        return rank in expand(status.last_renewal.ranks) or rank >= self.operator.job.spec.desired
+
     def is_counted(self, view: Pod, status: Status) -> bool:
         charged = max((c.restarts for c in status.charged if c.uid == view.uid), default=0)
         return view.failures <= charged or view.disrupted or view.deleting or not view.sandbox
 
     def check_start(self, process: Process) -> None:
-        """A process that starts is told the truth: about itself always, about others as far as anyone could know."""
+        """A process that starts is told the truth: about itself always, about those that it dials as far as anyone could
+        know. (Of the others it may have an old list: it waits for them, and needs no address.)"""
         nodes, env = process.nodes, process.env
         assert nodes[process.rank] == env["DI_POD_IP"], env
         assert len(nodes) == int(env["DI_NUM_NODES"]), env
         assert env["DI_NODE_IPS"] == env["DI_NODES"]
         every = [*self.cluster.pods.values(), *self.cluster.buried]
-        for rank, ip in enumerate(nodes):
+        for rank in self.dialled(process.rank):
+            ip = nodes[rank]
             peers = [pod for pod in every if pod.rank == rank and ip in pod.addresses]
-            epochs = [told(pod)[0] for pod in peers]
-            # 0: it has not been told yet. A smaller one: it is of a world that has died.
-            fits = any(epoch in (0, process.epoch) for epoch in epochs)
             finished = any(pod.main.last == 0 for pod in every if pod.rank == rank)
-            assert fits or (finished and (ip == NOBODY or peers)), f"rank {rank} in {env}: {epochs}"
+            assert peers or (finished and ip == NOBODY), f"rank {rank} in {env}"
+
+    def dialled(self, rank: int) -> list[int]:
+        """Whom a rank connects to, written down once more (DI-engine 0.5.3, k8s_parser.py)."""
+        topology = self.cluster.job.topology
+        return {"mesh": list(range(rank)), "star": [0] if rank else [], "alone": []}[topology.value]
 
     def check_everything(self) -> None:
         """The invariants, for who drives the machine by hand."""
@@ -148,10 +157,16 @@ class Watched(RuleBasedStateMachine):
         assert status.phase == "Running"
         assert sorted(processes) == waiting
         assert self.cluster.service
-        assert {process.epoch for process in processes.values()} == {status.epoch}
+        assert is_true(status, Type.PEERS_READY), status
         ips = {pod.rank: pod.ip for pod in self.pods()}
+        for pod in self.pods():
+            if pod.rank in waiting:
+                epoch, addresses = told(pod)
+                assert epoch == status.epoch, pod
+                assert [addresses.split(",")[rank] for rank in waiting] == [ips[rank] for rank in waiting], pod
         for process in processes.values():
-            assert [process.nodes[rank] for rank in waiting] == [ips[rank] for rank in waiting], process
+            dialled = [rank for rank in self.dialled(process.rank) if rank in waiting]
+            assert [process.nodes[rank] for rank in dialled] == [ips[rank] for rank in dialled], process
 
 
 def told(pod: SimPod) -> tuple[int, str]:

@@ -30,12 +30,22 @@ class Chaos(Watched):
         never=st.booleans(),
         sidecar=st.booleans(),
         limit=st.sampled_from([0, 1, 1000]),
+        shape=st.sampled_from([("mesh", "Pod"), ("star", "Pod"), ("alone", "Pod"), ("mesh", "Job")]),
     )
-    def begin(self, size: int, policy: CleanPodPolicy, never: bool, sidecar: bool, limit: int) -> None:
+    def begin(  # noqa: PLR0913 (Hypothesis gives each as an argument)
+        self,
+        size: int,
+        policy: CleanPodPolicy,
+        never: bool,
+        sidecar: bool,
+        limit: int,
+        shape: tuple[str, str] = ("mesh", "Pod"),
+    ) -> None:
         pod: Body = {"containers": [container(), *([{"name": "side", "image": "s"}] if sidecar else [])]}
         if never:
             pod |= {"restartPolicy": "Never"}
         spec: Body = {"cleanPodPolicy": policy.value, "backoffLimit": limit, "minReplicas": 1, "maxReplicas": 4}
+        spec |= {"topology": shape[0], "restart": {"scope": shape[1]}}
         spec |= {} if size == 4 else {"replicas": size}
         self.watch(Cluster(job(pod, **spec)))
 

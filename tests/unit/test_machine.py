@@ -96,11 +96,13 @@ def an_epoch_is_used_again(patch: pytest.MonkeyPatch) -> None:
 
 
 def the_epoch_is_read_from_status_alone(patch: pytest.MonkeyPatch) -> None:
-    def of(gang: Any, seen: Any, succeeded: Any, status: Any) -> World:
-        dead = status.last_renewal is not None and status.last_renewal.epoch >= status.epoch
-        return World(gang, dict(seen.pods), succeeded, status.epoch, dead)
+    of = World.of
 
-    patch.setattr(World, "of", of)
+    def blind(gang: Any, seen: Any, succeeded: Any, status: Any, together: bool) -> World:
+        epochless = {rank: replace(pod, epoch=min(pod.epoch, status.epoch)) for rank, pod in seen.pods.items()}
+        return of(gang, replace(seen, pods=epochless), succeeded, status, together)
+
+    patch.setattr(World, "of", blind)
 
 
 def pods_go_before_their_failure_is_written(patch: pytest.MonkeyPatch) -> None:

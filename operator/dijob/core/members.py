@@ -24,6 +24,18 @@ class Gang:
     def world_size(self) -> int:
         return self.size * self.workers
 
+    def dialers(self, rank: int) -> frozenset[int]:
+        """The ranks that connect to this one by its address (DI-engine 0.5.3, k8s_parser.py): in a mesh each rank
+        dials all below it, in a star all dial rank 0. Whoever dials a dialer dials the rank too, or is its equal: the
+        set is closed."""
+        match self.topology:
+            case Topology.MESH:
+                return frozenset(range(rank + 1, self.size))
+            case Topology.STAR:
+                return frozenset(range(1, self.size)) if rank == 0 else frozenset()
+            case Topology.ALONE:
+                return frozenset()
+
     @property
     def members(self) -> tuple["Member", ...]:
         """The members in rank order."""

@@ -25,7 +25,7 @@ class Fact:
 GOOD_NEWS = (Type.RUNNING, Type.SUCCEEDED)
 # Facts of which each change is told, and reasons that are told when they come up.
 TOLD = (Type.FAILED, Type.INVALID, Type.LAUNCHER_BYPASSED, Type.SPEC_WARNING)
-TOLD_WHEN_FALSE = (Type.PODS_CREATED, Type.ADDRESSES_READY, Type.RUNNING, Type.SERVICE_READY)
+TOLD_WHEN_FALSE = (Type.PODS_CREATED, Type.ADDRESSES_READY, Type.RUNNING, Type.PEERS_READY, Type.SERVICE_READY)
 # The ordinary ways of not being there yet.
 QUIET_REASONS = ("Creating", "Gathering", "Starting", "Finished", "Renewing", "WaitingForOldPod")
 

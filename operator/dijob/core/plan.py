@@ -3,8 +3,9 @@
 The rules, in the order in which a job meets them:
 1. Missing pods are created; the gate in each of them waits for the address list.
 2. When every rank has an address, the list is published under the next epoch, and the programs start.
-3. While a list is in force, any untruth in it kills it (world.py): that is written down first, then the old pods go,
-   and rule 1 begins again. Failures and successes are written down before the pods that show them are deleted.
+3. A rank that is lost kills the list for itself and for those that dial it (world.py): that is written down first, then
+   their old pods go, and rule 1 begins again for them; all others run on, and are given the next list too. Failures and
+   successes are written down before the pods that show them are deleted.
 4. All ranks have succeeded, or more failures than backoffLimit: the job has ended, and its pods are cleaned up.
 """
 
@@ -26,11 +27,12 @@ from dijob.core.actions import (
 )
 from dijob.core.ledger import stamp
 from dijob.core.manifests import gang_of, template_hash
+from dijob.core.members import compact
 from dijob.core.observe import Observed, Pod
 from dijob.core.phases import Fact, conclude, ended, events, is_true
 from dijob.core.report import Pass
 from dijob.core.world import Loss, World
-from dijob.names import CleanPodPolicy
+from dijob.names import CleanPodPolicy, RestartScope
 from dijob.names import Condition as Type
 from dijob.spec.model import DIJob
 from dijob.spec.status import Renewal, Status
@@ -71,7 +73,7 @@ def plan(job: DIJob, observed: Observed, now: datetime) -> Plan:
         return _conclude(this, _completed(this), report.failed(this))
     if this.template_changed:
         return _conclude(this, this.status, report.progress(this))
-    if this.world.alive and this.world.loss:
+    if this.world.loss:
         return _renew(this, this.world.loss)
     return _conclude(this, this.status, report.progress(this), _advance(this))
 
@@ -79,7 +81,8 @@ def plan(job: DIJob, observed: Observed, now: datetime) -> Plan:
 def _look(job: DIJob, observed: Observed, now: datetime) -> Pass:
     """Gather what the pass decides on: the world as it stands, and the status with everything counted so far."""
     gang, known = gang_of(job), ledger.read(job.status)
-    world = World.of(gang, observed, known.succeeded, job.status)
+    together = job.spec.restart.scope is RestartScope.JOB
+    world = World.of(gang, observed, known.succeeded, job.status, together)
     # After the end nothing is charged any more: what ends then is ended by the clean-up.
     settled = known if ended(job.status) else ledger.settle(known, world, now)
     present = [pod for pod in observed.pods.values() if not pod.deleting]
@@ -106,11 +109,18 @@ def _conclude(this: Pass, status: Status, facts: Iterable[Fact], actions: tuple[
 
 
 def _renew(this: Pass, loss: Loss) -> Plan:
-    """Write down that the list in force is dead, and whose fault it is. The next pass acts on it."""
-    renewal = Renewal(epoch=this.world.epoch, reason=loss.reason, message=loss.message, time=stamp(this.now))
-    update = {"last_renewal": renewal, "renewals": this.status.renewals + 1}
+    """Write down for whom the list is dead, and whose fault it is. The next pass acts on it."""
+    renewal = Renewal(
+        epoch=this.world.epoch,
+        reason=loss.reason,
+        message=loss.message,
+        ranks=compact(loss.ranks),
+        time=stamp(this.now),
+    )
+    # A rank that is lost before the next list is there belongs to the same renewal.
+    update = {"last_renewal": renewal, "renewals": this.status.renewals + (1 if this.world.alive else 0)}
     status = this.status.model_copy(update=update)
-    this = replace(this, world=replace(this.world, dead=True), status=status)
+    this = replace(this, world=replace(this.world, dead=True, renewing=loss.ranks), status=status)
     return replace(_conclude(this, status, report.progress(this)), requeue_after=0.0)
 
 
@@ -192,7 +202,7 @@ def _requeue(this: Pass, status: Status) -> float:
     refusal = this.observed.refusals.get(f"service/{this.world.gang.job}")
     if refusal and is_true(status, Type.RUNNING) and not this.observed.service:
         waits.append((refusal.retry_at - this.now).total_seconds())
-    if not is_true(status, Type.RUNNING):
+    if not is_true(status, Type.RUNNING) or not this.world.alive:
         least, most = LOOK_AGAIN_SECONDS
         waits.append(min(most, max(least, report.age(status, this.now) / 4)))
     # Never at once: a refusal that is already over is asked again by this very plan.

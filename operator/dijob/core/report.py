@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from dijob.core import diagnose
+from dijob.core.members import say
 from dijob.core.observe import Observed, Refused
 from dijob.core.phases import Fact, is_true
 from dijob.core.world import World
@@ -38,14 +39,14 @@ class Pass:
 
 def progress(this: Pass) -> list[Fact]:
     """The conditions of a job on its way."""
-    return [_pods_created(this), _addresses_ready(this), _running(this), *bystanders(this)]
+    return [_pods_created(this), _addresses_ready(this), _running(this), _peers_ready(this), *bystanders(this)]
 
 
 def succeeded(this: Pass) -> list[Fact]:
     """The conditions of a job all of whose ranks have ended well."""
     size = this.world.gang.size
     fact = Fact(Type.SUCCEEDED, True, "AllRanksSucceeded", f"all {size} ranks exited 0")
-    return [_finished(), fact, *bystanders(this)]
+    return [_finished(Type.RUNNING), _finished(Type.PEERS_READY), fact, *bystanders(this)]
 
 
 def failed(this: Pass) -> list[Fact]:
@@ -57,7 +58,7 @@ def failed(this: Pass) -> list[Fact]:
         said = f": {first.message}" if first.message else ""
         message += f"; the first was rank {first.rank} ({code}{said}), see `kubectl logs {first.pod}`"
     fact = Fact(Type.FAILED, True, "BackoffLimitExceeded", diagnose.shorten(message))
-    return [_finished(), fact, *bystanders(this)]
+    return [_finished(Type.RUNNING), _finished(Type.PEERS_READY), fact, *bystanders(this)]
 
 
 def bystanders(this: Pass) -> list[Fact]:
@@ -126,7 +127,7 @@ def _addresses_ready(this: Pass) -> Fact:
     lacking = diagnose.without_address(world.gang, world.addressless, this.observed)
     renewal = this.status.last_renewal
     if world.dead and renewal is not None:
-        message = f"{renewal.message}; the whole set is renewed. {lacking}"
+        message = f"{renewal.message}; {_renewed(world)}. {lacking}"
         return Fact(Type.ADDRESSES_READY, False, renewal.reason, diagnose.shorten(message.strip()))
     reason = "Gathering" if not _stuck(this) else "AddressMissing"
     return Fact(Type.ADDRESSES_READY, False, reason, diagnose.shorten(_for_all(this) + lacking))
@@ -146,20 +147,45 @@ def _for_all(this: Pass) -> str:
 
 
 def _running(this: Pass) -> Fact:
-    world, pods = this.world, this.world.pods
-    if not world.alive or world.loss:
-        renewed = world.dead and this.status.last_renewal is not None
-        reason, message = (
-            ("Renewing", "the whole set is renewed") if renewed else ("Starting", "waits for the addresses")
-        )
+    world = this.world
+    latched = is_true(this.job.status, Type.RUNNING)
+    if not (world.alive or (latched and world.survivors)):
+        reason, message = ("Renewing", _renewed(world)) if world.dead else ("Starting", "waits for the addresses")
         return Fact(Type.RUNNING, False, reason, message)
-    lagging = [rank for rank in world.waiting if not pods[rank].ready]
-    if is_true(this.job.status, Type.RUNNING) or not lagging:
-        # Latched: a rank that restarts in place heals by itself (design 6.1).
-        return Fact(Type.RUNNING, True, "AllRanksReady", f"all {world.gang.size} ranks run, epoch {world.epoch}")
-    blocked = any(pods[rank].complaint for rank in lagging)
+    lagging = _lagging(world)
+    if latched or not lagging:
+        # Latched: a rank that restarts in place or is renewed heals by itself (design 6.1), see PeersReady.
+        return Fact(Type.RUNNING, True, "AllRanksReady", f"all {world.gang.size} ranks run")
+    blocked = any(world.pods[rank].complaint for rank in lagging if rank in world.pods)
     return Fact(Type.RUNNING, False, "Blocked" if blocked else "Starting", diagnose.not_ready(lagging, this.observed))
 
 
-def _finished() -> Fact:
-    return Fact(Type.RUNNING, False, "Finished", "the job has ended")
+def _peers_ready(this: Pass) -> Fact:
+    """Whether every rank is Ready and knows the newest list now; never latched."""
+    world = this.world
+    if world.dead and this.status.last_renewal is not None:
+        message = f"{this.status.last_renewal.message}; {_renewed(world)}"
+        return Fact(Type.PEERS_READY, False, "Renewing", diagnose.shorten(message))
+    lagging = _lagging(world) if world.alive else list(world.waiting)
+    if not lagging:
+        return Fact(Type.PEERS_READY, True, "AllRanksReady", f"all ranks are Ready, epoch {world.epoch}")
+    restarting = is_true(this.job.status, Type.RUNNING)
+    reason = "RankNotReady" if restarting else "Starting"
+    return Fact(Type.PEERS_READY, False, reason, diagnose.not_ready(lagging, this.observed))
+
+
+def _lagging(world: World) -> list[int]:
+    """The ranks that are not Ready, or have not been told of the list in force."""
+    untold = {pod.rank for pod in world.unpublished}
+    ready = (rank for rank in world.waiting if (pod := world.pods.get(rank)) and pod.ready and rank not in untold)
+    return sorted(set(world.waiting) - set(ready))
+
+
+def _renewed(world: World) -> str:
+    whole = world.renewing >= set(world.waiting)
+    verb = "is" if len(world.renewing) == 1 else "are"
+    return "the whole set is renewed" if whole else f"{say(world.renewing)} {verb} renewed, the others run on"
+
+
+def _finished(type_: Type) -> Fact:
+    return Fact(type_, False, "Finished", "the job has ended")

@@ -1,9 +1,9 @@
 """The address list in force: which epoch it is, whether it still tells the truth, and if not, why."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
-from dijob.core.members import Gang
+from dijob.core.members import Gang, expand
 from dijob.core.observe import Observed, Pod
 from dijob.spec.status import Status
 
@@ -15,10 +15,11 @@ NOBODY = "127.0.0.2"
 
 @dataclass(frozen=True)
 class Loss:
-    """Why an address list has died: a reason for programs, a sentence for people."""
+    """Why an address list has died: a reason for programs, a sentence for people, and the ranks to make anew."""
 
     reason: str
     message: str
+    ranks: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,9 @@ class World:
     """The job's pods against the list that they were given.
 
     `epoch` is the number of the newest list (0: none yet): the larger of the status and what the pods say, or an
-    operator killed between the two would use a number twice.
+    operator killed between the two would use a number twice. While it is `dead`, `renewing` are the ranks that are made
+    anew: those that were lost, and those that dial them. NNG never finds a peer under another address (design 6.1); all
+    others run on, and are given the next list too. `together`: whoever is lost, all are renewed.
     """
 
     gang: Gang
@@ -34,13 +37,19 @@ class World:
     succeeded: frozenset[int]
     epoch: int
     dead: bool
+    renewing: frozenset[int] = frozenset()
+    together: bool = False
 
     @staticmethod
-    def of(gang: Gang, observed: Observed, succeeded: frozenset[int], status: Status) -> "World":
+    def of(
+        gang: Gang, observed: Observed, succeeded: frozenset[int], status: Status, together: bool = False
+    ) -> "World":
         epoch = max([status.epoch, *(pod.epoch for pod in observed.pods.values())])
         last = status.last_renewal
-        dead = last is not None and last.epoch >= epoch
-        return World(gang, dict(observed.pods), succeeded, epoch, dead)
+        if last is None or last.epoch < epoch:
+            return World(gang, dict(observed.pods), succeeded, epoch, False, together=together)
+        renewing = expand(last.ranks) or frozenset(range(gang.size))
+        return World(gang, dict(observed.pods), succeeded, epoch, True, renewing, together)
 
     @property
     def alive(self) -> bool:
@@ -64,38 +73,49 @@ class World:
 
     @cached_property
     def moved(self) -> frozenset[int]:
-        """The ranks whose pod has another address than the list says: its sandbox was made anew under it."""
-        return frozenset(rank for rank, pod in self.pods.items() if self._moved(pod, rank))
+        """The ranks whose pod has another address than its list says: its sandbox was made anew under it."""
+        return frozenset(rank for rank, pod in self.pods.items() if rank not in self.doomed and self._moved(pod, rank))
 
     @cached_property
     def doomed(self) -> frozenset[int]:
-        """The ranks whose pod still has a list that has died: it goes, whatever happens in it."""
-        return frozenset(rank for rank, pod in self.pods.items() if pod.ips and not self.alive)
+        """The ranks whose pod has a list that has died for them: it goes, whatever happens in it."""
+        going = (rank for rank in self.pods if rank in self.renewing or rank >= self.gang.size)
+        return frozenset(rank for rank in going if self.dead and self.pods[rank].ips)
+
+    @cached_property
+    def survivors(self) -> tuple[int, ...]:
+        """The ranks that run, or may run, on a list that is true for all that they dial."""
+        going = (rank for rank in self.waiting if rank not in self.renewing)
+        return tuple(rank for rank in going if (pod := self.pods.get(rank)) and pod.ips)
 
     @cached_property
     def loss(self) -> Loss | None:
-        """What is untrue in the list in force, None while all of it holds.
-
-        Until ranks are renewed one by one, the rule that is always right: any loss renews the whole set.
-        """
-        if len(self.waiting) == 0:
+        """What has become untrue for ranks that are not being renewed yet, None while all of it holds."""
+        if not (self.alive or self.survivors) or not self.waiting:
             return None
-        if self.ips and len(self.ips) != self.gang.size:
-            return Loss("Scaled", f"replicas changed from {len(self.ips)} to {self.gang.size}")
-        for rank in self.waiting:
-            if loss := self._loss(rank):
-                return loss
+        everybody = frozenset(self.waiting)
+        sizes = {self.pods[rank].num_nodes for rank in self.survivors} - {0}
+        if self.alive and self.ips:
+            sizes.add(len(self.ips))
+        if sizes - {self.gang.size}:
+            was = ", ".join(str(size) for size in sorted(sizes - {self.gang.size}))
+            return Loss("Scaled", f"replicas changed from {was} to {self.gang.size}", everybody)
+        lost = {rank: loss for rank in self.waiting if rank not in self.renewing and (loss := self._loss(rank))}
+        if lost:
+            gone = frozenset(lost).union(*(self.gang.dialers(rank) for rank in lost))
+            return replace(lost[min(lost)], ranks=everybody if self.together else (gone | self.renewing) & everybody)
         if self.alive and not self.ips:
-            return Loss("ListLost", f"no pod is left that was given the addresses of epoch {self.epoch}")
+            message = f"no pod is left that was given the addresses of epoch {self.epoch}"
+            return Loss("ListLost", message, everybody)
         return None
 
     @cached_property
     def unpublished(self) -> tuple[Pod, ...]:
         """The pods that have not been given the list in force (an operator can be killed half way)."""
         return tuple(
-            self.pods[rank]
+            pod
             for rank in self.waiting
-            if (self.pods[rank].epoch, self.pods[rank].ips) != (self.epoch, self.listed)
+            if (pod := self.pods.get(rank)) and (pod.epoch, pod.ips) != (self.epoch, self.listed)
         )
 
     @cached_property
@@ -122,6 +142,8 @@ class World:
         pod = self.pods.get(rank)
         if pod is None:
             return Loss("PodLost", f"rank {rank}: its pod is gone")
+        if self.dead and not pod.ips:
+            return None  # it waits at the gate for the next list: nobody knows it yet
         if pod.deleting:
             return Loss("PodDeleted", f"rank {rank}: pod {pod.name} is being deleted")
         if pod.failed:
@@ -131,19 +153,25 @@ class World:
             # again after it had succeeded, and the gate, which runs again, waits for the list that this would bring.
             return Loss("SandboxLost", f"rank {rank}: the sandbox of pod {pod.name} died, and its address with it")
         if self._moved(pod, rank):
-            was = self.ips[rank]
+            was = self._told(pod)[rank]
             return Loss("AddressChanged", f"rank {rank}: pod {pod.name} moved from {was} to {pod.ip}")
         return None
-
-    def _moved(self, pod: Pod, rank: int) -> bool:
-        return self.alive and rank < len(self.ips) and pod.ip not in ("", self.ips[rank])
 
     def _stale(self, rank: int, pod: Pod) -> bool:
         if pod.deleting or rank in self.succeeded:
             return False
         other_size = pod.num_nodes not in (0, self.gang.size)
-        return bool(pod.ips) or pod.failed or rank >= self.gang.size or other_size
+        return rank in self.doomed or pod.failed or rank >= self.gang.size or other_size
 
     def _usable(self, rank: int) -> bool:
         pod = self.pods.get(rank)
         return pod is not None and bool(pod.ip) and not pod.deleting and not self._stale(rank, pod)
+
+    def _told(self, pod: Pod) -> list[str]:
+        """The list that the pod was given, or is about to be."""
+        ips = pod.ips or (self.listed if self.alive else "")
+        return ips.split(",") if ips else []
+
+    def _moved(self, pod: Pod, rank: int) -> bool:
+        told = self._told(pod)
+        return rank < len(told) and pod.ip not in ("", told[rank])

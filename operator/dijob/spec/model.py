@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, Field, ValidationError
 
 from dijob import names
-from dijob.names import CleanPodPolicy, Launcher, Topology
+from dijob.names import CleanPodPolicy, Launcher, RestartScope, Topology
 from dijob.spec import checks
 from dijob.spec.command import Command
 from dijob.spec.problems import Problem, SpecError, from_validation
@@ -67,6 +67,14 @@ class Template(Written):
     """Never write this: containers belongs under template.spec. Known only so that the refusal can say so."""
 
 
+class Restart(Written):
+    """What is made anew when a rank is lost."""
+
+    scope: RestartScope = RestartScope.POD
+    """Pod makes the lost rank anew, and those that dial its address; the others run on. Job makes all ranks anew
+    together, for programs that cannot take a member back."""
+
+
 class Spec(Written):
     """What the user wishes."""
 
@@ -89,6 +97,8 @@ class Spec(Written):
     clean_pod_policy: CleanPodPolicy = CleanPodPolicy.RUNNING
     """Which pods are deleted when the job has ended: Running (those still running; the others keep their
     logs), All or None."""
+    restart: Restart = Restart()
+    """What is made anew when a rank is lost: its pod deleted or evicted, its node gone, its address changed."""
     backoff_limit: BackoffLimit = 3
     """How many restarts that follow a failure the whole job may have before it is Failed. Evictions, lost
     nodes and pods deleted by hand are not charged."""

@@ -82,7 +82,7 @@ class Condition(Stored):
 
 
 class Renewal(Stored):
-    """An address list that died: some rank was lost or moved, so that all were made anew."""
+    """An address list that died: some rank was lost or moved, so that it and those that dial it were made anew."""
 
     epoch: Number = 0
     """Number of the list that died."""
@@ -90,6 +90,8 @@ class Renewal(Stored):
     """One word for programs, e.g. PodLost or AddressChanged."""
     message: Message = ""
     """Which rank it was, and what happened to it."""
+    ranks: Annotated[str, Field(max_length=8192)] = ""
+    """The ranks that are made anew: the lost one and those that dial it, as ranges, e.g. 2-3,7. Empty: all."""
     time: Time = ""
     """When the operator noticed."""
 
@@ -116,7 +118,7 @@ class Status(Stored):
     epoch: Number = 0
     """Number of the address list that the ranks were given last."""
     renewals: Count = 0
-    """How often an address list has died and the pods were made anew."""
+    """How often an address list has died and pods were made anew."""
     last_renewal: Renewal | None = None
     """The last time that this happened, and why."""
     start_time: Time | None = None
