@@ -1,6 +1,6 @@
 """An apiserver in memory for the shell's tests: it answers what it was told to, and keeps what it was asked."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -18,6 +18,7 @@ class FakeApi:
     refusals: list[ApiError | None] = field(default_factory=list)
     calls: list[tuple[str, str, Body]] = field(default_factory=list)
     watched: list[Stream] = field(default_factory=list)
+    streams: bool = False  # whether it can begin a watch with a list
 
     def api(self) -> Api:
         return cast(Api, self)
@@ -29,7 +30,9 @@ class FakeApi:
             raise answer
         return answer
 
-    async def watch(self, stream: Stream) -> AsyncIterator[Body]:
+    async def watch(self, stream: Stream) -> AsyncGenerator[Body]:
+        if stream.initial and not self.streams:
+            raise ApiError(422, "Invalid", "sendInitialEvents is forbidden unless the WatchList gate is on")
         self.watched.append(stream)
         if not self.watches:
             raise Over

@@ -167,3 +167,38 @@ async def test_silence_counts_from_the_last_word() -> None:
     api.lists = [page(5)]
     await run(under_test, api)
     assert under_test.silence < 60
+
+
+END = {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "9", "annotations": {store.INITIAL_END: "true"}}}}
+
+
+async def test_a_list_as_a_stream_then_a_watch_from_its_end() -> None:
+    api, under_test = FakeApi(streams=True), made()
+    listed = [event("ADDED", body("1")), event("ADDED", body("2")), event("DELETED", body("2", 3)), END]
+    api.watches = [listed, [event("ADDED", body("3", 10))]]
+    told = await run(under_test, api)
+    assert uids(under_test) == {"1", "3"}
+    assert [(stream.initial, stream.version) for stream in api.watched[:3]] == [(True, ""), (False, "9"), (False, "10")]
+    assert api.calls == []
+    assert set(told) == {"a"}
+
+
+async def test_what_a_later_stream_does_not_list_has_vanished() -> None:
+    api, under_test = FakeApi(streams=True), made()
+    gone = ApiError(410, "Expired", "too old")
+    api.watches = [
+        [event("ADDED", body("1")), event("ADDED", body("2")), END],
+        [gone],
+        [event("ADDED", body("2")), END],
+    ]
+    told = await run(under_test, api)
+    assert uids(under_test) == {"2"}
+    assert len(told) == 3 - 1  # once for the first list, once for what vanished; what is as it was is no news
+
+
+async def test_a_stream_that_ends_half_way_is_begun_again() -> None:
+    api, under_test = FakeApi(streams=True), made()
+    api.watches = [[event("ADDED", body("1"))], [event("ADDED", body("1")), event("ADDED", body("2")), END]]
+    await run(under_test, api)
+    assert uids(under_test) == {"1", "2"}
+    assert under_test.listed

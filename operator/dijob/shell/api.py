@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
@@ -46,11 +46,15 @@ class ApiError(Exception):
 
 @dataclass(frozen=True)
 class Stream:
-    """A watch: the collection's path, its label selector, where to begin and how long it may last (seconds)."""
+    """A watch: the collection's path, its label selector, where to begin and how long it may last (seconds).
+
+    `initial`: it begins with all that there is, and says by a bookmark when that was all (KEP-3157, WatchList).
+    """
 
     path: str
     selector: str
     version: str = ""
+    initial: bool = False
     seconds: int = 300
     silence: int = 70
 
@@ -105,7 +109,7 @@ class Api:
         async with self._writes:
             await self._call(_Call("DELETE", path, {"preconditions": {"uid": uid}}, {}, METADATA_ONLY))
 
-    async def watch(self, stream: Stream) -> AsyncIterator[Json]:
+    async def watch(self, stream: Stream) -> AsyncGenerator[Json]:
         """Events of a watch as they come; ends when the apiserver ends it, raises ApiError when it breaks."""
         query = {
             "watch": "true",
@@ -114,11 +118,16 @@ class Api:
             "resourceVersion": stream.version,
             "timeoutSeconds": str(stream.seconds),
         }
+        if stream.initial:
+            query |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
         timeout = aiohttp.ClientTimeout(total=None, sock_read=stream.silence, sock_connect=5)
         try:
             response = await self._send(_Call("GET", stream.path, None, query), timeout)
-            async for line in response.response.content:
-                yield from_json(line)
+            try:
+                async for line in response.response.content:
+                    yield from_json(line)
+            finally:
+                response.response.close()
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             raise ApiError(0, type(error).__name__, str(error)) from error
 

@@ -8,6 +8,7 @@ import logging
 import random
 import time
 from collections.abc import Callable, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -18,6 +19,8 @@ log = logging.getLogger(__name__)
 
 # What vanished while the apiserver was out of reach is noticed within 10 s of its return.
 RETRY_SECONDS = (0.2, 6.0)
+# On the bookmark that ends the list at the beginning of a watch (KEP-3157).
+INITIAL_END = "k8s.io/initial-events-end"
 
 
 class Viewed(Protocol):
@@ -119,27 +122,62 @@ class Store(Generic[T]):
     async def _list(self, api: Api, feed: "_Feed") -> str:
         """Read all; what was known and is not there any more has vanished unseen. Gives the version to watch from."""
         metrics.RELISTS.labels(self.kind).inc()
-        changed: set[str] = set()
-        seen: set[str] = set()
+        found = _Found()
+        try:
+            await (self._stream(api, feed, found) if feed.streams else self._pages(api, feed, found))
+        except ApiError as error:
+            if not feed.streams or error.status not in (400, 422):
+                raise
+            feed.streams = False  # the apiserver's feature gate WatchList is off, as it is by default before 1.34
+            await self._pages(api, feed, found)
+        for uid in (feed.uids - found.uids) | self._never_shown(feed, found.version):
+            found.owners.add(self._owners.get(uid, ""))
+            self.drop(uid)
+        feed.uids = found.uids
+        for owner in found.owners:
+            self.on_change(owner)
+        feed.synced.set()
+        return found.version
+
+    async def _stream(self, api: Api, feed: "_Feed", found: "_Found") -> None:
+        """One object after the other: half of the time and memory of pages (docs/scale.md)."""
+        async with aclosing(api.watch(replace(feed.stream, initial=True))) as events:
+            async for event in events:
+                feed.heard = time.monotonic()
+                meta = event["object"].get("metadata") or {}
+                if event["type"] == "ERROR":
+                    status = event["object"]
+                    raise ApiError(status.get("code") or 0, status.get("reason") or "", status.get("message") or "")
+                if event["type"] != "BOOKMARK":
+                    self._note(feed, found, event)
+                elif INITIAL_END in (meta.get("annotations") or {}):
+                    found.version = meta["resourceVersion"]
+                    return
+        raise ApiError(0, "Incomplete", "the stream ended before everything was listed")
+
+    def _note(self, feed: "_Feed", found: "_Found", event: Mapping[str, Any]) -> None:
+        """What has been listed, and what changes while the list is still going on."""
+        uid = event["object"]["metadata"]["uid"]
+        if event["type"] == "DELETED":
+            found.uids.discard(uid)
+            feed.uids.discard(uid)
+            found.owners.add(self._owners.get(uid, ""))
+            self.drop(uid)
+        else:
+            found.owners |= self._show(feed, event["object"])
+            found.uids.add(uid)
+
+    async def _pages(self, api: Api, feed: "_Feed", found: "_Found") -> None:
         query = {"labelSelector": feed.stream.selector, "limit": "500"}
         while True:
             page = await api.get(feed.stream.path, **query)
             feed.heard = time.monotonic()
             for body in page.get("items") or ():
-                changed |= self._show(feed, body)
-                seen.add(body["metadata"]["uid"])
+                self._note(feed, found, {"type": "ADDED", "object": body})
             if not (token := page["metadata"].get("continue")):
                 break
             query["continue"] = token
-        version = str(page["metadata"]["resourceVersion"])
-        for uid in (feed.uids - seen) | self._never_shown(feed, version):
-            changed.add(self._owners.get(uid, ""))
-            self.drop(uid)
-        feed.uids = seen
-        for owner in changed:
-            self.on_change(owner)
-        feed.synced.set()
-        return version
+        found.version = str(page["metadata"]["resourceVersion"])
 
     def _never_shown(self, feed: "_Feed", version: str) -> set[str]:
         """What we made before this list and no feed shows: it is gone again, and no watch will ever say so."""
@@ -185,14 +223,25 @@ class Store(Generic[T]):
             self.on_change(owner)
 
 
+@dataclass
+class _Found:
+    """What one list has shown: uids, the owners to whom it is news, and the version to watch from."""
+
+    uids: set[str] = field(default_factory=set)
+    owners: set[str] = field(default_factory=set)
+    version: str = ""
+
+
 @dataclass(eq=False)
 class _Feed:
-    """One list and watch: the uids that it has shown, and when it was last heard of (monotonic seconds)."""
+    """One list and watch: the uids that it has shown, when it was last heard of (monotonic seconds), and whether its
+    apiserver can list as a stream."""
 
     stream: Stream
     heard: float
     uids: set[str] = field(default_factory=set)
     synced: asyncio.Event = field(default_factory=asyncio.Event)
+    streams: bool = True
 
 
 def _number(version: str) -> int:
