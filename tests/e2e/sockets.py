@@ -80,3 +80,8 @@ def mesh(ips: Sequence[str], workers: int) -> Edges:
     first = 50515
     nodes = [(ip, first + worker) for ip in ips for worker in range(workers)]
     return Counter((dialler[0], *listener) for at, dialler in enumerate(nodes) for listener in nodes[:at])
+
+
+def star(ips: Sequence[str]) -> Edges:
+    """What DI-engine's parser dials in a star of one worker per pod: all dial rank 0."""
+    return Counter({(ip, ips[0], 50515): 1 for ip in ips[1:]})

@@ -1,9 +1,11 @@
 """Losses that nobody is to blame for, and jobs that are deleted: the set gets whole again, or goes whole."""
 
+from typing import Any
+
 import pytest
 from diary import kept
 from jobs import peers
-from sockets import mesh, until_edges
+from sockets import mesh, star, until_edges
 from space import Space, measured, without_operator
 
 pytestmark = pytest.mark.e2e
@@ -11,36 +13,108 @@ pytestmark = pytest.mark.e2e
 PORTS = (50515, 50516)
 
 
-def uids(space: Space, job: str) -> set[str]:
-    """Of the job's pods, without those that are being deleted."""
-    return {pod["metadata"]["uid"] for pod in space.pods(job) if "deletionTimestamp" not in pod["metadata"]}
+# What is compared of a pod that nobody may touch: uid, restarts of the main container, when it started.
+Identity = tuple[str, int, str]
 
 
-def test_a_pod_deleted_by_hand_comes_back_with_all_its_connections(space: Space) -> None:
-    space.apply(peers("world", "--forever", replicas=3, parallelWorkers=2, backoffLimit=0))
-    space.until_true("world", "Running")
-    before = uids(space, "world")
+def identities(space: Space, job: str) -> dict[str, Identity]:
+    """Of the job's pods whose main container runs, and that are not being deleted."""
+    found = {}
+    for pod in space.pods(job):
+        statuses = pod["status"].get("containerStatuses") or []
+        main = next((s for s in statuses if s["name"] == "di-container"), {})
+        begun = (main.get("state") or {}).get("running", {}).get("startedAt")
+        if begun and "deletionTimestamp" not in pod["metadata"]:
+            found[pod["metadata"]["name"]] = (pod["metadata"]["uid"], main["restartCount"], begun)
+    return found
+
+
+def until_healed(space: Space, job: str, before: dict[str, Identity], renewed: set[str], epoch: int) -> float:
+    """Poll until just the named pods are new, all is Ready under this epoch, and the rest is as it was."""
+
+    def problem() -> str:
+        now = identities(space, job)
+        changed = {name for name in before if now.get(name) != before[name]}
+        known = space.status(job).get("epoch")
+        ready = space.condition(job, "PeersReady")
+        right = now.keys() == before.keys() and changed == renewed and known == epoch and ready.get("status") == "True"
+        return "" if right else f"new: {sorted(changed)}, there: {sorted(now)}, epoch {known}, {ready.get('message')}"
+
+    return space.until(f"{sorted(renewed)} of {job} are renewed, the others as they were", problem, 60)
+
+
+def running(space: Space, **spec: Any) -> dict[str, Identity]:
+    """A job "world" whose ranks all run."""
+    space.apply(peers("world", "--forever", backoffLimit=0, **spec))
+    space.until_true("world", "PeersReady")
+    return identities(space, "world")
+
+
+# (topology, ranks, the rank that is deleted, the ranks that are renewed)
+LOSSES = {
+    "mesh-2-of-4": ("mesh", 4, 2, {2, 3}),
+    "mesh-highest": ("mesh", 4, 3, {3}),
+    "mesh-first": ("mesh", 3, 0, {0, 1, 2}),
+    "star-leaf": ("star", 4, 2, {2}),
+    "star-hub": ("star", 3, 0, {0, 1, 2}),
+}
+
+
+@pytest.mark.parametrize(("topology", "size", "victim", "ranks"), LOSSES.values(), ids=LOSSES)
+def test_a_deleted_pod_comes_back_and_only_who_dials_it_is_renewed(
+    space: Space, topology: str, size: int, victim: int, ranks: set[int]
+) -> None:
+    before = running(space, replicas=size, topology=topology)
     with kept(space, "dijobs") as diary:
-        space.kubectl("delete", "pod", "world-1", "--wait=false")
-        waited = space.until("a new set of three runs", lambda: not_whole(space, before), 60)
-    until_edges(space, "world", mesh(space.ips("world"), 2), PORTS)
-    measured("seconds from a pod's deletion to a whole set", f"{waited:.1f}")
+        space.kubectl("delete", "pod", f"world-{victim}", "--wait=false")
+        waited = until_healed(space, "world", before, {f"world-{rank}" for rank in ranks}, 2)
+    measured(f"seconds from the deletion of rank {victim} of {size} ({topology}) to all Ready", f"{waited:.1f}")
+    ips = space.ips("world")
+    until_edges(space, "world", mesh(ips, 1) if topology == "mesh" else star(ips), PORTS[:1])
     status = space.status("world")
     assert status.get("restarts", 0) == 0
     assert status.get("firstFailure") is None
-    assert status["epoch"] == 2
-    assert status["lastRenewal"]["message"].startswith("rank 1: ")
+    assert status["lastRenewal"]["message"].startswith(f"rank {victim}: ")
     said = [c for _, _, body in diary.entries for c in body["status"]["conditions"] if c["status"] == "False"]
-    renewing = [c["message"] for c in said if c["type"] == "AddressesReady"]
-    assert any(message.startswith("rank 1: ") for message in renewing), said
+    assert any(c["type"] == "PeersReady" and c["message"].startswith(f"rank {victim}: ") for c in said), said
+    # Where somebody runs on, the job does.
+    stopped = [c for c in said if c["type"] == "Running"]
+    assert bool(stopped) == (len(ranks) == size), stopped
     assert "Warning" in space.kubectl("get", "events", "--field-selector=involvedObject.name=world")
 
 
-def not_whole(space: Space, before: set[str]) -> str:
-    """Why the job does not run on three pods of which none was there before; "" when it does."""
-    now = uids(space, "world")
-    running = space.condition("world", "Running").get("status") == "True"
-    return "" if running and len(now) == 3 and not now & before else f"running {running}, {len(now & before)} old pods"
+def test_where_the_scope_is_job_all_are_renewed(space: Space) -> None:
+    before = running(space, replicas=3, restart={"scope": "Job"})
+    space.kubectl("delete", "pod", "world-2", "--wait=false")
+    until_healed(space, "world", before, set(before), 2)
+
+
+def test_a_rank_lost_while_another_is_renewed_costs_nobody_twice(space: Space) -> None:
+    before = running(space, replicas=4)
+    space.kubectl("delete", "pod", "world-3", "world-2", "--wait=false")
+    until_healed(space, "world", before, {"world-2", "world-3"}, 2)
+    until_edges(space, "world", mesh(space.ips("world"), 1), PORTS[:1])
+    assert space.status("world").get("restarts", 0) == 0
+
+
+def test_a_killed_process_heals_in_place_and_touches_nobody(space: Space) -> None:
+    space.apply(peers("world", "--forever", replicas=3))
+    space.until_true("world", "PeersReady")
+    before = identities(space, "world")
+    space.execute("world-1", "sh", "-c", "kill -KILL $(cat /proc/1/task/1/children)")
+
+    def problem() -> str:
+        now = identities(space, "world")
+        changed = {name: now.get(name) for name in before if now.get(name) != before[name]}
+        uid, restarts, _ = changed.get("world-1") or ("", 0, "")
+        return "" if (uid, restarts, len(changed)) == (before["world-1"][0], 1, 1) else str(changed)
+
+    waited = space.until("world-1 runs again", problem, 30)
+    until_edges(space, "world", mesh(space.ips("world"), 1), PORTS[:1])
+    measured("seconds from SIGKILL of a process to its next start", f"{waited:.1f}")
+    status = space.status("world")
+    assert (status["restarts"], status["epoch"]) == (1, 1)
+    assert status["firstFailure"]["signal"] == 9
 
 
 def test_everything_goes_with_the_job(space: Space) -> None:
@@ -65,12 +139,13 @@ def test_a_job_deleted_and_applied_at_once_runs(space: Space) -> None:
     manifest = peers("again", "--forever", replicas=3)
     space.apply(manifest)
     space.until_true("again", "Running")
-    first, before = space.job("again")["metadata"]["uid"], uids(space, "again")
+    first, before = space.job("again")["metadata"]["uid"], identities(space, "again")
     space.kubectl("delete", "dijob", "again", "--wait=false")
     space.apply(manifest)
     assert space.job("again")["metadata"]["uid"] != first
     waited = space.until_true("again", "Running")
     measured("seconds from delete and apply at once to Running", f"{waited:.1f}")
-    assert len(uids(space, "again") - before) == 3
+    now = identities(space, "again")
+    assert len({uid for uid, *_ in now.values()} - {uid for uid, *_ in before.values()}) == 3
     assert space.status("again").get("restarts", 0) == 0
     until_edges(space, "again", mesh(space.ips("again"), 1), PORTS[:1])

@@ -117,8 +117,8 @@ class Watched(RuleBasedStateMachine):
         return view.failures <= charged or view.disrupted or view.deleting or not view.sandbox
 
     def check_start(self, process: Process) -> None:
-        """A process that starts is told the truth: about itself always, about those that it dials as far as anyone could
-        know. (Of the others it may have an old list: it waits for them, and needs no address.)"""
+        """A process that starts is told the truth: about itself always, about those that it dials as far as anyone
+        could know. (Of the others it may have an old list: it waits for them, and needs no address.)"""
         nodes, env = process.nodes, process.env
         assert nodes[process.rank] == env["DI_POD_IP"], env
         assert len(nodes) == int(env["DI_NUM_NODES"]), env

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from dijob.core import ledger, observe, plan
+from dijob.core.members import Gang
 from dijob.core.world import World
 from dijob.names import CleanPodPolicy
 from hypothesis import settings
@@ -31,6 +32,7 @@ STORIES: dict[str, tuple[Step, ...]] = {
     "one succeeds, another is lost": ((TO_RUN, "succeeds", 0), (0, "is deleted by hand", 1)),
     "all succeed": ((TO_RUN, "succeeds", 0), (0, "succeeds", 0), (0, "succeeds", 0)),
     "lost twice": ((TO_RUN, "is deleted by hand", 1), (2, "is deleted by hand", 0)),
+    "lower rank lost during a renewal": ((TO_RUN, "is deleted by hand", 2), (1, "is deleted by hand", 1)),
     "crashes as it is lost": ((TO_RUN, "main crashes", 0), (0, "is deleted by hand", 1)),
 }
 
@@ -77,6 +79,19 @@ def test_killed_before_any_write_of_a_story_the_operator_ends_right(story: str) 
 @pytest.mark.parametrize("story", ["sandbox lost", "pod fails before the list", "crashes until it fails"])
 def test_the_same_under_restart_policy_never(story: str) -> None:
     play_with_each_kill(story, never=True)
+
+
+def test_who_does_not_dial_the_lost_rank_is_left_alone() -> None:
+    chaos = Chaos()
+    chaos.begin(3, CleanPodPolicy.RUNNING, never=False, sidecar=False, limit=0)
+    for _ in range(TO_RUN):
+        chaos.it_goes_on_until_a_fault(0, Faults())
+    before = {pod.rank: (pod.uid, pod.process) for pod in chaos.pods()}
+    chaos.happens("is deleted by hand", 1)
+    chaos.calm()
+    after = {pod.rank: (pod.uid, pod.process) for pod in chaos.pods()}
+    assert {rank for rank in before if after[rank] == before[rank]} == {0}
+    assert chaos.cluster.job.status.last_renewal.ranks == "1-2"  # type: ignore[union-attr]
 
 
 def test_whatever_happens_a_job_ends_right() -> None:
@@ -131,6 +146,16 @@ def the_address_of_a_gone_peer_is_published(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(World, "_stale", lambda self, rank, pod: False)
 
 
+def who_dials_the_lost_rank_is_forgotten(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Gang, "dialers", lambda self, rank: frozenset())
+
+
+def the_survivors_are_not_told_of_the_next_list(patch: pytest.MonkeyPatch) -> None:
+    publish = plan._publish
+    patch.setattr(plan, "_publish", lambda pods, epoch, ips: publish([p for p in pods if not p.ips], epoch, ips))
+    patch.setattr(World, "unpublished", ())
+
+
 @pytest.mark.parametrize(
     ("bug", "story"),
     [
@@ -143,6 +168,8 @@ def the_address_of_a_gone_peer_is_published(patch: pytest.MonkeyPatch) -> None:
         (an_eviction_is_a_failure, "pod evicted"),
         (a_dead_sandbox_is_a_failure, "sandbox lost"),
         (the_address_of_a_gone_peer_is_published, "pod deleted by hand"),
+        (who_dials_the_lost_rank_is_forgotten, "pod deleted by hand"),
+        (the_survivors_are_not_told_of_the_next_list, "pod deleted by hand"),
     ],
     ids=lambda value: value.__name__ if callable(value) else value,
 )

@@ -58,8 +58,23 @@ REASONS: dict[str, tuple[Observed, Type, bool, str, str]] = {
         "Starting",
         "rank 0: it is starting",
     ),
-    "ready": (observed(*ALL), Type.RUNNING, True, "AllRanksReady", "all 3 ranks run, epoch 1"),
-    "renewing": (observed(listed(0), listed(1)), Type.RUNNING, False, "Renewing", "whole set"),
+    "ready": (observed(*ALL), Type.RUNNING, True, "AllRanksReady", "all 3 ranks run"),
+    "renewing all": (observed(listed(1), listed(2)), Type.RUNNING, False, "Renewing", "whole set"),
+    "renewing one": (
+        observed(listed(0), listed(1)),
+        Type.PEERS_READY,
+        False,
+        "Renewing",
+        "rank 2 is renewed, the others run on",
+    ),
+    "all ready": (observed(*ALL), Type.PEERS_READY, True, "AllRanksReady", "epoch 1"),
+    "one not ready": (
+        observed(listed(0), listed(1), listed(2, ready=False)),
+        Type.PEERS_READY,
+        False,
+        "Starting",
+        "rank 2",
+    ),
     "list died": (observed(listed(0), listed(1)), Type.ADDRESSES_READY, False, "PodLost", "rank 2: its pod is gone"),
 }
 
@@ -79,7 +94,7 @@ def test_while_the_set_is_renewed_the_reason_stays() -> None:
     gathering = plan(owner, observed(view(0, uid="n0"), view(1, uid="n1", ip="")), later(2))
     said = {c.type: c for c in gathering.status.conditions}
     assert said[Type.ADDRESSES_READY].reason == "PodLost"
-    assert "rank 2: its pod is gone; the whole set is renewed. " in said[Type.ADDRESSES_READY].message
+    assert "rank 2: its pod is gone; rank 2 is renewed, the others run on. " in said[Type.ADDRESSES_READY].message
     assert "its pod is being created" in said[Type.ADDRESSES_READY].message
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from dijob.core.observe import Observed, Pod
 from dijob.core.world import NOBODY, World
+from dijob.names import Topology
 from dijob.spec.status import Renewal, Status
 from unit.builders import LIST, gang, listed, observed, view
 
@@ -86,6 +87,43 @@ def test_a_loss_names_the_rank_and_what_happened_to_it(pods: tuple[Pod, ...], re
 )
 def test_these_are_no_losses(pods: tuple[Pod, ...]) -> None:
     assert world(observed(*pods)).loss is None
+
+
+SPREAD: dict[str, tuple[Topology, int, set[int]]] = {
+    "mesh, lowest": (Topology.MESH, 0, {0, 1, 2}),
+    "mesh, middle": (Topology.MESH, 1, {1, 2}),
+    "mesh, highest": (Topology.MESH, 2, {2}),
+    "star, hub": (Topology.STAR, 0, {0, 1, 2}),
+    "star, leaf": (Topology.STAR, 1, {1}),
+    "alone": (Topology.ALONE, 1, {1}),
+}
+
+
+@pytest.mark.parametrize(("topology", "lost", "renewed"), SPREAD.values(), ids=SPREAD)
+def test_a_loss_takes_those_with_it_that_dial_the_lost_rank(topology: Topology, lost: int, renewed: set[int]) -> None:
+    under_test = World.of(gang(topology=topology), observed(*without(lost)), frozenset(), Status())
+    assert under_test.loss is not None
+    assert under_test.loss.ranks == renewed
+    together = replace(under_test, together=True)
+    assert together.loss is not None
+    assert together.loss.ranks == {0, 1, 2}
+
+
+def test_a_loss_during_a_renewal_adds_to_it() -> None:
+    last = Renewal(epoch=1, ranks="2")
+    seen = observed(listed(0), listed(1, deleting=True), view(2))
+    loss = world(seen, epoch=1, last_renewal=last).loss
+    assert loss is not None
+    assert loss.ranks == {1, 2}
+    assert world(observed(listed(0), listed(1)), epoch=1, last_renewal=last).loss is None
+
+
+def test_only_the_renewed_ranks_go_and_the_next_list_waits_for_them() -> None:
+    found = world(observed(*ALL), epoch=1, last_renewal=Renewal(epoch=1, ranks="1-2"))
+    assert (found.survivors, found.doomed, found.addressless) == ((0,), {1, 2}, (1, 2))
+    assert [pod.rank for pod in found.stale] == [1, 2]
+    again = world(observed(listed(0), view(1), view(2)), epoch=1, last_renewal=Renewal(epoch=1, ranks="1-2"))
+    assert (again.stale, again.addressless, again.next_list()) == ((), (), LIST)
 
 
 def test_a_rank_that_has_succeeded_is_no_loss() -> None:
