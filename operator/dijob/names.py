@@ -22,6 +22,9 @@ ANNOTATION_EPOCH: Final = f"{GROUP}/epoch"
 ANNOTATION_TEMPLATE: Final = f"{GROUP}/template-hash"
 ANNOTATION_NUM_NODES: Final = f"{GROUP}/num-nodes"
 
+# On the DIJob, by hand: while it is there, the operator looks and tells, and touches nothing of the job.
+ANNOTATION_PAUSED: Final = f"{GROUP}/paused"
+
 MAIN_CONTAINER: Final = "di-container"
 MAIN_PORT: Final = "di-port"
 GATE_CONTAINER: Final = "dijob-gate"
@@ -103,3 +106,4 @@ class Condition(StrEnum):
     LAUNCHER_BYPASSED = "LauncherBypassed"
     SPEC_WARNING = "SpecWarning"
     SERVICE_READY = "ServiceReady"
+    PAUSED = "Paused"

@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from dijob import names
 from dijob.core.actions import CreatePod, CreateService, DeletePod, EndPod, PublishAddresses, SetReplicas
 from dijob.core.manifests import gang_of
 from dijob.core.observe import Creation, Ending, Observed, Pod, Refusal, Refused
@@ -273,3 +274,28 @@ def test_counts_are_of_the_pods_that_stay() -> None:
     decided, _ = then(running(), observed(listed(0), listed(1, ready=False), listed(2, deleting=True)))
     assert (decided.status.replicas, decided.status.ready_replicas) == (2, 1)
     assert decided.status.selector == "diengine.opendilab.org/job=job"
+
+
+def paused(owner: DIJob, value: str | None = "true") -> DIJob:
+    annotations = {} if value is None else {names.ANNOTATION_PAUSED: value}
+    return owner.model_copy(update={"metadata": owner.metadata.model_copy(update={"annotations": annotations})})
+
+
+def test_a_paused_job_is_looked_at_and_left_alone() -> None:
+    assert plan(paused(job()), Observed(), NOW).actions == ()
+    seen = observed(listed(0), listed(1, failures=1, ending=TERMINATED), listed(2, deleting=True))
+    decided, owner = then(paused(running()), seen)
+    assert (decided.actions, decided.requeue_after) == ((), 300)
+    assert says(decided)["Paused"] == ("True", "Annotated")
+    assert (decided.status.restarts, decided.status.renewals) == (1, 0)
+    resumed, owner = then(paused(owner, None), seen)
+    assert says(resumed)["Paused"] == ("False", "Resumed")
+    assert resumed.status.renewals == 1
+    assert created(plan(owner, observed(*list(seen.pods.values())[:2]), NOW)) == [2]
+
+
+def test_a_paused_job_that_has_ended_is_not_cleaned_up() -> None:
+    _, owner = then(running(cleanPodPolicy="All"), observed(*(listed(r, succeeded=True) for r in range(3))))
+    seen = observed(listed(0, phase="Succeeded", succeeded=True))
+    assert plan(paused(owner), seen, NOW).actions == ()
+    assert plan(paused(owner, "false"), seen, NOW).actions == (DeletePod("job-0", "uid-0"),)

@@ -24,7 +24,7 @@ class Fact:
 # Facts whose becoming true is good news; every other change that a person must know of is a warning.
 GOOD_NEWS = (Type.RUNNING, Type.SUCCEEDED)
 # Facts of which each change is told, and reasons that are told when they come up.
-TOLD = (Type.FAILED, Type.INVALID, Type.LAUNCHER_BYPASSED, Type.SPEC_WARNING)
+TOLD = (Type.FAILED, Type.INVALID, Type.LAUNCHER_BYPASSED, Type.SPEC_WARNING, Type.PAUSED)
 TOLD_WHEN_FALSE = (Type.PODS_CREATED, Type.ADDRESSES_READY, Type.RUNNING, Type.PEERS_READY, Type.SERVICE_READY)
 # The ordinary ways of not being there yet.
 QUIET_REASONS = ("Creating", "Gathering", "Starting", "Finished", "Renewing", "WaitingForOldPod")
@@ -71,8 +71,9 @@ def message(status: Status) -> str:
 
 def urgent(old: Status, new: Status) -> bool:
     """Whether a change must be written at once: the first sight of a job, Running, its end, a list that has died, a
-    failure (the pod that shows it is not deleted before)."""
+    pause, a failure (the pod that shows it is not deleted before)."""
     begun = is_true(new, Type.RUNNING) and not is_true(old, Type.RUNNING)
+    begun = begun or is_true(new, Type.PAUSED) != is_true(old, Type.PAUSED)
     lost = old.last_renewal != new.last_renewal or old.restarts != new.restarts
     return not old.phase or begun or lost or ended(new) != ended(old)
 

@@ -65,6 +65,9 @@ def plan(job: DIJob, observed: Observed, now: datetime) -> Plan:
     if job.metadata.deletion_timestamp:
         return Plan(job.status)  # the garbage collector takes the pods; nothing is created behind its back
     this = _look(job, observed, now)
+    if job.paused:
+        facts = report.bystanders(this) if ended(job.status) else report.progress(this)
+        return _conclude(this, this.status, facts)
     if ended(job.status):
         return _conclude(this, this.status, report.bystanders(this), _clean(this))
     if not this.world.waiting:
@@ -194,6 +197,8 @@ def _wait_to_create(this: Pass, rank: int) -> float:
 
 def _requeue(this: Pass, status: Status) -> float:
     """When to look again although nothing happens, in seconds."""
+    if this.job.paused:
+        return RESYNC_SECONDS
     if ended(status):
         return 0.0 if not ended(this.job.status) else RESYNC_SECONDS
     waits = [RESYNC_SECONDS]

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from dijob import names
 from dijob.core import diagnose
 from dijob.core.members import say
 from dijob.core.observe import Observed, Refused
@@ -15,6 +16,11 @@ from dijob.spec.status import Status
 TEMPLATE_CHANGED = (
     "spec.template differs from what the running pods were made from: they are left alone, and lost ones are not "
     "re-created. Write the old template back, or delete the job and apply it again"
+)
+
+PAUSED = (
+    f"the annotation {names.ANNOTATION_PAUSED} is set: nothing of this job is created, changed or deleted, and nobody "
+    "heals, until it is removed"
 )
 
 # The fields that warnings about a launcher that is gone round are about (checks.py); all others are about the spec.
@@ -68,6 +74,10 @@ def bystanders(this: Pass) -> list[Fact]:
         facts.append(Fact(Type.INVALID, True, "TemplateChanged", TEMPLATE_CHANGED))
     elif is_true(status, Type.INVALID):
         facts.append(Fact(Type.INVALID, False, "Valid"))
+    if this.job.paused:
+        facts.append(Fact(Type.PAUSED, True, "Annotated", PAUSED))
+    elif is_true(status, Type.PAUSED):
+        facts.append(Fact(Type.PAUSED, False, "Resumed"))
     facts += _warnings(this)
     refusal = this.observed.refusals.get(f"service/{this.world.gang.job}")
     if refusal:

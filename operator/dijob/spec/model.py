@@ -177,6 +177,11 @@ class DIJob(Stored):
         return self.spec.topology
 
     @property
+    def paused(self) -> bool:
+        """Whether somebody has asked by annotation to leave the job alone for now; any value but "false" will do."""
+        return self.metadata.annotations.get(names.ANNOTATION_PAUSED, "false") != "false"
+
+    @property
     def warnings(self) -> tuple[Problem, ...]:
         """What is allowed and still likely to surprise: to be said, never to stop anything."""
         return checks.warnings(self)
