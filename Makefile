@@ -80,12 +80,12 @@ images: venv ## build all images into the cache (9 min once)
 	@$(PY) images/build.py
 
 .PHONY: apiserver
-apiserver: cluster-build ## bad input, kill -9 at each write, faults, 1,000 jobs: a real control plane with kwok nodes
-	$(PY) -m pytest tests/apiserver tests/faults
+apiserver: cluster-build ## bad input, kill -9 at each write, faults, 250 jobs: a real control plane with kwok nodes
+	$(PY) -m pytest tests/apiserver tests/faults -n 2 --dist loadgroup
 
 .PHONY: scale
 scale: cluster-build ## a restart among 1,000 jobs with 4,000 pods, with its figures (~2.5 min)
-	$(PY) -m pytest -s tests/faults/test_scale.py
+	DIJOB_SCALE_JOBS=1000 $(PY) -m pytest -s tests/faults/test_scale.py
 
 .PHONY: e2e
 e2e: cluster-build images ## real pods on real nodes (~12 min)

@@ -1,6 +1,7 @@
 """The fixtures of these tests: a control plane with 50 pretended nodes, a client, lanes."""
 
 import itertools
+import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -11,7 +12,8 @@ from faults.kube import Access, Kube
 from faults.lane import Lane, lane
 from faults.running import ROOT
 
-NAME = "faults"
+# Two groups of tests may run at a time (make apiserver), each with a control plane of its own.
+NAME = "-".join(["faults", *filter(None, [os.environ.get("PYTEST_XDIST_WORKER")])])
 NUMBERS = itertools.count(1)
 
 Lanes = Callable[[], AbstractAsyncContextManager[Lane]]

@@ -12,7 +12,7 @@ from faults.kube import Json, jobs, pods, services, until
 from faults.lane import Lane
 from faults.proxy import Asked, Fault
 
-pytestmark = pytest.mark.apiserver
+pytestmark = [pytest.mark.apiserver, pytest.mark.xdist_group("two")]
 
 GONE = {"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}}
 BROKEN = {"type": "ERROR", "object": {"kind": "Status", "code": 500, "reason": "InternalError", "message": "etcd"}}
