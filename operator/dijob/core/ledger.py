@@ -7,7 +7,7 @@ from datetime import datetime
 from dijob.core.members import compact, expand
 from dijob.core.observe import Pod
 from dijob.core.world import World
-from dijob.spec.status import Charge, FirstFailure, Status
+from dijob.spec.status import Charge, FirstFailure, Status, stamp
 
 MESSAGE_LIMIT = 1024
 
@@ -75,8 +75,3 @@ def _failure(pod: Pod, now: datetime) -> FirstFailure:
         message=(end.message if end and end.message else pod.complaint)[-MESSAGE_LIMIT:],
         time=stamp(now),
     )
-
-
-def stamp(now: datetime) -> str:
-    """A time as Kubernetes writes it: RFC 3339, UTC, whole seconds."""
-    return now.strftime("%Y-%m-%dT%H:%M:%SZ")

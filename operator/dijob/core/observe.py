@@ -154,7 +154,7 @@ def namesake(body: Body, job: str, uid: str) -> Refused | None:
 
 def puzzling(pods: Iterable[Pod], now: datetime) -> tuple[Pod, ...]:
     """The pods of which only an event can say what they wait for: on a node for a while, silent, no address."""
-    return tuple(p for p in pods if p.scheduled and not p.ip and not p.complaint and _age(p, now) > PATIENCE_SECONDS)
+    return tuple(p for p in pods if p.scheduled and not p.ip and not p.complaint and age(p, now) > PATIENCE_SECONDS)
 
 
 def pod(body: Body) -> Pod:
@@ -205,7 +205,8 @@ def _rank(name: str, job: str) -> int:
     return _number(rank) if prefix == job and str(_number(rank)) == rank else -1
 
 
-def _age(pod: Pod, now: datetime) -> float:
+def age(pod: Pod, now: datetime) -> float:
+    """Seconds since the pod was created."""
     try:
         return (now - datetime.fromisoformat(pod.created)).total_seconds()
     except ValueError:

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from dijob.core.actions import Event
-from dijob.core.ledger import stamp
 from dijob.names import Condition as Type
 from dijob.names import Phase
-from dijob.spec.status import Condition, Status
+from dijob.spec.status import Condition, Status, stamp
 
 
 @dataclass(frozen=True)
@@ -74,7 +73,7 @@ def urgent(old: Status, new: Status) -> bool:
     pause, a failure (the pod that shows it is not deleted before)."""
     begun = is_true(new, Type.RUNNING) and not is_true(old, Type.RUNNING)
     begun = begun or is_true(new, Type.PAUSED) != is_true(old, Type.PAUSED)
-    lost = old.last_renewal != new.last_renewal or old.restarts != new.restarts
+    lost = old.last_renewal != new.last_renewal or old.restarts != new.restarts or old.given_back != new.given_back
     return not old.phase or begun or lost or ended(new) != ended(old)
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from dijob import names
-from dijob.core import ledger, report
+from dijob.core import ledger, report, room
 from dijob.core.actions import (
     Action,
     CreatePod,
@@ -25,7 +25,6 @@ from dijob.core.actions import (
     PublishAddresses,
     SetReplicas,
 )
-from dijob.core.ledger import stamp
 from dijob.core.manifests import gang_of, template_hash
 from dijob.core.members import compact
 from dijob.core.observe import Observed, Pod
@@ -35,7 +34,7 @@ from dijob.core.world import Loss, World
 from dijob.names import CleanPodPolicy, RestartScope
 from dijob.names import Condition as Type
 from dijob.spec.model import DIJob
-from dijob.spec.status import Renewal, Status
+from dijob.spec.status import Renewal, Status, stamp
 
 # A full pass that writes nothing when nothing differs (the shell adds jitter).
 RESYNC_SECONDS = 300.0
@@ -78,6 +77,11 @@ def plan(job: DIJob, observed: Observed, now: datetime) -> Plan:
         return _conclude(this, this.status, report.progress(this))
     if this.world.loss:
         return _renew(this, this.world.loss)
+    timeout = job.spec.schedule_timeout_seconds
+    if given := room.gives_back(this.world, observed, this.status, timeout, now):
+        # Written down first, as a renewal is: an operator that is killed here must not create them again at once.
+        this = replace(this, status=this.status.model_copy(update={"given_back": given}))
+        return replace(_conclude(this, this.status, report.progress(this)), requeue_after=0.0)
     return _conclude(this, this.status, report.progress(this), _advance(this))
 
 
@@ -144,6 +148,8 @@ def _in_force(this: Pass) -> tuple[Action, ...]:
 
 def _gather(this: Pass) -> tuple[Action, ...]:
     world = this.world
+    if not world.epoch and room.waits(this.status, this.now) > 0:
+        return () if this.unwritten else _delete(pod for _, pod in sorted(world.pods.items()))
     if not world.addressless:
         pods = tuple(world.pods[rank] for rank in world.waiting)
         return _publish(pods, world.epoch + 1, world.next_list())
@@ -201,6 +207,8 @@ def _requeue(this: Pass, status: Status) -> float:
         return RESYNC_SECONDS
     if ended(status):
         return 0.0 if not ended(this.job.status) else RESYNC_SECONDS
+    if (pause := room.waits(this.status, this.now)) > 0 and not this.world.epoch:
+        return min(RESYNC_SECONDS, pause + 0.5)  # the stamp has whole seconds
     waits = [RESYNC_SECONDS]
     if not this.template_changed:
         waits += [_wait_to_create(this, rank) for rank in this.world.missing]

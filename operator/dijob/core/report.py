@@ -1,17 +1,17 @@
 """What one pass has to say about the job: the facts that become its conditions."""
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 
 from dijob import names
-from dijob.core import diagnose
+from dijob.core import diagnose, room
 from dijob.core.members import say
 from dijob.core.observe import Observed, Refused
 from dijob.core.phases import Fact, is_true
 from dijob.core.world import World
 from dijob.names import Condition as Type
 from dijob.spec.model import DIJob, SpecError
-from dijob.spec.status import Status
+from dijob.spec.status import Status, instant
 
 TEMPLATE_CHANGED = (
     "spec.template differs from what the running pods were made from: they are left alone, and lost ones are not "
@@ -95,11 +95,8 @@ def invalid(error: SpecError) -> list[Fact]:
 
 def age(status: Status, now: datetime) -> float:
     """Seconds since the job was first seen; 0 where the status does not say."""
-    try:
-        start = datetime.strptime(status.start_time or "", "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
-    except ValueError:
-        return 0.0
-    return (now - start).total_seconds()
+    start = instant(status.start_time)
+    return (now - start).total_seconds() if start else 0.0
 
 
 def _warnings(this: Pass) -> list[Fact]:
@@ -139,6 +136,9 @@ def _addresses_ready(this: Pass) -> Fact:
     if world.dead and renewal is not None:
         message = f"{renewal.message}; {_renewed(world)}. {lacking}"
         return Fact(Type.ADDRESSES_READY, False, renewal.reason, diagnose.shorten(message.strip()))
+    if (given := this.status.given_back) and room.waits(this.status, this.now) > 0:
+        message = f"{given.message}; tries again at {given.until}"
+        return Fact(Type.ADDRESSES_READY, False, "NoRoom", diagnose.shorten(message))
     reason = "Gathering" if not _stuck(this) else "AddressMissing"
     return Fact(Type.ADDRESSES_READY, False, reason, diagnose.shorten(_for_all(this) + lacking))
 

@@ -9,9 +9,9 @@ from typing import Any
 from dijob import names
 from dijob.core.actions import Event
 from dijob.core.diagnose import shorten
-from dijob.core.ledger import stamp
 from dijob.shell.api import Api, ApiError
 from dijob.spec.model import Metadata
+from dijob.spec.status import stamp
 
 log = logging.getLogger(__name__)
 

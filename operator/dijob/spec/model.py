@@ -21,6 +21,7 @@ __all__ = [
 Replicas = Annotated[int, Field(strict=True, ge=1, le=names.MAX_REPLICAS)]
 Workers = Annotated[int, Field(strict=True, ge=1, le=names.MAX_WORKERS)]
 BackoffLimit = Annotated[int, Field(strict=True, ge=0, le=1000)]
+ScheduleTimeout = Annotated[int, Field(strict=True, ge=5, le=86400)]
 # Kubernetes bounds annotations at 256 KiB in sum, label values at 63 characters.
 Labels = Annotated[dict[str, Annotated[str, Field(max_length=63)]], Field(max_length=64)]
 Annotations = Annotated[dict[str, Annotated[str, Field(max_length=65536)]], Field(max_length=64)]
@@ -99,6 +100,9 @@ class Spec(Written):
     logs), All or None."""
     restart: Restart = Restart()
     """What is made anew when a rank is lost: its pod deleted or evicted, its node gone, its address changed."""
+    schedule_timeout_seconds: ScheduleTimeout = 300
+    """How long a job that has not started yet may hold pods while a rank finds no node. Then it gives all of its
+    pods back, so that another job can start, and tries again later."""
     backoff_limit: BackoffLimit = 3
     """How many restarts that follow a failure the whole job may have before it is Failed. Evictions, lost
     nodes and pods deleted by hand are not charged."""

@@ -1,6 +1,7 @@
 """A DIJob's status as it is stored: what cannot be observed again, and what people and scale read."""
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -96,6 +97,17 @@ class Renewal(Stored):
     """When the operator noticed."""
 
 
+class GivenBack(Stored):
+    """A start that found no room: its pods were given back, so that others can use what they held."""
+
+    count: Count = 0
+    """How often this has happened."""
+    until: Time = ""
+    """When the job tries again."""
+    message: Message = ""
+    """Which rank found no node, and what the scheduler said."""
+
+
 class Status(Stored):
     """What the operator has seen and done. Written by the operator only."""
 
@@ -121,6 +133,8 @@ class Status(Stored):
     """How often an address list has died and pods were made anew."""
     last_renewal: Renewal | None = None
     """The last time that this happened, and why."""
+    given_back: GivenBack | None = None
+    """The last time that the job gave its pods back because not all of them found room."""
     start_time: Time | None = None
     """When the operator first saw the job."""
     completion_time: Time | None = None
@@ -143,3 +157,16 @@ def stored(body: Mapping[str, Any]) -> Status:
         return Status.model_validate(body.get("status") or {})
     except ValidationError:
         return Status()
+
+
+def stamp(now: datetime) -> str:
+    """A time as Kubernetes writes it: RFC 3339, UTC, whole seconds."""
+    return now.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def instant(text: str | None) -> datetime | None:
+    """The time that a stamp says; None where it is none (status can be edited by hand)."""
+    try:
+        return datetime.strptime(text or "", "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+    except ValueError:
+        return None

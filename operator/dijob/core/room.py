@@ -1,0 +1,45 @@
+"""Not enough room: a job that cannot start gives its pods back after a while, and tries again later (design 6.4)."""
+
+import hashlib
+from datetime import datetime, timedelta
+
+from dijob.core import diagnose
+from dijob.core.observe import Observed, age
+from dijob.core.world import World
+from dijob.spec.status import GivenBack, Status, instant, stamp
+
+# Between two tries: 30, 60, 120 ... seconds, each times 0.5 to 1.5: two jobs that each hold half must not meet again.
+RETRY_SECONDS = (30.0, 600.0)
+
+
+def gives_back(world: World, observed: Observed, status: Status, timeout: int, now: datetime) -> GivenBack | None:
+    """What to write down when it is time to give the pods back; None when it is not.
+
+    `timeout` (seconds) is how long a rank may look for a node while others of a job that has not started hold theirs.
+    """
+    if world.epoch or waits(status, now) > 0:
+        return None
+    homeless = [rank for rank, pod in world.pods.items() if not (pod.scheduled or pod.deleting) and pod.complaint]
+    if not any(pod.scheduled for pod in world.pods.values()):
+        return None
+    late = [rank for rank in homeless if age(world.pods[rank], now) > timeout]
+    if not late:
+        return None
+    before = status.given_back.count if status.given_back else 0
+    until = now + timedelta(seconds=_pause(world.gang.uid, before))
+    why = diagnose.without_address(world.gang, sorted(homeless), observed)
+    message = f"no room within {timeout} s, so all pods were given back ({why})"
+    return GivenBack(count=before + 1, until=stamp(until), message=diagnose.shorten(message))
+
+
+def waits(status: Status, now: datetime) -> float:
+    """Seconds until a job that has given its pods back tries again; 0 or less: it may."""
+    until = instant(status.given_back.until) if status.given_back else None
+    return (until - now).total_seconds() if until else 0.0
+
+
+def _pause(uid: str, before: int) -> float:
+    """Pure, and different for each job and try."""
+    first, last = RETRY_SECONDS
+    dice = hashlib.sha256(f"{uid}/{before}".encode()).digest()[0] / 255
+    return min(last, first * 2.0 ** min(before, 10)) * (0.5 + dice)
