@@ -1,7 +1,9 @@
 """The gate on a real kubelet: no program with a wrong list, a quick end, and a reason for each rank that is missing."""
 
 import re
+import statistics
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -131,6 +133,10 @@ def no_second_list(space: Space) -> str:
     return "" if status["epoch"] == 2 and ready else f"epoch {status['epoch']}, all ready {ready}"
 
 
+def remaining(space: Space, victim: Body) -> list[str]:
+    return [pod["metadata"]["name"] for pod in space.pods("apart") if same(pod, victim)]
+
+
 def apart(name: str) -> Body:
     """A job of three pods no two of which may share a node: with two nodes, one of them waits."""
     terms = [{"labelSelector": {"matchLabels": {"apart": name}}, "topologyKey": "kubernetes.io/hostname"}]
@@ -151,15 +157,20 @@ def at_gate(space: Space, name: str) -> list[Body]:
 
 
 def test_a_pod_deleted_at_the_gate_is_gone_in_under_3_seconds(space: Space) -> None:
+    """A shell that is PID 1 and ignores TERM takes the whole grace period of 30 s: each of three must not."""
     space.apply(apart("apart"))
-    space.until("two wait at the gate", lambda: "" if len(at_gate(space, "apart")) == 2 else "not yet", 30)
-    victim = at_gate(space, "apart")[0]["metadata"]
-    begin = time.monotonic()
-    space.kubectl("delete", "pod", victim["name"], "--wait=false")
-    space.until_gone("the pod", lambda: [p["metadata"]["name"] for p in space.pods("apart") if same(p, victim)], 31)
-    seconds = time.monotonic() - begin
-    measured("seconds until a pod deleted at the gate is gone", f"{seconds:.1f}")
-    assert seconds < 3
+    took = []
+    for _ in range(3):
+        space.until("two wait at the gate", lambda: "" if len(at_gate(space, "apart")) == 2 else "not yet", 60)
+        victim = at_gate(space, "apart")[0]["metadata"]
+        begin = time.monotonic()
+        space.api.core.delete_namespaced_pod(victim["name"], space.name)
+        left = partial(remaining, space, victim)
+        space.until_gone("the pod", left, 31)
+        took.append(time.monotonic() - begin)
+    measured("seconds until a pod deleted at the gate is gone", " ".join(f"{seconds:.1f}" for seconds in took))
+    assert statistics.median(took) < 3
+    assert max(took) < 10
 
 
 def same(pod: Body, meta: Body) -> bool:
