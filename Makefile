@@ -81,7 +81,7 @@ images: venv ## build all images into the cache (9 min once)
 
 .PHONY: apiserver
 apiserver: cluster-build ## bad input, kill -9 at each write, faults, 250 jobs: a real control plane with kwok nodes
-	$(PY) -m pytest tests/apiserver tests/faults -n 2 --dist loadgroup
+	$(PY) -m pytest tests/apiserver tests/faults -n 2 --dist loadfile
 
 .PHONY: scale
 scale: cluster-build ## a restart among 1,000 jobs with 4,000 pods, with its figures (~2.5 min)

@@ -1,18 +1,21 @@
 """One control plane and one operator for all tests of this folder, and a healthy job that must not be touched."""
 
+import os
 from collections.abc import Iterator
 
 import pytest
 from apiserver.plane import ROOT, Plane, job, operator
 from cluster import CONTROL_PLANE, Options, up
 
+# Two files of tests run at a time (make apiserver), each with a control plane of its own.
+NAME = f"apiserver-tests-{os.environ.get('PYTEST_XDIST_WORKER', 'gw0')}"
 HEALTHY = "healthy"
 
 
 @pytest.fixture(scope="session")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
     log = tmp_path_factory.mktemp("operator") / "log"
-    with up(Options(name="apiserver-tests", mode=CONTROL_PLANE, kwok_nodes=3, quiet=True)) as cluster:
+    with up(Options(name=NAME, mode=CONTROL_PLANE, kwok_nodes=3, quiet=True)) as cluster:
         plane = Plane(cluster, log)
         plane.kubectl("apply", "-f", str(ROOT / "crds/dijob.yaml"))
         crd = "crd/dijobs.diengine.opendilab.org"

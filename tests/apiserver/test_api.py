@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from apiserver.plane import ROOT, Plane, changed, job
 
-pytestmark = [pytest.mark.apiserver, pytest.mark.xdist_group("one")]
+pytestmark = pytest.mark.apiserver
 
 EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))
 

@@ -4,7 +4,7 @@ import pytest
 from apiserver.plane import Body, Plane, changed, job
 from apiserver.rows import EDITS, REFUSED, REPORTED, EditRefused, Refused, Reported
 
-pytestmark = [pytest.mark.apiserver, pytest.mark.xdist_group("one")]
+pytestmark = pytest.mark.apiserver
 
 
 def lacking(text: str, words: tuple[str, ...]) -> list[str]:

@@ -12,8 +12,8 @@ from faults.kube import Access, Kube
 from faults.lane import Lane, lane
 from faults.running import ROOT
 
-# Two groups of tests may run at a time (make apiserver), each with a control plane of its own.
-NAME = "-".join(["faults", *filter(None, [os.environ.get("PYTEST_XDIST_WORKER")])])
+# Two files of tests run at a time (make apiserver), each with a control plane of its own.
+NAME = f"faults-{os.environ.get('PYTEST_XDIST_WORKER', 'gw0')}"
 NUMBERS = itertools.count(1)
 
 Lanes = Callable[[], AbstractAsyncContextManager[Lane]]

@@ -13,7 +13,7 @@ from faults.kube import Json, KubeError, pods, until
 from faults.lane import Lane, difference
 from faults.proxy import Kill, table
 
-pytestmark = [pytest.mark.apiserver, pytest.mark.xdist_group("one")]
+pytestmark = pytest.mark.apiserver
 
 REPLICAS = 4
 LANES = 3

@@ -12,7 +12,7 @@ from faults.bulk import Original, for_all
 from faults.kube import Kube, dijob, jobs, make_namespace, pods, until
 from faults.running import Operator
 
-pytestmark = [pytest.mark.apiserver, pytest.mark.xdist_group("two")]
+pytestmark = pytest.mark.apiserver
 
 # `make scale` asks for the full 1,000; `make test` for fewer, since making them takes most of the time.
 JOBS, RANKS = int(os.environ.get("DIJOB_SCALE_JOBS", "250")), 4
