@@ -33,10 +33,12 @@ class Floor:
         made = [self._objects(number) for number in range(self.jobs)]
         begin = time.monotonic()
         creating = asyncio.create_task(self._create(made))
-        async for event in self.kube.events(pods(self.namespace), version):
-            self._take(event["object"])
-            if len(self.running) == self.jobs * self.ranks:
-                break
+        while len(self.running) < self.jobs * self.ranks:  # a server may end a watch at any time
+            async for event in self.kube.events(pods(self.namespace), version):
+                self._take(event["object"])
+                version = event["object"]["metadata"]["resourceVersion"]
+                if len(self.running) == self.jobs * self.ranks:
+                    break
         took = time.monotonic() - begin
         await asyncio.gather(creating, *self.patches)
         return took

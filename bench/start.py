@@ -72,12 +72,14 @@ async def start_jobs(kube: Kube, namespace: str, shape: Shape) -> float:
 
     creating = asyncio.create_task(for_all(range(shape.jobs), create))
     running: set[str] = set()
-    async for event in kube.events(jobs(namespace), version):
-        body = event["object"]
-        if (body.get("status") or {}).get("phase") == "Running":
-            running.add(body["metadata"]["name"])
-        if len(running) == shape.jobs:
-            break
+    while len(running) < shape.jobs:  # a server may end a watch at any time
+        async for event in kube.events(jobs(namespace), version):
+            body = event["object"]
+            version = body["metadata"]["resourceVersion"]
+            if (body.get("status") or {}).get("phase") == "Running":
+                running.add(body["metadata"]["name"])
+            if len(running) == shape.jobs:
+                break
     took = time.monotonic() - begin
     await creating
     return took
