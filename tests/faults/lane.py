@@ -166,6 +166,9 @@ def _either_word(status: Any) -> Any:
 
 def _addresses(text: str, truth: dict[int, str]) -> str:
     """A list of addresses as whether it is true of the pods that are there; any other text as it is."""
+    if text.startswith("{"):
+        topology = json.loads(text)
+        return json.dumps({**topology, "nodeIps": _addresses(",".join(topology["nodeIps"]), truth)})
     listed = text.split(",")
     if "." not in text:
         return text
