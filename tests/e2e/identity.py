@@ -22,7 +22,7 @@ def identities(space: Space, job: str) -> dict[str, Identity]:
 
 
 def running(space: Space, **spec: Any) -> dict[str, Identity]:
-    """A job "world" whose ranks all run."""
-    space.apply(peers("world", "--forever", backoffLimit=0, **spec))
+    """A job "world" whose ranks all run, and which no failure may cost anything unless `spec` says so."""
+    space.apply(peers("world", "--forever", **{"backoffLimit": 0, **spec}))
     space.until_true("world", "PeersReady")
     return identities(space, "world")

@@ -92,7 +92,7 @@ def test_up_and_down_and_up_within_a_second_ends_right(space: Space) -> None:
 
 
 def test_a_rank_that_restarts_after_growth_knows_all_peers(space: Space) -> None:
-    before = running(space, minReplicas=1, maxReplicas=4, replicas=2)
+    before = running(space, minReplicas=1, maxReplicas=4, replicas=2, backoffLimit=3)
     scale(space, 3)
     until_size(space, 3, before)
     space.execute("world-0", "sh", "-c", "kill -KILL $(cat /proc/1/task/1/children)")

@@ -65,9 +65,9 @@ class Lane:
     operator: Operator
     census: Census
 
-    async def apply(self, name: str, replicas: int = 4, **spec: Any) -> None:
+    async def apply(self, name: str, size: int = 4, **spec: Any) -> None:
         """Create a DIJob."""
-        await self.kube.create(jobs(self.namespace), dijob(self.namespace, name, replicas, **spec))
+        await self.kube.create(jobs(self.namespace), dijob(self.namespace, name, size, **spec))
 
     async def pods(self, job: str) -> dict[str, Json]:
         """The job's pods, by name."""
