@@ -15,12 +15,15 @@ MANAGER: Final = "dijob-operator"
 LABEL_JOB: Final = f"{GROUP}/job"
 LABEL_RANK: Final = f"{GROUP}/rank"
 
-# Annotations on the pods. The first two are what the kubelet turns into DI_NODE_IPS and DI_EPOCH.
+# Annotations on the pods, written with each address list: the kubelet turns them into DI_NODE_IPS, DI_EPOCH,
+# DI_NUM_NODES, DI_WORLD_SIZE and the file topology.json.
 ANNOTATION_IPS: Final = f"{GROUP}/node-ips"
 ANNOTATION_EPOCH: Final = f"{GROUP}/epoch"
-# What the pod was made from: a hash of the template and the number of ranks (its DI_WORLD_SIZE is fixed by it).
-ANNOTATION_TEMPLATE: Final = f"{GROUP}/template-hash"
 ANNOTATION_NUM_NODES: Final = f"{GROUP}/num-nodes"
+ANNOTATION_WORLD_SIZE: Final = f"{GROUP}/world-size"
+ANNOTATION_TOPOLOGY: Final = f"{GROUP}/topology"
+# What the pod was made from: a hash of the user's words.
+ANNOTATION_TEMPLATE: Final = f"{GROUP}/template-hash"
 
 # On the DIJob, by hand: while it is there, the operator looks and tells, and touches nothing of the job.
 ANNOTATION_PAUSED: Final = f"{GROUP}/paused"

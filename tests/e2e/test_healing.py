@@ -1,9 +1,8 @@
 """Losses that nobody is to blame for, and jobs that are deleted: the set gets whole again, or goes whole."""
 
-from typing import Any
-
 import pytest
 from diary import kept
+from identity import Identity, identities, running
 from jobs import peers
 from sockets import mesh, star, until_edges
 from space import Space, measured, without_operator
@@ -11,22 +10,6 @@ from space import Space, measured, without_operator
 pytestmark = pytest.mark.e2e
 
 PORTS = (50515, 50516)
-
-
-# What is compared of a pod that nobody may touch: uid, restarts of the main container, when it started.
-Identity = tuple[str, int, str]
-
-
-def identities(space: Space, job: str) -> dict[str, Identity]:
-    """Of the job's pods whose main container runs, and that are not being deleted."""
-    found = {}
-    for pod in space.pods(job):
-        statuses = pod["status"].get("containerStatuses") or []
-        main = next((s for s in statuses if s["name"] == "di-container"), {})
-        begun = (main.get("state") or {}).get("running", {}).get("startedAt")
-        if begun and "deletionTimestamp" not in pod["metadata"]:
-            found[pod["metadata"]["name"]] = (pod["metadata"]["uid"], main["restartCount"], begun)
-    return found
 
 
 def until_healed(space: Space, job: str, before: dict[str, Identity], renewed: set[str], epoch: int) -> float:
@@ -41,13 +24,6 @@ def until_healed(space: Space, job: str, before: dict[str, Identity], renewed: s
         return "" if right else f"new: {sorted(changed)}, there: {sorted(now)}, epoch {known}, {ready.get('message')}"
 
     return space.until(f"{sorted(renewed)} of {job} are renewed, the others as they were", problem, 60)
-
-
-def running(space: Space, **spec: Any) -> dict[str, Identity]:
-    """A job "world" whose ranks all run."""
-    space.apply(peers("world", "--forever", backoffLimit=0, **spec))
-    space.until_true("world", "PeersReady")
-    return identities(space, "world")
 
 
 # (topology, ranks, the rank that is deleted, the ranks that are renewed)

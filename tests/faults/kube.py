@@ -148,7 +148,7 @@ async def until(what: str, missing: Callable[[], Awaitable[str]], seconds: float
     return time.monotonic() - begin
 
 
-def dijob(namespace: str, name: str, replicas: int = 4, **spec: Any) -> Json:
+def dijob(namespace: str, name: str, size: int = 4, **spec: Any) -> Json:
     """The seed's job, for pods that nobody really runs."""
     container = {
         "name": "di-container",
@@ -161,8 +161,8 @@ def dijob(namespace: str, name: str, replicas: int = 4, **spec: Any) -> Json:
         "kind": "DIJob",
         "metadata": {"name": name, "namespace": namespace},
         "spec": {
-            "minReplicas": replicas,
-            "maxReplicas": replicas,
+            "minReplicas": size,
+            "maxReplicas": size,
             "template": {"spec": {"containers": [container]}},
             **spec,
         },

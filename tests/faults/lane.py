@@ -65,9 +65,9 @@ class Lane:
     operator: Operator
     census: Census
 
-    async def apply(self, name: str, replicas: int = 4, **spec: Any) -> None:
+    async def apply(self, name: str, size: int = 4, **spec: Any) -> None:
         """Create a DIJob."""
-        await self.kube.create(jobs(self.namespace), dijob(self.namespace, name, replicas, **spec))
+        await self.kube.create(jobs(self.namespace), dijob(self.namespace, name, size, **spec))
 
     async def pods(self, job: str) -> dict[str, Json]:
         """The job's pods, by name."""
@@ -166,6 +166,9 @@ def _either_word(status: Any) -> Any:
 
 def _addresses(text: str, truth: dict[int, str]) -> str:
     """A list of addresses as whether it is true of the pods that are there; any other text as it is."""
+    if text.startswith("{"):
+        topology = json.loads(text)
+        return json.dumps({**topology, "nodeIps": _addresses(",".join(topology["nodeIps"]), truth)})
     listed = text.split(",")
     if "." not in text:
         return text

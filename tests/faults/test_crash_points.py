@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import pytest
 from faults.conftest import Lanes
-from faults.kube import Json, KubeError, pods, until
+from faults.kube import Json, KubeError, jobs, pods, until
 from faults.lane import Lane, difference
 from faults.proxy import Kill, table
 
@@ -48,6 +48,18 @@ async def lose_a_pod(lane: Lane, job: str) -> None:
     await lane.kube.delete(pods(lane.namespace, f"{job}-1"))
 
 
+async def grow(lane: Lane, job: str) -> None:
+    await _scale(lane, job, REPLICAS + 2)
+
+
+async def shrink(lane: Lane, job: str) -> None:
+    await _scale(lane, job, REPLICAS - 2)
+
+
+async def _scale(lane: Lane, job: str, replicas: int) -> None:
+    await lane.kube.patch(jobs(lane.namespace, job), {"spec": {"replicas": replicas}})
+
+
 async def _exit(lane: Lane, pod: str, code: int, delay: int) -> None:
     annotations = {EXIT: str(code), EXIT_DELAY: f"{delay}ms"}
     try:
@@ -75,12 +87,15 @@ class Scenario:
         await lane.reaches(job, "Running")
 
 
+ELASTIC = (("minReplicas", 1), ("maxReplicas", 8), ("replicas", REPLICAS))
 SCENARIOS = (
     Scenario("start", start, "Running", REPLICAS, started=False),
     Scenario("success", succeed, "Succeeded", REPLICAS, spec=(("cleanPodPolicy", "All"),)),
     Scenario("failure", fail, "Failed", REPLICAS, spec=(("backoffLimit", 0),)),
     # Rank 1, and those that dial it.
     Scenario("renewal", lose_a_pod, "Running", REPLICAS + REPLICAS - 1),
+    Scenario("growth", grow, "Running", REPLICAS + 2, spec=ELASTIC),
+    Scenario("shrinkage", shrink, "Running", REPLICAS, spec=ELASTIC),
 )
 
 

@@ -173,7 +173,9 @@ def test_settles_where_no_launcher_will_look(box: Box) -> None:
 
 def test_as_nobody_on_a_read_only_root(box: Box) -> None:
     project(box, IPS)
-    env = environment(box)
+    volume = box.path / "volume"
+    volume.mkdir()
+    env = environment(box) | {"DIJOB_BIN_DIR": str(volume / "bin")}
     # Absolute paths: only the gate itself runs on the image's programs.
     setpriv = [
         "/usr/bin/setpriv",
@@ -183,19 +185,22 @@ def test_as_nobody_on_a_read_only_root(box: Box) -> None:
         "--no-new-privs",
         "--inh-caps=-all",
     ]
-    mounts = 'set -e; /bin/mount -t tmpfs -o mode=0777 none "$DIJOB_BIN_DIR"; /bin/mount -o remount,bind,ro /; '
-    probe = '"$@"; /bin/ls -ln "$DIJOB_BIN_DIR"; ! /bin/touch "$DIJOB_POD_DIR/x" 2>/dev/null'
+    mounts = 'set -e; /bin/mount -t tmpfs -o mode=0777 none "${DIJOB_BIN_DIR%/*}"; /bin/mount -o remount,bind,ro /; '
+    probe = '"$@"; /bin/ls -ln "$DIJOB_BIN_DIR" "${DIJOB_BIN_DIR%/*}"; ! /bin/touch "$DIJOB_POD_DIR/x" 2>/dev/null'
     command = [*UNSHARE, "--mount", "/bin/sh", "-c", mounts + probe, "sh", *setpriv, *gate(box)]
     rc, out, err = box.run(command, **env)
     assert (rc, err) == (0, ""), out
-    assert out.count(" 65534 65534 ") == 4, out
+    # A link is counted where it lies: beside the folder.
+    assert out.count(" 65534 65534 ") == 4 + 2, out
+    assert "topology.json -> pod/topology.json" in out
 
 
 def test_a_folder_that_cannot_be_written_ends_with_a_sentence(box: Box) -> None:
-    env = environment(box) | {"DIJOB_BIN_DIR": str(box.path / "missing")}
+    (box.path / "file").touch()
+    env = environment(box) | {"DIJOB_BIN_DIR": str(box.path / "file/bin")}
     rc, _, err = box.run(gate(box), **env)
     assert rc == 1
-    assert f"cannot write {box.path / 'missing'}: it must be an emptyDir that this user may write" in err
+    assert f"cannot write {box.path / 'file/bin'}: it must be an emptyDir that this user may write" in err
 
 
 @pytest.mark.parametrize(("name", "value"), [("DI_RANK", ""), ("DI_RANK", "1;x"), ("DI_RANK", "-1"), ("DI_POD_IP", "")])

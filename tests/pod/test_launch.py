@@ -138,6 +138,14 @@ def test_an_environment_older_than_the_gates_word_is_made_true(
     assert (rc, tuple(told), path) == (0, expected, f"{box.bin}:{box.env['PATH']}"), err
 
 
+def test_the_sizes_follow_from_the_gates_word(box: Box) -> None:
+    (box.bin / "world").write_text("3 10.0.0.1,10.0.0.2,10.0.0.3\n")
+    program = "import os; print(os.environ['DI_NUM_NODES'], os.environ['DI_WORLD_SIZE'])"
+    env = {"DI_RANK": "0", "DI_NODES": "", "DI_NUM_NODES": "", "DI_WORLD_SIZE": "", "DI_PARALLEL_WORKERS": "2"}
+    rc, out, err = box.run([box.launch, *python(program)], **env)
+    assert (rc, out) == (0, "3 6\n"), err
+
+
 def test_outside_a_dijob_the_gates_word_is_nothing(box: Box) -> None:
     (box.bin / "world").write_text("3 10.0.0.1\n")
     assert box.run([box.launch, *python("import os; print('DI_NODES' in os.environ)")])[1] == "False\n"

@@ -48,8 +48,8 @@ def job(pod: Mapping[str, Any] | None = None, status: Mapping[str, Any] | None =
     return DIJob.parse(job_body(pod, status, **spec))
 
 
-def gang(size: int = 3, workers: int = 1, topology: Topology = Topology.MESH) -> Gang:
-    return Gang("job", "ns", UID, size, workers, topology)
+def gang(size: int = 3, workers: int = 1, topology: Topology = Topology.MESH, minimum: int = 0) -> Gang:
+    return Gang("job", "ns", UID, size, workers, topology, minimum or size)
 
 
 def manifest(owner: DIJob, rank: int = 0, options: Options | None = None) -> Body:
@@ -82,7 +82,6 @@ def view(rank: int, owner: DIJob | None = None, **fields: Any) -> Pod:
         "scheduled": True,
         "ip": f"10.0.0.{rank}",
         "template_hash": template_hash(owner or job()),
-        "num_nodes": (owner or job()).spec.desired,
         "owner": UID,
         **fields,
     }

@@ -23,6 +23,7 @@ class Watched(RuleBasedStateMachine):
     policy: CleanPodPolicy
     most: int  # ranks ever wished for at a time
     exact: bool  # no failure so far that is free
+    room: int = 4  # pods for which there are nodes
 
     def watch(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -98,19 +99,27 @@ class Watched(RuleBasedStateMachine):
         """What only the pod knows is written down before the pod goes."""
         view = operator.store[action.uid]
         died = status.last_renewal.epoch if status.last_renewal else 0
-        # Those of a dead list were counted when it died; what happens in them until they go is nobody's fault.
+        # Those of a dead list were counted when it died; what happens in them until they go is nobody's fault, nor is
+        # what happens in those who are in no list any more.
         doomed = died >= view.epoch > 0 and self.is_renewed(view.rank, status)
+        doomed = doomed or (view.epoch > 0 and self.is_beyond(view.rank))
         assert doomed or self.is_counted(view, status), view
         assert not view.succeeded or view.rank in expand(status.succeeded_ranks), view
 
     def check_status(self, operator: Operator, status: Status) -> None:
         """Whatever else is put off: when a list dies, all that its pods have shown is counted."""
         if status.renewals > operator.job.status.renewals:
-            assert all(self.is_counted(view, status) for view in operator.store.values()), status
+            known = [view for view in operator.store.values() if not (view.epoch and self.is_beyond(view.rank))]
+            assert all(self.is_counted(view, status) for view in known), status
 
     def is_renewed(self, rank: int, status: Status) -> bool:
         assert status.last_renewal is not None
         return rank in expand(status.last_renewal.ranks) or rank >= self.operator.job.spec.desired
+
+    def is_beyond(self, rank: int) -> bool:
+        """Whether no list, and no wish, has this rank any more."""
+        newest = max((pod.epoch, pod.ips) for pod in self.operator.store.values())
+        return rank >= min(len(newest[1].split(",")), self.operator.job.spec.desired)
 
     def is_counted(self, view: Pod, status: Status) -> bool:
         charged = max((c.restarts for c in status.charged if c.uid == view.uid), default=0)

@@ -62,8 +62,10 @@ class SimPod:
     sandbox: bool = False
     ready: bool = False
     disrupted: bool = False
+    homeless: bool = False
     failed: str = ""
     process: Process | None = None
+    placed: str = ""
     addresses: set[str] = field(default_factory=set)
     crashes: int = 0  # failures of the program's own making: what may be charged
 
@@ -112,7 +114,7 @@ class SimPod:
 
     def place(self, ip: str) -> None:
         """Make a sandbox: the first one, or a new one under the same pod. The gate runs (again)."""
-        self.ip, self.sandbox = ip, True
+        self.ip, self.sandbox, self.homeless = ip, True, False
         self.addresses.add(ip)
         self.body["spec"]["nodeName"] = "node"
         for box in self.boxes:
@@ -168,6 +170,11 @@ class SimPod:
             {"type": "Ready", "status": str(self.ready and self.process is not None)},
             {"type": "DisruptionTarget", "status": str(self.disrupted)},
         ]
+        if self.homeless:
+            no = {"status": "False", "reason": "Unschedulable", "message": "0/2 nodes are available"}
+            conditions.append({"type": "PodScheduled", **no})
+        elif "nodeName" in self.body["spec"]:
+            conditions.append({"type": "PodScheduled", "status": "True", "lastTransitionTime": self.placed})
         status: Body = {"phase": self.phase, "conditions": conditions, "podIP": self.ip}
         if self.failed:
             status["reason"] = self.failed

@@ -31,6 +31,7 @@ class Chaos(Watched):
         sidecar=st.booleans(),
         limit=st.sampled_from([0, 1, 1000]),
         shape=st.sampled_from([("mesh", "Pod"), ("star", "Pod"), ("alone", "Pod"), ("mesh", "Job")]),
+        least=st.sampled_from([4, 1, 2]),
     )
     def begin(  # noqa: PLR0913 (Hypothesis gives each as an argument)
         self,
@@ -40,12 +41,13 @@ class Chaos(Watched):
         sidecar: bool,
         limit: int,
         shape: tuple[str, str] = ("mesh", "Pod"),
+        least: int = 4,
     ) -> None:
         pod: Body = {"containers": [container(), *([{"name": "side", "image": "s"}] if sidecar else [])]}
         if never:
             pod |= {"restartPolicy": "Never"}
-        spec: Body = {"cleanPodPolicy": policy.value, "backoffLimit": limit, "minReplicas": 1, "maxReplicas": 4}
-        spec |= {"topology": shape[0], "restart": {"scope": shape[1]}}
+        spec: Body = {"cleanPodPolicy": policy.value, "backoffLimit": limit, "maxReplicas": 4}
+        spec |= {"topology": shape[0], "restart": {"scope": shape[1]}, "minReplicas": min(least, size)}
         spec |= {} if size == 4 else {"replicas": size}
         self.watch(Cluster(job(pod, **spec)))
 
@@ -85,8 +87,12 @@ class Chaos(Watched):
 
     @rule(replicas=st.integers(1, 4))
     def user_scales(self, replicas: int) -> None:
-        self.cluster.scale(replicas)
+        self.cluster.scale(max(replicas, self.cluster.job.spec.minimum))
         self.most = max(self.most, replicas)
+
+    @rule(room=st.sampled_from([4, 3, 2, 0]))
+    def room_changes(self, room: int) -> None:
+        self.room = room
 
     @rule(rank=st.integers(0, 3), exhausted=st.booleans(), leave=st.booleans(), seconds=st.sampled_from([0, 5, 700]))
     def surroundings_change(self, rank: int, exhausted: bool, leave: bool, seconds: float) -> None:
@@ -115,7 +121,7 @@ class Chaos(Watched):
 
     def calm(self) -> None:
         """Until nothing happens any more, which must come soon and must be the right end."""
-        self.cluster.quota, quiet = False, 0
+        self.cluster.quota, self.room, quiet = False, 4, 0
         self.strangers_leave()
         for _ in range(ROUNDS):
             before = self.cluster.count
@@ -158,7 +164,14 @@ class Chaos(Watched):
         if not reuse or not free:
             self.cluster.ips += 1
             free = [f"10.0.0.{self.cluster.ips}"]
+        pod.placed = pod.placed or self.cluster.now.isoformat()
         pod.place(free[0])
+
+    def has_room(self, pod: SimPod) -> bool:
+        """A pod that is on a node stays there; the scheduler says of another when it finds none."""
+        placed = sum("nodeName" in other.body["spec"] for other in self.pods())
+        pod.homeless = "nodeName" not in pod.body["spec"] and placed >= self.room
+        return not pod.homeless
 
     def start(self, pod: SimPod) -> None:
         process = pod.start()
@@ -174,7 +187,8 @@ class Chaos(Watched):
             if pod.deleting or pod.overdue:
                 self.end(pod)
             elif not pod.sandbox and not pod.done:
-                self.place(pod, reuse=False)
+                if self.has_room(pod):
+                    self.place(pod, reuse=False)
             elif pod.startable():
                 self.start(pod)
             elif pod.process is None or pod.ready:

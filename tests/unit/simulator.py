@@ -201,7 +201,7 @@ class Operator:
             case CreateService():
                 self.cluster.service = self.service = True
             case PublishAddresses():
-                patch = manifests.addresses_patch(action.uid, action.epoch, action.ips)
+                patch = manifests.addresses_patch(manifests.gang_of(self.job), action)
                 if self.cluster.annotate(action.name, patch):
                     self._know(action.uid, ips=action.ips, epoch=action.epoch)
             case DeletePod():

@@ -1,11 +1,12 @@
 """A job under everything that can happen to it, in any order (see docs/decisions/005-state-machine.md)."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from dijob.core import ledger, observe, plan
+from dijob.core.gather import Gathering
 from dijob.core.members import Gang
 from dijob.core.world import World
 from dijob.names import CleanPodPolicy
@@ -20,6 +21,9 @@ TO_RUN = 6
 # (rounds in which all goes well, then what happens, and to which of the pods to which it can happen)
 Step = tuple[int, str, int]
 LOOK = "the operator looks"
+SCALE = "is scaled to"
+# Ranks above the minimum come one after the other.
+ELASTIC_TO_RUN = TO_RUN + 2
 STORIES: dict[str, tuple[Step, ...]] = {
     "starts": (),
     "pod deleted by hand": ((TO_RUN, "is deleted by hand", 1),),
@@ -34,16 +38,24 @@ STORIES: dict[str, tuple[Step, ...]] = {
     "lost twice": ((TO_RUN, "is deleted by hand", 1), (2, "is deleted by hand", 0)),
     "lower rank lost during a renewal": ((TO_RUN, "is deleted by hand", 2), (1, "is deleted by hand", 1)),
     "crashes as it is lost": ((TO_RUN, "main crashes", 0), (0, "is deleted by hand", 1)),
+    "grows": ((ELASTIC_TO_RUN, SCALE, 4),),
+    "shrinks": ((ELASTIC_TO_RUN, SCALE, 2),),
+    "up and down and up": ((ELASTIC_TO_RUN, SCALE, 4), (1, SCALE, 2), (1, SCALE, 4)),
+    "loses a rank as it grows": ((ELASTIC_TO_RUN, SCALE, 4), (1, "is deleted by hand", 1)),
+    "loses a rank as it shrinks": ((ELASTIC_TO_RUN, "is deleted by hand", 0), (0, SCALE, 2)),
+    "crashes as it shrinks": ((ELASTIC_TO_RUN, "main crashes", 2), (0, SCALE, 2)),
+    "succeeds and is shrunk away": ((ELASTIC_TO_RUN, "succeeds", 2), (0, SCALE, 2), (2, SCALE, 4)),
 }
 
 
-def play(steps: Iterable[Step], fuse: int, never: bool = False) -> tuple[int, int]:
+def play(steps: Sequence[Step], fuse: int, never: bool = False) -> tuple[int, int]:
     """Tell a story with one kill of the operator before the write after `fuse` writes.
 
     Gives how many were left when the first thing happened, and at the end.
     """
     chaos = Chaos()
-    chaos.begin(3, CleanPodPolicy.RUNNING, never, sidecar=True, limit=2)
+    elastic = any(deed == SCALE for _, deed, _ in steps)
+    chaos.begin(3, CleanPodPolicy.RUNNING, never, sidecar=True, limit=2, least=1 if elastic else 4)
     chaos.operator.fuse = left = fuse
     for number, (rounds, deed, index) in enumerate(steps):
         for _ in range(rounds):
@@ -52,6 +64,8 @@ def play(steps: Iterable[Step], fuse: int, never: bool = False) -> tuple[int, in
         left = left if number else chaos.operator.fuse
         if deed == LOOK:
             chaos.operator_passes(Faults(), hears=True)
+        elif deed == SCALE:
+            chaos.user_scales(index)
         else:
             chaos.happens(deed, index)
     chaos.teardown()
@@ -156,6 +170,14 @@ def the_survivors_are_not_told_of_the_next_list(patch: pytest.MonkeyPatch) -> No
     patch.setattr(World, "unpublished", ())
 
 
+def who_is_too_many_stays(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(World, "_stale", lambda self, rank, pod: rank < self.gang.size and pod.failed)
+
+
+def the_list_keeps_those_who_left(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Gathering, "size", property(lambda self: self.world.reach if not self.world.alive else 0))
+
+
 @pytest.mark.parametrize(
     ("bug", "story"),
     [
@@ -170,6 +192,9 @@ def the_survivors_are_not_told_of_the_next_list(patch: pytest.MonkeyPatch) -> No
         (the_address_of_a_gone_peer_is_published, "pod deleted by hand"),
         (who_dials_the_lost_rank_is_forgotten, "pod deleted by hand"),
         (the_survivors_are_not_told_of_the_next_list, "pod deleted by hand"),
+        (the_survivors_are_not_told_of_the_next_list, "grows"),
+        (who_is_too_many_stays, "shrinks"),
+        (the_list_keeps_those_who_left, "shrinks"),
     ],
     ids=lambda value: value.__name__ if callable(value) else value,
 )

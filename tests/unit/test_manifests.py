@@ -1,12 +1,14 @@
 """The pods and the service that are created: whose they are, what is added, and what is left to the user."""
 
+import json
 from typing import Any
 
 import pytest
 from dijob import names, pod
+from dijob.core.actions import PublishAddresses
 from dijob.core.manifests import Options, addresses_patch, service, template_hash
 from dijob.spec.model import TemplateMetadata
-from unit.builders import container, job, manifest
+from unit.builders import container, gang, job, manifest
 
 Body = dict[str, Any]
 
@@ -67,7 +69,8 @@ def test_the_users_variables_win_and_come_after_ours() -> None:
 def test_only_a_command_is_wrapped(fields: Body, spec: Body, wrapped: bool) -> None:
     found = main(manifest(job({"containers": [container(**fields)]}, **spec)))
     assert ((found.get("command") or [""])[0] == pod.LAUNCH) is wrapped
-    assert any(m["mountPath"] == pod.BIN_DIR for m in found.get("volumeMounts", ())) is wrapped
+    mounts = {m["mountPath"]: m.get("readOnly", False) for m in found["volumeMounts"]}
+    assert mounts == {pod.DIR: False, pod.POD_DIR: True}
 
 
 @pytest.mark.parametrize(
@@ -117,12 +120,13 @@ def test_the_gate_looks_like_the_main_container_without_its_gpus() -> None:
 def test_the_gate_reads_the_list_and_leaves_the_launcher() -> None:
     body = manifest(job())
     mounts = {m["mountPath"]: m.get("readOnly", False) for m in gate(body)["volumeMounts"]}
-    assert mounts == {pod.BIN_DIR: False, pod.POD_DIR: True}
+    assert mounts == {pod.DIR: False, pod.POD_DIR: True}
     volumes = {volume["name"]: volume for volume in body["spec"]["volumes"]}
     files = {item["path"]: item["fieldRef"]["fieldPath"] for item in volumes[names.POD_VOLUME]["downwardAPI"]["items"]}
     assert files == {
         pod.IPS_FILE: f"metadata.annotations['{names.ANNOTATION_IPS}']",
         pod.EPOCH_FILE: f"metadata.annotations['{names.ANNOTATION_EPOCH}']",
+        pod.TOPOLOGY_FILE: f"metadata.annotations['{names.ANNOTATION_TOPOLOGY}']",
     }
     assert volumes[names.BIN_VOLUME]["emptyDir"] == {}
 
@@ -175,7 +179,6 @@ def test_the_pod_carries_what_it_was_made_from() -> None:
     assert meta["annotations"] == {
         "note": "b",
         names.ANNOTATION_TEMPLATE: template_hash(owner),
-        names.ANNOTATION_NUM_NODES: "3",
     }
 
 
@@ -203,9 +206,32 @@ def test_making_a_pod_leaves_the_template_alone() -> None:
 
 
 def test_the_patch_is_lean_and_names_its_pod() -> None:
-    patch = addresses_patch("uid-0", 3, "10.0.0.1,10.0.0.2")["metadata"]
-    assert patch["annotations"] == {names.ANNOTATION_IPS: "10.0.0.1,10.0.0.2", names.ANNOTATION_EPOCH: "3"}
+    told = PublishAddresses("job-0", "uid-0", 3, "10.0.0.1,10.0.0.2")
+    patch = addresses_patch(gang(size=5, workers=2), told)["metadata"]
+    topology = json.loads(patch["annotations"].pop(names.ANNOTATION_TOPOLOGY))
+    assert patch["annotations"] == {
+        names.ANNOTATION_IPS: "10.0.0.1,10.0.0.2",
+        names.ANNOTATION_EPOCH: "3",
+        names.ANNOTATION_NUM_NODES: "2",
+        names.ANNOTATION_WORLD_SIZE: "4",
+    }
+    assert topology == {
+        "epoch": 3,
+        "worldSize": 4,
+        "numNodes": 2,
+        "parallelWorkers": 2,
+        "topology": "mesh",
+        "nodeIps": ["10.0.0.1", "10.0.0.2"],
+        "nodeIds": [[0, 1], [2, 3]],
+    }
     assert (patch["uid"], patch["managedFields"]) == ("uid-0", [{}])
+
+
+def test_the_list_of_the_largest_world_fits_into_an_annotation() -> None:
+    """Kubernetes bounds all annotations of an object at 256 KiB in sum."""
+    ips = ",".join(f"255.255.{rank // 250}.{rank % 250}" for rank in range(names.MAX_REPLICAS))
+    annotations = addresses_patch(gang(size=1500, workers=8), PublishAddresses("p", "u", 1, ips))["metadata"]
+    assert len(json.dumps(annotations)) < 190_000
 
 
 def test_the_service_publishes_names_before_ready() -> None:

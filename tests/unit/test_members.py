@@ -35,4 +35,3 @@ def test_members_have_computed_names_and_consecutive_node_ids() -> None:
     world = gang(size=3, workers=2)
     assert [member.name for member in world.members] == ["job-0", "job-1", "job-2"]
     assert [list(member.node_ids(2)) for member in world.members] == [[0, 1], [2, 3], [4, 5]]
-    assert world.world_size == 6

@@ -236,7 +236,6 @@ WARNED: dict[str, tuple[Body, str, str]] = {
     "launcher off": (with_command("ditask", launcher="Off"), "spec.launcher", "launcher: Auto"),
     "hidden workers": (with_command("ditask --parallel-workers $N"), "spec.parallelWorkers", "1 is assumed"),
     "hidden topology": (with_command("ditask --topology $T"), "spec.topology", "mesh is assumed"),
-    "elastic": (body(minReplicas=2, maxReplicas=4), "spec.minReplicas", "waits for all 4"),
 }
 
 

@@ -227,9 +227,8 @@ def test_the_rank_is_in_the_computed_name(name: str, rank: int) -> None:
 def test_annotations_that_anybody_can_edit_hurt_nobody(text: str) -> None:
     """One pod that raises here would stop the watch of all pods of all jobs."""
     body = pod_body()
-    for key in (names.ANNOTATION_EPOCH, names.ANNOTATION_NUM_NODES):
-        body["metadata"]["annotations"][key] = text
-    assert (read(body).epoch, read(body).num_nodes) == (0, 0)
+    body["metadata"]["annotations"][names.ANNOTATION_EPOCH] = text
+    assert read(body).epoch == 0
 
 
 def test_what_the_operator_wrote_is_read_back() -> None:
@@ -238,7 +237,7 @@ def test_what_the_operator_wrote_is_read_back() -> None:
     body["metadata"]["annotations"] |= {names.ANNOTATION_IPS: "10.0.0.0,10.0.0.1", names.ANNOTATION_EPOCH: "4"}
     found = read(body)
     assert (found.rank, found.uid, found.owner, found.version) == (1, "uid-1", UID, "7")
-    assert (found.ip, found.ips, found.epoch, found.num_nodes) == ("10.0.0.1", "10.0.0.0,10.0.0.1", 4, 3)
+    assert (found.ip, found.ips, found.epoch) == ("10.0.0.1", "10.0.0.0,10.0.0.1", 4)
     assert (found.node, found.scheduled, found.ready, found.ending_soon) == ("node-a", True, True, True)
 
 

@@ -116,10 +116,46 @@ def test_the_next_list_has_the_next_number() -> None:
     assert {action.epoch for action in decided.actions if isinstance(action, PublishAddresses)} == {2}
 
 
-def test_another_number_of_replicas_renews_the_set() -> None:
-    wider = running().model_copy(update={"spec": job(replicas=4).spec})
-    decided, _ = then(wider, observed(*(listed(rank) for rank in range(3))))
+def scaled(owner: DIJob, replicas: int) -> DIJob:
+    return owner.model_copy(update={"spec": owner.spec.model_copy(update={"replicas": replicas})})
+
+
+def test_growing_touches_nobody_who_runs() -> None:
+    owner, seen = scaled(running(), 5), [listed(rank) for rank in range(3)]
+    assert created(then(owner, observed(*seen))[0]) == [3, 4]
+    half, _ = then(owner, observed(*seen, view(3, placed=NOW.isoformat()), view(4, ip="")))
+    assert half.actions == (CreateService(),)
+    decided, _ = then(owner, observed(*seen, view(3), view(4), service=True))
+    ips = ",".join(f"10.0.0.{rank}" for rank in range(5))
+    assert decided.actions == tuple(PublishAddresses(f"job-{r}", f"uid-{r}", 2, ips) for r in range(5))
+    assert decided.status.renewals == 0
+    assert says(decided)["Running"] == ("True", "AllRanksReady")
+
+
+def test_shrinking_takes_the_highest_and_touches_nobody_else() -> None:
+    owner, seen = scaled(running(), 2), observed(*(listed(rank) for rank in range(3)), service=True)
+    decided, _ = then(owner, seen)
+    told = tuple(PublishAddresses(f"job-{r}", f"uid-{r}", 2, "10.0.0.0,10.0.0.1") for r in range(2))
+    assert decided.actions == (*told, DeletePod("job-2", "uid-2"))
+    assert decided.status.renewals == 0
+
+
+@pytest.mark.parametrize(("replicas", "more"), [(2, ()), (4, (view(3),))], ids=["shrinks", "grows"])
+def test_programs_that_take_no_member_in_are_all_made_anew_in_the_new_size(
+    replicas: int, more: tuple[Pod, ...]
+) -> None:
+    owner = scaled(running(restart={"scope": "Job"}), replicas)
+    decided, _ = then(owner, observed(*(listed(rank) for rank in range(3)), *more))
     assert says(decided)["AddressesReady"] == ("False", "Scaled")
+    assert decided.status.last_renewal is not None
+    assert decided.status.last_renewal.ranks == ("0-1" if replicas == 2 else "0-2")
+    assert decided.status.last_renewal.message == f"replicas changed from 3 to {replicas}"
+
+
+def test_a_world_that_is_done_does_not_wait_for_those_who_never_joined() -> None:
+    owner = scaled(running(), 4)
+    done = [listed(rank, succeeded=True, ready=False) for rank in range(3)]
+    assert then(owner, observed(*done, view(3, ip="")))[0].status.phase == "Succeeded"
 
 
 def test_a_failure_is_written_before_its_pod_is_deleted() -> None:

@@ -98,10 +98,14 @@ def test_while_the_set_is_renewed_the_reason_stays() -> None:
     assert "its pod is being created" in said[Type.ADDRESSES_READY].message
 
 
-def test_an_elastic_job_says_that_it_waits_for_all() -> None:
-    owner = job(minReplicas=2, maxReplicas=3, replicas=3)
-    message = say(observed(view(0), view(1), view(2, ip="")), owner)[Type.ADDRESSES_READY].message
-    assert message.startswith("waits for all 3 ranks (a start with minReplicas 2 is not supported yet). rank 2")
+def test_an_elastic_job_says_for_whom_it_waits_and_how_long() -> None:
+    owner = job(minReplicas=2, maxReplicas=3, replicas=3, gatherSeconds=7)
+    seen = observed(view(0), view(1, placed=NOW.isoformat()), view(2, ip=""))
+    message = say(seen, owner)[Type.ADDRESSES_READY].message
+    assert message == (
+        "rank 2: its node is starting it "
+        "(the job begins 7 s after ranks 0-1 have their addresses, and others join later)"
+    )
 
 
 def test_any_other_job_says_just_what_it_lacks() -> None:
@@ -180,10 +184,10 @@ def test_a_bypassed_launcher_is_said_until_it_is_no_longer_so() -> None:
 
 
 def test_a_spec_that_is_read_with_a_doubt_is_no_bypassed_launcher() -> None:
-    elastic = job(minReplicas=2, maxReplicas=3, replicas=3)
-    decided = plan(elastic, Observed(), NOW)
+    doubtful = job({"containers": [container(command=["sh", "-c", "ditask --parallel-workers $N"])]})
+    decided = plan(doubtful, Observed(), NOW)
     said = {c.type: c for c in decided.status.conditions}
-    assert "spec.minReplicas: is 2, but" in said[Type.SPEC_WARNING].message
+    assert "spec.parallelWorkers: is not set" in said[Type.SPEC_WARNING].message
     assert Type.LAUNCHER_BYPASSED not in said
     assert [event.reason for event in decided.events] == ["SpecWarning"]
     healed = say(Observed(), job().model_copy(update={"status": decided.status}))

@@ -198,7 +198,30 @@ async def test_what_a_later_stream_does_not_list_has_vanished() -> None:
 
 async def test_a_stream_that_ends_half_way_is_begun_again() -> None:
     api, under_test = FakeApi(streams=True), made()
-    api.watches = [[event("ADDED", body("1"))], [event("ADDED", body("1")), event("ADDED", body("2")), END]]
-    await run(under_test, api)
-    assert uids(under_test) == {"1", "2"}
+    broken = ApiError(503, "ServiceUnavailable", "no")
+    api.lists = [broken]  # the pages that stand in for it fail as well
+    api.watches = [
+        [event("ADDED", body("1")), event("DELETED", body("1", 3))],
+        [event("ADDED", body("2")), END],
+    ]
+    told = await run(under_test, api)
+    assert uids(under_test) == {"2"}
     assert under_test.listed
+    assert len(told) == 2  # what the broken one has shown is told too: the next one finds nothing new in it
+
+
+async def test_where_the_stream_fails_for_any_reason_pages_do() -> None:
+    api, under_test = FakeApi(streams=True), made()
+    api.watches = [[event("ADDED", body("1"))]]
+    api.lists = [page(9, body("2"))]
+    await run(under_test, api)
+    assert uids(under_test) == {"2"}
+
+
+async def test_what_lost_its_label_comes_back_with_it() -> None:
+    api, under_test = FakeApi(), made()
+    api.lists = [page(9, body("1", 5))]
+    deleted, old, new = event("DELETED", body("1", 11)), event("ADDED", body("1", 10)), event("ADDED", body("1", 12))
+    api.watches = [[deleted, old], [new]]
+    await run(under_test, api)
+    assert {view.version for view in under_test.of("a")} == {"12"}

@@ -123,7 +123,7 @@ def test_only_the_renewed_ranks_go_and_the_next_list_waits_for_them() -> None:
     assert (found.survivors, found.doomed, found.addressless) == ((0,), {1, 2}, (1, 2))
     assert [pod.rank for pod in found.stale] == [1, 2]
     again = world(observed(listed(0), view(1), view(2)), epoch=1, last_renewal=Renewal(epoch=1, ranks="1-2"))
-    assert (again.stale, again.addressless, again.next_list()) == ((), (), LIST)
+    assert (again.stale, again.addressless, again.next_list(3)) == ((), (), LIST)
 
 
 def test_a_rank_that_has_succeeded_is_no_loss() -> None:
@@ -131,19 +131,42 @@ def test_a_rank_that_has_succeeded_is_no_loss() -> None:
     assert world(observed(), succeeded=frozenset({0, 1, 2})).loss is None
 
 
-@pytest.mark.parametrize("size", [2, 4])
-def test_another_size_is_a_loss(size: int) -> None:
-    loss = world(observed(*ALL, *([listed(3)] if size == 4 else [])), size=size).loss
-    assert loss is not None
-    assert loss.reason == "Scaled"
-    assert f"from 3 to {size}" in loss.message
-
-
 def test_a_list_that_nobody_holds_any_more_is_lost() -> None:
     """Handed out to one rank alone, which has ended and gone: the others would wait at their gates for ever."""
     loss = world(observed(view(1), view(2)), succeeded=frozenset({0}), epoch=1).loss
     assert loss is not None
     assert loss.reason == "ListLost"
+
+
+def test_a_rank_that_was_not_told_yet_is_known_to_those_who_were() -> None:
+    """The list was half handed out when rank 3 was lost; then rank 1, still at its gate, got another address."""
+    four = "10.0.0.0,10.0.0.1,10.0.0.2,10.0.0.3"
+    pods = (listed(0, ips=four), view(1, ip="10.0.0.9"), listed(2, ips=four), view(3))
+    found = world(observed(*pods), size=4, epoch=1, last_renewal=Renewal(epoch=1, ranks="3"))
+    assert found.loss is not None
+    assert (found.loss.reason, found.loss.ranks) == ("AddressChanged", {1, 2, 3})
+
+
+def test_who_is_wished_for_during_a_renewal_is_not_lost() -> None:
+    seen = observed(*ALL[:2], view(2))
+    found = world(seen, size=5, epoch=1, last_renewal=Renewal(epoch=1, ranks="2"))
+    assert found.loss is None
+    assert found.missing == (3, 4)
+
+
+OUTDATED: dict[str, tuple[Pod, frozenset[int], bool]] = {
+    "it crashed after a peer was done": (listed(2, failures=1, ready=False), frozenset({0}), True),
+    "it runs again": (listed(2, failures=1), frozenset({0}), False),
+    "nobody is done": (listed(2, failures=1, ready=False), frozenset(), False),
+    "it starts for the first time": (listed(2, ready=False), frozenset({0}), False),
+}
+
+
+@pytest.mark.parametrize(("pod", "succeeded", "outdated"), OUTDATED.values(), ids=OUTDATED)
+def test_who_starts_again_must_not_dial_the_address_of_a_rank_that_is_done(
+    pod: Pod, succeeded: frozenset[int], outdated: bool
+) -> None:
+    assert world(observed(listed(1), pod), succeeded=succeeded).outdated is outdated
 
 
 def test_a_list_half_handed_out_is_for_the_rest() -> None:
@@ -158,8 +181,6 @@ STALE: dict[str, tuple[Pod, bool]] = {
     "has an old list": (listed(1), True),
     "has an old list and is ending": (listed(1, deleting=True), False),
     "failed": (view(1, phase="Failed"), True),
-    "knows another number of ranks": (view(1, num_nodes=4), True),
-    "says nothing of the number of ranks": (view(1, num_nodes=0), False),
 }
 
 
@@ -171,9 +192,17 @@ def test_what_cannot_be_part_of_the_next_list_goes(pod: Pod, stale: bool) -> Non
 
 
 def test_a_rank_beyond_the_last_goes() -> None:
-    extra = view(2, num_nodes=2)
-    found = world(observed(view(0, num_nodes=2), view(1, num_nodes=2), extra), size=2)
+    extra = view(2)
+    found = world(observed(view(0), view(1), extra), size=2)
     assert (found.stale, found.missing, found.addressless) == ((extra,), (), ())
+    found = world(observed(*ALL), size=2)
+    assert (found.stale, found.loss, found.size, found.waiting) == ((ALL[2],), None, 3, (0, 1))
+
+
+def test_a_finished_rank_beyond_the_last_keeps_its_logs_unless_something_of_it_runs_on() -> None:
+    done = listed(2, succeeded=True, idle=True)
+    for pod, stale in ((done, ()), (replace(done, idle=False), (replace(done, idle=False),))):
+        assert world(observed(listed(0), listed(1), pod), size=2, succeeded=frozenset({2})).stale == stale
 
 
 def test_a_succeeded_rank_keeps_its_pod_and_nobody_stands_for_it_in_the_next_list() -> None:
@@ -181,9 +210,9 @@ def test_a_succeeded_rank_keeps_its_pod_and_nobody_stands_for_it_in_the_next_lis
     seen = observed(listed(0, succeeded=True), view(1), view(2))
     found = world(seen, succeeded=frozenset({0}), epoch=1, last_renewal=Renewal(epoch=1))
     assert (found.stale, found.missing, found.addressless) == ((), (), ())
-    assert found.next_list() == f"{NOBODY},10.0.0.1,10.0.0.2"
+    assert found.next_list(3) == f"{NOBODY},10.0.0.1,10.0.0.2"
     gone = world(observed(view(1), view(2)), succeeded=frozenset({0}), epoch=1, last_renewal=Renewal(epoch=1))
-    assert gone.next_list() == f"{NOBODY},10.0.0.1,10.0.0.2"
+    assert gone.next_list(3) == f"{NOBODY},10.0.0.1,10.0.0.2"
     assert gone.missing == ()
 
 
@@ -209,8 +238,27 @@ def test_moved_and_doomed() -> None:
     assert (dead.moved, dead.doomed) == (frozenset(), {0, 1})
 
 
-def test_a_rank_that_is_no_longer_wished_is_seen_to_move_as_well() -> None:
-    assert world(observed(listed(0), listed(1), listed(2, ip="10.0.0.9")), size=2).moved == {2}
+SIZES: dict[str, tuple[Observed, dict[str, Any], tuple[int, int]]] = {
+    "before the start": (observed(*FRESH), {}, (2, 2)),
+    "runs": (observed(*ALL), {}, (3, 4)),
+    "its list is lost": (observed(*FRESH), {"epoch": 1}, (5, 6)),
+    "all are renewed": (observed(*FRESH), {"epoch": 1, "last_renewal": Renewal(epoch=1, ranks="0-2")}, (3, 2)),
+    "the last is renewed": (observed(*ALL), {"epoch": 1, "last_renewal": Renewal(epoch=1, ranks="2")}, (3, 2)),
+    "an early one is renewed": (observed(*ALL), {"epoch": 1, "last_renewal": Renewal(epoch=1, ranks="1")}, (3, 3)),
+}
+
+
+@pytest.mark.parametrize(("seen", "status", "sizes"), SIZES.values(), ids=SIZES)
+def test_how_many_are_in_the_world_and_how_many_the_next_list_needs(
+    seen: Observed, status: dict[str, Any], sizes: tuple[int, int]
+) -> None:
+    found = World.of(gang(size=5, minimum=2), seen, frozenset(), Status(**status))
+    assert (found.size, found.least) == sizes
+
+
+def test_the_next_list_reaches_up_to_the_first_gap() -> None:
+    assert world(observed(view(0), view(2))).reach == 1
+    assert world(observed(view(2)), succeeded=frozenset({0, 1})).reach == 3
 
 
 def test_what_was_settled_replaces_what_was_known() -> None:

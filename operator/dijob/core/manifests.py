@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dijob import names, pod
+from dijob.core.actions import PublishAddresses
 from dijob.core.members import Gang, Member
 from dijob.core.runtimes import RUNTIMES
 from dijob.names import Launcher
@@ -22,6 +23,19 @@ PROBE_PERIOD_SECONDS = 1
 # The kubelet may start a container with a view of the pod that is older than the list which opened the gate (gate.sh).
 # The launcher notices and mends it; where there is none, the gate waits until the older view has passed.
 SETTLE_SECONDS = "3"
+# What an address list decides: the variables (resolved at each start of the container) and the files (kept up to date).
+PUBLISHED = {
+    "DI_NODES": names.ANNOTATION_IPS,
+    "DI_NODE_IPS": names.ANNOTATION_IPS,
+    "DI_EPOCH": names.ANNOTATION_EPOCH,
+    "DI_NUM_NODES": names.ANNOTATION_NUM_NODES,
+    "DI_WORLD_SIZE": names.ANNOTATION_WORLD_SIZE,
+}
+FILES = {
+    pod.IPS_FILE: names.ANNOTATION_IPS,
+    pod.EPOCH_FILE: names.ANNOTATION_EPOCH,
+    pod.TOPOLOGY_FILE: names.ANNOTATION_TOPOLOGY,
+}
 
 
 @dataclass(frozen=True)
@@ -34,7 +48,7 @@ class Options:
 def gang_of(job: DIJob) -> Gang:
     """The world that the job's spec wishes."""
     meta = job.metadata
-    return Gang(meta.name, meta.namespace, meta.uid, job.spec.desired, job.workers, job.topology)
+    return Gang(meta.name, meta.namespace, meta.uid, job.spec.desired, job.workers, job.topology, job.spec.minimum)
 
 
 def template_hash(job: DIJob) -> str:
@@ -86,19 +100,43 @@ def pod_manifest(job: DIJob, member: Member, options: Options) -> Manifest:
     meta["annotations"] = {
         **(job.spec.template.metadata.annotations or {}),
         names.ANNOTATION_TEMPLATE: template_hash(job),
-        names.ANNOTATION_NUM_NODES: str(gang.size),
     }
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
 
 
-def addresses_patch(uid: str, epoch: int, ips: str) -> Manifest:
-    """The merge patch that opens a pod's gate: the address list and its number.
+def addresses_patch(gang: Gang, list_: PublishAddresses) -> Manifest:
+    """The merge patch that opens a pod's gate: the address list, its number, and what follows from it.
 
     managedFields are emptied on the way ([{}] clears them, as Kubernetes documents): it makes this and every later
     write of the pod cheaper for the apiserver (design section 8: 0.76 of the time).
     """
-    annotations = {names.ANNOTATION_IPS: ips, names.ANNOTATION_EPOCH: str(epoch)}
-    return {"metadata": {"uid": uid, "managedFields": [{}], "annotations": annotations}}
+    size = len(list_.ips.split(","))
+    annotations = {
+        names.ANNOTATION_IPS: list_.ips,
+        names.ANNOTATION_EPOCH: str(list_.epoch),
+        names.ANNOTATION_NUM_NODES: str(size),
+        names.ANNOTATION_WORLD_SIZE: str(size * gang.workers),
+        names.ANNOTATION_TOPOLOGY: topology_json(gang, list_),
+    }
+    return {"metadata": {"uid": list_.uid, "managedFields": [{}], "annotations": annotations}}
+
+
+def topology_json(gang: Gang, list_: PublishAddresses) -> str:
+    """/run/dijob/topology.json: the world as it is now, for programs that live through growth and shrinkage.
+
+    Index = rank in nodeIps and nodeIds. Short, because each of up to 1,500 pods carries it.
+    """
+    ips = list_.ips.split(",")
+    world = {
+        "epoch": list_.epoch,
+        "worldSize": len(ips) * gang.workers,
+        "numNodes": len(ips),
+        "parallelWorkers": gang.workers,
+        "topology": gang.topology.value,
+        "nodeIps": ips,
+        "nodeIds": [list(Member(rank, "").node_ids(gang.workers)) for rank in range(len(ips))],
+    }
+    return json.dumps(world, separators=(",", ":"))
 
 
 def _metadata(job: DIJob, name: str, labels: Mapping[str, str]) -> Manifest:
@@ -146,8 +184,7 @@ def _fit_main(main: Manifest, job: DIJob, member: Member) -> None:
         main["terminationMessagePolicy"] = "FallbackToLogsOnError"
     if launched:
         main["command"] = [pod.LAUNCH, *main["command"]]
-        mount = {"name": names.BIN_VOLUME, "mountPath": pod.BIN_DIR}
-        main["volumeMounts"] = _more(main.get("volumeMounts"), mount)
+    main["volumeMounts"] = _more(main.get("volumeMounts"), *_mounts())
     ports = _objects(main.get("ports"))
     if all(p.get("name") != names.MAIN_PORT and p.get("containerPort") != names.BASE_PORT for p in ports):
         own = {"name": names.MAIN_PORT, "containerPort": port or names.BASE_PORT}
@@ -165,9 +202,7 @@ def _env(users: Any, member: Member, gang: Gang, extra: Mapping[str, str]) -> An
     taken = {e.get("name") for e in _objects(users)} - set(names.RESERVED_ENV)
     ours = [
         _field("DI_POD_IP", "status.podIP"),
-        _field("DI_NODES", f"metadata.annotations['{names.ANNOTATION_IPS}']"),
-        _field("DI_NODE_IPS", f"metadata.annotations['{names.ANNOTATION_IPS}']"),
-        _field("DI_EPOCH", f"metadata.annotations['{names.ANNOTATION_EPOCH}']"),
+        *(_field(name, f"metadata.annotations['{annotation}']") for name, annotation in PUBLISHED.items()),
         *({"name": name, "value": value} for name, value in {**RUNTIMES["ditask"](member, gang), **extra}.items()),
     ]
     return [*(e for e in ours if e["name"] not in taken), *(users or ())]
@@ -189,10 +224,7 @@ def _gate(main: Manifest, gang: Gang, member: Member, options: Options) -> Manif
             {"name": "DI_JOB_NAME", "value": gang.job},
             {"name": "DI_JOB_NAMESPACE", "value": gang.namespace},
         ],
-        "volumeMounts": [
-            {"name": names.BIN_VOLUME, "mountPath": pod.BIN_DIR},
-            {"name": names.POD_VOLUME, "mountPath": pod.POD_DIR, "readOnly": True},
-        ],
+        "volumeMounts": _mounts(),
     }
     for key in ("imagePullPolicy", "securityContext"):
         if key in main:
@@ -225,10 +257,17 @@ def _object(given: Any) -> Mapping[str, Any]:
     return given if isinstance(given, dict) else {}
 
 
+def _mounts() -> list[Manifest]:
+    return [
+        {"name": names.BIN_VOLUME, "mountPath": pod.DIR},
+        {"name": names.POD_VOLUME, "mountPath": pod.POD_DIR, "readOnly": True},
+    ]
+
+
 def _volumes() -> list[Manifest]:
     items = [
         {"path": path, "fieldRef": {"fieldPath": f"metadata.annotations['{annotation}']"}}
-        for path, annotation in (("node-ips", names.ANNOTATION_IPS), ("epoch", names.ANNOTATION_EPOCH))
+        for path, annotation in FILES.items()
     ]
     return [
         {"name": names.BIN_VOLUME, "emptyDir": {}},

@@ -10,7 +10,8 @@ from dijob.names import Topology
 class Gang:
     """One job's world, as every member sees it.
 
-    `size` is the number of pods, `workers` the processes in each, so that the world size is size * workers.
+    `size` is the number of pods that are wished for, `workers` the processes in each. `minimum` is the number of pods
+    without which no world begins, from 1 to `size`.
     """
 
     job: str
@@ -19,10 +20,7 @@ class Gang:
     size: int
     workers: int
     topology: Topology
-
-    @property
-    def world_size(self) -> int:
-        return self.size * self.workers
+    minimum: int
 
     def dialers(self, rank: int) -> frozenset[int]:
         """The ranks that connect to this one by its address (DI-engine 0.5.3, k8s_parser.py): in a mesh each rank

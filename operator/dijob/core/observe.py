@@ -38,7 +38,7 @@ class Pod:
     about to make a new one. `broken`: its main container has failed for good (restartPolicy Never), although a side
     container may hold the pod. `complaint` is why it has no address or does not run, in the cluster's own words.
     `ips` is the address list that it was given, comma-separated (interned: all pods of a job share one string).
-    `owner` is the job's uid, `version` the resourceVersion of this view.
+    `owner` is the job's uid, `version` the resourceVersion of this view. `placed` is when it got its node.
     """
 
     rank: int
@@ -61,9 +61,9 @@ class Pod:
     ips: str = ""
     epoch: int = 0
     template_hash: str = ""
-    num_nodes: int = 0
     ending_soon: bool = False
     created: str = ""
+    placed: str = ""
     owner: str = ""
     version: str = ""
 
@@ -187,9 +187,9 @@ def pod(body: Body) -> Pod:
         ips=sys.intern(annotations.get(names.ANNOTATION_IPS, "")),
         epoch=_number(annotations.get(names.ANNOTATION_EPOCH)),
         template_hash=annotations.get(names.ANNOTATION_TEMPLATE, ""),
-        num_nodes=_number(annotations.get(names.ANNOTATION_NUM_NODES)),
         ending_soon=spec.get("activeDeadlineSeconds") == END_SECONDS,
         created=meta.get("creationTimestamp") or "",
+        placed=_since(status, "PodScheduled"),
         owner=owner.get("uid", ""),
         version=meta.get("resourceVersion", ""),
     )
@@ -225,11 +225,17 @@ def _number(text: Any) -> int:
 
 
 def _is(status: Body, condition: str) -> bool:
-    return _condition(status, condition) == "True"
+    return _condition(status, condition).get("status") == "True"
 
 
-def _condition(status: Body, type_: str) -> str:
-    return next((c.get("status", "") for c in status.get("conditions") or () if c.get("type") == type_), "")
+def _since(status: Body, condition: str) -> str:
+    """When the condition became True; "" while it is not."""
+    found = _condition(status, condition)
+    return str(found.get("lastTransitionTime") or "") if found.get("status") == "True" else ""
+
+
+def _condition(status: Body, type_: str) -> Body:
+    return next((c for c in status.get("conditions") or () if c.get("type") == type_), {})
 
 
 def _succeeded(meta: Body, status: Body, main: Body) -> bool:
@@ -246,4 +252,4 @@ def _disrupted(status: Body) -> bool:
 
 def _sandbox_died(status: Body) -> bool:
     """The kubelet reports the containers that died with a sandbox before it makes the new one, with the old address."""
-    return status.get("phase") == "Running" and _condition(status, "PodReadyToStartContainers") == "False"
+    return status.get("phase") == "Running" and _condition(status, "PodReadyToStartContainers").get("status") == "False"

@@ -61,8 +61,11 @@ def message(status: Status) -> str:
         (Type.INVALID, "True"),
         (Type.PODS_CREATED, "False"),
         (Type.ADDRESSES_READY, "False"),
+        *([(Type.PEERS_READY, "False")] if is_true(status, Type.RUNNING) else []),
     ):
-        if (condition := told.get(type_)) and condition.status == bad:
+        condition = told.get(type_)
+        # That pods are being created says less than why.
+        if condition and condition.status == bad and (type_, condition.reason) != (Type.PODS_CREATED, "Creating"):
             return condition.message
     running = told.get(Type.RUNNING)
     return running.message if running else ""

@@ -3,6 +3,7 @@
 The rules, in the order in which a job meets them:
 1. Missing pods are created; the gate in each of them waits for the address list.
 2. When every rank has an address, the list is published under the next epoch, and the programs start.
+   Those below minReplicas must be there; the others are waited for a little, and may join later (gather.py).
 3. A rank that is lost kills the list for itself and for those that dial it (world.py): that is written down first, then
    their old pods go, and rule 1 begins again for them; all others run on, and are given the next list too. Failures and
    successes are written down before the pods that show them are deleted.
@@ -25,6 +26,7 @@ from dijob.core.actions import (
     PublishAddresses,
     SetReplicas,
 )
+from dijob.core.gather import Gathering, recruits
 from dijob.core.manifests import gang_of, template_hash
 from dijob.core.members import compact
 from dijob.core.observe import Observed, Pod
@@ -64,19 +66,16 @@ def plan(job: DIJob, observed: Observed, now: datetime) -> Plan:
     if job.metadata.deletion_timestamp:
         return Plan(job.status)  # the garbage collector takes the pods; nothing is created behind its back
     this = _look(job, observed, now)
-    if job.paused:
-        facts = report.bystanders(this) if ended(job.status) else report.progress(this)
-        return _conclude(this, this.status, facts)
     if ended(job.status):
-        return _conclude(this, this.status, report.bystanders(this), _clean(this))
+        return _conclude(this, this.status, report.bystanders(this), () if job.paused else _clean(this))
     if not this.world.waiting:
         return _conclude(this, _completed(this), report.succeeded(this))
     if this.status.restarts > job.spec.backoff_limit:
         return _conclude(this, _completed(this), report.failed(this))
-    if this.template_changed:
+    if job.paused or this.template_changed:
         return _conclude(this, this.status, report.progress(this))
-    if this.world.loss:
-        return _renew(this, this.world.loss)
+    if loss := this.world.loss or _scaled(this):
+        return _renew(this, loss)
     timeout = job.spec.schedule_timeout_seconds
     if given := room.gives_back(this.world, observed, this.status, timeout, now):
         # Written down first, as a renewal is: an operator that is killed here must not create them again at once.
@@ -107,7 +106,8 @@ def _look(job: DIJob, observed: Observed, now: datetime) -> Pass:
     fingerprint = template_hash(job)
     changed = any(pod.template_hash not in ("", fingerprint) for pod in present)
     world = replace(world, succeeded=settled.succeeded)
-    return Pass(job, observed, world, status, changed, settled != known, now)
+    gathering = Gathering(world, job.spec.gather_seconds, now)
+    return Pass(job, observed, gathering, status, changed, settled != known, now)
 
 
 def _conclude(this: Pass, status: Status, facts: Iterable[Fact], actions: tuple[Action, ...] = ()) -> Plan:
@@ -117,46 +117,64 @@ def _conclude(this: Pass, status: Status, facts: Iterable[Fact], actions: tuple[
 
 def _renew(this: Pass, loss: Loss) -> Plan:
     """Write down for whom the list is dead, and whose fault it is. The next pass acts on it."""
+    # Also for those who are not wished for any more and still have it: they may be wished for again before they go.
+    ranks = loss.ranks | this.world.doomed
     renewal = Renewal(
         epoch=this.world.epoch,
         reason=loss.reason,
         message=loss.message,
-        ranks=compact(loss.ranks),
+        ranks=compact(ranks),
         time=stamp(this.now),
     )
     # A rank that is lost before the next list is there belongs to the same renewal.
     update = {"last_renewal": renewal, "renewals": this.status.renewals + (1 if this.world.alive else 0)}
     status = this.status.model_copy(update=update)
-    this = replace(this, world=replace(this.world, dead=True, renewing=loss.ranks), status=status)
+    dead = replace(this.world, dead=True, renewing=ranks)
+    this = replace(this, gathering=replace(this.gathering, world=dead), status=status)
     return replace(_conclude(this, status, report.progress(this)), requeue_after=0.0)
 
 
+def _scaled(this: Pass) -> Loss | None:
+    """Programs that cannot take or lose a member while they run are all made anew in the new size."""
+    world, size = this.world, this.gathering.size
+    if not (world.together and world.alive and size) or size == world.size:
+        return None
+    return Loss("Scaled", f"replicas changed from {world.size} to {size}", frozenset(world.waiting))
+
+
 def _advance(this: Pass) -> tuple[Action, ...]:
-    """The next step towards running: carry on with the list in force, or gather a new one."""
-    spec = this.job.spec
+    """The next step towards running, or towards another size."""
+    spec, world = this.job.spec, this.world
     wish = (SetReplicas(spec.desired),) if spec.replicas is None else ()
-    return (*wish, *(_in_force(this) if this.world.alive else _gather(this)))
-
-
-def _in_force(this: Pass) -> tuple[Action, ...]:
-    world = this.world
-    published = _publish(world.unpublished, world.epoch, world.listed)
-    wanted = is_true(this.job.status, Type.RUNNING) and not this.observed.service
-    service = f"service/{world.gang.job}"
-    return (*published, CreateService()) if wanted and _may_ask(this, service) else published
-
-
-def _gather(this: Pass) -> tuple[Action, ...]:
-    world = this.world
-    if not world.epoch and room.waits(this.status, this.now) > 0:
+    if world.idle and room.waits(this.status, this.now) > 0:
         return () if this.unwritten else _delete(pod for _, pod in sorted(world.pods.items()))
-    if not world.addressless:
-        pods = tuple(world.pods[rank] for rank in world.waiting)
-        return _publish(pods, world.epoch + 1, world.next_list())
-    members = world.gang.members
-    create = tuple(CreatePod(members[rank]) for rank in world.missing if _wait_to_create(this, rank) <= 0)
-    # A failure that is not in the stored status yet would be lost with its pod: that write comes first.
-    return create if this.unwritten else (*_delete(world.stale), *create)
+    return (*wish, *_tell(this), *_hire(this), *_serve(this))
+
+
+def _tell(this: Pass) -> tuple[Action, ...]:
+    """Give out a new list where one is due, else go on with the one in force."""
+    world, size = this.world, this.gathering.size
+    if not size:
+        return _publish(world.unpublished, world.epoch, world.listed) if world.alive else ()
+    pods = (world.pods[rank] for rank in world.wanted if rank < size)
+    return _publish(pods, world.epoch + 1, world.next_list(size))
+
+
+def _hire(this: Pass) -> tuple[Action, ...]:
+    """Pods that are missing come, pods that belong to no list go."""
+    world = this.world
+    ranks = (rank for rank in recruits(world, this.observed) if _wait_to_create(this, rank) <= 0)
+    create = tuple(CreatePod(world.gang.members[rank]) for rank in ranks)
+    if this.unwritten:
+        # A failure that is not in the stored status yet would be lost with its pod: that write comes first.
+        return create
+    back = this.gathering.given_back
+    return (*_delete(world.stale), *_delete([back] if back else []), *create)
+
+
+def _serve(this: Pass) -> tuple[Action, ...]:
+    wanted = this.world.alive and is_true(this.job.status, Type.RUNNING) and not this.observed.service
+    return (CreateService(),) if wanted and _may_ask(this, f"service/{this.world.gang.job}") else ()
 
 
 def _publish(pods: Iterable[Pod], epoch: int, ips: str) -> tuple[Action, ...]:
@@ -207,15 +225,17 @@ def _requeue(this: Pass, status: Status) -> float:
         return RESYNC_SECONDS
     if ended(status):
         return 0.0 if not ended(this.job.status) else RESYNC_SECONDS
-    if (pause := room.waits(this.status, this.now)) > 0 and not this.world.epoch:
+    if (pause := room.waits(this.status, this.now)) > 0 and this.world.idle:
         return min(RESYNC_SECONDS, pause + 0.5)  # the stamp has whole seconds
     waits = [RESYNC_SECONDS]
     if not this.template_changed:
-        waits += [_wait_to_create(this, rank) for rank in this.world.missing]
+        waits += [_wait_to_create(this, rank) for rank in recruits(this.world, this.observed)]
+        left = (this.gathering.wait, room.patience(this.world, this.job.spec.schedule_timeout_seconds, this.now))
+        waits += [seconds + 0.5 for seconds in left if seconds and seconds > 0]  # the stamps have whole seconds
     refusal = this.observed.refusals.get(f"service/{this.world.gang.job}")
     if refusal and is_true(status, Type.RUNNING) and not this.observed.service:
         waits.append((refusal.retry_at - this.now).total_seconds())
-    if not is_true(status, Type.RUNNING) or not this.world.alive:
+    if not is_true(status, Type.RUNNING) or not this.world.alive or this.world.addressless:
         least, most = LOOK_AGAIN_SECONDS
         waits.append(min(most, max(least, report.age(status, this.now) / 4)))
     # Never at once: a refusal that is already over is asked again by this very plan.

@@ -5,6 +5,7 @@ from datetime import datetime
 
 from dijob import names
 from dijob.core import diagnose, room
+from dijob.core.gather import Gathering
 from dijob.core.members import say
 from dijob.core.observe import Observed, Refused
 from dijob.core.phases import Fact, is_true
@@ -36,11 +37,15 @@ class Pass:
 
     job: DIJob
     observed: Observed
-    world: World
+    gathering: Gathering
     status: Status
     template_changed: bool
     unwritten: bool
     now: datetime
+
+    @property
+    def world(self) -> World:
+        return self.gathering.world
 
 
 def progress(this: Pass) -> list[Fact]:
@@ -50,7 +55,7 @@ def progress(this: Pass) -> list[Fact]:
 
 def succeeded(this: Pass) -> list[Fact]:
     """The conditions of a job all of whose ranks have ended well."""
-    size = this.world.gang.size
+    size = this.world.size
     fact = Fact(Type.SUCCEEDED, True, "AllRanksSucceeded", f"all {size} ranks exited 0")
     return [_finished(Type.RUNNING), _finished(Type.PEERS_READY), fact, *bystanders(this)]
 
@@ -125,22 +130,22 @@ def _pods_created(this: Pass) -> Fact:
 
 
 def _addresses_ready(this: Pass) -> Fact:
-    world, size = this.world, this.world.gang.size
+    world = this.world
     if world.alive and not world.loss:
         if not world.unpublished:
-            message = f"{size} addresses published as epoch {world.epoch}"
-            return Fact(Type.ADDRESSES_READY, True, "Published", message)
+            message = f"{world.size} addresses published as epoch {world.epoch}{_joining(this)}"
+            return Fact(Type.ADDRESSES_READY, True, "Published", diagnose.shorten(message))
         return Fact(Type.ADDRESSES_READY, False, "Publishing", f"epoch {world.epoch} is being published")
     lacking = diagnose.without_address(world.gang, world.addressless, this.observed)
     renewal = this.status.last_renewal
+    if (given := this.status.given_back) and world.idle and room.waits(this.status, this.now) > 0:
+        message = f"{given.message}; tries again at {given.until}"
+        return Fact(Type.ADDRESSES_READY, False, "NoRoom", diagnose.shorten(message))
     if world.dead and renewal is not None:
         message = f"{renewal.message}; {_renewed(world)}. {lacking}"
         return Fact(Type.ADDRESSES_READY, False, renewal.reason, diagnose.shorten(message.strip()))
-    if (given := this.status.given_back) and room.waits(this.status, this.now) > 0:
-        message = f"{given.message}; tries again at {given.until}"
-        return Fact(Type.ADDRESSES_READY, False, "NoRoom", diagnose.shorten(message))
     reason = "Gathering" if not _stuck(this) else "AddressMissing"
-    return Fact(Type.ADDRESSES_READY, False, reason, diagnose.shorten(_for_all(this) + lacking))
+    return Fact(Type.ADDRESSES_READY, False, reason, diagnose.shorten(lacking + _begins(this)))
 
 
 def _stuck(this: Pass) -> bool:
@@ -149,11 +154,21 @@ def _stuck(this: Pass) -> bool:
     return any(pod.complaint or pod.uid in this.observed.warnings for pod in pods)
 
 
-def _for_all(this: Pass) -> str:
-    spec = this.job.spec
-    if spec.minimum >= spec.desired:
+def _joining(this: Pass) -> str:
+    """Who is wished for and not in the list, and why."""
+    world, late = this.world, this.world.addressless
+    if not late:
         return ""
-    return f"waits for all {spec.desired} ranks (a start with minReplicas {spec.minimum} is not supported yet). "
+    return f"; joining later: {diagnose.without_address(world.gang, late, this.observed)}"
+
+
+def _begins(this: Pass) -> str:
+    """Whether the job begins without those who have no address yet."""
+    least, window = this.world.gang.minimum, this.job.spec.gather_seconds
+    if least == this.world.gang.size:
+        return ""
+    ranks = "rank 0 has its address" if least == 1 else f"{say(range(least))} have their addresses"
+    return f" (the job begins {window} s after {ranks}, and others join later)"
 
 
 def _running(this: Pass) -> Fact:
@@ -165,9 +180,14 @@ def _running(this: Pass) -> Fact:
     lagging = _lagging(world)
     if latched or not lagging:
         # Latched: a rank that restarts in place or is renewed heals by itself (design 6.1), see PeersReady.
-        return Fact(Type.RUNNING, True, "AllRanksReady", f"all {world.gang.size} ranks run")
+        return Fact(Type.RUNNING, True, "AllRanksReady", "it has begun, see PeersReady" if lagging else _all_run(world))
     blocked = any(world.pods[rank].complaint for rank in lagging if rank in world.pods)
     return Fact(Type.RUNNING, False, "Blocked" if blocked else "Starting", diagnose.not_ready(lagging, this.observed))
+
+
+def _all_run(world: World) -> str:
+    size, wish = world.size, world.gang.size
+    return f"all {size} ranks run" if size == wish else f"{size} of {wish} ranks run"
 
 
 def _peers_ready(this: Pass) -> Fact:
@@ -176,7 +196,7 @@ def _peers_ready(this: Pass) -> Fact:
     if world.dead and this.status.last_renewal is not None:
         message = f"{this.status.last_renewal.message}; {_renewed(world)}"
         return Fact(Type.PEERS_READY, False, "Renewing", diagnose.shorten(message))
-    lagging = _lagging(world) if world.alive else list(world.waiting)
+    lagging = _lagging(world) if world.alive else list(world.wanted)
     if not lagging:
         return Fact(Type.PEERS_READY, True, "AllRanksReady", f"all ranks are Ready, epoch {world.epoch}")
     restarting = is_true(this.job.status, Type.RUNNING)

@@ -15,16 +15,11 @@ RETRY_SECONDS = (30.0, 600.0)
 def gives_back(world: World, observed: Observed, status: Status, timeout: int, now: datetime) -> GivenBack | None:
     """What to write down when it is time to give the pods back; None when it is not.
 
-    `timeout` (seconds) is how long a rank may look for a node while others of a job that has not started hold theirs.
+    `timeout` (seconds) is how long a rank may look for a node while others of a job in which nobody runs hold theirs.
     """
-    if world.epoch or waits(status, now) > 0:
+    if waits(status, now) > 0 or (left := patience(world, timeout, now)) is None or left >= 0:
         return None
-    homeless = [rank for rank, pod in world.pods.items() if not (pod.scheduled or pod.deleting) and pod.complaint]
-    if not any(pod.scheduled for pod in world.pods.values()):
-        return None
-    late = [rank for rank in homeless if age(world.pods[rank], now) > timeout]
-    if not late:
-        return None
+    homeless = _homeless(world)
     before = status.given_back.count if status.given_back else 0
     until = now + timedelta(seconds=_pause(world.gang.uid, before))
     why = diagnose.without_address(world.gang, sorted(homeless), observed)
@@ -32,10 +27,24 @@ def gives_back(world: World, observed: Observed, status: Status, timeout: int, n
     return GivenBack(count=before + 1, until=stamp(until), message=diagnose.shorten(message))
 
 
+def patience(world: World, timeout: int, now: datetime) -> float | None:
+    """Seconds until pods are given back if nothing changes; None where there is no cause to."""
+    homeless = _homeless(world)
+    if not (world.idle and homeless and any(pod.scheduled for pod in world.pods.values())):
+        return None
+    return min(timeout - age(world.pods[rank], now) for rank in homeless)
+
+
 def waits(status: Status, now: datetime) -> float:
     """Seconds until a job that has given its pods back tries again; 0 or less: it may."""
     until = instant(status.given_back.until) if status.given_back else None
     return (until - now).total_seconds() if until else 0.0
+
+
+def _homeless(world: World) -> list[int]:
+    """The ranks that find no node. Nobody waits for those above the minimum: they join when there is room."""
+    needed = ((rank, pod) for rank, pod in world.pods.items() if rank < world.gang.minimum)
+    return [rank for rank, pod in needed if not (pod.scheduled or pod.deleting) and pod.complaint]
 
 
 def _pause(uid: str, before: int) -> float:

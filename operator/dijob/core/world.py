@@ -67,9 +67,30 @@ class World:
         return tuple(self.listed.split(",")) if self.listed else ()
 
     @cached_property
-    def waiting(self) -> tuple[int, ...]:
-        """The ranks that still have to run or are running, in order."""
+    def size(self) -> int:
+        """How many ranks the world has: those of the list in force; where it is dead, those that were in it and still
+        are wished for; before the first one, the minimum."""
+        if self.alive:
+            return len(self.ips) or self.gang.size
+        top = max({*self.renewing, *self.survivors}, default=-1) if self.epoch else -1
+        return min(self.gang.size, max(self.gang.minimum, top + 1))
+
+    @cached_property
+    def least(self) -> int:
+        """How many ranks the next list must have: one more than the one in force, else the minimum and all who run."""
+        if self.alive:
+            return self.size + 1
+        return max(self.gang.minimum, max(self.survivors, default=-1) + 1)
+
+    @cached_property
+    def wanted(self) -> tuple[int, ...]:
+        """The ranks that are wished for and have not succeeded, in order."""
         return tuple(rank for rank in range(self.gang.size) if rank not in self.succeeded)
+
+    @cached_property
+    def waiting(self) -> tuple[int, ...]:
+        """The ranks of this world that still have to run or are running, in order; others may join later."""
+        return tuple(rank for rank in self.wanted if rank < self.size)
 
     @cached_property
     def moved(self) -> frozenset[int]:
@@ -78,29 +99,27 @@ class World:
 
     @cached_property
     def doomed(self) -> frozenset[int]:
-        """The ranks whose pod has a list that has died for them: it goes, whatever happens in it."""
-        going = (rank for rank in self.pods if rank in self.renewing or rank >= self.gang.size)
-        return frozenset(rank for rank in going if self.dead and self.pods[rank].ips)
+        """The ranks whose pod has a list that does not hold for them any more: it goes, whatever happens in it."""
+        told = (rank for rank, pod in self.pods.items() if pod.ips)
+        if self.dead:
+            return frozenset(rank for rank in told if rank in self.renewing or rank >= self.gang.size)
+        return frozenset(rank for rank in told if rank >= min(self.size, self.gang.size))
 
     @cached_property
     def survivors(self) -> tuple[int, ...]:
         """The ranks that run, or may run, on a list that is true for all that they dial."""
-        going = (rank for rank in self.waiting if rank not in self.renewing)
+        going = (rank for rank in self.wanted if rank not in self.renewing)
         return tuple(rank for rank in going if (pod := self.pods.get(rank)) and pod.ips)
 
     @cached_property
     def loss(self) -> Loss | None:
         """What has become untrue for ranks that are not being renewed yet, None while all of it holds."""
-        if not (self.alive or self.survivors) or not self.waiting:
+        if self.idle or not self.waiting:
             return None
         everybody = frozenset(self.waiting)
-        sizes = {self.pods[rank].num_nodes for rank in self.survivors} - {0}
-        if self.alive and self.ips:
-            sizes.add(len(self.ips))
-        if sizes - {self.gang.size}:
-            was = ", ".join(str(size) for size in sorted(sizes - {self.gang.size}))
-            return Loss("Scaled", f"replicas changed from {was} to {self.gang.size}", everybody)
-        lost = {rank: loss for rank in self.waiting if rank not in self.renewing and (loss := self._loss(rank))}
+        # Who was wished for later is not in the list, and so is not lost.
+        known = [rank for rank in self.waiting if rank not in self.renewing and rank < (len(self.ips) or self.size)]
+        lost = {rank: loss for rank in known if (loss := self._loss(rank))}
         if lost:
             gone = frozenset(lost).union(*(self.gang.dialers(rank) for rank in lost))
             return replace(lost[min(lost)], ranks=everybody if self.together else (gone | self.renewing) & everybody)
@@ -108,6 +127,19 @@ class World:
             message = f"no pod is left that was given the addresses of epoch {self.epoch}"
             return Loss("ListLost", message, everybody)
         return None
+
+    @property
+    def idle(self) -> bool:
+        """Whether nobody runs, or may run, on a list that holds."""
+        return not (self.alive or self.survivors)
+
+    @cached_property
+    def outdated(self) -> bool:
+        """Whether somebody has crashed who, when it starts again, would dial the address of a rank that has succeeded:
+        nobody's by then, or another job's. (All the others have had their connection, and need no new list.)"""
+        named = any(rank < len(self.ips) and self.ips[rank] != NOBODY for rank in self.succeeded)
+        pods = (self.pods.get(rank) for rank in self.waiting)
+        return self.alive and named and any(pod and pod.failures > 0 and not pod.ready for pod in pods)
 
     @cached_property
     def unpublished(self) -> tuple[Pod, ...]:
@@ -120,30 +152,32 @@ class World:
 
     @cached_property
     def stale(self) -> tuple[Pod, ...]:
-        """While no list is in force: the pods that cannot become part of the next one."""
+        """The pods that are part of no list that holds, and cannot become part of the next one."""
         return tuple(pod for rank, pod in sorted(self.pods.items()) if self._stale(rank, pod))
 
     @cached_property
     def missing(self) -> tuple[int, ...]:
         """The ranks that have no pod at all."""
-        return tuple(rank for rank in self.waiting if rank not in self.pods)
+        return tuple(rank for rank in self.wanted if rank not in self.pods)
 
     @cached_property
     def addressless(self) -> tuple[int, ...]:
         """The ranks that keep the next list from being complete."""
-        return tuple(rank for rank in self.waiting if not self._usable(rank))
+        return tuple(rank for rank in self.wanted if not self._usable(rank))
 
-    def next_list(self) -> str:
-        """The next list, comma-separated in rank order; every rank that has not succeeded must have an address."""
-        ranks = range(self.gang.size)
-        return ",".join(NOBODY if rank in self.succeeded else self.pods[rank].ip for rank in ranks)
+    @cached_property
+    def reach(self) -> int:
+        """How many ranks the next list could have now: it has no gap."""
+        return self.addressless[0] if self.addressless else self.gang.size
+
+    def next_list(self, size: int) -> str:
+        """The next list, comma-separated in rank order; `size` must be within reach."""
+        return ",".join(NOBODY if rank in self.succeeded else self.pods[rank].ip for rank in range(size))
 
     def _loss(self, rank: int) -> Loss | None:
         pod = self.pods.get(rank)
         if pod is None:
             return Loss("PodLost", f"rank {rank}: its pod is gone")
-        if self.dead and not pod.ips:
-            return None  # it waits at the gate for the next list: nobody knows it yet
         if pod.deleting:
             return Loss("PodDeleted", f"rank {rank}: pod {pod.name} is being deleted")
         if pod.failed:
@@ -158,18 +192,19 @@ class World:
         return None
 
     def _stale(self, rank: int, pod: Pod) -> bool:
-        if pod.deleting or rank in self.succeeded:
+        if pod.deleting:
             return False
-        other_size = pod.num_nodes not in (0, self.gang.size)
-        return rank in self.doomed or pod.failed or rank >= self.gang.size or other_size
+        if rank in self.succeeded:
+            return rank >= self.gang.size and not pod.finished
+        return rank in self.doomed or pod.failed or rank >= self.gang.size
 
     def _usable(self, rank: int) -> bool:
         pod = self.pods.get(rank)
         return pod is not None and bool(pod.ip) and not pod.deleting and not self._stale(rank, pod)
 
     def _told(self, pod: Pod) -> list[str]:
-        """The list that the pod was given, or is about to be."""
-        ips = pod.ips or (self.listed if self.alive else "")
+        """The list that the pod was given, or that others were given in which it stands."""
+        ips = pod.ips or ("" if pod.rank in self.renewing else self.listed)
         return ips.split(",") if ips else []
 
     def _moved(self, pod: Pod, rank: int) -> bool:

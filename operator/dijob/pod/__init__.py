@@ -2,8 +2,9 @@
 
 What the pod must have, for `GATE_COMMAND` and `LAUNCH` to work (built in `manifests`):
 
-- volume `BIN_DIR`, an emptyDir, mounted in the gate and in the main container;
-- volume `POD_DIR`, a downwardAPI with the files `node-ips` and `epoch`, mounted in the gate;
+- volume `DIR`, an emptyDir, mounted in the gate and in the main container; the gate makes `BIN_DIR` in it, and the link
+  `topology.json`;
+- volume `POD_DIR`, a downwardAPI with the files `node-ips`, `epoch` and `topology.json`, mounted in both;
 - the gate's env: DI_RANK, DI_POD_IP (fieldRef status.podIP), DI_JOB_NAME, DI_JOB_NAMESPACE;
 - the main container's command: `LAUNCH` before the template's `command`, and the variables of the contract.
 """
@@ -11,10 +12,12 @@ What the pod must have, for `GATE_COMMAND` and `LAUNCH` to work (built in `manif
 from importlib.resources import files
 from typing import Final
 
-BIN_DIR: Final = "/run/dijob/bin"
-POD_DIR: Final = "/run/dijob/pod"
+DIR: Final = "/run/dijob"
+BIN_DIR: Final = f"{DIR}/bin"
+POD_DIR: Final = f"{DIR}/pod"
 IPS_FILE: Final = "node-ips"
 EPOCH_FILE: Final = "epoch"
+TOPOLOGY_FILE: Final = "topology.json"
 LAUNCH: Final = f"{BIN_DIR}/launch"
 
 

@@ -20,7 +20,10 @@ drop() {
   printf '%s\n' "$2" >"$bin/.$1.$$" && chmod 0755 "$bin/.$1.$$" && mv -f "$bin/.$1.$$" "$bin/$1"
 }
 # Before the wait: whoever waits has the time, and a volume that cannot be written is noticed at once.
-if ! drop launch "$1" || ! drop ditask "$2" || ! drop reach.py "$3"; then
+# The umask: the main container may run as another user. The link: a file of a volume that is mounted by itself would
+# not follow the pod's annotations.
+if ! (umask 022 && mkdir -p "$bin" && ln -sf pod/topology.json "${bin%/*}/topology.json") ||
+  ! drop launch "$1" || ! drop ditask "$2" || ! drop reach.py "$3"; then
   fail "cannot write $bin: it must be an emptyDir that this user may write"
 fi
 

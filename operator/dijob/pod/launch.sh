@@ -10,8 +10,12 @@ child='' got='' told=''
 # Started again with true ones, so that PID 1 shows them too; a newer environment (a restart in place) stands.
 if [ -n "${DI_RANK-}" ] && { IFS=' ' read -r epoch ips <"$bin/world"; } 2>/dev/null && [ -n "$ips" ]; then
   if [ -z "${DI_NODES-}" ] || [ "${DI_EPOCH:-0}" -lt "$epoch" ]; then
-    DI_EPOCH=$epoch DI_NODES=$ips DI_NODE_IPS=$ips
-    export DI_EPOCH DI_NODES DI_NODE_IPS
+    DI_EPOCH=$epoch DI_NODES=$ips DI_NODE_IPS=$ips DI_NUM_NODES=1
+    while case $ips in *,*) ;; *) false ;; esac; do
+      ips=${ips#*,} DI_NUM_NODES=$((DI_NUM_NODES + 1))
+    done
+    DI_WORLD_SIZE=$((DI_NUM_NODES * ${DI_PARALLEL_WORKERS:-1}))
+    export DI_EPOCH DI_NODES DI_NODE_IPS DI_NUM_NODES DI_WORLD_SIZE
     exec "$0" "$@"
   fi
 fi

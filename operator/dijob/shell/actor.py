@@ -17,7 +17,7 @@ from dijob.core.actions import (
     PublishAddresses,
     SetReplicas,
 )
-from dijob.core.manifests import Options, addresses_patch, pod_manifest
+from dijob.core.manifests import Options, addresses_patch, gang_of, pod_manifest
 from dijob.core.manifests import service as service_manifest
 from dijob.core.observe import END_SECONDS, Pod, Refusal, Refused, Service, namesake, pod, service
 from dijob.shell.api import Api, ApiError, Json
@@ -126,7 +126,7 @@ class Actor:
         return None
 
     async def _publish(self, job: DIJob, action: PublishAddresses) -> None:
-        patch = addresses_patch(action.uid, action.epoch, action.ips)
+        patch = addresses_patch(gang_of(job), action)
         answer = await self._to_pod(job, action.name, self._api.patch(_pod_path(job, action.name), patch))
         self._update(job, action.uid, answer, ips=action.ips, epoch=action.epoch)
 

@@ -28,6 +28,16 @@ STATUS_INTERVAL_SECONDS = 3.0
 EVENTS_READ_AT_ONCE = 3
 
 
+class StaleCrdError(Exception):
+    """The apiserver has dropped a part of a status, so that nobody may build on its having been written."""
+
+    def __init__(self, fields: list[str]) -> None:
+        super().__init__(
+            f"the apiserver keeps no status.{', status.'.join(fields)}: the CRD in the cluster is older than this "
+            "operator; apply crds/dijob.yaml of this version, or upgrade the chart with crds.install: true"
+        )
+
+
 class Reconciler:
     """Brings jobs to what they should be, one pass at a time per job."""
 
@@ -54,7 +64,7 @@ class Reconciler:
         decided = plan(job, self._observe(job, memory), _now())
         if decided.actions:
             if not await self._still_there(key, job):
-                return None
+                return 0.0 if self.jobs.get(key) else None  # another job has its name: its own pass begins at once
             answer = await self._actor.carry_out(job, decided.actions, memory)
             if answer is not None:
                 self.jobs.put(answer)
@@ -140,7 +150,7 @@ class Reconciler:
             return due
         patch = {"metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version}, "status": changes}
         try:
-            self.jobs.put(await self._api.patch(f"{_path(meta)}/status", patch, whole=True))
+            answer = await self._api.patch(f"{_path(meta)}/status", patch, whole=True)
         except ApiError as error:
             if error.gone:
                 self.forget(meta.uid)
@@ -150,10 +160,13 @@ class Reconciler:
                 self.jobs.put(await self._api.get(_path(meta)))
                 return 0.1
             raise
+        self.jobs.put(answer)
         memory.last_write = time.monotonic()
         for event in decided.events:
             log.info("%s/%s: %s: %s", meta.namespace, meta.name, event.reason, event.message)
             await self._recorder.tell(meta, event)
+        if lost := _changes(stored(answer), decided.status):
+            raise StaleCrdError(sorted(lost))
         # What is written may be what the next step waits for, and the watch will not tell us of our own write.
         return 0.0
 

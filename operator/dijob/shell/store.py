@@ -46,7 +46,8 @@ class Store(Generic[T]):
         self._view = view
         self._by_owner: dict[str, dict[str, T]] = {}
         self._owners: dict[str, str] = {}
-        self._gone: dict[str, None] = {}
+        # What has gone, and the version after which nothing older may bring it back.
+        self._gone: dict[str, int] = {}
         # What only our own writes have shown so far, and the feeds that may still show it.
         self._unseen: dict[str, set[int]] = {}
         self._feeds = tuple(_Feed(stream, time.monotonic()) for stream in streams)
@@ -61,8 +62,10 @@ class Store(Generic[T]):
     def put(self, view: T) -> None:
         """Take in what a write of our own has made, ahead of the watch; an older view never replaces a newer one."""
         known = self._by_owner.get(view.owner, {}).get(view.uid)
-        if view.uid in self._gone or (known is not None and _number(view.version) < _number(known.version)):
+        least = _number(known.version) if known is not None else self._gone.get(view.uid, -1) + 1
+        if _number(view.version) < least:
             return
+        self._gone.pop(view.uid, None)
         former = self._owners.get(view.uid)
         if former is None:
             self._unseen[view.uid] = set(range(len(self._feeds)))
@@ -71,11 +74,14 @@ class Store(Generic[T]):
         self._by_owner.setdefault(view.owner, {})[view.uid] = view
         self._owners[view.uid] = view.owner
 
-    def drop(self, uid: str) -> None:
-        """Forget an object that is known to be gone; a late event about it is ignored."""
+    def drop(self, uid: str, version: str = "") -> None:
+        """Forget an object that is known to be gone; a late event about it, up to this version, is ignored.
+
+        What only seemed to go, because somebody took our label off, comes back with a newer one. "": it cannot.
+        """
         owner = self._owners.pop(uid, None)
         self._unseen.pop(uid, None)
-        self._gone[uid] = None
+        self._gone[uid] = _number(version)
         if len(self._gone) > 10_000:
             self._gone.pop(next(iter(self._gone)))
         if owner is not None:
@@ -124,20 +130,31 @@ class Store(Generic[T]):
         metrics.RELISTS.labels(self.kind).inc()
         found = _Found()
         try:
-            await (self._stream(api, feed, found) if feed.streams else self._pages(api, feed, found))
-        except ApiError as error:
-            if not feed.streams or error.status not in (400, 422):
-                raise
-            feed.streams = False  # the apiserver's feature gate WatchList is off, as it is by default before 1.34
-            await self._pages(api, feed, found)
-        for uid in (feed.uids - found.uids) | self._never_shown(feed, found.version):
-            found.owners.add(self._owners.get(uid, ""))
-            self.drop(uid)
-        feed.uids = found.uids
-        for owner in found.owners:
-            self.on_change(owner)
+            await self._read(api, feed, found)
+            for uid in (feed.uids - found.uids) | self._never_shown(feed, found.version):
+                found.owners.add(self._owners.get(uid, ""))
+                self.drop(uid, found.version)
+            feed.uids = found.uids
+        finally:
+            # Also where it broke half way: the next list finds nothing new in what this one has shown.
+            for owner in found.owners:
+                self.on_change(owner)
         feed.synced.set()
         return found.version
+
+    async def _read(self, api: Api, feed: "_Feed", found: "_Found") -> None:
+        """As a stream; where that fails, for whatever reason, in pages."""
+        if feed.streams:
+            try:
+                await self._stream(api, feed, found)
+            except ApiError as error:
+                # 400, 422: the apiserver's feature gate WatchList is off, as it is by default before 1.34.
+                feed.streams = error.status not in (400, 422)
+                log.info("%s: listed in pages, not as a stream: %s", self.kind, error)
+                found.uids.clear()
+            else:
+                return
+        await self._pages(api, feed, found)
 
     async def _stream(self, api: Api, feed: "_Feed", found: "_Found") -> None:
         """One object after the other: half of the time and memory of pages (docs/scale.md)."""
@@ -162,7 +179,7 @@ class Store(Generic[T]):
             found.uids.discard(uid)
             feed.uids.discard(uid)
             found.owners.add(self._owners.get(uid, ""))
-            self.drop(uid)
+            self.drop(uid, event["object"]["metadata"].get("resourceVersion") or "")
         else:
             found.owners |= self._show(feed, event["object"])
             found.uids.add(uid)
@@ -216,7 +233,7 @@ class Store(Generic[T]):
         if type_ == "DELETED":
             view = self._view(body)
             feed.uids.discard(view.uid)
-            self.drop(view.uid)
+            self.drop(view.uid, body["metadata"].get("resourceVersion") or "")
             self.on_change(view.owner)
             return
         for owner in self._show(feed, body):

@@ -51,7 +51,7 @@ def problems(job: "DIJob") -> tuple[Problem, ...]:
 
 def warnings(job: "DIJob") -> tuple[Problem, ...]:
     """What runs, but perhaps not as its author thinks."""
-    return (*_stranger(job), *_hidden(job), *_elastic(job.spec))
+    return (*_stranger(job), *_hidden(job))
 
 
 def containers(spec: Mapping[str, Any] | None, key: str = "containers") -> list[Mapping[str, Any]]:
@@ -184,12 +184,3 @@ def _hidden(job: "DIJob") -> Iterator[Problem]:
 
 def _given(spec: "Spec") -> set[str]:
     return {str(type(spec).model_fields[name].alias) for name in spec.model_fields_set}
-
-
-def _elastic(spec: "Spec") -> Iterator[Problem]:
-    if spec.minimum < spec.desired:
-        yield Problem(
-            "spec.minReplicas",
-            f"is {spec.minimum}, but starting with fewer pods than wished for is not supported yet: the job "
-            f"waits for all {spec.desired}",
-        )

@@ -21,6 +21,7 @@ __all__ = [
 Replicas = Annotated[int, Field(strict=True, ge=1, le=names.MAX_REPLICAS)]
 Workers = Annotated[int, Field(strict=True, ge=1, le=names.MAX_WORKERS)]
 BackoffLimit = Annotated[int, Field(strict=True, ge=0, le=1000)]
+GatherSeconds = Annotated[int, Field(strict=True, ge=0, le=3600)]
 ScheduleTimeout = Annotated[int, Field(strict=True, ge=5, le=86400)]
 # Kubernetes bounds annotations at 256 KiB in sum, label values at 63 characters.
 Labels = Annotated[dict[str, Annotated[str, Field(max_length=63)]], Field(max_length=64)]
@@ -83,7 +84,8 @@ class Spec(Written):
     """How many pods the job wishes to have: one rank each. `kubectl scale` writes it. Where it is absent, it
     is maxReplicas (else minReplicas), and the operator writes it down once."""
     min_replicas: Replicas | None = None
-    """How many pods must have addresses before the job starts. Absent: replicas."""
+    """How many pods must have addresses before the job starts: ranks 0 to minReplicas-1. The others join when they
+    can. Absent: replicas."""
     max_replicas: Replicas | None = None
     """How many pods the job may be scaled to. Absent: replicas."""
     parallel_workers: Workers | None = None
@@ -100,9 +102,12 @@ class Spec(Written):
     logs), All or None."""
     restart: Restart = Restart()
     """What is made anew when a rank is lost: its pod deleted or evicted, its node gone, its address changed."""
+    gather_seconds: GatherSeconds = 10
+    """How long ranks that have their addresses wait for others that are wished for and have none yet: at the start,
+    once minReplicas ranks are there, and when ranks join later. 0: not at all."""
     schedule_timeout_seconds: ScheduleTimeout = 300
-    """How long a job that has not started yet may hold pods while a rank finds no node. Then it gives all of its
-    pods back, so that another job can start, and tries again later."""
+    """How long a job that has not started yet may hold pods while a rank below minReplicas finds no node. Then it
+    gives all of its pods back, so that another job can start, and tries again later."""
     backoff_limit: BackoffLimit = 3
     """How many restarts that follow a failure the whole job may have before it is Failed. Evictions, lost
     nodes and pods deleted by hand are not charged."""

@@ -15,8 +15,6 @@ def test_each_rank_knows_itself_and_the_world(rank: int, workers: int, ids: str)
         "DI_JOB_NAMESPACE": "ns",
         "DI_RANK": str(rank),
         "DI_NODE_IDS": ids,
-        "DI_WORLD_SIZE": str(3 * workers),
-        "DI_NUM_NODES": "3",
         "DI_PARALLEL_WORKERS": str(workers),
         "DI_TOPOLOGY": "star",
         "DI_LABELS": "",

@@ -15,8 +15,6 @@ def env(member: Member, gang: Gang) -> dict[str, str]:
         "DI_JOB_NAMESPACE": gang.namespace,
         "DI_RANK": str(member.rank),
         "DI_NODE_IDS": ",".join(map(str, member.node_ids(gang.workers))),
-        "DI_WORLD_SIZE": str(gang.world_size),
-        "DI_NUM_NODES": str(gang.size),
         "DI_PARALLEL_WORKERS": str(gang.workers),
         "DI_TOPOLOGY": gang.topology.value,
         "DI_LABELS": "",

@@ -1,0 +1,75 @@
+"""A HorizontalPodAutoscaler grows and shrinks a job by a metric that is not about CPU."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from apiserver.metrics import METRIC, Metric, served
+from apiserver.plane import Body, Plane, job
+
+pytestmark = pytest.mark.apiserver
+
+# The controller looks every 15 s.
+SECONDS = 90
+
+
+@pytest.fixture
+def metric(plane: Plane, tmp_path: Path) -> Iterator[Metric]:
+    with served(tmp_path) as metric:
+        assert plane.apply(*metric.objects()).ok
+        name = metric.objects()[1]["metadata"]["name"]
+        plane.kubectl("wait", "--for=condition=Available", f"apiservice/{name}", "--timeout=30s")
+        try:
+            yield metric
+        finally:
+            # An API that does not answer would hold up the deletion of every namespace.
+            plane.kubectl("delete", f"apiservice/{name}", "service/external-metrics")
+
+
+def autoscaler(name: str) -> Body:
+    """One rank per ten waiting episodes, from 1 to 4; at once in both directions."""
+    target = {"type": "AverageValue", "averageValue": "10"}
+    at_once = {"stabilizationWindowSeconds": 0}
+    return {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": name},
+        "spec": {
+            "scaleTargetRef": {"apiVersion": "diengine.opendilab.org/v2alpha1", "kind": "DIJob", "name": name},
+            "minReplicas": 1,
+            "maxReplicas": 4,
+            "metrics": [{"type": "External", "external": {"metric": {"name": METRIC}, "target": target}}],
+            "behavior": {"scaleUp": at_once, "scaleDown": at_once},
+        },
+    }
+
+
+def test_an_autoscaler_grows_and_shrinks_a_job(plane: Plane, untouched: str, metric: Metric) -> None:
+    metric.value = 20
+    try:
+        assert plane.apply(job("auto", minReplicas=1, maxReplicas=4, replicas=2), autoscaler("auto")).ok
+        plane.until_condition("auto", "Running", "True")
+        before = {name: pod["metadata"]["uid"] for name, pod in plane.pods("auto").items()}
+        assert sorted(before) == ["auto-0", "auto-1"]
+        metric.value = 40
+        until_ranks(plane, 4)
+        metric.value = 15
+        until_ranks(plane, 2)
+        after = {name: pod["metadata"]["uid"] for name, pod in plane.pods("auto").items()}
+        assert after == before
+        status = (plane.get("dijob", "auto") or {})["status"]
+        assert (status.get("renewals", 0), status["epoch"]) == (0, 3)
+        assert metric.asked >= 2
+    finally:
+        plane.remove("hpa/auto", "dijob/auto")
+
+
+def until_ranks(plane: Plane, count: int) -> None:
+    """Poll until the job runs with so many ranks, all of them Ready."""
+
+    def true() -> bool:
+        status = (plane.get("dijob", "auto") or {})["status"]
+        sizes = (status.get("replicas"), status.get("readyReplicas"), len(plane.pods("auto")))
+        return sizes == (count, count, count)
+
+    plane.until(f"auto has {count} ranks", true, lambda: plane.kubectl("describe", "hpa/auto", "dijob/auto"), SECONDS)

@@ -1,0 +1,141 @@
+"""Jobs that grow and shrink while they run: who is there stays as it was, and is told."""
+
+import json
+from typing import Any
+
+import pytest
+from identity import Identity, identities, running
+from jobs import peers
+from sockets import mesh, star, until_edges
+from space import Space, measured
+from test_room import millicores
+
+pytestmark = pytest.mark.e2e
+
+PORTS = (50515,)
+TOLD_SECONDS = 10
+
+
+def topology(space: Space, pod: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(space.execute(pod, "cat", "/run/dijob/topology.json"))
+    return found
+
+
+def until_told(space: Space, size: int, workers: int = 1) -> float:
+    """Poll until topology.json in every pod of "world" says what is true now."""
+
+    def problem() -> str:
+        ips, epoch = space.ips("world"), space.status("world").get("epoch")
+        if len(ips) != size or not all(ips):
+            return f"addresses: {ips}"
+        ids = [list(range(rank * workers, (rank + 1) * workers)) for rank in range(size)]
+        wanted = {"epoch": epoch, "worldSize": size * workers, "numNodes": size, "nodeIps": ips, "nodeIds": ids}
+        for rank in range(size):
+            told = topology(space, f"world-{rank}")
+            if wrong := {key: told.get(key) for key in wanted if told.get(key) != wanted[key]}:
+                return f"rank {rank} has {wrong}, not {wanted}"
+        return ""
+
+    return space.until(f"each of {size} pods has the true topology.json", problem, TOLD_SECONDS)
+
+
+def scale(space: Space, replicas: int) -> None:
+    space.kubectl("scale", "dijob", "world", f"--replicas={replicas}")
+
+
+def until_size(space: Space, size: int, before: dict[str, Identity]) -> float:
+    """Poll until so many ranks are Ready, and nobody of `before` has been touched."""
+
+    def problem() -> str:
+        now = identities(space, "world")
+        touched = [name for name in before if now.get(name) != before[name]]
+        assert not touched, f"touched: {touched}, {before} became {now}"
+        ready = space.condition("world", "PeersReady")
+        right = len(now) == len(space.pods("world")) == size and ready.get("status") == "True"
+        return "" if right else f"there: {sorted(now)}; PeersReady: {ready.get('message')}"
+
+    return space.until(f"world has {size} ranks", problem, 60)
+
+
+@pytest.mark.parametrize("shape", ["mesh", "star"])
+def test_from_three_to_five_and_back_nobody_else_is_touched(space: Space, shape: str) -> None:
+    before = running(space, minReplicas=2, maxReplicas=6, replicas=3, topology=shape)
+    edges = mesh if shape == "mesh" else lambda ips, workers: star(ips)
+    until_told(space, 3)
+    scale(space, 5)
+    grown = until_size(space, 5, before)
+    until_edges(space, "world", edges(space.ips("world"), 1), PORTS)
+    told = until_told(space, 5)
+    measured(f"seconds from kubectl scale 3 to 5 to all Ready ({shape})", f"{grown:.1f}")
+    measured("seconds from then until topology.json says so in each pod", f"{told:.1f}")
+    assert all(f"peer 0: greeting from {node}" in space.logs("world-0") for node in (3, 4))
+    assert space.execute("world-4", "printenv", "DI_WORLD_SIZE", "DI_NUM_NODES").split() == ["5", "5"]
+    scale(space, 3)
+    shrunk = until_size(space, 3, before)
+    until_edges(space, "world", edges(space.ips("world"), 1), PORTS)
+    until_told(space, 3)
+    measured(f"seconds from kubectl scale 5 to 3 until the others are gone ({shape})", f"{shrunk:.1f}")
+    status = space.status("world")
+    assert (status.get("restarts", 0), status.get("renewals", 0), status["epoch"]) == (0, 0, 3)
+
+
+def test_up_and_down_and_up_within_a_second_ends_right(space: Space) -> None:
+    before = running(space, minReplicas=2, maxReplicas=6, replicas=3)
+    for replicas in (5, 3, 5):
+        space.api.custom.patch_namespaced_custom_object_scale(
+            "diengine.opendilab.org", "v2alpha1", space.name, "dijobs", "world", {"spec": {"replicas": replicas}}
+        )
+    until_size(space, 5, before)
+    until_edges(space, "world", mesh(space.ips("world"), 1), PORTS)
+    until_told(space, 5)
+    assert space.status("world").get("renewals", 0) == 0
+
+
+def test_a_rank_that_restarts_after_growth_knows_all_peers(space: Space) -> None:
+    before = running(space, minReplicas=1, maxReplicas=4, replicas=2, backoffLimit=3)
+    scale(space, 3)
+    until_size(space, 3, before)
+    space.execute("world-0", "sh", "-c", "kill -KILL $(cat /proc/1/task/1/children)")
+
+    def problem() -> str:
+        now = identities(space, "world").get("world-0")
+        return "" if now and now[1] == 1 else str(now)
+
+    space.until("rank 0 runs again", problem, 30)
+    assert space.execute("world-0", "printenv", "DI_NUM_NODES").split() == ["3"]
+    assert space.execute("world-0", "printenv", "DI_NODES").strip() == ",".join(space.ips("world"))
+    until_edges(space, "world", mesh(space.ips("world"), 1), PORTS)
+
+
+def test_room_for_three_of_two_to_four_and_the_fourth_joins_when_there_is_more(space: Space) -> None:
+    """Two ranks fill a node; beside them a pod of somebody else holds the place of the fourth."""
+    nodes = space.api.core.list_node().items
+    free = min(millicores(node.status.allocatable["cpu"]) for node in nodes)
+    request = {"resources": {"requests": {"cpu": f"{(free - 200) // 2}m"}}}
+    hog = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "hog"},
+        "spec": {
+            "terminationGracePeriodSeconds": 0,
+            "containers": [{"name": "hog", "image": "dijob/light:dev", "command": ["sleep", "3600"], **request}],
+        },
+    }
+    space.apply(hog)
+    space.kubectl("wait", "--for=condition=Ready", "pod/hog", "--timeout=30s")
+    world = peers("world", "--forever", minReplicas=2, maxReplicas=4, gatherSeconds=3)
+    del world["spec"]["replicas"]
+    world["spec"]["template"]["spec"]["containers"][0] |= request
+    space.apply(world)
+    begun = space.until_true("world", "Running")
+    measured("seconds until a job of 2 to 4 runs with room for 3 (gatherSeconds: 3)", f"{begun:.1f}")
+    before = identities(space, "world")
+    assert sorted(before) == ["world-0", "world-1", "world-2"]
+    said = space.condition("world", "AddressesReady")
+    assert "joining later: rank 3: " in said["message"]
+    assert "nsufficient cpu" in said["message"]
+    space.kubectl("delete", "pod", "hog", "--wait=false")
+    joined = until_size(space, 4, before)
+    measured("seconds from the moment when there is room until the fourth rank is Ready", f"{joined:.1f}")
+    until_edges(space, "world", mesh(space.ips("world"), 1), PORTS)
+    assert space.status("world").get("renewals", 0) == 0

@@ -1,0 +1,84 @@
+"""Room for three of two to four, twenty times over: the world is always ranks 0 to 2, and the fourth joins later."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from faults.conftest import Lanes
+from faults.kube import Json, dijob, jobs, pods, until
+from faults.lane import Lane
+
+pytestmark = pytest.mark.apiserver
+
+JOBS = 20
+LISTED = "diengine.opendilab.org/num-nodes"
+# The pretended nodes have 1,000 CPUs each (kwok_stages.py).
+REQUEST = {"requests": {"cpu": "300"}}
+
+
+def pinned(namespace: str, name: str, node: str) -> Json:
+    """A job of 2 to 4 ranks on one node, where three of them find room."""
+    spec: dict[str, Any] = {"minReplicas": 2, "maxReplicas": 4, "gatherSeconds": 5}
+    body = dijob(namespace, name, **spec)
+    pod = body["spec"]["template"]["spec"]
+    pod["nodeSelector"] = {"kubernetes.io/hostname": node}
+    pod["containers"][0]["resources"] = REQUEST
+    return body
+
+
+async def until_listed(lane: Lane, names: list[str], size: int) -> float:
+    """Poll until each job's list has so many ranks, which are the first ones and run; it never has others."""
+
+    async def missing() -> str:
+        behind = []
+        for name in names:
+            found = await lane.pods(name)
+            told = {n: p["metadata"].get("annotations", {}).get(LISTED) for n, p in found.items()}
+            # All are told at once: who is told first is chance, who is in the list is not.
+            listed = {int(n.rpartition("-")[2]): int(words) for n, words in told.items() if words}
+            assert all(rank < words for rank, words in listed.items()), f"{name}: {told}"
+            if listed != dict.fromkeys(range(size), size):
+                behind.append(f"{name}: {told}")
+        return "; ".join(behind[:3]) and f"{len(behind)} jobs are not there yet: {'; '.join(behind[:3])}"
+
+    return await until(f"{len(names)} jobs of {size}", missing, 60)
+
+
+async def test_the_ranks_are_always_a_prefix(lanes: Lanes) -> None:
+    async with lanes() as lane:
+        nodes = sorted(node["metadata"]["name"] for node in await lane.kube.items("/api/v1/nodes"))
+        names = [f"job{number}" for number in range(JOBS)]
+        bodies = [pinned(lane.namespace, name, node) for name, node in zip(names, nodes, strict=False)]
+        assert len(bodies) == JOBS
+        await asyncio.gather(*(lane.kube.create(jobs(lane.namespace), body) for body in bodies))
+        begun = await until_listed(lane, names, 3)
+        print(f"\nMEASURED seconds until {JOBS} jobs of 2 to 4 with room for 3 run (gatherSeconds: 5): {begun:.1f}")
+        waited = await until("all say who joins later", lambda: unsaid(lane, names), 30)
+        print(f"MEASURED seconds from then until all say who joins later: {waited:.1f}")
+        # A rank that has succeeded holds no room any more: its place is the fourth one's.
+        done = {"metadata": {"annotations": {"test.dijob/exit": "0"}}}
+        await asyncio.gather(*(lane.kube.patch(pods(lane.namespace, f"{name}-2"), done) for name in names))
+        joined = await until_joined(lane, names)
+        print(f"MEASURED seconds from the moment when there is room until the fourth has joined in each: {joined:.1f}")
+        assert [(await lane.status(name)).get("renewals", 0) for name in names] == [0] * JOBS
+
+
+async def unsaid(lane: Lane, names: list[str]) -> str:
+    """Which jobs do not say yet that they run, and who is missing."""
+    silent = []
+    for name in names:
+        status = await lane.status(name)
+        said = {c["type"]: c["message"] for c in status["conditions"]}
+        wanted = ("3 of 4 ranks run", "Running", "joining later: rank 3: Unschedulable")
+        if (said["Running"], status["phase"]) != wanted[:2] or wanted[2] not in said["AddressesReady"]:
+            silent.append(f"{name}: {said}")
+    return "; ".join(silent[:2])
+
+
+async def until_joined(lane: Lane, names: list[str]) -> float:
+    async def missing() -> str:
+        told = {name: (await lane.pods(name)).get(f"{name}-3") or {} for name in names}
+        late = [n for n, pod in told.items() if pod.get("metadata", {}).get("annotations", {}).get(LISTED) != "4"]
+        return f"{len(late)} have no rank 3 in their list: {late[:3]}; {lane.evidence()}" if late else ""
+
+    return await until("the fourth ranks", missing, 90)

@@ -1,0 +1,135 @@
+"""Who is in the next list, and when: the prefix, the window, those who join later, those who give way."""
+
+from typing import Any
+
+import pytest
+from dijob.core.actions import CreatePod, DeletePod, PublishAddresses
+from dijob.core.gather import Gathering, recruits
+from dijob.core.observe import Creation, Observed, Pod
+from dijob.core.plan import plan
+from dijob.core.world import World
+from dijob.spec.status import Renewal, Status
+from unit.builders import NOW, gang, job, later, observed, view
+
+PLACED: dict[str, Any] = {"placed": NOW.isoformat()}
+HOMELESS: dict[str, Any] = {"scheduled": False, "node": "", "ip": "", "complaint": "Unschedulable: 0/2 nodes"}
+LIST = "10.0.0.0,10.0.0.1,10.0.0.2"
+
+
+def home(rank: int, **fields: Any) -> Pod:
+    return view(rank, **PLACED, **fields)
+
+
+def runs(rank: int, **fields: Any) -> Pod:
+    return home(rank, ips=LIST, epoch=1, phase="Running", ready=True, **fields)
+
+
+def homeless(rank: int) -> Pod:
+    return view(rank, **HOMELESS)
+
+
+def gathering(pods: tuple[Pod, ...], seconds: float, minimum: int = 2, **status: Any) -> Gathering:
+    world = World.of(gang(size=4, minimum=minimum), observed(*pods), frozenset(), Status(**status))
+    return Gathering(world, 10, later(seconds))
+
+
+ALL = (home(0), home(1), home(2), home(3))
+RENEWED = {"epoch": 1, "last_renewal": Renewal(epoch=1, ranks="2-3")}
+SIZES: dict[str, tuple[tuple[Pod, ...], float, dict[str, Any], int]] = {
+    "all are there": (ALL, 0, {}, 4),
+    "too few": (ALL[:1], 99, {}, 0),
+    "enough, within the window": (ALL[:2], 9, {}, 0),
+    "enough, and the window is over": (ALL[:2], 10, {}, 2),
+    "a gap": ((home(0), home(1), home(3)), 10, {}, 2),
+    "nobody says when he was placed": ((view(0), view(1)), 0, {}, 2),
+    "the last one came late": ((home(0), view(1, placed=later(8).isoformat())), 17, {}, 0),
+    "one joins, within the window": ((runs(0), runs(1), home(2)), 9, {"epoch": 1}, 0),
+    "they run": ((runs(0), runs(1), runs(2), homeless(3)), 99, {}, 0),
+    "one more is there": ((runs(0), runs(1), runs(2), home(3)), 0, {}, 4),
+    "renewed, one finds no room": ((runs(0), runs(1), home(2), homeless(3)), 10, RENEWED, 3),
+    "renewed, not without those who run on": ((runs(0), runs(3), home(1)), 99, RENEWED | {
+        "last_renewal": Renewal(epoch=1, ranks="1-2")}, 0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("pods", "seconds", "status", "size"), SIZES.values(), ids=SIZES)
+def test_how_many_the_next_list_has(pods: tuple[Pod, ...], seconds: float, status: dict[str, Any], size: int) -> None:
+    assert gathering(pods, seconds, **status).size == size
+
+
+def test_a_job_that_is_not_elastic_waits_for_all() -> None:
+    assert gathering(ALL[:3], 99, minimum=4).size == 0
+
+
+def test_a_list_of_nobody_is_none() -> None:
+    world = World.of(gang(size=4, minimum=2), observed(homeless(2)), frozenset({0, 1}), Status(**RENEWED))
+    assert Gathering(world, 0, later(99)).size == 0
+
+
+BACK: dict[str, tuple[tuple[Pod, ...], int | None]] = {
+    "a higher one has a node": ((home(0), home(1), homeless(2), home(3)), 3),
+    "the highest of several": ((home(0), homeless(1), home(2), home(3)), 3),
+    "nobody above": ((home(0), home(1), home(2), homeless(3)), None),
+    "one is going already": ((home(0), homeless(1), home(2), home(3, deleting=True)), None),
+    "below the minimum": ((homeless(0), home(1)), None),
+    "it runs": ((runs(0), homeless(1), runs(2)), None),
+    "no word from the scheduler": ((home(0), home(1), view(2, **HOMELESS | {"complaint": ""}), home(3)), None),
+}
+
+
+@pytest.mark.parametrize(("pods", "rank"), BACK.values(), ids=BACK)
+def test_who_gives_way_to_a_lower_rank(pods: tuple[Pod, ...], rank: int | None) -> None:
+    found = gathering(pods, 0).given_back
+    assert (found.rank if found else None) == rank
+
+
+AGAIN = {"job-3": Creation(1, NOW)}
+RECRUITS: dict[str, tuple[tuple[Pod, ...], dict[str, Creation], tuple[int, ...]]] = {
+    "the needed ones at once": ((), {}, (0, 1)),
+    "and before all others": ((home(0), home(2)), {}, (1,)),
+    "then one by one": ((home(0), home(1)), {}, (2,)),
+    "also while nobody has a node yet": ((homeless(0), homeless(1), homeless(2)), {}, (3,)),
+    "one that gave way waits": ((home(0), home(1), homeless(2)), AGAIN, ()),
+    "until there is room": ((home(0), home(1), home(2)), AGAIN, (3,)),
+    "all are there": (ALL, {}, ()),
+}
+
+
+@pytest.mark.parametrize(("pods", "creations", "ranks"), RECRUITS.values(), ids=RECRUITS)
+def test_who_is_created_now(pods: tuple[Pod, ...], creations: dict[str, Creation], ranks: tuple[int, ...]) -> None:
+    seen = Observed(observed(*pods).pods, creations=creations)
+    assert recruits(gathering(pods, 0).world, seen) == ranks
+
+
+def test_room_for_three_of_four() -> None:
+    """Three begin after the window; the fourth joins when it has a node, and nobody else notices."""
+    owner, pods = job(minReplicas=2, maxReplicas=4, replicas=4), (home(0), home(1), home(2), homeless(3))
+    before = plan(owner, observed(*pods), later(4))
+    assert (before.actions, before.requeue_after) == ((), 4.0)
+    said = {c.type: c for c in before.status.conditions}["AddressesReady"]
+    assert (said.status, said.reason) == ("False", "AddressMissing")
+    assert said.message.startswith("rank 3: Unschedulable: 0/2 nodes (the job begins 10 s after ranks 0-1 have")
+    begun = plan(owner, observed(*pods), later(10))
+    assert begun.actions == tuple(PublishAddresses(f"job-{r}", f"uid-{r}", 1, LIST) for r in range(3))
+
+    running = (runs(0), runs(1), runs(2))
+    told = plan(owner, observed(*running, homeless(3)), later(12))
+    assert told.status.phase == "Running"
+    said = {c.type: c for c in told.status.conditions}["AddressesReady"]
+    assert (said.status, said.message) == (
+        "True",
+        "3 addresses published as epoch 1; joining later: rank 3: Unschedulable: 0/2 nodes",
+    )
+    assert {c.type: c.message for c in told.status.conditions}["Running"] == "3 of 4 ranks run"
+    owner = owner.model_copy(update={"status": told.status})
+    joined = plan(owner, observed(*running, home(3), service=True), later(20))
+    assert {type(action) for action in joined.actions} == {PublishAddresses}
+    assert {action.epoch for action in joined.actions if isinstance(action, PublishAddresses)} == {2}
+    assert joined.status.renewals == 0
+
+
+def test_the_highest_gives_way_and_comes_back_later() -> None:
+    owner = job(minReplicas=1, maxReplicas=3, replicas=3)
+    assert plan(owner, observed(home(0), homeless(1), home(2)), NOW).actions == (DeletePod("job-2", "uid-2"),)
+    again = Observed(observed(home(0), home(1)).pods, creations={"job-2": Creation(1, later(-2))})
+    assert [type(action) for action in plan(owner, again, NOW).actions] == [CreatePod]
