@@ -50,6 +50,11 @@ def taint(chaos: Surroundings, pod: SimPod) -> None:
     chaos.cluster.delete(pod.name, pod.uid)
 
 
+def cut_off(chaos: Surroundings, pod: SimPod) -> None:
+    taint(chaos, pod)
+    pod.silent, pod.ready = True, False
+
+
 def evict(pod: SimPod) -> None:
     pod.disrupted = True
     pod.kill("Evicted")
@@ -73,8 +78,8 @@ KUBELET = {
         lambda pod: not (pod.sandbox or pod.done or pod.deleting), lambda c, pod: c.place(pod, True)
     ),
     "starts it": Deed(lambda pod: bool(pod.startable()), lambda c, pod: c.start(pod)),
-    "finds it ready": Deed(running, lambda c, pod: setattr(pod, "ready", True)),
-    "ends it": Deed(lambda pod: pod.deleting or pod.overdue, lambda c, pod: c.end(pod)),
+    "finds it ready": Deed(lambda pod: running(pod) and not pod.silent, lambda c, pod: setattr(pod, "ready", True)),
+    "ends it": Deed(lambda pod: (pod.deleting or pod.overdue) and not pod.silent, lambda c, pod: c.end(pod)),
 }
 FATE = {
     "main crashes": Deed(alive, lambda c, pod: crash(pod, main=True)),
@@ -82,6 +87,7 @@ FATE = {
     "succeeds": Deed(running, lambda c, pod: pod.end(pod.main, 0)),
     "is evicted": Deed(placed, lambda c, pod: evict(pod)),
     "loses its node": Deed(placed, taint),
+    "is cut off with its node": Deed(placed, cut_off),
     "loses its sandbox": Deed(placed, lose_sandbox),
     "fails for good": Deed(placed, lambda c, pod: fail_for_good(pod)),
     "is deleted by hand": Deed(lambda pod: not pod.deleting, lambda c, pod: c.cluster.delete(pod.name, pod.uid)),

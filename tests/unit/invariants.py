@@ -1,7 +1,7 @@
 """What must hold of a job whatever happens: after each step, at each write, at each start, and in the end."""
 
 from dijob import names
-from dijob.core.actions import Action, CreatePod, DeletePod, EndPod, PublishAddresses
+from dijob.core.actions import Action, CreatePod, DeletePod, EndPod, ForceDeletePod, PublishAddresses
 from dijob.core.members import expand
 from dijob.core.observe import Pod
 from dijob.core.phases import ended, is_true
@@ -86,6 +86,9 @@ class Watched(RuleBasedStateMachine):
             assert isinstance(action, allowed), action
         elif isinstance(action, DeletePod):
             self.check_deletion(operator, action, status)
+        elif isinstance(action, ForceDeletePod):
+            pod = self.cluster.find(action.name, action.uid)
+            assert pod is None or pod.silent, action
         elif isinstance(action, CreatePod):
             assert action.member.rank not in expand(status.succeeded_ranks), action
             assert action.member.rank < operator.job.spec.desired, action
@@ -152,7 +155,7 @@ class Watched(RuleBasedStateMachine):
         self.one_number_means_one_list()
 
     def check_cleaned(self) -> None:
-        left = self.pods()
+        left = [pod for pod in self.pods() if not pod.silent]  # what a lost node holds goes with it
         if self.policy is CleanPodPolicy.ALL:
             assert not left, left
         elif self.policy is CleanPodPolicy.RUNNING:

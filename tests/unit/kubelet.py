@@ -63,6 +63,7 @@ class SimPod:
     ready: bool = False
     disrupted: bool = False
     homeless: bool = False
+    silent: bool = False  # its node is lost: nobody will end it
     failed: str = ""
     process: Process | None = None
     placed: str = ""
@@ -128,7 +129,7 @@ class SimPod:
 
     def startable(self) -> list[Box]:
         """The containers that the kubelet would start now."""
-        if not self.sandbox or self.done or self.deleting:
+        if not self.sandbox or self.done or self.deleting or self.silent:
             return []
         waiting = [box for box in self.boxes if box.state == "waiting"]
         dead = [box for box in self.boxes if box.state == "dead" and box.last and not self.never]
@@ -168,7 +169,7 @@ class SimPod:
         conditions = [
             {"type": "PodReadyToStartContainers", "status": str(self.sandbox)},
             {"type": "Ready", "status": str(self.ready and self.process is not None)},
-            {"type": "DisruptionTarget", "status": str(self.disrupted)},
+            {"type": "DisruptionTarget", "status": str(self.disrupted), "reason": self.why_disrupted},
         ]
         if self.homeless:
             no = {"status": "False", "reason": "Unschedulable", "message": "0/2 nodes are available"}
@@ -181,6 +182,10 @@ class SimPod:
         if self.ip:
             status["containerStatuses"] = [box.status() for box in self.boxes]
         return {**self.body, "status": status}
+
+    @property
+    def why_disrupted(self) -> str:
+        return "DeletionByTaintManager" if self.silent else "EvictionByEvictionAPI"
 
     @property
     def _annotations(self) -> dict[str, str]:

@@ -184,6 +184,8 @@ class Chaos(Watched):
     def kubelet_works(self) -> None:
         """One round of all that kubelets do by themselves."""
         for pod in self.pods():
+            if pod.silent:
+                continue
             if pod.deleting or pod.overdue:
                 self.end(pod)
             elif not pod.sandbox and not pod.done:

@@ -7,7 +7,16 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from dijob.core import manifests, observe, phases, refusals
-from dijob.core.actions import Action, CreatePod, CreateService, DeletePod, EndPod, PublishAddresses, SetReplicas
+from dijob.core.actions import (
+    Action,
+    CreatePod,
+    CreateService,
+    DeletePod,
+    EndPod,
+    ForceDeletePod,
+    PublishAddresses,
+    SetReplicas,
+)
 from dijob.core.manifests import Options
 from dijob.core.observe import END_SECONDS, Observed, Pod
 from dijob.core.plan import Plan, plan
@@ -207,6 +216,10 @@ class Operator:
             case DeletePod():
                 self.cluster.delete(action.name, action.uid)
                 self._know(action.uid, deleting=True)
+            case ForceDeletePod():
+                if pod := self.cluster.find(action.name, action.uid):
+                    self.cluster.bury(pod)
+                self.store.pop(action.uid, None)
             case EndPod():
                 if pod := self.cluster.find(action.name, action.uid):
                     pod.body["spec"]["activeDeadlineSeconds"] = END_SECONDS

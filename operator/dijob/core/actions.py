@@ -39,6 +39,14 @@ class DeletePod:
 
 
 @dataclass(frozen=True)
+class ForceDeletePod:
+    """Remove the object of a pod whose node will never say that it has ended."""
+
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True)
 class EndPod:
     """End a crash-looping pod by its deadline: it becomes Failed and its logs stay."""
 
@@ -46,7 +54,7 @@ class EndPod:
     uid: str
 
 
-Action = SetReplicas | CreatePod | CreateService | PublishAddresses | DeletePod | EndPod
+Action = SetReplicas | CreatePod | CreateService | PublishAddresses | DeletePod | ForceDeletePod | EndPod
 
 
 @dataclass(frozen=True)

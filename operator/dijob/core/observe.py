@@ -39,6 +39,7 @@ class Pod:
     container may hold the pod. `complaint` is why it has no address or does not run, in the cluster's own words.
     `ips` is the address list that it was given, comma-separated (interned: all pods of a job share one string).
     `owner` is the job's uid, `version` the resourceVersion of this view. `placed` is when it got its node.
+    `node_lost`: the cluster has given its node up, and deleted it; `gone_by` is when its grace period is over.
     """
 
     rank: int
@@ -51,6 +52,7 @@ class Pod:
     deleting: bool = False
     scheduled: bool = False
     disrupted: bool = False
+    node_lost: bool = False
     sandbox: bool = True
     broken: bool = False
     idle: bool = False
@@ -63,6 +65,7 @@ class Pod:
     template_hash: str = ""
     ending_soon: bool = False
     created: str = ""
+    gone_by: str = ""
     placed: str = ""
     owner: str = ""
     version: str = ""
@@ -177,6 +180,7 @@ def pod(body: Body) -> Pod:
         deleting=bool(meta.get("deletionTimestamp")),
         scheduled=bool(spec.get("nodeName")),
         disrupted=_disrupted(status),
+        node_lost=_condition(status, "DisruptionTarget").get("reason") == "DeletionByTaintManager",
         succeeded=_succeeded(meta, status, main),
         sandbox=not _sandbox_died(status),
         broken=spec.get("restartPolicy") == "Never" and bool(containers.exit_code(main)),
@@ -189,6 +193,7 @@ def pod(body: Body) -> Pod:
         template_hash=annotations.get(names.ANNOTATION_TEMPLATE, ""),
         ending_soon=spec.get("activeDeadlineSeconds") == END_SECONDS,
         created=meta.get("creationTimestamp") or "",
+        gone_by=meta.get("deletionTimestamp") or "",
         placed=_since(status, "PodScheduled"),
         owner=owner.get("uid", ""),
         version=meta.get("resourceVersion", ""),

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from dijob import names
-from dijob.core import ledger, report, room
+from dijob.core import ledger, lost_nodes, report, room
 from dijob.core.actions import (
     Action,
     CreatePod,
@@ -23,6 +23,7 @@ from dijob.core.actions import (
     DeletePod,
     EndPod,
     Event,
+    ForceDeletePod,
     PublishAddresses,
     SetReplicas,
 )
@@ -169,7 +170,8 @@ def _hire(this: Pass) -> tuple[Action, ...]:
         # A failure that is not in the stored status yet would be lost with its pod: that write comes first.
         return create
     back = this.gathering.given_back
-    return (*_delete(world.stale), *_delete([back] if back else []), *create)
+    force = tuple(ForceDeletePod(p.name, p.uid) for p in lost_nodes.overdue(world.pods.values(), this.now))
+    return (*_delete(world.stale), *_delete([back] if back else []), *force, *create)
 
 
 def _serve(this: Pass) -> tuple[Action, ...]:
@@ -230,7 +232,11 @@ def _requeue(this: Pass, status: Status) -> float:
     waits = [RESYNC_SECONDS]
     if not this.template_changed:
         waits += [_wait_to_create(this, rank) for rank in recruits(this.world, this.observed)]
-        left = (this.gathering.wait, room.patience(this.world, this.job.spec.schedule_timeout_seconds, this.now))
+        left = (
+            lost_nodes.wait(this.world.pods.values(), this.now),
+            this.gathering.wait,
+            room.patience(this.world, this.job.spec.schedule_timeout_seconds, this.now),
+        )
         waits += [seconds + 0.5 for seconds in left if seconds and seconds > 0]  # the stamps have whole seconds
     refusal = this.observed.refusals.get(f"service/{this.world.gang.job}")
     if refusal and is_true(status, Type.RUNNING) and not this.observed.service:

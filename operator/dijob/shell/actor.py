@@ -1,6 +1,7 @@
 """Carries a plan's actions out against the apiserver, and takes what came of it into the stores."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -14,6 +15,7 @@ from dijob.core.actions import (
     CreateService,
     DeletePod,
     EndPod,
+    ForceDeletePod,
     PublishAddresses,
     SetReplicas,
 )
@@ -24,6 +26,8 @@ from dijob.shell.api import Api, ApiError, Json
 from dijob.shell.memory import Memory
 from dijob.shell.store import Store
 from dijob.spec.model import DIJob
+
+log = logging.getLogger(__name__)
 
 
 class Actor:
@@ -59,6 +63,8 @@ class Actor:
                 return self._publish(group.job, action)
             case DeletePod():
                 return self._delete(group.job, action)
+            case ForceDeletePod():
+                return self._force(group.job, action)
             case EndPod():
                 return self._end(group.job, action)
 
@@ -133,6 +139,12 @@ class Actor:
     async def _delete(self, job: DIJob, action: DeletePod) -> None:
         if await self._to_pod(job, action.name, self._api.delete(_pod_path(job, action.name), action.uid)) is not None:
             self._update(job, action.uid, {}, deleting=True)
+
+    async def _force(self, job: DIJob, action: ForceDeletePod) -> None:
+        meta, call = job.metadata, self._api.delete(_pod_path(job, action.name), action.uid, force=True)
+        log.warning("%s/%s: pod %s is deleted by force: its node is lost", meta.namespace, meta.name, action.name)
+        if await self._to_pod(job, action.name, call) is not None:
+            self._pods.drop(action.uid)
 
     async def _end(self, job: DIJob, action: EndPod) -> None:
         patch = {"metadata": {"uid": action.uid}, "spec": {"activeDeadlineSeconds": END_SECONDS}}

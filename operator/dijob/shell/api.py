@@ -104,10 +104,12 @@ class Api:
             accept = "application/json" if whole else METADATA_ONLY
             return await self._call(_Call("PATCH", path, body, {}, accept))
 
-    async def delete(self, path: str, uid: str) -> None:
-        """Delete this very object (never a namesake), with its own grace period."""
+    async def delete(self, path: str, uid: str, force: bool = False) -> None:
+        """Delete this very object (never a namesake), with its own grace period; by force: without, and without asking
+        its node."""
+        body = {"preconditions": {"uid": uid}, **({"gracePeriodSeconds": 0} if force else {})}
         async with self._writes:
-            await self._call(_Call("DELETE", path, {"preconditions": {"uid": uid}}, {}, METADATA_ONLY))
+            await self._call(_Call("DELETE", path, body, {}, METADATA_ONLY))
 
     async def watch(self, stream: Stream) -> AsyncGenerator[Json]:
         """Events of a watch as they come; ends when the apiserver ends it, raises ApiError when it breaks."""

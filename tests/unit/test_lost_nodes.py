@@ -1,0 +1,41 @@
+"""Pods that hang Terminating: by force only where the cluster has given their node up, and their grace is over."""
+
+import pytest
+from dijob.core import lost_nodes
+from dijob.core.actions import ForceDeletePod
+from dijob.core.observe import Pod
+from dijob.core.plan import plan
+from dijob.spec.status import stamp
+from unit.builders import NOW, job, later, listed, observed, pod_body, read
+
+GONE_BY = stamp(later(30))
+HANGS = {"deleting": True, "node_lost": True, "gone_by": GONE_BY}
+
+PODS: dict[str, tuple[Pod, float, bool]] = {
+    "its node is lost and its grace is over": (listed(1, **HANGS), 35, True),
+    "its grace is not over": (listed(1, **HANGS), 34, False),
+    "somebody deleted it, and it is slow": (listed(1, deleting=True, gone_by=GONE_BY), 999, False),
+    "its node is lost and it is not deleted": (listed(1, node_lost=True), 999, False),
+    "it had ended before": (listed(1, **HANGS, phase="Failed"), 35, True),
+    "nobody says when": (listed(1, deleting=True, node_lost=True), 999, False),
+}
+
+
+@pytest.mark.parametrize(("pod", "seconds", "force"), PODS.values(), ids=PODS)
+def test_by_force(pod: Pod, seconds: float, force: bool) -> None:
+    assert lost_nodes.overdue([pod], later(seconds)) == ((pod,) if force else ())
+
+
+def test_the_plan_looks_again_when_the_grace_is_over() -> None:
+    owner, seen = job(), observed(listed(0), listed(1, **HANGS), listed(2))
+    owner = owner.model_copy(update={"status": plan(owner, seen, NOW).status})  # written down: rank 1 is lost
+    waits = plan(owner, seen, later(20))
+    assert not any(isinstance(action, ForceDeletePod) for action in waits.actions)
+    assert waits.requeue_after <= 15.5
+    assert ForceDeletePod("job-1", "uid-1") in plan(owner, seen, later(36)).actions
+
+
+def test_only_the_taint_managers_word_counts() -> None:
+    for reason, lost in (("DeletionByTaintManager", True), ("EvictionByEvictionAPI", False)):
+        condition = {"type": "DisruptionTarget", "status": "True", "reason": reason}
+        assert read(pod_body(conditions=[condition])).node_lost is lost
