@@ -80,8 +80,8 @@ images: venv ## build all images into the cache (9 min once)
 	@$(PY) images/build.py
 
 .PHONY: apiserver
-apiserver: cluster-build ## bad input, kill -9 at each write, faults, 250 jobs: a real control plane with kwok nodes
-	$(PY) -m pytest tests/apiserver tests/faults -n 2 --dist loadfile
+apiserver: cluster-build images ## bad input, kill -9 at each write, faults, 250 jobs, the chart, the test cluster itself (~8 min)
+	$(PY) -m pytest tests/apiserver tests/faults tests/chart tests/selftest -n 2 --dist loadfile
 
 .PHONY: scale
 scale: cluster-build ## a restart among 1,000 jobs with 4,000 pods, with its figures (~2.5 min)
@@ -89,7 +89,8 @@ scale: cluster-build ## a restart among 1,000 jobs with 4,000 pods, with its fig
 
 .PHONY: e2e
 e2e: cluster-build images ## real pods on real nodes (~12 min)
-	$(PY) -m pytest tests/e2e
+	$(PY) -m pytest tests/e2e -m "not alone" -n 2 --dist loadfile
+	$(PY) -m pytest tests/e2e -m alone
 
 .PHONY: demo
 demo: venv ## the main job: a real DQN trains on four pods (first time ~20 min, then ~5)

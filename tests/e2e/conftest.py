@@ -13,7 +13,8 @@ from archives import ROOT, archive
 from cluster import Cluster, Options, up
 from space import HOME, Api, Space, opened
 
-NAME = "dijob-e2e"
+# Two files of tests run at a time (make e2e), each with a cluster of its own.
+NAME = "-".join(["dijob-e2e", *filter(None, [os.environ.get("PYTEST_XDIST_WORKER")])])
 IMAGES = ("light", "ditask", "operator")
 KEEP = "DIJOB_E2E_KEEP"
 

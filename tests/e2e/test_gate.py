@@ -14,7 +14,7 @@ from jobs import LIGHT, job, mounted, peers, shell
 from sockets import mesh, until_edges
 from space import Body, Space, measured, without_operator
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.alone]
 
 WITNESS_PORT = 7000
 WITNESS = f"""

@@ -7,7 +7,7 @@ from diary import Diary, kept
 from jobs import shell
 from space import JOB_LABEL, Space, measured
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.alone]
 
 RANKS, REPETITIONS, BOUND = 4, 7, 2.5
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 import yaml
+from chart.lab import CHART, CRD, ROOT, Lab, Right, Said, job
 from cluster import CONTROL_PLANE, Cluster, Options, up
 from cluster.shell import wait_for
-from lab import CHART, CRD, ROOT, Lab, Right, Said, job
 
 pytestmark = pytest.mark.e2e
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 import yaml
+from chart.lab import CHART, CRD, ROOT, Lab
 from cluster.build import build
 from cluster.shell import Progress
-from lab import CHART, CRD, ROOT, Lab
 
 pytestmark = pytest.mark.e2e
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 import yaml
+from chart.lab import CHART, CRD, ROOT, Lab, job
 from cluster import CONTROL_PLANE, Options, up
 from cluster.shell import wait_for
-from lab import CHART, CRD, ROOT, Lab, job
 
 pytestmark = pytest.mark.e2e
 

@@ -164,7 +164,17 @@ def test_a_stopped_node_is_gone_at_once_and_comes_back_with_its_images(web: Clus
 
 def machine() -> dict[str, object]:
     """All that a cluster could leave on this machine, save what belongs to other clusters that are up."""
-    names = os.listdir(state.root()) if state.root().exists() else []
+    names = clusters()
+    found = _machine(names)
+    # A control plane of other tests may have come, or gone, while we looked.
+    return found if clusters() == names else machine()
+
+
+def clusters() -> list[str]:
+    return sorted(os.listdir(state.root())) if state.root().exists() else []
+
+
+def _machine(names: list[str]) -> dict[str, object]:
     others = [state.root() / name for name in names if name != NAME]
     tokens = [state.token(place) for place in others]
 
