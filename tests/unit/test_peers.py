@@ -1,0 +1,298 @@
+"""What users of the other operators suffered from, thread by thread: each is a test named after it.
+
+The threads are those of JobSet, Kubernetes, the training operator (T1), pytorch-operator, DI-orchestrator, KubeRay, Volcano,
+PyTorch and DLRover that are about ranks, restarts and elasticity. Those that need real processes are shown on real pods
+too: tests/e2e/test_healing.py, test_elastic.py, test_node_loss.py, test_failures.py; autoscalers in tests/apiserver/test_hpa.py.
+"""
+
+from typing import Any
+
+import pytest
+from dijob import names
+from dijob.core.members import Gang
+from dijob.core.phases import is_true
+from dijob.names import CleanPodPolicy
+from dijob.names import Condition as Type
+from unit.builders import manifest
+from unit.kubelet import Process, SimPod
+from unit.machine import Chaos
+from unit.simulator import Faults
+
+ENOUGH_ROUNDS = 9
+
+
+def world(size: int = 3, shape: str = "mesh", scope: str = "Pod", limit: int = 3, **more: Any) -> Chaos:
+    """A job whose ranks all run."""
+    chaos = Chaos()
+    chaos.begin(size, CleanPodPolicy.RUNNING, more.get("never", False), False, limit, (shape, scope), least=1)
+    rounds(chaos, ENOUGH_ROUNDS)
+    chaos.check_running()
+    return chaos
+
+
+def rounds(chaos: Chaos, count: int = 1) -> None:
+    """Everybody does what there is to do; what must hold is checked after each round."""
+    for _ in range(count):
+        chaos.it_goes_on_until_a_fault(0, Faults())
+        chaos.check_everything()
+
+
+def now(chaos: Chaos) -> dict[int, tuple[str, Process | None]]:
+    return {pod.rank: (pod.uid, pod.process) for pod in chaos.pods()}
+
+
+def changed(before: dict[int, tuple[str, Process | None]], chaos: Chaos) -> set[int]:
+    """The ranks whose pod or process is another one, or gone."""
+    after = now(chaos)
+    return {rank for rank in before if after.get(rank) != before[rank]}
+
+
+def pod(chaos: Chaos, rank: int) -> SimPod:
+    return next(pod for pod in chaos.pods() if pod.rank == rank)
+
+
+@pytest.mark.parametrize("deed", ["is deleted by hand", "loses its node"])
+def test_jobset_574_a_deleted_pod_or_a_lost_node_renews_those_that_dialled_it(deed: str) -> None:
+    chaos = world()
+    before = now(chaos)
+    chaos.happens(deed, 1)
+    chaos.calm()
+    assert changed(before, chaos) == {1, 2}
+
+
+def test_jobset_684_nobody_starts_before_the_old_pods_have_gone() -> None:
+    """Overlapping attempts connected to dying pods."""
+    chaos = world()
+    chaos.happens("is deleted by hand", 0)
+    epoch = chaos.cluster.job.status.epoch
+    for _ in range(5):
+        chaos.operator.relist()
+        chaos.operator.run_pass(Faults())  # the kubelet does nothing: the old pods hang Terminating
+    assert all(pod.deleting for pod in chaos.pods())
+    assert chaos.cluster.job.status.epoch == epoch
+    chaos.calm()
+
+
+def test_jobset_928_a_failure_is_seen_while_the_others_still_run() -> None:
+    chaos = world(never=True)
+    chaos.happens("main crashes", 1)
+    rounds(chaos)
+    assert pod(chaos, 0).process is not None
+    assert chaos.cluster.job.status.restarts == 1
+    assert chaos.cluster.job.status.first_failure is not None
+
+
+def test_jobset_467_876_a_crash_heals_in_place() -> None:
+    chaos = world()
+    before = {rank: uid for rank, (uid, _) in now(chaos).items()}
+    chaos.happens("main crashes", 1)
+    chaos.calm()
+    assert {rank: uid for rank, (uid, _) in now(chaos).items()} == before
+    assert chaos.cluster.job.status.renewals == 0
+
+
+def test_jobset_918_1129_only_what_failed_is_restarted() -> None:
+    chaos = world(shape="star", size=4)
+    before = now(chaos)
+    chaos.happens("is deleted by hand", 2)
+    chaos.calm()
+    assert changed(before, chaos) == {2}
+
+
+def test_kubernetes_115844_never_two_pods_of_one_rank() -> None:
+    """Names are computed, so a replacement cannot exist beside a pod that is still ending."""
+    chaos = world()
+    chaos.happens("is deleted by hand", 2)
+    for _ in range(3):
+        chaos.operator.relist()
+        chaos.operator.run_pass(Faults())
+        assert len({pod.rank for pod in chaos.pods()}) == len(chaos.pods())
+        assert pod(chaos, 2).deleting
+    chaos.calm()
+
+
+def test_t1_2269_one_fails_and_all_restart_where_the_user_says_so() -> None:
+    chaos = world(scope="Job")
+    before = now(chaos)
+    chaos.happens("is deleted by hand", 2)
+    chaos.calm()
+    assert changed(before, chaos) == {0, 1, 2}
+
+
+def test_t1_2342_backoff_limit_has_an_effect_and_1589_nobody_restarts_for_ever() -> None:
+    chaos = world(limit=2)
+    for _ in range(3):
+        chaos.happens("main crashes", 1)
+        rounds(chaos, 2)
+    status = chaos.cluster.job.status
+    assert is_true(status, Type.FAILED)
+    assert status.restarts == 3
+    chaos.calm()
+
+
+def test_pytorch_operator_359_nobody_hangs_after_a_pod_came_back_elsewhere() -> None:
+    """A peer's new address reaches everybody who dials it."""
+    chaos = world()
+    old = pod(chaos, 0).ip
+    chaos.happens("is deleted by hand", 0)
+    chaos.calm()
+    assert pod(chaos, 0).ip != old
+    assert all(old not in process.nodes for process in chaos.cluster.processes)
+
+
+def test_di_orchestrator_25_a_job_of_one_gets_its_pod_back() -> None:
+    chaos = world(size=1)
+    before = now(chaos)
+    chaos.happens("is deleted by hand", 0)
+    chaos.calm()
+    assert changed(before, chaos) == {0}
+    assert len(chaos.pods()) == 1
+
+
+def test_di_orchestrator_27_a_pod_is_known_by_its_name_and_not_by_what_labels_say() -> None:
+    chaos = world()
+    before = now(chaos)
+    for one in chaos.pods():
+        one.body["metadata"]["labels"][names.LABEL_RANK] = "7"
+        chaos.cluster.touch(one.body)
+    chaos.calm()
+    assert changed(before, chaos) == set()
+
+
+def test_di_orchestrator_24_the_subdomain_is_the_service() -> None:
+    spec = manifest(world().cluster.job)["spec"]
+    assert (spec["hostname"], spec["subdomain"]) == ("job-0", "job")
+
+
+def test_kuberay_1489_2161_3903_3860_4217_a_lost_head_never_leaves_the_job_running() -> None:
+    chaos = world(shape="star")
+    chaos.cluster.quota = True  # and it cannot come back for now
+    chaos.happens("is deleted by hand", 0)
+    rounds(chaos, 4)
+    status = chaos.cluster.job.status
+    assert not is_true(status, Type.RUNNING)
+    assert "rank 0" in status.message
+    chaos.calm()
+
+
+def test_kuberay_4078_a_pod_that_hangs_on_a_dead_node_is_replaced() -> None:
+    chaos = world()
+    before = now(chaos)
+    chaos.happens("is cut off with its node", 2)
+    chaos.calm()
+    assert changed(before, chaos) == {2}
+    assert chaos.cluster.job.status.restarts == 0
+
+
+def test_volcano_1226_3296_who_has_succeeded_is_not_run_again() -> None:
+    chaos = world()
+    chaos.happens("succeeds", 0)
+    rounds(chaos, 2)
+    done = pod(chaos, 0)
+    chaos.cluster.bury(done)  # its node is removed
+    chaos.calm()
+    assert 0 not in {process.rank for process in chaos.cluster.processes}
+    assert chaos.cluster.job.status.succeeded_ranks == "0"
+
+
+def test_volcano_1866_a_pod_that_failed_is_made_anew() -> None:
+    chaos = world(never=True)
+    before = now(chaos)
+    chaos.happens("main crashes", 2)
+    chaos.calm()
+    assert changed(before, chaos) == {2}
+
+
+def test_volcano_4814_an_eviction_renews_what_it_must_and_costs_nothing() -> None:
+    chaos = world(limit=0)
+    before = now(chaos)
+    chaos.happens("is evicted", 2)
+    chaos.calm()
+    assert changed(before, chaos) == {2}
+    assert chaos.cluster.job.status.restarts == 0
+
+
+def test_volcano_5385_no_restart_gets_stuck() -> None:
+    """Whatever is lost, and again on the way: the set ends whole."""
+    chaos = world()
+    for deed in ("is deleted by hand", "is evicted", "is deleted by hand"):
+        chaos.happens(deed, 1)
+        rounds(chaos)
+    chaos.calm()
+
+
+# --- elastic --------------------------------------------------------------------------------------------------------
+
+
+def test_t1_1509_scaling_down_restarts_nobody() -> None:
+    chaos = world(size=3)
+    before = now(chaos)
+    chaos.user_scales(2)
+    chaos.calm()
+    assert changed(before, chaos) == {2}
+
+
+def test_t1_1626_1645_1701_the_scale_subresource_has_what_an_autoscaler_reads() -> None:
+    status = world(size=3).cluster.job.status
+    assert (status.replicas, status.selector) == (3, f"{names.LABEL_JOB}=job")
+
+
+def test_t1_1751_a_rank_that_never_found_room_does_not_keep_a_finished_job_running() -> None:
+    chaos = world(size=3)
+    chaos.room_changes(3)
+    chaos.user_scales(4)
+    rounds(chaos, 3)
+    assert "joining later: rank 3" in _said(chaos, Type.ADDRESSES_READY)
+    for _ in range(3):
+        chaos.happens("succeeds", 0)
+    rounds(chaos, 2)
+    assert is_true(chaos.cluster.job.status, Type.SUCCEEDED)
+
+
+def _said(chaos: Chaos, type_: Type) -> str:
+    return next(c.message for c in chaos.cluster.job.status.conditions if c.type == type_)
+
+
+def test_pytorch_67742_91943_who_leaves_is_no_failure() -> None:
+    chaos = world(size=4, limit=0)
+    chaos.user_scales(2)
+    chaos.calm()
+    status = chaos.cluster.job.status
+    assert (status.phase, status.restarts, status.first_failure) == ("Running", 0, None)
+
+
+def test_dlrover_1534_all_who_are_wished_for_join_at_once_without_a_timeout() -> None:
+    chaos = world(size=2)
+    begin = chaos.cluster.now
+    chaos.user_scales(4)
+    rounds(chaos, 5)
+    assert len(chaos.cluster.processes) == 4
+    assert chaos.cluster.now == begin
+
+
+def test_t2_2903_jobset_463_1179_a_running_job_grows() -> None:
+    chaos = world(size=2)
+    before = now(chaos)
+    chaos.user_scales(4)
+    chaos.calm()
+    assert changed(before, chaos) == set()
+    assert sorted(process.rank for process in chaos.cluster.processes) == [0, 1, 2, 3]
+
+
+def test_volcano_scale_up_down_what_a_restarted_process_reads_is_new() -> None:
+    """There the environment stays stale; here it is resolved at each start, and the file follows while it runs."""
+    chaos = world(size=2)
+    chaos.user_scales(3)
+    chaos.calm()
+    chaos.happens("main crashes", 0)
+    chaos.calm()
+    restarted = pod(chaos, 0).process
+    assert restarted is not None
+    assert (restarted.env["DI_NUM_NODES"], len(restarted.nodes)) == ("3", 3)
+
+
+def test_these_tests_can_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the dialers forgotten, the first thread is back."""
+    monkeypatch.setattr(Gang, "dialers", lambda self, rank: frozenset())
+    with pytest.raises(AssertionError):
+        test_jobset_574_a_deleted_pod_or_a_lost_node_renews_those_that_dialled_it("is deleted by hand")
