@@ -1,8 +1,8 @@
 """What users of the other operators suffered from, thread by thread: each is a test named after it.
 
 The threads are those of JobSet, Kubernetes, the training operator (T1), pytorch-operator, DI-orchestrator, KubeRay,
-Volcano, PyTorch and DLRover about ranks, restarts and elasticity. What needs real processes is shown on real pods too, in
-tests/e2e (healing, elastic, node_loss, failures), and autoscalers in tests/apiserver/test_hpa.py.
+Volcano, PyTorch and DLRover about ranks, restarts and elasticity. What needs real processes is shown on real pods too,
+in tests/e2e (healing, elastic, node_loss, failures), and autoscalers in tests/apiserver/test_hpa.py.
 """
 
 from typing import Any
