@@ -28,8 +28,8 @@ def until_told(space: Space, size: int, workers: int = 1) -> float:
         ips, epoch = space.ips("world"), space.status("world").get("epoch")
         if len(ips) != size or not all(ips):
             return f"addresses: {ips}"
-        ids = [list(range(rank * workers, (rank + 1) * workers)) for rank in range(size)]
-        wanted = {"epoch": epoch, "worldSize": size * workers, "numNodes": size, "nodeIps": ips, "nodeIds": ids}
+        ids = [rank * workers for rank in range(size)]
+        wanted = {"epoch": epoch, "worldSize": size * workers, "numNodes": size, "nodeIps": ips, "firstNodeIds": ids}
         for rank in range(size):
             told = topology(space, f"world-{rank}")
             if wrong := {key: told.get(key) for key in wanted if told.get(key) != wanted[key]}:

@@ -1,7 +1,16 @@
 """What must hold of a job whatever happens: after each step, at each write, at each start, and in the end."""
 
 from dijob import names
-from dijob.core.actions import Action, CreatePod, DeletePod, EndPod, ForceDeletePod, PublishAddresses
+from dijob.core.actions import (
+    Action,
+    CreateInOrder,
+    CreatePod,
+    DeletePod,
+    EndPod,
+    ForceDeletePod,
+    GiveBackPod,
+    PublishAddresses,
+)
 from dijob.core.members import expand
 from dijob.core.observe import Pod
 from dijob.core.phases import ended, is_true
@@ -82,16 +91,22 @@ class Watched(RuleBasedStateMachine):
             note(str(action))
         status = self.cluster.job.status
         if ended(status):
+            never_began = isinstance(action, DeletePod) and not operator.store[action.uid].ips
             allowed = (EndPod,) if self.policy is CleanPodPolicy.NONE else (EndPod, DeletePod)
-            assert isinstance(action, allowed), action
+            assert isinstance(action, allowed) or never_began, action
         elif isinstance(action, DeletePod):
             self.check_deletion(operator, action, status)
         elif isinstance(action, ForceDeletePod):
             pod = self.cluster.find(action.name, action.uid)
             assert pod is None or pod.silent, action
-        elif isinstance(action, CreatePod):
-            assert action.member.rank not in expand(status.succeeded_ranks), action
-            assert action.member.rank < operator.job.spec.desired, action
+        elif isinstance(action, CreatePod | CreateInOrder):
+            members = action.members if isinstance(action, CreateInOrder) else (action.member,)
+            assert not {member.rank for member in members} & expand(status.succeeded_ranks), action
+            assert all(member.rank < operator.job.spec.desired for member in members), action
+        elif isinstance(action, GiveBackPod):
+            view = operator.store[action.uid]
+            assert not view.ips, view
+            assert view.rank >= operator.job.spec.minimum or status.epoch > 0, view
         elif isinstance(action, PublishAddresses):
             assert action.epoch >= status.epoch, action
             known = self.lists.get(action.epoch, action.ips) if action.epoch == status.epoch else action.ips
@@ -160,6 +175,8 @@ class Watched(RuleBasedStateMachine):
             assert not left, left
         elif self.policy is CleanPodPolicy.RUNNING:
             assert all(pod.done for pod in left), left
+        else:
+            assert all(pod.done or told(pod)[0] for pod in left), left
 
     def check_running(self) -> None:
         status, size = self.cluster.job.status, self.operator.job.spec.desired

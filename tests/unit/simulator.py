@@ -9,15 +9,18 @@ from typing import Any
 from dijob.core import manifests, observe, phases, refusals
 from dijob.core.actions import (
     Action,
+    CreateInOrder,
     CreatePod,
     CreateService,
     DeletePod,
     EndPod,
     ForceDeletePod,
+    GiveBackPod,
     PublishAddresses,
     SetReplicas,
 )
 from dijob.core.manifests import Options
+from dijob.core.members import Member
 from dijob.core.observe import END_SECONDS, Observed, Pod
 from dijob.core.plan import Plan, plan
 from dijob.shell.memory import Memory
@@ -164,7 +167,13 @@ class Operator:
 
     def observe(self) -> Observed:
         pods = {pod.rank: pod for pod in self.store.values() if pod.rank >= 0}
-        return Observed(pods, self.service, dict(self.memory.refusals), dict(self.memory.creations))
+        return Observed(
+            pods,
+            self.service,
+            dict(self.memory.refusals),
+            dict(self.memory.creations),
+            frozenset(self.memory.given_back),
+        )
 
     def plan(self) -> Plan:
         self.decided = plan(self.job, self.observe(), self.cluster.now)
@@ -206,14 +215,24 @@ class Operator:
                     self.cluster.scale(action.replicas)
                     self.hear()
             case CreatePod():
-                self._create(action)
+                self._create(action.member)
+            case CreateInOrder():
+                self._create_in_order(action)
             case CreateService():
                 self.cluster.service = self.service = True
             case PublishAddresses():
                 patch = manifests.addresses_patch(manifests.gang_of(self.job), action)
                 if self.cluster.annotate(action.name, patch):
                     self._know(action.uid, ips=action.ips, epoch=action.epoch)
-            case DeletePod():
+            case _:
+                self._end(action)
+
+    def _end(self, action: Action) -> None:
+        """The writes that end a pod."""
+        match action:
+            case DeletePod() | GiveBackPod():
+                if isinstance(action, GiveBackPod):
+                    self.memory.given_back.add(action.name)
                 self.cluster.delete(action.name, action.uid)
                 self._know(action.uid, deleting=True)
             case ForceDeletePod():
@@ -231,13 +250,21 @@ class Operator:
         if uid in self.store:
             self.store[uid] = replace(self.store[uid], **fields)
 
-    def _create(self, action: CreatePod) -> None:
-        job, now, name = self.job, self.cluster.now, action.member.name
+    def _create_in_order(self, action: CreateInOrder) -> None:
+        for number, member in enumerate(action.members):
+            if number:
+                self._budget()  # each creation is a write before which the operator may die
+            self._create(member)
+            if f"pod/{member.name}" in self.memory.refusals:
+                return
+
+    def _create(self, member: Member) -> None:
+        job, now, name = self.job, self.cluster.now, member.name
         key = f"pod/{name}"
         if self.cluster.quota:
             before = self.memory.refusals.get(key)
             self.memory.refusals[key] = refusals.rejected(403, "exceeded quota", before, now)
-        elif self.cluster.create(manifests.pod_manifest(job, action.member, Options())):
+        elif self.cluster.create(manifests.pod_manifest(job, member, Options())):
             self.memory.refusals.pop(key, None)
             self.memory.created(name, now)
             self.see(self.cluster.pods[name])

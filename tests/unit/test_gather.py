@@ -3,9 +3,9 @@
 from typing import Any
 
 import pytest
-from dijob.core.actions import CreatePod, DeletePod, PublishAddresses
-from dijob.core.gather import Gathering, recruits
-from dijob.core.observe import Creation, Observed, Pod
+from dijob.core.actions import CreateInOrder, CreatePod, GiveBackPod, PublishAddresses
+from dijob.core.gather import Gathering
+from dijob.core.observe import Observed, Pod, Refusal, Refused
 from dijob.core.plan import plan
 from dijob.core.world import World
 from dijob.spec.status import Renewal, Status
@@ -25,12 +25,17 @@ def runs(rank: int, **fields: Any) -> Pod:
 
 
 def homeless(rank: int) -> Pod:
-    return view(rank, **HOMELESS)
+    return view(rank, created=NOW.isoformat(), **HOMELESS)
+
+
+REFUSED = {f"pod/job-{rank}": Refusal(Refused.FORBIDDEN, "quota", NOW) for rank in range(4)}
 
 
 def gathering(pods: tuple[Pod, ...], seconds: float, minimum: int = 2, **status: Any) -> Gathering:
-    world = World.of(gang(size=4, minimum=minimum), observed(*pods), frozenset(), Status(**status))
-    return Gathering(world, 10, later(seconds))
+    """Of a job of `minimum` to 4 ranks; a rank without a pod is refused one."""
+    seen = observed(*pods, refusals=REFUSED)
+    world = World.of(gang(size=4, minimum=minimum), seen, frozenset(), Status(**status))
+    return Gathering(world, seen, 10, later(seconds))
 
 
 ALL = (home(0), home(1), home(2), home(3))
@@ -47,6 +52,11 @@ SIZES: dict[str, tuple[tuple[Pod, ...], float, dict[str, Any], int]] = {
     "they run": ((runs(0), runs(1), runs(2), homeless(3)), 99, {}, 0),
     "one more is there": ((runs(0), runs(1), runs(2), home(3)), 0, {}, 4),
     "renewed, one finds no room": ((runs(0), runs(1), home(2), homeless(3)), 10, RENEWED, 3),
+    "renewed, one has not found room yet": ((runs(0), runs(1), home(2), homeless(3)), 9, RENEWED, 0),
+    "renewed, one is ending": ((runs(0), runs(1), home(2), runs(3, deleting=True)), 99, RENEWED, 0),
+    "renewed, one has no pod yet": ((runs(0), runs(1), home(2)), 99, RENEWED, 0),
+    "renewed, all are back and nobody else": ((runs(0), runs(1), home(2)), 0, {
+        "epoch": 1, "last_renewal": Renewal(epoch=1, ranks="2")}, 3),
     "renewed, not without those who run on": ((runs(0), runs(3), home(1)), 99, RENEWED | {
         "last_renewal": Renewal(epoch=1, ranks="1-2")}, 0),
 }  # fmt: skip
@@ -63,7 +73,7 @@ def test_a_job_that_is_not_elastic_waits_for_all() -> None:
 
 def test_a_list_of_nobody_is_none() -> None:
     world = World.of(gang(size=4, minimum=2), observed(homeless(2)), frozenset({0, 1}), Status(**RENEWED))
-    assert Gathering(world, 0, later(99)).size == 0
+    assert Gathering(world, Observed(), 0, later(99)).size == 0
 
 
 BACK: dict[str, tuple[tuple[Pod, ...], int | None]] = {
@@ -83,22 +93,39 @@ def test_who_gives_way_to_a_lower_rank(pods: tuple[Pod, ...], rank: int | None) 
     assert (found.rank if found else None) == rank
 
 
-AGAIN = {"job-3": Creation(1, NOW)}
-RECRUITS: dict[str, tuple[tuple[Pod, ...], dict[str, Creation], tuple[int, ...]]] = {
-    "the needed ones at once": ((), {}, (0, 1)),
-    "and before all others": ((home(0), home(2)), {}, (1,)),
-    "then one by one": ((home(0), home(1)), {}, (2,)),
-    "also while nobody has a node yet": ((homeless(0), homeless(1), homeless(2)), {}, (3,)),
-    "one that gave way waits": ((home(0), home(1), homeless(2)), AGAIN, ()),
-    "until there is room": ((home(0), home(1), home(2)), AGAIN, (3,)),
-    "all are there": (ALL, {}, ()),
+def test_nobody_begins_while_the_operator_is_still_creating_pods() -> None:
+    world = gathering(ALL[:2], 99).world
+    creating = Gathering(world, observed(*ALL[:2]), 10, later(99))
+    assert (creating.size, creating.wait) == (0, 1.0)
+
+
+AGAIN = frozenset({"job-3"})
+RECRUITS: dict[str, tuple[tuple[Pod, ...], frozenset[str], tuple[int, ...], tuple[int, ...]]] = {
+    "the needed ones at once": ((), AGAIN, (0, 1), ()),
+    "and before all others": ((home(0), home(2)), AGAIN, (1,), ()),
+    "then the others in order": ((home(0), home(1)), frozenset(), (), (2, 3)),
+    "also while nobody has a node yet": ((homeless(0), homeless(1)), frozenset(), (), (2, 3)),
+    "one that gave way waits": ((home(0), home(1), homeless(2)), AGAIN, (), ()),
+    "and keeps none below from coming": ((home(0), homeless(1)), AGAIN, (), (2,)),
+    "until there is room": ((home(0), home(1), home(2)), AGAIN, (), (3,)),
+    "all are there": (ALL, AGAIN, (), ()),
 }
 
 
-@pytest.mark.parametrize(("pods", "creations", "ranks"), RECRUITS.values(), ids=RECRUITS)
-def test_who_is_created_now(pods: tuple[Pod, ...], creations: dict[str, Creation], ranks: tuple[int, ...]) -> None:
-    seen = Observed(observed(*pods).pods, creations=creations)
-    assert recruits(gathering(pods, 0).world, seen) == ranks
+@pytest.mark.parametrize(("pods", "held", "needed", "recruits"), RECRUITS.values(), ids=RECRUITS)
+def test_who_is_created_now(
+    pods: tuple[Pod, ...], held: frozenset[str], needed: tuple[int, ...], recruits: tuple[int, ...]
+) -> None:
+    under_test = Gathering(gathering(pods, 0).world, observed(*pods, given_back=held), 10, NOW)
+    assert (under_test.needed, under_test.recruits) == (needed, recruits)
+
+
+def test_a_wish_that_does_not_fit_takes_no_running_job_down() -> None:
+    """With `replicas` alone the minimum follows the wish; who has once run needs no more than he had."""
+    last = Renewal(epoch=1, ranks="0-2")
+    pods = (home(0), home(1), home(2), home(3), homeless(4))
+    world = World.of(gang(size=5, minimum=5), observed(*pods), frozenset(), Status(epoch=1, last_renewal=last))
+    assert (world.size, world.floor, Gathering(world, observed(*pods), 10, NOW).size) == (3, 3, 4)
 
 
 def test_room_for_three_of_four() -> None:
@@ -130,6 +157,18 @@ def test_room_for_three_of_four() -> None:
 
 def test_the_highest_gives_way_and_comes_back_later() -> None:
     owner = job(minReplicas=1, maxReplicas=3, replicas=3)
-    assert plan(owner, observed(home(0), homeless(1), home(2)), NOW).actions == (DeletePod("job-2", "uid-2"),)
-    again = Observed(observed(home(0), home(1)).pods, creations={"job-2": Creation(1, later(-2))})
-    assert [type(action) for action in plan(owner, again, NOW).actions] == [CreatePod]
+    assert plan(owner, observed(home(0), homeless(1), home(2)), NOW).actions == (GiveBackPod("job-2", "uid-2"),)
+    waits = plan(owner, observed(home(0), homeless(1), given_back=frozenset({"job-2"})), NOW)
+    assert waits.actions == ()
+    said = {c.type: c.message for c in waits.status.conditions}["AddressesReady"]
+    assert "rank 2: it gave its node back for a lower rank" in said
+    again = plan(owner, observed(home(0), home(1), given_back=frozenset({"job-2"})), NOW)
+    assert [type(action) for action in again.actions] == [CreateInOrder]
+
+
+def test_who_is_needed_is_created_at_once_and_the_others_in_order() -> None:
+    owner = job(minReplicas=2, maxReplicas=4, replicas=4)
+    assert [type(action) for action in plan(owner, Observed(), NOW).actions] == [CreatePod, CreatePod]
+    (action,) = plan(owner, observed(home(0), home(1)), NOW).actions
+    assert isinstance(action, CreateInOrder)
+    assert [member.rank for member in action.members] == [2, 3]

@@ -115,6 +115,13 @@ REFUSED: dict[str, tuple[Body, str, str]] = {
     "null pod spec": (body(template={"spec": None}), "spec.template.spec.containers", "at least one"),
     "containers of nonsense": (with_pod(containers=["x"]), "spec.template.spec.containers", "at least one"),
     "restartPolicy": (with_pod(restartPolicy="Always"), "spec.template.spec.restartPolicy", "OnFailure or Never"),
+    "our folder": (
+        with_pod(
+            containers=[{"name": "a", "image": "i", "volumeMounts": [{"name": "v", "mountPath": "/run/dijob/bin"}]}]
+        ),
+        "spec.template.spec.containers[0].volumeMounts",
+        "/run/dijob/bin is where the operator mounts its own files",
+    ),
     "hostNetwork": (with_pod(hostNetwork=True), "spec.template.spec.hostNetwork", "not supported"),
     "hostname": (with_pod(hostname="a"), "spec.template.spec.hostname", "remove it"),
     "subdomain": (with_pod(subdomain="a"), "spec.template.spec.subdomain", "remove it"),

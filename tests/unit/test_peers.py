@@ -51,6 +51,16 @@ def pod(chaos: Chaos, rank: int) -> SimPod:
     return next(pod for pod in chaos.pods() if pod.rank == rank)
 
 
+def test_jobset_262_a_set_that_is_renewed_begins_once_and_whole() -> None:
+    """Also an elastic one: members are waited for while they end, come back and start."""
+    chaos = world(size=4)
+    chaos.happens("is deleted by hand", 2)
+    chaos.calm()
+    status = chaos.cluster.job.status
+    assert (status.epoch, status.renewals) == (2, 1)
+    assert all(len(process.nodes) == 4 for process in chaos.cluster.processes)
+
+
 @pytest.mark.parametrize("deed", ["is deleted by hand", "loses its node"])
 def test_jobset_574_a_deleted_pod_or_a_lost_node_renews_those_that_dialled_it(deed: str) -> None:
     chaos = world()

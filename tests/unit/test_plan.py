@@ -1,11 +1,12 @@
 """What the plan decides, situation by situation: the actions, the conditions, when to look again."""
 
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import pytest
 from dijob import names
-from dijob.core.actions import CreatePod, CreateService, DeletePod, EndPod, PublishAddresses, SetReplicas
+from dijob.core.actions import CreateInOrder, CreatePod, CreateService, DeletePod, EndPod, PublishAddresses, SetReplicas
 from dijob.core.manifests import gang_of
 from dijob.core.observe import Creation, Ending, Observed, Pod, Refusal, Refused
 from dijob.core.plan import Plan, plan
@@ -33,7 +34,9 @@ def says(decided: Plan) -> dict[str, tuple[str, str]]:
 
 
 def created(decided: Plan) -> list[int]:
-    return [action.member.rank for action in decided.actions if isinstance(action, CreatePod)]
+    found = [action.member for action in decided.actions if isinstance(action, CreatePod)]
+    ordered = (action.members for action in decided.actions if isinstance(action, CreateInOrder))
+    return [member.rank for member in [*found, *chain.from_iterable(ordered)]]
 
 
 def test_a_new_job_gets_all_its_pods_at_once() -> None:
@@ -197,6 +200,16 @@ def test_more_failures_than_allowed_end_the_job(policy: str, expected: tuple[Any
     after, _ = then(owner, observed(*pods))
     assert after.actions == expected
     assert plan(owner, observed(replace(crashing, ending_soon=True)), NOW).actions == () or policy == "All"
+
+
+def test_whatever_the_policy_nobody_waits_at_the_gate_of_a_job_that_has_ended() -> None:
+    """A rank that would have joined later holds its node, and a pending one asks an autoscaler for another."""
+    owner = job(minReplicas=1, maxReplicas=3, replicas=3, cleanPodPolicy="None")
+    pods = [listed(0, ips="10.0.0.0", succeeded=True, ready=False), view(1, scheduled=True, ip=""), view(2, ip="")]
+    decided, owner = then(owner, observed(*pods))
+    assert decided.status.phase == "Succeeded"
+    after, _ = then(owner, observed(*pods))
+    assert after.actions == (DeletePod("job-1", "uid-1"), DeletePod("job-2", "uid-2"))
 
 
 def test_as_many_failures_as_allowed_do_not() -> None:

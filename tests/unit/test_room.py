@@ -9,7 +9,7 @@ from dijob.core.observe import Observed, Pod
 from dijob.core.plan import plan
 from dijob.core.world import World
 from dijob.spec.model import DIJob
-from dijob.spec.status import GivenBack, Status, stamp
+from dijob.spec.status import GivenBack, Renewal, Status, stamp
 from unit.builders import NOW, gang, job, later, listed, observed, view
 
 BORN = NOW.isoformat()
@@ -24,14 +24,24 @@ CASES: dict[str, tuple[Observed, dict[str, Any], float, bool]] = {
     "no word from the scheduler": (observed(view(0), view(2, **HOMELESS | {"complaint": ""})), {}, 99, False),
     "its pod is going": (observed(view(0), view(2, **HOMELESS, deleting=True)), {}, 99, False),
     "the job has started": (observed(listed(0), listed(1), view(2, **HOMELESS)), {"epoch": 1}, 99, False),
+    "only a finished rank has a node": (
+        observed(view(0, **HOMELESS), view(1, **HOME, phase="Succeeded")),
+        {"succeeded": frozenset({1})},
+        99,
+        False,
+    ),
+    "a renewed one of which nobody runs": (FULL, {"epoch": 1, "last_renewal": Renewal(epoch=1)}, 11, True),
+    "one above the minimum": (FULL, {"minimum": 2}, 99, False),
     "it waits already": (FULL, {"given_back": GivenBack(count=1, until=stamp(later(200)))}, 99, False),
 }
 
 
 @pytest.mark.parametrize(("seen", "status", "seconds", "gives"), CASES.values(), ids=CASES)
 def test_a_job_gives_its_pods_back_when(seen: Observed, status: dict[str, Any], seconds: float, gives: bool) -> None:
-    stored = Status(**status)
-    world = World.of(gang(), seen, frozenset(), stored)
+    words = dict(status)
+    done, minimum = words.pop("succeeded", frozenset()), words.pop("minimum", 3)
+    stored = Status(**words)
+    world = World.of(gang(minimum=minimum), seen, done, stored)
     given = room.gives_back(world, seen, stored, 10, later(seconds))
     assert (given is not None) == gives
     if given:

@@ -18,6 +18,13 @@ class CreatePod:
 
 
 @dataclass(frozen=True)
+class CreateInOrder:
+    """Create these pods one after the other, and none after one that is refused."""
+
+    members: tuple[Member, ...]
+
+
+@dataclass(frozen=True)
 class CreateService:
     pass
 
@@ -39,6 +46,14 @@ class DeletePod:
 
 
 @dataclass(frozen=True)
+class GiveBackPod:
+    """Delete a pod that holds a node while a lower rank finds none; it comes back when that one has its place."""
+
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True)
 class ForceDeletePod:
     """Remove the object of a pod whose node will never say that it has ended."""
 
@@ -54,7 +69,17 @@ class EndPod:
     uid: str
 
 
-Action = SetReplicas | CreatePod | CreateService | PublishAddresses | DeletePod | ForceDeletePod | EndPod
+Action = (
+    SetReplicas
+    | CreatePod
+    | CreateInOrder
+    | CreateService
+    | PublishAddresses
+    | DeletePod
+    | GiveBackPod
+    | ForceDeletePod
+    | EndPod
+)
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,9 @@ def _why_no_address(gang: Gang, rank: int, observed: Observed) -> str:
     pod = observed.pods.get(rank)
     if pod is None:
         refused = observed.refusals.get(f"pod/{gang.job}-{rank}")
-        return refused.message if refused else "its pod is being created"
+        waits = f"{gang.job}-{rank}" in observed.given_back
+        made = "it gave its node back for a lower rank" if waits else "its pod is being created"
+        return refused.message if refused else made
     if pod.deleting:
         return "its old pod is ending"
     if pod.ips:

@@ -3,8 +3,11 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from dijob.core.observe import Creation, Observed, Pod
+from dijob.core.observe import Observed, Pod, age
 from dijob.core.world import World
+
+# While this operator itself is still creating pods, the window is not over.
+CREATING_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
@@ -15,6 +18,7 @@ class Gathering:
     """
 
     world: World
+    observed: Observed
     window: float
     now: datetime
 
@@ -32,30 +36,67 @@ class Gathering:
     def wait(self) -> float:
         """Seconds until those who are there no longer wait for the others; 0 or less: they do not wait."""
         world = self.world
-        if not self._enough or world.reach == world.gang.size:
+        renewed = world.dead and world.reach >= world.size
+        if not self._enough or renewed or world.reach == world.gang.size:
             return 0.0
-        placed = [self._since(world.pods[rank]) for rank in range(world.least) if rank not in world.succeeded]
-        return self.window - min(placed, default=self.window)
+        if world.dead:
+            since = age(world.pods[world.reach], self.now)  # a member that finds no node
+        else:
+            placed = (world.pods[rank] for rank in range(world.least) if rank not in world.succeeded)
+            since = min((self._since(pod) for pod in placed), default=self.window)
+        return max(self.window - since, CREATING_SECONDS if self._creating else 0.0)
 
     @property
     def given_back(self) -> Pod | None:
         """The highest rank that waits on a node while a lower one finds none: it would only be in its way.
 
-        Ranks below the minimum stay: without them nothing begins (for those see room.py).
+        Those that the world cannot do without stay (room.py is about them).
         """
         world = self.world
         present = {rank: pod for rank in world.wanted if (pod := world.pods.get(rank))}
-        lowest = lowest_homeless(world)
-        if lowest is None or any(pod.deleting for rank, pod in present.items() if rank > lowest):
+        if not world.homeless or any(pod.deleting for rank, pod in present.items() if rank > world.homeless[0]):
             return None
-        first = max(world.gang.minimum, lowest + 1)
+        first = max(world.floor, world.homeless[0] + 1)
         idle = [rank for rank, pod in present.items() if rank >= first and pod.scheduled and not pod.ips]
         return present[max(idle)] if idle else None
 
     @property
+    def needed(self) -> tuple[int, ...]:
+        """The ranks of this world that have no pod: all are created at once."""
+        return tuple(rank for rank in self.world.missing if rank < self.world.size)
+
+    @property
+    def recruits(self) -> tuple[int, ...]:
+        """The ranks that are created one after the other, once all of this world have pods.
+
+        In rank order, so that a scheduler with room for some finds the lowest first. An autoscaler must see them all:
+        nobody waits for a node here, save one that was given back for a lower rank.
+        """
+        world, held = self.world, self.observed.given_back
+        if self.needed:
+            return ()
+        free = []
+        for rank in world.missing:
+            if world.homeless and world.homeless[0] < rank and world.gang.members[rank].name in held:
+                break
+            free.append(rank)
+        return tuple(free)
+
+    @property
     def _enough(self) -> bool:
+        """Whether those who have addresses would make a world.
+
+        Who was in the old list is waited for, as long as the scheduler does not say that there is no node for him.
+        """
         world = self.world
-        return world.reach >= world.least and any(rank < world.reach for rank in world.wanted)
+        if world.reach < world.least or not any(rank < world.reach for rank in world.wanted):
+            return False
+        return not world.dead or world.reach >= world.size or world.reach in world.homeless
+
+    @property
+    def _creating(self) -> bool:
+        names = (self.world.gang.members[rank].name for rank in self.recruits)
+        return any(f"pod/{name}" not in self.observed.refusals for name in names)
 
     def _since(self, pod: Pod) -> float:
         """Seconds since the pod got its node; where it does not say, long enough."""
@@ -63,24 +104,3 @@ class Gathering:
             return (self.now - datetime.fromisoformat(pod.placed)).total_seconds()
         except ValueError:
             return self.window
-
-
-def recruits(world: World, observed: Observed) -> tuple[int, ...]:
-    """The ranks whose pods may be created now.
-
-    Those below the minimum all at once, the others one after the other in rank order, so that a scheduler with room
-    for some finds the lowest first. An autoscaler must see them all: nobody waits for a node here, save one that was
-    given back for a lower rank.
-    """
-    needed = tuple(rank for rank in world.missing if rank < world.gang.minimum)
-    if needed or not world.missing:
-        return needed
-    first, lowest = world.missing[0], lowest_homeless(world)
-    again: Creation | None = observed.creations.get(world.gang.members[first].name)
-    return () if again and lowest is not None and lowest < first else (first,)
-
-
-def lowest_homeless(world: World) -> int | None:
-    """The lowest rank for which the scheduler has found no node."""
-    pods = ((rank, world.pods.get(rank)) for rank in world.wanted)
-    return next((rank for rank, p in pods if p and not (p.scheduled or p.deleting) and p.complaint), None)

@@ -124,7 +124,8 @@ def addresses_patch(gang: Gang, list_: PublishAddresses) -> Manifest:
 def topology_json(gang: Gang, list_: PublishAddresses) -> str:
     """/run/dijob/topology.json: the world as it is now, for programs that live through growth and shrinkage.
 
-    Index = rank in nodeIps and nodeIds. Short, because each of up to 1,500 pods carries it.
+    Index = rank in nodeIps and firstNodeIds; a rank has parallelWorkers node ids from its first one on. Short, because
+    each of up to 1,500 pods carries it, and Kubernetes bounds all annotations of an object at 256 KiB in sum.
     """
     ips = list_.ips.split(",")
     world = {
@@ -134,7 +135,7 @@ def topology_json(gang: Gang, list_: PublishAddresses) -> str:
         "parallelWorkers": gang.workers,
         "topology": gang.topology.value,
         "nodeIps": ips,
-        "nodeIds": [list(Member(rank, "").node_ids(gang.workers)) for rank in range(len(ips))],
+        "firstNodeIds": [Member(rank, "").node_ids(gang.workers)[0] for rank in range(len(ips))],
     }
     return json.dumps(world, separators=(",", ":"))
 

@@ -113,13 +113,15 @@ class Observed:
 
     `pods` maps a rank to its pod, `refusals` a kind and name ("pod/x-0", "service/x") to the last refusal,
     `creations` a pod's name to how often it was created lately, and `warnings` a pod's uid to the newest warning
-    event about it. The last three live in the operator's memory only: a new operator learns them again.
+    event about it. `given_back` are the names of pods that gave their node back for a lower rank. The last four live in
+    the operator's memory only: a new operator learns them again.
     """
 
     pods: Mapping[int, Pod] = field(default_factory=dict)
     service: bool = False
     refusals: Mapping[str, Refusal] = field(default_factory=dict)
     creations: Mapping[str, Creation] = field(default_factory=dict)
+    given_back: frozenset[str] = frozenset()
     warnings: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -13,21 +13,24 @@ The rules, in the order in which a job meets them:
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from itertools import takewhile
 
 from dijob import names
 from dijob.core import ledger, lost_nodes, report, room
 from dijob.core.actions import (
     Action,
+    CreateInOrder,
     CreatePod,
     CreateService,
     DeletePod,
     EndPod,
     Event,
     ForceDeletePod,
+    GiveBackPod,
     PublishAddresses,
     SetReplicas,
 )
-from dijob.core.gather import Gathering, recruits
+from dijob.core.gather import Gathering
 from dijob.core.manifests import gang_of, template_hash
 from dijob.core.members import compact
 from dijob.core.observe import Observed, Pod
@@ -44,6 +47,8 @@ RESYNC_SECONDS = 300.0
 # While the job is not running yet: reasons such as FailedMount come only as events, which nobody watches. The longer
 # the job waits, the more rarely it is looked at: after a quarter of its age, within these bounds.
 LOOK_AGAIN_SECONDS = (4.0, 60.0)
+# Of the pods that are created one after the other, so many in one pass.
+IN_ORDER_AT_ONCE = 32
 # Between two creations of one pod: 1, 2, 4 ... seconds; one that has lived long starts anew.
 CREATION_BACKOFF_SECONDS = 60.0
 FORGIVE_SECONDS = 600.0
@@ -102,12 +107,14 @@ def _look(job: DIJob, observed: Observed, now: datetime) -> Pass:
             "ready_replicas": sum(pod.ready for pod in present),
             "selector": f"{names.LABEL_JOB}={gang.job}",
             "start_time": job.status.start_time or stamp(now),
+            # Once it has begun, the next time is the first time again.
+            "given_back": None if world.alive else job.status.given_back,
         }
     )
     fingerprint = template_hash(job)
     changed = any(pod.template_hash not in ("", fingerprint) for pod in present)
     world = replace(world, succeeded=settled.succeeded)
-    gathering = Gathering(world, job.spec.gather_seconds, now)
+    gathering = Gathering(world, observed, job.spec.gather_seconds, now)
     return Pass(job, observed, gathering, status, changed, settled != known, now)
 
 
@@ -148,7 +155,8 @@ def _advance(this: Pass) -> tuple[Action, ...]:
     spec, world = this.job.spec, this.world
     wish = (SetReplicas(spec.desired),) if spec.replicas is None else ()
     if world.idle and room.waits(this.status, this.now) > 0:
-        return () if this.unwritten else _delete(pod for _, pod in sorted(world.pods.items()))
+        pods = (pod for _, pod in sorted(world.pods.items()) if not pod.finished)
+        return () if this.unwritten else _delete(pods)
     return (*wish, *_tell(this), *_hire(this), *_serve(this))
 
 
@@ -163,15 +171,19 @@ def _tell(this: Pass) -> tuple[Action, ...]:
 
 def _hire(this: Pass) -> tuple[Action, ...]:
     """Pods that are missing come, pods that belong to no list go."""
-    world = this.world
-    ranks = (rank for rank in recruits(world, this.observed) if _wait_to_create(this, rank) <= 0)
-    create = tuple(CreatePod(world.gang.members[rank]) for rank in ranks)
+    world, gathering, members = this.world, this.gathering, this.world.gang.members
+    create: tuple[Action, ...] = tuple(
+        CreatePod(members[rank]) for rank in gathering.needed if _wait_to_create(this, rank) <= 0
+    )
+    due = takewhile(lambda rank: _wait_to_create(this, rank) <= 0, gathering.recruits)
+    if ranks := tuple(due)[:IN_ORDER_AT_ONCE]:
+        create = (CreateInOrder(tuple(members[rank] for rank in ranks)),)
     if this.unwritten:
         # A failure that is not in the stored status yet would be lost with its pod: that write comes first.
         return create
-    back = this.gathering.given_back
+    back = (GiveBackPod(pod.name, pod.uid),) if (pod := gathering.given_back) else ()
     force = tuple(ForceDeletePod(p.name, p.uid) for p in lost_nodes.overdue(world.pods.values(), this.now))
-    return (*_delete(world.stale), *_delete([back] if back else []), *force, *create)
+    return (*_delete(world.stale), *back, *force, *create)
 
 
 def _serve(this: Pass) -> tuple[Action, ...]:
@@ -196,7 +208,8 @@ def _clean(this: Pass) -> tuple[Action, ...]:
     going = [pod for pod in pods if not pod.finished and not pod.deleting]
     guilty = [pod for pod in going if pod.failures > 0 and is_true(this.job.status, Type.FAILED)]
     end = tuple(EndPod(pod.name, pod.uid) for pod in guilty if not pod.ending_soon)
-    rest = [pod for pod in going if pod not in guilty] if policy is CleanPodPolicy.RUNNING else []
+    # Who was never given a list waits at the gate, and would for ever: there is nothing of his to keep.
+    rest = [pod for pod in going if pod not in guilty and (policy is CleanPodPolicy.RUNNING or not pod.ips)]
     return (*end, *_delete(rest))
 
 
@@ -231,7 +244,8 @@ def _requeue(this: Pass, status: Status) -> float:
         return min(RESYNC_SECONDS, pause + 0.5)  # the stamp has whole seconds
     waits = [RESYNC_SECONDS]
     if not this.template_changed:
-        waits += [_wait_to_create(this, rank) for rank in recruits(this.world, this.observed)]
+        waits += [_wait_to_create(this, rank) for rank in this.gathering.needed]
+        waits += [_wait_to_create(this, rank) for rank in this.gathering.recruits[:1]]
         left = (
             lost_nodes.wait(this.world.pods.values(), this.now),
             this.gathering.wait,

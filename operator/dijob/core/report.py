@@ -55,7 +55,7 @@ def progress(this: Pass) -> list[Fact]:
 
 def succeeded(this: Pass) -> list[Fact]:
     """The conditions of a job all of whose ranks have ended well."""
-    size = this.world.size
+    size = min(this.world.size, this.world.gang.size)
     fact = Fact(Type.SUCCEEDED, True, "AllRanksSucceeded", f"all {size} ranks exited 0")
     return [_finished(Type.RUNNING), _finished(Type.PEERS_READY), fact, *bystanders(this)]
 
@@ -165,7 +165,7 @@ def _joining(this: Pass) -> str:
 def _begins(this: Pass) -> str:
     """Whether the job begins without those who have no address yet."""
     least, window = this.world.gang.minimum, this.job.spec.gather_seconds
-    if least == this.world.gang.size:
+    if this.world.epoch or least == this.world.gang.size:
         return ""
     ranks = "rank 0 has its address" if least == 1 else f"{say(range(least))} have their addresses"
     return f" (the job begins {window} s after {ranks}, and others join later)"

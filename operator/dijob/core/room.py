@@ -22,7 +22,7 @@ def gives_back(world: World, observed: Observed, status: Status, timeout: int, n
     homeless = _homeless(world)
     before = status.given_back.count if status.given_back else 0
     until = now + timedelta(seconds=_pause(world.gang.uid, before))
-    why = diagnose.without_address(world.gang, sorted(homeless), observed)
+    why = diagnose.without_address(world.gang, homeless, observed)
     message = f"no room within {timeout} s, so all pods were given back ({why})"
     return GivenBack(count=before + 1, until=stamp(until), message=diagnose.shorten(message))
 
@@ -30,7 +30,8 @@ def gives_back(world: World, observed: Observed, status: Status, timeout: int, n
 def patience(world: World, timeout: int, now: datetime) -> float | None:
     """Seconds until pods are given back if nothing changes; None where there is no cause to."""
     homeless = _homeless(world)
-    if not (world.idle and homeless and any(pod.scheduled for pod in world.pods.values())):
+    held = (pod for rank, pod in world.pods.items() if rank in world.wanted and not pod.finished)
+    if not (world.idle and homeless and any(pod.scheduled for pod in held)):
         return None
     return min(timeout - age(world.pods[rank], now) for rank in homeless)
 
@@ -42,9 +43,8 @@ def waits(status: Status, now: datetime) -> float:
 
 
 def _homeless(world: World) -> list[int]:
-    """The ranks that find no node. Nobody waits for those above the minimum: they join when there is room."""
-    needed = ((rank, pod) for rank, pod in world.pods.items() if rank < world.gang.minimum)
-    return [rank for rank, pod in needed if not (pod.scheduled or pod.deleting) and pod.complaint]
+    """The ranks that find no node. Nobody waits for those that the world can do without: they join later."""
+    return [rank for rank in world.homeless if rank < world.floor]
 
 
 def _pause(uid: str, before: int) -> float:

@@ -72,15 +72,26 @@ class World:
         are wished for; before the first one, the minimum."""
         if self.alive:
             return len(self.ips) or self.gang.size
-        top = max({*self.renewing, *self.survivors}, default=-1) if self.epoch else -1
-        return min(self.gang.size, max(self.gang.minimum, top + 1))
+        if not self.epoch:
+            return self.gang.minimum
+        return min(self.gang.size, max({*self.renewing, *self.survivors}) + 1)
+
+    @cached_property
+    def floor(self) -> int:
+        """How many ranks it cannot do without. A world that has once run needs no more than it had, whatever has been
+        wished for since: the minimum of a job that says `replicas` alone follows the wish."""
+        return self.size if self.alive else min(self.gang.minimum, self.size)
 
     @cached_property
     def least(self) -> int:
-        """How many ranks the next list must have: one more than the one in force, else the minimum and all who run."""
-        if self.alive:
-            return self.size + 1
-        return max(self.gang.minimum, max(self.survivors, default=-1) + 1)
+        """How many ranks the next list must have: one more than the one in force, else the floor and all who run."""
+        return self.size + 1 if self.alive else max(self.floor, max(self.survivors, default=-1) + 1)
+
+    @cached_property
+    def homeless(self) -> tuple[int, ...]:
+        """The ranks for which the scheduler has found no node, in order."""
+        pods = ((rank, self.pods.get(rank)) for rank in self.wanted)
+        return tuple(rank for rank, p in pods if p and not (p.scheduled or p.deleting) and p.complaint)
 
     @cached_property
     def wanted(self) -> tuple[int, ...]:

@@ -11,16 +11,19 @@ from dijob import names
 from dijob.core import refusals
 from dijob.core.actions import (
     Action,
+    CreateInOrder,
     CreatePod,
     CreateService,
     DeletePod,
     EndPod,
     ForceDeletePod,
+    GiveBackPod,
     PublishAddresses,
     SetReplicas,
 )
 from dijob.core.manifests import Options, addresses_patch, gang_of, pod_manifest
 from dijob.core.manifests import service as service_manifest
+from dijob.core.members import Member
 from dijob.core.observe import END_SECONDS, Pod, Refusal, Refused, Service, namesake, pod, service
 from dijob.shell.api import Api, ApiError, Json
 from dijob.shell.memory import Memory
@@ -56,13 +59,18 @@ class Actor:
             case SetReplicas():
                 return self._set_replicas(group.job, action.replicas)
             case CreatePod():
-                return self._create_pod(group, action)
+                return self._create_pod(group, action.member)
+            case CreateInOrder():
+                return self._create_in_order(group, action)
             case CreateService():
                 return self._create_service(group)
             case PublishAddresses():
                 return self._publish(group.job, action)
             case DeletePod():
                 return self._delete(group.job, action)
+            case GiveBackPod():
+                group.memory.given_back.add(action.name)
+                return self._delete(group.job, DeletePod(action.name, action.uid))
             case ForceDeletePod():
                 return self._force(group.job, action)
             case EndPod():
@@ -82,15 +90,21 @@ class Actor:
                 return None  # somebody was faster; the watch brings it
             raise
 
-    async def _create_pod(self, group: "_Group", action: CreatePod) -> None:
-        key = f"pod/{action.member.name}"
+    async def _create_in_order(self, group: "_Group", action: CreateInOrder) -> None:
+        for member in action.members:
+            await self._create_pod(group, member)
+            if f"pod/{member.name}" in group.memory.refusals:
+                return
+
+    async def _create_pod(self, group: "_Group", member: Member) -> None:
+        key = f"pod/{member.name}"
         if group.refusal is not None:
             group.memory.refusals[key] = group.refusal  # the same answer for all: ask with one, not with a thousand
             return
-        manifest = pod_manifest(group.job, action.member, self._options)
+        manifest = pod_manifest(group.job, member, self._options)
         body = await self._create(group, key, manifest)
         if body is not None:
-            group.memory.created(action.member.name, _now())
+            group.memory.created(member.name, _now())
             self._pods.put(pod(body))
 
     async def _create_service(self, group: "_Group") -> None:

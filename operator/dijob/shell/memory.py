@@ -12,10 +12,12 @@ from dijob.spec.model import DIJob
 
 @dataclass
 class Memory:
-    """One job's: refusals by kind and name, creations by pod name, warnings by pod uid, when status was written."""
+    """One job's: refusals by kind and name, creations by pod name, names of pods that gave their node back, warnings by
+    pod uid, when status was written."""
 
     refusals: dict[str, Refusal] = field(default_factory=dict)
     creations: dict[str, Creation] = field(default_factory=dict)
+    given_back: set[str] = field(default_factory=set)
     warnings: dict[str, str] = field(default_factory=dict)
     last_write: float = -1e9
     _parsed: DIJob | None = None
@@ -29,6 +31,7 @@ class Memory:
 
     def created(self, name: str, now: datetime) -> None:
         """A pod of this name has been created: count it, or start anew after a long quiet time."""
+        self.given_back.discard(name)
         old = self.creations.get(name)
         fresh = old is None or now - old.at > timedelta(seconds=FORGIVE_SECONDS)
         self.creations[name] = Creation(1 if old is None or fresh else old.count + 1, now)

@@ -95,6 +95,7 @@ class Reconciler:
             service=bool(self._services.of(uid)),
             refusals=dict(memory.refusals),
             creations=dict(memory.creations),
+            given_back=frozenset(memory.given_back),
             warnings={uid: text for uid, text in memory.warnings.items() if uid in silent},
         )
 

@@ -36,6 +36,8 @@ RESERVED_MESSAGE: Final = (
 )
 OWNED_MESSAGE: Final = "is set by the operator to the rank's own name: remove it"
 PREFIX_MESSAGE: Final = f"keys below {names.GROUP}/ belong to the operator: choose another prefix"
+FOLDER: Final = "/run/dijob/"
+FOLDER_MESSAGE: Final = "is where the operator mounts its own files: choose another path"
 # Names of what the operator adds to each pod (see manifests.py).
 _OWN_CONTAINERS: Final = (names.GATE_CONTAINER,)
 _OWN_VOLUMES: Final = (names.BIN_VOLUME, names.POD_VOLUME)
@@ -97,6 +99,7 @@ def _template(spec: "Spec") -> Iterator[Problem]:
     for key in ("containers", "initContainers"):
         yield from _reserved(pod, key)
     yield from _own_names(pod)
+    yield from _own_folder(pod)
 
 
 def _prefixes(spec: "Spec") -> Iterator[Problem]:
@@ -114,6 +117,15 @@ def _reserved(pod: Mapping[str, Any], key: str) -> Iterator[Problem]:
             name = entry.get("name") if isinstance(entry, Mapping) else None
             if name in names.RESERVED_ENV:
                 yield Problem(f"spec.template.spec.{key}[{at}].env", f"{name} {RESERVED_MESSAGE}")
+
+
+def _own_folder(pod: Mapping[str, Any]) -> Iterator[Problem]:
+    for at, container in enumerate(containers(pod)):
+        mounts = container.get("volumeMounts")
+        for mount in mounts if isinstance(mounts, list) else []:
+            path = f"{mount.get('mountPath')}/" if isinstance(mount, Mapping) else ""
+            if path.startswith(FOLDER):
+                yield Problem(f"spec.template.spec.containers[{at}].volumeMounts", f"{path[:-1]} {FOLDER_MESSAGE}")
 
 
 def _own_names(pod: Mapping[str, Any]) -> Iterator[Problem]:
