@@ -9,8 +9,8 @@ from types import FrameType
 def pytest_configure() -> None:
     """Signals mean what they say, in this process and in each of xdist's workers.
 
-    Whoever starts the tests in the background (nohup, CI without a terminal) has them ignore some, and a shell can never
-    trap what was ignored when it started: the tests about signals would hang. TERM ends a run as Ctrl-C does.
+    Whoever starts the tests in the background (nohup, CI without a terminal) has them ignore some, and a shell can
+    never trap what was ignored when it started: the tests about signals would hang. TERM ends a run as Ctrl-C does.
     """
     for number in (signal.SIGHUP, signal.SIGQUIT):
         if signal.getsignal(number) is signal.SIG_IGN:
