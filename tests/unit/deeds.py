@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from dijob import names
 from unit.kubelet import SimPod
 from unit.simulator import Cluster
 
@@ -81,7 +82,17 @@ KUBELET = {
     "finds it ready": Deed(lambda pod: running(pod) and not pod.silent, lambda c, pod: setattr(pod, "ready", True)),
     "ends it": Deed(lambda pod: (pod.deleting or pod.overdue) and not pod.silent, lambda c, pod: c.end(pod)),
 }
+
+
+def forge(pod: SimPod) -> None:
+    """Somebody edits what the operator has written on the pod."""
+    meta = pod.body["metadata"]
+    meta["labels"][names.LABEL_JOB] = "another"
+    meta["annotations"][names.ANNOTATION_NUM_NODES] = "77"
+
+
 FATE = {
+    "its labels are forged": Deed(lambda pod: not pod.deleting, lambda c, pod: forge(pod)),
     "main crashes": Deed(alive, lambda c, pod: crash(pod, main=True)),
     "a container crashes": Deed(alive, lambda c, pod: crash(pod, main=False)),
     "succeeds": Deed(running, lambda c, pod: pod.end(pod.main, 0)),

@@ -192,6 +192,7 @@ class Watched(RuleBasedStateMachine):
             if pod.rank in waiting:
                 epoch, addresses = told(pod)
                 assert epoch == status.epoch, pod
+                assert pod.body["metadata"]["labels"][names.LABEL_JOB] == "job", pod
                 assert [addresses.split(",")[rank] for rank in waiting] == [ips[rank] for rank in waiting], pod
         for process in processes.values():
             dialled = [rank for rank in self.dialled(process.rank) if rank in waiting]

@@ -75,7 +75,8 @@ class Cluster:
     def annotate(self, name: str, patch: Body) -> bool:
         pod = self.find(name, patch["metadata"]["uid"])
         if pod is not None:
-            pod.body["metadata"]["annotations"] |= patch["metadata"]["annotations"]
+            for key in ("annotations", "labels"):
+                pod.body["metadata"][key] |= patch["metadata"][key]
             self.touch(pod.body)
         return pod is not None
 

@@ -225,6 +225,7 @@ def test_the_patch_is_lean_and_names_its_pod() -> None:
         "firstNodeIds": [0, 2],
     }
     assert (patch["uid"], patch["managedFields"]) == ("uid-0", [{}])
+    assert patch["labels"] == {names.LABEL_JOB: "job", names.LABEL_RANK: "0"}
 
 
 def test_the_list_of_the_largest_world_fits_into_an_annotation() -> None:

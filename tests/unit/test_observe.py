@@ -231,6 +231,14 @@ def test_annotations_that_anybody_can_edit_hurt_nobody(text: str) -> None:
     assert read(body).epoch == 0
 
 
+@pytest.mark.parametrize("key", [names.LABEL_JOB, names.LABEL_RANK])
+def test_labels_that_somebody_has_changed_are_seen(key: str) -> None:
+    body = pod_body(1)
+    assert read(body).labelled
+    body["metadata"]["labels"][key] = "other"
+    assert not read(body).labelled
+
+
 def test_what_the_operator_wrote_is_read_back() -> None:
     body = pod_body(1, podIP="10.0.0.1", phase="Running", conditions=[condition("Ready")])
     body["spec"] |= {"nodeName": "node-a", "activeDeadlineSeconds": 1}

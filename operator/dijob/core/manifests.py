@@ -118,7 +118,8 @@ def addresses_patch(gang: Gang, list_: PublishAddresses) -> Manifest:
         names.ANNOTATION_WORLD_SIZE: str(size * gang.workers),
         names.ANNOTATION_TOPOLOGY: topology_json(gang, list_),
     }
-    return {"metadata": {"uid": list_.uid, "managedFields": [{}], "annotations": annotations}}
+    labels = {names.LABEL_JOB: gang.job, names.LABEL_RANK: list_.name.rpartition("-")[2]}
+    return {"metadata": {"uid": list_.uid, "managedFields": [{}], "labels": labels, "annotations": annotations}}
 
 
 def topology_json(gang: Gang, list_: PublishAddresses) -> str:

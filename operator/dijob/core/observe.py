@@ -40,6 +40,7 @@ class Pod:
     `ips` is the address list that it was given, comma-separated (interned: all pods of a job share one string).
     `owner` is the job's uid, `version` the resourceVersion of this view. `placed` is when it got its node.
     `node_lost`: the cluster has given its node up, and deleted it; `gone_by` is when its grace period is over.
+    `labelled` false: somebody has changed the labels by which its service and its job's autoscaler find it.
     """
 
     rank: int
@@ -69,6 +70,7 @@ class Pod:
     placed: str = ""
     owner: str = ""
     version: str = ""
+    labelled: bool = True
 
     @property
     def failed(self) -> bool:
@@ -199,7 +201,13 @@ def pod(body: Body) -> Pod:
         placed=_since(status, "PodScheduled"),
         owner=owner.get("uid", ""),
         version=meta.get("resourceVersion", ""),
+        labelled=_labelled(meta, owner.get("name", "")),
     )
+
+
+def _labelled(meta: Body, job: str) -> bool:
+    labels = meta.get("labels") or {}
+    return labels.get(names.LABEL_JOB) == job and labels.get(names.LABEL_RANK) == meta["name"].rpartition("-")[2]
 
 
 def _owner(meta: Body) -> Body:

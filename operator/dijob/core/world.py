@@ -154,11 +154,12 @@ class World:
 
     @cached_property
     def unpublished(self) -> tuple[Pod, ...]:
-        """The pods that have not been given the list in force (an operator can be killed half way)."""
+        """The pods that have not been given the list in force (an operator can be killed half way), or have lost it or
+        their labels to somebody's edit."""
         return tuple(
             pod
             for rank in self.waiting
-            if (pod := self.pods.get(rank)) and (pod.epoch, pod.ips) != (self.epoch, self.listed)
+            if (pod := self.pods.get(rank)) and (pod.epoch, pod.ips, pod.labelled) != (self.epoch, self.listed, True)
         )
 
     @cached_property

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -121,7 +121,7 @@ class Actor:
             body = await self._api.create(path, manifest)
         except ApiError as error:
             if error.conflict:
-                return await self._adopt(group, key, f"{path}/{name}")
+                return await self._adopt(group, key, f"{path}/{name}", manifest["metadata"]["labels"])
             if error.status == 404:
                 return None  # the namespace is going, and the job with it
             noted[key] = refusals.rejected(error.status, error.message, noted.get(key), _now())
@@ -130,8 +130,9 @@ class Actor:
         noted.pop(key, None)
         return body
 
-    async def _adopt(self, group: "_Group", key: str, path: str) -> Json | None:
-        """AlreadyExists: ours, which the watch has not shown yet; or a namesake to wait for; or somebody else's."""
+    async def _adopt(self, group: "_Group", key: str, path: str, labels: Mapping[str, str]) -> Json | None:
+        """AlreadyExists: ours, which the watch has not shown yet (or does not show any more, because somebody took our
+        labels off: they are put back); or a namesake to wait for; or somebody else's."""
         try:
             body = await self._api.get(path)
         except ApiError as error:
@@ -141,7 +142,10 @@ class Actor:
         why = namesake(body, group.job.metadata.name, group.job.metadata.uid)
         if why is None:
             group.memory.refusals.pop(key, None)
-            return body
+            meta = body["metadata"]
+            if labels.items() <= (meta.get("labels") or {}).items():
+                return body
+            return await self._api.patch(path, {"metadata": {"uid": meta["uid"], "labels": labels}}, whole=True)
         group.memory.refusals[key] = refusals.name_in_use(why, key.replace("/", " "), _now())
         return None
 
