@@ -81,7 +81,7 @@ images: venv ## build all images into the cache (9 min once)
 
 .PHONY: apiserver
 apiserver: cluster-build images ## bad input, kill -9 at each write, faults, 250 jobs, the chart, the test cluster itself (~8 min)
-	$(PY) -m pytest tests/apiserver tests/faults tests/chart tests/selftest -n 2 --dist loadfile
+	$(PY) -m pytest tests/apiserver tests/faults tests/chart tests/selftest -n 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: scale
 scale: cluster-build ## a restart among 1,000 jobs with 4,000 pods, with its figures (~2.5 min)
@@ -89,7 +89,7 @@ scale: cluster-build ## a restart among 1,000 jobs with 4,000 pods, with its fig
 
 .PHONY: e2e
 e2e: cluster-build images ## real pods on real nodes (~12 min)
-	$(PY) -m pytest tests/e2e -m "not alone" -n 2 --dist loadfile
+	$(PY) -m pytest tests/e2e -m "not alone" -n 2 --dist loadfile --no-loadscope-reorder
 	$(PY) -m pytest tests/e2e -m alone
 
 .PHONY: demo

@@ -1,6 +1,7 @@
 """The cgroup directories of a cluster's nodes: made in every hierarchy, searched for processes, removed."""
 
 import contextlib
+import os
 from pathlib import Path
 
 ROOT = Path("/sys/fs/cgroup")
@@ -57,10 +58,15 @@ def pids(path: str) -> set[int]:
     """Every process below /path, in any hierarchy."""
     found: set[int] = set()
     for top in hierarchies():
-        for procs in (top / path.strip("/")).rglob("cgroup.procs"):
+        for directory in _tree(top / path.strip("/")):
             with contextlib.suppress(OSError):
-                found.update(int(line) for line in procs.read_text().split())
+                found.update(int(line) for line in (directory / "cgroup.procs").read_text().split())
     return found
+
+
+def _tree(base: Path) -> list[Path]:
+    """A directory and all below it, each before its own. What goes while we look is left out (rglob would raise)."""
+    return [Path(directory) for directory, _, _ in os.walk(base)]
 
 
 def remove(path: str) -> list[Path]:
@@ -68,8 +74,7 @@ def remove(path: str) -> list[Path]:
     kept = []
     for top in hierarchies():
         base = top / path.strip("/")
-        below = sorted((p for p in base.rglob("*") if p.is_dir()), key=lambda p: -len(p.parts)) if base.exists() else []
-        for directory in [*below, base]:
+        for directory in reversed(_tree(base)):
             try:
                 directory.rmdir()
             except FileNotFoundError:
