@@ -16,6 +16,7 @@ from dijob.core.actions import (
     EndPod,
     ForceDeletePod,
     GiveBackPod,
+    NudgePod,
     PublishAddresses,
     SetReplicas,
 )
@@ -219,6 +220,8 @@ class Operator:
                 self._create(action.member)
             case CreateInOrder():
                 self._create_in_order(action)
+            case NudgePod():
+                raise AssertionError("the pretended kubelet never loses a list")
             case CreateService():
                 self.cluster.service = self.service = True
             case PublishAddresses():

@@ -231,6 +231,13 @@ def test_annotations_that_anybody_can_edit_hurt_nobody(text: str) -> None:
     assert read(body).epoch == 0
 
 
+def test_a_gate_that_runs_is_seen() -> None:
+    for state, gated in (({"running": {}}, True), ({"terminated": {"exitCode": 0}}, False), ({"waiting": {}}, False)):
+        assert (
+            read(pod_body(initContainerStatuses=[main_status(name=names.GATE_CONTAINER, state=state)])).gated is gated
+        )
+
+
 @pytest.mark.parametrize("key", [names.LABEL_JOB, names.LABEL_RANK])
 def test_labels_that_somebody_has_changed_are_seen(key: str) -> None:
     body = pod_body(1)

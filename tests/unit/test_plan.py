@@ -6,11 +6,21 @@ from typing import Any
 
 import pytest
 from dijob import names
-from dijob.core.actions import CreateInOrder, CreatePod, CreateService, DeletePod, EndPod, PublishAddresses, SetReplicas
+from dijob.core.actions import (
+    CreateInOrder,
+    CreatePod,
+    CreateService,
+    DeletePod,
+    EndPod,
+    NudgePod,
+    PublishAddresses,
+    SetReplicas,
+)
 from dijob.core.manifests import gang_of
 from dijob.core.observe import Creation, Ending, Observed, Pod, Refusal, Refused
 from dijob.core.plan import Plan, plan
 from dijob.spec.model import DIJob
+from dijob.spec.status import stamp
 from unit.builders import LIST, NOW, job, later, listed, observed, view
 
 TERMINATED = Ending(1, 0, "Error", "boom")
@@ -215,6 +225,20 @@ def test_whatever_the_policy_nobody_waits_at_the_gate_of_a_job_that_has_ended() 
 def test_as_many_failures_as_allowed_do_not() -> None:
     pods = [listed(0), listed(1, failures=3, ending=TERMINATED), listed(2)]
     assert then(running(), observed(*pods))[0].status.phase == "Running"
+
+
+def test_a_gate_that_does_not_see_its_list_is_reminded() -> None:
+    """The kubelet's volume manager may lose the update; without a reminder the rank would wait for its next round."""
+    pods = [listed(0), listed(1, gated=True, ready=False), listed(2)]
+    told = {"uid-1": NOW}
+    waits, _ = then(running(), observed(*pods, service=True, told=told), 5)
+    assert (waits.actions, waits.requeue_after) == ((), 3.0)
+    late, _ = then(running(), observed(*pods, service=True, told=told), 9)
+    assert late.actions == (NudgePod("job-1", "uid-1", stamp(later(9))),)
+    again, _ = then(running(), observed(*pods, service=True, told={"uid-1": later(9)}), 10)
+    assert again.actions == ()
+    unlisted = view(1, gated=True)
+    assert not any(isinstance(a, NudgePod) for a in then(job(), observed(view(0), unlisted, view(2)), 99)[0].actions)
 
 
 REFUSALS = {

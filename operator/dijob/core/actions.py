@@ -40,6 +40,15 @@ class PublishAddresses:
 
 
 @dataclass(frozen=True)
+class NudgePod:
+    """Remind the kubelet of a pod whose gate has not seen the list that it was given; `at` is any new text."""
+
+    name: str
+    uid: str
+    at: str
+
+
+@dataclass(frozen=True)
 class DeletePod:
     name: str
     uid: str
@@ -75,6 +84,7 @@ Action = (
     | CreateInOrder
     | CreateService
     | PublishAddresses
+    | NudgePod
     | DeletePod
     | GiveBackPod
     | ForceDeletePod

@@ -41,6 +41,7 @@ class Pod:
     `owner` is the job's uid, `version` the resourceVersion of this view. `placed` is when it got its node.
     `node_lost`: the cluster has given its node up, and deleted it; `gone_by` is when its grace period is over.
     `labelled` false: somebody has changed the labels by which its service and its job's autoscaler find it.
+    `gated`: its gate runs.
     """
 
     rank: int
@@ -71,6 +72,7 @@ class Pod:
     owner: str = ""
     version: str = ""
     labelled: bool = True
+    gated: bool = False
 
     @property
     def failed(self) -> bool:
@@ -115,8 +117,9 @@ class Observed:
 
     `pods` maps a rank to its pod, `refusals` a kind and name ("pod/x-0", "service/x") to the last refusal,
     `creations` a pod's name to how often it was created lately, and `warnings` a pod's uid to the newest warning
-    event about it. `given_back` are the names of pods that gave their node back for a lower rank. The last four live in
-    the operator's memory only: a new operator learns them again.
+    event about it. `given_back` are the names of pods that gave their node back for a lower rank. `told` maps
+    the uid of a pod at its gate to when its list, or the last reminder, was seen on it. The last five live in the
+    operator's memory only: a new operator learns them again.
     """
 
     pods: Mapping[int, Pod] = field(default_factory=dict)
@@ -124,6 +127,7 @@ class Observed:
     refusals: Mapping[str, Refusal] = field(default_factory=dict)
     creations: Mapping[str, Creation] = field(default_factory=dict)
     given_back: frozenset[str] = frozenset()
+    told: Mapping[str, datetime] = field(default_factory=dict)
     warnings: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -202,7 +206,14 @@ def pod(body: Body) -> Pod:
         owner=owner.get("uid", ""),
         version=meta.get("resourceVersion", ""),
         labelled=_labelled(meta, owner.get("name", "")),
+        gated=any(
+            c.get("name") == names.GATE_CONTAINER and _runs(c) for c in status.get("initContainerStatuses") or ()
+        ),
     )
+
+
+def _runs(container: Body) -> bool:
+    return "running" in (container.get("state") or {})
 
 
 def _labelled(meta: Body, job: str) -> bool:

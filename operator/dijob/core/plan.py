@@ -27,6 +27,7 @@ from dijob.core.actions import (
     Event,
     ForceDeletePod,
     GiveBackPod,
+    NudgePod,
     PublishAddresses,
     SetReplicas,
 )
@@ -47,6 +48,9 @@ RESYNC_SECONDS = 300.0
 # While the job is not running yet: reasons such as FailedMount come only as events, which nobody watches. The longer
 # the job waits, the more rarely it is looked at: after a quarter of its age, within these bounds.
 LOOK_AGAIN_SECONDS = (4.0, 60.0)
+# A kubelet can miss that a list should show in the pod's files (seen once in some 500 pods, on a busy machine: a gate that
+# waited for over a minute although its pod had the list). Any change of the pod makes it look again.
+NUDGE_SECONDS = 8.0
 # Of the pods that are created one after the other, so many in one pass.
 IN_ORDER_AT_ONCE = 32
 # Between two creations of one pod: 1, 2, 4 ... seconds; one that has lived long starts anew.
@@ -164,9 +168,22 @@ def _tell(this: Pass) -> tuple[Action, ...]:
     """Give out a new list where one is due, else go on with the one in force."""
     world, size = this.world, this.gathering.size
     if not size:
-        return _publish(world.unpublished, world.epoch, world.listed) if world.alive else ()
+        return (*_publish(world.unpublished, world.epoch, world.listed), *_nudge(this)) if world.alive else ()
     pods = (world.pods[rank] for rank in world.wanted if rank < size)
     return _publish(pods, world.epoch + 1, world.next_list(size))
+
+
+def _nudge(this: Pass) -> tuple[Action, ...]:
+    late = (pod for pod, left in _deaf(this) if left <= 0)
+    return tuple(NudgePod(pod.name, pod.uid, stamp(this.now)) for pod in late)
+
+
+def _deaf(this: Pass) -> list[tuple[Pod, float]]:
+    """The pods that have the list in force and are still at the gate; seconds until their kubelet is reminded."""
+    world, told = this.world, this.observed.told
+    pods = [pod for rank in world.waiting if (pod := world.pods.get(rank)) and pod.gated and not pod.deleting]
+    known = [pod for pod in pods if world.alive and pod.epoch == world.epoch]
+    return [(pod, NUDGE_SECONDS - (this.now - told.get(pod.uid, this.now)).total_seconds()) for pod in known]
 
 
 def _hire(this: Pass) -> tuple[Action, ...]:
@@ -252,6 +269,7 @@ def _requeue(this: Pass, status: Status) -> float:
             room.patience(this.world, this.job.spec.schedule_timeout_seconds, this.now),
         )
         waits += [seconds + 0.5 for seconds in left if seconds and seconds > 0]  # the stamps have whole seconds
+    waits += [left for _, left in _deaf(this)]
     refusal = this.observed.refusals.get(f"service/{this.world.gang.job}")
     if refusal and is_true(status, Type.RUNNING) and not this.observed.service:
         waits.append((refusal.retry_at - this.now).total_seconds())

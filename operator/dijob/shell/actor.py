@@ -18,6 +18,7 @@ from dijob.core.actions import (
     EndPod,
     ForceDeletePod,
     GiveBackPod,
+    NudgePod,
     PublishAddresses,
     SetReplicas,
 )
@@ -68,6 +69,8 @@ class Actor:
                 return self._publish(group.job, action)
             case DeletePod():
                 return self._delete(group.job, action)
+            case NudgePod():
+                return self._nudge(group, action)
             case GiveBackPod():
                 group.memory.given_back.add(action.name)
                 return self._delete(group.job, DeletePod(action.name, action.uid))
@@ -153,6 +156,13 @@ class Actor:
         patch = addresses_patch(gang_of(job), action)
         answer = await self._to_pod(job, action.name, self._api.patch(_pod_path(job, action.name), patch))
         self._update(job, action.uid, answer, ips=action.ips, epoch=action.epoch)
+
+    async def _nudge(self, group: "_Group", action: NudgePod) -> None:
+        meta = group.job.metadata
+        log.warning("%s/%s: the gate of %s has not seen its list: nudged", meta.namespace, meta.name, action.name)
+        patch = {"metadata": {"uid": action.uid, "annotations": {names.ANNOTATION_NUDGED: action.at}}}
+        group.memory.told[action.uid] = _now()
+        await self._to_pod(group.job, action.name, self._api.patch(_pod_path(group.job, action.name), patch))
 
     async def _delete(self, job: DIJob, action: DeletePod) -> None:
         if await self._to_pod(job, action.name, self._api.delete(_pod_path(job, action.name), action.uid)) is not None:

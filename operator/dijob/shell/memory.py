@@ -12,12 +12,13 @@ from dijob.spec.model import DIJob
 
 @dataclass
 class Memory:
-    """One job's: refusals by kind and name, creations by pod name, names of pods that gave their node back, warnings by
-    pod uid, when status was written."""
+    """One job's: refusals by kind and name, creations by pod name, names of pods that gave their node back, when a list
+    was seen on a pod at its gate and warnings by pod uid, when status was written."""
 
     refusals: dict[str, Refusal] = field(default_factory=dict)
     creations: dict[str, Creation] = field(default_factory=dict)
     given_back: set[str] = field(default_factory=set)
+    told: dict[str, datetime] = field(default_factory=dict)
     warnings: dict[str, str] = field(default_factory=dict)
     last_write: float = -1e9
     _parsed: DIJob | None = None
