@@ -88,12 +88,12 @@ scale: cluster-build ## a restart among 1,000 jobs with 4,000 pods, with its fig
 	DIJOB_SCALE_JOBS=1000 $(PY) -m pytest -s tests/faults/test_scale.py
 
 .PHONY: e2e
-e2e: cluster-build images ## real pods on real nodes (~12 min)
+e2e: cluster-build images ## real pods on real nodes (~18 min)
 	$(PY) -m pytest tests/e2e -m "not alone" -n 2 --dist loadfile --no-loadscope-reorder
 	$(PY) -m pytest tests/e2e -m alone
 
 .PHONY: demo
-demo: venv ## the main job: a real DQN trains on four pods (first time ~20 min, then ~5)
+demo: venv ## the main job: a real DQN trains on four pods (first time ~25 min, then ~4)
 	@$(PY) tests/e2e/demo.py
 
 .PHONY: test

@@ -48,8 +48,8 @@ RESYNC_SECONDS = 300.0
 # While the job is not running yet: reasons such as FailedMount come only as events, which nobody watches. The longer
 # the job waits, the more rarely it is looked at: after a quarter of its age, within these bounds.
 LOOK_AGAIN_SECONDS = (4.0, 60.0)
-# A kubelet can miss that a list should show in the pod's files (seen once in some 500 pods, on a busy machine: a gate that
-# waited for over a minute although its pod had the list). Any change of the pod makes it look again.
+# A kubelet can miss that a list should show in the pod's files: once in some 500 pods, on a busy machine, a gate waited
+# for over a minute although its pod had the list. Any change of the pod makes it look again.
 NUDGE_SECONDS = 8.0
 # Of the pods that are created one after the other, so many in one pass.
 IN_ORDER_AT_ONCE = 32
