@@ -146,7 +146,8 @@ class Actor:
         if why is None:
             group.memory.refusals.pop(key, None)
             meta = body["metadata"]
-            if labels.items() <= (meta.get("labels") or {}).items():
+            # A service needs no label to do its work, and there is no right to patch it.
+            if body["kind"] != "Pod" or labels.items() <= (meta.get("labels") or {}).items():
                 return body
             return await self._api.patch(path, {"metadata": {"uid": meta["uid"], "labels": labels}}, whole=True)
         group.memory.refusals[key] = refusals.name_in_use(why, key.replace("/", " "), _now())
