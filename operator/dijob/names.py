@@ -35,6 +35,8 @@ MAIN_PORT: Final = "di-port"
 GATE_CONTAINER: Final = "dijob-gate"
 BIN_VOLUME: Final = "dijob-bin"
 POD_VOLUME: Final = "dijob-pod"
+# Where both are mounted.
+POD_FOLDER: Final = "/run/dijob"
 
 # DI-engine listens on 50515 + i for its i-th worker (ding/entry/cli_parsers/k8s_parser.py).
 BASE_PORT: Final = 50515

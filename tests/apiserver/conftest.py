@@ -1,14 +1,14 @@
 """One control plane and one operator for all tests of this folder, and a healthy job that must not be touched."""
 
-import os
 from collections.abc import Iterator
 
 import pytest
 from apiserver.plane import ROOT, Plane, job, operator
 from cluster import CONTROL_PLANE, Options, up
+from workers import own
 
 # Two files of tests run at a time (make apiserver), each with a control plane of its own.
-NAME = f"apiserver-tests-{os.environ.get('PYTEST_XDIST_WORKER', 'gw0')}"
+NAME = own("apiserver-tests")
 HEALTHY = "healthy"
 
 

@@ -12,9 +12,10 @@ import pytest
 from archives import ROOT, archive
 from cluster import Cluster, Options, up
 from space import HOME, Api, Space, opened
+from workers import own
 
 # Two files of tests run at a time (make e2e), each with a cluster of its own.
-NAME = "-".join(["dijob-e2e", *filter(None, [os.environ.get("PYTEST_XDIST_WORKER")])])
+NAME = own("dijob-e2e")
 IMAGES = ("light", "ditask", "operator")
 KEEP = "DIJOB_E2E_KEEP"
 

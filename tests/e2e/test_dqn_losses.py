@@ -1,17 +1,14 @@
 """cartpole-dqn loses a pod while it trains: a collector costs nothing but time, the learner has all begin anew."""
 
-import re
-
 import pytest
 from archives import ROOT
+from demo import RETURN, TARGET
 from identity import identities
 from jobs import REAL_SECONDS
 from space import Space, measured
 
 pytestmark = pytest.mark.e2e
 
-TARGET = 195.0
-RETURN = re.compile(r"Episode Return\(([-0-9.]+)\)")
 JOB = "cartpole-dqn"
 
 

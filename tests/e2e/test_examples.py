@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 import pytest
 from archives import ROOT
 from cluster import ClusterError
+from demo import RETURN, TARGET
 from environ import Process, Shape, expected, processes
 from jobs import REAL_SECONDS
 from space import Space, measured
@@ -15,8 +16,6 @@ from space import Space, measured
 pytestmark = pytest.mark.e2e
 
 EXAMPLES = ROOT / "examples"
-TARGET = 195.0
-RETURN = re.compile(r"Episode Return\(([-0-9.]+)\)")
 SCALE = "/apis/diengine.opendilab.org/v2alpha1/namespaces/{}/dijobs/{}/scale"
 
 

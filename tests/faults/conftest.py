@@ -1,7 +1,6 @@
 """The fixtures of these tests: a control plane with 50 pretended nodes, a client, lanes."""
 
 import itertools
-import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -11,9 +10,10 @@ from cluster import Cluster, Options, find, up
 from faults.kube import Access, Kube
 from faults.lane import Lane, lane
 from faults.running import ROOT
+from workers import own
 
 # Two files of tests run at a time (make apiserver), each with a control plane of its own.
-NAME = f"faults-{os.environ.get('PYTEST_XDIST_WORKER', 'gw0')}"
+NAME = own("faults")
 NUMBERS = itertools.count(1)
 
 Lanes = Callable[[], AbstractAsyncContextManager[Lane]]

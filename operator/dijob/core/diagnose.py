@@ -31,7 +31,7 @@ def not_ready(ranks: Iterable[int], observed: Observed) -> str:
 
 def refusal(gang: Gang, ranks: Iterable[int], observed: Observed) -> tuple[str, str] | None:
     """Reason and sentence for the pods that the apiserver would not create; None when it refused none."""
-    refused = {rank: no for rank in ranks if (no := observed.refusals.get(f"pod/{gang.job}-{rank}")) is not None}
+    refused = {rank: no for rank in ranks if (no := observed.refusals.get(f"pod/{gang.member(rank).name}")) is not None}
     if not refused:
         return None
     first = next(iter(refused.values()))
@@ -53,10 +53,10 @@ def _grouped(ranks: Iterable[int], why: Callable[[int], str]) -> str:
 def _why_no_address(gang: Gang, rank: int, observed: Observed) -> str:
     pod = observed.pods.get(rank)
     if pod is None:
-        refused = observed.refusals.get(f"pod/{gang.job}-{rank}")
-        waits = f"{gang.job}-{rank}" in observed.given_back
-        made = "it gave its node back for a lower rank" if waits else "its pod is being created"
-        return refused.message if refused else made
+        name = gang.member(rank).name
+        if refused := observed.refusals.get(f"pod/{name}"):
+            return refused.message
+        return "it gave its node back for a lower rank" if name in observed.given_back else "its pod is being created"
     if pod.deleting:
         return "its old pod is ending"
     if pod.ips:

@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 
-from dijob.core.observe import Observed, Pod, age
+from dijob.core.observe import Observed, Pod, age, since
 from dijob.core.world import World
 
 # While this operator itself is still creating pods, the window is not over.
@@ -22,7 +23,7 @@ class Gathering:
     window: float
     now: datetime
 
-    @property
+    @cached_property
     def size(self) -> int:
         """How many ranks the list has that is to be published now; 0: none is."""
         world = self.world
@@ -32,7 +33,7 @@ class Gathering:
             return world.size
         return world.reach if self._enough and self.wait <= 0 else 0
 
-    @property
+    @cached_property
     def wait(self) -> float:
         """Seconds until those who are there no longer wait for the others; 0 or less: they do not wait."""
         world = self.world
@@ -40,13 +41,15 @@ class Gathering:
         if not self._enough or renewed or world.reach == world.gang.size:
             return 0.0
         if world.dead:
-            since = age(world.pods[world.reach], self.now)  # a member that finds no node
+            waited = age(world.pods[world.reach], self.now)  # a member that finds no node
         else:
-            placed = (world.pods[rank] for rank in range(world.least) if rank not in world.succeeded)
-            since = min((self._since(pod) for pod in placed), default=self.window)
-        return max(self.window - since, CREATING_SECONDS if self._creating else 0.0)
+            placed = (world.pods[rank].placed for rank in range(world.least) if rank not in world.succeeded)
+            # Where a pod does not say when it got its node, it was long ago.
+            known = (seconds for time in placed if (seconds := since(time, self.now)) is not None)
+            waited = min(known, default=self.window)
+        return max(self.window - waited, CREATING_SECONDS if self._creating else 0.0)
 
-    @property
+    @cached_property
     def given_back(self) -> Pod | None:
         """The highest rank that waits on a node while a lower one finds none: it would only be in its way.
 
@@ -60,12 +63,12 @@ class Gathering:
         idle = [rank for rank, pod in present.items() if rank >= first and pod.scheduled and not pod.ips]
         return present[max(idle)] if idle else None
 
-    @property
+    @cached_property
     def needed(self) -> tuple[int, ...]:
         """The ranks of this world that have no pod: all are created at once."""
         return tuple(rank for rank in self.world.missing if rank < self.world.size)
 
-    @property
+    @cached_property
     def recruits(self) -> tuple[int, ...]:
         """The ranks that are created one after the other, once all of this world have pods.
 
@@ -77,12 +80,12 @@ class Gathering:
             return ()
         free = []
         for rank in world.missing:
-            if world.homeless and world.homeless[0] < rank and world.gang.members[rank].name in held:
+            if world.homeless and world.homeless[0] < rank and world.gang.member(rank).name in held:
                 break
             free.append(rank)
         return tuple(free)
 
-    @property
+    @cached_property
     def _enough(self) -> bool:
         """Whether those who have addresses would make a world.
 
@@ -93,14 +96,7 @@ class Gathering:
             return False
         return not world.dead or world.reach >= world.size or world.reach in world.homeless
 
-    @property
+    @cached_property
     def _creating(self) -> bool:
-        names = (self.world.gang.members[rank].name for rank in self.recruits)
+        names = (self.world.gang.member(rank).name for rank in self.recruits)
         return any(f"pod/{name}" not in self.observed.refusals for name in names)
-
-    def _since(self, pod: Pod) -> float:
-        """Seconds since the pod got its node; where it does not say, long enough."""
-        try:
-            return (self.now - datetime.fromisoformat(pod.placed)).total_seconds()
-        except ValueError:
-            return self.window

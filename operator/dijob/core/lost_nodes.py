@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from datetime import datetime
 
-from dijob.core.observe import Pod
+from dijob.core.observe import Pod, since
 
 # After the end of its grace period, for a kubelet that is only late.
 SLACK_SECONDS = 5.0
@@ -26,7 +26,5 @@ def wait(pods: Iterable[Pod], now: datetime) -> float | None:
 def _left(pod: Pod, now: datetime) -> float | None:
     if not (pod.deleting and pod.node_lost):
         return None
-    try:
-        return SLACK_SECONDS - (now - datetime.fromisoformat(pod.gone_by)).total_seconds()
-    except ValueError:
-        return None
+    over = since(pod.gone_by, now)
+    return None if over is None else SLACK_SECONDS - over

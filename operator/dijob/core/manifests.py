@@ -136,7 +136,7 @@ def topology_json(gang: Gang, list_: PublishAddresses) -> str:
         "parallelWorkers": gang.workers,
         "topology": gang.topology.value,
         "nodeIps": ips,
-        "firstNodeIds": [Member(rank, "").node_ids(gang.workers)[0] for rank in range(len(ips))],
+        "firstNodeIds": [gang.member(rank).node_ids(gang.workers)[0] for rank in range(len(ips))],
     }
     return json.dumps(world, separators=(",", ":"))
 

@@ -37,7 +37,11 @@ class Gang:
     @property
     def members(self) -> tuple["Member", ...]:
         """The members in rank order."""
-        return tuple(Member(rank, f"{self.job}-{rank}") for rank in range(self.size))
+        return tuple(map(self.member, range(self.size)))
+
+    def member(self, rank: int) -> "Member":
+        """The member of this rank."""
+        return Member(rank, f"{self.job}-{rank}")
 
 
 @dataclass(frozen=True)

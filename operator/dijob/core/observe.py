@@ -231,12 +231,17 @@ def _rank(name: str, job: str) -> int:
     return _number(rank) if prefix == job and str(_number(rank)) == rank else -1
 
 
+def since(time: str, now: datetime) -> float | None:
+    """Seconds since a time as Kubernetes writes it; None where it is none."""
+    try:
+        return (now - datetime.fromisoformat(time)).total_seconds()
+    except ValueError:
+        return None
+
+
 def age(pod: Pod, now: datetime) -> float:
     """Seconds since the pod was created."""
-    try:
-        return (now - datetime.fromisoformat(pod.created)).total_seconds()
-    except ValueError:
-        return 0.0
+    return since(pod.created, now) or 0.0
 
 
 def main_name(spec: Body) -> str:

@@ -119,7 +119,7 @@ def _look(job: DIJob, observed: Observed, now: datetime) -> Pass:
     changed = any(pod.template_hash not in ("", fingerprint) for pod in present)
     world = replace(world, succeeded=settled.succeeded)
     gathering = Gathering(world, observed, job.spec.gather_seconds, now)
-    return Pass(job, observed, gathering, status, changed, settled != known, now)
+    return Pass(job, gathering, status, changed, settled != known)
 
 
 def _conclude(this: Pass, status: Status, facts: Iterable[Fact], actions: tuple[Action, ...] = ()) -> Plan:
@@ -188,13 +188,13 @@ def _deaf(this: Pass) -> list[tuple[Pod, float]]:
 
 def _hire(this: Pass) -> tuple[Action, ...]:
     """Pods that are missing come, pods that belong to no list go."""
-    world, gathering, members = this.world, this.gathering, this.world.gang.members
+    world, gathering, member = this.world, this.gathering, this.world.gang.member
     create: tuple[Action, ...] = tuple(
-        CreatePod(members[rank]) for rank in gathering.needed if _wait_to_create(this, rank) <= 0
+        CreatePod(member(rank)) for rank in gathering.needed if _wait_to_create(this, rank) <= 0
     )
     due = takewhile(lambda rank: _wait_to_create(this, rank) <= 0, gathering.recruits)
     if ranks := tuple(due)[:IN_ORDER_AT_ONCE]:
-        create = (CreateInOrder(tuple(members[rank] for rank in ranks)),)
+        create = (CreateInOrder(tuple(map(member, ranks))),)
     if this.unwritten:
         # A failure that is not in the stored status yet would be lost with its pod: that write comes first.
         return create
@@ -241,7 +241,7 @@ def _may_ask(this: Pass, key: str) -> bool:
 
 def _wait_to_create(this: Pass, rank: int) -> float:
     """Seconds until the rank's pod may be created (again); 0 or less: now."""
-    name = f"{this.world.gang.job}-{rank}"
+    name = this.world.gang.member(rank).name
     refusal = this.observed.refusals.get(f"pod/{name}")
     wait = (refusal.retry_at - this.now).total_seconds() if refusal else 0.0
     creation = this.observed.creations.get(name)

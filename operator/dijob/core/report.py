@@ -36,16 +36,22 @@ class Pass:
     """
 
     job: DIJob
-    observed: Observed
     gathering: Gathering
     status: Status
     template_changed: bool
     unwritten: bool
-    now: datetime
 
     @property
     def world(self) -> World:
         return self.gathering.world
+
+    @property
+    def observed(self) -> Observed:
+        return self.gathering.observed
+
+    @property
+    def now(self) -> datetime:
+        return self.gathering.now
 
 
 def progress(this: Pass) -> list[Fact]:

@@ -12,7 +12,9 @@ What the pod must have, for `GATE_COMMAND` and `LAUNCH` to work (built in `manif
 from importlib.resources import files
 from typing import Final
 
-DIR: Final = "/run/dijob"
+from dijob import names
+
+DIR: Final = names.POD_FOLDER
 BIN_DIR: Final = f"{DIR}/bin"
 POD_DIR: Final = f"{DIR}/pod"
 IPS_FILE: Final = "node-ips"

@@ -36,7 +36,6 @@ RESERVED_MESSAGE: Final = (
 )
 OWNED_MESSAGE: Final = "is set by the operator to the rank's own name: remove it"
 PREFIX_MESSAGE: Final = f"keys below {names.GROUP}/ belong to the operator: choose another prefix"
-FOLDER: Final = "/run/dijob/"
 FOLDER_MESSAGE: Final = "is where the operator mounts its own files: choose another path"
 # Names of what the operator adds to each pod (see manifests.py).
 _OWN_CONTAINERS: Final = (names.GATE_CONTAINER,)
@@ -124,7 +123,7 @@ def _own_folder(pod: Mapping[str, Any]) -> Iterator[Problem]:
         mounts = container.get("volumeMounts")
         for mount in mounts if isinstance(mounts, list) else []:
             path = f"{mount.get('mountPath')}/" if isinstance(mount, Mapping) else ""
-            if path.startswith(FOLDER):
+            if path.startswith(f"{names.POD_FOLDER}/"):
                 yield Problem(f"spec.template.spec.containers[{at}].volumeMounts", f"{path[:-1]} {FOLDER_MESSAGE}")
 
 
