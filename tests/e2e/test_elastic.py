@@ -7,8 +7,7 @@ import pytest
 from identity import Identity, identities, running
 from jobs import peers
 from sockets import mesh, star, until_edges
-from space import Space, measured
-from test_room import millicores
+from space import Space, measured, share_of_a_node
 
 pytestmark = pytest.mark.e2e
 
@@ -109,9 +108,7 @@ def test_a_rank_that_restarts_after_growth_knows_all_peers(space: Space) -> None
 
 def test_room_for_three_of_two_to_four_and_the_fourth_joins_when_there_is_more(space: Space) -> None:
     """Two ranks fill a node; beside them a pod of somebody else holds the place of the fourth."""
-    nodes = space.api.core.list_node().items
-    free = min(millicores(node.status.allocatable["cpu"]) for node in nodes)
-    request = {"resources": {"requests": {"cpu": f"{(free - 200) // 2}m"}}}
+    request = share_of_a_node(space, 2)
     hog = {
         "apiVersion": "v1",
         "kind": "Pod",

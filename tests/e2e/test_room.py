@@ -2,7 +2,7 @@
 
 import pytest
 from jobs import peers
-from space import Space, measured
+from space import Space, measured, share_of_a_node
 
 pytestmark = pytest.mark.e2e
 
@@ -13,20 +13,11 @@ def test_two_jobs_of_four_with_room_for_six_both_succeed(space: Space) -> None:
     """peers.md, the jobs that wait for each other for ever: each holds half of the cluster."""
     nodes = space.api.core.list_node().items
     assert len(nodes) == 2, [node.metadata.name for node in nodes]
-    # A little less than a third of a node, so that what else runs there has its place.
-    free = min(millicores(node.status.allocatable["cpu"]) for node in nodes)
-    request = {"resources": {"requests": {"cpu": f"{(free - 200) // NODE_ROOM}m"}}}
+    request = share_of_a_node(space, NODE_ROOM)
     jobs = [peers(name, "--seconds=3", replicas=4, scheduleTimeoutSeconds=5) for name in ("left", "right")]
     for job in jobs:
         job["spec"]["template"]["spec"]["containers"][0] |= request
     space.apply(*jobs)
     waited = [space.until_true(name, "Succeeded", 240) for name in ("left", "right")]
     measured("seconds until two jobs of 4 with room for 6 have both succeeded", f"{sum(waited):.0f}")
-    gave = {name: (space.status(name).get("givenBack") or {}).get("count", 0) for name in ("left", "right")}
-    measured("how often each gave its pods back", str(gave))
     assert all(space.status(name).get("restarts", 0) == 0 for name in ("left", "right"))
-
-
-def millicores(text: str) -> int:
-    """A CPU quantity as the apiserver writes it: "2", "1930m"."""
-    return int(text[:-1]) if text.endswith("m") else int(text) * 1000
