@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import json
+import socket
 import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -10,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
+from weakref import WeakSet
 
 import aiohttp
 import yaml
@@ -44,16 +46,43 @@ class Access:
         return Access(cluster["server"], user["token"], ssl.create_default_context(cadata=authority))
 
 
+class Session:
+    """An HTTP session whose end waits until its sockets are closed.
+
+    A TLS connection that is closed in the middle of an answer says goodbye and waits up to 30 s for the peer's. When
+    the event loop ends first, a warning about it fails whichever test runs next.
+    """
+
+    def __init__(self, access: Access, **settings: Any) -> None:
+        self._sockets: WeakSet[socket.socket] = WeakSet()
+        connector = aiohttp.TCPConnector(ssl=access.tls, limit=0, socket_factory=self._socket)
+        self.http = aiohttp.ClientSession(connector=connector, **settings)
+
+    def _socket(self, address: aiohttp.AddrInfoType) -> socket.socket:
+        made = socket.socket(*address[:3])
+        self._sockets.add(made)
+        return made
+
+    async def close(self) -> None:
+        """End all connections, and return when none is left."""
+        await self.http.close()
+        for made in self._sockets:
+            with suppress(OSError):
+                made.shutdown(socket.SHUT_RDWR)
+
+        async def missing() -> str:
+            return " ".join(str(made) for made in self._sockets if made.fileno() != -1)
+
+        await until("sockets closed", missing, 10)
+
+
 class Kube:
     """Raw calls by path; lists and watches; as a context manager it closes its connections."""
 
     def __init__(self, access: Access) -> None:
         self.access = access
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(ssl=access.tls, limit=0),
-            headers={"Authorization": f"Bearer {access.token}", "User-Agent": "dijob-tests"},
-            timeout=aiohttp.ClientTimeout(total=60),
-        )
+        headers = {"Authorization": f"Bearer {access.token}", "User-Agent": "dijob-tests"}
+        self._session = Session(access, headers=headers, timeout=aiohttp.ClientTimeout(total=60))
 
     async def __aenter__(self) -> Self:
         return self
@@ -65,7 +94,7 @@ class Kube:
         """One request; the answer as JSON, KubeError on 400 and more."""
         data = None if body is None else json.dumps(body)
         given = {"Content-Type": "application/json", **headers}
-        async with self._session.request(method, self.access.server + path, data=data, headers=given) as response:
+        async with self._session.http.request(method, self.access.server + path, data=data, headers=given) as response:
             text = await response.text()
             if response.status >= 400:
                 raise KubeError(response.status, text)
@@ -104,7 +133,7 @@ class Kube:
         """A watch from a resourceVersion on, until it breaks."""
         url = f"{self.access.server}{path}?watch=true&resourceVersion={version}"
         timeout = aiohttp.ClientTimeout(total=None)
-        async with self._session.get(url, timeout=timeout) as response:
+        async with self._session.http.get(url, timeout=timeout) as response:
             pending = b""
             async for chunk in response.content.iter_any():
                 *lines, pending = (pending + chunk).split(b"\n")

@@ -13,7 +13,7 @@ from typing import Any, Self
 import aiohttp
 import yaml
 from aiohttp import web
-from faults.kube import Access
+from faults.kube import Access, Session
 from yarl import URL
 
 WRITES = ("POST", "PATCH", "PUT", "DELETE")
@@ -93,11 +93,7 @@ class Proxy:
         self._watches: list[Watch] = []
 
     async def __aenter__(self) -> Self:
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(ssl=self._access.tls, limit=0),
-            timeout=aiohttp.ClientTimeout(total=None),
-            auto_decompress=False,
-        )
+        self._session = Session(self._access, timeout=aiohttp.ClientTimeout(total=None), auto_decompress=False)
         app = web.Application(client_max_size=1 << 26)
         app.router.add_route("*", "/{path:.*}", self._serve)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
@@ -173,14 +169,14 @@ class Proxy:
         return web.Response(status=503)
 
     async def _forward(self, request: web.Request, body: bytes) -> web.Response:
-        async with self._session.request(
+        async with self._session.http.request(
             request.method, self._url(request), data=body or None, headers=self._headers(request)
         ) as answer:
             kept = {k: v for k, v in answer.headers.items() if k.lower() not in HOP}
             return web.Response(status=answer.status, body=await answer.read(), headers=kept)
 
     async def _stream(self, request: web.Request, asked: Asked) -> web.StreamResponse:
-        async with self._session.get(self._url(request), headers=self._headers(request)) as answer:
+        async with self._session.http.get(self._url(request), headers=self._headers(request)) as answer:
             kept = {k: v for k, v in answer.headers.items() if k.lower() not in HOP}
             response = web.StreamResponse(status=answer.status, headers=kept)
             response.enable_chunked_encoding()
