@@ -155,9 +155,14 @@ def say(text: str) -> None:
     sys.stdout.flush()
 
 
-def terminate(_signal: int, _frame: object) -> NoReturn:
-    """As PID 1 this is the only thing that SIGTERM does; 143 is what a shell reports for it."""
-    raise SystemExit(128 + signal.SIGTERM)
+def end_on_term() -> None:
+    """End at once on SIGTERM, with what a shell reports for it. Call before any other thread is there.
+
+    In a thread of its own: a handler runs in the main thread only, which does not hear of a signal that comes in the
+    moment before it begins to wait.
+    """
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    threading.Thread(target=lambda: os._exit(128 + signal.sigwait({signal.SIGTERM})), daemon=True).start()
 
 
 def arguments() -> argparse.Namespace:
@@ -173,7 +178,7 @@ def arguments() -> argparse.Namespace:
 def main() -> int:
     """Run this pod's workers until every edge was up and the time is over."""
     options = arguments()
-    signal.signal(signal.SIGTERM, terminate)
+    end_on_term()
     try:
         world = World.read(os.environ)
     except ValueError as error:
