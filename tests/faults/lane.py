@@ -82,7 +82,7 @@ class Lane:
         body = await self.kube.find(jobs(self.namespace, job)) or {}
         return body.get("status") or {}
 
-    async def reaches(self, job: str, phase: str, seconds: float = 30) -> float:
+    async def reaches(self, job: str, phase: str, seconds: float = 60) -> float:
         """Wait for the phase (for Running: and for all that comes with it); how long it took."""
 
         async def missing() -> str:
@@ -98,7 +98,7 @@ class Lane:
 
         return await until(f"{job} {phase}", missing, seconds)
 
-    async def reconciled(self, least: int, seconds: float = 20) -> None:
+    async def reconciled(self, least: int, seconds: float = 60) -> None:
         """Wait until the operator that runs now has made so many passes."""
 
         async def missing() -> str:
@@ -107,7 +107,7 @@ class Lane:
 
         await until("passes", missing, seconds)
 
-    async def watching(self, seconds: float = 20) -> None:
+    async def watching(self, seconds: float = 60) -> None:
         """Wait until all three watches are open."""
 
         async def missing() -> str:
@@ -135,7 +135,8 @@ class Lane:
     def evidence(self) -> str:
         """What a reader of a failed test wants to see."""
         writes = "; ".join(map(str, self.proxy.writes[-12:]))
-        return f"last writes: {writes}\n{self.operator.died() or self.operator.tail()}"
+        state = self.operator.died() or f"it has used {self.operator.usage().cpu:g} s of CPU; {self.operator.tail()}"
+        return f"last writes: {writes}\n{state}"
 
 
 def _pod(pod: Json, siblings: dict[str, Json]) -> Json:
