@@ -187,6 +187,7 @@ def main() -> int:
     mesh = Mesh(world, world.edges())
     total, started = len(mesh.missing), time.monotonic()
     say(f"rank {world.rank} of {len(world.addresses)}, node ids {[*world.mine()]}, {world.topology}, {total} edges")
+    say(f"started at {time.time():.3f}")
     for node in world.mine():
         mesh.listen(node)
     for node in world.mine():
@@ -194,7 +195,7 @@ def main() -> int:
             threading.Thread(target=mesh.dial, args=(node, target), daemon=True).start()
     with mesh.changed:
         mesh.changed.wait_for(lambda: not mesh.missing)
-    say(f"complete: {total} edges after {time.monotonic() - started:.1f} s")
+    say(f"complete: {total} edges after {time.monotonic() - started:.3f} s")
     if options.forever:
         threading.Event().wait()
     time.sleep(options.seconds)

@@ -14,7 +14,8 @@ import kopf
 
 from dijob import names
 from dijob.core.manifests import Options
-from dijob.core.observe import Pod, Service, pod, service
+from dijob.core.observe import Pod, Service
+from dijob.core.raw import pod, service
 from dijob.shell import health
 from dijob.shell.api import Api, Stream
 from dijob.shell.audit import Audit

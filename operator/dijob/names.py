@@ -22,6 +22,9 @@ ANNOTATION_EPOCH: Final = f"{GROUP}/epoch"
 ANNOTATION_NUM_NODES: Final = f"{GROUP}/num-nodes"
 ANNOTATION_WORLD_SIZE: Final = f"{GROUP}/world-size"
 ANNOTATION_TOPOLOGY: Final = f"{GROUP}/topology"
+# The number of the first list that the pod's process may have been started with. The launcher in the pod starts one
+# that has an older list again.
+ANNOTATION_RENEW: Final = f"{GROUP}/renew-from"
 # When a kubelet that did not pass a list on was last reminded (any change of a pod makes it look again).
 ANNOTATION_NUDGED: Final = f"{GROUP}/nudged"
 # What the pod was made from: a hash of the user's words.

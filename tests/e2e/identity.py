@@ -1,5 +1,7 @@
-"""What is compared of pods that nobody may touch."""
+"""What is compared of pods that nobody may touch, and of those that are renewed."""
 
+import re
+from collections.abc import Iterable
 from typing import Any
 
 from jobs import peers
@@ -19,6 +21,16 @@ def identities(space: Space, job: str) -> dict[str, Identity]:
         if begun and "deletionTimestamp" not in pod["metadata"]:
             found[pod["metadata"]["name"]] = (pod["metadata"]["uid"], main["restartCount"], begun)
     return found
+
+
+def begun(space: Space, pods: Iterable[str]) -> tuple[float, float]:
+    """When the last of these light peers started, and when the last of them had all its edges (epoch seconds)."""
+    starts, whole = [], []
+    for pod in pods:
+        log = space.logs(pod)
+        starts.append(float(re.findall(r"^started at (\S+)$", log, re.M)[0]))
+        whole.append(starts[-1] + float(re.findall(r"^complete: \d+ edges after (\S+) s$", log, re.M)[0]))
+    return max(starts), max(whole)
 
 
 def running(space: Space, **spec: Any) -> dict[str, Identity]:

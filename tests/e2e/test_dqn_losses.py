@@ -41,7 +41,11 @@ def test_a_dqn_reaches_its_target_although_a_pod_was_deleted(space: Space, victi
     said = space.condition(JOB, "PeersReady")
     assert (said["status"], said["message"].split(":")[0]) == ("False", f"rank {victim}"), said
     waited = until_trained(space)
-    after = {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in space.pods(JOB)}
-    changed = {name for name, (uid, *_) in before.items() if after[name] != uid}
-    assert changed == {f"{JOB}-{rank}" for rank in renewed}
+    after = {pod["metadata"]["name"]: pod for pod in space.pods(JOB)}
+    assert after[f"{JOB}-{victim}"]["metadata"]["uid"] != before[f"{JOB}-{victim}"][0]
+    starts = {name: pod["status"]["containerStatuses"][0]["restartCount"] for name, pod in after.items()}
+    # Who dials the lost rank has started again in its own pod, with its emptyDirs.
+    assert {name for name, count in starts.items() if count} == {f"{JOB}-{rank}" for rank in renewed - {victim}}
+    kept = {name for name, pod in after.items() if pod["metadata"]["uid"] == before[name][0]}
+    assert kept == after.keys() - {f"{JOB}-{victim}"}
     measured(f"seconds from the deletion of rank {victim} of cartpole-dqn until it has Succeeded", f"{waited:.0f}")

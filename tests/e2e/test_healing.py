@@ -1,15 +1,20 @@
 """Losses that nobody is to blame for, and jobs that are deleted: the set gets whole again, or goes whole."""
 
+import time
+from collections.abc import Iterator
+from statistics import median
+
 import pytest
 from diary import kept
-from identity import Identity, identities, running
-from jobs import peers
+from identity import Identity, begun, identities, running
+from jobs import peers, shell
 from sockets import mesh, star, until_edges
 from space import Space, measured, without_operator
 
 pytestmark = pytest.mark.e2e
 
 PORTS = (50515, 50516)
+START_SECONDS = 6.0
 
 
 def until_healed(space: Space, job: str, before: dict[str, Identity], renewed: set[str], epoch: int) -> float:
@@ -26,27 +31,60 @@ def until_healed(space: Space, job: str, before: dict[str, Identity], renewed: s
     return space.until(f"{sorted(renewed)} of {job} are renewed, the others as they were", problem, 60)
 
 
-# (topology, ranks, the rank that is deleted, the ranks that are renewed)
-LOSSES = {
-    "mesh-2-of-4": ("mesh", 4, 2, {2, 3}),
-    "mesh-highest": ("mesh", 4, 3, {3}),
-    "mesh-first": ("mesh", 3, 0, {0, 1, 2}),
-    "star-leaf": ("star", 4, 2, {2}),
-    "star-hub": ("star", 3, 0, {0, 1, 2}),
+def how(space: Space, before: dict[str, Identity]) -> dict[str, str]:
+    """How each rank of "world" that is not as before was renewed: in a new pod, or in its old one."""
+    now = identities(space, "world")
+    changed = [name for name in before if now[name] != before[name]]
+    return {name: "in place" if now[name][0] == before[name][0] else "anew" for name in changed}
+
+
+@pytest.fixture(scope="module")
+def figures() -> Iterator[dict[str, list[float]]]:
+    """Seconds from a loss to the last renewed start, by how those who dial the lost rank are renewed."""
+    found: dict[str, list[float]] = {}
+    yield found
+    for way, seconds in found.items():
+        shown = ", ".join(f"{value:.2f}" for value in seconds)
+        measured(f"seconds from a loss to the last renewed start, {way}", f"median {median(seconds):.2f} ({shown})")
+        assert median(seconds) < START_SECONDS, shown
+
+
+def timed(space: Space, loss: str, fault: float, pods: set[str]) -> float:
+    """Print how long the renewal of these pods took; seconds from the fault (epoch seconds) to the last start."""
+    started, whole = (at - fault for at in begun(space, pods))
+    measured(f"seconds from {loss} to the last renewed start, to all its edges", f"{started:.2f}, {whole:.2f}")
+    return started
+
+
+# (topology, ranks, the rank that is deleted, the ranks that dial it, the launcher)
+LOSSES: dict[str, tuple[str, int, int, set[int], str]] = {
+    "mesh-2-of-4": ("mesh", 4, 2, {3}, "Auto"),
+    "mesh-highest": ("mesh", 4, 3, set(), "Auto"),
+    "mesh-first": ("mesh", 3, 0, {1, 2}, "Auto"),
+    "star-leaf": ("star", 4, 2, set(), "Auto"),
+    "star-hub": ("star", 3, 0, {1, 2}, "Auto"),
+    "mesh-2-of-4-without-the-launcher": ("mesh", 4, 2, {3}, "Off"),
 }
 
 
-@pytest.mark.parametrize(("topology", "size", "victim", "ranks"), LOSSES.values(), ids=LOSSES)
+@pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
 def test_a_deleted_pod_comes_back_and_only_who_dials_it_is_renewed(
-    space: Space, topology: str, size: int, victim: int, ranks: set[int]
+    space: Space, figures: dict[str, list[float]], loss: tuple[str, int, int, set[int], str]
 ) -> None:
-    before = running(space, replicas=size, topology=topology)
+    topology, size, victim, dialers, launcher = loss
+    before = running(space, replicas=size, topology=topology, launcher=launcher)
+    name, others = f"world-{victim}", {f"world-{rank}" for rank in dialers}
     with kept(space, "dijobs") as diary:
-        space.kubectl("delete", "pod", f"world-{victim}", "--wait=false")
-        waited = until_healed(space, "world", before, {f"world-{rank}" for rank in ranks}, 2)
-    measured(f"seconds from the deletion of rank {victim} of {size} ({topology}) to all Ready", f"{waited:.1f}")
+        space.kubectl("delete", "pod", name, "--wait=false")
+        fault = time.time()
+        until_healed(space, "world", before, {name, *others}, 2)
+    in_place = "in place" if launcher == "Auto" else "anew"
+    assert how(space, before) == {name: "anew"} | dict.fromkeys(others, in_place)
     ips = space.ips("world")
     until_edges(space, "world", mesh(ips, 1) if topology == "mesh" else star(ips), PORTS[:1])
+    started = timed(space, f"the deletion of rank {victim} of {size} ({topology}, {launcher})", fault, {name, *others})
+    if launcher == "Auto":  # without it the gate itself takes three seconds more
+        figures.setdefault("in place", []).append(started)
     status = space.status("world")
     assert status.get("restarts", 0) == 0
     assert status.get("firstFailure") is None
@@ -55,8 +93,45 @@ def test_a_deleted_pod_comes_back_and_only_who_dials_it_is_renewed(
     assert any(c["type"] == "PeersReady" and c["message"].startswith(f"rank {victim}: ") for c in said), said
     # Where somebody runs on, the job does.
     stopped = [c for c in said if c["type"] == "Running"]
-    assert bool(stopped) == (len(ranks) == size), stopped
+    assert bool(stopped) == (len(dialers) + 1 == size), stopped
     assert "Warning" in space.kubectl("get", "events", "--field-selector=involvedObject.name=world")
+
+
+def test_who_was_renewed_in_place_lately_is_made_anew(space: Space, figures: dict[str, list[float]]) -> None:
+    """The kubelet would make it wait for its third start."""
+    ranks = {"world-1", "world-2"}
+    before = running(space, replicas=3)
+    for epoch, ways in ((2, {"anew", "in place"}), (3, {"anew"}), (4, {"anew", "in place"}), (5, {"anew"})):
+        space.kubectl("delete", "pod", "world-1", "--wait=false")
+        fault = time.time()
+        until_healed(space, "world", before, ranks, epoch)
+        assert set(how(space, before).values()) == ways, epoch
+        way = "in place" if "in place" in ways else "anew"
+        figures.setdefault(way, []).append(timed(space, f"a deletion, {way}", fault, ranks))
+        before = identities(space, "world")
+    until_edges(space, "world", mesh(space.ips("world"), 1), PORTS[:1])
+    assert space.status("world").get("restarts", 0) == 0
+
+
+def test_a_rank_is_lost_while_one_that_dials_it_restarts(space: Space) -> None:
+    before = running(space, replicas=4, backoffLimit=1)
+    space.execute("world-3", "sh", "-c", "kill -KILL $(cat /proc/1/task/1/children)")
+    space.kubectl("delete", "pod", "world-2", "--wait=false")
+    until_healed(space, "world", before, {"world-2", "world-3"}, 2)
+    until_edges(space, "world", mesh(space.ips("world"), 1), PORTS[:1])
+    assert space.status("world").get("restarts", 0) <= 1
+
+
+def test_a_program_that_holds_up_its_end_is_killed_and_renewed(space: Space) -> None:
+    deaf = "trap '' TERM; light-peer --forever & while :; do wait; done"
+    job = shell("world", deaf, replicas=2, backoffLimit=0, pod={"terminationGracePeriodSeconds": 3})
+    space.apply(job)
+    space.until_true("world", "PeersReady")
+    before = identities(space, "world")
+    space.kubectl("delete", "pod", "world-0", "--wait=false")
+    until_healed(space, "world", before, {"world-0", "world-1"}, 2)
+    assert how(space, before) == {"world-0": "anew", "world-1": "in place"}
+    assert space.status("world").get("restarts", 0) == 0
 
 
 def test_where_the_scope_is_job_all_are_renewed(space: Space) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -75,6 +76,23 @@ class Box:
     def err(self) -> str:
         """What went to stderr so far."""
         return (self.path / "err").read_text()
+
+    def shows(self, epoch: str, ips: str, renew_from: str = "") -> None:
+        """Write the pod's files as a kubelet does: a new folder each time, and one link that is moved to it."""
+        pod = self.path / "pod"
+        pod.mkdir(exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix="..", dir=pod))
+        for name, text in (("epoch", epoch), ("node-ips", ips), ("renew-from", renew_from)):
+            (folder / name).write_text(text)
+            if not (pod / name).is_symlink():
+                (pod / name).symlink_to(f"..data/{name}")
+        (pod / "..data_tmp").symlink_to(folder.name)
+        (pod / "..data_tmp").rename(pod / "..data")
+
+    def said_last(self) -> str:
+        """The termination message, "" where there is none."""
+        file = self.path / "said-last"
+        return file.read_text() if file.exists() else ""
 
     def script(self, name: str, text: str) -> Path:
         """An executable file below the box."""

@@ -42,7 +42,8 @@ def box(request: pytest.FixtureRequest, applets: Path) -> Iterator[Box]:
     search = f"{python}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
     if request.param == "busybox":
         search = f"{python}:{applets}"
-    box = Box(path, [program, *shell[1:]], {"PATH": search, MARK: uuid.uuid4().hex, "LC_ALL": "C.UTF-8"})
+    usual = {"DIJOB_POD_DIR": str(path / "pod"), "DIJOB_TERMINATION_LOG": str(path / "said-last"), "DIJOB_NAP": "0.1"}
+    box = Box(path, [program, *shell[1:]], {"PATH": search, MARK: uuid.uuid4().hex, "LC_ALL": "C.UTF-8", **usual})
     first = "#!" + " ".join(box.shell) + "\n"
     for name, text in (("launch", scripts.LAUNCHER), ("ditask", scripts.DITASK)):
         box.script(f"bin/{name}", first + text.partition("\n")[2])

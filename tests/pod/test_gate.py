@@ -150,18 +150,10 @@ def test_drops_the_scripts_and_does_so_again(box: Box) -> None:
     for _ in range(2):
         assert box.run(gate(box), **env)[0] == 0
         dropped = {file.name: file for file in (box.path / "drop").iterdir()}
-        assert set(dropped) == {"launch", "ditask", "reach.py", "world"}
-        assert dropped.pop("world").read_text() == f"0 {IPS}\n"
+        assert set(dropped) == {"launch", "ditask", "reach.py"}
         texts = {"launch": pod.LAUNCHER, "ditask": pod.DITASK, "reach.py": pod.REACH}
         assert {name: file.read_text() for name, file in dropped.items()} == {n: t + "\n" for n, t in texts.items()}
         assert {stat.S_IMODE(file.stat().st_mode) for file in dropped.values()} == {0o755}
-
-
-def test_leaves_word_of_the_world_that_opened_it(box: Box) -> None:
-    project(box, IPS)
-    (box.path / "projected" / "epoch").write_text("4")
-    assert box.run(gate(box), **environment(box))[0] == 0
-    assert (box.path / "drop" / "world").read_text() == f"4 {IPS}\n"
 
 
 def test_settles_where_no_launcher_will_look(box: Box) -> None:
@@ -191,7 +183,7 @@ def test_as_nobody_on_a_read_only_root(box: Box) -> None:
     rc, out, err = box.run(command, **env)
     assert (rc, err) == (0, ""), out
     # A link is counted where it lies: beside the folder.
-    assert out.count(" 65534 65534 ") == 4 + 2, out
+    assert out.count(" 65534 65534 ") == 3 + 2, out
     assert "topology.json -> pod/topology.json" in out
 
 

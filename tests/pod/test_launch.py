@@ -37,7 +37,7 @@ WHERE = pytest.mark.parametrize("namespace", [[], PID_NAMESPACE], ids=["child", 
 
 
 def python(text: str, *args: str) -> list[str]:
-    return ["python3", "-c", text, *args]
+    return ["python3", "-S", "-c", text, *args]  # -S: half of the start is the search for packages
 
 
 def first_process(process: subprocess.Popen[str], namespace: list[str]) -> int:
@@ -127,27 +127,27 @@ TOLD = ("DI_EPOCH", "DI_NODES", "DI_NODE_IPS")
     ],
     ids=["empty", "older", "the-same", "newer"],
 )
-def test_an_environment_older_than_the_gates_word_is_made_true(
+def test_an_environment_older_than_the_files_is_made_true(
     box: Box, env: dict[str, str], expected: tuple[str, ...]
 ) -> None:
-    """The kubelet can start a container with a view of the pod that is older than the list which opened the gate."""
-    (box.bin / "world").write_text("{} {}\n".format(*NEW))
+    """The kubelet can start a container with a view of the pod that is older than the files that it shows."""
+    box.shows(*NEW)
     program = f"import os; print(*(os.environ[name] for name in {TOLD!r})); print(os.environ['PATH'])"
     rc, out, err = box.run([box.launch, *python(program)], DI_RANK="0", **env)
     *told, path = out.split()
     assert (rc, tuple(told), path) == (0, expected, f"{box.bin}:{box.env['PATH']}"), err
 
 
-def test_the_sizes_follow_from_the_gates_word(box: Box) -> None:
-    (box.bin / "world").write_text("3 10.0.0.1,10.0.0.2,10.0.0.3\n")
+def test_the_sizes_follow_from_the_files(box: Box) -> None:
+    box.shows("3", "10.0.0.1,10.0.0.2,10.0.0.3")
     program = "import os; print(os.environ['DI_NUM_NODES'], os.environ['DI_WORLD_SIZE'])"
     env = {"DI_RANK": "0", "DI_NODES": "", "DI_NUM_NODES": "", "DI_WORLD_SIZE": "", "DI_PARALLEL_WORKERS": "2"}
     rc, out, err = box.run([box.launch, *python(program)], **env)
     assert (rc, out) == (0, "3 6\n"), err
 
 
-def test_outside_a_dijob_the_gates_word_is_nothing(box: Box) -> None:
-    (box.bin / "world").write_text("3 10.0.0.1\n")
+def test_outside_a_dijob_the_files_are_nothing(box: Box) -> None:
+    box.shows("3", "10.0.0.1")
     assert box.run([box.launch, *python("import os; print('DI_NODES' in os.environ)")])[1] == "False\n"
 
 
@@ -282,8 +282,8 @@ def dead():
         try: found += ") Z " in open(f"/proc/{pid}/stat").read()
         except OSError: pass
     return found
-while dead() and time.monotonic() < end: time.sleep(0.01)
-print("dead", dead())
+while (found := dead()) and time.monotonic() < end: time.sleep(0.01)
+print("dead", found)
 """
     assert box.run([*PID_NAMESPACE, box.launch, *python(orphans)]) == (0, "dead 0\n", "")
 
@@ -294,15 +294,13 @@ FAKE = "#!{python}\nimport sys\nprint('ready', flush=True)\nsys.stdin.read()\n"
 
 def looked(box: Box, command: list[str], programs: int = 1) -> str:
     """stderr of launch when its watcher has looked twice; the programs run all the while."""
-    process = box.start([box.launch, *command], DI_NODES="127.0.0.1", DI_RANK="0", DIJOB_NAP="0.005")
+    naps = box.script("naps/sleep", "#!/bin/sh\necho >>$NAPS\nexec /bin/sleep 0.005\n").parent
+    env = {"DI_NODES": "127.0.0.1", "DI_RANK": "0", "NAPS": str(box.path / "naps/taken")}
+    process = box.start([box.launch, *command], PATH=f"{naps}:{box.env['PATH']}", **env)
     for _ in range(programs):
         assert line(process) == "ready"
-
-    def watching() -> bool:
-        # The watcher is launch's child with launch's own command line.
-        return any(pid != process.pid and f"{box.launch} " in cmd for pid, cmd in box.alive().items())
-
-    until(lambda: not watching(), "the watcher has looked and ended")
+    taken = box.path / "naps/taken"
+    until(lambda: taken.exists() and len(taken.read_text()) > 31, "the watcher has looked twice")
     assert end(process)[0] == 0
     return box.err()
 

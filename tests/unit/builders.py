@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from dijob import names
-from dijob.core import observe
+from dijob.core import raw
 from dijob.core.manifests import Options, gang_of, pod_manifest, template_hash
 from dijob.core.members import Gang
 from dijob.core.observe import Observed, Pod
@@ -101,4 +101,4 @@ def observed(*pods: Pod, **fields: Any) -> Observed:
 
 
 def read(body: Body) -> Pod:
-    return observe.pod(body)
+    return raw.pod(body)

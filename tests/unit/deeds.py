@@ -8,6 +8,8 @@ from dijob import names
 from unit.kubelet import SimPod
 from unit.simulator import Cluster
 
+FORGED = "77"  # ranks, as somebody wrote by hand
+
 
 class Surroundings(Protocol):
     """What a deed needs besides the pod."""
@@ -79,6 +81,7 @@ KUBELET = {
         lambda pod: not (pod.sandbox or pod.done or pod.deleting), lambda c, pod: c.place(pod, True)
     ),
     "starts it": Deed(lambda pod: bool(pod.startable()), lambda c, pod: c.start(pod)),
+    "launcher renews it": Deed(lambda pod: pod.due, lambda c, pod: pod.renew()),
     "finds it ready": Deed(lambda pod: running(pod) and not pod.silent, lambda c, pod: setattr(pod, "ready", True)),
     "ends it": Deed(lambda pod: (pod.deleting or pod.overdue) and not pod.silent, lambda c, pod: c.end(pod)),
 }
@@ -88,7 +91,7 @@ def forge(pod: SimPod) -> None:
     """Somebody edits what the operator has written on the pod."""
     meta = pod.body["metadata"]
     meta["labels"][names.LABEL_JOB] = "another"
-    meta["annotations"][names.ANNOTATION_NUM_NODES] = "77"
+    meta["annotations"][names.ANNOTATION_NUM_NODES] = FORGED
 
 
 FATE = {
@@ -101,5 +104,6 @@ FATE = {
     "is cut off with its node": Deed(placed, cut_off),
     "loses its sandbox": Deed(placed, lose_sandbox),
     "fails for good": Deed(placed, lambda c, pod: fail_for_good(pod)),
+    "hears of no renewal": Deed(running, lambda c, pod: setattr(pod, "stuck", True)),
     "is deleted by hand": Deed(lambda pod: not pod.deleting, lambda c, pod: c.cluster.delete(pod.name, pod.uid)),
 }

@@ -1,11 +1,15 @@
 """A pretended kubelet: one pod's sandbox, gate and containers, and the status that a real one would report of them."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from dijob import names
-from dijob.core import observe
-from dijob.core.observe import END_SECONDS
+from dijob.core import raw
+from dijob.core.containers import RENEWAL_CODE
+from dijob.core.raw import END_SECONDS
+from dijob.spec.status import stamp
 
 Body = dict[str, Any]
 
@@ -35,20 +39,30 @@ class Box:
     state: str = "waiting"
     restarts: int = 0
     last: int | None = None
+    message: str = ""
+    since: str = ""  # when it started
+    until: str = ""  # when it ended last
 
-    def start(self) -> None:
+    def start(self, now: str) -> None:
         self.restarts += 1 if self.last is not None else 0
-        self.state = "running"
+        self.state, self.since = "running", now
 
-    def end(self, code: int) -> None:
-        self.state, self.last = "dead", code
+    def end(self, code: int, now: str, message: str = "") -> None:
+        self.state, self.last, self.until, self.message = "dead", code, now, message
 
     def status(self) -> Body:
-        ended = {"terminated": {"exitCode": self.last, "reason": "Error" if self.last else "Completed"}}
+        reason = "Error" if self.last else "Completed"
+        ended = {
+            "terminated": {"exitCode": self.last, "reason": reason, "message": self.message, "finishedAt": self.until}
+        }
         if self.state == "dead":
             return {"name": self.name, "restartCount": self.restarts, "state": ended}
         known: Body = {} if self.last is None else {"lastState": ended}
-        now: Body = {"running": {}} if self.state == "running" else {"waiting": {"reason": "PodInitializing"}}
+        now: Body = (
+            {"running": {"startedAt": self.since}}
+            if self.state == "running"
+            else {"waiting": {"reason": "PodInitializing"}}
+        )
         return {"name": self.name, "restartCount": self.restarts, "state": now, **known}
 
 
@@ -58,12 +72,14 @@ class SimPod:
 
     body: Body
     boxes: list[Box]
+    clock: Callable[[], datetime]
     ip: str = ""
     sandbox: bool = False
     ready: bool = False
     disrupted: bool = False
     homeless: bool = False
     silent: bool = False  # its node is lost: nobody will end it
+    stuck: bool = False  # its launcher, or its program, hears nothing
     failed: str = ""
     process: Process | None = None
     placed: str = ""
@@ -71,8 +87,8 @@ class SimPod:
     crashes: int = 0  # failures of the program's own making: what may be charged
 
     @staticmethod
-    def of(body: Body) -> "SimPod":
-        return SimPod(body, [Box(c["name"]) for c in body["spec"]["containers"]])
+    def of(body: Body, clock: Callable[[], datetime]) -> "SimPod":
+        return SimPod(body, [Box(c["name"]) for c in body["spec"]["containers"]], clock)
 
     @property
     def name(self) -> str:
@@ -88,7 +104,7 @@ class SimPod:
 
     @property
     def main(self) -> Box:
-        main = observe.main_name(self.body["spec"])
+        main = raw.main_name(self.body["spec"])
         return next(box for box in self.boxes if box.name == main)
 
     @property
@@ -139,7 +155,7 @@ class SimPod:
         """Start what can be started; the process of the main container where it is among them."""
         boxes = self.startable()
         for box in boxes:
-            box.start()
+            box.start(stamp(self.clock()))
         if self.main not in boxes:
             return None
         self.process = Process(self.rank, self.uid, self._resolved())
@@ -147,18 +163,30 @@ class SimPod:
 
     def end(self, box: Box, code: int) -> None:
         """A container ends by itself."""
-        box.end(code)
+        box.end(code, stamp(self.clock()))
         self.crashes += 1 if code else 0
         self.ready = False
         if box is self.main:
             self.process = None
+
+    @property
+    def due(self) -> bool:
+        """The rule of launch.sh: its program has an older list than it may have."""
+        told = int(self._annotations.get(names.ANNOTATION_RENEW) or 0)
+        return self.process is not None and told > self.process.epoch and not (self.silent or self.stuck)
+
+    def renew(self) -> None:
+        """The launcher ends its program, and says that this was no failure."""
+        said = f"dijob: renewal, epoch {self._annotations[names.ANNOTATION_RENEW]}\n"
+        self.main.end(RENEWAL_CODE, stamp(self.clock()), said)
+        self.ready, self.process = False, None
 
     def kill(self, reason: str = "") -> None:
         """The sandbox dies with all that runs in it; with a reason the pod is Failed for good."""
         self.sandbox, self.ready, self.process, self.failed = False, False, None, self.failed or reason
         for box in self.boxes:
             if box.state == "running":
-                box.end(137)
+                box.end(137, stamp(self.clock()))
 
     @property
     def overdue(self) -> bool:

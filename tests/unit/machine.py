@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from dijob.core.phases import ended
 from dijob.core.plan import RESYNC_SECONDS
-from dijob.names import CleanPodPolicy
+from dijob.names import CleanPodPolicy, Launcher
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 from unit.builders import Body, container, job
@@ -32,6 +32,7 @@ class Chaos(Watched):
         limit=st.sampled_from([0, 1, 1000]),
         shape=st.sampled_from([("mesh", "Pod"), ("star", "Pod"), ("alone", "Pod"), ("mesh", "Job")]),
         least=st.sampled_from([4, 1, 2]),
+        launcher=st.sampled_from(Launcher),
     )
     def begin(  # noqa: PLR0913 (Hypothesis gives each as an argument)
         self,
@@ -42,12 +43,18 @@ class Chaos(Watched):
         limit: int,
         shape: tuple[str, str] = ("mesh", "Pod"),
         least: int = 4,
+        launcher: Launcher = Launcher.AUTO,
     ) -> None:
         pod: Body = {"containers": [container(), *([{"name": "side", "image": "s"}] if sidecar else [])]}
         if never:
             pod |= {"restartPolicy": "Never"}
         spec: Body = {"cleanPodPolicy": policy.value, "backoffLimit": limit, "maxReplicas": 4}
-        spec |= {"topology": shape[0], "restart": {"scope": shape[1]}, "minReplicas": min(least, size)}
+        spec |= {
+            "launcher": launcher.value,
+            "topology": shape[0],
+            "restart": {"scope": shape[1]},
+            "minReplicas": min(least, size),
+        }
         spec |= {} if size == 4 else {"replicas": size}
         self.watch(Cluster(job(pod, **spec)))
 
@@ -191,6 +198,8 @@ class Chaos(Watched):
             elif not pod.sandbox and not pod.done:
                 if self.has_room(pod):
                     self.place(pod, reuse=False)
+            elif pod.due:
+                pod.renew()
             elif pod.startable():
                 self.start(pod)
             elif pod.process is None or pod.ready:

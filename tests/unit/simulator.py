@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from dijob.core import manifests, observe, phases, refusals
+from dijob.core import manifests, phases, raw, refusals
 from dijob.core.actions import (
     Action,
     CreateInOrder,
@@ -22,8 +22,9 @@ from dijob.core.actions import (
 )
 from dijob.core.manifests import Options
 from dijob.core.members import Member
-from dijob.core.observe import END_SECONDS, Observed, Pod
+from dijob.core.observe import Observed, Pod
 from dijob.core.plan import Plan, plan
+from dijob.core.raw import END_SECONDS
 from dijob.shell.memory import Memory
 from dijob.spec.model import DIJob
 from dijob.spec.status import Status
@@ -65,7 +66,7 @@ class Cluster:
         body = copy.deepcopy(manifest)
         body["metadata"] |= {"uid": f"uid-{self.tick()}", "creationTimestamp": self.now.isoformat()}
         self.touch(body)
-        self.pods[name] = SimPod.of(body)
+        self.pods[name] = SimPod.of(body, lambda: self.now)
         return True
 
     def find(self, name: str, uid: str) -> SimPod | None:
@@ -158,7 +159,7 @@ class Operator:
         self.hear()
 
     def see(self, pod: SimPod) -> None:
-        view = observe.pod(pod.shown())
+        view = raw.pod(pod.shown())
         if self.cluster.find(pod.name, pod.uid) is None:
             self.store.pop(view.uid, None)
         elif view.owner == self.cluster.job.metadata.uid:
@@ -169,12 +170,15 @@ class Operator:
 
     def observe(self) -> Observed:
         pods = {pod.rank: pod for pod in self.store.values() if pod.rank >= 0}
+        self.memory.saw_lists(pods.values(), self.cluster.now)
         return Observed(
             pods,
             self.service,
             dict(self.memory.refusals),
             dict(self.memory.creations),
             frozenset(self.memory.given_back),
+            dict(self.memory.told),
+            dict(self.memory.nudged),
         )
 
     def plan(self) -> Plan:
@@ -221,13 +225,14 @@ class Operator:
             case CreateInOrder():
                 self._create_in_order(action)
             case NudgePod():
-                raise AssertionError("the pretended kubelet never loses a list")
+                self.memory.nudged[action.uid, action.epoch] = self.cluster.now
             case CreateService():
                 self.cluster.service = self.service = True
             case PublishAddresses():
                 patch = manifests.addresses_patch(manifests.gang_of(self.job), action)
                 if self.cluster.annotate(action.name, patch):
-                    self._know(action.uid, ips=action.ips, epoch=action.epoch)
+                    news = {"renew_from": action.epoch} if action.renew else {}
+                    self._know(action.uid, ips=action.ips, epoch=action.epoch, **news)
             case _:
                 self._end(action)
 
@@ -274,7 +279,7 @@ class Operator:
             self.see(self.cluster.pods[name])
         else:
             body = self.cluster.pods[name].shown()
-            why = observe.namesake(body, job.metadata.name, job.metadata.uid)
+            why = raw.namesake(body, job.metadata.name, job.metadata.uid)
             if why is None:
                 self.see(self.cluster.pods[name])
             else:

@@ -34,7 +34,7 @@ REFUSED = {f"pod/job-{rank}": Refusal(Refused.FORBIDDEN, "quota", NOW) for rank 
 def gathering(pods: tuple[Pod, ...], seconds: float, minimum: int = 2, **status: Any) -> Gathering:
     """Of a job of `minimum` to 4 ranks; a rank without a pod is refused one."""
     seen = observed(*pods, refusals=REFUSED)
-    world = World.of(gang(size=4, minimum=minimum), seen, frozenset(), Status(**status))
+    world = World.of(gang(size=4, minimum=minimum), seen, Status(**status), NOW)
     return Gathering(world, seen, 10, later(seconds))
 
 
@@ -72,7 +72,7 @@ def test_a_job_that_is_not_elastic_waits_for_all() -> None:
 
 
 def test_a_list_of_nobody_is_none() -> None:
-    world = World.of(gang(size=4, minimum=2), observed(homeless(2)), frozenset({0, 1}), Status(**RENEWED))
+    world = World.of(gang(size=4, minimum=2), observed(homeless(2)), Status(succeeded_ranks="0-1", **RENEWED), NOW)
     assert Gathering(world, Observed(), 0, later(99)).size == 0
 
 
@@ -124,7 +124,7 @@ def test_a_wish_that_does_not_fit_takes_no_running_job_down() -> None:
     """With `replicas` alone the minimum follows the wish; who has once run needs no more than he had."""
     last = Renewal(epoch=1, ranks="0-2")
     pods = (home(0), home(1), home(2), home(3), homeless(4))
-    world = World.of(gang(size=5, minimum=5), observed(*pods), frozenset(), Status(epoch=1, last_renewal=last))
+    world = World.of(gang(size=5, minimum=5), observed(*pods), Status(epoch=1, last_renewal=last), NOW)
     assert (world.size, world.floor, Gathering(world, observed(*pods), 10, NOW).size) == (3, 3, 4)
 
 

@@ -16,7 +16,7 @@ EMPTY = ledger.read(Status())
 
 def settle(before: Ledger, seen: Observed, status: Status | None = None) -> Ledger:
     stored = before.into(status or Status())
-    return ledger.settle(before, World.of(gang(), seen, before.succeeded, stored), NOW)
+    return ledger.settle(before, World.of(gang(), seen, before.into(stored), NOW), NOW)
 
 
 def crashed(rank: int = 1, failures: int = 1, **fields: Any) -> Pod:
@@ -64,7 +64,7 @@ def test_a_new_pod_of_the_rank_starts_from_nothing() -> None:
     once = settle(EMPTY, observed(crashed(failures=2), *OTHERS))
     again = settle(once, observed(crashed(failures=1, uid="new"), *OTHERS))
     assert again.restarts == 3
-    assert again.charges == {1: Charge(rank=1, uid="new", restarts=1)}
+    assert again.charges == {1: Charge(rank=1, uid="new", restarts=1, failures=1)}
 
 
 def test_a_count_that_falls_gives_nothing_back() -> None:

@@ -5,11 +5,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from dijob.core import ledger, observe, plan
+from dijob.core import ledger, plan, raw, renewal
 from dijob.core.gather import Gathering
 from dijob.core.members import Gang
 from dijob.core.world import World
-from dijob.names import CleanPodPolicy
+from dijob.names import CleanPodPolicy, Launcher
 from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 from unit.machine import Chaos
@@ -48,14 +48,15 @@ STORIES: dict[str, tuple[Step, ...]] = {
 }
 
 
-def play(steps: Sequence[Step], fuse: int, never: bool = False) -> tuple[int, int]:
+def play(steps: Sequence[Step], fuse: int, **shape: Any) -> tuple[int, int]:
     """Tell a story with one kill of the operator before the write after `fuse` writes.
 
     Gives how many were left when the first thing happened, and at the end.
     """
     chaos = Chaos()
     elastic = any(deed == SCALE for _, deed, _ in steps)
-    chaos.begin(3, CleanPodPolicy.RUNNING, never, sidecar=True, limit=2, least=1 if elastic else 4)
+    usual = {"never": False, "sidecar": True, "limit": 2, "least": 1 if elastic else 4}
+    chaos.begin(3, CleanPodPolicy.RUNNING, **usual | shape)
     chaos.operator.fuse = left = fuse
     for number, (rounds, deed, index) in enumerate(steps):
         for _ in range(rounds):
@@ -72,14 +73,14 @@ def play(steps: Sequence[Step], fuse: int, never: bool = False) -> tuple[int, in
     return left, chaos.operator.fuse
 
 
-def play_with_each_kill(story: str, never: bool = False) -> None:
+def play_with_each_kill(story: str, **shape: Any) -> None:
     """The kills before the first thing happens are those of the story in which nothing happens."""
     plenty = 1000
-    first, last = (plenty - left for left in play(STORIES[story], plenty, never))
+    first, last = (plenty - left for left in play({**STORIES, **RENEWALS}[story], plenty, **shape))
     assert last > first
     for fuse in range(first, last):
         try:
-            play(STORIES[story], fuse, never)
+            play({**STORIES, **RENEWALS}[story], fuse, **shape)
         except AssertionError as error:
             error.add_note(f"killed before write {fuse + 1} of {last}")
             raise
@@ -95,6 +96,27 @@ def test_the_same_under_restart_policy_never(story: str) -> None:
     play_with_each_kill(story, never=True)
 
 
+@pytest.mark.parametrize("story", ["pod deleted by hand", "lower rank lost during a renewal", "crashes as it is lost"])
+def test_the_same_where_pods_are_made_anew(story: str) -> None:
+    play_with_each_kill(story, launcher=Launcher.OFF)
+
+
+RENEWALS: dict[str, tuple[Step, ...]] = {
+    "crashes before it hears": ((TO_RUN, "is deleted by hand", 1), (3, "main crashes", 1)),
+    "crashes after it": ((TO_RUN, "is deleted by hand", 1), (6, "main crashes", 2)),
+    "hears nothing": ((TO_RUN, "hears of no renewal", 2), (0, "is deleted by hand", 1)),
+    "is lost before it hears": ((TO_RUN, "is deleted by hand", 0), (3, "is deleted by hand", 1)),
+    "loses its sandbox": ((TO_RUN, "is deleted by hand", 0), (1, "loses its sandbox", 1)),
+    "succeeds before it hears": ((TO_RUN, "is deleted by hand", 1), (2, "succeeds", 1)),
+    "shrinks away": ((ELASTIC_TO_RUN, "is deleted by hand", 0), (2, SCALE, 2)),
+}
+
+
+@pytest.mark.parametrize("story", RENEWALS)
+def test_killed_before_any_write_of_a_renewal_in_place(story: str) -> None:
+    play_with_each_kill(story)
+
+
 def test_who_does_not_dial_the_lost_rank_is_left_alone() -> None:
     chaos = Chaos()
     chaos.begin(3, CleanPodPolicy.RUNNING, never=False, sidecar=False, limit=0)
@@ -105,6 +127,8 @@ def test_who_does_not_dial_the_lost_rank_is_left_alone() -> None:
     chaos.calm()
     after = {pod.rank: (pod.uid, pod.process) for pod in chaos.pods()}
     assert {rank for rank in before if after[rank] == before[rank]} == {0}
+    assert {rank for rank in before if after[rank][0] == before[rank][0]} == {0, 2}
+    assert chaos.cluster.job.status.restarts == 0
     assert chaos.cluster.job.status.last_renewal.ranks == "1-2"  # type: ignore[union-attr]
 
 
@@ -121,15 +145,15 @@ def address_changes_are_not_seen(patch: pytest.MonkeyPatch) -> None:
 
 def an_epoch_is_used_again(patch: pytest.MonkeyPatch) -> None:
     publish = plan._publish
-    patch.setattr(plan, "_publish", lambda pods, epoch, ips: publish(pods, 1, ips))
+    patch.setattr(plan, "_publish", lambda world, pods, epoch, ips: publish(world, pods, 1, ips))
 
 
 def the_epoch_is_read_from_status_alone(patch: pytest.MonkeyPatch) -> None:
     of = World.of
 
-    def blind(gang: Any, seen: Any, succeeded: Any, status: Any, together: bool) -> World:
+    def blind(gang: Any, seen: Any, status: Any, now: Any, together: bool) -> World:
         epochless = {rank: replace(pod, epoch=min(pod.epoch, status.epoch)) for rank, pod in seen.pods.items()}
-        return of(gang, replace(seen, pods=epochless), succeeded, status, together)
+        return of(gang, replace(seen, pods=epochless), status, now, together)
 
     patch.setattr(World, "of", blind)
 
@@ -149,11 +173,11 @@ def what_was_charged_is_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 
 def an_eviction_is_a_failure(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(observe, "_disrupted", lambda status: False)
+    patch.setattr(raw, "_disrupted", lambda status: False)
 
 
 def a_dead_sandbox_is_a_failure(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(observe, "_sandbox_died", lambda status: False)
+    patch.setattr(raw, "_sandbox_died", lambda status: False)
 
 
 def the_address_of_a_gone_peer_is_published(patch: pytest.MonkeyPatch) -> None:
@@ -166,7 +190,7 @@ def who_dials_the_lost_rank_is_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 def the_survivors_are_not_told_of_the_next_list(patch: pytest.MonkeyPatch) -> None:
     publish = plan._publish
-    patch.setattr(plan, "_publish", lambda pods, epoch, ips: publish([p for p in pods if not p.ips], epoch, ips))
+    patch.setattr(plan, "_publish", lambda world, pods, *list_: publish(world, [p for p in pods if not p.ips], *list_))
     patch.setattr(World, "unpublished", ())
 
 
@@ -178,9 +202,42 @@ def the_list_keeps_those_who_left(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Gathering, "size", property(lambda self: self.world.reach if not self.world.alive else 0))
 
 
+def a_renewal_is_a_failure(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(renewal, "free", lambda pod, known, new: 0)
+
+
+def who_was_not_told_of_a_renewal_is_forgotten(patch: pytest.MonkeyPatch) -> None:
+    owed = renewal.owed
+
+    def blind(pods: Any, ranks: Any, last: Any) -> frozenset[int]:
+        """Only while no pod has the next list."""
+        begun = any(pod.epoch > last.epoch for pod in pods.values())
+        return frozenset() if begun else owed(pods, ranks, last)
+
+    patch.setattr(renewal, "owed", blind)
+
+
+def who_does_not_hear_is_waited_for(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(renewal, "left", lambda pod, observed, now: 1.0)
+
+
+def who_does_not_hear_is_asked_again(patch: pytest.MonkeyPatch) -> None:
+    of = World.of
+
+    def hopeful(*given: Any) -> World:
+        world = of(*given)
+        return replace(world, restartable=world.restartable | world.pending)
+
+    patch.setattr(World, "of", hopeful)
+
+
 @pytest.mark.parametrize(
     ("bug", "story"),
     [
+        (a_renewal_is_a_failure, "pod deleted by hand"),
+        (who_was_not_told_of_a_renewal_is_forgotten, "pod deleted by hand"),
+        (who_does_not_hear_is_waited_for, "hears nothing"),
+        (who_does_not_hear_is_asked_again, "hears nothing"),
         (address_changes_are_not_seen, "sandbox lost"),
         (an_epoch_is_used_again, "pod deleted by hand"),
         (the_epoch_is_read_from_status_alone, "starts"),
@@ -189,7 +246,7 @@ def the_list_keeps_those_who_left(patch: pytest.MonkeyPatch) -> None:
         (what_was_charged_is_forgotten, "crashes until it fails"),
         (an_eviction_is_a_failure, "pod evicted"),
         (a_dead_sandbox_is_a_failure, "sandbox lost"),
-        (the_address_of_a_gone_peer_is_published, "pod deleted by hand"),
+        (the_address_of_a_gone_peer_is_published, "sandbox lost"),
         (who_dials_the_lost_rank_is_forgotten, "pod deleted by hand"),
         (the_survivors_are_not_told_of_the_next_list, "pod deleted by hand"),
         (the_survivors_are_not_told_of_the_next_list, "grows"),

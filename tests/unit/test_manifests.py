@@ -127,6 +127,7 @@ def test_the_gate_reads_the_list_and_leaves_the_launcher() -> None:
         pod.IPS_FILE: f"metadata.annotations['{names.ANNOTATION_IPS}']",
         pod.EPOCH_FILE: f"metadata.annotations['{names.ANNOTATION_EPOCH}']",
         pod.TOPOLOGY_FILE: f"metadata.annotations['{names.ANNOTATION_TOPOLOGY}']",
+        pod.RENEW_FILE: f"metadata.annotations['{names.ANNOTATION_RENEW}']",
     }
     assert volumes[names.BIN_VOLUME]["emptyDir"] == {}
 

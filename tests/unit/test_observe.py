@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 from dijob import names
 from dijob.core.containers import Ending
-from dijob.core.observe import Refused, main_name, namesake, puzzling, service
+from dijob.core.observe import Refused, puzzling
+from dijob.core.raw import main_name, namesake, service
 from unit.builders import UID, Body, container, job, later, main_status, manifest, pod_body, read, terminated, view
 
 RUNNING = {"running": {}}

@@ -14,6 +14,7 @@ from dijob.core.phases import is_true
 from dijob.names import CleanPodPolicy
 from dijob.names import Condition as Type
 from unit.builders import manifest
+from unit.invariants import told
 from unit.kubelet import Process, SimPod
 from unit.machine import Chaos
 from unit.simulator import Faults
@@ -77,8 +78,9 @@ def test_jobset_684_nobody_starts_before_the_old_pods_have_gone() -> None:
     epoch = chaos.cluster.job.status.epoch
     for _ in range(5):
         chaos.operator.relist()
-        chaos.operator.run_pass(Faults())  # the kubelet does nothing: the old pods hang Terminating
-    assert all(pod.deleting for pod in chaos.pods())
+        chaos.operator.run_pass(Faults())  # the kubelet does nothing: the old pod hangs Terminating
+    assert [pod.deleting for pod in chaos.pods()] == [True, False, False]
+    assert all(told(pod)[0] == epoch for pod in chaos.pods())
     assert chaos.cluster.job.status.epoch == epoch
     chaos.calm()
 

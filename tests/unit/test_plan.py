@@ -230,12 +230,13 @@ def test_as_many_failures_as_allowed_do_not() -> None:
 def test_a_gate_that_does_not_see_its_list_is_reminded() -> None:
     """The kubelet's volume manager may lose the update; without a reminder the rank would wait for its next round."""
     pods = [listed(0), listed(1, gated=True, ready=False), listed(2)]
-    told = {"uid-1": NOW}
+    told = {("uid-1", 1): NOW}
     waits, _ = then(running(), observed(*pods, service=True, told=told), 5)
     assert (waits.actions, waits.requeue_after) == ((), 3.0)
     late, _ = then(running(), observed(*pods, service=True, told=told), 9)
-    assert late.actions == (NudgePod("job-1", "uid-1", stamp(later(9))),)
-    again, _ = then(running(), observed(*pods, service=True, told={"uid-1": later(9)}), 10)
+    assert late.actions == (NudgePod("job-1", "uid-1", 1, stamp(later(9))),)
+    nudged = {("uid-1", 1): later(9)}
+    again, _ = then(running(), observed(*pods, service=True, told=told, nudged=nudged), 10)
     assert again.actions == ()
     unlisted = view(1, gated=True)
     assert not any(isinstance(a, NudgePod) for a in then(job(), observed(view(0), unlisted, view(2)), 99)[0].actions)

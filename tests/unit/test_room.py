@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from dijob.core import room
 from dijob.core.actions import CreatePod, DeletePod
+from dijob.core.members import compact
 from dijob.core.observe import Observed, Pod
 from dijob.core.plan import plan
 from dijob.core.world import World
@@ -41,7 +42,7 @@ def test_a_job_gives_its_pods_back_when(seen: Observed, status: dict[str, Any], 
     words = dict(status)
     done, minimum = words.pop("succeeded", frozenset()), words.pop("minimum", 3)
     stored = Status(**words)
-    world = World.of(gang(minimum=minimum), seen, done, stored)
+    world = World.of(gang(minimum=minimum), seen, stored.model_copy(update={"succeeded_ranks": compact(done)}), NOW)
     given = room.gives_back(world, seen, stored, 10, later(seconds))
     assert (given is not None) == gives
     if given:

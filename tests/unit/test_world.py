@@ -4,18 +4,19 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from dijob.core.members import compact
 from dijob.core.observe import Observed, Pod
 from dijob.core.world import NOBODY, World
 from dijob.names import Topology
 from dijob.spec.status import Renewal, Status
-from unit.builders import LIST, gang, listed, observed, view
+from unit.builders import LIST, NOW, gang, listed, observed, view
 
 ALL = (listed(0), listed(1), listed(2))
 FRESH = (view(0), view(1), view(2))
 
 
 def world(seen: Observed, size: int = 3, succeeded: frozenset[int] = frozenset(), **status: Any) -> World:
-    return World.of(gang(size=size), seen, succeeded, Status(**status))
+    return World.of(gang(size=size), seen, Status(succeeded_ranks=compact(succeeded), **status), NOW)
 
 
 def without(rank: int, pods: tuple[Pod, ...] = ALL) -> tuple[Pod, ...]:
@@ -101,7 +102,7 @@ SPREAD: dict[str, tuple[Topology, int, set[int]]] = {
 
 @pytest.mark.parametrize(("topology", "lost", "renewed"), SPREAD.values(), ids=SPREAD)
 def test_a_loss_takes_those_with_it_that_dial_the_lost_rank(topology: Topology, lost: int, renewed: set[int]) -> None:
-    under_test = World.of(gang(topology=topology), observed(*without(lost)), frozenset(), Status())
+    under_test = World.of(gang(topology=topology), observed(*without(lost)), Status(), NOW)
     assert under_test.loss is not None
     assert under_test.loss.ranks == renewed
     together = replace(under_test, together=True)
@@ -252,7 +253,7 @@ SIZES: dict[str, tuple[Observed, dict[str, Any], tuple[int, int]]] = {
 def test_how_many_are_in_the_world_and_how_many_the_next_list_needs(
     seen: Observed, status: dict[str, Any], sizes: tuple[int, int]
 ) -> None:
-    found = World.of(gang(size=5, minimum=2), seen, frozenset(), Status(**status))
+    found = World.of(gang(size=5, minimum=2), seen, Status(**status), NOW)
     assert (found.size, found.least) == sizes
 
 

@@ -31,20 +31,25 @@ class CreateService:
 
 @dataclass(frozen=True)
 class PublishAddresses:
-    """Give one pod the address list (comma-separated, in rank order) and its number; its gate opens on it."""
+    """Give one pod the address list (comma-separated, in rank order) and its number; its gate opens on it.
+
+    `renew`: its process has an older list that is not true for it any more, and starts again with this one.
+    """
 
     name: str
     uid: str
     epoch: int
     ips: str
+    renew: bool = False
 
 
 @dataclass(frozen=True)
 class NudgePod:
-    """Remind the kubelet of a pod whose gate has not seen the list that it was given; `at` is any new text."""
+    """Remind the kubelet of a pod in which the list of this epoch has had no effect yet; `at` is any new text."""
 
     name: str
     uid: str
+    epoch: int
     at: str
 
 

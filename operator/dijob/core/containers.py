@@ -1,5 +1,6 @@
 """How a pod's containers fare: failures, endings and complaints, read from its raw status."""
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -8,6 +9,9 @@ from dijob import names
 
 Body = Mapping[str, Any]
 
+# How the launcher ends for a renewal (pod/launch.sh), and what it then writes as the termination message.
+RENEWAL_CODE = 85
+RENEWED = re.compile(r"dijob: renewal, epoch ([0-9]{1,15})\b")
 WAITING_IS_FINE = ("PodInitializing", "ContainerCreating", "")
 
 
@@ -82,6 +86,29 @@ def complaint(status: Body) -> str:
     return next((text for c in containers if (text := _complaint(c))), "")
 
 
+def renewed(main: Body) -> int:
+    """For which address list the main container ended last, as its launcher says; 0 when it ended for another reason.
+
+    A user's program may exit with the same code: the mark in the termination message is what counts.
+    """
+    return _renewed(_last(main) or {})
+
+
+def started(main: Body) -> str:
+    """When the container that runs now was started; "" while none runs."""
+    return str(((main.get("state") or {}).get("running") or {}).get("startedAt") or "")
+
+
+def ended(main: Body) -> str:
+    """When the container ended last; "" where it never has."""
+    return str((_last(main) or {}).get("finishedAt") or "")
+
+
+def _renewed(end: Body) -> int:
+    mark = RENEWED.match(end.get("message") or "") if end.get("exitCode") == RENEWAL_CODE else None
+    return int(mark[1]) if mark else 0
+
+
 def _failures(container: Body) -> int:
     return int(container.get("restartCount") or 0) + (1 if _down(container) else 0)
 
@@ -108,7 +135,7 @@ def _complaint(container: Body) -> str:
     if waiting.get("reason", "") not in WAITING_IS_FINE:
         detail = last.get("message") if waiting.get("reason") == "CrashLoopBackOff" else waiting.get("message")
         text = _sentence(waiting.get("reason"), detail or waiting.get("message"))
-    elif (ended := state.get("terminated")) and ended.get("exitCode") != 0:
+    elif (ended := state.get("terminated")) and ended.get("exitCode") != 0 and not _renewed(ended):
         text = _sentence(ended.get("reason"), ended.get("message") or f"exit code {ended.get('exitCode')}")
     return f"container {container.get('name')}: {text}" if text else ""
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from dijob.core import renewal
 from dijob.core.members import compact, expand
 from dijob.core.observe import Pod
 from dijob.core.world import World
@@ -44,27 +45,36 @@ def settle(ledger: Ledger, world: World, now: datetime) -> Ledger:
 
     Charged is every failure of a pod that nobody is deleting, that is not about to be deleted with its dead list, and
     that no disruption took (design 6.3). What is new about a pod whose address changed is free: its sandbox died under
-    it (a node's reboot). One whose sandbox has just died and has no new one yet is judged when it has.
+    it (a node's reboot). One whose sandbox has just died and has no new one yet is judged when it has. A process that
+    was ended to start again with a new list has not failed.
     """
     charges, restarts, first = dict(ledger.charges), ledger.restarts, ledger.first_failure
     for rank, pod in sorted(world.pods.items()):
         if pod.deleting or pod.disrupted or not pod.sandbox or rank in world.doomed:
             continue
         charge = charges.get(rank)
-        known = charge.restarts if charge and charge.uid == pod.uid else 0
-        new = pod.failures - known
+        before = charge if charge and charge.uid == pod.uid else Charge(rank=rank, uid=pod.uid)
+        new = pod.failures - before.restarts
         if new <= 0:
             continue
-        charges[rank] = Charge(rank=rank, uid=pod.uid, restarts=pod.failures)
-        if rank not in world.moved:
-            restarts += new
+        free = renewal.free(pod, before.renewed, new)
+        failures = 0 if rank in world.moved else new - free
+        charges[rank] = Charge(
+            rank=rank,
+            uid=pod.uid,
+            restarts=pod.failures,
+            failures=before.failures + failures,
+            renewed=max(before.renewed, pod.renewed, pod.renew_from if free else 0),
+        )
+        if failures:
+            restarts += failures
             first = first or _failure(pod, now)
     succeeded = ledger.succeeded | {rank for rank, pod in world.pods.items() if pod.succeeded}
     return Ledger(succeeded, charges, restarts, first)
 
 
 def _failure(pod: Pod, now: datetime) -> FirstFailure:
-    end = pod.ending
+    end = None if pod.renewed else pod.ending  # the failure came before a renewal: only the last end can be seen
     return FirstFailure(
         rank=pod.rank,
         pod=pod.name,

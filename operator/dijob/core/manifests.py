@@ -10,6 +10,7 @@ from typing import Any
 from dijob import names, pod
 from dijob.core.actions import PublishAddresses
 from dijob.core.members import Gang, Member
+from dijob.core.renewal import KILL_SECONDS
 from dijob.core.runtimes import RUNTIMES
 from dijob.names import Launcher
 from dijob.spec.command import listen_port
@@ -35,6 +36,7 @@ FILES = {
     pod.IPS_FILE: names.ANNOTATION_IPS,
     pod.EPOCH_FILE: names.ANNOTATION_EPOCH,
     pod.TOPOLOGY_FILE: names.ANNOTATION_TOPOLOGY,
+    pod.RENEW_FILE: names.ANNOTATION_RENEW,
 }
 
 
@@ -86,7 +88,7 @@ def pod_manifest(job: DIJob, member: Member, options: Options) -> Manifest:
     gate = _gate(main, gang, member, options)
     if not _launched(job, main):
         gate["env"].append({"name": "DIJOB_SETTLE_SECONDS", "value": SETTLE_SECONDS})
-    _fit_main(main, job, member)
+    _fit_main(spec, main, job, member)
     spec["hostname"] = member.name
     spec["subdomain"] = gang.job
     # In-place restarts heal a crash within seconds, and need this policy (design 6.1). Null is as good as absent: the
@@ -117,6 +119,7 @@ def addresses_patch(gang: Gang, list_: PublishAddresses) -> Manifest:
         names.ANNOTATION_NUM_NODES: str(size),
         names.ANNOTATION_WORLD_SIZE: str(size * gang.workers),
         names.ANNOTATION_TOPOLOGY: topology_json(gang, list_),
+        **({names.ANNOTATION_RENEW: str(list_.epoch)} if list_.renew else {}),
     }
     labels = {names.LABEL_JOB: gang.job, names.LABEL_RANK: list_.name.rpartition("-")[2]}
     return {"metadata": {"uid": list_.uid, "managedFields": [{}], "labels": labels, "annotations": annotations}}
@@ -175,12 +178,11 @@ def _launched(job: DIJob, main: Manifest) -> bool:
     return job.spec.launcher is Launcher.AUTO and bool(main.get("command"))
 
 
-def _fit_main(main: Manifest, job: DIJob, member: Member) -> None:
-    """Give the (copied) main container its environment, its port, the launcher and, where it visibly fits, a probe."""
+def _fit_main(spec: Manifest, main: Manifest, job: DIJob, member: Member) -> None:
+    """Give the main container (of a copied spec) environment, port, launcher and, where it visibly fits, a probe."""
     port = listen_port(main)
     launched = _launched(job, main)
-    path = main.get("terminationMessagePath")
-    main["env"] = _env(main.get("env"), member, gang_of(job), {"DIJOB_TERMINATION_LOG": path} if path else {})
+    main["env"] = _env(main.get("env"), member, gang_of(job), _told(main, spec))
     # What a program said last is the best word on why it failed, and outlives the container (status.firstFailure).
     if main.get("terminationMessagePolicy") is None:
         main["terminationMessagePolicy"] = "FallbackToLogsOnError"
@@ -195,6 +197,13 @@ def _fit_main(main: Manifest, job: DIJob, member: Member) -> None:
     told = job.command.platform == "k8s" or (launched and job.command.bypass is None)
     if port is not None and told and "readinessProbe" not in main:
         main["readinessProbe"] = {"tcpSocket": {"port": port}, "periodSeconds": PROBE_PERIOD_SECONDS}
+
+
+def _told(main: Manifest, spec: Manifest) -> dict[str, str]:
+    """What our scripts must know of the pod, where that is not as usual."""
+    path, grace = main.get("terminationMessagePath"), spec.get("terminationGracePeriodSeconds")
+    said = {"DIJOB_TERMINATION_LOG": path} if path else {}
+    return said | ({"DIJOB_KILL_SECONDS": str(grace)} if isinstance(grace, int) and grace < KILL_SECONDS else {})
 
 
 def _env(users: Any, member: Member, gang: Gang, extra: Mapping[str, str]) -> Any:

@@ -98,7 +98,7 @@ def _look(job: DIJob, observed: Observed, now: datetime) -> Pass:
     """Gather what the pass decides on: the world as it stands, and the status with everything counted so far."""
     gang, known = gang_of(job), ledger.read(job.status)
     together = job.spec.restart.scope is RestartScope.JOB
-    world = World.of(gang, observed, known.succeeded, job.status, together)
+    world = World.of(gang, observed, job.status, now, together)
     # After the end nothing is charged any more: what ends then is ended by the clean-up.
     settled = known if ended(job.status) else ledger.settle(known, world, now)
     present = [pod for pod in observed.pods.values() if not pod.deleting]
@@ -168,22 +168,29 @@ def _tell(this: Pass) -> tuple[Action, ...]:
     """Give out a new list where one is due, else go on with the one in force."""
     world, size = this.world, this.gathering.size
     if not size:
-        return (*_publish(world.unpublished, world.epoch, world.listed), *_nudge(this)) if world.alive else ()
+        return (*_publish(world, world.unpublished, world.epoch, world.listed), *_nudge(this)) if world.alive else ()
     pods = (world.pods[rank] for rank in world.wanted if rank < size)
-    return _publish(pods, world.epoch + 1, world.next_list(size))
+    return _publish(world, pods, world.epoch + 1, world.next_list(size))
 
 
 def _nudge(this: Pass) -> tuple[Action, ...]:
-    late = (pod for pod, left in _deaf(this) if left <= 0)
-    return tuple(NudgePod(pod.name, pod.uid, stamp(this.now)) for pod in late)
+    return tuple(nudge for nudge, left in _deaf(this) if left <= 0)
 
 
-def _deaf(this: Pass) -> list[tuple[Pod, float]]:
-    """The pods that have the list in force and are still at the gate; seconds until their kubelet is reminded."""
-    world, told = this.world, this.observed.told
-    pods = [pod for rank in world.waiting if (pod := world.pods.get(rank)) and pod.gated and not pod.deleting]
-    known = [pod for pod in pods if world.alive and pod.epoch == world.epoch]
-    return [(pod, NUDGE_SECONDS - (this.now - told.get(pod.uid, this.now)).total_seconds()) for pod in known]
+def _deaf(this: Pass) -> list[tuple[NudgePod, float]]:
+    """The pods in which a list has had no effect yet: they are still at the gate, or their process has not started
+    again. How to remind their kubelets, and in how many seconds."""
+    world, now = this.world, this.now
+    pods = (pod for rank in world.waiting if (pod := world.pods.get(rank)) and not pod.deleting)
+    found = []
+    for pod in pods if world.alive else ():
+        at_gate = pod.gated and pod.epoch == world.epoch
+        if at_gate or pod.rank in world.pending:
+            epoch = pod.epoch if at_gate else pod.renew_from
+            told = this.observed.told.get((pod.uid, epoch), now)
+            last = this.observed.nudged.get((pod.uid, epoch), told)
+            found.append((NudgePod(pod.name, pod.uid, epoch, stamp(now)), NUDGE_SECONDS - (now - last).total_seconds()))
+    return found
 
 
 def _hire(this: Pass) -> tuple[Action, ...]:
@@ -208,8 +215,8 @@ def _serve(this: Pass) -> tuple[Action, ...]:
     return (CreateService(),) if wanted and _may_ask(this, f"service/{this.world.gang.job}") else ()
 
 
-def _publish(pods: Iterable[Pod], epoch: int, ips: str) -> tuple[Action, ...]:
-    return tuple(PublishAddresses(pod.name, pod.uid, epoch, ips) for pod in pods)
+def _publish(world: World, pods: Iterable[Pod], epoch: int, ips: str) -> tuple[Action, ...]:
+    return tuple(PublishAddresses(pod.name, pod.uid, epoch, ips, pod.rank in world.owed) for pod in pods)
 
 
 def _delete(pods: Iterable[Pod]) -> tuple[Action, ...]:
@@ -223,7 +230,8 @@ def _clean(this: Pass) -> tuple[Action, ...]:
     if policy is CleanPodPolicy.ALL:
         return _delete(pods)
     going = [pod for pod in pods if not pod.finished and not pod.deleting]
-    guilty = [pod for pod in going if pod.failures > 0 and is_true(this.job.status, Type.FAILED)]
+    failed = {charge.uid for charge in this.job.status.charged if charge.failures}
+    guilty = [pod for pod in going if pod.uid in failed and is_true(this.job.status, Type.FAILED)]
     end = tuple(EndPod(pod.name, pod.uid) for pod in guilty if not pod.ending_soon)
     # Who was never given a list waits at the gate, and would for ever: there is nothing of his to keep.
     rest = [pod for pod in going if pod not in guilty and (policy is CleanPodPolicy.RUNNING or not pod.ips)]

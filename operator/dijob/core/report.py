@@ -211,8 +211,8 @@ def _peers_ready(this: Pass) -> Fact:
 
 
 def _lagging(world: World) -> list[int]:
-    """The ranks that are not Ready, or have not been told of the list in force."""
-    untold = {pod.rank for pod in world.unpublished}
+    """The ranks that are not Ready, or do not have the list in force."""
+    untold = {pod.rank for pod in world.unpublished} | world.pending
     ready = (rank for rank in world.waiting if (pod := world.pods.get(rank)) and pod.ready and rank not in untold)
     return sorted(set(world.waiting) - set(ready))
 

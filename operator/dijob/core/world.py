@@ -1,8 +1,10 @@
 """The address list in force: which epoch it is, whether it still tells the truth, and if not, why."""
 
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import cached_property
 
+from dijob.core import renewal
 from dijob.core.members import Gang, expand
 from dijob.core.observe import Observed, Pod
 from dijob.spec.status import Status
@@ -27,9 +29,12 @@ class World:
     """The job's pods against the list that they were given.
 
     `epoch` is the number of the newest list (0: none yet): the larger of the status and what the pods say, or an
-    operator killed between the two would use a number twice. While it is `dead`, `renewing` are the ranks that are made
-    anew: those that were lost, and those that dial them. NNG never finds a peer under another address (design 6.1); all
-    others run on, and are given the next list too. `together`: whoever is lost, all are renewed.
+    operator killed between the two would use a number twice. While it is `dead`, `renewing` are the ranks that are
+    renewed: those that were lost, and those that dial them. NNG never finds a peer under another address (design 6.1);
+    all others run on, and are given the next list too. `together`: whoever is lost, all are renewed.
+
+    `restartable` are the ranks that can be renewed in their pods; `owed` are those that still have to be told so, and
+    `pending` those that have been told, and have not started again yet; `overdue` have not in all the time they had.
     """
 
     gang: Gang
@@ -39,17 +44,32 @@ class World:
     dead: bool
     renewing: frozenset[int] = frozenset()
     together: bool = False
+    restartable: frozenset[int] = frozenset()
+    owed: frozenset[int] = frozenset()
+    pending: frozenset[int] = frozenset()
+    overdue: frozenset[int] = frozenset()
 
     @staticmethod
-    def of(
-        gang: Gang, observed: Observed, succeeded: frozenset[int], status: Status, together: bool = False
-    ) -> "World":
-        epoch = max([status.epoch, *(pod.epoch for pod in observed.pods.values())])
-        last = status.last_renewal
-        if last is None or last.epoch < epoch:
-            return World(gang, dict(observed.pods), succeeded, epoch, False, together=together)
-        renewing = expand(last.ranks) or frozenset(range(gang.size))
-        return World(gang, dict(observed.pods), succeeded, epoch, True, renewing, together)
+    def of(gang: Gang, observed: Observed, status: Status, now: datetime, together: bool = False) -> "World":
+        pods, last = dict(observed.pods), status.last_renewal
+        epoch = max([status.epoch, *(pod.epoch for pod in pods.values())])
+        pending = frozenset(r for r, pod in pods.items() if renewal.pending(pod, observed, status, now))
+        alive = World(
+            gang,
+            pods,
+            expand(status.succeeded_ranks),
+            epoch,
+            dead=False,
+            together=together,
+            restartable=frozenset(r for r, pod in pods.items() if renewal.possible(pod, now)) - pending,
+            pending=pending,
+            overdue=frozenset(r for r in pending if renewal.left(pods[r], observed, now) <= 0),
+        )
+        if last is None:
+            return alive
+        ranks = expand(last.ranks) or frozenset(range(gang.size))
+        owing = replace(alive, owed=renewal.owed(pods, ranks, last))
+        return owing if last.epoch < epoch else replace(owing, dead=True, renewing=ranks)
 
     @property
     def alive(self) -> bool:
@@ -113,7 +133,8 @@ class World:
         """The ranks whose pod has a list that does not hold for them any more: it goes, whatever happens in it."""
         told = (rank for rank, pod in self.pods.items() if pod.ips)
         if self.dead:
-            return frozenset(rank for rank in told if rank in self.renewing or rank >= self.gang.size)
+            anew = self.renewing - self.restartable
+            return frozenset(rank for rank in told if rank in anew or rank >= self.gang.size)
         return frozenset(rank for rank in told if rank >= min(self.size, self.gang.size))
 
     @cached_property
@@ -133,7 +154,9 @@ class World:
         lost = {rank: loss for rank in known if (loss := self._loss(rank))}
         if lost:
             gone = frozenset(lost).union(*(self.gang.dialers(rank) for rank in lost))
-            return replace(lost[min(lost)], ranks=everybody if self.together else (gone | self.renewing) & everybody)
+            # Who is still to be told of the last loss has a list that is dead too.
+            gone |= self.renewing | self.owed
+            return replace(lost[min(lost)], ranks=everybody if self.together else gone & everybody)
         if self.alive and not self.ips:
             message = f"no pod is left that was given the addresses of epoch {self.epoch}"
             return Loss("ListLost", message, everybody)
@@ -201,6 +224,9 @@ class World:
         if self._moved(pod, rank):
             was = self._told(pod)[rank]
             return Loss("AddressChanged", f"rank {rank}: pod {pod.name} moved from {was} to {pod.ip}")
+        if rank in self.overdue:
+            said = f"rank {rank}: pod {pod.name} was told to start its process again, and has not"
+            return Loss("NotRestarted", f"{said} (its command may hold up TERM)")
         return None
 
     def _stale(self, rank: int, pod: Pod) -> bool:

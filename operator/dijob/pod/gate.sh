@@ -60,11 +60,6 @@ until mine; do
   [ -z "$named" ] || why="the list names $named for this rank, this pod has $DI_POD_IP: a new list must come"
   say "rank $DI_RANK has waited $((ticks / hz)) s: $why. Which rank, and why: $look"
 done
-# The kubelet fills the file from a newer view of the pod than it may start the next container with (its worker can be
-# waiting for a status with the old one in hand): launch compares its environment with this, and believes the newer.
-epoch=
-{ IFS= read -r epoch <"${list%/*}/epoch" || :; } 2>/dev/null
-drop world "${epoch:-0} $ips" || fail "cannot write $bin"
 # Where no launcher will look (an image's own entry point), only time helps: the worker's wait ends within a second or two.
 [ "${DIJOB_SETTLE_SECONDS:-0}" = 0 ] || { sleep "$DIJOB_SETTLE_SECONDS" & wait $!; }
 say "open after $((ticks / hz)) s: rank $DI_RANK is $DI_POD_IP"

@@ -1,15 +1,27 @@
 #!/bin/sh
 # launch CMD...: runs CMD with the DIJob's ditask first in PATH, as a child, and stands in for it: same stdin, same
 # exit code; signals go on to it. Usually PID 1 of the main container.
-bin=${0%/*}
-child='' got='' told=''
+bin=${0%/*} pod=${DIJOB_POD_DIR:-/run/dijob/pod}
+child='' got='' told='' renewing='' killer=''
 [ "$#" -gt 0 ] || { echo "dijob: usage: $0 COMMAND [ARGUMENT...]" >&2; exit 2; }
 
-# The gate's word on the world: "EPOCH LIST". The kubelet can start a container with a view of the pod that is a moment
-# older than the list which opened the gate; then the variables are empty, and ditask would work alone without a word.
-# Started again with true ones, so that PID 1 shows them too; a newer environment (a restart in place) stands.
-if [ -n "${DI_RANK-}" ] && { IFS=' ' read -r epoch ips <"$bin/world"; } 2>/dev/null && [ -n "$ips" ]; then
-  if [ -z "${DI_NODES-}" ] || [ "${DI_EPOCH:-0}" -lt "$epoch" ]; then
+# The newest list, as the kubelet shows it: "EPOCH LIST". Both files are of one version of the pod in the folder that
+# ..data points to; the kubelet replaces that folder as a whole.
+# shellcheck disable=SC2094 # epoch is a variable and a file
+newest() {
+  cd -P "$pod/..data" || cd -P "$pod" || return
+  { IFS= read -r epoch || :; } <epoch
+  { IFS= read -r ips || :; } <node-ips
+  echo "$epoch $ips"
+  [ -n "$ips" ]
+} 2>/dev/null
+# The kubelet can start a container with a view of the pod that is a moment older than its files; then the variables are
+# empty, and ditask would work alone without a word, or those of a list that is dead. Started again with true ones, so
+# that PID 1 shows them too; a newer environment stands.
+# Twice: the folder may be replaced just then.
+if [ -n "${DI_RANK-}" ] && { world=$(newest) || world=$(newest); }; then
+  ips=${world#* } epoch=${world%% *}
+  if [ -z "${DI_NODES-}" ] || [ "${DI_EPOCH:-0}" -lt "${epoch:-0}" ]; then
     DI_EPOCH=$epoch DI_NODES=$ips DI_NODE_IPS=$ips DI_NUM_NODES=1
     while case $ips in *,*) ;; *) false ;; esac; do
       ips=${ips#*,} DI_NUM_NODES=$((DI_NUM_NODES + 1))
@@ -75,6 +87,44 @@ for s in TERM INT HUP QUIT USR1 USR2; do
   trap "on $s" "$s"
 done
 
+# Sets from: the first list that this process may have been started with (0: any).
+due() {
+  from=
+  { IFS= read -r from || :; } <"$pod/renew-from"
+  [ "${from:=0}" -gt "${DI_EPOCH:-0}" ]
+} 2>/dev/null
+
+# shellcheck disable=SC2317 # called by a trap
+# The address of a rank that this one dials is another now, which its program will never find out. So it ends, and the
+# kubelet starts the container again, with the new list. 85 whatever the program says: a container that exited 0 is not
+# started again. The termination message tells the operator that this was no failure.
+renew() {
+  due && [ -n "$child" ] && [ -z "$renewing" ] && ! ended "$child" || return
+  renewing=$from
+  echo "dijob: list $from is another than that of this start: the program ends, and starts again with it" >&2
+  echo "dijob: renewal, epoch $from" >"${DIJOB_TERMINATION_LOG:-/dev/termination-log}"
+  pass TERM
+  { last </dev/null & } 2>/dev/null
+  killer=$!
+}
+# After the time to end comes KILL.
+# shellcheck disable=SC2317 # called by renew
+last() {
+  n=0
+  while [ "$n" -lt "${DIJOB_KILL_SECONDS:-20}" ] && sleep 1; do n=$((n + 1)); done
+  # shellcheck disable=SC2086 # one word per process
+  if [ $$ -eq 1 ]; then kill -KILL -1; else kill -s KILL $told "$child"; fi
+} >/dev/null 2>&1
+trap renew ALRM
+
+# A zombie has ended, even where its reaper is slow.
+ended() {
+  { IFS= read -r line <"/proc/$1/stat" || line=''; } 2>/dev/null
+  # With its 0: without, bash gives back in a trap what came before the trap.
+  case $line in *') Z '*) return 0 ;; esac
+  ! kill -0 "$1" 2>/dev/null
+}
+
 # Reads the arguments of a process, one a line: is it a ditask that was told no platform?
 stranger() {
   IFS= read -r a
@@ -113,13 +163,14 @@ look() {
   done
   return 1
 }
-# Python and an activation take seconds to start; 30 s catches the slow ones. Short naps, since this may be killed at
-# any time and leaves its sleep behind.
+# Looks each second whether a new list is due, and what runs: Python and an activation take seconds to start, 30 s catches
+# the slow ones. Short naps, since this may be killed at any time and leaves its sleep behind.
 watch() {
   n=0
-  while [ "$n" -lt 30 ] && sleep "${DIJOB_NAP:-1}" >/dev/null 2>&1; do
+  while sleep "${DIJOB_NAP:-1}" >/dev/null 2>&1; do
     n=$((n + 1))
-    case $n in 5 | 30) ! look || return ;; esac
+    ! due || kill -s ALRM $$
+    case $n in 5 | 30) ! look || n=30 ;; esac
   done
 }
 
@@ -156,11 +207,10 @@ esac
 # The end of PID 1 kills the rest at once. A shell between may have died of TERM while the program still saves its
 # state: it has the pod's grace period for that, as it would have alone.
 for p in $told; do
-  while kill -0 "$p" 2>/dev/null; do
-    # A zombie has ended, even where its reaper is slow.
-    { IFS= read -r line <"/proc/$p/stat" || line=''; } 2>/dev/null
-    case $line in *') Z '*) break ;; esac
+  until ended "$p"; do
     sleep 0.1 2>/dev/null || sleep 1 || break
   done
 done
+[ -z "$killer" ] || { kill -KILL "$killer"; wait "$killer"; } 2>/dev/null
+[ -z "$renewing" ] || rc=85
 exit "$rc"

@@ -25,7 +25,8 @@ from dijob.core.actions import (
 from dijob.core.manifests import Options, addresses_patch, gang_of, pod_manifest
 from dijob.core.manifests import service as service_manifest
 from dijob.core.members import Member
-from dijob.core.observe import END_SECONDS, Pod, Refusal, Refused, Service, namesake, pod, service
+from dijob.core.observe import Pod, Refusal, Refused, Service
+from dijob.core.raw import END_SECONDS, namesake, pod, service
 from dijob.shell.api import Api, ApiError, Json
 from dijob.shell.memory import Memory
 from dijob.shell.store import Store
@@ -156,13 +157,14 @@ class Actor:
     async def _publish(self, job: DIJob, action: PublishAddresses) -> None:
         patch = addresses_patch(gang_of(job), action)
         answer = await self._to_pod(job, action.name, self._api.patch(_pod_path(job, action.name), patch))
-        self._update(job, action.uid, answer, ips=action.ips, epoch=action.epoch)
+        news = {"renew_from": action.epoch} if action.renew else {}
+        self._update(job, action.uid, answer, ips=action.ips, epoch=action.epoch, **news)
 
     async def _nudge(self, group: "_Group", action: NudgePod) -> None:
         meta = group.job.metadata
-        log.warning("%s/%s: the gate of %s has not seen its list: nudged", meta.namespace, meta.name, action.name)
+        log.warning("%s/%s: list %d has no effect in %s: nudged", meta.namespace, meta.name, action.epoch, action.name)
         patch = {"metadata": {"uid": action.uid, "annotations": {names.ANNOTATION_NUDGED: action.at}}}
-        group.memory.told[action.uid] = _now()
+        group.memory.nudged[action.uid, action.epoch] = _now()
         await self._to_pod(group.job, action.name, self._api.patch(_pod_path(group.job, action.name), patch))
 
     async def _delete(self, job: DIJob, action: DeletePod) -> None:

@@ -1,11 +1,11 @@
 """What the operator remembers of a job between passes and may forget: back-offs and hearsay, never the truth."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from dijob.core.observe import Creation, Refusal
+from dijob.core.observe import Creation, Pod, Refusal
 from dijob.core.plan import FORGIVE_SECONDS
 from dijob.spec.model import DIJob
 
@@ -13,12 +13,13 @@ from dijob.spec.model import DIJob
 @dataclass
 class Memory:
     """One job's: refusals by kind and name, creations by pod name, names of pods that gave their node back, when a list
-    was seen on a pod at its gate and warnings by pod uid, when status was written."""
+    was seen on a pod and when its kubelet was reminded of it, warnings by pod uid, when status was written."""
 
     refusals: dict[str, Refusal] = field(default_factory=dict)
     creations: dict[str, Creation] = field(default_factory=dict)
     given_back: set[str] = field(default_factory=set)
-    told: dict[str, datetime] = field(default_factory=dict)
+    told: dict[tuple[str, int], datetime] = field(default_factory=dict)
+    nudged: dict[tuple[str, int], datetime] = field(default_factory=dict)
     warnings: dict[str, str] = field(default_factory=dict)
     last_write: float = -1e9
     _parsed: DIJob | None = None
@@ -29,6 +30,13 @@ class Memory:
         if self._parsed is None or self._parsed.metadata.resource_version != version:
             self._parsed = DIJob.parse(body)
         return self._parsed
+
+    def saw_lists(self, pods: Iterable[Pod], now: datetime) -> None:
+        """Note when a list was first seen on a pod that is to act on it; what is past is forgotten."""
+        at_gate = {(pod.uid, pod.epoch) for pod in pods if pod.gated and pod.ips}
+        asked = {(pod.uid, pod.renew_from) for pod in pods if pod.renew_from > pod.renewed}
+        self.told = {key: self.told.get(key, now) for key in at_gate | asked}
+        self.nudged = {key: when for key, when in self.nudged.items() if key in self.told}
 
     def created(self, name: str, now: datetime) -> None:
         """A pod of this name has been created: count it, or start anew after a long quiet time."""

@@ -89,9 +89,7 @@ class Reconciler:
     def _observe(self, job: DIJob, memory: Memory) -> Observed:
         uid = job.metadata.uid
         pods = {pod.rank: pod for pod in self._pods.of(uid) if pod.rank >= 0}
-        for pod in pods.values():
-            if pod.gated and pod.ips:
-                memory.told.setdefault(pod.uid, _now())
+        memory.saw_lists(pods.values(), _now())
         silent = {pod.uid for pod in pods.values() if not pod.ip}
         return Observed(
             pods=pods,
@@ -100,6 +98,7 @@ class Reconciler:
             creations=dict(memory.creations),
             given_back=frozenset(memory.given_back),
             told=dict(memory.told),
+            nudged=dict(memory.nudged),
             warnings={uid: text for uid, text in memory.warnings.items() if uid in silent},
         )
 

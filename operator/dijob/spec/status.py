@@ -34,14 +34,18 @@ class Stored(BaseModel):
 
 
 class Charge(Stored):
-    """What the failures of one rank have cost so far."""
+    """What has been counted of the restarts of one rank."""
 
     rank: Rank
-    """The rank that failed."""
+    """The rank that started again."""
     uid: Annotated[str, Field(max_length=64)] = ""
     """UID of the rank's pod whose restarts are counted here."""
     restarts: Count = 0
-    """How many restarts of that pod are already charged to backoffLimit."""
+    """How many restarts of that pod have been looked at."""
+    failures: Count = 0
+    """How many of them were failures, and so charged to backoffLimit."""
+    renewed: Number = 0
+    """Number of the last address list for which this pod's process was started again: that was no failure."""
 
 
 class FirstFailure(Stored):
@@ -83,7 +87,7 @@ class Condition(Stored):
 
 
 class Renewal(Stored):
-    """An address list that died: some rank was lost or moved, so that it and those that dial it were made anew."""
+    """An address list that died: some rank was lost or moved, so that it and those that dial it were renewed."""
 
     epoch: Number = 0
     """Number of the list that died."""
@@ -92,7 +96,7 @@ class Renewal(Stored):
     message: Message = ""
     """Which rank it was, and what happened to it."""
     ranks: Annotated[str, Field(max_length=8192)] = ""
-    """The ranks that are made anew: the lost one and those that dial it, as ranges, e.g. 2-3,7. Empty: all."""
+    """The ranks that are renewed: the lost one and those that dial it, as ranges, e.g. 2-3,7. Empty: all."""
     time: Time = ""
     """When the operator noticed."""
 
@@ -130,7 +134,7 @@ class Status(Stored):
     epoch: Number = 0
     """Number of the address list that the ranks were given last."""
     renewals: Count = 0
-    """How often an address list has died and pods were made anew."""
+    """How often an address list has died and ranks were renewed."""
     last_renewal: Renewal | None = None
     """The last time that this happened, and why."""
     given_back: GivenBack | None = None
@@ -142,7 +146,7 @@ class Status(Stored):
     restarts: Count = 0
     """Restarts charged to backoffLimit so far, of all ranks together."""
     charged: Annotated[tuple[Charge, ...], Field(max_length=names.MAX_REPLICAS)] = ()
-    """The ranks that failed, and what was charged for each."""
+    """The ranks that started again in their pods, and what was counted of each."""
     succeeded_ranks: Annotated[str, Field(max_length=8192)] = ""
     """The ranks whose main container exited with 0, as ranges, e.g. 0-3,7."""
     first_failure: FirstFailure | None = None

@@ -8,6 +8,7 @@ import yaml
 
 GATE = "dijob-gate"  # the init container that a DIJob's pod waits in
 NODE_IPS = "diengine.opendilab.org/node-ips"  # the annotation that opens it
+RENEW = "diengine.opendilab.org/renew-from"  # the annotation on which the launcher ends its program
 EXIT = "test.dijob/exit"  # annotation: a running pod ends with this exit code,
 EXIT_DELAY = "test.dijob/exit-delay"  # this long after it ran ("500ms"; 1 s where absent)
 # Renewed after a quarter of it. With each renewal kwok 0.6 lists all pods of the node: with 4,000 pods and 40 s that
@@ -107,6 +108,31 @@ containerStatuses:
 {{ end }}
 """
 
+_RENEWED = """
+{{ $now := Now }}
+{{ $epoch := index .metadata.annotations "RENEW" }}
+conditions:
+- {type: Ready, status: "True", reason: "", lastTransitionTime: {{ $now | Quote }}}
+- {type: ContainersReady, status: "True", reason: "", lastTransitionTime: {{ $now | Quote }}}
+containerStatuses:
+{{ range .spec.containers }}
+- name: {{ .name | Quote }}
+  image: {{ .image | Quote }}
+  ready: true
+  started: true
+  restartCount: 1
+  containerID: kwok://{{ $.metadata.uid }}-{{ .name }}-again
+  state: {running: {startedAt: {{ $now | Quote }}}}
+  lastState:
+    terminated:
+      exitCode: 85
+      reason: Error
+      message: "dijob: renewal, epoch {{ $epoch }}"
+      startedAt: {{ $now | Quote }}
+      finishedAt: {{ $now | Quote }}
+{{ end }}
+""".replace("RENEW", RENEW)
+
 _ENDED = """
 {{ $now := Now }}
 {{ $code := index .metadata.annotations "EXIT" }}
@@ -168,11 +194,19 @@ def pod_stages() -> list[dict[str, Any]]:
         {"key": ".status.phase", "operator": "In", "values": ["Running"]},
         {"key": f'.metadata.annotations["{EXIT}"]', "operator": "Exists"},
     ]
+    # Once: after that the operator knows that the kubelet would make it wait, and asks for a new pod.
+    renews: list[Match] = [
+        _GONE,
+        {"key": ".status.phase", "operator": "In", "values": ["Running"]},
+        {"key": f'.metadata.annotations["{RENEW}"]', "operator": "Exists"},
+        {"key": ".status.containerStatuses.[].lastState.terminated.message", "operator": "DoesNotExist"},
+    ]
     delay = {"durationMilliseconds": 1000, "durationFrom": {"expressionFrom": f'.metadata.annotations["{EXIT_DELAY}"]'}}
     return [
         _stage("Pod", "run", [_GONE, _NO_IP, _MAY_START, _HAS_NO_GATE], _status(_RUNNING + _ADDRESSES)),
         _stage("Pod", "wait-at-gate", [_GONE, _NO_IP, _MAY_START, _HAS_GATE], _status(_AT_GATE)),
         _stage("Pod", "pass-gate", waits, _status(_RUNNING)),
+        _stage("Pod", "renew", renews, _status(_RENEWED)),
         _stage("Pod", "end", ends, _status(_ENDED), delay=delay),
         _stage("Pod", "delete", [_ASKED_TO_GO], {"finalizers": {"empty": True}, "delete": True}),
     ]

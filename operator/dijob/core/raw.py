@@ -1,0 +1,164 @@
+"""What the apiserver gives: raw pods and services become the frozen views of observe.py."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dijob import names
+from dijob.core import containers
+from dijob.core.observe import Pod, Refused, Service
+from dijob.pod import LAUNCH
+
+Body = Mapping[str, Any]
+
+# Reasons of a pod's status that are the cluster's doing, not the program's (design 6.3).
+DISRUPTIONS = (
+    "UnexpectedAdmissionError",
+    "NodeAffinity",
+    "TaintToleration",
+    "NodeShutdown",
+    "Terminated",
+    "Evicted",
+    "NodeLost",
+)
+# The deadline that ends a crash-looping pod and keeps its logs: Failed after 1.6 s (design 6.3).
+END_SECONDS = 1
+
+
+def service(body: Body) -> Service:
+    """Read one service."""
+    meta = body["metadata"]
+    return Service(meta["name"], meta.get("uid", ""), _owner(meta).get("uid", ""), meta.get("resourceVersion", ""))
+
+
+def namesake(body: Body, job: str, uid: str) -> Refused | None:
+    """What the object is that has a name we wanted; None: our own, which the watch has not shown yet.
+
+    The leftovers of a deleted job of the same name are on their way out (the garbage collector follows within
+    seconds), as is everything that is being deleted: `kubectl delete` and `apply` at once is what everyone does.
+    """
+    meta = body["metadata"]
+    owner = _owner(meta)
+    if meta.get("deletionTimestamp"):
+        return Refused.TERMINATING
+    if owner.get("uid") == uid:
+        return None
+    leftover = owner.get("kind") == names.KIND and owner.get("name") == job
+    return Refused.TERMINATING if leftover else Refused.TAKEN
+
+
+def pod(body: Body) -> Pod:
+    """Read one pod.
+
+    The rank comes from the computed name JOB-RANK, never from a label, which anyone can write; -1 is none.
+    """
+    meta, spec, status = body["metadata"], body.get("spec") or {}, body.get("status") or {}
+    annotations = meta.get("annotations") or {}
+    owner = _owner(meta)
+    main = containers.named(status, main_name(spec))
+    return Pod(
+        rank=_rank(meta["name"], owner.get("name", "")),
+        name=meta["name"],
+        uid=meta.get("uid", ""),
+        node=spec.get("nodeName") or "",
+        ip=status.get("podIP") or "",
+        phase=status.get("phase") or "Pending",
+        ready=_is(status, "Ready"),
+        deleting=bool(meta.get("deletionTimestamp")),
+        scheduled=bool(spec.get("nodeName")),
+        disrupted=_disrupted(status),
+        node_lost=_condition(status, "DisruptionTarget").get("reason") == "DeletionByTaintManager",
+        succeeded=_succeeded(meta, status, main),
+        sandbox=not _sandbox_died(status),
+        broken=spec.get("restartPolicy") == "Never" and bool(containers.exit_code(main)),
+        idle=containers.all_ended(status, spec.get("restartPolicy") or ""),
+        failures=containers.failures(status, main),
+        ending=containers.ending(status, main),
+        complaint=containers.complaint(status),
+        ips=sys.intern(annotations.get(names.ANNOTATION_IPS, "")),
+        epoch=_number(annotations.get(names.ANNOTATION_EPOCH)),
+        template_hash=annotations.get(names.ANNOTATION_TEMPLATE, ""),
+        ending_soon=spec.get("activeDeadlineSeconds") == END_SECONDS,
+        created=meta.get("creationTimestamp") or "",
+        gone_by=meta.get("deletionTimestamp") or "",
+        placed=_since(status, "PodScheduled"),
+        owner=owner.get("uid", ""),
+        version=meta.get("resourceVersion", ""),
+        labelled=_labelled(meta, owner.get("name", "")),
+        restartable=_launched(spec) and spec.get("restartPolicy") != "Never",
+        renew_from=_number(annotations.get(names.ANNOTATION_RENEW)),
+        renewed=containers.renewed(main),
+        started=containers.started(main),
+        ended=containers.ended(main),
+        grace=int(spec.get("terminationGracePeriodSeconds") or 0),
+        gated=any(
+            c.get("name") == names.GATE_CONTAINER and _runs(c) for c in status.get("initContainerStatuses") or ()
+        ),
+    )
+
+
+def _launched(spec: Body) -> bool:
+    """Whether the launcher stands before the main container's command."""
+    main: Body = next((c for c in spec.get("containers") or () if c.get("name") == main_name(spec)), {})
+    return bool((main.get("command") or [""])[0] == LAUNCH)
+
+
+def _runs(container: Body) -> bool:
+    return "running" in (container.get("state") or {})
+
+
+def _labelled(meta: Body, job: str) -> bool:
+    labels = meta.get("labels") or {}
+    return labels.get(names.LABEL_JOB) == job and labels.get(names.LABEL_RANK) == meta["name"].rpartition("-")[2]
+
+
+def _owner(meta: Body) -> Body:
+    owners: Sequence[Body] = meta.get("ownerReferences") or ()
+    return next((o for o in owners if o.get("controller")), {})
+
+
+def _rank(name: str, job: str) -> int:
+    prefix, _, rank = name.rpartition("-")
+    return _number(rank) if prefix == job and str(_number(rank)) == rank else -1
+
+
+def main_name(spec: Body) -> str:
+    """The name of the main container: di-container, else the first."""
+    given = [c.get("name", "") for c in spec.get("containers") or ()]
+    return names.MAIN_CONTAINER if names.MAIN_CONTAINER in given else next(iter(given), "")
+
+
+def _number(text: Any) -> int:
+    """A number of ours in text that anybody can edit: what is none, or too large for the status, counts as 0."""
+    return int(text) if isinstance(text, str) and text.isascii() and text.isdigit() and len(text) < 16 else 0
+
+
+def _is(status: Body, condition: str) -> bool:
+    return _condition(status, condition).get("status") == "True"
+
+
+def _since(status: Body, condition: str) -> str:
+    """When the condition became True; "" while it is not."""
+    found = _condition(status, condition)
+    return str(found.get("lastTransitionTime") or "") if found.get("status") == "True" else ""
+
+
+def _condition(status: Body, type_: str) -> Body:
+    return next((c for c in status.get("conditions") or () if c.get("type") == type_), {})
+
+
+def _succeeded(meta: Body, status: Body, main: Body) -> bool:
+    """The main container exited 0 by itself: sidecars that never end do not count, nor does an end on demand."""
+    if meta.get("deletionTimestamp") or _disrupted(status):
+        return False
+    return status.get("phase") == "Succeeded" or containers.exit_code(main) == 0
+
+
+def _disrupted(status: Body) -> bool:
+    reason = status.get("reason") or ""
+    return _is(status, "DisruptionTarget") or reason.startswith("OutOf") or reason in DISRUPTIONS
+
+
+def _sandbox_died(status: Body) -> bool:
+    """The kubelet reports the containers that died with a sandbox before it makes the new one, with the old address."""
+    return status.get("phase") == "Running" and _condition(status, "PodReadyToStartContainers").get("status") == "False"

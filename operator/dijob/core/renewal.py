@@ -1,0 +1,64 @@
+"""Renewal in place: a process that dials a lost rank starts again in its own pod, where that is as sure as a new pod.
+
+The list that is published after a loss carries `renew-from` for the pods of those who dial the lost rank. The launcher
+in them ends its program and exits with 85; the kubelet starts the container again, with the new list in its
+environment. The pod keeps its node, its devices and its emptyDirs (docs/decisions/009-renewal-in-place.md).
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from dijob.core.observe import Observed, Pod, since
+from dijob.spec.status import Renewal, Status, stamp
+
+# The kubelet starts a container again at once when its last end is this long ago, else after 10 s and more (1.34,
+# pkg/kubelet: MaxContainerBackOff of 300 s, forgotten after twice that): a new pod is there sooner.
+CALM_SECONDS = 600.0
+# The launcher sends KILL after this, or after the pod's own grace period where that is shorter (launch.sh).
+KILL_SECONDS = 20
+# What may pass besides, from the list to the new start, before the pod is made anew after all.
+SLACK_SECONDS = 10.0
+# A process that has started after it was told, and that the launcher has left alone for this long, has the new list.
+SETTLED_SECONDS = 5.0
+
+
+def possible(pod: Pod, now: datetime) -> bool:
+    """Whether the pod can stay while its process starts again: nothing is wrong with it, and it would be at once."""
+    told = pod.ips.split(",")
+    sound = pod.sandbox and not (pod.deleting or pod.failed or pod.succeeded)
+    calm = not pod.ended or (since(pod.ended, now) or 0.0) > CALM_SECONDS
+    return pod.restartable and sound and calm and pod.rank < len(told) and told[pod.rank] == pod.ip
+
+
+def pending(pod: Pod, observed: Observed, status: Status, now: datetime) -> bool:
+    """Whether the pod's process still has a list that is not true for it, although it has been told."""
+    if pod.renew_from <= max(pod.renewed, _known(pod, status)):
+        return False
+    told = observed.told.get((pod.uid, pod.renew_from), now)
+    # It had crashed just then, or not begun: whoever starts with an older list all the same is ended by the launcher.
+    # Stamps have whole seconds: of one that started in the same second nobody knows, and it is made anew if need be.
+    return pod.started <= stamp(told) or (since(pod.started, now) or 0.0) < SETTLED_SECONDS
+
+
+def left(pod: Pod, observed: Observed, now: datetime) -> float:
+    """Seconds until a pod whose renewal is pending is made anew; 0 or less: now."""
+    told = observed.told.get((pod.uid, pod.renew_from), now)
+    return min(pod.grace, KILL_SECONDS) + SLACK_SECONDS - (now - told).total_seconds()
+
+
+def owed(pods: Mapping[int, Pod], ranks: frozenset[int], last: Renewal) -> frozenset[int]:
+    """The ranks whose process has the list that died, and has not been told yet."""
+    return frozenset(rank for rank in ranks if (pod := pods.get(rank)) and pod.ips and pod.epoch <= last.epoch)
+
+
+def free(pod: Pod, known: int, new: int) -> int:
+    """How many of a pod's `new` ends were no failure: at most one for each renewal. `known` is the last one counted.
+
+    Only a container's last end can be seen: when there are several new ones, one of them was the renewal.
+    """
+    return 1 if pod.renewed > known or (new > 1 and pod.renew_from > known) else 0
+
+
+def _known(pod: Pod, status: Status) -> int:
+    """The last renewal of this very pod that has been counted, by the number of its list."""
+    return max((charge.renewed for charge in status.charged if charge.uid == pod.uid), default=0)

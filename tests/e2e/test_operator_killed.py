@@ -1,0 +1,51 @@
+"""The operator dies between two patches of a renewal, on real pods: whoever comes after it finishes what it began."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from faults.kube import Access
+from faults.proxy import Kill, Proxy
+from faults.running import Operator
+from identity import Identity, identities, running
+from sockets import mesh, until_edges
+from space import Space, without_operator
+
+pytestmark = pytest.mark.e2e
+
+# The writes of a renewal of rank 1 of 4: the loss in the status, the new pod, then a patch for each of four pods.
+BEFORE_PATCHES = 2
+
+
+async def until_whole(space: Space, before: dict[str, Identity]) -> None:
+    def problem() -> str:
+        now, ready = identities(space, "world"), space.condition("world", "PeersReady")
+        changed = {name for name in before if now.get(name) != before[name]}
+        right = changed == {"world-1", "world-2", "world-3"} and ready.get("status") == "True"
+        return "" if right and space.status("world")["epoch"] == 2 else f"{now}; {ready.get('message')}"
+
+    await asyncio.to_thread(space.until, "renewed", problem, 60)
+
+
+@pytest.mark.parametrize("patch", [1, 3])
+async def test_between_the_patches(space: Space, tmp_path: Path, patch: int) -> None:
+    before = await asyncio.to_thread(running, space, replicas=4)
+    with without_operator(space.cluster):
+        async with Proxy(Access.of(space.cluster.kubeconfig), tmp_path) as proxy:
+            operator = Operator(proxy.kubeconfig, tmp_path / "operator.log", (space.name,))
+            async with operator:
+                kill = Kill(BEFORE_PATCHES + patch, after=True, end=operator.end)
+                proxy.kill_at(kill)
+                space.kubectl("delete", "pod", "world-1", "--wait=false")
+                await asyncio.wait_for(kill.done.wait(), 60)
+                assert kill.write is not None
+                assert (kill.write.method, "/pods/world-" in kill.write.path) == ("PATCH", True), kill.write
+                await operator.kill()
+                proxy.revive()
+                await operator.start()
+                await until_whole(space, before)
+    await asyncio.to_thread(until_edges, space, "world", mesh(space.ips("world"), 1), (50515,))
+    after = identities(space, "world")
+    assert {name for name in before if after[name][0] == before[name][0]} == {"world-0", "world-2", "world-3"}
+    status = space.status("world")
+    assert (status.get("restarts", 0), status["renewals"], status["epoch"]) == (0, 1, 2)

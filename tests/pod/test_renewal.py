@@ -1,0 +1,118 @@
+"""The launcher ends its program when a new list is due, and says so: the kubelet starts it again with that list."""
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from pod.boxes import PID_NAMESPACE, Box, until
+from pod.test_launch import LISTEN, end, first_process, line, python
+
+OLD = {"DI_RANK": "1", "DI_EPOCH": "3", "DI_NODES": "10.0.0.1,10.0.0.2", "DIJOB_NAP": "0.05"}
+NEW = "10.0.0.7,10.0.0.2"
+WHERE = pytest.mark.parametrize("namespace", [[], PID_NAMESPACE], ids=["child", "PID-1"])
+# Hears nothing, and says when it is there.
+DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready', flush=True); time.sleep(60)"
+
+
+def started(box: Box, command: list[str], **env: str) -> subprocess.Popen[str]:
+    """The launcher with a program that has said that it is ready, under list 3."""
+    box.shows("3", OLD["DI_NODES"])
+    process = box.start(command, **OLD | env)
+    assert line(process) == "ready"
+    return process
+
+
+def states(pid: int) -> str:
+    """What the children of a process do."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return "".join(Path(f"/proc/{child}/status").read_text() for child in children)
+
+
+@WHERE
+def test_the_program_may_end_well_and_the_exit_code_is_85(box: Box, namespace: list[str]) -> None:
+    process = started(box, [*namespace, box.launch, *python(LISTEN)])
+    box.shows("5", NEW, "5")
+    assert line(process) == "SIGTERM"
+    assert end(process) == (85, ["saved"])
+    assert box.said_last() == "dijob: renewal, epoch 5\n"
+    assert "list 5" in box.err()
+
+
+def test_85_also_where_the_program_exits_0(box: Box) -> None:
+    program = (
+        "import signal, sys, time; signal.signal(signal.SIGTERM, lambda *_: sys.exit(0)); print('ready', flush=True)"
+    )
+    process = started(box, [box.launch, *python(program + "; time.sleep(60)")])
+    box.shows("4", NEW, "4")
+    assert end(process)[0] == 85
+
+
+@WHERE
+def test_through_a_shell_that_hands_nothing_on(box: Box, namespace: list[str]) -> None:
+    process = started(box, [*namespace, box.launch, "sh", "-c", f"python3 -c '{LISTEN}'; exit 3"])
+    box.shows("4", NEW, "4")
+    assert line(process) == "SIGTERM"
+    assert end(process) == (85, ["saved"])
+
+
+def test_what_does_not_end_is_killed(box: Box) -> None:
+    process = started(box, [*PID_NAMESPACE, box.launch, *python(DEAF)], DIJOB_KILL_SECONDS="1")
+    box.shows("4", NEW, "4")
+    begin = time.monotonic()
+    assert end(process)[0] == 85
+    assert 0.9 < time.monotonic() - begin < 4
+
+
+# A list for growth, this very list, an older one, somebody's edit.
+IDLE = ("", "3", "2", "nonsense")
+
+
+def test_no_other_list_ends_it(box: Box) -> None:
+    process = started(box, [box.launch, *python(LISTEN)])
+    for renew_from in IDLE:
+        box.shows("9", NEW, renew_from)
+        time.sleep(0.15)
+    assert process.poll() is None
+    os.kill(process.pid, signal.SIGTERM)
+    assert end(process) == (7, ["SIGTERM", "saved"])
+    assert not box.said_last()
+
+
+def test_a_program_that_ends_by_itself_has_the_last_word(box: Box) -> None:
+    """Launch is held until its program has ended, and the renewal comes just then."""
+    process = started(box, [box.launch, *python("import time; print('ready', flush=True); time.sleep(0.5)")])
+    os.kill(process.pid, signal.SIGSTOP)
+    until(lambda: "Z (zombie)" in states(process.pid), "the program has ended")
+    box.shows("4", NEW, "4")
+    time.sleep(0.3)
+    os.kill(process.pid, signal.SIGCONT)
+    assert end(process)[0] == 0, box.err()
+    assert not box.said_last()
+
+
+def test_a_start_with_variables_of_a_dead_list_takes_the_files_and_is_not_ended(box: Box) -> None:
+    """The kubelet's view of the pod can be older than the files that it shows."""
+    box.shows("4", NEW, "4")
+    program = "import os, time; print(os.environ['DI_NODES'], flush=True); time.sleep(0.5)"
+    process = box.start([box.launch, *python(program)], **OLD)
+    assert line(process) == NEW
+    assert end(process)[0] == 0
+
+
+def test_the_pods_end_in_the_middle_of_it(box: Box) -> None:
+    process = started(box, [*PID_NAMESPACE, box.launch, *python(LISTEN)])
+    launch = first_process(process, PID_NAMESPACE)
+    box.shows("4", NEW, "4")
+    until(box.said_last, "the renewal has begun")
+    os.kill(launch, signal.SIGTERM)
+    assert end(process)[0] == 85
+
+
+def test_without_a_place_for_the_message_it_ends_all_the_same(box: Box) -> None:
+    process = started(box, [box.launch, *python(LISTEN)], DIJOB_TERMINATION_LOG="/nowhere/at/all")
+    box.shows("4", NEW, "4")
+    assert line(process) == "SIGTERM"
+    assert end(process)[0] == 85

@@ -1,0 +1,153 @@
+"""Renewal in place: whose process may start again in its pod, who still has to, and which ends are no failure."""
+
+from datetime import datetime
+from typing import Any
+
+import pytest
+from dijob.core import containers, renewal
+from dijob.core.observe import Observed, Pod
+from dijob.core.plan import plan
+from dijob.core.renewal import CALM_SECONDS, KILL_SECONDS, SETTLED_SECONDS, SLACK_SECONDS
+from dijob.spec.status import Charge, Renewal, Status, stamp
+from unit.builders import NOW, job, later, listed, main_status, observed, terminated, view
+
+LONG_AGO, LATELY = stamp(later(-CALM_SECONDS - 1)), stamp(later(-CALM_SECONDS + 1))
+TOLD = {("uid-1", 2): NOW}
+
+
+def sound(**fields: Any) -> Pod:
+    """A pod that can be renewed in place."""
+    return listed(1, **{"restartable": True, "started": stamp(later(-99)), **fields})
+
+
+POSSIBLE: dict[str, tuple[Pod, bool]] = {
+    "sound": (sound(), True),
+    "crashed long ago": (sound(ended=LONG_AGO), True),
+    "crashed lately: the kubelet would make it wait": (sound(ended=LATELY), False),
+    "a stamp that nobody can read": (sound(ended="yesterday"), False),
+    "no launcher, or restartPolicy Never": (sound(restartable=False), False),
+    "being deleted": (sound(deleting=True), False),
+    "failed": (sound(phase="Failed"), False),
+    "its sandbox died": (sound(sandbox=False), False),
+    "it moved": (sound(ip="10.0.0.9"), False),
+    "it was never told a list": (sound(ips=""), False),
+    "it has succeeded": (sound(succeeded=True), False),
+}
+
+
+@pytest.mark.parametrize(("pod", "possible"), POSSIBLE.values(), ids=POSSIBLE)
+def test_a_pod_can_stay(pod: Pod, possible: bool) -> None:
+    assert renewal.possible(pod, NOW) is possible
+
+
+def counted(renewed: int) -> Status:
+    return Status(charged=(Charge(rank=1, uid="uid-1", restarts=1, renewed=renewed),))
+
+
+AGAIN = sound(renew_from=2, started=stamp(later(2)))
+PENDING: dict[str, tuple[Pod, Status, float, bool]] = {
+    "never told": (sound(), Status(), 99, False),
+    "told just now": (sound(renew_from=2), Status(), 0, True),
+    "told long ago": (sound(renew_from=2), Status(), 99, True),
+    "it says so itself": (sound(renew_from=2, renewed=2), Status(), 0, False),
+    "of another renewal": (sound(renew_from=2, renewed=1), Status(), 0, True),
+    "counted, and crashed since": (sound(renew_from=2), counted(2), 0, False),
+    "an older one was counted": (sound(renew_from=2), counted(1), 0, True),
+    "crashed just then, and stayed": (
+        sound(renew_from=2, started=stamp(later(2))),
+        Status(),
+        2 + SETTLED_SECONDS,
+        False,
+    ),
+    "crashed just then, a moment ago": (sound(renew_from=2, started=stamp(later(2))), Status(), 3, True),
+    "started in the second in which it was told": (sound(renew_from=2, started=stamp(NOW)), Status(), 99, True),
+    "its process does not run": (sound(renew_from=2, started=""), Status(), 99, True),
+}
+
+
+@pytest.mark.parametrize(("pod", "status", "seconds", "pending"), PENDING.values(), ids=PENDING)
+def test_a_renewal_is_pending(pod: Pod, status: Status, seconds: float, pending: bool) -> None:
+    assert renewal.pending(pod, Observed(told=TOLD), status, later(seconds)) is pending
+
+
+@pytest.mark.parametrize(
+    ("pod", "known", "new", "free"),
+    [
+        (sound(renew_from=2, renewed=2), 0, 1, 1),
+        (sound(renew_from=2, renewed=2), 0, 3, 1),
+        (sound(renew_from=2, renewed=2), 2, 1, 0),
+        (sound(renew_from=2), 0, 1, 0),
+        (sound(renew_from=2), 0, 2, 1),
+        (sound(renew_from=2), 2, 2, 0),
+        (sound(), 0, 2, 0),
+    ],
+    ids=[
+        "the renewal",
+        "the renewal and two crashes before it",
+        "a renewal that was counted, and that somebody has forged again",
+        "a crash before the renewal",
+        "the renewal and a crash after it, both unseen",
+        "two crashes after a renewal that was counted",
+        "two crashes",
+    ],
+)
+def test_one_end_for_each_renewal_is_free(pod: Pod, known: int, new: int, free: int) -> None:
+    assert renewal.free(pod, known, new) == free
+
+
+SAID: dict[str, tuple[int, str, int]] = {
+    "the launcher": (85, "dijob: renewal, epoch 7\n", 7),
+    "a program that ends with 85": (85, "out of luck", 0),
+    "a program that says the words": (1, "dijob: renewal, epoch 7\n", 0),
+    "nonsense": (85, "dijob: renewal, epoch x", 0),
+    "more digits than a number of ours has": (85, "dijob: renewal, epoch " + 16 * "9", 0),
+    "an end without a message": (85, "", 0),
+}
+
+
+@pytest.mark.parametrize(("code", "message", "epoch"), SAID.values(), ids=SAID)
+def test_which_end_was_a_renewal(code: int, message: str, epoch: int) -> None:
+    ended = terminated(code, message=message)
+    assert containers.renewed(main_status(state=ended)) == epoch
+    assert containers.renewed(main_status(1, state={"running": {}}, lastState=ended)) == epoch
+
+
+def renewed(*pods: Pod, seconds: float = 0, told: dict[tuple[str, int], datetime] | None = None) -> list[str]:
+    """What is done in a job whose rank 0 was lost, and is back."""
+    last = Renewal(epoch=1, reason="PodLost", message="rank 0: gone", ranks="0-2", time=stamp(NOW))
+    owner = job(status={"epoch": 1, "lastRenewal": last.model_dump(by_alias=True)})
+    seen = observed(view(0), *pods, told=told or {})
+    return [f"{type(a).__name__} {getattr(a, 'name', '')}" for a in plan(owner, seen, later(seconds)).actions]
+
+
+def test_who_can_is_told_in_place_and_who_cannot_goes() -> None:
+    other = listed(2, restartable=True, ended=LATELY)
+    assert "DeletePod job-2" in renewed(sound(), other)
+    assert "DeletePod job-1" not in renewed(sound(), other)
+
+
+def test_only_who_dials_the_lost_rank_is_asked_to_start_again() -> None:
+    last = Renewal(epoch=1, ranks="1-2", reason="PodLost", message="rank 1: gone", time=stamp(NOW))
+    owner = job(replicas=3, status={"epoch": 1, "lastRenewal": last.model_dump(by_alias=True)})
+    pods = (listed(0, restartable=True), view(1), listed(2, restartable=True))
+    decided = plan(owner, observed(*pods), NOW)
+    assert [getattr(action, "renew", None) for action in decided.actions if hasattr(action, "epoch")] == [
+        False,
+        False,
+        True,
+    ]
+
+
+def test_who_does_not_start_again_is_made_anew_and_named() -> None:
+    owner = job(status={"epoch": 2, "lastRenewal": {"epoch": 1, "ranks": "0-1", "time": stamp(NOW)}})
+    lists = {"ips": "10.0.0.0,10.0.0.1,10.0.0.2", "epoch": 2}
+    stuck = sound(renew_from=2, **lists)
+    seen = observed(listed(0, **lists), stuck, listed(2, **lists), service=True, told=TOLD)
+    bound = KILL_SECONDS + SLACK_SECONDS
+    waits = plan(owner, seen, later(bound - 1)).status
+    assert waits.renewals == 0
+    peers = next(c for c in waits.conditions if c.type == "PeersReady")
+    assert (peers.status, peers.message.split(":")[0]) == ("False", "rank 1")
+    gives_up = plan(owner, seen, later(bound)).status
+    assert gives_up.last_renewal is not None
+    assert (gives_up.last_renewal.reason, gives_up.last_renewal.ranks) == ("NotRestarted", "1-2")
