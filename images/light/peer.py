@@ -131,8 +131,9 @@ class Mesh:
                 with socket.create_connection(self.world.endpoint(target), timeout=5) as connection:
                     connection.settimeout(None)
                     keep_alive(connection)
-                    connection.sendall(b"greeting from %d\n" % node)
+                    # Said first: who is greeted may end this very process.
                     say(f"peer {node} connected to {target}")
+                    connection.sendall(b"greeting from %d\n" % node)
                     self.up(node, target)
                     connection.recv(1)
                 say(f"peer {node} lost {target}")

@@ -48,7 +48,7 @@ def save(root: Path, archives: Sequence[Path]) -> Path:
     # this file is what makes it a store: written last
     (made / FILE).write_text(json.dumps([key(archive) for archive in archives]))
     for old in _stores()[KEPT:]:
-        shutil.rmtree(old)
+        shutil.rmtree(old, ignore_errors=True)  # another run may be at it too
     return made
 
 
