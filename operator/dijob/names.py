@@ -25,6 +25,8 @@ ANNOTATION_TOPOLOGY: Final = f"{GROUP}/topology"
 # The number of the first list that the pod's process may have been started with. The launcher in the pod starts one
 # that has an older list again.
 ANNOTATION_RENEW: Final = f"{GROUP}/renew-from"
+# The address that the pod had when it was given its list, where lists hold names: another one means a new sandbox.
+ANNOTATION_POD_IP: Final = f"{GROUP}/pod-ip"
 # When a kubelet that did not pass a list on was last reminded (any change of a pod makes it look again).
 ANNOTATION_NUDGED: Final = f"{GROUP}/nudged"
 # What the pod was made from: a hash of the user's words.
@@ -75,6 +77,13 @@ class Launcher(StrEnum):
 
     AUTO = "Auto"
     OFF = "Off"
+
+
+class Addressing(StrEnum):
+    """What the ranks are told of each other."""
+
+    IP = "IP"
+    HOSTNAME = "Hostname"
 
 
 class RestartScope(StrEnum):

@@ -128,6 +128,7 @@ REFUSED: dict[str, Refused] = {
     "a name that is too long": Refused(_named("a" * 59), NAME_RULE),
     "no such topology": Refused(job("bad", topology="ring"), ("spec.topology", '"mesh", "star", "alone"'), lines=0),
     "no such launcher": Refused(job("bad", launcher="off"), ("spec.launcher", '"Auto", "Off"'), lines=0),
+    "no such addressing": Refused(job("bad", addressing="DNS"), ("spec.addressing", '"IP", "Hostname"'), lines=0),
     "a typo in our own part": Refused(job("bad", toplogy="star"), ("unknown field", "spec.toplogy"), lines=0),
     "too many workers": Refused(job("bad", parallelWorkers=65), ("spec.parallelWorkers", "less than or equal to 64")),
 }
@@ -146,6 +147,7 @@ EDITS: dict[str, EditRefused] = {
     "topology": EditRefused(_patch(topology="star"), ("spec.topology", CANNOT)),
     "parallelWorkers": EditRefused(_patch(parallelWorkers=2), ("spec.parallelWorkers", CANNOT)),
     "launcher": EditRefused(_patch(launcher="Off"), ("spec.launcher", CANNOT)),
+    "addressing": EditRefused(_patch(addressing="Hostname"), ("spec.addressing", CANNOT)),
     "minReplicas above the stored wish": EditRefused(
         _patch(minReplicas=3, maxReplicas=3), ("spec.replicas", "add it to the file")
     ),

@@ -15,7 +15,7 @@ from dijob.core.members import expand
 from dijob.core.observe import Pod
 from dijob.core.phases import ended, is_true
 from dijob.core.world import NOBODY
-from dijob.names import CleanPodPolicy
+from dijob.names import Addressing, CleanPodPolicy
 from dijob.names import Condition as Type
 from dijob.spec.status import Status
 from hypothesis import currently_in_test_context, note
@@ -86,6 +86,11 @@ class Watched(RuleBasedStateMachine):
         shown += [told(pod) for pod in self.pods() if told(pod)[0]]
         assert len({epoch for epoch, _ in shown}) == len(set(shown)), shown
 
+    @property
+    def named(self) -> bool:
+        """Whether the ranks are told names."""
+        return self.cluster.job.spec.addressing is Addressing.HOSTNAME
+
     def check_action(self, operator: Operator, action: Action) -> None:
         """What is true of each single write, judged just before it is made."""
         if currently_in_test_context():
@@ -148,12 +153,15 @@ class Watched(RuleBasedStateMachine):
         """A process that starts is told the truth: about itself always, about those that it dials as far as anyone
         could know. (Of the others it may have an old list: it waits for them, and needs no address.)"""
         nodes, env = process.nodes, process.env
-        assert nodes[process.rank] == env["DI_POD_IP"], env
+        own = f"job-{process.rank}.job"
+        assert nodes[process.rank] == (own if self.named else env["DI_POD_IP"]), env
         assert env["DI_NUM_NODES"] in (str(len(nodes)), FORGED), env  # somebody's edit, until it is repaired
-        assert env["DI_NODE_IPS"] == env["DI_NODES"]
+        assert env.get("DI_NODE_IPS", "") == ("" if self.named else env["DI_NODES"])
         every = [*self.cluster.pods.values(), *self.cluster.buried]
         for rank in self.dialled(process.rank):
             ip = nodes[rank]
+            if ip == f"job-{rank}.job" and self.named:
+                continue  # whoever has the name is found
             peers = [pod for pod in every if pod.rank == rank and ip in pod.addresses]
             finished = any(pod.main.last == 0 for pod in every if pod.rank == rank)
             assert peers or (finished and ip == NOBODY), f"rank {rank} in {env}"
@@ -188,7 +196,7 @@ class Watched(RuleBasedStateMachine):
         assert sorted(processes) == waiting
         assert self.cluster.service
         assert is_true(status, Type.PEERS_READY), status
-        ips = {pod.rank: pod.ip for pod in self.pods()}
+        ips = {pod.rank: f"{pod.name}.job" if self.named else pod.ip for pod in self.pods()}
         for pod in self.pods():
             if pod.rank in waiting:
                 epoch, addresses = told(pod)

@@ -139,9 +139,9 @@ class SimPod:
                 box.state = "waiting"
 
     def gate_opens(self) -> bool:
-        """The rule of gate.sh: the list's entry of this rank is this pod's own address."""
+        """The rule of gate.sh: the list's entry of this rank is this pod's own address, or its name."""
         ips = self._annotations.get(names.ANNOTATION_IPS, "").split(",")
-        return len(ips) > self.rank and ips[self.rank] == self.ip
+        return len(ips) > self.rank and ips[self.rank] in (self.ip, f"{self.name}.job")
 
     def startable(self) -> list[Box]:
         """The containers that the kubelet would start now."""

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from dijob.core.phases import ended
 from dijob.core.plan import RESYNC_SECONDS
-from dijob.names import CleanPodPolicy, Launcher
+from dijob.names import Addressing, CleanPodPolicy, Launcher
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 from unit.builders import Body, container, job
@@ -33,6 +33,7 @@ class Chaos(Watched):
         shape=st.sampled_from([("mesh", "Pod"), ("star", "Pod"), ("alone", "Pod"), ("mesh", "Job")]),
         least=st.sampled_from([4, 1, 2]),
         launcher=st.sampled_from(Launcher),
+        addressing=st.sampled_from(Addressing),
     )
     def begin(  # noqa: PLR0913 (Hypothesis gives each as an argument)
         self,
@@ -44,12 +45,14 @@ class Chaos(Watched):
         shape: tuple[str, str] = ("mesh", "Pod"),
         least: int = 4,
         launcher: Launcher = Launcher.AUTO,
+        addressing: Addressing = Addressing.IP,
     ) -> None:
         pod: Body = {"containers": [container(), *([{"name": "side", "image": "s"}] if sidecar else [])]}
         if never:
             pod |= {"restartPolicy": "Never"}
         spec: Body = {"cleanPodPolicy": policy.value, "backoffLimit": limit, "maxReplicas": 4}
         spec |= {
+            "addressing": addressing.value,
             "launcher": launcher.value,
             "topology": shape[0],
             "restart": {"scope": shape[1]},

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from dijob.core import manifests, phases, raw, refusals
+from dijob.core import manifests, phases, published, raw, refusals
 from dijob.core.actions import (
     Action,
     CreateInOrder,
@@ -229,9 +229,9 @@ class Operator:
             case CreateService():
                 self.cluster.service = self.service = True
             case PublishAddresses():
-                patch = manifests.addresses_patch(manifests.gang_of(self.job), action)
+                patch = published.addresses_patch(manifests.gang_of(self.job), action)
                 if self.cluster.annotate(action.name, patch):
-                    news = {"renew_from": action.epoch} if action.renew else {}
+                    news = {"told_ip": action.ip, **({"renew_from": action.epoch} if action.renew else {})}
                     self._know(action.uid, ips=action.ips, epoch=action.epoch, **news)
             case _:
                 self._end(action)

@@ -77,6 +77,7 @@ def test_every_field_of_the_model_is_in_the_schema() -> None:
 def test_only_fields_whose_absence_means_nothing_are_defaulted() -> None:
     defaults = {path: node["default"] for path, node in ALL.items() if "default" in node}
     assert defaults == {
+        ".spec.addressing": "IP",
         ".spec.launcher": "Auto",
         ".spec.cleanPodPolicy": "Running",
         ".spec.backoffLimit": 3,

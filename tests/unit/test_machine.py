@@ -9,7 +9,7 @@ from dijob.core import ledger, plan, raw, renewal
 from dijob.core.gather import Gathering
 from dijob.core.members import Gang
 from dijob.core.world import World
-from dijob.names import CleanPodPolicy, Launcher
+from dijob.names import Addressing, CleanPodPolicy, Launcher
 from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 from unit.machine import Chaos
@@ -101,6 +101,25 @@ def test_the_same_where_pods_are_made_anew(story: str) -> None:
     play_with_each_kill(story, launcher=Launcher.OFF)
 
 
+@pytest.mark.parametrize(
+    "story", ["starts", "pod deleted by hand", "sandbox lost", "one succeeds, another is lost", "grows"]
+)
+def test_the_same_where_ranks_are_told_names(story: str) -> None:
+    play_with_each_kill(story, addressing=Addressing.HOSTNAME)
+
+
+def test_who_is_told_names_is_left_alone_when_another_is_lost() -> None:
+    chaos = Chaos()
+    chaos.begin(3, CleanPodPolicy.RUNNING, never=False, sidecar=False, limit=0, addressing=Addressing.HOSTNAME)
+    for _ in range(TO_RUN):
+        chaos.it_goes_on_until_a_fault(0, Faults())
+    before = {pod.rank: (pod.uid, pod.process) for pod in chaos.pods()}
+    chaos.happens("is deleted by hand", 0)
+    chaos.calm()
+    after = {pod.rank: (pod.uid, pod.process) for pod in chaos.pods()}
+    assert {rank for rank in before if after[rank] == before[rank]} == {1, 2}
+
+
 RENEWALS: dict[str, tuple[Step, ...]] = {
     "crashes before it hears": ((TO_RUN, "is deleted by hand", 1), (3, "main crashes", 1)),
     "crashes after it": ((TO_RUN, "is deleted by hand", 1), (6, "main crashes", 2)),
@@ -140,7 +159,7 @@ Patch = Callable[[pytest.MonkeyPatch], None]
 
 
 def address_changes_are_not_seen(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(World, "_moved", lambda self, pod, rank: False)
+    patch.setattr(World, "_moved", lambda self, pod: False)
 
 
 def an_epoch_is_used_again(patch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from dijob import names, pod
 from dijob.core.actions import PublishAddresses
-from dijob.core.manifests import Options, addresses_patch, service, template_hash
+from dijob.core.manifests import Options, gang_of, service, template_hash
+from dijob.core.published import addresses_patch
 from dijob.spec.model import TemplateMetadata
 from unit.builders import container, gang, job, manifest
 
@@ -46,6 +47,34 @@ def test_addresses_come_from_the_pods_own_annotations() -> None:
     assert found["DI_EPOCH"] == f"metadata.annotations['{names.ANNOTATION_EPOCH}']"
     assert found["DI_POD_IP"] == "status.podIP"
     assert found["DI_RANK"] == "1"
+
+
+def test_where_ranks_are_told_names_the_list_and_the_gate_have_them() -> None:
+    owner = job(addressing="Hostname", topology="star")
+    body = manifest(owner, rank=1)
+    assert "DI_NODE_IPS" not in env(body)
+    told = {entry["name"]: entry.get("value") for entry in gate(body)["env"]}
+    assert (told["DIJOB_HOST"], told["DI_TOPOLOGY"]) == ("job-1.job", "star")
+    list_ = PublishAddresses("job-1", "u", 1, "job-0.job,job-1.job", ip="10.0.0.2")
+    annotations = addresses_patch(gang_of(owner), list_)["metadata"]["annotations"]
+    assert annotations[names.ANNOTATION_POD_IP] == "10.0.0.2"
+    assert json.loads(annotations[names.ANNOTATION_TOPOLOGY])["nodeNames"] == ["job-0.job", "job-1.job"]
+    assert "DIJOB_HOST" not in {entry["name"] for entry in gate(manifest(job()))["env"]}
+    assert template_hash(owner) != template_hash(job(topology="star"))
+
+
+def test_only_who_renews_and_only_where_names_are_told_more_is_written() -> None:
+    plain = addresses_patch(gang(), PublishAddresses("job-1", "u", 2, "a,b,c"))["metadata"]["annotations"]
+    assert not plain.keys() & {names.ANNOTATION_RENEW, names.ANNOTATION_POD_IP}
+    renewed = addresses_patch(gang(), PublishAddresses("job-1", "u", 2, "a,b,c", renew=True))["metadata"]["annotations"]
+    assert renewed[names.ANNOTATION_RENEW] == "2"
+
+
+def test_what_our_scripts_must_know_of_the_pod_is_told_where_it_is_not_as_usual() -> None:
+    assert not env(manifest(job())).keys() & {"DIJOB_TERMINATION_LOG", "DIJOB_KILL_SECONDS"}
+    own = job({"containers": [container(terminationMessagePath="/x")], "terminationGracePeriodSeconds": 3})
+    found = env(manifest(own))
+    assert (found["DIJOB_TERMINATION_LOG"], found["DIJOB_KILL_SECONDS"]) == ("/x", "3")
 
 
 def test_the_users_variables_win_and_come_after_ours() -> None:

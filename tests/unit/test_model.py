@@ -9,6 +9,7 @@ import yaml
 from dijob import names
 from dijob.names import Topology
 from dijob.spec.model import DIJob, SpecError
+from unit import builders
 
 Body = dict[str, Any]
 
@@ -121,6 +122,11 @@ REFUSED: dict[str, tuple[Body, str, str]] = {
         ),
         "spec.template.spec.containers[0].volumeMounts",
         "/run/dijob/bin is where the operator mounts its own files",
+    ),
+    "names without the cluster's DNS": (
+        builders.job_body({"containers": [builders.container()], "dnsPolicy": "Default"}, addressing="Hostname"),
+        "spec.template.spec.dnsPolicy",
+        "addressing: Hostname needs",
     ),
     "hostNetwork": (with_pod(hostNetwork=True), "spec.template.spec.hostNetwork", "not supported"),
     "hostname": (with_pod(hostname="a"), "spec.template.spec.hostname", "remove it"),

@@ -33,13 +33,15 @@ class CreateService:
 class PublishAddresses:
     """Give one pod the address list (comma-separated, in rank order) and its number; its gate opens on it.
 
-    `renew`: its process has an older list that is not true for it any more, and starts again with this one.
+    `ip` is the pod's own address where the list holds names, else "". `renew`: its process has an older list that is
+    not true for it any more, and starts again with this one.
     """
 
     name: str
     uid: str
     epoch: int
     ips: str
+    ip: str = ""
     renew: bool = False
 
 

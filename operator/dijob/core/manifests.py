@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from dijob import names, pod
-from dijob.core.actions import PublishAddresses
+from dijob.core import published
 from dijob.core.members import Gang, Member
 from dijob.core.renewal import KILL_SECONDS
 from dijob.core.runtimes import RUNTIMES
-from dijob.names import Launcher
+from dijob.names import Addressing, Launcher
 from dijob.spec.command import listen_port
 from dijob.spec.model import DIJob
 
@@ -24,20 +24,6 @@ PROBE_PERIOD_SECONDS = 1
 # The kubelet may start a container with a view of the pod that is older than the list which opened the gate (gate.sh).
 # The launcher notices and mends it; where there is none, the gate waits until the older view has passed.
 SETTLE_SECONDS = "3"
-# What an address list decides: the variables (resolved at each start of the container) and the files (kept up to date).
-PUBLISHED = {
-    "DI_NODES": names.ANNOTATION_IPS,
-    "DI_NODE_IPS": names.ANNOTATION_IPS,
-    "DI_EPOCH": names.ANNOTATION_EPOCH,
-    "DI_NUM_NODES": names.ANNOTATION_NUM_NODES,
-    "DI_WORLD_SIZE": names.ANNOTATION_WORLD_SIZE,
-}
-FILES = {
-    pod.IPS_FILE: names.ANNOTATION_IPS,
-    pod.EPOCH_FILE: names.ANNOTATION_EPOCH,
-    pod.TOPOLOGY_FILE: names.ANNOTATION_TOPOLOGY,
-    pod.RENEW_FILE: names.ANNOTATION_RENEW,
-}
 
 
 @dataclass(frozen=True)
@@ -50,7 +36,16 @@ class Options:
 def gang_of(job: DIJob) -> Gang:
     """The world that the job's spec wishes."""
     meta = job.metadata
-    return Gang(meta.name, meta.namespace, meta.uid, job.spec.desired, job.workers, job.topology, job.spec.minimum)
+    return Gang(
+        meta.name,
+        meta.namespace,
+        meta.uid,
+        job.spec.desired,
+        job.workers,
+        job.topology,
+        job.spec.minimum,
+        job.spec.addressing,
+    )
 
 
 def template_hash(job: DIJob) -> str:
@@ -61,6 +56,8 @@ def template_hash(job: DIJob) -> str:
     """
     spec = job.spec
     immutable = {"template", "parallel_workers", "topology", "launcher"}
+    if spec.addressing is not Addressing.IP:  # younger than the first pods, whose hash stays what it was
+        immutable.add("addressing")
     words = spec.model_dump(mode="json", by_alias=True, exclude_none=True, include=immutable)
     return hashlib.sha256(json.dumps(words, sort_keys=True).encode()).hexdigest()[:16]
 
@@ -104,44 +101,6 @@ def pod_manifest(job: DIJob, member: Member, options: Options) -> Manifest:
         names.ANNOTATION_TEMPLATE: template_hash(job),
     }
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
-
-
-def addresses_patch(gang: Gang, list_: PublishAddresses) -> Manifest:
-    """The merge patch that opens a pod's gate: the address list, its number, and what follows from it.
-
-    managedFields are emptied on the way ([{}] clears them, as Kubernetes documents): it makes this and every later
-    write of the pod cheaper for the apiserver (design section 8: 0.76 of the time).
-    """
-    size = len(list_.ips.split(","))
-    annotations = {
-        names.ANNOTATION_IPS: list_.ips,
-        names.ANNOTATION_EPOCH: str(list_.epoch),
-        names.ANNOTATION_NUM_NODES: str(size),
-        names.ANNOTATION_WORLD_SIZE: str(size * gang.workers),
-        names.ANNOTATION_TOPOLOGY: topology_json(gang, list_),
-        **({names.ANNOTATION_RENEW: str(list_.epoch)} if list_.renew else {}),
-    }
-    labels = {names.LABEL_JOB: gang.job, names.LABEL_RANK: list_.name.rpartition("-")[2]}
-    return {"metadata": {"uid": list_.uid, "managedFields": [{}], "labels": labels, "annotations": annotations}}
-
-
-def topology_json(gang: Gang, list_: PublishAddresses) -> str:
-    """/run/dijob/topology.json: the world as it is now, for programs that live through growth and shrinkage.
-
-    Index = rank in nodeIps and firstNodeIds; a rank has parallelWorkers node ids from its first one on. Short, because
-    each of up to 1,500 pods carries it, and Kubernetes bounds all annotations of an object at 256 KiB in sum.
-    """
-    ips = list_.ips.split(",")
-    world = {
-        "epoch": list_.epoch,
-        "worldSize": len(ips) * gang.workers,
-        "numNodes": len(ips),
-        "parallelWorkers": gang.workers,
-        "topology": gang.topology.value,
-        "nodeIps": ips,
-        "firstNodeIds": [gang.member(rank).node_ids(gang.workers)[0] for rank in range(len(ips))],
-    }
-    return json.dumps(world, separators=(",", ":"))
 
 
 def _metadata(job: DIJob, name: str, labels: Mapping[str, str]) -> Manifest:
@@ -213,7 +172,7 @@ def _env(users: Any, member: Member, gang: Gang, extra: Mapping[str, str]) -> An
     taken = {e.get("name") for e in _objects(users)} - set(names.RESERVED_ENV)
     ours = [
         _field("DI_POD_IP", "status.podIP"),
-        *(_field(name, f"metadata.annotations['{annotation}']") for name, annotation in PUBLISHED.items()),
+        *(_field(name, f"metadata.annotations['{annotation}']") for name, annotation in published.variables(gang)),
         *({"name": name, "value": value} for name, value in {**RUNTIMES["ditask"](member, gang), **extra}.items()),
     ]
     return [*(e for e in ours if e["name"] not in taken), *(users or ())]
@@ -235,8 +194,14 @@ def _gate(main: Manifest, gang: Gang, member: Member, options: Options) -> Manif
             {"name": "DI_JOB_NAME", "value": gang.job},
             {"name": "DI_JOB_NAMESPACE", "value": gang.namespace},
         ],
+        "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": _mounts(),
     }
+    if gang.addressing is Addressing.HOSTNAME:
+        gate["env"] += [
+            {"name": "DIJOB_HOST", "value": gang.address(member.rank, "")},
+            {"name": "DI_TOPOLOGY", "value": gang.topology.value},
+        ]
     for key in ("imagePullPolicy", "securityContext"):
         if key in main:
             gate[key] = copy.deepcopy(main[key])
@@ -278,7 +243,7 @@ def _mounts() -> list[Manifest]:
 def _volumes() -> list[Manifest]:
     items = [
         {"path": path, "fieldRef": {"fieldPath": f"metadata.annotations['{annotation}']"}}
-        for path, annotation in FILES.items()
+        for path, annotation in published.FILES.items()
     ]
     return [
         {"name": names.BIN_VOLUME, "emptyDir": {}},

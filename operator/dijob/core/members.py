@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from dijob.names import Topology
+from dijob.names import Addressing, Topology
 
 
 @dataclass(frozen=True)
@@ -21,11 +21,14 @@ class Gang:
     workers: int
     topology: Topology
     minimum: int
+    addressing: Addressing = Addressing.IP
 
     def dialers(self, rank: int) -> frozenset[int]:
         """The ranks that connect to this one by its address (DI-engine 0.5.3, k8s_parser.py): in a mesh each rank
         dials all below it, in a star all dial rank 0. Whoever dials a dialer dials the rank too, or is its equal: the
-        set is closed."""
+        set is closed. Who dials a name finds the peer behind it again (design 6.1): nobody then."""
+        if self.addressing is Addressing.HOSTNAME:
+            return frozenset()
         match self.topology:
             case Topology.MESH:
                 return frozenset(range(rank + 1, self.size))
@@ -38,6 +41,10 @@ class Gang:
     def members(self) -> tuple["Member", ...]:
         """The members in rank order."""
         return tuple(map(self.member, range(self.size)))
+
+    def address(self, rank: int, ip: str) -> str:
+        """What stands for a rank in address lists. The name is that of the headless service, in the pods' namespace."""
+        return f"{self.member(rank).name}.{self.job}" if self.addressing is Addressing.HOSTNAME else ip
 
     def member(self, rank: int) -> "Member":
         """The member of this rank."""

@@ -19,7 +19,8 @@ class Pod:
     started them again. `sandbox` false: its sandbox has died under it, and all in it with it, and the kubelet is
     about to make a new one. `broken`: its main container has failed for good (restartPolicy Never), although a side
     container may hold the pod. `complaint` is why it has no address or does not run, in the cluster's own words.
-    `ips` is the address list that it was given, comma-separated (interned: all pods of a job share one string).
+    `ips` is the address list that it was given, comma-separated (interned: all pods of a job share one string), and
+    `told_ip` the address that it had then, where that is not in the list.
     `owner` is the job's uid, `version` the resourceVersion of this view. `placed` is when it got its node.
     `node_lost`: the cluster has given its node up, and deleted it; `gone_by` is when its grace period is over.
     `labelled` false: somebody has changed the labels by which its service and its job's autoscaler find it.
@@ -48,6 +49,7 @@ class Pod:
     ending: Ending | None = None
     complaint: str = ""
     ips: str = ""
+    told_ip: str = ""
     epoch: int = 0
     template_hash: str = ""
     ending_soon: bool = False

@@ -38,7 +38,7 @@ from dijob.core.observe import Observed, Pod
 from dijob.core.phases import Fact, conclude, ended, events, is_true
 from dijob.core.report import Pass
 from dijob.core.world import Loss, World
-from dijob.names import CleanPodPolicy, RestartScope
+from dijob.names import Addressing, CleanPodPolicy, RestartScope
 from dijob.names import Condition as Type
 from dijob.spec.model import DIJob
 from dijob.spec.status import Renewal, Status, stamp
@@ -211,12 +211,23 @@ def _hire(this: Pass) -> tuple[Action, ...]:
 
 
 def _serve(this: Pass) -> tuple[Action, ...]:
-    wanted = this.world.alive and is_true(this.job.status, Type.RUNNING) and not this.observed.service
-    return (CreateService(),) if wanted and _may_ask(this, f"service/{this.world.gang.job}") else ()
+    return (CreateService(),) if _unserved(this) and _may_ask(this, f"service/{this.world.gang.job}") else ()
+
+
+def _unserved(this: Pass) -> bool:
+    """Whether the service is wanted and missing.
+
+    Who is told IPs waits for it no longer than until all run: its endpoints take a fifth of the control plane's work.
+    """
+    by_name = this.world.gang.addressing is Addressing.HOSTNAME
+    wanted = by_name or (this.world.alive and is_true(this.job.status, Type.RUNNING))
+    return wanted and not this.observed.service
 
 
 def _publish(world: World, pods: Iterable[Pod], epoch: int, ips: str) -> tuple[Action, ...]:
-    return tuple(PublishAddresses(pod.name, pod.uid, epoch, ips, pod.rank in world.owed) for pod in pods)
+    by_name = world.gang.addressing is Addressing.HOSTNAME
+    lists = ((pod, pod.ip if by_name else "", pod.rank in world.owed) for pod in pods)
+    return tuple(PublishAddresses(pod.name, pod.uid, epoch, ips, ip, renew) for pod, ip, renew in lists)
 
 
 def _delete(pods: Iterable[Pod]) -> tuple[Action, ...]:
@@ -279,7 +290,7 @@ def _requeue(this: Pass, status: Status) -> float:
         waits += [seconds + 0.5 for seconds in left if seconds and seconds > 0]  # the stamps have whole seconds
     waits += [left for _, left in _deaf(this)]
     refusal = this.observed.refusals.get(f"service/{this.world.gang.job}")
-    if refusal and is_true(status, Type.RUNNING) and not this.observed.service:
+    if refusal and _unserved(this):
         waits.append((refusal.retry_at - this.now).total_seconds())
     if not is_true(status, Type.RUNNING) or not this.world.alive or this.world.addressless:
         least, most = LOOK_AGAIN_SECONDS

@@ -76,6 +76,7 @@ def pod(body: Body) -> Pod:
         ending=containers.ending(status, main),
         complaint=containers.complaint(status),
         ips=sys.intern(annotations.get(names.ANNOTATION_IPS, "")),
+        told_ip=annotations.get(names.ANNOTATION_POD_IP, ""),
         epoch=_number(annotations.get(names.ANNOTATION_EPOCH)),
         template_hash=annotations.get(names.ANNOTATION_TEMPLATE, ""),
         ending_soon=spec.get("activeDeadlineSeconds") == END_SECONDS,

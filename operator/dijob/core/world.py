@@ -7,6 +7,7 @@ from functools import cached_property
 from dijob.core import renewal
 from dijob.core.members import Gang, expand
 from dijob.core.observe import Observed, Pod
+from dijob.names import Addressing
 from dijob.spec.status import Status
 
 # Stands in a new list for a rank that has succeeded: its own address may be another job's by now, or nobody's, which
@@ -126,7 +127,7 @@ class World:
     @cached_property
     def moved(self) -> frozenset[int]:
         """The ranks whose pod has another address than its list says: its sandbox was made anew under it."""
-        return frozenset(rank for rank, pod in self.pods.items() if rank not in self.doomed and self._moved(pod, rank))
+        return frozenset(rank for rank, pod in self.pods.items() if rank not in self.doomed and self._moved(pod))
 
     @cached_property
     def doomed(self) -> frozenset[int]:
@@ -207,7 +208,10 @@ class World:
 
     def next_list(self, size: int) -> str:
         """The next list, comma-separated in rank order; `size` must be within reach."""
-        return ",".join(NOBODY if rank in self.succeeded else self.pods[rank].ip for rank in range(size))
+        return ",".join(self._address(rank) for rank in range(size))
+
+    def _address(self, rank: int) -> str:
+        return NOBODY if rank in self.succeeded else self.gang.address(rank, self.pods[rank].ip)
 
     def _loss(self, rank: int) -> Loss | None:
         pod = self.pods.get(rank)
@@ -221,9 +225,9 @@ class World:
             # Its new address may never be told: kubelets of 1.34 report nothing about a pod whose init container runs
             # again after it had succeeded, and the gate, which runs again, waits for the list that this would bring.
             return Loss("SandboxLost", f"rank {rank}: the sandbox of pod {pod.name} died, and its address with it")
-        if self._moved(pod, rank):
-            was = self._told(pod)[rank]
-            return Loss("AddressChanged", f"rank {rank}: pod {pod.name} moved from {was} to {pod.ip}")
+        if self._moved(pod):
+            said = f"rank {rank}: pod {pod.name} moved from {self._known_as(pod)} to {pod.ip}"
+            return Loss("AddressChanged", said)
         if rank in self.overdue:
             said = f"rank {rank}: pod {pod.name} was told to start its process again, and has not"
             return Loss("NotRestarted", f"{said} (its command may hold up TERM)")
@@ -240,11 +244,12 @@ class World:
         pod = self.pods.get(rank)
         return pod is not None and bool(pod.ip) and not pod.deleting and not self._stale(rank, pod)
 
-    def _told(self, pod: Pod) -> list[str]:
-        """The list that the pod was given, or that others were given in which it stands."""
-        ips = pod.ips or ("" if pod.rank in self.renewing else self.listed)
-        return ips.split(",") if ips else []
+    def _known_as(self, pod: Pod) -> str:
+        """The pod's IP by the list that it was given, or that others were given in which it stands; "" without one."""
+        if self.gang.addressing is Addressing.HOSTNAME:
+            return pod.told_ip
+        ips = (pod.ips or ("" if pod.rank in self.renewing else self.listed)).split(",")
+        return ips[pod.rank] if pod.rank < len(ips) else ""
 
-    def _moved(self, pod: Pod, rank: int) -> bool:
-        told = self._told(pod)
-        return rank < len(told) and pod.ip not in ("", told[rank])
+    def _moved(self, pod: Pod) -> bool:
+        return pod.ip not in ("", self._known_as(pod)) and self._known_as(pod) != ""

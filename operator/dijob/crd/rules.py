@@ -90,12 +90,15 @@ RULES: Final[dict[str, tuple[Rule, ...]]] = {
         _unchanged("parallelWorkers", "it decides the size of the world that the running processes know"),
         _unchanged("topology", "the running processes are connected by it"),
     ),
-    "spec.launcher": (
-        Rule(
-            rule="self == oldSelf",
-            message=f"launcher cannot be changed: the running pods were made with it; {_ANEW}",
-        ),
-    ),
+    **{
+        f"spec.{field}": (
+            Rule(
+                rule="self == oldSelf",
+                message=f"{field} cannot be changed: the running pods were made with it; {_ANEW}",
+            ),
+        )
+        for field in ("addressing", "launcher")
+    },
     "spec.template": (
         Rule(rule="!has(self.containers)", message=checks.SLIP_MESSAGE, field=".containers"),
         Rule(

@@ -9,7 +9,7 @@ Schema = dict[str, Any]
 _NAME: Final = "The job's name; its pods are named NAME-RANK, its Service NAME."
 # Defaults that the apiserver writes into the object. Not topology: absent is not the same as mesh there (the
 # command may say star). Not the three sizes: the operator writes the wish itself (see Spec.desired).
-_DEFAULTED: Final = frozenset({"launcher", "cleanPodPolicy", "backoffLimit"})
+_DEFAULTED: Final = frozenset({"addressing", "launcher", "cleanPodPolicy", "backoffLimit"})
 _OPEN: Final = {"x-kubernetes-preserve-unknown-fields": True}
 _ENV: Final[Schema] = {
     "type": "array",

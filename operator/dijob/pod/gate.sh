@@ -28,8 +28,10 @@ if ! (umask 022 && mkdir -p "$bin" && ln -sf pod/topology.json "${bin%/*}/topolo
 fi
 
 # Only the list that names this very pod will do: after a new sandbox (same pod, new IP) the old list is still there.
+# Where ranks are told names, this pod's name must lead to this very pod, and those that it dials must lead somewhere:
+# NNG never tries a name again that did not resolve.
 mine() {
-  ips=
+  ips='' named=''
   # The file has no newline at its end: read fails then, and has read all the same.
   { IFS= read -r ips <"$list" || :; } 2>/dev/null
   set -f
@@ -37,14 +39,43 @@ mine() {
   # shellcheck disable=SC2086 # split at the commas
   set -- $ips
   IFS=' '
-  named=
   [ "$#" -gt "$DI_RANK" ] || return 1
-  shift "$DI_RANK"
-  named=$1
-  [ "$named" = "$DI_POD_IP" ]
+  if [ -n "${DIJOB_HOST-}" ]; then
+    resolved "$@"
+  else
+    shift "$DI_RANK"
+    named=$1
+    [ "$named" = "$DI_POD_IP" ]
+  fi
 }
 
-nap=0.2 hz=5 ticks=0
+# The names of a list: ours, and those of the ranks below that this one dials. What has been found is not asked again.
+found=0 unknown=''
+resolved() {
+  unknown=$DIJOB_HOST
+  case " $(lookup "$DIJOB_HOST") " in *[!0-9a-f.:]"$DI_POD_IP"[!0-9a-f.:]*) ;; *) return 1 ;; esac
+  case $DI_TOPOLOGY in mesh) last=$DI_RANK ;; star) last=1 ;; *) last=0 ;; esac
+  [ "$last" -le "$DI_RANK" ] || last=$DI_RANK
+  [ "$found" -ge "$last" ] || shift "$found"
+  while [ "$found" -lt "$last" ]; do
+    unknown=$1
+    case $1 in 127.*) ;; *) lookup "$1" >/dev/null || return 1 ;; esac
+    found=$((found + 1))
+    shift
+  done
+  unknown=
+}
+if command -v getent >/dev/null; then
+  lookup() { getent hosts "$1"; }
+elif python=$(command -v python3 || command -v python); then
+  lookup() { "$python" -I -S -c 'import socket, sys; print(socket.gethostbyname(sys.argv[1]))' "$1" 2>/dev/null; }
+elif command -v nslookup >/dev/null; then
+  lookup() { nslookup "$1" 2>/dev/null; }
+elif [ -n "${DIJOB_HOST-}" ]; then
+  fail "this image has neither getent nor Python nor nslookup to look names up: set addressing: IP, or --gate-image"
+fi
+
+nap=0.2 hz=5 ticks=0 since=0
 until mine; do
   # In the background, so that TERM ends the wait at once and not at the end of the nap.
   sleep "$nap" 2>/dev/null &
@@ -55,9 +86,16 @@ until mine; do
     continue
   fi
   ticks=$((ticks + 1))
+  [ -n "$unknown" ] || since=$ticks
   [ $((ticks % (10 * hz))) -eq 0 ] || continue
   why="not every rank of the job has an address yet"
   [ -z "$named" ] || why="the list names $named for this rank, this pod has $DI_POD_IP: a new list must come"
+  if [ -n "$unknown" ]; then
+    why="$unknown does not resolve"
+    [ "$unknown" != "$DIJOB_HOST" ] || why="$unknown does not lead to this pod ($DI_POD_IP)"
+    # Said where the job's conditions find it: as the end of this container.
+    [ $((ticks - since)) -lt $((${DIJOB_RESOLVE_SECONDS:-60} * hz)) ] || fail "rank $DI_RANK: $why; is the cluster's DNS well?"
+  fi
   say "rank $DI_RANK has waited $((ticks / hz)) s: $why. Which rank, and why: $look"
 done
 # Where no launcher will look (an image's own entry point), only time helps: the worker's wait ends within a second or two.

@@ -22,12 +22,13 @@ newest() {
 if [ -n "${DI_RANK-}" ] && { world=$(newest) || world=$(newest); }; then
   ips=${world#* } epoch=${world%% *}
   if [ -z "${DI_NODES-}" ] || [ "${DI_EPOCH:-0}" -lt "${epoch:-0}" ]; then
-    DI_EPOCH=$epoch DI_NODES=$ips DI_NODE_IPS=$ips DI_NUM_NODES=1
+    DI_EPOCH=$epoch DI_NODES=$ips DI_NUM_NODES=1
+    [ -z "${DI_NODE_IPS+x}" ] || DI_NODE_IPS=$ips # the list may hold names
     while case $ips in *,*) ;; *) false ;; esac; do
       ips=${ips#*,} DI_NUM_NODES=$((DI_NUM_NODES + 1))
     done
     DI_WORLD_SIZE=$((DI_NUM_NODES * ${DI_PARALLEL_WORKERS:-1}))
-    export DI_EPOCH DI_NODES DI_NODE_IPS DI_NUM_NODES DI_WORLD_SIZE
+    export DI_EPOCH DI_NODES DI_NUM_NODES DI_WORLD_SIZE
     exec "$0" "$@"
   fi
 fi

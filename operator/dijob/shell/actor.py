@@ -22,10 +22,11 @@ from dijob.core.actions import (
     PublishAddresses,
     SetReplicas,
 )
-from dijob.core.manifests import Options, addresses_patch, gang_of, pod_manifest
+from dijob.core.manifests import Options, gang_of, pod_manifest
 from dijob.core.manifests import service as service_manifest
 from dijob.core.members import Member
 from dijob.core.observe import Pod, Refusal, Refused, Service
+from dijob.core.published import addresses_patch
 from dijob.core.raw import END_SECONDS, namesake, pod, service
 from dijob.shell.api import Api, ApiError, Json
 from dijob.shell.memory import Memory
@@ -157,7 +158,7 @@ class Actor:
     async def _publish(self, job: DIJob, action: PublishAddresses) -> None:
         patch = addresses_patch(gang_of(job), action)
         answer = await self._to_pod(job, action.name, self._api.patch(_pod_path(job, action.name), patch))
-        news = {"renew_from": action.epoch} if action.renew else {}
+        news = {"told_ip": action.ip, **({"renew_from": action.epoch} if action.renew else {})}
         self._update(job, action.uid, answer, ips=action.ips, epoch=action.epoch, **news)
 
     async def _nudge(self, group: "_Group", action: NudgePod) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from dijob import names
-from dijob.names import Launcher, Topology
+from dijob.names import Addressing, Launcher, Topology
 from dijob.spec.problems import Problem
 
 if TYPE_CHECKING:
@@ -33,6 +33,9 @@ HOST_NETWORK_MESSAGE: Final = (
 RESERVED_MESSAGE: Final = (
     f"is set by the operator and cannot be given ({', '.join(names.RESERVED_ENV)} describe the rank and its "
     "peers): remove it"
+)
+DNS_MESSAGE: Final = (
+    "is Default, and pods then know no names of the cluster, which addressing: Hostname needs: remove one of the two"
 )
 OWNED_MESSAGE: Final = "is set by the operator to the rank's own name: remove it"
 PREFIX_MESSAGE: Final = f"keys below {names.GROUP}/ belong to the operator: choose another prefix"
@@ -92,6 +95,8 @@ def _template(spec: "Spec") -> Iterator[Problem]:
         yield Problem("spec.template.spec.restartPolicy", f"is {pod['restartPolicy']}: {RESTART_MESSAGE}")
     if pod.get("hostNetwork"):
         yield Problem("spec.template.spec.hostNetwork", HOST_NETWORK_MESSAGE)
+    if spec.addressing is Addressing.HOSTNAME and pod.get("dnsPolicy") == "Default":
+        yield Problem("spec.template.spec.dnsPolicy", DNS_MESSAGE)
     for field in ("hostname", "subdomain"):
         if pod.get(field):
             yield Problem(f"spec.template.spec.{field}", OWNED_MESSAGE)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, Field, ValidationError
 
 from dijob import names
-from dijob.names import CleanPodPolicy, Launcher, RestartScope, Topology
+from dijob.names import Addressing, CleanPodPolicy, Launcher, RestartScope, Topology
 from dijob.spec import checks
 from dijob.spec.command import Command
 from dijob.spec.problems import Problem, SpecError, from_validation
@@ -94,6 +94,9 @@ class Spec(Written):
     topology: Topology = Topology.MESH
     """Who connects to whom: mesh (each to all), star (all to rank 0) or alone (nobody). Absent: what the
     command's --topology says, else mesh. Cannot be changed later."""
+    addressing: Addressing = Addressing.IP
+    """What stands in DI_NODES: the pods' IPs, or their names (JOB-RANK.JOB), which stay when a pod is made anew: then
+    nobody else starts again after a loss, but each start waits for the cluster's DNS. Cannot be changed later."""
     launcher: Launcher = Launcher.AUTO
     """Auto puts the operator's launcher before the template's command, so that a plain `ditask ...` finds its
     peers in any image; Off runs the command as it is. Cannot be changed later."""

@@ -10,8 +10,8 @@ from pydantic import ValidationError
 # Fields by the path of the object that holds them, for "did you mean" and "what is allowed".
 _KNOWN: Final = {
     "spec": (
-        "replicas", "minReplicas", "maxReplicas", "parallelWorkers", "topology", "launcher", "cleanPodPolicy",
-        "backoffLimit", "template",
+        "replicas", "minReplicas", "maxReplicas", "parallelWorkers", "topology", "addressing", "launcher",
+        "cleanPodPolicy", "backoffLimit", "template",
     ),
     "spec.template": ("metadata", "spec"),
     "spec.template.metadata": ("labels", "annotations"),

@@ -1,0 +1,81 @@
+"""addressing: Hostname: ranks are told names, and nobody starts again when another rank is lost."""
+
+import json
+
+import pytest
+from identity import Identity, begun, identities, running
+from jobs import DITASK, REAL_SECONDS, config_map, job, mounted
+from sockets import mesh, until_edges
+from space import Space, measured
+from test_mesh import IDLE
+
+pytestmark = pytest.mark.e2e
+
+PORTS = (50515,)
+
+
+def until_only(space: Space, name: str, victim: str, before: dict[str, Identity], seconds: float = 60) -> float:
+    """Poll until one rank is new, all is Ready, and everybody else is as before."""
+
+    def problem() -> str:
+        now, ready = identities(space, name), space.condition(name, "PeersReady")
+        changed = {pod for pod in before if now.get(pod) != before[pod]}
+        right = changed == {victim} and ready.get("status") == "True"
+        return "" if right else f"changed: {changed}; PeersReady: {ready.get('message')}"
+
+    return space.until(f"only {victim} is new", problem, seconds)
+
+
+def test_the_environment_holds_names_and_the_service_comes_first(space: Space) -> None:
+    running(space, replicas=3, addressing="Hostname")
+    names = [f"world-{rank}.world" for rank in range(3)]
+    assert space.execute("world-1", "printenv", "DI_NODES").strip() == ",".join(names)
+    assert "DI_NODE_IPS" not in space.execute("world-1", "env")
+    assert json.loads(space.execute("world-1", "cat", "/run/dijob/topology.json"))["nodeNames"] == names
+    until_edges(space, "world", mesh(space.ips("world"), 1), PORTS)
+
+
+@pytest.mark.parametrize("victim", [0, 2], ids=["first", "third"])
+def test_a_lost_rank_comes_back_and_nobody_else_is_touched(space: Space, victim: int) -> None:
+    before = running(space, replicas=4, addressing="Hostname")
+    space.kubectl("delete", "pod", f"world-{victim}", "--wait=false")
+    waited = until_only(space, "world", f"world-{victim}", before)
+    again = until_edges(space, "world", mesh(space.ips("world"), 1), PORTS)
+    measured(f"seconds from the deletion of rank {victim} of 4, told names, to all Ready", f"{waited:.1f}")
+    measured("seconds from then to the complete mesh", f"{again:.1f}")
+    assert begun(space, [f"world-{victim}"])
+    assert space.status("world").get("restarts", 0) == 0
+
+
+def test_it_grows_and_shrinks(space: Space) -> None:
+    before = running(space, minReplicas=2, maxReplicas=4, replicas=3, addressing="Hostname")
+    for replicas in (4, 3):
+        space.kubectl("scale", "dijob", "world", f"--replicas={replicas}")
+
+        def problem(size: int = replicas) -> str:
+            now = identities(space, "world")
+            right = len(now) == len(space.pods("world")) == size
+            return "" if right and space.condition("world", "PeersReady").get("status") == "True" else str(now)
+
+        space.until(f"{replicas} ranks", problem, 60)
+        assert {name: identities(space, "world").get(name) for name in before} == before
+        until_edges(space, "world", mesh(space.ips("world"), 1), PORTS)
+
+
+def test_real_di_engine_finds_a_lost_listener_again_by_its_name(space: Space) -> None:
+    mount, volume = mounted("code", "/code")
+    main = {
+        "image": DITASK,
+        "command": ["ditask", "--package", "/code", "--main", "idle.main"],
+        "env": [{"name": "OMP_NUM_THREADS", "value": "1"}],
+        **mount,
+    }
+    space.apply(config_map("code", idle_py=IDLE), job("real", main, pod=volume, replicas=3, addressing="Hostname"))
+    space.until_true("real", "PeersReady", REAL_SECONDS)
+    until_edges(space, "real", mesh(space.ips("real"), 1), PORTS, REAL_SECONDS)
+    before = identities(space, "real")
+    space.kubectl("delete", "pod", "real-0", "--wait=false")
+    waited = until_only(space, "real", "real-0", before, REAL_SECONDS)
+    again = until_edges(space, "real", mesh(space.ips("real"), 1), PORTS, REAL_SECONDS)
+    measured("seconds from the deletion of rank 0 of 3 (DI-engine, told names) to all Ready", f"{waited:.1f}")
+    measured("seconds from then to the complete mesh", f"{again:.1f}")
