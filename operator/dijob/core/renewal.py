@@ -8,7 +8,7 @@ environment. The pod keeps its node, its devices and its emptyDirs (docs/decisio
 from collections.abc import Mapping
 from datetime import datetime
 
-from dijob.core.observe import Observed, Pod, since
+from dijob.core.observe import Observed, Pod, addresses, since
 from dijob.spec.status import Renewal, Status, stamp
 
 # The kubelet starts a container again at once when its last end is this long ago, else after 10 s and more (1.34,
@@ -24,7 +24,7 @@ SETTLED_SECONDS = 5.0
 
 def possible(pod: Pod, now: datetime) -> bool:
     """Whether the pod can stay while its process starts again: nothing is wrong with it, and it would be at once."""
-    told = pod.ips.split(",")
+    told = addresses(pod.ips)
     sound = pod.sandbox and not (pod.deleting or pod.failed or pod.succeeded)
     calm = not pod.ended or (since(pod.ended, now) or 0.0) > CALM_SECONDS
     return pod.restartable and sound and calm and pod.rank < len(told) and told[pod.rank] == pod.ip

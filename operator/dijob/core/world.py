@@ -6,7 +6,7 @@ from functools import cached_property
 
 from dijob.core import renewal
 from dijob.core.members import Gang, expand
-from dijob.core.observe import Observed, Pod
+from dijob.core.observe import Observed, Pod, addresses
 from dijob.names import Addressing
 from dijob.spec.status import Status
 
@@ -85,7 +85,7 @@ class World:
     @cached_property
     def ips(self) -> tuple[str, ...]:
         """The newest list, address by address."""
-        return tuple(self.listed.split(",")) if self.listed else ()
+        return addresses(self.listed)
 
     @cached_property
     def size(self) -> int:
@@ -248,7 +248,7 @@ class World:
         """The pod's IP by the list that it was given, or that others were given in which it stands; "" without one."""
         if self.gang.addressing is Addressing.HOSTNAME:
             return pod.told_ip
-        ips = (pod.ips or ("" if pod.rank in self.renewing else self.listed)).split(",")
+        ips = addresses(pod.ips or ("" if pod.rank in self.renewing else self.listed))
         return ips[pod.rank] if pod.rank < len(ips) else ""
 
     def _moved(self, pod: Pod) -> bool:
