@@ -9,6 +9,8 @@ VENV := $(CACHE)/venv-$(shell cat requirements-dev.txt | sha256sum | cut -c1-12)
 PY := $(VENV)/bin/python
 export PYTHONPATH := operator:tests/e2e:tests
 export MYPY_CACHE_DIR := $(CACHE)/mypy
+# The tables of Unicode that Hypothesis makes once take five seconds.
+export HYPOTHESIS_STORAGE_DIRECTORY := $(CACHE)/hypothesis
 
 .PHONY: help
 help: ## list the targets
