@@ -123,6 +123,11 @@ REFUSED: dict[str, tuple[Body, str, str]] = {
         "spec.template.spec.containers[0].volumeMounts",
         "/run/dijob/bin is where the operator mounts its own files",
     ),
+    "a list of names that does not fit": (
+        {**builders.job_body(replicas=1500, addressing="Hostname"), "metadata": {"name": "a" * 58}},
+        "spec.addressing",
+        "can have 813 replicas so",
+    ),
     "names without the cluster's DNS": (
         builders.job_body({"containers": [builders.container()], "dnsPolicy": "Default"}, addressing="Hostname"),
         "spec.template.spec.dnsPolicy",

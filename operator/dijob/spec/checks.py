@@ -40,6 +40,8 @@ DNS_MESSAGE: Final = (
 OWNED_MESSAGE: Final = "is set by the operator to the rank's own name: remove it"
 PREFIX_MESSAGE: Final = f"keys below {names.GROUP}/ belong to the operator: choose another prefix"
 FOLDER_MESSAGE: Final = "is where the operator mounts its own files: choose another path"
+# The list stands twice in a pod's annotations (256 KiB in sum) and once in an environment string (128 KiB).
+LIST_LENGTH: Final = 100_000
 # Names of what the operator adds to each pod (see manifests.py).
 _OWN_CONTAINERS: Final = (names.GATE_CONTAINER,)
 _OWN_VOLUMES: Final = (names.BIN_VOLUME, names.POD_VOLUME)
@@ -47,7 +49,7 @@ _OWN_VOLUMES: Final = (names.BIN_VOLUME, names.POD_VOLUME)
 
 def problems(job: "DIJob") -> tuple[Problem, ...]:
     """Everything that keeps the job from being run as it is written."""
-    found = [*_name(job.metadata.name), *_sizes(job.spec), *_template(job.spec)]
+    found = [*_name(job.metadata.name), *_sizes(job.spec), *_addressing(job), *_template(job.spec)]
     if not any(problem.field.startswith("spec.template.spec.containers") for problem in found):
         found += _command(job)
     return tuple(found)
@@ -80,6 +82,19 @@ def _sizes(spec: "Spec") -> Iterator[Problem]:
         yield Problem("spec.replicas", f"is {wish}, but minReplicas is {least}: change both in the same edit")
     if wish is not None and most is not None and wish > most:
         yield Problem("spec.replicas", f"is {wish}, but maxReplicas is {most}: change both in the same edit")
+
+
+def _addressing(job: "DIJob") -> Iterator[Problem]:
+    """A list of names of the longest kind, with 1,500 of them, would be more than a pod can carry."""
+    size = job.spec.maximum
+    each = len(f"{job.metadata.name}-{size - 1}.{job.metadata.name},")
+    if job.spec.addressing is Addressing.HOSTNAME and size * each > LIST_LENGTH:
+        most = LIST_LENGTH // each
+        yield Problem(
+            "spec.addressing",
+            f"is Hostname, and a list of {size} names of {each} characters does not fit into a pod: a job of this "
+            f"name can have {most} replicas so; take fewer, a shorter name, or addressing: IP",
+        )
 
 
 def _template(spec: "Spec") -> Iterator[Problem]:
