@@ -1,11 +1,13 @@
 """What an address list writes on a pod, and what becomes of it there: variables and files."""
 
 import json
+from functools import lru_cache
 from typing import Any, Final
 
 from dijob import names, pod
 from dijob.core.actions import PublishAddresses
 from dijob.core.members import Gang
+from dijob.core.observe import addresses
 from dijob.names import Addressing
 
 Manifest = dict[str, Any]
@@ -37,13 +39,13 @@ def addresses_patch(gang: Gang, list_: PublishAddresses) -> Manifest:
     managedFields are emptied on the way ([{}] clears them, as Kubernetes documents): it makes this and every later
     write of the pod cheaper for the apiserver (design section 8: 0.76 of the time).
     """
-    size = len(list_.ips.split(","))
+    size = len(addresses(list_.ips))
     annotations = {
         names.ANNOTATION_IPS: list_.ips,
         names.ANNOTATION_EPOCH: str(list_.epoch),
         names.ANNOTATION_NUM_NODES: str(size),
         names.ANNOTATION_WORLD_SIZE: str(size * gang.workers),
-        names.ANNOTATION_TOPOLOGY: topology_json(gang, list_),
+        names.ANNOTATION_TOPOLOGY: topology_json(gang, list_.epoch, list_.ips),
         **({names.ANNOTATION_POD_IP: list_.ip} if list_.ip else {}),
         **({names.ANNOTATION_RENEW: str(list_.epoch)} if list_.renew else {}),
     }
@@ -51,15 +53,17 @@ def addresses_patch(gang: Gang, list_: PublishAddresses) -> Manifest:
     return {"metadata": {"uid": list_.uid, "managedFields": [{}], "labels": labels, "annotations": annotations}}
 
 
-def topology_json(gang: Gang, list_: PublishAddresses) -> str:
+@lru_cache(maxsize=16)
+def topology_json(gang: Gang, epoch: int, listed: str) -> str:
     """/run/dijob/topology.json: the world as it is now, for programs that live through growth and shrinkage.
 
     Index = rank in nodeIps and firstNodeIds; a rank has parallelWorkers node ids from its first one on. Short, because
     each of up to 1,500 pods carries it, and Kubernetes bounds all annotations of an object at 256 KiB in sum.
+    Remembered, because it is the same for each of them.
     """
-    ips = list_.ips.split(",")
+    ips = addresses(listed)
     world = {
-        "epoch": list_.epoch,
+        "epoch": epoch,
         "worldSize": len(ips) * gang.workers,
         "numNodes": len(ips),
         "parallelWorkers": gang.workers,

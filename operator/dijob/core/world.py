@@ -252,4 +252,5 @@ class World:
         return ips[pod.rank] if pod.rank < len(ips) else ""
 
     def _moved(self, pod: Pod) -> bool:
-        return pod.ip not in ("", self._known_as(pod)) and self._known_as(pod) != ""
+        was = self._known_as(pod)
+        return "" not in (was, pod.ip) and was != pod.ip
