@@ -41,12 +41,15 @@ class Image:
     free_gb: int
 
 
+# What runs in users' pods: a second context of the images that have it.
+RUNTIME = "images/dijob-runtime"
+OTHER_CONTEXT = ("--build-context", f"runtime={ROOT / RUNTIME}")
 OPERATOR_INPUTS = ("Dockerfile", ".dockerignore", "requirements.txt", "operator/dijob")
 IMAGES = {
     "base": Image("dijob/base:dev", "images/base", ("images/base",), 50, 2),
     "light": Image("dijob/light:dev", "images/light", ("images/light",), 25, 2),
     "operator": Image("dijob/operator:dev", ".", OPERATOR_INPUTS, 60, 3),
-    "ditask": Image("dijob/ditask:0.5.3", "images/ditask", ("images/ditask",), 240, 9),
+    "ditask": Image("dijob/ditask:0.5.3", "images/ditask", ("images/ditask", f"{RUNTIME}/dijob_runtime"), 240, 9),
 }
 ORDER = ("light", "operator", "ditask")
 
@@ -128,7 +131,7 @@ def build_with_docker(image: Image, out: Path, step: Step, work: Path) -> None:
     """docker build and docker save."""
     os.environ["DOCKER_BUILDKIT"] = "1"
     options = ["--build-arg", f"BASE={SLIM}", "--file", f"{image.context}/Dockerfile", "--tag", image.reference]
-    step.run("docker", "build", "--load", *options, *pip_secrets(work), image.context)
+    step.run("docker", "build", "--load", *options, *OTHER_CONTEXT, *pip_secrets(work), image.context)
     step.run("docker", "save", "--output", str(out), image.reference)
 
 
@@ -151,7 +154,7 @@ def build_with_buildah(name: str, out: Path, step: Step, work: Path) -> None:
     if store == LAYERS:
         options.append("--layers")
     file = ["--file", str(ROOT / image.context / "Dockerfile"), "--tag", image.reference]
-    step.run(*buildah, "bud", *options, *base, *pip_secrets(work), *file, str(context))
+    step.run(*buildah, "bud", *options, *base, *OTHER_CONTEXT, *pip_secrets(work), *file, str(context))
     step.run(*buildah, "push", "--quiet", image.reference, f"docker-archive:{out}:{image.reference}")
 
 

@@ -1,0 +1,7 @@
+"""What runs beside a user's code in the pods of a DIJob. Python 3.7 or newer, the standard library only."""
+
+from dijob_runtime.parallel import parallel_args
+from dijob_runtime.world import NotReachable, World
+
+__all__ = ["NotReachable", "World", "parallel_args"]
+__version__ = "0.1.0"

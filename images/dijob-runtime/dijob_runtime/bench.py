@@ -1,0 +1,160 @@
+"""nng against torchrpc: `python -m dijob_runtime.bench` in an image with DI-engine, torch and this package.
+
+One process (the hub) and some peers on one machine, over loopback TCP, through DI-engine's own queue classes. Messages
+go in windows that are answered: nng drops what its buffers cannot hold. Queues take turns, and the median counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing as mp
+import signal
+import statistics
+import time
+from collections import Counter
+from typing import Any, Callable
+
+BASE_PORT = 52515
+KIB, MIB = 2**10, 2**20
+# (bytes, messages in one measurement, messages in a window)
+SIZES = ((KIB, 1600, 4), (MIB, 160, 4), (64 * MIB, 4, 1))
+QUEUES = ("nng", "torchrpc:cpu")
+ROUNDS = 3
+MEASURE_SECONDS = 180
+# Until a connection to a hub that listens already is made.
+SETTLE_SECONDS = 2.0
+GO, DATA, ACK, END = "go", "data", "ack", "end"
+
+
+def make(kind: str, number: int, port: int) -> Any:
+    """The queue of process `number`; 0 is the hub, which all others dial. It listens when this returns."""
+    listen, dial = f"tcp://127.0.0.1:{port + number}", [f"tcp://127.0.0.1:{port}"] if number else []
+    if kind == "nng":
+        from ding.framework.message_queue.nng import NNGMQ
+
+        queue = NNGMQ(listen_to=listen, attach_to=dial)
+    else:
+        from dijob_runtime.torchrpc.mq import TorchRpcMQ
+
+        queue = TorchRpcMQ(listen_to=listen, attach_to=dial, node=number)
+    queue.listen()
+    return queue
+
+
+def peer(kind: str, number: int, port: int) -> None:
+    """Answers each window; sends as many as it is told to; ends when it is told to."""
+    queue, data = make(kind, number, port), b""
+    time.sleep(SETTLE_SECONDS)
+    while True:
+        queue.publish(ACK, b"")
+        topic, message = _next(queue)
+        if topic == END:
+            queue.stop()
+            return
+        if topic == GO:
+            count, size = map(int, bytes(message).split())
+            data = data if len(data) == size else bytes(size)
+            for _ in range(count):
+                queue.publish(DATA, data)
+        else:
+            for _ in range(int(topic) - 1):
+                queue.recv()
+
+
+def _next(queue: Any) -> tuple[str, Any]:
+    message = queue.recv()
+    assert message is not None, "the queue has ended"
+    return message[0], message[1]
+
+
+def one_to_all(queue: Any, peers: int, size: int, window: int) -> None:
+    """The hub sends a window; each peer answers it."""
+    data = bytes(size)
+    for _ in range(window):
+        queue.publish(str(window), data)
+    _until_answered(queue, peers, 0)
+
+
+def all_to_one(queue: Any, peers: int, size: int, window: int) -> None:
+    """The hub asks for a window; each peer sends one."""
+    queue.publish(GO, f"{window} {size}".encode())
+    _until_answered(queue, peers, peers * window)
+
+
+def _until_answered(queue: Any, peers: int, messages: int) -> None:
+    """What a peer has sent arrives before its answer, or never."""
+    heard: Counter[str] = Counter()
+    while heard[ACK] < peers:
+        heard[_next(queue)[0]] += 1
+    assert heard[DATA] == messages, f"{messages - heard[DATA]} of {messages} messages were lost"
+
+
+Direction = Callable[[Any, int, int, int], None]
+DIRECTIONS: tuple[tuple[str, Direction], ...] = (("1→N", one_to_all), ("N→1", all_to_one))
+
+
+def measure(kind: str, peers: int, port: int) -> dict[tuple[int, str], float]:
+    """Messages per second, each to or from every peer, by size and direction."""
+    context = mp.get_context("spawn")
+    others = [context.Process(target=peer, args=(kind, number, port), daemon=True) for number in range(1, peers + 1)]
+    hub = make(kind, 0, port)
+    for process in others:
+        process.start()
+    _until_answered(hub, peers, 0)
+    rates = {}
+    for size, messages, window in SIZES:
+        for name, send in DIRECTIONS:
+            send(hub, peers, size, window)  # buffers grow, connections are made
+            begin = time.perf_counter()
+            for _ in range(messages // window):
+                send(hub, peers, size, window)
+            rates[size, name] = messages / (time.perf_counter() - begin)
+    hub.publish(END, b"")
+    for process in others:
+        process.join(30)
+    hub.stop()
+    return rates
+
+
+def table(found: dict[str, list[dict[tuple[int, str], float]]], peers: int) -> str:
+    """Medians, as Markdown."""
+    lines = [
+        f"| message | direction (N = {peers}) | {' | '.join(f'{kind}, messages/s' for kind in QUEUES)} | ratio |",
+        "|---|---|---|---|---|",
+    ]
+    for size, _, _ in SIZES:
+        for name, _ in DIRECTIONS:
+            rates = [statistics.median(each[size, name] for each in found[kind]) for kind in QUEUES]
+            words = f"{size // MIB} MB" if size >= MIB else f"{size // KIB} KB"
+            cells = " | ".join(f"{rate:,.1f}" for rate in rates)
+            lines.append(f"| {words} | {name} | {cells} | {rates[1] / rates[0]:.2f} |")
+    return "\n".join(lines)
+
+
+def _in_a_process_of_its_own(kind: str, peers: int, port: int, answers: Any) -> None:
+    """torch has one agent per process. What hangs is ended."""
+    signal.alarm(MEASURE_SECONDS)
+    answers.put(measure(kind, peers, port))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--peers", type=int, default=3)
+    peers = parser.parse_args().peers
+    found: dict[str, list[dict[tuple[int, str], float]]] = {kind: [] for kind in QUEUES}
+    for number in range(ROUNDS * len(QUEUES)):
+        kind, context = QUEUES[number % len(QUEUES)], mp.get_context("spawn")
+        answers = context.SimpleQueue()
+        port = BASE_PORT + number * (peers + 1)
+        hub = context.Process(target=_in_a_process_of_its_own, args=(kind, peers, port, answers))
+        hub.start()
+        hub.join()
+        if hub.exitcode:
+            raise SystemExit(f"{kind} was not measured: its hub ended with {hub.exitcode}")
+        found[kind].append(answers.get())
+        print(f"round {number // len(QUEUES) + 1} of {ROUNDS}: {kind} measured", flush=True)
+    print(table(found, peers))
+
+
+if __name__ == "__main__":
+    main()

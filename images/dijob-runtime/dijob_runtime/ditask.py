@@ -1,0 +1,56 @@
+"""ditask with torchrpc: `python -m dijob_runtime.ditask` takes what ditask takes, and the flags of DI-engine's page.
+
+In a DIJob none of them is needed: addresses, ranks and names come from the environment.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import click
+from ding.entry.cli_ditask import cli_ditask
+
+from dijob_runtime.said import say
+from dijob_runtime.torchrpc import devices, runner
+
+# DI-engine's page gives a device map to --attach-to.
+DEVICE_MAP = re.compile(r"\d+_\d+_\d+(,\d+_\d+_\d+)*")
+OPTIONS = (
+    click.Option(
+        ["--init-method"], type=str, help="Where torch's processes meet: not needed, and not used, see the page."
+    ),
+    click.Option(["--local-cuda-devices"], type=str, default="", help="GPUs of this process that may send, e.g. 0,1."),
+    click.Option(["--cuda-device-map"], type=str, default="", help=f"{devices.FORM},..."),
+    click.Option(["--global_rank", "--global-rank"], type=int, help="This process's number: its node id."),
+)
+
+
+def extended(command: click.Command) -> click.Command:
+    """ditask's own command, with more options, which its own function does not see."""
+    known = command.callback
+
+    def callback(**given: Any) -> Any:
+        links, gpus = given.pop("cuda_device_map"), given.pop("local_cuda_devices")
+        rank, method = given.pop("global_rank"), given.pop("init_method")
+        if given["mq_type"] in runner.TYPES:
+            if DEVICE_MAP.fullmatch(given["attach_to"] or ""):
+                links, given["attach_to"] = given["attach_to"], None
+            if rank is not None and not given["node_ids"]:
+                given["node_ids"] = str(rank)
+            if method:
+                say(f"--init-method {method} is not needed: processes dial each other")
+            runner.install(runner.Flags(links, gpus), given["mq_type"])
+            # DI-engine's parser gives nng alone its addresses, and torchrpc has the same.
+            given["mq_type"] = "nng"
+        return known(**given)  # type: ignore[misc]
+
+    queue = next(option for option in command.params if option.name == "mq_type")
+    queue.opts.append("--mq_type")
+    command.params.extend(OPTIONS)
+    command.callback = callback
+    return command
+
+
+if __name__ == "__main__":
+    extended(cli_ditask)(prog_name="ditask")

@@ -1,0 +1,30 @@
+"""OneFlow's configuration of a distributed program, in one call (its documentation of 0.3)."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+from typing import Any
+
+from dijob_runtime.said import say
+
+ALONE = '[{"addr":"127.0.0.1"}]'
+# The port of OneFlow's documentation.
+CTRL_PORT = "9988"
+
+
+def config_distributed(flow: Any = None) -> None:
+    """Tell OneFlow its nodes, the port and the GPUs of each, as `runtime: oneflow` says; rank 0 is the master.
+
+    `flow` is the module oneflow where it is not to be imported here. Outside a DIJob: this machine alone.
+    """
+    flow = flow or importlib.import_module("oneflow")
+    nodes = json.loads(os.environ.get("DI_ONEFLOW_NODES") or ALONE)
+    gpus = int(os.environ.get("DI_ONEFLOW_GPU_DEVICE_NUM") or 0)
+    if gpus:
+        flow.config.gpu_device_num(gpus)
+    else:
+        say("the container has no limit of GPUs: gpu_device_num stays OneFlow's own")
+    flow.env.ctrl_port(int(os.environ.get("DI_ONEFLOW_CTRL_PORT") or CTRL_PORT))
+    flow.env.machine(nodes)

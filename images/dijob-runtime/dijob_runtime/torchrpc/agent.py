@@ -1,0 +1,111 @@
+"""One process's RPC agent, whose peers come and go. torch 1.13 or newer.
+
+torch makes a group without a fixed size of such steps (torch/distributed/rpc/backend_registry.py, world_size None), and
+tells each member of each other through one store, all at once, which no member may miss. Here each process has a store
+of its own, and enters who has introduced himself.
+"""
+
+from __future__ import annotations
+
+import queue
+import warnings
+from typing import Any
+
+import torch
+import torch.distributed as dist
+import torch.distributed.autograd as dist_autograd
+import torch.distributed.rpc as rpc
+from torch._C._distributed_rpc import TensorPipeAgent, WorkerInfo
+from torch.distributed.rpc import TensorPipeRpcBackendOptions, api
+
+# Shared memory and CMA are chosen by the machine's boot id, which pods of one node share while their memory is apart.
+TRANSPORTS = ["uv"]
+CHANNELS = ["mpt_uv", "basic"]
+# One thread: with more of them two messages of one peer can overtake each other.
+THREADS = 1
+# A message that has not arrived by then never will. Long, since 1 GB may be on its way.
+TIMEOUT_SECONDS = 120.0
+# torch counts workers in an int16.
+MOST_PEERS = 2**15 - 1
+# Where torch notes the address of an agent, and where it looks that of a peer up.
+ADDRESSES = "addrs"
+
+# What has arrived in this process: (topic, message); None ends it. torch calls `receive` by its name.
+inbox: queue.Queue[tuple[str, Any] | None] = queue.Queue()
+
+
+def receive(messages: list[tuple[str, Any]]) -> None:
+    """Messages from a peer, in order."""
+    for message in messages:
+        inbox.put(message)
+
+
+class Agent:
+    """Sends to peers by their node ids."""
+
+    def __init__(self, node: int, gpus: list[int]) -> None:
+        store = dist.HashStore()
+        self._store = dist.PrefixStore(ADDRESSES, store)
+        self._devices = [torch.device("cuda", gpu) for gpu in gpus]
+        self._ids: dict[int, int] = {}
+        self._last = 0
+        name = _name(node)
+        options = TensorPipeRpcBackendOptions(
+            num_worker_threads=THREADS, rpc_timeout=TIMEOUT_SECONDS, _transports=TRANSPORTS, _channels=CHANNELS
+        )
+        if gpus:  # torch's own choice then, which knows how to reach a GPU
+            options = TensorPipeRpcBackendOptions(
+                num_worker_threads=THREADS, rpc_timeout=TIMEOUT_SECONDS, devices=self._devices
+            )
+        self._options = options
+        dist_autograd._init(0)  # the agent does not start without
+        self._agent = TensorPipeAgent(store, name, 0, None, options, {}, self._devices)
+        api._init_rpc_states(self._agent)
+        # uv://HOST:PORT; the peers put the host there by which they know this process.
+        self.url = self._store.get(name).decode()
+
+    def map_devices(self, node: int, there: dict[int, int]) -> None:
+        """This process's GPUs, and those of the peer that they send to. Before that one joins."""
+        self._options.set_device_map(_name(node), there)
+
+    def join(self, node: int, url: str, back: dict[int, int]) -> None:
+        """A peer has come; `back` maps its GPUs to those here that it sends to."""
+        if self._last == MOST_PEERS:
+            raise RuntimeError(f"this process has had {MOST_PEERS} peers, which is all that torch can count")
+        self._last += 1
+        self._ids[node] = self._last
+        self._store.set(_name(node), url)
+        reverse = {_name(node): {torch.device("cuda", a): torch.device("cuda", b) for a, b in back.items()}}
+        self._agent._update_group_membership(
+            WorkerInfo(_name(node), self._last), self._devices, reverse if back else {}, True
+        )
+
+    def leave(self, node: int) -> None:
+        """A peer has gone. What is on its way to it fails."""
+        number = self._ids.pop(node, None)
+        if number is not None:
+            self._agent._update_group_membership(WorkerInfo(_name(node), number), self._devices, {}, False)
+
+    def send(self, node: int, messages: list[tuple[str, Any]]) -> torch.futures.Future[None]:
+        """Send to a peer that has joined. The future fails where it cannot have arrived."""
+        return rpc.rpc_async(_name(node), receive, args=(messages,), timeout=TIMEOUT_SECONDS)
+
+    def stop(self) -> None:
+        """End it, whatever the peers do."""
+        rpc.shutdown(graceful=False)
+
+
+def as_tensor(data: bytes) -> torch.Tensor:
+    """The same memory as a tensor, which goes to the wire without being pickled."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it says that bytes cannot be written to, and nobody does
+        return torch.frombuffer(data, dtype=torch.uint8)
+
+
+def as_bytes(data: torch.Tensor) -> memoryview:
+    """A tensor's memory."""
+    return memoryview(data.numpy())
+
+
+def _name(node: int) -> str:
+    return f"node-{node}"

@@ -1,0 +1,60 @@
+"""The flags of DI-engine's page about GPUs, read and checked. The standard library only."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Iterable
+
+FORM = "<peer node id>_<local gpu>_<peer gpu>"
+
+
+@dataclass(frozen=True)
+class Link:
+    """GPU `local` of this process and GPU `remote` of the process with node id `peer` send to each other directly."""
+
+    peer: int
+    local: int
+    remote: int
+
+
+def device_map(text: str) -> tuple[Link, ...]:
+    """Read `1_0_1,2_0_2`. ValueError with a sentence where a part is none."""
+    links = []
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        if not re.fullmatch(r"\d+_\d+_\d+", part):
+            raise ValueError(f"--cuda-device-map: {part!r} is not {FORM}, as in 1_0_1")
+        links.append(Link(*map(int, part.split("_"))))
+    return tuple(links)
+
+
+def gpus(text: str) -> tuple[int, ...]:
+    """Read `0,1`. ValueError with a sentence where a part is no number."""
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    wrong = [part for part in parts if not part.isdigit()]
+    if wrong:
+        raise ValueError(f"--local-cuda-devices: {wrong[0]!r} is no number of a GPU, as in 0,1")
+    return tuple(map(int, parts))
+
+
+def misfit(links: Iterable[Link], local: int, nodes: int | None) -> str:
+    """What a device map names that this process cannot have: one of its `local` GPUs, one of `nodes` node ids (None:
+    unknown). "" where all is well."""
+    for link in links:
+        what = f"--cuda-device-map {link.peer}_{link.local}_{link.remote}"
+        if link.local >= local:
+            return f"{what} names GPU {link.local} here, and this process has {local}"
+        if nodes is not None and link.peer >= nodes:
+            return f"{what} names node {link.peer}, and the job's node ids are 0 to {nodes - 1}"
+    return ""
+
+
+def misfit_of_peer(links: Iterable[Link], node: int, gpus: int) -> str:
+    """What a device map names that the process with this node id cannot have. "" where all is well."""
+    for link in links:
+        if link.peer == node and link.remote >= gpus:
+            return (
+                f"--cuda-device-map {link.peer}_{link.local}_{link.remote} names GPU {link.remote} of node {node}, "
+                f"which has {gpus}"
+            )
+    return ""

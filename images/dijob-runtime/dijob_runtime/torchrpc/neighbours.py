@@ -1,0 +1,162 @@
+"""Who is there: connections that stay open for as long as both ends live. The standard library only."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import json
+import socket
+import struct
+import threading
+from dataclasses import asdict, dataclass
+from typing import Any, Callable
+
+# A stranger that says nothing (a port scanner, a probe) is let go after this long.
+HELLO_SECONDS = 10.0
+# Between two attempts to reach somebody who does not answer.
+PAUSE_SECONDS = 0.5
+SAY_EVERY_SECONDS = 30.0
+# A peer whose node is cut off says no goodbye: gone after 10 s of silence and three questions, 5 s apart.
+KEEPALIVE = (("TCP_KEEPIDLE", 10), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3))
+# From linux/sockios.h: an interface's IPv4 address.
+SIOCGIFADDR = 0x8915
+# One line of JSON.
+LIMIT = 4096
+
+
+@dataclass(frozen=True)
+class Card:
+    """A process as it introduces itself: DI-engine's node id, its RPC agent's address, its GPUs, its life.
+
+    `life` differs between two processes of one node id: one that has come back is another.
+    """
+
+    node: int
+    url: str
+    life: str
+    gpus: int = 0
+
+
+class Neighbours:
+    """Listens, dials, and tells of each card that comes and goes."""
+
+    def __init__(
+        self,
+        card: Card,
+        joined: Callable[[Card], None],
+        left: Callable[[Card], None],
+        say: Callable[[str], None],
+    ) -> None:
+        self._card = card
+        self._joined = joined
+        self._left = left
+        self._say = say
+        self._links: dict[str, int] = {}
+        self._servers: list[asyncio.AbstractServer] = []
+        self._kept: set[Any] = set()  # asyncio itself keeps no task alive
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="torchrpc_neighbours", daemon=True)
+
+    def start(self, listen: str, dial: list[str]) -> None:
+        """Listen on tcp://HOST:PORT, and dial such addresses for ever. OSError where it cannot listen."""
+        self._thread.start()
+        asyncio.run_coroutine_threadsafe(self._begin(listen, dial), self._loop).result()
+
+    def stop(self) -> None:
+        """Hang up, so that the others know at once."""
+        if self._thread.is_alive():
+            asyncio.run_coroutine_threadsafe(self._end(), self._loop).result(5)
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(5)
+            self._loop.close()
+
+    async def _begin(self, listen: str, dial: list[str]) -> None:
+        self._servers.append(await asyncio.start_server(self._talk, *split(listen), limit=LIMIT))
+        self._kept.update(self._loop.create_task(self._dial(*split(address))) for address in dial)
+
+    async def _dial(self, host: str, port: int) -> None:
+        clock, said = self._loop.time, self._loop.time()
+        while True:
+            try:
+                # A task of its own, as for who dials us: it is dropped by its own end.
+                await self._loop.create_task(self._talk(*await asyncio.open_connection(host, port, limit=LIMIT)))
+                said = clock()
+            except OSError as error:
+                if clock() - said > SAY_EVERY_SECONDS:
+                    said = clock()
+                    self._say(f"nobody answers at {host}:{port} yet: {error.strerror or error}")
+            await asyncio.sleep(PAUSE_SECONDS)
+
+    async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Both say who they are, and listen until the other one hangs up."""
+        this = asyncio.current_task()
+        self._kept.add(this)
+        try:
+            _keep_alive(writer.get_extra_info("socket"))
+            writer.write(json.dumps(asdict(self._card)).encode() + b"\n")
+            card = _read(await asyncio.wait_for(reader.readline(), HELLO_SECONDS))
+            if card is not None:
+                await self._while_it_lasts(card, reader)
+        except (OSError, ValueError, asyncio.TimeoutError):
+            pass  # no peer of ours, or one that went as it came
+        finally:
+            self._kept.discard(this)
+            writer.close()
+
+    async def _while_it_lasts(self, card: Card, reader: asyncio.StreamReader) -> None:
+        """Two processes that dial each other have two links, and are one peer."""
+        self._links[card.life] = self._links.get(card.life, 0) + 1
+        if self._links[card.life] == 1:
+            self._joined(card)
+        try:
+            await reader.read(1)
+        except OSError:
+            pass
+        finally:
+            self._links[card.life] -= 1
+            if not self._links[card.life]:
+                del self._links[card.life]
+                self._left(card)
+
+    async def _end(self) -> None:
+        for server in self._servers:
+            server.close()
+        others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+
+
+def _read(line: bytes) -> Card | None:
+    """The card in a line; None where it is none. ValueError where it is no JSON."""
+    given = json.loads(line)
+    try:
+        return Card(int(given["node"]), str(given["url"]), str(given["life"]), int(given["gpus"]))
+    except (KeyError, TypeError):
+        return None
+
+
+def split(address: str) -> tuple[str, int]:
+    """HOST and PORT of tcp://HOST:PORT; an IPv6 address stands in brackets."""
+    host, _, port = address.split("://", 1)[-1].rpartition(":")
+    return host.strip("[]"), int(port)
+
+
+def interface_of(host: str) -> str:
+    """The network interface that has this IPv4 address; "" where none has."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asker:
+        for _, name in socket.if_nameindex():
+            try:
+                found = fcntl.ioctl(asker, SIOCGIFADDR, struct.pack("256s", name.encode()))
+            except OSError:
+                continue  # it has none
+            if socket.inet_ntoa(found[20:24]) == host:
+                return name
+    return ""
+
+
+def _keep_alive(link: socket.socket) -> None:
+    link.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in KEEPALIVE:
+        if hasattr(socket, name):  # Linux has all
+            link.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)

@@ -1,0 +1,95 @@
+"""What is on its way to one peer, in order. What waits goes together: a call costs torch about as much as 100 KB do."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from functools import partial
+from typing import Any, Callable
+
+from dijob_runtime.said import say
+
+# So much may wait or be on its way; a publisher that is faster than that waits.
+MOST_BYTES = 256 * 2**20
+MOST_MESSAGES = 256
+# As much as is worth a call of its own while another is on its way.
+CALL_BYTES = 2**20
+
+# (topic, message)
+Message = tuple[str, Any]
+
+
+class Outbox:
+    """`send` makes one call of some messages; its future fails where they cannot have arrived."""
+
+    def __init__(self, node: int, send: Callable[[list[Message]], Any]) -> None:
+        self._node = node
+        self._send = send
+        self._waiting: deque[tuple[Message, int]] = deque()
+        self._waiting_bytes = 0
+        self._calls = 0
+        self._messages = 0
+        self._bytes = 0
+        self._gone = False
+        self._changed = threading.Condition()
+
+    def put(self, message: Message, size: int) -> None:
+        """Send once there is room for so many bytes, which there is at once where nothing is on its way."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._gone or not self._messages or self._room(size))
+            if self._gone:
+                return
+            self._messages, self._bytes = self._messages + 1, self._bytes + size
+            self._waiting.append((message, size))
+            self._waiting_bytes += size
+            self._send_due()
+
+    def flush(self, seconds: float) -> None:
+        """Wait until all has arrived, for so long at most."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._gone or not self._messages, seconds)
+
+    def has_gone(self) -> None:
+        """Nobody waits for the peer any more."""
+        with self._changed:
+            self._gone = True
+            self._waiting.clear()
+            self._changed.notify_all()
+
+    def _room(self, size: int) -> bool:
+        return self._messages < MOST_MESSAGES and self._bytes + size <= MOST_BYTES
+
+    def _send_due(self) -> None:
+        while self._waiting and (not self._calls or self._waiting_bytes >= CALL_BYTES):
+            messages, size = self._take()
+            self._calls += 1
+            try:
+                self._send(messages).add_done_callback(partial(self._arrived, len(messages), size))
+            except RuntimeError as error:  # it went this very moment
+                self._done(len(messages), size, str(error))
+
+    def _take(self) -> tuple[list[Message], int]:
+        messages, sum_ = [], 0
+        while self._waiting and sum_ < CALL_BYTES:
+            message, size = self._waiting.popleft()
+            messages.append(message)
+            sum_ += size
+        self._waiting_bytes -= sum_
+        return messages, sum_
+
+    def _arrived(self, messages: int, size: int, future: Any) -> None:
+        problem = ""
+        try:
+            future.value()
+        except RuntimeError as error:
+            problem = str(error)
+        with self._changed:
+            self._done(messages, size, problem)
+            self._send_due()
+
+    def _done(self, messages: int, size: int, problem: str) -> None:
+        self._calls, self._messages, self._bytes = self._calls - 1, self._messages - messages, self._bytes - size
+        self._changed.notify_all()
+        if problem and not self._gone:
+            what = "a message" if messages == 1 else f"{messages} messages"
+            say(f"{what} to node {self._node} did not arrive: {problem.splitlines()[0][:200]}")

@@ -1,0 +1,113 @@
+"""Parallel.runner with torchrpc: DI-engine's own (ding 0.5.3, ding/framework/parallel.py) knows nng and redis alone."""
+
+from __future__ import annotations
+
+import atexit
+from dataclasses import dataclass
+from typing import Any, Callable
+
+from ding.framework import Parallel
+from mpire.pool import WorkerPool
+
+from dijob_runtime.said import fail
+from dijob_runtime.torchrpc import devices
+from dijob_runtime.world import World
+
+TYPES = ("torchrpc", "torchrpc:cpu", "torchrpc:cuda")
+
+
+@dataclass(frozen=True)
+class Flags:
+    """What the flags of DI-engine's page say besides those that ditask has."""
+
+    cuda_device_map: str = ""
+    local_cuda_devices: str = ""
+
+
+def install(flags: Flags | None = None, instead_of_nng: str = "") -> None:
+    """Teach Parallel.runner of this process mq_type="torchrpc:cpu" and its like, once; `instead_of_nng` is the one that
+    a caller who knows nng alone has in mind."""
+    known = Parallel.runner
+    if getattr(known, "knows_torchrpc", False):
+        return
+
+    def runner(*args: Any, **kwargs: Any) -> Callable[..., None]:
+        mq_type = kwargs.get("mq_type", "nng")
+        mq_type = instead_of_nng if instead_of_nng and mq_type == "nng" else mq_type
+        if mq_type not in TYPES:
+            return known(*args, **kwargs)  # type: ignore[no-any-return]
+        return _runner(flags or Flags(), *args, **{**kwargs, "mq_type": mq_type})
+
+    runner.knows_torchrpc = True  # type: ignore[attr-defined]
+    Parallel.runner = runner
+
+
+class Registered:
+    """A main function that registers the queue in whatever process unpickles it: a worker process knows ding alone."""
+
+    def __init__(self, main: Callable[..., None]) -> None:
+        self._main = main
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        _register()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> None:
+        self._main(*args, **kwargs)
+
+
+def _runner(flags: Flags, n_parallel_workers: int, mq_type: str, **args: Any) -> Callable[..., None]:
+    """As Parallel.runner; addresses, topology and node ids are nng's."""
+
+    def run(main: Callable[..., None], *given: Any, **named: Any) -> None:
+        gpus = _gpus(mq_type, flags)
+        params = Parallel._nng_args_parser(n_parallel_workers=n_parallel_workers, **args)
+        group = []
+        for worker, kwargs in enumerate(params):
+            own = {"mq_type": "torchrpc:cpu", "node": kwargs["node_id"], "local_id": worker}
+            own.update(device_map=flags.cuda_device_map if gpus else "", local_gpus=",".join(map(str, gpus)))
+            group.append([{**kwargs, **own}, (Registered(main), given, named)])
+        if n_parallel_workers == 1:
+            Parallel._subprocess_runner(*group[0])
+            return
+        with WorkerPool(n_jobs=n_parallel_workers, start_method="spawn", daemon=False) as pool:
+            atexit.register(pool.__exit__)
+            pool.map(Parallel._subprocess_runner, group)
+
+    return run
+
+
+def _gpus(mq_type: str, flags: Flags) -> tuple[int, ...]:
+    """The GPUs that may send to others: none over torchrpc:cpu, and over torchrpc where there are none."""
+    torch = _register()
+    try:
+        links, named = devices.device_map(flags.cuda_device_map), devices.gpus(flags.local_cuda_devices)
+    except ValueError as error:
+        fail(str(error))
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if mq_type == "torchrpc:cpu" or (mq_type == "torchrpc" and not count):
+        return ()
+    if not count:
+        fail(
+            "--mq-type torchrpc:cuda asks for GPUs, and this process sees none: ask for them in the template's "
+            "resources (nvidia.com/gpu), or take torchrpc:cpu"
+        )
+    missing = [gpu for gpu in named if gpu >= count]
+    if missing:
+        fail(f"--local-cuda-devices names GPU {missing[0]}, and this process has {count}")
+    world = World.read()
+    wrong = devices.misfit(links, count, len(world.addresses) * world.workers if world else None)
+    if wrong:
+        fail(wrong)
+    return named or tuple(range(count))
+
+
+def _register() -> Any:
+    try:
+        import torch
+        import torch.distributed.rpc
+    except ImportError as error:
+        fail(f"torchrpc needs torch with torch.distributed.rpc, and this image's Python says: {error}")
+    from dijob_runtime.torchrpc import mq  # noqa: F401 (it registers the queue)
+
+    return torch

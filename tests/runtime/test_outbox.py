@@ -1,0 +1,142 @@
+"""What waits for one peer of the torchrpc queue: order, calls together, bounds, and a peer that goes."""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from dijob_runtime.torchrpc import outbox
+from dijob_runtime.torchrpc.outbox import Message, Outbox
+
+MB = 2**20
+
+
+class Call:
+    """A call that is on its way until the test ends it; what it looks like to its maker is a torch future."""
+
+    def __init__(self, messages: list[Message]) -> None:
+        self.topics = [topic for topic, _ in messages]
+        self._done: Callable[[Any], None]
+        self._problem = ""
+
+    def add_done_callback(self, done: Callable[[Any], None]) -> None:
+        self._done = done
+
+    def value(self) -> None:
+        if self._problem:
+            raise RuntimeError(self._problem)
+
+    def end(self, problem: str = "") -> None:
+        self._problem = problem
+        self._done(self)
+
+
+class Wire:
+    """Where calls go."""
+
+    def __init__(self) -> None:
+        self.calls: list[Call] = []
+        self.outbox = Outbox(7, self.send)
+
+    def send(self, messages: list[Message]) -> Call:
+        self.calls.append(Call(messages))
+        return self.calls[-1]
+
+    def put(self, *topics: str, size: int = 10) -> None:
+        for topic in topics:
+            self.outbox.put((topic, b""), size)
+
+    @property
+    def sent(self) -> list[list[str]]:
+        return [call.topics for call in self.calls]
+
+
+@pytest.fixture
+def wire() -> Wire:
+    return Wire()
+
+
+def test_what_waits_goes_together_and_in_order(wire: Wire) -> None:
+    wire.put("a", "b", "c")
+    assert wire.sent == [["a"]], "at once where nothing is on its way"
+    wire.calls[0].end()
+    assert wire.sent == [["a"], ["b", "c"]]
+    wire.calls[1].end()
+    wire.put("d")
+    assert wire.sent == [["a"], ["b", "c"], ["d"]]
+
+
+def test_what_is_large_does_not_wait_for_the_answer_to_the_last(wire: Wire) -> None:
+    wire.put("a", "b", "c", size=2 * MB)
+    assert wire.sent == [["a"], ["b"], ["c"]]
+
+
+def test_a_large_one_takes_along_what_waits_before_it(wire: Wire) -> None:
+    wire.put("a", "b")
+    wire.put("c", size=2 * MB)
+    wire.put("d")
+    assert wire.sent == [["a"], ["b", "c"]]
+    wire.calls[1].end()
+    assert wire.sent == [["a"], ["b", "c"]], "the first call is still on its way"
+    wire.calls[0].end()
+    assert wire.sent == [["a"], ["b", "c"], ["d"]]
+
+
+@pytest.mark.parametrize(
+    ("size", "most"), [(outbox.MOST_BYTES // 4, 4), (1, outbox.MOST_MESSAGES)], ids=["bytes", "messages"]
+)
+def test_a_publisher_that_is_too_fast_waits(wire: Wire, size: int, most: int) -> None:
+    wire.put(*["early"] * most, size=size)
+    late = threading.Thread(target=wire.put, args=("late",), kwargs={"size": size}, daemon=True)
+    late.start()
+    late.join(0.05)
+    assert late.is_alive()
+    wire.calls[0].end()
+    late.join(5)
+    assert not late.is_alive()
+
+
+def test_one_message_may_be_larger_than_all_that_may_wait(wire: Wire) -> None:
+    wire.put("huge", size=4 * outbox.MOST_BYTES)
+    assert wire.sent == [["huge"]]
+
+
+def test_nobody_waits_for_a_peer_that_has_gone(wire: Wire, capsys: pytest.CaptureFixture[str]) -> None:
+    wire.put("huge", size=outbox.MOST_BYTES)
+    late = threading.Thread(target=wire.put, args=("late",), daemon=True)
+    late.start()
+    wire.outbox.has_gone()
+    late.join(5)
+    assert not late.is_alive()
+    wire.calls[0].end("connection reset")
+    wire.put("later still")
+    wire.outbox.flush(60)
+    assert wire.sent == [["huge"]]
+    assert capsys.readouterr().err == "", "that it has gone is said once, by others"
+
+
+def test_what_did_not_arrive_is_said_and_the_next_goes(wire: Wire, capsys: pytest.CaptureFixture[str]) -> None:
+    wire.put("a", "b", "c")
+    wire.calls[0].end()
+    wire.calls[1].end("broken pipe\nand a stack")
+    wire.put("d")
+    assert wire.sent[-1] == ["d"]
+    assert capsys.readouterr().err == "dijob: 2 messages to node 7 did not arrive: broken pipe\n"
+
+
+def test_a_peer_that_goes_at_this_very_moment_stops_nobody(capsys: pytest.CaptureFixture[str]) -> None:
+    def refuse(messages: list[Message]) -> Call:
+        raise RuntimeError("no such worker")
+
+    box = Outbox(7, refuse)
+    for _ in range(2 * outbox.MOST_MESSAGES):
+        box.put(("a", b""), 1)
+    box.flush(5)
+    assert capsys.readouterr().err.count("a message to node 7 did not arrive: no such worker") == 512
+
+
+def test_flush_waits_until_all_has_arrived(wire: Wire) -> None:
+    wire.put("a", "b")
+    threading.Timer(0.05, lambda: [wire.calls[0].end(), wire.calls[1].end()]).start()
+    wire.outbox.flush(5)
+    assert wire.sent == [["a"], ["b"]]

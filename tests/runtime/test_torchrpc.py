@@ -1,0 +1,154 @@
+"""The parts of the torchrpc queue that need no torch: who is there, and the flags about GPUs."""
+
+import json
+import socket
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+from dijob_runtime.torchrpc.devices import Link, device_map, gpus, misfit, misfit_of_peer
+from dijob_runtime.torchrpc.neighbours import Card, Neighbours, interface_of
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def until(true: Callable[[], bool], what: str) -> None:
+    end = time.monotonic() + 10
+    while not true():
+        assert time.monotonic() < end, f"not within 10 s: {what}"
+        time.sleep(0.01)
+
+
+class Process:
+    """One neighbour, and whom it knows."""
+
+    def __init__(self, node: int, life: str = "first") -> None:
+        self.card = Card(node, f"uv://127.0.0.1:{node}", f"{node}-{life}", gpus=node)
+        self.here: set[Card] = set()
+        self.said: list[str] = []
+        self.neighbours = Neighbours(self.card, self.here.add, self.here.remove, self.said.append)
+
+    def start(self, port: int, *dial: int) -> "Process":
+        self.neighbours.start(f"tcp://127.0.0.1:{port}", [f"tcp://127.0.0.1:{other}" for other in dial])
+        return self
+
+
+@pytest.fixture
+def process() -> Iterator[Callable[..., Process]]:
+    made: list[Process] = []
+
+    def make(*args: object) -> Process:
+        made.append(Process(*args))  # type: ignore[arg-type]
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.neighbours.stop()
+
+
+Make = Callable[..., Process]
+
+
+def test_who_dials_and_who_is_dialled_know_each_other(process: Make) -> None:
+    first, second = free_port(), free_port()
+    a, b = process(0).start(first), process(1).start(second, first)
+    until(lambda: (a.here, b.here) == ({b.card}, {a.card}), "both know each other")
+
+
+def test_who_comes_later_is_dialled_until_there(process: Make) -> None:
+    late, other = free_port(), free_port()
+    b = process(1).start(other, late)
+    time.sleep(0.1)
+    a = process(0).start(late)
+    until(lambda: (a.here, b.here) == ({b.card}, {a.card}), "both know each other")
+
+
+def test_who_goes_is_told_of_at_once_and_comes_back_as_another(process: Make) -> None:
+    first, second = free_port(), free_port()
+    a, b = process(0), process(1).start(second, first)
+    a.start(first)
+    until(lambda: b.here == {a.card}, "it has come")
+    a.neighbours.stop()
+    until(lambda: not b.here, "it has gone")
+    again = process(0, "second").start(first)
+    until(lambda: b.here == {again.card}, "it has come back")
+    assert again.card != a.card
+
+
+def test_two_that_dial_each_other_are_one_peer(process: Make) -> None:
+    first, second = free_port(), free_port()
+    a, b = process(0).start(first, second), process(1).start(second, first)
+    until(lambda: (a.here, b.here) == ({b.card}, {a.card}), "both know each other")
+    a.neighbours.stop()
+    until(lambda: not b.here, "it has gone")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [b"", b"GET / HTTP/1.0\r\n", b"[1]\n", b'{"node": 1}\n', b"x" * 9000],
+    ids=["", "http", "list", "part", "long"],
+)
+def test_a_stranger_is_let_go(process: Make, words: bytes) -> None:
+    port = free_port()
+    a = process(0).start(port)
+    with socket.create_connection(("127.0.0.1", port), 5) as link:
+        link.sendall(words)
+        link.shutdown(socket.SHUT_WR)
+        answer = b""
+        while part := link.recv(4096):
+            answer += part
+    assert json.loads(answer)["node"] == 0
+    assert not a.here
+
+
+def test_a_port_that_is_taken_is_an_error(process: Make) -> None:
+    port = free_port()
+    process(0).start(port)
+    with pytest.raises(OSError, match="address already in use"):
+        process(1).start(port)
+
+
+def test_the_interface_that_has_an_address() -> None:
+    assert interface_of("127.0.0.1") == "lo"
+    assert interface_of("203.0.113.9") == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "links"), [("", ()), ("1_0_1,2_0_2, 0_0_0", (Link(1, 0, 1), Link(2, 0, 2), Link(0, 0, 0)))]
+)
+def test_a_device_map_as_the_page_writes_it(text: str, links: tuple[Link, ...]) -> None:
+    assert device_map(text) == links
+
+
+@pytest.mark.parametrize("text", ["1_0", "a_0_1", "1_0_1;2_0_2", "1_0_1_1"])
+def test_what_is_no_device_map(text: str) -> None:
+    with pytest.raises(ValueError, match=r"--cuda-device-map: .* is not <peer node id>_<local gpu>_<peer gpu>"):
+        device_map(text)
+
+
+def test_gpus_are_numbers() -> None:
+    assert gpus("0, 2") == (0, 2)
+    with pytest.raises(ValueError, match="'a' is no number of a GPU"):
+        gpus("0,a")
+
+
+@pytest.mark.parametrize(
+    ("links", "words"),
+    [
+        ([Link(1, 0, 3)], ""),
+        ([Link(1, 2, 0)], "--cuda-device-map 1_2_0 names GPU 2 here, and this process has 2"),
+        ([Link(4, 0, 0)], "--cuda-device-map 4_0_0 names node 4, and the job's node ids are 0 to 3"),
+    ],
+)
+def test_a_device_map_that_does_not_fit(links: list[Link], words: str) -> None:
+    assert misfit(links, 2, 4) == words
+
+
+def test_a_peer_that_has_too_few_gpus() -> None:
+    assert misfit_of_peer([Link(1, 0, 0)], 1, 1) == ""
+    assert misfit_of_peer([Link(2, 0, 9)], 1, 1) == ""
+    assert misfit_of_peer([Link(1, 0, 1)], 1, 1) == "--cuda-device-map 1_0_1 names GPU 1 of node 1, which has 1"
