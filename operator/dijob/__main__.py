@@ -1,28 +1,64 @@
 """The command line: `python -m dijob`."""
 
 import asyncio
+import json
 import logging
 import os
+from collections.abc import Iterable
+from typing import Any
 
 import click
 import kopf
 
 from dijob import __version__
-from dijob.core.manifests import Options
+from dijob.core.options import REDIS_IMAGE, Options
 from dijob.main import Settings, run
+from dijob.names import Priority
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "DIJOB"})
 @click.option("--namespace", "namespaces", multiple=True, help="Serve this namespace only (repeatable). Default: all.")
 @click.option("--gate-image", default="", help="Image of the gate, for users' images that have no sh.")
 @click.option(
+    "--cluster-domain",
+    default="cluster.local",
+    show_default=True,
+    help="What the names of the cluster's services end in.",
+)
+@click.option(
     "--log-level", type=click.Choice(["debug", "info", "warning"]), default="info", show_default=True, help="Verbosity."
+)
+@click.option(
+    "--priority-class",
+    "priority_classes",
+    multiple=True,
+    metavar="PRIORITY=NAME",
+    callback=lambda _context, _option, values: _priorities(values),
+    help="The priority class that spec.priority normal or high stands for (repeatable).",
+)
+@click.option(
+    "--redis-image",
+    default=REDIS_IMAGE,
+    show_default=True,
+    help="Image of the Redis server of jobs that have one of their own; it has redis-server in its PATH.",
+)
+@click.option(
+    "--redis-resources",
+    default="{}",
+    show_default=True,
+    metavar="JSON",
+    callback=lambda _context, _option, value: _resources(value),
+    help="Resources of its container, as in a pod.",
 )
 @click.option("--health-port", default=8080, show_default=True, help="Port of /livez, /readyz and /metrics (0: none).")
 @click.option("--kubeconfig", type=click.Path(exists=True), help="For runs outside a cluster.")
 @click.version_option(__version__)
 def main(
-    namespaces: tuple[str, ...], gate_image: str, log_level: str, health_port: int, kubeconfig: str | None
+    namespaces: tuple[str, ...],
+    kubeconfig: str | None,
+    health_port: int,
+    log_level: str,
+    **options: Any,
 ) -> None:
     """Run the DIJob operator: one DIJob becomes N pods that form one DI-engine world."""
     kopf.configure(verbose=log_level == "debug", quiet=log_level == "warning", log_format=kopf.LogFormat.FULL)
@@ -30,7 +66,24 @@ def main(
     logging.getLogger("kopf.objects").setLevel(logging.WARNING)
     if kubeconfig:
         os.environ["KUBECONFIG"] = kubeconfig  # kopf finds it there
-    asyncio.run(run(Settings(namespaces, kubeconfig, health_port, Options(gate_image))))
+    asyncio.run(run(Settings(namespaces, kubeconfig, health_port, Options(**options))))
+
+
+def _resources(given: str) -> dict[str, Any]:
+    try:
+        found = json.loads(given)
+    except ValueError as error:
+        raise click.BadParameter(f"{given!r} is no JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise click.BadParameter(f'{given!r} must be an object, as in {{"limits": {{"memory": "1Gi"}}}}')
+    return found
+
+
+def _priorities(given: Iterable[str]) -> dict[str, str]:
+    found = dict(one.partition("=")[::2] for one in given)
+    if unknown := found.keys() - set(Priority):
+        raise click.BadParameter(f"{', '.join(unknown)}: it must be {' or '.join(Priority)}, as in high=NAME")
+    return found
 
 
 if __name__ == "__main__":

@@ -13,8 +13,8 @@ from typing import Any
 import kopf
 
 from dijob import names
-from dijob.core.manifests import Options
 from dijob.core.observe import Pod, Service
+from dijob.core.options import Options
 from dijob.core.raw import pod, service
 from dijob.shell import health
 from dijob.shell.api import Api, Stream

@@ -14,6 +14,8 @@ MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 MANAGER: Final = "dijob-operator"
 LABEL_JOB: Final = f"{GROUP}/job"
 LABEL_RANK: Final = f"{GROUP}/rank"
+# On the pod of the job's own Redis server, which is none of its ranks.
+LABEL_SERVER: Final = f"{GROUP}/redis-of"
 
 # Annotations on the pods, written with each address list: the kubelet turns them into DI_NODE_IPS, DI_EPOCH,
 # DI_NUM_NODES, DI_WORLD_SIZE and the file topology.json.
@@ -27,6 +29,12 @@ ANNOTATION_TOPOLOGY: Final = f"{GROUP}/topology"
 ANNOTATION_RENEW: Final = f"{GROUP}/renew-from"
 # The address that the pod had when it was given its list, where lists hold names: another one means a new sandbox.
 ANNOTATION_POD_IP: Final = f"{GROUP}/pod-ip"
+# The life of the job's own Redis server for which the pod was given its list.
+ANNOTATION_BROKER: Final = f"{GROUP}/broker"
+# What a runtime's variables take from the list, where that is neither the list itself nor a number (core/runtimes).
+ANNOTATION_MASTER: Final = f"{GROUP}/master-addr"
+ANNOTATION_NODELIST: Final = f"{GROUP}/slurm-nodelist"
+ANNOTATION_MACHINES: Final = f"{GROUP}/oneflow-nodes"
 # When a kubelet that did not pass a list on was last reminded (any change of a pod makes it look again).
 ANNOTATION_NUDGED: Final = f"{GROUP}/nudged"
 # What the pod was made from: a hash of the user's words.
@@ -34,6 +42,18 @@ ANNOTATION_TEMPLATE: Final = f"{GROUP}/template-hash"
 
 # On the DIJob, by hand: while it is there, the operator looks and tells, and touches nothing of the job.
 ANNOTATION_PAUSED: Final = f"{GROUP}/paused"
+
+# What DI-orchestrator writes on its pods, and so do we, for the selectors of its users (docs/compatibility.md).
+LEGACY_OPERATOR: Final = "diengine/operator"
+LEGACY_OPERATOR_NAME: Final = "di-operator"
+LEGACY_GROUP: Final = "diengine/group"
+LEGACY_JOB: Final = "diengine/job"
+LEGACY_POD: Final = "diengine/pod"
+LEGACY_RANK: Final = "diengine/rank"
+LEGACY_TASK_TYPE: Final = "diengine/task-type"
+LEGACY_TASK_NAME: Final = "diengine/task-name"
+LEGACY_TASK_RANK: Final = "diengine/task-rank"
+LEGACY_REPLICAS: Final = "diengine/replicas"
 
 MAIN_CONTAINER: Final = "di-container"
 MAIN_PORT: Final = "di-port"
@@ -48,8 +68,16 @@ BASE_PORT: Final = 50515
 
 # A job keeps at most this many ranks: 1,500 addresses stay inside one environment string (128 KiB).
 MAX_REPLICAS: Final = 1500
+# JOB-mq: two letters, so that the longest job's name has room for it.
+SERVER_SUFFIX: Final = "mq"
+# Redis's own.
+REDIS_PORT: Final = 6379
+
 # Worker processes in one pod.
 MAX_WORKERS: Final = 64
+
+# Tasks of one job: a learner, an evaluator, collectors, and what else there may be.
+MAX_TASKS: Final = 8
 
 # Variables that only the operator may set: a user's own value would make a stranger of the pod.
 RESERVED_ENV: Final = (
@@ -62,6 +90,22 @@ RESERVED_ENV: Final = (
     "DI_EPOCH",
     "DI_POD_IP",
 )
+# spec.successPolicy, where it is not the name of a task.
+ALL_REPLICAS: Final = "AllReplicas"
+RANK_0: Final = "Rank0"
+
+# Conditions that every pod goes through: no failure can be told by them.
+ORDINARY_CONDITIONS: Final = ("PodReadyToStartContainers", "PodScheduled", "Initialized", "ContainersReady", "Ready")
+
+
+def nodes_variable(task: str) -> str:
+    """The variable with a task's addresses, as in DI-orchestrator 1.1 (pkg/context/pod.go): DI_MY_TASK_NODES."""
+    return f"DI_{task_word(task)}_NODES"
+
+
+def task_word(task: str) -> str:
+    """A task's name as a part of a variable's."""
+    return task.upper().replace("-", "_")
 
 
 class Topology(StrEnum):
@@ -70,6 +114,44 @@ class Topology(StrEnum):
     MESH = "mesh"
     STAR = "star"
     ALONE = "alone"
+
+
+class Runtime(StrEnum):
+    """Whose environment a process gets besides the DI_ variables. Each has a row in core/runtimes."""
+
+    DITASK = "ditask"
+    TORCH = "torch"
+    SLURM = "slurm"
+    ONEFLOW = "oneflow"
+
+    @property
+    def rigid(self) -> bool:
+        """Whether its programs cannot take a member back: all ranks begin anew when one is lost, unless told else."""
+        return self in (Runtime.TORCH, Runtime.ONEFLOW)
+
+    @property
+    def named(self) -> bool:
+        """Whether it knows its nodes by their names alone."""
+        return self is Runtime.SLURM
+
+    @property
+    def uniform(self) -> bool:
+        """Whether all of its nodes are alike: their names, or their GPUs."""
+        return self in (Runtime.SLURM, Runtime.ONEFLOW)
+
+
+class Queue(StrEnum):
+    """What carries the events between DI-engine's processes (`--mq-type`)."""
+
+    NNG = "nng"
+    REDIS = "redis"
+    TORCHRPC = "torchrpc"
+    TORCHRPC_CPU = "torchrpc:cpu"
+    TORCHRPC_CUDA = "torchrpc:cuda"
+
+
+# The queues whose processes listen and dial each other, as topology says.
+DIALLING: Final = tuple(queue for queue in Queue if queue is not Queue.REDIS)
 
 
 class Launcher(StrEnum):
@@ -93,6 +175,31 @@ class RestartScope(StrEnum):
     JOB = "Job"
 
 
+class TaskType(StrEnum):
+    """What a task is to the algorithm (DI-orchestrator 1.1, dijob_types.go)."""
+
+    LEARNER = "learner"
+    COLLECTOR = "collector"
+    EVALUATOR = "evaluator"
+    NONE = "none"
+
+
+class Priority(StrEnum):
+    """DI-orchestrator's two priorities; the operator's values say which priority class each of them is."""
+
+    NORMAL = "normal"
+    HIGH = "high"
+
+
+class FailureAction(StrEnum):
+    """What a failure leads to."""
+
+    FAIL_JOB = "FailJob"
+    RESTART_JOB = "RestartJob"
+    RESTART = "Restart"
+    IGNORE = "Ignore"
+
+
 class CleanPodPolicy(StrEnum):
     """Which pods are deleted when the job has ended."""
 
@@ -107,6 +214,7 @@ class Phase(StrEnum):
     PENDING = "Pending"
     STARTING = "Starting"
     RUNNING = "Running"
+    SUSPENDED = "Suspended"
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"
 
@@ -122,7 +230,9 @@ class Condition(StrEnum):
     FAILED = "Failed"
     INVALID = "Invalid"
     # Only there when there is something to say.
+    SUSPENDED = "Suspended"
     LAUNCHER_BYPASSED = "LauncherBypassed"
     SPEC_WARNING = "SpecWarning"
     SERVICE_READY = "ServiceReady"
+    BROKER_READY = "BrokerReady"
     PAUSED = "Paused"

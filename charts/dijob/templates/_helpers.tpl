@@ -33,10 +33,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{/* The operator's rights: one list for the ClusterRole and for the Roles. Every rule says why it is there. */}}
 {{- define "dijob.rules" -}}
 # The jobs to run. patch: it writes spec.replicas once where a job leaves it out, since without a number there GET scale
-# answers 500 and neither `kubectl scale` nor an autoscaler works. It never creates or deletes a job.
+# answers 500 and neither `kubectl scale` nor an autoscaler works. delete: ttlSecondsAfterFinished
+# asks for it, of a job that has ended. It never creates one.
 - apiGroups: [diengine.opendilab.org]
   resources: [dijobs]
-  verbs: [get, list, watch, patch]
+  verbs: [get, list, watch, patch, delete]
 # What users read of a job: phase, conditions, counts. One patch at the end of a pass, and only when it differs.
 - apiGroups: [diengine.opendilab.org]
   resources: [dijobs/status]
@@ -46,10 +47,15 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 - apiGroups: [""]
   resources: [pods]
   verbs: [get, list, watch, create, delete, patch]
-# One headless service per job gives its pods names. It goes with the job by garbage collection, so no delete.
+# One headless service per job gives its pods names, another leads to its own Redis server where it asks for one. They go
+# with the job by garbage collection, so no delete.
 - apiGroups: [""]
   resources: [services]
   verbs: [get, list, watch, create]
+# Who is no rank of a job does not get at its own Redis server. get: whose an object of that name is.
+- apiGroups: [networking.k8s.io]
+  resources: [networkpolicies]
+  verbs: [get, create]
 # create, patch: what happened, repeats folded into one event. get, list: a volume that cannot be mounted shows only in
 # the kubelet's events (FailedMount), and the job's condition has to name it.
 - apiGroups: [""]

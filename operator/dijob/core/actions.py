@@ -1,8 +1,10 @@
 """What a plan can ask the shell to do: frozen data, one class per call to the apiserver."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from dijob.core.members import Member
+from dijob.core.observe import Pod
 
 
 @dataclass(frozen=True)
@@ -30,11 +32,17 @@ class CreateService:
 
 
 @dataclass(frozen=True)
+class CreateBroker:
+    """Create what is missing of the job's own Redis server (broker.py)."""
+
+
+@dataclass(frozen=True)
 class PublishAddresses:
     """Give one pod the address list (comma-separated, in rank order) and its number; its gate opens on it.
 
     `ip` is the pod's own address where the list holds names, else "". `renew`: its process has an older list that is
-    not true for it any more, and starts again with this one.
+    not true for it any more, and starts again with this one. `broker`: the life of the job's own Redis server that the
+    list goes with.
     """
 
     name: str
@@ -43,6 +51,7 @@ class PublishAddresses:
     ips: str
     ip: str = ""
     renew: bool = False
+    broker: str = ""
 
 
 @dataclass(frozen=True)
@@ -61,6 +70,11 @@ class DeletePod:
     uid: str
 
 
+def deletions(pods: Iterable[Pod]) -> tuple[DeletePod, ...]:
+    """Of those that are not on their way out yet."""
+    return tuple(DeletePod(pod.name, pod.uid) for pod in pods if not pod.deleting)
+
+
 @dataclass(frozen=True)
 class GiveBackPod:
     """Delete a pod that holds a node while a lower rank finds none; it comes back when that one has its place."""
@@ -77,6 +91,11 @@ class ForceDeletePod:
     uid: str
 
 
+def removals(pods: Iterable[Pod]) -> tuple[ForceDeletePod, ...]:
+    """Of those that nobody will end (lost_nodes.py)."""
+    return tuple(ForceDeletePod(pod.name, pod.uid) for pod in pods)
+
+
 @dataclass(frozen=True)
 class EndPod:
     """End a crash-looping pod by its deadline: it becomes Failed and its logs stay."""
@@ -85,11 +104,18 @@ class EndPod:
     uid: str
 
 
+@dataclass(frozen=True)
+class DeleteJob:
+    """Delete the DIJob itself, with all that belongs to it: it has ended, and its time to live is over."""
+
+
 Action = (
     SetReplicas
+    | DeleteJob
     | CreatePod
     | CreateInOrder
     | CreateService
+    | CreateBroker
     | PublishAddresses
     | NudgePod
     | DeletePod

@@ -104,6 +104,13 @@ def ended(main: Body) -> str:
     return str((_last(main) or {}).get("finishedAt") or "")
 
 
+def unrecorded(main: Body) -> bool:
+    """Whether the main container has ended before, and nobody knows how: the kubelet throws such a record away when it
+    looks for dead containers just between the creation of the next and its start (1.34, pkg/kubelet/kuberuntime:
+    evictableContainers)."""
+    return int(main.get("restartCount") or 0) > 0 and not _last(main)
+
+
 def _renewed(end: Body) -> int:
     mark = RENEWED.match(end.get("message") or "") if end.get("exitCode") == RENEWAL_CODE else None
     return int(mark[1]) if mark else 0

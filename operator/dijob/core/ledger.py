@@ -1,13 +1,15 @@
 """What has been counted: ranks that succeeded, failures charged to backoffLimit, the first failure of all."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from dijob.core import renewal
-from dijob.core.members import compact, expand
+from dijob.core.members import Gang, compact, expand
 from dijob.core.observe import Pod
+from dijob.core.policy import Policy
 from dijob.core.world import World
+from dijob.names import FailureAction
 from dijob.spec.status import Charge, FirstFailure, Status, stamp
 
 MESSAGE_LIMIT = 1024
@@ -21,6 +23,9 @@ class Ledger:
     charges: Mapping[int, Charge]
     restarts: int
     first_failure: FirstFailure | None
+    # The failures that this very pass has charged, and what they lead to. Not stored: whoever acts on them does so in
+    # the write that stores the charge.
+    news: Mapping[int, FailureAction] = field(default_factory=dict, compare=False)
 
     def into(self, status: Status) -> Status:
         """The status with this ledger written into it."""
@@ -34,43 +39,63 @@ class Ledger:
         )
 
 
-def read(status: Status) -> Ledger:
-    """The ledger as the last pass left it."""
-    charges = {charge.rank: charge for charge in status.charged}
-    return Ledger(expand(status.succeeded_ranks), charges, status.restarts, status.first_failure)
+def read(status: Status, gang: Gang) -> Ledger:
+    """The ledger as the last pass left it. Where the tasks are others now (they can be changed while the job is
+    suspended), a rank's number means another rank: none of them has succeeded."""
+    same = gang.words == status.tasks
+    charges = {charge.rank: charge for charge in status.charged if same}
+    succeeded = expand(status.succeeded_ranks) if same else frozenset[int]()
+    return Ledger(succeeded, charges, status.restarts, status.first_failure)
 
 
-def settle(ledger: Ledger, world: World, now: datetime) -> Ledger:
+def settle(
+    ledger: Ledger, world: World, policy: Policy, now: datetime, excused: frozenset[int] = frozenset()
+) -> Ledger:
     """Enter what the pods show and the ledger does not have yet.
 
     Charged is every failure of a pod that nobody is deleting, that is not about to be deleted with its dead list, and
-    that no disruption took (design 6.3). What is new about a pod whose address changed is free: its sandbox died under
+    that no rule forgives (policy.py). What is new about a pod whose address changed is free: its sandbox died under
     it (a node's reboot). One whose sandbox has just died and has no new one yet is judged when it has. A process that
-    was ended to start again with a new list has not failed.
+    was ended to start again with a new list has not failed. The `excused` ranks have failed for want of something of
+    ours, unless a rule is about that.
     """
     charges, restarts, first = dict(ledger.charges), ledger.restarts, ledger.first_failure
+    news = dict[int, FailureAction]()
     for rank, pod in sorted(world.pods.items()):
-        if pod.deleting or pod.disrupted or not pod.sandbox or rank in world.doomed:
+        if not pod.sandbox or rank in world.doomed:
             continue
         charge = charges.get(rank)
         before = charge if charge and charge.uid == pod.uid else Charge(rank=rank, uid=pod.uid)
-        new = pod.failures - before.restarts
+        new = _new(pod, before, policy)
         if new <= 0:
             continue
         free = renewal.free(pod, before.renewed, new)
-        failures = 0 if rank in world.moved else new - free
+        action = policy.action(pod)
+        wanting = rank in excused and policy.rule(pod) is None
+        forgiven = wanting or rank in world.moved or action is FailureAction.IGNORE
+        failures = 0 if forgiven else new - free
         charges[rank] = Charge(
             rank=rank,
             uid=pod.uid,
             restarts=pod.failures,
+            disrupted=pod.disrupted,
             failures=before.failures + failures,
             renewed=max(before.renewed, pod.renewed, pod.renew_from if free else 0),
         )
         if failures:
             restarts += failures
+            news[rank] = action
             first = first or _failure(pod, now)
     succeeded = ledger.succeeded | {rank for rank, pod in world.pods.items() if pod.succeeded}
-    return Ledger(succeeded, charges, restarts, first)
+    return Ledger(succeeded, charges, restarts, first, news)
+
+
+def _new(pod: Pod, before: Charge, policy: Policy) -> int:
+    """How many failures of a pod are to be judged. None of one that somebody deletes or that a disruption takes; where
+    a rule is about the disruption, that is one, whatever it has ended in the pod."""
+    if pod.disrupted:
+        return 1 if policy.rule(pod) is not None and not before.disrupted else 0
+    return 0 if pod.deleting else pod.failures - before.restarts
 
 
 def _failure(pod: Pod, now: datetime) -> FirstFailure:
@@ -81,7 +106,7 @@ def _failure(pod: Pod, now: datetime) -> FirstFailure:
         node=pod.node,
         exit_code=end.exit_code if end else None,
         signal=end.signal or None if end else None,
-        reason=end.reason if end else pod.phase,
+        reason=end.reason if end else pod.phase if pod.failed else "Unknown",
         message=(end.message if end and end.message else pod.complaint)[-MESSAGE_LIMIT:],
         time=stamp(now),
     )

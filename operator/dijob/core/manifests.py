@@ -4,17 +4,18 @@ import copy
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from dijob import names, pod
-from dijob.core import published
-from dijob.core.members import Gang, Member
+from dijob.core import identity, published
+from dijob.core.members import Gang, Member, Part
+from dijob.core.options import Options
 from dijob.core.renewal import KILL_SECONDS
-from dijob.core.runtimes import RUNTIMES
-from dijob.names import Addressing, Launcher
+from dijob.core.runtimes import environment
+from dijob.names import DIALLING, Addressing, Launcher
 from dijob.spec.command import listen_port
 from dijob.spec.model import DIJob
+from dijob.spec.roles import Role
 
 Manifest = dict[str, Any]
 
@@ -26,16 +27,10 @@ PROBE_PERIOD_SECONDS = 1
 SETTLE_SECONDS = "3"
 
 
-@dataclass(frozen=True)
-class Options:
-    """What the operator was started with. `gate_image` serves images that have no sh; "" is the user's own image."""
-
-    gate_image: str = ""
-
-
 def gang_of(job: DIJob) -> Gang:
     """The world that the job's spec wishes."""
-    meta = job.metadata
+    meta, queue = job.metadata, job.spec.message_queue
+    host = job.server or (queue.host if queue else "")
     return Gang(
         meta.name,
         meta.namespace,
@@ -44,7 +39,13 @@ def gang_of(job: DIJob) -> Gang:
         job.workers,
         job.topology,
         job.spec.minimum,
-        job.spec.addressing,
+        job.addressing,
+        tuple(Part(role.name, role.type, role.first, role.replicas) for role in job.roles if role.name),
+        job.spec.runtime,
+        job.roles[0].gpus,
+        job.queue,
+        (host, queue.port) if queue and host else None,
+        job.server,
     )
 
 
@@ -56,9 +57,12 @@ def template_hash(job: DIJob) -> str:
     """
     spec = job.spec
     immutable = {"template", "parallel_workers", "topology", "launcher"}
-    if spec.addressing is not Addressing.IP:  # younger than the first pods, whose hash stays what it was
-        immutable.add("addressing")
+    # Younger than the first pods, whose hash stays what it was: they count where they are not as they always were.
+    young = ("runtime", "message_queue", "addressing", "engine_fields", "volumes", "group", "priority", "tasks")
+    immutable |= {name for name in young if getattr(spec, name) != type(spec).model_fields[name].default}
     words = spec.model_dump(mode="json", by_alias=True, exclude_none=True, include=immutable)
+    if spec.tasks:
+        words["tasks"][-1].pop("replicas")  # the one size that can be changed
     return hashlib.sha256(json.dumps(words, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -67,7 +71,7 @@ def service(job: DIJob) -> Manifest:
     return {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": _metadata(job, job.metadata.name, {}),
+        "metadata": identity.of_service(job),
         "spec": {
             "clusterIP": "None",
             "publishNotReadyAddresses": True,
@@ -80,55 +84,33 @@ def service(job: DIJob) -> Manifest:
 def pod_manifest(job: DIJob, member: Member, options: Options) -> Manifest:
     """The pod of one member: the user's template, with identity, gate, launcher and environment added."""
     gang = gang_of(job)
-    spec: Manifest = copy.deepcopy(job.spec.template.spec or {})
-    main = _main_container(spec, job)
+    role = job.role_of(member.rank)
+    spec: Manifest = copy.deepcopy(dict(role.pod))
+    main = _main_container(spec, role)
     gate = _gate(main, gang, member, options)
     if not _launched(job, main):
         gate["env"].append({"name": "DIJOB_SETTLE_SECONDS", "value": SETTLE_SECONDS})
-    _fit_main(spec, main, job, member)
+    _fit_main(spec, main, job, member, gang)
+    _fit_priority(spec, job, options)
+    if spec.get("hostNetwork") and spec.get("dnsPolicy") in (None, "ClusterFirst"):
+        spec["dnsPolicy"] = "ClusterFirstWithHostNet"  # or it would know no names of the cluster
+    if job.spec.runtime.named:
+        _fit_dns(spec, f"{gang.job}.{gang.namespace}.svc.{options.cluster_domain}")
     spec["hostname"] = member.name
     spec["subdomain"] = gang.job
     # In-place restarts heal a crash within seconds, and need this policy (design 6.1). Null is as good as absent: the
     # apiserver would take it for its own default, Always.
-    for field, value in (("enableServiceLinks", False), ("restartPolicy", "OnFailure")):
-        if spec.get(field) is None:
-            spec[field] = value
+    for name, value in (("enableServiceLinks", False), ("restartPolicy", "OnFailure")):
+        if spec.get(name) is None:
+            spec[name] = value
     spec["initContainers"] = _more(spec.get("initContainers"), gate)
-    spec["volumes"] = _more(spec.get("volumes"), *_volumes())
-    meta = _metadata(job, member.name, {names.LABEL_RANK: str(member.rank)})
-    meta["annotations"] = {
-        **(job.spec.template.metadata.annotations or {}),
-        names.ANNOTATION_TEMPLATE: template_hash(job),
-    }
+    spec["volumes"] = _more(spec.get("volumes"), *copy.deepcopy(job.spec.volumes or []), *_volumes(gang))
+    meta = identity.of_pod(job, gang, member, template_hash(job))
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
 
 
-def _metadata(job: DIJob, name: str, labels: Mapping[str, str]) -> Manifest:
-    meta = job.metadata
-    return {
-        "name": name,
-        "namespace": meta.namespace,
-        "labels": {
-            **(job.spec.template.metadata.labels or {}),
-            names.MANAGED_BY: names.MANAGER,
-            names.LABEL_JOB: meta.name,
-            **labels,
-        },
-        # No blockOwnerDeletion: it would need the right to update dijobs/finalizers.
-        "ownerReferences": [
-            {
-                "apiVersion": names.API_VERSION,
-                "kind": names.KIND,
-                "name": meta.name,
-                "uid": meta.uid,
-                "controller": True,
-            }
-        ],
-    }
-
-
-def _main_container(spec: Manifest, job: DIJob) -> Manifest:
-    name = job.main_container.get("name")
+def _main_container(spec: Manifest, role: Role) -> Manifest:
+    name = role.main_container.get("name")
     return next(c for c in _objects(spec["containers"]) if c.get("name") == name)
 
 
@@ -137,31 +119,61 @@ def _launched(job: DIJob, main: Manifest) -> bool:
     return job.spec.launcher is Launcher.AUTO and bool(main.get("command"))
 
 
-def _fit_main(spec: Manifest, main: Manifest, job: DIJob, member: Member) -> None:
+def _fit_main(spec: Manifest, main: Manifest, job: DIJob, member: Member, gang: Gang) -> None:
     """Give the main container (of a copied spec) environment, port, launcher and, where it visibly fits, a probe."""
     port = listen_port(main)
     launched = _launched(job, main)
-    main["env"] = _env(main.get("env"), member, gang_of(job), _told(main, spec))
+    main["env"] = _env(main.get("env"), member, gang, _told(main, spec, gang))
     # What a program said last is the best word on why it failed, and outlives the container (status.firstFailure).
     if main.get("terminationMessagePolicy") is None:
         main["terminationMessagePolicy"] = "FallbackToLogsOnError"
     if launched:
         main["command"] = [pod.LAUNCH, *main["command"]]
     main["volumeMounts"] = _more(main.get("volumeMounts"), *_mounts())
-    ports = _objects(main.get("ports"))
-    if all(p.get("name") != names.MAIN_PORT and p.get("containerPort") != names.BASE_PORT for p in ports):
-        own = {"name": names.MAIN_PORT, "containerPort": port or names.BASE_PORT}
-        main["ports"] = _more(main.get("ports"), own)
+    main["ports"] = _more(
+        main.get("ports"), *_ports(main, port or names.BASE_PORT, gang, bool(spec.get("hostNetwork")))
+    )
     # A ditask that is not told its platform listens somewhere else: no probe may hold it back.
-    told = job.command.platform == "k8s" or (launched and job.command.bypass is None)
-    if port is not None and told and "readinessProbe" not in main:
+    command = job.role_of(member.rank).command
+    told = command.platform == "k8s" or (launched and command.bypass is None)
+    if port is not None and told and gang.queue in DIALLING and "readinessProbe" not in main:
         main["readinessProbe"] = {"tcpSocket": {"port": port}, "periodSeconds": PROBE_PERIOD_SECONDS}
 
 
-def _told(main: Manifest, spec: Manifest) -> dict[str, str]:
+def _ports(main: Manifest, first: int, gang: Gang, on_host: bool) -> list[Manifest]:
+    """The port of the first worker, unless the template names it. In the node's network all workers': a container's
+    ports are the node's there, and the scheduler gives no two pods one of them, so that no two ranks share a node."""
+    given = _objects(main.get("ports"))
+    taken = {port.get("containerPort") for port in given}
+    named = any(port.get("name") == names.MAIN_PORT for port in given)
+    if not on_host:
+        return [] if named or names.BASE_PORT in taken else [{"name": names.MAIN_PORT, "containerPort": first}]
+    own = {first + worker: f"{names.MAIN_PORT}-{worker}" for worker in range(gang.workers)}
+    return [{"name": name, "containerPort": port} for port, name in own.items() if port not in taken]
+
+
+def _fit_priority(spec: Manifest, job: DIJob, options: Options) -> None:
+    """The template's own class wins. (priority: null would be the apiserver's default, and ours too.)"""
+    name = options.priority_classes.get(job.spec.priority.value, "")
+    if name and not spec.get("priorityClassName") and spec.get("priority") is None:
+        spec["priorityClassName"] = name
+
+
+def _fit_dns(spec: Manifest, domain: str) -> None:
+    """The ranks' names resolve without a dot in them; the template's own searches come first."""
+    given = spec.get("dnsConfig")
+    if given is None or isinstance(given, dict):
+        searches = _object(given).get("searches")
+        spec["dnsConfig"] = {**_object(given), "searches": [*(searches if isinstance(searches, list) else ()), domain]}
+
+
+def _told(main: Manifest, spec: Manifest, gang: Gang) -> dict[str, str]:
     """What our scripts must know of the pod, where that is not as usual."""
     path, grace = main.get("terminationMessagePath"), spec.get("terminationGracePeriodSeconds")
     said = {"DIJOB_TERMINATION_LOG": path} if path else {}
+    said |= {"DIJOB_TASKS": published.slices(gang)} if gang.parts else {}
+    listed = published.files_of(gang.runtime)
+    said |= {"DIJOB_LISTED": " ".join(f"{name}={file}" for name, file in listed.items())} if listed else {}
     return said | ({"DIJOB_KILL_SECONDS": str(grace)} if isinstance(grace, int) and grace < KILL_SECONDS else {})
 
 
@@ -173,7 +185,7 @@ def _env(users: Any, member: Member, gang: Gang, extra: Mapping[str, str]) -> An
     ours = [
         _field("DI_POD_IP", "status.podIP"),
         *(_field(name, f"metadata.annotations['{annotation}']") for name, annotation in published.variables(gang)),
-        *({"name": name, "value": value} for name, value in {**RUNTIMES["ditask"](member, gang), **extra}.items()),
+        *({"name": name, "value": value} for name, value in {**environment(member, gang), **extra}.items()),
     ]
     return [*(e for e in ours if e["name"] not in taken), *(users or ())]
 
@@ -240,10 +252,10 @@ def _mounts() -> list[Manifest]:
     ]
 
 
-def _volumes() -> list[Manifest]:
+def _volumes(gang: Gang) -> list[Manifest]:
     items = [
         {"path": path, "fieldRef": {"fieldPath": f"metadata.annotations['{annotation}']"}}
-        for path, annotation in published.FILES.items()
+        for path, annotation in published.files(gang).items()
     ]
     return [
         {"name": names.BIN_VOLUME, "emptyDir": {}},

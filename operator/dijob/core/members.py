@@ -2,8 +2,19 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
-from dijob.names import Addressing, Topology
+from dijob.names import DIALLING, Addressing, Queue, Runtime, TaskType, Topology
+
+
+@dataclass(frozen=True)
+class Part:
+    """The ranks of one task: `size` of them from `first` on."""
+
+    name: str
+    type: TaskType
+    first: int
+    size: int
 
 
 @dataclass(frozen=True)
@@ -11,7 +22,10 @@ class Gang:
     """One job's world, as every member sees it.
 
     `size` is the number of pods that are wished for, `workers` the processes in each. `minimum` is the number of pods
-    without which no world begins, from 1 to `size`.
+    without which no world begins, from 1 to `size`. `parts` are the tasks in rank order, () where the job has none.
+    `gpus` is the number of GPUs that each pod may use, 0 where none is asked for. `queue` is DI-engine's --mq-type,
+    `broker` the server of it that the operator knows: host and port. `server` is its pod and its service where the
+    operator runs it for this job, else "".
     """
 
     job: str
@@ -22,12 +36,19 @@ class Gang:
     topology: Topology
     minimum: int
     addressing: Addressing = Addressing.IP
+    parts: tuple[Part, ...] = ()
+    runtime: Runtime = Runtime.DITASK
+    gpus: int = 0
+    queue: str = Queue.NNG
+    broker: tuple[str, int] | None = None
+    server: str = ""
 
     def dialers(self, rank: int) -> frozenset[int]:
         """The ranks that connect to this one by its address (DI-engine 0.5.3, k8s_parser.py): in a mesh each rank
         dials all below it, in a star all dial rank 0. Whoever dials a dialer dials the rank too, or is its equal: the
-        set is closed. Who dials a name finds the peer behind it again (design 6.1): nobody then."""
-        if self.addressing is Addressing.HOSTNAME:
+        set is closed. Who dials a name finds the peer behind it again (design 6.1): nobody then. Nor where all dial a
+        broker."""
+        if self.addressing is Addressing.HOSTNAME or self.queue not in DIALLING:
             return frozenset()
         match self.topology:
             case Topology.MESH:
@@ -47,20 +68,72 @@ class Gang:
         return f"{self.member(rank).name}.{self.job}" if self.addressing is Addressing.HOSTNAME else ip
 
     def member(self, rank: int) -> "Member":
-        """The member of this rank."""
-        return Member(rank, f"{self.job}-{rank}")
+        """The member of this rank; one beyond the wish belongs to the last task."""
+        part = next((part for part in self.parts if rank < part.first + part.size), self._last)
+        if part is None:
+            return Member(rank, f"{self.job}-{rank}", rank)
+        index = rank - part.first
+        return Member(rank, f"{self.job}-{part.name}-{index}", index, part)
+
+    def rank_of(self, name: str) -> int:
+        """The rank of the pod of this name; -1 where no rank of this gang, or of a larger one, has it."""
+        prefix, index = split(name)
+        if not self.parts:
+            return index if prefix == self.job else -1
+        part = self._by_prefix.get(prefix)
+        known = part is not None and index >= 0 and (index < part.size or part is self._last)
+        return part.first + index if part and known else -1
+
+    @property
+    def words(self) -> str:
+        """The tasks, by which a rank's number means what it means: "learner 1 evaluator 1 collector". The last one may
+        have any size; "" where there are none."""
+        sized = [f"{part.name} {part.size}" for part in self.parts[:-1]]
+        return " ".join([*sized, *(part.name for part in self.parts[-1:])])
+
+    @cached_property
+    def _last(self) -> Part | None:
+        return self.parts[-1] if self.parts else None
+
+    @cached_property
+    def _by_prefix(self) -> dict[str, Part]:
+        return {f"{self.job}-{part.name}": part for part in self.parts}
+
+    def ranks_of(self, task: str) -> range:
+        """The ranks of the task of this name."""
+        part = self._by_prefix[f"{self.job}-{task}"]
+        return range(part.first, part.first + part.size)
 
 
 @dataclass(frozen=True)
 class Member:
-    """One pod of the gang: its rank (0 ... size-1) and its name, which is also its hostname."""
+    """One pod of the gang: its rank (0 ... size-1) and its name, which is also its hostname.
+
+    `index` counts the ranks of its task; where there are none it is the rank.
+    """
 
     rank: int
     name: str
+    index: int = 0
+    part: Part | None = None
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What DI-engine's match_labels can select it by: its task's type, and its name."""
+        if self.part is None:
+            return ()
+        kind = "" if self.part.type is TaskType.NONE else self.part.type.value
+        return tuple(dict.fromkeys(filter(None, (kind, self.part.name))))
 
     def node_ids(self, workers: int) -> range:
         """The DI-engine node ids of this pod's processes: rank * workers + i (k8s_parser.py)."""
         return range(self.rank * workers, (self.rank + 1) * workers)
+
+
+def split(name: str) -> tuple[str, int]:
+    """A pod's name without its last number, and that number; -1 where it is none, or not as we write it."""
+    prefix, _, digits = name.rpartition("-")
+    return prefix, int(digits) if _is_rank(digits) and str(int(digits)) == digits else -1
 
 
 def compact(ranks: Iterable[int]) -> str:

@@ -1,12 +1,14 @@
 """What is there: frozen views that hold just what the plan asks about (raw.py makes them of raw objects)."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from functools import lru_cache
 
 from dijob.core.containers import Ending
+from dijob.core.members import Gang
+from dijob.spec.problems import Problem
 
 # A pod that has said nothing for this long after its creation is asked after (its events are read).
 PATIENCE_SECONDS = 2.5
@@ -21,14 +23,18 @@ class Pod:
     about to make a new one. `broken`: its main container has failed for good (restartPolicy Never), although a side
     container may hold the pod. `complaint` is why it has no address or does not run, in the cluster's own words.
     `ips` is the address list that it was given, comma-separated (interned: all pods of a job share one string), and
-    `told_ip` the address that it had then, where that is not in the list.
+    `told_ip` the address that it had then, where that is not in the list; `broker` is the life of the job's own Redis
+    server (below) that it was given the list for.
     `owner` is the job's uid, `version` the resourceVersion of this view. `placed` is when it got its node.
     `node_lost`: the cluster has given its node up, and deleted it; `gone_by` is when its grace period is over.
-    `labelled` false: somebody has changed the labels by which its service and its job's autoscaler find it.
+    `labelled` false: somebody has changed the label by which its service and its job's autoscaler find it.
+    `rank_label` is the rank that its label names ("": unknown). `conditions` are those that not every pod has, as
+    "DisruptionTarget=True".
     `gated`: its gate runs. `restartable`: its launcher can start its process again in place. `renew_from` is the number
     of the first list that its process may have, `renewed` that of the list for which its process ended last (0: it
-    ended for another reason). `started` and `ended` are when the main container started, and when it last ended.
-    `grace` is how long it has to end, in seconds.
+    ended for another reason). `started` and `ended` are when the main container started, and when it last ended;
+    `restarts` is how often it has started again.
+    `unrecorded`: how it ended last is not known any more. `grace` is how long it has to end, in seconds.
     """
 
     rank: int
@@ -51,6 +57,7 @@ class Pod:
     complaint: str = ""
     ips: str = ""
     told_ip: str = ""
+    broker: str = ""
     epoch: int = 0
     template_hash: str = ""
     ending_soon: bool = False
@@ -60,13 +67,22 @@ class Pod:
     owner: str = ""
     version: str = ""
     labelled: bool = True
+    rank_label: str = ""
+    conditions: tuple[str, ...] = ()
     gated: bool = False
     restartable: bool = False
     renew_from: int = 0
     renewed: int = 0
     started: str = ""
+    restarts: int = 0
     ended: str = ""
+    unrecorded: bool = False
     grace: int = 30
+
+    @property
+    def recognised(self) -> bool:
+        """Whether its labels are as we have written them."""
+        return self.labelled and self.rank_label in ("", str(self.rank))
 
     @property
     def failed(self) -> bool:
@@ -109,21 +125,51 @@ class Creation:
 class Observed:
     """Everything that one pass decides on, besides the job itself.
 
-    `pods` maps a rank to its pod, `refusals` a kind and name ("pod/x-0", "service/x") to the last refusal,
-    `creations` a pod's name to how often it was created lately, and `warnings` a pod's uid to the newest warning
-    event about it. `given_back` are the names of pods that gave their node back for a lower rank. `told` maps the uid
-    of a pod that is to act on a list, and the list's number, to when that list was seen on it, `nudged` to when it was
-    last reminded. The last six live in the operator's memory only: a new operator learns them again.
+    `pods` maps a rank to its pod; `strangers` are pods of the job that no rank of it has (its own Redis server's; those
+    of tasks that had other names before it was suspended). `services` are the names of its services. `refusals` maps a
+    kind and name ("pod/x-0", "service/x") to the last refusal, `creations` a pod's name to how often it was created
+    lately, and `warnings` a pod's uid to the newest warning event about it. `given_back` are the names of pods that
+    gave their node back for a lower rank. `told` maps the uid of a pod that is to act on a list, and the list's number,
+    to when that list was seen on it, `nudged` to when it was last reminded. These six live in the operator's memory
+    only: a new operator learns them again. `notes` is what the operator's own settings have to say of the job.
     """
 
     pods: Mapping[int, Pod] = field(default_factory=dict)
-    service: bool = False
+    strangers: tuple[Pod, ...] = ()
+    services: frozenset[str] = frozenset()
     refusals: Mapping[str, Refusal] = field(default_factory=dict)
     creations: Mapping[str, Creation] = field(default_factory=dict)
     given_back: frozenset[str] = frozenset()
     told: Mapping[tuple[str, int], datetime] = field(default_factory=dict)
     nudged: Mapping[tuple[str, int], datetime] = field(default_factory=dict)
     warnings: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[Problem, ...] = ()
+
+    def stranger(self, name: str) -> Pod | None:
+        """The pod of this name that no rank has."""
+        return next((pod for pod in self.strangers if pod.name == name), None)
+
+    def life(self, name: str) -> str:
+        """What is another one once a pod that no rank has was made anew, or its container has started again; "" while
+        that does not run."""
+        pod = self.stranger(name)
+        return f"{pod.uid}/{pod.restarts}" if pod and pod.started and not pod.deleting else ""
+
+    @property
+    def everything(self) -> tuple[Pod, ...]:
+        """All pods of the job, those with a rank first, in rank order."""
+        return (*(pod for _, pod in sorted(self.pods.items())), *self.strangers)
+
+
+def by_rank(pods: Iterable[Pod], gang: Gang) -> tuple[dict[int, Pod], tuple[Pod, ...]]:
+    """The pods of a gang by rank, and those of its job that none of its ranks has."""
+    ranked, strangers = dict[int, Pod](), list[Pod]()
+    for pod in pods:
+        if (rank := gang.rank_of(pod.name)) < 0:
+            strangers.append(pod)
+        else:
+            ranked[rank] = pod if pod.rank == rank else replace(pod, rank=rank)
+    return ranked, tuple(strangers)
 
 
 @dataclass(frozen=True)

@@ -23,10 +23,28 @@ class Fact:
 # Facts whose becoming true is good news; every other change that a person must know of is a warning.
 GOOD_NEWS = (Type.RUNNING, Type.SUCCEEDED)
 # Facts of which each change is told, and reasons that are told when they come up.
-TOLD = (Type.FAILED, Type.INVALID, Type.LAUNCHER_BYPASSED, Type.SPEC_WARNING, Type.PAUSED)
-TOLD_WHEN_FALSE = (Type.PODS_CREATED, Type.ADDRESSES_READY, Type.RUNNING, Type.PEERS_READY, Type.SERVICE_READY)
+TOLD = (Type.FAILED, Type.INVALID, Type.SUSPENDED, Type.LAUNCHER_BYPASSED, Type.SPEC_WARNING, Type.PAUSED)
+# Of these, who asked for it himself.
+ASKED_FOR = (Type.SUSPENDED, Type.PAUSED)
+TOLD_WHEN_FALSE = (
+    Type.PODS_CREATED,
+    Type.ADDRESSES_READY,
+    Type.RUNNING,
+    Type.PEERS_READY,
+    Type.SERVICE_READY,
+    Type.BROKER_READY,
+)
 # The ordinary ways of not being there yet.
-QUIET_REASONS = ("Creating", "Gathering", "Starting", "Finished", "Renewing", "WaitingForOldPod")
+QUIET_REASONS = (
+    "Creating",
+    "Gathering",
+    "Publishing",
+    "Starting",
+    "Finished",
+    "Renewing",
+    "WaitingForOldPod",
+    "Suspended",
+)
 
 
 def is_true(status: Status, type_: Type) -> bool:
@@ -44,6 +62,7 @@ def phase(status: Status) -> Phase:
     for type_, word in (
         (Type.FAILED, Phase.FAILED),
         (Type.SUCCEEDED, Phase.SUCCEEDED),
+        (Type.SUSPENDED, Phase.SUSPENDED),
         (Type.RUNNING, Phase.RUNNING),
         (Type.ADDRESSES_READY, Phase.STARTING),
     ):
@@ -76,6 +95,7 @@ def urgent(old: Status, new: Status) -> bool:
     pause, a failure (the pod that shows it is not deleted before)."""
     begun = is_true(new, Type.RUNNING) and not is_true(old, Type.RUNNING)
     begun = begun or is_true(new, Type.PAUSED) != is_true(old, Type.PAUSED)
+    begun = begun or old.suspend_time != new.suspend_time
     lost = old.last_renewal != new.last_renewal or old.restarts != new.restarts or old.given_back != new.given_back
     return not old.phase or begun or lost or ended(new) != ended(old)
 
@@ -116,7 +136,7 @@ def _event(condition: Condition) -> Event | None:
     if true and type_ in GOOD_NEWS:
         return Event(type_, condition.message or f"the job is {type_}", warning=False)
     if true and type_ in TOLD:
-        return Event(condition.reason, condition.message)
+        return Event(condition.reason, condition.message, warning=type_ not in ASKED_FOR)
     if not true and type_ in TOLD_WHEN_FALSE and condition.reason not in QUIET_REASONS:
         return Event(condition.reason, condition.message)
     return None

@@ -6,9 +6,10 @@ from typing import Any, Final
 
 from dijob import names, pod
 from dijob.core.actions import PublishAddresses
-from dijob.core.members import Gang
+from dijob.core.members import Gang, Part
 from dijob.core.observe import addresses
-from dijob.names import Addressing
+from dijob.core.runtimes import RUNTIMES
+from dijob.names import Addressing, Runtime
 
 Manifest = dict[str, Any]
 
@@ -30,7 +31,41 @@ FILES: Final = {
 
 def variables(gang: Gang) -> list[tuple[str, str]]:
     """The variables of the main container, each with its annotation."""
-    return [(k, v) for k, v in VARIABLES.items() if k != "DI_NODE_IPS" or gang.addressing is Addressing.IP]
+    common = [(k, v) for k, v in VARIABLES.items() if k != "DI_NODE_IPS" or gang.addressing is Addressing.IP]
+    parts = ((names.nodes_variable(part.name), _annotation(part)) for part in gang.parts)
+    return [*common, *parts, *RUNTIMES[gang.runtime].listed.items()]
+
+
+def files(gang: Gang) -> dict[str, str]:
+    """The files in each pod, by name, with their annotations."""
+    runtimes = {_file(annotation): annotation for annotation in RUNTIMES[gang.runtime].listed.values()}
+    return FILES | runtimes
+
+
+def files_of(runtime: Runtime) -> dict[str, str]:
+    """The runtime's variables that follow from the list, each with the file that the launcher can mend it from."""
+    return {name: _file(annotation) for name, annotation in RUNTIMES[runtime].listed.items()}
+
+
+def _file(annotation: str) -> str:
+    return annotation.rpartition("/")[2]
+
+
+def slices(gang: Gang) -> str:
+    """How the launcher divides a list among the tasks' variables: "LEARNER 1 COLLECTOR 2", the rest is the last's."""
+    return " ".join(f"{names.task_word(part.name)} {part.size}" for part in gang.parts)
+
+
+@lru_cache(maxsize=64)
+def tasks_lists(gang: Gang, listed: str) -> dict[str, str]:
+    """The annotations that hold each task's part of a list. One that has none left yet is empty."""
+    ips = addresses(listed)
+    ends = [part.first + part.size for part in gang.parts[:-1]] + [len(ips)] * bool(gang.parts)
+    return {_annotation(part): ",".join(ips[part.first : end]) for part, end in zip(gang.parts, ends, strict=True)}
+
+
+def _annotation(part: Part) -> str:
+    return f"{names.GROUP}/nodes-{part.name}"
 
 
 def addresses_patch(gang: Gang, list_: PublishAddresses) -> Manifest:
@@ -39,18 +74,33 @@ def addresses_patch(gang: Gang, list_: PublishAddresses) -> Manifest:
     managedFields are emptied on the way ([{}] clears them, as Kubernetes documents): it makes this and every later
     write of the pod cheaper for the apiserver (design section 8: 0.76 of the time).
     """
-    size = len(addresses(list_.ips))
+    ips = addresses(list_.ips)
+    size = len(ips)
     annotations = {
         names.ANNOTATION_IPS: list_.ips,
         names.ANNOTATION_EPOCH: str(list_.epoch),
         names.ANNOTATION_NUM_NODES: str(size),
         names.ANNOTATION_WORLD_SIZE: str(size * gang.workers),
         names.ANNOTATION_TOPOLOGY: topology_json(gang, list_.epoch, list_.ips),
+        **tasks_lists(gang, list_.ips),
+        **{annotation: words(gang, ips) for annotation, words in RUNTIMES[gang.runtime].words.items()},
         **({names.ANNOTATION_POD_IP: list_.ip} if list_.ip else {}),
         **({names.ANNOTATION_RENEW: str(list_.epoch)} if list_.renew else {}),
+        **({names.ANNOTATION_BROKER: list_.broker} if list_.broker else {}),
     }
-    labels = {names.LABEL_JOB: gang.job, names.LABEL_RANK: list_.name.rpartition("-")[2]}
+    labels = {names.LABEL_JOB: gang.job, names.LABEL_RANK: str(gang.rank_of(list_.name))}
     return {"metadata": {"uid": list_.uid, "managedFields": [{}], "labels": labels, "annotations": annotations}}
+
+
+def known(list_: PublishAddresses) -> dict[str, Any]:
+    """What is known of a pod (fields of observe.Pod) that was given this list, before a watch shows it."""
+    return {
+        "ips": list_.ips,
+        "epoch": list_.epoch,
+        "told_ip": list_.ip,
+        **({"renew_from": list_.epoch} if list_.renew else {}),
+        **({"broker": list_.broker} if list_.broker else {}),
+    }
 
 
 @lru_cache(maxsize=16)

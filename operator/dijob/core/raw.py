@@ -6,6 +6,7 @@ from typing import Any
 
 from dijob import names
 from dijob.core import containers
+from dijob.core.members import split
 from dijob.core.observe import Pod, Refused, Service
 from dijob.pod import LAUNCH
 
@@ -77,6 +78,7 @@ def pod(body: Body) -> Pod:
         complaint=containers.complaint(status),
         ips=sys.intern(annotations.get(names.ANNOTATION_IPS, "")),
         told_ip=annotations.get(names.ANNOTATION_POD_IP, ""),
+        broker=sys.intern(annotations.get(names.ANNOTATION_BROKER, "")),
         epoch=_number(annotations.get(names.ANNOTATION_EPOCH)),
         template_hash=annotations.get(names.ANNOTATION_TEMPLATE, ""),
         ending_soon=spec.get("activeDeadlineSeconds") == END_SECONDS,
@@ -85,12 +87,16 @@ def pod(body: Body) -> Pod:
         placed=_since(status, "PodScheduled"),
         owner=owner.get("uid", ""),
         version=meta.get("resourceVersion", ""),
-        labelled=_labelled(meta, owner.get("name", "")),
+        labelled=_label(meta, names.LABEL_JOB) == owner.get("name") and bool(_label(meta, names.LABEL_RANK)),
+        rank_label=sys.intern(_label(meta, names.LABEL_RANK)),
+        conditions=_conditions(status),
         restartable=_launched(spec) and spec.get("restartPolicy") != "Never",
         renew_from=_number(annotations.get(names.ANNOTATION_RENEW)),
         renewed=containers.renewed(main),
         started=containers.started(main),
+        restarts=int(main.get("restartCount") or 0),
         ended=containers.ended(main),
+        unrecorded=containers.unrecorded(main),
         grace=int(spec.get("terminationGracePeriodSeconds") or 0),
         gated=any(
             c.get("name") == names.GATE_CONTAINER and _runs(c) for c in status.get("initContainerStatuses") or ()
@@ -108,9 +114,14 @@ def _runs(container: Body) -> bool:
     return "running" in (container.get("state") or {})
 
 
-def _labelled(meta: Body, job: str) -> bool:
-    labels = meta.get("labels") or {}
-    return labels.get(names.LABEL_JOB) == job and labels.get(names.LABEL_RANK) == meta["name"].rpartition("-")[2]
+def _label(meta: Body, key: str) -> str:
+    return str((meta.get("labels") or {}).get(key, ""))
+
+
+def _conditions(status: Body) -> tuple[str, ...]:
+    """Those that a rule of the failure policy can be about: not what every pod goes through."""
+    found = (c for c in status.get("conditions") or () if c.get("type") not in names.ORDINARY_CONDITIONS)
+    return tuple(sys.intern(f"{c.get('type')}={c.get('status')}") for c in found)
 
 
 def _owner(meta: Body) -> Body:
@@ -119,8 +130,8 @@ def _owner(meta: Body) -> Body:
 
 
 def _rank(name: str, job: str) -> int:
-    prefix, _, rank = name.rpartition("-")
-    return _number(rank) if prefix == job and str(_number(rank)) == rank else -1
+    prefix, rank = split(name)
+    return rank if prefix == job else -1
 
 
 def main_name(spec: Body) -> str:

@@ -1,22 +1,26 @@
 """What one pass has to say about the job: the facts that become its conditions."""
 
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from dijob import names
-from dijob.core import diagnose, room
+from dijob.core import broker, diagnose, room
 from dijob.core.gather import Gathering
-from dijob.core.members import say
-from dijob.core.observe import Observed, Refused
-from dijob.core.phases import Fact, is_true
+from dijob.core.members import Gang, say
+from dijob.core.observe import Observed, Pod, Refused
+from dijob.core.phases import Fact, ended, is_true
+from dijob.core.policy import Policy
 from dijob.core.world import World
 from dijob.names import Condition as Type
+from dijob.names import FailureAction
 from dijob.spec.model import DIJob, SpecError
 from dijob.spec.status import Status, instant
 
 TEMPLATE_CHANGED = (
-    "spec.template differs from what the running pods were made from: they are left alone, and lost ones are not "
-    "re-created. Write the old template back, or delete the job and apply it again"
+    "spec differs from what the running pods were made from: they are left alone, and lost ones are not re-created. "
+    "Write the old one back, or suspend the job (spec.suspend: true) until its pods are gone"
 )
 
 PAUSED = (
@@ -25,7 +29,7 @@ PAUSED = (
 )
 
 # The fields that warnings about a launcher that is gone round are about (checks.py); all others are about the spec.
-LAUNCHER_FIELDS = ("spec.launcher", "spec.template.spec.containers")
+LAUNCHER_FIELDS = ("spec.launcher", ".spec.containers")
 
 
 @dataclass(frozen=True)
@@ -33,13 +37,16 @@ class Pass:
     """Everything that one pass knows.
 
     `status` has this pass's counts in it, and `unwritten` says that a failure or success among them is not stored yet.
+    `news` are the ranks whose failures are charged for the first time, and what they lead to.
     """
 
     job: DIJob
     gathering: Gathering
     status: Status
+    policy: Policy
     template_changed: bool
     unwritten: bool
+    news: Mapping[int, FailureAction]
 
     @property
     def world(self) -> World:
@@ -59,25 +66,6 @@ def progress(this: Pass) -> list[Fact]:
     return [_pods_created(this), _addresses_ready(this), _running(this), _peers_ready(this), *bystanders(this)]
 
 
-def succeeded(this: Pass) -> list[Fact]:
-    """The conditions of a job all of whose ranks have ended well."""
-    size = min(this.world.size, this.world.gang.size)
-    fact = Fact(Type.SUCCEEDED, True, "AllRanksSucceeded", f"all {size} ranks exited 0")
-    return [_finished(Type.RUNNING), _finished(Type.PEERS_READY), fact, *bystanders(this)]
-
-
-def failed(this: Pass) -> list[Fact]:
-    """The conditions of a job whose ranks have failed more often than backoffLimit allows."""
-    limit, first = this.job.spec.backoff_limit, this.status.first_failure
-    message = f"{this.status.restarts} failures, backoffLimit is {limit}"
-    if first is not None:
-        code = f"exit code {first.exit_code}" if first.exit_code is not None else first.reason
-        said = f": {first.message}" if first.message else ""
-        message += f"; the first was rank {first.rank} ({code}{said}), see `kubectl logs {first.pod}`"
-    fact = Fact(Type.FAILED, True, "BackoffLimitExceeded", diagnose.shorten(message))
-    return [_finished(Type.RUNNING), _finished(Type.PEERS_READY), fact, *bystanders(this)]
-
-
 def bystanders(this: Pass) -> list[Fact]:
     """Conditions that are there only when there is, or was, something to say."""
     status, facts = this.job.status, []
@@ -85,6 +73,8 @@ def bystanders(this: Pass) -> list[Fact]:
         facts.append(Fact(Type.INVALID, True, "TemplateChanged", TEMPLATE_CHANGED))
     elif is_true(status, Type.INVALID):
         facts.append(Fact(Type.INVALID, False, "Valid"))
+    if not this.job.spec.suspend and is_true(status, Type.SUSPENDED) and not this.status.suspend_time:
+        facts.append(Fact(Type.SUSPENDED, False, "Resumed"))
     if this.job.paused:
         facts.append(Fact(Type.PAUSED, True, "Annotated", PAUSED))
     elif is_true(status, Type.PAUSED):
@@ -94,9 +84,19 @@ def bystanders(this: Pass) -> list[Fact]:
     if refusal:
         reason = "ServiceNameTaken" if refusal.why is Refused.TAKEN else "ServiceRefused"
         facts.append(Fact(Type.SERVICE_READY, False, reason, refusal.message))
-    elif this.observed.service and any(c.type == Type.SERVICE_READY for c in status.conditions):
+    elif this.world.gang.job in this.observed.services and any(c.type == Type.SERVICE_READY for c in status.conditions):
         facts.append(Fact(Type.SERVICE_READY, True, "Created"))
-    return facts
+    return facts + _broker(this)
+
+
+def _broker(this: Pass) -> list[Fact]:
+    gang = this.world.gang
+    if not gang.server or ended(this.job.status):
+        return []
+    if this.job.spec.suspend or this.status.suspend_time:
+        return [Fact(Type.BROKER_READY, False, "Suspended", "the job is suspended, and its Redis server with it")]
+    now = broker.fact(gang, this.observed)
+    return [replace(now, message=diagnose.shorten(now.message))]
 
 
 def invalid(error: SpecError) -> list[Fact]:
@@ -110,11 +110,28 @@ def age(status: Status, now: datetime) -> float:
     return (now - start).total_seconds() if start else 0.0
 
 
+def by_task(gang: Gang, pods: Iterable[Pod]) -> dict[str, dict[str, int]]:
+    """How many pods of each task are in each phase (DI-orchestrator 1.1's status.taskStatus)."""
+    if not gang.parts:
+        return {}
+    parts = ((part.name, pod.phase) for pod in pods if pod.rank >= 0 and (part := gang.member(pod.rank).part))
+    counted: dict[str, dict[str, int]] = {}
+    for (task, phase), count in sorted(Counter(parts).items()):
+        counted.setdefault(task, {})[phase] = count
+    return counted
+
+
+def obstacle(this: Pass) -> str:
+    """Which rank the job waits for before it is Running, and why."""
+    first = _addresses_ready(this)
+    return (_running(this) if first.status else first).message
+
+
 def _warnings(this: Pass) -> list[Fact]:
     """What runs, but perhaps not as its author thinks; False once the cause is gone."""
     said: dict[Type, list[str]] = {Type.LAUNCHER_BYPASSED: [], Type.SPEC_WARNING: []}
-    for warning in this.job.warnings:
-        bypassed = warning.field in LAUNCHER_FIELDS
+    for warning in (*this.job.warnings, *this.observed.notes):
+        bypassed = warning.field.endswith(LAUNCHER_FIELDS)
         said[Type.LAUNCHER_BYPASSED if bypassed else Type.SPEC_WARNING].append(str(warning))
     facts = []
     for type_, sentences in said.items():
@@ -150,6 +167,9 @@ def _addresses_ready(this: Pass) -> Fact:
     if world.dead and renewal is not None:
         message = f"{renewal.message}; {_renewed(world)}. {lacking}"
         return Fact(Type.ADDRESSES_READY, False, renewal.reason, diagnose.shorten(message.strip()))
+    if not lacking and (absent := broker.absence(world.gang, this.observed)):
+        message = f"all ranks have their addresses; they wait for the job's Redis server: {absent}"
+        return Fact(Type.ADDRESSES_READY, False, "BrokerNotReady", diagnose.shorten(message))
     reason = "Gathering" if not _stuck(this) else "AddressMissing"
     return Fact(Type.ADDRESSES_READY, False, reason, diagnose.shorten(lacking + _begins(this)))
 
@@ -171,7 +191,7 @@ def _joining(this: Pass) -> str:
 def _begins(this: Pass) -> str:
     """Whether the job begins without those who have no address yet."""
     least, window = this.world.gang.minimum, this.job.spec.gather_seconds
-    if this.world.epoch or least == this.world.gang.size:
+    if not this.world.fresh or least == this.world.gang.size:
         return ""
     ranks = "rank 0 has its address" if least == 1 else f"{say(range(least))} have their addresses"
     return f" (the job begins {window} s after {ranks}, and others join later)"
@@ -221,7 +241,3 @@ def _renewed(world: World) -> str:
     whole = world.renewing >= set(world.waiting)
     verb = "is" if len(world.renewing) == 1 else "are"
     return "the whole set is renewed" if whole else f"{say(world.renewing)} {verb} renewed, the others run on"
-
-
-def _finished(type_: Type) -> Fact:
-    return Fact(type_, False, "Finished", "the job has ended")

@@ -16,6 +16,10 @@ from dijob.spec.status import Status
 NOBODY = "127.0.0.2"
 
 
+# The reason of the renewal that a suspension is: no pod is left that had the list.
+SUSPENDED = "Suspended"
+
+
 @dataclass(frozen=True)
 class Loss:
     """Why an address list has died: a reason for programs, a sentence for people, and the ranks to make anew."""
@@ -34,8 +38,14 @@ class World:
     renewed: those that were lost, and those that dial them. NNG never finds a peer under another address (design 6.1);
     all others run on, and are given the next list too. `together`: whoever is lost, all are renewed.
 
+    `fresh`: it begins, or begins again after the job was suspended, when all pods had gone.
+
     `restartable` are the ranks that can be renewed in their pods; `owed` are those that still have to be told so, and
     `pending` those that have been told, and have not started again yet; `overdue` have not in all the time they had.
+
+    `broker` is the life of the job's own Redis server, "" while there is none. Who began in another one is lost: a
+    connection that ended without a word, with its node, is one on which nobody hears anything (redis-py sends nothing
+    there by itself), and one that was begun as the server went can take TCP two minutes.
     """
 
     gang: Gang
@@ -43,12 +53,14 @@ class World:
     succeeded: frozenset[int]
     epoch: int
     dead: bool
+    fresh: bool = False
     renewing: frozenset[int] = frozenset()
     together: bool = False
     restartable: frozenset[int] = frozenset()
     owed: frozenset[int] = frozenset()
     pending: frozenset[int] = frozenset()
     overdue: frozenset[int] = frozenset()
+    broker: str = ""
 
     @staticmethod
     def of(gang: Gang, observed: Observed, status: Status, now: datetime, together: bool = False) -> "World":
@@ -61,21 +73,30 @@ class World:
             expand(status.succeeded_ranks),
             epoch,
             dead=False,
+            fresh=not epoch,
             together=together,
-            restartable=frozenset(r for r, pod in pods.items() if renewal.possible(pod, now)) - pending,
+            # A rendezvous must not find a process of the old world that is still ending: pods that are made anew begin
+            # only when all of those are gone.
+            restartable=frozenset(r for r, pod in pods.items() if not gang.runtime.rigid and renewal.possible(pod, now))
+            - pending,
             pending=pending,
             overdue=frozenset(r for r in pending if renewal.left(pods[r], observed, now) <= 0),
+            broker=observed.life(gang.server),
         )
         if last is None:
             return alive
         ranks = expand(last.ranks) or frozenset(range(gang.size))
         owing = replace(alive, owed=renewal.owed(pods, ranks, last))
-        return owing if last.epoch < epoch else replace(owing, dead=True, renewing=ranks)
+        if last.epoch < epoch:
+            return owing
+        if last.reason == SUSPENDED:
+            return replace(owing, fresh=True)
+        return replace(owing, dead=True, renewing=ranks)
 
     @property
     def alive(self) -> bool:
         """Whether an address list is in force."""
-        return self.epoch > 0 and not self.dead
+        return self.epoch > 0 and not self.dead and not self.fresh
 
     @cached_property
     def listed(self) -> str:
@@ -90,11 +111,12 @@ class World:
     @cached_property
     def size(self) -> int:
         """How many ranks the world has: those of the list in force; where it is dead, those that were in it and still
-        are wished for; before the first one, the minimum."""
+        are wished for; before one begins, the minimum."""
         if self.alive:
             return len(self.ips) or self.gang.size
-        if not self.epoch:
-            return self.gang.minimum
+        if self.fresh:
+            # Those below may have succeeded before the job was suspended: somebody is still to run.
+            return max(self.gang.minimum, self.wanted[0] + 1) if self.wanted else self.gang.minimum
         return min(self.gang.size, max({*self.renewing, *self.survivors}) + 1)
 
     @cached_property
@@ -178,13 +200,10 @@ class World:
 
     @cached_property
     def unpublished(self) -> tuple[Pod, ...]:
-        """The pods that have not been given the list in force (an operator can be killed half way), or have lost it or
-        their labels to somebody's edit."""
-        return tuple(
-            pod
-            for rank in self.waiting
-            if (pod := self.pods.get(rank)) and (pod.epoch, pod.ips, pod.labelled) != (self.epoch, self.listed, True)
-        )
+        """The pods that have not been given the list in force (an operator can be killed half way), have lost it or
+        their labels to somebody's edit, or were given it while the job's Redis server was away."""
+        pods = (self.pods.get(rank) for rank in self.waiting)
+        return tuple(pod for pod in pods if pod and not self._told(pod))
 
     @cached_property
     def stale(self) -> tuple[Pod, ...]:
@@ -231,7 +250,14 @@ class World:
         if rank in self.overdue:
             said = f"rank {rank}: pod {pod.name} was told to start its process again, and has not"
             return Loss("NotRestarted", f"{said} (its command may hold up TERM)")
+        if self.broker and pod.broker not in ("", self.broker):
+            return Loss("BrokerLost", f"rank {rank}: the Redis server {self.gang.server} that it began with is gone")
         return None
+
+    def _told(self, pod: Pod) -> bool:
+        """Whether the pod says what we have told it."""
+        listed = (pod.epoch, pod.ips, pod.recognised) == (self.epoch, self.listed, True)
+        return listed and bool(pod.broker or not self.broker)
 
     def _stale(self, rank: int, pod: Pod) -> bool:
         if pod.deleting:

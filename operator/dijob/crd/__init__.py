@@ -10,7 +10,7 @@ from dijob.spec.model import DIJob
 # Columns of `kubectl get dij`; those of priority 1 come with `-o wide`.
 _COLUMNS: Final = (
     ("Phase", "string", ".status.phase", 0),
-    ("Desired", "integer", ".spec.replicas", 0),
+    ("Desired", "integer", ".status.desired", 0),
     ("Ready", "integer", ".status.readyReplicas", 0),
     ("Restarts", "integer", ".status.restarts", 0),
     ("Age", "date", ".metadata.creationTimestamp", 0),

@@ -1,4 +1,4 @@
-"""`python -m dijob.crd` writes what is generated from the model; `--check` says what is out of date."""
+"""`python -m dijob.crd` writes what is generated from the code; `--check` says what is out of date."""
 
 import argparse
 import sys
@@ -8,6 +8,7 @@ from typing import Final
 import yaml
 
 from dijob.crd import document, schema
+from dijob.crd.conditions import conditions
 from dijob.crd.reference import reference
 
 _ROOT: Final = Path(__file__).parents[3]
@@ -29,6 +30,7 @@ def outputs() -> dict[str, str]:
         "crds/dijob.yaml": _NOTE + plain,
         "charts/dijob/templates/crd.yaml": chart(plain),
         "docs/reference.md": reference(schema()),
+        "docs/conditions.md": conditions(),
     }
 
 

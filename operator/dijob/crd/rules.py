@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from dijob import names
 from dijob.spec import checks
+from dijob.spec import template_checks as template
 
 
 @dataclass(frozen=True)
@@ -31,13 +32,35 @@ class Rule:
         return out
 
 
+# While the job is suspended, it has no pods that anything was made from.
+_HELD: Final = "(has(oldSelf.suspend) && oldSelf.suspend)"
+
+
+def _name(task: str) -> str:
+    """A task's name; where it has none, its type. `task`: CEL."""
+    return f"(has({task}.name) && {task}.name != '' ? {task}.name : {task}.type)"
+
+
+_NAME: Final = _name("t")
+
+
 def _unchanged(field: str, why: str) -> Rule:
     """The optional field keeps its value, or keeps being absent."""
     same = f"(!has(self.{field}) || self.{field} == oldSelf.{field})"
     return Rule(
-        rule=f"has(self.{field}) == has(oldSelf.{field}) && {same}",
+        rule=f"{_HELD} || (has(self.{field}) == has(oldSelf.{field}) && {same})",
         message=f"{field} cannot be changed: {why}; {_ANEW}",
         field=f".{field}",
+    )
+
+
+def _tasks_unchanged(what: str, value: str) -> Rule:
+    """Something of each task (`value`: CEL, of the task t) stays as it was, in the tasks' order."""
+    each = f".map(t, {value})"
+    return Rule(
+        rule=f"{_HELD} || !has(self.tasks) || !has(oldSelf.tasks) || self.tasks{each} == oldSelf.tasks{each}",
+        message=f"tasks: {what} cannot be changed: the running pods were made from it; {_ANEW}",
+        field=".tasks",
     )
 
 
@@ -51,18 +74,60 @@ def _replicas(rule: str, other: str) -> Rule:
     )
 
 
-_ANEW: Final = "delete the job and create it anew, or give the new one another name"
+_ANEW: Final = "suspend the job first (spec.suspend: true), or create another one under another name"
+# Its pod spec says Never.
+_NEVER: Final = "(has({0}.spec) && has({0}.spec.restartPolicy) && {0}.spec.restartPolicy == 'Never')"
+_LAST: Final = _name("self.tasks[self.tasks.size() - 1]")
+_ORDINARY: Final = ", ".join(f"'{name}'" for name in names.ORDINARY_CONDITIONS)
+_UNIFORM: Final = ", ".join(f"'{runtime}'" for runtime in names.Runtime if runtime.uniform)
 _RESERVED: Final = ", ".join(f"'{name}'" for name in names.RESERVED_ENV)
 _ENV: Final = (
     Rule(
         rule=f"!(self.name in [{_RESERVED}])",
-        message=f"this variable {checks.RESERVED_MESSAGE}",
-        expression=f"self.name + ' {checks.RESERVED_MESSAGE}'",
+        message=f"this variable {template.RESERVED_MESSAGE}",
+        expression=f"self.name + ' {template.RESERVED_MESSAGE}'",
         field=".name",
         reason="FieldValueForbidden",
     ),
 )
-_PREFIX: Final = (Rule(rule=f"self.all(key, !key.startsWith('{names.GROUP}/'))", message=checks.PREFIX_MESSAGE),)
+_PREFIX: Final = (Rule(rule=f"self.all(key, !key.startsWith('{names.GROUP}/'))", message=template.PREFIX_MESSAGE),)
+
+
+def _of_template(path: str) -> dict[str, tuple[Rule, ...]]:
+    """The rules of a pod template, wherever it stands."""
+    return {
+        f"{path}": (
+            Rule(rule="!has(self.containers)", message=template.SLIP_MESSAGE, field=".containers"),
+            Rule(
+                rule="has(self.containers) || (has(self.spec) && has(self.spec.containers) && "
+                "self.spec.containers.size() > 0)",
+                message=f"template {template.NO_CONTAINER_MESSAGE}",
+                field=".spec",
+                reason="FieldValueRequired",
+            ),
+        ),
+        f"{path}.metadata.labels": _PREFIX,
+        f"{path}.metadata.annotations": _PREFIX,
+        f"{path}.spec": (
+            Rule(
+                rule="!has(self.restartPolicy) || self.restartPolicy in ['OnFailure', 'Never']",
+                message=f"restartPolicy: {template.RESTART_MESSAGE}",
+                field=".restartPolicy",
+            ),
+            *(
+                Rule(
+                    rule=f"!has(self.{field}) || self.{field} == ''",
+                    message=f"{field} {template.OWNED_MESSAGE}",
+                    field=f".{field}",
+                    reason="FieldValueForbidden",
+                )
+                for field in ("hostname", "subdomain")
+            ),
+        ),
+        f"{path}.spec.containers[].env[]": _ENV,
+        f"{path}.spec.initContainers[].env[]": _ENV,
+    }
+
 
 # By the path of the schema that carries them (see schema.at).
 RULES: Final[dict[str, tuple[Rule, ...]]] = {
@@ -75,8 +140,21 @@ RULES: Final[dict[str, tuple[Rule, ...]]] = {
         ),
     ),
     "spec": (
+        Rule(rule="!has(self.tasks) || !has(self.template)", message=checks.ONE_SHAPE_MESSAGE, field=".tasks"),
         Rule(
-            rule="has(self.replicas) || has(self.minReplicas) || has(self.maxReplicas)",
+            rule="has(self.tasks) || has(self.template)",
+            message=checks.NO_SHAPE_MESSAGE,
+            field=".template",
+            reason="FieldValueRequired",
+        ),
+        Rule(
+            rule="!has(self.tasks) || !(has(self.replicas) || has(self.minReplicas) || has(self.maxReplicas))",
+            message=f"replicas: {checks.TASKS_SIZE_MESSAGE}",
+            field=".replicas",
+            reason="FieldValueForbidden",
+        ),
+        Rule(
+            rule="has(self.tasks) || has(self.replicas) || has(self.minReplicas) || has(self.maxReplicas)",
             message=checks.NO_SIZE_MESSAGE,
             reason="FieldValueRequired",
         ),
@@ -87,56 +165,95 @@ RULES: Final[dict[str, tuple[Rule, ...]]] = {
         ),
         _replicas("self.replicas >= self.minReplicas", "minReplicas"),
         _replicas("self.replicas <= self.maxReplicas", "maxReplicas"),
+        Rule(
+            rule="!has(self.successPolicy) || self.successPolicy in "
+            f"['{names.ALL_REPLICAS}', '{names.RANK_0}'] || (has(self.tasks) && self.tasks.exists(t, "
+            f"{_NAME} == self.successPolicy))",
+            message=f"successPolicy must be {names.ALL_REPLICAS}, {names.RANK_0} or the name of one of the job's tasks",
+            field=".successPolicy",
+        ),
+        Rule(
+            rule="!has(self.failurePolicy) || !has(self.failurePolicy.rules) || self.failurePolicy.rules.all(r, "
+            f"!has(r.task) || r.task == '' || (has(self.tasks) && self.tasks.exists(t, {_NAME} == r.task)))",
+            message="failurePolicy.rules[].task must be the name of one of the job's tasks",
+            field=".failurePolicy",
+        ),
+        Rule(
+            rule="!has(self.failurePolicy) || !has(self.failurePolicy.rules) || self.failurePolicy.rules.all(r, "
+            f"!has(r.onExitCodes) || ((!has(self.template) || {_NEVER.format('self.template')}) "
+            f"&& (!has(self.tasks) || self.tasks.all(t, (has(r.task) && r.task != '' && r.task != {_NAME}) "
+            f"|| {_NEVER.format('t.template')}))))",
+            message=f"failurePolicy.rules[].onExitCodes {checks.EXIT_CODE_MESSAGE}",
+            field=".failurePolicy",
+        ),
+        Rule(
+            rule=f"!has(self.runtime) || !(self.runtime in [{_UNIFORM}]) || !has(self.tasks)",
+            message=f"runtime: {checks.UNIFORM_MESSAGE}",
+            field=".runtime",
+        ),
+        Rule(
+            rule="!has(self.messageQueue) || (has(self.messageQueue.type) && self.messageQueue.type == 'redis') || "
+            "!has(self.messageQueue.host) || self.messageQueue.host == ''",
+            message=f"messageQueue.host {checks.HOST_MESSAGE}",
+            field=".messageQueue",
+        ),
         _unchanged("parallelWorkers", "it decides the size of the world that the running processes know"),
         _unchanged("topology", "the running processes are connected by it"),
-    ),
-    **{
-        f"spec.{field}": (
-            Rule(
-                rule="self == oldSelf",
-                message=f"{field} cannot be changed: the running pods were made with it; {_ANEW}",
-            ),
-        )
-        for field in ("addressing", "launcher")
-    },
-    "spec.template": (
-        Rule(rule="!has(self.containers)", message=checks.SLIP_MESSAGE, field=".containers"),
+        *(
+            _unchanged(field, "the running pods were made with it")
+            for field in (
+                *("runtime", "messageQueue", "addressing", "launcher", "engineFields"),
+                *("group", "priority", "volumes", "template"),
+            )
+        ),
         Rule(
-            rule="has(self.containers) || (has(self.spec) && has(self.spec.containers) && "
-            "self.spec.containers.size() > 0)",
-            message=f"template {checks.NO_CONTAINER_MESSAGE}",
-            field=".spec",
+            rule=f"{_HELD} || has(self.tasks) == has(oldSelf.tasks)",
+            message=f"tasks cannot be added or taken away: the running pods were made from them; {_ANEW}",
+            field=".tasks",
+        ),
+        _tasks_unchanged("their names, types and order", f"{_NAME} + '/' + t.type"),
+        _tasks_unchanged("their templates", "t.template"),
+        Rule(
+            rule=f"{_HELD} || !has(self.tasks) || !has(oldSelf.tasks) || "
+            f"self.tasks.filter(t, {_NAME} != {_LAST}).map(t, t.replicas) == "
+            f"oldSelf.tasks.filter(t, {_NAME} != {_LAST}).map(t, t.replicas)",
+            message="tasks: only the last task's replicas can be changed: ranks are numbered through all tasks, and "
+            f"those behind would become others; {_ANEW}",
+            field=".tasks",
+        ),
+    ),
+    "spec.group": (Rule(rule=f"self.matches('^{checks.GROUP_PATTERN}$')", message=f"group {checks.GROUP_MESSAGE}"),),
+    "spec.tasks": (
+        Rule(
+            rule=f"self.all(a, self.exists_one(t, {_NAME} == {_name('a')}))",
+            message=checks.TASK_TWICE_MESSAGE,
+        ),
+        Rule(
+            rule="self.all(a, a.type == 'none' || self.exists_one(t, t.type == a.type))",
+            message=checks.TYPE_TWICE_MESSAGE,
+        ),
+    ),
+    "spec.failurePolicy.rules[].onPodConditions[]": (
+        Rule(
+            rule=f"!(self.type in [{_ORDINARY}])",
+            message=f"type {checks.ORDINARY_MESSAGE}",
+            field=".type",
+        ),
+    ),
+    "spec.tasks[]": (
+        Rule(rule="!has(self.name) || self.name != 'num'", message=f"name: {checks.NUM_MESSAGE}", field=".name"),
+        Rule(
+            rule="self.type != 'none' || (has(self.name) && self.name != '')",
+            message=checks.NO_TASK_NAME_MESSAGE,
+            field=".name",
             reason="FieldValueRequired",
         ),
         Rule(
-            rule="self == oldSelf",
-            message=f"template cannot be changed: the running pods were made from it; {_ANEW}",
+            rule=f"!has(self.name) || self.name == '' || self.name.matches('^{checks.TASK_NAME_PATTERN}$')",
+            message=f"name {checks.TASK_NAME_MESSAGE}",
+            field=".name",
         ),
     ),
-    "spec.template.metadata.labels": _PREFIX,
-    "spec.template.metadata.annotations": _PREFIX,
-    "spec.template.spec": (
-        Rule(
-            rule="!has(self.restartPolicy) || self.restartPolicy in ['OnFailure', 'Never']",
-            message=f"restartPolicy: {checks.RESTART_MESSAGE}",
-            field=".restartPolicy",
-        ),
-        Rule(
-            rule="!has(self.hostNetwork) || !self.hostNetwork",
-            message=f"hostNetwork {checks.HOST_NETWORK_MESSAGE}",
-            field=".hostNetwork",
-            reason="FieldValueForbidden",
-        ),
-        *(
-            Rule(
-                rule=f"!has(self.{field}) || self.{field} == ''",
-                message=f"{field} {checks.OWNED_MESSAGE}",
-                field=f".{field}",
-                reason="FieldValueForbidden",
-            )
-            for field in ("hostname", "subdomain")
-        ),
-    ),
-    "spec.template.spec.containers[].env[]": _ENV,
-    "spec.template.spec.initContainers[].env[]": _ENV,
+    **_of_template("spec.template"),
+    **_of_template("spec.tasks[].template"),
 }

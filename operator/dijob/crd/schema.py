@@ -9,7 +9,8 @@ Schema = dict[str, Any]
 _NAME: Final = "The job's name; its pods are named NAME-RANK, its Service NAME."
 # Defaults that the apiserver writes into the object. Not topology: absent is not the same as mesh there (the
 # command may say star). Not the three sizes: the operator writes the wish itself (see Spec.desired).
-_DEFAULTED: Final = frozenset({"addressing", "launcher", "cleanPodPolicy", "backoffLimit"})
+_DEFAULTED: Final = frozenset({"runtime", "addressing", "launcher", "cleanPodPolicy", "backoffLimit"})
+_BOUNDS: Final = ("minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems", "maxProperties")
 _OPEN: Final = {"x-kubernetes-preserve-unknown-fields": True}
 _ENV: Final[Schema] = {
     "type": "array",
@@ -44,12 +45,15 @@ def structural(model: type[BaseModel]) -> Schema:
     }
     root["properties"] = {**_TYPE_META, **root["properties"]}
     root["required"] = ["spec"]
-    template = at(root, "spec.template")["properties"]
-    template["spec"] = {**_pod_spec(), "description": template["spec"]["description"]}
-    template["containers"] |= {
-        "maxItems": 64,
-        "items": {"type": "object", "description": "Refused.", **_OPEN},
-    }
+    for path in ("spec.template", "spec.tasks[].template"):
+        template = at(root, path)["properties"]
+        template["spec"] = {**_pod_spec(), "description": template["spec"]["description"]}
+        template["containers"] |= {
+            "maxItems": 64,
+            "items": {"type": "object", "description": "Refused.", **_OPEN},
+        }
+    at(root, "spec.volumes")["items"] = {"type": "object", "description": "A volume, as in a pod's spec.", **_OPEN}
+    at(root, "spec.tasks[].replicas")["default"] = 1  # rules compare it
     for name in ("restarts", "readyReplicas"):
         at(root, f"status.{name}")["default"] = 0  # else the column of a job that has none is empty
     conditions, charged = at(root, "status.conditions"), at(root, "status.charged")
@@ -83,7 +87,7 @@ def _clean(node: Schema, definitions: dict[str, Schema], name: str) -> Schema:
         branch = next(one for one in node["anyOf"] if one.get("type") != "null")
         rest = {key: value for key, value in node.items() if key != "anyOf"}
         return _clean({**branch, **rest}, definitions, name)
-    wanted = ("type", "enum", "minimum", "maximum", "maxLength", "maxItems", "maxProperties", "required")
+    wanted = ("type", "enum", "required", *_BOUNDS)
     clean: Schema = {key: node[key] for key in wanted if key in node}
     if "description" in node:
         clean["description"] = " ".join(node["description"].split())
@@ -118,7 +122,10 @@ def _pod_spec() -> Schema:
                 "maxLength": 32,
                 "description": "OnFailure (where absent) or Never.",
             },
-            "hostNetwork": {"type": "boolean", "description": "Refused until ports are handled."},
+            "hostNetwork": {
+                "type": "boolean",
+                "description": "The node's own network: two ranks never share a node then.",
+            },
             "hostname": {"type": "string", "maxLength": 253, "description": "Set by the operator."},
             "subdomain": {"type": "string", "maxLength": 253, "description": "Set by the operator."},
         },

@@ -20,7 +20,7 @@ set +f
 [ -n "$real" ] || { say "no ditask in this image (PATH=$PATH): pip install DI-engine, or put its folder into PATH"; exit 127; }
 
 # What the user says. Options without consequence here need no entry: their values do not look like options.
-unset platform topology workers ports labels ids attach mq
+unset platform topology workers ports labels ids attach mq host port
 key='' plain='' spec=''
 for a in "$@"; do
   if [ -n "$key" ]; then
@@ -31,6 +31,7 @@ for a in "$@"; do
       --version | --help | -[vh]*) plain=1; continue ;;
       --*=*) key=${a%%=*} v=${a#*=} ;;
       --platform | --topology | --parallel-workers | --ports | --labels | --node-ids | --attach-to | --mq[-_]type | \
+        --redis-host | --redis-port | \
         --platform-spec | --address | --protocol) key=$a; continue ;;
       *) continue ;;
     esac
@@ -44,6 +45,8 @@ for a in "$@"; do
     --node-ids) ids=$v ;;
     --attach-to) attach=$v ;;
     --mq[-_]type) mq=$v ;;
+    --redis-host) host=$v ;;
+    --redis-port) port=$v ;;
     --platform-spec) spec=1 ;;
     # DI-engine's k8s parser takes --address for every rank's address, and would dial itself.
     --address) say "WARNING: with --address $v this rank dials itself instead of its peers; leave it out" ;;
@@ -65,8 +68,15 @@ fi
 [ "${workers-$DI_PARALLEL_WORKERS}" = "$DI_PARALLEL_WORKERS" ] || say "WARNING: --parallel-workers $workers, but" \
   "DI_PARALLEL_WORKERS is $DI_PARALLEL_WORKERS: DI_NODE_IDS and DI_WORLD_SIZE are wrong. Set spec.parallelWorkers: $workers"
 [ -n "${mq+x}" ] || { mq=${DI_MQ_TYPE:-nng}; [ "$mq" = nng ] || set -- --mq-type "$mq" "$@"; }
+if [ "$mq" = redis ]; then
+  [ -n "${port+x}" ] || { port=${DI_REDIS_PORT:-6379}; set -- --redis-port "$port" "$@"; }
+  [ -n "${host+x}" ] || { host=${DI_REDIS_HOST:-localhost}; set -- --redis-host "$host" "$@"; }
+fi
 # Another message queue dials no rank, and DI-engine's parser then leaves the node ids out: all ranks would count from 0.
-[ "$mq" = nng ] || [ -n "${ids+x}" ] || [ -z "${DI_NODE_IDS-}" ] || set -- --node-ids "$DI_NODE_IDS" "$@"
+case $mq in
+  nng | torchrpc*) ;;
+  *) [ -n "${ids+x}" ] || [ -z "${DI_NODE_IDS-}" ] || set -- --node-ids "$DI_NODE_IDS" "$@" ;;
+esac
 [ -n "${labels+x}" ] || [ -z "${DI_LABELS-}" ] || set -- --labels "$DI_LABELS" "$@"
 [ -n "${workers+x}" ] || set -- --parallel-workers "$DI_PARALLEL_WORKERS" "$@"
 [ -n "${topology+x}" ] || set -- --topology "$DI_TOPOLOGY" "$@"
@@ -74,7 +84,8 @@ fi
 
 # NNG never retries an address that it cannot reach, and says nothing: the job would hang. So look before.
 reach() {
-  [ "$mq" = nng ] && [ "${DIJOB_REACH_SECONDS:-60}" != 0 ] || return 0
+  case $mq in nng | torchrpc*) ;; redis) topology=redis ports=$host workers=$port attach='' ;; *) return 0 ;; esac
+  [ "${DIJOB_REACH_SECONDS:-60}" != 0 ] || return 0
   [ -z "$spec" ] || { say "--platform-spec is given: addresses not checked"; return 0; }
   python=$(command -v python3 || command -v python) || { say "no Python in PATH: addresses not checked"; return 0; }
   # -I: a user's socket.py must not be imported here. 3 is the script's own word for unreachable.
@@ -86,5 +97,19 @@ reach() {
   esac
 }
 : "${workers:=$DI_PARALLEL_WORKERS}" "${topology:=$DI_TOPOLOGY}" "${ports:=50515}" "${attach:=}"
-case "$attach,${DI_RANK:-0},$topology" in ,0,* | ,*,alone) ;; *) reach ;; esac
+case "$mq,$attach,${DI_RANK:-0},$topology" in nng,,0,* | nng,,*,alone) ;; *) reach ;; esac
+# torchrpc is not DI-engine's own: dijob-runtime teaches it to ditask, under the Python that ditask has.
+case $mq in
+  torchrpc*)
+    IFS= read -r python <"$real"
+    python=${python#??}
+    # shellcheck disable=SC2086 # it may be `env python3`
+    $python -c 'import dijob_runtime.torchrpc' 2>/dev/null || {
+      say "--mq-type $mq needs dijob-runtime in this image (pip install dijob-runtime)"
+      exit 1
+    }
+    # shellcheck disable=SC2086
+    exec $python -m dijob_runtime.ditask "$@"
+    ;;
+esac
 exec "$real" "$@"

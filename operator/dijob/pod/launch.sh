@@ -29,6 +29,22 @@ if [ -n "${DI_RANK-}" ] && { world=$(newest) || world=$(newest); }; then
     done
     DI_WORLD_SIZE=$((DI_NUM_NODES * ${DI_PARALLEL_WORKERS:-1}))
     export DI_EPOCH DI_NODES DI_NUM_NODES DI_WORLD_SIZE
+    # Each task's part of the list: "LEARNER 1 COLLECTOR 2", and what is left is the last one's.
+    words=${DIJOB_TASKS-} rest=$DI_NODES
+    while [ -n "$words" ]; do
+      name=${words%% *} words=${words#* } part=''
+      size=${words%% *}
+      case $words in *' '*) words=${words#* } ;; *) words='' size=-1 ;; esac
+      while [ -n "$rest" ] && [ "$size" -ne 0 ]; do
+        part=$part${part:+,}${rest%%,*} size=$((size - 1))
+        case $rest in *,*) rest=${rest#*,} ;; *) rest='' ;; esac
+      done
+      export "DI_${name}_NODES=$part"
+    done
+    # What a runtime makes of the list: VARIABLE=FILE.
+    for word in ${DIJOB_LISTED-}; do
+      { IFS= read -r part || :; } <"$pod/${word#*=}" && export "${word%%=*}=$part"
+    done
     exec "$0" "$@"
   fi
 fi

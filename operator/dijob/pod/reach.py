@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import repeat
 
 UNREACHABLE = 3
+BROKER = "redis"
 SAY_EVERY = 10.0
 
 
@@ -24,6 +25,9 @@ def say(text: str) -> None:
 
 def dialled(topology: str, port: str, workers: str, attach: str) -> dict[tuple[str, int], str]:
     """Address -> whose it is, for all that this rank dials by DI-engine's k8s parser; `attach` replaces all."""
+    # A broker's host and port come in the places of port and workers.
+    if topology == BROKER:
+        return {(port, int(workers)): BROKER}
     if attach:
         links = [link.strip().rpartition(":") for link in attach.split(",") if "tcp://" in link]
         return {(host.replace("tcp://", ""), int(end)): "--attach-to" for host, _, end in links}
@@ -33,17 +37,27 @@ def dialled(topology: str, port: str, workers: str, attach: str) -> dict[tuple[s
     return {(nodes[i], int(port) + w): f"rank {i}" for i in range(below) for w in range(int(workers))}
 
 
-def problem(address: tuple[str, int], seconds: float) -> str:
-    """Connects once. "" when somebody is there, even one who refuses: he comes up later, and NNG retries."""
+def problem(address: tuple[str, int], seconds: float, broker: bool) -> str:
+    """Connects once. "" when somebody is there; a peer may also refuse, since it comes up later. A `broker` answers."""
     try:
         with socket.create_connection((address[0].strip("[]"), address[1]), seconds) as link:
             # Closed by a reset: no TIME_WAIT that could hold a port which this rank is about to listen on.
             link.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    except (ConnectionRefusedError, ConnectionResetError, ConnectionAbortedError):
-        return ""
+            return redis_problem(link) if broker else ""
+    except (ConnectionRefusedError, ConnectionResetError, ConnectionAbortedError) as error:
+        return str(error.strerror) if broker else ""
     except OSError as error:
         return error.strerror or str(error)
     return ""
+
+
+def redis_problem(link: socket.socket) -> str:
+    """What a Redis server says to PING, where that is no PONG."""
+    link.sendall(b"PING\r\n")
+    answer = link.recv(200).decode(errors="replace").strip()
+    if answer.startswith("-NOAUTH"):
+        return "it asks for a password, which DI-engine does not know"
+    return "" if answer == "+PONG" else f"no Redis server: it says {answer[:80]!r}"
 
 
 def describe(names: dict[tuple[str, int], str], missing: dict[tuple[str, int], str]) -> str:
@@ -63,7 +77,7 @@ def unreachable(names: dict[tuple[str, int], str], bound: float) -> str:
             # 3 s: a SYN that is lost once is repeated after 1 s.
             seconds = max(0.1, min(3.0, end - time.monotonic()))
             asked = list(missing)
-            answers = pool.map(problem, asked, repeat(seconds))
+            answers = pool.map(problem, asked, repeat(seconds), (names[a] == BROKER for a in asked))
             missing = {a: why for a, why in zip(asked, answers) if why}  # noqa: B905 strict= came with 3.10
             now = time.monotonic()
             if not missing or now >= end:
@@ -80,8 +94,9 @@ def main(args: list[str]) -> int:
     lost = unreachable(dialled(*args), bound)
     if not lost:
         return 0
+    what = "that server (spec.messageQueue)" if args[0] == BROKER else "those pods, their nodes and network policies"
     text = f"rank {os.environ['DI_RANK']} cannot reach {lost}. After {bound:g} s it ends, for it would hang"
-    text += " without a word. Look at those pods, their nodes and network policies"
+    text += f" without a word. Look at {what}"
     say(text)
     log = os.environ.get("DIJOB_TERMINATION_LOG") or "/dev/termination-log"
     # Outside a container there is none, and none is made.

@@ -2,18 +2,20 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 from dijob import names
-from dijob.core import refusals
+from dijob.core import broker, refusals
 from dijob.core.actions import (
     Action,
+    CreateBroker,
     CreateInOrder,
     CreatePod,
     CreateService,
+    DeleteJob,
     DeletePod,
     EndPod,
     ForceDeletePod,
@@ -22,18 +24,27 @@ from dijob.core.actions import (
     PublishAddresses,
     SetReplicas,
 )
-from dijob.core.manifests import Options, gang_of, pod_manifest
+from dijob.core.manifests import gang_of, pod_manifest
 from dijob.core.manifests import service as service_manifest
 from dijob.core.members import Member
 from dijob.core.observe import Pod, Refusal, Refused, Service
-from dijob.core.published import addresses_patch
+from dijob.core.options import Options
+from dijob.core.published import addresses_patch, known
 from dijob.core.raw import END_SECONDS, namesake, pod, service
 from dijob.shell.api import Api, ApiError, Json
+from dijob.shell.jobs import path_of
 from dijob.shell.memory import Memory
 from dijob.shell.store import Store
 from dijob.spec.model import DIJob
 
 log = logging.getLogger(__name__)
+
+# Where the children of a namespace are created.
+RESOURCES = {
+    "Pod": "/api/v1/namespaces/{}/pods",
+    "Service": "/api/v1/namespaces/{}/services",
+    "NetworkPolicy": "/apis/networking.k8s.io/v1/namespaces/{}/networkpolicies",
+}
 
 
 class Actor:
@@ -61,12 +72,10 @@ class Actor:
         match action:
             case SetReplicas():
                 return self._set_replicas(group.job, action.replicas)
-            case CreatePod():
-                return self._create_pod(group, action.member)
-            case CreateInOrder():
-                return self._create_in_order(group, action)
-            case CreateService():
-                return self._create_service(group)
+            case DeleteJob():
+                return self._delete_job(group.job)
+            case CreatePod() | CreateInOrder() | CreateService() | CreateBroker():
+                return self._creation(group, action)
             case PublishAddresses():
                 return self._publish(group.job, action)
             case DeletePod():
@@ -81,59 +90,83 @@ class Actor:
             case EndPod():
                 return self._end(group.job, action)
 
+    def _creation(
+        self, group: "_Group", action: CreatePod | CreateInOrder | CreateService | CreateBroker
+    ) -> Awaitable[None]:
+        match action:
+            case CreatePod():
+                return self._create_pods(group, (action.member,))
+            case CreateInOrder():
+                return self._create_pods(group, action.members)
+            case CreateService():
+                return self._create_all(group, (service_manifest(group.job),))
+            case CreateBroker():
+                return self._create_all(group, broker.manifests(group.job, self._options))
+
     async def _set_replicas(self, job: DIJob, replicas: int) -> Json | None:
         meta = job.metadata
-        path = f"/apis/{names.API_VERSION}/namespaces/{meta.namespace}/{names.PLURAL}/{meta.name}"
         patch = {
             "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version},
             "spec": {"replicas": replicas},
         }
         try:
-            return await self._api.patch(path, patch, whole=True)
+            return await self._api.patch(path_of(meta.namespace, meta.name), patch, whole=True)
         except ApiError as error:
             if error.conflict or error.gone:
                 return None  # somebody was faster; the watch brings it
             raise
 
-    async def _create_in_order(self, group: "_Group", action: CreateInOrder) -> None:
-        for member in action.members:
-            await self._create_pod(group, member)
-            if f"pod/{member.name}" in group.memory.refusals:
+    async def _delete_job(self, job: DIJob) -> None:
+        """Only as we know it: an edit of its time to live must not come too late."""
+        meta = job.metadata
+        log.info("%s/%s: deleted, ttlSecondsAfterFinished is over", meta.namespace, meta.name)
+        try:
+            await self._api.delete(path_of(meta.namespace, meta.name), meta.uid, version=meta.resource_version)
+        except ApiError as error:
+            if not (error.conflict or error.gone):
+                raise
+
+    async def _create_pods(self, group: "_Group", members: Iterable[Member]) -> None:
+        """One after the other, and none after one that is refused."""
+        for member in members:
+            if group.refusal is not None:
+                # The same answer for all: ask with one, not with a thousand.
+                group.memory.refusals[f"pod/{member.name}"] = group.refusal
+                return
+            if not await self._create(group, pod_manifest(group.job, member, self._options)):
+                group.refused(group.memory.refusals.get(f"pod/{member.name}"))
                 return
 
-    async def _create_pod(self, group: "_Group", member: Member) -> None:
-        key = f"pod/{member.name}"
-        if group.refusal is not None:
-            group.memory.refusals[key] = group.refusal  # the same answer for all: ask with one, not with a thousand
-            return
-        manifest = pod_manifest(group.job, member, self._options)
-        body = await self._create(group, key, manifest)
-        if body is not None:
-            group.memory.created(member.name, _now())
-            self._pods.put(pod(body))
+    async def _create_all(self, group: "_Group", manifests: Iterable[Json]) -> None:
+        """One after the other, and none after one that is refused."""
+        for manifest in manifests:
+            if not await self._create(group, manifest):
+                return
 
-    async def _create_service(self, group: "_Group") -> None:
-        body = await self._create(group, f"service/{group.job.metadata.name}", service_manifest(group.job))
-        if body is not None:
-            self._services.put(service(body))
-
-    async def _create(self, group: "_Group", key: str, manifest: Json) -> Json | None:
-        """Create one child. Gives its body, also when it was there already and is ours; None: refused, and noted."""
-        kind, name = key.split("/")
-        meta, noted = group.job.metadata, group.memory.refusals
-        path = f"/api/v1/namespaces/{meta.namespace}/{kind}s"
+    async def _create(self, group: "_Group", manifest: Json) -> bool:
+        """Create one child, and take it into its store. True: it is there, and ours; False: refused, and noted."""
+        kind, name = manifest["kind"], manifest["metadata"]["name"]
+        key, path = f"{kind.lower()}/{name}", RESOURCES[kind].format(group.job.metadata.namespace)
+        noted = group.memory.refusals
         try:
             body = await self._api.create(path, manifest)
         except ApiError as error:
-            if error.conflict:
-                return await self._adopt(group, key, f"{path}/{name}", manifest["metadata"]["labels"])
             if error.status == 404:
-                return None  # the namespace is going, and the job with it
-            noted[key] = refusals.rejected(error.status, error.message, noted.get(key), _now())
-            group.refused(kind, noted[key])
-            return None
+                return False  # the namespace is going, and the job with it
+            if not error.conflict:
+                noted[key] = refusals.rejected(error.status, error.message, noted.get(key), _now())
+                return False
+            found = await self._adopt(group, key, f"{path}/{name}", manifest["metadata"]["labels"])
+            if found is None:
+                return False
+            body = found
         noted.pop(key, None)
-        return body
+        if kind == "Pod":
+            group.memory.created(name, _now())
+            self._pods.put(pod(body))
+        elif kind == "Service":
+            self._services.put(service(body))
+        return True
 
     async def _adopt(self, group: "_Group", key: str, path: str, labels: Mapping[str, str]) -> Json | None:
         """AlreadyExists: ours, which the watch has not shown yet (or does not show any more, because somebody took our
@@ -158,8 +191,7 @@ class Actor:
     async def _publish(self, job: DIJob, action: PublishAddresses) -> None:
         patch = addresses_patch(gang_of(job), action)
         answer = await self._to_pod(job, action.name, self._api.patch(_pod_path(job, action.name), patch))
-        news = {"told_ip": action.ip, **({"renew_from": action.epoch} if action.renew else {})}
-        self._update(job, action.uid, answer, ips=action.ips, epoch=action.epoch, **news)
+        self._update(job, action.uid, answer, **known(action))
 
     async def _nudge(self, group: "_Group", action: NudgePod) -> None:
         meta = group.job.metadata
@@ -211,8 +243,8 @@ class _Group:
         self.memory = memory
         self.refusal: Refusal | None = None
 
-    def refused(self, kind: str, refusal: Refusal) -> None:
-        if kind == "pod" and refusal.why is not Refused.TAKEN:
+    def refused(self, refusal: Refusal | None) -> None:
+        if refusal and refusal.why not in (Refused.TAKEN, Refused.TERMINATING):
             self.refusal = refusal
 
 

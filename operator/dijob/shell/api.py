@@ -104,10 +104,11 @@ class Api:
             accept = "application/json" if whole else METADATA_ONLY
             return await self._call(_Call("PATCH", path, body, {}, accept))
 
-    async def delete(self, path: str, uid: str, force: bool = False) -> None:
+    async def delete(self, path: str, uid: str, *, force: bool = False, version: str = "") -> None:
         """Delete this very object (never a namesake), with its own grace period; by force: without, and without asking
-        its node."""
-        body = {"preconditions": {"uid": uid}, **({"gracePeriodSeconds": 0} if force else {})}
+        its node. `version`: only as long as it has this resourceVersion."""
+        only = {"uid": uid, **({"resourceVersion": version} if version else {})}
+        body = {"preconditions": only, **({"gracePeriodSeconds": 0} if force else {})}
         async with self._writes:
             await self._call(_Call("DELETE", path, body, {}, METADATA_ONLY))
 

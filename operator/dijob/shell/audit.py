@@ -7,6 +7,7 @@ import time
 
 from dijob import names
 from dijob.shell.api import Api, ApiError
+from dijob.shell.jobs import path_of
 from dijob.shell.reconcile import Reconciler
 from dijob.shell.workqueue import WorkQueue
 
@@ -47,7 +48,7 @@ class Audit:
             listed = await self._api.get(path, accept=LIST_METADATA)
             for item in listed.get("items") or ():
                 meta = item["metadata"]
-                there[meta["uid"]] = f"{path_of(meta['namespace'], meta['name'])}"
+                there[meta["uid"]] = path_of(meta["namespace"], meta["name"])
         for uid in known - set(there):
             self._reconciler.forget(uid)
         missed = set(there) - set(self._reconciler.jobs.uids())
@@ -59,8 +60,3 @@ class Audit:
             log.warning("a DIJob was not shown by its watch: %s", there[uid])
             if key := self._reconciler.jobs.put(await self._api.get(there[uid])):
                 self._queue.add(key)
-
-
-def path_of(namespace: str, name: str) -> str:
-    """Where one DIJob is."""
-    return f"/apis/{names.API_VERSION}/namespaces/{namespace}/{names.PLURAL}/{name}"

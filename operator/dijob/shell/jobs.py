@@ -4,11 +4,17 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from dijob import names
 from dijob.shell import metrics
 from dijob.shell.workqueue import Key
 
 # What has not been heard of for this long is asked after before pods are created for it.
 OLD_SECONDS = 10.0
+
+
+def path_of(namespace: str, name: str) -> str:
+    """Where one DIJob is."""
+    return f"/apis/{names.API_VERSION}/namespaces/{namespace}/{names.PLURAL}/{name}"
 
 
 class Jobs:

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from dijob.core.observe import Creation, Pod, Refusal
-from dijob.core.plan import FORGIVE_SECONDS
+from dijob.core.observe import Creation, Pod, Refusal, Refused
+from dijob.core.waits import FORGIVE_SECONDS
 from dijob.spec.model import DIJob
 
 
@@ -28,7 +28,10 @@ class Memory:
         """The job in this body, read once per version of it: most passes are about its pods. SpecError as in DIJob."""
         version = str(body["metadata"]["resourceVersion"])
         if self._parsed is None or self._parsed.metadata.resource_version != version:
-            self._parsed = DIJob.parse(body)
+            before, self._parsed = self._parsed, DIJob.parse(body)
+            if before and before.metadata.generation != self._parsed.metadata.generation:
+                # What was wrong as it was written may be right now.
+                self.refusals = {k: no for k, no in self.refusals.items() if no.why is not Refused.REJECTED}
         return self._parsed
 
     def saw_lists(self, pods: Iterable[Pod], now: datetime) -> None:

@@ -5,14 +5,15 @@ import time
 from datetime import UTC, datetime
 from typing import Any
 
-from dijob import names
 from dijob.core import phases, report
-from dijob.core.manifests import Options
-from dijob.core.observe import Observed, Pod, Service, puzzling
-from dijob.core.plan import RESYNC_SECONDS, Plan, plan
+from dijob.core.manifests import gang_of
+from dijob.core.observe import Observed, Pod, Service, by_rank, puzzling
+from dijob.core.options import Options, notes
+from dijob.core.plan import Plan, plan
+from dijob.core.waits import RESYNC_SECONDS
 from dijob.shell.actor import Actor
 from dijob.shell.api import Api, ApiError
-from dijob.shell.jobs import Jobs
+from dijob.shell.jobs import Jobs, path_of
 from dijob.shell.memory import Memories, Memory
 from dijob.shell.recorder import Recorder
 from dijob.shell.store import Store
@@ -46,6 +47,7 @@ class Reconciler:
         self._api = api
         self._pods = pods
         self._services = services
+        self._options = options
         self._memories = Memories()
         self._actor = Actor(api, pods, services, options)
         self._recorder = Recorder(api)
@@ -88,17 +90,19 @@ class Reconciler:
 
     def _observe(self, job: DIJob, memory: Memory) -> Observed:
         uid = job.metadata.uid
-        pods = {pod.rank: pod for pod in self._pods.of(uid) if pod.rank >= 0}
+        pods, strangers = by_rank(self._pods.of(uid), gang_of(job))
         memory.saw_lists(pods.values(), _now())
-        silent = {pod.uid for pod in pods.values() if not pod.ip}
+        silent = {pod.uid for pod in (*pods.values(), *strangers) if not pod.ip}
         return Observed(
             pods=pods,
-            service=bool(self._services.of(uid)),
+            strangers=strangers,
+            services=frozenset(service.name for service in self._services.of(uid)),
             refusals=dict(memory.refusals),
             creations=dict(memory.creations),
             given_back=frozenset(memory.given_back),
             told=dict(memory.told),
             nudged=dict(memory.nudged),
+            notes=notes(job, self._options),
             warnings={uid: text for uid, text in memory.warnings.items() if uid in silent},
         )
 
@@ -123,7 +127,7 @@ class Reconciler:
             return True
         uid = job.metadata.uid
         try:
-            body = await self._api.get(_path(job.metadata))
+            body = await self._api.get(path_of(job.metadata.namespace, job.metadata.name))
         except ApiError as error:
             if not error.gone:
                 raise
@@ -154,14 +158,14 @@ class Reconciler:
             return due
         patch = {"metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version}, "status": changes}
         try:
-            answer = await self._api.patch(f"{_path(meta)}/status", patch, whole=True)
+            answer = await self._api.patch(f"{path_of(meta.namespace, meta.name)}/status", patch, whole=True)
         except ApiError as error:
             if error.gone:
                 self.forget(meta.uid)
                 return RESYNC_SECONDS
             if error.conflict:
                 # Somebody has changed the job meanwhile: the watch brings it, and the next pass sees it.
-                self.jobs.put(await self._api.get(_path(meta)))
+                self.jobs.put(await self._api.get(path_of(meta.namespace, meta.name)))
                 return 0.1
             raise
         self.jobs.put(answer)
@@ -176,15 +180,22 @@ class Reconciler:
 
 
 def _changes(old: Status, new: Status) -> dict[str, Any]:
-    """The merge patch from one status to the other: None removes a field."""
+    """The merge patch from one status to the other."""
     was = old.model_dump(mode="json", by_alias=True, exclude_none=True)
-    becomes = new.model_dump(mode="json", by_alias=True, exclude_none=True)
-    changed = {name: value for name, value in becomes.items() if was.get(name) != value}
-    return changed | {name: None for name in was if name not in becomes}
+    return _merge_patch(was, new.model_dump(mode="json", by_alias=True, exclude_none=True))
 
 
-def _path(meta: Metadata) -> str:
-    return f"/apis/{names.API_VERSION}/namespaces/{meta.namespace}/{names.PLURAL}/{meta.name}"
+def _merge_patch(was: dict[str, Any], becomes: dict[str, Any]) -> dict[str, Any]:
+    """RFC 7396: None removes a field. Objects are merged, so what is gone from one is named as well (taskStatus)."""
+    patch = dict[str, Any]((name, None) for name in was if name not in becomes)
+    for name, value in becomes.items():
+        before = was.get(name)
+        if isinstance(before, dict) and isinstance(value, dict):
+            if below := _merge_patch(before, value):
+                patch[name] = below
+        elif before != value:
+            patch[name] = value
+    return patch
 
 
 def _now() -> datetime:

@@ -1,12 +1,14 @@
 """The rules of a DIJob beyond its schema (the CRD's CEL checks what it can afford), and the warnings."""
 
 import re
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
 
 from dijob import names
-from dijob.names import Addressing, Launcher, Topology
+from dijob.names import Addressing, Queue, TaskType
+from dijob.spec.parts import MessageQueue
 from dijob.spec.problems import Problem
+from dijob.spec.template_checks import OWN_NAME_MESSAGE, OWN_VOLUMES, command_problems, template_problems
 
 if TYPE_CHECKING:
     from dijob.spec.model import DIJob, Spec
@@ -18,61 +20,86 @@ NAME_MESSAGE: Final = (
     f"must match {NAME_PATTERN} and have at most {NAME_LENGTH} characters, because the pods are named "
     "NAME-RANK and the Service NAME: choose another name"
 )
-SLIP_MESSAGE: Final = (
-    "containers belongs under template.spec, not beside it: indent `containers:` by two more spaces, so "
-    "that it stands below `spec:`"
-)
-NO_CONTAINER_MESSAGE: Final = "needs at least one container: put it under spec.template.spec.containers"
 NO_SIZE_MESSAGE: Final = "one of replicas, minReplicas and maxReplicas is needed: it says how many pods the job has"
-RESTART_MESSAGE: Final = (
-    "Always would start finished ranks again for ever; it must be OnFailure or Never (absent means OnFailure)"
+SHAPE_MESSAGE: Final = (
+    "a job has either a template, with replicas, minReplicas or maxReplicas, or tasks, each with a template of its own"
 )
-HOST_NETWORK_MESSAGE: Final = (
-    "is not supported yet: ranks on one node would fight over port 50515; remove it or set it to false"
+ONE_SHAPE_MESSAGE: Final = f"{SHAPE_MESSAGE}: remove one of the two"
+NO_SHAPE_MESSAGE: Final = f"{SHAPE_MESSAGE}: add one of the two"
+TASKS_SIZE_MESSAGE: Final = (
+    "a job with tasks has the sum of their replicas: change spec.tasks[].replicas of its last task instead "
+    "(the ranks of the others are before its own)"
 )
-RESERVED_MESSAGE: Final = (
-    f"is set by the operator and cannot be given ({', '.join(names.RESERVED_ENV)} describe the rank and its "
-    "peers): remove it"
+TASK_NAME_PATTERN: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+TASK_NAME_MESSAGE: Final = f"must match {TASK_NAME_PATTERN}, because the pods are named JOB-TASK-INDEX"
+NO_TASK_NAME_MESSAGE: Final = "a task of type none needs a name: add one"
+TASK_TWICE_MESSAGE: Final = "two tasks have this name (absent, it is the type): give each a name of its own"
+TYPE_TWICE_MESSAGE: Final = (
+    "a job has at most one task of each of learner, collector and evaluator: make one of the two, or take type none"
 )
-DNS_MESSAGE: Final = (
-    "is Default, and pods then know no names of the cluster, which addressing: Hostname needs: remove one of the two"
+NUM_MESSAGE: Final = "DI_NUM_NODES would be this task's variable, and it is the number of ranks: choose another name"
+ORDINARY_MESSAGE: Final = (
+    "is a condition that every pod goes through, so that no failure can be told by it: take another, such as "
+    "DisruptionTarget"
 )
-OWNED_MESSAGE: Final = "is set by the operator to the rank's own name: remove it"
-PREFIX_MESSAGE: Final = f"keys below {names.GROUP}/ belong to the operator: choose another prefix"
-FOLDER_MESSAGE: Final = "is where the operator mounts its own files: choose another path"
-# The list stands twice in a pod's annotations (256 KiB in sum) and once in an environment string (128 KiB).
+EXIT_CODE_MESSAGE: Final = (
+    "needs restartPolicy: Never in the template, or the container is started again in its pod, which shows its exit "
+    "code only in passing: set it, or take onPodConditions"
+)
+HOST_MESSAGE: Final = "is the Redis server of type redis: add `type: redis`, or remove it"
+UNIFORM_MESSAGE: Final = (
+    "all nodes of slurm and oneflow are alike, and the pods of tasks have no common names: use a template instead of "
+    "tasks, or another runtime"
+)
+GROUP_PATTERN: Final = "([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?"
+GROUP_MESSAGE: Final = f"becomes a label of the pods and must match {GROUP_PATTERN}"
+# The list stands twice in a pod's annotations (256 KiB in sum), with tasks once more, and once in an environment string
+# (128 KiB).
 LIST_LENGTH: Final = 100_000
-# Names of what the operator adds to each pod (see manifests.py).
-_OWN_CONTAINERS: Final = (names.GATE_CONTAINER,)
-_OWN_VOLUMES: Final = (names.BIN_VOLUME, names.POD_VOLUME)
+TASKS_LIST_LENGTH: Final = 75_000
 
 
 def problems(job: "DIJob") -> tuple[Problem, ...]:
     """Everything that keeps the job from being run as it is written."""
-    found = [*_name(job.metadata.name), *_sizes(job.spec), *_addressing(job), *_template(job.spec)]
-    if not any(problem.field.startswith("spec.template.spec.containers") for problem in found):
-        found += _command(job)
+    spec = job.spec
+    if (spec.tasks is None) == (spec.template is None):
+        return (Problem("spec", ONE_SHAPE_MESSAGE if spec.tasks else NO_SHAPE_MESSAGE),)
+    found = [
+        *_name(job),
+        *_sizes(spec),
+        *_tasks(job),
+        *_addressing(job),
+        *_runtime(spec),
+        *_queue(spec),
+        *_group(spec),
+        *_volumes(spec),
+        *_policies(job),
+        *_agreed(job),
+    ]
+    for role in job.roles:
+        wrong = list(template_problems(role, spec))
+        if not any(problem.field.startswith(f"{role.path}.spec.containers") for problem in wrong):
+            wrong += command_problems(role, spec)
+        found += wrong
     return tuple(found)
 
 
-def warnings(job: "DIJob") -> tuple[Problem, ...]:
-    """What runs, but perhaps not as its author thinks."""
-    return (*_stranger(job), *_hidden(job))
-
-
-def containers(spec: Mapping[str, Any] | None, key: str = "containers") -> list[Mapping[str, Any]]:
-    """The containers (or initContainers) of a raw pod spec; what is no object is left out."""
-    value = (spec or {}).get(key)
-    return [one for one in value if isinstance(one, Mapping)] if isinstance(value, list) else []
-
-
-def _name(name: str) -> Iterator[Problem]:
+def _name(job: "DIJob") -> Iterator[Problem]:
+    name = job.metadata.name
     if len(name) > NAME_LENGTH or not re.fullmatch(NAME_PATTERN, name):
         yield Problem("metadata.name", f"{name!r} {NAME_MESSAGE}")
 
 
 def _sizes(spec: "Spec") -> Iterator[Problem]:
     least, most, wish = spec.min_replicas, spec.max_replicas, spec.replicas
+    if spec.tasks:
+        if (least, most, wish) != (None, None, None):
+            yield Problem("spec.replicas", TASKS_SIZE_MESSAGE)
+        if spec.desired > names.MAX_REPLICAS:
+            yield Problem(
+                "spec.tasks", f"have {spec.desired} replicas together; it must be at most {names.MAX_REPLICAS}"
+            )
+        return
     if least is None and most is None and wish is None:
         yield Problem("spec", NO_SIZE_MESSAGE)
     if least is not None and most is not None and least > most:
@@ -84,134 +111,100 @@ def _sizes(spec: "Spec") -> Iterator[Problem]:
         yield Problem("spec.replicas", f"is {wish}, but maxReplicas is {most}: change both in the same edit")
 
 
+def _tasks(job: "DIJob") -> Iterator[Problem]:
+    """Names as they become names of pods; what DI-orchestrator 1.1 refuses (pkg/utils/validator.go) is refused here."""
+    tasks, seen, types = job.spec.tasks or (), set[str](), set[TaskType]()
+    for at, task in enumerate(tasks):
+        place, name = f"spec.tasks[{at}]", task.name or task.type.value
+        if not task.name and task.type is TaskType.NONE:
+            yield Problem(f"{place}.name", NO_TASK_NAME_MESSAGE)
+        elif name in seen:
+            yield Problem(f"{place}.name", f"is {name!r}: {TASK_TWICE_MESSAGE}")
+        elif not re.fullmatch(TASK_NAME_PATTERN, name):
+            yield Problem(f"{place}.name", f"{name!r} {TASK_NAME_MESSAGE}")
+        elif (length := len(f"{job.metadata.name}-{name}-{task.replicas - 1}")) > 63:
+            yield Problem(f"{place}.name", f"its pods' names would have {length} characters; it must be at most 63")
+        if names.nodes_variable(name) in names.RESERVED_ENV:
+            yield Problem(f"{place}.name", NUM_MESSAGE)
+        if task.type in types and task.type is not TaskType.NONE:
+            yield Problem(f"{place}.type", f"is {task.type}: {TYPE_TWICE_MESSAGE}")
+        seen.add(name)
+        types.add(task.type)
+
+
 def _addressing(job: "DIJob") -> Iterator[Problem]:
     """A list of names of the longest kind, with 1,500 of them, would be more than a pod can carry."""
-    size = job.spec.maximum
-    each = len(f"{job.metadata.name}-{size - 1}.{job.metadata.name},")
-    if job.spec.addressing is Addressing.HOSTNAME and size * each > LIST_LENGTH:
-        most = LIST_LENGTH // each
+    size, room = job.spec.maximum, TASKS_LIST_LENGTH if job.spec.tasks else LIST_LENGTH
+    task = max((f"-{role.name}" for role in job.roles if role.name), key=len, default="")
+    each = len(f"{job.metadata.name}{task}-{size - 1}.{job.metadata.name},")
+    if job.addressing is Addressing.HOSTNAME and size * each > room:
+        most, named = room // each, job.spec.runtime.named
+        said, remedy = ("slurm, which needs names", "another runtime") if named else ("Hostname", "addressing: IP")
         yield Problem(
-            "spec.addressing",
-            f"is Hostname, and a list of {size} names of {each} characters does not fit into a pod: a job of this "
-            f"name can have {most} replicas so; take fewer, a shorter name, or addressing: IP",
+            "spec.runtime" if named else "spec.addressing",
+            f"is {said}, and a list of {size} names of {each} characters does not fit into a pod: a job of this "
+            f"name can have {most} replicas so; take fewer, a shorter name, or {remedy}",
         )
 
 
-def _template(spec: "Spec") -> Iterator[Problem]:
-    pod = spec.template.spec
-    if spec.template.containers is not None:
-        yield Problem("spec.template.containers", SLIP_MESSAGE)
-        return
-    yield from _prefixes(spec)
-    if pod is None or not containers(pod):
-        yield Problem("spec.template.spec.containers", NO_CONTAINER_MESSAGE)
-        return
-    if pod.get("restartPolicy") not in (None, "OnFailure", "Never"):
-        yield Problem("spec.template.spec.restartPolicy", f"is {pod['restartPolicy']}: {RESTART_MESSAGE}")
-    if pod.get("hostNetwork"):
-        yield Problem("spec.template.spec.hostNetwork", HOST_NETWORK_MESSAGE)
-    if spec.addressing is Addressing.HOSTNAME and pod.get("dnsPolicy") == "Default":
-        yield Problem("spec.template.spec.dnsPolicy", DNS_MESSAGE)
-    for field in ("hostname", "subdomain"):
-        if pod.get(field):
-            yield Problem(f"spec.template.spec.{field}", OWNED_MESSAGE)
-    for key in ("containers", "initContainers"):
-        yield from _reserved(pod, key)
-    yield from _own_names(pod)
-    yield from _own_folder(pod)
+def _runtime(spec: "Spec") -> Iterator[Problem]:
+    if spec.runtime.uniform and spec.tasks:
+        yield Problem("spec.runtime", f"is {spec.runtime}: {UNIFORM_MESSAGE}")
 
 
-def _prefixes(spec: "Spec") -> Iterator[Problem]:
-    given = spec.template.metadata
-    for field, keys in (("labels", given.labels or {}), ("annotations", given.annotations or {})):
-        own = sorted(key for key in keys if key.startswith(f"{names.GROUP}/"))
-        if own:
-            yield Problem(f"spec.template.metadata.{field}", f"{', '.join(own)}: {PREFIX_MESSAGE}")
+def _queue(spec: "Spec") -> Iterator[Problem]:
+    queue = spec.message_queue or MessageQueue()
+    if queue.type is not Queue.REDIS and queue.host:
+        yield Problem("spec.messageQueue.host", HOST_MESSAGE)
 
 
-def _reserved(pod: Mapping[str, Any], key: str) -> Iterator[Problem]:
-    for at, container in enumerate(containers(pod, key)):
-        env = container.get("env")
-        for entry in env if isinstance(env, list) else []:
-            name = entry.get("name") if isinstance(entry, Mapping) else None
-            if name in names.RESERVED_ENV:
-                yield Problem(f"spec.template.spec.{key}[{at}].env", f"{name} {RESERVED_MESSAGE}")
-
-
-def _own_folder(pod: Mapping[str, Any]) -> Iterator[Problem]:
-    for at, container in enumerate(containers(pod)):
-        mounts = container.get("volumeMounts")
-        for mount in mounts if isinstance(mounts, list) else []:
-            path = f"{mount.get('mountPath')}/" if isinstance(mount, Mapping) else ""
-            if path.startswith(f"{names.POD_FOLDER}/"):
-                yield Problem(f"spec.template.spec.containers[{at}].volumeMounts", f"{path[:-1]} {FOLDER_MESSAGE}")
-
-
-def _own_names(pod: Mapping[str, Any]) -> Iterator[Problem]:
-    own_names = {"containers": _OWN_CONTAINERS, "initContainers": _OWN_CONTAINERS, "volumes": _OWN_VOLUMES}
-    for key, own in own_names.items():
-        for at, one in enumerate(containers(pod, key)):
-            if one.get("name") in own:
-                yield Problem(
-                    f"spec.template.spec.{key}[{at}].name",
-                    f"{one['name']} is the name of something that the operator adds: choose another name",
-                )
-
-
-def _command(job: "DIJob") -> Iterator[Problem]:
-    """The field against the command's own flag (DI-engine 0.5.3, ding/entry/cli_ditask.py)."""
-    told, field = job.command, job.spec.parallel_workers
-    flag = told.parallel_workers
-    if flag is not None and field is not None and flag != field:
-        yield Problem(
-            "spec.parallelWorkers",
-            f"is {field}, but the command says --parallel-workers {flag}: make them equal or remove one",
-        )
-    elif flag is not None and not 1 <= flag <= names.MAX_WORKERS:
-        yield Problem(
-            "spec.template.spec.containers",
-            f"the command says --parallel-workers {flag}; it must be from 1 to {names.MAX_WORKERS}",
-        )
-    yield from _topology(job)
-
-
-def _topology(job: "DIJob") -> Iterator[Problem]:
-    told, field = job.command.topology, job.spec.topology
-    known = ", ".join(Topology)
-    if told is not None and told not in set(Topology):
-        yield Problem("spec.template.spec.containers", f"the command says --topology {told}; it must be one of {known}")
-    elif told is not None and "topology" in job.spec.model_fields_set and told != field:
-        yield Problem(
-            "spec.topology",
-            f"is {field}, but the command says --topology {told}: make them equal or remove one",
-        )
-
-
-def _stranger(job: "DIJob") -> Iterator[Problem]:
-    """A ditask that will know no peers: without `--platform k8s` it ignores DI_NODES (cli_ditask.py)."""
-    told = job.command
-    if not told.runs_ditask or told.platform is not None or told.hides("platform"):
-        return
-    remedy = "add `--platform k8s --topology mesh` to the command yourself"
-    if job.spec.launcher is Launcher.OFF:
-        why = "launcher is Off and the command gives ditask no --platform, so every pod will train alone"
-        yield Problem("spec.launcher", f"{why}: {remedy}, or set launcher: Auto")
-    elif told.bypass is not None:
-        why = f"{told.bypass} keeps the operator's ditask from being found, so every pod may train alone"
-        yield Problem("spec.template.spec.containers", f"{why}: {remedy}, or start plain `ditask`")
-
-
-def _hidden(job: "DIJob") -> Iterator[Problem]:
-    """Values that the operator must know and cannot read."""
-    unset = (("parallel-workers", "parallelWorkers", "1"), ("topology", "topology", "mesh"))
-    for option, field, default in unset:
-        if job.command.hides(option) and field not in _given(job.spec):
+def _agreed(job: "DIJob") -> Iterator[Problem]:
+    """All tasks live in one world: what the fields leave open, their commands must say alike."""
+    for field, option in (("parallel_workers", "--parallel-workers"), ("topology", "--topology")):
+        here, below = job.spec.told(field), getattr(job.spec.engine_fields, field, None)
+        if below is not None and here != below:
+            alias = job.spec.place(field).removeprefix("spec.")
             yield Problem(
-                f"spec.{field}",
-                f"is not set and the command's --{option} cannot be read (a variable, or calls that differ), "
-                f"so {default} is assumed: set spec.{field}",
+                f"spec.engineFields.{alias}", f"is {below}, but spec.{alias} is {here}: remove one of the two"
             )
+        said = {value: role for role in job.roles if (value := getattr(role.command, field)) is not None}
+        if job.spec.told(field) is None and len(said) > 1:
+            words = " and ".join(f"{option} {value} in task {role.name}" for value, role in said.items())
+            yield Problem(job.spec.place(field), f"the commands say {words}: all ranks have the same, make them equal")
 
 
-def _given(spec: "Spec") -> set[str]:
-    return {str(type(spec).model_fields[name].alias) for name in spec.model_fields_set}
+def _group(spec: "Spec") -> Iterator[Problem]:
+    if not re.fullmatch(GROUP_PATTERN, spec.group):
+        yield Problem("spec.group", f"{spec.group!r} {GROUP_MESSAGE}")
+
+
+def _volumes(spec: "Spec") -> Iterator[Problem]:
+    seen = set[str]()
+    for at, volume in enumerate(spec.volumes or ()):
+        name = str(volume.get("name"))
+        if name in OWN_VOLUMES:
+            yield Problem(f"spec.volumes[{at}].name", f"{name} {OWN_NAME_MESSAGE}")
+        elif name in seen:
+            yield Problem(f"spec.volumes[{at}].name", f"{name} is there twice: rename or remove one")
+        seen.add(name)
+
+
+def _policies(job: "DIJob") -> Iterator[Problem]:
+    """What policies say of tasks and exit codes."""
+    known = [role.name for role in job.roles if role.name]
+    policy = job.spec.success_policy
+    if policy not in (names.ALL_REPLICAS, names.RANK_0, *known):
+        allowed = ", ".join((names.ALL_REPLICAS, names.RANK_0, *known))
+        yield Problem("spec.successPolicy", f"is {policy!r}, which is no task of this job; it must be one of {allowed}")
+    for at, rule in enumerate(job.spec.failure_policy.rules):
+        place = f"spec.failurePolicy.rules[{at}]"
+        if rule.task and rule.task not in known:
+            yield Problem(
+                f"{place}.task", f"is {rule.task!r}, which is no task of this job ({', '.join(known) or 'none'})"
+            )
+        for number, condition in enumerate(rule.on_pod_conditions or ()):
+            if condition.type in names.ORDINARY_CONDITIONS:
+                yield Problem(f"{place}.onPodConditions[{number}].type", f"{condition.type} {ORDINARY_MESSAGE}")
+        meant = [role for role in job.roles if rule.task in ("", role.name)]
+        if rule.on_exit_codes and any(role.pod.get("restartPolicy") != "Never" for role in meant):
+            yield Problem(f"{place}.onExitCodes", EXIT_CODE_MESSAGE)

@@ -57,7 +57,7 @@ class Command:
 
 
 def listen_port(container: Mapping[str, Any]) -> int | None:
-    """The TCP port that the container's first worker visibly listens on over nng, else None.
+    """The TCP port that the container's first worker visibly listens on (over nng or torchrpc), else None.
 
     `--ports` or 50515 (k8s_parser.py `_get_ports`, cli_ditask.py). None for another queue (redis listens
     nowhere), for ipc, another platform, an own address or platform-spec, and for whatever cannot be read.
@@ -65,7 +65,7 @@ def listen_port(container: Mapping[str, Any]) -> int | None:
     command = Command.of(container)
     options = command.options or {}
     plain = (
-        options.get("mq-type", "nng") == "nng"
+        options.get("mq-type", "nng") in names.DIALLING
         and options.get("protocol", "tcp") == "tcp"
         and options.get("platform", "k8s") == "k8s"
         and "platform-spec" not in options

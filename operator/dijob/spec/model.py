@@ -4,13 +4,25 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Annotated, Any
 
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from dijob import names
-from dijob.names import Addressing, CleanPodPolicy, Launcher, RestartScope, Topology
-from dijob.spec import checks
-from dijob.spec.command import Command
+from dijob.names import Addressing, CleanPodPolicy, Launcher, Priority, Queue, RestartScope, Runtime, Topology
+from dijob.spec import checks, warnings
+from dijob.spec.parts import (
+    EngineFields,
+    FailurePolicy,
+    MessageQueue,
+    Replicas,
+    Restart,
+    Seconds,
+    Task,
+    Template,
+    Workers,
+    Written,
+)
 from dijob.spec.problems import Problem, SpecError, from_validation
+from dijob.spec.roles import Role, roles
 from dijob.spec.status import Charge, Condition, FirstFailure, Status, Stored, stored
 
 __all__ = [
@@ -18,20 +30,13 @@ __all__ = [
     "Template",
 ]  # fmt: skip
 
-Replicas = Annotated[int, Field(strict=True, ge=1, le=names.MAX_REPLICAS)]
-Workers = Annotated[int, Field(strict=True, ge=1, le=names.MAX_WORKERS)]
 BackoffLimit = Annotated[int, Field(strict=True, ge=0, le=1000)]
 GatherSeconds = Annotated[int, Field(strict=True, ge=0, le=3600)]
 ScheduleTimeout = Annotated[int, Field(strict=True, ge=5, le=86400)]
-# Kubernetes bounds annotations at 256 KiB in sum, label values at 63 characters.
-Labels = Annotated[dict[str, Annotated[str, Field(max_length=63)]], Field(max_length=64)]
-Annotations = Annotated[dict[str, Annotated[str, Field(max_length=65536)]], Field(max_length=64)]
-
-
-class Written(Stored):
-    """What a user wrote: an unknown field is a slip, and is said."""
-
-    model_config = ConfigDict(extra="forbid")
+TtlSeconds = Annotated[int, Field(strict=True, ge=0, le=2**31 - 1)]
+SuccessPolicy = Annotated[str, Field(min_length=1, max_length=40)]
+# A label's value.
+Group = Annotated[str, Field(max_length=63)]
 
 
 class Metadata(Stored):
@@ -47,38 +52,8 @@ class Metadata(Stored):
     resource_version: str = ""
 
 
-class TemplateMetadata(Written):
-    """Labels and annotations of the pods."""
-
-    labels: Labels | None = None
-    """Labels that every pod gets besides the operator's. Keys below diengine.opendilab.org/ are refused."""
-    annotations: Annotations | None = None
-    """Annotations that every pod gets. Keys below diengine.opendilab.org/ are refused."""
-
-
-class Template(Written):
-    """The pod that is made once per rank, written as in a Deployment or a Job."""
-
-    metadata: TemplateMetadata = TemplateMetadata()
-    """Labels and annotations of the pods."""
-    spec: dict[str, Any] | None = None
-    """The pod's spec, anything that Kubernetes knows. The main container is the one named di-container, else
-    the first. restartPolicy is OnFailure or Never. The operator adds the variables of the topology (DI_RANK,
-    DI_NODES, DI_NODE_IPS, ...), a gate as the last init container, and its launcher before `command`."""
-    containers: list[Any] | None = None
-    """Never write this: containers belongs under template.spec. Known only so that the refusal can say so."""
-
-
-class Restart(Written):
-    """What is made anew when a rank is lost."""
-
-    scope: RestartScope = RestartScope.POD
-    """Pod makes the lost rank anew, and those that dial its address; the others run on. Job makes all ranks anew
-    together, for programs that cannot take a member back."""
-
-
 class Spec(Written):
-    """What the user wishes."""
+    """What the user wishes: pods of one template, or of several tasks."""
 
     replicas: Replicas | None = None
     """How many pods the job wishes to have: one rank each. `kubectl scale` writes it. Where it is absent, it
@@ -90,16 +65,23 @@ class Spec(Written):
     """How many pods the job may be scaled to. Absent: replicas."""
     parallel_workers: Workers | None = None
     """Worker processes per pod; the world's size is pods x parallelWorkers. Absent: what the command's
-    --parallel-workers says, else 1. Cannot be changed later."""
+    --parallel-workers says, else 1. Can be changed only while suspended."""
     topology: Topology = Topology.MESH
     """Who connects to whom: mesh (each to all), star (all to rank 0) or alone (nobody). Absent: what the
-    command's --topology says, else mesh. Cannot be changed later."""
+    command's --topology says, else mesh. Can be changed only while suspended."""
+    runtime: Runtime = Runtime.DITASK
+    """Whose variables the processes get besides the DI_ ones: ditask (none), torch (MASTER_ADDR, RANK, PET_NNODES,
+    ...), slurm (SLURM_NTASKS, SLURM_NODELIST, ...) or oneflow. Can be changed only while suspended."""
+    message_queue: MessageQueue | None = None
+    """What carries the events between DI-engine's processes: nng (where it is absent), torchrpc, or a Redis server, the
+    job's own where it names none. Can be changed only while suspended."""
     addressing: Addressing = Addressing.IP
     """What stands in DI_NODES: the pods' IPs, or their names (JOB-RANK.JOB), which stay when a pod is made anew: then
-    nobody else starts again after a loss, but each start waits for the cluster's DNS. Cannot be changed later."""
+    nobody else starts again after a loss, but each start waits for the cluster's DNS. runtime: slurm has names in any
+    case. Can be changed only while suspended."""
     launcher: Launcher = Launcher.AUTO
     """Auto puts the operator's launcher before the template's command, so that a plain `ditask ...` finds its
-    peers in any image; Off runs the command as it is. Cannot be changed later."""
+    peers in any image; Off runs the command as it is. Can be changed only while suspended."""
     clean_pod_policy: CleanPodPolicy = CleanPodPolicy.RUNNING
     """Which pods are deleted when the job has ended: Running (those still running; the others keep their
     logs), All or None."""
@@ -114,13 +96,62 @@ class Spec(Written):
     backoff_limit: BackoffLimit = 3
     """How many restarts that follow a failure the whole job may have before it is Failed. Evictions, lost
     nodes and pods deleted by hand are not charged."""
-    template: Template
-    """The pod that is made once per rank, written as in a Deployment or a Job. Cannot be changed later."""
+    failure_policy: FailurePolicy = FailurePolicy()
+    """What the failure of a rank leads to, by its exit code, its pod's conditions or its task."""
+    success_policy: SuccessPolicy = names.ALL_REPLICAS
+    """Whose success is the job's: AllReplicas, Rank0, or a task's name (all ranks of that task). The others are ended
+    then, as cleanPodPolicy says."""
+    active_deadline_seconds: Seconds | None = None
+    """The job is Failed when it has not ended so long after its creation. Time suspended does not count."""
+    startup_deadline_seconds: Seconds | None = None
+    """The job is Failed when it is not Running so long after its creation, or after it was resumed or all ranks were
+    renewed; the message says which rank it waited for."""
+    ttl_seconds_after_finished: TtlSeconds | None = None
+    """The DIJob, with all that belongs to it, is deleted so long after it has ended. Absent: never."""
+    suspend: bool = False
+    """While it is true, the job has no pods: they are ended gently. It goes on with the same ranks and names when it is
+    false again. Until then, what cannot be changed otherwise can."""
+    priority: Priority = Priority.NORMAL
+    """The pods' priority class, where the template names none: what the operator's values say of normal and high.
+    Can be changed only while suspended."""
+    preemptible: bool = False
+    """Whether an end with 143 (asked to end from outside) costs nothing, as in DI-orchestrator. Evictions never do."""
+    group: Group = ""
+    """A name that DIJobs can share: the pods' label diengine/group, for selectors. Can be changed only while
+    suspended."""
+    engine_fields: EngineFields | None = None
+    """DI-orchestrator 1.0's place for topology and parallelWorkers. Can be changed only while suspended."""
+    volumes: Annotated[list[dict[str, Any]], Field(max_length=64)] | None = None
+    """Volumes that every pod has, besides its template's own. Can be changed only while suspended."""
+    tasks: Annotated[tuple[Task, ...], Field(min_length=1, max_length=names.MAX_TASKS)] | None = None
+    """The job's ranks by what they do, instead of replicas and template. Only the last task's replicas can be changed
+    while it is not suspended."""
+    template: Template | None = None
+    """The pod that is made once per rank, written as in a Deployment or a Job. Can be changed only while suspended."""
 
     @property
     def desired(self) -> int:
-        """How many ranks the job wishes to have: replicas, else maxReplicas, else minReplicas."""
+        """How many ranks the job wishes to have: those of all tasks; else replicas, maxReplicas, minReplicas."""
+        if self.tasks:
+            return sum(task.replicas for task in self.tasks)
         return self.replicas or self.max_replicas or self.min_replicas or 1
+
+    def told(self, field: str) -> Any:
+        """What the fields themselves say of `parallel_workers` or `topology`; None where neither place has it."""
+        given = getattr(self, field) if field in self.model_fields_set else None
+        return given if given is not None else getattr(self.engine_fields, field, None)
+
+    def place(self, field: str) -> str:
+        """Where such a field stands, for sentences."""
+        alias = str(type(self).model_fields[field].alias)
+        below = self.engine_fields is not None and field not in self.model_fields_set
+        return f"spec.engineFields.{alias}" if below else f"spec.{alias}"
+
+    @property
+    def needs_dns(self) -> bool:
+        """Whether the ranks look names up: each other's, or that of the job's own Redis server."""
+        named = self.addressing is Addressing.HOSTNAME or self.runtime.named
+        return named or (self.message_queue is not None and self.message_queue.own)
 
     @property
     def minimum(self) -> int:
@@ -148,7 +179,7 @@ class DIJob(Stored):
         """Read an object as the apiserver gives it.
 
         Raises SpecError with every problem found, also those that the CRD's rules would have refused: an
-        object can be older than a rule. A status that somebody else wrote counts as none.
+        object can be older than a rule. What cannot be read of a status that somebody else wrote counts as absent.
         """
         try:
             job = DIJob(
@@ -157,36 +188,59 @@ class DIJob(Stored):
                 status=stored(body),
             )
         except ValidationError as error:
-            raise SpecError(from_validation(error)) from error
+            raise SpecError(from_validation(error, DIJob)) from error
         found = checks.problems(job)
         if found:
             raise SpecError(found)
         return job
 
-    @property
-    def main_container(self) -> Mapping[str, Any]:
-        """The container that the job is about: the one named di-container, else the first, else {}."""
-        containers = checks.containers(self.spec.template.spec) or [{}]
-        named = (one for one in containers if one.get("name") == names.MAIN_CONTAINER)
-        return next(named, containers[0])
-
     @cached_property
-    def command(self) -> Command:
-        """What the main container's command line says."""
-        return Command.of(self.main_container)
+    def roles(self) -> tuple[Role, ...]:
+        """The job's kinds of pods in rank order: one for the template, or one for each task."""
+        return roles(self.spec)
+
+    def role_of(self, rank: int) -> Role:
+        """The kind of pod that a rank has; of one beyond the wish, the last."""
+        return next((role for role in self.roles if rank < role.first + role.replicas), self.roles[-1])
 
     @property
     def workers(self) -> int:
-        """Worker processes per pod: spec.parallelWorkers, else the command's --parallel-workers, else 1."""
-        return self.spec.parallel_workers or self.command.parallel_workers or 1
+        """Worker processes per pod: the field, else the command's --parallel-workers, else 1."""
+        told = (role.command.parallel_workers for role in self.roles)
+        return self.spec.told("parallel_workers") or next(filter(None, told), 1)
 
     @property
     def topology(self) -> Topology:
-        """Who dials whom: spec.topology where it is set, else the command's --topology, else mesh."""
-        told = self.command.topology
-        if "topology" not in self.spec.model_fields_set and told in set(Topology):
-            return Topology(told)
-        return self.spec.topology
+        """Who dials whom: the field where it is set, else the command's --topology, else mesh (star below engineFields,
+        as in DI-orchestrator 1.0)."""
+        if (field := self.spec.told("topology")) is not None:
+            return Topology(field)
+        told = (role.command.topology for role in self.roles if role.command.topology in set(Topology))
+        return Topology(next(told, Topology.STAR if self.spec.engine_fields else Topology.MESH))
+
+    @property
+    def addressing(self) -> Addressing:
+        """What the ranks are told of each other: names, where the runtime knows no addresses."""
+        return Addressing.HOSTNAME if self.spec.runtime.named else self.spec.addressing
+
+    @property
+    def queue(self) -> str:
+        """DI-engine's --mq-type: the field where it is set, else what the command says, else nng."""
+        if self.spec.message_queue is not None:
+            return self.spec.message_queue.type.value
+        told = (role.command.mq_type for role in self.roles)
+        return next(filter(None, told), Queue.NNG.value)
+
+    @property
+    def server(self) -> str:
+        """The name of the Redis server that the operator runs for this job, its pod and its service; "" for none."""
+        queue = self.spec.message_queue
+        return f"{self.metadata.name}-{names.SERVER_SUFFIX}" if queue and queue.own else ""
+
+    @property
+    def restart_scope(self) -> RestartScope:
+        """Who is made anew when a rank is lost: what the user says, else what the runtime needs."""
+        return self.spec.restart.scope or (RestartScope.JOB if self.spec.runtime.rigid else RestartScope.POD)
 
     @property
     def paused(self) -> bool:
@@ -196,4 +250,4 @@ class DIJob(Stored):
     @property
     def warnings(self) -> tuple[Problem, ...]:
         """What is allowed and still likely to surprise: to be said, never to stop anything."""
-        return checks.warnings(self)
+        return warnings.warnings(self)

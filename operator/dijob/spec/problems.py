@@ -1,21 +1,12 @@
 """What is wrong with an object, in sentences for its author: the field first, what is allowed, what to do."""
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any, Final
+from typing import Any, get_args
 
-from pydantic import ValidationError
-
-# Fields by the path of the object that holds them, for "did you mean" and "what is allowed".
-_KNOWN: Final = {
-    "spec": (
-        "replicas", "minReplicas", "maxReplicas", "parallelWorkers", "topology", "addressing", "launcher",
-        "cleanPodPolicy", "backoffLimit", "template",
-    ),
-    "spec.template": ("metadata", "spec"),
-    "spec.template.metadata": ("labels", "annotations"),
-}  # fmt: skip
+from pydantic import BaseModel, ValidationError
 
 
 @dataclass(frozen=True)
@@ -37,13 +28,13 @@ class SpecError(ValueError):
         super().__init__("; ".join(str(problem) for problem in self.problems))
 
 
-def from_validation(error: ValidationError) -> tuple[Problem, ...]:
-    """Pydantic's findings as problems of ours."""
+def from_validation(error: ValidationError, model: type[BaseModel]) -> tuple[Problem, ...]:
+    """Pydantic's findings about an object of this model as problems of ours."""
     root = {"Spec": "spec", "Metadata": "metadata"}.get(error.title, "")
     found = []
     for detail in error.errors(include_url=False):
         path = _path([root, *detail["loc"]] if root else detail["loc"])
-        found.append(Problem(path, _sentence(detail["type"], path, detail)))
+        found.append(Problem(path, _sentence(detail["type"], path, detail, model)))
     return tuple(found)
 
 
@@ -54,11 +45,30 @@ def _path(loc: Sequence[int | str]) -> str:
     return path
 
 
-def _sentence(kind: str, path: str, detail: Any) -> str:
+def _known(model: type[BaseModel], path: str) -> tuple[str, ...]:
+    """The names of the fields that the object at a path can have."""
+    for part in re.sub(r"\[\d+\]", "", path).split("."):
+        field = next((f for f in model.model_fields.values() if f.alias == part), None)
+        below = list(_models(field.annotation)) if field else []
+        if not below:
+            return ()
+        model = below[0]
+    return tuple(str(field.alias) for field in model.model_fields.values())
+
+
+def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+    """The models in a type such as `tuple[Task, ...] | None`."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for argument in get_args(annotation):
+        yield from _models(argument)
+
+
+def _sentence(kind: str, path: str, detail: Any, model: type[BaseModel]) -> str:
     value = detail.get("input")
     if kind == "extra_forbidden":
         parent, _, name = path.rpartition(".")
-        known = _KNOWN.get(parent, ())
+        known = _known(model, parent)
         close = get_close_matches(name, known, n=1)
         hint = f"did you mean {close[0]}? " if close else ""
         return f"there is no such field; {hint}Known here: {', '.join(known)}"

@@ -1,7 +1,7 @@
 """A DIJob's status as it is stored: what cannot be observed again, and what people and scale read."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -18,6 +18,8 @@ Name = Annotated[str, Field(max_length=253)]
 Reason = Annotated[str, Field(max_length=1024)]
 Message = Annotated[str, Field(max_length=32768)]
 Time = Annotated[str, Field(max_length=64)]
+# By the phase of a pod: Pending, Running, Succeeded, Failed, Unknown.
+TaskStatus = Annotated[dict[str, Annotated[int, Field(ge=0, le=names.MAX_REPLICAS)]], Field(max_length=5)]
 
 
 class Stored(BaseModel):
@@ -44,6 +46,8 @@ class Charge(Stored):
     """How many restarts of that pod have been looked at."""
     failures: Count = 0
     """How many of them were failures, and so charged to backoffLimit."""
+    disrupted: bool = False
+    """Whether a rule of failurePolicy has counted the pod's disruption as a failure."""
     renewed: Number = 0
     """Number of the last address list for which this pod's process was started again: that was no failure."""
 
@@ -73,7 +77,7 @@ class Condition(Stored):
     """One condition in the shape of metav1.Condition."""
 
     type: Annotated[str, Field(max_length=316)]
-    """What the condition is about: PodsCreated, AddressesReady, Running, Succeeded, Failed or Invalid."""
+    """What the condition is about: one of those in docs/conditions.md."""
     status: Annotated[str, Field(json_schema_extra={"enum": ["True", "False", "Unknown"]})]
     """True, False or Unknown."""
     reason: Reason = ""
@@ -116,17 +120,21 @@ class Status(Stored):
     """What the operator has seen and done. Written by the operator only."""
 
     phase: Annotated[str, Field(json_schema_extra={"enum": ["", *names.Phase]})] = ""
-    """One word for people: Pending, Starting, Running, Succeeded or Failed. Programs read the conditions."""
+    """One word for people: Pending, Starting, Running, Suspended, Succeeded or Failed. Programs read the conditions."""
     message: Message = ""
     """The sentence that matters most now, of all the conditions' messages: why it ended, or what it waits for."""
     topology: Annotated[str, Field(max_length=16)] = ""
     """Who connects to whom, as the field or the command says."""
     parallel_workers: Count = 0
     """Worker processes per pod, as the field or the command says; the world's size is replicas x this."""
+    desired: Count = 0
+    """How many pods the job wishes to have."""
     replicas: Count = 0
     """How many pods exist (read by `kubectl scale` and autoscalers)."""
     ready_replicas: Count = 0
     """How many pods are Ready: their process listens."""
+    task_status: Annotated[dict[str, TaskStatus], Field(max_length=names.MAX_TASKS)] = {}
+    """How many pods of each task are in each phase of a pod, as in DI-orchestrator 1.1. Only of jobs with tasks."""
     selector: Annotated[str, Field(max_length=512)] = ""
     """The label selector of the job's pods (read by autoscalers)."""
     observed_generation: Number = 0
@@ -141,12 +149,20 @@ class Status(Stored):
     """The last time that the job gave its pods back because not all of them found room."""
     start_time: Time | None = None
     """When the operator first saw the job."""
+    suspend_time: Time | None = None
+    """Since when the job is suspended."""
+    resume_time: Time | None = None
+    """When it was resumed last."""
+    suspended_seconds: Count = 0
+    """How long it has been suspended before, in all: activeDeadlineSeconds does not count this."""
     completion_time: Time | None = None
     """When the job succeeded or failed."""
     restarts: Count = 0
     """Restarts charged to backoffLimit so far, of all ranks together."""
     charged: Annotated[tuple[Charge, ...], Field(max_length=names.MAX_REPLICAS)] = ()
     """The ranks that started again in their pods, and what was counted of each."""
+    tasks: Annotated[str, Field(max_length=1024)] = ""
+    """The tasks by which ranks are counted here, as "learner 1 evaluator 1 collector"."""
     succeeded_ranks: Annotated[str, Field(max_length=8192)] = ""
     """The ranks whose main container exited with 0, as ranges, e.g. 0-3,7."""
     first_failure: FirstFailure | None = None
@@ -156,11 +172,17 @@ class Status(Stored):
 
 
 def stored(body: Mapping[str, Any]) -> Status:
-    """The status of an object as the apiserver gives it. One that somebody else wrote counts as none."""
-    try:
-        return Status.model_validate(body.get("status") or {})
-    except ValidationError:
-        return Status()
+    """The status of an object as the apiserver gives it. A field that cannot be read counts as absent, and no more: a
+    job that has ended stays so, whatever else another operator wrote (DI-orchestrator 1.0 could count below zero)."""
+    given = body.get("status")
+    kept = dict(given) if isinstance(given, Mapping) else {}
+    for _ in range(2):
+        try:
+            return Status.model_validate(kept)
+        except ValidationError as error:
+            wrong = {detail["loc"][0] for detail in error.errors(include_url=False)}
+            kept = {name: value for name, value in kept.items() if name not in wrong}
+    return Status()
 
 
 def stamp(now: datetime) -> str:
@@ -171,6 +193,7 @@ def stamp(now: datetime) -> str:
 def instant(text: str | None) -> datetime | None:
     """The time that a stamp says; None where it is none (status can be edited by hand)."""
     try:
-        return datetime.strptime(text or "", "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+        found = datetime.fromisoformat(text or "")
     except ValueError:
         return None
+    return found if found.tzinfo else None

@@ -1,12 +1,20 @@
-"""What a pod's environment says, one pure file per runtime and one row here: env(member, gang) -> variables."""
+"""What a pod's environment says, one pure file per runtime and one row here."""
 
-from collections.abc import Callable
 from typing import Final
 
 from dijob.core.members import Gang, Member
-from dijob.core.runtimes import ditask
+from dijob.core.runtimes import ditask, oneflow, slurm, torch
+from dijob.core.runtimes.row import Row
+from dijob.names import Runtime
 
-Env = Callable[[Member, Gang], dict[str, str]]
+RUNTIMES: Final[dict[Runtime, Row]] = {
+    Runtime.DITASK: Row(lambda _member, _gang: {}),  # each job has its variables
+    Runtime.TORCH: torch.ROW,
+    Runtime.SLURM: slurm.ROW,
+    Runtime.ONEFLOW: oneflow.ROW,
+}
 
-# Values known when the pod is created. Addresses come later, through the pod's annotations (manifests.py).
-RUNTIMES: Final[dict[str, Env]] = {"ditask": ditask.env}
+
+def environment(member: Member, gang: Gang) -> dict[str, str]:
+    """Variables that are known before any pod has an address: DI-engine's, which each job has, and the runtime's."""
+    return ditask.env(member, gang) | RUNTIMES[gang.runtime].env(member, gang)

@@ -1,13 +1,15 @@
 """The DI_ variables: what DI-engine's ditask, and every program that speaks its contract, reads."""
 
 from dijob.core.members import Gang, Member
+from dijob.names import Queue
 
 
 def env(member: Member, gang: Gang) -> dict[str, str]:
     """Variables that are known before any pod has an address.
 
     DI_RANK (with DI_NODES, which the kubelet fills in from the pod's annotations) is all that DI-engine's own
-    parser reads (ding/entry/cli_parsers/k8s_parser.py); it takes the node id as DI_RANK * workers + i.
+    parser reads (ding/entry/cli_parsers/k8s_parser.py); it takes the node id as DI_RANK * workers + i. With another
+    queue than nng it leaves the node ids out, so the launcher gives them (pod/ditask.sh).
     """
     return {
         "DI_JOB_ID": gang.uid,
@@ -17,5 +19,21 @@ def env(member: Member, gang: Gang) -> dict[str, str]:
         "DI_NODE_IDS": ",".join(map(str, member.node_ids(gang.workers))),
         "DI_PARALLEL_WORKERS": str(gang.workers),
         "DI_TOPOLOGY": gang.topology.value,
-        "DI_LABELS": "",
+        "DI_LABELS": ",".join(member.labels),
+        **_queue(gang),
     }
+
+
+def _queue(gang: Gang) -> dict[str, str]:
+    """What carries the events, where that is not nng."""
+    told = {} if gang.queue == Queue.NNG else {"DI_MQ_TYPE": gang.queue}
+    if gang.broker is not None:
+        told |= {"DI_REDIS_HOST": gang.broker[0], "DI_REDIS_PORT": str(gang.broker[1])}
+    if gang.queue == Queue.REDIS:
+        # DI-engine's thread that listens ends when it logs a lost connection: its words do not fit their format, which
+        # rich's handler raises (ditk/logging/terminal.py). With the plain one it connects again.
+        told |= {"DISABLE_RICH": "1"}
+    if gang.queue.startswith(Queue.TORCHRPC):
+        # RDMA and fork do not go together without (rdmamojo.com, ibv_fork_init); nothing else reads them.
+        told |= {"IBV_FORK_SAFE": "1", "RDMAV_FORK_SAFE": "1"}
+    return told

@@ -1,0 +1,127 @@
+"""How a job ends: by whose success, by which failure or deadline; and what is cleaned up after it."""
+
+from dijob.core import diagnose, report, suspension
+from dijob.core.actions import Action, DeleteJob, EndPod, deletions
+from dijob.core.phases import Fact, is_true
+from dijob.core.report import Pass
+from dijob.names import CleanPodPolicy, FailureAction
+from dijob.names import Condition as Type
+from dijob.spec.status import FirstFailure, instant
+
+
+def end(this: Pass) -> list[Fact] | None:
+    """The conditions with which the job ends in this pass; None: it goes on."""
+    world, spec = this.world, this.job.spec
+    if this.policy.fulfilled(world.succeeded, frozenset(world.waiting)):
+        return _end(this, Fact(Type.SUCCEEDED, True, *_success(this)))
+    fatal = [rank for rank, action in sorted(this.news.items()) if action is FailureAction.FAIL_JOB]
+    if fatal:
+        return _failed(this, "FailurePolicy", f"{met(this, fatal[0])} says FailJob")
+    if this.status.restarts > spec.backoff_limit:
+        return _failed(
+            this, "BackoffLimitExceeded", f"{this.status.restarts} failures, backoffLimit is {spec.backoff_limit}"
+        )
+    if this.job.paused or suspension.concerns(this):
+        return None
+    if (left := _active_left(this)) is not None and left <= 0:
+        return _failed(
+            this, "DeadlineExceeded", f"not done within activeDeadlineSeconds, {spec.active_deadline_seconds}"
+        )
+    if (left := _startup_left(this)) is not None and left <= 0:
+        why = report.obstacle(this)
+        message = f"not Running within startupDeadlineSeconds, {spec.startup_deadline_seconds}: {why}"
+        return _failed(this, "StartupDeadlineExceeded", message)
+    return None
+
+
+def deadline(this: Pass) -> float | None:
+    """Seconds until a deadline ends the job; None where it has none."""
+    if suspension.concerns(this):
+        return None
+    return min((left for left in (_active_left(this), _startup_left(this)) if left is not None), default=None)
+
+
+def clean(this: Pass) -> tuple[Action, ...]:
+    """After the end: pods go as cleanPodPolicy says. One that failed again and again is ended so that its logs stay.
+    When its time to live is over, the job itself goes, and all that belongs to it."""
+    if (left := time_to_live(this)) is not None and left <= 0:
+        return (DeleteJob(),)
+    pods = this.observed.everything
+    policy = this.job.spec.clean_pod_policy
+    if policy is CleanPodPolicy.ALL:
+        return deletions(pods)
+    going = [pod for pod in pods if not pod.finished and not pod.deleting]
+    failed = {charge.uid for charge in this.job.status.charged if charge.failures}
+    guilty = [pod for pod in going if pod.uid in failed and is_true(this.job.status, Type.FAILED)]
+    end = tuple(EndPod(pod.name, pod.uid) for pod in guilty if not pod.ending_soon)
+    # Who was never given a list waits at the gate, and would for ever: there is nothing of his to keep.
+    rest = [pod for pod in going if pod not in guilty and (policy is CleanPodPolicy.RUNNING or not pod.ips)]
+    return (*end, *deletions(rest))
+
+
+def time_to_live(this: Pass) -> float | None:
+    """Seconds until a job that has ended is deleted; None: it is not."""
+    ttl, ended = this.job.spec.ttl_seconds_after_finished, instant(this.job.status.completion_time)
+    return None if ttl is None or ended is None else ttl - (this.now - ended).total_seconds()
+
+
+def _success(this: Pass) -> tuple[str, str]:
+    """Reason and sentence."""
+    if not this.world.waiting:
+        size = min(this.world.size, this.world.gang.size)
+        return "AllRanksSucceeded", f"all {size} ranks exited 0"
+    task = this.policy.success
+    who = "rank 0" if len(this.policy.decisive) == 1 and 0 in this.policy.decisive else f"all ranks of task {task}"
+    return "SuccessPolicy", f"{who} exited 0, which successPolicy: {task} asks for"
+
+
+def _failed(this: Pass, reason: str, message: str) -> list[Fact]:
+    first = this.status.first_failure
+    if first is not None:
+        message += f"; the first {'failure ' if reason != 'BackoffLimitExceeded' else ''}was {_told(first)}"
+    return _end(this, Fact(Type.FAILED, True, reason, diagnose.shorten(message)))
+
+
+def _told(first: FirstFailure) -> str:
+    code = f"exit code {first.exit_code}" if first.exit_code is not None else first.reason
+    said = f": {first.message}" if first.message else ""
+    return f"rank {first.rank} ({code}{said}), see `kubectl logs {first.pod}`"
+
+
+def met(this: Pass, rank: int) -> str:
+    """Which rule a failure has met, in words; without one it is the runtime's."""
+    pod = this.world.pods[rank]
+    code = f"exit code {pod.ending.exit_code}" if pod.ending else pod.complaint or "no reason given"
+    at = this.policy.rule(pod)
+    rule = f"runtime: {this.job.spec.runtime}" if at is None else f"failurePolicy.rules[{at}]"
+    return f"rank {rank} failed ({code}), and {rule}"
+
+
+def _end(this: Pass, fact: Fact) -> list[Fact]:
+    said = "the job has ended"
+    over = [Fact(type_, False, "Finished", said) for type_ in (Type.RUNNING, Type.PEERS_READY)]
+    if this.world.gang.server:
+        over.append(Fact(Type.BROKER_READY, False, "Finished", said))
+    if is_true(this.job.status, Type.SUSPENDED):
+        over.append(Fact(Type.SUSPENDED, False, "Finished", said))
+    return [*report.bystanders(this), *over, fact]
+
+
+def _active_left(this: Pass) -> float | None:
+    limit, status = this.job.spec.active_deadline_seconds, this.status
+    if limit is None or (start := instant(status.start_time)) is None:
+        return None
+    return limit - ((this.now - start).total_seconds() - status.suspended_seconds)
+
+
+def _startup_left(this: Pass) -> float | None:
+    """Each start counts for itself: the first, one after the job was suspended, one after all ranks were renewed."""
+    limit, status = this.job.spec.startup_deadline_seconds, this.status
+    if limit is None:
+        return None
+    running = next((c for c in this.job.status.conditions if c.type == Type.RUNNING), None)
+    if running and running.status == "True":
+        return None
+    stopped = running.last_transition_time if running else None
+    starts = filter(None, map(instant, (status.start_time, status.resume_time, stopped)))
+    return limit - (this.now - max(starts, default=this.now)).total_seconds()
