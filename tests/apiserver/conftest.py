@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 from apiserver.plane import ROOT, Plane, job, operator
 from cluster import CONTROL_PLANE, Options, up
+from cluster.shell import until_established
 from workers import own
 
 # Two files of tests run at a time (make apiserver), each with a control plane of its own.
@@ -18,8 +19,7 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
     with up(Options(name=NAME, mode=CONTROL_PLANE, kwok_nodes=3, quiet=True)) as cluster:
         plane = Plane(cluster, log)
         plane.kubectl("apply", "-f", str(ROOT / "crds/dijob.yaml"))
-        crd = "crd/dijobs.diengine.opendilab.org"
-        plane.kubectl("wait", "--for=condition=Established", crd, "--timeout=30s")
+        until_established(plane.kubectl, "dijobs.diengine.opendilab.org")
         with operator(cluster.kubeconfig, log):
             yield plane
 

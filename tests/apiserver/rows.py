@@ -47,7 +47,7 @@ def _env(name: str) -> Body:
     return changed(job("bad"), f"{CONTAINER}.env", [{"name": name, "value": "3"}])
 
 
-def _patch(**spec: Any) -> tuple[str, ...]:
+def patch(**spec: Any) -> tuple[str, ...]:
     return ("patch", "dijob", "{}", "--type=merge", "-p", json.dumps({"spec": spec}))
 
 
@@ -104,10 +104,6 @@ REFUSED: dict[str, Refused] = {
         changed(job("bad"), "spec.template.spec.restartPolicy", "Always"),
         ("spec.template.spec.restartPolicy", "OnFailure or Never"),
     ),
-    "hostNetwork": Refused(
-        changed(job("bad"), "spec.template.spec.hostNetwork", True),
-        ("spec.template.spec.hostNetwork", "not supported yet", "remove it"),
-    ),
     "hostname": Refused(
         changed(job("bad"), "spec.template.spec.hostname", "a"), ("spec.template.spec.hostname", "remove it")
     ),
@@ -136,20 +132,18 @@ REFUSED: dict[str, Refused] = {
 EDITS: dict[str, EditRefused] = {
     "the image": EditRefused(
         ("patch", "dijob", "{}", "--type=json", "-p", json.dumps(_IMAGE)),
-        ("spec.template", CANNOT, "delete the job"),
+        ("spec.template", CANNOT, "suspend the job"),
     ),
     "a field that only Kubernetes knows": EditRefused(
-        _patch(template={"spec": {"nodeSelector": {"a": "b"}}}), ("spec.template", CANNOT)
+        patch(template={"spec": {"nodeSelector": {"a": "b"}}}), ("spec.template", CANNOT)
     ),
-    "a label of the pods": EditRefused(
-        _patch(template={"metadata": {"labels": {"a": "b"}}}), ("spec.template", CANNOT)
-    ),
-    "topology": EditRefused(_patch(topology="star"), ("spec.topology", CANNOT)),
-    "parallelWorkers": EditRefused(_patch(parallelWorkers=2), ("spec.parallelWorkers", CANNOT)),
-    "launcher": EditRefused(_patch(launcher="Off"), ("spec.launcher", CANNOT)),
-    "addressing": EditRefused(_patch(addressing="Hostname"), ("spec.addressing", CANNOT)),
+    "a label of the pods": EditRefused(patch(template={"metadata": {"labels": {"a": "b"}}}), ("spec.template", CANNOT)),
+    "topology": EditRefused(patch(topology="star"), ("spec.topology", CANNOT)),
+    "parallelWorkers": EditRefused(patch(parallelWorkers=2), ("spec.parallelWorkers", CANNOT)),
+    "launcher": EditRefused(patch(launcher="Off"), ("spec.launcher", CANNOT)),
+    "addressing": EditRefused(patch(addressing="Hostname"), ("spec.addressing", CANNOT)),
     "minReplicas above the stored wish": EditRefused(
-        _patch(minReplicas=3, maxReplicas=3), ("spec.replicas", "add it to the file")
+        patch(minReplicas=3, maxReplicas=3), ("spec.replicas", "add it to the file")
     ),
     "kubectl scale beyond maxReplicas": EditRefused(
         ("scale", "dijob", "{}", "--replicas=9"), ("spec.replicas", "from minReplicas to maxReplicas")

@@ -1,10 +1,16 @@
 """Bad input against the real apiserver: each row is refused or reported in words, and changes nothing that runs."""
 
+from collections.abc import Iterator
+
 import pytest
+from apiserver import rows, rows_tasks
 from apiserver.plane import Body, Plane, changed, job
-from apiserver.rows import EDITS, REFUSED, REPORTED, EditRefused, Refused, Reported
+from apiserver.rows import EDITS, EditRefused, Refused, Reported
 
 pytestmark = pytest.mark.apiserver
+
+REFUSED = rows.REFUSED | rows_tasks.REFUSED
+REPORTED = rows.REPORTED | rows_tasks.REPORTED
 
 
 def lacking(text: str, words: tuple[str, ...]) -> list[str]:
@@ -27,6 +33,41 @@ def test_edits_of_a_running_job_are_refused(plane: Plane, untouched: str, row: E
     assert lacking(said.text, row.words) == [], said.text
 
 
+@pytest.fixture(scope="module")
+def with_tasks(plane: Plane) -> Iterator[str]:
+    """A job with tasks that runs; nothing that is refused may change it."""
+    assert (said := plane.apply(rows_tasks.tasks_job("tasks"))).ok, said.text
+    plane.until_condition("tasks", "Running", "True")
+    before = {name: pod["metadata"]["uid"] for name, pod in plane.pods("tasks").items()}
+    yield "tasks"
+    assert before == {name: pod["metadata"]["uid"] for name, pod in plane.pods("tasks").items()}
+    plane.remove("dijob/tasks")
+
+
+@pytest.mark.parametrize("row", rows_tasks.EDITS.values(), ids=rows_tasks.EDITS.keys())
+def test_edits_of_a_running_job_with_tasks_are_refused(plane: Plane, with_tasks: str, row: EditRefused) -> None:
+    said = plane.ask(*(with_tasks if word == "{}" else word for word in row.arguments))
+    assert not said.ok, said.text
+    assert lacking(said.text, row.words) == [], said.text
+
+
+def test_what_cannot_be_changed_can_while_the_job_is_suspended(plane: Plane) -> None:
+    made = rows_tasks.tasks_job("held", suspend=True)
+    try:
+        assert plane.apply(made).ok
+        plane.until_condition("held", "Suspended", "True", "spec.suspend")
+        new = rows_tasks.tasks_job(
+            "held", {"type": "none", "name": "other"}, {"type": "learner"}, suspend=True, group="g", topology="star"
+        )
+        assert (said := plane.apply(new)).ok, said.text
+        # In the other shape, and no longer suspended.
+        assert (said := plane.apply(job("held", topology="alone"))).ok, said.text
+        plane.until_condition("held", "Running", "True")
+        assert sorted(plane.pods("held")) == ["held-0", "held-1"]
+    finally:
+        plane.remove("dijob/held")
+
+
 def owned(plane: Plane, name: str) -> dict[str, Body]:
     """The pods of the job that stands there now."""
     uid = (plane.get("dijob", name) or {"metadata": {"uid": "none"}})["metadata"]["uid"]
@@ -44,8 +85,9 @@ def test_reported(plane: Plane, untouched: str, row: Reported) -> None:
         before = [(body, _identity(plane, body)) for body in row.before]
         said = plane.apply(row.body)
         assert said.ok, said.text
-        plane.until_condition("bad", row.condition, row.status, *row.words)
-        plane.until(f"{row.pods} pods", lambda: len(owned(plane, "bad")) == row.pods, lambda: owned(plane, "bad"))
+        name = row.body["metadata"]["name"]
+        plane.until_condition(name, row.condition, row.status, *row.words)
+        plane.until(f"{row.pods} pods", lambda: len(owned(plane, name)) == row.pods, lambda: owned(plane, name))
         assert [_identity(plane, body) for body, _ in before] == [was for _, was in before]
         if row.cure:
             assert plane.apply(*row.cure).ok
@@ -54,7 +96,7 @@ def test_reported(plane: Plane, untouched: str, row: Reported) -> None:
                 plane.remove(*things[: len(row.before)])
             plane.until_condition("bad", *row.healed, seconds=90)
     finally:
-        plane.remove("dijob/bad", *things)
+        plane.remove(f"dijob/{row.body['metadata']['name']}", *things)
 
 
 def _identity(plane: Plane, body: Body) -> tuple[str, Body, Body]:

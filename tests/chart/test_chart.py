@@ -7,7 +7,7 @@ import pytest
 import yaml
 from chart.lab import CHART, CRD, ROOT, Lab, job
 from cluster import CONTROL_PLANE, Options, up
-from cluster.shell import wait_for
+from cluster.shell import until_established, wait_for
 
 pytestmark = pytest.mark.e2e
 
@@ -60,7 +60,7 @@ def install(lab: Lab, *more: str) -> str:
 
 def wait_served(lab: Lab) -> None:
     """Until the apiserver serves DIJobs."""
-    lab.kubectl("wait", "--for=condition=Established", "--timeout=30s", f"crd/{CRD}")
+    until_established(lab.kubectl, CRD)
     wait_for("DIJobs can be listed", lambda: "" if (said := lab.try_kubectl("get", "dij")).ok else said.text, 30)
 
 

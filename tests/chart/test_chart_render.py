@@ -134,7 +134,9 @@ def test_every_rule_in_the_manifest_has_its_reason_above_it(offline: Lab, values
 
 def test_the_flags_follow_the_values(offline: Lab) -> None:
     (container,) = one(parsed(render(offline, {})), "Deployment")["spec"]["template"]["spec"]["containers"]
-    assert container["args"] == ["--log-level=info", "--health-port=8080"]
+    resources = '{"limits":{"memory":"2Gi"},"requests":{"cpu":"100m","memory":"64Mi"}}'
+    redis = ["--redis-image=redis:7.2-alpine", f"--redis-resources={resources}"]
+    assert container["args"] == ["--cluster-domain=cluster.local", *redis, "--log-level=info", "--health-port=8080"]
     assert container["image"] == "dijob/operator:dev"
     both = {**SETS["everything"], **SETS["namespaces"]}
     pod = one(parsed(render(offline, both)), "Deployment")["spec"]["template"]
@@ -143,6 +145,8 @@ def test_the_flags_follow_the_values(offline: Lab) -> None:
         "--namespace=team-a",
         "--namespace=team-b",
         "--gate-image=busybox:1.36",
+        "--cluster-domain=cluster.local",
+        *redis,
         "--log-level=debug",
         "--health-port=9090",
     ]

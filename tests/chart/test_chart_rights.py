@@ -12,7 +12,7 @@ import pytest
 import yaml
 from chart.lab import CHART, CRD, ROOT, Lab, Right, Said, job
 from cluster import CONTROL_PLANE, Cluster, Options, up
-from cluster.shell import wait_for
+from cluster.shell import until_established, wait_for
 
 pytestmark = pytest.mark.e2e
 
@@ -69,7 +69,7 @@ def lab(cluster: Cluster) -> Lab:
     lab = Lab(cluster.binaries, cluster.kubeconfig)
     lab.apply(*objects())
     lab.helm("install", "dijob", str(CHART), "-n", HOME)
-    lab.kubectl("wait", "--for=condition=Established", "--timeout=30s", f"crd/{CRD}")
+    until_established(lab.kubectl, CRD)
 
     def open_to_alice() -> str:
         said = create(lab, "alice", job("probe"))
@@ -114,6 +114,25 @@ def test_who_may_create(lab: Lab, user: str, pod_spec: dict[str, Any], refusal: 
     account = pod_spec.get("serviceAccountName") or pod_spec.get("serviceAccount", "")
     assert said.ok == (not refusal), said.text
     assert refusal.format(user=user, account=account) in said.text
+
+
+@pytest.mark.parametrize(
+    ("accounts", "refused"),
+    [(("trainer", ""), "trainer"), (("", "trainer"), "trainer"), (("", "default"), "")],
+    ids=["the first task's", "the last task's", "the default account"],
+)
+def test_the_account_of_every_task_is_judged(lab: Lab, accounts: tuple[str, str], refused: str) -> None:
+    made = job("j")
+    template = made["spec"]["template"]
+    made["spec"] = {"tasks": [
+        {"type": kind, "template": {"spec": {**template["spec"], "serviceAccountName": account}}}
+        for kind, account in zip(("learner", "collector"), accounts, strict=True)
+    ]}  # fmt: skip
+    said = create(lab, "bob", made)
+    assert said.ok == (not refused), said.text
+    if refused:
+        expected = NO_ACCOUNT.format(user="bob", account=refused).replace("spec.template", "spec.tasks[].template")
+        assert expected in said.text
 
 
 def test_an_account_may_run_jobs_as_itself(lab: Lab) -> None:
@@ -173,11 +192,22 @@ def test_an_undeclared_field_of_a_template_under_a_foreign_account_stays(
     assert NO_ACCOUNT.format(user="bob", account="trainer") in said.text
 
 
+@pytest.mark.usefixtures("trained")
+def test_volumes_under_a_foreign_account_stay_also_while_the_job_is_suspended(lab: Lab) -> None:
+    """Whoever may swap what is mounted may run what they like as that account."""
+    lab.kubectl("patch", "dij", "trained", "-n", TEAM, "--type=merge", "-p", '{"spec": {"suspend": true}}')
+    said = patch(lab, "bob", '{"spec": {"volumes": [{"name": "code", "emptyDir": {}}]}}')
+    assert not said.ok, said.text
+    assert NO_ACCOUNT.format(user="bob", account="trainer") in said.text
+    assert patch(lab, "carol", '{"spec": {"volumes": [{"name": "code", "emptyDir": {}}]}}').ok
+
+
 GRANTED = {
-    "dijobs": "get list watch patch",
+    "dijobs": "get list watch patch delete",
     "dijobs/status": "patch",
     "pods": "get list watch create delete patch",
     "services": "get list watch create",
+    "networkpolicies": "get create",
     "events": "get list create patch",
 }
 
@@ -259,8 +289,9 @@ def asked(audit: Path) -> dict[Right, set[int]]:
 
 
 def test_the_rights_suffice_for_a_jobs_whole_life(lab: Lab, cluster: Cluster, operator: Path) -> None:
-    """Start, a pod lost, success: no request is refused, and none is outside the table."""
+    """Start, a pod lost, success, the time to live: no request is refused, and none is outside the table."""
     made = job("lives")
+    made["spec"]["ttlSecondsAfterFinished"] = 5
     made["spec"]["template"]["metadata"] = {"annotations": {"test.dijob/exit": "0", "test.dijob/exit-delay": "4s"}}
     lab.kubectl("create", "-n", TEAM, "-f", "-", stdin=yaml.safe_dump(made))
 
@@ -275,9 +306,10 @@ def test_the_rights_suffice_for_a_jobs_whole_life(lab: Lab, cluster: Cluster, op
         until("Running")
         lab.kubectl("delete", "pod", "lives-0", "-n", TEAM, "--wait=false")
         until("Succeeded")
+        wait_for("the job is deleted", lambda: lab.kubectl("get", "dij", "-n", TEAM, "-o", "name").strip(), 30)
     finally:
-        lab.kubectl("delete", "dij", "lives", "-n", TEAM, "--wait")
+        lab.kubectl("delete", "dij", "lives", "-n", TEAM, "--wait", "--ignore-not-found")
     requests = asked(cluster.audit_log)
-    assert {("pods", "create"), ("pods", "patch"), ("dijobs/status", "patch")} <= requests.keys()
+    assert {("pods", "create"), ("pods", "patch"), ("dijobs/status", "patch"), ("dijobs", "delete")} <= requests.keys()
     assert {right: codes for right, codes in requests.items() if 403 in codes} == {}
     assert requests.keys() <= pairs(GRANTED)

@@ -11,6 +11,7 @@ from types import FrameType
 import pytest
 from archives import ROOT, archive
 from cluster import Cluster, Options, up
+from jobs import LIGHT
 from space import HOME, Api, Space, opened
 from workers import own
 
@@ -25,7 +26,7 @@ def install(cluster: Cluster, operator: Path) -> None:
     cluster.run_kubectl("apply", "-f", "-", stdin=RESTRICTED)
     chart = ["upgrade", "--install", "dijob", str(ROOT / "charts/dijob"), "--namespace", HOME, "--wait"]
     # The name of the archive is a hash of all that is in the image.
-    told = ["--set", f"podAnnotations.dijob-image={operator.stem}", "--timeout", "3m"]
+    told = ["--set", f"podAnnotations.dijob-image={operator.stem}", "--set", f"redis.image={LIGHT}", "--timeout", "3m"]
     env = {**os.environ, **cluster.env()}
     done = subprocess.run(
         [str(cluster.helm), *chart, *told], check=False, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT

@@ -27,9 +27,8 @@ class Diary:
 @contextmanager
 def kept(space: Space, resource: str) -> Iterator[Diary]:
     """A diary of all objects of a resource in the namespace, from now until the end of the block."""
-    command = [str(space.cluster.kubectl), f"--kubeconfig={space.cluster.kubeconfig}", "-n", space.name]
     watch = subprocess.Popen(
-        [*command, "get", resource, "--watch", "--output-watch-events", "-o", "json"],
+        space.command("get", resource, "--watch", "--output-watch-events", "-o", "json"),
         stdout=subprocess.PIPE,
         text=True,
         bufsize=1,

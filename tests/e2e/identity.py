@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from jobs import peers
-from space import Space
+from space import MAIN, Space
 
 # uid, restarts of the main container, when it started.
 Identity = tuple[str, int, str]
@@ -16,7 +16,7 @@ def identities(space: Space, job: str) -> dict[str, Identity]:
     found = {}
     for pod in space.pods(job):
         statuses = pod["status"].get("containerStatuses") or []
-        main = next((s for s in statuses if s["name"] == "di-container"), {})
+        main = next((s for s in statuses if s["name"] == MAIN), {})
         begun = (main.get("state") or {}).get("running", {}).get("startedAt")
         if begun and "deletionTimestamp" not in pod["metadata"]:
             found[pod["metadata"]["name"]] = (pod["metadata"]["uid"], main["restartCount"], begun)

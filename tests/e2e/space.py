@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from itertools import count
 from typing import Any
 
@@ -15,7 +16,10 @@ from kubernetes import client, config
 Body = dict[str, Any]
 
 HOME = "dijob-system"
+MAIN = "di-container"
+MANAGED = "app.kubernetes.io/managed-by=dijob-operator"
 JOB_LABEL = "diengine.opendilab.org/job"
+RANK_LABEL = "diengine.opendilab.org/rank"
 POLL_SECONDS = 0.2
 _NAMES = ("get", "pods", "-o", "name")
 _numbers = count(1)
@@ -51,6 +55,16 @@ class Api:
             raise
         return found
 
+    def logs(self, namespace: str, pod: str) -> str:
+        """What a pod's main container has printed; "" before it has started."""
+        try:
+            answer = self.core.read_namespaced_pod_log(pod, namespace, container=MAIN, _preload_content=False)
+        except client.ApiException as error:
+            if error.status in (400, 404):  # no such pod, no node yet, no container that has started
+                return ""
+            raise
+        return str(answer.data.decode(errors="replace"))
+
 
 @dataclass(frozen=True)
 class Space:
@@ -60,6 +74,10 @@ class Space:
     api: Api
     name: str
     started: float = field(default_factory=time.monotonic)
+
+    def command(self, *arguments: str) -> list[str]:
+        """kubectl in this namespace as a command line, for what goes on while a test acts."""
+        return [str(self.cluster.kubectl), f"--kubeconfig={self.cluster.kubeconfig}", "-n", self.name, *arguments]
 
     def kubectl(self, *arguments: str, stdin: str | None = None, timeout: float = 60) -> str:
         """kubectl in this namespace; ClusterError with its words where it fails."""
@@ -85,25 +103,33 @@ class Space:
     def pods(self, job: str) -> list[Body]:
         """The job's pods in rank order, also those that are being deleted."""
         found = self.api.pods(self.name, f"{JOB_LABEL}={job}")
-        return sorted(found, key=lambda pod: int(pod["metadata"]["name"].rpartition("-")[2]))
+        return sorted(found, key=lambda pod: int(pod["metadata"]["labels"][RANK_LABEL]))
+
+    def names(self, job: str) -> list[str]:
+        """The names of the job's pods in rank order."""
+        return [pod["metadata"]["name"] for pod in self.pods(job)]
+
+    def until_left(self, job: str, *names: str) -> float:
+        """Poll until exactly these pods of a job are left; the seconds that it took."""
+
+        def problem() -> str:
+            left = self.names(job)
+            return "" if left == list(names) else f"there are {left}"
+
+        return self.until(f"of {job} only {names or 'nothing'} is left", problem, 60)
 
     def ips(self, job: str) -> list[str]:
         """The pods' addresses in rank order, as the apiserver has them."""
         return [pod["status"].get("podIP", "") for pod in self.pods(job)]
 
-    def logs(self, pod: str, *flags: str) -> str:
+    def logs(self, pod: str) -> str:
         """What the main container has printed; "" before it has started."""
-        try:
-            return self.kubectl("logs", pod, "-c", "di-container", *flags)
-        except ClusterError as error:
-            if "is waiting to start" in str(error) or "not found" in str(error):
-                return ""
-            raise
+        return self.api.logs(self.name, pod)
 
     def execute(self, pod: str, *command: str, stdin: str | None = None) -> str:
         """Run a command in the main container: its output."""
         flags = ("-i",) if stdin is not None else ()
-        return self.kubectl("exec", *flags, pod, "-c", "di-container", "--", *command, stdin=stdin)
+        return self.kubectl("exec", *flags, pod, "-c", MAIN, "--", *command, stdin=stdin)
 
     def until(self, what: str, problem: Callable[[], str], seconds: float) -> float:
         """Poll until problem() is ""; the seconds that it took. AssertionError with evidence after the bound."""
@@ -122,13 +148,18 @@ class Space:
 
         return self.until(f"{self.name}/{job} is {condition}", problem, seconds)
 
+    @staticmethod
+    def seconds_since(stamp: str) -> float:
+        """Seconds since a time as the apiserver writes it."""
+        return (datetime.now(UTC) - datetime.fromisoformat(stamp)).total_seconds()
+
     def until_gone(self, what: str, still: Callable[[], list[str]], seconds: float) -> float:
         """Poll until nothing is left of what still() lists."""
         return self.until(f"{what} gone", lambda: " ".join(still()), seconds)
 
     def children(self) -> list[str]:
         """Names of everything that operators make for jobs here."""
-        return self.kubectl("get", "pods,services", "-l", JOB_LABEL, "-o", "name").split()
+        return self.kubectl("get", "pods,services", "-l", MANAGED, "-o", "name").split()
 
     def evidence(self) -> str:
         """What a person would look at: the jobs, their pods and what these said, the events, the operator's log."""

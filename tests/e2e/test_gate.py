@@ -14,7 +14,7 @@ from jobs import LIGHT, job, mounted, peers, shell
 from sockets import mesh, until_edges
 from space import Body, Space, measured, without_operator
 
-pytestmark = [pytest.mark.e2e, pytest.mark.alone]
+pytestmark = pytest.mark.e2e
 
 WITNESS_PORT = 7000
 WITNESS = f"""
@@ -156,6 +156,7 @@ def at_gate(space: Space, name: str) -> list[Body]:
     return found
 
 
+@pytest.mark.alone
 def test_a_pod_deleted_at_the_gate_is_gone_in_under_3_seconds(space: Space) -> None:
     """A shell that is PID 1 and ignores TERM takes the whole grace period of 30 s: each of three must not."""
     space.apply(apart("apart"))
@@ -206,6 +207,7 @@ def load_no_shell(space: Space, tmp_path: Path) -> None:
     space.cluster.load([made])
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("case", HINDERED)
 def test_a_job_that_cannot_start_says_which_rank_and_why_within_10_seconds(
     space: Space, tmp_path: Path, case: str

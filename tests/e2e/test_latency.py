@@ -9,7 +9,7 @@ from space import JOB_LABEL, Space, measured
 
 pytestmark = [pytest.mark.e2e, pytest.mark.alone]
 
-RANKS, REPETITIONS, BOUND = 4, 7, 2.5
+RANKS, REPETITIONS, BOUND = 4, 5, 2.5
 
 
 def test_from_the_last_address_to_the_last_program(space: Space) -> None:

@@ -108,8 +108,7 @@ def test_an_activated_environment_is_warned_of_in_condition_and_log(forms: Space
 def test_term_reaches_di_engine_through_bash(forms: Space) -> None:
     forms.until("main runs", lambda: "" if "main runs" in forms.logs("bash-1") else "not yet", REAL_SECONDS)
     uid = forms.pods("bash")[1]["metadata"]["uid"]
-    command = [str(forms.cluster.kubectl), f"--kubeconfig={forms.cluster.kubeconfig}", "-n", forms.name]
-    with subprocess.Popen([*command, "logs", "-f", "bash-1"], stdout=subprocess.PIPE, text=True) as follower:
+    with subprocess.Popen(forms.command("logs", "-f", "bash-1"), stdout=subprocess.PIPE, text=True) as follower:
         try:
             begin = time.monotonic()
             forms.kubectl("delete", "pod", "bash-1", "--wait=false")

@@ -1,6 +1,7 @@
 """Not enough room: jobs that each hold a part of what the other needs both get through."""
 
 import pytest
+from dijob.names import GROUP
 from jobs import peers
 from space import Space, measured, share_of_a_node
 
@@ -21,3 +22,18 @@ def test_two_jobs_of_four_with_room_for_six_both_succeed(space: Space) -> None:
     waited = [space.until_true(name, "Succeeded", 240) for name in ("left", "right")]
     measured("seconds until two jobs of 4 with room for 6 have both succeeded", f"{sum(waited):.0f}")
     assert all(space.status(name).get("restarts", 0) == 0 for name in ("left", "right"))
+
+
+def test_in_the_nodes_network_no_two_ranks_share_a_node(space: Space) -> None:
+    """Their ports are the node's: a third rank finds none that is free, and the job says so."""
+    size = {"replicas": 3, "minReplicas": 2, "maxReplicas": 3, "parallelWorkers": 2, "gatherSeconds": 1}
+    space.apply(peers("host", "--forever", pod={"hostNetwork": True}, **size))
+    space.until_true("host", "Running", 90)
+    placed = [pod for pod in space.pods("host") if pod["spec"].get("nodeName")]
+    assert len({pod["spec"]["nodeName"] for pod in placed}) == len(placed) == 2
+    assert all(pod["status"]["podIP"] == pod["status"]["hostIP"] for pod in placed)
+    ips = ",".join(pod["status"]["podIP"] for pod in placed)
+    assert {pod["metadata"]["annotations"][f"{GROUP}/node-ips"] for pod in placed} == {ips}
+    message = space.condition("host", "AddressesReady")["message"]
+    assert "rank 2: " in message
+    assert "free ports" in message

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from cluster import Cluster, Options, find, up
+from cluster.shell import until_established
 from faults.kube import Access, Kube
 from faults.lane import Lane, lane
 from faults.running import ROOT
@@ -24,11 +25,13 @@ def plane() -> Iterator[Cluster]:
     """The control plane. One that was up before the tests stays up, for whoever works on them."""
     before = find(NAME)
     cluster = up(Options(name=NAME, mode="control-plane", kwok_nodes=50, quiet=True))
-    cluster.run_kubectl("apply", "-f", str(ROOT / "crds/dijob.yaml"))
-    cluster.run_kubectl("wait", "--for=condition=Established", "crd/dijobs.diengine.opendilab.org", "--timeout=20s")
-    yield cluster
-    if before is None:
-        cluster.down()
+    try:
+        cluster.run_kubectl("apply", "-f", str(ROOT / "crds/dijob.yaml"))
+        until_established(cluster.run_kubectl, "dijobs.diengine.opendilab.org")
+        yield cluster
+    finally:
+        if before is None:
+            cluster.down()
 
 
 @pytest.fixture

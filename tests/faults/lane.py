@@ -16,7 +16,9 @@ from faults.proxy import Proxy
 from faults.running import Operator
 
 # What differs from run to run and means nothing: times, uids, versions, nodes, names that the apiserver makes up.
-MASKED = re.compile(r"(time|Time|uid|resourceVersion|nodeName|node|selfLink|managedFields|containerID|generateName)$")
+MASKED = re.compile(
+    r"(time|Time|uid|resourceVersion|nodeName|node|selfLink|managedFields|suspendedSeconds|containerID|generateName)$"
+)
 
 
 @dataclass
@@ -82,8 +84,8 @@ class Lane:
         body = await self.kube.find(jobs(self.namespace, job)) or {}
         return body.get("status") or {}
 
-    async def reaches(self, job: str, phase: str, seconds: float = 60) -> float:
-        """Wait for the phase (for Running: and for all that comes with it); how long it took."""
+    async def reaches(self, job: str, phase: str | None, seconds: float = 60) -> float:
+        """Wait for the phase (for Running: and for all that comes with it; None: the job is gone); how long it took."""
 
         async def missing() -> str:
             status = await self.status(job)
@@ -127,8 +129,9 @@ class Lane:
             "pods": {name: _pod(pod, found) for name, pod in sorted(found.items())},
             "service": mask((service or {}).get("spec")),
         }
-        uid = ((body or {}).get("metadata") or {}).get("uid") or "no job"
-        text = json.dumps(state).replace(uid, "UID").replace(self.namespace, "NAMESPACE")
+        server = await self.kube.find(pods(self.namespace, f"{job}-mq"))
+        text = json.dumps(state).replace(_uid(body), "UID").replace(_uid(server), "SERVER")
+        text = text.replace(self.namespace, "NAMESPACE")
         renamed: Json = json.loads(re.sub(rf"\b{re.escape(job)}\b", "JOB", text))
         return renamed
 
@@ -137,6 +140,10 @@ class Lane:
         writes = "; ".join(map(str, self.proxy.writes[-12:]))
         state = self.operator.died() or f"it has used {self.operator.usage().cpu:g} s of CPU; {self.operator.tail()}"
         return f"last writes: {writes}\n{state}"
+
+
+def _uid(body: Json | None) -> str:
+    return str(((body or {}).get("metadata") or {}).get("uid") or "no uid")
 
 
 def _pod(pod: Json, siblings: dict[str, Json]) -> Json:

@@ -90,11 +90,13 @@ class Operator:
         return "" if code is None else f"the operator has exited with {code}; {self.tail()}"
 
     def usage(self) -> Usage:
-        """Of the process that runs now."""
-        numbers = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
-        peak = re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{self.pid}/status").read_text())
-        assert peak is not None
-        return Usage((int(numbers[11]) + int(numbers[12])) / TICKS, int(peak[1]) / 1024)
+        """Of the process that runs now; one that has just ended shows no memory, or nothing at all."""
+        try:
+            numbers = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+            peak = re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{self.pid}/status").read_text())
+        except (FileNotFoundError, ProcessLookupError):
+            return Usage(0.0, 0.0)
+        return Usage((int(numbers[11]) + int(numbers[12])) / TICKS, int(peak[1]) / 1024 if peak else 0.0)
 
     async def metric(self, name: str) -> float:
         """The sum of a metric over its labels; 0 while the operator does not answer yet."""

@@ -1,46 +1,25 @@
-"""kill -9 before and after each write of a start, of both ends and of a renewal: the end is always the right one."""
-
-import asyncio
-import itertools
-import time
-from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
-from dataclasses import dataclass
+"""kill -9 before and after each write of a start, of both ends and of a renewal."""
 
 import pytest
 from faults.conftest import Lanes
-from faults.kube import Json, KubeError, jobs, pods, until
-from faults.lane import Lane, difference
-from faults.proxy import Kill, table
+from faults.crashes import REPLICAS, Scenario, killed_at_each_write
+from faults.ends import exits, succeed
+from faults.kube import pods
+from faults.lane import Lane
 
 pytestmark = pytest.mark.apiserver
-
-REPLICAS = 4
-LANES = 3
-CONVERGED_SECONDS = 120
-# The operator puts off writes that are not urgent by up to three seconds: after this long without any, none is to come.
-QUIET_SECONDS = 4.0
-EXIT, EXIT_DELAY = "test.dijob/exit", "test.dijob/exit-delay"
-# So many points may be tried again because kwok gave a pod a second address.
-SPARE = 6
-NUMBERS = itertools.count(1)
 
 
 async def start(lane: Lane, job: str) -> None:
     await lane.apply(job, REPLICAS)
 
 
-async def running(lane: Lane, job: str) -> None:
-    await lane.reaches(job, "Running")
-
-
-async def succeed(lane: Lane, job: str) -> None:
-    """Every rank exits 0, one after the other."""
-    await asyncio.gather(*(_exit(lane, f"{job}-{rank}", 0, 50 * rank) for rank in range(REPLICAS)))
+async def start_with_redis(lane: Lane, job: str) -> None:
+    await lane.apply(job, REPLICAS, messageQueue={"type": "redis"})
 
 
 async def fail(lane: Lane, job: str) -> None:
-    await _exit(lane, f"{job}-2", 1, 0)
+    await exits(lane, f"{job}-2", 1, 0)
 
 
 async def lose_a_pod(lane: Lane, job: str) -> None:
@@ -48,188 +27,18 @@ async def lose_a_pod(lane: Lane, job: str) -> None:
     await lane.kube.delete(pods(lane.namespace, f"{job}-1"))
 
 
-async def grow(lane: Lane, job: str) -> None:
-    await _scale(lane, job, REPLICAS + 2)
-
-
-async def shrink(lane: Lane, job: str) -> None:
-    await _scale(lane, job, REPLICAS - 2)
-
-
-async def _scale(lane: Lane, job: str, replicas: int) -> None:
-    await lane.kube.patch(jobs(lane.namespace, job), {"spec": {"replicas": replicas}})
-
-
-async def _exit(lane: Lane, pod: str, code: int, delay: int) -> None:
-    annotations = {EXIT: str(code), EXIT_DELAY: f"{delay}ms"}
-    try:
-        await lane.kube.patch(pods(lane.namespace, pod), {"metadata": {"annotations": annotations}})
-    except KubeError as error:
-        raise AssertionError(f"{pod} cannot be told to end: {error}") from error
-
-
-@dataclass(frozen=True)
-class Scenario:
-    """A stretch of a job's life whose writes are enumerated."""
-
-    name: str
-    trigger: Callable[[Lane, str], Awaitable[None]]
-    phase: str
-    added: int
-    started: bool = True  # begins with a job that runs
-    spec: tuple[tuple[str, object], ...] = ()
-
-    async def prepare(self, lane: Lane, job: str) -> None:
-        """The job as it is when the enumeration begins."""
-        if not self.started:
-            return
-        await lane.apply(job, REPLICAS, **dict(self.spec))
-        await lane.reaches(job, "Running")
-
-
-ELASTIC = (("minReplicas", 1), ("maxReplicas", 8), ("replicas", REPLICAS))
 SCENARIOS = (
     Scenario("start", start, "Running", REPLICAS, started=False),
+    # With its own server: a pod, a service, a network policy more.
+    Scenario("redis", start_with_redis, "Running", REPLICAS + 1, started=False),
     Scenario("success", succeed, "Succeeded", REPLICAS, spec=(("cleanPodPolicy", "All"),)),
     Scenario("failure", fail, "Failed", REPLICAS, spec=(("backoffLimit", 0),)),
     # Rank 1 comes back, and those that dial it are renewed in their pods. (Where there is no launcher they are made
     # anew: 11 writes, no wrong point either, and two minutes more; the state machine has those kills.)
     Scenario("renewal", lose_a_pod, "Running", REPLICAS + 1),
-    Scenario("growth", grow, "Running", REPLICAS + 2, spec=ELASTIC),
-    Scenario("shrinkage", shrink, "Running", REPLICAS, spec=ELASTIC),
 )
-
-
-@dataclass(frozen=True)
-class Point:
-    """Where the operator dies: at the k-th write (1 is the first), before it arrives or after it is done."""
-
-    k: int
-    after: bool
-
-    def __str__(self) -> str:
-        return f"{'after' if self.after else 'before'} {self.k}"
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What came of one point: the write it was ("": fewer were needed), seconds to the right end, what was wrong."""
-
-    point: Point
-    write: str
-    seconds: float
-    wrong: str
-
-    def row(self) -> tuple[object, ...]:
-        return (self.point, self.write, f"{self.seconds:.1f} s", "WRONG" if self.wrong else "as without faults")
-
-
-async def reference(lane: Lane, scenario: Scenario) -> tuple[int, Json]:
-    """The stretch without faults: how many writes it takes, and where it ends."""
-    job = f"{scenario.name}-{next(NUMBERS)}"
-    await scenario.prepare(lane, job)
-    await quiet(lane)
-    before = len(lane.proxy.writes)
-    await scenario.trigger(lane, job)
-    await lane.reaches(job, scenario.phase)
-    await quiet(lane)
-    count, state = len(lane.proxy.writes) - before, await lane.snapshot(job)
-    assert lane.census.of(job) == scenario.added, f"{lane.census.added}; {lane.evidence()}"
-    await lane.remove(job)
-    return count, state
-
-
-async def quiet(lane: Lane) -> None:
-    """Until no write has come for a while."""
-    last, since = len(lane.proxy.writes), time.monotonic()
-
-    async def restless() -> str:
-        nonlocal last, since
-        if len(lane.proxy.writes) != last:
-            last, since = len(lane.proxy.writes), time.monotonic()
-        calm = time.monotonic() - since
-        return "" if calm >= QUIET_SECONDS else f"{lane.evidence()}"
-
-    await until("no more writes", restless, 30)
-
-
-async def crash(lane: Lane, scenario: Scenario, point: Point, wanted: Json) -> Outcome | None:
-    """One point. None where it says nothing, because kwok has given a pod a second address on the way."""
-    job = f"{scenario.name}-{next(NUMBERS)}"
-    await scenario.prepare(lane, job)
-    kill = Kill(point.k, point.after, lane.operator.end)
-    lane.proxy.kill_at(kill)
-    begin = time.monotonic()
-    await scenario.trigger(lane, job)
-    wrong = await converges(lane, job, kill, wanted)
-    lane.proxy.revive()
-    if lane.operator.died():
-        await lane.operator.restart()
-    if not wrong and lane.census.of(job) != scenario.added:
-        wrong = f"{lane.census.of(job)} pods were created, not {scenario.added}"
-    await lane.remove(job)
-    if lane.census.moved_of(job):
-        return None
-    write = str(kill.write).replace(lane.namespace, "NAMESPACE").replace(job, "JOB") if kill.write else ""
-    return Outcome(point, write, time.monotonic() - begin, wrong)
-
-
-async def converges(lane: Lane, job: str, kill: Kill, wanted: Json) -> str:
-    """Restart the operator once it is dead, and wait for the wanted end; "" or how the end differs."""
-    restarted = False
-
-    async def unlike() -> str:
-        nonlocal restarted
-        if kill.done.is_set() and not restarted:
-            await lane.operator.kill()
-            lane.proxy.revive()
-            await lane.operator.start()
-            restarted = True
-            # An end that was reached before the kill must also be left alone by the operator that comes after it.
-            await lane.reconciled(1, CONVERGED_SECONDS)
-        return "\n".join(difference(wanted, await lane.snapshot(job)))
-
-    try:
-        await until(job, unlike, CONVERGED_SECONDS)
-        if kill.done.is_set():
-            await until(job, unlike, CONVERGED_SECONDS)
-    except AssertionError as error:
-        return f"{error}\n{lane.evidence()}"
-    return ""
-
-
-async def enumerate_points(team: list[Lane], scenario: Scenario) -> tuple[int, list[Outcome]]:
-    """All points of a scenario, shared out among the lanes; and how many writes it takes without faults."""
-    references = await asyncio.gather(*(reference(lane, scenario) for lane in team[:2]))
-    (count, wanted), (_, again) = max(references, key=lambda r: r[0]), references[1]
-    assert not difference(wanted, again), "two runs without faults end differently: the mask is not complete"
-    points = [Point(k, after) for k in range(1, count + 1) for after in (False, True)]
-    outcomes: list[Outcome] = []
-    spare = SPARE
-
-    async def work(lane: Lane) -> None:
-        nonlocal spare
-        while points:
-            point = points.pop(0)
-            outcome = await crash(lane, scenario, point, wanted)
-            if outcome is not None:
-                outcomes.append(outcome)
-            elif (spare := spare - 1) >= 0:
-                points.append(point)
-
-    await asyncio.gather(*(work(lane) for lane in team))
-    return count, sorted(outcomes, key=lambda o: (o.point.k, o.point.after))
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
 async def test_killed_at_each_write(scenario: Scenario, lanes: Lanes) -> None:
-    async with AsyncExitStack() as stack:
-        team = [await stack.enter_async_context(lanes()) for _ in range(LANES)]
-        count, outcomes = await enumerate_points(team, scenario)
-    killed = [outcome for outcome in outcomes if outcome.write]
-    wrong = [outcome for outcome in outcomes if outcome.wrong]
-    print(f"\n{scenario.name}: {count} writes, {len(killed)} points, wrong points {len(wrong)}")
-    print(shown := table(outcome.row() for outcome in outcomes))
-    # How often the status is written depends on the times of the pods: one write may be spared.
-    assert len(killed) >= 2 * (count - 1), f"only {len(killed)} of {2 * count} points were reached\n{shown}"
-    assert not wrong, "\n".join([shown, *(f"{o.point}: {o.wrong}" for o in wrong)])
+    await killed_at_each_write(scenario, lanes)

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from pod.boxes import ALONE, JOB, SEED, WORLD, Box, told
 
+SERVER = ["--redis-host", "localhost", "--redis-port", "6379"]
 NASTY = ["--package", "two words", "-m", "", "'", '"', "a\nb", "$HOME", "*", "\\", "-p=x"]
 
 
@@ -21,9 +22,15 @@ NASTY = ["--package", "two words", "-m", "", "'", '"', "a\nb", "$HOME", "*", "\\
         (["-m", "a"], {"DI_LABELS": "x,y"}, [*WORLD, *ALONE, "--labels", "x,y"]),
         (["--labels", "mine"], {"DI_LABELS": "x"}, [*WORLD, *ALONE]),
         (["--labels="], {"DI_LABELS": "x"}, [*WORLD, *ALONE]),
-        (["--mq-type", "redis"], {"DI_NODE_IDS": "4,5"}, [*WORLD, *ALONE, "--node-ids", "4,5"]),
-        (["--mq-type=redis", "--node-ids", "9"], {"DI_NODE_IDS": "4"}, [*WORLD, *ALONE]),
-        ([], {"DI_MQ_TYPE": "redis"}, [*WORLD, *ALONE, "--node-ids", "0", "--mq-type", "redis"]),
+        (["--mq-type", "redis"], {"DI_NODE_IDS": "4,5"}, [*WORLD, *ALONE, "--node-ids", "4,5", *SERVER]),
+        (["--mq-type=redis", "--node-ids", "9"], {"DI_NODE_IDS": "4"}, [*WORLD, *ALONE, *SERVER]),
+        (
+            [],
+            {"DI_MQ_TYPE": "redis", "DI_REDIS_HOST": "10.0.0.9", "DI_REDIS_PORT": "7000"},
+            [*WORLD, *ALONE, "--node-ids", "0", *SERVER[:1], "10.0.0.9", *SERVER[2:3], "7000", "--mq-type", "redis"],
+        ),
+        (["--mq-type", "redis", "--redis-host", "a", "--redis-port=7"], {}, [*WORLD, *ALONE, "--node-ids", "0"]),
+        (["--mq-type", "other"], {}, [*WORLD, *ALONE, "--node-ids", "0"]),
         (["--mq-type", "nng"], {"DI_MQ_TYPE": "redis"}, [*WORLD, *ALONE]),
         (["--node-ids", "7", "--ports", "6000"], {}, [*WORLD, *ALONE]),
         (NASTY, {}, [*WORLD, *ALONE]),
@@ -35,7 +42,8 @@ NASTY = ["--package", "two words", "-m", "", "'", '"', "a\nb", "$HOME", "*", "\\
 def test_adds_what_the_user_did_not_say(
     box: Box, image: Path, args: list[str], env: dict[str, str], added: list[str]
 ) -> None:
-    assert told(box, args, **JOB | env) == (added + args, "")
+    unasked = {"DIJOB_REACH_SECONDS": "0"}  # there is no Redis here
+    assert told(box, args, **JOB | env | unasked) == (added + args, "")
 
 
 @pytest.mark.parametrize(
@@ -86,3 +94,39 @@ def test_no_ditask_in_the_image(box: Box) -> None:
 def test_the_exit_code_and_stdin_are_the_images(box: Box, image: Path) -> None:
     image.write_text(f"#!{box.path}/python/python3\nimport sys\nsys.exit(len(sys.stdin.read()))\n")
     assert box.run([box.launch, "ditask"], stdin="abcde", **JOB | {"DI_RANK": "2"})[0] == 5
+
+
+# --- torchrpc ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def runtime(box: Box, image: Path) -> Path:
+    """The image's ditask is Python, and dijob_runtime is there; its `ditask` says its arguments."""
+    image.write_text(f"#!{box.path}/python/python3\nraise SystemExit('not this one')\n")
+    package = box.path / "site" / "dijob_runtime"
+    (package / "torchrpc").mkdir(parents=True)
+    for name in ("", "torchrpc/"):
+        (package / f"{name}__init__.py").touch()
+    (package / "ditask.py").write_text("import sys\nfor a in sys.argv[1:]: print(a, end='\\0')\n")
+    box.env["PYTHONPATH"] = str(package.parent)
+    return package
+
+
+@pytest.mark.parametrize("how", ["flag", "variable"])
+def test_torchrpc_goes_by_dijob_runtime_under_the_images_python(box: Box, runtime: Path, how: str) -> None:
+    flag = ["--mq_type", "torchrpc:cpu"]
+    args, env = (flag, {}) if how == "flag" else ([], {"DI_MQ_TYPE": "torchrpc:cpu"})
+    added = [*WORLD, *ALONE] if how == "flag" else [*WORLD, *ALONE, "--mq-type", "torchrpc:cpu"]
+    assert told(box, args, **JOB | env | {"DI_NODE_IDS": "0", "DIJOB_REACH_SECONDS": "0"}) == (added + args, "")
+
+
+def test_an_env_in_the_first_line_will_do(box: Box, image: Path, runtime: Path) -> None:
+    image.write_text("#!/usr/bin/env python3\nraise SystemExit('not this one')\n")
+    args = ["--mq-type", "torchrpc"]
+    assert told(box, args, **JOB | {"DIJOB_REACH_SECONDS": "0"}) == ([*WORLD, *ALONE, *args], "")
+
+
+def test_an_image_without_dijob_runtime_is_told(box: Box, image: Path) -> None:
+    rc, out, err = box.run([box.ditask, "--mq-type", "torchrpc"], **JOB | {"DIJOB_REACH_SECONDS": "0"})
+    assert (rc, out) == (1, "")
+    assert err == "dijob: --mq-type torchrpc needs dijob-runtime in this image (pip install dijob-runtime)\n"

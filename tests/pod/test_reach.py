@@ -77,6 +77,60 @@ def test_who_refuses_is_reached(box: Box, image: Path) -> None:
     print(f"two peers, two workers: {time.monotonic() - start:.3f} s")
 
 
+@contextmanager
+def redis(answer: bytes) -> Iterator[int]:
+    """A port on which everybody who says PING gets this answer."""
+
+    def serve(server: socket.socket) -> None:
+        while True:
+            try:
+                link = server.accept()[0]
+            except OSError:
+                return
+            with link:
+                assert link.recv(20) == b"PING\r\n"
+                link.sendall(answer)
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=serve, args=(server,), daemon=True).start()
+        yield server.getsockname()[1]
+        server.shutdown(socket.SHUT_RDWR)
+
+
+REDIS = {**JOB, "DI_MQ_TYPE": "redis", "DI_REDIS_HOST": "127.0.0.1", "DIJOB_REACH_SECONDS": "1"}
+
+
+def test_a_redis_server_that_answers_is_reached(box: Box, image: Path) -> None:
+    with redis(b"+PONG\r\n") as port:
+        args, err = told(box, [], **REDIS, DI_REDIS_PORT=str(port))
+    assert (args[-4:-2], err) == (["--redis-port", str(port)], "")
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (b"-NOAUTH Authentication required.\r\n", "it asks for a password, which DI-engine does not know"),
+        (b"HTTP/1.1 400 Bad Request\r\n", "no Redis server: it says 'HTTP/1.1 400 Bad Request'"),
+        (b"", "no Redis server: it says ''"),
+    ],
+    ids=["a password", "something else", "silence"],
+)
+def test_one_that_does_not_serve_is_named(box: Box, image: Path, answer: bytes, words: str) -> None:
+    with redis(answer) as port:
+        rc, _, err = box.run([box.ditask], **REDIS, DI_REDIS_PORT=str(port))
+    assert rc == 1
+    assert f"rank 0 cannot reach redis (127.0.0.1: {words})" in err
+    assert "that server (spec.messageQueue)" in err
+
+
+def test_one_that_refuses_is_named(box: Box, image: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    rc, _, err = box.run([box.ditask], **REDIS, DI_REDIS_PORT=str(port))
+    assert rc == 1
+    assert "rank 0 cannot reach redis (127.0.0.1: Connection refused)" in err
+
+
 FARAWAY = "ip link set lo up; ip link add d0 type dummy; ip addr add 10.9.9.1/24 dev d0; ip link set d0 arp off up; "
 NOWHERE = {"no-route": "", "no-answer": FARAWAY}
 
@@ -145,7 +199,7 @@ def test_term_ends_the_wait_for_peers(box: Box, image: Path) -> None:
 UNCHECKED = {
     "off": (["-m", "a"], {"DIJOB_REACH_SECONDS": "0"}, ""),
     "platform-spec": (["--platform-spec", "{}"], {}, "dijob: --platform-spec is given: addresses not checked\n"),
-    "redis": (["--mq-type", "redis"], {}, ""),
+    "another queue": (["--mq-type", "another"], {}, ""),
     "topology alone": (["--topology", "alone"], {}, ""),
 }
 
@@ -191,4 +245,4 @@ def test_a_long_list_fits_into_the_termination_message() -> None:
 
 def test_ipv6_addresses_lose_their_brackets() -> None:
     # [::1] refuses or accepts, whoever listens there: it is reached. With the brackets it would be no name.
-    assert reach.problem(("[::1]", 9), 1.0) == "", sys.platform
+    assert reach.problem(("[::1]", 9), 1.0, False) == "", sys.platform

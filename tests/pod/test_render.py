@@ -55,7 +55,8 @@ def test_the_gates_command_comes_back_byte_for_byte() -> None:
 
 
 def test_the_pod_object_stays_small() -> None:
-    assert sum(map(len, pod.GATE_COMMAND)) < 14_000
+    """Each of up to 1,500 pods carries it, in etcd and in the operator's watch."""
+    assert sum(map(len, pod.GATE_COMMAND)) < 15_500
 
 
 @pytest.mark.parametrize("shell", SHELLS.values(), ids=list(SHELLS))

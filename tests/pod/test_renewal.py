@@ -31,6 +31,12 @@ def states(pid: int) -> str:
     return "".join(Path(f"/proc/{child}/status").read_text() for child in children)
 
 
+def waits_for(pid: int, number: signal.Signals) -> bool:
+    """Whether a signal to the process is pending (proc(5), ShdPnd)."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return bool(int(status.partition("ShdPnd:")[2].split()[0], 16) >> (number - 1) & 1)
+
+
 @WHERE
 def test_the_program_may_end_well_and_the_exit_code_is_85(box: Box, namespace: list[str]) -> None:
     process = started(box, [*namespace, box.launch, *python(LISTEN)])
@@ -87,7 +93,7 @@ def test_a_program_that_ends_by_itself_has_the_last_word(box: Box) -> None:
     os.kill(process.pid, signal.SIGSTOP)
     until(lambda: "Z (zombie)" in states(process.pid), "the program has ended")
     box.shows("4", NEW, "4")
-    time.sleep(0.3)
+    until(lambda: waits_for(process.pid, signal.SIGALRM), "the watcher has asked for the renewal")
     os.kill(process.pid, signal.SIGCONT)
     assert end(process)[0] == 0, box.err()
     assert not box.said_last()

@@ -7,9 +7,10 @@ from typing import Any
 
 from dijob import names
 from dijob.core import raw
-from dijob.core.manifests import Options, gang_of, pod_manifest, template_hash
+from dijob.core.manifests import gang_of, pod_manifest, template_hash
 from dijob.core.members import Gang
 from dijob.core.observe import Observed, Pod
+from dijob.core.options import Options
 from dijob.names import Topology
 from dijob.spec.model import DIJob
 
@@ -64,6 +65,17 @@ def pod_body(rank: int = 0, owner: DIJob | None = None, **status: Any) -> Body:
     return {**made, "status": status}
 
 
+def main(body: Body) -> Body:
+    return next(c for c in body["spec"]["containers"] if c["name"] == names.MAIN_CONTAINER)
+
+
+def pod_env(body: Body) -> Body:
+    """The variables of a pod's main container: values, and the paths of those that the kubelet fills in."""
+    return {
+        e["name"]: e["value"] if "value" in e else e["valueFrom"]["fieldRef"]["fieldPath"] for e in main(body)["env"]
+    }
+
+
 def main_status(restarts: int = 0, name: str = names.MAIN_CONTAINER, **states: Any) -> Body:
     """A container's status; `states` are state and lastState."""
     return {"name": name, "restartCount": restarts, **states}
@@ -91,9 +103,9 @@ def view(rank: int, owner: DIJob | None = None, **fields: Any) -> Pod:
 LIST = "10.0.0.0,10.0.0.1,10.0.0.2"
 
 
-def listed(rank: int, **fields: Any) -> Pod:
+def listed(rank: int, owner: DIJob | None = None, **fields: Any) -> Pod:
     """A pod that runs in a world of three, under epoch 1."""
-    return view(rank, **{"ips": LIST, "epoch": 1, "phase": "Running", "ready": True, **fields})
+    return view(rank, owner, **{"ips": LIST, "epoch": 1, "phase": "Running", "ready": True, **fields})
 
 
 def observed(*pods: Pod, **fields: Any) -> Observed:
@@ -102,3 +114,19 @@ def observed(*pods: Pod, **fields: Any) -> Observed:
 
 def read(body: Body) -> Pod:
     return raw.pod(body)
+
+
+def tasks_body(*sizes: int, pod: Mapping[str, Any] | None = None, **spec: Any) -> Body:
+    """A DIJob with a learner, an evaluator and collectors, as many of each as `sizes` says (1, 1, 2)."""
+    template = {"spec": {"containers": [container()], **(pod or {})}}
+    kinds = zip(("learner", "evaluator", "collector"), sizes or (1, 1, 2), strict=False)
+    made = job_body(
+        **{"tasks": [{"type": kind, "replicas": size, "template": template} for kind, size in kinds], **spec}
+    )
+    for name in {"replicas", "template"} - spec.keys():
+        made["spec"].pop(name, None)
+    return copy.deepcopy(made)
+
+
+def tasks_job(*sizes: int, **spec: Any) -> DIJob:
+    return DIJob.parse(tasks_body(*sizes, **spec))

@@ -63,6 +63,11 @@ def evict(pod: SimPod) -> None:
     pod.kill("Evicted")
 
 
+def collect(chaos: Surroundings, pod: SimPod) -> None:
+    """A kubelet that looks for dead containers between the creation of one and its start keeps that one alone."""
+    pod.main.collected = True
+
+
 def placed(pod: SimPod) -> bool:
     return pod.sandbox and not pod.done
 
@@ -83,6 +88,7 @@ KUBELET = {
     "starts it": Deed(lambda pod: bool(pod.startable()), lambda c, pod: c.start(pod)),
     "launcher renews it": Deed(lambda pod: pod.due, lambda c, pod: pod.renew()),
     "finds it ready": Deed(lambda pod: running(pod) and not pod.silent, lambda c, pod: setattr(pod, "ready", True)),
+    "collects its record": Deed(lambda pod: running(pod) and pod.main.restarts > 0, collect),
     "ends it": Deed(lambda pod: (pod.deleting or pod.overdue) and not pod.silent, lambda c, pod: c.end(pod)),
 }
 

@@ -42,13 +42,14 @@ class Box:
     message: str = ""
     since: str = ""  # when it started
     until: str = ""  # when it ended last
+    collected: bool = False  # the kubelet has thrown the record of its last end away
 
     def start(self, now: str) -> None:
         self.restarts += 1 if self.last is not None else 0
         self.state, self.since = "running", now
 
     def end(self, code: int, now: str, message: str = "") -> None:
-        self.state, self.last, self.until, self.message = "dead", code, now, message
+        self.state, self.last, self.until, self.message, self.collected = "dead", code, now, message, False
 
     def status(self) -> Body:
         reason = "Error" if self.last else "Completed"
@@ -57,7 +58,7 @@ class Box:
         }
         if self.state == "dead":
             return {"name": self.name, "restartCount": self.restarts, "state": ended}
-        known: Body = {} if self.last is None else {"lastState": ended}
+        known: Body = {} if self.last is None or self.collected else {"lastState": ended}
         now: Body = (
             {"running": {"startedAt": self.since}}
             if self.state == "running"
@@ -100,7 +101,7 @@ class SimPod:
 
     @property
     def rank(self) -> int:
-        return int(self.name.rpartition("-")[2])
+        return int(self._annotations.get(names.LEGACY_RANK, -1))  # another one's has none
 
     @property
     def main(self) -> Box:
@@ -196,7 +197,7 @@ class SimPod:
         """The object as the apiserver gives it (to be read only)."""
         conditions = [
             {"type": "PodReadyToStartContainers", "status": str(self.sandbox)},
-            {"type": "Ready", "status": str(self.ready and self.process is not None)},
+            {"type": "Ready", "status": str(self.ready and self.main.state == "running")},
             {"type": "DisruptionTarget", "status": str(self.disrupted), "reason": self.why_disrupted},
         ]
         if self.homeless:

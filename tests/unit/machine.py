@@ -4,17 +4,35 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dijob.core.phases import ended
-from dijob.core.plan import RESYNC_SECONDS
+from dijob.core.waits import RESYNC_SECONDS
 from dijob.names import Addressing, CleanPodPolicy, Launcher
+from dijob.spec.model import DIJob
+from dijob.spec.status import stamp
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
-from unit.builders import Body, container, job
+from unit.builders import Body, container, job, job_body
 from unit.deeds import FATE, KUBELET, Deed
 from unit.invariants import Watched
 from unit.kubelet import SimPod
-from unit.simulator import Cluster, Faults, wait
+from unit.simulator import Cluster, Faults
 
 ROUNDS = 60
+DEADLINE = 900
+# What else a job can ask for.
+EXTRAS: dict[str, Body] = {
+    "nothing": {},
+    "tasks": {},
+    "success of rank 0": {"successPolicy": "Rank0"},
+    "failures end it": {"failurePolicy": {"rules": [{"action": "FailJob"}]}},
+    "failures renew all": {"failurePolicy": {"rules": [{"action": "RestartJob"}]}},
+    "failures cost nothing": {"failurePolicy": {"rules": [{"action": "Ignore"}]}},
+    "disruptions cost": {
+        "failurePolicy": {"rules": [{"action": "Restart", "onPodConditions": [{"type": "DisruptionTarget"}]}]}
+    },
+    "a deadline": {"activeDeadlineSeconds": DEADLINE},
+    "a time to live": {"ttlSecondsAfterFinished": 100},
+    "redis": {"messageQueue": {"type": "redis"}},
+}
 INDEX = st.integers(0, 3)
 FAULTS = st.builds(
     Faults, writes=st.sampled_from([0, 1, 2, 3, 5, 1_000_000]), turn=st.integers(0, 3), put_off=st.booleans()
@@ -34,6 +52,7 @@ class Chaos(Watched):
         least=st.sampled_from([4, 1, 2]),
         launcher=st.sampled_from(Launcher),
         addressing=st.sampled_from(Addressing),
+        extra=st.sampled_from(sorted(EXTRAS)),
     )
     def begin(  # noqa: PLR0913 (Hypothesis gives each as an argument)
         self,
@@ -46,6 +65,7 @@ class Chaos(Watched):
         least: int = 4,
         launcher: Launcher = Launcher.AUTO,
         addressing: Addressing = Addressing.IP,
+        extra: str = "nothing",
     ) -> None:
         pod: Body = {"containers": [container(), *([{"name": "side", "image": "s"}] if sidecar else [])]}
         if never:
@@ -59,7 +79,7 @@ class Chaos(Watched):
             "minReplicas": min(least, size),
         }
         spec |= {} if size == 4 else {"replicas": size}
-        self.watch(Cluster(job(pod, **spec)))
+        self.watch(Cluster(in_tasks(size, pod, spec) if extra == "tasks" else job(pod, **spec | EXTRAS[extra])))
 
     # --- what happens -------------------------------------------------------------------------------------------
 
@@ -95,10 +115,26 @@ class Chaos(Watched):
     def pod(self, deed: str, index: int) -> None:
         self.at(index, FATE[deed])
 
+    @rule(how=st.sampled_from(["deleted", "evicted", "crashes"]))
+    def server_is_lost(self, how: str) -> None:
+        for pod in self.servers():
+            if how == "crashes" and pod.main.state == "running":
+                pod.end(pod.main, 137)
+                self.cluster.touch(pod.body)
+            elif how == "evicted" and pod.sandbox:
+                pod.kill("Evicted")
+                self.cluster.touch(pod.body)
+            else:
+                self.cluster.delete(pod.name, pod.uid)
+
     @rule(replicas=st.integers(1, 4))
     def user_scales(self, replicas: int) -> None:
         self.cluster.scale(max(replicas, self.cluster.job.spec.minimum))
         self.most = max(self.most, replicas)
+
+    @rule(suspend=st.booleans())
+    def user_suspends(self, suspend: bool) -> None:
+        self.cluster.edit(suspend=suspend)
 
     @rule(room=st.sampled_from([4, 3, 2, 0]))
     def room_changes(self, room: int) -> None:
@@ -108,8 +144,8 @@ class Chaos(Watched):
     def surroundings_change(self, rank: int, exhausted: bool, leave: bool, seconds: float) -> None:
         """The quota, pods of other people, time."""
         self.cluster.quota = exhausted
-        wait(self.cluster, seconds)
-        name = f"job-{rank}"
+        self.time_passes(seconds)
+        name = self.gang.member(rank).name
         if leave:
             self.strangers_leave()
         elif name not in self.cluster.pods:
@@ -123,6 +159,9 @@ class Chaos(Watched):
         if not hasattr(self, "cluster"):
             return
         self.calm()
+        if self.cluster.job.spec.suspend:
+            self.cluster.edit(suspend=False)
+            self.calm()
         for pod in self.pods():
             if pod.process is not None and not ended(self.cluster.job.status):
                 pod.end(pod.main, 0)
@@ -138,17 +177,24 @@ class Chaos(Watched):
             self.kubelet_works()
             self.operator.relist()
             self.operator.run_pass(Faults())
-            wait(self.cluster, self.operator.decided.requeue_after)
+            self.time_passes(self.operator.decided.requeue_after)
             self.check_everything()
             # A plan that wants to look again soon still hopes for something.
             resting = self.cluster.count == before and self.operator.decided.requeue_after >= RESYNC_SECONDS
-            quiet = quiet + 1 if resting else 0
+            quiet = quiet + 1 if resting or self.cluster.gone else 0
             if quiet == 2:
                 break
         assert quiet == 2, f"no rest after {ROUNDS} rounds: {self.operator.decided}"
-        assert not self.operator.plan().actions
-        assert self.operator.decided.status == self.cluster.job.status
-        self.check_cleaned() if ended(self.cluster.job.status) else self.check_running()
+        timeless = ended(self.cluster.job.status) or not self.cluster.job.spec.active_deadline_seconds
+        if timeless and not self.cluster.gone:
+            assert not self.operator.plan().actions
+            assert self.operator.decided.status == self.cluster.job.status
+        if ended(self.cluster.job.status):
+            self.check_cleaned()
+        elif self.cluster.job.spec.suspend:
+            self.check_suspended()
+        else:
+            self.check_running()
 
     # --- helpers ------------------------------------------------------------------------------------------------
 
@@ -187,12 +233,26 @@ class Chaos(Watched):
         process = pod.start()
         if process is not None:
             self.check_start(process)
+            self.met[pod.uid] = self.life()
 
     def end(self, pod: SimPod) -> None:
         self.cluster.bury(pod) if pod.deleting else pod.kill("DeadlineExceeded")
 
+    def serve(self, pod: SimPod) -> None:
+        """The kubelet's round for the job's Redis server."""
+        if pod.deleting:
+            self.cluster.bury(pod)
+        elif not pod.done and pod.main.state != "running":
+            if not pod.sandbox:
+                self.place(pod, reuse=False)
+            pod.main.start(stamp(self.cluster.now))
+            pod.ready = True
+            self.cluster.touch(pod.body)
+
     def kubelet_works(self) -> None:
         """One round of all that kubelets do by themselves."""
+        for pod in self.servers():
+            self.serve(pod)
         for pod in self.pods():
             if pod.silent:
                 continue
@@ -210,6 +270,18 @@ class Chaos(Watched):
             else:
                 pod.ready = True
             self.cluster.touch(pod.body)
+
+
+def in_tasks(size: int, pod: Body, spec: Body) -> DIJob:
+    """The same job with tasks: one learner, and collectors."""
+    template = {"spec": pod}
+    tasks = [{"type": "learner", "template": template}]
+    tasks += [{"type": "collector", "replicas": size - 1, "template": template}] if size > 1 else []
+    rest = {name: value for name, value in spec.items() if name not in ("replicas", "minReplicas", "maxReplicas")}
+    made = job_body(**rest, tasks=tasks, successPolicy="learner")
+    for name in ("replicas", "template"):
+        made["spec"].pop(name)
+    return DIJob.parse(made)
 
 
 def pick(found: Sequence[SimPod], index: int) -> SimPod:

@@ -6,12 +6,14 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from dijob.core import manifests, phases, published, raw, refusals
+from dijob.core import broker, manifests, phases, published, raw, refusals
 from dijob.core.actions import (
     Action,
+    CreateBroker,
     CreateInOrder,
     CreatePod,
     CreateService,
+    DeleteJob,
     DeletePod,
     EndPod,
     ForceDeletePod,
@@ -20,9 +22,9 @@ from dijob.core.actions import (
     PublishAddresses,
     SetReplicas,
 )
-from dijob.core.manifests import Options
 from dijob.core.members import Member
-from dijob.core.observe import Observed, Pod
+from dijob.core.observe import Observed, Pod, by_rank
+from dijob.core.options import Options
 from dijob.core.plan import Plan, plan
 from dijob.core.raw import END_SECONDS
 from dijob.shell.memory import Memory
@@ -41,8 +43,9 @@ class Cluster:
     job: DIJob
     pods: dict[str, SimPod] = field(default_factory=dict)
     buried: list[SimPod] = field(default_factory=list)
-    service: bool = False
+    services: set[str] = field(default_factory=set)
     quota: bool = False  # exhausted: pods are refused with 403
+    gone: bool = False  # the job itself has been deleted
     now: datetime = NOW
     count: int = 10
     ips: int = 0
@@ -100,7 +103,7 @@ class Cluster:
 
     def write_status(self, version: str, status: Status) -> bool:
         """The status subresource under the precondition of the resourceVersion. False: conflict."""
-        if self.job.metadata.resource_version != version:
+        if self.job.metadata.resource_version != version or self.gone:
             return False
         # Through JSON, as it is stored: what does not survive that differs in the next pass.
         text = status.model_dump_json(by_alias=True, exclude_none=True)
@@ -108,12 +111,24 @@ class Cluster:
         return True
 
     def scale(self, replicas: int) -> None:
-        self._new_job(spec=self.job.spec.model_copy(update={"replicas": replicas}))
+        """In the tasks shape it is the last task that changes."""
+        spec = self.job.spec
+        if spec.tasks is None:
+            self.edit(replicas=replicas)
+            return
+        last = spec.tasks[-1]
+        others = spec.desired - last.replicas
+        self.edit(tasks=(*spec.tasks[:-1], last.model_copy(update={"replicas": max(1, replicas - others)})))
+
+    def edit(self, **fields: Any) -> None:
+        """A user's edit of the spec."""
+        self._new_job(spec=self.job.spec.model_copy(update=fields))
 
     def _new_job(self, **parts: Any) -> None:
         grown = self.job.metadata.generation + (1 if "spec" in parts else 0)
         meta = self.job.metadata.model_copy(update={"resource_version": str(self.tick()), "generation": grown})
-        self.job = self.job.model_copy(update={"metadata": meta, **parts})
+        # Not model_copy, which would copy what was worked out from the old spec.
+        self.job = DIJob(**{"metadata": meta, "spec": self.job.spec, "status": self.job.status, **parts})
 
 
 class Killed(Exception):
@@ -138,7 +153,7 @@ class Operator:
     check_status: Callable[["Operator", Status], None]
     store: dict[str, Pod] = field(default_factory=dict)
     job: DIJob = field(init=False)
-    service: bool = False
+    services: frozenset[str] = frozenset()
     memory: Memory = field(default_factory=Memory)
     faults: Faults = field(default_factory=Faults)
     decided: Plan = field(default_factory=lambda: Plan(Status()))
@@ -166,14 +181,15 @@ class Operator:
             self.store[view.uid] = view
 
     def hear(self) -> None:
-        self.job, self.service = self.cluster.job, self.cluster.service
+        self.job, self.services = self.cluster.job, frozenset(self.cluster.services)
 
     def observe(self) -> Observed:
-        pods = {pod.rank: pod for pod in self.store.values() if pod.rank >= 0}
+        pods, strangers = by_rank(self.store.values(), manifests.gang_of(self.job))
         self.memory.saw_lists(pods.values(), self.cluster.now)
         return Observed(
             pods,
-            self.service,
+            strangers,
+            self.services,
             dict(self.memory.refusals),
             dict(self.memory.creations),
             frozenset(self.memory.given_back),
@@ -188,6 +204,8 @@ class Operator:
     def run_pass(self, faults: Faults) -> None:
         """One pass. Where it is killed on the way, a new operator has started in its place."""
         self.faults = faults
+        if self.cluster.gone:
+            return
         try:
             actions = self.plan().actions
             turn = faults.turn % len(actions) if actions else 0
@@ -220,19 +238,24 @@ class Operator:
                 if self.job.metadata.resource_version == self.cluster.job.metadata.resource_version:
                     self.cluster.scale(action.replicas)
                     self.hear()
+            case DeleteJob():
+                self.cluster.gone = True
             case CreatePod():
-                self._create(action.member)
+                self._create_pod(action.member)
             case CreateInOrder():
                 self._create_in_order(action)
             case NudgePod():
                 self.memory.nudged[action.uid, action.epoch] = self.cluster.now
             case CreateService():
-                self.cluster.service = self.service = True
+                self._create_service(self.job.metadata.name)
+            case CreateBroker():
+                self._create_service(self.job.server)
+                self._budget()
+                self._create(broker.manifests(self.job, Options())[-1])
             case PublishAddresses():
                 patch = published.addresses_patch(manifests.gang_of(self.job), action)
                 if self.cluster.annotate(action.name, patch):
-                    news = {"told_ip": action.ip, **({"renew_from": action.epoch} if action.renew else {})}
-                    self._know(action.uid, ips=action.ips, epoch=action.epoch, **news)
+                    self._know(action.uid, **published.known(action))
             case _:
                 self._end(action)
 
@@ -263,17 +286,24 @@ class Operator:
         for number, member in enumerate(action.members):
             if number:
                 self._budget()  # each creation is a write before which the operator may die
-            self._create(member)
+            self._create_pod(member)
             if f"pod/{member.name}" in self.memory.refusals:
                 return
 
-    def _create(self, member: Member) -> None:
-        job, now, name = self.job, self.cluster.now, member.name
+    def _create_service(self, name: str) -> None:
+        self.cluster.services.add(name)
+        self.services |= {name}
+
+    def _create_pod(self, member: Member) -> None:
+        self._create(manifests.pod_manifest(self.job, member, Options()))
+
+    def _create(self, manifest: Body) -> None:
+        job, now, name = self.job, self.cluster.now, manifest["metadata"]["name"]
         key = f"pod/{name}"
         if self.cluster.quota:
             before = self.memory.refusals.get(key)
             self.memory.refusals[key] = refusals.rejected(403, "exceeded quota", before, now)
-        elif self.cluster.create(manifests.pod_manifest(job, member, Options())):
+        elif self.cluster.create(manifest):
             self.memory.refusals.pop(key, None)
             self.memory.created(name, now)
             self.see(self.cluster.pods[name])

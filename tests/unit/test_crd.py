@@ -14,6 +14,7 @@ from dijob.crd.__main__ import chart, outputs
 from dijob.crd.rules import RULES
 from dijob.crd.schema import at
 from dijob.spec import checks
+from dijob.spec import template_checks as template
 from dijob.spec.model import Spec
 from dijob.spec.status import Status
 
@@ -45,6 +46,7 @@ def test_plain_kubectl_apply_can_hold_it() -> None:
 def test_every_node_is_structural() -> None:
     allowed = {
         "type", "description", "enum", "default", "minimum", "maximum", "maxLength", "maxItems", "maxProperties",
+        "minLength", "minItems",
         "required", "nullable", "properties", "items", "additionalProperties", "x-kubernetes-validations",
         "x-kubernetes-preserve-unknown-fields", "x-kubernetes-list-type", "x-kubernetes-list-map-keys",
     }  # fmt: skip
@@ -78,9 +80,11 @@ def test_only_fields_whose_absence_means_nothing_are_defaulted() -> None:
     defaults = {path: node["default"] for path, node in ALL.items() if "default" in node}
     assert defaults == {
         ".spec.addressing": "IP",
+        ".spec.runtime": "ditask",
         ".spec.launcher": "Auto",
         ".spec.cleanPodPolicy": "Running",
         ".spec.backoffLimit": 3,
+        ".spec.tasks[items].replicas": 1,
         ".status.restarts": 0,
         ".status.readyReplicas": 0,
     }
@@ -95,16 +99,17 @@ def test_scale_and_columns_point_at_fields_that_exist() -> None:
 
 
 def test_each_rule_stands_where_its_field_is_and_says_what_to_do() -> None:
+    made = schema()
     for path, rules in RULES.items():
         for rule in rules:
-            at(at(schema(), path), rule.field.removeprefix("."))  # raises where there is no such field
+            at(at(made, path), rule.field.removeprefix("."))  # raises where there is no such field
             assert rule.message[0] not in " :", rule
             assert len(rule.message) < 400, rule
 
 
 def test_the_rules_of_the_crd_and_of_the_operator_say_the_same() -> None:
     said = [rule.message for rules in RULES.values() for rule in rules]
-    for sentence in (checks.SLIP_MESSAGE, checks.NO_SIZE_MESSAGE, checks.PREFIX_MESSAGE, checks.RESTART_MESSAGE):
+    for sentence in (template.SLIP_MESSAGE, checks.NO_SIZE_MESSAGE, template.PREFIX_MESSAGE, template.RESTART_MESSAGE):
         assert any(sentence in message for message in said)
     env = RULES["spec.template.spec.containers[].env[]"][0]
     assert [name for name in names.RESERVED_ENV if f"'{name}'" not in env.rule] == []

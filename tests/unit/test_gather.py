@@ -149,7 +149,7 @@ def test_room_for_three_of_four() -> None:
     )
     assert {c.type: c.message for c in told.status.conditions}["Running"] == "3 of 4 ranks run"
     owner = owner.model_copy(update={"status": told.status})
-    joined = plan(owner, observed(*running, home(3), service=True), later(20))
+    joined = plan(owner, observed(*running, home(3), services=frozenset({"job"})), later(20))
     assert {type(action) for action in joined.actions} == {PublishAddresses}
     assert {action.epoch for action in joined.actions if isinstance(action, PublishAddresses)} == {2}
     assert joined.status.renewals == 0

@@ -7,16 +7,17 @@ from dijob.core import ledger
 from dijob.core.containers import Ending
 from dijob.core.ledger import Ledger, stamp
 from dijob.core.observe import Observed, Pod
+from dijob.core.policy import Policy
 from dijob.core.world import World
 from dijob.spec.status import Charge, Renewal, Status
 from unit.builders import NOW, gang, listed, observed, view
 
-EMPTY = ledger.read(Status())
+EMPTY = ledger.read(Status(), gang())
 
 
 def settle(before: Ledger, seen: Observed, status: Status | None = None) -> Ledger:
     stored = before.into(status or Status())
-    return ledger.settle(before, World.of(gang(), seen, before.into(stored), NOW), NOW)
+    return ledger.settle(before, World.of(gang(), seen, before.into(stored), NOW), Policy(gang()), NOW)
 
 
 def crashed(rank: int = 1, failures: int = 1, **fields: Any) -> Pod:
@@ -108,7 +109,7 @@ def test_what_is_written_is_read_back() -> None:
     made = settle(EMPTY, observed(crashed(), listed(0, succeeded=True), listed(2, succeeded=True)))
     status = made.into(Status(epoch=1))
     assert (status.succeeded_ranks, status.restarts, status.epoch) == ("0,2", 1, 1)
-    assert ledger.read(Status.model_validate_json(status.model_dump_json(by_alias=True))) == made
+    assert ledger.read(Status.model_validate_json(status.model_dump_json(by_alias=True)), gang()) == made
 
 
 def test_a_time_is_written_as_kubernetes_writes_it() -> None:

@@ -5,9 +5,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from dijob.core import ledger, plan, raw, renewal
+from dijob.core import broker, containers, finish, ledger, plan, raw, renewal, suspension
+from dijob.core.actions import deletions
 from dijob.core.gather import Gathering
 from dijob.core.members import Gang
+from dijob.core.observe import Observed
 from dijob.core.world import World
 from dijob.names import Addressing, CleanPodPolicy, Launcher
 from hypothesis import settings
@@ -22,6 +24,8 @@ TO_RUN = 6
 Step = tuple[int, str, int]
 LOOK = "the operator looks"
 SCALE = "is scaled to"
+SUSPEND, RESUME, TIME = "is suspended", "is resumed", "seconds pass"
+SERVER = "loses its Redis server"
 # Ranks above the minimum come one after the other.
 ELASTIC_TO_RUN = TO_RUN + 2
 STORIES: dict[str, tuple[Step, ...]] = {
@@ -48,6 +52,32 @@ STORIES: dict[str, tuple[Step, ...]] = {
 }
 
 
+# (what the job asks for besides, the steps)
+LIVES: dict[str, tuple[str, tuple[Step, ...]]] = {
+    "suspended and resumed": ("nothing", ((TO_RUN, SUSPEND, 0), (3, RESUME, 0))),
+    "suspended before the list": ("nothing", ((1, SUSPEND, 0), (2, RESUME, 0))),
+    "resumed at once": ("nothing", ((TO_RUN, SUSPEND, 0), (1, RESUME, 0))),
+    "crashes as it is suspended": ("nothing", ((TO_RUN, "main crashes", 1), (0, SUSPEND, 0))),
+    "a rank has succeeded before": ("nothing", ((TO_RUN, "succeeds", 1), (0, SUSPEND, 0), (3, RESUME, 0))),
+    "suspended while it is renewed": ("nothing", ((TO_RUN, "is deleted by hand", 1), (2, SUSPEND, 0), (2, RESUME, 0))),
+    "a deadline does not count it": ("a deadline", ((TO_RUN, SUSPEND, 0), (2, TIME, 5000), (0, RESUME, 0))),
+    "a deadline ends it": ("a deadline", ((TO_RUN, TIME, 901), (0, LOOK, 0))),
+    "the learner succeeds": ("tasks", ((TO_RUN, "succeeds", 0),)),
+    "tasks are suspended": ("tasks", ((TO_RUN, SUSPEND, 0), (3, RESUME, 0))),
+    "rank 0 succeeds": ("success of rank 0", ((TO_RUN, "succeeds", 0),)),
+    "a failure ends it": ("failures end it", ((TO_RUN, "main crashes", 1),)),
+    "a failure renews all": ("failures renew all", ((TO_RUN, "main crashes", 2),)),
+    "a failure costs nothing": ("failures cost nothing", ((TO_RUN, "main crashes", 1), (2, "main crashes", 2))),
+    "an eviction costs": ("disruptions cost", ((TO_RUN, "is evicted", 1),)),
+    "an eviction before the list costs": ("disruptions cost", ((1, "places it", 0), (0, "is evicted", 0))),
+    "its server goes with it": ("redis", ((TO_RUN, SUSPEND, 0), (3, RESUME, 0))),
+    "its server is lost": ("redis", ((TO_RUN, SERVER, 0), (1, "is deleted by hand", 1))),
+    "its server crashes": ("redis", ((TO_RUN, SERVER, 2), (1, "is deleted by hand", 1))),
+    "its server is lost before the list": ("redis", ((1, SERVER, 0), (0, SERVER, 1))),
+    "its time to live ends": ("a time to live", ((TO_RUN, "succeeds", 0), (0, "succeeds", 0), (0, "succeeds", 0))),
+}
+
+
 def play(steps: Sequence[Step], fuse: int, **shape: Any) -> tuple[int, int]:
     """Tell a story with one kill of the operator before the write after `fuse` writes.
 
@@ -67,6 +97,12 @@ def play(steps: Sequence[Step], fuse: int, **shape: Any) -> tuple[int, int]:
             chaos.operator_passes(Faults(), hears=True)
         elif deed == SCALE:
             chaos.user_scales(index)
+        elif deed in (SUSPEND, RESUME):
+            chaos.user_suspends(deed == SUSPEND)
+        elif deed == SERVER:
+            chaos.server_is_lost(("deleted", "evicted", "crashes")[index])
+        elif deed == TIME:
+            chaos.time_passes(index)
         else:
             chaos.happens(deed, index)
     chaos.teardown()
@@ -76,11 +112,12 @@ def play(steps: Sequence[Step], fuse: int, **shape: Any) -> tuple[int, int]:
 def play_with_each_kill(story: str, **shape: Any) -> None:
     """The kills before the first thing happens are those of the story in which nothing happens."""
     plenty = 1000
-    first, last = (plenty - left for left in play({**STORIES, **RENEWALS}[story], plenty, **shape))
+    steps = {**STORIES, **RENEWALS, **{name: steps for name, (_, steps) in LIVES.items()}}[story]
+    first, last = (plenty - left for left in play(steps, plenty, **shape))
     assert last > first
     for fuse in range(first, last):
         try:
-            play({**STORIES, **RENEWALS}[story], fuse, **shape)
+            play(steps, fuse, **shape)
         except AssertionError as error:
             error.add_note(f"killed before write {fuse + 1} of {last}")
             raise
@@ -108,16 +145,28 @@ def test_the_same_where_ranks_are_told_names(story: str) -> None:
     play_with_each_kill(story, addressing=Addressing.HOSTNAME)
 
 
-def test_who_is_told_names_is_left_alone_when_another_is_lost() -> None:
+@pytest.mark.parametrize("story", LIVES)
+def test_the_same_where_the_job_asks_for_more(story: str) -> None:
+    play_with_each_kill(story, extra=LIVES[story][0])
+
+
+def after_a_loss(rank: int, addressing: Addressing = Addressing.IP) -> tuple[Chaos, set[int], set[int]]:
+    """A job of three at rest after the loss of a rank; the ranks whose process, and whose pod, is as before."""
     chaos = Chaos()
-    chaos.begin(3, CleanPodPolicy.RUNNING, never=False, sidecar=False, limit=0, addressing=Addressing.HOSTNAME)
+    chaos.begin(3, CleanPodPolicy.RUNNING, never=False, sidecar=False, limit=0, addressing=addressing)
     for _ in range(TO_RUN):
         chaos.it_goes_on_until_a_fault(0, Faults())
     before = {pod.rank: (pod.uid, pod.process) for pod in chaos.pods()}
-    chaos.happens("is deleted by hand", 0)
+    chaos.happens("is deleted by hand", rank)
     chaos.calm()
     after = {pod.rank: (pod.uid, pod.process) for pod in chaos.pods()}
-    assert {rank for rank in before if after[rank] == before[rank]} == {1, 2}
+    same_pod = {rank for rank in before if after[rank][0] == before[rank][0]}
+    return chaos, {rank for rank in before if after[rank] == before[rank]}, same_pod
+
+
+def test_who_is_told_names_is_left_alone_when_another_is_lost() -> None:
+    _, untouched, _ = after_a_loss(0, Addressing.HOSTNAME)
+    assert untouched == {1, 2}
 
 
 RENEWALS: dict[str, tuple[Step, ...]] = {
@@ -128,6 +177,13 @@ RENEWALS: dict[str, tuple[Step, ...]] = {
     "loses its sandbox": ((TO_RUN, "is deleted by hand", 0), (1, "loses its sandbox", 1)),
     "succeeds before it hears": ((TO_RUN, "is deleted by hand", 1), (2, "succeeds", 1)),
     "shrinks away": ((ELASTIC_TO_RUN, "is deleted by hand", 0), (2, SCALE, 2)),
+    "leaves no record": (
+        (TO_RUN, "is deleted by hand", 1),
+        (1, TIME, 5),
+        (3, "launcher renews it", 0),
+        (0, "starts it", 1),
+        (0, "collects its record", 0),
+    ),
 }
 
 
@@ -137,16 +193,9 @@ def test_killed_before_any_write_of_a_renewal_in_place(story: str) -> None:
 
 
 def test_who_does_not_dial_the_lost_rank_is_left_alone() -> None:
-    chaos = Chaos()
-    chaos.begin(3, CleanPodPolicy.RUNNING, never=False, sidecar=False, limit=0)
-    for _ in range(TO_RUN):
-        chaos.it_goes_on_until_a_fault(0, Faults())
-    before = {pod.rank: (pod.uid, pod.process) for pod in chaos.pods()}
-    chaos.happens("is deleted by hand", 1)
-    chaos.calm()
-    after = {pod.rank: (pod.uid, pod.process) for pod in chaos.pods()}
-    assert {rank for rank in before if after[rank] == before[rank]} == {0}
-    assert {rank for rank in before if after[rank][0] == before[rank][0]} == {0, 2}
+    chaos, untouched, same_pod = after_a_loss(1)
+    assert untouched == {0}
+    assert same_pod == {0, 2}
     assert chaos.cluster.job.status.restarts == 0
     assert chaos.cluster.job.status.last_renewal.ranks == "1-2"  # type: ignore[union-attr]
 
@@ -188,7 +237,7 @@ def a_list_half_handed_out_stays_so(patch: pytest.MonkeyPatch) -> None:
 
 def what_was_charged_is_forgotten(patch: pytest.MonkeyPatch) -> None:
     read = ledger.read
-    patch.setattr(ledger, "read", lambda status: replace(read(status), charges={}))
+    patch.setattr(ledger, "read", lambda status, gang: replace(read(status, gang), charges={}))
 
 
 def an_eviction_is_a_failure(patch: pytest.MonkeyPatch) -> None:
@@ -225,6 +274,10 @@ def a_renewal_is_a_failure(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(renewal, "free", lambda pod, known, new: 0)
 
 
+def who_leaves_no_record_has_crashed(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(containers, "unrecorded", lambda main: False)
+
+
 def who_was_not_told_of_a_renewal_is_forgotten(patch: pytest.MonkeyPatch) -> None:
     owed = renewal.owed
 
@@ -250,10 +303,45 @@ def who_does_not_hear_is_asked_again(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(World, "of", hopeful)
 
 
+def pods_go_before_the_suspension_is_written(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(suspension, "actions", lambda this: deletions(pod for _, pod in sorted(this.world.pods.items())))
+
+
+def time_suspended_counts(patch: pytest.MonkeyPatch) -> None:
+    left = finish._active_left
+    patch.setattr(
+        finish,
+        "_active_left",
+        lambda this: left(replace(this, status=this.status.model_copy(update={"suspended_seconds": 0}))),
+    )
+
+
+def nobody_waits_for_the_server(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(broker, "absence", lambda gang, observed: "")
+
+
+def another_server_is_taken_for_the_old_one(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Observed, "life", lambda self, name: "always the same")
+
+
+def a_disruption_is_counted_again_and_again(patch: pytest.MonkeyPatch) -> None:
+    new = ledger._new
+    patch.setattr(
+        ledger, "_new", lambda pod, before, policy: new(pod, before.model_copy(update={"disrupted": False}), policy)
+    )
+
+
 @pytest.mark.parametrize(
     ("bug", "story"),
     [
+        (pods_go_before_the_suspension_is_written, "crashes as it is suspended"),
+        (time_suspended_counts, "a deadline does not count it"),
+        (another_server_is_taken_for_the_old_one, "its server is lost"),
+        (another_server_is_taken_for_the_old_one, "its server crashes"),
+        (nobody_waits_for_the_server, "its server is lost before the list"),
+        (a_disruption_is_counted_again_and_again, "an eviction before the list costs"),
         (a_renewal_is_a_failure, "pod deleted by hand"),
+        (who_leaves_no_record_has_crashed, "leaves no record"),
         (who_was_not_told_of_a_renewal_is_forgotten, "pod deleted by hand"),
         (who_does_not_hear_is_waited_for, "hears nothing"),
         (who_does_not_hear_is_asked_again, "hears nothing"),
@@ -278,4 +366,4 @@ def test_the_machine_bites(bug: Patch, story: str, monkeypatch: pytest.MonkeyPat
     """A bug put in by hand is found: else all the green above would mean nothing."""
     bug(monkeypatch)
     with pytest.raises(AssertionError):
-        play_with_each_kill(story)
+        play_with_each_kill(story, **({"extra": LIVES[story][0]} if story in LIVES else {}))

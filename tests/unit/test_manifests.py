@@ -6,28 +6,21 @@ from typing import Any
 import pytest
 from dijob import names, pod
 from dijob.core.actions import PublishAddresses
-from dijob.core.manifests import Options, gang_of, service, template_hash
+from dijob.core.manifests import gang_of, service, template_hash
+from dijob.core.options import Options
 from dijob.core.published import addresses_patch
-from dijob.spec.model import TemplateMetadata
-from unit.builders import container, gang, job, manifest
+from dijob.spec.model import DIJob
+from dijob.spec.parts import TemplateMetadata
+from unit.builders import container, gang, job, main, manifest
+from unit.builders import pod_env as env
 
 Body = dict[str, Any]
-
-
-def main(body: Body) -> Body:
-    return next(c for c in body["spec"]["containers"] if c["name"] == names.MAIN_CONTAINER)
 
 
 def gate(body: Body) -> Body:
     last: Body = body["spec"]["initContainers"][-1]
     assert last["name"] == names.GATE_CONTAINER
     return last
-
-
-def env(body: Body) -> Body:
-    return {
-        e["name"]: e["value"] if "value" in e else e["valueFrom"]["fieldRef"]["fieldPath"] for e in main(body)["env"]
-    }
 
 
 def test_a_pod_says_whose_it_is_and_which_rank() -> None:
@@ -201,14 +194,17 @@ def test_a_wrong_shape_in_the_pod_itself_is_left_as_well(field: str) -> None:
 def test_the_pod_carries_what_it_was_made_from() -> None:
     given = {"labels": {"team": "a", names.MANAGED_BY: "me"}, "annotations": {"note": "b"}}
     owner = job()
+    assert owner.spec.template is not None
     template = owner.spec.template.model_copy(update={"metadata": TemplateMetadata.model_validate(given)})
-    owner = owner.model_copy(update={"spec": owner.spec.model_copy(update={"template": template})})
+    owner = DIJob(metadata=owner.metadata, spec=owner.spec.model_copy(update={"template": template}))
     meta = manifest(owner)["metadata"]
     assert meta["labels"]["team"] == "a"
     assert meta["labels"][names.MANAGED_BY] == names.MANAGER
     assert meta["annotations"] == {
         "note": "b",
         names.ANNOTATION_TEMPLATE: template_hash(owner),
+        "diengine/rank": "0",
+        "diengine/replicas": "3",
     }
 
 
@@ -225,6 +221,26 @@ def test_the_pod_carries_what_it_was_made_from() -> None:
 def test_the_main_container_has_one_di_port(ports: list[Body] | None, added: Body | None) -> None:
     found = main(manifest(job({"containers": [container(ports=ports)]})))
     assert found["ports"] == [*(ports or []), *([added] if added else [])]
+
+
+@pytest.mark.parametrize(
+    ("ports", "added"),
+    [(None, [50515, 50516]), ([{"name": "di-port", "containerPort": 50516}], [50515])],
+    ids=["none", "one of them"],
+)
+def test_in_the_nodes_network_each_workers_port_is_claimed(ports: list[Body] | None, added: list[int]) -> None:
+    pod = {"containers": [container(ports=ports)], "hostNetwork": True}
+    found = manifest(job(pod, parallelWorkers=2))["spec"]
+    own = [port["containerPort"] for port in found["containers"][0]["ports"][len(ports or []) :]]
+    assert own == added
+    assert found["dnsPolicy"] == "ClusterFirstWithHostNet"
+    names_ = [port["name"] for port in found["containers"][0]["ports"]]
+    assert len(set(names_)) == len(names_)
+
+
+def test_a_dns_policy_of_the_users_own_stays() -> None:
+    pod = {"containers": [container()], "hostNetwork": True, "dnsPolicy": "None", "dnsConfig": {}}
+    assert manifest(job(pod))["spec"]["dnsPolicy"] == "None"
 
 
 def test_making_a_pod_leaves_the_template_alone() -> None:

@@ -110,8 +110,8 @@ REFUSED: dict[str, tuple[Body, str, str]] = {
     "no such topology": (body(topology="ring"), "spec.topology", "'mesh', 'star' or 'alone'"),
     "no such launcher": (body(launcher="off"), "spec.launcher", "'Auto' or 'Off'"),
     "backoffLimit": (body(backoffLimit=-1), "spec.backoffLimit", "at least 0"),
-    "no template": ({**named("a"), "spec": {"replicas": 1}}, "spec.template", "missing"),
-    "no spec": ({"metadata": {"name": "a"}}, "spec.template", "missing"),
+    "no template": ({**named("a"), "spec": {"replicas": 1}}, "spec", "either a template"),
+    "no spec": ({"metadata": {"name": "a"}}, "spec", "either a template"),
     "no container": (with_pod(containers=[]), "spec.template.spec.containers", "at least one container"),
     "null pod spec": (body(template={"spec": None}), "spec.template.spec.containers", "at least one"),
     "containers of nonsense": (with_pod(containers=["x"]), "spec.template.spec.containers", "at least one"),
@@ -131,9 +131,26 @@ REFUSED: dict[str, tuple[Body, str, str]] = {
     "names without the cluster's DNS": (
         builders.job_body({"containers": [builders.container()], "dnsPolicy": "Default"}, addressing="Hostname"),
         "spec.template.spec.dnsPolicy",
-        "addressing: Hostname needs",
+        "which addressing: Hostname, runtime: slurm and",
     ),
-    "hostNetwork": (with_pod(hostNetwork=True), "spec.template.spec.hostNetwork", "not supported"),
+    "slurm without the cluster's DNS": (
+        builders.job_body({"containers": [builders.container()], "dnsPolicy": "Default"}, runtime="slurm"),
+        "spec.template.spec.dnsPolicy",
+        "which addressing: Hostname, runtime: slurm and",
+    ),
+    "a list of slurm's names that does not fit": (
+        {**builders.job_body(replicas=1500, runtime="slurm"), "metadata": {"name": "a" * 58}},
+        "spec.runtime",
+        "or another runtime",
+    ),
+    "a server without redis": (body(messageQueue={"host": "a"}), "spec.messageQueue.host", "add `type: redis`"),
+    "no such queue": (body(messageQueue={"type": "zmq"}), "spec.messageQueue.type", "'nng', 'redis', 'torchrpc'"),
+    "another queue in the command": (
+        with_command("ditask --mq-type nng", messageQueue={"type": "redis", "host": "a"}),
+        "spec.messageQueue.type",
+        "is redis, but the command says --mq-type nng",
+    ),
+    "no such runtime": (body(runtime="mpi"), "spec.runtime", "'ditask', 'torch', 'slurm' or 'oneflow'"),
     "hostname": (with_pod(hostname="a"), "spec.template.spec.hostname", "remove it"),
     "subdomain": (with_pod(subdomain="a"), "spec.template.spec.subdomain", "remove it"),
     "init env": (with_env("DI_RANK", "initContainers"), "spec.template.spec.initContainers[0].env", "DI_RANK"),
@@ -197,10 +214,10 @@ def test_other_variables_are_the_users() -> None:
 
 
 def test_all_problems_are_said_at_once() -> None:
-    made = with_pod(restartPolicy="Always", hostNetwork=True)
+    made = with_pod(restartPolicy="Always", hostname="x")
     made["metadata"]["name"] = "9"
     fields = [field for field, _ in refusal(made)]
-    assert fields == ["metadata.name", "spec.template.spec.restartPolicy", "spec.template.spec.hostNetwork"]
+    assert fields == ["metadata.name", "spec.template.spec.restartPolicy", "spec.template.spec.hostname"]
 
 
 def test_the_exception_reads_as_a_sentence() -> None:
@@ -244,15 +261,26 @@ def test_topology(line: str, spec: Body, topology: Topology) -> None:
 
 def test_the_main_container_is_the_named_one_else_the_first() -> None:
     made = with_pod(containers=[{"name": "side", "command": ["x"]}, {"name": "di-container", "command": ["y"]}])
-    assert DIJob.parse(made).main_container["command"] == ["y"]
+    assert DIJob.parse(made).roles[0].main_container["command"] == ["y"]
     made["spec"]["template"]["spec"]["containers"][1]["name"] = "other"
-    assert DIJob.parse(made).main_container["command"] == ["x"]
+    assert DIJob.parse(made).roles[0].main_container["command"] == ["x"]
 
 
 WARNED: dict[str, tuple[Body, str, str]] = {
     "conda": (with_command("conda activate x; ditask"), "spec.template.spec.containers", "--platform k8s"),
     "launcher off": (with_command("ditask", launcher="Off"), "spec.launcher", "launcher: Auto"),
     "hidden workers": (with_command("ditask --parallel-workers $N"), "spec.parallelWorkers", "1 is assumed"),
+    "slurm's command": (with_command("ditask --platform slurm"), "spec.runtime", "set runtime: slurm"),
+    "no GPU for a queue between GPUs": (
+        body(messageQueue={"type": "torchrpc:cuda"}),
+        "spec.messageQueue.type",
+        "asks for no GPU, so no rank may find one: add a limit of nvidia.com/gpu",
+    ),
+    "no GPU for the command's queue": (
+        with_command("ditask --mq-type torchrpc:cuda"),
+        "spec.messageQueue.type",
+        "is torchrpc:cuda, and the template asks for no GPU",
+    ),
     "hidden topology": (with_command("ditask --topology $T"), "spec.topology", "mesh is assumed"),
 }
 
@@ -269,6 +297,7 @@ def test_a_warning_stops_nothing(made: Body, field: str, words: str) -> None:
     [
         pytest.param(with_command("conda activate x; ditask --platform k8s --topology mesh"), id="by hand"),
         pytest.param(with_command("ditask --platform k8s", launcher="Off"), id="off, by hand"),
+        pytest.param(with_command("ditask --platform slurm", runtime="slurm"), id="slurm in slurm"),
         pytest.param(with_command("conda activate x; python train.py"), id="no ditask in sight"),
         pytest.param(with_command("ditask --topology $T", topology="star"), id="the field says it"),
         pytest.param(with_command("sleep 1", launcher="Off"), id="another program"),
@@ -278,10 +307,22 @@ def test_no_warning_where_nothing_is_wrong(made: Body) -> None:
     assert DIJob.parse(made).warnings == ()
 
 
-def test_a_strange_status_counts_as_none_and_unknown_fields_are_left_alone() -> None:
-    made = body() | {"status": {"phase": "Running", "epoch": 3, "profilings": {}}}
-    assert DIJob.parse(made).status.epoch == 3
-    assert DIJob.parse(body() | {"status": {"replicas": {"a": 1}}}).status.replicas == 0
+@pytest.mark.parametrize(
+    ("status", "read"),
+    [
+        pytest.param(
+            {"phase": "Running", "epoch": 3, "profilings": {}}, {"phase": "Running", "epoch": 3}, id="unknown"
+        ),
+        pytest.param({"replicas": {"a": 1}, "epoch": 3}, {"epoch": 3}, id="another shape"),
+        pytest.param({"replicas": -1, "restarts": -2, "epoch": 3}, {"epoch": 3}, id="out of bounds"),
+        pytest.param({"conditions": [{"type": "Failed"}], "epoch": 3}, {"epoch": 3}, id="something below it lacks"),
+        pytest.param({"ready_replicas": -1, "epoch": 3}, {"epoch": 3}, id="our own name of it"),
+        pytest.param("Running", {}, id="text"),
+        pytest.param(None, {}, id="null"),
+    ],
+)
+def test_what_cannot_be_read_of_a_status_counts_as_absent(status: object, read: Body) -> None:
+    assert DIJob.parse(body() | {"status": status}).status.model_dump(by_alias=True, exclude_defaults=True) == read
 
 
 PODS: list[tuple[str, Callable[[Body], object]]] = [

@@ -87,12 +87,12 @@ def test_running_needs_all_ready_once_and_then_holds() -> None:
 def test_the_service_comes_once_the_job_runs() -> None:
     pods = [listed(rank) for rank in range(3)]
     assert plan(running(), observed(*pods), NOW).actions == (CreateService(),)
-    assert plan(running(), observed(*pods, service=True), NOW).actions == ()
+    assert plan(running(), observed(*pods, services=frozenset({"job"})), NOW).actions == ()
 
 
 def test_nothing_to_do_changes_nothing() -> None:
     owner, pods = running(), [listed(rank) for rank in range(3)]
-    decided = plan(owner, observed(*pods, service=True), later(1000))
+    decided = plan(owner, observed(*pods, services=frozenset({"job"})), later(1000))
     assert (decided.actions, decided.events, decided.status) == ((), (), owner.status)
     assert decided.requeue_after == 300
 
@@ -138,7 +138,7 @@ def test_growing_touches_nobody_who_runs() -> None:
     assert created(then(owner, observed(*seen))[0]) == [3, 4]
     half, _ = then(owner, observed(*seen, view(3, placed=NOW.isoformat()), view(4, ip="")))
     assert half.actions == (CreateService(),)
-    decided, _ = then(owner, observed(*seen, view(3), view(4), service=True))
+    decided, _ = then(owner, observed(*seen, view(3), view(4), services=frozenset({"job"})))
     ips = ",".join(f"10.0.0.{rank}" for rank in range(5))
     assert decided.actions == tuple(PublishAddresses(f"job-{r}", f"uid-{r}", 2, ips) for r in range(5))
     assert decided.status.renewals == 0
@@ -146,7 +146,7 @@ def test_growing_touches_nobody_who_runs() -> None:
 
 
 def test_shrinking_takes_the_highest_and_touches_nobody_else() -> None:
-    owner, seen = scaled(running(), 2), observed(*(listed(rank) for rank in range(3)), service=True)
+    owner, seen = scaled(running(), 2), observed(*(listed(rank) for rank in range(3)), services=frozenset({"job"}))
     decided, _ = then(owner, seen)
     told = tuple(PublishAddresses(f"job-{r}", f"uid-{r}", 2, "10.0.0.0,10.0.0.1") for r in range(2))
     assert decided.actions == (*told, DeletePod("job-2", "uid-2"))
@@ -231,12 +231,12 @@ def test_a_gate_that_does_not_see_its_list_is_reminded() -> None:
     """The kubelet's volume manager may lose the update; without a reminder the rank would wait for its next round."""
     pods = [listed(0), listed(1, gated=True, ready=False), listed(2)]
     told = {("uid-1", 1): NOW}
-    waits, _ = then(running(), observed(*pods, service=True, told=told), 5)
+    waits, _ = then(running(), observed(*pods, services=frozenset({"job"}), told=told), 5)
     assert (waits.actions, waits.requeue_after) == ((), 3.0)
-    late, _ = then(running(), observed(*pods, service=True, told=told), 9)
+    late, _ = then(running(), observed(*pods, services=frozenset({"job"}), told=told), 9)
     assert late.actions == (NudgePod("job-1", "uid-1", 1, stamp(later(9))),)
     nudged = {("uid-1", 1): later(9)}
-    again, _ = then(running(), observed(*pods, service=True, told=told, nudged=nudged), 10)
+    again, _ = then(running(), observed(*pods, services=frozenset({"job"}), told=told, nudged=nudged), 10)
     assert again.actions == ()
     unlisted = view(1, gated=True)
     assert not any(isinstance(a, NudgePod) for a in then(job(), observed(view(0), unlisted, view(2)), 99)[0].actions)

@@ -78,6 +78,9 @@ def test_a_renewal_is_pending(pod: Pod, status: Status, seconds: float, pending:
         (sound(renew_from=2, renewed=2), 2, 1, 0),
         (sound(renew_from=2), 0, 1, 0),
         (sound(renew_from=2), 0, 2, 1),
+        (sound(renew_from=2, unrecorded=True), 0, 1, 1),
+        (sound(renew_from=2, unrecorded=True), 2, 1, 0),
+        (sound(unrecorded=True), 0, 1, 0),
         (sound(renew_from=2), 2, 2, 0),
         (sound(), 0, 2, 0),
     ],
@@ -87,6 +90,9 @@ def test_a_renewal_is_pending(pod: Pod, status: Status, seconds: float, pending:
         "a renewal that was counted, and that somebody has forged again",
         "a crash before the renewal",
         "the renewal and a crash after it, both unseen",
+        "a renewal whose record the kubelet has thrown away",
+        "a crash whose record is gone, after a renewal that was counted",
+        "a crash whose record is gone",
         "two crashes after a renewal that was counted",
         "two crashes",
     ],
@@ -142,7 +148,7 @@ def test_who_does_not_start_again_is_made_anew_and_named() -> None:
     owner = job(status={"epoch": 2, "lastRenewal": {"epoch": 1, "ranks": "0-1", "time": stamp(NOW)}})
     lists = {"ips": "10.0.0.0,10.0.0.1,10.0.0.2", "epoch": 2}
     stuck = sound(renew_from=2, **lists)
-    seen = observed(listed(0, **lists), stuck, listed(2, **lists), service=True, told=TOLD)
+    seen = observed(listed(0, **lists), stuck, listed(2, **lists), services=frozenset({"job"}), told=TOLD)
     bound = KILL_SECONDS + SLACK_SECONDS
     waits = plan(owner, seen, later(bound - 1)).status
     assert waits.renewals == 0

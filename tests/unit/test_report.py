@@ -116,7 +116,7 @@ def test_any_other_job_says_just_what_it_lacks() -> None:
 FIRST: dict[str, tuple[Ending | None, str]] = {
     "exit code": (Ending(3, 0, "Error", "no such file"), "rank 1 (exit code 3: no such file)"),
     "no words": (Ending(137, 9, "OOMKilled", ""), "rank 1 (exit code 137)"),
-    "no container": (None, "rank 1 (Running)"),
+    "no container": (None, "rank 1 (Unknown)"),
 }
 
 
@@ -150,9 +150,9 @@ def test_a_service_that_cannot_be_made_is_said_and_forgotten_once_it_is_there(wh
     assert decided.actions == ()
     assert (said[Type.SERVICE_READY].reason, said[Type.SERVICE_READY].message) == (reason, "no, because")
     assert decided.requeue_after == 59
-    healed = say(observed(*ALL, service=True), after(decided, owner))
+    healed = say(observed(*ALL, services=frozenset({"job"})), after(decided, owner))
     assert (healed[Type.SERVICE_READY].status, healed[Type.SERVICE_READY].reason) == ("True", "Created")
-    assert Type.SERVICE_READY not in say(observed(*ALL, service=True), owner)
+    assert Type.SERVICE_READY not in say(observed(*ALL, services=frozenset({"job"})), owner)
 
 
 def test_a_refused_service_that_nobody_wants_now_is_not_asked_for_every_moment() -> None:

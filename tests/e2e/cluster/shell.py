@@ -1,5 +1,6 @@
 """Small helpers to run commands, to wait for a condition with a bound, and to say how far things are."""
 
+import json
 import subprocess
 import sys
 import tempfile
@@ -44,6 +45,17 @@ def wait_for(what: str, probe: Callable[[], str], timeout: float, interval: floa
         if time.monotonic() > end:
             raise ClusterError(f"{what}: not so after {timeout:.0f} s: {reason}")
         time.sleep(interval)
+
+
+def until_established(kubectl: Callable[..., str], crd: str) -> None:
+    """Wait until the apiserver serves a CRD. (`kubectl wait` fails on one that has no conditions yet, and so does a
+    jsonpath with a filter.)"""
+
+    def problem() -> str:
+        conditions = json.loads(kubectl("get", "crd", crd, "-o", "json")).get("status", {}).get("conditions") or ()
+        return "" if ("Established", "True") in {(c["type"], c["status"]) for c in conditions} else "not yet"
+
+    wait_for(f"{crd} is established", problem, 30)
 
 
 class Progress:

@@ -1,9 +1,41 @@
 """The variables that are known before any address is."""
 
 import pytest
+from dijob.core.manifests import gang_of
 from dijob.core.runtimes import ditask
 from dijob.names import Topology
-from unit.builders import gang
+from unit.builders import gang, job, manifest
+
+
+def test_a_server_of_a_queue_is_told() -> None:
+    owner = job(messageQueue={"type": "redis", "host": "redis.ns", "port": 7000})
+    world = gang_of(owner)
+    told = {"DI_MQ_TYPE": "redis", "DI_REDIS_HOST": "redis.ns", "DI_REDIS_PORT": "7000", "DISABLE_RICH": "1"}
+    assert told.items() <= ditask.env(world.members[0], world).items()
+    assert all(not world.dialers(rank) for rank in range(3)), "all dial the server"
+    assert "readinessProbe" not in manifest(owner)["spec"]["containers"][0], "nobody listens"
+
+
+@pytest.mark.parametrize("kind", ["torchrpc", "torchrpc:cpu", "torchrpc:cuda"])
+def test_torchrpc_listens_and_dials_as_nng_does(kind: str) -> None:
+    owner, plain = job(messageQueue={"type": kind}), gang_of(job())
+    world = gang_of(owner)
+    told = {"DI_MQ_TYPE": kind, "IBV_FORK_SAFE": "1", "RDMAV_FORK_SAFE": "1"}
+    assert told.items() <= ditask.env(world.members[0], world).items()
+    assert [world.dialers(rank) for rank in range(3)] == [plain.dialers(rank) for rank in range(3)]
+    assert "readinessProbe" in manifest(owner)["spec"]["containers"][0]
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [{}, {"messageQueue": {"type": "nng"}}, {"messageQueue": None}],
+    ids=["absent", "nng", "null"],
+)
+def test_nng_is_what_ditask_takes_by_itself(spec: dict[str, object]) -> None:
+    world = gang_of(job(**spec))
+    assert world.queue == "nng"
+    assert not any("REDIS" in name or "MQ" in name for name in ditask.env(world.members[0], world))
+    assert world.dialers(0)
 
 
 @pytest.mark.parametrize(("rank", "workers", "ids"), [(0, 1, "0"), (2, 1, "2"), (0, 2, "0,1"), (2, 2, "4,5")], ids=str)

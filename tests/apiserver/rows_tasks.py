@@ -1,0 +1,158 @@
+"""The table of bad input, for tasks, policies, deadlines and suspend."""
+
+import copy
+import json
+from typing import Any
+
+from apiserver.plane import Body, job
+from apiserver.rows import EditRefused, Refused, Reported, patch
+
+
+def tasks_job(name: str, *tasks: Body, **spec: Any) -> Body:
+    """A job of one learner and two collectors; `tasks` replaces them."""
+    made = job(name)
+    template = made["spec"].pop("template")
+    usual = ({"type": "learner"}, {"type": "collector", "replicas": 2})
+    made["spec"] = {"tasks": [{"template": copy.deepcopy(template), **task} for task in tasks or usual], **spec}
+    return made
+
+
+def _change(path: str, value: Any) -> tuple[str, ...]:
+    change = [{"op": "replace", "path": f"/spec/tasks/{path}", "value": value}]
+    return ("patch", "dijob", "{}", "--type=json", "-p", json.dumps(change))
+
+
+NEITHER = job("bad")
+NEITHER["spec"].pop("template")
+CODES: Body = {"action": "FailJob", "onExitCodes": {"values": [3]}}
+ENV: Body = {"spec": {"containers": [{"name": "a", "image": "i", "env": [{"name": "DI_RANK", "value": "1"}]}]}}
+
+REFUSED: dict[str, Refused] = {
+    "both shapes": Refused(
+        tasks_job("bad", template=job("bad")["spec"]["template"]), ("spec.tasks", "remove one of the two")
+    ),
+    "neither shape": Refused(NEITHER, ("spec.template", "add one of the two")),
+    "replicas with tasks": Refused(
+        tasks_job("bad", replicas=3), ("spec.replicas", "replicas of its last task instead")
+    ),
+    "two tasks of one name": Refused(
+        tasks_job("bad", {"type": "learner", "name": "a"}, {"type": "evaluator", "name": "a"}),
+        ("spec.tasks", "two tasks have this name"),
+    ),
+    "two tasks of one type": Refused(
+        tasks_job("bad", {"type": "learner"}, {"type": "learner", "name": "b"}),
+        ("spec.tasks", "at most one task of each"),
+    ),
+    "an unknown type": Refused(
+        tasks_job("bad", {"type": "actor"}),
+        ("spec.tasks[0].type", '"learner", "collector", "evaluator", "none"'),
+        lines=0,
+    ),
+    "a task of type none without a name": Refused(
+        tasks_job("bad", {"type": "none"}), ("spec.tasks[0].name", "add one")
+    ),
+    "a task's name that is none": Refused(
+        tasks_job("bad", {"type": "learner", "name": "A_b"}), ("spec.tasks[0].name", "must match")
+    ),
+    "slurm with tasks": Refused(
+        tasks_job("bad", runtime="slurm"), ("spec.runtime", "all nodes of slurm and oneflow are alike")
+    ),
+    "a server without redis": Refused(
+        job("bad", messageQueue={"host": "a"}), ("spec.messageQueue", "the Redis server of type redis")
+    ),
+    "an unknown runtime": Refused(
+        job("bad", runtime="mpi"), ("spec.runtime", '"ditask", "torch", "slurm", "oneflow"'), lines=0
+    ),
+    "no task": Refused({**tasks_job("bad"), "spec": {"tasks": []}}, ("spec.tasks", "at least 1"), lines=0),
+    "a task without a template": Refused(
+        {**tasks_job("bad"), "spec": {"tasks": [{"type": "learner"}]}}, ("spec.tasks[0].template", "Required"), lines=0
+    ),
+    "our variable in a task": Refused(
+        tasks_job("bad", {"type": "learner", "template": ENV}),
+        ("spec.tasks[0].template.spec.containers[0].env[0].name", "DI_RANK is set by the operator"),
+    ),
+    "a rule on exit codes under OnFailure": Refused(
+        tasks_job("bad", failurePolicy={"rules": [CODES]}), ("spec.failurePolicy", "needs restartPolicy: Never")
+    ),
+    "the same with a template": Refused(
+        job("bad", failurePolicy={"rules": [CODES]}), ("spec.failurePolicy", "needs restartPolicy: Never")
+    ),
+    "a rule about no task of the job": Refused(
+        tasks_job("bad", failurePolicy={"rules": [{"action": "Ignore", "task": "evaluator"}]}),
+        ("spec.failurePolicy", "name of one of the job's tasks"),
+    ),
+    "an unknown action": Refused(
+        tasks_job("bad", failurePolicy={"rules": [{"action": "Panic"}]}),
+        ("spec.failurePolicy.rules[0].action", '"FailJob", "RestartJob", "Restart", "Ignore"'),
+        lines=0,
+    ),
+    "a success policy that names no task": Refused(
+        tasks_job("bad", successPolicy="evaluator"), ("spec.successPolicy", "AllReplicas, Rank0 or the name")
+    ),
+    "a deadline of 0": Refused(
+        job("bad", activeDeadlineSeconds=0), ("spec.activeDeadlineSeconds", "greater than or equal to 1")
+    ),
+    "a startup deadline of 0": Refused(
+        job("bad", startupDeadlineSeconds=0), ("spec.startupDeadlineSeconds", "greater than or equal to 1")
+    ),
+    "a negative time to live": Refused(
+        job("bad", ttlSecondsAfterFinished=-1), ("spec.ttlSecondsAfterFinished", "greater than or equal to 0")
+    ),
+    "an unknown priority": Refused(job("bad", priority="low"), ("spec.priority", '"normal", "high"'), lines=0),
+    "a group that is no label": Refused(job("bad", group="a b"), ("spec.group", "becomes a label")),
+}
+
+# Of a running job with tasks.
+EDITS: dict[str, EditRefused] = {
+    "kubectl scale": EditRefused(
+        ("scale", "dijob", "{}", "--replicas=4"), ("spec.replicas", "replicas of its last task instead")
+    ),
+    "another task's replicas": EditRefused(_change("0/replicas", 2), ("spec.tasks", "only the last task's replicas")),
+    "a task's type": EditRefused(_change("0/type", "evaluator"), ("spec.tasks", "names, types and order cannot")),
+    "a task's name": EditRefused(
+        (
+            "patch",
+            "dijob",
+            "{}",
+            "--type=json",
+            "-p",
+            '[{"op": "add", "path": "/spec/tasks/0/name", "value": "other"}]',
+        ),
+        ("spec.tasks", "names, types and order cannot"),
+    ),
+    "a task's image": EditRefused(
+        _change("1/template/spec/containers/0/image", "other"),
+        ("spec.tasks", "their templates cannot", "suspend the job"),
+    ),
+    "the volumes": EditRefused(patch(volumes=[{"name": "v", "emptyDir": {}}]), ("spec.volumes", "cannot be changed")),
+    "the group": EditRefused(patch(group="other"), ("spec.group", "cannot be changed")),
+    "the priority": EditRefused(patch(priority="high"), ("spec.priority", "cannot be changed")),
+    "engineFields": EditRefused(patch(engineFields={"topology": "star"}), ("spec.engineFields", "cannot be changed")),
+}
+
+REPORTED: dict[str, Reported] = {
+    "a priority without a class": Reported(
+        job("bad", priority="high"), "SpecWarning", "True", ("spec.priority", "priorityClasses.high"), pods=2
+    ),
+    "a task's name that makes the pods' too long": Reported(
+        tasks_job("b" * 30, {"type": "none", "name": "t" * 40}),
+        "Invalid",
+        "True",
+        ("spec.tasks[0].name", "pods' names would have 73 characters"),
+    ),
+    "workers that differ between tasks": Reported(
+        tasks_job(
+            "bad",
+            *(
+                {"type": kind, "template": {"spec": {"containers": [{"name": "a", "image": "i", "command": command}]}}}
+                for kind, command in (
+                    ("learner", ["ditask", "--parallel-workers", "2"]),
+                    ("collector", ["ditask", "--parallel-workers", "3"]),
+                )
+            ),
+        ),
+        "Invalid",
+        "True",
+        ("spec.parallelWorkers", "in task learner", "in task collector", "make them equal"),
+    ),
+}

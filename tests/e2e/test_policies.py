@@ -1,0 +1,120 @@
+"""Failure policy, deadlines, suspend and the time to live on real pods: each action once."""
+
+import json
+from typing import Any
+
+import pytest
+from identity import identities
+from jobs import shell
+from space import Body, Space, measured
+
+pytestmark = pytest.mark.e2e
+
+# Rank 1 of the first list ends badly when it is asked to; the rest stays.
+FAILS_ONCE = """
+if [ "$DI_RANK" = 1 ] && [ "$DI_EPOCH" = 1 ]; then until [ -e /tmp/fail ]; do sleep 0.1; done; exit 42; fi
+trap 'exit 0' TERM
+while :; do sleep 0.1; done
+"""
+CODE: Body = {"onExitCodes": {"values": [42]}}
+
+
+def job(name: str, action: str, script: str = FAILS_ONCE, **spec: Any) -> Body:
+    rules = [{"action": "FailJob", "onExitCodes": {"values": [1]}}, {"action": action, **CODE}]
+    never = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 2}
+    return shell(name, script, pod=never, replicas=3, failurePolicy={"rules": rules}, **spec)
+
+
+def epoch(space: Space, name: str, number: int) -> str:
+    status = space.status(name)
+    right = status.get("epoch") == number and space.condition(name, "PeersReady").get("status") == "True"
+    return "" if right else f"epoch {status.get('epoch')}: {status.get('message')}"
+
+
+def fail(space: Space, name: str) -> None:
+    """Wait until the job runs, and let its rank 1 fail."""
+    space.until("it runs", lambda: epoch(space, name, 1), 60)
+    space.execute(f"{name}-1", "touch", "/tmp/fail")
+
+
+def test_fail_job_ends_it_at_once_although_restarts_are_left(space: Space) -> None:
+    space.apply(job("fails", "FailJob", backoffLimit=5))
+    fail(space, "fails")
+    space.until_true("fails", "Failed")
+    failed = space.condition("fails", "Failed")
+    assert failed["reason"] == "FailurePolicy"
+    assert "rank 1 failed (exit code 42), and failurePolicy.rules[1] says FailJob" in failed["message"]
+    assert space.status("fails")["restarts"] == 1
+
+
+# (the action, the ranks that are made anew, what it costs)
+ACTIONS = {"RestartJob": ({0, 1, 2}, 1), "Restart": ({1, 2}, 1), "Ignore": ({1, 2}, 0)}
+
+
+@pytest.mark.parametrize(("action", "expected"), ACTIONS.items(), ids=ACTIONS)
+def test_a_failed_rank(space: Space, action: str, expected: tuple[set[int], int]) -> None:
+    """Rank 2 dials rank 1, rank 0 dials nobody."""
+    anew, restarts = expected
+    space.apply(job("mends", action, backoffLimit=1))
+    space.until("it runs", lambda: epoch(space, "mends", 1), 60)
+    before = identities(space, "mends")
+    fail(space, "mends")
+    space.until("it runs again", lambda: epoch(space, "mends", 2), 60)
+    now = identities(space, "mends")
+    assert {rank for rank in range(3) if now[f"mends-{rank}"][0] != before[f"mends-{rank}"][0]} == anew
+    assert space.status("mends").get("restarts", 0) == restarts
+
+
+def test_an_eviction_fails_a_job_whose_policy_says_so(space: Space) -> None:
+    rules = [{"action": "FailJob", "onPodConditions": [{"type": "DisruptionTarget"}]}]
+    space.apply(shell("evicted", FAILS_ONCE, failurePolicy={"rules": rules}))
+    space.until_true("evicted", "Running")
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "evicted-1"}}
+    path = f"/api/v1/namespaces/{space.name}/pods/evicted-1/eviction"
+    space.kubectl("create", "--raw", path, "-f", "-", stdin=json.dumps(eviction))
+    space.until_true("evicted", "Failed")
+    assert space.condition("evicted", "Failed")["reason"] == "FailurePolicy"
+
+
+STAYS = "trap 'sleep 1; exit 0' TERM; while :; do sleep 0.1; done"
+
+
+def test_rank_0_decides(space: Space) -> None:
+    script = f'if [ "$DI_RANK" = 0 ]; then sleep 2; exit 0; fi; {STAYS}'
+    space.apply(shell("first", script, replicas=3, successPolicy="Rank0"))
+    space.until_true("first", "Succeeded")
+    assert space.condition("first", "Succeeded")["reason"] == "SuccessPolicy"
+    space.until_left("first", "first-0")
+
+
+def test_time_suspended_counts_for_no_deadline(space: Space) -> None:
+    space.apply(shell("short", STAYS, activeDeadlineSeconds=24))
+    space.until_true("short", "Running")
+    space.kubectl("patch", "dijob/short", "--type=merge", "-p", '{"spec": {"suspend": true}}')
+    space.until_left("short")
+    since = space.status("short")["suspendTime"]
+    space.until("25 s pass", lambda: "" if space.seconds_since(since) > 25 else "not yet", 40)
+    assert space.status("short")["phase"] == "Suspended"
+    space.kubectl("patch", "dijob/short", "--type=merge", "-p", '{"spec": {"suspend": false}}')
+    space.until("it runs again", lambda: epoch(space, "short", 2), 30)
+    space.until_true("short", "Failed", 30)
+    assert space.condition("short", "Failed")["reason"] == "DeadlineExceeded"
+    assert space.status("short")["suspendedSeconds"] >= 25
+
+
+def test_a_job_that_cannot_start_fails_at_its_deadline_and_says_who_never_came(space: Space) -> None:
+    made = shell("never", STAYS, pod={"nodeSelector": {"no": "such-node"}}, startupDeadlineSeconds=8)
+    space.apply(made)
+    waited = space.until_true("never", "Failed", 30)
+    measured("seconds until a job with startupDeadlineSeconds 8 has Failed", f"{waited:.1f}")
+    failed = space.condition("never", "Failed")
+    assert failed["reason"] == "StartupDeadlineExceeded"
+    assert "ranks 0-1: Unschedulable" in failed["message"]
+
+
+def test_a_job_is_deleted_when_its_time_to_live_is_over(space: Space) -> None:
+    space.apply(shell("brief", "exit 0", ttlSecondsAfterFinished=5))
+    space.until_true("brief", "Succeeded")
+    waited = space.until("the job is gone", lambda: "" if not space.job("brief") else "still there", 30)
+    assert waited > 3
+    space.until_gone("its children", space.children, 30)

@@ -1,0 +1,23 @@
+"""How the pretended pods of a job are told to end."""
+
+import asyncio
+
+from faults.crashes import REPLICAS
+from faults.kube import KubeError, pods
+from faults.lane import Lane
+
+EXIT, EXIT_DELAY = "test.dijob/exit", "test.dijob/exit-delay"
+
+
+async def succeed(lane: Lane, job: str) -> None:
+    """Every rank exits 0, one after the other."""
+    await asyncio.gather(*(exits(lane, f"{job}-{rank}", 0, 50 * rank) for rank in range(REPLICAS)))
+
+
+async def exits(lane: Lane, pod: str, code: int, delay: int) -> None:
+    """The main container of a pod ends with this code, after so many milliseconds."""
+    annotations = {EXIT: str(code), EXIT_DELAY: f"{delay}ms"}
+    try:
+        await lane.kube.patch(pods(lane.namespace, pod), {"metadata": {"annotations": annotations}})
+    except KubeError as error:
+        raise AssertionError(f"{pod} cannot be told to end: {error}") from error

@@ -1,0 +1,268 @@
+"""Deadlines, suspend and resume, the time to live: what the plan does as time passes."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from dijob.core.actions import CreatePod, DeleteJob, DeletePod
+from dijob.core.observe import Observed, Pod
+from dijob.core.plan import Plan, plan
+from dijob.spec.model import DIJob
+from dijob.spec.status import instant, stamp
+from unit.builders import NOW, job, later, listed, observed, tasks_job, view
+
+
+def then(owner: DIJob, seen: Observed, seconds: float = 0, **edit: Any) -> tuple[Plan, DIJob]:
+    """A user's edit of the spec, one pass, and the job with the status that it wrote."""
+    spec = owner.spec.model_copy(update=edit)
+    edited = DIJob(metadata=owner.metadata, spec=spec, status=owner.status)
+    decided = plan(edited, seen, later(seconds))
+    return decided, DIJob(metadata=owner.metadata, spec=spec, status=decided.status)
+
+
+def all_run(owner: DIJob, **fields: Any) -> list[Pod]:
+    return [listed(rank, owner, **fields) for rank in range(3)]
+
+
+def running(**spec: Any) -> DIJob:
+    owner = job(**spec)
+    _, owner = then(owner, observed(*all_run(owner)))
+    assert owner.status.phase == "Running"
+    return owner
+
+
+def says(decided: Plan, type_: str) -> tuple[str, str]:
+    return next((c.status, c.reason) for c in decided.status.conditions if c.type == type_)
+
+
+# --- deadlines -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("seconds", "failed"), [(59, False), (60, True)])
+def test_the_active_deadline_ends_a_running_job(seconds: float, failed: bool) -> None:
+    owner = running(activeDeadlineSeconds=60)
+    decided, _ = then(owner, observed(*all_run(owner), services=frozenset({"job"})), seconds)
+    assert (decided.status.phase == "Failed") is failed
+    if failed:
+        assert says(decided, "Failed") == ("True", "DeadlineExceeded")
+        assert "activeDeadlineSeconds, 60" in decided.status.message
+    else:
+        assert decided.requeue_after == pytest.approx(1.5)  # it looks again just then
+
+
+def test_the_startup_deadline_names_the_rank_that_never_came() -> None:
+    owner = job(startupDeadlineSeconds=30)
+    waiting = observed(
+        view(0, owner), view(1, owner), view(2, owner, ip="", complaint="ImagePullBackOff: no such image")
+    )
+    decided, owner = then(owner, waiting)
+    assert decided.status.phase == "Pending"
+    decided, _ = then(owner, waiting, 31)
+    assert says(decided, "Failed") == ("True", "StartupDeadlineExceeded")
+    assert "startupDeadlineSeconds, 30: rank 2: ImagePullBackOff: no such image" in decided.status.message
+
+
+def test_the_startup_deadline_is_over_once_the_job_runs() -> None:
+    owner = running(startupDeadlineSeconds=30)
+    assert then(owner, observed(*all_run(owner), services=frozenset({"job"})), 1000)[0].status.phase == "Running"
+
+
+def test_each_start_has_the_whole_startup_deadline() -> None:
+    owner = running(startupDeadlineSeconds=30, restart={"scope": "Job"})
+    _, owner = then(owner, observed(listed(0, owner), listed(2, owner)), 1000)
+    assert owner.status.last_renewal
+    gated = observed(*(view(rank, owner, uid=f"new-{rank}", ip="") for rank in range(3)))
+    decided, owner = then(owner, gated, 1001)
+    assert decided.status.phase == "Pending"
+    assert then(owner, gated, 1029)[0].status.phase == "Pending"
+    assert says(then(owner, gated, 1031)[0], "Failed") == ("True", "StartupDeadlineExceeded")
+
+
+def test_no_deadline_while_somebody_has_paused_the_job() -> None:
+    owner = running(activeDeadlineSeconds=60)
+    meta = owner.metadata.model_copy(update={"annotations": {"diengine.opendilab.org/paused": "true"}})
+    paused = DIJob(metadata=meta, spec=owner.spec, status=owner.status)
+    assert plan(paused, observed(*all_run(owner), services=frozenset({"job"})), later(100)).status.phase == "Running"
+
+
+def test_a_rank_that_is_lost_again_and_again_has_no_more_time() -> None:
+    owner = job(startupDeadlineSeconds=60)
+    begun = observed(*(listed(rank, owner, ready=rank < 2) for rank in range(3)))
+    _, owner = then(owner, begun)
+    for second in (20, 40):
+        lost = observed(listed(0, owner), listed(1, owner))
+        _, owner = then(owner, lost, second)
+    assert owner.status.last_renewal
+    assert says(then(owner, begun, 61)[0], "Failed") == ("True", "StartupDeadlineExceeded")
+
+
+def test_a_job_that_has_run_for_hours_has_its_time_when_it_stops() -> None:
+    owner = running(startupDeadlineSeconds=600, minReplicas=1, maxReplicas=3, replicas=3)
+    left = observed(listed(0, owner), listed(1, owner))
+    _, owner = then(owner, left, 1000)
+    done = [listed(rank, owner, phase="Succeeded", succeeded=True, ready=False) for rank in range(2)]
+    homeless = view(2, owner, uid="new", ip="", scheduled=False, complaint="Unschedulable: no node")
+    _, owner = then(owner, observed(*done, homeless), 5000)
+    assert says(then(owner, observed(*done, homeless), 5001)[0], "Running")[0] == "False"
+    assert then(owner, observed(*done, homeless), 5001)[0].status.phase != "Failed"
+
+
+def test_a_job_that_found_no_room_is_looked_at_when_its_deadline_comes() -> None:
+    given = {"count": 1, "until": stamp(later(400)), "message": "no room"}
+    owner = job(status={"givenBack": given, "startTime": stamp(NOW)}, startupDeadlineSeconds=60)
+    decided, _ = then(owner, Observed(), 55)
+    assert decided.requeue_after == pytest.approx(5.5)
+
+
+# --- time to live --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("ttl", "seconds", "gone"), [(0, 10, True), (60, 69, False), (60, 71, True), (None, 1e6, False)]
+)
+def test_a_job_that_has_ended_is_deleted_when_its_time_is_over(ttl: int | None, seconds: float, gone: bool) -> None:
+    owner = running(ttlSecondsAfterFinished=ttl)
+    done = observed(*all_run(owner, phase="Succeeded", succeeded=True, ready=False), services=frozenset({"job"}))
+    _, owner = then(owner, done, 10)
+    assert owner.status.phase == "Succeeded"
+    decided, _ = then(owner, done, seconds)
+    assert (DeleteJob() in decided.actions) is gone
+    if ttl and not gone:
+        assert decided.requeue_after == pytest.approx(10 + ttl - seconds + 0.5)
+
+
+def test_a_job_that_runs_is_never_deleted() -> None:
+    owner = running(ttlSecondsAfterFinished=0)
+    assert then(owner, observed(*all_run(owner), services=frozenset({"job"})), 1e6)[0].actions == ()
+
+
+# --- suspend -------------------------------------------------------------------------------------------------------
+
+
+def suspended(owner: DIJob, at: float = 10) -> DIJob:
+    """After the pods have gone."""
+    _, owner = then(owner, observed(*all_run(owner)), at, suspend=True)
+    _, owner = then(owner, observed(*all_run(owner, deleting=True)), at + 1)
+    _, owner = then(owner, Observed(), at + 2)
+    assert owner.status.phase == "Suspended"
+    return owner
+
+
+def test_it_is_written_down_before_the_pods_go() -> None:
+    decided, owner = then(running(), observed(*all_run(job())), 10, suspend=True)
+    assert decided.actions == ()
+    assert instant(decided.status.suspend_time) == later(10)
+    assert says(decided, "Suspended") == ("True", "Suspending")
+    decided, owner = then(owner, observed(*all_run(owner)), 11)
+    assert decided.actions == tuple(DeletePod(f"job-{rank}", f"uid-{rank}") for rank in range(3))
+    decided, _ = then(owner, Observed(), 12)
+    assert says(decided, "Suspended") == ("True", "Suspended")
+    assert (decided.actions, decided.requeue_after) == ((), 300)
+
+
+def test_a_failure_among_them_is_written_down_too() -> None:
+    owner = running()
+    crashed = [listed(0, owner), listed(1, owner, failures=1, ready=False), listed(2, owner)]
+    decided, owner = then(owner, observed(*crashed), 10, suspend=True)
+    assert (decided.actions, decided.status.restarts) == ((), 1)
+    assert len(then(owner, observed(*crashed), 11)[0].actions) == 3
+
+
+def test_it_goes_on_with_the_same_ranks_under_the_next_number() -> None:
+    owner = suspended(running())
+    decided, owner = then(owner, Observed(), 100, suspend=False)
+    assert (decided.actions, decided.requeue_after) == ((), 0.0)
+    assert decided.status.suspended_seconds == 90
+    assert says(decided, "Suspended") == ("False", "Resumed")
+    decided, owner = then(owner, Observed(), 101)
+    assert [a.member.name for a in decided.actions if isinstance(a, CreatePod)] == ["job-0", "job-1", "job-2"]
+    new = observed(*(view(rank, owner, uid=f"new-{rank}") for rank in range(3)))
+    decided, _ = then(owner, new, 102)
+    assert {action.epoch for action in decided.actions if hasattr(action, "epoch")} == {2}
+    assert decided.status.renewals == 0
+
+
+def test_it_does_not_go_on_before_the_old_pods_have_gone() -> None:
+    owner = running()
+    _, owner = then(owner, observed(*all_run(owner)), 10, suspend=True)
+    ending = observed(*all_run(owner, deleting=True))
+    decided, owner = then(owner, ending, 11, suspend=False)
+    assert decided.actions == ()
+    assert says(decided, "Suspended") == ("True", "Suspending")
+    assert "3 pods are still ending" in decided.status.message
+    assert then(owner, Observed(), 12)[0].status.suspend_time is None
+
+
+def test_what_was_edited_meanwhile_is_in_force() -> None:
+    owner = suspended(running())
+    _, owner = then(owner, Observed(), 20, replicas=2)
+    _, owner = then(owner, Observed(), 30, suspend=False)
+    decided, _ = then(owner, Observed(), 31)
+    assert [a.member.rank for a in decided.actions if isinstance(a, CreatePod)] == [0, 1]
+
+
+def test_ranks_below_the_minimum_that_are_done_do_not_end_a_suspended_job() -> None:
+    owner = running(minReplicas=2, maxReplicas=4, replicas=3)
+    done = [listed(rank, owner, phase="Succeeded", succeeded=True, ready=False) for rank in range(2)]
+    _, owner = then(owner, observed(*done, listed(2, owner)), 5)
+    _, owner = then(owner, observed(*done, listed(2, owner)), 6, suspend=True)
+    decided, owner = then(owner, observed(*done, listed(2, owner)), 7)
+    assert decided.status.phase == "Suspended"
+    _, owner = then(owner, Observed(), 8)
+    _, owner = then(owner, Observed(), 9, suspend=False)
+    decided, _ = then(owner, Observed(), 10)
+    assert [a.member.rank for a in decided.actions if isinstance(a, CreatePod)] == [2]
+
+
+def test_who_has_succeeded_is_forgotten_when_ranks_mean_other_tasks() -> None:
+    owner = tasks_job(1, 1, successPolicy="learner", suspend=True)
+    done = view(1, owner, name="job-evaluator-0", phase="Succeeded", succeeded=True)
+    _, owner = then(owner, observed(done))
+    assert owner.status.succeeded_ranks == "1"
+    swapped = tuple(reversed(owner.spec.tasks or ()))
+    decided, owner = then(owner, Observed(), 5, tasks=swapped)
+    assert (decided.status.phase, decided.status.succeeded_ranks) == ("Suspended", "")
+    _, owner = then(owner, Observed(), 6, suspend=False)
+    decided, _ = then(owner, Observed(), 7)
+    assert len(decided.actions) == 2
+
+
+def test_what_ends_by_our_own_hand_is_no_failure_whatever_takes_it() -> None:
+    rules = [{"action": "FailJob", "onPodConditions": [{"type": "DisruptionTarget"}]}]
+    owner = running(failurePolicy={"rules": rules})
+    _, owner = then(owner, observed(*all_run(owner)), 10, suspend=True)
+    taken = all_run(owner, deleting=True, disrupted=True, conditions=("DisruptionTarget=True",))
+    assert then(owner, observed(*taken), 11)[0].status.phase == "Suspended"
+
+
+def test_pods_whose_task_has_another_name_now_go_as_well() -> None:
+    owner = tasks_job(suspend=True)
+    stranger = view(-1, owner, name="job-old-0", uid="s")
+    _, owner = then(owner, Observed(strangers=(stranger,)))
+    decided, _ = then(owner, Observed(strangers=(stranger,)), 1)
+    assert decided.actions == (DeletePod("job-old-0", "s"),)
+
+
+def test_time_suspended_does_not_count() -> None:
+    owner = suspended(running(activeDeadlineSeconds=60))
+    _, owner = then(owner, Observed(), 1010, suspend=False)
+    pods = observed(*all_run(owner, epoch=2), services=frozenset({"job"}))
+    assert then(owner, pods, 1059)[0].status.phase != "Failed"
+    assert says(then(owner, pods, 1061)[0], "Failed") == ("True", "DeadlineExceeded")
+
+
+def test_a_job_that_is_suspended_from_the_beginning_has_no_pods() -> None:
+    decided, owner = then(job(suspend=True), Observed())
+    assert decided.actions == ()
+    decided, _ = then(owner, Observed(), 1)
+    assert (decided.actions, decided.status.phase, decided.status.replicas) == ((), "Suspended", 0)
+
+
+def test_who_succeeds_while_the_pods_end_has_ended_the_job() -> None:
+    owner = running()
+    _, owner = then(owner, observed(*all_run(owner)), 10, suspend=True)
+    done = observed(*all_run(owner, phase="Succeeded", succeeded=True, ready=False))
+    decided, _ = then(owner, done, 11)
+    assert decided.status.phase == "Succeeded"
+    assert says(decided, "Suspended") == ("False", "Finished")
+    assert NOW + timedelta(seconds=11) == instant(decided.status.completion_time)
