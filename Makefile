@@ -7,8 +7,10 @@ CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/dijob
 # Keyed by content: a clone with the same locked dependencies starts in a second.
 VENV := $(CACHE)/venv-$(shell cat requirements-dev.txt | sha256sum | cut -c1-12)
 PY := $(VENV)/bin/python
-export PYTHONPATH := operator:tests/e2e:tests
+export PYTHONPATH := operator:tests/e2e:tests:images/dijob-runtime
 export MYPY_CACHE_DIR := $(CACHE)/mypy
+# Each test starts operators, each worker imports the tests: compiled once.
+export PYTHONDONTWRITEBYTECODE :=
 # The tables of Unicode that Hypothesis makes once take five seconds.
 export HYPOTHESIS_STORAGE_DIRECTORY := $(CACHE)/hypothesis
 
@@ -49,7 +51,7 @@ check: venv tools ## ruff, mypy --strict, import-linter, generated files, shellc
 # The tests of the scripts wait for processes most of the time: several at once.
 .PHONY: unit
 unit: venv tools ## the core, the scripts in the pod, the model: no cluster (~35 s)
-	$(PY) -m pytest tests/unit tests/pod -q -n 4 --dist worksteal
+	$(PY) -m pytest tests/unit tests/pod tests/runtime -q -n 4 --dist worksteal
 
 .PHONY: lock
 lock: ## write the locked dependencies anew from pyproject.toml (needs uv; known versions are kept)
@@ -58,7 +60,7 @@ lock: ## write the locked dependencies anew from pyproject.toml (needs uv; known
 	  --python-version 3.11 -o requirements-dev.txt
 
 .PHONY: crds
-crds: venv ## write crds/dijob.yaml, the chart's copy and docs/reference.md from the model
+crds: venv ## write crds/dijob.yaml, the chart's copy, docs/reference.md and docs/conditions.md from the code
 	$(PY) -m dijob.crd
 
 .PHONY: cluster-build
@@ -81,17 +83,20 @@ cluster-env: venv ## print shell lines that set KUBECONFIG and PATH: eval "$$(ma
 images: venv ## build all images into the cache (9 min once)
 	@$(PY) images/build.py
 
+# A file goes to one of two workers as a whole: the long ones first, or one worker is idle in the end.
+LONG := $(patsubst %,tests/e2e/test_%.py,dqn_losses examples hostname)
+
 .PHONY: apiserver
-apiserver: cluster-build images ## bad input, kill -9 at each write, faults, 250 jobs, the chart, the test cluster itself (~8 min)
-	$(PY) -m pytest tests/apiserver tests/faults tests/chart tests/selftest -n 2 --dist loadfile --no-loadscope-reorder
+apiserver: cluster-build images ## bad input, kill -9 at each write, faults, 150 jobs, the chart, the test cluster itself (~13 min)
+	$(PY) -m pytest tests/faults tests/selftest tests/apiserver tests/chart -n 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: scale
 scale: cluster-build ## a restart among 1,000 jobs with 4,000 pods, with its figures (~2.5 min)
 	DIJOB_SCALE_JOBS=1000 $(PY) -m pytest -s tests/faults/test_scale.py
 
 .PHONY: e2e
-e2e: cluster-build images ## real pods on real nodes (~18 min)
-	$(PY) -m pytest tests/e2e -m "not alone" -n 2 --dist loadfile --no-loadscope-reorder
+e2e: cluster-build images ## real pods on real nodes (~31 min)
+	$(PY) -m pytest $(LONG) tests/e2e -m "not alone" -n 2 --dist loadfile --no-loadscope-reorder
 	$(PY) -m pytest tests/e2e -m alone
 
 .PHONY: demo
