@@ -27,6 +27,8 @@ SLIM = "debian:bookworm-slim"
 # Layers of the operator's image: after a change in its code only that is copied and compiled. Docker keeps its own.
 LAYERS = CACHE / "layers"
 LAYERS_LIMIT = 2e9
+# An image of the last inputs is kept too, for who goes back and forth between two branches, unless it is as large.
+SECOND_LIMIT = 1e9
 TOOLS = {"buildah": "buildah", "debootstrap": "debootstrap", "unshare": "util-linux", "setpriv": "util-linux"}
 
 
@@ -169,7 +171,7 @@ def cached(name: str) -> bool:
 
 
 def build(name: str) -> Path:
-    """The archive of an image, built if the cache has none for these inputs; older ones go, the two newest stay."""
+    """The archive of an image, built if the cache has none for these inputs. The newest stays, and a small one more."""
     target = archive(name)
     if cached(name):
         return target
@@ -190,7 +192,7 @@ def build(name: str) -> Path:
             say(f"the inputs of {name} changed during its build; building it again")
             return build(name)
         out.rename(target)
-    for old in sorted(CACHE.glob(f"{name}-*.tar"), key=lambda p: p.stat().st_atime)[:-2]:
+    for old in _superseded(sorted(CACHE.glob(f"{name}-*.tar"), key=lambda p: p.stat().st_atime)):
         old.unlink()
     say(f"{name} built in {time.monotonic() - started:.0f} s, {target.stat().st_size / 1e6:.0f} MB: {target}")
     return target
@@ -216,6 +218,11 @@ def locked_cache() -> Iterator[None]:
         except BaseException:
             shutil.rmtree(LAYERS, ignore_errors=True)
             raise
+
+
+def _superseded(archives: list[Path]) -> list[Path]:
+    """Of one image's archives, the longest unused first, those that go."""
+    return archives[: -2 if archives[-1].stat().st_size < SECOND_LIMIT else -1]
 
 
 def _bytes_in(folder: Path) -> int:

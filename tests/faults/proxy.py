@@ -73,6 +73,12 @@ class Watch:
     request: web.Request
     response: web.StreamResponse
 
+    @property
+    def open(self) -> bool:
+        """The operator still listens; the proxy's own handler notices its end only with the next line."""
+        transport = self.request.transport
+        return transport is not None and not transport.is_closing()
+
 
 class Proxy:
     """Plain HTTP on loopback towards the operator, TLS and the administrator's token towards the apiserver.
@@ -120,21 +126,24 @@ class Proxy:
 
     def watches(self, part: str = "") -> int:
         """How many watches are open on paths that contain `part`."""
-        return sum(part in watch.asked.path for watch in self._watches)
+        return len(self._open(part))
 
     def cut_watches(self, part: str = "") -> int:
         """Reset (RST) the connections of the open watches whose path contains `part`; how many."""
-        chosen = [watch for watch in self._watches if part in watch.asked.path]
+        chosen = self._open(part)
         for watch in chosen:
             _reset(watch.request)
         return len(chosen)
 
     async def tell_watches(self, event: dict[str, Any], part: str = "") -> int:
         """Send an event of our own down the open watches whose path contains `part`; how many."""
-        chosen = [watch for watch in self._watches if part in watch.asked.path]
+        chosen = self._open(part)
         for watch in chosen:
             await watch.response.write(json.dumps(event).encode() + b"\n")
         return len(chosen)
+
+    def _open(self, part: str) -> list[Watch]:
+        return [watch for watch in self._watches if watch.open and part in watch.asked.path]
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         asked = Asked(request.method, request.path, "watch" in request.query)

@@ -18,6 +18,8 @@ import torch.distributed.rpc as rpc
 from torch._C._distributed_rpc import TensorPipeAgent, WorkerInfo
 from torch.distributed.rpc import TensorPipeRpcBackendOptions, api
 
+from dijob_runtime.torchrpc.outbox import Message
+
 # Shared memory and CMA are chosen by the machine's boot id, which pods of one node share while their memory is apart.
 TRANSPORTS = ["uv"]
 CHANNELS = ["mpt_uv", "basic"]
@@ -30,11 +32,11 @@ MOST_PEERS = 2**15 - 1
 # Where torch notes the address of an agent, and where it looks that of a peer up.
 ADDRESSES = "addrs"
 
-# What has arrived in this process: (topic, message); None ends it. torch calls `receive` by its name.
-inbox: queue.Queue[tuple[str, Any] | None] = queue.Queue()
+# What has arrived in this process; None ends it. torch calls `receive` by its name.
+inbox: queue.Queue[Message | None] = queue.Queue()
 
 
-def receive(messages: list[tuple[str, Any]]) -> None:
+def receive(messages: list[Message]) -> None:
     """Messages from a peer, in order."""
     for message in messages:
         inbox.put(message)
@@ -86,7 +88,7 @@ class Agent:
         if number is not None:
             self._agent._update_group_membership(WorkerInfo(_name(node), number), self._devices, {}, False)
 
-    def send(self, node: int, messages: list[tuple[str, Any]]) -> torch.futures.Future[None]:
+    def send(self, node: int, messages: list[Message]) -> torch.futures.Future[None]:
         """Send to a peer that has joined. The future fails where it cannot have arrived."""
         return rpc.rpc_async(_name(node), receive, args=(messages,), timeout=TIMEOUT_SECONDS)
 
