@@ -21,6 +21,8 @@ MANAGED = "app.kubernetes.io/managed-by=dijob-operator"
 JOB_LABEL = "diengine.opendilab.org/job"
 RANK_LABEL = "diengine.opendilab.org/rank"
 POLL_SECONDS = 0.2
+# Who has waited long looks less often: each look costs the apiserver as much as the work that is waited for.
+POLL_SHARE = 0.04
 _NAMES = ("get", "pods", "-o", "name")
 _numbers = count(1)
 
@@ -137,7 +139,7 @@ class Space:
         while reason := problem():
             waited = time.monotonic() - begin
             assert waited < seconds, f"{what}: not so after {seconds:g} s: {reason}\n{self.evidence()}"
-            time.sleep(POLL_SECONDS)
+            time.sleep(max(POLL_SECONDS, waited * POLL_SHARE))
         return time.monotonic() - begin
 
     def until_true(self, job: str, condition: str, seconds: float = 60) -> float:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import queue
 import warnings
-from typing import Any
 
 import torch
 import torch.distributed as dist
