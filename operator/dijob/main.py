@@ -6,27 +6,22 @@ kopf's `on.event` only: it writes nothing into users' objects, no finalizer and 
 import asyncio
 import gc
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import kopf
 
 from dijob import names
-from dijob.core.observe import Pod, Service
 from dijob.core.options import Options
-from dijob.core.raw import pod, service
 from dijob.shell import health
-from dijob.shell.api import Api, Stream
+from dijob.shell.api import Api
 from dijob.shell.audit import Audit
+from dijob.shell.children import Children
 from dijob.shell.nostate import NoDiffBase, NoProgress
 from dijob.shell.reconcile import Reconciler
-from dijob.shell.store import Store
-from dijob.shell.workqueue import Key, WorkQueue
+from dijob.shell.workqueue import WorkQueue
 
 log = logging.getLogger(__name__)
-
-CHILDREN = f"{names.MANAGED_BY}={names.MANAGER}"
 
 
 @dataclass(frozen=True)
@@ -54,7 +49,7 @@ async def run(settings: Settings) -> None:
 
 async def _run(api: Api, settings: Settings) -> None:
     children = Children.of(settings.namespaces)
-    reconciler = Reconciler(api, children.pods, children.services, settings.options)
+    reconciler = Reconciler(api, children, settings.options)
     queue = WorkQueue(reconciler.reconcile)
     children.wake(lambda uid: reconciler.key_of(uid), queue)
     audit = Audit(api, reconciler, queue, settings.namespaces)
@@ -62,13 +57,14 @@ async def _run(api: Api, settings: Settings) -> None:
     async with asyncio.TaskGroup() as group:
         tasks = [
             group.create_task(children.run(api)),
-            group.create_task(_work(queue, children)),
+            group.create_task(queue.run()),
+            group.create_task(_release(queue, children)),
             group.create_task(audit.run()),
             group.create_task(health.serve(settings.health_port, watchdog)),
         ]
         try:
             await kopf.operator(
-                registry=_registry(reconciler, queue),
+                registry=_registry(reconciler, queue, children),
                 settings=_kopf_settings(),
                 clusterwide=not settings.namespaces,
                 namespaces=settings.namespaces,
@@ -82,47 +78,15 @@ async def _run(api: Api, settings: Settings) -> None:
                 task.cancel()
 
 
-async def _work(queue: WorkQueue, children: "Children") -> None:
-    """No pass before the children are known: a pod that is there and not known would be created again."""
+async def _release(queue: WorkQueue, children: Children) -> None:
+    """A job that has been started before waits until its children are known: a pod that is there and not known would
+    be created again."""
     await children.synced()
-    log.info("%d pods of DIJobs known: the first passes begin", len(children.pods))
-    await queue.run()
+    log.info("%d pods of DIJobs known: the passes over jobs that ran before begin", len(children.pods))
+    queue.release()
 
 
-@dataclass(frozen=True)
-class Children:
-    """The stores of what the operator creates, one per namespace that is watched."""
-
-    pods: Store[Pod]
-    services: Store[Service]
-
-    @staticmethod
-    def of(namespaces: tuple[str, ...]) -> "Children":
-        pods = Store("pods", _streams("pods", namespaces), pod)
-        return Children(pods, Store("services", _streams("services", namespaces), service))
-
-    def wake(self, key_of: Callable[[str], Key | None], queue: WorkQueue) -> None:
-        """An event about a child asks for a pass over its job."""
-
-        def changed(owner: str) -> None:
-            if key := key_of(owner):
-                queue.add(key, background=not (self.pods.listed and self.services.listed))
-
-        self.pods.on_change = self.services.on_change = changed
-
-    async def run(self, api: Api) -> None:
-        await asyncio.gather(self.pods.run(api), self.services.run(api))
-
-    async def synced(self) -> None:
-        await asyncio.gather(self.pods.synced(), self.services.synced())
-
-
-def _streams(plural: str, namespaces: tuple[str, ...]) -> tuple[Stream, ...]:
-    paths = [f"/api/v1/namespaces/{namespace}/{plural}" for namespace in namespaces] or [f"/api/v1/{plural}"]
-    return tuple(Stream(path, CHILDREN) for path in paths)
-
-
-def _registry(reconciler: Reconciler, queue: WorkQueue) -> kopf.OperatorRegistry:
+def _registry(reconciler: Reconciler, queue: WorkQueue, children: Children) -> kopf.OperatorRegistry:
     registry = kopf.OperatorRegistry()
 
     @kopf.on.event(names.GROUP, names.VERSION, names.PLURAL, registry=registry)
@@ -131,7 +95,8 @@ def _registry(reconciler: Reconciler, queue: WorkQueue) -> kopf.OperatorRegistry
             reconciler.forget(event["object"]["metadata"]["uid"])
         elif key := reconciler.jobs.put(event["object"]):
             # kopf gives what its list shows no type: nothing has happened to a job that has been started before.
-            queue.add(key, background=event["type"] is None and "status" in event["object"])
+            nothing_new = event["type"] is None or not children.listed
+            queue.add(key, background=nothing_new and "status" in event["object"])
 
     @kopf.on.login(registry=registry)
     def login(**arguments: Any) -> kopf.ConnectionInfo | None:

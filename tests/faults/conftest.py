@@ -51,3 +51,9 @@ def lanes(kube: Kube, tmp_path: Path) -> Lanes:
         return lane(kube, f"f{number}-{folder.stat().st_ino}", folder)
 
     return make
+
+
+@pytest.fixture(name="lane")
+async def one_lane(lanes: Lanes) -> AsyncIterator[Lane]:
+    async with lanes() as made:
+        yield made

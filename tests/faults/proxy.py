@@ -28,6 +28,7 @@ class Asked:
     method: str
     path: str
     watch: bool
+    selector: str = ""
 
     @property
     def write(self) -> bool:
@@ -146,7 +147,8 @@ class Proxy:
         return [watch for watch in self._watches if watch.open and part in watch.asked.path]
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
-        asked = Asked(request.method, request.path, "watch" in request.query)
+        query = request.query
+        asked = Asked(request.method, request.path, "watch" in query, query.get("labelSelector", ""))
         self.requests.append(asked)
         body = await request.read()
         kill, number = self._kill, 0

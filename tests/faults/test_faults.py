@@ -3,69 +3,23 @@
 import asyncio
 import random
 import time
-from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
-from faults.conftest import Lanes
-from faults.kube import Json, jobs, pods, services, until
+from faults.kube import pods, services, until
 from faults.lane import Lane
 from faults.proxy import Asked, Fault
+from faults.waits import SOON, calm, first_pod, renewed, running
 
 pytestmark = pytest.mark.apiserver
 
 GONE = {"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}}
 BROKEN = {"type": "ERROR", "object": {"kind": "Status", "code": 500, "reason": "InternalError", "message": "etcd"}}
-# Generous, because the machine may be busy; what is measured is printed.
-SOON = 20.0
-
-
-@pytest.fixture
-async def lane(lanes: Lanes) -> AsyncIterator[Lane]:
-    async with lanes() as made:
-        yield made
 
 
 def measured(name: str, seconds: float) -> None:
     """A figure for the reader of the output."""
     print(f"\nMEASURED {name}: {seconds:.1f} s")
-
-
-async def running(lane: Lane, *names: str) -> None:
-    for name in names:
-        await lane.apply(name)
-    for name in names:
-        await lane.reaches(name, "Running", 40)
-
-
-def main_restarts(pod: Json) -> int:
-    """How often a pod's main container has started again."""
-    return sum(int(status["restartCount"]) for status in pod["status"].get("containerStatuses", ()))
-
-
-async def first_pod(lane: Lane, job: str, seconds: float = SOON) -> float:
-    """Wait for the first pod of a job; how long it took."""
-
-    async def missing() -> str:
-        return "" if lane.census.of(job) else f"no pod of {job}; {lane.evidence()}"
-
-    return await until(f"first pod of {job}", missing, seconds)
-
-
-async def renewed(lane: Lane, job: str, seconds: float = SOON) -> float:
-    """Wait until rank 1 of a job of 4 runs in a new pod after its loss, and ranks 2 and 3 again in their old ones; how
-    long it took."""
-
-    async def missing() -> str:
-        status, found = await lane.status(job), await lane.pods(job)
-        starts = {pod: main_restarts(body) for pod, body in found.items()}
-        again = starts == {f"{job}-0": 0, f"{job}-1": 0, f"{job}-2": 1, f"{job}-3": 1}
-        ready = next((c["status"] for c in status.get("conditions", ()) if c["type"] == "PeersReady"), "")
-        right = (status.get("phase"), status.get("epoch"), ready, lane.census.of(job)) == ("Running", 2, "True", 5)
-        said = f"{status.get('phase')}, epoch {status.get('epoch')}, {starts}, {lane.census.added}, {lane.census.moved}"
-        return "" if right and again else f"{said}; {lane.evidence()}"
-
-    return await until(f"{job} renewed", missing, seconds)
 
 
 async def test_a_watch_that_is_cut(lane: Lane) -> None:
@@ -251,39 +205,3 @@ async def test_a_deletion_in_a_gap_of_the_watch(lane: Lane) -> None:
     print(f"\nMEASURED pods made for a job that was gone: {made}")
     assert made <= 4, f"{lane.census.added}; {lane.evidence()}"
     assert list(await lane.pods("a")) == []
-
-
-def calm(lane: Lane, seconds: float = 4.0) -> Callable[[], Any]:
-    """A probe that is content when no pod has been created for a while."""
-    seen = [lane.census.added.total(), time.monotonic()]
-
-    async def missing() -> str:
-        if lane.census.added.total() != seen[0]:
-            seen[:] = [lane.census.added.total(), time.monotonic()]
-        return "" if time.monotonic() - seen[1] >= seconds else f"{lane.census.added}; {lane.evidence()}"
-
-    return missing
-
-
-async def test_a_restart_that_finds_nothing_to_do(lane: Lane) -> None:
-    """Running and ended jobs: a new operator looks at all of them and writes nothing, not even an event."""
-    await running(lane, "a", "b", "c")
-    await lane.kube.patch(pods(lane.namespace, "c-1"), {"metadata": {"annotations": {"test.dijob/exit": "1"}}})
-    await renewed(lane, "c")
-    before = {name: await versions(lane, name) for name in ("a", "b", "c")}
-    await lane.operator.kill()
-    lane.proxy.writes.clear()
-    lane.proxy.requests.clear()
-    await lane.operator.start()
-    await lane.reconciled(3)
-    await until("no more pods made", calm(lane, 2.0), SOON)
-    told = [str(asked) for asked in lane.proxy.requests if asked.method != "GET"]
-    assert told == [], lane.evidence()
-    assert {name: await versions(lane, name) for name in before} == before
-
-
-async def versions(lane: Lane, job: str) -> Json:
-    """The resourceVersions of a job and of its pods."""
-    body = await lane.kube.get(jobs(lane.namespace, job))
-    found = {name: pod["metadata"]["resourceVersion"] for name, pod in (await lane.pods(job)).items()}
-    return {**found, job: body["metadata"]["resourceVersion"]}

@@ -135,6 +135,16 @@ async def test_with_several_namespaces_only_the_lists_of_all_can_tell() -> None:
     assert uids(under_test) == {"1"}
 
 
+async def test_what_was_read_ahead_of_the_list_counts_until_the_list_knows_better() -> None:
+    under_test = made()
+    api = FakeApi(lists=[page(5, body("stays", 3), body("goes", 4)), page(7, body("stays", 3))])
+    await under_test.read(api.api(), "/things", "x=y,job=a")
+    assert (uids(under_test), under_test.listed) == ({"stays", "goes"}, False)
+    assert api.calls == [("GET", "/things", {"labelSelector": "x=y,job=a"})]
+    await run(under_test, api)
+    assert (uids(under_test), under_test.listed) == ({"stays"}, True)
+
+
 def test_an_older_view_never_replaces_a_newer_one() -> None:
     under_test = made()
     under_test.put(Thing("1", "a", "10"))

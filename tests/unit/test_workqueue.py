@@ -173,7 +173,27 @@ async def test_what_is_news_goes_before_the_background() -> None:
     queue.add(A)
     queue.add(crowd[7])
     queue.add(A, background=True)
+    queue.release()
     async with started(queue):
         await until(lambda: len(work.done) == 21, lambda: work.done)
         await turns()
     assert work.done == [A, crowd[7], *(key for key in crowd if key != crowd[7])]
+
+
+async def test_the_background_waits_until_it_is_released() -> None:
+    work = Worker()
+    queue = WorkQueue(work)
+    old = ("ns", "old")
+    async with started(queue):
+        queue.add(old, background=True)
+        queue.add(old, background=True)
+        queue.add(A)
+        await until(lambda: work.done == [A], lambda: work.done)
+        await turns()
+        assert work.done == [A]
+        queue.release()
+        await until(lambda: work.done == [A, old], lambda: work.done)
+        queue.add(old, background=True)
+        await until(lambda: work.done == [A, old, old], lambda: work.done)
+        await turns()
+    assert work.done == [A, old, old]

@@ -7,16 +7,16 @@ from typing import Any
 
 from dijob.core import phases, report
 from dijob.core.manifests import gang_of
-from dijob.core.observe import Observed, Pod, Service, by_rank, puzzling
+from dijob.core.observe import Observed, by_rank, puzzling
 from dijob.core.options import Options, notes
 from dijob.core.plan import Plan, plan
 from dijob.core.waits import RESYNC_SECONDS
 from dijob.shell.actor import Actor
 from dijob.shell.api import Api, ApiError
+from dijob.shell.children import Children
 from dijob.shell.jobs import Jobs, path_of
 from dijob.shell.memory import Memories, Memory
 from dijob.shell.recorder import Recorder
-from dijob.shell.store import Store
 from dijob.shell.workqueue import Key
 from dijob.spec.model import DIJob, Metadata, SpecError
 from dijob.spec.status import Status, stored
@@ -42,14 +42,13 @@ class StaleCrdError(Exception):
 class Reconciler:
     """Brings jobs to what they should be, one pass at a time per job."""
 
-    def __init__(self, api: Api, pods: Store[Pod], services: Store[Service], options: Options) -> None:
+    def __init__(self, api: Api, children: Children, options: Options) -> None:
         self.jobs = Jobs()
         self._api = api
-        self._pods = pods
-        self._services = services
+        self._children = children
         self._options = options
         self._memories = Memories()
-        self._actor = Actor(api, pods, services, options)
+        self._actor = Actor(api, children.pods, children.services, options)
         self._recorder = Recorder(api)
 
     async def reconcile(self, key: Key) -> float | None:
@@ -62,6 +61,8 @@ class Reconciler:
             job = memory.parse(body)
         except SpecError as error:
             return await self._say_invalid(key, body, error)
+        if not self._children.listed:
+            await self._children.read(self._api, job)
         await self._read_warnings(job, memory)
         decided = plan(job, self._observe(job, memory), _now())
         if decided.actions:
@@ -90,13 +91,13 @@ class Reconciler:
 
     def _observe(self, job: DIJob, memory: Memory) -> Observed:
         uid = job.metadata.uid
-        pods, strangers = by_rank(self._pods.of(uid), gang_of(job))
+        pods, strangers = by_rank(self._children.pods.of(uid), gang_of(job))
         memory.saw_lists(pods.values(), _now())
         silent = {pod.uid for pod in (*pods.values(), *strangers) if not pod.ip}
         return Observed(
             pods=pods,
             strangers=strangers,
-            services=frozenset(service.name for service in self._services.of(uid)),
+            services=frozenset(service.name for service in self._children.services.of(uid)),
             refusals=dict(memory.refusals),
             creations=dict(memory.creations),
             given_back=frozenset(memory.given_back),
@@ -109,7 +110,7 @@ class Reconciler:
     async def _read_warnings(self, job: DIJob, memory: Memory) -> None:
         """Ask why pods that say nothing get no address (FailedMount, a sandbox that fails): only events know."""
         path = f"/api/v1/namespaces/{job.metadata.namespace}/events"
-        for pod in puzzling(self._pods.of(job.metadata.uid), _now())[:EVENTS_READ_AT_ONCE]:
+        for pod in puzzling(self._children.pods.of(job.metadata.uid), _now())[:EVENTS_READ_AT_ONCE]:
             try:
                 selector = f"involvedObject.uid={pod.uid},type=Warning"
                 found = await self._api.get(path, fieldSelector=selector, limit="20")

@@ -74,6 +74,12 @@ class Store(Generic[T]):
         self._by_owner.setdefault(view.owner, {})[view.uid] = view
         self._owners[view.uid] = view.owner
 
+    async def read(self, api: Api, path: str, selector: str) -> None:
+        """Take in some of what the first list will show, ahead of it."""
+        found = await api.get(path, labelSelector=selector)
+        for body in found.get("items") or ():
+            self.put(self._view(body))
+
     def drop(self, uid: str, version: str = "") -> None:
         """Forget an object that is known to be gone; a late event about it, up to this version, is ignored.
 

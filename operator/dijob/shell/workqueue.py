@@ -19,7 +19,8 @@ BACKOFF_SECONDS = (0.5, 60.0)
 class WorkQueue:
     """Runs `work(key)` for every key added.
 
-    The result of `work` says after how many seconds to run again; None: not by itself.
+    The result of `work` says after how many seconds to run again; None: not by itself. What is added in the background
+    waits for `release`.
     """
 
     def __init__(self, work: Work, workers: int = 64) -> None:
@@ -27,6 +28,7 @@ class WorkQueue:
         self._workers = workers
         self._ready: asyncio.PriorityQueue[tuple[bool, int, Key]] = asyncio.PriorityQueue()
         self._queued: dict[Key, bool] = {}
+        self._held: dict[Key, None] | None = {}
         self._numbers = itertools.count()
         self._running: set[Key] = set()
         self._dirty: set[Key] = set()
@@ -39,6 +41,9 @@ class WorkQueue:
         What a new operator finds in its first list is background: nothing has happened to those jobs, and a thousand
         of them must not stand before the one that has just been applied.
         """
+        if background and self._held is not None:
+            self._held[key] = None
+            return
         if timer := self._timers.pop(key, None):
             timer.cancel()
         if key in self._running:
@@ -47,6 +52,12 @@ class WorkQueue:
             self._queued[key] = background
             self._ready.put_nowait((background, next(self._numbers), key))
             metrics.QUEUED.set(len(self._queued))
+
+    def release(self) -> None:
+        """Let the background begin."""
+        held, self._held = self._held or {}, None
+        for key in held:
+            self.add(key, background=True)
 
     def add_after(self, key: Key, seconds: float) -> None:
         """Ask for a pass later, unless one is asked for sooner."""

@@ -1,0 +1,67 @@
+"""What the operator creates, as last seen: the pods and services of all jobs."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from dijob import names
+from dijob.core.observe import Pod, Service
+from dijob.core.raw import pod, service
+from dijob.shell.api import Api, Stream
+from dijob.shell.store import Store
+from dijob.shell.workqueue import Key, WorkQueue
+from dijob.spec.model import DIJob
+
+SELECTOR = f"{names.MANAGED_BY}={names.MANAGER}"
+
+
+@dataclass(frozen=True)
+class Children:
+    """A store per kind, each with one list and watch per namespace that is watched."""
+
+    pods: Store[Pod]
+    services: Store[Service]
+
+    @staticmethod
+    def of(namespaces: tuple[str, ...]) -> "Children":
+        pods = Store("pods", _streams("pods", namespaces), pod)
+        return Children(pods, Store("services", _streams("services", namespaces), service))
+
+    def wake(self, key_of: Callable[[str], Key | None], queue: WorkQueue) -> None:
+        """An event about a child asks for a pass over its job."""
+
+        def changed(owner: str) -> None:
+            if key := key_of(owner):
+                queue.add(key, background=not self.listed)
+
+        self.pods.on_change = self.services.on_change = changed
+
+    async def run(self, api: Api) -> None:
+        """List and watch until cancelled."""
+        await asyncio.gather(self.pods.run(api), self.services.run(api))
+
+    @property
+    def listed(self) -> bool:
+        """Whether everything has been listed once."""
+        return self.pods.listed and self.services.listed
+
+    async def synced(self) -> None:
+        """Wait until everything has been listed once."""
+        await asyncio.gather(self.pods.synced(), self.services.synced())
+
+    async def read(self, api: Api, job: DIJob) -> None:
+        """Ask for one job's children, ahead of the list of everybody's, which takes seconds where there are thousands.
+
+        By label, so what somebody took the label off is not found: good for jobs that have only just been created.
+        """
+        meta = job.metadata
+        labels = (names.LABEL_JOB, names.LABEL_SERVER) if job.server else (names.LABEL_JOB,)
+        for label in labels:
+            selector = f"{SELECTOR},{label}={meta.name}"
+            await self.pods.read(api, f"/api/v1/namespaces/{meta.namespace}/pods", selector)
+            await self.services.read(api, f"/api/v1/namespaces/{meta.namespace}/services", selector)
+
+
+def _streams(plural: str, namespaces: tuple[str, ...]) -> tuple[Stream, ...]:
+    paths = [f"/api/v1/namespaces/{namespace}/{plural}" for namespace in namespaces] or [f"/api/v1/{plural}"]
+    return tuple(Stream(path, SELECTOR) for path in paths)

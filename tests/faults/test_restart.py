@@ -1,0 +1,52 @@
+"""What a new operator does first: nothing about what is as it should be, and what is new at once."""
+
+import pytest
+from faults.kube import pods, until
+from faults.lane import Lane
+from faults.proxy import Asked, Fault
+from faults.waits import SOON, calm, first_pod, pods_of, renewed, running, versions
+
+pytestmark = pytest.mark.apiserver
+
+
+async def test_a_restart_that_finds_nothing_to_do(lane: Lane) -> None:
+    """Running and ended jobs: a new operator looks at all of them and writes nothing, not even an event."""
+    await running(lane, "a", "b", "c")
+    await lane.kube.patch(pods(lane.namespace, "c-1"), {"metadata": {"annotations": {"test.dijob/exit": "1"}}})
+    await renewed(lane, "c")
+    before = {name: await versions(lane, name) for name in ("a", "b", "c")}
+    await lane.operator.kill()
+    lane.proxy.writes.clear()
+    lane.proxy.requests.clear()
+    await lane.operator.start()
+    await lane.reconciled(3)
+    await until("no more pods made", calm(lane, 2.0), SOON)
+    told = [str(asked) for asked in lane.proxy.requests if asked.method != "GET"]
+    assert told == [], lane.evidence()
+    assert {name: await versions(lane, name) for name in before} == before
+
+
+async def test_a_new_job_does_not_wait_for_the_list_of_everybodys_pods(lane: Lane) -> None:
+    """A list of thousands takes seconds (here: for ever). Jobs that ran before wait for it, a new one does not."""
+    await running(lane, "a")
+    before = await versions(lane, "a")
+    await lane.operator.kill()
+    await lane.kube.delete(pods(lane.namespace, "a-1"))
+
+    def everybodys(asked: Asked) -> Fault | None:
+        return (
+            Fault(503) if asked.path.endswith("/pods") and "/job=" not in asked.selector and not asked.write else None
+        )
+
+    lane.proxy.answer = everybodys
+    await lane.apply("b")
+    await lane.operator.start()
+    await first_pod(lane, "b")
+    await until("all pods of b", lambda: pods_of(lane, "b", 4), SOON)
+    await until("no more pods made", calm(lane, 2.0), SOON)
+    assert {**(await versions(lane, "a")), "a-1": before["a-1"]} == before, lane.evidence()
+    lane.proxy.answer = lambda asked: None
+    await lane.reaches("b", "Running", 40)
+    await renewed(lane, "a", 40)
+    assert lane.census.of("b") == 4
+    assert not lane.operator.died()

@@ -1,0 +1,72 @@
+"""What the fault tests wait for, and look at."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from faults.kube import Json, jobs, until
+from faults.lane import Lane
+
+# Generous, because the machine may be busy; what is measured is printed.
+SOON = 20.0
+
+
+async def running(lane: Lane, *names: str) -> None:
+    for name in names:
+        await lane.apply(name)
+    for name in names:
+        await lane.reaches(name, "Running", 40)
+
+
+def main_restarts(pod: Json) -> int:
+    """How often a pod's main container has started again."""
+    return sum(int(status["restartCount"]) for status in pod["status"].get("containerStatuses", ()))
+
+
+async def first_pod(lane: Lane, job: str, seconds: float = SOON) -> float:
+    """Wait for the first pod of a job; how long it took."""
+
+    async def missing() -> str:
+        return "" if lane.census.of(job) else f"no pod of {job}; {lane.evidence()}"
+
+    return await until(f"first pod of {job}", missing, seconds)
+
+
+async def renewed(lane: Lane, job: str, seconds: float = SOON) -> float:
+    """Wait until rank 1 of a job of 4 runs in a new pod after its loss, and ranks 2 and 3 again in their old ones; how
+    long it took."""
+
+    async def missing() -> str:
+        status, found = await lane.status(job), await lane.pods(job)
+        starts = {pod: main_restarts(body) for pod, body in found.items()}
+        again = starts == {f"{job}-0": 0, f"{job}-1": 0, f"{job}-2": 1, f"{job}-3": 1}
+        ready = next((c["status"] for c in status.get("conditions", ()) if c["type"] == "PeersReady"), "")
+        right = (status.get("phase"), status.get("epoch"), ready, lane.census.of(job)) == ("Running", 2, "True", 5)
+        said = f"{status.get('phase')}, epoch {status.get('epoch')}, {starts}, {lane.census.added}, {lane.census.moved}"
+        return "" if right and again else f"{said}; {lane.evidence()}"
+
+    return await until(f"{job} renewed", missing, seconds)
+
+
+def calm(lane: Lane, seconds: float = 4.0) -> Callable[[], Any]:
+    """A probe that is content when no pod has been created for a while."""
+    seen = [lane.census.added.total(), time.monotonic()]
+
+    async def missing() -> str:
+        if lane.census.added.total() != seen[0]:
+            seen[:] = [lane.census.added.total(), time.monotonic()]
+        return "" if time.monotonic() - seen[1] >= seconds else f"{lane.census.added}; {lane.evidence()}"
+
+    return missing
+
+
+async def pods_of(lane: Lane, job: str, count: int) -> str:
+    made = lane.census.of(job)
+    return "" if made == count else f"{job} has {made} pods; {lane.evidence()}"
+
+
+async def versions(lane: Lane, job: str) -> Json:
+    """The resourceVersions of a job and of its pods."""
+    body = await lane.kube.get(jobs(lane.namespace, job))
+    found = {name: pod["metadata"]["resourceVersion"] for name, pod in (await lane.pods(job)).items()}
+    return {**found, job: body["metadata"]["resourceVersion"]}
