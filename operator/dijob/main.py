@@ -1,6 +1,6 @@
 """Puts the operator together: kopf watches the DIJobs, two stores watch their children, one queue does the passes.
 
-kopf's `on.event` only: it writes nothing into users' objects, no finalizer and no annotation (design section 3).
+kopf's `on.event` only: it writes nothing into users' objects, no finalizer and no annotation (docs/decisions/002).
 """
 
 import asyncio
@@ -13,7 +13,7 @@ import kopf
 
 from dijob import names
 from dijob.core.options import Options
-from dijob.shell import health
+from dijob.shell import health, namespaces
 from dijob.shell.api import Api
 from dijob.shell.audit import Audit
 from dijob.shell.children import Children
@@ -48,26 +48,29 @@ async def run(settings: Settings) -> None:
 
 
 async def _run(api: Api, settings: Settings) -> None:
-    children = Children.of(settings.namespaces)
+    left_out = await namespaces.closed(api, settings.namespaces)
+    served = tuple(name for name in settings.namespaces if name not in left_out)
+    children = Children.of(served)
     reconciler = Reconciler(api, children, settings.options)
     queue = WorkQueue(reconciler.reconcile)
     children.wake(lambda uid: reconciler.key_of(uid), queue)
-    audit = Audit(api, reconciler, queue, settings.namespaces)
-    watchdog = health.Watchdog(children.pods, children.services, audit)
+    audit = Audit(api, reconciler, queue, served)
+    watchdog = health.Watchdog(children, reconciler.jobs, audit)
     async with asyncio.TaskGroup() as group:
         tasks = [
             group.create_task(children.run(api)),
             group.create_task(queue.run()),
             group.create_task(_release(queue, children)),
             group.create_task(audit.run()),
+            group.create_task(namespaces.until_others(api, settings.namespaces, left_out)),
             group.create_task(health.serve(settings.health_port, watchdog)),
         ]
         try:
             await kopf.operator(
                 registry=_registry(reconciler, queue, children),
                 settings=_kopf_settings(),
-                clusterwide=not settings.namespaces,
-                namespaces=settings.namespaces,
+                clusterwide=not served,
+                namespaces=served,
                 standalone=True,
                 # Only peering uses it, and standalone has none. Left out, kopf asks for the name of the user, and dies
                 # where the image has no passwd entry for a uid that the cluster has chosen.

@@ -1,4 +1,4 @@
-"""Reads what processes in a pod really have in their environment, and says what design section 5 promises them."""
+"""Reads what processes in a pod really have in their environment, and says what the README promises them."""
 
 from dataclasses import dataclass
 
@@ -51,7 +51,7 @@ class Shape:
 
 
 def expected(job: Body, ips: list[str], rank: int, shape: Shape) -> dict[str, str]:
-    """The table of design section 5 for one rank, from the apiserver's view of the job and the shape that was asked."""
+    """The README's table for one rank, from the apiserver's view of the job and the shape that was asked."""
     first = rank * shape.workers
     return {
         "DI_JOB_ID": job["metadata"]["uid"],

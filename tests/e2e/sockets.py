@@ -76,7 +76,7 @@ def until_edges(space: Space, job: str, wanted: Edges, ports: Sequence[int], sec
 
 
 def mesh(ips: Sequence[str], workers: int) -> Edges:
-    """Each node dials all nodes below it (design 6.1); test_mesh.py holds this against DI-engine's own code."""
+    """Each node dials all nodes below it; test_mesh.py holds this against DI-engine's own code."""
     first = 50515
     nodes = [(ip, first + worker) for ip in ips for worker in range(workers)]
     return Counter((dialler[0], *listener) for at, dialler in enumerate(nodes) for listener in nodes[:at])

@@ -195,7 +195,7 @@ HINDERED: dict[str, tuple[Body, list[str]]] = {
     ),
     "no-shell-in-the-image": (
         job("stuck", {"image": NO_SHELL, "command": ["/program"]}),
-        ["ranks 0-1: ", "/bin/sh", "--gate-image"],
+        ["ranks 0-1: ", "/bin/sh", "gateImage"],
     ),
 }
 

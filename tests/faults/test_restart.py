@@ -1,5 +1,8 @@
 """What a new operator does first: nothing about what is as it should be, and what is new at once."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 from faults.kube import pods, until
 from faults.lane import Lane
@@ -50,3 +53,41 @@ async def test_a_new_job_does_not_wait_for_the_list_of_everybodys_pods(lane: Lan
     await renewed(lane, "a", 40)
     assert lane.census.of("b") == 4
     assert not lane.operator.died()
+
+
+async def test_a_namespace_that_is_gone_does_not_take_the_others_along(lane: Lane) -> None:
+    """With it goes the Role in it: 403, where an operator is told its namespaces by name. It serves the others; when it
+    comes back, and when one goes, the process ends, for the kubelet to start it as it must be now."""
+    await running(lane, "a")
+    await lane.operator.kill()
+
+    def gone(asked: Asked) -> Fault | None:
+        return Fault(403, reason="Forbidden") if "/namespaces/gone/" in asked.path else None
+
+    lane.proxy.answer = gone
+    lane.operator.namespaces = (lane.namespace, "gone")
+    await lane.kube.delete(pods(lane.namespace, "a-1"))
+    await lane.operator.start()
+    await renewed(lane, "a", 40)
+    await running(lane, "b")
+    assert "not served" in lane.operator.log.read_text()
+    lane.proxy.answer = lambda asked: None
+    await until("the end when it is back", ended(lane), 60)
+    assert "exited with 0" in lane.operator.died()
+    await lane.operator.start()
+    await lane.watching()
+    lane.proxy.answer = gone
+    assert lane.proxy.cut_watches("/namespaces/gone/") == 3
+    await until("the end when it goes", ended(lane), 60)
+    await lane.operator.start()
+    await running(lane, "c")
+    assert {name: lane.census.of(name) for name in "abc"} == {"a": 5, "b": 4, "c": 4}
+
+
+def ended(lane: Lane) -> Callable[[], Any]:
+    """A probe that is content when the operator's process has ended."""
+
+    async def missing() -> str:
+        return "" if lane.operator.died() else f"it goes on; {lane.evidence()}"
+
+    return missing

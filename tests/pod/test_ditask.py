@@ -129,4 +129,6 @@ def test_an_env_in_the_first_line_will_do(box: Box, image: Path, runtime: Path) 
 def test_an_image_without_dijob_runtime_is_told(box: Box, image: Path) -> None:
     rc, out, err = box.run([box.ditask, "--mq-type", "torchrpc"], **JOB | {"DIJOB_REACH_SECONDS": "0"})
     assert (rc, out) == (1, "")
-    assert err == "dijob: --mq-type torchrpc needs dijob-runtime in this image (pip install dijob-runtime)\n"
+    assert (
+        err == "dijob: --mq-type torchrpc needs dijob-runtime in this image (images/dijob-runtime of the repository)\n"
+    )

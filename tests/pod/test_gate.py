@@ -124,7 +124,7 @@ def test_no_sleep_at_all_ends_with_a_sentence(box: Box) -> None:
     _, path = fast(box)
     box.script("fast/sleep", "#!/bin/sh\nexit 127\n")
     rc, _, err = box.run(gate(box), **environment(box) | path)
-    assert (rc, err) == (1, "dijob gate: this image's sleep does not work; set the operator's --gate-image\n")
+    assert (rc, err) == (1, "dijob gate: this image's sleep does not work; set the chart's gateImage\n")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["TERM", "INT"])

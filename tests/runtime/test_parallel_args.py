@@ -68,6 +68,24 @@ def test_what_is_given_wins(monkeypatch: pytest.MonkeyPatch) -> None:
     put(monkeypatch, {**MESH, "DI_LABELS": "learner, gpu"})
     found = parallel_args(topology="alone", ports=6000)
     assert (found["topology"], found["ports"], found["labels"]) == ("alone", 6000, {"learner", "gpu"})
+    assert found["attach_to"] == []
+
+
+def test_what_follows_from_what_is_given(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every rank runs the same script: each has so many workers, on these ports."""
+    put(monkeypatch, MESH)
+    found = parallel_args(n_parallel_workers=1, topology="star", ports=6000)
+    assert (found["n_parallel_workers"], found["node_ids"]) == (1, [2])
+    assert (found["ports"], found["attach_to"]) == (6000, ["tcp://10.0.0.1:6000"])
+    assert "Set spec.parallelWorkers: 1" in capsys.readouterr().err
+
+
+def test_ports_that_the_peers_cannot_know_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    put(monkeypatch, MESH)
+    with pytest.raises(ValueError, match="give the first port"):
+        parallel_args(ports=[6000, 7000])
+    given = parallel_args(ports=[6000, 7000], attach_to=["tcp://10.0.0.1:6000"])
+    assert (given["ports"], given["attach_to"]) == ([6000, 7000], ["tcp://10.0.0.1:6000"])
 
 
 def test_another_queue_dials_nobody(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,8 +32,8 @@ WAITS: dict[str, tuple[Pod | None, dict[str, Any], str]] = {
         "FailedMount: no such",
     ),
     "its own words first": (view(1, ip="", complaint="A"), {"warnings": {"uid-1": "B"}}, "A"),
-    "no sh in the image": (view(1, ip="", complaint=NO_SH), {}, "--gate-image"),
-    "no sh for another runtime": (view(1, ip="", complaint=NOT_FOUND), {}, "--gate-image"),
+    "no sh in the image": (view(1, ip="", complaint=NO_SH), {}, "gateImage"),
+    "no sh for another runtime": (view(1, ip="", complaint=NOT_FOUND), {}, "gateImage"),
 }
 
 

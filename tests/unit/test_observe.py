@@ -39,7 +39,7 @@ def looping(code: int, restarts: int = 1) -> Body:
     return main_status(restarts, state=waiting, lastState=terminated(code, message="boom"))
 
 
-# Design 6.3: restarts, and an end that was not followed by a start yet; the gate never; disruptions are not counted
+# Restarts, and an end that was not followed by a start yet; the gate never; disruptions are not counted
 # here but not charged by the ledger.
 FAILURES: dict[str, tuple[Body, int]] = {
     "nothing yet": ({}, 0),

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import Any
 
+from dijob_runtime.said import say
 from dijob_runtime.world import World, wait_for_peers, wait_for_redis
 
 # DI-engine's first port under Kubernetes (ding 0.5.3, ding/entry/cli_parsers/k8s_parser.py).
@@ -12,16 +14,18 @@ BASE_PORT = 50515
 
 
 def parallel_args(**given: Any) -> dict[str, Any]:
-    """What ditask would tell Parallel.runner in this pod of a DIJob; what is `given` wins.
+    """What ditask would tell Parallel.runner in this pod of a DIJob; what is `given` wins, and all follows from it.
 
     Outside a DIJob these are the arguments of one machine: one process, or as many as given. In one it returns only
-    when every peer's address can be reached; NotReachable, with a sentence on stderr, when one cannot.
+    when every peer's address can be reached; NotReachable, with a sentence on stderr, when one cannot. ValueError for
+    ports that the peers cannot know.
     """
     world = World.read()
     if world is None:
         return {"n_parallel_workers": 1, **given}
+    world = _as_given(world, given)
     args = _common(world)
-    args.update(_broker() if world.mq_type == "redis" else _nng(world))
+    args.update(_broker() if world.mq_type == "redis" else _nng(world, given))
     args.update(given)
     if args["mq_type"].startswith("torchrpc"):
         # Here, since it needs torch and DI-engine: the rest of this package needs neither.
@@ -29,10 +33,22 @@ def parallel_args(**given: Any) -> dict[str, Any]:
 
         runner.install()
     if args["mq_type"] != "redis" and "attach_to" not in given:
-        wait_for_peers(world, int(args["ports"]))
+        wait_for_peers(world, args["ports"])
     elif args["mq_type"] == "redis":
         wait_for_redis(args["redis_host"], args["redis_port"])
     return args
+
+
+def _as_given(world: World, given: dict[str, Any]) -> World:
+    """The world as the script has it: every rank runs the same one."""
+    names = {"n_parallel_workers": "workers", "topology": "topology", "mq_type": "mq_type"}
+    workers = given.get("n_parallel_workers", world.workers)
+    if workers != world.workers:
+        say(
+            f"WARNING: n_parallel_workers={workers}, but DI_PARALLEL_WORKERS is {world.workers}: DI_NODE_IDS and "
+            f"DI_WORLD_SIZE are wrong. Set spec.parallelWorkers: {workers}"
+        )
+    return replace(world, **{ours: given[theirs] for theirs, ours in names.items() if theirs in given})
 
 
 def _common(world: World) -> dict[str, Any]:
@@ -45,13 +61,18 @@ def _common(world: World) -> dict[str, Any]:
     }
 
 
-def _nng(world: World) -> dict[str, Any]:
+def _nng(world: World, given: dict[str, Any]) -> dict[str, Any]:
     """Listen on the pod's own address, one port per worker; dial all workers of the ranks that the topology names."""
-    ports = [BASE_PORT + worker for worker in range(world.workers)]
+    first = given.get("ports", BASE_PORT)
+    if "attach_to" in given:
+        return {"protocol": "tcp", "address": world.addresses[world.rank], "ports": first}
+    if not isinstance(first, int):
+        raise ValueError(f"ports is {first!r}; give the first port: worker i of each pod listens on port + i")
+    ports = [first + worker for worker in range(world.workers)]
     return {
         "protocol": "tcp",
         "address": world.addresses[world.rank],
-        "ports": BASE_PORT,
+        "ports": first,
         "attach_to": [f"tcp://{world.addresses[rank]}:{port}" for rank in world.dialled for port in ports],
     }
 

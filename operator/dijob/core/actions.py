@@ -9,7 +9,7 @@ from dijob.core.observe import Pod
 
 @dataclass(frozen=True)
 class SetReplicas:
-    """Write spec.replicas once where the user left it out: without it GET scale answers 500 (design section 4)."""
+    """Write spec.replicas once where the user left it out: without it GET scale answers 500."""
 
     replicas: int
 

@@ -75,5 +75,5 @@ def _hint(pod: Pod, observed: Observed) -> str:
     """The cluster's own words, with what to do about it where we know better."""
     text = pod.complaint or observed.warnings.get(pod.uid, "")
     if names.GATE_CONTAINER in text and '"/bin/sh"' in text and any(word in text for word in NO_SUCH_PROGRAM):
-        return f"{text} (the image has no sh: start the operator with --gate-image, see docs/launcher.md)"
+        return f"{text} (the image has no sh: set gateImage in the chart's values, see docs/launcher.md)"
     return text

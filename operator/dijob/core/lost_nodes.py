@@ -1,4 +1,4 @@
-"""Pods that hang Terminating on a node that is gone: the one case in which a pod is deleted by force (design 6.5)."""
+"""Pods that hang Terminating on a node that is gone: the one case in which a pod is deleted by force."""
 
 from collections.abc import Iterable
 from datetime import datetime

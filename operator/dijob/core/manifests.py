@@ -98,7 +98,7 @@ def pod_manifest(job: DIJob, member: Member, options: Options) -> Manifest:
         _fit_dns(spec, f"{gang.job}.{gang.namespace}.svc.{options.cluster_domain}")
     spec["hostname"] = member.name
     spec["subdomain"] = gang.job
-    # In-place restarts heal a crash within seconds, and need this policy (design 6.1). Null is as good as absent: the
+    # In-place restarts heal a crash within seconds, and need this policy. Null is as good as absent: the
     # apiserver would take it for its own default, Always.
     for name, value in (("enableServiceLinks", False), ("restartPolicy", "OnFailure")):
         if spec.get(name) is None:

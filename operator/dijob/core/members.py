@@ -46,8 +46,8 @@ class Gang:
     def dialers(self, rank: int) -> frozenset[int]:
         """The ranks that connect to this one by its address (DI-engine 0.5.3, k8s_parser.py): in a mesh each rank
         dials all below it, in a star all dial rank 0. Whoever dials a dialer dials the rank too, or is its equal: the
-        set is closed. Who dials a name finds the peer behind it again (design 6.1): nobody then. Nor where all dial a
-        broker."""
+        set is closed. Who dials a name finds the peer behind it again (docs/decisions/010): nobody then. Nor where all
+        dial a broker."""
         if self.addressing is Addressing.HOSTNAME or self.queue not in DIALLING:
             return frozenset()
         match self.topology:

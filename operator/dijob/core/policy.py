@@ -35,7 +35,7 @@ class Policy:
         return next((at for at, rule in enumerate(self.rules) if self._matches(rule, pod)), None)
 
     def action(self, pod: Pod) -> FailureAction:
-        """What its failure leads to. Without a rule: disruptions cost nothing (design 6.3), nor does an end on demand
+        """What its failure leads to. Without a rule: disruptions cost nothing, nor does an end on demand
         where the job says that it is preemptible (DI-orchestrator 1.1, pkg/utils/util.go)."""
         if (at := self.rule(pod)) is not None:
             return self.rules[at].action

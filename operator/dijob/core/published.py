@@ -72,7 +72,7 @@ def addresses_patch(gang: Gang, list_: PublishAddresses) -> Manifest:
     """The merge patch that opens a pod's gate: the address list, its number, and what follows from it.
 
     managedFields are emptied on the way ([{}] clears them, as Kubernetes documents): it makes this and every later
-    write of the pod cheaper for the apiserver (design section 8: 0.76 of the time).
+    write of the pod cheaper for the apiserver (0.76 of the time, docs/decisions/003).
     """
     ips = addresses(list_.ips)
     size = len(ips)

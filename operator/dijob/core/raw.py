@@ -12,7 +12,7 @@ from dijob.pod import LAUNCH
 
 Body = Mapping[str, Any]
 
-# Reasons of a pod's status that are the cluster's doing, not the program's (design 6.3).
+# Reasons of a pod's status that are the cluster's doing, not the program's.
 DISRUPTIONS = (
     "UnexpectedAdmissionError",
     "NodeAffinity",
@@ -22,7 +22,7 @@ DISRUPTIONS = (
     "Evicted",
     "NodeLost",
 )
-# The deadline that ends a crash-looping pod and keeps its logs: Failed after 1.6 s (design 6.3).
+# The deadline that ends a crash-looping pod and keeps its logs: Failed after 1.6 s.
 END_SECONDS = 1
 
 

@@ -205,7 +205,7 @@ def _running(this: Pass) -> Fact:
         return Fact(Type.RUNNING, False, reason, message)
     lagging = _lagging(world)
     if latched or not lagging:
-        # Latched: a rank that restarts in place or is renewed heals by itself (design 6.1), see PeersReady.
+        # Latched: a rank that restarts in place or is renewed heals by itself, see PeersReady.
         return Fact(Type.RUNNING, True, "AllRanksReady", "it has begun, see PeersReady" if lagging else _all_run(world))
     blocked = any(world.pods[rank].complaint for rank in lagging if rank in world.pods)
     return Fact(Type.RUNNING, False, "Blocked" if blocked else "Starting", diagnose.not_ready(lagging, this.observed))

@@ -1,4 +1,4 @@
-"""Not enough room: a job that cannot start gives its pods back after a while, and tries again later (design 6.4)."""
+"""Not enough room: a job that cannot start gives its pods back, and tries again later (docs/decisions/007)."""
 
 import hashlib
 from datetime import datetime, timedelta

@@ -35,8 +35,9 @@ class World:
 
     `epoch` is the number of the newest list (0: none yet): the larger of the status and what the pods say, or an
     operator killed between the two would use a number twice. While it is `dead`, `renewing` are the ranks that are
-    renewed: those that were lost, and those that dial them. NNG never finds a peer under another address (design 6.1);
-    all others run on, and are given the next list too. `together`: whoever is lost, all are renewed.
+    renewed: those that were lost, and those that dial them. NNG never finds a peer under another address
+    (docs/decisions/006); all others run on, and are given the next list too. `together`: whoever is lost, all are
+    renewed.
 
     `fresh`: it begins, or begins again after the job was suspended, when all pods had gone.
 

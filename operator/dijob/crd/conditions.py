@@ -22,9 +22,9 @@ Generated from `operator/dijob/crd/reasons.py` by `make crds`; do not edit.
   rank, and why). One that is not there has had nothing to say.
 
 ```sh
-kubectl wait --for=condition=Running dijob/NAME                        # it has begun
+kubectl wait --for=condition=Running --timeout=10m dijob/NAME          # it has begun
 kubectl wait --for=condition=Succeeded --timeout=24h dijob/NAME        # a job that fails never gets it
-kubectl wait --for=jsonpath='{.status.completionTime}' dijob/NAME      # it has ended, well or badly
+kubectl wait --for=jsonpath='{.status.completionTime}' --timeout=24h dijob/NAME   # it has ended, well or badly
 ```
 
 In the tables: **good** is as it should be; **waiting** needs nothing unless it lasts; **problem** is something

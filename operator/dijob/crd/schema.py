@@ -144,7 +144,10 @@ def _containers(most: int) -> Schema:
             "properties": {
                 "name": {"type": "string", "maxLength": 63, "description": "The container's name."},
                 "image": {"type": "string", "maxLength": 4096, "description": "Its image."},
-                "command": {**_WORDS, "description": "The launcher is put before it (see spec.launcher)."},
+                "command": {
+                    **_WORDS,
+                    "description": "The main one gets the launcher before it (see spec.launcher).",
+                },
                 "args": {**_WORDS, "description": "Arguments of the command."},
                 "env": _ENV,
             },

@@ -105,7 +105,7 @@ case $mq in
     python=${python#??}
     # shellcheck disable=SC2086 # it may be `env python3`
     $python -c 'import dijob_runtime.torchrpc' 2>/dev/null || {
-      say "--mq-type $mq needs dijob-runtime in this image (pip install dijob-runtime)"
+      say "--mq-type $mq needs dijob-runtime in this image (images/dijob-runtime of the repository)"
       exit 1
     }
     # shellcheck disable=SC2086

@@ -72,7 +72,7 @@ elif python=$(command -v python3 || command -v python); then
 elif command -v nslookup >/dev/null; then
   lookup() { nslookup "$1" 2>/dev/null; }
 elif [ -n "${DIJOB_HOST-}" ]; then
-  fail "this image has neither getent nor Python nor nslookup to look names up: set addressing: IP, or --gate-image"
+  fail "this image has neither getent nor Python nor nslookup to look names up: set addressing: IP, or the chart's gateImage"
 fi
 
 nap=0.2 hz=5 ticks=0 since=0
@@ -80,7 +80,7 @@ until mine; do
   # In the background, so that TERM ends the wait at once and not at the end of the nap.
   sleep "$nap" 2>/dev/null &
   if ! wait $!; then
-    [ "$nap" = 0.2 ] || fail "this image's sleep does not work; set the operator's --gate-image"
+    [ "$nap" = 0.2 ] || fail "this image's sleep does not work; set the chart's gateImage"
     # A POSIX sleep knows whole seconds only.
     nap=1 hz=1
     continue

@@ -31,7 +31,7 @@ from dijob.core.observe import Pod, Refusal, Refused, Service
 from dijob.core.options import Options
 from dijob.core.published import addresses_patch, known
 from dijob.core.raw import END_SECONDS, namesake, pod, service
-from dijob.shell.api import Api, ApiError, Json
+from dijob.shell.api import CONCURRENT_WRITES, Api, ApiError, Json
 from dijob.shell.jobs import path_of
 from dijob.shell.memory import Memory
 from dijob.shell.store import Store
@@ -129,13 +129,15 @@ class Actor:
     async def _create_pods(self, group: "_Group", members: Iterable[Member]) -> None:
         """One after the other, and none after one that is refused."""
         for member in members:
-            if group.refusal is not None:
-                # The same answer for all: ask with one, not with a thousand.
-                group.memory.refusals[f"pod/{member.name}"] = group.refusal
-                return
-            if not await self._create(group, pod_manifest(group.job, member, self._options)):
-                group.refused(group.memory.refusals.get(f"pod/{member.name}"))
-                return
+            async with group.turns:
+                if group.refusal is not None:
+                    # The same answer for all.
+                    group.memory.refusals[f"pod/{member.name}"] = group.refusal
+                    return
+                if not await self._create(group, pod_manifest(group.job, member, self._options)):
+                    group.refused(group.memory.refusals.get(f"pod/{member.name}"))
+                    return
+            group.accepted()
 
     async def _create_all(self, group: "_Group", manifests: Iterable[Json]) -> None:
         """One after the other, and none after one that is refused."""
@@ -236,16 +238,31 @@ class Actor:
 
 
 class _Group:
-    """The creations of one pass: when the apiserver refuses one for a reason that holds for all, the rest is spared."""
+    """The creations of one pass: when the apiserver refuses one for a reason that holds for all, the rest is spared.
+
+    Where it refused the last time, one asks for all, and the others follow when it may.
+    """
 
     def __init__(self, job: DIJob, memory: Memory) -> None:
         self.job = job
         self.memory = memory
         self.refusal: Refusal | None = None
+        self._waiting = CONCURRENT_WRITES - 1 if any(map(_for_all, memory.refusals.values())) else 0
+        self.turns = asyncio.Semaphore(CONCURRENT_WRITES - self._waiting)
 
     def refused(self, refusal: Refusal | None) -> None:
-        if refusal and refusal.why not in (Refused.TAKEN, Refused.TERMINATING):
+        if refusal and _for_all(refusal):
             self.refusal = refusal
+
+    def accepted(self) -> None:
+        for _ in range(self._waiting):
+            self.turns.release()
+        self._waiting = 0
+
+
+def _for_all(refusal: Refusal) -> bool:
+    """Whether it would meet the job's other pods as well."""
+    return refusal.why not in (Refused.TAKEN, Refused.TERMINATING)
 
 
 def _pod_path(job: DIJob, name: str) -> str:

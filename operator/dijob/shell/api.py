@@ -19,7 +19,7 @@ from dijob.shell import metrics
 
 Json = dict[str, Any]
 
-# Answers of writes are wanted for their metadata only; the apiserver then has less to encode (design section 8).
+# Answers of writes are wanted for their metadata only; the apiserver then has less to encode (docs/decisions/003).
 METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 CONCURRENT_WRITES = 32
 TIMEOUT_SECONDS = 30

@@ -7,30 +7,36 @@ import time
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
-from dijob.core.observe import Pod, Service
+from dijob import names
 from dijob.shell import metrics
 from dijob.shell.audit import Audit
-from dijob.shell.store import Store
+from dijob.shell.children import Children
+from dijob.shell.jobs import Jobs
 
 log = logging.getLogger(__name__)
 
 # A stream is re-made after 70 s of silence at the latest (api.Stream.silence), and bookmarks come every minute.
 SILENCE_SECONDS = 180.0
+# In the metrics, of a job that has no phase yet.
+NO_PHASE = "New"
 
 
 class Watchdog:
     """Knows the age of each stream. kopf's own liveness answers 200 during every fault (kopf issue 1276)."""
 
-    def __init__(self, pods: Store[Pod], services: Store[Service], audit: Audit) -> None:
-        self._stores: tuple[Store[Pod] | Store[Service], ...] = (pods, services)
-        self._pods = pods
+    def __init__(self, children: Children, jobs: Jobs, audit: Audit) -> None:
+        self._children = children
+        self._jobs = jobs
         self._audit = audit
 
     def problems(self) -> list[str]:
         """What is dead, in words; [] when all is well. Sets the gauges on the way."""
-        metrics.PODS.set(len(self._pods))
+        metrics.PODS.set(len(self._children.pods))
+        phases = self._jobs.phases()
+        for phase in ("", *names.Phase):
+            metrics.JOBS.labels(phase or NO_PHASE).set(phases[phase])
         found = []
-        for store in self._stores:
+        for store in (self._children.pods, self._children.services):
             metrics.STREAM_AGE.labels(store.kind).set(store.silence)
             if store.silence > SILENCE_SECONDS:
                 found.append(f"nothing heard of {store.kind} for {store.silence:.0f} s")
@@ -40,7 +46,7 @@ class Watchdog:
 
     def ready(self) -> bool:
         """Whether everything has been listed once."""
-        return all(store.listed for store in self._stores)
+        return self._children.listed
 
 
 async def serve(port: int, watchdog: Watchdog) -> None:

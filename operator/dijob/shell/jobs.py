@@ -1,11 +1,11 @@
 """The DIJobs as last seen, by key and by uid."""
 
 import time
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
 from dijob import names
-from dijob.shell import metrics
 from dijob.shell.workqueue import Key
 
 # What has not been heard of for this long is asked after before pods are created for it.
@@ -49,8 +49,11 @@ class Jobs:
         kept = {name: value for name, value in meta.items() if name != "managedFields"}
         self._bodies[key] = {**body, "metadata": kept}
         self._keys[meta["uid"]] = key
-        metrics.JOBS.set(len(self._bodies))
         return key
+
+    def phases(self) -> Counter[str]:
+        """How many jobs are in each phase; "" where none has been written yet."""
+        return Counter((body.get("status") or {}).get("phase") or "" for body in self._bodies.values())
 
     def uids(self) -> dict[str, Key]:
         """All jobs known."""
@@ -61,4 +64,3 @@ class Jobs:
         key = self._keys.pop(uid, None)
         if key is not None and self._bodies[key]["metadata"]["uid"] == uid:
             del self._bodies[key], self._heard[key]
-        metrics.JOBS.set(len(self._bodies))

@@ -1,6 +1,6 @@
 """What the cluster holds of one kind, as last seen: one list, then a watch, and what a new list shows as vanished.
 
-Why not kopf.index: its start-up is worse than quadratic, and an event costs five times as much (design section 3).
+Why not kopf.index: its start-up is worse than quadratic, and an event costs five times as much (docs/decisions/002).
 """
 
 import asyncio

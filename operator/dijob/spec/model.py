@@ -89,23 +89,25 @@ class Spec(Written):
     """What is made anew when a rank is lost: its pod deleted or evicted, its node gone, its address changed."""
     gather_seconds: GatherSeconds = 10
     """How long ranks that have their addresses wait for others that are wished for and have none yet: at the start,
-    once minReplicas ranks are there, and when ranks join later. 0: not at all."""
+    once minReplicas ranks are there, and when ranks join later. Absent: 10. 0: not at all."""
     schedule_timeout_seconds: ScheduleTimeout = 300
-    """How long a job that has not started yet may hold pods while a rank below minReplicas finds no node. Then it
-    gives all of its pods back, so that another job can start, and tries again later."""
+    """How long a job in which nobody runs (not started, or renewed as a whole) may hold pods while a rank below
+    minReplicas finds no node. Then it gives all of its pods back, so that another job can start, and tries again later.
+    Absent: 300."""
     backoff_limit: BackoffLimit = 3
     """How many restarts that follow a failure the whole job may have before it is Failed. Evictions, lost
     nodes and pods deleted by hand are not charged."""
     failure_policy: FailurePolicy = FailurePolicy()
     """What the failure of a rank leads to, by its exit code, its pod's conditions or its task."""
     success_policy: SuccessPolicy = names.ALL_REPLICAS
-    """Whose success is the job's: AllReplicas, Rank0, or a task's name (all ranks of that task). The others are ended
-    then, as cleanPodPolicy says."""
+    """Whose success is the job's: AllReplicas (where it is absent), Rank0, or a task's name (all ranks of that task).
+    The others are ended then, as cleanPodPolicy says."""
     active_deadline_seconds: Seconds | None = None
-    """The job is Failed when it has not ended so long after its creation. Time suspended does not count."""
+    """The job is Failed when it has not ended so long after status.startTime, when the operator first saw it. Time
+    suspended does not count."""
     startup_deadline_seconds: Seconds | None = None
-    """The job is Failed when it is not Running so long after its creation, or after it was resumed or all ranks were
-    renewed; the message says which rank it waited for."""
+    """The job is Failed when it is not Running so long after status.startTime, or after it was resumed or all ranks
+    were renewed; the message says which rank it waited for."""
     ttl_seconds_after_finished: TtlSeconds | None = None
     """The DIJob, with all that belongs to it, is deleted so long after it has ended. Absent: never."""
     suspend: bool = False

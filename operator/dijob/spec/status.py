@@ -130,7 +130,7 @@ class Status(Stored):
     desired: Count = 0
     """How many pods the job wishes to have."""
     replicas: Count = 0
-    """How many pods exist (read by `kubectl scale` and autoscalers)."""
+    """How many pods exist and are not on their way out (read by `kubectl scale` and autoscalers)."""
     ready_replicas: Count = 0
     """How many pods are Ready: their process listens."""
     task_status: Annotated[dict[str, TaskStatus], Field(max_length=names.MAX_TASKS)] = {}

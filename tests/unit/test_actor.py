@@ -1,0 +1,57 @@
+"""How actions are carried out: what one refusal spares the others."""
+
+import asyncio
+
+import pytest
+from dijob.core.actions import CreatePod
+from dijob.core.manifests import gang_of
+from dijob.core.options import Options
+from dijob.shell.actor import Actor
+from dijob.shell.api import CONCURRENT_WRITES, ApiError
+from dijob.shell.children import Children
+from dijob.shell.memory import Memory
+from unit.builders import Body, job
+from unit.fake_api import FakeApi
+
+SIZE = 200
+OWNER = job(replicas=SIZE)
+
+
+class Quota(FakeApi):
+    """It takes a moment for each creation, and has room for so many."""
+
+    room = 0
+
+    async def create(self, path: str, body: Body) -> Body:
+        self.calls.append(("POST", path, body))
+        await asyncio.sleep(0)
+        if not self.room:
+            raise ApiError(403, "Forbidden", "exceeded quota")
+        self.room -= 1
+        return {**body, "metadata": {**body["metadata"], "uid": body["metadata"]["name"], "resourceVersion": "1"}}
+
+
+@pytest.mark.parametrize(
+    ("room", "refused_before", "asked", "made"),
+    [
+        pytest.param(0, False, CONCURRENT_WRITES, 0, id="no room, not known yet"),
+        pytest.param(0, True, 1, 0, id="still no room"),
+        pytest.param(SIZE, True, SIZE, SIZE, id="room again"),
+        pytest.param(5, True, 5 + CONCURRENT_WRITES, 5, id="room for some"),
+    ],
+)
+async def test_a_refusal_that_holds_for_all_is_asked_for_by_few(
+    room: int, refused_before: bool, asked: int, made: int
+) -> None:
+    api, children, memory = Quota(), Children.of(()), Memory()
+    actor = Actor(api.api(), children.pods, children.services, Options())
+    actions = tuple(CreatePod(member) for member in gang_of(OWNER).members)
+    if refused_before:
+        await actor.carry_out(OWNER, actions, memory)
+        api.calls.clear()
+    api.room = room
+    await actor.carry_out(OWNER, actions, memory)
+    assert len(api.calls) <= asked
+    assert len(children.pods) == made
+    assert len(memory.refusals) == SIZE - made
+    assert {refusal.message for refusal in memory.refusals.values()} <= {"exceeded quota"}
