@@ -16,6 +16,22 @@ CRD = "dijobs.diengine.opendilab.org"
 Right = tuple[str, str]  # resource or resource/subresource, verb
 
 
+# What the operator may do: the table of docs/security.md.
+GRANTED = {
+    "dijobs": "get list watch patch delete",
+    "dijobs/status": "patch",
+    "pods": "get list watch create delete patch",
+    "services": "get list watch create",
+    "networkpolicies": "get create",
+    "events": "get list create patch",
+}
+
+
+def pairs(rights: dict[str, str]) -> set[Right]:
+    """(resource, verb) for each verb of a table like the one above."""
+    return {(resource, verb) for resource, verbs in rights.items() for verb in verbs.split()}
+
+
 @dataclass(frozen=True)
 class Said:
     """What a command printed on both streams, and whether it was content."""

@@ -1,16 +1,11 @@
 """Who may do what once the chart is installed: the operator, users by role, and the admission policy's verdicts."""
 
-import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from chart.lab import CHART, CRD, ROOT, Lab, Right, Said, job
+from chart.lab import CHART, CRD, GRANTED, Lab, Right, Said, job, pairs
 from cluster import CONTROL_PLANE, Cluster, Options, up
 from cluster.shell import until_established, wait_for
 
@@ -202,21 +197,6 @@ def test_volumes_under_a_foreign_account_stay_also_while_the_job_is_suspended(la
     assert patch(lab, "carol", '{"spec": {"volumes": [{"name": "code", "emptyDir": {}}]}}').ok
 
 
-GRANTED = {
-    "dijobs": "get list watch patch delete",
-    "dijobs/status": "patch",
-    "pods": "get list watch create delete patch",
-    "services": "get list watch create",
-    "networkpolicies": "get create",
-    "events": "get list create patch",
-}
-
-
-def pairs(rights: dict[str, str]) -> set[Right]:
-    """(resource, verb) for each verb of a table like the one above."""
-    return {(resource, verb) for resource, verbs in rights.items() for verb in verbs.split()}
-
-
 def test_the_operator_has_the_rights_of_the_table_and_no_other(lab: Lab) -> None:
     assert lab.rights(OPERATOR, TEAM) == pairs(GRANTED)
     assert lab.rights(OPERATOR, "kube-system") == pairs(GRANTED)
@@ -246,70 +226,3 @@ def test_users_get_dijobs_with_their_built_in_role(lab: Lab) -> None:
     # The controller-manager folds our roles into the built-in ones a moment after the install.
     wait_for("edgar may write", lambda: "" if ours("edgar") == reads | writes else f"{ours('edgar')}", 30)
     wait_for("vera may read", lambda: "" if ours("vera") == reads else f"{ours('vera')}", 30)
-
-
-def kubeconfig(lab: Lab, folder: Path) -> Path:
-    """A kubeconfig with a token of the operator's own service account, as its pod would have."""
-    config = yaml.safe_load(lab.kubectl("config", "view", "--raw", "--flatten", "-o", "yaml"))
-    config["users"][0]["user"] = {"token": lab.kubectl("create", "token", "dijob", "-n", HOME).strip()}
-    path = folder / "kubeconfig"
-    path.write_text(yaml.safe_dump(config))
-    return path
-
-
-@pytest.fixture(params=[(), ("--namespace", TEAM)], ids=["whole cluster", "one namespace"])
-def operator(request: pytest.FixtureRequest, lab: Lab, tmp_path: Path) -> Iterator[Path]:
-    """The operator as a process with its service account's rights; yields its log."""
-    log = tmp_path / "operator.log"
-    argv = [
-        sys.executable,
-        "-m",
-        "dijob",
-        "--health-port=0",
-        f"--kubeconfig={kubeconfig(lab, tmp_path)}",
-        *request.param,
-    ]
-    env = {**os.environ, "PYTHONPATH": str(ROOT / "operator")}
-    with log.open("w") as output, subprocess.Popen(argv, env=env, stdout=output, stderr=output) as process:
-        try:
-            yield log
-        finally:
-            process.terminate()
-            process.wait(timeout=30)
-
-
-def asked(audit: Path) -> dict[Right, set[int]]:
-    """(resource, verb) of the operator's own requests so far, with the HTTP codes of the answers."""
-    seen: dict[Right, set[int]] = {}
-    for entry in map(json.loads, audit.read_text().splitlines()):
-        if entry["user"]["username"] == OPERATOR and (ref := entry.get("objectRef")):
-            resource = "/".join(filter(None, (ref["resource"], ref.get("subresource"))))
-            seen.setdefault((resource, entry["verb"]), set()).add(entry.get("responseStatus", {}).get("code", 0))
-    return seen
-
-
-def test_the_rights_suffice_for_a_jobs_whole_life(lab: Lab, cluster: Cluster, operator: Path) -> None:
-    """Start, a pod lost, success, the time to live: no request is refused, and none is outside the table."""
-    made = job("lives")
-    made["spec"]["ttlSecondsAfterFinished"] = 5
-    made["spec"]["template"]["metadata"] = {"annotations": {"test.dijob/exit": "0", "test.dijob/exit-delay": "4s"}}
-    lab.kubectl("create", "-n", TEAM, "-f", "-", stdin=yaml.safe_dump(made))
-
-    def until(phase: str) -> None:
-        def differs() -> str:
-            status = lab.get("dij", "lives", "-n", TEAM).get("status", {})
-            return "" if status.get("phase") == phase else f"{status}\n{operator.read_text()[-2000:]}"
-
-        wait_for(f"the job is {phase}", differs, 60)
-
-    try:
-        until("Running")
-        lab.kubectl("delete", "pod", "lives-0", "-n", TEAM, "--wait=false")
-        until("Succeeded")
-        wait_for("the job is deleted", lambda: lab.kubectl("get", "dij", "-n", TEAM, "-o", "name").strip(), 30)
-    finally:
-        lab.kubectl("delete", "dij", "lives", "-n", TEAM, "--wait", "--ignore-not-found")
-    requests = asked(cluster.audit_log)
-    assert {("pods", "create"), ("pods", "patch"), ("dijobs/status", "patch"), ("dijobs", "delete")} <= requests.keys()
-    assert {right: codes for right, codes in requests.items() if 403 in codes} == {}
-    assert requests.keys() <= pairs(GRANTED)

@@ -1,0 +1,140 @@
+"""The operator as a process with no more rights than the chart gives its service account."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from chart.lab import CHART, CRD, GRANTED, ROOT, Lab, Right, job, pairs
+from cluster import CONTROL_PLANE, Cluster, Options, up
+from cluster.shell import until_established, wait_for
+
+pytestmark = pytest.mark.e2e
+
+HOME, TEAM, DOOMED = "dijob-system", "team", "doomed"
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """A control plane with two pretended nodes."""
+    with up(Options(name="chart-operator", mode=CONTROL_PLANE, kwok_nodes=2)) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def lab(cluster: Cluster) -> Lab:
+    """One release for the whole cluster, and one for two namespaces."""
+    lab = Lab(cluster.binaries, cluster.kubeconfig)
+    names = (HOME, TEAM, DOOMED)
+    lab.apply(*({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in names))
+    lab.helm("install", "dijob", str(CHART), "-n", HOME)
+    off = "crds.install=false,crds.check=false,policies.enabled=false,userRoles.enabled=false"
+    lab.helm("install", "few", str(CHART), "-n", TEAM, "--set", f"namespaces={{{TEAM},{DOOMED}}},{off}")
+    until_established(lab.kubectl, CRD)
+    return lab
+
+
+def kubeconfig(lab: Lab, folder: Path, account: str, namespace: str) -> Path:
+    """A kubeconfig with a token of the operator's own service account, as its pod would have."""
+    config = yaml.safe_load(lab.kubectl("config", "view", "--raw", "--flatten", "-o", "yaml"))
+    config["users"][0]["user"] = {"token": lab.kubectl("create", "token", account, "-n", namespace).strip()}
+    path = folder / "kubeconfig"
+    path.write_text(yaml.safe_dump(config))
+    return path
+
+
+@contextmanager
+def operator(config: Path, *served: str) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
+    """The operator for these namespaces (none: the whole cluster), and its log."""
+    log = config.with_name("operator.log")
+    scope = [word for namespace in served for word in ("--namespace", namespace)]
+    argv = [sys.executable, "-m", "dijob", "--health-port=0", f"--kubeconfig={config}", *scope]
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "operator")}
+    with log.open("a") as output, subprocess.Popen(argv, env=env, stdout=output, stderr=output) as process:
+        try:
+            yield process, log
+        finally:
+            process.terminate()
+            process.wait(timeout=30)
+
+
+def asked(audit: Path, user: str) -> dict[Right, set[int]]:
+    """(resource, verb) of the operator's own requests so far, with the HTTP codes of the answers."""
+    seen: dict[Right, set[int]] = {}
+    for entry in map(json.loads, audit.read_text().splitlines()):
+        if entry["user"]["username"] == user and (ref := entry.get("objectRef")):
+            resource = "/".join(filter(None, (ref["resource"], ref.get("subresource"))))
+            seen.setdefault((resource, entry["verb"]), set()).add(entry.get("responseStatus", {}).get("code", 0))
+    return seen
+
+
+def phase(lab: Lab, name: str, wanted: str, log: Path) -> Callable[[], str]:
+    """What keeps a job of the team's from a phase; "" once it has it."""
+
+    def differs() -> str:
+        status = lab.get("dij", name, "-n", TEAM).get("status", {})
+        return "" if status.get("phase") == wanted else f"{status}\n{log.read_text()[-2000:]}"
+
+    return differs
+
+
+def create(lab: Lab, name: str, **spec: Any) -> None:
+    made = job(name)
+    made["spec"] |= spec
+    lab.kubectl("create", "-n", TEAM, "-f", "-", stdin=yaml.safe_dump(made))
+
+
+def remove(lab: Lab, name: str) -> None:
+    lab.kubectl("delete", "dij", name, "-n", TEAM, "--wait", "--ignore-not-found")
+
+
+@pytest.mark.parametrize("served", [(), (TEAM,)], ids=["whole cluster", "one namespace"])
+def test_the_rights_suffice_for_a_jobs_whole_life(
+    lab: Lab, cluster: Cluster, tmp_path: Path, served: tuple[str, ...]
+) -> None:
+    """Start, a pod lost, success, the time to live: no request is refused, and none is outside the table."""
+    made = job("lives")["spec"]["template"]
+    made["metadata"] = {"annotations": {"test.dijob/exit": "0", "test.dijob/exit-delay": "4s"}}
+    create(lab, "lives", ttlSecondsAfterFinished=5, template=made)
+    try:
+        with operator(kubeconfig(lab, tmp_path, "dijob", HOME), *served) as (_, log):
+            wait_for("the job runs", phase(lab, "lives", "Running", log), 60)
+            lab.kubectl("delete", "pod", "lives-0", "-n", TEAM, "--wait=false")
+            wait_for("the job has succeeded", phase(lab, "lives", "Succeeded", log), 60)
+            wait_for("the job is deleted", lambda: lab.kubectl("get", "dij", "-n", TEAM, "-o", "name").strip(), 30)
+    finally:
+        remove(lab, "lives")
+    requests = asked(cluster.audit_log, f"system:serviceaccount:{HOME}:dijob")
+    assert {("pods", "create"), ("pods", "patch"), ("dijobs/status", "patch"), ("dijobs", "delete")} <= requests.keys()
+    assert {right: codes for right, codes in requests.items() if 403 in codes} == {}
+    assert requests.keys() <= pairs(GRANTED)
+
+
+def test_a_deleted_namespace_takes_nobody_elses_operator_along(lab: Lab, tmp_path: Path) -> None:
+    """With it goes the Role in it. The process ends, and the one that is started in its place serves the others."""
+    config = kubeconfig(lab, tmp_path, "few-dijob", TEAM)
+    create(lab, "stays")
+    try:
+        with operator(config, TEAM, DOOMED) as (process, log):
+            wait_for("the job runs", phase(lab, "stays", "Running", log), 60)
+            lab.kubectl("delete", "namespace", DOOMED)
+            wait_for("the operator ends", lambda: "" if process.poll() is not None else log.read_text()[-2000:], 60)
+            assert process.returncode == 0
+        before = lab.get("pod", "stays-0", "-n", TEAM)["metadata"]["uid"]
+        lab.kubectl("delete", "pod", "stays-0", "-n", TEAM)
+        with operator(config, TEAM, DOOMED) as (process, log):
+
+            def same() -> str:
+                pod = lab.try_kubectl("get", "pod", "stays-0", "-n", TEAM, "-o", "jsonpath={.metadata.uid}")
+                return "" if pod.ok and pod.text != before else f"{pod.text}\n{log.read_text()[-2000:]}"
+
+            wait_for("the lost pod is replaced", same, 60)
+            assert process.poll() is None
+    finally:
+        remove(lab, "stays")
