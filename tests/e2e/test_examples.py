@@ -43,6 +43,8 @@ def programs(space: Space, pod: str) -> list[Process]:
 
 
 def test_every_process_of_the_first_job_has_every_variable(first: Space) -> None:
+    # The status, which the variables are compared with, may come up to 3 s later than the processes.
+    first.until_true("test", "AddressesReady", REAL_SECONDS)
     for rank in range(3):
 
         def absent(pod: str = f"test-{rank}") -> str:

@@ -372,14 +372,23 @@ def ticks(**queue: object) -> list[Body]:
     return program("ticks", command, TICKS, replicas=3, messageQueue={"type": "redis", **queue})
 
 
-def said(space: Space, word: str, times: int = 1) -> Callable[[], str]:
-    """Why not all of them have said this so often yet."""
+def said(space: Space, word: str, *, after: str = "") -> Callable[[], str]:
+    """Why not all of them have said one word yet (the last time `after` another)."""
 
     def lacking() -> str:
         logs = (space.logs(f"ticks-{rank}") for rank in range(3))
-        return next((log[-2000:] or "nothing said" for log in logs if log.count(word) < times), "")
+        late = (log for log in logs if log.rfind(word) <= (log.rfind(after) if after else -1))
+        return next((log[-2000:] or "nothing said" for log in late), "")
 
     return lacking
+
+
+def hear_each_other(space: Space) -> Callable[[], str]:
+    return said(space, "together", after="apart")
+
+
+def hear_nobody(space: Space) -> Callable[[], str]:
+    return said(space, "apart", after="together")
 
 
 def end(space: Space) -> None:
@@ -391,13 +400,13 @@ def end(space: Space) -> None:
 def test_a_redis_server_of_the_jobs_own_is_made_anew_and_all_begin_anew_in_their_pods(space: Space) -> None:
     """A connection to one that is gone can take TCP minutes to give up, or for ever."""
     space.apply(*ticks())
-    space.until("all hear each other", said(space, "together"), REAL_SECONDS)
+    space.until("all hear each other", hear_each_other(space), REAL_SECONDS)
     before = uids(space, "ticks")
     space.kubectl("delete", "pod", "ticks-mq", "--wait=false")
     space.until("the loss is told", lambda: "" if space.status("ticks").get("renewals") else "not yet", 60)
     assert space.status("ticks")["lastRenewal"]["reason"] == "BrokerLost"
     waited = space.until_true("ticks", "PeersReady", REAL_SECONDS)
-    waited += space.until("all hear each other again", said(space, "together"), REAL_SECONDS)
+    waited += space.until("all hear each other again", hear_each_other(space), REAL_SECONDS)
     measured("seconds from the loss of a Redis server of the job's own until all hear each other", f"{waited:.0f}")
     status = space.status("ticks")
     assert (status["epoch"], status["renewals"], status.get("restarts", 0)) == (2, 1, 0)
@@ -412,12 +421,13 @@ def test_ranks_hear_again_when_somebodys_redis_server_was_away(space: Space) -> 
     away = "while [ -e /tmp/away ]; do sleep 0.2; done"
     main["command"] = ["/bin/bash", "-c", f"while :; do {shlex.join(main['command'])}; {away}; done"]
     space.apply(server, service, *ticks(host="redis"))
-    space.until("all hear each other", said(space, "together"), REAL_SECONDS)
+    space.until("all hear each other", hear_each_other(space), REAL_SECONDS)
     before = uids(space, "ticks")
     space.kubectl("exec", "redis", "--", "sh", "-c", "touch /tmp/away; redis-cli shutdown nosave")
     space.until("DI-engine has noticed everywhere", said(space, "Meet exception when listening"), 60)
+    space.until("nobody hears anybody", hear_nobody(space), 60)
     space.kubectl("exec", "redis", "--", "rm", "/tmp/away")
-    space.until("all hear each other again", said(space, "together", 2), 60)
+    space.until("all hear each other again", hear_each_other(space), 60)
     assert uids(space, "ticks") == before
     assert space.status("ticks").get("restarts", 0) == 0
     end(space)
