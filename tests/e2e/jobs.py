@@ -2,14 +2,23 @@
 
 from typing import Any
 
+from archives import ROOT
+from space import Space, measured
+
 Body = dict[str, Any]
 
 LIGHT = "dijob/light:dev"
 DITASK = "dijob/ditask:0.5.3"
 # Importing DI-engine takes each process several CPU seconds, which a busy machine does not have: a bound, no figure.
 REAL_SECONDS = 600
+EXAMPLES = ROOT / "examples"
 # Pods without a request get next to no time on a machine that is busy otherwise.
 REQUESTS = {"resources": {"requests": {"cpu": "50m"}}}
+
+REAL: Body = {
+    "image": DITASK,
+    "env": [{"name": "PYTHONUNBUFFERED", "value": "1"}, {"name": "OMP_NUM_THREADS", "value": "1"}],
+}
 
 
 def job(name: str, main: Body, *, pod: Body | None = None, **spec: Any) -> Body:
@@ -48,3 +57,18 @@ def mounted(config_map: str, path: str) -> tuple[Body, Body]:
     """The container's and the pod's part of a ConfigMap whose files are at `path`, executable."""
     volume = {"name": config_map, "configMap": {"name": config_map, "defaultMode": 0o755}}
     return {"volumeMounts": [{"name": config_map, "mountPath": path}]}, {"volumes": [volume]}
+
+
+def program(name: str, command: list[str], text: str, **spec: object) -> list[Body]:
+    """A job of the ditask image that runs /code/main.py, and the ConfigMap with it."""
+    mount, volume = mounted(f"{name}-code", "/code")
+    main = {**REAL, "command": command, "workingDir": "/code", **mount}
+    return [config_map(f"{name}-code", main_py=text), job(name, main, pod=volume, **spec)]
+
+
+def succeeded(space: Space, file: str, name: str) -> None:
+    """Apply an example, and wait for its end."""
+    space.kubectl("apply", "-f", str(EXAMPLES / file))
+    waited = space.until_true(name, "Succeeded", REAL_SECONDS)
+    measured(f"seconds until {file} has Succeeded", f"{waited:.0f}")
+    assert space.status(name).get("restarts", 0) == 0

@@ -124,6 +124,10 @@ class Space:
         """The pods' addresses in rank order, as the apiserver has them."""
         return [pod["status"].get("podIP", "") for pod in self.pods(job)]
 
+    def uids(self, job: str) -> set[str]:
+        """The pods' uids: the same as long as none was made anew."""
+        return {pod["metadata"]["uid"] for pod in self.pods(job)}
+
     def logs(self, pod: str) -> str:
         """What the main container has printed; "" before it has started."""
         return self.api.logs(self.name, pod)

@@ -6,20 +6,19 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 
 import pytest
-from archives import ROOT
 from cluster import ClusterError
 from environ import Process, Shape, expected, processes
-from jobs import REAL_SECONDS
+from jobs import EXAMPLES, REAL_SECONDS
 from space import Space, measured
 
 pytestmark = pytest.mark.e2e
 
-EXAMPLES = ROOT / "examples"
 SCALE = "/apis/diengine.opendilab.org/v2alpha1/namespaces/{}/dijobs/{}/scale"
 
 
 def test_every_example_has_a_test() -> None:
-    """Here, in test_dqn_losses.py (cartpole-dqn), test_tasks.py (cartpole-tasks) and test_runtimes.py (the others)."""
+    """Here, in test_dqn_losses.py (cartpole-dqn), test_tasks.py (cartpole-tasks), and where a runtime or a message queue
+    is the subject."""
     known = {"dijob.yaml", "star.yaml", "cartpole-dqn.yaml", "cartpole-tasks.yaml"}
     known |= {"events.yaml", "torch.yaml", "slurm.yaml", "oneflow.yaml", "runner.yaml", "redis.yaml", "torchrpc.yaml"}
     assert {path.name for path in EXAMPLES.iterdir()} == known
