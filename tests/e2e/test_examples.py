@@ -17,8 +17,8 @@ SCALE = "/apis/diengine.opendilab.org/v2alpha1/namespaces/{}/dijobs/{}/scale"
 
 
 def test_every_example_has_a_test() -> None:
-    """Here, in test_dqn_losses.py (cartpole-dqn), test_tasks.py (cartpole-tasks), and where a runtime or a message queue
-    is the subject."""
+    """Here, in test_dqn_losses.py (cartpole-dqn), test_tasks.py (cartpole-tasks), and where a runtime or a queue is the
+    subject."""
     known = {"dijob.yaml", "star.yaml", "cartpole-dqn.yaml", "cartpole-tasks.yaml"}
     known |= {"events.yaml", "torch.yaml", "slurm.yaml", "oneflow.yaml", "runner.yaml", "redis.yaml", "torchrpc.yaml"}
     assert {path.name for path in EXAMPLES.iterdir()} == known

@@ -8,14 +8,12 @@ import re
 
 import pytest
 import yaml
-from archives import ROOT
-from jobs import DITASK, REAL_SECONDS, config_map, job, mounted
+from jobs import DITASK, EXAMPLES, REAL_SECONDS, config_map, job, mounted
 from space import Body, Space, measured
 
 pytestmark = pytest.mark.e2e
 
 QUEUES = pytest.mark.parametrize("queue", ["nng", "redis", "torchrpc:cpu"])
-EXAMPLES = ROOT / "examples"
 
 # Node 0 leads: it finds out who is there from what it hears, and the others answer what it asks.
 PEERS = """
