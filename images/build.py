@@ -192,7 +192,7 @@ def build(name: str) -> Path:
             say(f"the inputs of {name} changed during its build; building it again")
             return build(name)
         out.rename(target)
-    for old in _superseded(sorted(CACHE.glob(f"{name}-*.tar"), key=lambda p: p.stat().st_atime)):
+    for old in _superseded(name, target):
         old.unlink()
     say(f"{name} built in {time.monotonic() - started:.0f} s, {target.stat().st_size / 1e6:.0f} MB: {target}")
     return target
@@ -220,9 +220,10 @@ def locked_cache() -> Iterator[None]:
             raise
 
 
-def _superseded(archives: list[Path]) -> list[Path]:
-    """Of one image's archives, the longest unused first, those that go."""
-    return archives[: -2 if archives[-1].stat().st_size < SECOND_LIMIT else -1]
+def _superseded(name: str, newest: Path) -> list[Path]:
+    """An image's archives that go: all but the newest and, where they are small, the one that was used last."""
+    others = sorted((p for p in CACHE.glob(f"{name}-*.tar") if p != newest), key=lambda p: p.stat().st_atime)
+    return others[:-1] if newest.stat().st_size < SECOND_LIMIT else others
 
 
 def _bytes_in(folder: Path) -> int:

@@ -48,8 +48,9 @@ async def run(settings: Settings) -> None:
 
 
 async def _run(api: Api, settings: Settings) -> None:
-    left_out = await namespaces.closed(api, settings.namespaces)
+    left_out = await namespaces.closed(api, settings.namespaces) or frozenset()
     served = tuple(name for name in settings.namespaces if name not in left_out)
+    stop = asyncio.Event()
     children = Children.of(served)
     reconciler = Reconciler(api, children, settings.options)
     queue = WorkQueue(reconciler.reconcile)
@@ -62,16 +63,17 @@ async def _run(api: Api, settings: Settings) -> None:
             group.create_task(queue.run()),
             group.create_task(_release(queue, children)),
             group.create_task(audit.run()),
-            group.create_task(namespaces.until_others(api, settings.namespaces, left_out)),
+            group.create_task(_stop_for_others(api, settings.namespaces, left_out, stop)),
             group.create_task(health.serve(settings.health_port, watchdog)),
         ]
         try:
             await kopf.operator(
                 registry=_registry(reconciler, queue, children),
                 settings=_kopf_settings(),
-                clusterwide=not served,
+                clusterwide=not settings.namespaces,
                 namespaces=served,
                 standalone=True,
+                stop_flag=stop,
                 # Only peering uses it, and standalone has none. Left out, kopf asks for the name of the user, and dies
                 # where the image has no passwd entry for a uid that the cluster has chosen.
                 identity=names.MANAGER,  # type: ignore[arg-type]  # its type is private to kopf
@@ -79,6 +81,13 @@ async def _run(api: Api, settings: Settings) -> None:
         finally:
             for task in tasks:
                 task.cancel()
+
+
+async def _stop_for_others(api: Api, given: tuple[str, ...], left_out: frozenset[str], stop: asyncio.Event) -> None:
+    """What starts the operator again starts it with the namespaces that can be served then."""
+    if given:
+        await namespaces.until_others(api, given, left_out)
+        stop.set()
 
 
 async def _release(queue: WorkQueue, children: Children) -> None:

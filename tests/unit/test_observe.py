@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from dijob import names
 from dijob.core.containers import Ending
-from dijob.core.observe import Refused, puzzling
-from dijob.core.raw import main_name, namesake, service
+from dijob.core.observe import puzzling
+from dijob.core.raw import main_name
 from unit.builders import UID, Body, container, job, later, main_status, manifest, pod_body, read, terminated, view
 
 RUNNING = {"running": {}}
@@ -266,27 +266,6 @@ def test_the_main_container_is_the_named_one_else_the_first(given: list[str], na
     assert main_name({"containers": [{"name": one} for one in given]}) == name
 
 
-def owned(kind: str = names.KIND, name: str = "job", uid: str = UID, **meta: Any) -> Body:
-    owner = {"kind": kind, "name": name, "uid": uid, "controller": True}
-    return {"metadata": {"name": "job-0", "ownerReferences": [owner], **meta}}
-
-
-NAMESAKES: dict[str, tuple[Body, Refused | None]] = {
-    "ours": (owned(), None),
-    "ours, ending": (owned(deletionTimestamp="now"), Refused.TERMINATING),
-    "of a deleted job of the same name": (owned(uid="old"), Refused.TERMINATING),
-    "of another job": (owned(name="other", uid="x"), Refused.TAKEN),
-    "of another kind": (owned(kind="ReplicaSet", uid="x"), Refused.TAKEN),
-    "nobody's": ({"metadata": {"name": "job-0"}}, Refused.TAKEN),
-    "nobody's, ending": ({"metadata": {"name": "job-0", "deletionTimestamp": "now"}}, Refused.TERMINATING),
-}
-
-
-@pytest.mark.parametrize(("body", "why"), NAMESAKES.values(), ids=NAMESAKES)
-def test_whose_the_object_is_that_has_our_name(body: Body, why: Refused | None) -> None:
-    assert namesake(body, "job", UID) is why
-
-
 SILENT = {"ip": "", "created": "2026-05-04T12:00:00Z"}
 
 
@@ -305,13 +284,6 @@ SILENT = {"ip": "", "created": "2026-05-04T12:00:00Z"}
 def test_only_a_silent_pod_is_asked_after(fields: Body, seconds: float, asked: bool) -> None:
     pod = view(0, **{**SILENT, **fields})
     assert puzzling([pod], later(seconds)) == ((pod,) if asked else ())
-
-
-def test_a_service_is_known_by_its_owner() -> None:
-    body = owned(uid="u1", resourceVersion="5") | {"spec": {}}
-    body["metadata"]["uid"] = "s1"
-    found = service(body)
-    assert (found.name, found.uid, found.owner, found.version) == ("job-0", "s1", "u1", "5")
 
 
 def test_a_pod_without_status_or_owner_is_read_as_nothing_known() -> None:

@@ -49,10 +49,7 @@ def namesake(body: Body, job: str, uid: str) -> Refused | None:
 
 
 def pod(body: Body) -> Pod:
-    """Read one pod.
-
-    The rank comes from the computed name JOB-RANK, never from a label, which anyone can write; -1 is none.
-    """
+    """Read one pod. Its rank is in its computed name JOB-RANK, never in a label, which anyone can write; -1: none."""
     meta, spec, status = body["metadata"], body.get("spec") or {}, body.get("status") or {}
     annotations = meta.get("annotations") or {}
     owner = _owner(meta)
@@ -98,10 +95,14 @@ def pod(body: Body) -> Pod:
         ended=containers.ended(main),
         unrecorded=containers.unrecorded(main),
         grace=int(spec.get("terminationGracePeriodSeconds") or 0),
-        gated=any(
-            c.get("name") == names.GATE_CONTAINER and _runs(c) for c in status.get("initContainerStatuses") or ()
-        ),
+        gated=_gated(status),
     )
+
+
+def _gated(status: Body) -> bool:
+    """Whether the gate runs."""
+    init = status.get("initContainerStatuses") or ()
+    return any(one.get("name") == names.GATE_CONTAINER and _runs(one) for one in init)
 
 
 def _launched(spec: Body) -> bool:

@@ -134,10 +134,10 @@ class Actor:
                     # The same answer for all.
                     group.memory.refusals[f"pod/{member.name}"] = group.refusal
                     return
-                if not await self._create(group, pod_manifest(group.job, member, self._options)):
-                    group.refused(group.memory.refusals.get(f"pod/{member.name}"))
+                made = await self._create(group, pod_manifest(group.job, member, self._options))
+                group.answered(group.memory.refusals.get(f"pod/{member.name}"))
+                if not made:
                     return
-            group.accepted()
 
     async def _create_all(self, group: "_Group", manifests: Iterable[Json]) -> None:
         """One after the other, and none after one that is refused."""
@@ -247,14 +247,15 @@ class _Group:
         self.job = job
         self.memory = memory
         self.refusal: Refusal | None = None
-        self._waiting = CONCURRENT_WRITES - 1 if any(map(_for_all, memory.refusals.values())) else 0
+        refused = any(_for_all(no) for key, no in memory.refusals.items() if key.startswith("pod/"))
+        self._waiting = CONCURRENT_WRITES - 1 if refused else 0
         self.turns = asyncio.Semaphore(CONCURRENT_WRITES - self._waiting)
 
-    def refused(self, refusal: Refusal | None) -> None:
+    def answered(self, refusal: Refusal | None) -> None:
+        """One pod's answer is known: what does not hold for all lets the others ask."""
         if refusal and _for_all(refusal):
             self.refusal = refusal
-
-    def accepted(self) -> None:
+            return
         for _ in range(self._waiting):
             self.turns.release()
         self._waiting = 0

@@ -59,4 +59,4 @@ class Audit:
         for uid in late:
             log.warning("a DIJob was not shown by its watch: %s", there[uid])
             if key := self._reconciler.jobs.put(await self._api.get(there[uid])):
-                self._queue.add(key)
+                self._queue.add(key, background=True)

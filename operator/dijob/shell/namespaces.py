@@ -3,7 +3,6 @@ operator of the others with it."""
 
 import asyncio
 import logging
-import signal
 
 from dijob import names
 from dijob.shell.api import Api, ApiError
@@ -11,41 +10,48 @@ from dijob.shell.audit import LIST_METADATA
 
 log = logging.getLogger(__name__)
 
-# Twice the same, since a control plane that is being upgraded may say no for a moment.
-LOOK_SECONDS = 10.0
+LOOK_SECONDS = 20.0
+# Twice the same, one after the other: a control plane that is being upgraded may say no for a moment.
 LOOKS = 2
+READ = (
+    f"/apis/{names.API_VERSION}/namespaces/{{}}/{names.PLURAL}",
+    "/api/v1/namespaces/{}/pods",
+    "/api/v1/namespaces/{}/services",
+)
 
 
-async def closed(api: Api, given: tuple[str, ...]) -> frozenset[str]:
-    """Those that must be left out, since the apiserver lets us see nothing in them. None where it is so in all: then
-    the rights are wrong, and each call says which."""
-    found = frozenset([namespace for namespace in given if not await _open(api, namespace)])
-    return frozenset() if found == set(given) else found
+async def closed(api: Api, given: tuple[str, ...]) -> frozenset[str] | None:
+    """Those in which nothing may be read, so that they must be left out. None where that cannot be said: no answer, or
+    the same no for all of them, which is about the operator's rights and not about a namespace."""
+    answers = dict(zip(given, await asyncio.gather(*(_open(api, namespace) for namespace in given)), strict=True))
+    found = frozenset(namespace for namespace, answer in answers.items() if answer is False)
+    return None if None in answers.values() or (given and len(found) == len(given)) else found
 
 
 async def until_others(api: Api, given: tuple[str, ...], left_out: frozenset[str]) -> None:
-    """Look until others must be left out than are; then ask this process to end: it is started again as it must be."""
-    if not given:
-        return
+    """Look until others must be left out than are."""
     if left_out:
         log.warning("not served, nothing may be read there (deleted, or no Role in it): %s", _words(left_out))
-    looks, others = 0, left_out
+    others, looks = left_out, 0
     while looks < LOOKS:
         await asyncio.sleep(LOOK_SECONDS)
-        others = await closed(api, given)
-        looks = looks + 1 if others != left_out else 0
+        now = await closed(api, given)
+        if now is None:
+            continue
+        looks = 0 if now == left_out else looks + 1 if now == others else 1
+        others = now
     log.warning("what can be served has changed, the operator ends to begin anew: %s", _words(others ^ left_out))
-    signal.raise_signal(signal.SIGTERM)
+
+
+async def _open(api: Api, namespace: str) -> bool | None:
+    """Whether we may read in it; None: no answer that says so."""
+    try:
+        for path in READ:
+            await api.get(path.format(namespace), accept=LIST_METADATA, limit="1")
+    except ApiError as error:
+        return False if error.status in (403, 404) else None
+    return True
 
 
 def _words(namespaces: frozenset[str]) -> str:
     return ", ".join(sorted(namespaces))
-
-
-async def _open(api: Api, namespace: str) -> bool:
-    path = f"/apis/{names.API_VERSION}/namespaces/{namespace}/{names.PLURAL}"
-    try:
-        await api.get(path, accept=LIST_METADATA, limit="1")
-    except ApiError as error:
-        return error.status not in (403, 404)
-    return True

@@ -77,6 +77,8 @@ class Store(Generic[T]):
     async def read(self, api: Api, path: str, selector: str) -> None:
         """Take in some of what the first list will show, ahead of it."""
         found = await api.get(path, labelSelector=selector)
+        if self.listed:
+            return  # it knows better by now
         for body in found.get("items") or ():
             self.put(self._view(body))
 

@@ -1,0 +1,37 @@
+"""Whose an object is that has a name of ours."""
+
+from typing import Any
+
+import pytest
+from dijob import names
+from dijob.core.observe import Refused
+from dijob.core.raw import namesake, service
+from unit.builders import UID, Body
+
+
+def owned(kind: str = names.KIND, name: str = "job", uid: str = UID, **meta: Any) -> Body:
+    owner = {"kind": kind, "name": name, "uid": uid, "controller": True}
+    return {"metadata": {"name": "job-0", "ownerReferences": [owner], **meta}}
+
+
+NAMESAKES: dict[str, tuple[Body, Refused | None]] = {
+    "ours": (owned(), None),
+    "ours, ending": (owned(deletionTimestamp="now"), Refused.TERMINATING),
+    "of a deleted job of the same name": (owned(uid="old"), Refused.TERMINATING),
+    "of another job": (owned(name="other", uid="x"), Refused.TAKEN),
+    "of another kind": (owned(kind="ReplicaSet", uid="x"), Refused.TAKEN),
+    "nobody's": ({"metadata": {"name": "job-0"}}, Refused.TAKEN),
+    "nobody's, ending": ({"metadata": {"name": "job-0", "deletionTimestamp": "now"}}, Refused.TERMINATING),
+}
+
+
+@pytest.mark.parametrize(("body", "why"), NAMESAKES.values(), ids=NAMESAKES)
+def test_whose_the_object_is_that_has_our_name(body: Body, why: Refused | None) -> None:
+    assert namesake(body, "job", UID) is why
+
+
+def test_a_service_is_known_by_its_owner() -> None:
+    body = owned(uid="u1", resourceVersion="5") | {"spec": {}}
+    body["metadata"]["uid"] = "s1"
+    found = service(body)
+    assert (found.name, found.uid, found.owner, found.version) == ("job-0", "s1", "u1", "5")
