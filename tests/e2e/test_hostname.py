@@ -20,7 +20,8 @@ def until_only(space: Space, name: str, victim: str, before: dict[str, Identity]
     def problem() -> str:
         now, ready = identities(space, name), space.condition(name, "PeersReady")
         changed = {pod for pod in before if now.get(pod) != before[pod]}
-        right = changed == {victim} and ready.get("status") == "True"
+        # The new one runs: so its loss has been written down, and True is no word of before.
+        right = changed == {victim} and victim in now and ready.get("status") == "True"
         return "" if right else f"changed: {changed}; PeersReady: {ready.get('message')}"
 
     return space.until(f"only {victim} is new", problem, seconds)
