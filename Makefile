@@ -39,7 +39,7 @@ tools: ## install the Debian packages that the tests need (as root)
 	apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$${missing[@]}" >/dev/null; fi
 
 .PHONY: check
-check: venv tools ## ruff, mypy --strict, import-linter, generated files, shellcheck (~25 s)
+check: venv tools ## ruff, mypy --strict, import-linter, generated files, shellcheck (~30 s, then ~4)
 	@test ! -e operator/__init__.py || { echo "operator/__init__.py shadows the standard library's operator: remove it"; exit 1; }
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
@@ -50,7 +50,7 @@ check: venv tools ## ruff, mypy --strict, import-linter, generated files, shellc
 
 # The tests of the scripts wait for processes most of the time: several at once.
 .PHONY: unit
-unit: venv tools ## the core, the scripts in the pod, the model: no cluster (~35 s)
+unit: venv tools ## the core, the scripts in the pod, the model: no cluster (~50 s)
 	$(PY) -m pytest tests/unit tests/pod tests/runtime -q -n 4 --dist worksteal
 
 .PHONY: lock
@@ -64,7 +64,7 @@ crds: venv ## write crds/dijob.yaml, the chart's copy, docs/reference.md and doc
 	$(PY) -m dijob.crd
 
 .PHONY: cluster-build
-cluster-build: venv ## build the test cluster's programs into the cache (7 min once)
+cluster-build: venv ## build the test cluster's programs into the cache (9 min once)
 	@$(PY) -m cluster build
 
 .PHONY: cluster-up
@@ -80,14 +80,14 @@ cluster-env: venv ## print shell lines that set KUBECONFIG and PATH: eval "$$(ma
 	@$(PY) -m cluster env
 
 .PHONY: images
-images: venv ## build all images into the cache (9 min once)
+images: venv ## build all images into the cache (6 min once)
 	@$(PY) images/build.py
 
 # A file goes to one of two workers as a whole: the long ones first, or one worker is idle in the end.
 LONG := $(patsubst %,tests/e2e/test_%.py,dqn_losses examples hostname)
 
 .PHONY: apiserver
-apiserver: cluster-build images ## bad input, kill -9 at each write, faults, 150 jobs, the chart, the test cluster itself (~13 min)
+apiserver: cluster-build images ## bad input, kill -9 at each write, faults, 150 jobs, the chart, the test cluster itself (~11 min)
 	$(PY) -m pytest tests/faults tests/selftest tests/apiserver tests/chart -n 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: scale
@@ -95,12 +95,12 @@ scale: cluster-build ## a restart among 1,000 jobs with 4,000 pods, with its fig
 	DIJOB_SCALE_JOBS=1000 $(PY) -m pytest -s tests/faults/test_scale.py
 
 .PHONY: e2e
-e2e: cluster-build images ## real pods on real nodes (~31 min)
+e2e: cluster-build images ## real pods on real nodes (~28 min)
 	$(PY) -m pytest $(LONG) tests/e2e -m "not alone" -n 2 --dist loadfile --no-loadscope-reorder
 	$(PY) -m pytest tests/e2e -m alone
 
 .PHONY: demo
-demo: venv ## the main job: a real DQN trains on four pods (first time ~25 min, then ~4)
+demo: venv ## the main job: a real DQN trains on four pods (first time ~16 min, then ~4)
 	@$(PY) tests/e2e/demo.py
 
 .PHONY: test
