@@ -13,6 +13,9 @@ ROOT = Path(__file__).parents[2]
 CHART = ROOT / "charts/dijob"
 CRD = "dijobs.diengine.opendilab.org"
 
+# What a release leaves out where somebody else has brought it, as docs/install.md says.
+CLUSTER_WIDE_OFF = "crds.install=false,crds.check=false,policies.enabled=false,userRoles.enabled=false"
+
 Right = tuple[str, str]  # resource or resource/subresource, verb
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
-from chart.lab import CHART, CRD, GRANTED, ROOT, Lab, Right, job, pairs
+from chart.lab import CHART, CLUSTER_WIDE_OFF, CRD, GRANTED, ROOT, Lab, Right, job, pairs
 from cluster import CONTROL_PLANE, Cluster, Options, up
 from cluster.shell import until_established, wait_for
 
@@ -34,8 +34,7 @@ def lab(cluster: Cluster) -> Lab:
     names = (HOME, TEAM, DOOMED)
     lab.apply(*({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in names))
     lab.helm("install", "dijob", str(CHART), "-n", HOME)
-    off = "crds.install=false,crds.check=false,policies.enabled=false,userRoles.enabled=false"
-    lab.helm("install", "few", str(CHART), "-n", TEAM, "--set", f"namespaces={{{TEAM},{DOOMED}}},{off}")
+    lab.helm("install", "few", str(CHART), "-n", TEAM, "--set", f"namespaces={{{TEAM},{DOOMED}}},{CLUSTER_WIDE_OFF}")
     until_established(lab.kubectl, CRD)
     return lab
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import yaml
-from chart.lab import CHART, CRD, GRANTED, Lab, Right, Said, job, pairs
+from chart.lab import CHART, CLUSTER_WIDE_OFF, CRD, GRANTED, Lab, Right, Said, job, pairs
 from cluster import CONTROL_PLANE, Cluster, Options, up
 from cluster.shell import until_established, wait_for
 
@@ -204,10 +204,9 @@ def test_the_operator_has_the_rights_of_the_table_and_no_other(lab: Lab) -> None
 
 def test_with_namespaces_the_operator_has_rights_there_only(lab: Lab) -> None:
     """Installed as docs/install.md says, by one who is no more than admin of the namespace and may patch statuses."""
-    off = "crds.install=false,crds.check=false,policies.enabled=false,userRoles.enabled=false"
     adam = ("-n", TEAM, "--kube-as-user", "adam")
     wait_for("adam is admin", lambda: "" if ("dijobs", "create") in lab.rights("adam", TEAM) else "not yet", 30)
-    lab.helm("install", "few", str(CHART), *adam, "--set", f"namespaces={{{TEAM}}},{off}")
+    lab.helm("install", "few", str(CHART), *adam, "--set", f"namespaces={{{TEAM}}},{CLUSTER_WIDE_OFF}")
     few = f"system:serviceaccount:{TEAM}:few-dijob"
     assert lab.rights(few, TEAM) == pairs(GRANTED)
     assert lab.rights(few, "other-team") == set()

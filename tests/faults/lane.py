@@ -109,11 +109,11 @@ class Lane:
 
         await until("passes", missing, seconds)
 
-    async def watching(self, seconds: float = 60) -> None:
-        """Wait until all three watches are open."""
+    async def watching(self, seconds: float = 60, within: str = "") -> None:
+        """Wait until all three watches are open (on paths that contain `within` right before)."""
 
         async def missing() -> str:
-            absent = [part for part in ("/pods", "/services", "/dijobs") if not self.proxy.watches(part)]
+            absent = [part for part in ("/pods", "/services", "/dijobs") if not self.proxy.watches(within + part)]
             return f"no watch of {', '.join(absent)}; {self.evidence()}" if absent else ""
 
         await until("watches", missing, seconds)

@@ -9,7 +9,7 @@ import pytest
 from faults.kube import pods, services, until
 from faults.lane import Lane
 from faults.proxy import Asked, Fault
-from faults.waits import SOON, calm, first_pod, renewed, running
+from faults.waits import SOON, calm, ended, first_pod, renewed, running
 
 pytestmark = pytest.mark.apiserver
 
@@ -71,10 +71,7 @@ async def test_a_watch_that_ends_in_error_500(lane: Lane) -> None:
     assert await lane.proxy.tell_watches(BROKEN) >= 3
     begin = time.monotonic()
 
-    async def alive() -> str:
-        return "" if lane.operator.died() else f"the process goes on without its watch; {lane.evidence()}"
-
-    await until("the operator's end", alive, SOON)
+    await until("the operator's end", ended(lane), SOON)
     measured("ERROR 500 on all watches, end of the process", time.monotonic() - begin)
     assert "exited with 1" in lane.operator.died()
     await lane.operator.start()

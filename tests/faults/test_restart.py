@@ -1,13 +1,10 @@
 """What a new operator does first: nothing about what is as it should be, and what is new at once."""
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 from faults.kube import pods, until
 from faults.lane import Lane
 from faults.proxy import Asked, Fault
-from faults.waits import SOON, calm, first_pod, pods_of, renewed, running, versions
+from faults.waits import SOON, calm, ended, first_pod, pods_of, renewed, running, versions
 
 pytestmark = pytest.mark.apiserver
 
@@ -76,19 +73,5 @@ async def test_a_namespace_that_is_gone_does_not_take_the_others_along(lane: Lan
     await until("the end when it is back", ended(lane), 60)
     assert "exited with 0" in lane.operator.died()
     await lane.operator.start()
-    await until("all is watched there", lambda: watched(lane, "/namespaces/gone/"), SOON)
+    await lane.watching(within="/namespaces/gone")
     assert {name: lane.census.of(name) for name in "ab"} == {"a": 5, "b": 4}
-
-
-def ended(lane: Lane) -> Callable[[], Any]:
-    """A probe that is content when the operator's process has ended."""
-
-    async def missing() -> str:
-        return "" if lane.operator.died() else f"it goes on; {lane.evidence()}"
-
-    return missing
-
-
-async def watched(lane: Lane, part: str) -> str:
-    absent = [kind for kind in ("pods", "services", "dijobs") if not lane.proxy.watches(f"{part}{kind}")]
-    return f"no watch of {absent}; {lane.evidence()}" if absent else ""

@@ -70,3 +70,12 @@ async def versions(lane: Lane, job: str) -> Json:
     body = await lane.kube.get(jobs(lane.namespace, job))
     found = {name: pod["metadata"]["resourceVersion"] for name, pod in (await lane.pods(job)).items()}
     return {**found, job: body["metadata"]["resourceVersion"]}
+
+
+def ended(lane: Lane) -> Callable[[], Any]:
+    """A probe that is content when the operator's process has ended."""
+
+    async def missing() -> str:
+        return "" if lane.operator.died() else f"it goes on; {lane.evidence()}"
+
+    return missing

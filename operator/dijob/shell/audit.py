@@ -5,9 +5,8 @@ import logging
 import random
 import time
 
-from dijob import names
 from dijob.shell.api import Api, ApiError
-from dijob.shell.jobs import path_of
+from dijob.shell.jobs import collection, path_of
 from dijob.shell.reconcile import Reconciler
 from dijob.shell.workqueue import WorkQueue
 
@@ -24,8 +23,7 @@ class Audit:
     """
 
     def __init__(self, api: Api, reconciler: Reconciler, queue: WorkQueue, namespaces: tuple[str, ...]) -> None:
-        base = f"/apis/{names.API_VERSION}"
-        self._paths = [f"{base}/namespaces/{n}/{names.PLURAL}" for n in namespaces] or [f"{base}/{names.PLURAL}"]
+        self._paths = [collection(namespace) for namespace in namespaces or ("",)]
         self._api = api
         self._reconciler = reconciler
         self._queue = queue

@@ -58,10 +58,15 @@ class Children:
         labels = (names.LABEL_JOB, names.LABEL_SERVER) if job.server else (names.LABEL_JOB,)
         for label in labels:
             selector = f"{SELECTOR},{label}={meta.name}"
-            await self.pods.read(api, f"/api/v1/namespaces/{meta.namespace}/pods", selector)
-            await self.services.read(api, f"/api/v1/namespaces/{meta.namespace}/services", selector)
+            await self.pods.read(api, collection("pods", meta.namespace), selector)
+            await self.services.read(api, collection("services", meta.namespace), selector)
 
 
 def _streams(plural: str, namespaces: tuple[str, ...]) -> tuple[Stream, ...]:
-    paths = [f"/api/v1/namespaces/{namespace}/{plural}" for namespace in namespaces] or [f"/api/v1/{plural}"]
-    return tuple(Stream(path, SELECTOR) for path in paths)
+    return tuple(Stream(collection(plural, namespace), SELECTOR) for namespace in namespaces or ("",))
+
+
+def collection(plural: str, namespace: str = "") -> str:
+    """Where the pods or services of a namespace are; "": of all."""
+    within = f"/namespaces/{namespace}" if namespace else ""
+    return f"/api/v1{within}/{plural}"

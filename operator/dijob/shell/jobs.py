@@ -12,9 +12,15 @@ from dijob.shell.workqueue import Key
 OLD_SECONDS = 10.0
 
 
+def collection(namespace: str = "") -> str:
+    """Where the DIJobs of a namespace are; "": of all."""
+    within = f"/namespaces/{namespace}" if namespace else ""
+    return f"/apis/{names.API_VERSION}{within}/{names.PLURAL}"
+
+
 def path_of(namespace: str, name: str) -> str:
     """Where one DIJob is."""
-    return f"/apis/{names.API_VERSION}/namespaces/{namespace}/{names.PLURAL}/{name}"
+    return f"{collection(namespace)}/{name}"
 
 
 class Jobs:

@@ -4,7 +4,7 @@ operator of the others with it."""
 import asyncio
 import logging
 
-from dijob import names
+from dijob.shell import children, jobs
 from dijob.shell.api import Api, ApiError
 from dijob.shell.audit import LIST_METADATA
 
@@ -13,11 +13,7 @@ log = logging.getLogger(__name__)
 LOOK_SECONDS = 20.0
 # Twice the same, one after the other: a control plane that is being upgraded may say no for a moment.
 LOOKS = 2
-READ = (
-    f"/apis/{names.API_VERSION}/namespaces/{{}}/{names.PLURAL}",
-    "/api/v1/namespaces/{}/pods",
-    "/api/v1/namespaces/{}/services",
-)
+CHILDREN = ("pods", "services")
 
 
 async def closed(api: Api, given: tuple[str, ...]) -> frozenset[str] | None:
@@ -46,8 +42,8 @@ async def until_others(api: Api, given: tuple[str, ...], left_out: frozenset[str
 async def _open(api: Api, namespace: str) -> bool | None:
     """Whether we may read in it; None: no answer that says so."""
     try:
-        for path in READ:
-            await api.get(path.format(namespace), accept=LIST_METADATA, limit="1")
+        for path in (jobs.collection(namespace), *(children.collection(kind, namespace) for kind in CHILDREN)):
+            await api.get(path, accept=LIST_METADATA, limit="1")
     except ApiError as error:
         return False if error.status in (403, 404) else None
     return True
