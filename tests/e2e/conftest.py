@@ -88,7 +88,7 @@ def pytest_runtest_makereport(
     """A test that failed shows what was going on in its namespace."""
     report = yield
     spaces = (value for value in getattr(item, "funcargs", {}).values() if isinstance(value, Space))
-    space, shown = next(spaces, None), "the operator's log" in str(call.excinfo)
+    space, shown = next(spaces, None), "the operator's log" in str(getattr(call.excinfo, "value", ""))
     if report.when == "call" and report.failed and space and not shown:
         report.sections.append(("the cluster", space.evidence()))
     return report

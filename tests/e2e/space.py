@@ -17,12 +17,14 @@ Body = dict[str, Any]
 
 HOME = "dijob-system"
 MAIN = "di-container"
+GATE = "dijob-gate"
 MANAGED = "app.kubernetes.io/managed-by=dijob-operator"
 JOB_LABEL = "diengine.opendilab.org/job"
 RANK_LABEL = "diengine.opendilab.org/rank"
 POLL_SECONDS = 0.2
 # Who has waited long looks less often: each look costs the apiserver as much as the work that is waited for.
 POLL_SHARE = 0.04
+_STATES = "{range .status['initContainerStatuses','containerStatuses'][*]}{.name}={.state} {end}{.metadata.annotations.diengine\\.opendilab\\.org/node-ips}"
 _NAMES = ("get", "pods", "-o", "name")
 _numbers = count(1)
 
@@ -168,14 +170,23 @@ class Space:
         return self.kubectl("get", "pods,services", "-l", MANAGED, "-o", "name").split()
 
     def evidence(self) -> str:
-        """What a person would look at: the jobs, their pods and what these said, the events, the operator's log."""
+        """What a person would look at. The short and telling parts come first: long outputs are cut at their end."""
+        names = self._try(*_NAMES, "-n", self.name).split()
         parts = [
-            f"--- kubectl get dij -o yaml\n{self._try('-n', self.name, 'get', 'dij', '-o', 'yaml')[-6000:]}",
-            *(f"--- {name}\n{self._told_by(name)}" for name in self._try(*_NAMES, "-n", self.name).split()),
-            f"--- events\n{self._try('-n', self.name, 'get', 'events', '--sort-by=.lastTimestamp')[-4000:]}",
+            f"--- kubectl get pods\n{self._try('-n', self.name, 'get', 'pods', '-o', 'wide')[-3000:]}",
+            *(f"--- {name}, its containers\n{self._containers(name)}" for name in names),
             f"--- the operator's log\n{self._try('-n', HOME, 'logs', 'deployment/dijob', '--tail=30')[-4000:]}",
+            f"--- events\n{self._try('-n', self.name, 'get', 'events', '--sort-by=.lastTimestamp')[-4000:]}",
+            *(f"--- {name}\n{self._told_by(name)}" for name in names),
+            f"--- kubectl get dij -o yaml\n{self._try('-n', self.name, 'get', 'dij', '-o', 'yaml')[-6000:]}",
         ]
         return "\n".join(parts)
+
+    def _containers(self, pod: str) -> str:
+        """What each container is at, the gate's last words, and the list that the pod was given."""
+        states = self._try("-n", self.name, "get", pod, "-o", f"jsonpath={_STATES}")
+        gate = self._try("-n", self.name, "logs", pod, "-c", GATE, "--tail=2")
+        return f"{states[-1500:]}\nthe gate: {gate[-500:]}"
 
     def _told_by(self, pod: str) -> str:
         """A pod's state, and the end of what its main container has printed, now and before its last restart."""

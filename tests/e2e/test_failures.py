@@ -17,6 +17,8 @@ if [ "$DI_RANK" = 1 ]; then
 fi
 exec sleep 3600
 """
+# The same, but only once it is told: all others have begun by then.
+WHEN_TOLD = "until [ -e /tmp/now ]; do sleep 0.2; done" + CRASHER
 
 
 def left(space: Space, job: str) -> dict[str, str]:
@@ -58,7 +60,9 @@ def test_a_rank_that_crashes_again_and_again_ends_the_job_and_its_logs_stay(spac
     ],
 )
 def test_after_a_failure_pods_go_as_clean_pod_policy_says(space: Space, policy: str, wanted: dict[str, str]) -> None:
-    space.apply(shell("crash", CRASHER, replicas=3, backoffLimit=0, cleanPodPolicy=policy))
+    space.apply(shell("crash", WHEN_TOLD, replicas=3, backoffLimit=0, cleanPodPolicy=policy))
+    space.until_true("crash", "Running", 120)
+    space.execute("crash-1", "touch", "/tmp/now")
     space.until_true("crash", "Failed")
     assert space.status("crash")["restarts"] == 1
     until_left(space, "crash", wanted)

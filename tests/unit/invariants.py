@@ -126,7 +126,8 @@ class Watched(RuleBasedStateMachine):
             assert ended(status), action
             assert self.cluster.job.spec.ttl_seconds_after_finished is not None, action
         elif ended(status):
-            never_began = isinstance(action, DeletePod) and not operator.store[action.uid].ips
+            view = operator.store.get(action.uid) if isinstance(action, DeletePod) else None
+            never_began = view is not None and (view.gated or not view.ips)
             allowed = (EndPod,) if self.policy is CleanPodPolicy.NONE else (EndPod, DeletePod)
             assert isinstance(action, allowed) or never_began, action
         elif isinstance(action, DeletePod):

@@ -210,7 +210,13 @@ class SimPod:
             status["reason"] = self.failed
         if self.ip:
             status["containerStatuses"] = [box.status() for box in self.boxes]
+            status["initContainerStatuses"] = [{"name": names.GATE_CONTAINER, "state": self._gate()}]
         return {**self.body, "status": status}
+
+    def _gate(self) -> Body:
+        """Its state: it runs until the first container has started in this sandbox."""
+        runs = self.sandbox and not self.done and any(box.state == "waiting" for box in self.boxes)
+        return {"running": {}} if runs else {"terminated": {"exitCode": 0}}
 
     @property
     def why_disrupted(self) -> str:

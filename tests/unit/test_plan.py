@@ -222,6 +222,15 @@ def test_whatever_the_policy_nobody_waits_at_the_gate_of_a_job_that_has_ended() 
     assert after.actions == (DeletePod("job-1", "uid-1"), DeletePod("job-2", "uid-2"))
 
 
+def test_nobody_waits_there_with_a_list_that_its_kubelet_has_missed_either() -> None:
+    """Rank 1 has failed before rank 2 began, and a kubelet is not reminded of the list of a job that has ended."""
+    crashing = listed(1, ready=False, failures=4, ending=TERMINATED)
+    pods = [listed(0), crashing, listed(2, gated=True, ready=False)]
+    _, owner = then(running(cleanPodPolicy="None"), observed(*pods))
+    after, _ = then(owner, observed(*pods))
+    assert after.actions == (EndPod("job-1", "uid-1"), DeletePod("job-2", "uid-2"))
+
+
 def test_as_many_failures_as_allowed_do_not() -> None:
     pods = [listed(0), listed(1, failures=3, ending=TERMINATED), listed(2)]
     assert then(running(), observed(*pods))[0].status.phase == "Running"

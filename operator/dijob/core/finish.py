@@ -2,6 +2,7 @@
 
 from dijob.core import diagnose, report, suspension
 from dijob.core.actions import Action, DeleteJob, EndPod, deletions
+from dijob.core.observe import Pod
 from dijob.core.phases import Fact, is_true
 from dijob.core.report import Pass
 from dijob.names import CleanPodPolicy, FailureAction
@@ -54,9 +55,14 @@ def clean(this: Pass) -> tuple[Action, ...]:
     failed = {charge.uid for charge in this.job.status.charged if charge.failures}
     guilty = [pod for pod in going if pod.uid in failed and is_true(this.job.status, Type.FAILED)]
     end = tuple(EndPod(pod.name, pod.uid) for pod in guilty if not pod.ending_soon)
-    # Who was never given a list waits at the gate, and would for ever: there is nothing of his to keep.
-    rest = [pod for pod in going if pod not in guilty and (policy is CleanPodPolicy.RUNNING or not pod.ips)]
+    # Who has not begun goes whatever the policy: there is nothing of his to keep. At the gate he would wait for ever,
+    # without a list and even with one: a kubelet that misses it (waits.NUDGE_SECONDS) is not reminded after the end.
+    rest = [pod for pod in going if pod not in guilty and (policy is CleanPodPolicy.RUNNING or _at_gate(pod))]
     return (*end, *deletions(rest))
+
+
+def _at_gate(pod: Pod) -> bool:
+    return pod.gated or not pod.ips
 
 
 def time_to_live(this: Pass) -> float | None:
