@@ -100,7 +100,7 @@ def test_the_rights_suffice_for_a_jobs_whole_life(
     """Start, a pod lost, success, the time to live: no request is refused, and none is outside the table."""
     begin = len(cluster.audit_log.read_text().splitlines())
     made = job("lives")["spec"]["template"]
-    made["metadata"] = {"annotations": {"test.dijob/exit": "0", "test.dijob/exit-delay": "4s"}}
+    made["metadata"] = {"annotations": {"test.dijob/exit": "0", "test.dijob/exit-delay": "8s"}}
     create(lab, "lives", ttlSecondsAfterFinished=5, template=made)
     try:
         with operator(kubeconfig(lab, tmp_path, "dijob", HOME), *served) as (_, log):

@@ -138,6 +138,7 @@ def test_an_account_may_run_jobs_as_itself(lab: Lab) -> None:
             "subjects": [{"kind": "ServiceAccount", "name": "trainer", "namespace": TEAM}],
         }
     )
+    wait_for("it may", lambda: "" if ("dijobs", "create") in lab.rights(TRAINER, TEAM) else "not yet", 10)
     assert create(lab, TRAINER, job("j", serviceAccountName="trainer")).ok
     assert (
         "may not run pods as service account admin" in create(lab, TRAINER, job("j", serviceAccountName="admin")).text
@@ -208,10 +209,10 @@ def test_with_namespaces_the_operator_has_rights_there_only(lab: Lab) -> None:
     wait_for("adam is admin", lambda: "" if ("dijobs", "create") in lab.rights("adam", TEAM) else "not yet", 30)
     lab.helm("install", "few", str(CHART), *adam, "--set", f"namespaces={{{TEAM}}},{CLUSTER_WIDE_OFF}")
     few = f"system:serviceaccount:{TEAM}:few-dijob"
-    assert lab.rights(few, TEAM) == pairs(GRANTED)
+    # RBAC is answered from a cache that follows by watch.
+    wait_for("the rights are there", lambda: str(pairs(GRANTED) ^ lab.rights(few, TEAM) or ""), 10)
     assert lab.rights(few, "other-team") == set()
     lab.helm("uninstall", "few", *adam, "--wait")
-    # RBAC is answered from a cache that follows by watch.
     wait_for("the rights are gone", lambda: str(lab.rights(few, TEAM) or ""), 10)
 
 

@@ -41,6 +41,18 @@ def processes(space: Space, pod: str) -> list[Process]:
     return [process for process in found if "PROCESS" not in process.command]
 
 
+def program(space: Space, pod: str, name: str) -> Process:
+    """The one process whose command line has `name` in it; a container runs before its program does."""
+    found: list[Process] = []
+
+    def problem() -> str:
+        found[:] = [process for process in processes(space, pod) if name in process.command]
+        return "" if len(found) == 1 else f"{name} in {pod}: {[process.command for process in found]}"
+
+    space.until(f"{name} runs", problem, 30)
+    return found[0]
+
+
 @dataclass(frozen=True)
 class Shape:
     """How big a job's world is, and who dials whom in it."""

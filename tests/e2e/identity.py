@@ -7,6 +7,8 @@ from typing import Any
 from jobs import peers
 from space import MAIN, Space
 
+# What a light peer says of its start.
+WHOLE = re.compile(r"^started at (\S+)$.*?^complete: \d+ edges after (\S+) s$", re.M | re.S)
 # uid, restarts of the main container, when it started.
 Identity = tuple[str, int, str]
 
@@ -25,12 +27,23 @@ def identities(space: Space, job: str) -> dict[str, Identity]:
 
 def begun(space: Space, pods: Iterable[str]) -> tuple[float, float]:
     """When the last of these light peers started, and when the last of them had all its edges (epoch seconds)."""
-    starts, whole = [], []
-    for pod in pods:
-        log = space.logs(pod)
-        starts.append(float(re.findall(r"^started at (\S+)$", log, re.M)[0]))
-        whole.append(starts[-1] + float(re.findall(r"^complete: \d+ edges after (\S+) s$", log, re.M)[0]))
-    return max(starts), max(whole)
+    found: dict[str, tuple[float, float]] = {}
+
+    def problem() -> str:
+        for pod in pods:
+            if said := WHOLE.search(space.logs(pod)):
+                found[pod] = (float(said[1]), float(said[1]) + float(said[2]))
+            else:
+                return f"{pod} does not say so"
+        return ""
+
+    space.until("all edges stand", problem, 60)
+    return max(start for start, _ in found.values()), max(whole for _, whole in found.values())
+
+
+def kill_program(space: Space, pod: str) -> None:
+    """SIGKILL for what the launcher has started. A moment after the command, which would end with the container."""
+    space.execute(pod, "sh", "-c", "(sleep 0.3; kill -KILL $(cat /proc/1/task/1/children)) >/dev/null 2>&1 &")
 
 
 def running(space: Space, **spec: Any) -> dict[str, Identity]:

@@ -24,7 +24,8 @@ RANK_LABEL = "diengine.opendilab.org/rank"
 POLL_SECONDS = 0.2
 # Who has waited long looks less often: each look costs the apiserver as much as the work that is waited for.
 POLL_SHARE = 0.04
-_STATES = "{range .status['initContainerStatuses','containerStatuses'][*]}{.name}={.state} {end}{.metadata.annotations.diengine\\.opendilab\\.org/node-ips}"
+_CONTAINERS = "{range .status['initContainerStatuses','containerStatuses'][*]}{.name}={.state} {end}"
+_STATES = _CONTAINERS + r"{.metadata.annotations.diengine\.opendilab\.org/node-ips}"
 _NAMES = ("get", "pods", "-o", "name")
 _numbers = count(1)
 

@@ -1,7 +1,7 @@
 """What every process of a job finds in its environment and under which names its peers answer, read in the pods."""
 
 import pytest
-from environ import Shape, expected, processes
+from environ import Shape, expected, processes, program
 from jobs import job, peers
 from space import Space
 
@@ -20,11 +20,10 @@ def test_the_program_has_every_variable_of_the_contract(space: Space, shape: Sha
     body, ips = space.job("world"), space.ips("world")
     assert len(set(ips)) == shape.pods
     for rank in range(shape.pods):
-        found = processes(space, f"world-{rank}")
-        programs = [process for process in found if "python3 /usr/local/bin/light-peer" in process.command]
-        assert len(programs) == 1, found
-        assert found[0].pid == 1
-        for process in (found[0], *programs):
+        peer = program(space, f"world-{rank}", "python3 /usr/local/bin/light-peer")
+        first = processes(space, f"world-{rank}")[0]
+        assert first.pid == 1
+        for process in (first, peer):
             assert process.di == expected(body, ips, rank, shape), f"{process.pid} {process.command}"
 
 

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from identity import Identity, identities, running
+from identity import Identity, identities, kill_program, running
 from jobs import peers
 from sockets import mesh, star, until_edges
 from space import Space, measured, share_of_a_node
@@ -12,7 +12,8 @@ from space import Space, measured, share_of_a_node
 pytestmark = pytest.mark.e2e
 
 PORTS = (50515,)
-TOLD_SECONDS = 10
+# A kubelet that misses a pod's new annotations looks again by itself after a minute or so.
+TOLD_SECONDS = 100
 
 
 def topology(space: Space, pod: str) -> dict[str, Any]:
@@ -58,7 +59,7 @@ def until_size(space: Space, size: int, before: dict[str, Identity]) -> float:
 
 @pytest.mark.parametrize("shape", ["mesh", "star"])
 def test_from_three_to_five_and_back_nobody_else_is_touched(space: Space, shape: str) -> None:
-    before = running(space, minReplicas=2, maxReplicas=6, replicas=3, topology=shape)
+    before = running(space, minReplicas=2, maxReplicas=6, replicas=3, topology=shape, gatherSeconds=60)
     edges = mesh if shape == "mesh" else lambda ips, workers: star(ips)
     until_told(space, 3)
     scale(space, 5)
@@ -94,7 +95,7 @@ def test_a_rank_that_restarts_after_growth_knows_all_peers(space: Space) -> None
     before = running(space, minReplicas=1, maxReplicas=4, replicas=2, backoffLimit=3)
     scale(space, 3)
     until_size(space, 3, before)
-    space.execute("world-0", "sh", "-c", "kill -KILL $(cat /proc/1/task/1/children)")
+    kill_program(space, "world-0")
 
     def problem() -> str:
         now = identities(space, "world").get("world-0")
@@ -120,12 +121,12 @@ def test_room_for_three_of_two_to_four_and_the_fourth_joins_when_there_is_more(s
     }
     space.apply(hog)
     space.kubectl("wait", "--for=condition=Ready", "pod/hog", "--timeout=30s")
-    world = peers("world", "--forever", minReplicas=2, maxReplicas=4, gatherSeconds=3)
+    world = peers("world", "--forever", minReplicas=2, maxReplicas=4, gatherSeconds=8)
     del world["spec"]["replicas"]
     world["spec"]["template"]["spec"]["containers"][0] |= request
     space.apply(world)
     begun = space.until_true("world", "Running")
-    measured("seconds until a job of 2 to 4 runs with room for 3 (gatherSeconds: 3)", f"{begun:.1f}")
+    measured("seconds until a job of 2 to 4 runs with room for 3 (gatherSeconds: 8)", f"{begun:.1f}")
     before = identities(space, "world")
     assert sorted(before) == ["world-0", "world-1", "world-2"]
     said = space.condition("world", "AddressesReady")

@@ -6,7 +6,7 @@ from statistics import median
 
 import pytest
 from diary import kept
-from identity import Identity, begun, identities, running
+from identity import Identity, begun, identities, kill_program, running
 from jobs import peers, shell
 from sockets import mesh, star, until_edges
 from space import Space, measured, without_operator
@@ -14,7 +14,8 @@ from space import Space, measured, without_operator
 pytestmark = pytest.mark.e2e
 
 PORTS = (50515, 50516)
-START_SECONDS = 6.0
+# A bound, for one sample among busy neighbours; the figures themselves are in docs/decisions/009.
+START_SECONDS = 20.0
 
 
 def until_healed(space: Space, job: str, before: dict[str, Identity], renewed: set[str], epoch: int) -> float:
@@ -106,16 +107,16 @@ def test_who_was_renewed_in_place_lately_is_made_anew(space: Space, figures: dic
         fault = time.time()
         until_healed(space, "world", before, ranks, epoch)
         assert set(how(space, before).values()) == ways, epoch
+        until_edges(space, "world", mesh(space.ips("world"), 1), PORTS[:1])
         way = "in place" if "in place" in ways else "anew"
         figures.setdefault(way, []).append(timed(space, f"a deletion, {way}", fault, ranks))
         before = identities(space, "world")
-    until_edges(space, "world", mesh(space.ips("world"), 1), PORTS[:1])
     assert space.status("world").get("restarts", 0) == 0
 
 
 def test_a_rank_is_lost_while_one_that_dials_it_restarts(space: Space) -> None:
     before = running(space, replicas=4, backoffLimit=1)
-    space.execute("world-3", "sh", "-c", "kill -KILL $(cat /proc/1/task/1/children)")
+    kill_program(space, "world-3")
     space.kubectl("delete", "pod", "world-2", "--wait=false")
     until_healed(space, "world", before, {"world-2", "world-3"}, 2)
     until_edges(space, "world", mesh(space.ips("world"), 1), PORTS[:1])
@@ -152,7 +153,7 @@ def test_a_killed_process_heals_in_place_and_touches_nobody(space: Space) -> Non
     space.apply(peers("world", "--forever", replicas=3))
     space.until_true("world", "PeersReady")
     before = identities(space, "world")
-    space.execute("world-1", "sh", "-c", "kill -KILL $(cat /proc/1/task/1/children)")
+    kill_program(space, "world-1")
 
     def problem() -> str:
         now = identities(space, "world")

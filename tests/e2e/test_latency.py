@@ -27,8 +27,10 @@ def one_start(space: Space, diary: Diary, name: str) -> float:
     """Run one job; seconds between the apiserver's last pod IP and the last `date` in a program."""
     space.apply(shell(name, "date +%s.%N; exec sleep 3600", replicas=RANKS))
     space.until_true(name, "Running")
-    begun = [float(space.logs(f"{name}-{rank}").splitlines()[0]) for rank in range(RANKS)]
-    addressed = [address_seen(diary, f"{name}-{rank}") for rank in range(RANKS)]
+    pods = [f"{name}-{rank}" for rank in range(RANKS)]
+    space.until("all have begun", lambda: " ".join(pod for pod in pods if not space.logs(pod)), 30)
+    begun = [float(space.logs(pod).splitlines()[0]) for pod in pods]
+    addressed = [address_seen(diary, pod) for pod in pods]
     space.kubectl("delete", "dijob", name)
     space.until_gone(name, space.children, 60)
     return max(begun) - max(addressed)

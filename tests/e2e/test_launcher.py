@@ -110,6 +110,8 @@ def test_term_reaches_di_engine_through_bash(forms: Space) -> None:
     uid = forms.pods("bash")[1]["metadata"]["uid"]
     with subprocess.Popen(forms.command("logs", "-f", "bash-1"), stdout=subprocess.PIPE, text=True) as follower:
         try:
+            assert follower.stdout is not None
+            follower.stdout.readline()  # it follows
             begin = time.monotonic()
             forms.kubectl("delete", "pod", "bash-1", "--wait=false")
             forms.until_gone("bash-1", lambda: [uid for p in forms.pods("bash") if p["metadata"]["uid"] == uid], 90)

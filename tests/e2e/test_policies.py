@@ -88,18 +88,18 @@ def test_rank_0_decides(space: Space) -> None:
 
 
 def test_time_suspended_counts_for_no_deadline(space: Space) -> None:
-    space.apply(shell("short", STAYS, activeDeadlineSeconds=24))
+    space.apply(shell("short", STAYS, activeDeadlineSeconds=40))
     space.until_true("short", "Running")
     space.kubectl("patch", "dijob/short", "--type=merge", "-p", '{"spec": {"suspend": true}}')
     space.until_left("short")
     since = space.status("short")["suspendTime"]
-    space.until("25 s pass", lambda: "" if space.seconds_since(since) > 25 else "not yet", 40)
+    space.until("41 s pass", lambda: "" if space.seconds_since(since) > 41 else "not yet", 60)
     assert space.status("short")["phase"] == "Suspended"
     space.kubectl("patch", "dijob/short", "--type=merge", "-p", '{"spec": {"suspend": false}}')
-    space.until("it runs again", lambda: epoch(space, "short", 2), 30)
-    space.until_true("short", "Failed", 30)
+    space.until("it runs again", lambda: epoch(space, "short", 2), 60)
+    space.until_true("short", "Failed", 60)
     assert space.condition("short", "Failed")["reason"] == "DeadlineExceeded"
-    assert space.status("short")["suspendedSeconds"] >= 25
+    assert space.status("short")["suspendedSeconds"] >= 41
 
 
 def test_a_job_that_cannot_start_fails_at_its_deadline_and_says_who_never_came(space: Space) -> None:
@@ -113,7 +113,7 @@ def test_a_job_that_cannot_start_fails_at_its_deadline_and_says_who_never_came(s
 
 
 def test_a_job_is_deleted_when_its_time_to_live_is_over(space: Space) -> None:
-    space.apply(shell("brief", "exit 0", ttlSecondsAfterFinished=5))
+    space.apply(shell("brief", "exit 0", ttlSecondsAfterFinished=8))
     space.until_true("brief", "Succeeded")
     waited = space.until("the job is gone", lambda: "" if not space.job("brief") else "still there", 30)
     assert waited > 3

@@ -151,6 +151,8 @@ def test_a_redis_server_that_does_not_serve_is_named_in_the_status(
 ) -> None:
     env = [*REAL["env"], {"name": "DIJOB_REACH_SECONDS", "value": "5"}]
     main = {**REAL, "env": env, "command": ["ditask", "--package", "x", "--main", "x.main"]}
-    space.apply(*redis(*flags), job("lost", main, messageQueue={"type": "redis", "host": host}, backoffLimit=0))
+    space.apply(*redis(*flags))
+    space.kubectl("wait", "--for=condition=Ready", "pod/redis", "--timeout=90s", timeout=100)
+    space.apply(job("lost", main, messageQueue={"type": "redis", "host": host}, backoffLimit=0))
     space.until_true("lost", "Failed", 90)
     assert words in space.status("lost")["firstFailure"]["message"]

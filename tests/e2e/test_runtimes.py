@@ -132,6 +132,11 @@ def test_a_platform_spec_names_its_peers_by_their_nodes(space: Space) -> None:
     assert "node 1 of 2 heard nodes [0]; task 1 of 2 on spec-1" in space.logs("spec-1")
 
 
+def until_logged(space: Space, pod: str) -> None:
+    """Until the program has printed something: a container runs before its program does."""
+    space.until(f"{pod} says something", lambda: "" if space.logs(pod) else "not yet", 60)
+
+
 SRUN = """
 set -e
 first=${SLURM_NODELIST%%[*}0
@@ -145,11 +150,12 @@ def test_a_script_that_was_written_for_srun(space: Space) -> None:
     """Also after it has grown, by names that have no dot in them."""
     space.apply(shell("srun", SRUN + "exec sleep 3600", runtime="slurm", maxReplicas=3, minReplicas=2, replicas=2))
     space.until_true("srun", "PeersReady")
-    assert [space.logs(f"srun-{rank}").split()[:7] for rank in range(2)] == [
-        [str(rank), "0", "2", "2", "srun-[0-1]", f"srun-{rank}", "srun-0"] for rank in range(2)
-    ]
+    for rank in range(2):
+        until_logged(space, f"srun-{rank}")
+        said = space.logs(f"srun-{rank}").split()[:7]
+        assert said == [str(rank), "0", "2", "2", "srun-[0-1]", f"srun-{rank}", "srun-0"]
     space.kubectl("scale", "dijob/srun", "--replicas=3")
-    space.until("rank 2 has begun", lambda: "" if space.logs("srun-2") else "not yet", 60)
+    until_logged(space, "srun-2")
     assert space.logs("srun-2").split()[:7] == ["2", "0", "3", "3", "srun-[0-2]", "srun-2", "srun-0"]
 
 

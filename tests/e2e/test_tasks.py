@@ -12,7 +12,7 @@ from archives import ROOT
 from cluster import ClusterError
 from demo import RETURN, TARGET
 from diary import Diary, kept
-from environ import Shape, expected, processes
+from environ import Shape, expected, program
 from identity import identities
 from jobs import REAL_SECONDS, job
 from space import MAIN, Body, Space, measured
@@ -48,10 +48,7 @@ def test_every_process_knows_its_task_and_all_addresses(space: Space) -> None:
     body, ips = space.job("kinds"), space.ips("kinds")
     assert space.names("kinds") == ["kinds-learner-0", "kinds-collector-0", "kinds-collector-1"]
     for rank, pod in enumerate(space.pods("kinds")):
-        found = processes(space, pod["metadata"]["name"])
-        process = next(
-            p for p in found if p.command.startswith(("python3 /usr/local/bin/light-peer", "/usr/bin/python3"))
-        )
+        process = program(space, pod["metadata"]["name"], "python3 /usr/local/bin/light-peer")
         kind = "learner" if rank == 0 else "collector"
         assert process.di == expected(body, ips, rank, Shape(3, 1, "mesh")) | {
             "DI_LABELS": kind,
@@ -106,9 +103,13 @@ def followed(space: Space, pod: str, log: Path) -> Iterator[None]:
 
 def test_when_the_learner_is_done_the_collectors_end_gently(space: Space) -> None:
     """They have their grace period for what they want to save."""
-    saves = "trap 'sleep 2; exit 0' TERM; while :; do sleep 0.1; done"
+    learns = "until [ -e /tmp/done ]; do sleep 0.1; done"
+    saves = "trap 'sleep 2; exit 0' TERM; echo ready; while :; do sleep 0.1; done"
+    collectors = [f"learns-collector-{number}" for number in range(2)]
     with kept(space, "pods") as diary:
-        space.apply(tasks("learns", "sleep 3", saves, successPolicy="learner"))
+        space.apply(tasks("learns", learns, saves, successPolicy="learner"))
+        space.until("they collect", lambda: " ".join(c for c in collectors if "ready" not in space.logs(c)), 120)
+        space.execute("learns-learner-0", "touch", "/tmp/done")
         space.until_true("learns", "Succeeded")
         assert space.condition("learns", "Succeeded")["reason"] == "SuccessPolicy"
         assert space.status("learns")["succeededRanks"] == "0"

@@ -150,7 +150,9 @@ def _pod(pod: Json, siblings: dict[str, Json]) -> Json:
     """A pod without what the cluster decides; its address list is compared with the addresses that there are."""
     meta, spec = pod["metadata"], pod["spec"]
     truth = {int(name.rpartition("-")[2]): p["status"].get("podIP") for name, p in siblings.items()}
-    annotations = {k: _addresses(v, truth) for k, v in (meta.get("annotations") or {}).items()}
+    # A reminder is a matter of how fast kwok was: it changes nothing.
+    kept = {k: v for k, v in (meta.get("annotations") or {}).items() if not k.endswith("/nudged")}
+    annotations = {k: _addresses(v, truth) for k, v in kept.items()}
     volumes = [v for v in spec["volumes"] if "projected" not in v]  # the apiserver's service account token
     containers = [{k: v for k, v in c.items() if k != "volumeMounts"} for c in spec["containers"]]
     return {

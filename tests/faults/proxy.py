@@ -56,11 +56,13 @@ class Fault:
 
 @dataclass
 class Kill:
-    """End the operator at its k-th write from now (1 is the first), before it arrives or after it is done."""
+    """End the operator at its k-th write from now (1 is the first) of those that `about` is true of, before it arrives
+    or after it is done."""
 
     k: int
     after: bool
     end: Callable[[], None]
+    about: Callable[[Asked], bool] = lambda asked: True
     seen: int = 0
     write: Asked | None = None
     done: asyncio.Event = field(default_factory=asyncio.Event)
@@ -152,7 +154,7 @@ class Proxy:
         self.requests.append(asked)
         body = await request.read()
         kill, number = self._kill, 0
-        if kill is not None and asked.write:
+        if kill is not None and asked.write and (kill.seen >= kill.k or kill.about(asked)):
             kill.seen += 1
             number = kill.seen
             if number > kill.k or (number == kill.k and not kill.after):

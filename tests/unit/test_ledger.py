@@ -9,6 +9,7 @@ from dijob.core.ledger import Ledger, stamp
 from dijob.core.observe import Observed, Pod
 from dijob.core.policy import Policy
 from dijob.core.world import World
+from dijob.names import FailureAction
 from dijob.spec.status import Charge, Renewal, Status
 from unit.builders import NOW, gang, listed, observed, view
 
@@ -46,6 +47,20 @@ def test_what_is_charged(pod: Pod, status: Status, charge: int) -> None:
     after = settle(EMPTY, observed(pod, *OTHERS), status)
     assert after.restarts == charge
     assert (after.first_failure is not None) is (charge > 0)
+
+
+def test_one_restart_of_all_is_charged_once_to_whoever_failed_first() -> None:
+    """What rank 1 breaks for the others ends them within the same second or two, and one pass may see it all."""
+    first = crashed(1, ended="2026-05-04T11:59:57Z")
+    seen = observed(crashed(0, failures=2, ended="2026-05-04T11:59:58Z"), first, crashed(2, ended=first.ended))
+    torch = Policy(gang(), together=True)
+    after = ledger.settle(EMPTY, World.of(gang(), seen, Status(), NOW), torch, NOW)
+    assert (after.restarts, after.news) == (1, {1: FailureAction.RESTART_JOB})
+    assert after.first_failure is not None
+    assert after.first_failure.rank == 1
+    assert {rank: charge.failures for rank, charge in after.charges.items()} == {0: 0, 1: 1, 2: 0}
+    # What was judged is judged: nothing of it is charged by the next pass.
+    assert ledger.settle(after, World.of(gang(), seen, after.into(Status()), NOW), torch, NOW).restarts == 1
 
 
 def test_nothing_is_charged_twice() -> None:

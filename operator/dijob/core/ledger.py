@@ -57,11 +57,12 @@ def settle(
     that no rule forgives (policy.py). What is new about a pod whose address changed is free: its sandbox died under
     it (a node's reboot). One whose sandbox has just died and has no new one yet is judged when it has. A process that
     was ended to start again with a new list has not failed. The `excused` ranks have failed for want of something of
-    ours, unless a rule is about that.
+    ours, unless a rule is about that. Where a failure renews all ranks, all that this pass finds are one: a collective
+    that breaks ends every rank's program, and one restart follows.
     """
     charges, restarts, first = dict(ledger.charges), ledger.restarts, ledger.first_failure
     news = dict[int, FailureAction]()
-    for rank, pod in sorted(world.pods.items()):
+    for rank, pod in sorted(world.pods.items(), key=_oldest_first):
         if not pod.sandbox or rank in world.doomed:
             continue
         charge = charges.get(rank)
@@ -74,6 +75,8 @@ def settle(
         wanting = rank in excused and policy.rule(pod) is None
         forgiven = wanting or rank in world.moved or action is FailureAction.IGNORE
         failures = 0 if forgiven else new - free
+        if failures and action is FailureAction.RESTART_JOB and world.alive:
+            failures = 0 if action in news.values() else 1
         charges[rank] = Charge(
             rank=rank,
             uid=pod.uid,
@@ -88,6 +91,12 @@ def settle(
             first = first or _failure(pod, now)
     succeeded = ledger.succeeded | {rank for rank, pod in world.pods.items() if pod.succeeded}
     return Ledger(succeeded, charges, restarts, first, news)
+
+
+def _oldest_first(ranked: tuple[int, Pod]) -> tuple[str, int]:
+    """In the order in which they ended: who fails first pulls others down. The stamps have whole seconds."""
+    rank, pod = ranked
+    return (pod.ended or "~", rank)
 
 
 def _new(pod: Pod, before: Charge, policy: Policy) -> int:

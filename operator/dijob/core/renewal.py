@@ -16,8 +16,9 @@ from dijob.spec.status import Renewal, Status, stamp
 CALM_SECONDS = 600.0
 # The launcher sends KILL after this, or after the pod's own grace period where that is shorter (launch.sh).
 KILL_SECONDS = 20
-# What may pass besides, from the list to the new start, before the pod is made anew after all.
-SLACK_SECONDS = 10.0
+# What may pass besides, from the list to the new start, before the pod is made anew after all: also for a kubelet that
+# has missed the list and is reminded (waits.NUDGE_SECONDS).
+SLACK_SECONDS = 15.0
 # A process that has started after it was told, and that the launcher has left alone for this long, has the new list.
 SETTLED_SECONDS = 5.0
 

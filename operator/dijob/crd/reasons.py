@@ -83,7 +83,7 @@ _ADDRESSES_READY: Final = About(
         problem("AddressChanged", "a pod has another address than the list says: its sandbox was made anew", _HEALS),
         problem(
             "NotRestarted",
-            "a rank was told to start again in its pod, and has not within its grace period and 10 s: its pod is made "
+            "a rank was told to start again in its pod, and has not within its grace period and 15 s: its pod is made "
             "anew",
             f"{_HEALS}, but sooner if the command passes TERM on (`exec` in a shell script)",
         ),
