@@ -95,12 +95,13 @@ class Box:
         return file.read_text() if file.exists() else ""
 
     def script(self, name: str, text: str) -> Path:
-        """An executable file below the box."""
+        """An executable file below the box. Renamed into place: one that runs just then cannot be written to."""
         file = self.path / name
         file.parent.mkdir(exist_ok=True, parents=True)
-        file.write_text(text)
-        file.chmod(0o755)
-        return file
+        new = file.with_name(f".{file.name}.new")
+        new.write_text(text)
+        new.chmod(0o755)
+        return new.rename(file)
 
     def alive(self) -> dict[int, str]:
         """The processes that descend from this box's runs (they inherit its mark)."""

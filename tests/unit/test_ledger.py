@@ -1,5 +1,6 @@
 """What is charged to backoffLimit and what is not; what has succeeded; which failure was the first."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from dijob.core.ledger import Ledger, stamp
 from dijob.core.observe import Observed, Pod
 from dijob.core.policy import Policy
 from dijob.core.world import World
-from dijob.names import FailureAction
+from dijob.spec.parts import FailureRule
 from dijob.spec.status import Charge, Renewal, Status
 from unit.builders import NOW, gang, listed, observed, view
 
@@ -51,16 +52,27 @@ def test_what_is_charged(pod: Pod, status: Status, charge: int) -> None:
 
 def test_one_restart_of_all_is_charged_once_to_whoever_failed_first() -> None:
     """What rank 1 breaks for the others ends them within the same second or two, and one pass may see it all."""
-    first = crashed(1, ended="2026-05-04T11:59:57Z")
-    seen = observed(crashed(0, failures=2, ended="2026-05-04T11:59:58Z"), first, crashed(2, ended=first.ended))
+    early, late = (Ending(1, 0, "Error", "boom", f"2026-05-04T11:59:5{second}Z") for second in (7, 8))
+    seen = observed(crashed(0, failures=2, ending=late), crashed(1, ending=early), crashed(2, ending=early))
     torch = Policy(gang(), together=True)
     after = ledger.settle(EMPTY, World.of(gang(), seen, Status(), NOW), torch, NOW)
-    assert (after.restarts, after.news) == (1, {1: FailureAction.RESTART_JOB})
+    assert (after.restarts, list(after.news)) == (1, [1, 2, 0])
     assert after.first_failure is not None
     assert after.first_failure.rank == 1
-    assert {rank: charge.failures for rank, charge in after.charges.items()} == {0: 0, 1: 1, 2: 0}
+    assert {rank: charge.failures for rank, charge in after.charges.items()} == {0: 2, 1: 1, 2: 1}
     # What was judged is judged: nothing of it is charged by the next pass.
     assert ledger.settle(after, World.of(gang(), seen, after.into(Status()), NOW), torch, NOW).restarts == 1
+
+
+def test_what_renews_all_makes_other_failures_of_the_same_moment_its_own() -> None:
+    """As it does when a pass sees them later: then they are of the world that is renewed already."""
+    rule = FailureRule.model_validate({"action": "RestartJob", "onExitCodes": {"values": [42]}})
+    one = crashed(2, ending=Ending(42, 0, "Error", ""))
+    mixed = observed(listed(0), crashed(1), one)
+    assert ledger.settle(EMPTY, World.of(gang(), mixed, Status(), NOW), Policy(gang(), (rule,)), NOW).restarts == 1
+    # While none has begun nothing is renewed: each starts again by itself.
+    unlisted = observed(view(0), view(1, failures=1), replace(one, ips="", epoch=0))
+    assert ledger.settle(EMPTY, World.of(gang(), unlisted, Status(), NOW), Policy(gang(), (rule,)), NOW).restarts == 2
 
 
 def test_nothing_is_charged_twice() -> None:

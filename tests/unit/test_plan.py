@@ -222,10 +222,21 @@ def test_whatever_the_policy_nobody_waits_at_the_gate_of_a_job_that_has_ended() 
     assert after.actions == (DeletePod("job-1", "uid-1"), DeletePod("job-2", "uid-2"))
 
 
+def test_the_message_of_the_end_says_where_there_is_a_log() -> None:
+    """Rank 1's failure was the first, and its pod has been made anew since: rank 0's is the one that is kept."""
+    first = {"rank": 1, "pod": "job-1", "exitCode": 3, "message": "no GPU", "time": stamp(NOW)}
+    owner = running(backoffLimit=1, status={"epoch": 1, "restarts": 1, "firstFailure": first})
+    crashing = listed(0, ready=False, failures=1, ending=TERMINATED)
+    message = then(owner, observed(crashing, listed(1), listed(2)))[0].status.message
+    assert message.endswith("the first was rank 1 (exit code 3: no GPU); `kubectl logs job-0` has what came last")
+    again = then(owner, observed(listed(0), listed(1, failures=1, ending=TERMINATED), listed(2)))[0]
+    assert again.status.message.endswith("the first was rank 1 (exit code 3: no GPU), see `kubectl logs job-1`")
+
+
 def test_nobody_waits_there_with_a_list_that_its_kubelet_has_missed_either() -> None:
     """Rank 1 has failed before rank 2 began, and a kubelet is not reminded of the list of a job that has ended."""
     crashing = listed(1, ready=False, failures=4, ending=TERMINATED)
-    pods = [listed(0), crashing, listed(2, gated=True, ready=False)]
+    pods = [listed(0), crashing, listed(2, gated=True, ready=False, phase="Pending")]
     _, owner = then(running(cleanPodPolicy="None"), observed(*pods))
     after, _ = then(owner, observed(*pods))
     assert after.actions == (EndPod("job-1", "uid-1"), DeletePod("job-2", "uid-2"))

@@ -1,5 +1,6 @@
 """Renewal in place: whose process may start again in its pod, who still has to, and which ends are no failure."""
 
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -150,6 +151,9 @@ def test_who_does_not_start_again_is_made_anew_and_named() -> None:
     stuck = sound(renew_from=2, **lists)
     seen = observed(listed(0, **lists), stuck, listed(2, **lists), services=frozenset({"job"}), told=TOLD)
     bound = KILL_SECONDS + SLACK_SECONDS
+    # The reminder a moment ago would not have it looked at again in time.
+    nudged = replace(seen, nudged={(stuck.uid, 2): later(bound - 2)})
+    assert plan(owner, nudged, later(bound - 1)).requeue_after == 1.5
     waits = plan(owner, seen, later(bound - 1)).status
     assert waits.renewals == 0
     peers = next(c for c in waits.conditions if c.type == "PeersReady")

@@ -17,12 +17,13 @@ WAITING_IS_FINE = ("PodInitializing", "ContainerCreating", "")
 
 @dataclass(frozen=True)
 class Ending:
-    """How a container ended last: exit code, signal (0: none), reason, message."""
+    """How a container ended last: exit code, signal (0: none), reason, message, and when ("": unknown)."""
 
     exit_code: int
     signal: int
     reason: str
     message: str
+    at: str = ""
 
 
 def named(status: Body, name: str) -> Body:
@@ -69,7 +70,8 @@ def ending(status: Body, main: Body) -> Ending | None:
         return None
     code = int(ended.get("exitCode") or 0)
     signal = int(ended.get("signal") or 0) or (code - 128 if 128 < code < 160 else 0)
-    return Ending(code, signal, ended.get("reason") or "", (ended.get("message") or "").strip())
+    said = (ended.get("message") or "").strip()
+    return Ending(code, signal, ended.get("reason") or "", said, ended.get("finishedAt") or "")
 
 
 def complaint(status: Body) -> str:

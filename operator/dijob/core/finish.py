@@ -15,7 +15,7 @@ def end(this: Pass) -> list[Fact] | None:
     world, spec = this.world, this.job.spec
     if this.policy.fulfilled(world.succeeded, frozenset(world.waiting)):
         return _end(this, Fact(Type.SUCCEEDED, True, *_success(this)))
-    fatal = [rank for rank, action in sorted(this.news.items()) if action is FailureAction.FAIL_JOB]
+    fatal = [rank for rank, action in this.news.items() if action is FailureAction.FAIL_JOB]
     if fatal:
         return _failed(this, "FailurePolicy", f"{met(this, fatal[0])} says FailJob")
     if this.status.restarts > spec.backoff_limit:
@@ -48,21 +48,27 @@ def clean(this: Pass) -> tuple[Action, ...]:
     if (left := time_to_live(this)) is not None and left <= 0:
         return (DeleteJob(),)
     pods = this.observed.everything
-    policy = this.job.spec.clean_pod_policy
+    policy, server = this.job.spec.clean_pod_policy, this.world.gang.server
     if policy is CleanPodPolicy.ALL:
         return deletions(pods)
     going = [pod for pod in pods if not pod.finished and not pod.deleting]
-    failed = {charge.uid for charge in this.job.status.charged if charge.failures}
-    guilty = [pod for pod in going if pod.uid in failed and is_true(this.job.status, Type.FAILED)]
+    failed = _have_failed(this) if is_true(this.job.status, Type.FAILED) else frozenset()
+    guilty = [pod for pod in going if pod.uid in failed]
     end = tuple(EndPod(pod.name, pod.uid) for pod in guilty if not pod.ending_soon)
-    # Who has not begun goes whatever the policy: there is nothing of his to keep. At the gate he would wait for ever,
-    # without a list and even with one: a kubelet that misses it (waits.NUDGE_SECONDS) is not reminded after the end.
-    rest = [pod for pod in going if pod not in guilty and (policy is CleanPodPolicy.RUNNING or _at_gate(pod))]
+    # Who has not begun goes whatever the policy: nobody begins after the end, and at the gate he would wait for ever,
+    # without a list and even with one, since a kubelet that misses it (waits.NUDGE_SECONDS) is not reminded any more.
+    running = policy is CleanPodPolicy.RUNNING
+    rest = [pod for pod in going if pod not in guilty and (running or not _has_begun(pod) or pod.name == server)]
     return (*end, *deletions(rest))
 
 
-def _at_gate(pod: Pod) -> bool:
-    return pod.gated or not pod.ips
+def _have_failed(this: Pass) -> frozenset[str]:
+    """Uids of pods; those that are there are kept for their logs when the job has failed."""
+    return frozenset(charge.uid for charge in this.status.charged if charge.failures)
+
+
+def _has_begun(pod: Pod) -> bool:
+    return pod.phase != "Pending" and not pod.gated
 
 
 def time_to_live(this: Pass) -> float | None:
@@ -84,14 +90,20 @@ def _success(this: Pass) -> tuple[str, str]:
 def _failed(this: Pass, reason: str, message: str) -> list[Fact]:
     first = this.status.first_failure
     if first is not None:
-        message += f"; the first {'failure ' if reason != 'BackoffLimitExceeded' else ''}was {_told(first)}"
+        message += f"; the first {'failure ' if reason != 'BackoffLimitExceeded' else ''}was {_told(this, first)}"
     return _end(this, Fact(Type.FAILED, True, reason, diagnose.shorten(message)))
 
 
-def _told(first: FirstFailure) -> str:
+def _told(this: Pass, first: FirstFailure) -> str:
+    """What it was, and where there is a log: the pod may have been made anew since, and others have failed last."""
+    failed = _have_failed(this)
+    kept = [pod.name for _, pod in sorted(this.world.pods.items()) if pod.uid in failed]
+    log = f", see `kubectl logs {first.pod}`" if first.pod in kept else ""
+    if kept and not log:
+        log = f"; `kubectl logs {kept[0]}` has what came last"
     code = f"exit code {first.exit_code}" if first.exit_code is not None else first.reason
     said = f": {first.message}" if first.message else ""
-    return f"rank {first.rank} ({code}{said}), see `kubectl logs {first.pod}`"
+    return f"rank {first.rank} ({code}{said}){log}"
 
 
 def met(this: Pass, rank: int) -> str:

@@ -23,8 +23,8 @@ class Ledger:
     charges: Mapping[int, Charge]
     restarts: int
     first_failure: FirstFailure | None
-    # The failures that this very pass has charged, and what they lead to. Not stored: whoever acts on them does so in
-    # the write that stores the charge.
+    # The failures that this very pass has found, oldest first, and what they lead to. Not stored: whoever acts on them
+    # does so in the write that stores the charge.
     news: Mapping[int, FailureAction] = field(default_factory=dict, compare=False)
 
     def into(self, status: Status) -> Status:
@@ -53,15 +53,14 @@ def settle(
 ) -> Ledger:
     """Enter what the pods show and the ledger does not have yet.
 
-    Charged is every failure of a pod that nobody is deleting, that is not about to be deleted with its dead list, and
+    A failure is every bad end of a pod that nobody is deleting, that is not about to be deleted with its dead list, and
     that no rule forgives (policy.py). What is new about a pod whose address changed is free: its sandbox died under
     it (a node's reboot). One whose sandbox has just died and has no new one yet is judged when it has. A process that
     was ended to start again with a new list has not failed. The `excused` ranks have failed for want of something of
-    ours, unless a rule is about that. Where a failure renews all ranks, all that this pass finds are one: a collective
-    that breaks ends every rank's program, and one restart follows.
+    ours, unless a rule is about that. Each is charged, but where one of them renews all ranks: all that this pass finds
+    are one then, since what rank 1 breaks ends every rank's program, and one restart follows.
     """
-    charges, restarts, first = dict(ledger.charges), ledger.restarts, ledger.first_failure
-    news = dict[int, FailureAction]()
+    charges, news, failures = dict(ledger.charges), dict[int, FailureAction](), 0
     for rank, pod in sorted(world.pods.items(), key=_oldest_first):
         if not pod.sandbox or rank in world.doomed:
             continue
@@ -70,33 +69,37 @@ def settle(
         new = _new(pod, before, policy)
         if new <= 0:
             continue
-        free = renewal.free(pod, before.renewed, new)
         action = policy.action(pod)
         wanting = rank in excused and policy.rule(pod) is None
         forgiven = wanting or rank in world.moved or action is FailureAction.IGNORE
-        failures = 0 if forgiven else new - free
-        if failures and action is FailureAction.RESTART_JOB and world.alive:
-            failures = 0 if action in news.values() else 1
-        charges[rank] = Charge(
-            rank=rank,
-            uid=pod.uid,
-            restarts=pod.failures,
-            disrupted=pod.disrupted,
-            failures=before.failures + failures,
-            renewed=max(before.renewed, pod.renewed, pod.renew_from if free else 0),
-        )
-        if failures:
-            restarts += failures
+        charges[rank] = _charge(pod, before, new, forgiven)
+        if more := charges[rank].failures - before.failures:
+            failures += more
             news[rank] = action
-            first = first or _failure(pod, now)
+    if FailureAction.RESTART_JOB in news.values() and not world.idle:
+        failures = 1
+    first = ledger.first_failure or next((_failure(world.pods[rank], now) for rank in news), None)
     succeeded = ledger.succeeded | {rank for rank, pod in world.pods.items() if pod.succeeded}
-    return Ledger(succeeded, charges, restarts, first, news)
+    return Ledger(succeeded, charges, ledger.restarts + failures, first, news)
 
 
 def _oldest_first(ranked: tuple[int, Pod]) -> tuple[str, int]:
     """In the order in which they ended: who fails first pulls others down. The stamps have whole seconds."""
     rank, pod = ranked
-    return (pod.ended or "~", rank)
+    return (pod.ending.at if pod.ending else "") or "~", rank
+
+
+def _charge(pod: Pod, before: Charge, new: int, forgiven: bool) -> Charge:
+    """What is known of a pod with `new` more ends."""
+    free = renewal.free(pod, before.renewed, new)
+    return Charge(
+        rank=pod.rank,
+        uid=pod.uid,
+        restarts=pod.failures,
+        disrupted=pod.disrupted,
+        failures=before.failures + (0 if forgiven else new - free),
+        renewed=max(before.renewed, pod.renewed, pod.renew_from if free else 0),
+    )
 
 
 def _new(pod: Pod, before: Charge, policy: Policy) -> int:

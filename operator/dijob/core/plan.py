@@ -147,7 +147,7 @@ def _suspend(this: Pass) -> Plan:
 
 def _restarted(this: Pass) -> Loss | None:
     """A failure for which the job's policy renews all ranks. While none has begun, there is nothing to renew."""
-    asked = [rank for rank, action in sorted(this.news.items()) if action is FailureAction.RESTART_JOB]
+    asked = [rank for rank, action in this.news.items() if action is FailureAction.RESTART_JOB]
     if not asked or this.world.idle:
         return None
     return Loss("FailurePolicy", f"{finish.met(this, asked[0])} says RestartJob", frozenset(this.world.waiting))

@@ -37,7 +37,7 @@ class Pass:
     """Everything that one pass knows.
 
     `status` has this pass's counts in it, and `unwritten` says that a failure or success among them is not stored yet.
-    `news` are the ranks whose failures are charged for the first time, and what they lead to.
+    `news` are the ranks that have failed since the last one, oldest first, and what that leads to.
     """
 
     job: DIJob

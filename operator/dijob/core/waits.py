@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from dijob.core import broker, finish, lost_nodes, report, room, suspension
+from dijob.core import broker, finish, lost_nodes, renewal, report, room, suspension
 from dijob.core.actions import NudgePod
 from dijob.core.phases import ended, is_true
 from dijob.core.report import Pass
@@ -45,6 +45,9 @@ def requeue(this: Pass, status: Status) -> float:
         )
         waits += [seconds + 0.5 for seconds in known if seconds and seconds > 0]  # the stamps have whole seconds
     waits += [left for _, left in deaf(this)]
+    waits += [
+        max(0.0, renewal.left(this.world.pods[rank], this.observed, this.now)) + 0.5 for rank in this.world.pending
+    ]
     refusal = this.observed.refusals.get(f"service/{this.world.gang.job}")
     if refusal and unserved(this):
         waits.append((refusal.retry_at - this.now).total_seconds())

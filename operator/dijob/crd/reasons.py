@@ -9,7 +9,7 @@ from dijob.names import Condition as Type
 _HEALS: Final = "nothing: the job heals by itself"
 _SUSPENDED: Final = waiting("Suspended", "the job is suspended, see Suspended")
 _FINISHED: Final = over("Finished", "the job has ended, see Succeeded and Failed")
-_LOGS: Final = "`kubectl logs` of the pod that `status.firstFailure` names; it is kept unless `cleanPodPolicy` is All"
+_LOGS: Final = "`kubectl logs` of the pod that the message names; it is kept unless `cleanPodPolicy` is All"
 _GOES: Final = f"{_HEALS}. The failed pod goes with its log; `status.firstFailure` keeps the job's first failure"
 
 _PODS_CREATED: Final = About(

@@ -84,7 +84,7 @@ class Spec(Written):
     peers in any image; Off runs the command as it is. Can be changed only while suspended."""
     clean_pod_policy: CleanPodPolicy = CleanPodPolicy.RUNNING
     """Which pods are deleted when the job has ended: Running (those still running; the others keep their
-    logs), All or None."""
+    logs), All or None (none, save those whose program has not begun)."""
     restart: Restart = Restart()
     """What is made anew when a rank is lost: its pod deleted or evicted, its node gone, its address changed."""
     gather_seconds: GatherSeconds = 10

@@ -45,7 +45,7 @@ class Charge(Stored):
     restarts: Count = 0
     """How many restarts of that pod have been looked at."""
     failures: Count = 0
-    """How many of them were failures, and so charged to backoffLimit."""
+    """How many of them were failures; those that renew all ranks together are charged to backoffLimit as one."""
     disrupted: bool = False
     """Whether a rule of failurePolicy has counted the pod's disruption as a failure."""
     renewed: Number = 0
