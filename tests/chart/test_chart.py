@@ -167,7 +167,7 @@ def test_a_crd_applied_by_hand_is_handed_over_or_left_to_the_hand(lab: Lab) -> N
 
 def test_di_orchestrators_crd_gets_one_sentence_and_stays_as_it_is(lab: Lab) -> None:
     lab.apply(FOREIGN)
-    wait_served(lab)
+    until_established(lab.kubectl, CRD)  # the apiserver writes its status a moment later
     sentence = refused(lab, "dijob", HOME)
     assert CRD in sentence
     assert "DI-orchestrator" in sentence
@@ -179,7 +179,7 @@ def test_di_orchestrators_crd_gets_one_sentence_and_stays_as_it_is(lab: Lab) -> 
 def test_unchecked_helm_itself_leaves_a_foreign_crd_alone(lab: Lab) -> None:
     """crds.check=false is for installers who may not read CRDs; it must not open a way to overwrite one."""
     lab.apply(FOREIGN)
-    wait_served(lab)
+    until_established(lab.kubectl, CRD)  # the apiserver writes its status a moment later
     before = lab.get("crd", CRD)["metadata"]["resourceVersion"]
     said = lab.try_helm("install", "dijob", str(CHART), "-n", HOME, "--set", "crds.check=false")
     assert not said.ok
