@@ -204,4 +204,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    code = main()
+    sys.stdout.flush()
+    # Not sys.exit: Python aborts when it ends while one of the other threads prints.
+    os._exit(code)

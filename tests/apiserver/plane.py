@@ -24,7 +24,7 @@ NAMESPACE = "default"
 
 @dataclass(frozen=True)
 class Said:
-    """What kubectl printed on both streams, and whether it was content."""
+    """What kubectl printed, with its complaints where it was not content."""
 
     ok: bool
     text: str
@@ -48,12 +48,12 @@ class Plane:
             [str(self.cluster.kubectl), f"--kubeconfig={self.cluster.kubeconfig}", *arguments],
             input=stdin,
             text=True,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
+            capture_output=True,
             timeout=60,
             check=False,
         )
-        return Said(done.returncode == 0, done.stdout.strip())
+        said = done.stdout if done.returncode == 0 else done.stdout + done.stderr
+        return Said(done.returncode == 0, said.strip())
 
     def kubectl(self, *arguments: str, stdin: str = "") -> str:
         """kubectl's output; an AssertionError with its words when it fails."""

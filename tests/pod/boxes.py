@@ -21,7 +21,7 @@ PID_NAMESPACE = [*UNSHARE, "--pid", "--fork", "--mount-proc"]
 NET_NAMESPACE = [*UNSHARE, "--net"]
 
 
-def until(look: Callable[[], T], what: str, seconds: float = 8.0) -> T:
+def until(look: Callable[[], T], what: str, seconds: float = 60.0) -> T:
     """Polls `look` until it returns something true; fails with `what` and the last value."""
     end = time.monotonic() + seconds
     while not (found := look()):

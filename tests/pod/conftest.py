@@ -50,7 +50,7 @@ def box(request: pytest.FixtureRequest, applets: Path) -> Iterator[Box]:
     box.script("bin/reach.py", scripts.REACH)
     yield box
     try:
-        until(lambda: not box.alive() and "none", "every process of the test has ended", 3.0)
+        until(lambda: not box.alive() and "none", "every process of the test has ended", 20.0)
     finally:
         for pid in box.alive():
             with suppress(ProcessLookupError):

@@ -73,7 +73,7 @@ def test_waits_for_the_names_and_says_for_which(box: Box, known: tuple[str, ...]
     until(lambda: polls.stat().st_size > 55, "the gate polls")
     assert process.poll() is None
     resolves(box, "0", "1")
-    out, _ = process.communicate(timeout=5)
+    out, _ = process.communicate(timeout=30)
     assert process.returncode == 0
     assert f"dijob gate: rank 1 has waited 10 s: {why}." in out
 
@@ -93,7 +93,7 @@ def test_the_time_for_names_begins_with_the_list(box: Box) -> None:
     until(lambda: polls.stat().st_size > 105, "the gate has waited long for its list")
     project(box, NAMES)
     resolves(box, "0", "1")
-    process.communicate(timeout=5)
+    process.communicate(timeout=30)
     assert process.returncode == 0
 
 
@@ -111,7 +111,7 @@ def test_what_has_resolved_is_not_asked_again(box: Box) -> None:
     process = box.start(gate(box), **named(box, 2) | path)
     until(lambda: polls.stat().st_size > 20, "the gate polls")
     resolves(box, "0", "1", "2")
-    process.communicate(timeout=5)
+    process.communicate(timeout=30)
     assert process.returncode == 0
     assert (folder / "asked").read_text().split().count("world-0.world") == 1
 

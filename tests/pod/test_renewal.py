@@ -66,10 +66,10 @@ def test_through_a_shell_that_hands_nothing_on(box: Box, namespace: list[str]) -
 
 def test_what_does_not_end_is_killed(box: Box) -> None:
     process = started(box, [*PID_NAMESPACE, box.launch, *python(DEAF)], DIJOB_KILL_SECONDS="1")
-    box.shows("4", NEW, "4")
     begin = time.monotonic()
+    box.shows("4", NEW, "4")
     assert end(process)[0] == 85
-    assert 0.9 < time.monotonic() - begin < 4
+    assert 0.9 < time.monotonic() - begin < 40  # the program itself takes 60
 
 
 # A list for growth, this very list, an older one, somebody's edit.
@@ -89,8 +89,11 @@ def test_no_other_list_ends_it(box: Box) -> None:
 
 def test_a_program_that_ends_by_itself_has_the_last_word(box: Box) -> None:
     """Launch is held until its program has ended, and the renewal comes just then."""
-    process = started(box, [box.launch, *python("import time; print('ready', flush=True); time.sleep(0.5)")])
+    process = started(box, [box.launch, *python("print('ready', flush=True); input()")])
     os.kill(process.pid, signal.SIGSTOP)
+    assert process.stdin
+    process.stdin.write("\n")
+    process.stdin.flush()
     until(lambda: "Z (zombie)" in states(process.pid), "the program has ended")
     box.shows("4", NEW, "4")
     until(lambda: waits_for(process.pid, signal.SIGALRM), "the watcher has asked for the renewal")

@@ -9,7 +9,6 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -32,27 +31,29 @@ DIALS: dict[tuple[str, int, int], dict[int, list[int]]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def peer() -> Iterator[ModuleType]:
+def load() -> ModuleType:
+    """The program as a module. When this file is imported: Hypothesis looks at all modules for values to try."""
     spec = importlib.util.spec_from_file_location("light_peer", PEER)
     assert spec
     assert spec.loader
     module = importlib.util.module_from_spec(spec)
     sys.modules["light_peer"] = module
     spec.loader.exec_module(module)
-    yield module
-    del sys.modules["light_peer"]
+    return module
+
+
+light_peer = load()
 
 
 @pytest.mark.parametrize(("topology", "pods", "workers"), DIALS, ids=lambda value: str(value))
-def test_dials_what_di_engine_dials(peer: ModuleType, topology: str, pods: int, workers: int) -> None:
-    world = peer.World(0, tuple(f"h{i}" for i in range(pods)), workers, topology)
+def test_dials_what_di_engine_dials(topology: str, pods: int, workers: int) -> None:
+    world = light_peer.World(0, tuple(f"h{i}" for i in range(pods)), workers, topology)
     table = {node: world.dials(node) for node in range(pods * workers)}
     assert table == DIALS[topology, pods, workers]
 
 
-def test_edges_of_a_pod_are_those_with_an_end_in_it(peer: ModuleType) -> None:
-    world = peer.World(1, ("a", "b", "c"), 1, "mesh")
+def test_edges_of_a_pod_are_those_with_an_end_in_it() -> None:
+    world = light_peer.World(1, ("a", "b", "c"), 1, "mesh")
     assert world.edges() == {(1, 0), (2, 1)}
 
 
@@ -67,10 +68,10 @@ def test_edges_of_a_pod_are_those_with_an_end_in_it(peer: ModuleType) -> None:
     ],
     ids=str,
 )
-def test_a_wrong_environment_is_named(peer: ModuleType, change: dict[str, str | None], named: str) -> None:
+def test_a_wrong_environment_is_named(change: dict[str, str | None], named: str) -> None:
     env = {"DI_RANK": "0", "DI_NODES": "10.0.0.1,10.0.0.2", **change}
     with pytest.raises(ValueError, match=re.escape(named)):
-        peer.World.read({key: value for key, value in env.items() if value is not None})
+        light_peer.World.read({key: value for key, value in env.items() if value is not None})
 
 
 def start(rank: int, addresses: list[str], *flags: str, workers: int = 2) -> subprocess.Popen[str]:
@@ -117,7 +118,7 @@ def test_terminates_at_once_while_a_peer_is_missing(addresses: list[str]) -> Non
             if "cannot reach 0" in line:
                 break
         pod.send_signal(signal.SIGTERM)
-        rest = pod.communicate(timeout=5)[0]
+        rest = pod.communicate(timeout=30)[0]
     finally:
         pod.kill()
         pod.wait()

@@ -74,8 +74,8 @@ def unreachable(names: dict[tuple[str, int], str], bound: float) -> str:
     # 128 threads: one round of 1,499 peers that do not answer fits into the default bound of 60 s.
     with ThreadPoolExecutor(128) as pool:
         while True:
-            # 3 s: a SYN that is lost once is repeated after 1 s.
-            seconds = max(0.1, min(3.0, end - time.monotonic()))
+            # 3 s: a SYN that is lost once is repeated after 1 s. 1 s in the last round too: who is slow is not gone.
+            seconds = max(1.0, min(3.0, end - time.monotonic()))
             asked = list(missing)
             answers = pool.map(problem, asked, repeat(seconds), (names[a] == BROKER for a in asked))
             missing = {a: why for a, why in zip(asked, answers) if why}  # noqa: B905 strict= came with 3.10

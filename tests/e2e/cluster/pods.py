@@ -4,6 +4,7 @@ import json
 import os
 import signal
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +34,8 @@ def kill_sandbox(kubectl: Callable[..., str], group: str, target: tuple[str, str
     namespace, name = target
     pod = _pod(kubectl, namespace, name)
     for folder in _folders(group, pod):
-        for procs in folder.rglob("cgroup.procs"):
-            for pid in map(int, procs.read_text().split()):
+        for pid in cgroups.pids(str(folder.relative_to(folder_root(folder)))):
+            with suppress(OSError):  # it has ended since
                 if Path(f"/proc/{pid}/comm").read_text().strip() == "pause":
                     os.kill(pid, signal.SIGKILL)
                     return pid

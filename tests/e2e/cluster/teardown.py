@@ -26,12 +26,16 @@ def remove(state: Path) -> None:
 
 
 def end_processes(owner: Path, group: str) -> None:
-    """SIGKILL to what was started for `owner` and to all in the cgroup, until none is left."""
+    """SIGKILL to what was started for `owner` and to all in the cgroup, until two looks find none: a process has no
+    environment to be known by while it becomes another program."""
+    empty = 0
 
     def left() -> str:
+        nonlocal empty
         pids = marked(owner) | cgroups.pids(group)
         kill_all(pids)
-        return " ".join(map(str, sorted(pids)))
+        empty = 0 if pids else empty + 1
+        return "" if empty == 2 else f"{sorted(pids)}"
 
     wait_for(f"end of the processes of {owner}", left, 30)
 
