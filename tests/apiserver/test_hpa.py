@@ -47,7 +47,9 @@ def autoscaler(name: str) -> Body:
 def test_an_autoscaler_grows_and_shrinks_a_job(plane: Plane, untouched: str, metric: Metric) -> None:
     metric.value = 20
     try:
-        assert plane.apply(job("auto", minReplicas=1, maxReplicas=4, replicas=2), autoscaler("auto")).ok
+        assert plane.apply(
+            job("auto", minReplicas=1, maxReplicas=4, replicas=2, gatherSeconds=60), autoscaler("auto")
+        ).ok
         plane.until_condition("auto", "Running", "True")
         before = {name: pod["metadata"]["uid"] for name, pod in plane.pods("auto").items()}
         assert sorted(before) == ["auto-0", "auto-1"]
@@ -58,7 +60,7 @@ def test_an_autoscaler_grows_and_shrinks_a_job(plane: Plane, untouched: str, met
         after = {name: pod["metadata"]["uid"] for name, pod in plane.pods("auto").items()}
         assert after == before
         status = (plane.get("dijob", "auto") or {})["status"]
-        assert (status.get("renewals", 0), status["epoch"] >= 3) == (0, True)
+        assert (status.get("renewals", 0), status["epoch"]) == (0, 3)
         assert metric.asked >= 2
     finally:
         plane.remove("hpa/auto", "dijob/auto")

@@ -12,7 +12,7 @@ from cluster.images import write_archive
 from cluster.process import recorded
 from jobs import LIGHT, job, mounted, peers, shell
 from sockets import mesh, until_edges
-from space import Body, Space, measured, without_operator
+from space import GATE, Body, Space, measured, without_operator
 
 pytestmark = pytest.mark.e2e
 
@@ -104,7 +104,7 @@ def test_the_gate_holds_a_pod_in_a_new_sandbox_until_a_list_names_it(sworn: Spac
 def gate_log(cluster: Cluster, pod: str) -> str:
     """What the newest gate of a pod has said, as its node has it: kubelets of 1.34 do not report that it runs again."""
     kubelets = [process.pid for name, process in recorded(cluster.state).items() if name.endswith("-kubelet")]
-    folders = [Path(f"/proc/{pid}/root/var/log/pods/{pod}/dijob-gate") for pid in kubelets]
+    folders = [Path(f"/proc/{pid}/root/var/log/pods/{pod}/{GATE}") for pid in kubelets]
     logs = [log for folder in folders for log in folder.glob("*.log")]
     return max(logs, key=lambda log: int(log.stem)).read_text() if logs else "no log"
 
@@ -157,7 +157,7 @@ def at_gate(space: Space, name: str) -> list[Body]:
     found = []
     for pod in space.pods(name):
         statuses = pod["status"].get("initContainerStatuses", ())
-        if any(s["name"] == "dijob-gate" and "running" in s["state"] for s in statuses):
+        if any(s["name"] == GATE and "running" in s["state"] for s in statuses):
             found.append(pod)
     return found
 
