@@ -54,7 +54,7 @@ async def _run(api: Api, settings: Settings) -> None:
     children = Children.of(served)
     reconciler = Reconciler(api, children, settings.options)
     queue = WorkQueue(reconciler.reconcile)
-    children.wake(lambda uid: reconciler.key_of(uid), queue)
+    children.wake(reconciler.key_of, queue)
     audit = Audit(api, reconciler, queue, served)
     watchdog = health.Watchdog(children, reconciler.jobs, audit)
     async with asyncio.TaskGroup() as group:

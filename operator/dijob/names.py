@@ -9,6 +9,12 @@ KIND: Final = "DIJob"
 PLURAL: Final = "dijobs"
 API_VERSION: Final = f"{GROUP}/{VERSION}"
 
+
+def owner_key(namespace: str, name: str, uid: str) -> str:
+    """A job as its children name it: a uid alone could be written into a reference by anybody, in any namespace."""
+    return f"{namespace}/{name}/{uid}"
+
+
 # Labels on the pods and the service. The operator's watches select on MANAGED_BY.
 MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 MANAGER: Final = "dijob-operator"
@@ -24,6 +30,8 @@ ANNOTATION_EPOCH: Final = f"{GROUP}/epoch"
 ANNOTATION_NUM_NODES: Final = f"{GROUP}/num-nodes"
 ANNOTATION_WORLD_SIZE: Final = f"{GROUP}/world-size"
 ANNOTATION_TOPOLOGY: Final = f"{GROUP}/topology"
+# With a task's name behind it: the task's part of the list.
+ANNOTATION_TASK_NODES: Final = f"{GROUP}/nodes-"
 # The number of the first list that the pod's process may have been started with. The launcher in the pod starts one
 # that has an older list again.
 ANNOTATION_RENEW: Final = f"{GROUP}/renew-from"

@@ -7,17 +7,24 @@ from typing import Any
 
 from dijob import names
 from dijob.core import raw
+from dijob.core.address_list import follows, record
 from dijob.core.manifests import gang_of, pod_manifest, template_hash
 from dijob.core.members import Gang
 from dijob.core.observe import Observed, Pod
 from dijob.core.options import Options
+from dijob.core.plan import Plan
+from dijob.core.plan import plan as real_plan
+from dijob.core.published import made_of
+from dijob.core.world import World
 from dijob.names import Topology
 from dijob.spec.model import DIJob
+from dijob.spec.status import Status
 
 Body = dict[str, Any]
 
 NOW = datetime(2026, 5, 4, 12, 0, 0, tzinfo=UTC)
 UID = "job-uid"
+OWNER = f"ns/job/{UID}"
 COMMAND = ("ditask", "--package", "my_module", "--main", "my_module.main")
 
 
@@ -94,22 +101,52 @@ def view(rank: int, owner: DIJob | None = None, **fields: Any) -> Pod:
         "scheduled": True,
         "ip": f"10.0.0.{rank}",
         "template_hash": template_hash(owner or job()),
-        "owner": UID,
+        "owner": OWNER,
         **fields,
     }
     return Pod(rank=rank, **made)
 
 
 LIST = "10.0.0.0,10.0.0.1,10.0.0.2"
+STARTED = "2026-05-04T11:00:00Z"
 
 
 def listed(rank: int, owner: DIJob | None = None, **fields: Any) -> Pod:
     """A pod that runs in a world of three, under epoch 1."""
-    return view(rank, owner, **{"ips": LIST, "epoch": 1, "phase": "Running", "ready": True, **fields})
+    told: dict[str, Any] = {"ips": LIST, "epoch": 1, **fields}
+    made = follows(made_of(gang_of(owner or job()), told["epoch"], told["ips"])) if told["ips"] else frozenset()
+    return view(rank, owner, **{"phase": "Running", "ready": True, "started": STARTED, "derived": made, **told})
 
 
 def observed(*pods: Pod, **fields: Any) -> Observed:
     return Observed(pods={pod.rank: pod for pod in pods}, **fields)
+
+
+def written(status: Status, seen: Observed) -> Status:
+    """The status as the operator has left it where pods have lists: with number and digest of the newest."""
+    newest = max(seen.pods.values(), key=lambda pod: pod.epoch, default=None)
+    if status.address_list is not None or newest is None or not newest.ips:
+        return status
+    number = status.epoch or newest.epoch
+    return status.model_copy(update={"epoch": number, "address_list": record(number, newest.ips)})
+
+
+def plan(owner: DIJob, seen: Observed, now: datetime) -> Plan:
+    """One pass over a job whose status is as the operator has left it."""
+    return real_plan(owner.model_copy(update={"status": written(owner.status, seen)}), seen, now)
+
+
+def hands_out(owner: DIJob, seen: Observed, now: datetime) -> Plan:
+    """The pass that hands a new list out; the one before writes its number and digest down, and nothing else."""
+    first = plan(owner, seen, now)
+    assert (first.actions, first.requeue_after) == ((), 0.0)
+    assert first.status.address_list is not None
+    return real_plan(DIJob(metadata=owner.metadata, spec=owner.spec, status=first.status), seen, now)
+
+
+def world_of(gang: Gang, seen: Observed, status: Status, now: datetime) -> World:
+    """The world of a job whose status is as the operator has left it."""
+    return World.of(gang, seen, written(status, seen), now)
 
 
 def read(body: Body) -> Pod:

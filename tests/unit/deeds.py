@@ -100,6 +100,23 @@ def forge(pod: SimPod) -> None:
     meta["annotations"][names.ANNOTATION_NUM_NODES] = FORGED
 
 
+def forge_list(pod: SimPod) -> None:
+    """A number beyond all others, and a list in which the pod's peers are somebody else's."""
+    annotations = pod.body["metadata"]["annotations"]
+    annotations |= {names.ANNOTATION_EPOCH: "999999999999999", names.ANNOTATION_IPS: ",".join(["10.6.6.6"] * 3)}
+
+
+def write(key: str, value: str) -> Deed:
+    """Somebody writes an annotation that only the operator writes."""
+    return Deed(lambda pod: not pod.deleting, lambda c, pod: pod.body["metadata"]["annotations"].update({key: value}))
+
+
+# Not among what happens at random: a program that starts before this is repaired has what somebody else has told it.
+FORGERY = {
+    "its list is forged": Deed(lambda pod: not pod.deleting, lambda c, pod: forge_list(pod)),
+    "its number is set back": write(names.ANNOTATION_EPOCH, "1"),
+    "its renewal is forged": write(names.ANNOTATION_RENEW, "777"),
+}
 FATE = {
     "its labels are forged": Deed(lambda pod: not pod.deleting, lambda c, pod: forge(pod)),
     "main crashes": Deed(alive, lambda c, pod: crash(pod, main=True)),

@@ -11,7 +11,7 @@ from dijob.spec.status import stamp
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 from unit.builders import Body, container, job, job_body
-from unit.deeds import FATE, KUBELET, Deed
+from unit.deeds import FATE, FORGERY, KUBELET, Deed
 from unit.invariants import Watched
 from unit.kubelet import SimPod
 from unit.simulator import Cluster, Faults
@@ -200,7 +200,7 @@ class Chaos(Watched):
 
     def happens(self, deed: str, index: int) -> None:
         """One deed by its name."""
-        self.at(index, {**KUBELET, **FATE}[deed])
+        self.at(index, {**KUBELET, **FATE, **FORGERY}[deed])
 
     def at(self, index: int, deed: Deed) -> None:
         """Do something to one of the pods to which it can happen."""

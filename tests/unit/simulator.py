@@ -81,7 +81,8 @@ class Cluster:
         pod = self.find(name, patch["metadata"]["uid"])
         if pod is not None:
             for key in ("annotations", "labels"):
-                pod.body["metadata"][key] |= patch["metadata"][key]
+                merged = pod.body["metadata"][key] | patch["metadata"][key]
+                pod.body["metadata"][key] = {name: value for name, value in merged.items() if value is not None}
             self.touch(pod.body)
         return pod is not None
 
@@ -177,7 +178,7 @@ class Operator:
         view = raw.pod(pod.shown())
         if self.cluster.find(pod.name, pod.uid) is None:
             self.store.pop(view.uid, None)
-        elif view.owner == self.cluster.job.metadata.uid:
+        elif view.owner == self.cluster.job.metadata.owner_key:
             self.store[view.uid] = view
 
     def hear(self) -> None:
@@ -195,6 +196,7 @@ class Operator:
             frozenset(self.memory.given_back),
             dict(self.memory.told),
             dict(self.memory.nudged),
+            dict(self.memory.given),
         )
 
     def plan(self) -> Plan:
@@ -253,9 +255,10 @@ class Operator:
                 self._budget()
                 self._create(broker.manifests(self.job, Options())[-1])
             case PublishAddresses():
-                patch = published.addresses_patch(manifests.gang_of(self.job), action)
-                if self.cluster.annotate(action.name, patch):
-                    self._know(action.uid, **published.known(action))
+                gang = manifests.gang_of(self.job)
+                if self.cluster.annotate(action.name, published.addresses_patch(gang, action)):
+                    self.memory.given[action.uid] = action.epoch
+                    self._know(action.uid, **published.known(gang, action))
             case _:
                 self._end(action)
 

@@ -10,10 +10,10 @@ from dijob.core.actions import Action, CreateBroker, CreatePod, DeletePod, Publi
 from dijob.core.manifests import gang_of
 from dijob.core.observe import Creation, Observed, Pod, Refusal, Refused
 from dijob.core.options import Options
-from dijob.core.plan import Plan, plan
+from dijob.core.plan import Plan
 from dijob.spec.model import DIJob
 from dijob.spec.status import stamp
-from unit.builders import NOW, container, job, later, listed, observed, view
+from unit.builders import NOW, container, hands_out, job, later, listed, observed, plan, view
 
 SERVICES = frozenset({"job", "job-mq"})
 REDIS = {"messageQueue": {"type": "redis"}}
@@ -52,7 +52,7 @@ def test_it_comes_with_the_pods_and_nobody_begins_before_it_is_ready() -> None:
     assert said(waiting, "BrokerReady") == ("False", "Starting")
     assert said(waiting, "AddressesReady") == ("False", "BrokerNotReady")
     assert "pod job-mq is starting" in waiting.status.message
-    begun = plan(OWNER, seen(*gathered(), by=server()), NOW)
+    begun = hands_out(OWNER, seen(*gathered(), by=server()), NOW)
     assert PublishAddresses in kinds(begun)
     assert said(begun, "BrokerReady") == ("True", "Ready")
 
@@ -101,9 +101,9 @@ def test_all_begin_anew_with_another_one_and_are_not_charged(other: Pod) -> None
     assert (lost.status.renewals, lost.status.restarts) == (1, 0)
     waiting = plan(stored(running, lost), seen(*ranks, by=replace(other, ready=False)), later(61))
     assert PublishAddresses not in kinds(waiting)
-    begun = plan(stored(running, lost), seen(*ranks, by=replace(other, ready=True)), later(62))
+    begun = hands_out(stored(running, lost), seen(*ranks, by=replace(other, ready=True)), later(62))
     lists = [action for action in begun.actions if isinstance(action, PublishAddresses)]
-    assert {(one.epoch, one.renew, one.broker) for one in lists} == {(2, True, f"{other.uid}/{other.restarts}")}
+    assert {(one.epoch, one.renew_from, one.broker) for one in lists} == {(2, 2, f"{other.uid}/{other.restarts}")}
     assert len(lists) == 3
 
 

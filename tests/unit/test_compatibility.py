@@ -10,11 +10,12 @@ from dijob.core.containers import Ending
 from dijob.core.manifests import gang_of, pod_manifest, service
 from dijob.core.options import Options
 from dijob.core.phases import ended
-from dijob.core.plan import Plan, plan
+from dijob.core.plan import Plan
 from dijob.names import CleanPodPolicy, Topology
 from dijob.spec.model import DIJob, SpecError
 from dijob.spec.status import stored
 from unit import builders
+from unit.builders import plan
 
 Body = dict[str, Any]
 

@@ -6,10 +6,8 @@ import pytest
 from dijob.core.actions import CreateInOrder, CreatePod, GiveBackPod, PublishAddresses
 from dijob.core.gather import Gathering
 from dijob.core.observe import Observed, Pod, Refusal, Refused
-from dijob.core.plan import plan
-from dijob.core.world import World
 from dijob.spec.status import Renewal, Status
-from unit.builders import NOW, gang, job, later, observed, view
+from unit.builders import NOW, gang, hands_out, job, later, listed, observed, plan, view, world_of
 
 PLACED: dict[str, Any] = {"placed": NOW.isoformat()}
 HOMELESS: dict[str, Any] = {"scheduled": False, "node": "", "ip": "", "complaint": "Unschedulable: 0/2 nodes"}
@@ -21,7 +19,7 @@ def home(rank: int, **fields: Any) -> Pod:
 
 
 def runs(rank: int, **fields: Any) -> Pod:
-    return home(rank, ips=LIST, epoch=1, phase="Running", ready=True, **fields)
+    return listed(rank, created=NOW.isoformat(), placed=NOW.isoformat(), **fields)
 
 
 def homeless(rank: int) -> Pod:
@@ -34,7 +32,7 @@ REFUSED = {f"pod/job-{rank}": Refusal(Refused.FORBIDDEN, "quota", NOW) for rank 
 def gathering(pods: tuple[Pod, ...], seconds: float, minimum: int = 2, **status: Any) -> Gathering:
     """Of a job of `minimum` to 4 ranks; a rank without a pod is refused one."""
     seen = observed(*pods, refusals=REFUSED)
-    world = World.of(gang(size=4, minimum=minimum), seen, Status(**status), NOW)
+    world = world_of(gang(size=4, minimum=minimum), seen, Status(**status), NOW)
     return Gathering(world, seen, 10, later(seconds))
 
 
@@ -72,7 +70,7 @@ def test_a_job_that_is_not_elastic_waits_for_all() -> None:
 
 
 def test_a_list_of_nobody_is_none() -> None:
-    world = World.of(gang(size=4, minimum=2), observed(homeless(2)), Status(succeeded_ranks="0-1", **RENEWED), NOW)
+    world = world_of(gang(size=4, minimum=2), observed(homeless(2)), Status(succeeded_ranks="0-1", **RENEWED), NOW)
     assert Gathering(world, Observed(), 0, later(99)).size == 0
 
 
@@ -124,7 +122,7 @@ def test_a_wish_that_does_not_fit_takes_no_running_job_down() -> None:
     """With `replicas` alone the minimum follows the wish; who has once run needs no more than he had."""
     last = Renewal(epoch=1, ranks="0-2")
     pods = (home(0), home(1), home(2), home(3), homeless(4))
-    world = World.of(gang(size=5, minimum=5), observed(*pods), Status(epoch=1, last_renewal=last), NOW)
+    world = world_of(gang(size=5, minimum=5), observed(*pods), Status(epoch=1, last_renewal=last), NOW)
     assert (world.size, world.floor, Gathering(world, observed(*pods), 10, NOW).size) == (3, 3, 4)
 
 
@@ -136,7 +134,7 @@ def test_room_for_three_of_four() -> None:
     said = {c.type: c for c in before.status.conditions}["AddressesReady"]
     assert (said.status, said.reason) == ("False", "AddressMissing")
     assert said.message.startswith("rank 3: Unschedulable: 0/2 nodes (the job begins 10 s after ranks 0-1 have")
-    begun = plan(owner, observed(*pods), later(10))
+    begun = hands_out(owner, observed(*pods), later(10))
     assert begun.actions == tuple(PublishAddresses(f"job-{r}", f"uid-{r}", 1, LIST) for r in range(3))
 
     running = (runs(0), runs(1), runs(2))
@@ -149,7 +147,7 @@ def test_room_for_three_of_four() -> None:
     )
     assert {c.type: c.message for c in told.status.conditions}["Running"] == "3 of 4 ranks run"
     owner = owner.model_copy(update={"status": told.status})
-    joined = plan(owner, observed(*running, home(3), services=frozenset({"job"})), later(20))
+    joined = hands_out(owner, observed(*running, home(3), services=frozenset({"job"})), later(20))
     assert {type(action) for action in joined.actions} == {PublishAddresses}
     assert {action.epoch for action in joined.actions if isinstance(action, PublishAddresses)} == {2}
     assert joined.status.renewals == 0

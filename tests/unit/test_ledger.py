@@ -9,17 +9,16 @@ from dijob.core.containers import Ending
 from dijob.core.ledger import Ledger, stamp
 from dijob.core.observe import Observed, Pod
 from dijob.core.policy import Policy
-from dijob.core.world import World
 from dijob.spec.parts import FailureRule
 from dijob.spec.status import Charge, Renewal, Status
-from unit.builders import NOW, gang, listed, observed, view
+from unit.builders import NOW, gang, listed, observed, view, world_of
 
 EMPTY = ledger.read(Status(), gang())
 
 
 def settle(before: Ledger, seen: Observed, status: Status | None = None) -> Ledger:
     stored = before.into(status or Status())
-    return ledger.settle(before, World.of(gang(), seen, before.into(stored), NOW), Policy(gang()), NOW)
+    return ledger.settle(before, world_of(gang(), seen, before.into(stored), NOW), Policy(gang()), NOW)
 
 
 def crashed(rank: int = 1, failures: int = 1, **fields: Any) -> Pod:
@@ -55,13 +54,13 @@ def test_one_restart_of_all_is_charged_once_to_whoever_failed_first() -> None:
     early, late = (Ending(1, 0, "Error", "boom", f"2026-05-04T11:59:5{second}Z") for second in (7, 8))
     seen = observed(crashed(0, failures=2, ending=late), crashed(1, ending=early), crashed(2, ending=early))
     torch = Policy(gang(), together=True)
-    after = ledger.settle(EMPTY, World.of(gang(), seen, Status(), NOW), torch, NOW)
+    after = ledger.settle(EMPTY, world_of(gang(), seen, Status(), NOW), torch, NOW)
     assert (after.restarts, list(after.news)) == (1, [1, 2, 0])
     assert after.first_failure is not None
     assert after.first_failure.rank == 1
     assert {rank: charge.failures for rank, charge in after.charges.items()} == {0: 2, 1: 1, 2: 1}
     # What was judged is judged: nothing of it is charged by the next pass.
-    assert ledger.settle(after, World.of(gang(), seen, after.into(Status()), NOW), torch, NOW).restarts == 1
+    assert ledger.settle(after, world_of(gang(), seen, after.into(Status()), NOW), torch, NOW).restarts == 1
 
 
 def test_what_renews_all_makes_other_failures_of_the_same_moment_its_own() -> None:
@@ -69,10 +68,10 @@ def test_what_renews_all_makes_other_failures_of_the_same_moment_its_own() -> No
     rule = FailureRule.model_validate({"action": "RestartJob", "onExitCodes": {"values": [42]}})
     one = crashed(2, ending=Ending(42, 0, "Error", ""))
     mixed = observed(listed(0), crashed(1), one)
-    assert ledger.settle(EMPTY, World.of(gang(), mixed, Status(), NOW), Policy(gang(), (rule,)), NOW).restarts == 1
+    assert ledger.settle(EMPTY, world_of(gang(), mixed, Status(), NOW), Policy(gang(), (rule,)), NOW).restarts == 1
     # While none has begun nothing is renewed: each starts again by itself.
     unlisted = observed(view(0), view(1, failures=1), replace(one, ips="", epoch=0))
-    assert ledger.settle(EMPTY, World.of(gang(), unlisted, Status(), NOW), Policy(gang(), (rule,)), NOW).restarts == 2
+    assert ledger.settle(EMPTY, world_of(gang(), unlisted, Status(), NOW), Policy(gang(), (rule,)), NOW).restarts == 2
 
 
 def test_nothing_is_charged_twice() -> None:

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from dijob.core.actions import CreatePod, DeleteJob, DeletePod
 from dijob.core.observe import Observed, Pod
-from dijob.core.plan import Plan, plan
+from dijob.core.plan import Plan
 from dijob.spec.model import DIJob
 from dijob.spec.status import instant, stamp
-from unit.builders import NOW, job, later, listed, observed, tasks_job, view
+from unit.builders import NOW, job, later, listed, observed, plan, tasks_job, view
 
 
 def then(owner: DIJob, seen: Observed, seconds: float = 0, **edit: Any) -> tuple[Plan, DIJob]:
@@ -177,6 +177,8 @@ def test_it_goes_on_with_the_same_ranks_under_the_next_number() -> None:
     decided, owner = then(owner, Observed(), 101)
     assert [a.member.name for a in decided.actions if isinstance(a, CreatePod)] == ["job-0", "job-1", "job-2"]
     new = observed(*(view(rank, owner, uid=f"new-{rank}") for rank in range(3)))
+    decided, owner = then(owner, new, 102)
+    assert (decided.actions, decided.status.epoch) == ((), 2)
     decided, _ = then(owner, new, 102)
     assert {action.epoch for action in decided.actions if hasattr(action, "epoch")} == {2}
     assert decided.status.renewals == 0

@@ -4,9 +4,8 @@ import pytest
 from dijob.core import lost_nodes
 from dijob.core.actions import ForceDeletePod
 from dijob.core.observe import Pod
-from dijob.core.plan import plan
 from dijob.spec.status import stamp
-from unit.builders import NOW, job, later, listed, observed, pod_body, read
+from unit.builders import NOW, job, later, listed, observed, plan, pod_body, read
 
 GONE_BY = stamp(later(30))
 HANGS = {"deleting": True, "node_lost": True, "gone_by": GONE_BY}

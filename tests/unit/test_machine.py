@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from dijob.core import broker, containers, finish, ledger, plan, raw, renewal, suspension
+from dijob.core import address_list, address_writes, broker, containers, finish, ledger, plan, raw, renewal, suspension
 from dijob.core.actions import deletions
 from dijob.core.gather import Gathering
 from dijob.core.members import Gang
@@ -48,6 +48,11 @@ STORIES: dict[str, tuple[Step, ...]] = {
     "loses a rank as it grows": ((ELASTIC_TO_RUN, SCALE, 4), (1, "is deleted by hand", 1)),
     "loses a rank as it shrinks": ((ELASTIC_TO_RUN, "is deleted by hand", 0), (0, SCALE, 2)),
     "crashes as it shrinks": ((ELASTIC_TO_RUN, "main crashes", 2), (0, SCALE, 2)),
+    "its list is forged": ((1, "places it", 0), (0, "its list is forged", 0)),
+    "its list is forged as it runs": ((TO_RUN, "its list is forged", 0),),
+    "its list is forged, and another is lost": ((TO_RUN, "its list is forged", 0), (0, "is deleted by hand", 1)),
+    "its number is set back as it is renewed": ((TO_RUN, "is deleted by hand", 0), (3, "its number is set back", 2)),
+    "its renewal is forged": ((TO_RUN, "its renewal is forged", 1), (0, LOOK, 0)),
     "succeeds and is shrunk away": ((ELASTIC_TO_RUN, "succeeds", 2), (0, SCALE, 2), (2, SCALE, 4)),
 }
 
@@ -212,18 +217,25 @@ def address_changes_are_not_seen(patch: pytest.MonkeyPatch) -> None:
 
 
 def an_epoch_is_used_again(patch: pytest.MonkeyPatch) -> None:
-    publish = plan._publish
-    patch.setattr(plan, "_publish", lambda world, pods, epoch, ips: publish(world, pods, 1, ips))
+    numbered = address_writes.numbered
+
+    def first(this: Any, listed: str) -> Any:
+        return numbered(replace(this, gathering=replace(this.gathering, world=replace(this.world, epoch=0))), listed)
+
+    patch.setattr(address_writes, "numbered", first)
 
 
-def the_epoch_is_read_from_status_alone(patch: pytest.MonkeyPatch) -> None:
-    of = World.of
+def a_list_is_what_a_pod_says(patch: pytest.MonkeyPatch) -> None:
+    """Whichever pod has the highest number, as if annotations could be written by nobody else."""
 
-    def blind(gang: Any, seen: Any, status: Any, now: Any, together: bool) -> World:
-        epochless = {rank: replace(pod, epoch=min(pod.epoch, status.epoch)) for rank, pod in seen.pods.items()}
-        return of(gang, replace(seen, pods=epochless), status, now, together)
+    def claimed(gang: Any, pods: Any, status: Any) -> str:
+        return max(((pod.epoch, pod.ips) for pod in pods.values() if pod.ips), default=(0, ""))[1]
 
-    patch.setattr(World, "of", blind)
+    patch.setattr(address_list, "in_force", claimed)
+
+
+def a_forged_list_is_left_on_its_pod(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(World, "unpublished", property(lambda world: tuple(p for p in world.pods.values() if not p.ips)))
 
 
 def pods_go_before_their_failure_is_written(patch: pytest.MonkeyPatch) -> None:
@@ -257,9 +269,8 @@ def who_dials_the_lost_rank_is_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 
 def the_survivors_are_not_told_of_the_next_list(patch: pytest.MonkeyPatch) -> None:
-    publish = plan._publish
-    patch.setattr(plan, "_publish", lambda world, pods, *list_: publish(world, [p for p in pods if not p.ips], *list_))
-    patch.setattr(World, "unpublished", ())
+    publish = address_writes._publish
+    patch.setattr(address_writes, "_publish", lambda world, pods: publish(world, [p for p in pods if not p.ips]))
 
 
 def who_is_too_many_stays(patch: pytest.MonkeyPatch) -> None:
@@ -347,7 +358,8 @@ def a_disruption_is_counted_again_and_again(patch: pytest.MonkeyPatch) -> None:
         (who_does_not_hear_is_asked_again, "hears nothing"),
         (address_changes_are_not_seen, "sandbox lost"),
         (an_epoch_is_used_again, "pod deleted by hand"),
-        (the_epoch_is_read_from_status_alone, "starts"),
+        (a_list_is_what_a_pod_says, "its list is forged"),
+        (a_forged_list_is_left_on_its_pod, "its list is forged as it runs"),
         (pods_go_before_their_failure_is_written, "pod fails before the list"),
         (a_list_half_handed_out_stays_so, "starts"),
         (what_was_charged_is_forgotten, "crashes until it fails"),

@@ -58,9 +58,10 @@ def test_where_ranks_are_told_names_the_list_and_the_gate_have_them() -> None:
 
 def test_only_who_renews_and_only_where_names_are_told_more_is_written() -> None:
     plain = addresses_patch(gang(), PublishAddresses("job-1", "u", 2, "a,b,c"))["metadata"]["annotations"]
-    assert not plain.keys() & {names.ANNOTATION_RENEW, names.ANNOTATION_POD_IP}
-    renewed = addresses_patch(gang(), PublishAddresses("job-1", "u", 2, "a,b,c", renew=True))["metadata"]["annotations"]
-    assert renewed[names.ANNOTATION_RENEW] == "2"
+    assert names.ANNOTATION_POD_IP not in plain
+    assert plain[names.ANNOTATION_RENEW] is None  # taken away where somebody has written it
+    renewed = addresses_patch(gang(), PublishAddresses("job-1", "u", 2, "a,b,c", renew_from=2))["metadata"]
+    assert renewed["annotations"][names.ANNOTATION_RENEW] == "2"
 
 
 def test_what_our_scripts_must_know_of_the_pod_is_told_where_it_is_not_as_usual() -> None:
@@ -260,6 +261,7 @@ def test_the_patch_is_lean_and_names_its_pod() -> None:
         names.ANNOTATION_EPOCH: "3",
         names.ANNOTATION_NUM_NODES: "2",
         names.ANNOTATION_WORLD_SIZE: "4",
+        names.ANNOTATION_RENEW: None,
     }
     assert topology == {
         "epoch": 3,

@@ -10,8 +10,8 @@ from unit.builders import UID, Body
 
 
 def owned(kind: str = names.KIND, name: str = "job", uid: str = UID, **meta: Any) -> Body:
-    owner = {"kind": kind, "name": name, "uid": uid, "controller": True}
-    return {"metadata": {"name": "job-0", "ownerReferences": [owner], **meta}}
+    owner = {"apiVersion": names.API_VERSION, "kind": kind, "name": name, "uid": uid, "controller": True}
+    return {"metadata": {"name": "job-0", "namespace": "ns", "ownerReferences": [owner], **meta}}
 
 
 NAMESAKES: dict[str, tuple[Body, Refused | None]] = {
@@ -19,6 +19,7 @@ NAMESAKES: dict[str, tuple[Body, Refused | None]] = {
     "ours, ending": (owned(deletionTimestamp="now"), Refused.TERMINATING),
     "of a deleted job of the same name": (owned(uid="old"), Refused.TERMINATING),
     "of another job": (owned(name="other", uid="x"), Refused.TAKEN),
+    "with our uid, of another kind": (owned(kind="Nothing"), Refused.TAKEN),
     "of another kind": (owned(kind="ReplicaSet", uid="x"), Refused.TAKEN),
     "nobody's": ({"metadata": {"name": "job-0"}}, Refused.TAKEN),
     "nobody's, ending": ({"metadata": {"name": "job-0", "deletionTimestamp": "now"}}, Refused.TERMINATING),
@@ -34,4 +35,4 @@ def test_a_service_is_known_by_its_owner() -> None:
     body = owned(uid="u1", resourceVersion="5") | {"spec": {}}
     body["metadata"]["uid"] = "s1"
     found = service(body)
-    assert (found.name, found.uid, found.owner, found.version) == ("job-0", "s1", "u1", "5")
+    assert (found.name, found.uid, found.owner, found.version) == ("job-0", "s1", "ns/job/u1", "5")

@@ -7,7 +7,7 @@ from dijob import names
 from dijob.core.containers import Ending
 from dijob.core.observe import puzzling
 from dijob.core.raw import main_name
-from unit.builders import UID, Body, container, job, later, main_status, manifest, pod_body, read, terminated, view
+from unit.builders import OWNER, Body, container, job, later, main_status, manifest, pod_body, read, terminated, view
 
 RUNNING = {"running": {}}
 TWO = {"containers": [container(), {"name": "side", "image": "s"}]}
@@ -252,7 +252,7 @@ def test_what_the_operator_wrote_is_read_back() -> None:
     body["spec"] |= {"nodeName": "node-a", "activeDeadlineSeconds": 1}
     body["metadata"]["annotations"] |= {names.ANNOTATION_IPS: "10.0.0.0,10.0.0.1", names.ANNOTATION_EPOCH: "4"}
     found = read(body)
-    assert (found.rank, found.uid, found.owner, found.version) == (1, "uid-1", UID, "7")
+    assert (found.rank, found.uid, found.owner, found.version) == (1, "uid-1", OWNER, "7")
     assert (found.ip, found.ips, found.epoch) == ("10.0.0.1", "10.0.0.0,10.0.0.1", 4)
     assert (found.node, found.scheduled, found.ready, found.ending_soon) == ("node-a", True, True, True)
 
@@ -290,4 +290,4 @@ def test_a_pod_without_status_or_owner_is_read_as_nothing_known() -> None:
     body = {"metadata": {"name": "stray"}}
     found = read(body)
     assert (found.rank, found.phase, found.owner, found.failures) == (-1, "Pending", "", 0)
-    assert read(manifest(job())).owner == UID
+    assert read(manifest(job())).owner == OWNER

@@ -18,10 +18,10 @@ from dijob.core.actions import (
 )
 from dijob.core.manifests import gang_of
 from dijob.core.observe import Creation, Ending, Observed, Pod, Refusal, Refused
-from dijob.core.plan import Plan, plan
+from dijob.core.plan import Plan
 from dijob.spec.model import DIJob
 from dijob.spec.status import stamp
-from unit.builders import LIST, NOW, job, later, listed, observed, view
+from unit.builders import LIST, NOW, hands_out, job, later, listed, observed, plan, view
 
 TERMINATED = Ending(1, 0, "Error", "boom")
 
@@ -69,7 +69,7 @@ def test_nothing_is_published_before_the_last_address() -> None:
 
 
 def test_the_last_address_publishes_the_list_to_all() -> None:
-    decided, _ = then(job(), observed(view(0), view(1), view(2)))
+    decided = hands_out(job(), observed(view(0), view(1), view(2)), NOW)
     assert decided.actions == tuple(PublishAddresses(f"job-{r}", f"uid-{r}", 1, LIST) for r in range(3))
 
 
@@ -125,7 +125,7 @@ def test_any_loss_kills_the_list_in_writing_before_anything_is_done(reason: str,
 
 def test_the_next_list_has_the_next_number() -> None:
     _, owner = then(running(), observed(listed(0), listed(2)))
-    decided, _ = then(owner, observed(view(0, uid="n0"), view(1, uid="n1"), view(2, uid="n2")))
+    decided = hands_out(owner, observed(view(0, uid="n0"), view(1, uid="n1"), view(2, uid="n2")), NOW)
     assert {action.epoch for action in decided.actions if isinstance(action, PublishAddresses)} == {2}
 
 
@@ -138,7 +138,7 @@ def test_growing_touches_nobody_who_runs() -> None:
     assert created(then(owner, observed(*seen))[0]) == [3, 4]
     half, _ = then(owner, observed(*seen, view(3, placed=NOW.isoformat()), view(4, ip="")))
     assert half.actions == (CreateService(),)
-    decided, _ = then(owner, observed(*seen, view(3), view(4), services=frozenset({"job"})))
+    decided = hands_out(owner, observed(*seen, view(3), view(4), services=frozenset({"job"})), NOW)
     ips = ",".join(f"10.0.0.{rank}" for rank in range(5))
     assert decided.actions == tuple(PublishAddresses(f"job-{r}", f"uid-{r}", 2, ips) for r in range(5))
     assert decided.status.renewals == 0
@@ -147,7 +147,7 @@ def test_growing_touches_nobody_who_runs() -> None:
 
 def test_shrinking_takes_the_highest_and_touches_nobody_else() -> None:
     owner, seen = scaled(running(), 2), observed(*(listed(rank) for rank in range(3)), services=frozenset({"job"}))
-    decided, _ = then(owner, seen)
+    decided = hands_out(owner, seen, NOW)
     told = tuple(PublishAddresses(f"job-{r}", f"uid-{r}", 2, "10.0.0.0,10.0.0.1") for r in range(2))
     assert decided.actions == (*told, DeletePod("job-2", "uid-2"))
     assert decided.status.renewals == 0
@@ -291,7 +291,9 @@ def test_a_pod_that_goes_again_and_again_is_made_ever_more_slowly() -> None:
 
 
 def test_a_template_that_is_not_the_pods_own_is_said_and_nothing_is_touched() -> None:
-    decided, _ = then(running(), observed(listed(0, template_hash="other"), listed(2)))
+    owner = running()
+    edited = owner.model_copy(update={"spec": owner.spec.model_copy(update={"parallel_workers": 2})})
+    decided, _ = then(edited, observed(listed(0), listed(2)))
     assert decided.actions == ()
     assert says(decided)["Invalid"] == ("True", "TemplateChanged")
 

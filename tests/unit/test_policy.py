@@ -7,12 +7,12 @@ import pytest
 from dijob.core.containers import Ending
 from dijob.core.manifests import gang_of
 from dijob.core.observe import Pod
-from dijob.core.plan import Plan, plan
+from dijob.core.plan import Plan
 from dijob.core.policy import Policy
 from dijob.core.world import World
 from dijob.names import FailureAction
 from dijob.spec.model import DIJob
-from unit.builders import NOW, Body, job, later, listed, observed, tasks_job, view
+from unit.builders import NOW, Body, job, later, listed, observed, plan, tasks_job, view
 
 NEVER = {"restartPolicy": "Never"}
 EVICTED = "DisruptionTarget=True"

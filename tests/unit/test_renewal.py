@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 from dijob.core import containers, renewal
+from dijob.core.actions import PublishAddresses
 from dijob.core.observe import Observed, Pod
-from dijob.core.plan import plan
 from dijob.core.renewal import CALM_SECONDS, KILL_SECONDS, SETTLED_SECONDS, SLACK_SECONDS
 from dijob.spec.status import Charge, Renewal, Status, stamp
-from unit.builders import NOW, job, later, listed, main_status, observed, terminated, view
+from unit.builders import NOW, hands_out, job, later, listed, main_status, observed, plan, terminated, view
 
 LONG_AGO, LATELY = stamp(later(-CALM_SECONDS - 1)), stamp(later(-CALM_SECONDS + 1))
 TOLD = {("uid-1", 2): NOW}
@@ -76,7 +76,7 @@ def test_a_renewal_is_pending(pod: Pod, status: Status, seconds: float, pending:
     [
         (sound(renew_from=2, renewed=2), 0, 1, 1),
         (sound(renew_from=2, renewed=2), 0, 3, 1),
-        (sound(renew_from=2, renewed=2), 2, 1, 0),
+        (sound(renew_from=2, renewed=2), 2, 1, 1),
         (sound(renew_from=2), 0, 1, 0),
         (sound(renew_from=2), 0, 2, 1),
         (sound(renew_from=2, unrecorded=True), 0, 1, 1),
@@ -137,12 +137,8 @@ def test_only_who_dials_the_lost_rank_is_asked_to_start_again() -> None:
     last = Renewal(epoch=1, ranks="1-2", reason="PodLost", message="rank 1: gone", time=stamp(NOW))
     owner = job(replicas=3, status={"epoch": 1, "lastRenewal": last.model_dump(by_alias=True)})
     pods = (listed(0, restartable=True), view(1), listed(2, restartable=True))
-    decided = plan(owner, observed(*pods), NOW)
-    assert [getattr(action, "renew", None) for action in decided.actions if hasattr(action, "epoch")] == [
-        False,
-        False,
-        True,
-    ]
+    decided = hands_out(owner, observed(*pods), NOW)
+    assert [action.renew_from for action in decided.actions if isinstance(action, PublishAddresses)] == [0, 0, 2]
 
 
 def test_who_does_not_start_again_is_made_anew_and_named() -> None:

@@ -7,11 +7,9 @@ from dijob.core import room
 from dijob.core.actions import CreatePod, DeletePod
 from dijob.core.members import compact
 from dijob.core.observe import Observed, Pod
-from dijob.core.plan import plan
-from dijob.core.world import World
 from dijob.spec.model import DIJob
 from dijob.spec.status import GivenBack, Renewal, Status, stamp
-from unit.builders import NOW, gang, job, later, listed, observed, view
+from unit.builders import NOW, gang, job, later, listed, observed, plan, view, world_of
 
 BORN = NOW.isoformat()
 HOME = {"created": BORN}
@@ -42,7 +40,7 @@ def test_a_job_gives_its_pods_back_when(seen: Observed, status: dict[str, Any], 
     words = dict(status)
     done, minimum = words.pop("succeeded", frozenset()), words.pop("minimum", 3)
     stored = Status(**words)
-    world = World.of(gang(minimum=minimum), seen, stored.model_copy(update={"succeeded_ranks": compact(done)}), NOW)
+    world = world_of(gang(minimum=minimum), seen, stored.model_copy(update={"succeeded_ranks": compact(done)}), NOW)
     given = room.gives_back(world, seen, stored, 10, later(seconds))
     assert (given is not None) == gives
     if given:

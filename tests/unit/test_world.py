@@ -9,14 +9,14 @@ from dijob.core.observe import Observed, Pod
 from dijob.core.world import NOBODY, World
 from dijob.names import Topology
 from dijob.spec.status import Renewal, Status
-from unit.builders import LIST, NOW, gang, listed, observed, view
+from unit.builders import LIST, NOW, gang, listed, observed, view, world_of
 
 ALL = (listed(0), listed(1), listed(2))
 FRESH = (view(0), view(1), view(2))
 
 
 def world(seen: Observed, size: int = 3, succeeded: frozenset[int] = frozenset(), **status: Any) -> World:
-    return World.of(gang(size=size), seen, Status(succeeded_ranks=compact(succeeded), **status), NOW)
+    return world_of(gang(size=size), seen, Status(succeeded_ranks=compact(succeeded), **status), NOW)
 
 
 def without(rank: int, pods: tuple[Pod, ...] = ALL) -> tuple[Pod, ...]:
@@ -34,13 +34,23 @@ def instead(pod: Pod, pods: tuple[Pod, ...] = ALL) -> tuple[Pod, ...]:
         (ALL, {}, 1, True),
         (ALL, {"epoch": 1}, 1, True),
         (ALL, {"epoch": 3}, 3, True),
-        ((listed(0, epoch=2), listed(1), listed(2)), {"epoch": 1}, 2, True),
+        ((listed(0, epoch=2), listed(1), listed(2)), {"epoch": 1}, 1, True),
         (ALL, {"epoch": 1, "last_renewal": Renewal(epoch=1)}, 1, False),
-        (instead(listed(0, epoch=2)), {"epoch": 1, "last_renewal": Renewal(epoch=1)}, 2, True),
+        (instead(listed(0, epoch=2)), {"epoch": 1, "last_renewal": Renewal(epoch=1)}, 1, False),
+        (ALL, {"epoch": 2, "last_renewal": Renewal(epoch=1)}, 2, True),
     ],
-    ids=["none-yet", "pods-say", "both-say", "status-ahead", "pods-ahead", "dead", "next-begun"],
+    ids=[
+        "none-yet",
+        "not-in-the-status",
+        "both-say",
+        "status-ahead",
+        "a-pod-ahead",
+        "dead",
+        "dead-a-pod-ahead",
+        "next",
+    ],
 )
-def test_the_epoch_is_the_larger_of_what_status_and_pods_say(
+def test_the_number_is_what_the_status_says(
     pods: tuple[Pod, ...], status: dict[str, Any], epoch: int, alive: bool
 ) -> None:
     found = world(observed(*pods), **status)
@@ -102,7 +112,7 @@ SPREAD: dict[str, tuple[Topology, int, set[int]]] = {
 
 @pytest.mark.parametrize(("topology", "lost", "renewed"), SPREAD.values(), ids=SPREAD)
 def test_a_loss_takes_those_with_it_that_dial_the_lost_rank(topology: Topology, lost: int, renewed: set[int]) -> None:
-    under_test = World.of(gang(topology=topology), observed(*without(lost)), Status(), NOW)
+    under_test = world_of(gang(topology=topology), observed(*without(lost)), Status(), NOW)
     assert under_test.loss is not None
     assert under_test.loss.ranks == renewed
     together = replace(under_test, together=True)
@@ -253,7 +263,7 @@ SIZES: dict[str, tuple[Observed, dict[str, Any], tuple[int, int]]] = {
 def test_how_many_are_in_the_world_and_how_many_the_next_list_needs(
     seen: Observed, status: dict[str, Any], sizes: tuple[int, int]
 ) -> None:
-    found = World.of(gang(size=5, minimum=2), seen, Status(**status), NOW)
+    found = world_of(gang(size=5, minimum=2), seen, Status(**status), NOW)
     assert (found.size, found.least) == sizes
 
 

@@ -40,9 +40,9 @@ class CreateBroker:
 class PublishAddresses:
     """Give one pod the address list (comma-separated, in rank order) and its number; its gate opens on it.
 
-    `ip` is the pod's own address where the list holds names, else "". `renew`: its process has an older list that is
-    not true for it any more, and starts again with this one. `broker`: the life of the job's own Redis server that the
-    list goes with.
+    `ip` is the pod's own address where the list holds names, else "". `renew_from` is the number of the first list that
+    its process may have: one with an older list starts again (0: any list will do). `broker` is the life of the job's
+    own Redis server that the list goes with.
     """
 
     name: str
@@ -50,7 +50,7 @@ class PublishAddresses:
     epoch: int
     ips: str
     ip: str = ""
-    renew: bool = False
+    renew_from: int = 0
     broker: str = ""
 
 

@@ -25,7 +25,10 @@ class Pod:
     `ips` is the address list that it was given, comma-separated (interned: all pods of a job share one string), and
     `told_ip` the address that it had then, where that is not in the list; `broker` is the life of the job's own Redis
     server (below) that it was given the list for.
-    `owner` is the job's uid, `version` the resourceVersion of this view. `placed` is when it got its node.
+    `derived` are the other annotations that follow from a list, and `forged` says that somebody else has written what
+    it says of lists (address_list.py).
+    `owner` is the job that it belongs to (names.owner_key; "": none), `version` the resourceVersion of this view.
+    `placed` is when it got its node.
     `node_lost`: the cluster has given its node up, and deleted it; `gone_by` is when its grace period is over.
     `labelled` false: somebody has changed the label by which its service and its job's autoscaler find it.
     `rank_label` is the rank that its label names ("": unknown). `conditions` are those that not every pod has, as
@@ -78,6 +81,13 @@ class Pod:
     ended: str = ""
     unrecorded: bool = False
     grace: int = 30
+    derived: frozenset[tuple[str, str]] = frozenset()
+    forged: bool = False
+
+    @property
+    def begun(self) -> bool:
+        """Whether its main container has ever started."""
+        return bool(self.started or self.ended or self.restarts)
 
     @property
     def recognised(self) -> bool:
@@ -130,8 +140,9 @@ class Observed:
     kind and name ("pod/x-0", "service/x") to the last refusal, `creations` a pod's name to how often it was created
     lately, and `warnings` a pod's uid to the newest warning event about it. `given_back` are the names of pods that
     gave their node back for a lower rank. `told` maps the uid of a pod that is to act on a list, and the list's number,
-    to when that list was seen on it, `nudged` to when it was last reminded. These six live in the operator's memory
-    only: a new operator learns them again. `notes` is what the operator's own settings have to say of the job.
+    to when that list was seen on it, `nudged` to when it was last reminded. `given` maps a pod's uid to the number of
+    the newest list that this operator has written on it. These seven live in the operator's memory only: a new operator
+    learns them again. `notes` is what the operator's own settings have to say of the job.
     """
 
     pods: Mapping[int, Pod] = field(default_factory=dict)
@@ -142,6 +153,7 @@ class Observed:
     given_back: frozenset[str] = frozenset()
     told: Mapping[tuple[str, int], datetime] = field(default_factory=dict)
     nudged: Mapping[tuple[str, int], datetime] = field(default_factory=dict)
+    given: Mapping[str, int] = field(default_factory=dict)
     warnings: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[Problem, ...] = ()
 

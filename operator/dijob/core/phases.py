@@ -91,11 +91,12 @@ def message(status: Status) -> str:
 
 
 def urgent(old: Status, new: Status) -> bool:
-    """Whether a change must be written at once: the first sight of a job, Running, its end, a list that has died, a
-    pause, a failure (the pod that shows it is not deleted before)."""
+    """Whether a change must be written at once: the first sight of a job, Running, its end, a list that begins or has
+    died, a pause, a failure (the pod that shows it is not deleted before)."""
     begun = is_true(new, Type.RUNNING) and not is_true(old, Type.RUNNING)
     begun = begun or is_true(new, Type.PAUSED) != is_true(old, Type.PAUSED)
     begun = begun or old.suspend_time != new.suspend_time
+    begun = begun or old.epoch != new.epoch
     lost = old.last_renewal != new.last_renewal or old.restarts != new.restarts or old.given_back != new.given_back
     return not old.phase or begun or lost or ended(new) != ended(old)
 

@@ -2,7 +2,8 @@
 
 The rules, in the order in which a job meets them:
 1. Missing pods are created; the gate in each of them waits for the address list.
-2. When every rank has an address, the list is published under the next epoch, and the programs start.
+2. When every rank has an address, the list gets the next number; that and its digest are written down first. Then each
+   pod is given the list, and the programs start.
    Those below minReplicas must be there; the others are waited for a little, and may join later (gather.py).
 3. A rank that is lost kills the list for itself and for those that dial it (world.py): that is written down first, then
    their old pods go, and rule 1 begins again for them; all others run on, and are given the next list too. Failures and
@@ -18,7 +19,7 @@ from datetime import datetime
 from itertools import takewhile
 
 from dijob import names
-from dijob.core import broker, finish, ledger, lost_nodes, report, room, suspension, waits
+from dijob.core import address_writes, broker, finish, ledger, lost_nodes, report, room, suspension, waits
 from dijob.core.actions import (
     Action,
     CreateBroker,
@@ -27,11 +28,11 @@ from dijob.core.actions import (
     CreateService,
     Event,
     GiveBackPod,
-    PublishAddresses,
     SetReplicas,
     deletions,
     removals,
 )
+from dijob.core.address_list import adopted
 from dijob.core.gather import Gathering
 from dijob.core.manifests import gang_of, template_hash
 from dijob.core.members import compact
@@ -40,7 +41,7 @@ from dijob.core.phases import Fact, conclude, ended, events
 from dijob.core.policy import Policy
 from dijob.core.report import Pass
 from dijob.core.world import Loss, World
-from dijob.names import Addressing, FailureAction, RestartScope
+from dijob.names import FailureAction
 from dijob.spec.model import DIJob
 from dijob.spec.status import Renewal, Status, stamp
 
@@ -87,25 +88,28 @@ def plan(job: DIJob, observed: Observed, now: datetime) -> Plan:
         # Written down first, as a renewal is: an operator that is killed here must not create them again at once.
         this = replace(this, status=this.status.model_copy(update={"given_back": given}))
         return replace(_conclude(this, this.status, report.progress(this)), requeue_after=0.0)
+    if listed := address_writes.next_list(this):
+        return _number(this, listed)
     return _conclude(this, this.status, report.progress(this), _advance(this))
 
 
 def _look(job: DIJob, observed: Observed, now: datetime) -> Pass:
     """Gather what the pass decides on: the world as it stands, and the status with everything counted so far."""
     gang = gang_of(job)
-    known = ledger.read(job.status, gang)
+    stored = adopted(gang, observed.pods, job.status)
+    known = ledger.read(stored, gang)
     policy = Policy.of(job, gang)
-    together = job.restart_scope is RestartScope.JOB
-    world = World.of(gang, observed, known.into(job.status), now, together)
+    world = World.of(gang, observed, known.into(stored), now, address_writes.together(job))
     # After the end nothing is charged any more: what ends then is ended by the clean-up.
     settled = known
     if not ended(job.status):
         excused = broker.excused(gang, observed)
         settled = ledger.settle(known, _counted(job, world), policy, now, excused)
     present = [pod for pod in observed.pods.values() if not pod.deleting]
-    status = settled.into(job.status).model_copy(
+    made_from = _made_from(job, present)
+    status = settled.into(stored).model_copy(
         update={
-            "epoch": world.epoch,
+            "template_hash": made_from,
             "topology": job.topology.value,
             "parallel_workers": job.workers,
             "desired": gang.size,
@@ -119,11 +123,20 @@ def _look(job: DIJob, observed: Observed, now: datetime) -> Pass:
             "given_back": None if world.alive else job.status.given_back,
         }
     )
-    fingerprint = template_hash(job)
-    changed = any(pod.template_hash not in ("", fingerprint) for pod in present)
+    changed = made_from != template_hash(job)
     world = replace(world, succeeded=settled.succeeded)
     gathering = Gathering(world, observed, job.spec.gather_seconds, now)
     return Pass(job, gathering, status, policy, changed, settled != known, settled.news)
+
+
+def _made_from(job: DIJob, present: Iterable[Pod]) -> str:
+    """The fingerprint of what the pods are made from. What a pod says of itself counts only while the status does not
+    know: the operator was killed before it could write it."""
+    fingerprint = template_hash(job)
+    said = [pod.template_hash for pod in present]
+    if not said:
+        return fingerprint
+    return job.status.template_hash or next((one for one in said if one not in ("", fingerprint)), fingerprint)
 
 
 def _counted(job: DIJob, world: World) -> World:
@@ -172,6 +185,11 @@ def _renew(this: Pass, loss: Loss) -> Plan:
     return replace(_conclude(this, status, report.progress(this)), requeue_after=0.0)
 
 
+def _number(this: Pass, listed: str) -> Plan:
+    this = address_writes.numbered(this, listed)
+    return replace(_conclude(this, this.status, report.progress(this)), requeue_after=0.0)
+
+
 def _scaled(this: Pass) -> Loss | None:
     """Programs that cannot take or lose a member while they run are all made anew in the new size."""
     world, size = this.world, this.gathering.size
@@ -186,28 +204,13 @@ def _advance(this: Pass) -> tuple[Action, ...]:
     if world.idle and room.waits(this.status, this.now) > 0:
         pods = (pod for _, pod in sorted(world.pods.items()) if not pod.finished)
         return () if this.unwritten else deletions(pods)
-    return (*_wish(this), *_tell(this), *_hire(this), *_serve(this))
+    return (*_wish(this), *address_writes.actions(this), *_hire(this), *_serve(this))
 
 
 def _wish(this: Pass) -> tuple[Action, ...]:
     """Tasks have replicas of their own."""
     spec = this.job.spec
     return (SetReplicas(spec.desired),) if spec.replicas is None and not spec.tasks else ()
-
-
-def _tell(this: Pass) -> tuple[Action, ...]:
-    """Give out a new list where one is due, else go on with the one in force."""
-    world, size = this.world, this.gathering.size
-    if not world.alive and broker.absence(world.gang, this.observed):
-        return ()  # nobody begins without it: each would give up after a while, and be charged for it
-    if not size:
-        return (*_publish(world, world.unpublished, world.epoch, world.listed), *_nudge(this)) if world.alive else ()
-    pods = (world.pods[rank] for rank in world.wanted if rank < size)
-    return _publish(world, pods, world.epoch + 1, world.next_list(size))
-
-
-def _nudge(this: Pass) -> tuple[Action, ...]:
-    return tuple(nudge for nudge, left in waits.deaf(this) if left <= 0)
 
 
 def _hire(this: Pass) -> tuple[Action, ...]:
@@ -242,12 +245,6 @@ def _broker(this: Pass) -> tuple[Action, ...]:
         return (*deletions([pod]), *removals(lost_nodes.overdue([pod], this.now)))
     may = all(waits.may_ask(this, f"{kind}/{name}") for kind in broker.KINDS)
     return (CreateBroker(),) if may and waits.wait_for_pod(this, name) <= 0 else ()
-
-
-def _publish(world: World, pods: Iterable[Pod], epoch: int, ips: str) -> tuple[Action, ...]:
-    by_name = world.gang.addressing is Addressing.HOSTNAME
-    lists = ((pod, pod.ip if by_name else "", pod.rank in world.owed) for pod in pods)
-    return tuple(PublishAddresses(pod.name, pod.uid, epoch, ips, ip, renew, world.broker) for pod, ip, renew in lists)
 
 
 def _completed(this: Pass) -> Status:

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from dijob import names, pod
 from dijob.core.actions import PublishAddresses
+from dijob.core.address_list import follows
 from dijob.core.members import Gang, Part
 from dijob.core.observe import addresses
 from dijob.core.runtimes import RUNTIMES
@@ -65,7 +66,7 @@ def tasks_lists(gang: Gang, listed: str) -> dict[str, str]:
 
 
 def _annotation(part: Part) -> str:
-    return f"{names.GROUP}/nodes-{part.name}"
+    return f"{names.ANNOTATION_TASK_NODES}{part.name}"
 
 
 def addresses_patch(gang: Gang, list_: PublishAddresses) -> Manifest:
@@ -74,31 +75,40 @@ def addresses_patch(gang: Gang, list_: PublishAddresses) -> Manifest:
     managedFields are emptied on the way ([{}] clears them, as Kubernetes documents): it makes this and every later
     write of the pod cheaper for the apiserver (0.76 of the time, docs/decisions/003).
     """
-    ips = addresses(list_.ips)
-    size = len(ips)
     annotations = {
         names.ANNOTATION_IPS: list_.ips,
         names.ANNOTATION_EPOCH: str(list_.epoch),
-        names.ANNOTATION_NUM_NODES: str(size),
-        names.ANNOTATION_WORLD_SIZE: str(size * gang.workers),
-        names.ANNOTATION_TOPOLOGY: topology_json(gang, list_.epoch, list_.ips),
-        **tasks_lists(gang, list_.ips),
-        **{annotation: words(gang, ips) for annotation, words in RUNTIMES[gang.runtime].words.items()},
+        **made_of(gang, list_.epoch, list_.ips),
         **({names.ANNOTATION_POD_IP: list_.ip} if list_.ip else {}),
-        **({names.ANNOTATION_RENEW: str(list_.epoch)} if list_.renew else {}),
+        # None takes away what somebody else may have written there.
+        names.ANNOTATION_RENEW: str(list_.renew_from) if list_.renew_from else None,
         **({names.ANNOTATION_BROKER: list_.broker} if list_.broker else {}),
     }
     labels = {names.LABEL_JOB: gang.job, names.LABEL_RANK: str(gang.rank_of(list_.name))}
     return {"metadata": {"uid": list_.uid, "managedFields": [{}], "labels": labels, "annotations": annotations}}
 
 
-def known(list_: PublishAddresses) -> dict[str, Any]:
+@lru_cache(maxsize=16)
+def made_of(gang: Gang, epoch: int, listed: str) -> dict[str, str]:
+    """The annotations that follow from a list, the same on each pod of the job (to be read only)."""
+    ips = addresses(listed)
+    return {
+        names.ANNOTATION_NUM_NODES: str(len(ips)),
+        names.ANNOTATION_WORLD_SIZE: str(len(ips) * gang.workers),
+        names.ANNOTATION_TOPOLOGY: topology_json(gang, epoch, listed),
+        **tasks_lists(gang, listed),
+        **{annotation: words(gang, ips) for annotation, words in RUNTIMES[gang.runtime].words.items()},
+    }
+
+
+def known(gang: Gang, list_: PublishAddresses) -> dict[str, Any]:
     """What is known of a pod (fields of observe.Pod) that was given this list, before a watch shows it."""
     return {
         "ips": list_.ips,
         "epoch": list_.epoch,
         "told_ip": list_.ip,
-        **({"renew_from": list_.epoch} if list_.renew else {}),
+        "renew_from": list_.renew_from,
+        "derived": follows(made_of(gang, list_.epoch, list_.ips)),
         **({"broker": list_.broker} if list_.broker else {}),
     }
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from dijob import names
 from dijob.core import containers
+from dijob.core.address_list import follows
 from dijob.core.members import split
 from dijob.core.observe import Pod, Refused, Service
 from dijob.pod import LAUNCH
@@ -29,7 +30,19 @@ END_SECONDS = 1
 def service(body: Body) -> Service:
     """Read one service."""
     meta = body["metadata"]
-    return Service(meta["name"], meta.get("uid", ""), _owner(meta).get("uid", ""), meta.get("resourceVersion", ""))
+    return Service(meta["name"], meta.get("uid", ""), owner_of(meta), meta.get("resourceVersion", ""))
+
+
+def owner_of(meta: Body) -> str:
+    """The job that an object belongs to; "" where its controller is none.
+
+    A reference holds within a namespace only, and the garbage collector leaves one alone whose kind does not exist: all
+    of its fields must be as we write them.
+    """
+    owner = _controller(meta)
+    if (owner.get("apiVersion"), owner.get("kind")) != (names.API_VERSION, names.KIND):
+        return ""
+    return sys.intern(names.owner_key(meta.get("namespace", ""), str(owner.get("name")), str(owner.get("uid"))))
 
 
 def namesake(body: Body, job: str, uid: str) -> Refused | None:
@@ -39,10 +52,10 @@ def namesake(body: Body, job: str, uid: str) -> Refused | None:
     seconds), as is everything that is being deleted: `kubectl delete` and `apply` at once is what everyone does.
     """
     meta = body["metadata"]
-    owner = _owner(meta)
+    owner = _controller(meta)
     if meta.get("deletionTimestamp"):
         return Refused.TERMINATING
-    if owner.get("uid") == uid:
+    if owner_of(meta) == names.owner_key(meta.get("namespace", ""), job, uid):
         return None
     leftover = owner.get("kind") == names.KIND and owner.get("name") == job
     return Refused.TERMINATING if leftover else Refused.TAKEN
@@ -52,7 +65,7 @@ def pod(body: Body) -> Pod:
     """Read one pod. Its rank is in its computed name JOB-RANK, never in a label, which anyone can write; -1: none."""
     meta, spec, status = body["metadata"], body.get("spec") or {}, body.get("status") or {}
     annotations = meta.get("annotations") or {}
-    owner = _owner(meta)
+    owner = _controller(meta)
     main = containers.named(status, main_name(spec))
     return Pod(
         rank=_rank(meta["name"], owner.get("name", "")),
@@ -82,7 +95,8 @@ def pod(body: Body) -> Pod:
         created=meta.get("creationTimestamp") or "",
         gone_by=meta.get("deletionTimestamp") or "",
         placed=_since(status, "PodScheduled"),
-        owner=owner.get("uid", ""),
+        owner=owner_of(meta),
+        derived=follows(annotations),
         version=meta.get("resourceVersion", ""),
         labelled=_label(meta, names.LABEL_JOB) == owner.get("name") and bool(_label(meta, names.LABEL_RANK)),
         rank_label=sys.intern(_label(meta, names.LABEL_RANK)),
@@ -125,7 +139,7 @@ def _conditions(status: Body) -> tuple[str, ...]:
     return tuple(sys.intern(f"{c.get('type')}={c.get('status')}") for c in found)
 
 
-def _owner(meta: Body) -> Body:
+def _controller(meta: Body) -> Body:
     owners: Sequence[Body] = meta.get("ownerReferences") or ()
     return next((o for o in owners if o.get("controller")), {})
 

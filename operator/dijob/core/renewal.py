@@ -53,13 +53,14 @@ def owed(pods: Mapping[int, Pod], ranks: frozenset[int], last: Renewal) -> froze
 
 
 def free(pod: Pod, known: int, new: int) -> int:
-    """How many of a pod's `new` ends were no failure: at most one for each renewal. `known` is the last one counted.
+    """How many of a pod's `new` ends were no failure: one if the launcher says so of the last, whichever list it names
+    (somebody else may have written its number). `known` is the number of the last renewal that has been counted.
 
     Only a container's last end can be seen, and sometimes not even that: when there are several new ones, or one of
     which nothing is known, one of them was the renewal that it had been told of.
     """
     told = pod.renew_from > known
-    return 1 if pod.renewed > known or (told and (new > 1 or pod.unrecorded)) else 0
+    return 1 if pod.renewed or (told and (new > 1 or pod.unrecorded)) else 0
 
 
 def _known(pod: Pod, status: Status) -> int:

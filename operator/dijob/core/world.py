@@ -5,16 +5,12 @@ from datetime import datetime
 from functools import cached_property
 
 from dijob.core import renewal
+from dijob.core.address_list import NOBODY, all_believed, follows
 from dijob.core.members import Gang, expand
 from dijob.core.observe import Observed, Pod, addresses
+from dijob.core.published import made_of
 from dijob.names import Addressing
 from dijob.spec.status import Status
-
-# Stands in a new list for a rank that has succeeded: its own address may be another job's by now, or nobody's, which
-# NNG gives up on without a word and hangs. A refused connection it tries again for ever, and no DI-engine process
-# listens here: they listen on the pod's own address (ding/entry/cli_parsers/k8s_parser.py).
-NOBODY = "127.0.0.2"
-
 
 # The reason of the renewal that a suspension is: no pod is left that had the list.
 SUSPENDED = "Suspended"
@@ -33,9 +29,10 @@ class Loss:
 class World:
     """The job's pods against the list that they were given.
 
-    `epoch` is the number of the newest list (0: none yet): the larger of the status and what the pods say, or an
-    operator killed between the two would use a number twice. While it is `dead`, `renewing` are the ranks that are
-    renewed: those that were lost, and those that dial them. NNG never finds a peer under another address
+    `pods` are as they are believed (address_list.py). `epoch` is the number of the newest list (0: none yet), which the
+    status has before any pod has it, and `listed` that list, "" where nothing is left that proves it. While it is
+    `dead`, `renewing` are the ranks that are renewed: those that were lost, and those that dial them. NNG never finds a
+    peer under another address
     (docs/decisions/006); all others run on, and are given the next list too. `together`: whoever is lost, all are
     renewed.
 
@@ -62,11 +59,13 @@ class World:
     pending: frozenset[int] = frozenset()
     overdue: frozenset[int] = frozenset()
     broker: str = ""
+    listed: str = ""
 
     @staticmethod
     def of(gang: Gang, observed: Observed, status: Status, now: datetime, together: bool = False) -> "World":
-        pods, last = dict(observed.pods), status.last_renewal
-        epoch = max([status.epoch, *(pod.epoch for pod in pods.values())])
+        """The world as the status and the pods show it; the status as `address_list.adopted` leaves it."""
+        pods, listed = all_believed(gang, observed.pods, observed.given, status)
+        last, epoch = status.last_renewal, status.epoch
         pending = frozenset(r for r, pod in pods.items() if renewal.pending(pod, observed, status, now))
         alive = World(
             gang,
@@ -83,6 +82,7 @@ class World:
             pending=pending,
             overdue=frozenset(r for r in pending if renewal.left(pods[r], observed, now) <= 0),
             broker=observed.life(gang.server),
+            listed=listed,
         )
         if last is None:
             return alive
@@ -98,11 +98,6 @@ class World:
     def alive(self) -> bool:
         """Whether an address list is in force."""
         return self.epoch > 0 and not self.dead and not self.fresh
-
-    @cached_property
-    def listed(self) -> str:
-        """The newest list, as any pod that was given it has it; "" when no such pod is left."""
-        return next((p.ips for p in self.pods.values() if p.epoch == self.epoch and p.ips), "")
 
     @cached_property
     def ips(self) -> tuple[str, ...]:
@@ -155,6 +150,8 @@ class World:
     @cached_property
     def doomed(self) -> frozenset[int]:
         """The ranks whose pod has a list that does not hold for them any more: it goes, whatever happens in it."""
+        if self.fresh:  # no list has been made since it began, whatever a pod has started with
+            return frozenset(rank for rank, pod in self.pods.items() if pod.forged and pod.begun)
         told = (rank for rank, pod in self.pods.items() if pod.ips)
         if self.dead:
             anew = self.renewing - self.restartable
@@ -182,7 +179,7 @@ class World:
             gone |= self.renewing | self.owed
             return replace(lost[min(lost)], ranks=everybody if self.together else gone & everybody)
         if self.alive and not self.ips:
-            message = f"no pod is left that was given the addresses of epoch {self.epoch}"
+            message = f"the pods' addresses are not those of epoch {self.epoch} any more"
             return Loss("ListLost", message, everybody)
         return None
 
@@ -251,14 +248,18 @@ class World:
         if rank in self.overdue:
             said = f"rank {rank}: pod {pod.name} was told to start its process again, and has not"
             return Loss("NotRestarted", f"{said} (its command may hold up TERM)")
-        if self.broker and pod.broker not in ("", self.broker):
+        if self.broker and pod.broker not in ("", self.broker) and rank not in self.owed:
             return Loss("BrokerLost", f"rank {rank}: the Redis server {self.gang.server} that it began with is gone")
         return None
 
     def _told(self, pod: Pod) -> bool:
         """Whether the pod says what we have told it."""
-        listed = (pod.epoch, pod.ips, pod.recognised) == (self.epoch, self.listed, True)
-        return listed and bool(pod.broker or not self.broker)
+        listed = (pod.epoch, pod.ips) == (self.epoch, self.listed) and pod.recognised and not pod.forged
+        return listed and self._derived <= pod.derived and bool(pod.broker or not self.broker)
+
+    @cached_property
+    def _derived(self) -> frozenset[tuple[str, str]]:
+        return follows(made_of(self.gang, self.epoch, self.listed))
 
     def _stale(self, rank: int, pod: Pod) -> bool:
         if pod.deleting:
@@ -272,11 +273,11 @@ class World:
         return pod is not None and bool(pod.ip) and not pod.deleting and not self._stale(rank, pod)
 
     def _known_as(self, pod: Pod) -> str:
-        """The pod's IP by the list that it was given, or that others were given in which it stands; "" without one."""
+        """The pod's IP by the newest list, if that is about this pod; "" where it is not."""
         if self.gang.addressing is Addressing.HOSTNAME:
             return pod.told_ip
-        ips = addresses(pod.ips or ("" if pod.rank in self.renewing else self.listed))
-        return ips[pod.rank] if pod.rank < len(ips) else ""
+        concerned = pod.ips or pod.rank not in self.renewing
+        return self.ips[pod.rank] if concerned and pod.rank < len(self.ips) else ""
 
     def _moved(self, pod: Pod) -> bool:
         was = self._known_as(pod)

@@ -68,6 +68,22 @@ class Actor:
                 raise result
         return next((result for result in results if isinstance(result, dict)), None)
 
+    async def recover(self, job: DIJob, members: Iterable[Member], memory: Memory) -> None:
+        """Ask for pods that no watch shows; of those that are there and ours, the labels are put back."""
+        group = _Group(job, memory)
+        await asyncio.gather(*(self._recover(group, member) for member in members))
+
+    async def _recover(self, group: "_Group", member: Member) -> None:
+        manifest = pod_manifest(group.job, member, self._options)
+        path = _pod_path(group.job, member.name)
+        async with group.turns:
+            found = await self._adopt(group, f"pod/{member.name}", path, manifest["metadata"]["labels"])
+        if found is None:
+            group.memory.absent.add(member.name)
+        else:
+            log.warning("%s: the labels of %s are put back", group.job.metadata.owner_key, member.name)
+            self._pods.put(pod(found))
+
     def _one(self, group: "_Group", action: Action) -> Awaitable[Json | None]:
         match action:
             case SetReplicas():
@@ -77,7 +93,7 @@ class Actor:
             case CreatePod() | CreateInOrder() | CreateService() | CreateBroker():
                 return self._creation(group, action)
             case PublishAddresses():
-                return self._publish(group.job, action)
+                return self._publish(group, action)
             case DeletePod():
                 return self._delete(group.job, action)
             case NudgePod():
@@ -190,10 +206,13 @@ class Actor:
         group.memory.refusals[key] = refusals.name_in_use(why, key.replace("/", " "), _now())
         return None
 
-    async def _publish(self, job: DIJob, action: PublishAddresses) -> None:
-        patch = addresses_patch(gang_of(job), action)
+    async def _publish(self, group: "_Group", action: PublishAddresses) -> None:
+        job, gang = group.job, gang_of(group.job)
+        patch = addresses_patch(gang, action)
         answer = await self._to_pod(job, action.name, self._api.patch(_pod_path(job, action.name), patch))
-        self._update(job, action.uid, answer, **known(action))
+        if answer is not None:
+            group.memory.given[action.uid] = action.epoch
+        self._update(job, action.uid, answer, **known(gang, action))
 
     async def _nudge(self, group: "_Group", action: NudgePod) -> None:
         meta = group.job.metadata
@@ -224,14 +243,14 @@ class Actor:
         except ApiError as error:
             if not (error.gone or error.conflict):
                 raise
-            for view in self._pods.of(job.metadata.uid):
+            for view in self._pods.of(job.metadata.owner_key):
                 if view.name == name and error.gone:
                     self._pods.drop(view.uid)
             return None
 
     def _update(self, job: DIJob, uid: str, answer: Json | None, **fields: Any) -> None:
         """Enter into the store what our own write has just made of a pod."""
-        view = next((p for p in self._pods.of(job.metadata.uid) if p.uid == uid), None)
+        view = next((p for p in self._pods.of(job.metadata.owner_key) if p.uid == uid), None)
         if view is not None and answer is not None:
             version = (answer.get("metadata") or {}).get("resourceVersion", view.version)
             self._pods.put(replace(view, version=version, **fields))

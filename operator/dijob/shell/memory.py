@@ -1,6 +1,6 @@
 """What the operator remembers of a job between passes and may forget: back-offs and hearsay, never the truth."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -12,12 +12,15 @@ from dijob.spec.model import DIJob
 
 @dataclass
 class Memory:
-    """One job's: refusals by kind and name, creations by pod name, names of pods that gave their node back, when a list
-    was seen on a pod and when its kubelet was reminded of it, warnings by pod uid, when status was written."""
+    """One job's: refusals by kind and name, creations by pod name, names of pods that gave their node back, the number
+    of the list that a pod (by uid) was given, names of pods that are known not to be there, when a list was seen on a
+    pod and when its kubelet was reminded of it, warnings by pod uid, when status was written."""
 
     refusals: dict[str, Refusal] = field(default_factory=dict)
     creations: dict[str, Creation] = field(default_factory=dict)
     given_back: set[str] = field(default_factory=set)
+    given: dict[str, int] = field(default_factory=dict)
+    absent: set[str] = field(default_factory=set)
     told: dict[tuple[str, int], datetime] = field(default_factory=dict)
     nudged: dict[tuple[str, int], datetime] = field(default_factory=dict)
     warnings: dict[str, str] = field(default_factory=dict)
@@ -34,11 +37,13 @@ class Memory:
                 self.refusals = {k: no for k, no in self.refusals.items() if no.why is not Refused.REJECTED}
         return self._parsed
 
-    def saw_lists(self, pods: Iterable[Pod], now: datetime) -> None:
+    def saw_lists(self, pods: Collection[Pod], now: datetime) -> None:
         """Note when a list was first seen on a pod that is to act on it; what is past is forgotten."""
         at_gate = {(pod.uid, pod.epoch) for pod in pods if pod.gated and pod.ips}
         asked = {(pod.uid, pod.renew_from) for pod in pods if pod.renew_from > pod.renewed}
         self.told = {key: self.told.get(key, now) for key in at_gate | asked}
+        there = {pod.uid for pod in pods}
+        self.given = {uid: number for uid, number in self.given.items() if uid in there}
         self.nudged = {key: when for key, when in self.nudged.items() if key in self.told}
 
     def created(self, name: str, now: datetime) -> None:

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from dijob.core import phases, report
+from dijob.core.address_list import unaccounted
 from dijob.core.manifests import gang_of
 from dijob.core.observe import Observed, by_rank, puzzling
 from dijob.core.options import Options, notes
@@ -63,6 +64,7 @@ class Reconciler:
             return await self._say_invalid(key, body, error)
         if not self._children.listed:
             await self._children.read(self._api, job)
+        await self._recover(job, memory)
         await self._read_warnings(job, memory)
         decided = plan(job, self._observe(job, memory), _now())
         if decided.actions:
@@ -85,22 +87,25 @@ class Reconciler:
         self.jobs.pop(uid)
         self._memories.forget(uid)
 
-    def key_of(self, uid: str) -> Key | None:
-        """The key of the job with this uid, for events about its children."""
-        return self.jobs.key_of(uid)
+    def key_of(self, owner: str) -> Key | None:
+        """The key of the job that a child names (names.owner_key); None where there is no such job."""
+        namespace, _, rest = owner.partition("/")
+        name, _, uid = rest.partition("/")
+        return (namespace, name) if self.jobs.key_of(uid) == (namespace, name) else None
 
     def _observe(self, job: DIJob, memory: Memory) -> Observed:
-        uid = job.metadata.uid
-        pods, strangers = by_rank(self._children.pods.of(uid), gang_of(job))
+        owner = job.metadata.owner_key
+        pods, strangers = by_rank(self._children.pods.of(owner), gang_of(job))
         memory.saw_lists(pods.values(), _now())
         silent = {pod.uid for pod in (*pods.values(), *strangers) if not pod.ip}
         return Observed(
             pods=pods,
             strangers=strangers,
-            services=frozenset(service.name for service in self._children.services.of(uid)),
+            services=frozenset(service.name for service in self._children.services.of(owner)),
             refusals=dict(memory.refusals),
             creations=dict(memory.creations),
             given_back=frozenset(memory.given_back),
+            given=dict(memory.given),
             told=dict(memory.told),
             nudged=dict(memory.nudged),
             notes=notes(job, self._options),
@@ -110,7 +115,7 @@ class Reconciler:
     async def _read_warnings(self, job: DIJob, memory: Memory) -> None:
         """Ask why pods that say nothing get no address (FailedMount, a sandbox that fails): only events know."""
         path = f"/api/v1/namespaces/{job.metadata.namespace}/events"
-        for pod in puzzling(self._children.pods.of(job.metadata.uid), _now())[:EVENTS_READ_AT_ONCE]:
+        for pod in puzzling(self._children.pods.of(job.metadata.owner_key), _now())[:EVENTS_READ_AT_ONCE]:
             try:
                 selector = f"involvedObject.uid={pod.uid},type=Warning"
                 found = await self._api.get(path, fieldSelector=selector, limit="20")
@@ -120,6 +125,15 @@ class Reconciler:
             items = sorted(found.get("items") or (), key=lambda e: str(e.get("lastTimestamp") or ""))
             if items:
                 memory.warnings[pod.uid] = f"{items[-1].get('reason')}: {items[-1].get('message')}"
+
+    async def _recover(self, job: DIJob, memory: Memory) -> None:
+        """Look for pods that should be there and are not shown, each once."""
+        gang = gang_of(job)
+        pods, _ = by_rank(self._children.pods.of(job.metadata.owner_key), gang)
+        memory.absent -= {pod.name for pod in pods.values()}
+        if self._children.listed and not (job.status.suspend_time or phases.ended(job.status)):
+            missing = (gang.member(rank) for rank in unaccounted(gang, pods, job.status))
+            await self._actor.recover(job, [one for one in missing if one.name not in memory.absent], memory)
 
     async def _still_there(self, key: Key, job: DIJob) -> bool:
         """Whether the job still exists, asked only where what we know is old: pods of a deleted job would come and go

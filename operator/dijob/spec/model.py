@@ -51,6 +51,11 @@ class Metadata(Stored):
     deletion_timestamp: str | None = None
     resource_version: str = ""
 
+    @property
+    def owner_key(self) -> str:
+        """The object as its children name it."""
+        return names.owner_key(self.namespace, self.name, self.uid)
+
 
 class Spec(Written):
     """What the user wishes: pods of one template, or of several tasks."""

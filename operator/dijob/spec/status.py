@@ -105,6 +105,17 @@ class Renewal(Stored):
     """When the operator noticed."""
 
 
+class AddressList(Stored):
+    """What proves an address list: any copy of it has this digest, or is none."""
+
+    size: Annotated[int, Field(ge=0, le=names.MAX_REPLICAS)] = 0
+    """How many ranks it has."""
+    digest: Annotated[str, Field(max_length=64)] = ""
+    """The first 128 bits of the SHA-256 of its number, a space, and its addresses in rank order, comma-separated."""
+    finished: Annotated[str, Field(max_length=8192)] = ""
+    """The ranks that had succeeded when it was made, as ranges: no address of theirs is in it."""
+
+
 class GivenBack(Stored):
     """A start that found no room: its pods were given back, so that others can use what they held."""
 
@@ -140,7 +151,11 @@ class Status(Stored):
     observed_generation: Number = 0
     """The metadata.generation that this status is about."""
     epoch: Number = 0
-    """Number of the address list that the ranks were given last."""
+    """Number of the newest address list. It is written, with addressList, before any rank is given that list."""
+    address_list: AddressList | None = None
+    """What proves the newest address list, wherever a copy of it stands."""
+    template_hash: Annotated[str, Field(max_length=64)] = ""
+    """A fingerprint of the template, and of what else cannot change, that the pods are made from."""
     renewals: Count = 0
     """How often an address list has died and ranks were renewed."""
     last_renewal: Renewal | None = None
@@ -171,11 +186,25 @@ class Status(Stored):
     """What is true about the job now. `kubectl wait --for=condition=Succeeded dijob/NAME` reads these."""
 
 
+# Beyond this a number is none that an operator has counted: one more would not fit into its field any longer, and no
+# status could ever be written again.
+ABSURD = 2_000_000_000
+
+
+def _absurd(value: object) -> bool:
+    """Whether a number somewhere in it is beyond all that can have been counted."""
+    if isinstance(value, Mapping):
+        return any(map(_absurd, value.values()))
+    if isinstance(value, list):
+        return any(map(_absurd, value))
+    return isinstance(value, int) and value > ABSURD
+
+
 def stored(body: Mapping[str, Any]) -> Status:
     """The status of an object as the apiserver gives it. A field that cannot be read counts as absent, and no more: a
     job that has ended stays so, whatever else another operator wrote (DI-orchestrator 1.0 could count below zero)."""
     given = body.get("status")
-    kept = dict(given) if isinstance(given, Mapping) else {}
+    kept = {n: v for n, v in given.items() if not _absurd(v)} if isinstance(given, Mapping) else {}
     for _ in range(2):
         try:
             return Status.model_validate(kept)

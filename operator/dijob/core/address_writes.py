@@ -1,0 +1,69 @@
+"""A new address list, step by step: first its number and digest in the status, then the list on each pod."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from dijob.core import broker, room, waits
+from dijob.core.actions import Action, PublishAddresses
+from dijob.core.address_list import record
+from dijob.core.observe import Pod
+from dijob.core.report import Pass
+from dijob.core.world import World
+from dijob.names import Addressing, RestartScope
+from dijob.spec.model import DIJob
+
+
+def together(job: DIJob) -> bool:
+    """Whether all ranks are renewed when one is lost."""
+    return job.restart_scope is RestartScope.JOB
+
+
+def next_list(this: Pass) -> str:
+    """The list that is due, comma-separated in rank order; "" while none is."""
+    world, size = this.world, this.gathering.size
+    if not size or (world.idle and room.waits(this.status, this.now) > 0):
+        return ""
+    if not world.alive and broker.absence(world.gang, this.observed):
+        return ""  # a program that begins without it would give up after a while, and be charged for it
+    return world.next_list(size)
+
+
+def numbered(this: Pass, listed: str) -> Pass:
+    """The pass with the number and the digest of a new list in its status: the list is in force once that is written.
+
+    An operator that is killed before it has given the list to a pod finds it again by them.
+    """
+    number = this.world.epoch + 1
+    kept = {"epoch": number, "address_list": record(number, listed), "given_back": None}
+    status = this.status.model_copy(update=kept)
+    world = World.of(this.world.gang, this.observed, status, this.now, together(this.job))
+    return replace(this, gathering=replace(this.gathering, world=world), status=status)
+
+
+def actions(this: Pass) -> tuple[Action, ...]:
+    """Give the list in force to those that do not have it, save to a pod that would begin without its Redis server."""
+    world = this.world
+    if not world.alive:
+        return ()
+    absent = broker.absence(world.gang, this.observed)
+    return (*_publish(world, (pod for pod in world.unpublished if pod.begun or not absent)), *_nudge(this))
+
+
+def _nudge(this: Pass) -> tuple[Action, ...]:
+    return tuple(nudge for nudge, left in waits.deaf(this) if left <= 0)
+
+
+def _publish(world: World, pods: Iterable[Pod]) -> tuple[Action, ...]:
+    by_name = world.gang.addressing is Addressing.HOSTNAME
+    return tuple(
+        PublishAddresses(
+            pod.name,
+            pod.uid,
+            world.epoch,
+            world.listed,
+            ip=pod.ip if by_name else "",
+            renew_from=world.epoch if pod.rank in world.owed else pod.renew_from,
+            broker=world.broker,
+        )
+        for pod in pods
+    )

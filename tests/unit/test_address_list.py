@@ -1,0 +1,196 @@
+"""What proves an address list, and what becomes of a pod that claims something else."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from dijob import names
+from dijob.core import address_list, raw
+from dijob.core.actions import DeletePod, PublishAddresses
+from dijob.core.address_list import NOBODY, in_force, record
+from dijob.core.members import Gang
+from dijob.core.observe import Pod
+from dijob.core.plan import plan as real_plan
+from dijob.names import Addressing
+from dijob.spec.model import DIJob
+from dijob.spec.status import Renewal, Status
+from unit.builders import LIST, NOW, OWNER, STARTED, UID, gang, hands_out, job, listed, observed, pod_body, view
+
+TRUE = Status(epoch=1, address_list=record(1, LIST))
+THEIRS = "10.6.6.6,10.6.6.6,10.6.6.6"
+NAMED = replace(gang(), addressing=Addressing.HOSTNAME)
+NAMES = "job-0.job,job-1.job,job-2.job"
+
+
+def by_rank(*pods: Pod) -> dict[int, Pod]:
+    return {pod.rank: pod for pod in pods}
+
+
+IN_FORCE: dict[str, tuple[Gang, tuple[Pod, ...], Status, str]] = {
+    "no pod has it yet": (gang(), (view(0), view(1), view(2)), TRUE, LIST),
+    "all have it": (gang(), (listed(0), listed(1), listed(2)), TRUE, LIST),
+    "all copies are forged": (gang(), tuple(listed(rank, ips=THEIRS) for rank in range(3)), TRUE, LIST),
+    "one has moved, the copies prove it": (gang(), (listed(0), listed(1, ip="10.0.0.9"), listed(2)), TRUE, LIST),
+    "one has moved, no copy is left": (gang(), (view(0), view(1, ip="10.0.0.9"), view(2)), TRUE, ""),
+    "one is gone, no copy is left": (gang(), (view(0), view(2)), TRUE, ""),
+    "forged under its number": (gang(), (view(0), listed(2, ips=THEIRS)), TRUE, ""),
+    "right list under another number": (gang(), (view(0), listed(2)), TRUE.model_copy(update={"epoch": 2}), ""),
+    "of names": (NAMED, (view(0),), Status(epoch=4, address_list=record(4, NAMES)), NAMES),
+    "a rank had succeeded": (
+        gang(),
+        (view(0), view(2)),
+        Status(epoch=3, address_list=record(3, f"10.0.0.0,{NOBODY},10.0.0.2"), succeeded_ranks="1"),
+        f"10.0.0.0,{NOBODY},10.0.0.2",
+    ),
+    "a rank succeeded later": (
+        gang(),
+        (view(0), view(1, succeeded=True), view(2)),
+        TRUE.model_copy(update={"succeeded_ranks": "1"}),
+        LIST,
+    ),
+    "none in the status": (gang(), (listed(0), listed(1), listed(2)), Status(epoch=1), ""),
+}
+
+
+@pytest.mark.parametrize(("of", "pods", "status", "found"), IN_FORCE.values(), ids=IN_FORCE)
+def test_a_list_is_in_force_if_it_has_the_digest_in_the_status(
+    of: Gang, pods: tuple[Pod, ...], status: Status, found: str
+) -> None:
+    assert in_force(of, by_rank(*pods), status) == found
+
+
+FORGED: dict[str, dict[str, Any]] = {
+    "a number beyond all": {"epoch": 999_999_999_999_999},
+    "a list": {"ips": THEIRS},
+    "a list with a number": {"epoch": 777, "ips": THEIRS},
+    "a number of old": {"epoch": 0},
+    "nothing left": {"epoch": 0, "ips": ""},
+    "a renewal": {"renew_from": 1},
+    "a renewal to come": {"renew_from": 777},
+    "what follows from the list": {"derived": frozenset({("diengine.opendilab.org/topology", "0")})},
+    "a label": {"labelled": False},
+}
+
+
+def running(**status: Any) -> DIJob:
+    owner = job()
+    first = hands_out(owner, observed(view(0), view(1), view(2)), NOW).status
+    return owner.model_copy(update={"status": first.model_copy(update=status)})
+
+
+@pytest.mark.parametrize("forged", FORGED.values(), ids=FORGED)
+@pytest.mark.parametrize("given", [{}, {"uid-1": 1}], ids=["a new operator", "the one that wrote it"])
+def test_what_somebody_writes_on_a_pod_is_written_again_and_nothing_else_happens(
+    forged: dict[str, Any], given: dict[str, int]
+) -> None:
+    owner, services = running(), frozenset({"job"})
+    decided = real_plan(owner, observed(listed(0), listed(1, **forged), listed(2), given=given, services=services), NOW)
+    assert decided.actions == (PublishAddresses("job-1", "uid-1", 1, LIST),)
+    assert (decided.status.epoch, decided.status.renewals, decided.status.restarts) == (1, 0, 0)
+
+
+def test_a_number_set_back_is_no_renewal_that_is_owed() -> None:
+    """The operator that has written the newest list on a pod knows that the pod has it."""
+    last = Renewal(epoch=1, ranks="1-2", reason="PodLost", message="", time="")
+    status = {"epoch": 2, "address_list": record(2, LIST), "last_renewal": last}
+    pods = [listed(rank, epoch=2) for rank in (0, 1)]
+    back = listed(2, epoch=1, ips=THEIRS)
+    decided = real_plan(running(**status), observed(*pods, back, given={"uid-2": 2}, services=frozenset({"job"})), NOW)
+    assert decided.actions == (PublishAddresses("job-2", "uid-2", 2, LIST),)
+
+
+def test_a_pod_that_began_with_a_list_before_there_was_one_is_made_anew() -> None:
+    lured = listed(1, epoch=777, ips=THEIRS)
+    decided = real_plan(job(), observed(view(0), lured, view(2), services=frozenset({"job"})), NOW)
+    assert decided.actions == (DeletePod("job-1", "uid-1"),)
+    assert decided.status.restarts == 0
+
+
+def test_a_pod_at_its_gate_with_a_forged_list_gets_the_true_one_with_all_others() -> None:
+    lured = view(1, epoch=777, ips=THEIRS)
+    owner, seen = job(), observed(view(0), lured, view(2))
+    owner = owner.model_copy(update={"status": real_plan(owner, seen, NOW).status})
+    decided = real_plan(owner, seen, NOW)
+    assert decided.actions == tuple(PublishAddresses(f"job-{rank}", f"uid-{rank}", 1, LIST) for rank in range(3))
+
+
+def test_killed_between_the_number_and_the_first_pod_the_next_operator_hands_the_same_list_out() -> None:
+    owner = running()
+    assert owner.status.epoch == 1
+    decided = real_plan(owner, observed(view(0), view(1), view(2)), NOW)
+    assert decided.actions == tuple(PublishAddresses(f"job-{rank}", f"uid-{rank}", 1, LIST) for rank in range(3))
+
+
+def test_killed_there_and_a_pod_has_moved_meanwhile_the_list_is_dead_and_the_next_one_is_made() -> None:
+    owner, moved = running(), observed(view(0), view(1, ip="10.0.0.9"), view(2))
+    dead = real_plan(owner, moved, NOW).status
+    assert dead.last_renewal is not None
+    assert (dead.last_renewal.reason, dead.restarts) == ("ListLost", 0)
+    owner = owner.model_copy(update={"status": dead})
+    after = hands_out(owner, moved, NOW)
+    assert {(one.epoch, one.ips) for one in after.actions if isinstance(one, PublishAddresses)} == {
+        (2, "10.0.0.0,10.0.0.9,10.0.0.2")
+    }
+
+
+@pytest.mark.parametrize(
+    ("pods", "epoch"),
+    [
+        ([listed(rank, epoch=5) for rank in range(3)], 5),
+        ([listed(0, epoch=5), listed(1, epoch=5), listed(2, epoch=5, ip="10.0.0.9")], 0),
+        ([listed(rank, epoch=5, ips=THEIRS) for rank in range(3)], 0),
+        ([view(rank) for rank in range(3)], 0),
+    ],
+    ids=["the kubelets say the same", "one has another address", "forged", "no list"],
+)
+def test_a_status_that_was_wiped_finds_the_list_again_that_the_kubelets_confirm(pods: list[Pod], epoch: int) -> None:
+    assert address_list.adopted(gang(), by_rank(*pods), Status()).epoch == epoch
+
+
+OTHERS: dict[str, dict[str, Any]] = {
+    "another namespace": {"namespace": "theirs"},
+    "no such kind": {"apiVersion": "v9", "kind": "Nothing"},
+    "another group": {"apiVersion": "other.example/v2alpha1"},
+    "another kind": {"kind": "Job"},
+    "another name": {"name": "other"},
+    "no controller": {"controller": False},
+}
+
+
+@pytest.mark.parametrize("forged", OTHERS.values(), ids=OTHERS)
+def test_a_pod_with_the_uid_of_a_job_is_its_own_only_by_all_of_the_reference(forged: dict[str, Any]) -> None:
+    body = pod_body(1)
+    assert raw.pod(body).owner == OWNER
+    body["metadata"]["namespace"] = forged.pop("namespace", "ns")
+    body["metadata"]["ownerReferences"][0] |= forged
+    assert raw.pod(body).owner != OWNER
+    assert raw.service(body).owner != OWNER
+
+
+ABSURD: dict[str, dict[str, Any]] = {
+    "number": {"epoch": 2**53},
+    "restarts": {"restarts": 2**31 - 1},
+    "renewals": {"renewals": 2**31 - 1},
+    "last list": {"lastRenewal": {"epoch": 2**53}},
+    "a charge": {"charged": [{"rank": 0, "uid": "u", "restarts": 2**31 - 1}]},
+}
+
+
+@pytest.mark.parametrize("forged", ABSURD.values(), ids=ABSURD)
+def test_a_status_with_absurd_numbers_is_read_without_them(forged: dict[str, Any]) -> None:
+    seen = job(status={"phase": "Running", **forged}).status
+    assert seen.phase == "Running"
+    assert (seen.epoch, seen.restarts, seen.renewals, seen.last_renewal, seen.charged) == (0, 0, 0, None, ())
+
+
+def test_the_hash_that_a_pod_shows_changes_nothing() -> None:
+    owner = running()
+    pods = [listed(0, template_hash="other"), listed(1), listed(2)]
+    assert not real_plan(owner, observed(*pods, services=frozenset({"job"})), NOW).actions
+    lost = real_plan(owner, observed(*pods[:2], services=frozenset({"job"})), NOW).status
+    assert lost.last_renewal is not None, "it still heals"
+
+
+def test_a_pod_that_has_started_has_begun() -> None:
+    assert (view(0).begun, view(0, started=STARTED).begun, view(0, ended=STARTED).begun) == (False, True, True)
+    assert names.owner_key("ns", "job", UID) == OWNER
