@@ -196,7 +196,8 @@ _INVALID: Final = About(
         problem(
             "TemplateChanged",
             "the spec differs from what the running pods were made from: lost ones are not made anew",
-            "write the old one back, or suspend the job (`spec.suspend: true`) until its pods are gone",
+            "write the old one back, or suspend the job (`spec.suspend: true`) until its pods are gone; one that has "
+            "ended: delete it and apply again",
             status=True,
         ),
         good("Valid", "corrected", status=False),
