@@ -10,7 +10,7 @@ from dijob.core import broker, diagnose, room
 from dijob.core.gather import Gathering
 from dijob.core.members import Gang, say
 from dijob.core.observe import Observed, Pod, Refused
-from dijob.core.phases import Fact, ended, is_true, phase
+from dijob.core.phases import Fact, ended, is_true
 from dijob.core.policy import Policy
 from dijob.core.world import World
 from dijob.names import Condition as Type
@@ -70,7 +70,7 @@ def progress(this: Pass) -> list[Fact]:
 def bystanders(this: Pass) -> list[Fact]:
     """Conditions that are there only when there is, or was, something to say."""
     status, facts = this.job.status, []
-    over = checks.ENDED_MESSAGE.format(phase(status)) if ended(status) else ""
+    over = checks.ENDED_MESSAGE.format(status.phase) if ended(status) else ""
     if this.template_changed:
         facts.append(Fact(Type.INVALID, True, "TemplateChanged", over or TEMPLATE_CHANGED))
     elif is_true(status, Type.INVALID):
