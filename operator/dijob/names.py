@@ -236,6 +236,7 @@ class Condition(StrEnum):
     PEERS_READY = "PeersReady"
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"
+    FINISHED = "Finished"
     INVALID = "Invalid"
     # Only there when there is something to say.
     SUSPENDED = "Suspended"

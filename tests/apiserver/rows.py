@@ -154,6 +154,28 @@ EDITS: dict[str, EditRefused] = {
     ),
 }
 
+ENDED = ("the job has ended (Failed): delete it and apply again, or use a new name",)
+
+# Of a job that has failed. Nothing else is said, least of all an advice that leads nowhere.
+EDITS_AFTER_THE_END: dict[str, EditRefused] = {
+    "the image": EditRefused(("patch", "dijob", "{}", "--type=json", "-p", json.dumps(_IMAGE)), ENDED),
+    "a field that only Kubernetes knows": EditRefused(patch(template={"spec": {"nodeSelector": {"a": "b"}}}), ENDED),
+    "topology": EditRefused(patch(topology="star"), ENDED),
+    "suspend": EditRefused(patch(suspend=True), ENDED),
+    "suspend, with the correction": EditRefused(patch(suspend=True, topology="star"), ENDED),
+    "more patience": EditRefused(patch(backoffLimit=9), ENDED),
+    "no deadline": EditRefused(patch(activeDeadlineSeconds=None), ENDED),
+    "another size": EditRefused(patch(maxReplicas=5), ENDED),
+}
+# What kubectl can still do then: the clean-up follows it, or an autoscaler does it.
+ALLOWED_AFTER_THE_END: dict[str, tuple[str, ...]] = {
+    "the time to live": patch(ttlSecondsAfterFinished=86400),
+    "who is cleaned up": patch(cleanPodPolicy="All"),
+    "kubectl scale": ("scale", "dijob", "{}", "--replicas=1"),
+    "a label": ("label", "dijob", "{}", "seen=yes"),
+    "nothing": patch(activeDeadlineSeconds=1),
+}
+
 REPORTED: dict[str, Reported] = {
     "parallelWorkers against the command": Reported(
         changed(job("bad", parallelWorkers=3), f"{CONTAINER}.args", ["ditask --parallel-workers 2"]),

@@ -45,6 +45,17 @@ def test_wait_for_a_condition(plane: Plane, untouched: str) -> None:
         plane.remove("dijob/ends")
 
 
+def test_waiting_for_the_end_returns_for_a_job_that_fails_and_the_next_line_says_so(plane: Plane) -> None:
+    try:
+        assert plane.apply(job("fails", activeDeadlineSeconds=1)).ok
+        said = plane.ask("wait", "--for=condition=Finished", "dijob/fails", "--timeout=40s")
+        assert said.ok, f"{said.text}; {plane.get('dijob', 'fails')}"
+        shown = plane.kubectl("get", "dijob", "fails", "-o", "jsonpath={.status.phase}: {.status.message}")
+        assert shown.startswith("Failed: not done within activeDeadlineSeconds"), shown
+    finally:
+        plane.remove("dijob/fails")
+
+
 def test_columns(plane: Plane, untouched: str) -> None:
     head, row = (line.split() for line in plane.kubectl("get", "dij", untouched).splitlines())
     assert head == ["NAME", "PHASE", "DESIRED", "READY", "RESTARTS", "AGE"]

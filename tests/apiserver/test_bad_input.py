@@ -51,6 +51,36 @@ def test_edits_of_a_running_job_with_tasks_are_refused(plane: Plane, with_tasks:
     assert lacking(said.text, row.words) == [], said.text
 
 
+@pytest.fixture(scope="module")
+def ended(plane: Plane) -> Iterator[str]:
+    """A job that has failed: nothing that is refused may change its spec."""
+    assert (said := plane.apply(job("ended", minReplicas=1, activeDeadlineSeconds=1))).ok, said.text
+    plane.until_condition("ended", "Finished", "True", "Failed")
+    yield "ended"
+    plane.remove("dijob/ended")
+
+
+@pytest.mark.parametrize("row", rows.EDITS_AFTER_THE_END.values(), ids=rows.EDITS_AFTER_THE_END.keys())
+def test_edits_of_a_job_that_has_failed_are_refused_with_what_to_do_instead(
+    plane: Plane, ended: str, row: EditRefused
+) -> None:
+    before = (plane.get("dijob", ended) or {})["spec"]
+    said = plane.ask(*(ended if word == "{}" else word for word in row.arguments))
+    assert not said.ok, said.text
+    assert lacking(said.text, row.words) == [], said.text
+    assert len(said.text.splitlines()) == 1, said.text
+    assert (plane.get("dijob", ended) or {})["spec"] == before
+
+
+@pytest.mark.parametrize("edit", rows.ALLOWED_AFTER_THE_END.values(), ids=rows.ALLOWED_AFTER_THE_END.keys())
+def test_what_still_means_something_after_the_end_can_be_changed(
+    plane: Plane, ended: str, edit: tuple[str, ...]
+) -> None:
+    said = plane.ask(*(ended if word == "{}" else word for word in edit))
+    assert said.ok, said.text
+    assert plane.condition(ended, "Finished")["status"] == "True"
+
+
 def test_what_cannot_be_changed_can_while_the_job_is_suspended(plane: Plane) -> None:
     made = rows_tasks.tasks_job("held", suspend=True)
     try:

@@ -104,6 +104,32 @@ def test_one_operator_at_a_time_with_a_selector_that_fits_its_pod(objects: Objec
     assert spec["selector"]["matchLabels"].items() <= spec["template"]["metadata"]["labels"].items()
 
 
+UNREACHABLE, NOT_READY = "node.kubernetes.io/unreachable", "node.kubernetes.io/not-ready"
+
+
+def brief(key: str, seconds: int) -> dict[str, Any]:
+    return {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": seconds}
+
+
+SYSTEM = {"key": "system", "operator": "Exists"}
+OWN = {"key": UNREACHABLE, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
+# (values, the tolerations of the operator's pod)
+TOLERATIONS: dict[str, tuple[dict[str, Any], Objects]] = {
+    "defaults": ({}, [brief(UNREACHABLE, 5), brief(NOT_READY, 5)]),
+    "another time": ({"lostNodeSeconds": 0}, [brief(UNREACHABLE, 0), brief(NOT_READY, 0)]),
+    "beside others": ({"tolerations": [SYSTEM]}, [SYSTEM, brief(UNREACHABLE, 5), brief(NOT_READY, 5)]),
+    # The shorter of two would hold.
+    "one's own": ({"tolerations": [OWN]}, [OWN, brief(NOT_READY, 5)]),
+}
+
+
+@pytest.mark.parametrize(("values", "expected"), TOLERATIONS.values(), ids=TOLERATIONS)
+def test_the_operator_leaves_a_lost_node_soon(offline: Lab, values: dict[str, Any], expected: Objects) -> None:
+    """Kubernetes' own 300 s are for pods that say nothing."""
+    pod = one(parsed(render(offline, values)), "Deployment")["spec"]["template"]["spec"]
+    assert pod["tolerations"] == expected
+
+
 def test_every_object_is_marked_as_ours(objects: Objects) -> None:
     for each in objects:
         labels = each["metadata"].get("labels", {})

@@ -107,6 +107,19 @@ def test_each_rule_stands_where_its_field_is_and_says_what_to_do() -> None:
             assert len(rule.message) < 400, rule
 
 
+def test_of_a_job_that_has_ended_every_field_is_held_but_those_that_still_mean_something() -> None:
+    (rule,) = [rule for rule in RULES[""] if "has ended" in rule.message]
+    fields = {str(field.alias) for field in Spec.model_fields.values()}
+    held = {name for name in fields if f"self.spec.{name} == oldSelf.spec.{name}" in rule.rule}
+    assert fields - held == {"ttlSecondsAfterFinished", "cleanPodPolicy", "replicas"}
+
+
+def test_no_rule_speaks_of_a_change_where_it_cannot_see_whether_the_job_has_ended() -> None:
+    blind = [(path, rule.message) for path, rules in RULES.items() for rule in rules if "oldSelf" in rule.rule and path]
+    unaware = [rule.message for rule in RULES[""] if "oldSelf" in rule.rule and "oldSelf.status.phase" not in rule.rule]
+    assert (blind, unaware) == ([], [])
+
+
 def test_the_rules_of_the_crd_and_of_the_operator_say_the_same() -> None:
     said = [rule.message for rules in RULES.values() for rule in rules]
     for sentence in (template.SLIP_MESSAGE, checks.NO_SIZE_MESSAGE, template.PREFIX_MESSAGE, template.RESTART_MESSAGE):

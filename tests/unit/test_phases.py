@@ -47,6 +47,43 @@ def test_the_phase_is_what_the_conditions_add_up_to(facts: tuple[Fact, ...], wor
     assert ended(status) is (word in (Phase.SUCCEEDED, Phase.FAILED))
 
 
+def ends(status: Status) -> list[tuple[str, str, str, str]]:
+    """The condition Finished, where it is there: its status, reason, message and time."""
+    found = (c for c in status.conditions if c.type == "Finished")
+    return [(c.status, c.reason, c.message, c.last_transition_time) for c in found]
+
+
+FINISHED: dict[str, tuple[tuple[Fact, ...], list[tuple[str, str, str, str]]]] = {
+    "on its way": ((no(Type.RUNNING),), []),
+    "running": ((yes(Type.RUNNING),), []),
+    "invalid": ((yes(Type.INVALID),), []),
+    "succeeded": ((yes(Type.SUCCEEDED, "AllRanksSucceeded", "all 3"),), [("True", "Succeeded", "all 3", OLD)]),
+    "failed": ((yes(Type.FAILED, "DeadlineExceeded", "too late"),), [("True", "Failed", "too late", OLD)]),
+    "forged as both": ((yes(Type.SUCCEEDED), yes(Type.FAILED, "F", "no")), [("True", "Failed", "no", OLD)]),
+}
+
+
+@pytest.mark.parametrize(("facts", "expected"), FINISHED.values(), ids=FINISHED)
+def test_what_has_ended_well_or_badly_is_finished(
+    facts: tuple[Fact, ...], expected: list[tuple[str, str, str, str]]
+) -> None:
+    assert ends(having(*facts)) == expected
+
+
+@pytest.mark.parametrize("end", [Type.SUCCEEDED, Type.FAILED])
+def test_a_job_that_ended_before_the_condition_existed_gets_it_without_an_event(end: Type) -> None:
+    old = Status(conditions=(Condition(type=end, status="True", reason="R", message="why", last_transition_time=OLD),))
+    new = having(before=old, generation=7, seconds=9)
+    assert ends(new) == [("True", end.value, "why", OLD)]
+    assert events(old, new) == ()
+    assert having(before=new, generation=7, seconds=99) == new
+
+
+def test_finished_is_not_left_standing_where_nothing_has_ended() -> None:
+    forged = Status(conditions=(Condition(type="Finished", status="True", reason="Succeeded"),))
+    assert ends(having(no(Type.RUNNING), before=forged)) == []
+
+
 def test_a_condition_has_the_shape_of_metav1() -> None:
     assert found(having(yes(Type.RUNNING, "AllRanksReady", "all 3"), generation=4), Type.RUNNING) == Condition(
         type="Running",

@@ -1,6 +1,6 @@
 """What the status says: conditions for programs, one phase for people, events for what has just changed."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -106,6 +106,9 @@ def conclude(status: Status, facts: Iterable[Fact], generation: int, now: dateti
     kept = {condition.type: condition for condition in status.conditions}
     for fact in facts:
         kept[fact.type.value] = _condition(kept.get(fact.type.value), fact, generation, now)
+    kept.pop(Type.FINISHED.value, None)
+    if finished := _finished(kept, now):
+        kept[finished.type] = finished
     order = {type_.value: number for number, type_ in enumerate(Type)}
     conditions = tuple(sorted(kept.values(), key=lambda c: order.get(c.type, len(order))))
     status = status.model_copy(update={"conditions": conditions, "observed_generation": generation})
@@ -117,6 +120,19 @@ def events(old: Status, new: Status) -> tuple[Event, ...]:
     before = {c.type: (c.status, c.reason) for c in old.conditions}
     changed = (c for c in new.conditions if before.get(c.type) != (c.status, c.reason))
     return tuple(event for condition in changed if (event := _event(condition)))
+
+
+def _finished(told: Mapping[str, Condition], now: datetime) -> Condition | None:
+    """The condition that is True at either end, with the words and the time of that end; None: there is none yet.
+
+    Made from the two in each pass: a job that ended under an operator that did not know it gets it too.
+    """
+    ends = (told.get(type_.value) for type_ in (Type.FAILED, Type.SUCCEEDED))
+    end = next((each for each in ends if each and each.status == "True"), None)
+    if end is None:
+        return None
+    reason = "Failed" if end.type == Type.FAILED else "Succeeded"
+    return _condition(end, Fact(Type.FINISHED, True, reason, end.message), end.observed_generation, now)
 
 
 def _condition(old: Condition | None, fact: Fact, generation: int, now: datetime) -> Condition:

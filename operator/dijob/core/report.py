@@ -15,6 +15,7 @@ from dijob.core.policy import Policy
 from dijob.core.world import World
 from dijob.names import Condition as Type
 from dijob.names import FailureAction
+from dijob.spec import checks
 from dijob.spec.model import DIJob, SpecError
 from dijob.spec.status import Status, instant
 
@@ -69,11 +70,14 @@ def progress(this: Pass) -> list[Fact]:
 def bystanders(this: Pass) -> list[Fact]:
     """Conditions that are there only when there is, or was, something to say."""
     status, facts = this.job.status, []
+    over = checks.ENDED_MESSAGE.format(status.phase) if ended(status) else ""
     if this.template_changed:
-        facts.append(Fact(Type.INVALID, True, "TemplateChanged", TEMPLATE_CHANGED))
+        facts.append(Fact(Type.INVALID, True, "TemplateChanged", over or TEMPLATE_CHANGED))
     elif is_true(status, Type.INVALID):
         facts.append(Fact(Type.INVALID, False, "Valid"))
-    if not this.job.spec.suspend and is_true(status, Type.SUSPENDED) and not this.status.suspend_time:
+    if over and this.job.spec.suspend:
+        facts.append(Fact(Type.SUSPENDED, False, "Finished", over))
+    elif not this.job.spec.suspend and is_true(status, Type.SUSPENDED) and not this.status.suspend_time:
         facts.append(Fact(Type.SUSPENDED, False, "Resumed"))
     if this.job.paused:
         facts.append(Fact(Type.PAUSED, True, "Annotated", PAUSED))

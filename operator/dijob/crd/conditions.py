@@ -23,8 +23,8 @@ Generated from `operator/dijob/crd/reasons.py` by `make crds`; do not edit.
 
 ```sh
 kubectl wait --for=condition=Running --timeout=10m dijob/NAME          # it has begun
-kubectl wait --for=condition=Succeeded --timeout=24h dijob/NAME        # a job that fails never gets it
-kubectl wait --for=jsonpath='{.status.completionTime}' --timeout=24h dijob/NAME   # it has ended, well or badly
+kubectl wait --for=condition=Finished --timeout=24h dijob/NAME         # it has ended, well or badly
+kubectl get dijob NAME -o jsonpath='{.status.phase}: {.status.message}{"\\n"}'   # how, and why
 ```
 
 In the tables: **good** is as it should be; **waiting** needs nothing unless it lasts; **problem** is something

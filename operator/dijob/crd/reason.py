@@ -47,6 +47,6 @@ def problem(name: str, means: str, remedy: str, status: bool = False) -> Reason:
     return Reason(name, status, Kind.PROBLEM, means, remedy)
 
 
-def over(name: str, means: str) -> Reason:
+def over(name: str, means: str, remedy: str = "", status: bool = False) -> Reason:
     """Will not change any more."""
-    return Reason(name, False, Kind.OVER, means)
+    return Reason(name, status, Kind.OVER, means, remedy)

@@ -166,6 +166,14 @@ _FAILED: Final = About(
     ),
 )
 
+_FINISHED_TYPE: Final = About(
+    "True: the job has ended, well or badly. The one to wait for. It has the message of Succeeded or Failed.",
+    (
+        over("Succeeded", "the job has ended well, see Succeeded", status=True),
+        over("Failed", "the job has ended badly, see Failed", status=True),
+    ),
+)
+
 _SUSPENDED_TYPE: Final = About(
     "Whether `spec.suspend` holds the job. There once it has been set.",
     (
@@ -188,7 +196,8 @@ _INVALID: Final = About(
         problem(
             "TemplateChanged",
             "the spec differs from what the running pods were made from: lost ones are not made anew",
-            "write the old one back, or suspend the job (`spec.suspend: true`) until its pods are gone",
+            "write the old one back, or suspend the job (`spec.suspend: true`) until its pods are gone; one that has "
+            "ended: delete it and apply again",
             status=True,
         ),
         good("Valid", "corrected", status=False),
@@ -282,6 +291,7 @@ REASONS: Final[dict[Type, About]] = {
     Type.PEERS_READY: _PEERS_READY,
     Type.SUCCEEDED: _SUCCEEDED,
     Type.FAILED: _FAILED,
+    Type.FINISHED: _FINISHED_TYPE,
     Type.INVALID: _INVALID,
     Type.SUSPENDED: _SUSPENDED_TYPE,
     Type.LAUNCHER_BYPASSED: _LAUNCHER_BYPASSED,

@@ -1,11 +1,13 @@
 """What a schema cannot say, as CEL, each with our own sentence; checks.py says the same of old objects."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
 from dijob import names
 from dijob.spec import checks
 from dijob.spec import template_checks as template
+from dijob.spec.model import Spec
 
 
 @dataclass(frozen=True)
@@ -32,8 +34,15 @@ class Rule:
         return out
 
 
+# A transition rule stands at the root, where the status can be seen: what has ended has a rule of its own, below.
+_ENDED: Final = (
+    f"(has(oldSelf.status) && has(oldSelf.status.phase) && oldSelf.status.phase in ['{names.Phase.SUCCEEDED}', "
+    f"'{names.Phase.FAILED}'])"
+)
 # While the job is suspended, it has no pods that anything was made from.
-_HELD: Final = "(has(oldSelf.suspend) && oldSelf.suspend)"
+_FREE: Final = f"({_ENDED} || (has(oldSelf.spec.suspend) && oldSelf.spec.suspend))"
+# Of a job that has ended: what the clean-up reads, and what kubectl scale, an autoscaler and the operator write.
+AFTER_THE_END: Final = frozenset({"ttlSecondsAfterFinished", "cleanPodPolicy", "replicas"})
 
 
 def _name(task: str) -> str:
@@ -44,13 +53,17 @@ def _name(task: str) -> str:
 _NAME: Final = _name("t")
 
 
+def _same(field: str) -> str:
+    """An optional field of spec keeps its value, or keeps being absent: CEL."""
+    same = f"(!has(self.spec.{field}) || self.spec.{field} == oldSelf.spec.{field})"
+    return f"(has(self.spec.{field}) == has(oldSelf.spec.{field}) && {same})"
+
+
 def _unchanged(field: str, why: str) -> Rule:
-    """The optional field keeps its value, or keeps being absent."""
-    same = f"(!has(self.{field}) || self.{field} == oldSelf.{field})"
     return Rule(
-        rule=f"{_HELD} || (has(self.{field}) == has(oldSelf.{field}) && {same})",
+        rule=f"{_FREE} || {_same(field)}",
         message=f"{field} cannot be changed: {why}; {_ANEW}",
-        field=f".{field}",
+        field=f".spec.{field}",
     )
 
 
@@ -58,9 +71,21 @@ def _tasks_unchanged(what: str, value: str) -> Rule:
     """Something of each task (`value`: CEL, of the task t) stays as it was, in the tasks' order."""
     each = f".map(t, {value})"
     return Rule(
-        rule=f"{_HELD} || !has(self.tasks) || !has(oldSelf.tasks) || self.tasks{each} == oldSelf.tasks{each}",
+        rule=f"{_FREE} || !has(self.spec.tasks) || !has(oldSelf.spec.tasks) || "
+        f"self.spec.tasks{each} == oldSelf.spec.tasks{each}",
         message=f"tasks: {what} cannot be changed: the running pods were made from it; {_ANEW}",
-        field=".tasks",
+        field=".spec.tasks",
+    )
+
+
+def _nothing_changed(fields: Iterable[str]) -> Rule:
+    """Of a job that has ended, these fields stay as they are: nothing would come of a change."""
+    return Rule(
+        rule=f"!{_ENDED} || ({' && '.join(map(_same, fields))})",
+        message=checks.ENDED_MESSAGE.format(f"{names.Phase.SUCCEEDED} or {names.Phase.FAILED}"),
+        expression="'" + checks.ENDED_MESSAGE.format("' + self.status.phase + '") + "'",
+        field=".spec",
+        reason="FieldValueForbidden",
     )
 
 
@@ -77,7 +102,7 @@ def _replicas(rule: str, other: str) -> Rule:
 _ANEW: Final = "suspend the job first (spec.suspend: true), or create another one under another name"
 # Its pod spec says Never.
 _NEVER: Final = "(has({0}.spec) && has({0}.spec.restartPolicy) && {0}.spec.restartPolicy == 'Never')"
-_LAST: Final = _name("self.tasks[self.tasks.size() - 1]")
+_LAST: Final = _name("self.spec.tasks[self.spec.tasks.size() - 1]")
 _ORDINARY: Final = ", ".join(f"'{name}'" for name in names.ORDINARY_CONDITIONS)
 _UNIFORM: Final = ", ".join(f"'{runtime}'" for runtime in names.Runtime if runtime.uniform)
 _RESERVED: Final = ", ".join(f"'{name}'" for name in names.RESERVED_ENV)
@@ -138,6 +163,31 @@ RULES: Final[dict[str, tuple[Rule, ...]]] = {
             message=f"metadata.name {checks.NAME_MESSAGE}",
             field=".metadata.name",
         ),
+        _unchanged("parallelWorkers", "it decides the size of the world that the running processes know"),
+        _unchanged("topology", "the running processes are connected by it"),
+        *(
+            _unchanged(field, "the running pods were made with it")
+            for field in (
+                *("runtime", "messageQueue", "addressing", "launcher", "engineFields"),
+                *("group", "priority", "volumes", "template"),
+            )
+        ),
+        Rule(
+            rule=f"{_FREE} || has(self.spec.tasks) == has(oldSelf.spec.tasks)",
+            message=f"tasks cannot be added or taken away: the running pods were made from them; {_ANEW}",
+            field=".spec.tasks",
+        ),
+        _tasks_unchanged("their names, types and order", f"{_NAME} + '/' + t.type"),
+        _tasks_unchanged("their templates", "t.template"),
+        Rule(
+            rule=f"{_FREE} || !has(self.spec.tasks) || !has(oldSelf.spec.tasks) || "
+            f"self.spec.tasks.filter(t, {_NAME} != {_LAST}).map(t, t.replicas) == "
+            f"oldSelf.spec.tasks.filter(t, {_NAME} != {_LAST}).map(t, t.replicas)",
+            message="tasks: only the last task's replicas can be changed: ranks are numbered through all tasks, and "
+            f"those behind would become others; {_ANEW}",
+            field=".spec.tasks",
+        ),
+        _nothing_changed(sorted({str(field.alias) for field in Spec.model_fields.values()} - AFTER_THE_END)),
     ),
     "spec": (
         Rule(rule="!has(self.tasks) || !has(self.template)", message=checks.ONE_SHAPE_MESSAGE, field=".tasks"),
@@ -196,30 +246,6 @@ RULES: Final[dict[str, tuple[Rule, ...]]] = {
             "!has(self.messageQueue.host) || self.messageQueue.host == ''",
             message=f"messageQueue.host {checks.HOST_MESSAGE}",
             field=".messageQueue",
-        ),
-        _unchanged("parallelWorkers", "it decides the size of the world that the running processes know"),
-        _unchanged("topology", "the running processes are connected by it"),
-        *(
-            _unchanged(field, "the running pods were made with it")
-            for field in (
-                *("runtime", "messageQueue", "addressing", "launcher", "engineFields"),
-                *("group", "priority", "volumes", "template"),
-            )
-        ),
-        Rule(
-            rule=f"{_HELD} || has(self.tasks) == has(oldSelf.tasks)",
-            message=f"tasks cannot be added or taken away: the running pods were made from them; {_ANEW}",
-            field=".tasks",
-        ),
-        _tasks_unchanged("their names, types and order", f"{_NAME} + '/' + t.type"),
-        _tasks_unchanged("their templates", "t.template"),
-        Rule(
-            rule=f"{_HELD} || !has(self.tasks) || !has(oldSelf.tasks) || "
-            f"self.tasks.filter(t, {_NAME} != {_LAST}).map(t, t.replicas) == "
-            f"oldSelf.tasks.filter(t, {_NAME} != {_LAST}).map(t, t.replicas)",
-            message="tasks: only the last task's replicas can be changed: ranks are numbered through all tasks, and "
-            f"those behind would become others; {_ANEW}",
-            field=".tasks",
         ),
     ),
     "spec.group": (Rule(rule=f"self.matches('^{checks.GROUP_PATTERN}$')", message=f"group {checks.GROUP_MESSAGE}"),),

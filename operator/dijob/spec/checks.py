@@ -20,6 +20,8 @@ NAME_MESSAGE: Final = (
     f"must match {NAME_PATTERN} and have at most {NAME_LENGTH} characters, because the pods are named "
     "NAME-RANK and the Service NAME: choose another name"
 )
+# In the place of {}: Succeeded or Failed.
+ENDED_MESSAGE: Final = "the job has ended ({}): delete it and apply again, or use a new name"
 NO_SIZE_MESSAGE: Final = "one of replicas, minReplicas and maxReplicas is needed: it says how many pods the job has"
 SHAPE_MESSAGE: Final = (
     "a job has either a template, with replicas, minReplicas or maxReplicas, or tasks, each with a template of its own"

@@ -183,7 +183,7 @@ class Status(Stored):
     first_failure: FirstFailure | None = None
     """The first failure of the job: usually the cause of all later ones."""
     conditions: Annotated[tuple[Condition, ...], Field(max_length=32)] = ()
-    """What is true about the job now. `kubectl wait --for=condition=Succeeded dijob/NAME` reads these."""
+    """What is true about the job now. `kubectl wait --for=condition=Finished dijob/NAME` reads these."""
 
 
 # Beyond this a number is none that an operator has counted: one more would not fit into its field any longer, and no
