@@ -2,13 +2,14 @@
 
 from datetime import datetime, timedelta
 
+from dijob.core.backoff import doubled
 from dijob.core.observe import Refusal, Refused
 
 # 400 and 422 are final as the object is written; an admission policy may have been the cause, so ask quietly again.
 FINAL_SECONDS = 300.0
 TAKEN_SECONDS = 15.0
 TERMINATING_SECONDS = 1.0
-BACKOFF_LIMIT_SECONDS = 60.0
+BACKOFF_SECONDS = (1.0, 60.0)
 
 
 def name_in_use(why: Refused, what: str, now: datetime) -> Refusal:
@@ -29,5 +30,4 @@ def rejected(status: int, message: str, before: Refusal | None, now: datetime) -
     if status in (400, 422):
         return Refusal(Refused.REJECTED, message, now + timedelta(seconds=FINAL_SECONDS), attempts)
     why = Refused.FORBIDDEN if status == 403 else Refused.UNAVAILABLE
-    seconds = min(BACKOFF_LIMIT_SECONDS, 2.0 ** min(attempts - 1, 10))
-    return Refusal(why, message, now + timedelta(seconds=seconds), attempts)
+    return Refusal(why, message, now + timedelta(seconds=doubled(attempts, BACKOFF_SECONDS)), attempts)

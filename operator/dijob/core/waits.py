@@ -4,6 +4,7 @@ from datetime import timedelta
 
 from dijob.core import broker, finish, lost_nodes, renewal, report, room, suspension
 from dijob.core.actions import NudgePod
+from dijob.core.backoff import doubled
 from dijob.core.phases import ended, is_true
 from dijob.core.report import Pass
 from dijob.names import Addressing
@@ -19,7 +20,7 @@ LOOK_AGAIN_SECONDS = (4.0, 60.0)
 # for over a minute although its pod had the list. Any change of the pod makes it look again.
 NUDGE_SECONDS = 8.0
 # Between two creations of one pod: 1, 2, 4 ... seconds; one that has lived long starts anew.
-CREATION_BACKOFF_SECONDS = 60.0
+CREATION_BACKOFF_SECONDS = (1.0, 60.0)
 FORGIVE_SECONDS = 600.0
 
 
@@ -108,5 +109,5 @@ def wait_for_pod(this: Pass, name: str) -> float:
     creation = this.observed.creations.get(name)
     if creation is None or this.now - creation.at > timedelta(seconds=FORGIVE_SECONDS):
         return wait
-    backoff = min(CREATION_BACKOFF_SECONDS, 2.0 ** min(creation.count - 1, 10))
+    backoff = doubled(creation.count, CREATION_BACKOFF_SECONDS)
     return max(wait, backoff - (this.now - creation.at).total_seconds())

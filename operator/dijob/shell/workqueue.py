@@ -3,10 +3,10 @@
 import asyncio
 import itertools
 import logging
-import random
 from collections.abc import Awaitable, Callable
 
 from dijob.shell import metrics
+from dijob.shell.pause import jittered
 
 log = logging.getLogger(__name__)
 
@@ -107,8 +107,7 @@ class WorkQueue:
     def _failed(self, key: Key, error: Exception) -> float:
         metrics.PASSES.labels("failed").inc()
         count = self._failures[key] = self._failures.get(key, 0) + 1
-        first, last = BACKOFF_SECONDS
-        delay = min(last, first * 2.0 ** min(count - 1, 10)) * random.uniform(0.8, 1.2)
+        delay = jittered(count, BACKOFF_SECONDS)
         # The traceback once: what repeats is one line each.
         log.warning(
             "%s/%s: pass failed (%d in a row), again in %.1f s: %s", *key, count, delay, error, exc_info=count == 1
