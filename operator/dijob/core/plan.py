@@ -213,9 +213,8 @@ def _nudge(this: Pass) -> tuple[Action, ...]:
 def _hire(this: Pass) -> tuple[Action, ...]:
     """Pods that are missing come, pods that belong to no list go."""
     world, gathering, member = this.world, this.gathering, this.world.gang.member
-    create: tuple[Action, ...] = tuple(
-        CreatePod(member(rank)) for rank in gathering.needed if waits.wait_to_create(this, rank) <= 0
-    )
+    free = [rank for rank in gathering.needed if waits.wait_to_create(this, rank) <= 0]
+    create: tuple[Action, ...] = tuple(CreatePod(member(rank)) for rank in waits.in_turn(this, free))
     due = takewhile(lambda rank: waits.wait_to_create(this, rank) <= 0, gathering.recruits)
     if ranks := tuple(due)[:IN_ORDER_AT_ONCE]:
         create = (CreateInOrder(tuple(map(member, ranks))),)

@@ -8,14 +8,17 @@ from dijob.core.observe import Refusal, Refused
 # 400 and 422 are final as the object is written; an admission policy may have been the cause, so ask quietly again.
 FINAL_SECONDS = 300.0
 TAKEN_SECONDS = 15.0
-TERMINATING_SECONDS = 1.0
+# An old pod has 30 s to end, unless its template says otherwise; 4 s more are little.
+TERMINATING_SECONDS = (1.0, 4.0)
 BACKOFF_SECONDS = (1.0, 60.0)
 
 
-def name_in_use(why: Refused, what: str, now: datetime) -> Refusal:
+def name_in_use(why: Refused, what: str, now: datetime, before: Refusal | None = None) -> Refusal:
     """The name that we want belongs to another object (`what`: "pod x-0"), going or staying."""
     if why is Refused.TERMINATING:
-        return Refusal(why, f"waits for the old {what} to end", now + timedelta(seconds=TERMINATING_SECONDS))
+        attempts = before.attempts + 1 if before and before.why is why else 1
+        again = now + timedelta(seconds=doubled(attempts, TERMINATING_SECONDS))
+        return Refusal(why, f"waits for the old {what} to end", again, attempts)
     message = f"{what} exists and belongs to somebody else: delete or rename it, or give the job another name"
     return Refusal(Refused.TAKEN, message, now + timedelta(seconds=TAKEN_SECONDS))
 
