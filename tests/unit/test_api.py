@@ -11,7 +11,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 from dijob.shell import api as api_module
-from dijob.shell.api import CONCURRENT_WRITES, Api, Stream
+from dijob.shell.api import CONCURRENT_WRITES, Api, ApiError, Stream
 
 BOUND_SECONDS = 10.0
 BOOKMARK = {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "1"}}}
@@ -128,3 +128,16 @@ async def test_writes_of_many_namespaces_are_bounded_together(api: Api, server: 
         await until(lambda: server[0].hanging == api_module.BRISK_WRITES)
         await asyncio.gather(*(api.get(pods("quick")) for _ in range(10)))
         assert server[0].hanging == api_module.BRISK_WRITES
+
+
+async def test_an_answer_is_a_beat_of_the_apiserver_and_an_error_is_none(api: Api) -> None:
+    beats: list[float] = []
+    api.pulse.beat = lambda: beats.append(0.0)  # type: ignore[method-assign]
+    with pytest.raises(ApiError):
+        await api.get("/nowhere")
+    assert not beats
+    await api.get(pods("quick"))
+    assert len(beats) == 1
+    async for _ in api.watch(Stream(pods("quick"), "a=b")):
+        break
+    assert len(beats) == 3

@@ -15,6 +15,7 @@ from pydantic_core import from_json  # a quarter faster than json.loads, and her
 
 from dijob import __version__
 from dijob.shell import metrics
+from dijob.shell.pulse import Pulse
 from dijob.shell.slots import Slots
 
 Json = dict[str, Any]
@@ -78,6 +79,7 @@ class Api:
     def __init__(self, client: ApiClient) -> None:
         self._client = client
         self._client.user_agent = f"dijob-operator/{__version__}"
+        self.pulse = Pulse()
         self._slots = Slots(CONCURRENT_WRITES, BRISK_WRITES, BRISK_SECONDS)
 
     @staticmethod
@@ -133,6 +135,7 @@ class Api:
             response = await self._send(_Call("GET", stream.path, None, query), timeout)
             try:
                 async for line in response.response.content:
+                    self.pulse.beat()
                     yield from_json(line)
             finally:
                 response.response.close()
@@ -160,6 +163,7 @@ class Api:
         metrics.API_REQUESTS.labels(call.method, str(response.status)).inc()
         if response.status >= 400:
             raise _error(response.status, await response.response.read())
+        self.pulse.beat()
         return response
 
 
