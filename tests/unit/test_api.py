@@ -141,3 +141,28 @@ async def test_an_answer_is_a_beat_of_the_apiserver_and_an_error_is_none(api: Ap
     async for _ in api.watch(Stream(pods("quick"), "a=b")):
         break
     assert len(beats) == 3
+
+
+IMMUTABLE = {"reason": "FieldValueInvalid", "message": "field is immutable", "field": "metadata.uid"}
+
+
+@pytest.mark.parametrize(
+    ("status", "causes", "conflict"),
+    [
+        pytest.param(409, [], True, id="deleted with another uid, or another version"),
+        pytest.param(422, [IMMUTABLE], True, id="patched with another uid"),
+        pytest.param(422, [{**IMMUTABLE, "field": "spec.containers"}], False, id="another field is immutable"),
+        pytest.param(422, [IMMUTABLE, {**IMMUTABLE, "field": "spec"}], True, id="both"),
+        pytest.param(422, None, False, id="no causes"),
+        pytest.param(500, [IMMUTABLE], False, id="another status"),
+    ],
+)
+def test_that_another_object_has_the_name_is_known_in_one_place(status: int, causes: Any, conflict: bool) -> None:
+    answer = {"kind": "Status", "reason": "Invalid", "message": "no", "details": {"causes": causes}}
+    error = api_module.error_of(status, json.dumps(answer).encode())
+    assert (error.conflict, error.reason, error.message) == (conflict, "Invalid", "no")
+
+
+@pytest.mark.parametrize("data", [b"", b"no json", b"[]", b'{"details": null}', b'{"details": {"causes": [1]}}'])
+def test_an_answer_in_any_form_is_an_error_of_its_status(data: bytes) -> None:
+    assert api_module.error_of(422, data).status == 422

@@ -32,13 +32,17 @@ MERGE_PATCH = "application/merge-patch+json"
 
 
 class ApiError(Exception):
-    """The apiserver (or the way to it) said no. `status` is the HTTP code, 0 when there was no answer."""
+    """The apiserver (or the way to it) said no.
 
-    def __init__(self, status: int, reason: str, message: str) -> None:
+    `status` is the HTTP code, 0 when there was no answer; `fields` are those of the object that it complained of.
+    """
+
+    def __init__(self, status: int, reason: str, message: str, fields: frozenset[str] = frozenset()) -> None:
         super().__init__(f"{status} {reason}: {message}")
         self.status = status
         self.reason = reason
         self.message = message
+        self.fields = fields
 
     @property
     def gone(self) -> bool:
@@ -46,7 +50,9 @@ class ApiError(Exception):
 
     @property
     def conflict(self) -> bool:
-        return self.status == 409
+        """Another object has the name, or another version of it is there: 409, save that a PATCH with another uid is
+        taken for an attempt to change it (422)."""
+        return self.status == 409 or (self.status == 422 and "metadata.uid" in self.fields)
 
 
 @dataclass(frozen=True)
@@ -162,7 +168,7 @@ class Api:
         response = await self._client.call_api(*request, _request_timeout=timeout)
         metrics.API_REQUESTS.labels(call.method, str(response.status)).inc()
         if response.status >= 400:
-            raise _error(response.status, await response.response.read())
+            raise error_of(response.status, await response.response.read())
         self.pulse.beat()
         return response
 
@@ -172,9 +178,12 @@ def _namespace(path: str) -> str:
     return path.partition("/namespaces/")[2].partition("/")[0]
 
 
-def _error(status: int, data: bytes) -> ApiError:
+def error_of(status: int, data: bytes) -> ApiError:
+    """The error in an answer: a Status, as the apiserver says it, or what stands between us and it."""
     try:
         answer = json.loads(data)
-        return ApiError(status, str(answer.get("reason") or ""), str(answer.get("message") or ""))
+        causes = (answer.get("details") or {}).get("causes") or ()
+        fields = frozenset(str(cause.get("field")) for cause in causes)
+        return ApiError(status, str(answer.get("reason") or ""), str(answer.get("message") or ""), fields)
     except (ValueError, AttributeError):
         return ApiError(status, "", data[:500].decode(errors="replace"))
