@@ -35,6 +35,7 @@ class Pod:
     ended for another reason). `started` and `ended` are when the main container started, and when it last ended;
     `restarts` is how often it has started again.
     `unrecorded`: how it ended last is not known any more. `grace` is how long it has to end, in seconds.
+    `untaken`: the "node x" or "scheduler x" that has not said anything of it yet.
     """
 
     rank: int
@@ -78,6 +79,7 @@ class Pod:
     ended: str = ""
     unrecorded: bool = False
     grace: int = 30
+    untaken: str = ""
 
     @property
     def recognised(self) -> bool:

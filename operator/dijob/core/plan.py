@@ -18,7 +18,7 @@ from datetime import datetime
 from itertools import takewhile
 
 from dijob import names
-from dijob.core import broker, finish, ledger, lost_nodes, report, room, suspension, waits
+from dijob.core import broker, diagnose, finish, ledger, lost_nodes, report, room, suspension, waits
 from dijob.core.actions import (
     Action,
     CreateBroker,
@@ -92,7 +92,7 @@ def plan(job: DIJob, observed: Observed, now: datetime) -> Plan:
 
 def _look(job: DIJob, observed: Observed, now: datetime) -> Pass:
     """Gather what the pass decides on: the world as it stands, and the status with everything counted so far."""
-    gang = gang_of(job)
+    gang, observed = gang_of(job), diagnose.with_untaken(observed, now)
     known = ledger.read(job.status, gang)
     policy = Policy.of(job, gang)
     together = job.restart_scope is RestartScope.JOB
