@@ -48,8 +48,15 @@ async def test_a_patch_of_a_pod_that_is_wrong_is_no_conflict(api: Api, pod: str)
     assert (caught.value.status, caught.value.conflict) == (422, False), caught.value
 
 
-@pytest.mark.parametrize("part", ["", "/status"])
-async def test_a_patch_of_a_job_with_another_uid_is_a_conflict(api: Api, running: str, part: str) -> None:
+@pytest.mark.parametrize(
+    ("part", "meta"),
+    [
+        pytest.param("", {"uid": OTHER}, id="spec"),
+        # The apiserver ignores the uid here: only the version tells it.
+        pytest.param("/status", {"uid": OTHER, "resourceVersion": "1"}, id="status"),
+    ],
+)
+async def test_a_patch_of_another_job_is_a_conflict(api: Api, untouched: str, part: str, meta: dict[str, str]) -> None:
     with pytest.raises(ApiError) as caught:
-        await api.patch(f"{JOBS}/{running}{part}", {"metadata": {"uid": OTHER}, "status": {"epoch": 3}})
+        await api.patch(f"{JOBS}/{untouched}{part}", {"metadata": meta, "status": {"epoch": 3}})
     assert caught.value.conflict, caught.value
