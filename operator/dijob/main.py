@@ -56,7 +56,7 @@ async def _run(api: Api, settings: Settings) -> None:
     queue = WorkQueue(reconciler.reconcile)
     children.wake(reconciler.key_of, queue)
     audit = Audit(api, reconciler, queue, served)
-    watchdog = health.Watchdog(children, reconciler.jobs, audit)
+    watchdog = health.Watchdog(children, reconciler.jobs, audit, api.pulse)
     async with asyncio.TaskGroup() as group:
         tasks = [
             group.create_task(children.run(api)),

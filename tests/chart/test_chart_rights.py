@@ -98,6 +98,15 @@ TRAINER = f"system:serviceaccount:{TEAM}:trainer"
             NO_ACCOUNT,
             id="the old name behind ''",
         ),
+        pytest.param("bob", {"serviceAccountName": None}, "", id="null"),
+        pytest.param("bob", {"serviceAccountName": None, "serviceAccount": None}, "", id="null twice"),
+        pytest.param(
+            "bob",
+            {"serviceAccountName": None, "serviceAccount": "trainer"},
+            NO_ACCOUNT,
+            id="the old name behind null",
+        ),
+        pytest.param("bob", {"serviceAccountName": "trainer", "serviceAccount": None}, NO_ACCOUNT, id="before null"),
         pytest.param("carol", {"serviceAccountName": "trainer"}, "", id="right to use it"),
         pytest.param("carol", {"serviceAccount": "trainer"}, "", id="right to use it by the old name"),
         pytest.param("carol", {"serviceAccountName": "admin"}, NO_ACCOUNT, id="right to use another one"),
@@ -128,6 +137,29 @@ def test_the_account_of_every_task_is_judged(lab: Lab, accounts: tuple[str, str]
     if refused:
         expected = NO_ACCOUNT.format(user="bob", account=refused).replace("spec.template", "spec.tasks[].template")
         assert expected in said.text
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"template": {"spec": None}}, id="a template's spec"),
+        pytest.param({"template": None}, id="a template"),
+        pytest.param({"tasks": None}, id="tasks"),
+        pytest.param({"volumes": None}, id="volumes"),
+        pytest.param({"template": None, "tasks": [{"type": "learner", "template": None}]}, id="a task's template"),
+        pytest.param(
+            {"template": None, "tasks": [{"type": "learner", "template": {"spec": None}}]}, id="a task's spec"
+        ),
+        pytest.param({"template": None, "tasks": [{"type": "learner"}]}, id="a task without a template"),
+    ],
+)
+def test_null_anywhere_is_judged_as_absent(lab: Lab, change: dict[str, Any]) -> None:
+    """Whatever the schema says of it: the policy never fails by an error of its own."""
+    made = job("j")
+    made["spec"] |= change
+    said = create(lab, "bob", made)
+    assert "policy" not in said.text.lower(), said.text
+    assert said.ok or "spec." in said.text, said.text
 
 
 def test_an_account_may_run_jobs_as_itself(lab: Lab) -> None:

@@ -8,6 +8,7 @@ from dijob.shell import health, metrics
 from dijob.shell.api import Api
 from dijob.shell.audit import Audit
 from dijob.shell.children import Children
+from dijob.shell.pulse import Pulse
 from dijob.shell.reconcile import Reconciler
 from dijob.shell.workqueue import WorkQueue
 from prometheus_client import generate_latest
@@ -21,7 +22,7 @@ def watchdog(api: Api) -> tuple[health.Watchdog, Reconciler]:
     children = Children.of(())
     reconciler = Reconciler(api, children, Options())
     audit = Audit(api, reconciler, WorkQueue(reconciler.reconcile), ())
-    return health.Watchdog(children, reconciler.jobs, audit), reconciler
+    return health.Watchdog(children, reconciler.jobs, audit, Pulse()), reconciler
 
 
 def test_every_series_is_in_the_document() -> None:

@@ -1,10 +1,11 @@
 """The store: what a list and a watch show, what vanishes unseen, and what our own writes put in ahead of both."""
 
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from dijob.shell import store
+from dijob.shell import pause, store
 from dijob.shell.api import ApiError, Stream
 from dijob.shell.store import Store
 from unit.fake_api import Body, FakeApi, Over
@@ -177,6 +178,69 @@ async def test_silence_counts_from_the_last_word() -> None:
     api.lists = [page(5)]
     await run(under_test, api)
     assert under_test.silence < 60
+
+
+GONE = event("ERROR", {"code": 410, "message": "too old"})
+
+
+class Clock:
+    """Time that passes while the store sleeps, and as long as a watch lasts."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.slept: list[float] = []
+
+    def monotonic(self) -> float:
+        return self.now
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.now += seconds
+
+
+class Brief(FakeApi):
+    """Each watch ends after so many seconds as the script says; the lists have no end."""
+
+    def __init__(self, clock: Clock, ending: list[Body | ApiError], seconds: list[float]) -> None:
+        super().__init__()
+        self.clock, self.ending, self.seconds = clock, ending, seconds
+
+    async def get(self, path: str, **query: str) -> Body:
+        self.lists = [page(5)]
+        return await super().get(path, **query)
+
+    async def watch(self, stream: Stream) -> AsyncGenerator[Body]:
+        if not stream.initial:
+            if not self.seconds:
+                raise Over
+            self.clock.now += self.seconds.pop(0)
+            self.watches = [self.ending]
+        async for one in super().watch(stream):
+            yield one
+
+
+@pytest.mark.parametrize(
+    "ending",
+    [[GONE], [], [ApiError(0, "reset", "")], [event("MODIFIED", body("1", 7)), GONE]],
+    ids=["an error at once", "nothing at all", "broken", "one event"],
+)
+@pytest.mark.parametrize(
+    ("lasts", "pauses"),
+    [
+        pytest.param([0.0] * 8, [0.2, 0.4, 0.8, 1.6, 3.2, 6.0, 6.0, 6.0], id="brief ones"),
+        pytest.param([0.0, 0.0, 300.0, 0.0], [0.2, 0.4, 0.2], id="one that lasted"),
+    ],
+)
+async def test_a_watch_that_ends_at_once_is_begun_again_after_longer_and_longer_pauses(
+    monkeypatch: pytest.MonkeyPatch, ending: list[Body | ApiError], lasts: list[float], pauses: list[float]
+) -> None:
+    clock = Clock()
+    monkeypatch.setattr(store, "RETRY_SECONDS", (0.2, 6.0))
+    monkeypatch.setattr(pause.random, "uniform", lambda least, most: 1.0)
+    monkeypatch.setattr(store, "time", clock)
+    monkeypatch.setattr(store.asyncio, "sleep", clock.sleep)
+    await run(made(), Brief(clock, ending, list(lasts)))
+    assert clock.slept == pytest.approx(pauses)
 
 
 END = {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "9", "annotations": {store.INITIAL_END: "true"}}}}

@@ -197,3 +197,69 @@ async def test_the_background_waits_until_it_is_released() -> None:
         await until(lambda: work.done == [A, old, old], lambda: work.done)
         await turns()
     assert work.done == [A, old, old]
+
+
+def crowd(count: int, namespace: str = "crowded") -> list[Key]:
+    return [(namespace, f"job-{number}") for number in range(count)]
+
+
+@pytest.mark.parametrize("background", [False, True], ids=["foreground", "background"])
+async def test_five_hundred_jobs_of_one_namespace_hold_up_no_other(background: bool) -> None:
+    work = Worker()
+    queue = WorkQueue(work, workers=1)
+    for key in (*crowd(500), ("other", "a"), ("other", "b"), ("third", "c")):
+        queue.add(key, background)
+    queue.release()
+    async with started(queue):
+        await until(lambda: len(work.done) == 503, lambda: work.done)
+    first = crowd(3)
+    assert work.done[:6] == [first[0], ("other", "a"), ("third", "c"), first[1], ("other", "b"), first[2]]
+    assert [key for key in work.done if key[0] == "crowded"] == crowd(500)
+
+
+async def test_a_namespace_with_passes_that_hang_leaves_workers_to_the_others() -> None:
+    work = Worker()
+    queue = WorkQueue(work)
+    for key in crowd(500):
+        work.gates[key] = asyncio.Event()
+        queue.add(key)
+    async with started(queue):
+        await until(lambda: len(work.running) == workqueue.WORKERS_PER_NAMESPACE, lambda: work.running)
+        queue.add(A)
+        await until(lambda: work.done == [A], lambda: work.done)
+        await turns()
+        assert len(work.running) == workqueue.WORKERS_PER_NAMESPACE
+        for gate in work.gates.values():
+            gate.set()
+        await until(lambda: len(work.done) == 501, lambda: len(work.done))
+
+
+async def test_passes_that_hang_in_any_number_of_namespaces_hold_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workqueue, "SLOW_SECONDS", 0.001)
+    work = Worker()
+    queue = WorkQueue(work, workers=2)
+    hanging = [(f"ns-{number}", "a") for number in range(20)]
+    for key in hanging:
+        work.gates[key] = asyncio.Event()
+        queue.add(key)
+    queue.add(A)
+    async with started(queue):
+        await until(lambda: work.done == [A], lambda: work.running)
+        assert set(work.running) == set(hanging)
+        for gate in work.gates.values():
+            gate.set()
+        await until(lambda: len(work.done) == 21, lambda: len(work.done))
+    assert (queue._running, queue._slow, queue._busy, queue._queued) == (set(), set(), {}, {})
+
+
+async def test_what_comes_before_a_pass_has_begun_is_part_of_it() -> None:
+    """Several events in one packet of a watch."""
+    work = Worker()
+    queue = WorkQueue(work)
+    async with started(queue):
+        await turns()
+        for _ in range(4):
+            queue.add(A)
+        await until(lambda: work.done == [A], lambda: work.done)
+        await turns()
+    assert work.done == [A]

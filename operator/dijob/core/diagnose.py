@@ -1,12 +1,16 @@
 """Sentences for people: which rank waits for what, grouped by cause and short enough for a condition."""
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
+from datetime import datetime
 
 from dijob import names
 from dijob.core.members import Gang, say
-from dijob.core.observe import Observed, Pod, Refused
+from dijob.core.observe import Observed, Pod, Refused, age
 
 MESSAGE_LIMIT = 1024
+# A node or a scheduler that says nothing of a pod for so long is named.
+UNTAKEN_SECONDS = 10.0
 # How runtimes say that an image lacks a program, by a bare name and by a path.
 NO_SUCH_PROGRAM = ("executable file not found", "no such file or directory")
 
@@ -36,6 +40,24 @@ def refusal(gang: Gang, ranks: Iterable[int], observed: Observed) -> tuple[str, 
         return None
     first = next(iter(refused.values()))
     return REFUSED_REASONS[first.why], _grouped(refused, lambda rank: refused[rank].message)
+
+
+def with_untaken(observed: Observed, now: datetime) -> Observed:
+    """The same, with a word on each pod that nothing has taken for a while: no status and no event would have one."""
+    found = {
+        pod.uid: _untaken(pod)
+        for pod in observed.everything
+        if pod.untaken and not pod.ip and not pod.deleting and age(pod, now) > UNTAKEN_SECONDS
+    }
+    return replace(observed, warnings={**found, **observed.warnings}) if found else observed
+
+
+def _untaken(pod: Pod) -> str:
+    kind, _, name = pod.untaken.partition(" ")
+    within = f"within {UNTAKEN_SECONDS:.0f} s"
+    if kind == "scheduler":
+        return f"no scheduler named {name} has taken it {within}: it is not installed, or does not run"
+    return f"node {name} has not taken it {within}: there is no such node, or its kubelet does not answer"
 
 
 def shorten(text: str, limit: int = MESSAGE_LIMIT) -> str:

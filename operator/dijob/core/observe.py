@@ -38,6 +38,7 @@ class Pod:
     ended for another reason). `started` and `ended` are when the main container started, and when it last ended;
     `restarts` is how often it has started again.
     `unrecorded`: how it ended last is not known any more. `grace` is how long it has to end, in seconds.
+    `untaken`: the "node x" or "scheduler x" that has not said anything of it yet.
     """
 
     rank: int
@@ -83,6 +84,7 @@ class Pod:
     grace: int = 30
     derived: frozenset[tuple[str, str]] = frozenset()
     forged: bool = False
+    untaken: str = ""
 
     @property
     def begun(self) -> bool:

@@ -19,7 +19,7 @@ from datetime import datetime
 from itertools import takewhile
 
 from dijob import names
-from dijob.core import address_writes, broker, finish, ledger, lost_nodes, report, room, suspension, waits
+from dijob.core import address_writes, broker, diagnose, finish, ledger, lost_nodes, report, room, suspension, waits
 from dijob.core.actions import (
     Action,
     CreateBroker,
@@ -95,7 +95,7 @@ def plan(job: DIJob, observed: Observed, now: datetime) -> Plan:
 
 def _look(job: DIJob, observed: Observed, now: datetime) -> Pass:
     """Gather what the pass decides on: the world as it stands, and the status with everything counted so far."""
-    gang = gang_of(job)
+    gang, observed = gang_of(job), diagnose.with_untaken(observed, now)
     stored = adopted(gang, observed.pods, job.status)
     known = ledger.read(stored, gang)
     policy = Policy.of(job, gang)
@@ -216,9 +216,8 @@ def _wish(this: Pass) -> tuple[Action, ...]:
 def _hire(this: Pass) -> tuple[Action, ...]:
     """Pods that are missing come, pods that belong to no list go."""
     world, gathering, member = this.world, this.gathering, this.world.gang.member
-    create: tuple[Action, ...] = tuple(
-        CreatePod(member(rank)) for rank in gathering.needed if waits.wait_to_create(this, rank) <= 0
-    )
+    free = [rank for rank in gathering.needed if waits.wait_to_create(this, rank) <= 0]
+    create: tuple[Action, ...] = tuple(CreatePod(member(rank)) for rank in waits.in_turn(this, free))
     due = takewhile(lambda rank: waits.wait_to_create(this, rank) <= 0, gathering.recruits)
     if ranks := tuple(due)[:IN_ORDER_AT_ONCE]:
         create = (CreateInOrder(tuple(map(member, ranks))),)

@@ -110,7 +110,16 @@ def pod(body: Body) -> Pod:
         unrecorded=containers.unrecorded(main),
         grace=int(spec.get("terminationGracePeriodSeconds") or 0),
         gated=_gated(status),
+        untaken=_untaken(spec, status),
     )
+
+
+def _untaken(spec: Body, status: Body) -> str:
+    """The node or scheduler that has not said anything of the pod yet; "": it has."""
+    if node := spec.get("nodeName"):
+        return "" if status.get("startTime") or status.get("containerStatuses") else sys.intern(f"node {node}")
+    scheduler = spec.get("schedulerName") or "default-scheduler"
+    return "" if _condition(status, "PodScheduled") else sys.intern(f"scheduler {scheduler}")
 
 
 def _gated(status: Body) -> bool:

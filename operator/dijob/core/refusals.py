@@ -2,19 +2,23 @@
 
 from datetime import datetime, timedelta
 
+from dijob.core.backoff import doubled
 from dijob.core.observe import Refusal, Refused
 
 # 400 and 422 are final as the object is written; an admission policy may have been the cause, so ask quietly again.
 FINAL_SECONDS = 300.0
 TAKEN_SECONDS = 15.0
-TERMINATING_SECONDS = 1.0
-BACKOFF_LIMIT_SECONDS = 60.0
+# An old pod has 30 s to end, unless its template says otherwise; 4 s more are little.
+TERMINATING_SECONDS = (1.0, 4.0)
+BACKOFF_SECONDS = (1.0, 60.0)
 
 
-def name_in_use(why: Refused, what: str, now: datetime) -> Refusal:
+def name_in_use(why: Refused, what: str, now: datetime, before: Refusal | None = None) -> Refusal:
     """The name that we want belongs to another object (`what`: "pod x-0"), going or staying."""
     if why is Refused.TERMINATING:
-        return Refusal(why, f"waits for the old {what} to end", now + timedelta(seconds=TERMINATING_SECONDS))
+        attempts = before.attempts + 1 if before and before.why is why else 1
+        again = now + timedelta(seconds=doubled(attempts, TERMINATING_SECONDS))
+        return Refusal(why, f"waits for the old {what} to end", again, attempts)
     message = f"{what} exists and belongs to somebody else: delete or rename it, or give the job another name"
     return Refusal(Refused.TAKEN, message, now + timedelta(seconds=TAKEN_SECONDS))
 
@@ -29,5 +33,4 @@ def rejected(status: int, message: str, before: Refusal | None, now: datetime) -
     if status in (400, 422):
         return Refusal(Refused.REJECTED, message, now + timedelta(seconds=FINAL_SECONDS), attempts)
     why = Refused.FORBIDDEN if status == 403 else Refused.UNAVAILABLE
-    seconds = min(BACKOFF_LIMIT_SECONDS, 2.0 ** min(attempts - 1, 10))
-    return Refusal(why, message, now + timedelta(seconds=seconds), attempts)
+    return Refusal(why, message, now + timedelta(seconds=doubled(attempts, BACKOFF_SECONDS)), attempts)

@@ -4,6 +4,7 @@ import hashlib
 from datetime import datetime, timedelta
 
 from dijob.core import diagnose
+from dijob.core.backoff import doubled
 from dijob.core.observe import Observed, age
 from dijob.core.world import World
 from dijob.spec.status import GivenBack, Status, instant, stamp
@@ -49,6 +50,5 @@ def _homeless(world: World) -> list[int]:
 
 def _pause(uid: str, before: int) -> float:
     """Pure, and different for each job and try."""
-    first, last = RETRY_SECONDS
     dice = hashlib.sha256(f"{uid}/{before}".encode()).digest()[0] / 255
-    return min(last, first * 2.0 ** min(before, 10)) * (0.5 + dice)
+    return doubled(before + 1, RETRY_SECONDS) * (0.5 + dice)

@@ -1,9 +1,12 @@
 """What a job waits for, and so when to look again although nothing happens."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 
 from dijob.core import broker, finish, lost_nodes, renewal, report, room, suspension
 from dijob.core.actions import NudgePod
+from dijob.core.backoff import doubled
+from dijob.core.observe import Refused
 from dijob.core.phases import ended, is_true
 from dijob.core.report import Pass
 from dijob.names import Addressing
@@ -19,8 +22,10 @@ LOOK_AGAIN_SECONDS = (4.0, 60.0)
 # for over a minute although its pod had the list. Any change of the pod makes it look again.
 NUDGE_SECONDS = 8.0
 # Between two creations of one pod: 1, 2, 4 ... seconds; one that has lived long starts anew.
-CREATION_BACKOFF_SECONDS = 60.0
+CREATION_BACKOFF_SECONDS = (1.0, 60.0)
 FORGIVE_SECONDS = 600.0
+# Its multiples, less the whole numbers, are spread evenly however many there are.
+GOLDEN_RATIO = 0.618034
 
 
 def requeue(this: Pass, status: Status) -> float:
@@ -108,5 +113,15 @@ def wait_for_pod(this: Pass, name: str) -> float:
     creation = this.observed.creations.get(name)
     if creation is None or this.now - creation.at > timedelta(seconds=FORGIVE_SECONDS):
         return wait
-    backoff = min(CREATION_BACKOFF_SECONDS, 2.0 ** min(creation.count - 1, 10))
+    backoff = doubled(creation.count, CREATION_BACKOFF_SECONDS)
     return max(wait, backoff - (this.now - creation.at).total_seconds())
+
+
+def in_turn(this: Pass, ranks: Sequence[int]) -> list[int]:
+    """In which order pods are asked for. The first answer may spare the others their question (actor.py): where old
+    pods have the names, another rank is the first each time, or one pod that never ends would hold up all; then its
+    neighbours, which have most likely met the same fate."""
+    refusals = (this.observed.refusals.get(f"pod/{this.world.gang.member(rank).name}") for rank in ranks)
+    tried = max((no.attempts for no in refusals if no and no.why is Refused.TERMINATING), default=0)
+    first = int(len(ranks) * (tried * GOLDEN_RATIO % 1.0))
+    return [ranks[index] for index in sorted(range(len(ranks)), key=lambda index: abs(index - first))]

@@ -53,7 +53,8 @@ _ADDRESSES_READY: Final = About(
         waiting("Gathering", "on its way; the message names the ranks without an address"),
         problem(
             "AddressMissing",
-            "a rank cannot get an address; the message says why in the cluster's words: unschedulable, image, mount",
+            "a rank cannot get an address; the message says why in the cluster's words: unschedulable, image, mount; "
+            "or which node or scheduler has not taken its pod within 10 s",
             "do what the message asks for; the job goes on by itself",
         ),
         problem(

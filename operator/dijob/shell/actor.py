@@ -203,7 +203,8 @@ class Actor:
             if body["kind"] != "Pod" or labels.items() <= (meta.get("labels") or {}).items():
                 return body
             return await self._api.patch(path, {"metadata": {"uid": meta["uid"], "labels": labels}}, whole=True)
-        group.memory.refusals[key] = refusals.name_in_use(why, key.replace("/", " "), _now())
+        noted = group.memory.refusals
+        noted[key] = refusals.name_in_use(why, key.replace("/", " "), _now(), noted.get(key))
         return None
 
     async def _publish(self, group: "_Group", action: PublishAddresses) -> None:
@@ -266,13 +267,20 @@ class _Group:
         self.job = job
         self.memory = memory
         self.refusal: Refusal | None = None
-        refused = any(_for_all(no) for key, no in memory.refusals.items() if key.startswith("pod/"))
+        self._free = 0
+        refused = any(no.why is not Refused.TAKEN for key, no in memory.refusals.items() if key.startswith("pod/"))
         self._waiting = CONCURRENT_WRITES - 1 if refused else 0
         self.turns = asyncio.Semaphore(CONCURRENT_WRITES - self._waiting)
 
     def answered(self, refusal: Refusal | None) -> None:
-        """One pod's answer is known: what does not hold for all lets the others ask."""
-        if refusal and _for_all(refusal):
+        """One pod's answer is known: what does not hold for all lets the others ask.
+
+        An old pod that still has the name is taken to hold for all, unless one name in three is found free.
+        """
+        ending = refusal is not None and refusal.why is Refused.TERMINATING
+        if ending or not refusal:
+            self._free = min(CONCURRENT_WRITES, self._free + (-1 if ending else 2))
+        if refusal and (self._free < 0 if ending else _for_all(refusal)):
             self.refusal = refusal
             return
         for _ in range(self._waiting):
@@ -282,7 +290,7 @@ class _Group:
 
 def _for_all(refusal: Refusal) -> bool:
     """Whether it would meet the job's other pods as well."""
-    return refusal.why not in (Refused.TAKEN, Refused.TERMINATING)
+    return refusal.why is not Refused.TAKEN
 
 
 def _pod_path(job: DIJob, name: str) -> str:

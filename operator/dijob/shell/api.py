@@ -1,6 +1,5 @@
 """The one door to the apiserver: raw JSON through the Kubernetes client's connection, errors as one exception."""
 
-import asyncio
 import json
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
@@ -16,24 +15,34 @@ from pydantic_core import from_json  # a quarter faster than json.loads, and her
 
 from dijob import __version__
 from dijob.shell import metrics
+from dijob.shell.pulse import Pulse
+from dijob.shell.slots import Slots
 
 Json = dict[str, Any]
 
 # Answers of writes are wanted for their metadata only; the apiserver then has less to encode (docs/decisions/003).
 METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+# In one namespace; and in all, of those that have not lasted longer than that. A webhook may take 30 s for each
+# write, and is mostly asked about some namespaces only: they wait, and the others go on.
 CONCURRENT_WRITES = 32
+BRISK_WRITES = 64
+BRISK_SECONDS = 2.0
 TIMEOUT_SECONDS = 30
 MERGE_PATCH = "application/merge-patch+json"
 
 
 class ApiError(Exception):
-    """The apiserver (or the way to it) said no. `status` is the HTTP code, 0 when there was no answer."""
+    """The apiserver (or the way to it) said no.
 
-    def __init__(self, status: int, reason: str, message: str) -> None:
+    `status` is the HTTP code, 0 when there was no answer; `fields` are those of the object that it complained of.
+    """
+
+    def __init__(self, status: int, reason: str, message: str, fields: frozenset[str] = frozenset()) -> None:
         super().__init__(f"{status} {reason}: {message}")
         self.status = status
         self.reason = reason
         self.message = message
+        self.fields = fields
 
     @property
     def gone(self) -> bool:
@@ -41,7 +50,9 @@ class ApiError(Exception):
 
     @property
     def conflict(self) -> bool:
-        return self.status == 409
+        """Another object has the name, or another version of it is there: 409, save that a PATCH with another uid is
+        taken for an attempt to change it (422)."""
+        return self.status == 409 or (self.status == 422 and "metadata.uid" in self.fields)
 
 
 @dataclass(frozen=True)
@@ -69,17 +80,19 @@ class _Call:
 
 
 class Api:
-    """Calls by path. Writes are bounded in number; reads are not."""
+    """Calls by path. Writes are bounded in number (slots.py); reads are not, each pass makes one at a time."""
 
     def __init__(self, client: ApiClient) -> None:
         self._client = client
         self._client.user_agent = f"dijob-operator/{__version__}"
-        self._writes = asyncio.Semaphore(CONCURRENT_WRITES)
+        self.pulse = Pulse()
+        self._slots = Slots(CONCURRENT_WRITES, BRISK_WRITES, BRISK_SECONDS)
 
     @staticmethod
     async def connect(kubeconfig: str | None) -> "Api":
         """Connect as the pod's service account, or as a kubeconfig says (for runs outside a cluster)."""
-        settings = Configuration()
+        # No bound: each watch has a connection for itself, two per namespace, and the writes must find one too.
+        settings = Configuration(connection_pool_maxsize=0)
         if kubeconfig:
             await load_kube_config(config_file=kubeconfig, client_configuration=settings)
         else:
@@ -95,12 +108,12 @@ class Api:
 
     async def create(self, path: str, body: Json) -> Json:
         """POST; an unknown field anywhere in the object is an error (without this it is dropped in silence)."""
-        async with self._writes:
+        async with self._slots.of(_namespace(path)):
             return await self._call(_Call("POST", path, body, {"fieldValidation": "Strict"}, METADATA_ONLY))
 
     async def patch(self, path: str, body: Json, *, whole: bool = False) -> Json:
         """JSON merge patch. The answer holds metadata only, unless `whole`."""
-        async with self._writes:
+        async with self._slots.of(_namespace(path)):
             accept = "application/json" if whole else METADATA_ONLY
             return await self._call(_Call("PATCH", path, body, {}, accept))
 
@@ -109,7 +122,7 @@ class Api:
         its node. `version`: only as long as it has this resourceVersion."""
         only = {"uid": uid, **({"resourceVersion": version} if version else {})}
         body = {"preconditions": only, **({"gracePeriodSeconds": 0} if force else {})}
-        async with self._writes:
+        async with self._slots.of(_namespace(path)):
             await self._call(_Call("DELETE", path, body, {}, METADATA_ONLY))
 
     async def watch(self, stream: Stream) -> AsyncGenerator[Json]:
@@ -128,6 +141,7 @@ class Api:
             response = await self._send(_Call("GET", stream.path, None, query), timeout)
             try:
                 async for line in response.response.content:
+                    self.pulse.beat()
                     yield from_json(line)
             finally:
                 response.response.close()
@@ -154,13 +168,22 @@ class Api:
         response = await self._client.call_api(*request, _request_timeout=timeout)
         metrics.API_REQUESTS.labels(call.method, str(response.status)).inc()
         if response.status >= 400:
-            raise _error(response.status, await response.response.read())
+            raise error_of(response.status, await response.response.read())
+        self.pulse.beat()
         return response
 
 
-def _error(status: int, data: bytes) -> ApiError:
+def _namespace(path: str) -> str:
+    """The namespace in the path of an object or a collection; "" where there is none."""
+    return path.partition("/namespaces/")[2].partition("/")[0]
+
+
+def error_of(status: int, data: bytes) -> ApiError:
+    """The error in an answer: a Status, as the apiserver says it, or what stands between us and it."""
     try:
         answer = json.loads(data)
-        return ApiError(status, str(answer.get("reason") or ""), str(answer.get("message") or ""))
+        causes = (answer.get("details") or {}).get("causes") or ()
+        fields = frozenset(str(cause.get("field")) for cause in causes)
+        return ApiError(status, str(answer.get("reason") or ""), str(answer.get("message") or ""), fields)
     except (ValueError, AttributeError):
         return ApiError(status, "", data[:500].decode(errors="replace"))

@@ -12,6 +12,7 @@ from dijob.shell import metrics
 from dijob.shell.audit import Audit
 from dijob.shell.children import Children
 from dijob.shell.jobs import Jobs
+from dijob.shell.pulse import Pulse
 
 log = logging.getLogger(__name__)
 
@@ -24,25 +25,35 @@ NO_PHASE = "New"
 class Watchdog:
     """Knows the age of each stream. kopf's own liveness answers 200 during every fault (kopf issue 1276)."""
 
-    def __init__(self, children: Children, jobs: Jobs, audit: Audit) -> None:
+    def __init__(self, children: Children, jobs: Jobs, audit: Audit, pulse: Pulse) -> None:
         self._children = children
         self._jobs = jobs
         self._audit = audit
+        self._pulse = pulse
 
     def problems(self) -> list[str]:
-        """What is dead, in words; [] when all is well. Sets the gauges on the way."""
+        """What is dead here, in words; [] when all is well. Sets the gauges on the way."""
         metrics.PODS.set(len(self._children.pods))
         phases = self._jobs.phases()
         for phase in ("", *names.Phase):
             metrics.JOBS.labels(phase or NO_PHASE).set(phases[phase])
-        found = []
+        # Where nothing is answered it is the apiserver that is away: a new process would hear no more than this one.
+        answered, found = self._pulse.presence, []
         for store in (self._children.pods, self._children.services):
             metrics.STREAM_AGE.labels(store.kind).set(store.silence)
-            if store.silence > SILENCE_SECONDS:
+            if min(store.silence, answered) > SILENCE_SECONDS:
                 found.append(f"nothing heard of {store.kind} for {store.silence:.0f} s")
-        if self._audit.behind is not None and time.monotonic() - self._audit.behind > SILENCE_SECONDS:
+        behind = 0.0 if self._audit.behind is None else time.monotonic() - self._audit.behind
+        if min(behind, answered) > SILENCE_SECONDS:
             found.append("the watch of dijobs shows nothing of what there is")
         return found
+
+    def lives(self) -> tuple[bool, str]:
+        """Whether this process is better than a new one would be, and what there is to say."""
+        if problems := self.problems():
+            return False, "; ".join(problems)
+        away = self._pulse.absence
+        return True, f"ok; the apiserver has answered nothing for {away:.0f} s" if away else "ok"
 
     def ready(self) -> bool:
         """Whether everything has been listed once."""
@@ -55,8 +66,8 @@ async def serve(port: int, watchdog: Watchdog) -> None:
         return
 
     async def livez(_: web.Request) -> web.Response:
-        problems = watchdog.problems()
-        return web.Response(status=500 if problems else 200, text="; ".join(problems) or "ok")
+        lives, words = watchdog.lives()
+        return web.Response(status=200 if lives else 500, text=words)
 
     async def readyz(_: web.Request) -> web.Response:
         ready = watchdog.ready()

@@ -14,12 +14,14 @@ LOOK_SECONDS = 20.0
 # Twice the same, one after the other: a control plane that is being upgraded may say no for a moment.
 LOOKS = 2
 CHILDREN = ("pods", "services")
+LOOKED_AT_ONCE = 16
 
 
 async def closed(api: Api, given: tuple[str, ...]) -> frozenset[str] | None:
     """Those in which nothing may be read, so that they must be left out. None where that cannot be said: no answer, or
     the same no for all of them, which is about the operator's rights and not about a namespace."""
-    answers = dict(zip(given, await asyncio.gather(*(_open(api, namespace) for namespace in given)), strict=True))
+    few = asyncio.Semaphore(LOOKED_AT_ONCE)
+    answers = dict(zip(given, await asyncio.gather(*(_open(api, name, few) for name in given)), strict=True))
     found = frozenset(namespace for namespace, answer in answers.items() if answer is False)
     return None if None in answers.values() or (given and len(found) == len(given)) else found
 
@@ -39,11 +41,12 @@ async def until_others(api: Api, given: tuple[str, ...], left_out: frozenset[str
     log.warning("what can be served has changed, the operator ends to begin anew: %s", _words(others ^ left_out))
 
 
-async def _open(api: Api, namespace: str) -> bool | None:
+async def _open(api: Api, namespace: str, few: asyncio.Semaphore) -> bool | None:
     """Whether we may read in it; None: no answer that says so."""
     try:
         for path in (jobs.collection(namespace), *(children.collection(kind, namespace) for kind in CHILDREN)):
-            await api.get(path, accept=LIST_METADATA, limit="1")
+            async with few:
+                await api.get(path, accept=LIST_METADATA, limit="1")
     except ApiError as error:
         return False if error.status in (403, 404) else None
     return True

@@ -5,7 +5,6 @@ Why not kopf.index: its start-up is worse than quadratic, and an event costs fiv
 
 import asyncio
 import logging
-import random
 import time
 from collections.abc import Callable, Mapping
 from contextlib import aclosing
@@ -14,11 +13,14 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from dijob.shell import metrics
 from dijob.shell.api import Api, ApiError, Stream
+from dijob.shell.pause import jittered
 
 log = logging.getLogger(__name__)
 
 # What vanished while the apiserver was out of reach is noticed within 10 s of its return.
 RETRY_SECONDS = (0.2, 6.0)
+# A watch that has lasted so long may end in any way: the next one is begun without a pause.
+LASTING_SECONDS = 5.0
 # On the bookmark that ends the list at the beginning of a watch (KEP-3157).
 INITIAL_END = "k8s.io/initial-events-end"
 
@@ -115,22 +117,24 @@ class Store(Generic[T]):
         await asyncio.gather(*(feed.synced.wait() for feed in self._feeds))
 
     async def run(self, api: Api) -> None:
-        """List and watch until cancelled. Errors are retried for ever with a capped, jittered back-off."""
+        """List and watch until cancelled. What fails, or ends at once, is begun again after a growing pause."""
         await asyncio.gather(*(self._follow(api, feed) for feed in self._feeds))
 
     async def _follow(self, api: Api, feed: "_Feed") -> None:
-        failures = 0
+        version, failures = "", 0
         while True:
+            began, watched, why = time.monotonic(), bool(version), "it ended"
             try:
-                version = await self._list(api, feed)
-                failures = 0
-                while version:
-                    version = await self._watch(api, feed, version)
+                version = await (self._watch(api, feed, version) if watched else self._list(api, feed))
             except ApiError as error:
-                failures += 1
-                first, last = RETRY_SECONDS
-                delay = min(last, first * 2.0 ** min(failures - 1, 10)) * random.uniform(0.8, 1.2)
-                log.warning("%s: watch broken, listing again in %.1f s: %s", self.kind, delay, error)
+                version, why = "", str(error)
+            if version and not watched:
+                continue  # a list alone is no sign that all is well: it is made after each watch that ends at once
+            lasted = watched and time.monotonic() - began >= LASTING_SECONDS
+            failures = 0 if lasted else failures + 1
+            if failures:
+                delay = jittered(failures, RETRY_SECONDS)
+                log.warning("%s: no watch that lasts, again in %.1f s: %s", self.kind, delay, why)
                 await asyncio.sleep(delay)
 
     async def _list(self, api: Api, feed: "_Feed") -> str:

@@ -1,12 +1,13 @@
-"""A keyed queue: one pass per key at a time, duplicates merged, back-off after an error, another look after a while."""
+"""A keyed queue: one pass per key at a time, duplicates merged, namespaces in turn, back-off after an error."""
 
 import asyncio
-import itertools
 import logging
-import random
-from collections.abc import Awaitable, Callable
+from collections import Counter, OrderedDict
+from collections.abc import Awaitable, Callable, Container, Coroutine
+from typing import Any
 
 from dijob.shell import metrics
+from dijob.shell.pause import jittered
 
 log = logging.getLogger(__name__)
 
@@ -14,23 +15,29 @@ Key = tuple[str, str]  # namespace, name
 Work = Callable[[Key], Awaitable[float | None]]
 
 BACKOFF_SECONDS = (0.5, 60.0)
+# A pass over a job whose webhook hangs takes 30 s and more: so many of one namespace run at once, and one that
+# has lasted so long leaves its turn to another namespace.
+WORKERS_PER_NAMESPACE = 16
+SLOW_SECONDS = 3.0
 
 
 class WorkQueue:
-    """Runs `work(key)` for every key added.
+    """Runs `work(key)` for every key added, namespace by namespace in turn.
 
     The result of `work` says after how many seconds to run again; None: not by itself. What is added in the background
-    waits for `release`.
+    waits for `release`. `workers` is how many passes run at once, of those that have just begun.
     """
 
     def __init__(self, work: Work, workers: int = 64) -> None:
         self._work = work
         self._workers = workers
-        self._ready: asyncio.PriorityQueue[tuple[bool, int, Key]] = asyncio.PriorityQueue()
+        self._start: Callable[[Coroutine[Any, Any, None]], object] | None = None
+        self._ready = {False: _Turns(), True: _Turns()}  # by background
         self._queued: dict[Key, bool] = {}
         self._held: dict[Key, None] | None = {}
-        self._numbers = itertools.count()
         self._running: set[Key] = set()
+        self._slow: set[Key] = set()
+        self._busy = Counter[str]()
         self._dirty: set[Key] = set()
         self._timers: dict[Key, asyncio.TimerHandle] = {}
         self._failures: dict[Key, int] = {}
@@ -49,9 +56,11 @@ class WorkQueue:
         if key in self._running:
             self._dirty.add(key)
         elif self._queued.get(key, True) > background or key not in self._queued:
+            self._ready[True].discard(key)
+            self._ready[background].add(key)
             self._queued[key] = background
-            self._ready.put_nowait((background, next(self._numbers), key))
             metrics.QUEUED.set(len(self._queued))
+            self._begin()
 
     def release(self) -> None:
         """Let the background begin."""
@@ -71,28 +80,52 @@ class WorkQueue:
     async def run(self) -> None:
         """Work until cancelled."""
         async with asyncio.TaskGroup() as group:
-            for _ in range(self._workers):
-                group.create_task(self._worker())
+            self._start = group.create_task
+            try:
+                self._begin()
+                await asyncio.Event().wait()
+            finally:
+                self._start = None
 
-    async def _worker(self) -> None:
-        while True:
-            background, _, key = await self._ready.get()
-            if self._queued.get(key) is not background:
-                continue  # asked for again meanwhile, and done or waiting in the foreground
+    def _begin(self) -> None:
+        """Begin as many passes as may run."""
+        while self._start and len(self._running) - len(self._slow) < self._workers and (key := self._next()):
             del self._queued[key]
             metrics.QUEUED.set(len(self._queued))
             self._running.add(key)
-            try:
-                again = await self._pass(key)
-            finally:
-                self._running.discard(key)
-            if again is not None:
-                self.add_after(key, again)
-            # An event that came in between is no reason to skip the back-off of a pass that failed.
-            if key in self._dirty:
-                self._dirty.discard(key)
-                if key not in self._failures:
-                    self.add(key)
+            self._busy[key[0]] += 1
+            self._start(self._run(key))
+
+    def _next(self) -> Key | None:
+        full = {namespace for namespace, count in self._busy.items() if count >= WORKERS_PER_NAMESPACE}
+        return self._ready[False].pop(full) or self._ready[True].pop(full)
+
+    async def _run(self, key: Key) -> None:
+        # What was asked for since the pass was begun is in it.
+        self._dirty.discard(key)
+        timer = asyncio.get_running_loop().call_later(SLOW_SECONDS, self._is_slow, key)
+        try:
+            again = await self._pass(key)
+        finally:
+            timer.cancel()
+            self._running.discard(key)
+            self._slow.discard(key)
+            self._busy[key[0]] -= 1
+            if not self._busy[key[0]]:
+                del self._busy[key[0]]
+        if again is not None:
+            self.add_after(key, again)
+        # An event that came in between is no reason to skip the back-off of a pass that failed.
+        if key in self._dirty:
+            self._dirty.discard(key)
+            if key not in self._failures:
+                self.add(key)
+        self._begin()
+
+    def _is_slow(self, key: Key) -> None:
+        """It hangs, most likely at a webhook of its namespace, and takes no turn of the others."""
+        self._slow.add(key)
+        self._begin()
 
     async def _pass(self, key: Key) -> float | None:
         try:
@@ -107,10 +140,35 @@ class WorkQueue:
     def _failed(self, key: Key, error: Exception) -> float:
         metrics.PASSES.labels("failed").inc()
         count = self._failures[key] = self._failures.get(key, 0) + 1
-        first, last = BACKOFF_SECONDS
-        delay = min(last, first * 2.0 ** min(count - 1, 10)) * random.uniform(0.8, 1.2)
+        delay = jittered(count, BACKOFF_SECONDS)
         # The traceback once: what repeats is one line each.
         log.warning(
             "%s/%s: pass failed (%d in a row), again in %.1f s: %s", *key, count, delay, error, exc_info=count == 1
         )
         return delay
+
+
+class _Turns:
+    """Keys in the order in which they came, one of each namespace in turn."""
+
+    def __init__(self) -> None:
+        self._namespaces: OrderedDict[str, OrderedDict[Key, None]] = OrderedDict()
+
+    def add(self, key: Key) -> None:
+        self._namespaces.setdefault(key[0], OrderedDict())[key] = None
+
+    def discard(self, key: Key) -> None:
+        if keys := self._namespaces.get(key[0]):
+            keys.pop(key, None)
+            if not keys:
+                del self._namespaces[key[0]]
+
+    def pop(self, full: Container[str]) -> Key | None:
+        """Take the next key of a namespace that is not full; the namespace goes to the end of the line."""
+        namespace = next((name for name in self._namespaces if name not in full), None)
+        if namespace is None:
+            return None
+        key = next(iter(self._namespaces[namespace]))
+        self._namespaces.move_to_end(namespace)
+        self.discard(key)
+        return key

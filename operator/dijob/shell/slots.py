@@ -1,0 +1,48 @@
+"""Who may write now: what hangs in one namespace, for example at a webhook of its own, holds up no other."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from weakref import WeakValueDictionary
+
+
+class Slots:
+    """At most `each` holders per namespace, and at most `brisk` in all that began less than `seconds` ago.
+
+    What takes longer waits for something that is not the apiserver: it counts in its own namespace only.
+    """
+
+    def __init__(self, each: int, brisk: int, seconds: float) -> None:
+        self._size = each
+        # Kept only as long as somebody in the namespace holds one or waits for it.
+        self._each: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+        self._brisk = asyncio.Semaphore(brisk)
+        self._seconds = seconds
+
+    @asynccontextmanager
+    async def of(self, namespace: str) -> AsyncGenerator[None]:
+        """Hold a slot of the namespace."""
+        each = self._each.get(namespace)
+        if each is None:
+            each = self._each[namespace] = asyncio.Semaphore(self._size)
+        async with each:
+            await self._brisk.acquire()
+            given_back = _Once(self._brisk)
+            timer = asyncio.get_running_loop().call_later(self._seconds, given_back.release)
+            try:
+                yield
+            finally:
+                timer.cancel()
+                given_back.release()
+
+
+class _Once:
+    """Releases a semaphore at the first call."""
+
+    def __init__(self, semaphore: asyncio.Semaphore) -> None:
+        self._semaphore: asyncio.Semaphore | None = semaphore
+
+    def release(self) -> None:
+        semaphore, self._semaphore = self._semaphore, None
+        if semaphore is not None:
+            semaphore.release()

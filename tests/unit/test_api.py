@@ -1,0 +1,168 @@
+"""The door to the apiserver, against a server on the loopback: what waits for what, and what an answer means."""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+from dijob.shell import api as api_module
+from dijob.shell.api import CONCURRENT_WRITES, Api, ApiError, Stream
+
+BOUND_SECONDS = 10.0
+BOOKMARK = {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "1"}}}
+
+
+class Server:
+    """Watches say one bookmark and stay open; writes in namespaces with names that begin with "slow" never end."""
+
+    def __init__(self) -> None:
+        self.watches = 0
+        self.hanging = 0
+        self._over = asyncio.Event()
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        if request.query.get("watch"):
+            return await self._watch(request)
+        if request.method != "GET" and request.match_info["namespace"].startswith("slow"):
+            self.hanging += 1
+            await self._over.wait()
+        return web.json_response({"metadata": {"name": "x"}})
+
+    async def _watch(self, request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(json.dumps(BOOKMARK).encode() + b"\n")
+        self.watches += 1
+        await self._over.wait()
+        return response
+
+    def end(self) -> None:
+        self._over.set()
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[tuple[Server, str]]:
+    """The server, and where it is."""
+    behaviour, app = Server(), web.Application()
+    app.router.add_route("*", "/api/v1/namespaces/{namespace}/{rest:.*}", behaviour.answer)
+    async with TestServer(app) as running:
+        yield behaviour, str(running.make_url("/"))
+        behaviour.end()
+
+
+@pytest.fixture
+async def api(server: tuple[Server, str], tmp_path: Path) -> AsyncIterator[Api]:
+    """Connected as the operator is outside a cluster."""
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "here",
+        "contexts": [{"name": "here", "context": {"cluster": "here", "user": "me"}}],
+        "clusters": [{"name": "here", "cluster": {"server": server[1].rstrip("/")}}],
+        "users": [{"name": "me", "user": {}}],
+    }
+    path = tmp_path / "kubeconfig"
+    path.write_text(json.dumps(config))
+    connected = await Api.connect(str(path))
+    yield connected
+    await connected.close()
+
+
+def pods(namespace: str) -> str:
+    return f"/api/v1/namespaces/{namespace}/pods"
+
+
+@contextlib.asynccontextmanager
+async def busy(*works: Coroutine[Any, Any, object]) -> AsyncIterator[None]:
+    """So much goes on meanwhile."""
+    tasks = [asyncio.create_task(work) for work in works]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def follow(api: Api, namespace: str, seen: set[str], name: str) -> None:
+    async for _ in api.watch(Stream(pods(namespace), "a=b")):
+        seen.add(name)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait for what comes by the network."""
+    async with asyncio.timeout(BOUND_SECONDS):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+
+
+async def test_watches_of_sixty_namespaces_leave_connections_for_writes(api: Api) -> None:
+    seen: set[str] = set()
+    watches = [(f"ns-{number}", f"{number}-{kind}") for number in range(60) for kind in ("pods", "services")]
+    async with asyncio.timeout(BOUND_SECONDS), busy(*(follow(api, ns, seen, name) for ns, name in watches)):
+        await until(lambda: len(seen) == len(watches))
+        await asyncio.gather(*(api.create(pods(f"ns-{number}"), {}) for number in range(60)))
+
+
+@pytest.mark.parametrize("slow", [("slow",), ("slow-0", "slow-1", "slow-2", "slow-3")], ids=["one", "four"])
+async def test_writes_that_hang_in_some_namespaces_hold_up_no_other(
+    api: Api, server: tuple[Server, str], slow: tuple[str, ...]
+) -> None:
+    """A webhook may take 30 s for each answer, and a namespace may have 1,500 pods to create."""
+    api._slots._seconds = 0.05
+    hanging = [api.create(pods(namespace), {}) for namespace in slow for _ in range(200)]
+    async with asyncio.timeout(BOUND_SECONDS), busy(*hanging):
+        await until(lambda: server[0].hanging == CONCURRENT_WRITES * len(slow))
+        await asyncio.gather(*(api.create(pods("quick"), {}) for _ in range(100)))
+        assert server[0].hanging == CONCURRENT_WRITES * len(slow)
+
+
+async def test_writes_of_many_namespaces_are_bounded_together(api: Api, server: tuple[Server, str]) -> None:
+    writes = [api.create(pods(f"slow-{number}"), {}) for number in range(200)]
+    async with asyncio.timeout(BOUND_SECONDS), busy(*writes):
+        await until(lambda: server[0].hanging == api_module.BRISK_WRITES)
+        await asyncio.gather(*(api.get(pods("quick")) for _ in range(10)))
+        assert server[0].hanging == api_module.BRISK_WRITES
+
+
+async def test_an_answer_is_a_beat_of_the_apiserver_and_an_error_is_none(api: Api) -> None:
+    beats: list[float] = []
+    api.pulse.beat = lambda: beats.append(0.0)  # type: ignore[method-assign]
+    with pytest.raises(ApiError):
+        await api.get("/nowhere")
+    assert not beats
+    await api.get(pods("quick"))
+    assert len(beats) == 1
+    async for _ in api.watch(Stream(pods("quick"), "a=b")):
+        break
+    assert len(beats) == 3
+
+
+IMMUTABLE = {"reason": "FieldValueInvalid", "message": "field is immutable", "field": "metadata.uid"}
+
+
+@pytest.mark.parametrize(
+    ("status", "causes", "conflict"),
+    [
+        pytest.param(409, [], True, id="deleted with another uid, or another version"),
+        pytest.param(422, [IMMUTABLE], True, id="patched with another uid"),
+        pytest.param(422, [{**IMMUTABLE, "field": "spec.containers"}], False, id="another field is immutable"),
+        pytest.param(422, [IMMUTABLE, {**IMMUTABLE, "field": "spec"}], True, id="both"),
+        pytest.param(422, None, False, id="no causes"),
+        pytest.param(500, [IMMUTABLE], False, id="another status"),
+    ],
+)
+def test_that_another_object_has_the_name_is_known_in_one_place(status: int, causes: Any, conflict: bool) -> None:
+    answer = {"kind": "Status", "reason": "Invalid", "message": "no", "details": {"causes": causes}}
+    error = api_module.error_of(status, json.dumps(answer).encode())
+    assert (error.conflict, error.reason, error.message) == (conflict, "Invalid", "no")
+
+
+@pytest.mark.parametrize("data", [b"", b"no json", b"[]", b'{"details": null}', b'{"details": {"causes": [1]}}'])
+def test_an_answer_in_any_form_is_an_error_of_its_status(data: bytes) -> None:
+    assert api_module.error_of(422, data).status == 422

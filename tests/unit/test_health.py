@@ -1,0 +1,105 @@
+"""When /livez fails: a stream is dead while others would be served, not while the apiserver is away."""
+
+from dataclasses import dataclass
+
+import pytest
+from dijob.core.options import Options
+from dijob.shell import health, store
+from dijob.shell.audit import Audit
+from dijob.shell.children import Children
+from dijob.shell.pulse import Pulse
+from dijob.shell.reconcile import Reconciler
+from dijob.shell.workqueue import WorkQueue
+from unit.fake_api import FakeApi
+
+MINUTE = 60.0
+DEAD = health.SILENCE_SECONDS + MINUTE
+
+
+@dataclass
+class Clock:
+    now: float = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+class Lab:
+    """The operator's streams and calls, as they are heard of."""
+
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self.pulse = Pulse(self.clock.monotonic)
+        api = FakeApi().api()
+        self.children = Children.of(())
+        reconciler = Reconciler(api, self.children, Options())
+        self.audit = Audit(api, reconciler, WorkQueue(reconciler.reconcile), ())
+        self.watchdog = health.Watchdog(self.children, reconciler.jobs, self.audit, self.pulse)
+        self.streams()
+
+    def streams(self) -> None:
+        for kind in (self.children.pods, self.children.services):
+            for feed in kind._feeds:
+                feed.heard = self.clock.now
+
+    def wait(self, seconds: float, answers: bool, streams: bool) -> None:
+        """Let time pass, with an answer and an event each minute or none."""
+        while seconds > 0:
+            step = min(MINUTE, seconds)
+            self.clock.now += step
+            seconds -= step
+            if answers:
+                self.pulse.beat()
+            if streams:
+                self.streams()
+
+
+@pytest.fixture
+def lab(monkeypatch: pytest.MonkeyPatch) -> Lab:
+    made = Lab()
+    monkeypatch.setattr(store, "time", made.clock)
+    monkeypatch.setattr(health, "time", made.clock)
+    made.streams()
+    return made
+
+
+def test_it_lives_while_all_is_heard_of(lab: Lab) -> None:
+    lab.wait(DEAD, answers=True, streams=True)
+    assert lab.watchdog.lives() == (True, "ok")
+
+
+def test_a_stream_that_is_silent_while_other_calls_are_answered_is_dead(lab: Lab) -> None:
+    lab.wait(DEAD, answers=True, streams=False)
+    lives, words = lab.watchdog.lives()
+    assert not lives
+    assert "nothing heard of pods for 240 s" in words
+
+
+def test_a_watch_of_dijobs_that_shows_nothing_is_dead(lab: Lab) -> None:
+    lab.audit.behind = lab.clock.now
+    lab.wait(DEAD, answers=True, streams=True)
+    assert lab.watchdog.lives() == (False, "the watch of dijobs shows nothing of what there is")
+
+
+@pytest.mark.parametrize("behind", [False, True], ids=["streams", "audit too"])
+def test_while_the_apiserver_is_away_it_lives_and_says_so(lab: Lab, behind: bool) -> None:
+    lab.wait(10 * MINUTE, answers=True, streams=True)
+    lab.audit.behind = lab.clock.now if behind else None
+    for _ in range(60):
+        lab.wait(MINUTE, answers=False, streams=False)
+        assert lab.watchdog.lives()[0], lab.watchdog.lives()
+    assert lab.watchdog.lives() == (True, "ok; the apiserver has answered nothing for 3600 s")
+
+
+def test_after_its_return_a_stream_has_as_long_as_ever_to_come_back(lab: Lab) -> None:
+    lab.wait(60 * MINUTE, answers=False, streams=False)
+    lab.wait(health.SILENCE_SECONDS, answers=True, streams=False)
+    assert lab.watchdog.lives() == (True, "ok")
+    lab.wait(2 * MINUTE, answers=True, streams=False)
+    assert not lab.watchdog.lives()[0]
+
+
+def test_an_apiserver_that_has_never_answered_is_away(lab: Lab) -> None:
+    lab.wait(DEAD, answers=False, streams=False)
+    assert lab.watchdog.lives()[0]
+    assert not lab.watchdog.ready()

@@ -1,0 +1,89 @@
+"""A pod that no node and no scheduler takes: no status and no event says so, the job's conditions do."""
+
+from typing import Any
+
+import pytest
+from dijob.core.observe import Pod
+from dijob.core.plan import plan
+from dijob.names import Condition
+from unit.builders import Body, job, later, observed, pod_body, read, view
+
+CREATED = "2026-05-04T12:00:00Z"
+NOWHERE = "rank 0: node nowhere has not taken it within 10 s: there is no such node, or its kubelet does not answer"
+NOBODY = "rank 0: no scheduler named nobody has taken it within 10 s: it is not installed, or does not run"
+
+
+def bound(node: str, **status: Any) -> Body:
+    body = pod_body(0, **status)
+    body["spec"]["nodeName"] = node
+    return body
+
+
+def asked(scheduler: str, **status: Any) -> Body:
+    body = pod_body(0, **status)
+    body["spec"] |= {"schedulerName": scheduler} if scheduler else {}
+    return body
+
+
+@pytest.mark.parametrize(
+    ("body", "untaken"),
+    [
+        pytest.param(bound("nowhere"), "node nowhere", id="a node that says nothing"),
+        pytest.param(bound("a", startTime=CREATED), "", id="a node that has begun"),
+        pytest.param(bound("a", containerStatuses=[{"name": "c"}]), "", id="a node that shows containers"),
+        pytest.param(asked("nobody"), "scheduler nobody", id="a scheduler that says nothing"),
+        pytest.param(asked(""), "scheduler default-scheduler", id="the default one"),
+        pytest.param(
+            asked("nobody", conditions=[{"type": "PodScheduled", "status": "False"}]), "", id="a scheduler that says no"
+        ),
+    ],
+)
+def test_what_has_not_taken_a_pod(body: Body, untaken: str) -> None:
+    assert read(body).untaken == untaken
+
+
+def lonely(**fields: Any) -> Pod:
+    return view(0, ip="", created=CREATED, **fields)
+
+
+@pytest.mark.parametrize(
+    ("pod", "seconds", "reason", "says"),
+    [
+        pytest.param(lonely(untaken="node nowhere"), 11, "AddressMissing", NOWHERE, id="no such node"),
+        pytest.param(
+            lonely(untaken="scheduler nobody", scheduled=False, node=""),
+            11,
+            "AddressMissing",
+            NOBODY,
+            id="no scheduler",
+        ),
+        pytest.param(lonely(untaken="node nowhere"), 9, "Gathering", "its node is starting it", id="not so soon"),
+        pytest.param(lonely(), 600, "Gathering", "its node is starting it", id="its node has it"),
+        pytest.param(
+            lonely(untaken="node a", complaint="Evicted: x"), 11, "AddressMissing", "Evicted", id="a complaint"
+        ),
+    ],
+)
+def test_the_conditions_name_who_has_not_taken_a_pod(pod: Pod, seconds: float, reason: str, says: str) -> None:
+    decided = plan(job(replicas=2), observed(pod, view(1)), later(seconds))
+    found = {c.type: c for c in decided.status.conditions}[Condition.ADDRESSES_READY]
+    assert (found.status, found.reason) == ("False", reason)
+    assert says in found.message
+    assert decided.requeue_after <= 5
+
+
+def test_the_words_of_an_event_come_first() -> None:
+    decided = plan(
+        job(replicas=1),
+        observed(lonely(untaken="node a"), warnings={"uid-0": "FailedMount: no volume"}),
+        later(60),
+    )
+    found = {c.type: c for c in decided.status.conditions}[Condition.ADDRESSES_READY]
+    assert "FailedMount" in found.message
+
+
+def test_the_words_do_not_change_while_it_waits() -> None:
+    """Each change is a write of the status."""
+    seen = observed(lonely(untaken="node nowhere"), view(1))
+    first, last = (plan(job(replicas=2), seen, later(seconds)).status for seconds in (11, 600))
+    assert [c.message for c in first.conditions] == [c.message for c in last.conditions]

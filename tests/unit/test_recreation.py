@@ -1,0 +1,98 @@
+"""A job is deleted and applied again at once: the names of its old pods are free when those have ended, not before."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+import pytest
+from dijob import names
+from dijob.core.actions import CreatePod
+from dijob.core.manifests import gang_of
+from dijob.core.observe import Observed, by_rank
+from dijob.core.options import Options
+from dijob.core.plan import plan
+from dijob.shell import actor
+from dijob.shell.actor import Actor
+from dijob.shell.api import ApiError
+from dijob.shell.children import Children
+from dijob.shell.memory import Memory
+from dijob.spec.model import DIJob
+from unit.builders import NOW, UID, Body, job
+from unit.fake_api import FakeApi
+
+GRACE = 30.0
+NEVER = 1e9
+
+
+@dataclass
+class OldPods(FakeApi):
+    """The old pod of each rank is there until so many seconds have passed."""
+
+    end: Callable[[int], float] = lambda rank: GRACE
+    now: datetime = NOW
+    made: set[int] = field(default_factory=set)
+
+    def _there(self, path: str) -> bool:
+        return self.end(_rank(path)) > (self.now - NOW).total_seconds()
+
+    async def create(self, path: str, body: Body) -> Body:
+        name = body["metadata"]["name"]
+        self.calls.append(("POST", name, {}))
+        await asyncio.sleep(0)
+        if body["kind"] == "Pod" and self._there(name):
+            raise ApiError(409, "AlreadyExists", f'pods "{name}" already exists')
+        if body["kind"] == "Pod":
+            self.made.add(_rank(name))
+        stamps = {"uid": name, "resourceVersion": "1", "creationTimestamp": self.now.isoformat()}
+        return {**body, "metadata": {**body["metadata"], **stamps}}
+
+    async def get(self, path: str, **_: str) -> Body:
+        self.calls.append(("GET", path, {}))
+        owner = {"kind": names.KIND, "name": "job", "uid": "of-the-old-job", "controller": True}
+        meta = {"name": path.rpartition("/")[2], "uid": "old", "ownerReferences": [owner]}
+        return {"kind": "Pod", "metadata": {**meta, "deletionTimestamp": NOW.isoformat()}}
+
+
+def _rank(path: str) -> int:
+    return int(path.rpartition("-")[2])
+
+
+async def recreate(owner: DIJob, api: OldPods, monkeypatch: pytest.MonkeyPatch) -> dict[int, float]:
+    """Passes over the new job until its old pods are long gone. Gives when the pod of each rank was created."""
+    children, memory, created = Children.of(()), Memory(), dict[int, float]()
+    hands = Actor(api.api(), children.pods, children.services, Options())
+    monkeypatch.setattr(actor, "_now", lambda: api.now)
+    while (passed := (api.now - NOW).total_seconds()) <= GRACE + 30:
+        pods, _ = by_rank(children.pods.of(UID), gang_of(owner))
+        seen = Observed(pods, refusals=dict(memory.refusals), creations=dict(memory.creations))
+        decided = plan(owner, seen, api.now)
+        await hands.carry_out(owner, tuple(a for a in decided.actions if isinstance(a, CreatePod)), memory)
+        created |= dict.fromkeys(api.made - created.keys(), passed)
+        api.now += timedelta(seconds=0.2 if decided.actions else decided.requeue_after)
+    return created
+
+
+@pytest.mark.parametrize(
+    ("size", "end", "most", "late"),
+    [
+        pytest.param(1500, lambda rank: GRACE, 200, 5.0, id="all end together"),
+        pytest.param(1500, lambda rank: 0.0, 0, 0.0, id="none is there"),
+        pytest.param(300, lambda rank: GRACE if rank else NEVER, 200, 8.0, id="the first hangs with its node"),
+        pytest.param(300, lambda rank: GRACE if rank % 2 else NEVER, 600, 12.0, id="every other one hangs"),
+        pytest.param(300, lambda rank: GRACE if rank >= 150 else NEVER, 600, 12.0, id="the lower half hangs"),
+        pytest.param(300, lambda rank: GRACE if rank < 150 else NEVER, 600, 12.0, id="the upper half hangs"),
+        pytest.param(300, lambda rank: GRACE * rank / 300, 600, 20.0, id="one after the other"),
+        pytest.param(4, lambda rank: 3.0 * rank, 40, 8.0, id="a small job"),
+    ],
+)
+async def test_the_old_pods_names_are_asked_for_by_one_probe(
+    monkeypatch: pytest.MonkeyPatch, size: int, end: Callable[[int], float], most: int, late: float
+) -> None:
+    """`most`: calls that find no name free, 90,000 where each name is asked for each second; `late`: seconds."""
+    api = OldPods(end=end)
+    created = await recreate(job(replicas=size), api, monkeypatch)
+    free = {rank for rank in range(size) if end(rank) < NEVER}
+    assert created.keys() == free
+    assert max(created[rank] - end(rank) for rank in free) <= late
+    assert len(api.calls) - len(free) <= most
