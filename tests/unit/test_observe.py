@@ -22,7 +22,6 @@ CLUSTERS_REASONS = (
     "TaintToleration",
     "NodeShutdown",
     "Terminated",
-    "Evicted",
 )
 
 
@@ -116,6 +115,7 @@ def test_an_exit_on_demand_is_no_success() -> None:
         ({"conditions": [condition("DisruptionTarget")]}, True),
         ({"conditions": [condition("DisruptionTarget", "False")]}, False),
         *(({"phase": "Failed", "reason": reason}, True) for reason in CLUSTERS_REASONS),
+        ({"phase": "Failed", "reason": "Evicted"}, False),
         ({"phase": "Failed", "reason": "DeadlineExceeded"}, False),
         ({"phase": "Failed"}, False),
     ],

@@ -5,23 +5,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dijob import names
-from dijob.core import containers
+from dijob.core import containers, disruptions
 from dijob.core.members import split
 from dijob.core.observe import Pod, Refused, Service
 from dijob.pod import LAUNCH
 
 Body = Mapping[str, Any]
 
-# Reasons of a pod's status that are the cluster's doing, not the program's.
-DISRUPTIONS = (
-    "UnexpectedAdmissionError",
-    "NodeAffinity",
-    "TaintToleration",
-    "NodeShutdown",
-    "Terminated",
-    "Evicted",
-    "NodeLost",
-)
 # The deadline that ends a crash-looping pod and keeps its logs: Failed after 1.6 s.
 END_SECONDS = 1
 
@@ -54,6 +44,8 @@ def pod(body: Body) -> Pod:
     annotations = meta.get("annotations") or {}
     owner = _owner(meta)
     main = containers.named(status, main_name(spec))
+    never = spec.get("restartPolicy") == "Never"
+    init_failures = containers.init_failures(spec, status, main)
     return Pod(
         rank=_rank(meta["name"], owner.get("name", "")),
         name=meta["name"],
@@ -64,13 +56,14 @@ def pod(body: Body) -> Pod:
         ready=_is(status, "Ready"),
         deleting=bool(meta.get("deletionTimestamp")),
         scheduled=bool(spec.get("nodeName")),
-        disrupted=_disrupted(status),
+        disrupted=_disrupted(status, main, never),
         node_lost=_condition(status, "DisruptionTarget").get("reason") == "DeletionByTaintManager",
         succeeded=_succeeded(meta, status, main),
         sandbox=not _sandbox_died(status),
-        broken=spec.get("restartPolicy") == "Never" and bool(containers.exit_code(main)),
+        broken=never and bool(containers.exit_code(main)),
         idle=containers.all_ended(status, spec.get("restartPolicy") or ""),
-        failures=containers.failures(status, main),
+        failures=containers.failures(spec, status, main) + init_failures,
+        init_failures=init_failures,
         ending=containers.ending(status, main),
         complaint=containers.complaint(status),
         ips=sys.intern(annotations.get(names.ANNOTATION_IPS, "")),
@@ -87,7 +80,7 @@ def pod(body: Body) -> Pod:
         labelled=_label(meta, names.LABEL_JOB) == owner.get("name") and bool(_label(meta, names.LABEL_RANK)),
         rank_label=sys.intern(_label(meta, names.LABEL_RANK)),
         conditions=_conditions(status),
-        restartable=_launched(spec) and spec.get("restartPolicy") != "Never",
+        restartable=_launched(spec) and not never,
         renew_from=_number(annotations.get(names.ANNOTATION_RENEW)),
         renewed=containers.renewed(main),
         started=containers.started(main),
@@ -162,14 +155,15 @@ def _condition(status: Body, type_: str) -> Body:
 
 def _succeeded(meta: Body, status: Body, main: Body) -> bool:
     """The main container exited 0 by itself: sidecars that never end do not count, nor does an end on demand."""
-    if meta.get("deletionTimestamp") or _disrupted(status):
+    if meta.get("deletionTimestamp") or disruptions.on_demand(status):
         return False
-    return status.get("phase") == "Succeeded" or containers.exit_code(main) == 0
+    # Of one that has been chosen to go and still runs nothing is known yet: it goes, or ends by itself.
+    return status.get("phase") == "Succeeded" or (containers.exit_code(main) == 0 and not disruptions.targeted(status))
 
 
-def _disrupted(status: Body) -> bool:
-    reason = status.get("reason") or ""
-    return _is(status, "DisruptionTarget") or reason.startswith("OutOf") or reason in DISRUPTIONS
+def _disrupted(status: Body, main: Body, never: bool) -> bool:
+    for_good = status.get("phase") == "Failed" or (never and containers.exit_code(main) is not None)
+    return disruptions.disrupted(status, containers.ending(status, main), for_good)
 
 
 def _sandbox_died(status: Body) -> bool:
