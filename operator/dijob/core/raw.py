@@ -8,7 +8,7 @@ from dijob import names
 from dijob.core import containers, disruptions
 from dijob.core.members import split
 from dijob.core.observe import Pod, Refused, Service
-from dijob.pod import LAUNCH
+from dijob.pod import DIR, LAUNCH, POD_DIR
 
 Body = Mapping[str, Any]
 
@@ -43,7 +43,8 @@ def pod(body: Body) -> Pod:
     meta, spec, status = body["metadata"], body.get("spec") or {}, body.get("status") or {}
     annotations = meta.get("annotations") or {}
     owner = _owner(meta)
-    main = containers.named(status, main_name(spec))
+    name = main_name(spec)
+    main = containers.named(status, name)
     never = spec.get("restartPolicy") == "Never"
     init_failures = containers.init_failures(spec, status, main)
     return Pod(
@@ -80,7 +81,7 @@ def pod(body: Body) -> Pod:
         labelled=_label(meta, names.LABEL_JOB) == owner.get("name") and bool(_label(meta, names.LABEL_RANK)),
         rank_label=sys.intern(_label(meta, names.LABEL_RANK)),
         conditions=_conditions(status),
-        restartable=_launched(spec) and not never,
+        restartable=_launched(spec, name) and not never,
         renew_from=_number(annotations.get(names.ANNOTATION_RENEW)),
         renewed=containers.renewed(main),
         started=containers.started(main),
@@ -98,9 +99,9 @@ def _gated(status: Body) -> bool:
     return any(one.get("name") == names.GATE_CONTAINER and _runs(one) for one in init)
 
 
-def _launched(spec: Body) -> bool:
-    """Whether the launcher stands before the main container's command."""
-    main: Body = next((c for c in spec.get("containers") or () if c.get("name") == main_name(spec)), {})
+def _launched(spec: Body, name: str) -> bool:
+    """Whether the launcher stands before the command of this container."""
+    main: Body = next((c for c in spec.get("containers") or () if c.get("name") == name), {})
     return bool((main.get("command") or [""])[0] == LAUNCH)
 
 
@@ -129,9 +130,20 @@ def _rank(name: str, job: str) -> int:
 
 
 def main_name(spec: Body) -> str:
-    """The name of the main container: di-container, else the first."""
-    given = [c.get("name", "") for c in spec.get("containers") or ()]
-    return names.MAIN_CONTAINER if names.MAIN_CONTAINER in given else next(iter(given), "")
+    """The name of the main container of the job's own template: the one that mounts what we have put there.
+
+    The order of the containers does not tell (a mesh's webhook may put its proxy first), annotations can be forged, and
+    the job may be another by now; but no mount of a pod can be changed once it is there, and who injects a container
+    does not give it ours. Without one it is none of our making (a broker's): di-container, else the first.
+    """
+    given = spec.get("containers") or ()
+    found = [c.get("name", "") for c in given if _mounts_ours(c)] or [c.get("name", "") for c in given]
+    return names.MAIN_CONTAINER if names.MAIN_CONTAINER in found else next(iter(found), "")
+
+
+def _mounts_ours(container: Body) -> bool:
+    mounts = {(one.get("name"), one.get("mountPath")) for one in container.get("volumeMounts") or ()}
+    return {(names.BIN_VOLUME, DIR), (names.POD_VOLUME, POD_DIR)} <= mounts
 
 
 def _number(text: Any) -> int:
