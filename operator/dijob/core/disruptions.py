@@ -38,15 +38,19 @@ DISRUPTIONS = (
 )
 
 
-def disrupted(status: Body, ended: containers.Ending | None, for_good: bool) -> bool:
-    """Whether the pod's end is the cluster's doing. `ended` is how it ended last, `for_good` that nothing in it starts
-    again: a node that has rebooted does not know how such a pod ended, so that its program is not to blame."""
+def disrupted(status: Body) -> bool:
+    """Whether the cluster has ended the pod, or has chosen it to go."""
     if targeted(status):
         return True
     reason, message = status.get("reason") or "", status.get("message") or ""
-    if status.get("phase") == "Failed" and (message.startswith(REJECTED) or reason.startswith("OutOf")):
-        return True
-    return reason in DISRUPTIONS or (for_good and not reason and ended is not None and containers.unseen(ended))
+    rejected = status.get("phase") == "Failed" and (message.startswith(REJECTED) or reason.startswith("OutOf"))
+    return rejected or reason in DISRUPTIONS
+
+
+def went_down(status: Body, ended: containers.Ending | None) -> bool:
+    """Whether a pod in which nothing starts again went down with its node: nobody knows then how it `ended`, and its
+    program is not to blame. With a reason of its own it was ended while nothing ran in it."""
+    return ended is not None and containers.unseen(ended) and not status.get("reason")
 
 
 def on_demand(status: Body) -> bool:

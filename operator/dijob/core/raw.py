@@ -57,7 +57,7 @@ def pod(body: Body) -> Pod:
         ready=_is(status, "Ready"),
         deleting=bool(meta.get("deletionTimestamp")),
         scheduled=bool(spec.get("nodeName")),
-        disrupted=_disrupted(status, main, never),
+        disrupted=_disrupted(status) or _went_down(spec, status, main),
         node_lost=_condition(status, "DisruptionTarget").get("reason") == "DeletionByTaintManager",
         succeeded=_succeeded(meta, status, main),
         sandbox=not _sandbox_died(status),
@@ -173,9 +173,14 @@ def _succeeded(meta: Body, status: Body, main: Body) -> bool:
     return status.get("phase") == "Succeeded" or (containers.exit_code(main) == 0 and not disruptions.targeted(status))
 
 
-def _disrupted(status: Body, main: Body, never: bool) -> bool:
-    for_good = status.get("phase") == "Failed" or (never and containers.exit_code(main) is not None)
-    return disruptions.disrupted(status, containers.ending(status, main), for_good)
+def _disrupted(status: Body) -> bool:
+    return disruptions.disrupted(status)
+
+
+def _went_down(spec: Body, status: Body, main: Body) -> bool:
+    for_good = spec.get("restartPolicy") == "Never" and containers.exit_code(main) is not None
+    over = for_good or status.get("phase") == "Failed"
+    return over and disruptions.went_down(status, containers.ending(status, main))
 
 
 def _sandbox_died(status: Body) -> bool:
