@@ -47,6 +47,28 @@ def test_the_program_may_end_well_and_the_exit_code_is_85(box: Box, namespace: l
     assert "list 5" in box.err()
 
 
+# Writes a termination message of its own when it is told to end, as a program may that says where its checkpoint is.
+WRITES = (
+    "import os, signal, sys, time\n"
+    "def end(*_):\n"
+    "    open(os.environ['SAID_LAST'], 'w').write('saved at step 7, and a good deal more than the mark is long\\n')\n"
+    "    time.sleep(0.3)\n"
+    "    sys.exit(3)\n"
+    "signal.signal(signal.SIGTERM, end)\n"
+    "print('ready', flush=True)\n"
+    "time.sleep(60)"
+)
+
+
+@WHERE
+def test_the_mark_is_the_last_word_also_of_a_program_that_writes_its_own(box: Box, namespace: list[str]) -> None:
+    said = box.path / "said-last"
+    process = started(box, [*namespace, box.launch, *python(WRITES)], SAID_LAST=str(said))
+    box.shows("5", NEW, "5")
+    assert end(process)[0] == 85
+    assert box.said_last() == "dijob: renewal, epoch 5\n"
+
+
 def test_85_also_where_the_program_exits_0(box: Box) -> None:
     program = (
         "import signal, sys, time; signal.signal(signal.SIGTERM, lambda *_: sys.exit(0)); print('ready', flush=True)"
@@ -115,7 +137,7 @@ def test_the_pods_end_in_the_middle_of_it(box: Box) -> None:
     process = started(box, [*PID_NAMESPACE, box.launch, *python(LISTEN)])
     launch = first_process(process, PID_NAMESPACE)
     box.shows("4", NEW, "4")
-    until(box.said_last, "the renewal has begun")
+    until(lambda: "list 4" in box.err(), "the renewal has begun")
     os.kill(launch, signal.SIGTERM)
     assert end(process)[0] == 85
 

@@ -22,7 +22,6 @@ CLUSTERS_REASONS = (
     "TaintToleration",
     "NodeShutdown",
     "Terminated",
-    "Evicted",
 )
 
 
@@ -116,6 +115,7 @@ def test_an_exit_on_demand_is_no_success() -> None:
         ({"conditions": [condition("DisruptionTarget")]}, True),
         ({"conditions": [condition("DisruptionTarget", "False")]}, False),
         *(({"phase": "Failed", "reason": reason}, True) for reason in CLUSTERS_REASONS),
+        ({"phase": "Failed", "reason": "Evicted"}, False),
         ({"phase": "Failed", "reason": "DeadlineExceeded"}, False),
         ({"phase": "Failed"}, False),
     ],
@@ -264,6 +264,27 @@ def test_what_the_operator_wrote_is_read_back() -> None:
 )
 def test_the_main_container_is_the_named_one_else_the_first(given: list[str], name: str) -> None:
     assert main_name({"containers": [{"name": one} for one in given]}) == name
+
+
+PROXY: Body = {"name": "istio-proxy", "image": "p", "volumeMounts": [{"name": "certs", "mountPath": "/certs"}]}
+# A webhook may add volume mounts of its own to every container, and put its own container first.
+INJECTED: dict[str, tuple[list[Body], str]] = {
+    "a proxy before it": ([container(name="trainer")], "trainer"),
+    "a proxy before it, among others": ([container(name="trainer"), {"name": "side", "image": "s"}], "trainer"),
+    "a proxy before it, and it has our name": ([{"name": "side", "image": "s"}, container()], names.MAIN_CONTAINER),
+}
+
+
+@pytest.mark.parametrize(("given", "main"), INJECTED.values(), ids=INJECTED)
+def test_the_main_container_is_the_templates_whatever_is_injected(given: list[Body], main: str) -> None:
+    """It ended although the proxy runs on: the rank has succeeded, and its launcher can still start it again."""
+    states = [main_status(name=PROXY["name"], state=RUNNING), main_status(name=main, state=terminated(0))]
+    body = pod_body(owner=job({"containers": given}), phase="Running", containerStatuses=states)
+    for one in body["spec"]["containers"]:
+        one.setdefault("volumeMounts", []).append({"name": "certs", "mountPath": "/certs"})
+    body["spec"]["containers"].insert(0, PROXY)
+    assert main_name(body["spec"]) == main
+    assert (read(body).succeeded, read(body).restartable) == (True, True)
 
 
 SILENT = {"ip": "", "created": "2026-05-04T12:00:00Z"}

@@ -18,7 +18,7 @@ from dijob.shell.api import ApiError
 from dijob.shell.children import Children
 from dijob.shell.memory import Memory
 from dijob.spec.model import DIJob
-from unit.builders import NOW, UID, Body, job
+from unit.builders import NOW, OWNER, Body, job
 from unit.fake_api import FakeApi
 
 GRACE = 30.0
@@ -64,7 +64,7 @@ async def recreate(owner: DIJob, api: OldPods, monkeypatch: pytest.MonkeyPatch) 
     hands = Actor(api.api(), children.pods, children.services, Options())
     monkeypatch.setattr(actor, "_now", lambda: api.now)
     while (passed := (api.now - NOW).total_seconds()) <= GRACE + 30:
-        pods, _ = by_rank(children.pods.of(UID), gang_of(owner))
+        pods, _ = by_rank(children.pods.of(OWNER), gang_of(owner))
         seen = Observed(pods, refusals=dict(memory.refusals), creations=dict(memory.creations))
         decided = plan(owner, seen, api.now)
         await hands.carry_out(owner, tuple(a for a in decided.actions if isinstance(a, CreatePod)), memory)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from dijob.core import broker, room, waits
+from dijob.core import broker, waits
 from dijob.core.actions import Action, PublishAddresses
 from dijob.core.address_list import record
 from dijob.core.observe import Pod
@@ -21,7 +21,7 @@ def together(job: DIJob) -> bool:
 def next_list(this: Pass) -> str:
     """The list that is due, comma-separated in rank order; "" while none is."""
     world, size = this.world, this.gathering.size
-    if not size or (world.idle and room.waits(this.status, this.now) > 0):
+    if not size:
         return ""
     if not world.alive and broker.absence(world.gang, this.observed):
         return ""  # a program that begins without it would give up after a while, and be charged for it

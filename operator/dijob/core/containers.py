@@ -12,6 +12,10 @@ Body = Mapping[str, Any]
 # How the launcher ends for a renewal (pod/launch.sh), and what it then writes as the termination message.
 RENEWAL_CODE = 85
 RENEWED = re.compile(r"dijob: renewal, epoch ([0-9]{1,15})\b")
+# What is said of a container whose end nobody saw: by containerd after a reboot (pkg/cri/server: unknownExitCode; a
+# program that exits 255 is an Error), and by a kubelet that finds it no more. Docker says 255 and Error of both, so
+# that there a reboot cannot be told from a crash: it is charged.
+UNSEEN = (("Unknown", 255), ("ContainerStatusUnknown", 137))
 WAITING_IS_FINE = ("PodInitializing", "ContainerCreating", "")
 
 
@@ -45,19 +49,39 @@ def all_ended(status: Body, restart_policy: str) -> bool:
     return bool(codes) and all(code == 0 for code in codes)
 
 
-def failures(status: Body, main: Body) -> int:
-    """How often containers ended badly: restarts of the main and side containers, and of init containers that fail.
+def unseen(end: Ending) -> bool:
+    """Whether nobody saw the container end: the node went down under it."""
+    return (end.reason, end.exit_code) in UNSEEN
 
-    The gate never counts, nor do init containers that merely ran again because the sandbox was made anew. Once the
-    main container has exited 0, what its side containers do is of no account.
+
+def failures(spec: Body, status: Body, main: Body) -> int:
+    """How often the main and side containers ended badly. Where nothing starts again, and in a pod that has failed as a
+    whole, what ends together is one failure; side containers that start again by themselves are among the init
+    containers. Once the main container has exited 0, what the others do is of no account.
     """
+    given = status.get("containerStatuses") or ()
     if exit_code(main) == 0:
         return int(main.get("restartCount") or 0)
-    count = sum(_failures(c) for c in status.get("containerStatuses") or ())
-    for container in status.get("initContainerStatuses") or ():
-        if container.get("name") != names.GATE_CONTAINER and _down(container):
-            count += _failures(container)
-    return max(count, 1) if status.get("phase") == "Failed" else count
+    over = status.get("phase") == "Failed"
+    if spec.get("restartPolicy") == "Never":
+        sidecars = _sidecars(spec)
+        init = (c for c in status.get("initContainerStatuses") or () if c.get("name") not in sidecars)
+        return int(over or any(map(_down, (*init, *given))))
+    if over:
+        return sum(int(c.get("restartCount") or 0) for c in given) + 1
+    return sum(map(_failures, given))
+
+
+def init_failures(spec: Body, status: Body, main: Body) -> int:
+    """How often those init containers ended badly that are down now. It falls when they go on: the ledger remembers.
+
+    The gate never counts, nor do init containers that merely ran again because the sandbox was made anew, nor what the
+    kubelet ends because the pod is over.
+    """
+    if spec.get("restartPolicy") == "Never" or status.get("phase") == "Failed" or exit_code(main) == 0:
+        return 0
+    given = status.get("initContainerStatuses") or ()
+    return sum(_failures(c) for c in given if c.get("name") != names.GATE_CONTAINER and _down(c))
 
 
 def ending(status: Body, main: Body) -> Ending | None:
@@ -116,6 +140,12 @@ def unrecorded(main: Body) -> bool:
 def _renewed(end: Body) -> int:
     mark = RENEWED.match(end.get("message") or "") if end.get("exitCode") == RENEWAL_CODE else None
     return int(mark[1]) if mark else 0
+
+
+def _sidecars(spec: Body) -> frozenset[str]:
+    """The names of the init containers that run beside the others and start again by themselves."""
+    given = spec.get("initContainers") or ()
+    return frozenset(c.get("name", "") for c in given if c.get("restartPolicy") == "Always")
 
 
 def _failures(container: Body) -> int:

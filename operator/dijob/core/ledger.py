@@ -95,7 +95,8 @@ def _charge(pod: Pod, before: Charge, new: int, forgiven: bool) -> Charge:
     return Charge(
         rank=pod.rank,
         uid=pod.uid,
-        restarts=pod.failures,
+        restarts=max(before.restarts, pod.failures - pod.init_failures),
+        init_restarts=max(before.init_restarts, pod.init_failures),
         disrupted=pod.disrupted,
         failures=before.failures + (0 if forgiven else new - free),
         renewed=max(before.renewed, pod.renewed, pod.renew_from if free else 0),
@@ -104,10 +105,14 @@ def _charge(pod: Pod, before: Charge, new: int, forgiven: bool) -> Charge:
 
 def _new(pod: Pod, before: Charge, policy: Policy) -> int:
     """How many failures of a pod are to be judged. None of one that somebody deletes or that a disruption takes; where
-    a rule is about the disruption, that is one, whatever it has ended in the pod."""
-    if pod.disrupted:
+    a rule is about the disruption, that is one, whatever it has ended in the pod. Init containers have a count of their
+    own: once they are through, nothing tells any more how often they had failed."""
+    if pod.disrupted and not pod.succeeded:
         return 1 if policy.rule(pod) is not None and not before.disrupted else 0
-    return 0 if pod.deleting else pod.failures - before.restarts
+    if pod.deleting:
+        return 0
+    others = pod.failures - pod.init_failures
+    return max(0, others - before.restarts) + max(0, pod.init_failures - before.init_restarts)
 
 
 def _failure(pod: Pod, now: datetime) -> FirstFailure:

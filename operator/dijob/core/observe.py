@@ -19,9 +19,10 @@ class Pod:
     """One pod of the job as last seen.
 
     `failures` counts how often its containers have ended badly so far, whether or not the kubelet has already
-    started them again. `sandbox` false: its sandbox has died under it, and all in it with it, and the kubelet is
-    about to make a new one. `broken`: its main container has failed for good (restartPolicy Never), although a side
-    container may hold the pod. `complaint` is why it has no address or does not run, in the cluster's own words.
+    started them again; of these `init_failures` are of init containers that are down now. `sandbox` false: its
+    sandbox has died under it, and all in it with it, and the kubelet is about to make a new one. `broken`: its main
+    container has failed for good (restartPolicy Never), although a side container may hold the pod. `complaint` is why
+    it has no address or does not run, in the cluster's own words.
     `ips` is the address list that it was given, comma-separated (interned: all pods of a job share one string), and
     `told_ip` the address that it had then, where that is not in the list; `broker` is the life of the job's own Redis
     server (below) that it was given the list for.
@@ -57,6 +58,7 @@ class Pod:
     idle: bool = False
     succeeded: bool = False
     failures: int = 0
+    init_failures: int = 0
     ending: Ending | None = None
     complaint: str = ""
     ips: str = ""

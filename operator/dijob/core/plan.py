@@ -68,29 +68,39 @@ def plan(job: DIJob, observed: Observed, now: datetime) -> Plan:
         return Plan(job.status)  # the garbage collector takes the pods; nothing is created behind its back
     this = _look(job, observed, now)
     if ended(job.status):
-        return _conclude(this, this.status, report.bystanders(this), () if job.paused else finish.clean(this))
+        if job.paused:
+            return _conclude(this, this.status, report.bystanders(this), waits.rarely)
+        return _conclude(this, this.status, report.bystanders(this), waits.after_end, finish.clean(this))
     if (last := finish.end(this)) is not None:
-        return _conclude(this, _completed(this), last)
+        return _conclude(this, _completed(this), last, waits.at_once)
     suspended = suspension.concerns(this)
     # With the charge, in the same write; the pods are another pass's business.
     if not suspended and (loss := _restarted(this)):
         return _renew(this, loss)
     if job.paused:
-        return _conclude(this, this.status, report.progress(this))
+        return _conclude(this, this.status, report.progress(this), waits.rarely)
     if suspended:
         return _suspend(this)
     if this.template_changed:
-        return _conclude(this, this.status, report.progress(this))
+        return _conclude(this, this.status, report.progress(this), waits.watching)
+    return _go_on(this)
+
+
+def _go_on(this: Pass) -> Plan:
+    """The pass over a job that runs, or is to. What kills a list, or makes one, is written down before any act."""
     if loss := this.world.loss or _scaled(this):
         return _renew(this, loss)
-    timeout = job.spec.schedule_timeout_seconds
-    if given := room.gives_back(this.world, observed, this.status, timeout, now):
-        # Written down first, as a renewal is: an operator that is killed here must not create them again at once.
+    timeout = this.job.spec.schedule_timeout_seconds
+    if given := room.gives_back(this.world, this.observed, this.status, timeout, this.now):
+        # An operator that is killed here must not create them again at once.
         this = replace(this, status=this.status.model_copy(update={"given_back": given}))
-        return replace(_conclude(this, this.status, report.progress(this)), requeue_after=0.0)
+        return _conclude(this, this.status, report.progress(this), waits.at_once)
+    if this.world.idle and room.waits(this.status, this.now) > 0:
+        return _conclude(this, this.status, report.progress(this), waits.pausing, _empty(this))
     if listed := address_writes.next_list(this):
-        return _number(this, listed)
-    return _conclude(this, this.status, report.progress(this), _advance(this))
+        this = address_writes.numbered(this, listed)
+        return _conclude(this, this.status, report.progress(this), waits.at_once)
+    return _conclude(this, this.status, report.progress(this), waits.advancing, _advance(this))
 
 
 def _look(job: DIJob, observed: Observed, now: datetime) -> Pass:
@@ -146,16 +156,19 @@ def _counted(job: DIJob, world: World) -> World:
     return replace(world, pods={rank: pod for rank, pod in world.pods.items() if not pod.deleting})
 
 
-def _conclude(this: Pass, status: Status, facts: Iterable[Fact], actions: tuple[Action, ...] = ()) -> Plan:
+def _conclude(
+    this: Pass, status: Status, facts: Iterable[Fact], when: waits.When, actions: tuple[Action, ...] = ()
+) -> Plan:
+    """The plan of a branch: what it says, when it is looked at again, what it does."""
     status = conclude(status, facts, this.job.metadata.generation, this.now)
-    return Plan(status, actions, events(this.job.status, status), waits.requeue(this, status))
+    return Plan(status, actions, events(this.job.status, status), when(this, status))
 
 
 def _suspend(this: Pass) -> Plan:
     status = suspension.status(this)
     if suspension.resumed(this):
-        return replace(_conclude(this, status, report.bystanders(replace(this, status=status))), requeue_after=0.0)
-    return _conclude(this, status, suspension.facts(this), (*_wish(this), *suspension.actions(this)))
+        return _conclude(this, status, report.bystanders(replace(this, status=status)), waits.at_once)
+    return _conclude(this, status, suspension.facts(this), waits.suspended, (*_wish(this), *suspension.actions(this)))
 
 
 def _restarted(this: Pass) -> Loss | None:
@@ -182,12 +195,7 @@ def _renew(this: Pass, loss: Loss) -> Plan:
     status = this.status.model_copy(update=update)
     dead = replace(this.world, dead=True, renewing=ranks)
     this = replace(this, gathering=replace(this.gathering, world=dead), status=status)
-    return replace(_conclude(this, status, report.progress(this)), requeue_after=0.0)
-
-
-def _number(this: Pass, listed: str) -> Plan:
-    this = address_writes.numbered(this, listed)
-    return replace(_conclude(this, this.status, report.progress(this)), requeue_after=0.0)
+    return _conclude(this, status, report.progress(this), waits.at_once)
 
 
 def _scaled(this: Pass) -> Loss | None:
@@ -198,12 +206,14 @@ def _scaled(this: Pass) -> Loss | None:
     return Loss("Scaled", f"replicas changed from {world.size} to {size}", frozenset(world.waiting))
 
 
+def _empty(this: Pass) -> tuple[Action, ...]:
+    """No room: all pods go, once it is written down how those that have ended did."""
+    pods = (pod for _, pod in sorted(this.world.pods.items()) if not pod.finished)
+    return () if this.unwritten else deletions(pods)
+
+
 def _advance(this: Pass) -> tuple[Action, ...]:
     """The next step towards running, or towards another size."""
-    world = this.world
-    if world.idle and room.waits(this.status, this.now) > 0:
-        pods = (pod for _, pod in sorted(world.pods.items()) if not pod.finished)
-        return () if this.unwritten else deletions(pods)
     return (*_wish(this), *address_writes.actions(this), *_hire(this), *_serve(this))
 
 

@@ -5,24 +5,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dijob import names
-from dijob.core import containers
+from dijob.core import containers, disruptions
 from dijob.core.address_list import follows
 from dijob.core.members import split
 from dijob.core.observe import Pod, Refused, Service
-from dijob.pod import LAUNCH
+from dijob.pod import DIR, LAUNCH, POD_DIR
 
 Body = Mapping[str, Any]
 
-# Reasons of a pod's status that are the cluster's doing, not the program's.
-DISRUPTIONS = (
-    "UnexpectedAdmissionError",
-    "NodeAffinity",
-    "TaintToleration",
-    "NodeShutdown",
-    "Terminated",
-    "Evicted",
-    "NodeLost",
-)
 # The deadline that ends a crash-looping pod and keeps its logs: Failed after 1.6 s.
 END_SECONDS = 1
 
@@ -66,7 +56,10 @@ def pod(body: Body) -> Pod:
     meta, spec, status = body["metadata"], body.get("spec") or {}, body.get("status") or {}
     annotations = meta.get("annotations") or {}
     owner = _controller(meta)
-    main = containers.named(status, main_name(spec))
+    name = main_name(spec)
+    main = containers.named(status, name)
+    never = spec.get("restartPolicy") == "Never"
+    init_failures = containers.init_failures(spec, status, main)
     return Pod(
         rank=_rank(meta["name"], owner.get("name", "")),
         name=meta["name"],
@@ -77,13 +70,14 @@ def pod(body: Body) -> Pod:
         ready=_is(status, "Ready"),
         deleting=bool(meta.get("deletionTimestamp")),
         scheduled=bool(spec.get("nodeName")),
-        disrupted=_disrupted(status),
+        disrupted=_disrupted(status) or _went_down(spec, status, main),
         node_lost=_condition(status, "DisruptionTarget").get("reason") == "DeletionByTaintManager",
         succeeded=_succeeded(meta, status, main),
         sandbox=not _sandbox_died(status),
-        broken=spec.get("restartPolicy") == "Never" and bool(containers.exit_code(main)),
+        broken=never and bool(containers.exit_code(main)),
         idle=containers.all_ended(status, spec.get("restartPolicy") or ""),
-        failures=containers.failures(status, main),
+        failures=containers.failures(spec, status, main) + init_failures,
+        init_failures=init_failures,
         ending=containers.ending(status, main),
         complaint=containers.complaint(status),
         ips=sys.intern(annotations.get(names.ANNOTATION_IPS, "")),
@@ -101,7 +95,7 @@ def pod(body: Body) -> Pod:
         labelled=_label(meta, names.LABEL_JOB) == owner.get("name") and bool(_label(meta, names.LABEL_RANK)),
         rank_label=sys.intern(_label(meta, names.LABEL_RANK)),
         conditions=_conditions(status),
-        restartable=_launched(spec) and spec.get("restartPolicy") != "Never",
+        restartable=_launched(spec, name) and not never,
         renew_from=_number(annotations.get(names.ANNOTATION_RENEW)),
         renewed=containers.renewed(main),
         started=containers.started(main),
@@ -128,9 +122,9 @@ def _gated(status: Body) -> bool:
     return any(one.get("name") == names.GATE_CONTAINER and _runs(one) for one in init)
 
 
-def _launched(spec: Body) -> bool:
-    """Whether the launcher stands before the main container's command."""
-    main: Body = next((c for c in spec.get("containers") or () if c.get("name") == main_name(spec)), {})
+def _launched(spec: Body, name: str) -> bool:
+    """Whether the launcher stands before the command of this container."""
+    main: Body = next((c for c in spec.get("containers") or () if c.get("name") == name), {})
     return bool((main.get("command") or [""])[0] == LAUNCH)
 
 
@@ -159,9 +153,20 @@ def _rank(name: str, job: str) -> int:
 
 
 def main_name(spec: Body) -> str:
-    """The name of the main container: di-container, else the first."""
-    given = [c.get("name", "") for c in spec.get("containers") or ()]
-    return names.MAIN_CONTAINER if names.MAIN_CONTAINER in given else next(iter(given), "")
+    """The name of the main container of the job's own template: the one that mounts what we have put there.
+
+    The order of the containers does not tell (a mesh's webhook may put its proxy first), annotations can be forged, and
+    the job may be another by now; but no mount of a pod can be changed once it is there, and who injects a container
+    does not give it ours. Without one it is none of our making (a broker's): di-container, else the first.
+    """
+    given = spec.get("containers") or ()
+    found = [c.get("name", "") for c in given if _mounts_ours(c)] or [c.get("name", "") for c in given]
+    return names.MAIN_CONTAINER if names.MAIN_CONTAINER in found else next(iter(found), "")
+
+
+def _mounts_ours(container: Body) -> bool:
+    mounts = {(one.get("name"), one.get("mountPath")) for one in container.get("volumeMounts") or ()}
+    return {(names.BIN_VOLUME, DIR), (names.POD_VOLUME, POD_DIR)} <= mounts
 
 
 def _number(text: Any) -> int:
@@ -185,14 +190,20 @@ def _condition(status: Body, type_: str) -> Body:
 
 def _succeeded(meta: Body, status: Body, main: Body) -> bool:
     """The main container exited 0 by itself: sidecars that never end do not count, nor does an end on demand."""
-    if meta.get("deletionTimestamp") or _disrupted(status):
+    if meta.get("deletionTimestamp") or disruptions.on_demand(status):
         return False
-    return status.get("phase") == "Succeeded" or containers.exit_code(main) == 0
+    # Of one that has been chosen to go and still runs nothing is known yet: it goes, or ends by itself.
+    return status.get("phase") == "Succeeded" or (containers.exit_code(main) == 0 and not disruptions.targeted(status))
 
 
 def _disrupted(status: Body) -> bool:
-    reason = status.get("reason") or ""
-    return _is(status, "DisruptionTarget") or reason.startswith("OutOf") or reason in DISRUPTIONS
+    return disruptions.disrupted(status)
+
+
+def _went_down(spec: Body, status: Body, main: Body) -> bool:
+    for_good = spec.get("restartPolicy") == "Never" and containers.exit_code(main) is not None
+    over = for_good or status.get("phase") == "Failed"
+    return over and disruptions.went_down(status, containers.ending(status, main))
 
 
 def _sandbox_died(status: Body) -> bool:

@@ -1,13 +1,13 @@
 """What a job waits for, and so when to look again although nothing happens."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 
-from dijob.core import broker, finish, lost_nodes, renewal, report, room, suspension
+from dijob.core import broker, finish, lost_nodes, renewal, report, room
 from dijob.core.actions import NudgePod
 from dijob.core.backoff import doubled
 from dijob.core.observe import Refused
-from dijob.core.phases import ended, is_true
+from dijob.core.phases import is_true
 from dijob.core.report import Pass
 from dijob.names import Addressing
 from dijob.names import Condition as Type
@@ -26,48 +26,93 @@ CREATION_BACKOFF_SECONDS = (1.0, 60.0)
 FORGIVE_SECONDS = 600.0
 # Its multiples, less the whole numbers, are spread evenly however many there are.
 GOLDEN_RATIO = 0.618034
+# Stamps have whole seconds: what they are about may be so much later.
+STAMPED_SECONDS = 0.5
 
 
-def requeue(this: Pass, status: Status) -> float:
-    """When to look again although nothing happens, in seconds."""
-    if this.job.paused:
-        return RESYNC_SECONDS
-    if ended(status):
-        return _at_latest(finish.time_to_live(this)) if ended(this.job.status) else 0.0
-    if suspension.concerns(this):
-        return _at_latest(lost_nodes.wait(this.observed.everything, this.now))
-    latest = _at_latest(finish.deadline(this))
-    if (pause := room.waits(this.status, this.now)) > 0 and this.world.idle:
-        return min(latest, pause + 0.5)  # the stamp has whole seconds
-    waits = [latest]
-    if not this.template_changed:
-        waits += [wait_to_create(this, rank) for rank in this.gathering.needed]
-        waits += [wait_to_create(this, rank) for rank in this.gathering.recruits[:1]]
-        known = (
-            lost_nodes.wait(this.world.pods.values(), this.now),
-            this.gathering.wait,
-            room.patience(this.world, this.job.spec.schedule_timeout_seconds, this.now),
-        )
-        waits += [seconds + 0.5 for seconds in known if seconds and seconds > 0]  # the stamps have whole seconds
-    waits += [left for _, left in deaf(this)]
-    waits += [
-        max(0.0, renewal.left(this.world.pods[rank], this.observed, this.now)) + 0.5 for rank in this.world.pending
-    ]
+# When a branch of the plan is looked at again although nothing happens, in seconds: from what it does, and from the
+# status that it writes.
+When = Callable[[Pass, Status], float]
+
+
+def at_once(this: Pass, status: Status) -> float:
+    """What is being written is what the next pass acts on."""
+    return 0.0
+
+
+def rarely(this: Pass, status: Status) -> float:
+    """Nothing is done before somebody edits the job."""
+    return RESYNC_SECONDS
+
+
+def after_end(this: Pass, status: Status) -> float:
+    """Pods are cleaned up as they show; the job goes when its time to live is over."""
+    return _at_latest(finish.time_to_live(this))
+
+
+def suspended(this: Pass, status: Status) -> float:
+    """Pods that nobody will end are removed when their time is over."""
+    return _at_latest(lost_nodes.wait(this.observed.everything, this.now))
+
+
+def pausing(this: Pass, status: Status) -> float:
+    """All is given back until the next try."""
+    return min(_at_latest(finish.deadline(this)), room.waits(this.status, this.now) + STAMPED_SECONDS)
+
+
+def watching(this: Pass, status: Status) -> float:
+    """Nothing is done to the pods; a deadline may end the job, and what is said of it may change."""
+    return min([_at_latest(finish.deadline(this)), *_looking(this, status)])
+
+
+def advancing(this: Pass, status: Status) -> float:
+    """Whatever the next step waits for."""
+    waits = (*_hiring(this), *_telling(this), *_serving(this))
+    # Never at once: what is due is done by this very plan.
+    return max(min([watching(this, status), *waits]), 0.1)
+
+
+def _hiring(this: Pass) -> Iterator[float]:
+    """When pods that are missing come, and when pods that hang are removed, or given back."""
+    for rank in (*this.gathering.needed, *this.gathering.recruits[:1]):
+        yield wait_to_create(this, rank)
+    for seconds in (
+        lost_nodes.wait(this.world.pods.values(), this.now),
+        room.patience(this.world, this.job.spec.schedule_timeout_seconds, this.now),
+    ):
+        if seconds and seconds > 0:
+            yield seconds + STAMPED_SECONDS
+
+
+def _telling(this: Pass) -> Iterator[float]:
+    """When a list is given out, when its kubelet is reminded of it, when a pod that does not heed it is made anew."""
+    if (seconds := this.gathering.wait) > 0:
+        yield seconds + STAMPED_SECONDS
+    for _, seconds in deaf(this):
+        yield seconds
+    for rank in this.world.pending:
+        yield max(0.0, renewal.left(this.world.pods[rank], this.observed, this.now)) + STAMPED_SECONDS
+
+
+def _serving(this: Pass) -> Iterator[float]:
+    """When the service, and the job's own Redis server, are created (again)."""
     refusal = this.observed.refusals.get(f"service/{this.world.gang.job}")
     if refusal and unserved(this):
-        waits.append((refusal.retry_at - this.now).total_seconds())
+        yield (refusal.retry_at - this.now).total_seconds()
     if broker.absence(this.world.gang, this.observed):
-        waits.append(max(LOOK_AGAIN_SECONDS[0], wait_for_pod(this, this.world.gang.server)))
+        yield max(LOOK_AGAIN_SECONDS[0], wait_for_pod(this, this.world.gang.server))
+
+
+def _looking(this: Pass, status: Status) -> Iterator[float]:
+    """When to look why the job is not complete."""
     if not is_true(status, Type.RUNNING) or not this.world.alive or this.world.addressless:
         least, most = LOOK_AGAIN_SECONDS
-        waits.append(min(most, max(least, report.age(status, this.now) / 4)))
-    # Never at once: a refusal that is already over is asked again by this very plan.
-    return max(min(waits), 0.1)
+        yield min(most, max(least, report.age(status, this.now) / 4))
 
 
 def _at_latest(left: float | None) -> float:
-    """When something comes in so many seconds (None: nothing does). The stamps have whole seconds."""
-    return RESYNC_SECONDS if left is None else min(RESYNC_SECONDS, left + 0.5)
+    """When something comes in so many seconds (None: nothing does)."""
+    return RESYNC_SECONDS if left is None else min(RESYNC_SECONDS, left + STAMPED_SECONDS)
 
 
 def deaf(this: Pass) -> list[tuple[NudgePod, float]]:

@@ -114,12 +114,11 @@ due() {
 # shellcheck disable=SC2317 # called by a trap
 # The address of a rank that this one dials is another now, which its program will never find out. So it ends, and the
 # kubelet starts the container again, with the new list. 85 whatever the program says: a container that exited 0 is not
-# started again. The termination message tells the operator that this was no failure.
+# started again.
 renew() {
   due && [ -n "$child" ] && [ -z "$renewing" ] && ! ended "$child" || return
   renewing=$from
   echo "dijob: list $from is another than that of this start: the program ends, and starts again with it" >&2
-  echo "dijob: renewal, epoch $from" >"${DIJOB_TERMINATION_LOG:-/dev/termination-log}"
   pass TERM
   { last </dev/null & } 2>/dev/null
   killer=$!
@@ -229,5 +228,7 @@ for p in $told; do
   done
 done
 [ -z "$killer" ] || { kill -KILL "$killer"; wait "$killer"; } 2>/dev/null
-[ -z "$renewing" ] || rc=85
+# The termination message tells the operator that this was no failure. It comes last: a program that is told to end may
+# write one of its own.
+[ -z "$renewing" ] || { rc=85; echo "dijob: renewal, epoch $renewing" >"${DIJOB_TERMINATION_LOG:-/dev/termination-log}"; }
 exit "$rc"

@@ -44,6 +44,8 @@ class Charge(Stored):
     """UID of the rank's pod whose restarts are counted here."""
     restarts: Count = 0
     """How many restarts of that pod have been looked at."""
+    init_restarts: Count = 0
+    """How many failures of its init containers have been looked at."""
     failures: Count = 0
     """How many of them were failures; those that renew all ranks together are charged to backoffLimit as one."""
     disrupted: bool = False

@@ -1,0 +1,262 @@
+"""What a pod's life costs, from the statuses that its kubelet writes one after the other (1.34, pkg/kubelet)."""
+
+from typing import Any
+
+import pytest
+from dijob import names
+from dijob.core import ledger, raw
+from dijob.core.observe import Pod
+from dijob.core.policy import Policy
+from dijob.spec.model import DIJob
+from dijob.spec.status import Status
+from unit.builders import NOW, Body, container, gang, job, listed, main_status, observed, pod_body, terminated, world_of
+
+RUNNING: Body = {"state": {"running": {"startedAt": "2026-05-04T11:59:00Z"}}}
+MESH: Body = {"name": "proxy", "image": "p", "restartPolicy": "Always"}
+INIT: Body = {"name": "init", "image": "i"}
+SIDE: Body = {"name": "side", "image": "s"}
+
+REJECTED = "Pod was rejected: "
+ADMISSION = (
+    ("OutOfcpu", "Node didn't have enough resource: cpu, requested: 100, used: 10, capacity: 50"),
+    ("OutOfnvidia.com/gpu", "Node didn't have enough resource: nvidia.com/gpu, requested: 1, used: 0, capacity: 0"),
+    ("NodeAffinity", "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector"),
+    ("NodeName", "Predicate NodeName failed: node(s) didn't match the requested node name"),
+    ("NodePorts", "Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports"),
+    ("TaintToleration", "Predicate TaintToleration failed: node(s) had taints that the pod didn't tolerate"),
+    ("TopologyAffinityError", "Resources cannot be allocated with Topology locality"),
+    ("SMTAlignmentError", "SMT Alignment Error: requested 3 cpus not multiple cpus per core = 2"),
+    ("UnexpectedAdmissionError", "Allocate failed due to no healthy devices present, which is unexpected"),
+    ("PodOSSelectorNodeLabelDoesNotMatch", "Failed to admit pod as the `kubernetes.io/os` label doesn't match"),
+    ("PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS"),
+    ("InvalidNodeInfo", "Kubelet cannot get node info."),
+    ("SupplementalGroupsPolicyNotSupported", "SupplementalGroupsPolicy=Strict is not supported in this node"),
+    ("AppArmor", "Cannot enforce AppArmor: AppArmor is not enabled on the host"),
+    ("SysctlForbidden", 'forbidden sysctl: "kernel.msgmax" not allowlisted'),
+    ("PodLevelResourcesNotSupported", "PodLevelResources feature gate is disabled"),
+    ("VolumeAttachmentLimitExceeded", "Volume attachment limit exceeded"),
+    ("Evicted", "The node had condition: [DiskPressure]. "),
+    ("NodeShutdown", "Pod was rejected as the node is shutting down."),
+    ("ThatSomeLaterKubeletSays", "no"),
+)
+
+
+def status(*main: Body, init: tuple[Body, ...] = (), **fields: Any) -> Body:
+    return {"phase": "Running", **fields, "containerStatuses": list(main), "initContainerStatuses": list(init)}
+
+
+def disruption(reason: str) -> Body:
+    return {"conditions": [{"type": "DisruptionTarget", "status": "True", "reason": reason}]}
+
+
+def failed(code: int, reason: str = "", message: str = "", **fields: Any) -> Body:
+    """The last status of a pod whose main container ended with `code`."""
+    why = {"reason": reason, "message": message} if reason else {}
+    return status(main_status(state=terminated(code)), phase="Failed", **why, **fields)
+
+
+def down(code: int, restarts: int = 0, name: str = names.MAIN_CONTAINER) -> Body:
+    waiting = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s"}}
+    return main_status(restarts, name, state=waiting, lastState=terminated(code))
+
+
+def again(code: int, restarts: int = 1, name: str = names.MAIN_CONTAINER) -> Body:
+    return main_status(restarts, name, lastState=terminated(code), **RUNNING)
+
+
+def lost(code: int, reason: str) -> Body:
+    """A container of which nobody saw the end."""
+    return {"terminated": {"exitCode": code, "reason": reason, "finishedAt": "2026-05-04T12:00:00Z"}}
+
+
+UP, DONE = main_status(**RUNNING), main_status(name="init", state=terminated(0))
+WAITS = main_status(state={"waiting": {"reason": "PodInitializing"}})
+# containerd after a reboot (pkg/cri/server: unknownExitCode), and a kubelet that finds no container any more.
+CONTAINERD, NOWHERE = lost(255, "Unknown"), lost(137, "ContainerStatusUnknown")
+KILLED = terminated(137)
+TOO_MUCH = {
+    "pod": "Pod ephemeral local storage usage exceeds the total limit of containers 1Gi. ",
+    "container": 'Container di-container exceeded its local ephemeral storage limit "1Gi". ',
+    "emptyDir": 'Usage of EmptyDir volume "scratch" exceeds the limit "1Gi". ',
+}
+LOW = "The node was low on resource: memory. Threshold quantity: 100Mi, available: 10Mi. "
+
+# restartPolicy, the statuses in order, what they cost.
+LIVES: dict[str, tuple[str, list[Body], int]] = {
+    **{
+        f"rejected, {reason}": ("OnFailure", [{"phase": "Failed", "reason": reason, "message": REJECTED + said}], 0)
+        for reason, said in ADMISSION
+    },
+    "rejected, in an older kubelet's words": ("OnFailure", [{"phase": "Failed", "reason": "NodePorts"}], 0),
+    "preempted for a critical pod": (
+        "OnFailure",
+        [failed(137, "Preempting", "Preempted in order to admit critical pod")],
+        0,
+    ),
+    "its node shuts down": ("Never", [failed(143, "Terminated", "Pod was terminated in response to imminent")], 0),
+    "its node shuts down, an old kubelet": ("Never", [failed(143, "Shutdown", "Node is shutting down")], 0),
+    "evicted, the node was low": ("OnFailure", [failed(137, "Evicted", LOW, **disruption("TerminationByKubelet"))], 0),
+    **{
+        f"evicted for its own disk, by the {what}": (policy, [status(UP), failed(137, "Evicted", said)], 1)
+        for policy in ("OnFailure", "Never")
+        for what, said in ((f"{one}, {policy}", words) for one, words in TOO_MUCH.items())
+    },
+    "evicted for its own disk, with all that runs beside it": (
+        "OnFailure",
+        [
+            status(
+                main_status(state=KILLED),
+                main_status(name="side", state=KILLED),
+                init=(main_status(name="proxy", state=KILLED),),
+                phase="Failed",
+                reason="Evicted",
+                message=TOO_MUCH["pod"],
+            )
+        ],
+        1,
+    ),
+    "evicted for its own disk after a crash": ("OnFailure", [status(down(1)), failed(137, "Evicted", "x")], 1),
+    "its template's deadline": ("OnFailure", [failed(137, "DeadlineExceeded", "active longer than")], 1),
+    "a crash": ("OnFailure", [status(down(1)), status(again(1)), status(down(1, 1))], 2),
+    "a crash under Never": ("Never", [status(main_status(state=terminated(1))), failed(1)], 1),
+    "255 that the program said": ("Never", [failed(255)], 1),
+    "137 that memory said": ("Never", [status(main_status(state=lost(137, "OOMKilled")), phase="Failed")], 1),
+    "rebooted under Never, containerd": ("Never", [status(main_status(state=CONTAINERD), phase="Failed")], 0),
+    "rebooted under Never, the container is gone": ("Never", [status(main_status(state=NOWHERE), phase="Failed")], 0),
+    "rebooted under Never, with a sidecar that holds the pod": (
+        "Never",
+        [status(main_status(state=CONTAINERD), main_status(name="side", **RUNNING))],
+        0,
+    ),
+    "rebooted under Never while an init container ran": (
+        "Never",
+        [status(WAITS, init=(main_status(name="init", state=CONTAINERD),), phase="Failed")],
+        0,
+    ),
+    "its node's word for a deadline is the pod's own doing": (
+        "Never",
+        [status(main_status(state=NOWHERE), phase="Failed", reason="DeadlineExceeded")],
+        1,
+    ),
+    "a native sidecar goes with a pod that failed, under Never": (
+        "Never",
+        [
+            status(main_status(state=terminated(1)), init=(main_status(name="proxy", **RUNNING),)),
+            failed(1, init=(main_status(name="proxy", state=KILLED),)),
+        ],
+        1,
+    ),
+    "a native sidecar that started again, under Never": (
+        "Never",
+        [status(UP, init=(again(1, 3, "proxy"),)), failed(1, init=(main_status(3, "proxy", state=KILLED),))],
+        1,
+    ),
+    "a native sidecar that goes once all is done": (
+        "OnFailure",
+        [status(main_status(state=terminated(0)), init=(main_status(name="proxy", state=KILLED),))],
+        0,
+    ),
+    "a native sidecar that crashes beside the program": (
+        "OnFailure",
+        [status(UP, init=(down(1, 0, "proxy"),)), status(UP, init=(again(1, 1, "proxy"),))],
+        1,
+    ),
+    "two containers under Never": (
+        "Never",
+        [status(main_status(state=terminated(1)), main_status(name="side", state=terminated(1)), phase="Failed")],
+        1,
+    ),
+    "an init container under Never": (
+        "Never",
+        [status(WAITS, init=(main_status(name="init", state=terminated(1)),), phase="Failed")],
+        1,
+    ),
+    "an init container, and then the program twice": (
+        "OnFailure",
+        [
+            status(WAITS, init=(down(1, 0, "init"),), phase="Pending"),
+            status(WAITS, init=(again(1, 1, "init"),), phase="Pending"),
+            status(UP, init=(main_status(1, "init", state=terminated(0)),)),
+            status(down(1), init=(main_status(1, "init", state=terminated(0)),)),
+            status(again(1), init=(main_status(1, "init", state=terminated(0)),)),
+            status(down(1, 1), init=(main_status(1, "init", state=terminated(0)),)),
+        ],
+        3,
+    ),
+    "an init container twice": (
+        "OnFailure",
+        [
+            status(WAITS, init=(down(1, 0, "init"),), phase="Pending"),
+            status(WAITS, init=(again(1, 1, "init"),), phase="Pending"),
+            status(WAITS, init=(down(1, 1, "init"),), phase="Pending"),
+        ],
+        2,
+    ),
+}
+
+
+def owner(policy: str) -> DIJob:
+    return job({"containers": [container(), SIDE], "initContainers": [INIT, MESH], "restartPolicy": policy})
+
+
+def seen(policy: str, shown: Body) -> Pod:
+    """The pod as a pass sees it: in a job that has its list, where the kubelet still shows it at its address."""
+    body = pod_body(1, owner(policy), **{"podIP": "10.0.0.1", **shown})
+    body["metadata"]["annotations"] |= {names.ANNOTATION_IPS: "10.0.0.0,10.0.0.1,10.0.0.2", names.ANNOTATION_EPOCH: "1"}
+    return raw.pod(body)
+
+
+@pytest.mark.parametrize(("policy", "life", "cost"), LIVES.values(), ids=LIVES)
+def test_what_a_life_costs(policy: str, life: list[Body], cost: int) -> None:
+    counted = ledger.read(Status(), gang())
+    for shown in life:
+        world = world_of(gang(), observed(seen(policy, shown)), counted.into(Status(epoch=1)), NOW)
+        counted = ledger.settle(counted, world, Policy(gang()), NOW)
+        # What was judged is judged, also by an operator that has just read it from the status.
+        counted = ledger.read(counted.into(Status(epoch=1)), gang())
+        assert ledger.settle(counted, world, Policy(gang()), NOW) == counted
+    assert counted.restarts == cost
+
+
+# Whether the pod is a success, and whether it is lost, once its kubelet has said how it ended.
+ENDS: dict[str, tuple[Body, bool, bool]] = {
+    "by itself": (status(main_status(state=terminated(0)), phase="Succeeded"), True, False),
+    "by itself, just as the scheduler chose it": (
+        status(main_status(state=terminated(0)), phase="Succeeded", **disruption("PreemptionByScheduler")),
+        True,
+        False,
+    ),
+    "by itself, just before its node shut down": (
+        status(
+            main_status(state=terminated(0)),
+            phase="Succeeded",
+            reason="Terminated",
+            **disruption("TerminationByKubelet"),
+        ),
+        True,
+        False,
+    ),
+    "with 0 on TERM, its node shut down": (
+        failed(0, "Terminated", "Pod was terminated", **disruption("TerminationByKubelet")),
+        False,
+        True,
+    ),
+    "with 0 on TERM, evicted": (failed(0, "Evicted", LOW, **disruption("TerminationByKubelet")), False, True),
+    "with 0 on TERM, evicted for its own disk": (failed(0, "Evicted", TOO_MUCH["pod"]), False, True),
+    "with 0 on TERM, its template's deadline": (failed(0, "DeadlineExceeded", "too long"), False, True),
+    "with 0, and a sidecar failed the pod": (failed(0), True, False),
+    "with 0, while its eviction is under way": (
+        status(main_status(state=terminated(0)), **disruption("EvictionByEvictionAPI")),
+        False,
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize(("shown", "succeeded", "lost"), ENDS.values(), ids=ENDS)
+def test_who_ended_by_itself_has_succeeded_and_who_was_ended_is_lost(shown: Body, succeeded: bool, lost: bool) -> None:
+    pod = seen("OnFailure", shown)
+    done = Status(epoch=1, succeeded_ranks="1" if succeeded else "")
+    world = world_of(gang(), observed(listed(0), pod, listed(2)), done, NOW)
+    assert (pod.succeeded, pod.failed) == (succeeded, lost)
+    assert (world.loss is not None) is lost
