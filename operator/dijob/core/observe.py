@@ -105,7 +105,7 @@ class Refused(StrEnum):
 
 @dataclass(frozen=True)
 class Refusal:
-    """The apiserver's last "no" to the creation of one object, with its own words, and when to ask again."""
+    """The apiserver's last "no" to the creation or a change of one object, in its own words, and when to ask again."""
 
     why: Refused
     message: str
@@ -125,13 +125,14 @@ class Creation:
 class Observed:
     """Everything that one pass decides on, besides the job itself.
 
-    `pods` maps a rank to its pod; `strangers` are pods of the job that no rank of it has (its own Redis server's; those
-    of tasks that had other names before it was suspended). `services` are the names of its services. `refusals` maps a
-    kind and name ("pod/x-0", "service/x") to the last refusal, `creations` a pod's name to how often it was created
-    lately, and `warnings` a pod's uid to the newest warning event about it. `given_back` are the names of pods that
-    gave their node back for a lower rank. `told` maps the uid of a pod that is to act on a list, and the list's number,
-    to when that list was seen on it, `nudged` to when it was last reminded. These six live in the operator's memory
-    only: a new operator learns them again. `notes` is what the operator's own settings have to say of the job.
+    `pods` maps a rank to its pod; `strangers` are pods of the job that no rank of it has (its own Redis server's;
+    those of tasks that had other names before it was suspended). `services` are the names of its services. `refusals`
+    maps a kind and name ("pod/x-0", "service/x") or a change (changes.py) to the last refusal, `creations` a pod's
+    name to how often it was created lately, and `warnings` a pod's uid to the newest warning event about it.
+    `given_back` are the names of pods that gave their node back for a lower rank. `told` maps the uid of a pod that
+    is to act on a list, and the list's number, to when that list was seen on it, `nudged` to when it was last
+    reminded. These six live in the operator's memory only: a new operator learns them again. `notes` is what the
+    operator's own settings have to say of the job.
     """
 
     pods: Mapping[int, Pod] = field(default_factory=dict)

@@ -18,7 +18,7 @@ from datetime import datetime
 from itertools import takewhile
 
 from dijob import names
-from dijob.core import broker, finish, ledger, lost_nodes, report, room, suspension, waits
+from dijob.core import broker, changes, finish, ledger, lost_nodes, report, room, suspension, waits
 from dijob.core.actions import (
     Action,
     CreateBroker,
@@ -75,11 +75,11 @@ def plan(job: DIJob, observed: Observed, now: datetime) -> Plan:
     if not suspended and (loss := _restarted(this)):
         return _renew(this, loss)
     if job.paused:
-        return _conclude(this, this.status, report.progress(this))
+        return _conclude(this, this.status, report.progress(this), ())
     if suspended:
         return _suspend(this)
     if this.template_changed:
-        return _conclude(this, this.status, report.progress(this))
+        return _conclude(this, this.status, report.progress(this), ())
     if loss := this.world.loss or _scaled(this):
         return _renew(this, loss)
     timeout = job.spec.schedule_timeout_seconds
@@ -133,9 +133,12 @@ def _counted(job: DIJob, world: World) -> World:
     return replace(world, pods={rank: pod for rank, pod in world.pods.items() if not pod.deleting})
 
 
-def _conclude(this: Pass, status: Status, facts: Iterable[Fact], actions: tuple[Action, ...] = ()) -> Plan:
-    status = conclude(status, facts, this.job.metadata.generation, this.now)
-    return Plan(status, actions, events(this.job.status, status), waits.requeue(this, status))
+def _conclude(this: Pass, status: Status, facts: Iterable[Fact], actions: tuple[Action, ...] | None = None) -> Plan:
+    """The plan of this pass; `actions` is None where it only writes down what the next one acts on."""
+    status = conclude(status, (*facts, *changes.facts(this, actions)), this.job.metadata.generation, this.now)
+    wished = actions or ()
+    seconds = waits.requeue(this, status, changes.wait(this, wished))
+    return Plan(status, changes.due(this, wished), events(this.job.status, status), seconds)
 
 
 def _suspend(this: Pass) -> Plan:

@@ -23,8 +23,13 @@ CREATION_BACKOFF_SECONDS = 60.0
 FORGIVE_SECONDS = 600.0
 
 
-def requeue(this: Pass, status: Status) -> float:
-    """When to look again although nothing happens, in seconds."""
+def requeue(this: Pass, status: Status, refused: float | None) -> float:
+    """When to look again although nothing happens, in seconds; `refused`: a refused change is asked for again then."""
+    latest = _requeue(this, status)
+    return latest if refused is None else max(min(latest, refused), 0.1)
+
+
+def _requeue(this: Pass, status: Status) -> float:
     if this.job.paused:
         return RESYNC_SECONDS
     if ended(status):
@@ -44,7 +49,7 @@ def requeue(this: Pass, status: Status) -> float:
             room.patience(this.world, this.job.spec.schedule_timeout_seconds, this.now),
         )
         waits += [seconds + 0.5 for seconds in known if seconds and seconds > 0]  # the stamps have whole seconds
-    waits += [left for _, left in deaf(this)]
+    waits += [left for _, left in deaf(this) if left > 0]
     waits += [
         max(0.0, renewal.left(this.world.pods[rank], this.observed, this.now)) + 0.5 for rank in this.world.pending
     ]
@@ -61,8 +66,9 @@ def requeue(this: Pass, status: Status) -> float:
 
 
 def _at_latest(left: float | None) -> float:
-    """When something comes in so many seconds (None: nothing does). The stamps have whole seconds."""
-    return RESYNC_SECONDS if left is None else min(RESYNC_SECONDS, left + 0.5)
+    """When something comes in so many seconds (None: nothing does; 0 or less: it is there). The stamps have whole
+    seconds."""
+    return RESYNC_SECONDS if left is None or left <= 0 else min(RESYNC_SECONDS, left + 0.5)
 
 
 def deaf(this: Pass) -> list[tuple[NudgePod, float]]:

@@ -4,6 +4,7 @@ from typing import Final
 
 from dijob import names
 from dijob.crd.reason import About, good, over, problem, waiting
+from dijob.crd.reasons_refused import CHANGES_REFUSED
 from dijob.names import Condition as Type
 
 _HEALS: Final = "nothing: the job heals by itself"
@@ -289,4 +290,5 @@ REASONS: Final[dict[Type, About]] = {
     Type.SERVICE_READY: _SERVICE_READY,
     Type.BROKER_READY: _BROKER_READY,
     Type.PAUSED: _PAUSED,
+    Type.CHANGES_REFUSED: CHANGES_REFUSED,
 }

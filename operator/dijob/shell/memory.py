@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from dijob.core import changes
 from dijob.core.observe import Creation, Pod, Refusal, Refused
 from dijob.core.waits import FORGIVE_SECONDS
 from dijob.spec.model import DIJob
@@ -12,8 +13,9 @@ from dijob.spec.model import DIJob
 
 @dataclass
 class Memory:
-    """One job's: refusals by kind and name, creations by pod name, names of pods that gave their node back, when a list
-    was seen on a pod and when its kubelet was reminded of it, warnings by pod uid, when status was written."""
+    """One job's: refusals by kind and name or by change, creations by pod name, names of pods that gave their node
+    back, when a list was seen on a pod and when its kubelet was reminded of it, warnings by pod uid, when status was
+    written."""
 
     refusals: dict[str, Refusal] = field(default_factory=dict)
     creations: dict[str, Creation] = field(default_factory=dict)
@@ -40,6 +42,11 @@ class Memory:
         asked = {(pod.uid, pod.renew_from) for pod in pods if pod.renew_from > pod.renewed}
         self.told = {key: self.told.get(key, now) for key in at_gate | asked}
         self.nudged = {key: when for key, when in self.nudged.items() if key in self.told}
+
+    def saw_pods(self, pods: Iterable[Pod]) -> None:
+        """Forget what was refused of pods that are gone."""
+        there = {"", *(pod.uid for pod in pods)}
+        self.refusals = {key: no for key, no in self.refusals.items() if changes.pod_uid(key) in there}
 
     def created(self, name: str, now: datetime) -> None:
         """A pod of this name has been created: count it, or start anew after a long quiet time."""

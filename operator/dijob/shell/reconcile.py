@@ -16,6 +16,7 @@ from dijob.shell.api import Api, ApiError
 from dijob.shell.children import Children
 from dijob.shell.jobs import Jobs, path_of
 from dijob.shell.memory import Memories, Memory
+from dijob.shell.outcome import Outcome
 from dijob.shell.recorder import Recorder
 from dijob.shell.workqueue import Key
 from dijob.spec.model import DIJob, Metadata, SpecError
@@ -64,19 +65,21 @@ class Reconciler:
         if not self._children.listed:
             await self._children.read(self._api, job)
         await self._read_warnings(job, memory)
-        decided = plan(job, self._observe(job, memory), _now())
+        decided, outcome = plan(job, self._observe(job, memory), _now()), Outcome()
         if decided.actions:
             if not await self._still_there(key, job):
                 return 0.0 if self.jobs.get(key) else None  # another job has its name: its own pass begins at once
-            answer = await self._actor.carry_out(job, decided.actions, memory)
-            if answer is not None:
-                self.jobs.put(answer)
+            outcome = await self._actor.carry_out(job, decided.actions, memory)
+            if outcome.body is not None:
+                self.jobs.put(outcome.body)
             body = self.jobs.get(key)
             if body is None:
                 return None
             job = memory.parse(body)
             decided = plan(job, self._observe(job, memory), _now())
         wait = await self._write(key, job.metadata, job.status, decided)
+        if outcome.error is not None:
+            raise outcome.error
         # What is left to do needs news first (a conflict, a pod that is gone already): not at once.
         return 0.2 if decided.actions else min(wait, decided.requeue_after)
 
@@ -93,6 +96,7 @@ class Reconciler:
         uid = job.metadata.uid
         pods, strangers = by_rank(self._children.pods.of(uid), gang_of(job))
         memory.saw_lists(pods.values(), _now())
+        memory.saw_pods((*pods.values(), *strangers))
         silent = {pod.uid for pod in (*pods.values(), *strangers) if not pod.ip}
         return Observed(
             pods=pods,
