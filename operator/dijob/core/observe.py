@@ -105,12 +105,14 @@ class Refused(StrEnum):
 
 @dataclass(frozen=True)
 class Refusal:
-    """The apiserver's last "no" to the creation or a change of one object, in its own words, and when to ask again."""
+    """The apiserver's last "no" to the creation or a change of one object, in its own words, when to ask again, and
+    since when it has been the same one."""
 
     why: Refused
     message: str
     retry_at: datetime
     attempts: int = 1
+    since: datetime | None = None
 
 
 @dataclass(frozen=True)

@@ -121,7 +121,9 @@ def _look(job: DIJob, observed: Observed, now: datetime) -> Pass:
     )
     fingerprint = template_hash(job)
     changed = any(pod.template_hash not in ("", fingerprint) for pod in present)
-    world = replace(world, succeeded=settled.succeeded)
+    waited = room.refused(world, observed, status, now)
+    refused = frozenset(r for r, seconds in waited.items() if seconds >= job.spec.schedule_timeout_seconds)
+    world = replace(world, succeeded=settled.succeeded, refused=refused)
     gathering = Gathering(world, observed, job.spec.gather_seconds, now)
     return Pass(job, gathering, status, policy, changed, settled != known, settled.news)
 

@@ -27,7 +27,7 @@ def rejected(status: int, message: str, before: Refusal | None, now: datetime) -
     """
     if status in (400, 422):
         attempts = before.attempts + 1 if before else 1
-        return Refusal(Refused.REJECTED, message, now + timedelta(seconds=FINAL_SECONDS), attempts)
+        return Refusal(Refused.REJECTED, message, now + timedelta(seconds=FINAL_SECONDS), attempts, now)
     return _for_now(Refused.FORBIDDEN if status == 403 else Refused.UNAVAILABLE, message, before, now)
 
 
@@ -45,4 +45,5 @@ def _for_now(why: Refused, message: str, before: Refusal | None, now: datetime) 
     """Asked again after 1, 2, 4 ... 60 seconds."""
     attempts = before.attempts + 1 if before else 1
     seconds = min(BACKOFF_LIMIT_SECONDS, 2.0 ** min(attempts - 1, 10))
-    return Refusal(why, message, now + timedelta(seconds=seconds), attempts)
+    since = before.since if before and before.why is why else now
+    return Refusal(why, message, now + timedelta(seconds=seconds), attempts, since)

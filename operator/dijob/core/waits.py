@@ -46,7 +46,7 @@ def _requeue(this: Pass, status: Status) -> float:
         known = (
             lost_nodes.wait(this.world.pods.values(), this.now),
             this.gathering.wait,
-            room.patience(this.world, this.job.spec.schedule_timeout_seconds, this.now),
+            room.patience(this.world, this.observed, this.status, this.job.spec.schedule_timeout_seconds, this.now),
         )
         waits += [seconds + 0.5 for seconds in known if seconds and seconds > 0]  # the stamps have whole seconds
     waits += [left for _, left in deaf(this) if left > 0]

@@ -59,9 +59,10 @@ _ADDRESSES_READY: Final = About(
         ),
         problem(
             "NoRoom",
-            "nobody of the job runs, and a rank below `minReplicas` found no node within `scheduleTimeoutSeconds`: "
-            "the job has given all its pods back for others to start. The message says when it tries again",
-            "add nodes, ask for less, or lower `minReplicas`",
+            "nobody of the job runs, and a rank below `minReplicas` found no node, or no room in a quota, within "
+            "`scheduleTimeoutSeconds`: the job has given all its pods back for others to start. The message says when "
+            "it tries again",
+            "add nodes, raise the quota, ask for less, or lower `minReplicas`",
         ),
         waiting("Publishing", "the list is being handed out"),
         waiting(
