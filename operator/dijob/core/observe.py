@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import lru_cache
 
@@ -12,6 +12,8 @@ from dijob.spec.problems import Problem
 
 # A pod that has said nothing for this long after its creation is asked after (its events are read).
 PATIENCE_SECONDS = 2.5
+# Nothing new is heard of a pod sooner: the kubelet tells again after some minutes, if at all.
+ASK_AGAIN_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -197,6 +199,13 @@ def addresses(ips: str) -> tuple[str, ...]:
 def puzzling(pods: Iterable[Pod], now: datetime) -> tuple[Pod, ...]:
     """The pods of which only an event can say what they wait for: on a node for a while, silent, no address."""
     return tuple(p for p in pods if p.scheduled and not p.ip and not p.complaint and age(p, now) > PATIENCE_SECONDS)
+
+
+def to_ask(pods: Iterable[Pod], asked: Mapping[str, datetime], now: datetime) -> tuple[Pod, ...]:
+    """Those of the puzzling pods whose events are read next, in turn; `asked` is when each was asked last, by uid."""
+    long_ago = now - timedelta(seconds=ASK_AGAIN_SECONDS)
+    due = (pod for pod in puzzling(pods, now) if asked.get(pod.uid, long_ago) <= long_ago)
+    return tuple(sorted(due, key=lambda pod: (pod.uid in asked, asked.get(pod.uid, now))))
 
 
 def since(time: str, now: datetime) -> float | None:

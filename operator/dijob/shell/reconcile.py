@@ -7,7 +7,7 @@ from typing import Any
 
 from dijob.core import phases, report
 from dijob.core.manifests import gang_of
-from dijob.core.observe import Observed, by_rank, puzzling
+from dijob.core.observe import Observed, by_rank, to_ask
 from dijob.core.options import Options, notes
 from dijob.core.plan import Plan, plan
 from dijob.core.waits import RESYNC_SECONDS
@@ -114,7 +114,8 @@ class Reconciler:
     async def _read_warnings(self, job: DIJob, memory: Memory) -> None:
         """Ask why pods that say nothing get no address (FailedMount, a sandbox that fails): only events know."""
         path = f"/api/v1/namespaces/{job.metadata.namespace}/events"
-        for pod in puzzling(self._children.pods.of(job.metadata.uid), _now())[:EVENTS_READ_AT_ONCE]:
+        for pod in to_ask(self._children.pods.of(job.metadata.uid), memory.asked, _now())[:EVENTS_READ_AT_ONCE]:
+            memory.asked[pod.uid] = _now()
             try:
                 selector = f"involvedObject.uid={pod.uid},type=Warning"
                 found = await self._api.get(path, fieldSelector=selector, limit="20")
