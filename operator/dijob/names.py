@@ -245,3 +245,4 @@ class Condition(StrEnum):
     SERVICE_READY = "ServiceReady"
     BROKER_READY = "BrokerReady"
     PAUSED = "Paused"
+    CHANGES_REFUSED = "ChangesRefused"

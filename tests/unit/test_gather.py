@@ -6,6 +6,7 @@ import pytest
 from dijob.core.actions import CreateInOrder, CreatePod, GiveBackPod, PublishAddresses
 from dijob.core.gather import Gathering
 from dijob.core.observe import Observed, Pod, Refusal, Refused
+from dijob.spec.model import DIJob
 from dijob.spec.status import Renewal, Status
 from unit.builders import NOW, gang, hands_out, job, later, listed, observed, plan, view, world_of
 
@@ -72,6 +73,40 @@ def test_a_job_that_is_not_elastic_waits_for_all() -> None:
 def test_a_list_of_nobody_is_none() -> None:
     world = world_of(gang(size=4, minimum=2), observed(homeless(2)), Status(succeeded_ranks="0-1", **RENEWED), NOW)
     assert Gathering(world, Observed(), 0, later(99)).size == 0
+
+
+def refused(*ranks: int, seconds: float = 0, why: Refused = Refused.FORBIDDEN) -> dict[str, Refusal]:
+    return {f"pod/job-{rank}": Refusal(why, "exceeded quota", NOW, since=later(seconds)) for rank in ranks}
+
+
+def lists(owner: DIJob, seen: Observed, seconds: float) -> set[str]:
+    """The lists that are given out."""
+    first = plan(owner, seen, later(seconds))
+    then = plan(owner.model_copy(update={"status": first.status}), seen, later(seconds))
+    return {action.ips for action in (*first.actions, *then.actions) if isinstance(action, PublishAddresses)}
+
+
+def test_an_elastic_job_begins_without_ranks_that_a_quota_refuses() -> None:
+    """Those after the first that is refused are not even asked for."""
+    owner = job(minReplicas=1, maxReplicas=4, replicas=4)
+    for why in (Refused.FORBIDDEN, Refused.TAKEN, Refused.UNAVAILABLE):
+        seen = observed(home(0), refusals=refused(1, why=why))
+        assert lists(owner, seen, 9) == set()
+        assert lists(owner, seen, 10) == {"10.0.0.0"}
+    ending = observed(home(0), refusals=refused(1, why=Refused.TERMINATING))
+    assert lists(owner, ending, 10) == set()
+
+
+def test_an_elastic_job_that_is_renewed_goes_on_without_a_rank_that_is_refused_for_long() -> None:
+    last = Renewal(epoch=1, ranks="1-2", reason="PodLost", message="rank 1: gone").model_dump(by_alias=True)
+    owner = job(minReplicas=1, maxReplicas=3, replicas=3, scheduleTimeoutSeconds=30, status={
+        "epoch": 1, "lastRenewal": last})  # fmt: skip
+    seen = observed(runs(0), home(1), refusals=refused(2, seconds=5))
+    assert lists(owner, seen, 34) == set()
+    assert lists(owner, seen, 35) == {"10.0.0.0,10.0.0.1"}
+    lower = observed(runs(0), home(2), refusals=refused(1, seconds=5))
+    assert not [action for action in plan(owner, lower, later(34)).actions if isinstance(action, GiveBackPod)]
+    assert GiveBackPod("job-2", "uid-2") in hands_out(owner, lower, later(35)).actions
 
 
 BACK: dict[str, tuple[tuple[Pod, ...], int | None]] = {

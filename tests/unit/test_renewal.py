@@ -62,7 +62,16 @@ PENDING: dict[str, tuple[Pod, Status, float, bool]] = {
     ),
     "crashed just then, a moment ago": (sound(renew_from=2, started=stamp(later(2))), Status(), 3, True),
     "started in the second in which it was told": (sound(renew_from=2, started=stamp(NOW)), Status(), 99, True),
-    "its process does not run": (sound(renew_from=2, started=""), Status(), 99, True),
+    "crashed, and waits to start again": (sound(renew_from=2, started="", ended=LATELY), Status(), 99, True),
+    "ended, and nobody knows how": (sound(renew_from=2, started="", restarts=1), Status(), 99, True),
+    "its image is still being pulled": (sound(renew_from=2, started=""), Status(), 99, False),
+    "it has started for the first time just now": (sound(renew_from=2, started=stamp(later(97))), Status(), 99, True),
+    "it has started for the first time a while ago": (
+        sound(renew_from=2, started=stamp(later(90))),
+        Status(),
+        99,
+        False,
+    ),
 }
 
 
@@ -157,3 +166,27 @@ def test_who_does_not_start_again_is_made_anew_and_named() -> None:
     gives_up = plan(owner, seen, later(bound)).status
     assert gives_up.last_renewal is not None
     assert (gives_up.last_renewal.reason, gives_up.last_renewal.ranks) == ("NotRestarted", "1-2")
+
+
+LATE: dict[str, tuple[Pod, float, bool]] = {
+    "it has never started": (sound(renew_from=2, started=""), 300, False),
+    "it has started for the first time just now": (sound(renew_from=2, started=stamp(later(299))), 300, False),
+    "it had crashed, and has started again just now": (
+        sound(renew_from=2, started=stamp(later(299)), restarts=1, ended=stamp(later(200))),
+        300,
+        False,
+    ),
+    "it runs since before it was told": (sound(renew_from=2), 300, True),
+    "it does not start again": (sound(renew_from=2, started="", ended=LATELY), 300, True),
+}
+
+
+@pytest.mark.parametrize(("pod", "seconds", "anew"), LATE.values(), ids=LATE)
+def test_only_a_process_that_could_have_started_again_is_made_anew(pod: Pod, seconds: float, anew: bool) -> None:
+    owner = job(status={"epoch": 2, "lastRenewal": {"epoch": 1, "ranks": "0-1", "time": stamp(NOW)}})
+    lists = {"ips": "10.0.0.0,10.0.0.1,10.0.0.2", "epoch": 2}
+    pods = (listed(0, **lists), replace(pod, ready=False, **lists), listed(2, **lists))  # type: ignore[arg-type]
+    seen = observed(*pods, services=frozenset({"job"}), told=TOLD)
+    last = plan(owner, seen, later(seconds)).status.last_renewal
+    assert last is not None
+    assert (last.reason == "NotRestarted") is anew

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 
-from dijob.core.observe import Observed, Pod, age, since
+from dijob.core.observe import Observed, Pod, Refused, age, since
 from dijob.core.world import World
 
 # While this operator itself is still creating pods, the window is not over.
@@ -41,7 +41,9 @@ class Gathering:
         if not self._enough or renewed or world.reach == world.gang.size:
             return 0.0
         if world.dead:
-            waited = age(world.pods[world.reach], self.now)  # a member that finds no node
+            # A member that finds no node; one that was refused its pod has been waited for.
+            pod = world.pods.get(world.reach)
+            waited = age(pod, self.now) if pod else self.window
         else:
             placed = (world.pods[rank].placed for rank in range(world.least) if rank not in world.succeeded)
             # Where a pod does not say when it got its node, it was long ago.
@@ -98,5 +100,8 @@ class Gathering:
 
     @cached_property
     def _creating(self) -> bool:
-        names = (self.world.gang.member(rank).name for rank in self.recruits)
-        return any(f"pod/{name}" not in self.observed.refusals for name in names)
+        """Those after the first one that is refused are not asked for. Where that waits for an old pod to end, it is on
+        its way."""
+        refusals, member = self.observed.refusals, self.world.gang.member
+        first = (refusals.get(f"pod/{member(rank).name}") for rank in self.recruits[:1])
+        return any(no is None or no.why is Refused.TERMINATING for no in first)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import lru_cache
 
@@ -12,6 +12,8 @@ from dijob.spec.problems import Problem
 
 # A pod that has said nothing for this long after its creation is asked after (its events are read).
 PATIENCE_SECONDS = 2.5
+# Nothing new is heard of a pod sooner: the kubelet tells again after some minutes, if at all.
+ASK_AGAIN_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -119,12 +121,14 @@ class Refused(StrEnum):
 
 @dataclass(frozen=True)
 class Refusal:
-    """The apiserver's last "no" to the creation of one object, with its own words, and when to ask again."""
+    """The apiserver's last "no" to the creation or a change of one object, in its own words, when to ask again, and
+    since when it has been the same one."""
 
     why: Refused
     message: str
     retry_at: datetime
     attempts: int = 1
+    since: datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -139,14 +143,15 @@ class Creation:
 class Observed:
     """Everything that one pass decides on, besides the job itself.
 
-    `pods` maps a rank to its pod; `strangers` are pods of the job that no rank of it has (its own Redis server's; those
-    of tasks that had other names before it was suspended). `services` are the names of its services. `refusals` maps a
-    kind and name ("pod/x-0", "service/x") to the last refusal, `creations` a pod's name to how often it was created
-    lately, and `warnings` a pod's uid to the newest warning event about it. `given_back` are the names of pods that
-    gave their node back for a lower rank. `told` maps the uid of a pod that is to act on a list, and the list's number,
-    to when that list was seen on it, `nudged` to when it was last reminded. `given` maps a pod's uid to the number of
-    the newest list that this operator has written on it. These seven live in the operator's memory only: a new operator
-    learns them again. `notes` is what the operator's own settings have to say of the job.
+    `pods` maps a rank to its pod; `strangers` are pods of the job that no rank of it has (its own Redis server's;
+    those of tasks that had other names before it was suspended). `services` are the names of its services. `refusals`
+    maps a kind and name ("pod/x-0", "service/x") or a change (changes.py) to the last refusal, `creations` a pod's
+    name to how often it was created lately, and `warnings` a pod's uid to the newest warning event about it.
+    `given_back` are the names of pods that gave their node back for a lower rank. `told` maps the uid of a pod that
+    is to act on a list, and the list's number, to when that list was seen on it, `nudged` to when it was last
+    reminded. `given` maps a pod's uid to the number of the newest list that this operator has written on it. These
+    seven live in the operator's memory only: a new operator learns them again. `notes` is what the operator's own
+    settings have to say of the job.
     """
 
     pods: Mapping[int, Pod] = field(default_factory=dict)
@@ -210,6 +215,13 @@ def addresses(ips: str) -> tuple[str, ...]:
 def puzzling(pods: Iterable[Pod], now: datetime) -> tuple[Pod, ...]:
     """The pods of which only an event can say what they wait for: on a node for a while, silent, no address."""
     return tuple(p for p in pods if p.scheduled and not p.ip and not p.complaint and age(p, now) > PATIENCE_SECONDS)
+
+
+def to_ask(pods: Iterable[Pod], asked: Mapping[str, datetime], now: datetime) -> tuple[Pod, ...]:
+    """Those of the puzzling pods whose events are read next, in turn; `asked` is when each was asked last, by uid."""
+    long_ago = now - timedelta(seconds=ASK_AGAIN_SECONDS)
+    due = (pod for pod in puzzling(pods, now) if asked.get(pod.uid, long_ago) <= long_ago)
+    return tuple(sorted(due, key=lambda pod: (pod.uid in asked, asked.get(pod.uid, now))))
 
 
 def since(time: str, now: datetime) -> float | None:

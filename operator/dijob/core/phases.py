@@ -23,7 +23,15 @@ class Fact:
 # Facts whose becoming true is good news; every other change that a person must know of is a warning.
 GOOD_NEWS = (Type.RUNNING, Type.SUCCEEDED)
 # Facts of which each change is told, and reasons that are told when they come up.
-TOLD = (Type.FAILED, Type.INVALID, Type.SUSPENDED, Type.LAUNCHER_BYPASSED, Type.SPEC_WARNING, Type.PAUSED)
+TOLD = (
+    Type.FAILED,
+    Type.INVALID,
+    Type.SUSPENDED,
+    Type.LAUNCHER_BYPASSED,
+    Type.SPEC_WARNING,
+    Type.PAUSED,
+    Type.CHANGES_REFUSED,
+)
 # Of these, who asked for it himself.
 ASKED_FOR = (Type.SUSPENDED, Type.PAUSED)
 TOLD_WHEN_FALSE = (
@@ -78,6 +86,7 @@ def message(status: Status) -> str:
         (Type.FAILED, "True"),
         (Type.SUCCEEDED, "True"),
         (Type.INVALID, "True"),
+        (Type.CHANGES_REFUSED, "True"),
         (Type.PODS_CREATED, "False"),
         (Type.ADDRESSES_READY, "False"),
         *([(Type.PEERS_READY, "False")] if is_true(status, Type.RUNNING) else []),

@@ -19,7 +19,19 @@ from datetime import datetime
 from itertools import takewhile
 
 from dijob import names
-from dijob.core import address_writes, broker, diagnose, finish, ledger, lost_nodes, report, room, suspension, waits
+from dijob.core import (
+    address_writes,
+    broker,
+    changes,
+    diagnose,
+    finish,
+    ledger,
+    lost_nodes,
+    report,
+    room,
+    suspension,
+    waits,
+)
 from dijob.core.actions import (
     Action,
     CreateBroker,
@@ -78,11 +90,11 @@ def plan(job: DIJob, observed: Observed, now: datetime) -> Plan:
     if not suspended and (loss := _restarted(this)):
         return _renew(this, loss)
     if job.paused:
-        return _conclude(this, this.status, report.progress(this), waits.rarely)
+        return _conclude(this, this.status, report.progress(this), waits.rarely, ())
     if suspended:
         return _suspend(this)
     if this.template_changed:
-        return _conclude(this, this.status, report.progress(this), waits.watching)
+        return _conclude(this, this.status, report.progress(this), waits.watching, ())
     return _go_on(this)
 
 
@@ -134,7 +146,9 @@ def _look(job: DIJob, observed: Observed, now: datetime) -> Pass:
         }
     )
     changed = made_from != template_hash(job)
-    world = replace(world, succeeded=settled.succeeded)
+    waited = room.refused(world, observed, status, now)
+    refused = frozenset(r for r, seconds in waited.items() if seconds >= job.spec.schedule_timeout_seconds)
+    world = replace(world, succeeded=settled.succeeded, refused=refused)
     gathering = Gathering(world, observed, job.spec.gather_seconds, now)
     return Pass(job, gathering, status, policy, changed, settled != known, settled.news)
 
@@ -157,11 +171,18 @@ def _counted(job: DIJob, world: World) -> World:
 
 
 def _conclude(
-    this: Pass, status: Status, facts: Iterable[Fact], when: waits.When, actions: tuple[Action, ...] = ()
+    this: Pass, status: Status, facts: Iterable[Fact], when: waits.When, actions: tuple[Action, ...] | None = None
 ) -> Plan:
-    """The plan of a branch: what it says, when it is looked at again, what it does."""
-    status = conclude(status, facts, this.job.metadata.generation, this.now)
-    return Plan(status, actions, events(this.job.status, status), when(this, status))
+    """The plan of a branch: what it says, when it is looked at again, what it does.
+
+    `actions` is None where the branch only writes down what the next pass acts on. Of its actions those wait that the
+    apiserver has refused just now.
+    """
+    wished = actions or ()
+    status = conclude(status, (*facts, *changes.facts(this, actions)), this.job.metadata.generation, this.now)
+    seconds, refused = when(this, status), changes.wait(this, wished)
+    seconds = seconds if refused is None else max(min(seconds, refused), 0.1)
+    return Plan(status, changes.due(this, wished), events(this.job.status, status), seconds)
 
 
 def _suspend(this: Pass) -> Plan:

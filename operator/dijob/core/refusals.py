@@ -29,8 +29,25 @@ def rejected(status: int, message: str, before: Refusal | None, now: datetime) -
     400 and 422 are wrong as they stand. 403 (a missing service account or priority class, a quota, a policy), 429 and
     5xx heal by themselves: asked again after 1, 2, 4 ... 60 seconds.
     """
-    attempts = before.attempts + 1 if before else 1
     if status in (400, 422):
-        return Refusal(Refused.REJECTED, message, now + timedelta(seconds=FINAL_SECONDS), attempts)
-    why = Refused.FORBIDDEN if status == 403 else Refused.UNAVAILABLE
-    return Refusal(why, message, now + timedelta(seconds=doubled(attempts, BACKOFF_SECONDS)), attempts)
+        attempts = before.attempts + 1 if before else 1
+        return Refusal(Refused.REJECTED, message, now + timedelta(seconds=FINAL_SECONDS), attempts, now)
+    return _for_now(Refused.FORBIDDEN if status == 403 else Refused.UNAVAILABLE, message, before, now)
+
+
+def of_change(status: int, message: str, before: Refusal | None, now: datetime) -> Refusal:
+    """The apiserver's answer to a change of what is there (a patch, a deletion), in its own words.
+
+    What is changed is written by the operator, not by the user: a policy, a webhook or a limit says no, whatever the
+    code (an admission policy's is 422 unless it says otherwise), and may say yes the next time.
+    """
+    lasting = 400 <= status < 500 and status != 429
+    return _for_now(Refused.FORBIDDEN if lasting else Refused.UNAVAILABLE, message, before, now)
+
+
+def _for_now(why: Refused, message: str, before: Refusal | None, now: datetime) -> Refusal:
+    """Asked again after 1, 2, 4 ... 60 seconds."""
+    attempts = before.attempts + 1 if before else 1
+    seconds = doubled(attempts, BACKOFF_SECONDS)
+    since = before.since if before and before.why is why else now
+    return Refusal(why, message, now + timedelta(seconds=seconds), attempts, since)

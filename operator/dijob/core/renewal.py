@@ -32,8 +32,9 @@ def possible(pod: Pod, now: datetime) -> bool:
 
 
 def pending(pod: Pod, observed: Observed, status: Status, now: datetime) -> bool:
-    """Whether the pod's process still has a list that is not true for it, although it has been told."""
-    if pod.renew_from <= max(pod.renewed, _known(pod, status)):
+    """Whether the pod's process still has a list that is not true for it, although it has been told. One that has never
+    started (its image is still being pulled) has none."""
+    if pod.renew_from <= max(pod.renewed, _known(pod, status)) or not (pod.started or pod.ended or pod.restarts):
         return False
     told = observed.told.get((pod.uid, pod.renew_from), now)
     # It had crashed just then, or not begun: whoever starts with an older list all the same is ended by the launcher.
@@ -42,9 +43,13 @@ def pending(pod: Pod, observed: Observed, status: Status, now: datetime) -> bool
 
 
 def left(pod: Pod, observed: Observed, now: datetime) -> float:
-    """Seconds until a pod whose renewal is pending is made anew; 0 or less: now."""
+    """Seconds until a pod whose renewal is pending is made anew; 0 or less: now. One that has started since it was told
+    has had no more time than that."""
     told = observed.told.get((pod.uid, pod.renew_from), now)
-    return min(pod.grace, KILL_SECONDS) + SLACK_SECONDS - (now - told).total_seconds()
+    waited = (now - told).total_seconds()
+    if pod.started > stamp(told):
+        waited = since(pod.started, now) or 0.0
+    return min(pod.grace, KILL_SECONDS) + SLACK_SECONDS - waited
 
 
 def owed(pods: Mapping[int, Pod], ranks: frozenset[int], last: Renewal) -> frozenset[int]:

@@ -78,7 +78,7 @@ def _hiring(this: Pass) -> Iterator[float]:
         yield wait_to_create(this, rank)
     for seconds in (
         lost_nodes.wait(this.world.pods.values(), this.now),
-        room.patience(this.world, this.job.spec.schedule_timeout_seconds, this.now),
+        room.patience(this.world, this.observed, this.status, this.job.spec.schedule_timeout_seconds, this.now),
     ):
         if seconds and seconds > 0:
             yield seconds + STAMPED_SECONDS
@@ -89,7 +89,8 @@ def _telling(this: Pass) -> Iterator[float]:
     if (seconds := this.gathering.wait) > 0:
         yield seconds + STAMPED_SECONDS
     for _, seconds in deaf(this):
-        yield seconds
+        if seconds > 0:
+            yield seconds
     for rank in this.world.pending:
         yield max(0.0, renewal.left(this.world.pods[rank], this.observed, this.now)) + STAMPED_SECONDS
 
@@ -111,8 +112,8 @@ def _looking(this: Pass, status: Status) -> Iterator[float]:
 
 
 def _at_latest(left: float | None) -> float:
-    """When something comes in so many seconds (None: nothing does)."""
-    return RESYNC_SECONDS if left is None else min(RESYNC_SECONDS, left + STAMPED_SECONDS)
+    """When something comes in so many seconds (None: nothing does; 0 or less: it is there)."""
+    return RESYNC_SECONDS if left is None or left <= 0 else min(RESYNC_SECONDS, left + STAMPED_SECONDS)
 
 
 def deaf(this: Pass) -> list[tuple[NudgePod, float]]:

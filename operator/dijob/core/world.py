@@ -44,6 +44,9 @@ class World:
     `broker` is the life of the job's own Redis server, "" while there is none. Who began in another one is lost: a
     connection that ended without a word, with its node, is one on which nobody hears anything (redis-py sends nothing
     there by itself), and one that was begun as the server went can take TCP two minutes.
+
+    `refused` are the ranks for whose pods there has been no room in a quota for so long that they count as those
+    without a node (room.py).
     """
 
     gang: Gang
@@ -60,6 +63,7 @@ class World:
     overdue: frozenset[int] = frozenset()
     broker: str = ""
     listed: str = ""
+    refused: frozenset[int] = frozenset()
 
     @staticmethod
     def of(gang: Gang, observed: Observed, status: Status, now: datetime, together: bool = False) -> "World":
@@ -128,9 +132,10 @@ class World:
 
     @cached_property
     def homeless(self) -> tuple[int, ...]:
-        """The ranks for which the scheduler has found no node, in order."""
+        """The ranks for which the scheduler has found no node, or the apiserver no place for the pod, in order."""
         pods = ((rank, self.pods.get(rank)) for rank in self.wanted)
-        return tuple(rank for rank, p in pods if p and not (p.scheduled or p.deleting) and p.complaint)
+        none = frozenset(rank for rank, p in pods if p and not (p.scheduled or p.deleting) and p.complaint)
+        return tuple(sorted(none | (self.refused & frozenset(self.missing))))
 
     @cached_property
     def wanted(self) -> tuple[int, ...]:

@@ -4,6 +4,7 @@ from typing import Final
 
 from dijob import names
 from dijob.crd.reason import About, good, over, problem, waiting
+from dijob.crd.reasons_refused import CHANGES_REFUSED
 from dijob.names import Condition as Type
 
 _HEALS: Final = "nothing: the job heals by itself"
@@ -59,9 +60,10 @@ _ADDRESSES_READY: Final = About(
         ),
         problem(
             "NoRoom",
-            "nobody of the job runs, and a rank below `minReplicas` found no node within `scheduleTimeoutSeconds`: "
-            "the job has given all its pods back for others to start. The message says when it tries again",
-            "add nodes, ask for less, or lower `minReplicas`",
+            "nobody of the job runs, and a rank below `minReplicas` found no node, or no room in a quota, within "
+            "`scheduleTimeoutSeconds`: the job has given all its pods back for others to start. The message says when "
+            "it tries again",
+            "add nodes, raise the quota, ask for less, or lower `minReplicas`",
         ),
         waiting("Publishing", "the list is being handed out"),
         waiting(
@@ -300,4 +302,5 @@ REASONS: Final[dict[Type, About]] = {
     Type.SERVICE_READY: _SERVICE_READY,
     Type.BROKER_READY: _BROKER_READY,
     Type.PAUSED: _PAUSED,
+    Type.CHANGES_REFUSED: CHANGES_REFUSED,
 }

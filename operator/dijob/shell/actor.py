@@ -34,6 +34,7 @@ from dijob.core.raw import END_SECONDS, namesake, pod, service
 from dijob.shell.api import CONCURRENT_WRITES, Api, ApiError, Json
 from dijob.shell.jobs import path_of
 from dijob.shell.memory import Memory
+from dijob.shell.outcome import Outcome, outcome
 from dijob.shell.store import Store
 from dijob.spec.model import DIJob
 
@@ -56,17 +57,10 @@ class Actor:
         self._services = services
         self._options = options
 
-    async def carry_out(self, job: DIJob, actions: tuple[Action, ...], memory: Memory) -> Json | None:
-        """Do all of them, concurrently (api.py bounds the writes). Gives the job's new body where the job changed.
-
-        A refused creation becomes a refusal in `memory`; anything else that fails is raised once all are through.
-        """
+    async def carry_out(self, job: DIJob, actions: tuple[Action, ...], memory: Memory) -> Outcome:
+        """Do all of them, concurrently (api.py bounds the writes). What is refused is noted in `memory`."""
         group = _Group(job, memory)
-        results = await asyncio.gather(*(self._one(group, action) for action in actions), return_exceptions=True)
-        for result in results:
-            if isinstance(result, BaseException):
-                raise result
-        return next((result for result in results if isinstance(result, dict)), None)
+        return await outcome(actions, memory.refusals, lambda action: self._one(group, action))
 
     async def recover(self, job: DIJob, members: Iterable[Member], memory: Memory) -> None:
         """Ask for pods that no watch shows; of those that are there and ours, the labels are put back."""
@@ -187,14 +181,19 @@ class Actor:
         return True
 
     async def _adopt(self, group: "_Group", key: str, path: str, labels: Mapping[str, str]) -> Json | None:
+        """What has the name already, where it is ours; None: it is not, or it is gone, or nobody tells."""
+        noted = group.memory.refusals
+        try:
+            return await self._found(group, key, path, labels)
+        except ApiError as error:
+            if not error.gone:
+                noted[key] = refusals.of_change(error.status, error.message, noted.get(key), _now())
+            return None
+
+    async def _found(self, group: "_Group", key: str, path: str, labels: Mapping[str, str]) -> Json | None:
         """AlreadyExists: ours, which the watch has not shown yet (or does not show any more, because somebody took our
         labels off: they are put back); or a namesake to wait for; or somebody else's."""
-        try:
-            body = await self._api.get(path)
-        except ApiError as error:
-            if error.gone:
-                return None
-            raise
+        body = await self._api.get(path)
         why = namesake(body, group.job.metadata.name, group.job.metadata.uid)
         if why is None:
             group.memory.refusals.pop(key, None)
@@ -219,8 +218,8 @@ class Actor:
         meta = group.job.metadata
         log.warning("%s/%s: list %d has no effect in %s: nudged", meta.namespace, meta.name, action.epoch, action.name)
         patch = {"metadata": {"uid": action.uid, "annotations": {names.ANNOTATION_NUDGED: action.at}}}
-        group.memory.nudged[action.uid, action.epoch] = _now()
         await self._to_pod(group.job, action.name, self._api.patch(_pod_path(group.job, action.name), patch))
+        group.memory.nudged[action.uid, action.epoch] = _now()
 
     async def _delete(self, job: DIJob, action: DeletePod) -> None:
         if await self._to_pod(job, action.name, self._api.delete(_pod_path(job, action.name), action.uid)) is not None:

@@ -1,10 +1,11 @@
 """What the operator remembers of a job between passes and may forget: back-offs and hearsay, never the truth."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from dijob.core import changes
 from dijob.core.observe import Creation, Pod, Refusal, Refused
 from dijob.core.waits import FORGIVE_SECONDS
 from dijob.spec.model import DIJob
@@ -12,9 +13,10 @@ from dijob.spec.model import DIJob
 
 @dataclass
 class Memory:
-    """One job's: refusals by kind and name, creations by pod name, names of pods that gave their node back, the number
-    of the list that a pod (by uid) was given, names of pods that are known not to be there, when a list was seen on a
-    pod and when its kubelet was reminded of it, warnings by pod uid, when status was written."""
+    """One job's: refusals by kind and name or by change, creations by pod name, names of pods that gave their node
+    back, the number of the list that a pod (by uid) was given, names of pods that are known not to be there, when a
+    list was seen on a pod and when its kubelet was reminded of it, when its events were read last and the newest
+    warning among them by pod uid, when status was written."""
 
     refusals: dict[str, Refusal] = field(default_factory=dict)
     creations: dict[str, Creation] = field(default_factory=dict)
@@ -23,6 +25,7 @@ class Memory:
     absent: set[str] = field(default_factory=set)
     told: dict[tuple[str, int], datetime] = field(default_factory=dict)
     nudged: dict[tuple[str, int], datetime] = field(default_factory=dict)
+    asked: dict[str, datetime] = field(default_factory=dict)
     warnings: dict[str, str] = field(default_factory=dict)
     last_write: float = -1e9
     _parsed: DIJob | None = None
@@ -45,6 +48,13 @@ class Memory:
         there = {pod.uid for pod in pods}
         self.given = {uid: number for uid, number in self.given.items() if uid in there}
         self.nudged = {key: when for key, when in self.nudged.items() if key in self.told}
+
+    def saw_pods(self, pods: Iterable[Pod]) -> None:
+        """Forget what was refused and heard of pods that are gone."""
+        there = {"", *(pod.uid for pod in pods)}
+        self.refusals = {key: no for key, no in self.refusals.items() if changes.pod_uid(key) in there}
+        self.asked = {uid: when for uid, when in self.asked.items() if uid in there}
+        self.warnings = {uid: text for uid, text in self.warnings.items() if uid in there}
 
     def created(self, name: str, now: datetime) -> None:
         """A pod of this name has been created: count it, or start anew after a long quiet time."""

@@ -8,7 +8,7 @@ from typing import Any
 from dijob.core import phases, report
 from dijob.core.address_list import unaccounted
 from dijob.core.manifests import gang_of
-from dijob.core.observe import Observed, by_rank, puzzling
+from dijob.core.observe import Observed, by_rank, to_ask
 from dijob.core.options import Options, notes
 from dijob.core.plan import Plan, plan
 from dijob.core.waits import RESYNC_SECONDS
@@ -17,6 +17,7 @@ from dijob.shell.api import Api, ApiError
 from dijob.shell.children import Children
 from dijob.shell.jobs import Jobs, path_of
 from dijob.shell.memory import Memories, Memory
+from dijob.shell.outcome import Outcome
 from dijob.shell.recorder import Recorder
 from dijob.shell.workqueue import Key
 from dijob.spec.model import DIJob, Metadata, SpecError
@@ -66,19 +67,21 @@ class Reconciler:
             await self._children.read(self._api, job)
         await self._recover(job, memory)
         await self._read_warnings(job, memory)
-        decided = plan(job, self._observe(job, memory), _now())
+        decided, outcome = plan(job, self._observe(job, memory), _now()), Outcome()
         if decided.actions:
             if not await self._still_there(key, job):
                 return 0.0 if self.jobs.get(key) else None  # another job has its name: its own pass begins at once
-            answer = await self._actor.carry_out(job, decided.actions, memory)
-            if answer is not None:
-                self.jobs.put(answer)
+            outcome = await self._actor.carry_out(job, decided.actions, memory)
+            if outcome.body is not None:
+                self.jobs.put(outcome.body)
             body = self.jobs.get(key)
             if body is None:
                 return None
             job = memory.parse(body)
             decided = plan(job, self._observe(job, memory), _now())
         wait = await self._write(key, job.metadata, job.status, decided)
+        if outcome.error is not None:
+            raise outcome.error
         # What is left to do needs news first (a conflict, a pod that is gone already): not at once.
         return 0.2 if decided.actions else min(wait, decided.requeue_after)
 
@@ -97,6 +100,7 @@ class Reconciler:
         owner = job.metadata.owner_key
         pods, strangers = by_rank(self._children.pods.of(owner), gang_of(job))
         memory.saw_lists(pods.values(), _now())
+        memory.saw_pods((*pods.values(), *strangers))
         silent = {pod.uid for pod in (*pods.values(), *strangers) if not pod.ip}
         return Observed(
             pods=pods,
@@ -115,7 +119,8 @@ class Reconciler:
     async def _read_warnings(self, job: DIJob, memory: Memory) -> None:
         """Ask why pods that say nothing get no address (FailedMount, a sandbox that fails): only events know."""
         path = f"/api/v1/namespaces/{job.metadata.namespace}/events"
-        for pod in puzzling(self._children.pods.of(job.metadata.owner_key), _now())[:EVENTS_READ_AT_ONCE]:
+        for pod in to_ask(self._children.pods.of(job.metadata.owner_key), memory.asked, _now())[:EVENTS_READ_AT_ONCE]:
+            memory.asked[pod.uid] = _now()
             try:
                 selector = f"involvedObject.uid={pod.uid},type=Warning"
                 found = await self._api.get(path, fieldSelector=selector, limit="20")

@@ -97,8 +97,8 @@ class Spec(Written):
     once minReplicas ranks are there, and when ranks join later. Absent: 10. 0: not at all."""
     schedule_timeout_seconds: ScheduleTimeout = 300
     """How long a job in which nobody runs (not started, or renewed as a whole) may hold pods while a rank below
-    minReplicas finds no node. Then it gives all of its pods back, so that another job can start, and tries again later.
-    Absent: 300."""
+    minReplicas finds no node, or is refused its pod (a quota is full). Then it gives all of its pods back, so that
+    another job can start, and tries again later. Absent: 300."""
     backoff_limit: BackoffLimit = 3
     """How many restarts that follow a failure the whole job may have before it is Failed. Evictions, lost
     nodes and pods deleted by hand are not charged."""

@@ -1,0 +1,376 @@
+"""Changes that the apiserver refuses: what is said, when they are asked for again, and what of the rest goes on."""
+
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from dijob.core import changes
+from dijob.core.actions import (
+    Action,
+    CreatePod,
+    DeleteJob,
+    DeletePod,
+    EndPod,
+    ForceDeletePod,
+    GiveBackPod,
+    NudgePod,
+    PublishAddresses,
+    SetReplicas,
+)
+from dijob.core.address_list import record
+from dijob.core.manifests import gang_of
+from dijob.core.observe import Observed, Pod, Refusal, Refused
+from dijob.core.options import Options
+from dijob.core.plan import Plan, plan
+from dijob.core.refusals import of_change
+from dijob.names import Condition as Type
+from dijob.shell.actor import Actor
+from dijob.shell.api import ApiError
+from dijob.shell.children import Children
+from dijob.shell.memory import Memory
+from dijob.shell.reconcile import Reconciler
+from dijob.spec.model import DIJob
+from dijob.spec.status import Condition, Status
+from unit.builders import LIST, NOW, OWNER, Body, job, job_body, later, listed, observed, view
+from unit.fake_api import FakeApi
+
+POLICY = "pods is forbidden: ValidatingAdmissionPolicy 'protect' denied request: ask the owner first"
+KEYS: dict[str, Action] = {
+    "patch pod/x-0 u": PublishAddresses("x-0", "u", 1, "10.0.0.0"),
+    "patch pod/x-1 u": NudgePod("x-1", "u", 1, "now"),
+    "patch pod/x-2 u": EndPod("x-2", "u"),
+    "delete pod/x-0 u": DeletePod("x-0", "u"),
+    "delete pod/x-1 u": GiveBackPod("x-1", "u"),
+    "delete pod/x-2 u": ForceDeletePod("x-2", "u"),
+    "patch dijob": SetReplicas(3),
+    "delete dijob": DeleteJob(),
+    "": CreatePod(gang_of(job()).members[0]),
+}
+
+
+@pytest.mark.parametrize(("key", "action"), KEYS.items(), ids=[type(action).__name__ for action in KEYS.values()])
+def test_each_change_has_a_key_of_its_own_and_creations_have_none(key: str, action: Action) -> None:
+    assert changes.key(action) == key
+
+
+def refused(status: int = 403, attempts: int = 1, seconds: float = 7) -> Refusal:
+    no = of_change(status, POLICY, None, NOW)
+    return replace(no, retry_at=later(seconds), attempts=attempts)
+
+
+@pytest.mark.parametrize(
+    ("status", "attempts", "why", "seconds"),
+    [
+        pytest.param(403, 0, Refused.FORBIDDEN, 1, id="a webhook"),
+        pytest.param(422, 2, Refused.FORBIDDEN, 4, id="an admission policy answers 422 unless it says otherwise"),
+        pytest.param(413, 50, Refused.FORBIDDEN, 60, id="too large"),
+        pytest.param(429, 1, Refused.UNAVAILABLE, 2, id="too many requests"),
+        pytest.param(500, 1, Refused.UNAVAILABLE, 2, id="a webhook that hangs"),
+        pytest.param(0, 0, Refused.UNAVAILABLE, 1, id="no connection"),
+    ],
+)
+def test_a_refused_change_is_asked_for_again_with_back_off(
+    status: int, attempts: int, why: Refused, seconds: float
+) -> None:
+    before = Refusal(why, "", NOW, attempts) if attempts else None
+    no = of_change(status, "in its own words", before, NOW)
+    assert (no.why, no.message, no.attempts) == (why, "in its own words", attempts + 1)
+    assert no.retry_at - NOW == timedelta(seconds=seconds)
+
+
+def running(**spec: Any) -> DIJob:
+    owner = job(**spec)
+    return then(owner, plan(owner, observed(*(listed(rank) for rank in range(3))), NOW))
+
+
+def then(owner: DIJob, decided: Plan) -> DIJob:
+    return owner.model_copy(update={"status": decided.status})
+
+
+def said(decided: Plan, type_: Type = Type.CHANGES_REFUSED) -> Condition | None:
+    return next((c for c in decided.status.conditions if c.type == type_), None)
+
+
+SERVED = {"services": frozenset({"job"})}
+ENDED: dict[str, Any] = {
+    "epoch": 1,
+    "completionTime": "2026-05-04T11:00:00Z",
+    "conditions": [{"type": "Succeeded", "status": "True"}],
+}
+# Who wants what, the key of it, and the reason of the condition.
+WISHES: dict[str, tuple[DIJob, Observed, str, str]] = {
+    "a list is given out": (
+        job(status={"epoch": 1, "addressList": record(1, LIST).model_dump(by_alias=True)}),
+        observed(view(0), view(1), view(2)),
+        "patch pod/job-1 uid-1",
+        "PodUpdateRefused",
+    ),
+    "a rank goes": (
+        job(replicas=2, status={"epoch": 1}),
+        observed(*(listed(rank, ips="10.0.0.0,10.0.0.1") for rank in range(3)), **SERVED),
+        "delete pod/job-2 uid-2",
+        "PodDeletionRefused",
+    ),
+    "the wish is written": (
+        job(minReplicas=3, maxReplicas=3),
+        observed(*(listed(rank) for rank in range(3)), **SERVED),
+        "patch dijob",
+        "JobUpdateRefused",
+    ),
+    "a suspended job ends its pods": (
+        job(suspend=True, status={"epoch": 1, "suspendTime": "2026-05-04T11:00:00Z"}),
+        observed(listed(0)),
+        "delete pod/job-0 uid-0",
+        "PodDeletionRefused",
+    ),
+    "an ended job cleans up": (job(status=ENDED), observed(listed(0)), "delete pod/job-0 uid-0", "PodDeletionRefused"),
+    "a time to live is over": (
+        job(ttlSecondsAfterFinished=10, status=ENDED),
+        Observed(),
+        "delete dijob",
+        "JobDeletionRefused",
+    ),
+}
+
+
+def keys(decided: Plan) -> set[str]:
+    return {changes.key(action) for action in decided.actions}
+
+
+@pytest.mark.parametrize(("owner", "seen", "key", "reason"), WISHES.values(), ids=WISHES)
+def test_a_refused_change_is_said_and_waits_for_its_time(owner: DIJob, seen: Observed, key: str, reason: str) -> None:
+    assert key in keys(plan(owner, seen, NOW))
+    seen = replace(seen, refusals={key: refused()})
+    waits = plan(owner, seen, NOW)
+    assert key not in keys(waits)
+    fact = said(waits)
+    assert fact is not None
+    assert (fact.status, fact.reason) == ("True", reason)
+    assert POLICY in fact.message
+    assert 0.1 <= waits.requeue_after <= 7
+    owner = then(owner, waits)
+    assert plan(owner, seen, later(6)).status.conditions == waits.status.conditions
+    asks = plan(owner, seen, later(7))
+    assert key in keys(asks)
+    assert said(asks) == fact  # until it is accepted
+
+
+def test_the_sentence_that_matters_most_is_the_refusal() -> None:
+    owner, seen, key, _ = WISHES["a list is given out"]
+    decided = plan(owner, replace(seen, refusals={key: refused()}), NOW)
+    assert decided.status.message == f"pod job-1 cannot be changed: {POLICY}"
+    assert [event.reason for event in decided.events] == ["PodUpdateRefused"]
+
+
+def test_many_refused_are_one_sentence() -> None:
+    owner, seen, _, _ = WISHES["a list is given out"]
+    every = {f"patch pod/job-{rank} uid-{rank}": refused() for rank in range(3)}
+    fact = said(plan(owner, replace(seen, refusals=every), NOW))
+    assert fact is not None
+    assert fact.message == f"pod job-0 cannot be changed: {POLICY} (and 2 more)"
+
+
+def test_it_is_no_longer_said_when_nothing_is_refused() -> None:
+    owner, seen, key, _ = WISHES["a list is given out"]
+    owner = then(owner, plan(owner, replace(seen, refusals={key: refused()}), NOW))
+    fact = said(plan(owner, seen, later(9)))
+    assert fact is not None
+    assert (fact.status, fact.reason) == ("False", "Accepted")
+    assert said(plan(job(), seen, NOW)) is None
+
+
+def test_a_pass_that_only_writes_down_says_neither() -> None:
+    """A failure is written before its pod goes: nothing is asked for in that pass, and nothing has been accepted."""
+    owner, seen, key, _ = WISHES["a list is given out"]
+    seen = replace(seen, refusals={key: refused()})
+    owner = then(owner, plan(owner, seen, NOW))
+    fails = replace(seen, pods={**seen.pods, 0: view(0, phase="Failed", failures=1)})
+    fact = said(plan(owner, fails, NOW))
+    assert fact is not None
+    assert fact.status == "True"
+
+
+@pytest.mark.parametrize(("attempts", "told"), [(1, False), (2, True)], ids=["once", "twice"])
+def test_an_apiserver_that_does_not_answer_once_is_no_news(attempts: int, told: bool) -> None:
+    owner, seen, key, _ = WISHES["a list is given out"]
+    decided = plan(owner, replace(seen, refusals={key: refused(503, attempts)}), NOW)
+    assert key not in keys(decided)
+    fact = said(decided)
+    assert (fact.reason if fact else "") == ("ApiUnavailable" if told else "")
+
+
+def test_a_reminder_that_is_refused_is_asked_for_again_when_it_is_time_and_no_pass_turns_in_between() -> None:
+    pods = [listed(0), listed(1, gated=True, ready=False), listed(2)]
+    seen = observed(*pods, **SERVED, told={("uid-1", 1): NOW}, refusals={"patch pod/job-1 uid-1": refused(seconds=20)})
+    decided = plan(running(), seen, later(9))
+    assert decided.actions == ()
+    assert decided.requeue_after >= 4
+    assert [type(action) for action in plan(running(), seen, later(20)).actions] == [NudgePod]
+
+
+def test_a_paused_job_asks_for_nothing_and_so_is_refused_nothing() -> None:
+    _, seen, key, _ = WISHES["a list is given out"]
+    body = job_body(status={"conditions": [{"type": "ChangesRefused", "status": "True", "reason": "PodUpdateRefused"}]})
+    body["metadata"]["annotations"] = {"diengine.opendilab.org/paused": "true"}
+    fact = said(plan(DIJob.parse(body), replace(seen, refusals={key: refused()}), NOW))
+    assert fact is not None
+    assert fact.status == "False"
+
+
+# --- the shell ----------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Protected(FakeApi):
+    """It keeps the job, and refuses every change of the pods that are named here, and what `broken` says for others."""
+
+    body: Body = field(default_factory=dict)
+    protected: set[str] = field(default_factory=set)
+    answer: Exception = field(default_factory=lambda: ApiError(403, "Forbidden", POLICY))
+
+    async def get(self, path: str, **query: str) -> Body:
+        self.calls.append(("GET", path, dict(query)))
+        return {"items": []} if path.endswith("/events") else self.body
+
+    async def patch(self, path: str, body: Body, **_: Any) -> Body:
+        self._ask("PATCH", path)
+        if path.endswith("/status"):
+            status = {**self.body["status"], **body["status"]}
+            version = str(int(self.body["metadata"]["resourceVersion"]) + 1)
+            meta = {**self.body["metadata"], "resourceVersion": version}
+            self.body = {**self.body, "metadata": meta, "status": status}
+            return self.body
+        return {"metadata": {"resourceVersion": "99"}}
+
+    async def delete(self, path: str, uid: str, **_: Any) -> None:
+        self._ask("DELETE", path)
+
+    def _ask(self, method: str, path: str) -> None:
+        name = path.rpartition("/")[2]
+        self.calls.append((method, name, {}))
+        if name in self.protected:
+            raise self.answer
+
+    def asked(self, method: str) -> list[str]:
+        return [name for called, name, _ in self.calls if called == method]
+
+
+def children(*pods: Pod) -> Children:
+    made = Children.of(())
+    for pod in pods:
+        made.pods.put(pod)
+    return made
+
+
+async def test_a_refused_change_is_remembered_and_forgotten_when_it_is_accepted() -> None:
+    api, memory = Protected(protected={"job-1"}), Memory()
+    known = children(*(view(rank) for rank in range(3)))
+    actor = Actor(api.api(), known.pods, known.services, Options())
+    actions = tuple(DeletePod(f"job-{rank}", f"uid-{rank}") for rank in range(3))
+    assert (await actor.carry_out(job(), actions, memory)).error is None
+    assert {key: (no.why, no.message) for key, no in memory.refusals.items()} == {
+        "delete pod/job-1 uid-1": (Refused.FORBIDDEN, POLICY)
+    }
+    assert {pod.name: pod.deleting for pod in known.pods.of(OWNER)} == {"job-0": True, "job-1": False, "job-2": True}
+    api.protected.clear()
+    await actor.carry_out(job(), actions[1:2], memory)
+    assert memory.refusals == {}
+
+
+MANY = 200
+DELETIONS = tuple(DeletePod(f"job-{rank}", f"uid-{rank}") for rank in range(MANY))
+
+
+async def test_of_many_that_were_refused_one_asks_for_all_and_each_in_its_turn() -> None:
+    api, memory = Protected(protected={action.name for action in DELETIONS}), Memory()
+    known = children()
+    actor = Actor(api.api(), known.pods, known.services, Options())
+    await actor.carry_out(job(replicas=MANY), DELETIONS, memory)
+    assert len(api.asked("DELETE")) == MANY
+    api.calls.clear()
+    await actor.carry_out(job(replicas=MANY), DELETIONS, memory)
+    assert api.asked("DELETE") == ["job-0"]
+    assert {no.retry_at for no in memory.refusals.values()} == {memory.refusals["delete pod/job-0 uid-0"].retry_at}
+    # One pod may be protected for ever: the others do not wait for it.
+    api.protected = {"job-0"}
+    api.calls.clear()
+    await actor.carry_out(job(replicas=MANY), DELETIONS, memory)
+    assert api.asked("DELETE") == [action.name for action in (*DELETIONS[1:], DELETIONS[0])]
+    assert set(memory.refusals) == {"delete pod/job-0 uid-0"}
+
+
+async def test_a_change_is_not_kept_back_by_another_kind_that_is_refused() -> None:
+    api, memory = Protected(protected={"job-0"}), Memory()
+    known = children()
+    actor = Actor(api.api(), known.pods, known.services, Options())
+    actions = (DeletePod("job-0", "uid-0"), EndPod("job-1", "uid-1"))
+    for _ in range(2):
+        await actor.carry_out(job(), actions, memory)
+    assert api.asked("PATCH") == ["job-1"] * 2
+
+
+def test_what_was_refused_of_a_pod_that_is_gone_is_forgotten() -> None:
+    memory = Memory()
+    memory.refusals = {key: refused() for key in (*KEYS, "pod/job-7", "patch pod/job-1 old") if key}
+    memory.saw_pods([view(0, name="x-0", uid="u"), view(1)])
+    assert set(memory.refusals) == {*(key for key in KEYS if key), "pod/job-7"}
+
+
+async def passes(api: Protected, *pods: Pod, times: int = 1) -> float | None:
+    """So many passes over the job; gives what the last one waits for."""
+    api.body = job_body(status={"epoch": 1, "conditions": [{"type": "PeersReady", "status": "True"}]})
+    known = children(*pods)
+    reconciler = Reconciler(api.api(), known, Options())
+    reconciler.jobs.put(api.body)
+    wait: float | None = None
+    for _ in range(times):
+        wait = await reconciler.reconcile(("ns", "job"))
+    return wait
+
+
+# Rank 2 leaves the job of two, or would; rank 1 has crashed in its pod.
+LEAVES = (listed(0), listed(1, ready=False, complaint="container di-container: CrashLoopBackOff"), listed(2), listed(3))
+
+
+def status(api: Protected) -> Status:
+    return Status.model_validate(api.body["status"])
+
+
+async def test_the_status_is_written_although_a_change_is_refused() -> None:
+    """A rank that has crashed is said, whatever else the apiserver refuses."""
+    api = Protected(protected={"job-3"})
+    wait = await passes(api, *LEAVES, times=3)
+    told = {c.type: (c.status, c.reason) for c in status(api).conditions}
+    assert told[Type.CHANGES_REFUSED] == ("True", "PodDeletionRefused")
+    assert told[Type.PEERS_READY][0] == "False"
+    assert api.asked("DELETE") == ["job-3"]
+    assert wait is not None
+    assert 0 < wait <= 1
+
+
+async def test_what_nobody_expected_fails_the_pass_after_the_status_was_written() -> None:
+    api = Protected(protected={"job-3"}, answer=RuntimeError("a bug of ours"))
+    with pytest.raises(RuntimeError, match="a bug of ours"):
+        await passes(api, *LEAVES)
+    told = {c.type: c.status for c in status(api).conditions}
+    assert told[Type.PEERS_READY] == "False"
+    assert Type.CHANGES_REFUSED not in told
+
+
+class Deaf(Protected):
+    """Creations meet a name that is taken, and who has it is not told."""
+
+    async def create(self, path: str, body: Body) -> Body:
+        raise ApiError(409, "AlreadyExists", "there is one")
+
+    async def get(self, path: str, **query: str) -> Body:
+        raise ApiError(503, "ServiceUnavailable", "try later")
+
+
+async def test_a_namesake_that_cannot_be_read_is_a_refusal_too() -> None:
+    api, memory, known = Deaf(), Memory(), children()
+    actor = Actor(api.api(), known.pods, known.services, Options())
+    outcome = await actor.carry_out(job(), (CreatePod(gang_of(job()).members[0]),), memory)
+    assert outcome.error is None
+    assert memory.refusals["pod/job-0"].message == "try later"

@@ -1,0 +1,80 @@
+"""Why a pod has no address, when only its events know: each is asked in its turn, and none again within seconds."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from dijob.core.observe import ASK_AGAIN_SECONDS, to_ask
+from dijob.core.options import Options
+from dijob.shell.api import ApiError
+from dijob.shell.memory import Memory
+from dijob.shell.reconcile import EVENTS_READ_AT_ONCE, Reconciler
+from unit.builders import NOW, Body, job_body, later, view
+from unit.fake_api import FakeApi
+from unit.test_changes import children
+
+# Each on a node, silent, and without an address, for a while.
+SILENT = tuple(view(rank, ip="", created="2026-05-04T11:00:00Z") for rank in range(4))
+TURNS: dict[str, tuple[dict[int, float], list[int]]] = {
+    "never asked": ({}, [0, 1, 2, 3]),
+    "who was never asked comes first": ({0: -60, 1: -60}, [2, 3, 0, 1]),
+    "who was asked the longest ago": ({0: -60, 1: -90, 2: -70, 3: -80}, [1, 3, 2, 0]),
+    "not again at once": ({0: 1 - ASK_AGAIN_SECONDS, 1: -ASK_AGAIN_SECONDS, 2: 0}, [3, 1]),
+}
+
+
+@pytest.mark.parametrize(("asked", "order"), TURNS.values(), ids=TURNS)
+def test_who_is_asked_for(asked: dict[int, float], order: list[int]) -> None:
+    known = {f"uid-{rank}": later(seconds) for rank, seconds in asked.items()}
+    assert [pod.rank for pod in to_ask(SILENT, known, NOW)] == order
+    talks = (view(0, created="2026-05-04T11:00:00Z"), view(1, ip="", complaint="x", created="2026-05-04T11:00:00Z"))
+    assert to_ask(talks, {}, NOW) == ()
+
+
+def test_of_pods_that_are_gone_nothing_is_remembered() -> None:
+    memory = Memory()
+    memory.asked = {f"uid-{rank}": NOW for rank in range(2)}
+    memory.warnings = {f"uid-{rank}": "x" for rank in range(2)}
+    memory.saw_pods([view(1)])
+    assert (set(memory.asked), set(memory.warnings)) == ({"uid-1"}, {"uid-1"})
+
+
+@dataclass
+class Cluster(FakeApi):
+    """Each pod's events name a volume of its own; reads fail for some."""
+
+    body: Body = field(default_factory=lambda: job_body(replicas=5))
+    broken: set[str] = field(default_factory=set)
+    read: list[str] = field(default_factory=list)
+
+    async def get(self, path: str, **query: str) -> Body:
+        if not path.endswith("/events"):
+            return self.body
+        uid = query["fieldSelector"].removeprefix("involvedObject.uid=").removesuffix(",type=Warning")
+        self.read.append(uid)
+        if uid in self.broken:
+            raise ApiError(503, "ServiceUnavailable", "try later")
+        return {"items": [{"reason": "FailedMount", "message": f"volume of {uid}"}]}
+
+    async def patch(self, path: str, body: Body, **_: Any) -> Body:
+        meta = {**self.body["metadata"], "resourceVersion": str(int(self.body["metadata"]["resourceVersion"]) + 1)}
+        self.body = {**self.body, "metadata": meta, "status": {**self.body["status"], **body["status"]}}
+        return self.body
+
+
+@pytest.mark.parametrize("broken", [set(), {"uid-1"}], ids=["all answer", "one cannot be read"])
+async def test_the_fourth_is_named_too(broken: set[str]) -> None:
+    api = Cluster(broken=broken)
+    known = children(*(view(rank, ip="", created="2026-05-04T11:00:00Z") for rank in range(5)))
+    reconciler = Reconciler(api.api(), known, Options())
+    reconciler.jobs.put(api.body)
+    memory = reconciler._memories.of("job-uid")
+    for _ in range(4):
+        memory.last_write = -1e9  # the status is written in each pass
+        before = len(api.read)
+        await reconciler.reconcile(("ns", "job"))
+        assert len(api.read) - before <= EVENTS_READ_AT_ONCE
+    assert sorted(api.read) == [f"uid-{rank}" for rank in range(5)]
+    said = {c["type"]: c["message"] for c in api.body["status"]["conditions"]}["AddressesReady"]
+    named = [rank for rank in range(5) if f"rank {rank}: FailedMount: volume of uid-{rank}" in said]
+    assert named == [rank for rank in range(5) if f"uid-{rank}" not in broken]
