@@ -98,7 +98,7 @@ ENDED: dict[str, Any] = {
     "completionTime": "2026-05-04T11:00:00Z",
     "conditions": [{"type": "Succeeded", "status": "True"}],
 }
-# Who wants what, the key of it, and the reason of the condition.
+# A job and its pods, the key of a change that the plan asks for, and the reason of the condition.
 WISHES: dict[str, tuple[DIJob, Observed, str, str]] = {
     "a list is given out": (
         job(status={"epoch": 1, "addressList": record(1, LIST).model_dump(by_alias=True)}),
@@ -223,7 +223,7 @@ def test_a_paused_job_asks_for_nothing_and_so_is_refused_nothing() -> None:
 
 @dataclass
 class Protected(FakeApi):
-    """It keeps the job, and refuses every change of the pods that are named here, and what `broken` says for others."""
+    """It keeps the job, and meets every change of the pods that are named here with the same answer."""
 
     body: Body = field(default_factory=dict)
     protected: set[str] = field(default_factory=set)
@@ -359,7 +359,7 @@ async def test_what_nobody_expected_fails_the_pass_after_the_status_was_written(
 
 
 class Deaf(Protected):
-    """Creations meet a name that is taken, and who has it is not told."""
+    """Creations meet a name that is taken, and the object that has it cannot be read."""
 
     async def create(self, path: str, body: Body) -> Body:
         raise ApiError(409, "AlreadyExists", "there is one")

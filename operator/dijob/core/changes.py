@@ -1,4 +1,4 @@
-"""Changes of what is there that the apiserver refuses: which of them wait, what is said, and who asks again.
+"""Changes of what is there that the apiserver refuses: which of them wait, what is said, and which asks first.
 
 A creation that is refused is remembered by the kind and name of its object; a change is remembered by what it does to
 which object, so that a pod that may not be patched can still be deleted, and its successor begins anew.

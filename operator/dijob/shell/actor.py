@@ -181,7 +181,7 @@ class Actor:
         return True
 
     async def _adopt(self, group: "_Group", key: str, path: str, labels: Mapping[str, str]) -> Json | None:
-        """What has the name already, where it is ours; None: it is not, or it is gone, or nobody tells."""
+        """What has the name already, where it is ours; None: it is not, or it is gone, or cannot be read."""
         noted = group.memory.refusals
         try:
             return await self._found(group, key, path, labels)

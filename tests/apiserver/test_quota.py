@@ -1,0 +1,42 @@
+"""A quota with room for some of an elastic job's pods: those begin, and the others join when it is raised."""
+
+import pytest
+from apiserver.plane import Body, Plane, changed, job
+
+pytestmark = pytest.mark.apiserver
+
+NAME = "bounded"
+# The quota counts this job's pods alone.
+CLASS: Body = {
+    "apiVersion": "scheduling.k8s.io/v1",
+    "kind": "PriorityClass",
+    "metadata": {"name": NAME},
+    "value": 1,
+}
+
+
+def quota(pods: int) -> Body:
+    only = {"scopeName": "PriorityClass", "operator": "In", "values": [NAME]}
+    spec = {"hard": {"pods": str(pods)}, "scopeSelector": {"matchExpressions": [only]}}
+    return {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": NAME}, "spec": spec}
+
+
+def in_force(plane: Plane, pods: int) -> bool:
+    found = plane.get("resourcequota", NAME) or {}
+    return bool(found.get("status", {}).get("hard", {}).get("pods") == str(pods))
+
+
+def test_an_elastic_job_begins_without_what_a_quota_refuses(plane: Plane, untouched: str) -> None:
+    made = job(NAME, minReplicas=1, maxReplicas=4, replicas=4, gatherSeconds=2)
+    try:
+        assert (said := plane.apply(CLASS, quota(1))).ok, said.text
+        plane.until("the quota is counted", lambda: in_force(plane, 1), lambda: plane.get("resourcequota", NAME))
+        assert plane.apply(changed(made, "spec.template.spec.priorityClassName", NAME)).ok
+        plane.until_condition(NAME, "Running", "True", "1 of 4 ranks run")
+        plane.until_condition(NAME, "PodsCreated", "False", "PodForbidden", "exceeded quota")
+        first = plane.pods(NAME)[f"{NAME}-0"]["metadata"]["uid"]
+        assert plane.apply(quota(4)).ok
+        plane.until_condition(NAME, "Running", "True", "all 4 ranks run", seconds=90)
+        assert plane.pods(NAME)[f"{NAME}-0"]["metadata"]["uid"] == first
+    finally:
+        plane.remove(f"dijob/{NAME}", f"resourcequota/{NAME}", f"priorityclass/{NAME}")
