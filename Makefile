@@ -68,8 +68,8 @@ cluster-build: venv ## build the test cluster's programs into the cache (9 min o
 	@$(PY) -m cluster build
 
 .PHONY: cluster-up
-cluster-up: venv ## start the test cluster (kind where Docker answers, else the embedded one)
-	@$(PY) -m cluster up
+cluster-up: venv ## start the test cluster with the images in it (kind where Docker answers, else the embedded one)
+	@archives=$$($(PY) images/build.py light ditask operator); $(PY) -m cluster up --image $$archives
 
 .PHONY: cluster-down
 cluster-down: venv ## remove the test cluster and every trace of it

@@ -35,7 +35,6 @@ def main() -> int:
         begin.say("a test cluster (kind where Docker answers, else one built from Go modules: ~8 min once)")
         archives = tuple(_archive(image) for image in IMAGES)
         cluster = up(Options(images=archives))
-        cluster.load_new(archives)
         _install(cluster, begin)
         return _train(cluster, begin)
     except ClusterError as error:

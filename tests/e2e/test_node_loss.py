@@ -1,4 +1,4 @@
-"""A node that falls silent, be it the operator's own: the job is whole again on the other one, and pays nothing."""
+"""A node that falls silent, be it the operator's own: the job is whole again on the other, and pays nothing."""
 
 from collections.abc import Callable, Iterator
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.e2e
 MONITOR_SECONDS = 50
 TOLERATION_SECONDS, GRACE_SECONDS, SLACK_SECONDS = 2, 2, 30
 BOUND = MONITOR_SECONDS + TOLERATION_SECONDS + GRACE_SECONDS + SLACK_SECONDS
-# The operator comes to another node first (the chart's lostNodeSeconds, 5), while the job's pods are given up.
+# The operator comes to another node first (the chart's lostNodeSeconds, 5), while the ranks are given up.
 OPERATORS_BOUND = 80
 
 

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+from pages import commands, section
 
 ROOT = Path(__file__).parents[2]
 # Whatever a user reads, as it is printed.
@@ -36,3 +37,37 @@ def test_after_waiting_for_the_end_a_page_prints_how_it_ended(page: Path) -> Non
     for condition, job, following in waits(page.read_text()):
         if condition == "Finished":
             assert re.search(rf"kubectl get.* dij(ob)?[ /]{job}\b.*status\.phase", following), following
+
+
+MAKEFILE = (ROOT / "Makefile").read_text()
+TARGETS = set(re.findall(r"(?m)^\.PHONY: ([\w-]+)$", MAKEFILE))
+FIRST = ("README.md", "Install it in a cluster"), ("docs/install.md", "")
+
+
+def test_every_target_of_make_that_a_page_names_exists() -> None:
+    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("*/*/README.md"), *ROOT.glob("images/*.md")]
+    named = {word for page in pages for word in re.findall(r"[`(\n]make (?:-s )?([a-z][\w-]*)", page.read_text())}
+    assert named >= {"demo", "cluster-up", "cluster-env", "cluster-down"}
+    assert named - TARGETS == set()
+
+
+@pytest.mark.parametrize(("page", "heading"), FIRST, ids=[page for page, _ in FIRST])
+def test_the_first_steps_bring_a_cluster_with_images_and_go_on_where_a_release_is_there_already(
+    page: str, heading: str
+) -> None:
+    steps = "\n".join(commands(section(page, heading))).splitlines()
+    assert steps[:2] == ["make cluster-up", 'eval "$(make -s cluster-env)"']
+    assert [step for step in steps if step.startswith("helm")] == [
+        "helm upgrade --install dijob charts/dijob --namespace dijob-system --create-namespace"
+    ]
+
+
+def test_the_test_cluster_comes_up_with_every_image_that_the_examples_and_the_chart_name() -> None:
+    recipe = re.search(r"(?m)^cluster-up:.*\n((?:\t.*\n)+)", MAKEFILE)
+    assert recipe
+    assert "--image" in recipe[1]
+    given = set(re.findall(r"images/build\.py ([\w ]+)", recipe[1])[0].split())
+    texts = [path.read_text() for path in (ROOT / "examples").iterdir()]
+    named = {name for text in texts for name in re.findall(r"image: dijob/([\w-]+)", text)}
+    assert named
+    assert given >= named | {"operator"}

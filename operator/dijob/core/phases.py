@@ -132,7 +132,7 @@ def events(old: Status, new: Status) -> tuple[Event, ...]:
 
 
 def _finished(told: Mapping[str, Condition], now: datetime) -> Condition | None:
-    """The condition that is True at either end, with the words and the time of that end; None: there is none yet.
+    """The condition that is True at either end, with the words and the time of that end; None before it.
 
     Made from the two in each pass: a job that ended under an operator that did not know it gets it too.
     """

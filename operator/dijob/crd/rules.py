@@ -34,14 +34,14 @@ class Rule:
         return out
 
 
-# A transition rule stands at the root, where the status can be seen: what has ended has a rule of its own, below.
+# A transition rule stands at the root, where the status can be seen: what has ended has a rule of its own.
 _ENDED: Final = (
     f"(has(oldSelf.status) && has(oldSelf.status.phase) && oldSelf.status.phase in ['{names.Phase.SUCCEEDED}', "
     f"'{names.Phase.FAILED}'])"
 )
 # While the job is suspended, it has no pods that anything was made from.
 _FREE: Final = f"({_ENDED} || (has(oldSelf.spec.suspend) && oldSelf.spec.suspend))"
-# Of a job that has ended: what the clean-up reads, and what kubectl scale, an autoscaler and the operator write.
+# Of a job that has ended: what the clean-up reads, and what kubectl scale and autoscalers write.
 AFTER_THE_END: Final = frozenset({"ttlSecondsAfterFinished", "cleanPodPolicy", "replicas"})
 
 

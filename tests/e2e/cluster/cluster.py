@@ -97,11 +97,10 @@ class Cluster:
                 done.result()
         self.note_loaded(archives)
 
-    def load_new(self, archives: Sequence[Path]) -> None:
-        """Load those archives that are not loaded yet, or have changed since."""
+    def not_loaded(self, archives: Sequence[Path]) -> list[Path]:
+        """Those of the archives that are not loaded yet, or have changed since."""
         known = self._loaded()
-        if new := [archive for archive in archives if imagestore.key(archive) not in known]:
-            self.load(new)
+        return [archive for archive in archives if imagestore.key(archive) not in known]
 
     def note_loaded(self, archives: Sequence[Path]) -> None:
         """Remember that every node has these."""

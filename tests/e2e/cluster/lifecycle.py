@@ -2,7 +2,7 @@
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +15,7 @@ from cluster.errors import ClusterError
 from cluster.modes import STARTERS, Start
 from cluster.shell import Progress, wait_for
 
+LOAD_BYTES_PER_SECOND = 18e6  # into two running nodes on 2 cores, unpacked
 UP_SECONDS = {EMBEDDED: 10, CONTROL_PLANE: 6, KIND: 90}
 
 
@@ -37,7 +38,7 @@ def up(options: Options) -> Cluster:
     place = state.folder(options.name)
     with state.exclusive(place):
         if (known := find(options.name)) and (alive := _still_good(known, mode, progress)):
-            alive.load_new(options.images)
+            _load(alive, options.images, progress)
             return alive
         if teardown.leftovers(place):
             progress.say(f"{options.name}: the rest of an earlier run is removed")
@@ -63,6 +64,15 @@ def _still_good(known: Cluster, mode: str, progress: Progress) -> Cluster | None
         wait_for("Ready nodes", lambda: " ".join(sorted(set(known.nodes) - known.ready_nodes())), 60)
     progress.say(f"{known.name} is up already and healthy; KUBECONFIG={known.kubeconfig}")
     return known
+
+
+def _load(cluster: Cluster, archives: Sequence[Path], progress: Progress) -> None:
+    """Those archives that its nodes do not have yet, one after the other."""
+    new = cluster.not_loaded(archives)
+    progress.expected += sum(archive.stat().st_size for archive in new) / LOAD_BYTES_PER_SECOND
+    for archive in new:
+        progress.say(f"import of {archive.name} ({archive.stat().st_size / 1e6:.0f} MB) into every node")
+        cluster.load([archive])
 
 
 def _check(mode: str, place: Path, progress: Progress) -> None:
