@@ -19,6 +19,7 @@ from dijob.shell.audit import Audit
 from dijob.shell.children import Children
 from dijob.shell.nostate import NoDiffBase, NoProgress
 from dijob.shell.reconcile import Reconciler
+from dijob.shell.session import login
 from dijob.shell.workqueue import WorkQueue
 
 log = logging.getLogger(__name__)
@@ -110,10 +111,7 @@ def _registry(reconciler: Reconciler, queue: WorkQueue, children: Children) -> k
             nothing_new = event["type"] is None or not children.listed
             queue.add(key, background=nothing_new and "status" in event["object"])
 
-    @kopf.on.login(registry=registry)
-    def login(**arguments: Any) -> kopf.ConnectionInfo | None:
-        return kopf.login_with_service_account(**arguments) or kopf.login_with_kubeconfig(**arguments)
-
+    kopf.on.login(registry=registry)(login)
     return registry
 
 

@@ -8,7 +8,7 @@ from pydantic import Field, ValidationError
 
 from dijob import names
 from dijob.names import Addressing, CleanPodPolicy, Launcher, Priority, Queue, RestartScope, Runtime, Topology
-from dijob.spec import checks, warnings
+from dijob.spec import checks, depth, warnings
 from dijob.spec.parts import (
     EngineFields,
     FailurePolicy,
@@ -183,6 +183,8 @@ class DIJob(Stored):
         Raises SpecError with every problem found, also those that the CRD's rules would have refused: an
         object can be older than a rule. What cannot be read of a status that somebody else wrote counts as absent.
         """
+        if found := tuple(depth.problems(body.get("spec"), "spec")):
+            raise SpecError(found)
         try:
             job = DIJob(
                 metadata=Metadata.model_validate(body.get("metadata") or {}),
