@@ -121,7 +121,8 @@ def _launched(job: DIJob, main: Manifest) -> bool:
 
 def _fit_main(spec: Manifest, main: Manifest, job: DIJob, member: Member, gang: Gang) -> None:
     """Give the main container (of a copied spec) environment, port, launcher and, where it visibly fits, a probe."""
-    port = listen_port(main)
+    command = job.role_of(member.rank).command
+    port = listen_port(command)
     launched = _launched(job, main)
     main["env"] = _env(main.get("env"), member, gang, _told(main, spec, gang))
     # What a program said last is the best word on why it failed, and outlives the container (status.firstFailure).
@@ -134,7 +135,6 @@ def _fit_main(spec: Manifest, main: Manifest, job: DIJob, member: Member, gang: 
         main.get("ports"), *_ports(main, port or names.BASE_PORT, gang, bool(spec.get("hostNetwork")))
     )
     # A ditask that is not told its platform listens somewhere else: no probe may hold it back.
-    command = job.role_of(member.rank).command
     told = command.platform == "k8s" or (launched and command.bypass is None)
     if port is not None and told and gang.queue in DIALLING and "readinessProbe" not in main:
         main["readinessProbe"] = {"tcpSocket": {"port": port}, "periodSeconds": PROBE_PERIOD_SECONDS}
