@@ -14,6 +14,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from dijob.shell import metrics
 from dijob.shell.api import Api, ApiError, Stream
+from dijob.shell.jobs import order
 
 log = logging.getLogger(__name__)
 
@@ -270,5 +271,4 @@ class _Feed:
 
 
 def _number(version: str) -> int:
-    """Order of resource versions: decimal and growing in every supported apiserver (KEP-5504); else always newest."""
-    return int(version) if version.isdigit() else 2**63
+    return order(version)
