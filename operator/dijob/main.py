@@ -15,6 +15,7 @@ from dijob import names
 from dijob.core.options import Options
 from dijob.shell import health, namespaces
 from dijob.shell.api import Api
+from dijob.shell.aside import name_of
 from dijob.shell.audit import Audit
 from dijob.shell.children import Children
 from dijob.shell.nostate import NoDiffBase, NoProgress
@@ -104,6 +105,12 @@ def _registry(reconciler: Reconciler, queue: WorkQueue, children: Children) -> k
 
     @kopf.on.event(names.GROUP, names.VERSION, names.PLURAL, registry=registry)
     async def seen(event: kopf.RawEvent, **_: Any) -> None:
+        try:
+            take(event)
+        except Exception as error:
+            reconciler.aside.put(name_of(event["object"]), error)
+
+    def take(event: kopf.RawEvent) -> None:
         if event["type"] == "DELETED":
             reconciler.forget(event["object"]["metadata"]["uid"])
         elif key := reconciler.jobs.put(event["object"]):

@@ -5,6 +5,7 @@ import time
 from datetime import UTC, datetime
 from typing import Any
 
+from dijob import names
 from dijob.core import phases, report
 from dijob.core.manifests import gang_of
 from dijob.core.observe import Observed, by_rank, puzzling
@@ -13,6 +14,7 @@ from dijob.core.plan import Plan, plan
 from dijob.core.waits import RESYNC_SECONDS
 from dijob.shell.actor import Actor
 from dijob.shell.api import Api, ApiError
+from dijob.shell.aside import Aside
 from dijob.shell.children import Children
 from dijob.shell.jobs import Jobs, path_of
 from dijob.shell.memory import Memories, Memory
@@ -50,9 +52,24 @@ class Reconciler:
         self._memories = Memories()
         self._actor = Actor(api, children.pods, children.services, options)
         self._recorder = Recorder(api)
+        self.aside = Aside(names.PLURAL)
 
     async def reconcile(self, key: Key) -> float | None:
-        """One pass. Gives the seconds until the next one, None when the job is gone."""
+        """One pass. Gives the seconds until the next one, None when the job is gone.
+
+        A job that breaks the operator is set aside: the next pass is due when it, or what belongs to it, changes.
+        """
+        try:
+            again = await self._pass(key)
+        except (ApiError, StaleCrdError):
+            raise
+        except Exception as error:
+            self.aside.put("/".join(key), error)
+            return await self._say_broken(key, error)
+        self.aside.clear("/".join(key))
+        return again
+
+    async def _pass(self, key: Key) -> float | None:
         body = self.jobs.get(key)
         if body is None:
             return None
@@ -60,7 +77,7 @@ class Reconciler:
         try:
             job = memory.parse(body)
         except SpecError as error:
-            return await self._say_invalid(key, body, error)
+            return await self._say(key, body, report.invalid(error))
         if not self._children.listed:
             await self._children.read(self._api, job)
         await self._read_warnings(job, memory)
@@ -82,6 +99,8 @@ class Reconciler:
 
     def forget(self, uid: str) -> None:
         """The job has been deleted; the garbage collector takes its children."""
+        if key := self.jobs.key_of(uid):
+            self.aside.clear("/".join(key))
         self.jobs.pop(uid)
         self._memories.forget(uid)
 
@@ -139,12 +158,25 @@ class Reconciler:
         self.jobs.put(body)
         return bool(body["metadata"]["uid"] == uid)
 
-    async def _say_invalid(self, key: Key, body: dict[str, Any], error: SpecError) -> float:
+    async def _say_broken(self, key: Key, error: Exception) -> float:
+        body = self.jobs.get(key)
+        if body is None:
+            return RESYNC_SECONDS
+        try:
+            return await self._say(key, body, report.broken(error))
+        except (ApiError, StaleCrdError):
+            raise
+        except Exception as another:  # what it says of itself breaks us too: the log has to do
+            log.warning("%s/%s: its status cannot be written: %r", *key, another)
+            return RESYNC_SECONDS
+
+    async def _say(self, key: Key, body: dict[str, Any], facts: list[phases.Fact]) -> float:
+        """Nothing but conditions. What runs is left alone."""
         meta, now = Metadata.model_validate(body["metadata"]), _now()
         if meta.deletion_timestamp:
             return RESYNC_SECONDS
         old = stored(body)
-        status = phases.conclude(old, report.invalid(error), meta.generation, now)
+        status = phases.conclude(old, facts, meta.generation, now)
         told = Plan(status, events=phases.events(old, status))
         return min(RESYNC_SECONDS, await self._write(key, meta, old, told))
 

@@ -14,6 +14,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from dijob.shell import metrics
 from dijob.shell.api import Api, ApiError, Stream
+from dijob.shell.aside import Aside, name_of
 from dijob.shell.jobs import order
 
 log = logging.getLogger(__name__)
@@ -45,6 +46,7 @@ class Store(Generic[T]):
         self.kind = kind
         self.on_change: Callable[[str], None] = lambda owner: None
         self._view = view
+        self._aside = Aside(kind)
         self._by_owner: dict[str, dict[str, T]] = {}
         self._owners: dict[str, str] = {}
         # What has gone, and the version after which nothing older may bring it back.
@@ -81,7 +83,8 @@ class Store(Generic[T]):
         if self.listed:
             return  # it knows better by now
         for body in found.get("items") or ():
-            self.put(self._view(body))
+            if (view := self._viewed(body)) is not None:
+                self.put(view)
 
     def drop(self, uid: str, version: str = "") -> None:
         """Forget an object that is known to be gone; a late event about it, up to this version, is ignored.
@@ -217,11 +220,12 @@ class Store(Generic[T]):
 
     def _show(self, feed: "_Feed", body: Mapping[str, Any]) -> set[str]:
         """Take in what a list or watch shows. Gives the owners to whom it is news: two where it has changed hands."""
-        view = self._view(body)
+        feed.uids.add(body["metadata"]["uid"])
+        if (view := self._viewed(body)) is None:
+            return set()
         former = self._owners.get(view.uid, view.owner)
         known = self._by_owner.get(former, {}).get(view.uid)
         concerned = set() if known == view else {view.owner, former}
-        feed.uids.add(view.uid)
         self.put(view)
         self._unseen.pop(view.uid, None)
         return concerned
@@ -240,13 +244,25 @@ class Store(Generic[T]):
 
     def _take(self, feed: "_Feed", type_: str, body: Mapping[str, Any]) -> None:
         if type_ == "DELETED":
-            view = self._view(body)
-            feed.uids.discard(view.uid)
-            self.drop(view.uid, body["metadata"].get("resourceVersion") or "")
-            self.on_change(view.owner)
+            view, uid = self._viewed(body), body["metadata"]["uid"]
+            owner = self._owners.get(uid, "") if view is None else view.owner
+            feed.uids.discard(uid)
+            self._aside.clear(name_of(body))
+            self.drop(uid, body["metadata"].get("resourceVersion") or "")
+            self.on_change(owner)
             return
         for owner in self._show(feed, body):
             self.on_change(owner)
+
+    def _viewed(self, body: Mapping[str, Any]) -> T | None:
+        """The view of an object; None where it breaks us: what was known of it stays, and all others are seen."""
+        try:
+            view = self._view(body)
+        except Exception as error:
+            self._aside.put(name_of(body), error)
+            return None
+        self._aside.clear(name_of(body))
+        return view
 
 
 @dataclass
