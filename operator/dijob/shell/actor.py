@@ -57,12 +57,19 @@ class Actor:
         self._options = options
 
     async def carry_out(self, job: DIJob, actions: tuple[Action, ...], memory: Memory) -> Json | None:
-        """Do all of them, concurrently (api.py bounds the writes). Gives the job's new body where the job changed.
+        """Do all of them, some at a time: to begin 1,500 at once would hold up everybody, and a list for each of so
+        many ranks takes more memory than there is. Gives the job's new body where the job changed.
 
         A refused creation becomes a refusal in `memory`; anything else that fails is raised once all are through.
         """
         group = _Group(job, memory)
-        results = await asyncio.gather(*(self._one(group, action) for action in actions), return_exceptions=True)
+        results, left = list[Json | BaseException | None](), iter(actions)
+
+        async def work() -> None:
+            for action in left:
+                results.extend(await asyncio.gather(self._one(group, action), return_exceptions=True))
+
+        await asyncio.gather(*(work() for _ in range(min(CONCURRENT_WRITES, len(actions)))))
         for result in results:
             if isinstance(result, BaseException):
                 raise result

@@ -1,5 +1,6 @@
 """One pass over one job: observe, plan, act, write the status once, tell what changed. The only caller of the plan."""
 
+import asyncio
 import logging
 import time
 from datetime import UTC, datetime
@@ -81,6 +82,7 @@ class Reconciler:
         if not self._children.listed:
             await self._children.read(self._api, job)
         await self._read_warnings(job, memory)
+        await _breathe()
         decided = plan(job, self._observe(job, memory), _now())
         if decided.actions:
             if not await self._still_there(key, job):
@@ -92,7 +94,9 @@ class Reconciler:
             if body is None:
                 return None
             job = memory.parse(body)
+            await _breathe()
             decided = plan(job, self._observe(job, memory), _now())
+        await _breathe()
         wait = await self._write(key, job.metadata, job.status, decided)
         # What is left to do needs news first (a conflict, a pod that is gone already): not at once.
         return 0.2 if decided.actions else min(wait, decided.requeue_after)
@@ -203,6 +207,7 @@ class Reconciler:
             raise
         self.jobs.put(answer)
         memory.last_write = time.monotonic()
+        await _breathe()
         for event in decided.events:
             log.info("%s/%s: %s: %s", meta.namespace, meta.name, event.reason, event.message)
             await self._recorder.tell(meta, event)
@@ -229,6 +234,11 @@ def _merge_patch(was: dict[str, Any], becomes: dict[str, Any]) -> dict[str, Any]
         elif before != value:
             patch[name] = value
     return patch
+
+
+async def _breathe() -> None:
+    """Let all others have their turn: with 1,500 ranks each of the steps around it takes 10 to 20 ms."""
+    await asyncio.sleep(0)
 
 
 def _now() -> datetime:

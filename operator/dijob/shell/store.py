@@ -21,6 +21,8 @@ log = logging.getLogger(__name__)
 
 # What vanished while the apiserver was out of reach is noticed within 10 s of its return.
 RETRY_SECONDS = (0.2, 6.0)
+# What is there already is taken in without a pause; then all others have their turn.
+AT_ONCE = 100
 # On the bookmark that ends the list at the beginning of a watch (KEP-3157).
 INITIAL_END = "k8s.io/initial-events-end"
 
@@ -179,6 +181,8 @@ class Store(Generic[T]):
                     raise ApiError(status.get("code") or 0, status.get("reason") or "", status.get("message") or "")
                 if event["type"] != "BOOKMARK":
                     self._note(feed, found, event)
+                    if len(found.uids) % AT_ONCE == 0:
+                        await asyncio.sleep(0)
                 elif INITIAL_END in (meta.get("annotations") or {}):
                     found.version = meta["resourceVersion"]
                     return
@@ -201,7 +205,9 @@ class Store(Generic[T]):
         while True:
             page = await api.get(feed.stream.path, **query)
             feed.heard = time.monotonic()
-            for body in page.get("items") or ():
+            for number, body in enumerate(page.get("items") or ()):
+                if number % AT_ONCE == 0:
+                    await asyncio.sleep(0)
                 self._note(feed, found, {"type": "ADDED", "object": body})
             if not (token := page["metadata"].get("continue")):
                 break
