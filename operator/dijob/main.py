@@ -15,10 +15,12 @@ from dijob import names
 from dijob.core.options import Options
 from dijob.shell import health, namespaces
 from dijob.shell.api import Api
+from dijob.shell.aside import name_of
 from dijob.shell.audit import Audit
 from dijob.shell.children import Children
 from dijob.shell.nostate import NoDiffBase, NoProgress
 from dijob.shell.reconcile import Reconciler
+from dijob.shell.session import login
 from dijob.shell.workqueue import WorkQueue
 
 log = logging.getLogger(__name__)
@@ -103,6 +105,12 @@ def _registry(reconciler: Reconciler, queue: WorkQueue, children: Children) -> k
 
     @kopf.on.event(names.GROUP, names.VERSION, names.PLURAL, registry=registry)
     async def seen(event: kopf.RawEvent, **_: Any) -> None:
+        try:
+            take(event)
+        except Exception as error:
+            reconciler.aside.put(name_of(event["object"]), error)
+
+    def take(event: kopf.RawEvent) -> None:
         if event["type"] == "DELETED":
             reconciler.forget(event["object"]["metadata"]["uid"])
         elif key := reconciler.jobs.put(event["object"]):
@@ -110,10 +118,7 @@ def _registry(reconciler: Reconciler, queue: WorkQueue, children: Children) -> k
             nothing_new = event["type"] is None or not children.listed
             queue.add(key, background=nothing_new and "status" in event["object"])
 
-    @kopf.on.login(registry=registry)
-    def login(**arguments: Any) -> kopf.ConnectionInfo | None:
-        return kopf.login_with_service_account(**arguments) or kopf.login_with_kubeconfig(**arguments)
-
+    kopf.on.login(registry=registry)(login)
     return registry
 
 

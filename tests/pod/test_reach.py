@@ -66,7 +66,7 @@ def test_tries_each_address_once_that_it_will_dial(box: Box, image: Path, topolo
 
 def test_the_users_attach_to_is_what_it_dials(box: Box, image: Path) -> None:
     with listeners(1) as (port, seen):
-        told(box, ["--attach-to", f"tcp://127.0.0.9:{port}, ipc:///x"], **JOB)
+        told(box, ["--attach-to", f"tcp://127.0.0.9:{port}, ipc:///x, tcp://x:², tcp://y"], **JOB)
         until(lambda: seen, "a connection")
 
 

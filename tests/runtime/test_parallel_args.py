@@ -102,9 +102,10 @@ def test_another_queue_dials_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"DI_RANK": ""}, "DI_RANK is ''"),
         ({"DI_RANK": "3"}, "DI_RANK is 3, but DI_NODES has 3 addresses"),
         ({"DI_PARALLEL_WORKERS": "two"}, "DI_PARALLEL_WORKERS is 'two'"),
+        ({"DI_PARALLEL_WORKERS": "²"}, "DI_PARALLEL_WORKERS is '²'"),
         ({"DI_NODES": ""}, "DI_NODES is empty"),
     ],
-    ids=["no-rank", "no-such-rank", "workers", "no-list"],
+    ids=["no-rank", "no-such-rank", "workers", "superscript", "no-list"],
 )
 def test_what_is_wrong_is_named(env: dict[str, str], words: str) -> None:
     with pytest.raises(ValueError, match=words):

@@ -130,10 +130,11 @@ def test_what_is_no_device_map(text: str) -> None:
         device_map(text)
 
 
-def test_gpus_are_numbers() -> None:
+@pytest.mark.parametrize("text", ["a", "²", "1_0"])
+def test_gpus_are_numbers(text: str) -> None:
     assert gpus("0, 2") == (0, 2)
-    with pytest.raises(ValueError, match="'a' is no number of a GPU"):
-        gpus("0,a")
+    with pytest.raises(ValueError, match=f"'{text}' is no number of a GPU"):
+        gpus(f"0,{text}")
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,13 @@
 """What can be read from a container's command, and what must not be guessed."""
 
+import time
 from typing import Any
 
 import pytest
-from dijob.spec.command import Command, listen_port
+from dijob.spec.command import READ_LENGTH, Command, listen_port
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from unit import builders
 
 SEED = "ditask --package my_module --main my_module.main --parallel-workers 2\n"
 
@@ -47,6 +49,11 @@ RUNS = {
     "shell in shell": bash("bash -c 'ditask --parallel-workers 2'"),
     "value of an option looks like one": argv("ditask", "--labels", "--x", "--parallel-workers", "2"),
     "quoted main": bash("ditask --main 'a b.main' --parallel-workers '2'"),
+    "quoted operators": bash("ditask --labels '>' \">\" \\> --parallel-workers 2"),
+    "a comment after a parenthesis": bash("(cd /code)# can't\nditask --parallel-workers 2"),
+    "two here-documents": bash("cat <<A; cat <<-'B'\nditask\nA\ncat <<B\nditask --mq-type redis\n\tB\n" + SEED),
+    "a here-document that does not end": bash("cat <<A\nditask --parallel-workers 2"),
+    "substitutions in substitutions": bash("export A=$(b $((1 + 2)) $(c `d`) (e)); ditask --parallel-workers 2"),
     "equal calls": bash("ditask --parallel-workers 2 || ditask --parallel-workers 2"),
 }
 
@@ -56,7 +63,7 @@ def test_ditask_with_two_workers_is_seen(container: dict[str, Any]) -> None:
     command = Command.of(container)
     assert (command.runs_ditask, command.parallel_workers, command.hides("parallel-workers")) == (True, 2, False)
     assert command.bypass is None
-    assert listen_port(container) == 50515
+    assert listen_port(Command.of(container)) == 50515
 
 
 OTHERS = {
@@ -75,7 +82,7 @@ OTHERS = {
 @pytest.mark.parametrize("container", OTHERS.values(), ids=OTHERS.keys())
 def test_whatever_else_is_no_ditask_and_gets_no_port(container: dict[str, Any]) -> None:
     assert Command.of(container).runs_ditask is False
-    assert listen_port(container) is None
+    assert listen_port(Command.of(container)) is None
 
 
 @pytest.mark.parametrize(
@@ -116,13 +123,13 @@ def test_a_hidden_value_is_none_and_its_neighbours_are_read(script: str) -> None
     assert command.topology is None
     assert command.hides("topology")
     assert command.parallel_workers == 2
-    assert listen_port(bash(script)) == 50515
+    assert listen_port(Command.of(bash(script))) == 50515
 
 
 def test_arguments_that_come_from_elsewhere_hide_every_option() -> None:
     container = bash('ditask --parallel-workers 2 "$@"')
     assert Command.of(container).hides("topology")
-    assert listen_port(container) is None
+    assert listen_port(Command.of(container)) is None
 
 
 @pytest.mark.parametrize(
@@ -145,7 +152,7 @@ def test_arguments_that_come_from_elsewhere_hide_every_option() -> None:
     ],
 )
 def test_listen_port(words: list[str], port: int | None) -> None:
-    assert listen_port(argv("ditask", "-m", "a.main", *words)) == port
+    assert listen_port(Command.of(argv("ditask", "-m", "a.main", *words))) == port
 
 
 BYPASSES = {
@@ -190,7 +197,7 @@ SHELL_TEXT = st.text(alphabet=st.sampled_from(list("ditask -$`'\"\\\n#;&|()<>{}=
 @given(st.one_of(SHELL_TEXT, SHELL_TEXT.map(lambda text: "ditask " + text), st.text(max_size=40)))
 def test_no_text_makes_it_raise(script: str) -> None:
     for container in (bash(script), argv("ditask", script), argv(script), {"command": script, "args": None}):
-        listen_port(container)
+        listen_port(Command.of(container))
 
 
 @pytest.mark.parametrize("depth", [1, 7, 40])
@@ -199,3 +206,75 @@ def test_nested_shells_end(depth: int) -> None:
     for _ in range(depth):
         words = ["env", *words]
     assert Command.of(argv(*words)).runs_ditask
+
+
+NASTY = {
+    "substitutions that do not end": "$(",
+    "quoted": '"$("',
+    "here-documents that do not end": "<<a\n",
+    "a word for a here-document": "a",
+    "wrappers": "env ",
+    "wrappers and assignments": "env A=1 ",
+    "modules": "ding.entry ",
+    "commands": "a;",
+    "calls": "ditask;",
+    "options": "--a 1 ",
+    "quotes": "'a' ",
+    "backslashes": "\\",
+    "backticks": "`",
+    "open parentheses": "(",
+    "shells": "sh -c 'a;sh -c b;';",
+    "activations": "conda run ",
+}
+BEFORE = {"a word for a here-document": "<<", "options": "ditask ", "modules": "python -m "}
+
+
+def seconds(script: str) -> float:
+    """The CPU that reading it takes, at best."""
+
+    def once() -> float:
+        begin = time.process_time()
+        Command.of(bash(script))
+        return time.process_time() - begin
+
+    return min(once() for _ in range(3))
+
+
+@pytest.mark.parametrize("name", NASTY)
+def test_a_command_is_read_in_a_moment_whatever_it_says(name: str) -> None:
+    unit, before = NASTY[name], BEFORE.get(name, "")
+    sizes = (READ_LENGTH - 100, 128 * 1024)
+    # On a machine that is busy with others too: the bound is 50 ms.
+    assert [size for size in sizes if seconds(before + unit * (size // len(unit))) > 0.05] == []
+
+
+def test_nested_substitutions_are_read_in_one_pass() -> None:
+    half = READ_LENGTH // 3 - 10
+    assert seconds("$(" * half + ")" * half) < 0.05
+
+
+def test_options_and_calls_are_compared_once() -> None:
+    options = " ".join(f"--a{number} 1" for number in range(800))
+    assert seconds(f"ditask {options};" + "ditask;" * 1000) < 0.05
+
+
+@pytest.mark.parametrize(
+    ("container", "read"),
+    [
+        pytest.param(bash(SEED + "#" * (READ_LENGTH - 200)), True, id="almost"),
+        pytest.param(bash(SEED + "#" * READ_LENGTH), False, id="script"),
+        pytest.param(argv("ditask", "-m", "a.main", "--labels", "x" * READ_LENGTH), False, id="words"),
+        pytest.param(bash("bash -c 'bash -c \"ditask #" + "#" * (READ_LENGTH // 2) + "\"'"), False, id="in each other"),
+    ],
+)
+def test_a_command_is_read_up_to_16_kib(container: dict[str, Any], read: bool) -> None:
+    command = Command.of(container)
+    assert (command.runs_ditask, command.dynamic, command.hides("topology")) == (read, not read, not read)
+
+
+def test_what_is_too_long_to_be_read_is_said() -> None:
+    long = builders.job({"containers": [builders.container(command=["sh", "-c", SEED + "#" * READ_LENGTH])]})
+    assert [(warning.field, "16 KiB" in warning.message) for warning in long.warnings] == [
+        ("spec.parallelWorkers", True),
+        ("spec.topology", True),
+    ]

@@ -1,8 +1,12 @@
 """Ranks in sentences and in status, names and node ids."""
 
 import pytest
+from dijob.core.manifests import gang_of
 from dijob.core.members import compact, expand, say
-from unit.builders import gang
+from dijob.core.observe import by_rank
+from dijob.core.plan import plan
+from dijob.spec.numbers import natural
+from unit.builders import NOW, gang, job, listed, observed, pod_body, read, tasks_job, view
 
 
 @pytest.mark.parametrize(
@@ -23,8 +27,8 @@ def test_what_is_no_rank_is_left_out(text: str) -> None:
 
 
 def test_a_hand_made_range_stays_within_bounds() -> None:
-    assert len(expand("0-99999")) == 100_000
-    assert expand("0-100000") == frozenset()
+    assert len(expand("0-1499")) == 1500
+    assert expand("0-1500") == expand("99999") == frozenset()
 
 
 def test_ranks_in_a_sentence() -> None:
@@ -35,3 +39,36 @@ def test_members_have_computed_names_and_consecutive_node_ids() -> None:
     world = gang(size=3, workers=2)
     assert [member.name for member in world.members] == ["job-0", "job-1", "job-2"]
     assert [list(member.node_ids(2)) for member in world.members] == [[0, 1], [2, 3], [4, 5]]
+
+
+NO_NUMBERS = ("9" * 16, "²", "٣", "1_0", "", " 1", "-1", "+1", "1.0", "9" * 5000)
+NUMBERS = {"0": 0, "15": 15, "9" * 15: 10**15 - 1, **dict.fromkeys(NO_NUMBERS)}
+
+
+@pytest.mark.parametrize(("text", "number"), NUMBERS.items(), ids=[ascii(text)[:9] for text in NUMBERS])
+def test_a_number_is_plain_digits_and_not_too_many(text: str, number: int | None) -> None:
+    assert natural(text) == number
+
+
+@pytest.mark.parametrize("gpus", ["²", "1k", "1_0", "9" * 5000, True, None, [], {"a": 1}], ids=lambda g: str(g)[:9])
+def test_gpus_that_are_no_number_count_as_none(gpus: object) -> None:
+    owner = job({"containers": [{"name": "x", "resources": {"limits": {"nvidia.com/gpu": gpus}}}]})
+    assert gang_of(owner).gpus == 0
+    assert plan(owner, observed(), NOW).actions
+
+
+@pytest.mark.parametrize("name", ["job-1500", "job-99999", "job-²", "job-01", "job-" + "9" * 5000], ids=lambda n: n[:9])
+def test_a_failed_namesake_with_a_number_that_no_rank_has_is_a_stranger(name: str) -> None:
+    body = pod_body(phase="Failed", containerStatuses=[])
+    body["metadata"]["name"] = name
+    pods, strangers = by_rank([read(body), *(listed(rank) for rank in range(3))], gang_of(job()))
+    assert [list(pods), [pod.name for pod in strangers]] == [[0, 1, 2], [name]]
+    decided = plan(job(), observed(*pods.values(), strangers=strangers), NOW)
+    assert decided.status.restarts == 0
+
+
+def test_no_rank_of_a_task_is_beyond_what_a_job_can_have() -> None:
+    world = gang_of(tasks_job(1, 1, 2))
+    assert [world.rank_of(f"job-collector-{index}") for index in (1497, 1498, 1499)] == [1499, -1, -1]
+    ranked, strangers = by_rank([view(0, name="job-collector-1498")], world)
+    assert [ranked, len(strangers)] == [{}, 1]

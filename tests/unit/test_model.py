@@ -1,6 +1,7 @@
 """DIJob.parse: what is accepted, and the sentence for what is not."""
 
 import copy
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -351,3 +352,11 @@ def test_a_pod_spec_of_any_shape_is_answered_by_sentences_only(slip: Callable[[B
     slip(made["spec"]["template"]["spec"])
     no_container = not isinstance(made["spec"]["template"]["spec"]["containers"], list)
     assert fields_refused(made) == (["spec.template.spec.containers"] if no_container else [])
+
+
+def test_what_is_wrong_a_thousand_times_is_said_in_a_moment() -> None:
+    begin = time.process_time()
+    with pytest.raises(SpecError) as refused:
+        DIJob.parse(body(**{f"replicaz{number}": 1 for number in range(5000)}))
+    assert time.process_time() - begin < 0.25  # 0.6 s where each gets its sentence
+    assert len(refused.value.problems) == 20

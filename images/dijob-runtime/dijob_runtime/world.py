@@ -83,7 +83,7 @@ def _wait(*words: str) -> None:
 
 def _number(env: Mapping[str, str], name: str, default: int | None) -> int:
     text = env.get(name) or ("" if default is None else str(default))
-    if not text.isdigit():
+    if not (text.isascii() and text.isdigit()):
         raise ValueError(f"{name} is {text!r}; it must be a number")
     return int(text)
 

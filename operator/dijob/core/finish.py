@@ -53,13 +53,12 @@ def clean(this: Pass) -> tuple[Action, ...]:
         return deletions(pods)
     going = [pod for pod in pods if not pod.finished and not pod.deleting]
     failed = _have_failed(this) if is_true(this.job.status, Type.FAILED) else frozenset()
-    guilty = [pod for pod in going if pod.uid in failed]
-    end = tuple(EndPod(pod.name, pod.uid) for pod in guilty if not pod.ending_soon)
+    end = tuple(EndPod(pod.name, pod.uid) for pod in going if pod.uid in failed and not pod.ending_soon)
     # Who has not begun goes whatever the policy: nobody begins after the end, and at the gate he would wait for ever,
     # without a list and even with one, since a kubelet that misses it (waits.NUDGE_SECONDS) is not reminded any more.
     running = policy is CleanPodPolicy.RUNNING
-    rest = [pod for pod in going if pod not in guilty and (running or not _has_begun(pod) or pod.name == server)]
-    return (*end, *deletions(rest))
+    innocent = (pod for pod in going if pod.uid not in failed)
+    return (*end, *deletions(pod for pod in innocent if running or not _has_begun(pod) or pod.name == server))
 
 
 def _have_failed(this: Pass) -> frozenset[str]:

@@ -1,8 +1,5 @@
 """What is created: a member of the gang becomes a pod, a job becomes a headless service."""
 
-import copy
-import hashlib
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -50,20 +47,8 @@ def gang_of(job: DIJob) -> Gang:
 
 
 def template_hash(job: DIJob) -> str:
-    """A fingerprint of all that is immutable while the job runs: what a pod was made from can be compared with it.
-
-    It covers the user's words only, never what this operator makes of them: a newer operator must not find that
-    every running pod is out of date.
-    """
-    spec = job.spec
-    immutable = {"template", "parallel_workers", "topology", "launcher"}
-    # Younger than the first pods, whose hash stays what it was: they count where they are not as they always were.
-    young = ("runtime", "message_queue", "addressing", "engine_fields", "volumes", "group", "priority", "tasks")
-    immutable |= {name for name in young if getattr(spec, name) != type(spec).model_fields[name].default}
-    words = spec.model_dump(mode="json", by_alias=True, exclude_none=True, include=immutable)
-    if spec.tasks:
-        words["tasks"][-1].pop("replicas")  # the one size that can be changed
-    return hashlib.sha256(json.dumps(words, sort_keys=True).encode()).hexdigest()[:16]
+    """A fingerprint of what its pods are made from."""
+    return job.fingerprint
 
 
 def service(job: DIJob) -> Manifest:
@@ -82,11 +67,15 @@ def service(job: DIJob) -> Manifest:
 
 
 def pod_manifest(job: DIJob, member: Member, options: Options) -> Manifest:
-    """The pod of one member: the user's template, with identity, gate, launcher and environment added."""
+    """The pod of one member: the user's template, with identity, gate, launcher and environment added.
+
+    What stays as the user wrote it is the template's own, of which there may be thousands of values, and not a copy:
+    it is to be read only.
+    """
     gang = gang_of(job)
     role = job.role_of(member.rank)
-    spec: Manifest = copy.deepcopy(dict(role.pod))
-    main = _main_container(spec, role)
+    main = dict(role.main_container)
+    spec: Manifest = {**role.pod, "containers": _with_main(role, main)}
     gate = _gate(main, gang, member, options)
     if not _launched(job, main):
         gate["env"].append({"name": "DIJOB_SETTLE_SECONDS", "value": SETTLE_SECONDS})
@@ -104,14 +93,14 @@ def pod_manifest(job: DIJob, member: Member, options: Options) -> Manifest:
         if spec.get(name) is None:
             spec[name] = value
     spec["initContainers"] = _more(spec.get("initContainers"), gate)
-    spec["volumes"] = _more(spec.get("volumes"), *copy.deepcopy(job.spec.volumes or []), *_volumes(gang))
+    spec["volumes"] = _more(spec.get("volumes"), *(job.spec.volumes or ()), *_volumes(gang))
     meta = identity.of_pod(job, gang, member, template_hash(job))
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
 
 
-def _main_container(spec: Manifest, role: Role) -> Manifest:
-    name = role.main_container.get("name")
-    return next(c for c in _objects(spec["containers"]) if c.get("name") == name)
+def _with_main(role: Role, main: Manifest) -> list[Any]:
+    """The template's containers, with this one in the place of the main one."""
+    return [main if container is role.main_container else container for container in role.pod["containers"]]
 
 
 def _launched(job: DIJob, main: Manifest) -> bool:
@@ -120,8 +109,9 @@ def _launched(job: DIJob, main: Manifest) -> bool:
 
 
 def _fit_main(spec: Manifest, main: Manifest, job: DIJob, member: Member, gang: Gang) -> None:
-    """Give the main container (of a copied spec) environment, port, launcher and, where it visibly fits, a probe."""
-    port = listen_port(main)
+    """Give the main container (both are copies) environment, port, launcher and, where it visibly fits, a probe."""
+    command = job.role_of(member.rank).command
+    port = listen_port(command)
     launched = _launched(job, main)
     main["env"] = _env(main.get("env"), member, gang, _told(main, spec, gang))
     # What a program said last is the best word on why it failed, and outlives the container (status.firstFailure).
@@ -134,7 +124,6 @@ def _fit_main(spec: Manifest, main: Manifest, job: DIJob, member: Member, gang: 
         main.get("ports"), *_ports(main, port or names.BASE_PORT, gang, bool(spec.get("hostNetwork")))
     )
     # A ditask that is not told its platform listens somewhere else: no probe may hold it back.
-    command = job.role_of(member.rank).command
     told = command.platform == "k8s" or (launched and command.bypass is None)
     if port is not None and told and gang.queue in DIALLING and "readinessProbe" not in main:
         main["readinessProbe"] = {"tcpSocket": {"port": port}, "periodSeconds": PROBE_PERIOD_SECONDS}
@@ -216,7 +205,7 @@ def _gate(main: Manifest, gang: Gang, member: Member, options: Options) -> Manif
         ]
     for key in ("imagePullPolicy", "securityContext"):
         if key in main:
-            gate[key] = copy.deepcopy(main[key])
+            gate[key] = main[key]
     if resources := _plain_resources(main.get("resources")):
         gate["resources"] = resources
     return gate

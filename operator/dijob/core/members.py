@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-from dijob.names import DIALLING, Addressing, Queue, Runtime, TaskType, Topology
+from dijob.names import DIALLING, MAX_REPLICAS, Addressing, Queue, Runtime, TaskType, Topology
+from dijob.spec.numbers import natural
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ class Gang:
             return index if prefix == self.job else -1
         part = self._by_prefix.get(prefix)
         known = part is not None and index >= 0 and (index < part.size or part is self._last)
-        return part.first + index if part and known else -1
+        return part.first + index if part and known and part.first + index < MAX_REPLICAS else -1
 
     @property
     def words(self) -> str:
@@ -131,9 +132,9 @@ class Member:
 
 
 def split(name: str) -> tuple[str, int]:
-    """A pod's name without its last number, and that number; -1 where it is none, or not as we write it."""
+    """A pod's name without its last number, and that number; -1 where it is none, not as we write it, or too large."""
     prefix, _, digits = name.rpartition("-")
-    return prefix, int(digits) if _is_rank(digits) and str(int(digits)) == digits else -1
+    return prefix, rank if (rank := _rank(digits)) >= 0 and str(rank) == digits else -1
 
 
 def compact(ranks: Iterable[int]) -> str:
@@ -152,14 +153,15 @@ def expand(text: str) -> frozenset[int]:
     ranks: set[int] = set()
     for part in text.split(","):
         first, _, last = part.partition("-")
-        if _is_rank(first) and _is_rank(last or first):
-            ranks.update(range(int(first), int(last or first) + 1))
+        if (begin := _rank(first)) >= 0 and (end := _rank(last or first)) >= 0:
+            ranks.update(range(begin, end + 1))
     return frozenset(ranks)
 
 
-def _is_rank(text: str) -> bool:
-    """Plain digits, and few: int() refuses thousands of them, and a range of millions would take the memory."""
-    return text.isascii() and text.isdigit() and len(text) < 6
+def _rank(text: str) -> int:
+    """The rank that plain digits say; -1 where no job has one of that number: no status could be written about it."""
+    rank = natural(text)
+    return rank if rank is not None and rank < MAX_REPLICAS else -1
 
 
 def say(ranks: Iterable[int]) -> str:

@@ -34,7 +34,7 @@ def possible(pod: Pod, now: datetime) -> bool:
 def pending(pod: Pod, observed: Observed, status: Status, now: datetime) -> bool:
     """Whether the pod's process still has a list that is not true for it, although it has been told. One that has never
     started (its image is still being pulled) has none."""
-    if pod.renew_from <= max(pod.renewed, _known(pod, status)) or not (pod.started or pod.ended or pod.restarts):
+    if pod.renew_from <= pod.renewed or pod.renew_from <= _known(pod, status) or not pod.begun:
         return False
     told = observed.told.get((pod.uid, pod.renew_from), now)
     # It had crashed just then, or not begun: whoever starts with an older list all the same is ended by the launcher.

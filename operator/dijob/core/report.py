@@ -29,6 +29,8 @@ PAUSED = (
     "heals, until it is removed"
 )
 
+BROKEN = "it is left alone until it changes. That is a defect of the operator, whose log says more"
+
 # The fields that warnings about a launcher that is gone round are about (checks.py); all others are about the spec.
 LAUNCHER_FIELDS = ("spec.launcher", ".spec.containers")
 
@@ -106,6 +108,12 @@ def _broker(this: Pass) -> list[Fact]:
 def invalid(error: SpecError) -> list[Fact]:
     """The condition of a job whose spec cannot be carried out. What runs is left alone."""
     return [Fact(Type.INVALID, True, "SpecInvalid", diagnose.shorten(str(error)))]
+
+
+def broken(error: Exception) -> list[Fact]:
+    """The condition of a job that the operator itself fails with. What runs is left alone."""
+    said = f"the operator cannot deal with this job as it is ({type(error).__name__}: {error}): {BROKEN}"
+    return [Fact(Type.INVALID, True, "OperatorError", diagnose.shorten(said))]
 
 
 def age(status: Status, now: datetime) -> float:

@@ -203,6 +203,13 @@ _INVALID: Final = About(
             "ended: delete it and apply again",
             status=True,
         ),
+        problem(
+            "OperatorError",
+            "the operator itself fails with this job, or with what belongs to it, as the message says; it leaves both "
+            "alone until they change",
+            "report it with the traceback in the operator's log; if something was changed by hand, change it back",
+            status=True,
+        ),
         good("Valid", "corrected", status=False),
     ),
 )

@@ -30,7 +30,9 @@ def dialled(topology: str, port: str, workers: str, attach: str) -> dict[tuple[s
         return {(port, int(workers)): BROKER}
     if attach:
         links = [link.strip().rpartition(":") for link in attach.split(",") if "tcp://" in link]
-        return {(host.replace("tcp://", ""), int(end)): "--attach-to" for host, _, end in links}
+        # What has no port is ditask's to complain of.
+        ports = {(host.replace("tcp://", ""), end) for host, _, end in links if end.isascii() and end.isdigit()}
+        return {(host, int(end)): "--attach-to" for host, end in ports}
     rank = int(os.environ["DI_RANK"])
     nodes = os.environ["DI_NODES"].split(",")
     below = {"mesh": rank, "star": min(rank, 1)}.get(topology, 0)

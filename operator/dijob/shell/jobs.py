@@ -7,6 +7,7 @@ from typing import Any
 
 from dijob import names
 from dijob.shell.workqueue import Key
+from dijob.spec.numbers import natural
 
 # What has not been heard of for this long is asked after before pods are created for it.
 OLD_SECONDS = 10.0
@@ -21,6 +22,12 @@ def collection(namespace: str = "") -> str:
 def path_of(namespace: str, name: str) -> str:
     """Where one DIJob is."""
     return f"{collection(namespace)}/{name}"
+
+
+def order(version: str) -> int:
+    """Of resource versions: decimal and growing in every supported apiserver (KEP-5504); else always newest."""
+    number = natural(version, 20)
+    return 2**64 if number is None else number
 
 
 class Jobs:
@@ -48,7 +55,7 @@ class Jobs:
         known = self._bodies.get(key)
         self._heard[key] = time.monotonic()
         if known is not None and known["metadata"]["uid"] == meta["uid"]:
-            if int(meta["resourceVersion"]) <= int(known["metadata"]["resourceVersion"]):
+            if order(meta["resourceVersion"]) <= order(known["metadata"]["resourceVersion"]):
                 return None
         elif known is not None:
             self._keys.pop(known["metadata"]["uid"], None)

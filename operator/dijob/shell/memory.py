@@ -29,15 +29,20 @@ class Memory:
     warnings: dict[str, str] = field(default_factory=dict)
     last_write: float = -1e9
     _parsed: DIJob | None = None
+    _spec: Any = None
 
     def parse(self, body: Mapping[str, Any]) -> DIJob:
         """The job in this body, read once per version of it: most passes are about its pods. SpecError as in DIJob."""
-        version = str(body["metadata"]["resourceVersion"])
-        if self._parsed is None or self._parsed.metadata.resource_version != version:
-            before, self._parsed = self._parsed, DIJob.parse(body)
-            if before and before.metadata.generation != self._parsed.metadata.generation:
-                # What was wrong as it was written may be right now.
-                self.refusals = {k: no for k, no in self.refusals.items() if no.why is not Refused.REJECTED}
+        version, spec = str(body["metadata"]["resourceVersion"]), body.get("spec")
+        before = self._parsed
+        if before is not None and before.metadata.resource_version == version:
+            return before
+        # Most versions are those of the status and of metadata: a command is read once for all of them.
+        same = before is not None and spec == self._spec
+        self._parsed, self._spec = before.again(body) if before is not None and same else DIJob.parse(body), spec
+        if before is not None and before.metadata.generation != self._parsed.metadata.generation:
+            # What was wrong as it was written may be right now.
+            self.refusals = {k: no for k, no in self.refusals.items() if no.why is not Refused.REJECTED}
         return self._parsed
 
     def saw_lists(self, pods: Collection[Pod], now: datetime) -> None:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from dijob.core import changes, refusals
 from dijob.core.actions import Action
 from dijob.core.observe import Refusal
-from dijob.shell.api import ApiError, Json
+from dijob.shell.api import CONCURRENT_WRITES, ApiError, Json
 
 Act = Callable[[Action], Awaitable[Json | None]]
 Results = list[Json | BaseException | None]
@@ -35,7 +35,17 @@ async def outcome(actions: Iterable[Action], noted: dict[str, Refusal], act: Act
 
 
 async def _all(actions: Iterable[Action], noted: dict[str, Refusal], act: Act) -> Results:
-    return await asyncio.gather(*(_one(action, noted, act) for action in actions), return_exceptions=True)
+    """Some at a time: to begin 1,500 at once would hold up everybody, and a list for each of so many ranks takes more
+    memory than there is."""
+    results: Results = []
+    left = iter(actions)
+
+    async def work() -> None:
+        for action in left:
+            results.extend(await asyncio.gather(_one(action, noted, act), return_exceptions=True))
+
+    await asyncio.gather(*(work() for _ in range(CONCURRENT_WRITES)))
+    return results
 
 
 async def _in_turn(actions: tuple[Action, ...], noted: dict[str, Refusal], act: Act) -> Results:

@@ -13,6 +13,8 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from dijob.shell import metrics
 from dijob.shell.api import Api, ApiError, Stream
+from dijob.shell.aside import Aside, name_of
+from dijob.shell.jobs import order
 from dijob.shell.pause import jittered
 
 log = logging.getLogger(__name__)
@@ -21,6 +23,8 @@ log = logging.getLogger(__name__)
 RETRY_SECONDS = (0.2, 6.0)
 # A watch that has lasted so long may end in any way: the next one is begun without a pause.
 LASTING_SECONDS = 5.0
+# What is there already is taken in without a pause; then all others have their turn.
+AT_ONCE = 100
 # On the bookmark that ends the list at the beginning of a watch (KEP-3157).
 INITIAL_END = "k8s.io/initial-events-end"
 
@@ -46,6 +50,7 @@ class Store(Generic[T]):
         self.kind = kind
         self.on_change: Callable[[str], None] = lambda owner: None
         self._view = view
+        self._aside = Aside(kind)
         self._by_owner: dict[str, dict[str, T]] = {}
         self._owners: dict[str, str] = {}
         # What has gone, and the version after which nothing older may bring it back.
@@ -82,7 +87,8 @@ class Store(Generic[T]):
         if self.listed:
             return  # it knows better by now
         for body in found.get("items") or ():
-            self.put(self._view(body))
+            if (view := self._viewed(body)) is not None:
+                self.put(view)
 
     def drop(self, uid: str, version: str = "") -> None:
         """Forget an object that is known to be gone; a late event about it, up to this version, is ignored.
@@ -179,6 +185,8 @@ class Store(Generic[T]):
                     raise ApiError(status.get("code") or 0, status.get("reason") or "", status.get("message") or "")
                 if event["type"] != "BOOKMARK":
                     self._note(feed, found, event)
+                    if len(found.uids) % AT_ONCE == 0:
+                        await asyncio.sleep(0)
                 elif INITIAL_END in (meta.get("annotations") or {}):
                     found.version = meta["resourceVersion"]
                     return
@@ -201,7 +209,9 @@ class Store(Generic[T]):
         while True:
             page = await api.get(feed.stream.path, **query)
             feed.heard = time.monotonic()
-            for body in page.get("items") or ():
+            for number, body in enumerate(page.get("items") or ()):
+                if number % AT_ONCE == 0:
+                    await asyncio.sleep(0)
                 self._note(feed, found, {"type": "ADDED", "object": body})
             if not (token := page["metadata"].get("continue")):
                 break
@@ -220,11 +230,12 @@ class Store(Generic[T]):
 
     def _show(self, feed: "_Feed", body: Mapping[str, Any]) -> set[str]:
         """Take in what a list or watch shows. Gives the owners to whom it is news: two where it has changed hands."""
-        view = self._view(body)
+        feed.uids.add(body["metadata"]["uid"])
+        if (view := self._viewed(body)) is None:
+            return set()
         former = self._owners.get(view.uid, view.owner)
         known = self._by_owner.get(former, {}).get(view.uid)
         concerned = set() if known == view else {view.owner, former}
-        feed.uids.add(view.uid)
         self.put(view)
         self._unseen.pop(view.uid, None)
         return concerned
@@ -243,13 +254,25 @@ class Store(Generic[T]):
 
     def _take(self, feed: "_Feed", type_: str, body: Mapping[str, Any]) -> None:
         if type_ == "DELETED":
-            view = self._view(body)
-            feed.uids.discard(view.uid)
-            self.drop(view.uid, body["metadata"].get("resourceVersion") or "")
-            self.on_change(view.owner)
+            view, uid = self._viewed(body), body["metadata"]["uid"]
+            owner = self._owners.get(uid, "") if view is None else view.owner
+            feed.uids.discard(uid)
+            self._aside.clear(name_of(body))
+            self.drop(uid, body["metadata"].get("resourceVersion") or "")
+            self.on_change(owner)
             return
         for owner in self._show(feed, body):
             self.on_change(owner)
+
+    def _viewed(self, body: Mapping[str, Any]) -> T | None:
+        """The view of an object; None where it breaks us: what was known of it stays, and all others are seen."""
+        try:
+            view = self._view(body)
+        except Exception as error:
+            self._aside.put(name_of(body), error)
+            return None
+        self._aside.clear(name_of(body))
+        return view
 
 
 @dataclass
@@ -274,5 +297,4 @@ class _Feed:
 
 
 def _number(version: str) -> int:
-    """Order of resource versions: decimal and growing in every supported apiserver (KEP-5504); else always newest."""
-    return int(version) if version.isdigit() else 2**63
+    return order(version)

@@ -5,13 +5,14 @@ ding/entry/cli_parsers/k8s_parser.py. Nothing here guesses: what a variable or a
 `dynamic` says that something was hidden. Nothing here raises: a command can be any text.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 from typing import Any, Final
 
 from dijob import names
 from dijob.spec import shellwords
+from dijob.spec.shellwords import basename
 
 DITASK: Final = "ditask"
 # Short options of cli_ditask.py; every other option is long.
@@ -19,6 +20,8 @@ _SHORT: Final = {"-p": "package", "-m": "main"}
 _FLAGS: Final = frozenset({"-v", "--version", "-h", "--help"})
 # Where a value hides, these decide what the job's world looks like or where it listens.
 _LISTENING: Final = frozenset({"ports", "mq-type", "protocol", "platform", "platform-spec", "address"})
+# A command is read as long as the text of all its words, scripts in scripts once more, is no longer.
+READ_LENGTH: Final = 16 * 1024
 _ACTIVATORS: Final = frozenset({"conda", "mamba", "micromamba"})
 
 
@@ -47,22 +50,24 @@ class Command:
         words = _strings(container.get("command"))
         if not words:
             return Command(dynamic=True)  # the image's entry point decides, and it is not here to be read
+        words += _strings(container.get("args"))
         seen = _Seen()
-        _read_argv([*words, *_strings(container.get("args"))], seen, depth=0)
-        return _command(seen)
+        if seen.may_read(words):
+            _read_argv(words, seen, depth=0)
+        # Of what is only half read, nothing is known.
+        return Command(dynamic=True, hidden=frozenset("*")) if seen.too_long else _command(seen)
 
     def hides(self, option: str) -> bool:
         """Whether the option (long name, no dashes) may have been given with a value that cannot be read."""
         return option in self.hidden or "*" in self.hidden
 
 
-def listen_port(container: Mapping[str, Any]) -> int | None:
-    """The TCP port that the container's first worker visibly listens on (over nng or torchrpc), else None.
+def listen_port(command: Command) -> int | None:
+    """The TCP port that the first worker of a command visibly listens on (over nng or torchrpc), else None.
 
     `--ports` or 50515 (k8s_parser.py `_get_ports`, cli_ditask.py). None for another queue (redis listens
     nowhere), for ipc, another platform, an own address or platform-spec, and for whatever cannot be read.
     """
-    command = Command.of(container)
     options = command.options or {}
     plain = (
         options.get("mq-type", "nng") in names.DIALLING
@@ -86,6 +91,14 @@ class _Seen:
         self.detour: str | None = None  # an activation or login shell that later words run under
         self.bypass: str | None = None
         self.opaque = False
+        self.too_long = False
+        self._left = READ_LENGTH
+
+    def may_read(self, words: Iterable[str]) -> bool:
+        """Whether these are read, which is so until all that is read becomes too long."""
+        self._left -= sum(map(len, words))
+        self.too_long = self._left < 0
+        return not self.too_long
 
     def call(self, words: Sequence[str], detour: str | None = None) -> None:
         self.calls.append(_options(words))
@@ -103,7 +116,7 @@ def _read_argv(words: Sequence[str], seen: _Seen, depth: int) -> None:
         seen.opaque = seen.opaque or depth > 8
         return
     program, rest = words[0], words[1:]
-    name = PurePosixPath(program).name or program  # "." has no name
+    name = basename(program) or program
     if name == DITASK:
         seen.call(rest, f"the path `{program}`" if "/" in program else None)
     elif name in shellwords.SHELLS:
@@ -111,7 +124,7 @@ def _read_argv(words: Sequence[str], seen: _Seen, depth: int) -> None:
     elif name.startswith("python"):
         _read_python(name, rest, seen)
     elif name in ("source", "."):
-        if rest and PurePosixPath(rest[0]).name == "activate":
+        if rest and basename(rest[0]) == "activate":
             seen.detour = f"`{name} {rest[0]}`"
         else:
             seen.opaque = True
@@ -126,8 +139,10 @@ def _read_argv(words: Sequence[str], seen: _Seen, depth: int) -> None:
 def _read_shell(program: str, rest: Sequence[str], seen: _Seen, depth: int) -> None:
     call = shellwords.parse_call(rest)
     if call.login:
-        seen.detour = f"the login shell `{PurePosixPath(program).name} -l`"
-    simple = None if call.script is None else shellwords.simple_commands(call.script)
+        seen.detour = f"the login shell `{basename(program)} -l`"
+    # The outermost has been counted with the words.
+    script = call.script if call.script is not None and (not depth or seen.may_read([call.script])) else None
+    simple = None if script is None else shellwords.simple_commands(script)
     if simple is None:
         seen.opaque = True
         return
@@ -137,11 +152,12 @@ def _read_shell(program: str, rest: Sequence[str], seen: _Seen, depth: int) -> N
 
 def _read_python(name: str, rest: Sequence[str], seen: _Seen) -> None:
     """`python -m ding.entry.cli_ditask ARGS`, also behind torch.distributed.launch and the like."""
-    modules = [at for at, word in enumerate(rest) if word.startswith("ding.entry") and "-m" in rest[:at]]
+    after = rest.index("-m") if "-m" in rest else len(rest)
+    modules = [at for at, word in enumerate(rest) if at > after and word.startswith("ding.entry")]
     if modules:
         seen.call(rest[modules[0] + 1 :], f"`{name} -m {rest[modules[0]]}`")
         return
-    paths = [at for at, word in enumerate(rest) if PurePosixPath(word).name in (DITASK, "cli_ditask.py")]
+    paths = [at for at, word in enumerate(rest) if basename(word) in (DITASK, "cli_ditask.py")]
     if paths:
         seen.call(rest[paths[0] + 1 :], f"`{name} {rest[paths[0]]}`")
 
@@ -190,9 +206,9 @@ def _command(seen: _Seen) -> Command:
         return Command(dynamic=seen.opaque)
     first = seen.calls[0][0]
     hidden = {name for _, names_ in seen.calls for name in names_}
-    for given, _ in seen.calls[1:]:
-        # Calls that differ (an if on the rank, say): which of them runs is not ours to guess.
-        hidden |= {name for name in {*given, *first} if given.get(name) != first.get(name)}
+    # Calls that differ (an if on the rank, say): which of them runs is not ours to guess.
+    told = Counter(pair for given, _ in seen.calls for pair in given.items())
+    hidden |= {name for (name, _), count in told.items() if count < len(seen.calls)}
     options = {name: value for name, value in first.items() if name not in hidden}
     return Command(
         runs_ditask=True,

@@ -8,7 +8,8 @@ from pydantic import Field, ValidationError
 
 from dijob import names
 from dijob.names import Addressing, CleanPodPolicy, Launcher, Priority, Queue, RestartScope, Runtime, Topology
-from dijob.spec import checks, warnings
+from dijob.spec import checks, depth, warnings
+from dijob.spec.fingerprint import fingerprint
 from dijob.spec.parts import (
     EngineFields,
     FailurePolicy,
@@ -188,6 +189,8 @@ class DIJob(Stored):
         Raises SpecError with every problem found, also those that the CRD's rules would have refused: an
         object can be older than a rule. What cannot be read of a status that somebody else wrote counts as absent.
         """
+        if found := tuple(depth.problems(body.get("spec"), "spec")):
+            raise SpecError(found)
         try:
             job = DIJob(
                 metadata=Metadata.model_validate(body.get("metadata") or {}),
@@ -201,10 +204,20 @@ class DIJob(Stored):
             raise SpecError(found)
         return job
 
+    def again(self, body: Mapping[str, Any]) -> "DIJob":
+        """The same job, as it is read from a body with the same spec."""
+        meta = Metadata.model_validate(body["metadata"])
+        return self.model_copy(update={"metadata": meta, "status": stored(body)})
+
     @cached_property
     def roles(self) -> tuple[Role, ...]:
         """The job's kinds of pods in rank order: one for the template, or one for each task."""
         return roles(self.spec)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """What its pods are made from, in a word."""
+        return fingerprint(self.spec)
 
     def role_of(self, rank: int) -> Role:
         """The kind of pod that a rank has; of one beyond the wish, the last."""

@@ -4,9 +4,12 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any, get_args
+from typing import Any, Final, get_args
 
 from pydantic import BaseModel, ValidationError
+
+# Of what is wrong in one object, so much is put into sentences: a condition has room for less.
+MOST_PROBLEMS: Final = 20
 
 
 @dataclass(frozen=True)
@@ -32,7 +35,7 @@ def from_validation(error: ValidationError, model: type[BaseModel]) -> tuple[Pro
     """Pydantic's findings about an object of this model as problems of ours."""
     root = {"Spec": "spec", "Metadata": "metadata"}.get(error.title, "")
     found = []
-    for detail in error.errors(include_url=False):
+    for detail in error.errors(include_url=False)[:MOST_PROBLEMS]:
         path = _path([root, *detail["loc"]] if root else detail["loc"])
         found.append(Problem(path, _sentence(detail["type"], path, detail, model)))
     return tuple(found)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dijob import names
 from dijob.names import TaskType
 from dijob.spec.command import Command
+from dijob.spec.numbers import natural
 from dijob.spec.parts import Template
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class Role:
         resources = self.main_container.get("resources")
         limits = resources.get("limits") if isinstance(resources, Mapping) else None
         given = (limits or {}).items() if isinstance(limits, Mapping) else ()
-        return sum(int(count) for name, count in given if name.endswith("/gpu") and str(count).isdigit())
+        return sum(natural(str(count)) or 0 for name, count in given if str(name).endswith("/gpu"))
 
     @cached_property
     def command(self) -> Command:

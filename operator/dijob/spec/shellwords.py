@@ -1,10 +1,8 @@
 """Just enough of the POSIX shell's grammar to find the simple commands of a `bash -c` script."""
 
 import re
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 from typing import Final
 
 SHELLS: Final = frozenset({"sh", "bash", "dash", "ash", "zsh", "ksh"})
@@ -15,12 +13,20 @@ _WRAPPERS: Final = frozenset(
 )
 _KEYWORDS: Final = frozenset({"if", "then", "else", "elif", "do", "while", "until", "!", "{"})
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
-# A substitution becomes one opaque word. Only the innermost is matched; the caller repeats.
-_SUBSTITUTION: Final = re.compile(r"\$\(\(?[^()]*\)?\)|`[^`]*`")
-_HEREDOC: Final = re.compile(r"<<-?[ \t]*(['\"]?)(\w+)\1([^\n]*)\n.*?^[ \t]*\2[ \t]*$", re.DOTALL | re.MULTILINE)
+# Every pattern here reads a text once, from left to right: a command is whatever somebody wrote, and all wait for it.
+_SUBSTITUTION: Final = re.compile(r"\$\(|[()`]")
+_HEREDOC: Final = re.compile(r"<<-?[ \t]*(['\"]?)(\w+)\1")
 _HIDDEN: Final = "$_"
-# Stands for a `#` inside a word, where shlex would see a comment.
-_HASH: Final = "\ue000"
+# Between words: blanks and comments; an operator, or the end of a line; a word with its quotes.
+_TOKEN: Final = re.compile(
+    r"""[ \t\r]+ | \#[^\n]* | (?P<operator>[;&|()<>\n]+)
+    | (?P<word>(?:[^ \t\r\n;&|()<>'"\\]+ | '[^']*' | "[^"\\]*(?:\\.[^"\\]*)*" | \\.)+)""",
+    re.VERBOSE | re.DOTALL,
+)
+# Words, operators and blanks: a script as long as may be read has half as many.
+_TOKENS: Final = 8192
+_QUOTED: Final = re.compile(r"""'([^']*)' | "([^"\\]*(?:\\.[^"\\]*)*)" | \\(.)""", re.VERBOSE | re.DOTALL)
+_ESCAPED: Final = re.compile(r"""\\(["\\])""")
 
 
 @dataclass(frozen=True)
@@ -31,25 +37,6 @@ class ShellCall:
     login: bool
 
 
-class _Text:
-    """Text for shlex; readline, by which shlex skips comments, leaves the newline, which ends a command."""
-
-    def __init__(self, text: str) -> None:
-        self._text, self._at = text, 0
-
-    def read(self, size: int, /) -> str:
-        start, self._at = self._at, self._at + size
-        return self._text[start : self._at]
-
-    def readline(self) -> str:
-        end = self._text.find("\n", self._at)
-        start, self._at = self._at, len(self._text) if end < 0 else end
-        return self._text[start : self._at]
-
-    def close(self) -> None:
-        """Nothing to close; shlex's protocol asks for it."""
-
-
 def is_hidden(word: str) -> bool:
     """Whether a word holds a variable or substitution, so that its value cannot be read here."""
     return "$" in word or "`" in word
@@ -57,8 +44,13 @@ def is_hidden(word: str) -> bool:
 
 def is_known_program(word: str) -> bool:
     """Whether a word is a program that `unwrap` would stop at: ditask, a shell or a python."""
-    name = PurePosixPath(word).name
+    name = basename(word)
     return name == "ditask" or name in SHELLS or name.startswith("python")
+
+
+def basename(word: str) -> str:
+    """The program's name without its folder."""
+    return word.rstrip("/").rpartition("/")[2]
 
 
 def parse_call(words: Sequence[str]) -> ShellCall:
@@ -85,21 +77,22 @@ def parse_call(words: Sequence[str]) -> ShellCall:
 
 def unwrap(words: Sequence[str]) -> list[str]:
     """Drop keywords, assignments and wrappers (`FOO=1 exec nohup ditask ...` is `ditask ...`)."""
-    left = list(words)
-    while left:
-        if left[0] in _KEYWORDS or _ASSIGNMENT.match(left[0]):
-            del left[0]
-        elif PurePosixPath(left[0]).name in _WRAPPERS:
-            if left[:2] in (["command", "-v"], ["command", "-V"]):
+    at, known = 0, True
+    while at < len(words):
+        word = words[at]
+        if word in _KEYWORDS or _ASSIGNMENT.match(word):
+            at += 1
+        elif basename(word) in _WRAPPERS:
+            if word == "command" and words[at + 1 : at + 2] in (["-v"], ["-V"]):
                 return []  # asks where a program is, runs nothing
-            del left[0]
+            at += 1
             # A wrapper's own options and operands stand before the program: skip to one that we know.
-            at = next((i for i, word in enumerate(left) if is_known_program(word)), None)
-            if at is not None:
-                del left[:at]
+            found = next((i for i in range(at, len(words)) if is_known_program(words[i])), None) if known else None
+            known = found is not None  # what is not there is not looked for again
+            at = at if found is None else found
         else:
             break
-    return left
+    return list(words[at:])
 
 
 def simple_commands(script: str) -> list[list[str]] | None:
@@ -107,31 +100,78 @@ def simple_commands(script: str) -> list[list[str]] | None:
 
     Redirections are dropped, substitutions become one word with a `$`, here-documents lose their text.
     """
-    lexer = shlex.shlex(_Text(_flatten(script)), posix=True, punctuation_chars=";&|()<>\n")
-    lexer.whitespace = " \t\r"
-    lexer.whitespace_split = True
-    try:
-        tokens = list(lexer)
-    except ValueError:  # an open quote
-        return None
+    text = _without_substitutions(_without_documents(script.replace("\\\n", "")))
     commands: list[list[str]] = [[]]
-    skip = False
-    for token in tokens:
-        if set(token) <= set("<>&|") and set(token) & set("<>"):
-            skip = True  # the next word is a file
-        elif set(token) <= set(";&|()<>\n"):
-            commands.append([])
+    skip, at, count = False, 0, 0
+    while at < len(text):
+        token, count = _TOKEN.match(text, at), count + 1
+        if token is None or count > _TOKENS:
+            return None  # an open quote, or no script that anybody wrote
+        at = token.end()
+        if operator := token["operator"]:
+            skip = not operator.strip("<>&|") and operator.strip("&|") != ""  # the next word is a file
+            if not skip:
+                commands.append([])
+        elif (word := token["word"]) is not None:
+            if not skip:
+                commands[-1].append(_QUOTED.sub(_unquoted, word))
             skip = False
-        elif skip:
-            skip = False
-        else:
-            commands[-1].append(token.replace(_HASH, "#"))
     return [words for words in commands if words]
 
 
-def _flatten(script: str) -> str:
-    text = _HEREDOC.sub(r"\3\n", script.replace("\\\n", ""))
-    previous = ""
-    while previous != text:
-        previous, text = text, _SUBSTITUTION.sub(_HIDDEN, text)
-    return re.sub(r"(?<=[^\s;&|()])#", _HASH, text)
+def _unquoted(quoted: re.Match[str]) -> str:
+    plain, text, escaped = quoted.groups()
+    return _ESCAPED.sub(r"\1", text) if text is not None else plain if plain is not None else escaped
+
+
+def _without_documents(script: str) -> str:
+    """The script without the text of its here-documents."""
+    if "<<" not in script:
+        return script
+    lines = script.split("\n")
+    ends: dict[str, list[int]] = {}
+    for number in range(len(lines) - 1, -1, -1):
+        ends.setdefault(lines[number].strip(" \t"), []).append(number)
+    kept, number = list[str](), 0
+    while number < len(lines):
+        line, after = lines[number], number + 1
+        for found in _HEREDOC.finditer(line):
+            if end := _next(ends.get(found[2], []), number):
+                line, after = line[: found.start()] + line[found.end() :], end + 1
+                break
+        kept.append(line)
+        number = after
+    return "\n".join(kept)
+
+
+def _next(falling: list[int], least: int) -> int:
+    """The first number above `least`, 0 where there is none; the others below it are forgotten."""
+    while falling and falling[-1] <= least:
+        falling.pop()
+    return falling[-1] if falling else 0
+
+
+def _without_substitutions(script: str) -> str:
+    """The script with one word in place of each `$(...)`, which may hold others, and each `...` in backticks."""
+    kept, open_, at = list[str](), list[tuple[int, bool]](), 0
+    for found in _SUBSTITUTION.finditer(script):
+        if found.start() < at:
+            continue
+        mark = found[0]
+        kept.append(script[at : found.start()])
+        at = found.end()
+        if mark == "`":
+            end = script.find("`", at)
+            if end < 0:
+                return "".join((*kept, script[found.start() :]))
+            kept.append(_HIDDEN)
+            at = end + 1
+        elif mark != ")":
+            open_.append((len(kept), mark == "$("))
+            kept.append(mark)
+        else:
+            place, hidden = open_.pop() if open_ else (len(kept), False)
+            if hidden:
+                del kept[place:]
+            kept.append(_HIDDEN if hidden else mark)
+    return "".join((*kept, script[at:]))

@@ -54,6 +54,6 @@ def _hidden(role: Role, spec: "Spec") -> Iterator[Problem]:
         if role.command.hides(option) and spec.told(field) is None:
             yield Problem(
                 spec.place(field),
-                f"is not set and the command's --{option} cannot be read (a variable, or calls that differ), "
-                f"so {default} is assumed: set spec.{field}",
+                f"is not set and the command's --{option} cannot be read (a variable, calls that differ, or more "
+                f"than 16 KiB), so {default} is assumed: set spec.{field}",
             )

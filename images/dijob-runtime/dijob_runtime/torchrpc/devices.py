@@ -22,7 +22,7 @@ def device_map(text: str) -> tuple[Link, ...]:
     """Read `1_0_1,2_0_2`. ValueError with a sentence where a part is none."""
     links = []
     for part in filter(None, (part.strip() for part in text.split(","))):
-        if not re.fullmatch(r"\d+_\d+_\d+", part):
+        if not re.fullmatch(r"[0-9]+_[0-9]+_[0-9]+", part):
             raise ValueError(f"--cuda-device-map: {part!r} is not {FORM}, as in 1_0_1")
         links.append(Link(*map(int, part.split("_"))))
     return tuple(links)
@@ -31,7 +31,7 @@ def device_map(text: str) -> tuple[Link, ...]:
 def gpus(text: str) -> tuple[int, ...]:
     """Read `0,1`. ValueError with a sentence where a part is no number."""
     parts = [part.strip() for part in text.split(",") if part.strip()]
-    wrong = [part for part in parts if not part.isdigit()]
+    wrong = [part for part in parts if not (part.isascii() and part.isdigit())]
     if wrong:
         raise ValueError(f"--local-cuda-devices: {wrong[0]!r} is no number of a GPU, as in 0,1")
     return tuple(map(int, parts))

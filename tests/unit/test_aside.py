@@ -1,0 +1,162 @@
+"""An object that breaks the operator is set aside; all others are served, and it is looked at when it changes."""
+
+import logging
+from typing import Any
+
+import pytest
+from dijob.core.options import Options
+from dijob.core.waits import RESYNC_SECONDS
+from dijob.shell import metrics, reconcile
+from dijob.shell.api import ApiError
+from dijob.shell.children import Children
+from dijob.shell.memory import Memory
+from dijob.shell.reconcile import Reconciler
+from dijob.spec.model import DIJob
+from unit.builders import OWNER, Body, job_body, pod_body
+from unit.fake_api import FakeApi, Over
+
+KEY = ("ns", "job")
+
+
+class Api(FakeApi):
+    """Keeps the job's status, as a merge patch of conditions alone needs it."""
+
+    version = 1
+
+    async def patch(self, path: str, body: Body, **_: Any) -> Body:
+        self._write("PATCH", path, body)
+        self.version += 1
+        stored = job_body(status=body["status"])
+        stored["metadata"]["resourceVersion"] = str(self.version)
+        return stored
+
+
+class Broken(Exception):
+    """What nobody has thought of."""
+
+
+def break_(*_: object) -> None:
+    raise Broken("no such thing")
+
+
+def set_aside(kind: str) -> float:
+    return metrics.REGISTRY.get_sample_value("dijob_set_aside", {"kind": kind}) or 0.0
+
+
+@pytest.fixture
+def children() -> Children:
+    children = Children.of(())
+    for store in (children.pods, children.services):
+        for feed in store._feeds:
+            feed.synced.set()
+    return children
+
+
+WHERE = {
+    "the spec is read": (Memory, "parse"),
+    "the pods are sorted": (reconcile, "by_rank"),
+    "the pass is planned": (reconcile, "plan"),
+    "the actions are carried out": (reconcile.Actor, "carry_out"),
+}
+
+
+@pytest.mark.parametrize(("owner", "name"), WHERE.values(), ids=WHERE)
+async def test_a_job_that_breaks_a_pass_is_told_so_and_left_alone_until_it_changes(
+    owner: object, name: str, children: Children, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    api = Api()
+    under_test = Reconciler(api.api(), children, Options())
+    under_test.jobs.put(job_body())
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, name, break_)
+        await under_test.reconcile(KEY)
+        waits = [await under_test.reconcile(KEY) for _ in range(3)]
+    assert waits == [RESYNC_SECONDS] * 3
+    statuses = [body["status"] for method, path, body in api.calls if path.endswith("/status")]
+    assert len(statuses) == 1
+    (condition,) = statuses[0]["conditions"]
+    assert (condition["type"], condition["status"], condition["reason"]) == ("Invalid", "True", "OperatorError")
+    assert "(Broken: no such thing)" in condition["message"]
+    told = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert [(record.getMessage()[:27], bool(record.exc_info)) for record in told] == [
+        ("dijobs ns/job is set aside ", True)
+    ]
+    assert set_aside("dijobs") == 1
+
+    changed = job_body(status=statuses[0])
+    changed["metadata"]["resourceVersion"] = "9"
+    assert under_test.jobs.put(changed) == KEY
+    await under_test.reconcile(KEY)
+    assert set_aside("dijobs") == 0
+    assert any(path.endswith("/pods") for _, path, _ in api.calls)
+
+
+async def test_what_the_apiserver_refuses_is_no_reason_to_set_a_job_aside(
+    children: Children, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise ApiError(500, "", "away")
+
+    under_test = Reconciler(Api().api(), children, Options())
+    under_test.jobs.put(job_body())
+    monkeypatch.setattr(reconcile, "plan", refuse)
+    before = set_aside("dijobs")
+    with pytest.raises(ApiError):
+        await under_test.reconcile(KEY)
+    assert set_aside("dijobs") == before
+
+
+async def test_a_job_whose_status_breaks_it_too_is_logged(
+    children: Children, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    under_test = Reconciler(Api().api(), children, Options())
+    under_test.jobs.put(job_body())
+    monkeypatch.setattr(DIJob, "parse", break_)
+    monkeypatch.setattr(reconcile, "stored", break_)
+    assert await under_test.reconcile(KEY) == RESYNC_SECONDS
+    assert "ns/job: its status cannot be written" in caplog.text
+
+
+def poisoned(**meta: Any) -> Body:
+    body = pod_body(0)
+    body["spec"]["containers"] = 7
+    body["metadata"] |= {"uid": "poison", "name": "job-0", **meta}
+    return body
+
+
+def shown(type_: str, body: Body) -> Body:
+    return {"type": type_, "object": body}
+
+
+async def test_a_pod_that_cannot_be_read_hides_no_other_and_is_read_when_it_changes(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    api, pods, woken = FakeApi(), Children.of(()).pods, list[str]()
+    pods.on_change = woken.append
+    cured = pod_body(0)
+    cured["metadata"] |= {"uid": "poison", "resourceVersion": "9"}
+    first: Body = {"metadata": {"resourceVersion": "5"}, "items": [poisoned(), pod_body(1)]}
+    api.lists = [first]
+    events = [poisoned(resourceVersion="8"), pod_body(2), cured]
+    api.watches = [[*(shown("MODIFIED", body) for body in events), shown("DELETED", poisoned(resourceVersion="10"))]]
+    seen = list[tuple[list[str], float]]()
+    pods.on_change = lambda _: seen.append(([pod.uid for pod in pods.of(OWNER)], set_aside("pods")))
+    with pytest.raises(Over):
+        await pods.run(api.api())
+    assert seen == [
+        (["uid-1"], 1),
+        (["uid-1", "uid-2"], 1),
+        (["uid-1", "uid-2", "poison"], 0),
+        (["uid-1", "uid-2"], 0),
+    ]
+    assert caplog.text.count("pods ns/job-0 is set aside") == 2  # once for what it was, once after it had been well
+
+
+async def test_what_was_known_of_a_pod_stays_when_it_cannot_be_read_any_more() -> None:
+    api, pods = FakeApi(), Children.of(()).pods
+    api.lists = [{"metadata": {"resourceVersion": "5"}, "items": [pod_body(0)]}]
+    broken = poisoned(resourceVersion="8", uid="uid-0")
+    api.watches = [[shown("MODIFIED", broken)]]
+    with pytest.raises(Over):
+        await pods.run(api.api())
+    assert [pod.uid for pod in pods.of(OWNER)] == ["uid-0"]

@@ -1,0 +1,198 @@
+"""What is nested too deep, or too large: it neither breaks a parser nor hides what stands beside it."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any, cast
+
+import kopf
+import pytest
+from aiohttp import web
+from dijob import main, names
+from dijob.shell.api import Api, Stream
+from dijob.shell.children import Children
+from dijob.shell.documents import parsed, readable
+from dijob.shell.reconcile import Reconciler
+from dijob.shell.session import Session, login
+from dijob.shell.workqueue import WorkQueue
+from dijob.spec import depth
+from dijob.spec.model import DIJob, SpecError
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kubernetes.aio.client.api_client import ApiClient
+from kubernetes.aio.client.configuration import Configuration
+from unit.builders import UID, Body, job_body
+
+# Go's decoder admits so many, and so does the apiserver.
+DEEPEST = 10_000
+LEVELS = pytest.mark.parametrize("levels", [101, 199, 201, 900, 1_100, DEEPEST])
+
+
+def nested(levels: int, opening: str = '{"a":', closing: str = "}") -> str:
+    return opening * levels + "1" + closing * levels
+
+
+def listed(levels: int, opening: str = '{"a":', closing: str = "}") -> bytes:
+    """A list of a poisoned job and a healthy one."""
+    made = [job_body(pod={"x": 0}), job_body()]
+    made[0]["metadata"]["uid"] = "poison"
+    return json.dumps({"items": made}).replace('"x": 0', f'"x": {nested(levels, opening, closing)}').encode()
+
+
+KINDS = pytest.mark.parametrize("brackets", [('{"a":', "}"), ("[", "]"), ('[{"]}":', "}]")], ids=["{", "[", "[{"])
+
+
+@LEVELS
+@KINDS
+async def test_one_document_that_is_too_deep_does_not_hide_the_others(levels: int, brackets: tuple[str, str]) -> None:
+    poisoned, healthy = (await parsed(listed(levels, *brackets)))["items"]
+    assert healthy == job_body()
+    with pytest.raises(SpecError) as refused:
+        DIJob.parse(poisoned)
+    assert str(refused.value).startswith("spec.template.spec.x")
+    assert depth.DEEP_MESSAGE in str(refused.value)
+    assert len(str(refused.value)) < 300
+
+
+@LEVELS
+@KINDS
+async def test_what_kopf_reads_is_readable_by_it(levels: int, brackets: tuple[str, str]) -> None:
+    found = json.loads(await readable(listed(levels, *brackets)))
+    assert found["items"][1] == job_body()
+
+
+async def test_what_is_not_too_deep_is_as_it_was() -> None:
+    text = listed(depth.LEVELS - 10)
+    assert await readable(text) is text
+    assert await parsed(text) == json.loads(text)
+    DIJob.parse((await parsed(text))["items"][0])
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**60), 2**60) | st.text(st.sampled_from('[]{}"\\,:éa')),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(st.sampled_from('[]{}"\\a')), inner),
+)
+
+
+@given(value=JSON, ascii=st.booleans())
+@settings(max_examples=50, deadline=None)
+def test_a_document_that_is_not_deep_is_kept_whole(value: object, ascii: bool) -> None:
+    text = json.dumps(value, ensure_ascii=ascii).encode()
+    assert depth.shallow(text) == text
+
+
+@given(value=JSON)
+@settings(max_examples=50, deadline=None)
+def test_what_stands_beside_the_deep_is_kept(value: object) -> None:
+    text = f"[{nested(300)},{json.dumps(value)}]".encode()
+    assert json.loads(depth.shallow(text))[1] == value
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"<html>", b'{"a": tru}', b"[" * 300 + b"x"])
+async def test_what_is_no_json_is_an_error_of_its_own(data: bytes) -> None:
+    with pytest.raises(ValueError, match="at line 1 column"):
+        await parsed(data)
+
+
+def test_what_has_too_many_values_is_refused() -> None:
+    with pytest.raises(SpecError, match="spec: has more than 20,000 values"):
+        DIJob.parse(job_body(pod={"x": [[] for _ in range(depth.VALUES)]}))
+
+
+def resource(plural: str, singular: str, kind: str) -> Body:
+    verbs = ["list", "watch", "patch"]
+    return {"name": plural, "singularName": singular, "kind": kind, "namespaced": True, "verbs": verbs}
+
+
+VERSION = {"version": names.VERSION}
+DISCOVERY: Body = {
+    "/api": {"versions": ["v1"]},
+    "/api/v1": {"resources": [resource("namespaces", "namespace", "Namespace")]},
+    "/apis": {"groups": [{"name": names.GROUP, "versions": [VERSION], "preferredVersion": VERSION}]},
+    f"/apis/{names.API_VERSION}": {"resources": [resource(names.PLURAL, "dijob", names.KIND)]},
+}
+
+
+async def answer(request: web.Request) -> web.StreamResponse:
+    """An apiserver with a poisoned job and a healthy one in its list, and again in its watch."""
+    if request.path in DISCOVERY:
+        return web.json_response(DISCOVERY[request.path])
+    if "watch" not in request.query:
+        return web.Response(body=listed(DEEPEST), content_type="application/json")
+    response = web.StreamResponse()
+    await response.prepare(request)
+    poisoned = nested(DEEPEST).encode()
+    healthy = json.dumps(job_body(status={"phase": "Running"})).encode()
+    for object_ in (b'{"metadata":{"uid":"poison"},"spec":%s}' % poisoned, healthy):
+        # In pieces, as a network gives it.
+        line = b'{"type":"MODIFIED","object":%s}\n' % object_
+        for piece in (line[:1000], line[1000:]):
+            await response.write(piece)
+            await asyncio.sleep(0)
+    return response
+
+
+@pytest.fixture
+async def apiserver() -> AsyncIterator[str]:
+    """Its URL."""
+    app = web.Application()
+    app.router.add_get("/{path:.*}", answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    await runner.cleanup()
+
+
+async def test_our_own_connection_lives_through_a_poisoned_list_and_watch(apiserver: str) -> None:
+    client = ApiClient(configuration=Configuration(host=apiserver))
+    try:
+        api = Api(client)
+        assert (await api.get(f"/{names.PLURAL}"))["items"][1] == job_body()
+        events = [event async for event in api.watch(Stream(f"/{names.PLURAL}", ""))]
+        assert events[1]["object"]["status"] == {"phase": "Running"}
+    finally:
+        await client.close()
+
+
+async def test_kopf_lives_through_a_poisoned_list_and_watch(apiserver: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    info = kopf.ConnectionInfo(server=apiserver)
+    monkeypatch.setattr(kopf, "login_with_service_account", lambda **_: info)
+    watched, stop = list[Any](), asyncio.Event()
+
+    class Jobs(Reconciler):
+        def __init__(self) -> None:
+            self.jobs = self
+
+        def put(self, body: Body) -> None:
+            watched.append((body["metadata"]["uid"], (body.get("status") or {}).get("phase")))
+            if watched[-1] == (UID, "Running"):
+                stop.set()
+
+    registry = main._registry(Jobs(), cast(WorkQueue, None), Children.of(()))
+    how: Body = {"clusterwide": True, "standalone": True, "stop_flag": stop, "identity": "x"}
+    operator = kopf.operator(registry=registry, settings=main._kopf_settings(), **how)
+    async with asyncio.timeout(20):
+        await operator
+    assert (UID, None) in watched
+    assert ("poison", None) in watched
+
+
+def test_a_session_is_equal_to_one_with_the_same_credentials() -> None:
+    """Else kopf would try what is refused again and again, without a pause."""
+
+    async def made(token: str) -> Session:
+        info = kopf.ConnectionInfo(server="https://x", token=token)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(kopf, "login_with_service_account", lambda **_: info)
+            found = await login()
+        assert isinstance(found, Session)
+        await found.aiohttp_session.close()
+        return found
+
+    async def all_three() -> tuple[Session, Session, Session]:
+        return await made("a"), await made("a"), await made("b")
+
+    first, same, other = asyncio.run(all_three())
+    assert first == same
+    assert first != other

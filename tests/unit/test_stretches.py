@@ -1,0 +1,138 @@
+"""No stretch of the loop without a pause takes 50 ms of its thread's CPU, however large a job is."""
+
+import asyncio
+import json
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any, cast
+
+from dijob.core.options import Options
+from dijob.shell.api import Api
+from dijob.shell.children import Children
+from dijob.shell.reconcile import Reconciler
+from unit.builders import OWNER, Body, container, job_body, pod_body
+from unit.fake_api import FakeApi, Over
+
+SIZE = 1500
+BOUND = 0.05
+KEY = ("ns", "job")
+SCRIPT = "\n".join(f"export A{number}=$(cat /etc/{number}) # a comment" for number in range(280)) + "\nditask -m a.main"
+
+
+class Stub:
+    """An apiserver that stores one job, and answers each write a moment later."""
+
+    def __init__(self) -> None:
+        self._version = 10
+        self.job = job_body({"containers": [container(command=["bash", "-c", SCRIPT])]}, replicas=SIZE)
+
+    def version(self) -> str:
+        self._version += 1
+        return str(self._version)
+
+    async def get(self, path: str, **_: str) -> Body:
+        return {} if path.endswith("events") else self.job
+
+    async def create(self, path: str, body: Body) -> Body:
+        json.dumps(body)
+        await asyncio.sleep(0.001)
+        made = {"uid": f"uid-{body['metadata']['name']}", "resourceVersion": self.version()}
+        return {"kind": body["kind"], "metadata": {**body["metadata"], **made}}
+
+    async def patch(self, path: str, body: Body, **_: Any) -> Body:
+        json.dumps(body)
+        await asyncio.sleep(0.001)
+        if not path.endswith("/status"):
+            return {"metadata": {"resourceVersion": self.version()}}
+        merged = {**self.job["status"], **body["status"]}
+        meta = {**self.job["metadata"], "resourceVersion": self.version()}
+        self.job = {**self.job, "metadata": meta, "status": {k: v for k, v in merged.items() if v is not None}}
+        answer: Body = json.loads(json.dumps(self.job))
+        return answer
+
+    async def delete(self, path: str, uid: str, **_: Any) -> None:
+        await asyncio.sleep(0.001)
+
+
+async def longest(work: Callable[[], Awaitable[object]]) -> float:
+    """The longest stretch between two looks at what has come in meanwhile, in seconds of this thread's CPU."""
+    selector = asyncio.get_running_loop()._selector  # type: ignore[attr-defined]
+    select, stretches, begin = selector.select, list[float](), [0.0]
+
+    def looked(timeout: float | None) -> object:
+        stretches.append(time.thread_time() - begin[0])
+        found = select(timeout)
+        begin[0] = time.thread_time()
+        return found
+
+    selector.select = looked
+    try:
+        begin[0] = time.thread_time()
+        await work()
+        await asyncio.sleep(0)
+    finally:
+        selector.select = select
+    return max(stretches)
+
+
+async def life() -> dict[str, float]:
+    """The longest stretch of each step in the life of a job."""
+    api, children, found = Stub(), Children.of(()), dict[str, float]()
+    for store in (children.pods, children.services):
+        for feed in store._feeds:
+            feed.synced.set()
+    under_test = Reconciler(cast(Api, api), children, Options())
+    under_test.jobs.put(api.job)
+
+    async def passes() -> None:
+        for _ in range(6):
+            wait = await under_test.reconcile(KEY)
+            if wait is None or wait > 1:
+                return
+
+    async def step(name: str, **fields: Any) -> None:
+        for at, pod in enumerate(sorted(children.pods.of(OWNER), key=lambda pod: pod.rank)):
+            ip = f"10.0.{at // 250}.{at % 250}"
+            children.pods.put(replace(pod, **{"ip": ip, "version": api.version(), **fields}))
+        found[name] = await longest(passes)
+
+    found["its pods are created"] = await longest(passes)
+    assert len(children.pods) == SIZE
+    await step("its list is published", scheduled=True, node="n", gated=True)
+    assert all(pod.epoch == 1 for pod in children.pods.of(OWNER))
+    await step("all run", ready=True, phase="Running", gated=False, started="2026-05-04T12:00:09Z")
+    assert api.job["status"]["phase"] == "Running"
+    await step("nothing happens")
+    await step("all have crashed", failures=1, ready=False)
+    assert api.job["status"]["phase"] == "Failed"
+    assert all(pod.ending_soon for pod in children.pods.of(OWNER))
+    return found
+
+
+async def test_no_step_in_the_life_of_a_job_of_1500_holds_up_the_others() -> None:
+    # What else goes on in the machine makes it longer, and nothing makes it shorter.
+    first = await life()
+    again = await life() if max(first.values()) > BOUND else first
+    assert {name: seconds for name, seconds in first.items() if min(seconds, again[name]) > BOUND} == {}
+
+
+async def test_a_list_of_thousands_does_not_hold_up_the_others() -> None:
+    def pods(first: int) -> list[Body]:
+        made = pod_body(0)
+        names = (f"job-{number}" for number in range(first, first + 500))
+        return [{**made, "metadata": {**made["metadata"], "name": name, "uid": name}} for name in names]
+
+    async def listed() -> None:
+        api, store = FakeApi(), Children.of(()).pods
+        api.lists = [
+            {"metadata": {"resourceVersion": "9", "continue": "x" if page < 3 else ""}, "items": items}
+            for page, items in enumerate(pages)
+        ]
+        try:
+            await store.run(api.api())
+        except Over:
+            assert len(store) == 2000
+
+    pages = [pods(first) for first in range(0, 2000, 500)]
+    assert min([await longest(listed) for _ in range(2)]) < BOUND
