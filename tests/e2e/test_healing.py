@@ -135,6 +135,22 @@ def test_a_program_that_holds_up_its_end_is_killed_and_renewed(space: Space) -> 
     assert space.status("world").get("restarts", 0) == 0
 
 
+def test_a_program_that_saves_a_checkpoint_has_its_own_grace_period_for_it(space: Space) -> None:
+    """It takes longer than most, and says where the checkpoint is in a termination message of its own."""
+    save = 'save() { [ "$DI_RANK" = 0 ] || sleep 25; echo "saved at step 7" >/dev/termination-log; exit 3; }'
+    script = f"{save}; trap save TERM; light-peer --forever & while :; do wait; done"
+    space.apply(shell("world", script, replicas=2, backoffLimit=0, pod={"terminationGracePeriodSeconds": 90}))
+    space.until_true("world", "PeersReady")
+    before = identities(space, "world")
+    with kept(space, "dijobs") as diary:
+        space.kubectl("delete", "pod", "world-0", "--wait=false")
+        until_healed(space, "world", before, {"world-0", "world-1"}, 2)
+    assert how(space, before) == {"world-0": "anew", "world-1": "in place"}
+    assert space.status("world").get("restarts", 0) == 0
+    said = [c for _, _, body in diary.entries for c in body["status"]["conditions"] if c["type"] == "PeersReady"]
+    assert any("rank 1: its program has up to 90 s to end" in c["message"] for c in said), said
+
+
 def test_where_the_scope_is_job_all_are_renewed(space: Space) -> None:
     before = running(space, replicas=3, restart={"scope": "Job"})
     space.kubectl("delete", "pod", "world-2", "--wait=false")

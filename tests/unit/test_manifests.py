@@ -11,11 +11,13 @@ from dijob.core.actions import PublishAddresses
 from dijob.core.manifests import gang_of, pod_manifest, service, template_hash
 from dijob.core.options import Options
 from dijob.core.published import addresses_patch
+from dijob.core.renewal import KILL_SECONDS
+from dijob.pod import LAUNCHER
 from dijob.shell.memory import Memory
 from dijob.spec import shellwords
 from dijob.spec.model import DIJob
 from dijob.spec.parts import TemplateMetadata
-from unit.builders import container, gang, job, job_body, main, manifest
+from unit.builders import container, gang, job, job_body, main, manifest, pod_body, read
 from unit.builders import pod_env as env
 
 Body = dict[str, Any]
@@ -73,6 +75,31 @@ def test_what_our_scripts_must_know_of_the_pod_is_told_where_it_is_not_as_usual(
     own = job({"containers": [container(terminationMessagePath="/x")], "terminationGracePeriodSeconds": 3})
     found = env(manifest(own))
     assert (found["DIJOB_TERMINATION_LOG"], found["DIJOB_KILL_SECONDS"]) == ("/x", "3")
+
+
+# terminationGracePeriodSeconds, and how long the launcher and the operator give a program to end.
+GRACES = {"short": (3, 3), "none": (0, 0), "kubernetes' own": (30, 30), "a checkpoint": (600, 600), "null": (None, 30)}
+
+
+@pytest.mark.parametrize(("given", "seconds"), GRACES.values(), ids=GRACES)
+def test_a_program_has_its_own_grace_period_to_end_for_a_renewal(given: int | None, seconds: int) -> None:
+    body = pod_body(owner=job({"terminationGracePeriodSeconds": given}))
+    told = env(body).get("DIJOB_KILL_SECONDS", str(KILL_SECONDS))
+    body["spec"]["terminationGracePeriodSeconds"] = 30 if given is None else given  # as the apiserver stores it
+    assert (told, read(body).grace) == (str(seconds), seconds)
+    assert f"${{DIJOB_KILL_SECONDS:-{KILL_SECONDS}}}" in LAUNCHER
+
+
+def test_a_pod_of_an_older_operator_is_not_waited_for_longer_than_its_launcher_waits() -> None:
+    """Its launcher sends KILL after 20 s, and its environment does not name a longer time."""
+    body = pod_body()
+    body["spec"]["terminationGracePeriodSeconds"] = 600
+    assert read(body).grace == KILL_SECONDS
+
+
+def test_who_names_another_time_to_end_himself_has_it() -> None:
+    own = container(env=[{"name": "DIJOB_KILL_SECONDS", "value": "90"}])
+    assert read(pod_body(owner=job({"containers": [own], "terminationGracePeriodSeconds": 600}))).grace == 90
 
 
 def test_the_users_variables_win_and_come_after_ours() -> None:

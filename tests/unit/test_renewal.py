@@ -163,6 +163,10 @@ def test_who_does_not_start_again_is_made_anew_and_named() -> None:
     assert waits.renewals == 0
     peers = next(c for c in waits.conditions if c.type == "PeersReady")
     assert (peers.status, peers.message.split(":")[0]) == ("False", "rank 1")
+    assert (peers.reason, peers.message) == (
+        "Renewing",
+        "rank 1: its program has up to 30 s to end, and starts again with the new list",
+    )
     gives_up = plan(owner, seen, later(bound)).status
     assert gives_up.last_renewal is not None
     assert (gives_up.last_renewal.reason, gives_up.last_renewal.ranks) == ("NotRestarted", "1-2")
@@ -190,3 +194,19 @@ def test_only_a_process_that_could_have_started_again_is_made_anew(pod: Pod, sec
     last = plan(owner, seen, later(seconds)).status.last_renewal
     assert last is not None
     assert (last.reason == "NotRestarted") is anew
+
+
+def test_a_program_that_saves_a_checkpoint_has_the_time_that_it_asks_for() -> None:
+    owner = job(status={"epoch": 2, "lastRenewal": {"epoch": 1, "ranks": "0-1", "time": stamp(NOW)}})
+    lists = {"ips": "10.0.0.0,10.0.0.1,10.0.0.2", "epoch": 2}
+    saves = sound(renew_from=2, grace=600, **lists)
+    others = (listed(0, **lists), listed(2, **lists, ready=False, complaint="container di-container: Error: boom"))
+    seen = observed(*others, saves, services=frozenset({"job"}), told=TOLD)
+    for seconds, lost in ((300, False), (614, False), (615, True)):
+        decided = plan(owner, seen, later(seconds)).status
+        assert (decided.last_renewal is not None and decided.last_renewal.reason == "NotRestarted") is lost, seconds
+    says = next(c for c in plan(owner, seen, later(300)).status.conditions if c.type == "PeersReady")
+    # Somebody else is not Ready for another reason: that is said too.
+    assert says.reason == "Starting"
+    assert "rank 1: its program has up to 600 s to end" in says.message
+    assert "rank 2: container di-container: Error: boom" in says.message

@@ -1,6 +1,6 @@
 """Sentences for people: which rank waits for what, grouped by cause and short enough for a condition."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import replace
 from datetime import datetime
 
@@ -28,9 +28,9 @@ def without_address(gang: Gang, ranks: Iterable[int], observed: Observed) -> str
     return _grouped(ranks, lambda rank: _why_no_address(gang, rank, observed))
 
 
-def not_ready(ranks: Iterable[int], observed: Observed) -> str:
-    """Each rank that is not Ready, and why."""
-    return _grouped(ranks, lambda rank: _why_not_ready(rank, observed))
+def not_ready(ranks: Iterable[int], observed: Observed, renewing: Container[int] = ()) -> str:
+    """Each rank that is not Ready, and why. `renewing` are those whose process has been told to start again."""
+    return _grouped(ranks, lambda rank: _why_not_ready(rank, observed, rank in renewing))
 
 
 def refusal(gang: Gang, ranks: Iterable[int], observed: Observed) -> tuple[str, str] | None:
@@ -86,10 +86,12 @@ def _why_no_address(gang: Gang, rank: int, observed: Observed) -> str:
     return _hint(pod, observed) or ("its node is starting it" if pod.scheduled else "it waits for a node")
 
 
-def _why_not_ready(rank: int, observed: Observed) -> str:
+def _why_not_ready(rank: int, observed: Observed, renewing: bool) -> str:
     pod = observed.pods.get(rank)
     if pod is None:
         return "its pod is gone"
+    if renewing and pod.started:
+        return f"its program has up to {pod.grace} s to end, and starts again with the new list"
     return _hint(pod, observed) or "it is starting"
 
 

@@ -163,7 +163,7 @@ def _told(main: Manifest, spec: Manifest, gang: Gang) -> dict[str, str]:
     said |= {"DIJOB_TASKS": published.slices(gang)} if gang.parts else {}
     listed = published.files_of(gang.runtime)
     said |= {"DIJOB_LISTED": " ".join(f"{name}={file}" for name, file in listed.items())} if listed else {}
-    return said | ({"DIJOB_KILL_SECONDS": str(grace)} if isinstance(grace, int) and grace < KILL_SECONDS else {})
+    return said | ({"DIJOB_KILL_SECONDS": str(grace)} if isinstance(grace, int) and grace != KILL_SECONDS else {})
 
 
 def _env(users: Any, member: Member, gang: Gang, extra: Mapping[str, str]) -> Any:

@@ -40,8 +40,8 @@ class Pod:
     of the first list that its process may have, `renewed` that of the list for which its process ended last (0: it
     ended for another reason). `started` and `ended` are when the main container started, and when it last ended;
     `restarts` is how often it has started again.
-    `unrecorded`: how it ended last is not known any more. `grace` is how long it has to end, in seconds.
-    `untaken`: the "node x" or "scheduler x" that has not said anything of it yet.
+    `unrecorded`: how it ended last is not known any more. `grace` is how long its launcher gives its process to end, in
+    seconds. `untaken`: the "node x" or "scheduler x" that has not said anything of it yet.
     """
 
     rank: int

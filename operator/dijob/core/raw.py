@@ -9,6 +9,7 @@ from dijob.core import containers, disruptions
 from dijob.core.address_list import follows
 from dijob.core.members import split
 from dijob.core.observe import Pod, Refused, Service
+from dijob.core.renewal import KILL_SECONDS
 from dijob.pod import DIR, LAUNCH, POD_DIR
 
 Body = Mapping[str, Any]
@@ -102,7 +103,7 @@ def pod(body: Body) -> Pod:
         restarts=int(main.get("restartCount") or 0),
         ended=containers.ended(main),
         unrecorded=containers.unrecorded(main),
-        grace=int(spec.get("terminationGracePeriodSeconds") or 0),
+        grace=_grace(spec, name),
         gated=_gated(status),
         untaken=_untaken(spec, status),
     )
@@ -124,8 +125,19 @@ def _gated(status: Body) -> bool:
 
 def _launched(spec: Body, name: str) -> bool:
     """Whether the launcher stands before the command of this container."""
-    main: Body = next((c for c in spec.get("containers") or () if c.get("name") == name), {})
-    return bool((main.get("command") or [""])[0] == LAUNCH)
+    return bool((_container(spec, name).get("command") or [""])[0] == LAUNCH)
+
+
+def _grace(spec: Body, name: str) -> int:
+    """How long the launcher in this container gives its program to end: what it was told. Pods of older operators were
+    told of shorter times only; their launchers wait for 20 s at most."""
+    told: Body = next((e for e in _container(spec, name).get("env") or () if e.get("name") == "DIJOB_KILL_SECONDS"), {})
+    own = int(spec.get("terminationGracePeriodSeconds") or 0)
+    return _number(told["value"]) if "value" in told else min(own, KILL_SECONDS)
+
+
+def _container(spec: Body, name: str) -> Body:
+    return next((c for c in spec.get("containers") or () if c.get("name") == name), {})
 
 
 def _runs(container: Body) -> bool:

@@ -14,8 +14,9 @@ from dijob.spec.status import Renewal, Status, stamp
 # The kubelet starts a container again at once when its last end is this long ago, else after 10 s and more (1.34,
 # pkg/kubelet: MaxContainerBackOff of 300 s, forgotten after twice that): a new pod is there sooner.
 CALM_SECONDS = 600.0
-# The launcher sends KILL after this, or after the pod's own grace period where that is shorter (launch.sh).
-KILL_SECONDS = 20
+# The launcher sends KILL after this (Kubernetes' own grace period), or after that of the pod where it is another one
+# (launch.sh, DIJOB_KILL_SECONDS): saving a checkpoint takes no less time than when the pod is deleted.
+KILL_SECONDS = 30
 # What may pass besides, from the list to the new start, before the pod is made anew after all: also for a kubelet that
 # has missed the list and is reminded (waits.NUDGE_SECONDS).
 SLACK_SECONDS = 15.0
@@ -49,7 +50,7 @@ def left(pod: Pod, observed: Observed, now: datetime) -> float:
     waited = (now - told).total_seconds()
     if pod.started > stamp(told):
         waited = since(pod.started, now) or 0.0
-    return min(pod.grace, KILL_SECONDS) + SLACK_SECONDS - waited
+    return pod.grace + SLACK_SECONDS - waited
 
 
 def owed(pods: Mapping[int, Pod], ranks: frozenset[int], last: Renewal) -> frozenset[int]:

@@ -239,7 +239,9 @@ def _peers_ready(this: Pass) -> Fact:
         return Fact(Type.PEERS_READY, True, "AllRanksReady", f"all ranks are Ready, epoch {world.epoch}")
     restarting = is_true(this.job.status, Type.RUNNING)
     reason = "RankNotReady" if restarting else "Starting"
-    return Fact(Type.PEERS_READY, False, reason, diagnose.not_ready(lagging, this.observed))
+    if world.pending >= set(lagging):
+        reason = "Renewing"
+    return Fact(Type.PEERS_READY, False, reason, diagnose.not_ready(lagging, this.observed, world.pending))
 
 
 def _lagging(world: World) -> list[int]:

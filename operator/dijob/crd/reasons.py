@@ -134,7 +134,11 @@ _PEERS_READY: Final = About(
             "a rank of a running job is not Ready: it crashed and starts again, or its node is silent",
             f"{_HEALS}; if it repeats: see the log of the rank that the message names",
         ),
-        waiting("Renewing", "the message says which rank was lost, what happened to it, and which ranks are renewed"),
+        waiting(
+            "Renewing",
+            "the message says which rank was lost, what happened to it, and which ranks are renewed; then which of "
+            "them still end their programs, and how long they have for it (terminationGracePeriodSeconds)",
+        ),
         _SUSPENDED,
         _FINISHED,
     ),

@@ -127,7 +127,7 @@ renew() {
 # shellcheck disable=SC2317 # called by renew
 last() {
   n=0
-  while [ "$n" -lt "${DIJOB_KILL_SECONDS:-20}" ] && sleep 1; do n=$((n + 1)); done
+  while [ "$n" -lt "${DIJOB_KILL_SECONDS:-30}" ] && sleep 1; do n=$((n + 1)); done
   # shellcheck disable=SC2086 # one word per process
   if [ $$ -eq 1 ]; then kill -KILL -1; else kill -s KILL $told "$child"; fi
 } >/dev/null 2>&1

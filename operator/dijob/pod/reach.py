@@ -31,8 +31,8 @@ def dialled(topology: str, port: str, workers: str, attach: str) -> dict[tuple[s
     if attach:
         links = [link.strip().rpartition(":") for link in attach.split(",") if "tcp://" in link]
         # What has no port is ditask's to complain of.
-        ports = {(host.replace("tcp://", ""), end) for host, _, end in links if end.isascii() and end.isdigit()}
-        return {(host, int(end)): "--attach-to" for host, end in ports}
+        told = (link for link in links if link[2].isascii() and link[2].isdigit())
+        return {(host.replace("tcp://", ""), int(end)): "--attach-to" for host, _, end in told}
     rank = int(os.environ["DI_RANK"])
     nodes = os.environ["DI_NODES"].split(",")
     below = {"mesh": rank, "star": min(rank, 1)}.get(topology, 0)
