@@ -37,7 +37,7 @@ class Quota(FakeApi):
         pytest.param(0, False, CONCURRENT_WRITES, 0, id="no room, not known yet"),
         pytest.param(0, True, 1, 0, id="still no room"),
         pytest.param(SIZE, True, SIZE, SIZE, id="room again"),
-        pytest.param(5, True, 1 + CONCURRENT_WRITES, 5, id="room for some"),
+        pytest.param(5, True, CONCURRENT_WRITES, 5, id="room for some"),
     ],
 )
 async def test_a_refusal_that_holds_for_all_is_asked_for_by_few(
