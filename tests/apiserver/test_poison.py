@@ -1,0 +1,106 @@
+"""Jobs that were made to break the operator, against the real apiserver: it lives, and serves the others."""
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from apiserver.plane import ROOT, Body, Plane, changed, job, operator
+from cluster import CONTROL_PLANE, Options, up
+from cluster.shell import until_established
+from workers import own
+
+pytestmark = pytest.mark.apiserver
+
+NAME = own("poison-tests")
+# What the apiserver of 1.34 admits; Go's decoder stops at 10,000.
+DEPTH = 950
+
+
+def nested(depth: int) -> Body:
+    made: Body = {"a": 1}
+    for _ in range(depth):
+        made = {"a": made}
+    return made
+
+
+def with_script(name: str, script: str) -> Body:
+    return changed(job(name), "spec.template.spec.containers.0.args", [script])
+
+
+def with_resources(name: str, resources: Body) -> Body:
+    return changed(job(name), "spec.template.spec.containers.0.resources", resources)
+
+
+POISON: dict[str, tuple[Body, tuple[str, ...]]] = {
+    "deep": (changed(job("deep"), "spec.template.spec.x", nested(DEPTH)), ("spec.template.spec.x.a", "100 levels")),
+    "less-deep": (changed(job("less-deep"), "spec.template.spec.x", nested(150)), ("100 levels",)),
+    "wide": (changed(job("wide"), "spec.template.spec.x", [[] for _ in range(30_000)]), ("spec", "20,000 values")),
+}
+HARMLESS = {
+    "script": with_script("script", "$(" * 60_000),
+    "wrappers": with_script("wrappers", "env " * 4_000),
+}
+# Refused by the apiserver, as pods.
+ODD = {"gpus": with_resources("gpus", {"limits": {"nvidia.com/gpu": "²"}})}
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
+    """A control plane without an operator."""
+    log = tmp_path_factory.mktemp("operator") / "log"
+    with up(Options(name=NAME, mode=CONTROL_PLANE, kwok_nodes=3, quiet=True)) as cluster:
+        plane = Plane(cluster, log)
+        plane.kubectl("apply", "-f", str(ROOT / "crds/dijob.yaml"))
+        until_established(plane.kubectl, "dijobs.diengine.opendilab.org")
+        yield plane
+
+
+@pytest.fixture(autouse=True)
+def deep_reader() -> Iterator[None]:
+    """This test reads what the operator must not have to."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(20 * DEPTH)
+    yield
+    sys.setrecursionlimit(before)
+
+
+def create(plane: Plane, folder: Path, body: Body) -> None:
+    """By the apiserver's raw door: kubectl's own decoders are not under test."""
+    file = folder / f"{body['metadata']['name']}.json"
+    file.write_text(json.dumps(body))
+    path = "/apis/diengine.opendilab.org/v2alpha1/namespaces/default/dijobs"
+    plane.kubectl("create", "--raw", path, "-f", str(file))
+
+
+def serves(plane: Plane, name: str) -> None:
+    assert (said := plane.apply(job(name))).ok, said.text
+    plane.until_condition(name, "Running", "True", seconds=60)
+
+
+def test_no_job_ends_the_operator_or_hides_another(bare: Plane, tmp_path: Path) -> None:
+    bodies = [body for body, _ in POISON.values()]
+    with operator(bare.cluster.kubeconfig, bare.log) as process:
+        serves(bare, "before")
+        # As events of a watch.
+        for body in (*bodies, *HARMLESS.values(), *ODD.values()):
+            create(bare, tmp_path, body)
+        serves(bare, "beside")
+        for name, (_, words) in POISON.items():
+            bare.until_condition(name, "Invalid", "True", "SpecInvalid", *words)
+            assert bare.pods(name) == {}
+        for name in HARMLESS:
+            bare.until_condition(name, "PodsCreated", "True")
+        bare.until_condition("script", "SpecWarning", "True", "16 KiB")
+        bare.until_condition("gpus", "PodsCreated", "False", "PodRejected")
+        assert process.poll() is None
+    # As a list, which is one document.
+    with operator(bare.cluster.kubeconfig, bare.log) as process:
+        serves(bare, "after")
+        bare.kubectl("patch", "dijob", "before", "--type=merge", "-p", '{"spec":{"suspend":true}}')
+        bare.until_condition("before", "Suspended", "True")
+        assert process.poll() is None
+    said = bare.log.read_text()
+    assert "RecursionError" not in said
+    assert "is set aside" not in said
