@@ -31,8 +31,7 @@ def dialled(topology: str, port: str, workers: str, attach: str) -> dict[tuple[s
     if attach:
         links = [link.strip().rpartition(":") for link in attach.split(",") if "tcp://" in link]
         # What has no port is ditask's to complain of.
-        told = (link for link in links if link[2].isascii() and link[2].isdigit())
-        return {(host.replace("tcp://", ""), int(end)): "--attach-to" for host, _, end in told}
+        return {(h.replace("tcp://", ""), int(end)): "--attach-to" for h, _, end in links if end.isdecimal()}
     rank = int(os.environ["DI_RANK"])
     nodes = os.environ["DI_NODES"].split(",")
     below = {"mesh": rank, "star": min(rank, 1)}.get(topology, 0)
