@@ -206,14 +206,15 @@ def difference(wanted: Any, found: Any, at: str = "") -> list[str]:
 
 
 @asynccontextmanager
-async def lane(kube: Kube, namespace: str, folder: Path) -> AsyncIterator[Lane]:
-    """A lane with a running operator; at its end the operator is gone and the namespace on its way."""
+async def lane(kube: Kube, namespace: str, folder: Path, others: tuple[str, ...] = ()) -> AsyncIterator[Lane]:
+    """A lane with a running operator, which serves `others` too; at its end the operator is gone and the namespace on
+    its way."""
     await make_namespace(kube, namespace)
     census = Census()
     counting = asyncio.create_task(census.follow(kube, namespace))
     try:
         async with Proxy(kube.access, folder) as proxy:
-            operator = Operator(proxy.kubeconfig, folder / f"{namespace}.log", (namespace,))
+            operator = Operator(proxy.kubeconfig, folder / f"{namespace}.log", (namespace, *others))
             async with operator:
                 made = Lane(kube, namespace, proxy, operator, census)
                 await made.watching()

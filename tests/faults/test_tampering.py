@@ -1,13 +1,16 @@
 """Somebody edits, or deletes, what the operator has made: it is repaired, or said; the job ends up whole."""
 
 import random
+import secrets
 from collections.abc import AsyncIterator
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
 from faults.conftest import Lanes
-from faults.kube import Json, jobs, pods, until
-from faults.lane import Lane
+from faults.kube import Json, Kube, KubeError, jobs, make_namespace, pods, until
+from faults.lane import Lane, lane
 
 pytestmark = pytest.mark.apiserver
 
@@ -16,8 +19,8 @@ RANKS = 4
 WHOLE_SECONDS = 60.0
 
 
-@pytest.fixture
-async def lane(lanes: Lanes) -> AsyncIterator[Lane]:
+@pytest.fixture(name="lane")
+async def running(lanes: Lanes) -> AsyncIterator[Lane]:
     async with lanes() as made:
         await made.apply("a", RANKS)
         await made.reaches("a", "Running")
@@ -46,7 +49,14 @@ async def until_whole(lane: Lane) -> float:
     return await until("a is whole", missing, WHOLE_SECONDS)
 
 
+LURE = {f"{GROUP}/node-ips": ",".join(["10.6.6.6"] * RANKS), f"{GROUP}/epoch": "777"}
 FORGED: dict[str, Json] = {
+    "a list with the highest number": {"annotations": LURE},
+    "a number that has no next one": {"annotations": {f"{GROUP}/epoch": "999999999999999"}},
+    "a number of old": {"annotations": {f"{GROUP}/epoch": "0"}},
+    "a renewal": {"annotations": {f"{GROUP}/renew-from": "777"}},
+    "another topology": {"annotations": {f"{GROUP}/topology": "{}"}},
+    "another template": {"annotations": {f"{GROUP}/template-hash": "forged"}},
     "another address list": {"annotations": {f"{GROUP}/node-ips": "10.9.9.9,10.9.9.8,10.9.9.7,10.9.9.6"}},
     "no address list": {"annotations": {f"{GROUP}/node-ips": None}},
     "a higher epoch": {"annotations": {f"{GROUP}/epoch": "99"}},
@@ -61,9 +71,89 @@ FORGED: dict[str, Json] = {
 
 @pytest.mark.parametrize("patch", FORGED.values(), ids=FORGED)
 async def test_what_is_forged_on_a_pod_is_repaired(lane: Lane, patch: dict[str, Any]) -> None:
+    before = await told(lane)
     await lane.kube.patch(pods(lane.namespace, "a-1"), {"metadata": patch})
-    await until_whole(lane)
-    assert (await lane.status("a")).get("restarts", 0) == 0
+    await until_told(lane, before)
+    status = await lane.status("a")
+    assert (status.get("restarts", 0), status.get("renewals", 0), status["epoch"]) == (0, 0, 1)
+
+
+async def told(lane: Lane) -> dict[str, Json]:
+    """Which pods there are, and what they are told: by name."""
+    found = (await lane.kube.get(pods(lane.namespace)))["items"]
+    hashed = f"{GROUP}/template-hash"  # of no account after the pod's creation
+    return {
+        pod["metadata"]["name"]: {
+            "uid": pod["metadata"]["uid"],
+            "labels": pod["metadata"]["labels"],
+            "annotations": {k: v for k, v in pod["metadata"]["annotations"].items() if k != hashed},
+        }
+        for pod in found
+    }
+
+
+async def until_told(lane: Lane, before: dict[str, Json]) -> None:
+    """Poll until the same pods are told the same again."""
+
+    async def missing() -> str:
+        now = await told(lane)
+        return "" if now == before else f"{now} instead of {before}; {lane.evidence()}"
+
+    await until("all is as it was", missing, WHOLE_SECONDS)
+
+
+def impostor(namespace: str, uid: str, **owner: str) -> Json:
+    """Somebody's pod that says of itself that it is a rank of the job with this uid."""
+    reference = {"apiVersion": "v9", "kind": "Nothing", "name": "a", "uid": uid, "controller": True, **owner}
+    meta = {
+        "name": "a-1",
+        "namespace": namespace,
+        "labels": {"app.kubernetes.io/managed-by": "dijob-operator", f"{GROUP}/job": "a", f"{GROUP}/rank": "1"},
+        "annotations": LURE,
+        "ownerReferences": [reference],
+        "finalizers": ["example.org/stays"],
+    }
+    spec = {"containers": [{"name": "di-container", "image": "x"}]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
+
+
+REFERENCES = {
+    "a kind that does not exist": {},
+    "the job's own kind": {"apiVersion": f"{GROUP}/v2alpha1", "kind": "DIJob"},
+}
+
+
+@pytest.mark.parametrize("owner", REFERENCES.values(), ids=REFERENCES)
+async def test_a_pod_of_another_namespace_is_no_rank(kube: Kube, tmp_path: Path, owner: dict[str, str]) -> None:
+    ours, theirs = (f"{side}-{secrets.token_hex(4)}" for side in ("ours", "theirs"))
+    await make_namespace(kube, theirs)
+    try:
+        async with lane(kube, ours, tmp_path, (theirs,)) as made:
+            await made.apply("a", RANKS)
+            await made.reaches("a", "Running")
+            before = await told(made)
+            passes = await made.operator.metric("dijob_passes_total")
+            uid = (await kube.get(jobs(ours, "a")))["metadata"]["uid"]
+            await kube.create(pods(theirs), impostor(theirs, uid, **owner))
+            # A job beside it comes and goes meanwhile: the operator has seen the pod by then.
+            await made.apply("b", 2)
+            await made.reaches("b", "Running")
+            await kube.patch(jobs(ours, "a"), {"metadata": {"labels": {"looked": "at"}}})
+            await made.reconciled(int(passes) + 3)
+            await made.remove("b")
+            await made.reaches("b", None)
+            assert {name: pod for name, pod in (await told(made)).items() if name.startswith("a-")} == before
+            status = await made.status("a")
+            assert (status.get("renewals", 0), status["epoch"], status["phase"]) == (0, 1, "Running")
+            # A new operator lists it among the first, and heals the real rank beside it.
+            await made.operator.kill()
+            await kube.delete(pods(ours, "a-1"))
+            await made.operator.start()
+            await until_whole(made)
+    finally:
+        with suppress(KubeError):
+            await kube.patch(pods(theirs, "a-1"), {"metadata": {"finalizers": None}})
+        await kube.delete(f"/api/v1/namespaces/{theirs}")
 
 
 async def test_a_pod_that_was_taken_from_us_is_never_touched_and_said(lane: Lane) -> None:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 
 class Kind(StrEnum):
@@ -50,3 +51,8 @@ def problem(name: str, means: str, remedy: str, status: bool = False) -> Reason:
 def over(name: str, means: str, remedy: str = "", status: bool = False) -> Reason:
     """Will not change any more."""
     return Reason(name, status, Kind.OVER, means, remedy)
+
+
+# Of every condition about a job that has its pods.
+SUSPENDED: Final = waiting("Suspended", "the job is suspended, see Suspended")
+FINISHED: Final = over("Finished", "the job has ended, see Succeeded and Failed")

@@ -3,13 +3,12 @@
 from typing import Final
 
 from dijob import names
-from dijob.crd.reason import About, good, over, problem, waiting
+from dijob.crd.reason import FINISHED, SUSPENDED, About, good, over, problem, waiting
 from dijob.crd.reasons_refused import CHANGES_REFUSED
+from dijob.crd.reasons_shared import BROKER_READY, SERVICE_READY
 from dijob.names import Condition as Type
 
 _HEALS: Final = "nothing: the job heals by itself"
-_SUSPENDED: Final = waiting("Suspended", "the job is suspended, see Suspended")
-_FINISHED: Final = over("Finished", "the job has ended, see Succeeded and Failed")
 _LOGS: Final = "`kubectl logs` of the pod that the message names; it is kept unless `cleanPodPolicy` is All"
 _GOES: Final = f"{_HEALS}. The failed pod goes with its log; `status.firstFailure` keeps the job's first failure"
 
@@ -43,7 +42,7 @@ _PODS_CREATED: Final = About(
             "the apiserver, or a webhook that it asks, does not answer. Asked again after 1, 2, 4 ... 60 s",
             "nothing; if it lasts: look after the control plane",
         ),
-        _SUSPENDED,
+        SUSPENDED,
         good("AllCreated", "every rank has its pod"),
     ),
 )
@@ -103,7 +102,7 @@ _ADDRESSES_READY: Final = About(
             "a rule of `failurePolicy`, or the runtime, says RestartJob: all ranks are renewed",
             _GOES,
         ),
-        _SUSPENDED,
+        SUSPENDED,
     ),
 )
 
@@ -119,8 +118,8 @@ _RUNNING: Final = About(
         ),
         good("AllRanksReady", "the job has begun"),
         waiting("Renewing", "every rank is renewed; AddressesReady says why"),
-        _SUSPENDED,
-        _FINISHED,
+        SUSPENDED,
+        FINISHED,
     ),
 )
 
@@ -139,8 +138,8 @@ _PEERS_READY: Final = About(
             "the message says which rank was lost, what happened to it, and which ranks are renewed; then which of "
             "them still end their programs, and how long they have for it (terminationGracePeriodSeconds)",
         ),
-        _SUSPENDED,
-        _FINISHED,
+        SUSPENDED,
+        FINISHED,
     ),
 )
 
@@ -187,7 +186,7 @@ _SUSPENDED_TYPE: Final = About(
         waiting("Suspending", "its pods are ending, gently; also before it can go on again", status=True),
         waiting("Suspended", "it has no pods", "set `spec.suspend` to false to go on", status=True),
         good("Resumed", "it goes on, with the same ranks and names", status=False),
-        _FINISHED,
+        FINISHED,
     ),
 )
 
@@ -241,51 +240,6 @@ _SPEC_WARNING: Final = About(
     ),
 )
 
-_SERVICE_READY: Final = About(
-    "Whether the job's headless service could be created: it gives the ranks DNS names. There once it could not.",
-    (
-        problem(
-            "ServiceNameTaken",
-            "a service of the job's name belongs to somebody else: ranks have no DNS names. IPs work all the same; "
-            "a job with `addressing: Hostname` cannot connect",
-            "delete or rename that service, or give the job another name",
-        ),
-        problem(
-            "ServiceRefused",
-            "the apiserver would not create it; its words are in the message. Asked again, as for pods",
-            "as for PodRejected and PodForbidden",
-        ),
-        good("Created", "it is there now"),
-    ),
-)
-
-_BROKER_READY: Final = About(
-    "Whether the Redis server that the operator runs for the job can be used. There where `messageQueue` is redis "
-    "without a host. Nobody starts before it is Ready. When it is lost, all ranks begin anew with the next one.",
-    (
-        waiting("Starting", "its pod is on its way"),
-        problem(
-            "NotRunning",
-            "its pod cannot run; the message says why in the cluster's words",
-            "if it is the image: set the chart's value redis.image, or give `messageQueue.host` a server of your own",
-        ),
-        problem(
-            "NameTaken",
-            "a pod, service or network policy of its name, JOB-mq, belongs to somebody else; it is never touched",
-            "delete or rename that one, or give the job another name",
-        ),
-        problem(
-            "Refused",
-            "the apiserver would not create its pod, service or network policy; its words are in the message. Asked "
-            "again, as for pods",
-            "as for PodRejected and PodForbidden",
-        ),
-        good("Ready", "it answers"),
-        _SUSPENDED,
-        _FINISHED,
-    ),
-)
-
 _PAUSED: Final = About(
     f"Whether the annotation `{names.ANNOTATION_PAUSED}` is set: the operator looks and tells, and touches nothing of "
     "the job, nor heals it. For emergencies: "
@@ -310,8 +264,8 @@ REASONS: Final[dict[Type, About]] = {
     Type.SUSPENDED: _SUSPENDED_TYPE,
     Type.LAUNCHER_BYPASSED: _LAUNCHER_BYPASSED,
     Type.SPEC_WARNING: _SPEC_WARNING,
-    Type.SERVICE_READY: _SERVICE_READY,
-    Type.BROKER_READY: _BROKER_READY,
+    Type.SERVICE_READY: SERVICE_READY,
+    Type.BROKER_READY: BROKER_READY,
     Type.PAUSED: _PAUSED,
     Type.CHANGES_REFUSED: CHANGES_REFUSED,
 }
