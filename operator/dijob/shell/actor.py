@@ -4,7 +4,6 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Iterable, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
 from dijob import names
@@ -32,6 +31,7 @@ from dijob.core.options import Options
 from dijob.core.published import addresses_patch, known
 from dijob.core.raw import END_SECONDS, namesake, pod, service
 from dijob.shell.api import CONCURRENT_WRITES, Api, ApiError, Json
+from dijob.shell.clock import SYSTEM, Clock
 from dijob.shell.jobs import path_of
 from dijob.shell.memory import Memory
 from dijob.shell.store import Store
@@ -50,7 +50,10 @@ RESOURCES = {
 class Actor:
     """The hands of the operator."""
 
-    def __init__(self, api: Api, pods: Store[Pod], services: Store[Service], options: Options) -> None:
+    def __init__(
+        self, api: Api, pods: Store[Pod], services: Store[Service], options: Options, clock: Clock = SYSTEM
+    ) -> None:
+        self._clock = clock
         self._api = api
         self._pods = pods
         self._services = services
@@ -156,7 +159,7 @@ class Actor:
             if error.status == 404:
                 return False  # the namespace is going, and the job with it
             if not error.conflict:
-                noted[key] = refusals.rejected(error.status, error.message, noted.get(key), _now())
+                noted[key] = refusals.rejected(error.status, error.message, noted.get(key), self._clock.now())
                 return False
             found = await self._adopt(group, key, f"{path}/{name}", manifest["metadata"]["labels"])
             if found is None:
@@ -164,7 +167,7 @@ class Actor:
             body = found
         noted.pop(key, None)
         if kind == "Pod":
-            group.memory.created(name, _now())
+            group.memory.created(name, self._clock.now())
             self._pods.put(pod(body))
         elif kind == "Service":
             self._services.put(service(body))
@@ -187,7 +190,7 @@ class Actor:
             if body["kind"] != "Pod" or labels.items() <= (meta.get("labels") or {}).items():
                 return body
             return await self._api.patch(path, {"metadata": {"uid": meta["uid"], "labels": labels}}, whole=True)
-        group.memory.refusals[key] = refusals.name_in_use(why, key.replace("/", " "), _now())
+        group.memory.refusals[key] = refusals.name_in_use(why, key.replace("/", " "), self._clock.now())
         return None
 
     async def _publish(self, job: DIJob, action: PublishAddresses) -> None:
@@ -199,7 +202,7 @@ class Actor:
         meta = group.job.metadata
         log.warning("%s/%s: list %d has no effect in %s: nudged", meta.namespace, meta.name, action.epoch, action.name)
         patch = {"metadata": {"uid": action.uid, "annotations": {names.ANNOTATION_NUDGED: action.at}}}
-        group.memory.nudged[action.uid, action.epoch] = _now()
+        group.memory.nudged[action.uid, action.epoch] = self._clock.now()
         await self._to_pod(group.job, action.name, self._api.patch(_pod_path(group.job, action.name), patch))
 
     async def _delete(self, job: DIJob, action: DeletePod) -> None:
@@ -268,7 +271,3 @@ def _for_all(refusal: Refusal) -> bool:
 
 def _pod_path(job: DIJob, name: str) -> str:
     return f"/api/v1/namespaces/{job.metadata.namespace}/pods/{name}"
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)

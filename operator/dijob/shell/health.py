@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import time
 
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
@@ -11,6 +10,7 @@ from dijob import names
 from dijob.shell import metrics
 from dijob.shell.audit import Audit
 from dijob.shell.children import Children
+from dijob.shell.clock import SYSTEM, Clock
 from dijob.shell.jobs import Jobs
 
 log = logging.getLogger(__name__)
@@ -24,7 +24,8 @@ NO_PHASE = "New"
 class Watchdog:
     """Knows the age of each stream. kopf's own liveness answers 200 during every fault (kopf issue 1276)."""
 
-    def __init__(self, children: Children, jobs: Jobs, audit: Audit) -> None:
+    def __init__(self, children: Children, jobs: Jobs, audit: Audit, clock: Clock = SYSTEM) -> None:
+        self._clock = clock
         self._children = children
         self._jobs = jobs
         self._audit = audit
@@ -40,7 +41,7 @@ class Watchdog:
             metrics.STREAM_AGE.labels(store.kind).set(store.silence)
             if store.silence > SILENCE_SECONDS:
                 found.append(f"nothing heard of {store.kind} for {store.silence:.0f} s")
-        if self._audit.behind is not None and time.monotonic() - self._audit.behind > SILENCE_SECONDS:
+        if self._audit.behind is not None and self._clock.monotonic() - self._audit.behind > SILENCE_SECONDS:
             found.append("the watch of dijobs shows nothing of what there is")
         return found
 

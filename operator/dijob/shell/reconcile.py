@@ -1,8 +1,6 @@
 """One pass over one job: observe, plan, act, write the status once, tell what changed. The only caller of the plan."""
 
 import logging
-import time
-from datetime import UTC, datetime
 from typing import Any
 
 from dijob.core import phases, report
@@ -14,6 +12,7 @@ from dijob.core.waits import RESYNC_SECONDS
 from dijob.shell.actor import Actor
 from dijob.shell.api import Api, ApiError
 from dijob.shell.children import Children
+from dijob.shell.clock import SYSTEM, Clock
 from dijob.shell.jobs import Jobs, path_of
 from dijob.shell.memory import Memories, Memory
 from dijob.shell.recorder import Recorder
@@ -42,14 +41,15 @@ class StaleCrdError(Exception):
 class Reconciler:
     """Brings jobs to what they should be, one pass at a time per job."""
 
-    def __init__(self, api: Api, children: Children, options: Options) -> None:
-        self.jobs = Jobs()
+    def __init__(self, api: Api, children: Children, options: Options, clock: Clock = SYSTEM) -> None:
+        self.jobs = Jobs(clock)
+        self._clock = clock
         self._api = api
         self._children = children
         self._options = options
         self._memories = Memories()
-        self._actor = Actor(api, children.pods, children.services, options)
-        self._recorder = Recorder(api)
+        self._actor = Actor(api, children.pods, children.services, options, clock)
+        self._recorder = Recorder(api, clock)
 
     async def reconcile(self, key: Key) -> float | None:
         """One pass. Gives the seconds until the next one, None when the job is gone."""
@@ -64,7 +64,7 @@ class Reconciler:
         if not self._children.listed:
             await self._children.read(self._api, job)
         await self._read_warnings(job, memory)
-        decided = plan(job, self._observe(job, memory), _now())
+        decided = plan(job, self._observe(job, memory), self._clock.now())
         if decided.actions:
             if not await self._still_there(key, job):
                 return 0.0 if self.jobs.get(key) else None  # another job has its name: its own pass begins at once
@@ -75,7 +75,7 @@ class Reconciler:
             if body is None:
                 return None
             job = memory.parse(body)
-            decided = plan(job, self._observe(job, memory), _now())
+            decided = plan(job, self._observe(job, memory), self._clock.now())
         wait = await self._write(key, job.metadata, job.status, decided)
         # What is left to do needs news first (a conflict, a pod that is gone already): not at once.
         return 0.2 if decided.actions else min(wait, decided.requeue_after)
@@ -92,7 +92,7 @@ class Reconciler:
     def _observe(self, job: DIJob, memory: Memory) -> Observed:
         uid = job.metadata.uid
         pods, strangers = by_rank(self._children.pods.of(uid), gang_of(job))
-        memory.saw_lists(pods.values(), _now())
+        memory.saw_lists(pods.values(), self._clock.now())
         silent = {pod.uid for pod in (*pods.values(), *strangers) if not pod.ip}
         return Observed(
             pods=pods,
@@ -110,7 +110,7 @@ class Reconciler:
     async def _read_warnings(self, job: DIJob, memory: Memory) -> None:
         """Ask why pods that say nothing get no address (FailedMount, a sandbox that fails): only events know."""
         path = f"/api/v1/namespaces/{job.metadata.namespace}/events"
-        for pod in puzzling(self._children.pods.of(job.metadata.uid), _now())[:EVENTS_READ_AT_ONCE]:
+        for pod in puzzling(self._children.pods.of(job.metadata.uid), self._clock.now())[:EVENTS_READ_AT_ONCE]:
             try:
                 selector = f"involvedObject.uid={pod.uid},type=Warning"
                 found = await self._api.get(path, fieldSelector=selector, limit="20")
@@ -140,7 +140,7 @@ class Reconciler:
         return bool(body["metadata"]["uid"] == uid)
 
     async def _say_invalid(self, key: Key, body: dict[str, Any], error: SpecError) -> float:
-        meta, now = Metadata.model_validate(body["metadata"]), _now()
+        meta, now = Metadata.model_validate(body["metadata"]), self._clock.now()
         if meta.deletion_timestamp:
             return RESYNC_SECONDS
         old = stored(body)
@@ -154,7 +154,7 @@ class Reconciler:
         memory = self._memories.of(meta.uid)
         if not changes:
             return RESYNC_SECONDS
-        due = memory.last_write + STATUS_INTERVAL_SECONDS - time.monotonic()
+        due = memory.last_write + STATUS_INTERVAL_SECONDS - self._clock.monotonic()
         if due > 0 and not phases.urgent(old, decided.status):
             return due
         patch = {"metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version}, "status": changes}
@@ -170,7 +170,7 @@ class Reconciler:
                 return 0.1
             raise
         self.jobs.put(answer)
-        memory.last_write = time.monotonic()
+        memory.last_write = self._clock.monotonic()
         for event in decided.events:
             log.info("%s/%s: %s: %s", meta.namespace, meta.name, event.reason, event.message)
             await self._recorder.tell(meta, event)
@@ -197,7 +197,3 @@ def _merge_patch(was: dict[str, Any], becomes: dict[str, Any]) -> dict[str, Any]
         elif before != value:
             patch[name] = value
     return patch
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)

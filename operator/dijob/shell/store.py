@@ -5,8 +5,6 @@ Why not kopf.index: its start-up is worse than quadratic, and an event costs fiv
 
 import asyncio
 import logging
-import random
-import time
 from collections.abc import Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
@@ -14,6 +12,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from dijob.shell import metrics
 from dijob.shell.api import Api, ApiError, Stream
+from dijob.shell.clock import SYSTEM, Clock
 
 log = logging.getLogger(__name__)
 
@@ -40,8 +39,11 @@ T = TypeVar("T", bound=Viewed)
 class Store(Generic[T]):
     """Views of all objects under `path` that `selector` selects, by the uid of the job that owns them."""
 
-    def __init__(self, kind: str, streams: tuple[Stream, ...], view: Callable[[Mapping[str, Any]], T]) -> None:
+    def __init__(
+        self, kind: str, streams: tuple[Stream, ...], view: Callable[[Mapping[str, Any]], T], clock: Clock = SYSTEM
+    ) -> None:
         self.kind = kind
+        self._clock = clock
         self.on_change: Callable[[str], None] = lambda owner: None
         self._view = view
         self._by_owner: dict[str, dict[str, T]] = {}
@@ -50,7 +52,7 @@ class Store(Generic[T]):
         self._gone: dict[str, int] = {}
         # What only our own writes have shown so far, and the feeds that may still show it.
         self._unseen: dict[str, set[int]] = {}
-        self._feeds = tuple(_Feed(stream, time.monotonic()) for stream in streams)
+        self._feeds = tuple(_Feed(stream, clock.monotonic()) for stream in streams)
 
     def of(self, owner: str) -> tuple[T, ...]:
         """The views of one job."""
@@ -103,7 +105,7 @@ class Store(Generic[T]):
     @property
     def silence(self) -> float:
         """Seconds since the quietest of the streams said anything; the apiserver sends a bookmark every minute."""
-        return time.monotonic() - min(feed.heard for feed in self._feeds)
+        return self._clock.monotonic() - min(feed.heard for feed in self._feeds)
 
     @property
     def listed(self) -> bool:
@@ -129,7 +131,7 @@ class Store(Generic[T]):
             except ApiError as error:
                 failures += 1
                 first, last = RETRY_SECONDS
-                delay = min(last, first * 2.0 ** min(failures - 1, 10)) * random.uniform(0.8, 1.2)
+                delay = self._clock.spread(min(last, first * 2.0 ** min(failures - 1, 10)))
                 log.warning("%s: watch broken, listing again in %.1f s: %s", self.kind, delay, error)
                 await asyncio.sleep(delay)
 
@@ -168,7 +170,7 @@ class Store(Generic[T]):
         """One object after the other: half of the time and memory of pages (docs/scale.md)."""
         async with aclosing(api.watch(replace(feed.stream, initial=True))) as events:
             async for event in events:
-                feed.heard = time.monotonic()
+                feed.heard = self._clock.monotonic()
                 meta = event["object"].get("metadata") or {}
                 if event["type"] == "ERROR":
                     status = event["object"]
@@ -196,7 +198,7 @@ class Store(Generic[T]):
         query = {"labelSelector": feed.stream.selector, "limit": "500"}
         while True:
             page = await api.get(feed.stream.path, **query)
-            feed.heard = time.monotonic()
+            feed.heard = self._clock.monotonic()
             for body in page.get("items") or ():
                 self._note(feed, found, {"type": "ADDED", "object": body})
             if not (token := page["metadata"].get("continue")):
@@ -228,7 +230,7 @@ class Store(Generic[T]):
     async def _watch(self, api: Api, feed: "_Feed", version: str) -> str:
         """Follow one watch to its end. Gives the version to go on from, "" when only a new list can help."""
         async for event in api.watch(replace(feed.stream, version=version)):
-            feed.heard = time.monotonic()
+            feed.heard = self._clock.monotonic()
             if event["type"] == "ERROR":
                 log.info("%s: watch ended by the apiserver: %s", self.kind, event["object"].get("message"))
                 return ""

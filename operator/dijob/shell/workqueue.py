@@ -3,10 +3,10 @@
 import asyncio
 import itertools
 import logging
-import random
 from collections.abc import Awaitable, Callable
 
 from dijob.shell import metrics
+from dijob.shell.clock import SYSTEM, Clock
 
 log = logging.getLogger(__name__)
 
@@ -23,8 +23,9 @@ class WorkQueue:
     waits for `release`.
     """
 
-    def __init__(self, work: Work, workers: int = 64) -> None:
+    def __init__(self, work: Work, workers: int = 64, clock: Clock = SYSTEM) -> None:
         self._work = work
+        self._clock = clock
         self._workers = workers
         self._ready: asyncio.PriorityQueue[tuple[bool, int, Key]] = asyncio.PriorityQueue()
         self._queued: dict[Key, bool] = {}
@@ -108,7 +109,7 @@ class WorkQueue:
         metrics.PASSES.labels("failed").inc()
         count = self._failures[key] = self._failures.get(key, 0) + 1
         first, last = BACKOFF_SECONDS
-        delay = min(last, first * 2.0 ** min(count - 1, 10)) * random.uniform(0.8, 1.2)
+        delay = self._clock.spread(min(last, first * 2.0 ** min(count - 1, 10)))
         # The traceback once: what repeats is one line each.
         log.warning(
             "%s/%s: pass failed (%d in a row), again in %.1f s: %s", *key, count, delay, error, exc_info=count == 1
