@@ -33,8 +33,8 @@ def possible(pod: Pod, now: datetime) -> bool:
 
 def pending(pod: Pod, observed: Observed, status: Status, now: datetime) -> bool:
     """Whether the pod's process still has a list that is not true for it, although it has been told."""
-    if pod.renew_from <= max(pod.renewed, _known(pod, status)):
-        return False
+    if pod.succeeded or pod.renew_from <= max(pod.renewed, _known(pod, status)):
+        return False  # one that has done its work will never start again
     told = observed.told.get((pod.uid, pod.renew_from), now)
     # It had crashed just then, or not begun: whoever starts with an older list all the same is ended by the launcher.
     # Stamps have whole seconds: of one that started in the same second nobody knows, and it is made anew if need be.
