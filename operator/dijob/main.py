@@ -15,7 +15,7 @@ from dijob import names
 from dijob.core.options import Options
 from dijob.shell import health, namespaces
 from dijob.shell.api import Api
-from dijob.shell.aside import name_of
+from dijob.shell.arrivals import Arrivals
 from dijob.shell.audit import Audit
 from dijob.shell.children import Children
 from dijob.shell.nostate import NoDiffBase, NoProgress
@@ -57,20 +57,21 @@ async def _run(api: Api, settings: Settings) -> None:
     reconciler = Reconciler(api, children, settings.options)
     queue = WorkQueue(reconciler.reconcile)
     children.wake(reconciler.key_of, queue)
+    arrivals = Arrivals(reconciler, queue, children)
     audit = Audit(api, reconciler, queue, served)
     watchdog = health.Watchdog(children, reconciler.jobs, audit, api.pulse)
     async with asyncio.TaskGroup() as group:
         tasks = [
             group.create_task(children.run(api)),
             group.create_task(queue.run()),
-            group.create_task(_release(queue, children)),
+            group.create_task(arrivals.release()),
             group.create_task(audit.run()),
             group.create_task(_stop_for_others(api, settings.namespaces, left_out, stop)),
             group.create_task(health.serve(settings.health_port, watchdog)),
         ]
         try:
             await kopf.operator(
-                registry=_registry(reconciler, queue, children),
+                registry=_registry(arrivals),
                 settings=_kopf_settings(),
                 clusterwide=not settings.namespaces,
                 namespaces=served,
@@ -92,31 +93,15 @@ async def _stop_for_others(api: Api, given: tuple[str, ...], left_out: frozenset
         stop.set()
 
 
-async def _release(queue: WorkQueue, children: Children) -> None:
-    """A job that has been started before waits until its children are known: a pod that is there and not known would
-    be created again."""
-    await children.synced()
-    log.info("%d pods of DIJobs known: the passes over jobs that ran before begin", len(children.pods))
-    queue.release()
-
-
-def _registry(reconciler: Reconciler, queue: WorkQueue, children: Children) -> kopf.OperatorRegistry:
+def _registry(arrivals: Arrivals) -> kopf.OperatorRegistry:
     registry = kopf.OperatorRegistry()
 
     @kopf.on.event(names.GROUP, names.VERSION, names.PLURAL, registry=registry)
     async def seen(event: kopf.RawEvent, **_: Any) -> None:
         try:
-            take(event)
+            arrivals.seen(event["type"], event["object"])
         except Exception as error:
-            reconciler.aside.put(name_of(event["object"]), error)
-
-    def take(event: kopf.RawEvent) -> None:
-        if event["type"] == "DELETED":
-            reconciler.forget(event["object"]["metadata"]["uid"])
-        elif key := reconciler.jobs.put(event["object"]):
-            # kopf gives what its list shows no type: nothing has happened to a job that has been started before.
-            nothing_new = event["type"] is None or not children.listed
-            queue.add(key, background=nothing_new and "status" in event["object"])
+            arrivals.aside(event["object"], error)
 
     kopf.on.login(registry=registry)(login)
     return registry

@@ -1,6 +1,7 @@
 """Fills a control plane with copies of one job that really ran: what thousands of jobs look like to an operator."""
 
 import asyncio
+import hashlib
 import json
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
@@ -67,19 +68,25 @@ class Original:
         name = f"copy{number:04}"
         made = await kube.create(jobs(self.namespace), self.copy({**self.job, "status": None}, name, ""))
         uid = made["metadata"]["uid"]
-        await kube.patch(jobs(self.namespace, name) + "/status", {"status": self.copy(self.job, name, uid)["status"]})
-        service = self.copy(self.service, name, uid)
-        service["spec"] = {k: v for k, v in service["spec"].items() if k in ("clusterIP", "selector", "ports")}
-        await kube.create(services(self.namespace), service)
         ips = [
             f"10.{200 + number // 2500}.{number // 10 % 250}.{number % 10 * 16 + r + 1}" for r in range(len(self.pods))
         ]
+        status = self.copy(self.job, name, uid)["status"]
+        proof = hashlib.sha256(f"{status['epoch']} {','.join(ips)}".encode()).hexdigest()[:32]
+        status["addressList"] = {**status["addressList"], "digest": proof}
+        await kube.patch(jobs(self.namespace, name) + "/status", {"status": status})
+        service = self.copy(self.service, name, uid)
+        service["spec"] = {k: v for k, v in service["spec"].items() if k in ("clusterIP", "selector", "ports")}
+        await kube.create(services(self.namespace), service)
         for rank, pod in enumerate(self.pods):
             await self._clone_pod(kube, self.copy(pod, name, uid), ips, rank)
 
     async def _clone_pod(self, kube: Kube, pod: Json, ips: list[str], rank: int) -> None:
         annotations = pod["metadata"]["annotations"]
         annotations["diengine.opendilab.org/node-ips"] = ",".join(ips)
+        topology = json.loads(annotations["diengine.opendilab.org/topology"])
+        told = json.dumps({**topology, "nodeIps": ips}, separators=(",", ":"))
+        annotations["diengine.opendilab.org/topology"] = told
         annotations[NO_START] = "true"
         status = pod.pop("status")
         await kube.create(pods(self.namespace), pod)

@@ -1,9 +1,22 @@
-"""Hypothesis for the unit tests: the same examples on every run; `--hypothesis-profile=search` looks for new ones."""
+"""Hypothesis for the unit tests: the same examples on every run; `--hypothesis-profile=search` looks for new ones.
 
+Tests marked `virtual_time` run in a loop that never waits."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
 from hypothesis import HealthCheck, settings
+from unit.virtual import VirtualLoop
 
 COMMON = settings(deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
 
 settings.register_profile("dijob", COMMON, max_examples=100, derandomize=True)
 settings.register_profile("search", COMMON, max_examples=5000, derandomize=False, print_blob=True)
 settings.load_profile("dijob")
+
+
+def pytest_asyncio_loop_factories(item: pytest.Item) -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
+    if item.get_closest_marker("virtual_time"):
+        return {"virtual": VirtualLoop}
+    return {"real": asyncio.new_event_loop}

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from dijob import names
 from unit.kubelet import SimPod
-from unit.simulator import Cluster
+from unit.simulator import Cluster, Nodes
 
 FORGED = "77"  # ranks, as somebody wrote by hand
 
@@ -16,10 +16,7 @@ class Surroundings(Protocol):
 
     cluster: Cluster
     exact: bool
-
-    def place(self, pod: SimPod, reuse: bool) -> None: ...
-    def start(self, pod: SimPod) -> None: ...
-    def end(self, pod: SimPod) -> None: ...
+    nodes: Nodes
 
 
 @dataclass(frozen=True)
@@ -50,7 +47,8 @@ def lose_sandbox(chaos: Surroundings, pod: SimPod) -> None:
 
 def taint(chaos: Surroundings, pod: SimPod) -> None:
     pod.disrupted = True
-    chaos.cluster.delete(pod.name, pod.uid)
+    chaos.cluster.report(pod)
+    chaos.cluster.delete(pod)
 
 
 def cut_off(chaos: Surroundings, pod: SimPod) -> None:
@@ -81,44 +79,45 @@ def alive(pod: SimPod) -> bool:
 
 
 KUBELET = {
-    "places it": Deed(lambda pod: not (pod.sandbox or pod.done or pod.deleting), lambda c, pod: c.place(pod, False)),
-    "reuses an address": Deed(
-        lambda pod: not (pod.sandbox or pod.done or pod.deleting), lambda c, pod: c.place(pod, True)
+    "places it": Deed(
+        lambda pod: not (pod.sandbox or pod.done or pod.deleting), lambda c, pod: c.nodes.place(pod, False)
     ),
-    "starts it": Deed(lambda pod: bool(pod.startable()), lambda c, pod: c.start(pod)),
+    "reuses an address": Deed(
+        lambda pod: not (pod.sandbox or pod.done or pod.deleting), lambda c, pod: c.nodes.place(pod, True)
+    ),
+    "starts it": Deed(lambda pod: bool(pod.startable()), lambda c, pod: c.nodes.start(pod)),
     "launcher renews it": Deed(lambda pod: pod.due, lambda c, pod: pod.renew()),
     "finds it ready": Deed(lambda pod: running(pod) and not pod.silent, lambda c, pod: setattr(pod, "ready", True)),
     "collects its record": Deed(lambda pod: running(pod) and pod.main.restarts > 0, collect),
-    "ends it": Deed(lambda pod: (pod.deleting or pod.overdue) and not pod.silent, lambda c, pod: c.end(pod)),
+    "ends it": Deed(lambda pod: (pod.deleting or pod.overdue) and not pod.silent, lambda c, pod: c.nodes.end(pod)),
 }
 
 
-def forge(pod: SimPod) -> None:
+def forge(chaos: Surroundings, pod: SimPod) -> None:
     """Somebody edits what the operator has written on the pod."""
-    meta = pod.body["metadata"]
-    meta["labels"][names.LABEL_JOB] = "another"
-    meta["annotations"][names.ANNOTATION_NUM_NODES] = FORGED
+    meta = {"labels": {names.LABEL_JOB: "another"}, "annotations": {names.ANNOTATION_NUM_NODES: FORGED}}
+    chaos.cluster.patch("pods", pod.name, {"metadata": meta})
 
 
-def forge_list(pod: SimPod) -> None:
-    """A number beyond all others, and a list in which the pod's peers are somebody else's."""
-    annotations = pod.body["metadata"]["annotations"]
-    annotations |= {names.ANNOTATION_EPOCH: "999999999999999", names.ANNOTATION_IPS: ",".join(["10.6.6.6"] * 3)}
+def write(annotations: dict[str, str]) -> Deed:
+    """Somebody writes annotations that only the operator writes."""
+    patch = {"metadata": {"annotations": annotations}}
+    return Deed(lambda pod: not pod.deleting, lambda c, pod: c.cluster.patch("pods", pod.name, patch))
 
 
-def write(key: str, value: str) -> Deed:
-    """Somebody writes an annotation that only the operator writes."""
-    return Deed(lambda pod: not pod.deleting, lambda c, pod: pod.body["metadata"]["annotations"].update({key: value}))
-
-
+# A number beyond all others, and a list in which the pod's peers are somebody else's.
+LURE = {names.ANNOTATION_EPOCH: "999999999999999", names.ANNOTATION_IPS: ",".join(["10.6.6.6"] * 3)}
 # Not among what happens at random: a program that starts before this is repaired has what somebody else has told it.
 FORGERY = {
-    "its list is forged": Deed(lambda pod: not pod.deleting, lambda c, pod: forge_list(pod)),
-    "its number is set back": write(names.ANNOTATION_EPOCH, "1"),
-    "its renewal is forged": write(names.ANNOTATION_RENEW, "777"),
+    "its list is forged": write(LURE),
+    "its renewal is forged": write({names.ANNOTATION_RENEW: "777"}),
+    "its label is taken off": Deed(
+        lambda pod: not pod.deleting,
+        lambda c, pod: c.cluster.patch("pods", pod.name, {"metadata": {"labels": {names.MANAGED_BY: None}}}),
+    ),
 }
 FATE = {
-    "its labels are forged": Deed(lambda pod: not pod.deleting, lambda c, pod: forge(pod)),
+    "its labels are forged": Deed(lambda pod: not pod.deleting, forge),
     "main crashes": Deed(alive, lambda c, pod: crash(pod, main=True)),
     "a container crashes": Deed(alive, lambda c, pod: crash(pod, main=False)),
     "succeeds": Deed(running, lambda c, pod: pod.end(pod.main, 0)),
@@ -128,5 +127,5 @@ FATE = {
     "loses its sandbox": Deed(placed, lose_sandbox),
     "fails for good": Deed(placed, lambda c, pod: fail_for_good(pod)),
     "hears of no renewal": Deed(running, lambda c, pod: setattr(pod, "stuck", True)),
-    "is deleted by hand": Deed(lambda pod: not pod.deleting, lambda c, pod: c.cluster.delete(pod.name, pod.uid)),
+    "is deleted by hand": Deed(lambda pod: not pod.deleting, lambda c, pod: c.cluster.delete(pod)),
 }

@@ -3,15 +3,13 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
 
 from dijob import names
 from dijob.core import raw
 from dijob.core.containers import RENEWAL_CODE
 from dijob.core.raw import END_SECONDS
 from dijob.spec.status import stamp
-
-Body = dict[str, Any]
+from unit.objects import Body, Target
 
 
 @dataclass(frozen=True)
@@ -109,8 +107,17 @@ class SimPod:
         return next(box for box in self.boxes if box.name == main)
 
     @property
+    def target(self) -> Target:
+        return Target("pods", self.body["metadata"]["namespace"], self.name)
+
+    @property
+    def gated(self) -> bool:
+        """Whether it is a rank's: it has the gate."""
+        return any(c["name"] == names.GATE_CONTAINER for c in self.body["spec"].get("initContainers") or ())
+
+    @property
     def never(self) -> bool:
-        return bool(self.body["spec"]["restartPolicy"] == "Never")
+        return bool(self.body["spec"].get("restartPolicy") == "Never")
 
     @property
     def deleting(self) -> bool:
@@ -134,13 +141,15 @@ class SimPod:
         """Make a sandbox: the first one, or a new one under the same pod. The gate runs (again)."""
         self.ip, self.sandbox, self.homeless = ip, True, False
         self.addresses.add(ip)
-        self.body["spec"]["nodeName"] = "node"
+        self.body = {**self.body, "spec": {**self.body["spec"], "nodeName": "node"}}
         for box in self.boxes:
             if box.last != 0:
                 box.state = "waiting"
 
     def gate_opens(self) -> bool:
         """The rule of gate.sh: the list's entry of this rank is this pod's own address, or its name."""
+        if not self.gated:
+            return True
         ips = self._annotations.get(names.ANNOTATION_IPS, "").split(",")
         return len(ips) > self.rank and ips[self.rank] in (self.ip, f"{self.name}.job")
 
@@ -157,7 +166,7 @@ class SimPod:
         boxes = self.startable()
         for box in boxes:
             box.start(stamp(self.clock()))
-        if self.main not in boxes:
+        if self.main not in boxes or not self.gated:
             return None
         self.process = Process(self.rank, self.uid, self._resolved())
         return self.process
@@ -224,7 +233,7 @@ class SimPod:
 
     @property
     def _annotations(self) -> dict[str, str]:
-        return dict(self.body["metadata"]["annotations"])
+        return self.body["metadata"].get("annotations") or {}
 
     def _resolved(self) -> dict[str, str]:
         main = next(c for c in self.body["spec"]["containers"] if c["name"] == self.main.name)

@@ -3,20 +3,18 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from dijob.core.phases import ended
-from dijob.core.waits import RESYNC_SECONDS
+from dijob import names
 from dijob.names import Addressing, CleanPodPolicy, Launcher
-from dijob.spec.model import DIJob
-from dijob.spec.status import stamp
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
-from unit.builders import Body, container, job, job_body
+from unit.builders import Body, container, job_body
 from unit.deeds import FATE, FORGERY, KUBELET, Deed
-from unit.invariants import Watched
+from unit.driving import PLENTY, ROUND_SECONDS, Driven, Faults
 from unit.kubelet import SimPod
-from unit.simulator import Cluster, Faults
+from unit.simulator import Cluster
+from unit.virtual import VirtualLoop
+from unit.wire import Fault
 
-ROUNDS = 60
 DEADLINE = 900
 # What else a job can ask for.
 EXTRAS: dict[str, Body] = {
@@ -34,12 +32,19 @@ EXTRAS: dict[str, Body] = {
     "redis": {"messageQueue": {"type": "redis"}},
 }
 INDEX = st.integers(0, 3)
-FAULTS = st.builds(
-    Faults, writes=st.sampled_from([0, 1, 2, 3, 5, 1_000_000]), turn=st.integers(0, 3), put_off=st.booleans()
+FAULTS = st.builds(Faults, writes=st.sampled_from([0, 1, 2, 3, 5, PLENTY]), kills=st.booleans(), turn=st.integers(0, 3))
+# What an apiserver can answer, or fail to: 0 is a connection that breaks.
+NOES = st.builds(
+    Fault,
+    method=st.sampled_from(["PATCH", "POST", "DELETE", "GET", "WATCH"]),
+    plural=st.sampled_from(["pods", names.PLURAL, "services", "events"]),
+    status=st.sampled_from([403, 409, 410, 422, 429, 500, 503, 0]),
+    times=st.sampled_from([1, 2, 4]),
+    done=st.booleans(),
 )
 
 
-class Chaos(Watched):
+class Chaos(Driven):
     """Each rule is one thing that happens; the operator's passes are rules too: anything can come in between."""
 
     @initialize(
@@ -79,33 +84,53 @@ class Chaos(Watched):
             "minReplicas": min(least, size),
         }
         spec |= {} if size == 4 else {"replicas": size}
-        self.watch(Cluster(in_tasks(size, pod, spec) if extra == "tasks" else job(pod, **spec | EXTRAS[extra])))
+        cluster = Cluster(VirtualLoop())
+        cluster.apply(in_tasks(size, pod, spec) if extra == "tasks" else job_body(pod, **spec | EXTRAS[extra]))
+        cluster.server.told.append(lambda change: cluster.loop.cut(ROUND_SECONDS))
+        self.watch(cluster)
+        self.operator.start()
 
     # --- what happens -------------------------------------------------------------------------------------------
 
-    @rule(faults=FAULTS, hears=st.booleans())
-    def operator_passes(self, faults: Faults, hears: bool) -> None:
-        if hears:
-            self.operator.relist()
-        self.operator.run_pass(replace(faults))
+    @rule(faults=FAULTS, hears=st.booleans(), seconds=st.sampled_from([0, 0.5, 4]))
+    def operator_goes_on(self, faults: Faults, hears: bool, seconds: float) -> None:
+        """For a while; of what happens meanwhile, and until it goes on again, it hears nothing unless it `hears`."""
+        self.hears(hears)
+        self.goes_on(faults, seconds)
+        self.hears(False)
 
     @rule(rounds=st.integers(0, 6), faults=FAULTS)
     def it_goes_on_until_a_fault(self, rounds: int, faults: Faults) -> None:
         """Without this the deep states (a whole world, running) would be found once in a blue moon."""
+        self.hears(True)
         for fault in [Faults()] * rounds + [faults]:
-            self.kubelet_works()
-            self.operator.relist()
-            self.operator.run_pass(replace(fault))
+            self.nodes.work()
+            self.goes_on(fault, ROUND_SECONDS)
+        self.hears(False)
 
-    @rule(index=INDEX)
-    def operator_hears_of_a_pod(self, index: int) -> None:
-        stored = [pod for pod in self.cluster.buried if pod.uid in self.operator.store]
-        if seen := [*self.pods(), *stored]:
-            self.operator.see(pick(seen, index))
+    @rule(count=st.integers(1, 3))
+    def operator_hears_of_some(self, count: int) -> None:
+        self.cluster.watches.release(count)
+        self.goes_on(Faults(), 0)
 
     @rule()
     def operator_restarts(self) -> None:
-        self.operator.restart()
+        self.restart()
+
+    @rule(fault=NOES)
+    def apiserver_says_no(self, fault: Fault) -> None:
+        self.line.faults.append(replace(fault))
+
+    @rule(how=st.sampled_from(["end", "reset", "expired", "again", "silence"]), lose=st.booleans())
+    def watches_break(self, how: str, lose: bool) -> None:
+        if how == "again":
+            self.cluster.watches.repeat()
+        elif how == "silence":
+            self.cluster.watches.silence()
+        else:
+            if lose:
+                self.cluster.server.compact()
+            self.cluster.watches.end(how, lose)
 
     @rule(deed=st.sampled_from(sorted(KUBELET)), index=INDEX)
     def kubelet(self, deed: str, index: int) -> None:
@@ -120,25 +145,28 @@ class Chaos(Watched):
         for pod in self.servers():
             if how == "crashes" and pod.main.state == "running":
                 pod.end(pod.main, 137)
-                self.cluster.touch(pod.body)
+                self.cluster.report(pod)
             elif how == "evicted" and pod.sandbox:
                 pod.kill("Evicted")
-                self.cluster.touch(pod.body)
+                self.cluster.report(pod)
             else:
-                self.cluster.delete(pod.name, pod.uid)
+                self.cluster.delete(pod)
 
     @rule(replicas=st.integers(1, 4))
     def user_scales(self, replicas: int) -> None:
-        self.cluster.scale(max(replicas, self.cluster.job.spec.minimum))
+        if self.cluster.gone():
+            return
+        self.cluster.scale(max(replicas, self.job.spec.minimum))
         self.most = max(self.most, replicas)
 
     @rule(suspend=st.booleans())
     def user_suspends(self, suspend: bool) -> None:
-        self.cluster.edit(suspend=suspend)
+        if not self.cluster.gone():
+            self.cluster.edit(suspend=suspend)
 
     @rule(room=st.sampled_from([4, 3, 2, 0]))
     def room_changes(self, room: int) -> None:
-        self.room = room
+        self.nodes.room = room
 
     @rule(rank=st.integers(0, 3), exhausted=st.booleans(), leave=st.booleans(), seconds=st.sampled_from([0, 5, 700]))
     def surroundings_change(self, rank: int, exhausted: bool, leave: bool, seconds: float) -> None:
@@ -148,55 +176,19 @@ class Chaos(Watched):
         name = self.gang.member(rank).name
         if leave:
             self.strangers_leave()
-        elif name not in self.cluster.pods:
-            meta = {"name": name, "namespace": "ns", "annotations": {}}
+        elif name not in self.cluster.names_of("pods"):
             spec = {"containers": [{"name": "x"}], "restartPolicy": "OnFailure"}
-            self.cluster.create({"metadata": meta, "spec": spec})
+            self.cluster.create("pods", {"metadata": {"name": name}, "spec": spec})
 
     # --- when the faults are over -------------------------------------------------------------------------------
 
     def teardown(self) -> None:
         if not hasattr(self, "cluster"):
             return
-        self.calm()
-        if self.cluster.job.spec.suspend:
-            self.cluster.edit(suspend=False)
-            self.calm()
-        for pod in self.pods():
-            if pod.process is not None and not ended(self.cluster.job.status):
-                pod.end(pod.main, 0)
-        self.calm()
-        assert ended(self.cluster.job.status), self.cluster.job.status
-
-    def calm(self) -> None:
-        """Until nothing happens any more, which must come soon and must be the right end."""
-        self.cluster.quota, self.room, quiet = False, 4, 0
-        self.strangers_leave()
-        for _ in range(ROUNDS):
-            before = self.cluster.count
-            self.kubelet_works()
-            self.operator.relist()
-            self.operator.run_pass(Faults())
-            self.time_passes(self.operator.decided.requeue_after)
-            self.check_everything()
-            # A plan that wants to look again soon still hopes for something.
-            resting = self.cluster.count == before and self.operator.decided.requeue_after >= RESYNC_SECONDS
-            quiet = quiet + 1 if resting or self.cluster.gone else 0
-            if quiet == 2:
-                break
-        assert quiet == 2, f"no rest after {ROUNDS} rounds: {self.operator.decided}"
-        timeless = ended(self.cluster.job.status) or not self.cluster.job.spec.active_deadline_seconds
-        if timeless and not self.cluster.gone:
-            assert not self.operator.plan().actions
-            assert self.operator.decided.status == self.cluster.job.status
-        if ended(self.cluster.job.status):
-            self.check_cleaned()
-        elif self.cluster.job.spec.suspend:
-            self.check_suspended()
-        else:
-            self.check_running()
-
-    # --- helpers ------------------------------------------------------------------------------------------------
+        try:
+            self.ends_right()
+        finally:
+            self.close()
 
     def happens(self, deed: str, index: int) -> None:
         """One deed by its name."""
@@ -208,71 +200,10 @@ class Chaos(Watched):
         if found:
             pod = pick(found, index)
             deed.do(self, pod)
-            self.cluster.touch(pod.body)
-
-    def strangers_leave(self) -> None:
-        for pod in self.strangers():
-            self.cluster.bury(pod)
-
-    def place(self, pod: SimPod, reuse: bool) -> None:
-        taken = {other.ip for other in self.cluster.pods.values()}
-        free = [f"10.0.0.{n}" for n in range(1, self.cluster.ips + 1) if f"10.0.0.{n}" not in taken]
-        if not reuse or not free:
-            self.cluster.ips += 1
-            free = [f"10.0.0.{self.cluster.ips}"]
-        pod.placed = pod.placed or self.cluster.now.isoformat()
-        pod.place(free[0])
-
-    def has_room(self, pod: SimPod) -> bool:
-        """A pod that is on a node stays there; the scheduler says of another when it finds none."""
-        placed = sum("nodeName" in other.body["spec"] for other in self.pods())
-        pod.homeless = "nodeName" not in pod.body["spec"] and placed >= self.room
-        return not pod.homeless
-
-    def start(self, pod: SimPod) -> None:
-        process = pod.start()
-        if process is not None:
-            self.check_start(process)
-            self.met[pod.uid] = self.life()
-
-    def end(self, pod: SimPod) -> None:
-        self.cluster.bury(pod) if pod.deleting else pod.kill("DeadlineExceeded")
-
-    def serve(self, pod: SimPod) -> None:
-        """The kubelet's round for the job's Redis server."""
-        if pod.deleting:
-            self.cluster.bury(pod)
-        elif not pod.done and pod.main.state != "running":
-            if not pod.sandbox:
-                self.place(pod, reuse=False)
-            pod.main.start(stamp(self.cluster.now))
-            pod.ready = True
-            self.cluster.touch(pod.body)
-
-    def kubelet_works(self) -> None:
-        """One round of all that kubelets do by themselves."""
-        for pod in self.servers():
-            self.serve(pod)
-        for pod in self.pods():
-            if pod.silent:
-                continue
-            if pod.deleting or pod.overdue:
-                self.end(pod)
-            elif not pod.sandbox and not pod.done:
-                if self.has_room(pod):
-                    self.place(pod, reuse=False)
-            elif pod.due:
-                pod.renew()
-            elif pod.startable():
-                self.start(pod)
-            elif pod.process is None or pod.ready:
-                continue
-            else:
-                pod.ready = True
-            self.cluster.touch(pod.body)
+            self.cluster.report(pod)
 
 
-def in_tasks(size: int, pod: Body, spec: Body) -> DIJob:
+def in_tasks(size: int, pod: Body, spec: Body) -> Body:
     """The same job with tasks: one learner, and collectors."""
     template = {"spec": pod}
     tasks = [{"type": "learner", "template": template}]
@@ -281,7 +212,7 @@ def in_tasks(size: int, pod: Body, spec: Body) -> DIJob:
     made = job_body(**rest, tasks=tasks, successPolicy="learner")
     for name in ("replicas", "template"):
         made["spec"].pop(name)
-    return DIJob.parse(made)
+    return made
 
 
 def pick(found: Sequence[SimPod], index: int) -> SimPod:

@@ -1,323 +1,206 @@
-"""A pretended apiserver, and the operator's pass over one job: real plan(), writes that can be cut off anywhere."""
+"""A simulated cluster: the apiserver, the pods behind it, and the garbage collector, in virtual time."""
 
-import copy
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
 from typing import Any
 
-from dijob.core import broker, manifests, phases, published, raw, refusals
-from dijob.core.actions import (
-    Action,
-    CreateBroker,
-    CreateInOrder,
-    CreatePod,
-    CreateService,
-    DeleteJob,
-    DeletePod,
-    EndPod,
-    ForceDeletePod,
-    GiveBackPod,
-    NudgePod,
-    PublishAddresses,
-    SetReplicas,
-)
-from dijob.core.members import Member
-from dijob.core.observe import Observed, Pod, by_rank
-from dijob.core.options import Options
-from dijob.core.plan import Plan, plan
-from dijob.core.raw import END_SECONDS
-from dijob.shell.memory import Memory
-from dijob.spec.model import DIJob
-from dijob.spec.status import Status
-from unit.builders import NOW
+from dijob import names
+from dijob.spec.model import DIJob, Metadata
+from dijob.spec.status import stored
+from unit.apiserver import ApiServer, Change
 from unit.kubelet import Process, SimPod
+from unit.objects import Body, No, Selector, Target
+from unit.virtual import VirtualClock, VirtualLoop
+from unit.watches import Watches
 
-Body = dict[str, Any]
+NAMESPACE = "ns"
 
 
-@dataclass
 class Cluster:
-    """The objects of one job, with the apiserver's rules: versions, uids, preconditions, names taken."""
+    """What there is, and what its users do to it. `quota`: it is exhausted, pods are refused with 403."""
 
-    job: DIJob
-    pods: dict[str, SimPod] = field(default_factory=dict)
-    buried: list[SimPod] = field(default_factory=list)
-    services: set[str] = field(default_factory=set)
-    quota: bool = False  # exhausted: pods are refused with 403
-    gone: bool = False  # the job itself has been deleted
-    now: datetime = NOW
-    count: int = 10
-    ips: int = 0
+    def __init__(self, loop: VirtualLoop) -> None:
+        self.loop = loop
+        self.clock = VirtualClock(loop)
+        self.server = ApiServer(self.clock.now)
+        self.watches = Watches(self.server)
+        self.pods: dict[str, SimPod] = {}  # by uid
+        self.buried: list[SimPod] = []
+        self.quota = False
+        self.server.told.append(self._changed)
+        self.server.admission.append(self._admit)
+        self._parsed: dict[Target, tuple[Body, DIJob]] = {}
+
+    # --- what there is ----------------------------------------------------------------------------------------------
+
+    def read(self, plural: str, name: str, namespace: str = NAMESPACE) -> Body:
+        """An object as it is stored."""
+        return self.server.get(Target(plural, namespace, name))
+
+    def names_of(self, plural: str) -> set[str]:
+        """Those of all objects of a kind."""
+        return {target.name for target in self.server.objects if target.plural == plural}
+
+    def job(self, name: str = "job", namespace: str = NAMESPACE) -> DIJob:
+        """A DIJob as it is stored, or as it was last."""
+        target = Target(names.PLURAL, namespace, name)
+        body, (before, known) = self.server.objects.get(target), self._parsed.get(target, (None, None))
+        if body is not None and body is not before:
+            if before and known and body["spec"] is before["spec"]:
+                meta = Metadata.model_validate(body["metadata"])
+                known = DIJob(metadata=meta, spec=known.spec, status=stored(body))
+            else:
+                known = DIJob.parse(body)
+            self._parsed[target] = body, known
+        assert known is not None, f"there was never a {namespace}/{name}"
+        return known
+
+    def gone(self, name: str = "job", namespace: str = NAMESPACE) -> bool:
+        return Target(names.PLURAL, namespace, name) not in self.server.objects
+
+    def pod(self, name: str, namespace: str = NAMESPACE) -> SimPod:
+        return self.pods[self.read("pods", name, namespace)["metadata"]["uid"]]
 
     @property
     def processes(self) -> list[Process]:
         return [pod.process for pod in self.pods.values() if pod.process]
 
-    def tick(self) -> int:
-        self.count += 1
-        return self.count
+    # --- what users do ----------------------------------------------------------------------------------------------
 
-    def touch(self, body: Body) -> None:
-        body["metadata"]["resourceVersion"] = str(self.tick())
+    def apply(self, body: Body) -> None:
+        """Create a DIJob, or write the spec of one that there is."""
+        meta = body["metadata"]
+        target = Target(names.PLURAL, meta["namespace"], meta["name"])
+        if target in self.server.objects:
+            self.server.replace(target, {**self.server.get(target), "spec": body["spec"]})
+        else:
+            self.server.create(target, body)
 
-    def create(self, manifest: Body) -> bool:
-        """False: the name is taken."""
-        name = manifest["metadata"]["name"]
-        if name in self.pods:
-            return False
-        body = copy.deepcopy(manifest)
-        body["metadata"] |= {"uid": f"uid-{self.tick()}", "creationTimestamp": self.now.isoformat()}
-        self.touch(body)
-        self.pods[name] = SimPod.of(body, lambda: self.now)
-        return True
-
-    def find(self, name: str, uid: str) -> SimPod | None:
-        """The very pod that is meant; a namesake is none (the precondition of uid)."""
-        pod = self.pods.get(name)
-        return pod if pod and pod.uid == uid else None
-
-    def annotate(self, name: str, patch: Body) -> bool:
-        pod = self.find(name, patch["metadata"]["uid"])
-        if pod is not None:
-            for key in ("annotations", "labels"):
-                merged = pod.body["metadata"][key] | patch["metadata"][key]
-                pod.body["metadata"][key] = {name: value for name, value in merged.items() if value is not None}
-            self.touch(pod.body)
-        return pod is not None
-
-    def delete(self, name: str, uid: str) -> None:
-        """As the apiserver: at once where nothing runs yet, else the kubelet has to end it first."""
-        pod = self.find(name, uid)
-        if pod is None or pod.deleting:
-            return
-        if "nodeName" not in pod.body["spec"]:
-            self.bury(pod)
-            return
-        pod.body["metadata"]["deletionTimestamp"] = self.now.isoformat()
-        self.touch(pod.body)
-
-    def bury(self, pod: SimPod) -> None:
-        pod.kill()
-        self.tick()
-        self.buried.append(self.pods.pop(pod.name))
-
-    def write_status(self, version: str, status: Status) -> bool:
-        """The status subresource under the precondition of the resourceVersion. False: conflict."""
-        if self.job.metadata.resource_version != version or self.gone:
-            return False
-        # Through JSON, as it is stored: what does not survive that differs in the next pass.
-        text = status.model_dump_json(by_alias=True, exclude_none=True)
-        self._new_job(status=Status.model_validate_json(text))
-        return True
+    def edit(self, name: str = "job", namespace: str = NAMESPACE, **spec: Any) -> None:
+        """Merge fields into a DIJob's spec, as `kubectl patch` does."""
+        self.server.patch(Target(names.PLURAL, namespace, name), {"spec": spec})
 
     def scale(self, replicas: int) -> None:
         """In the tasks shape it is the last task that changes."""
-        spec = self.job.spec
-        if spec.tasks is None:
+        job, body = self.job(), self.read(names.PLURAL, "job")
+        if job.spec.tasks is None:
             self.edit(replicas=replicas)
             return
-        last = spec.tasks[-1]
-        others = spec.desired - last.replicas
-        self.edit(tasks=(*spec.tasks[:-1], last.model_copy(update={"replicas": max(1, replicas - others)})))
-
-    def edit(self, **fields: Any) -> None:
-        """A user's edit of the spec."""
-        self._new_job(spec=self.job.spec.model_copy(update=fields))
-
-    def _new_job(self, **parts: Any) -> None:
-        grown = self.job.metadata.generation + (1 if "spec" in parts else 0)
-        meta = self.job.metadata.model_copy(update={"resource_version": str(self.tick()), "generation": grown})
-        # Not model_copy, which would copy what was worked out from the old spec.
-        self.job = DIJob(**{"metadata": meta, "spec": self.job.spec, "status": self.job.status, **parts})
-
-
-class Killed(Exception):
-    """The operator was killed before its next write."""
-
-
-@dataclass
-class Faults:
-    """What goes wrong in one pass: after how many writes it is killed, in what order it acts, what is put off."""
-
-    writes: int = 1_000_000
-    turn: int = 0
-    put_off: bool = False
-
-
-@dataclass
-class Operator:
-    """The shell in small: a store that may lag, a memory that dies with the process, one pass as in reconcile.py."""
-
-    cluster: Cluster
-    check: Callable[["Operator", Action], None]
-    check_status: Callable[["Operator", Status], None]
-    store: dict[str, Pod] = field(default_factory=dict)
-    job: DIJob = field(init=False)
-    services: frozenset[str] = frozenset()
-    memory: Memory = field(default_factory=Memory)
-    faults: Faults = field(default_factory=Faults)
-    decided: Plan = field(default_factory=lambda: Plan(Status()))
-    fuse: int = 1_000_000  # killed before the write after so many, over all passes
-
-    def __post_init__(self) -> None:
-        self.restart()
-
-    def restart(self) -> None:
-        self.memory = Memory()
-        self.relist()
-
-    def relist(self) -> None:
-        """Everything as it is now: the list of a start, or a watch that has caught up."""
-        self.store = {}
-        for pod in self.cluster.pods.values():
-            self.see(pod)
-        self.hear()
-
-    def see(self, pod: SimPod) -> None:
-        view = raw.pod(pod.shown())
-        if self.cluster.find(pod.name, pod.uid) is None:
-            self.store.pop(view.uid, None)
-        elif view.owner == self.cluster.job.metadata.owner_key:
-            self.store[view.uid] = view
-
-    def hear(self) -> None:
-        self.job, self.services = self.cluster.job, frozenset(self.cluster.services)
-
-    def observe(self) -> Observed:
-        pods, strangers = by_rank(self.store.values(), manifests.gang_of(self.job))
-        self.memory.saw_lists(pods.values(), self.cluster.now)
-        return Observed(
-            pods,
-            strangers,
-            self.services,
-            dict(self.memory.refusals),
-            dict(self.memory.creations),
-            frozenset(self.memory.given_back),
-            dict(self.memory.told),
-            dict(self.memory.nudged),
-            dict(self.memory.given),
+        last = job.spec.tasks[-1]
+        others = job.spec.desired - last.replicas
+        self.edit(
+            tasks=[*body["spec"]["tasks"][:-1], body["spec"]["tasks"][-1] | {"replicas": max(1, replicas - others)}]
         )
 
-    def plan(self) -> Plan:
-        self.decided = plan(self.job, self.observe(), self.cluster.now)
-        return self.decided
+    def patch(self, plural: str, name: str, patch: Body, namespace: str = NAMESPACE) -> None:
+        """What somebody edits by hand."""
+        self.server.patch(Target(plural, namespace, name), patch)
 
-    def run_pass(self, faults: Faults) -> None:
-        """One pass. Where it is killed on the way, a new operator has started in its place."""
-        self.faults = faults
-        if self.cluster.gone:
+    def remove(self, plural: str, name: str, namespace: str = NAMESPACE) -> None:
+        """`kubectl delete`; children of a deleted job go with `collect`."""
+        self.server.delete(Target(plural, namespace, name))
+
+    def create(self, plural: str, body: Body) -> Body:
+        """What somebody else makes."""
+        return self.server.create(Target(plural, body["metadata"].get("namespace", NAMESPACE)), body)
+
+    # --- what the cluster does --------------------------------------------------------------------------------------
+
+    def report(self, pod: SimPod) -> None:
+        """Its kubelet writes down what has become of it."""
+        if pod.uid in self.pods:
+            self.server.replace(pod.target, pod.shown())
+
+    def delete(self, pod: SimPod) -> None:
+        """By hand, or by the cluster: with its grace period."""
+        if pod.uid in self.pods:
+            self.server.delete(pod.target)
+
+    def bury(self, pod: SimPod) -> None:
+        """It has ended, and its kubelet takes the object away."""
+        self.server.delete(pod.target, {"gracePeriodSeconds": 0})
+
+    def collect(self) -> None:
+        """The garbage collector: what belongs to a DIJob that is not there any more goes."""
+        there = {body["metadata"]["uid"] for body in self.server.find(Selector(Target(names.PLURAL)))}
+        for target, body in list(self.server.objects.items()):
+            owners = [one for one in body["metadata"].get("ownerReferences") or () if one.get("kind") == names.KIND]
+            left = owners and not any(one.get("uid") in there for one in owners)
+            if left and "deletionTimestamp" not in body["metadata"]:
+                self.server.delete(target)
+
+    def _changed(self, change: Change) -> None:
+        if change.target.plural != "pods":
             return
-        try:
-            actions = self.plan().actions
-            turn = faults.turn % len(actions) if actions else 0
-            for action in actions[turn:] + actions[:turn]:
-                self.check(self, action)
-                self._write(action)
-            self._store_status(self.plan() if actions else self.decided)
-        except Killed:
-            self.restart()
-
-    def _budget(self) -> None:
-        self.fuse -= 1
-        self.faults.writes -= 1
-        if self.faults.writes < 0 or self.fuse == -1:
-            raise Killed
-
-    def _store_status(self, decided: Plan) -> None:
-        old = self.job.status
-        if decided.status == old or (self.faults.put_off and not phases.urgent(old, decided.status)):
-            return
-        self.check_status(self, decided.status)
-        self._budget()
-        self.cluster.write_status(self.job.metadata.resource_version, decided.status)
-        self.hear()
-
-    def _write(self, action: Action) -> None:
-        self._budget()
-        match action:
-            case SetReplicas():
-                if self.job.metadata.resource_version == self.cluster.job.metadata.resource_version:
-                    self.cluster.scale(action.replicas)
-                    self.hear()
-            case DeleteJob():
-                self.cluster.gone = True
-            case CreatePod():
-                self._create_pod(action.member)
-            case CreateInOrder():
-                self._create_in_order(action)
-            case NudgePod():
-                self.memory.nudged[action.uid, action.epoch] = self.cluster.now
-            case CreateService():
-                self._create_service(self.job.metadata.name)
-            case CreateBroker():
-                self._create_service(self.job.server)
-                self._budget()
-                self._create(broker.manifests(self.job, Options())[-1])
-            case PublishAddresses():
-                gang = manifests.gang_of(self.job)
-                if self.cluster.annotate(action.name, published.addresses_patch(gang, action)):
-                    self.memory.given[action.uid] = action.epoch
-                    self._know(action.uid, **published.known(gang, action))
-            case _:
-                self._end(action)
-
-    def _end(self, action: Action) -> None:
-        """The writes that end a pod."""
-        match action:
-            case DeletePod() | GiveBackPod():
-                if isinstance(action, GiveBackPod):
-                    self.memory.given_back.add(action.name)
-                self.cluster.delete(action.name, action.uid)
-                self._know(action.uid, deleting=True)
-            case ForceDeletePod():
-                if pod := self.cluster.find(action.name, action.uid):
-                    self.cluster.bury(pod)
-                self.store.pop(action.uid, None)
-            case EndPod():
-                if pod := self.cluster.find(action.name, action.uid):
-                    pod.body["spec"]["activeDeadlineSeconds"] = END_SECONDS
-                    self.cluster.touch(pod.body)
-                self._know(action.uid, ending_soon=True)
-
-    def _know(self, uid: str, **fields: Any) -> None:
-        """What actor.py enters into the store after a write of its own: the change, not what else is new."""
-        if uid in self.store:
-            self.store[uid] = replace(self.store[uid], **fields)
-
-    def _create_in_order(self, action: CreateInOrder) -> None:
-        for number, member in enumerate(action.members):
-            if number:
-                self._budget()  # each creation is a write before which the operator may die
-            self._create_pod(member)
-            if f"pod/{member.name}" in self.memory.refusals:
-                return
-
-    def _create_service(self, name: str) -> None:
-        self.cluster.services.add(name)
-        self.services |= {name}
-
-    def _create_pod(self, member: Member) -> None:
-        self._create(manifests.pod_manifest(self.job, member, Options()))
-
-    def _create(self, manifest: Body) -> None:
-        job, now, name = self.job, self.cluster.now, manifest["metadata"]["name"]
-        key = f"pod/{name}"
-        if self.cluster.quota:
-            before = self.memory.refusals.get(key)
-            self.memory.refusals[key] = refusals.rejected(403, "exceeded quota", before, now)
-        elif self.cluster.create(manifest):
-            self.memory.refusals.pop(key, None)
-            self.memory.created(name, now)
-            self.see(self.cluster.pods[name])
+        uid = change.body["metadata"]["uid"]
+        if change.type == "ADDED":
+            self.pods[uid] = SimPod.of(change.body, self.clock.now)
+        elif change.type == "MODIFIED":
+            self.pods[uid].body = change.body
         else:
-            body = self.cluster.pods[name].shown()
-            why = raw.namesake(body, job.metadata.name, job.metadata.uid)
-            if why is None:
-                self.see(self.cluster.pods[name])
-            else:
-                self.memory.refusals[key] = refusals.name_in_use(why, f"pod {name}", now)
+            pod = self.pods.pop(uid)
+            pod.kill()
+            self.buried.append(pod)
+
+    def _admit(self, target: Target, body: Body) -> None:
+        if self.quota and target.plural == "pods" and body["metadata"].get("ownerReferences"):
+            raise No(403, f'pods "{target.name}" is forbidden: exceeded quota')
 
 
-def wait(cluster: Cluster, seconds: float) -> None:
-    cluster.now += timedelta(seconds=seconds)
+class Nodes:
+    """The scheduler and all kubelets: `room` for so many pods; `started` is told of each process that begins."""
+
+    def __init__(
+        self, cluster: Cluster, started: Callable[[SimPod, Process], None] = lambda pod, process: None
+    ) -> None:
+        self.room = 1_000_000
+        self._cluster = cluster
+        self._started = started
+        self._ips = 0
+
+    def work(self) -> None:
+        """One round of all that they, and the garbage collector, do by themselves."""
+        self._cluster.collect()
+        for pod in list(self._cluster.pods.values()):
+            if not pod.silent and pod.uid in self._cluster.pods:
+                self._work(pod)
+                self._cluster.report(pod)
+
+    def _work(self, pod: SimPod) -> None:
+        if pod.deleting or pod.overdue:
+            self.end(pod)
+        elif not pod.sandbox and not pod.done:
+            if self._has_room(pod):
+                self.place(pod, reuse=False)
+                if not pod.gated:
+                    self.start(pod)
+        elif pod.due:
+            pod.renew()
+        elif pod.startable():
+            self.start(pod)
+        elif pod.main.state == "running":
+            pod.ready = True
+
+    def place(self, pod: SimPod, reuse: bool) -> None:
+        taken = {other.ip for other in self._cluster.pods.values()}
+        free = [f"10.0.0.{n}" for n in range(1, self._ips + 1) if f"10.0.0.{n}" not in taken]
+        if not reuse or not free:
+            self._ips += 1
+            free = [f"10.0.0.{self._ips}"]
+        pod.placed = pod.placed or self._cluster.clock.now().isoformat()
+        pod.place(free[0])
+
+    def start(self, pod: SimPod) -> None:
+        process = pod.start()
+        if process is not None:
+            self._started(pod, process)
+
+    def end(self, pod: SimPod) -> None:
+        self._cluster.bury(pod) if pod.deleting else pod.kill("DeadlineExceeded")
+
+    def _has_room(self, pod: SimPod) -> bool:
+        """A pod that is on a node stays there; the scheduler says of another when it finds none."""
+        if not pod.gated:
+            return True
+        placed = sum("nodeName" in other.body["spec"] for other in self._cluster.pods.values() if other.gated)
+        pod.homeless = "nodeName" not in pod.body["spec"] and placed >= self.room
+        return not pod.homeless

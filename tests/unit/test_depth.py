@@ -10,6 +10,7 @@ import pytest
 from aiohttp import web
 from dijob import main, names
 from dijob.shell.api import Api, Stream
+from dijob.shell.arrivals import Arrivals
 from dijob.shell.children import Children
 from dijob.shell.documents import parsed, readable
 from dijob.shell.reconcile import Reconciler
@@ -169,7 +170,7 @@ async def test_kopf_lives_through_a_poisoned_list_and_watch(apiserver: str, monk
             if watched[-1] == (UID, "Running"):
                 stop.set()
 
-    registry = main._registry(Jobs(), cast(WorkQueue, None), Children.of(()))
+    registry = main._registry(Arrivals(Jobs(), cast(WorkQueue, None), Children.of(())))
     how: Body = {"clusterwide": True, "standalone": True, "stop_flag": stop, "identity": "x"}
     operator = kopf.operator(registry=registry, settings=main._kopf_settings(), **how)
     async with asyncio.timeout(20):

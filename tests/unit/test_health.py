@@ -4,9 +4,10 @@ from dataclasses import dataclass
 
 import pytest
 from dijob.core.options import Options
-from dijob.shell import health, store
+from dijob.shell import health
 from dijob.shell.audit import Audit
 from dijob.shell.children import Children
+from dijob.shell.clock import Clock
 from dijob.shell.pulse import Pulse
 from dijob.shell.reconcile import Reconciler
 from dijob.shell.workqueue import WorkQueue
@@ -17,36 +18,36 @@ DEAD = health.SILENCE_SECONDS + MINUTE
 
 
 @dataclass
-class Clock:
-    now: float = 1000.0
+class Steady(Clock):
+    seconds: float = 1000.0
 
     def monotonic(self) -> float:
-        return self.now
+        return self.seconds
 
 
 class Lab:
     """The operator's streams and calls, as they are heard of."""
 
     def __init__(self) -> None:
-        self.clock = Clock()
+        self.clock = Steady()
         self.pulse = Pulse(self.clock.monotonic)
         api = FakeApi().api()
-        self.children = Children.of(())
+        self.children = Children.of((), self.clock)
         reconciler = Reconciler(api, self.children, Options())
-        self.audit = Audit(api, reconciler, WorkQueue(reconciler.reconcile), ())
-        self.watchdog = health.Watchdog(self.children, reconciler.jobs, self.audit, self.pulse)
+        self.audit = Audit(api, reconciler, WorkQueue(reconciler.reconcile), (), self.clock)
+        self.watchdog = health.Watchdog(self.children, reconciler.jobs, self.audit, self.pulse, self.clock)
         self.streams()
 
     def streams(self) -> None:
         for kind in (self.children.pods, self.children.services):
             for feed in kind._feeds:
-                feed.heard = self.clock.now
+                feed.heard = self.clock.seconds
 
     def wait(self, seconds: float, answers: bool, streams: bool) -> None:
         """Let time pass, with an answer and an event each minute or none."""
         while seconds > 0:
             step = min(MINUTE, seconds)
-            self.clock.now += step
+            self.clock.seconds += step
             seconds -= step
             if answers:
                 self.pulse.beat()
@@ -55,12 +56,8 @@ class Lab:
 
 
 @pytest.fixture
-def lab(monkeypatch: pytest.MonkeyPatch) -> Lab:
-    made = Lab()
-    monkeypatch.setattr(store, "time", made.clock)
-    monkeypatch.setattr(health, "time", made.clock)
-    made.streams()
-    return made
+def lab() -> Lab:
+    return Lab()
 
 
 def test_it_lives_while_all_is_heard_of(lab: Lab) -> None:
@@ -76,7 +73,7 @@ def test_a_stream_that_is_silent_while_other_calls_are_answered_is_dead(lab: Lab
 
 
 def test_a_watch_of_dijobs_that_shows_nothing_is_dead(lab: Lab) -> None:
-    lab.audit.behind = lab.clock.now
+    lab.audit.behind = lab.clock.seconds
     lab.wait(DEAD, answers=True, streams=True)
     assert lab.watchdog.lives() == (False, "the watch of dijobs shows nothing of what there is")
 
@@ -84,7 +81,7 @@ def test_a_watch_of_dijobs_that_shows_nothing_is_dead(lab: Lab) -> None:
 @pytest.mark.parametrize("behind", [False, True], ids=["streams", "audit too"])
 def test_while_the_apiserver_is_away_it_lives_and_says_so(lab: Lab, behind: bool) -> None:
     lab.wait(10 * MINUTE, answers=True, streams=True)
-    lab.audit.behind = lab.clock.now if behind else None
+    lab.audit.behind = lab.clock.seconds if behind else None
     for _ in range(60):
         lab.wait(MINUTE, answers=False, streams=False)
         assert lab.watchdog.lives()[0], lab.watchdog.lives()

@@ -12,10 +12,10 @@ from dijob.core.manifests import gang_of
 from dijob.core.observe import Observed, by_rank
 from dijob.core.options import Options
 from dijob.core.plan import plan
-from dijob.shell import actor
 from dijob.shell.actor import Actor
 from dijob.shell.api import ApiError
 from dijob.shell.children import Children
+from dijob.shell.clock import Clock
 from dijob.shell.memory import Memory
 from dijob.spec.model import DIJob
 from unit.builders import NOW, OWNER, Body, job
@@ -54,15 +54,24 @@ class OldPods(FakeApi):
         return {"kind": "Pod", "metadata": {**meta, "deletionTimestamp": NOW.isoformat()}}
 
 
+@dataclass
+class Told(Clock):
+    """It says what time it is for the old pods."""
+
+    api: OldPods
+
+    def now(self) -> datetime:
+        return self.api.now
+
+
 def _rank(path: str) -> int:
     return int(path.rpartition("-")[2])
 
 
-async def recreate(owner: DIJob, api: OldPods, monkeypatch: pytest.MonkeyPatch) -> dict[int, float]:
+async def recreate(owner: DIJob, api: OldPods) -> dict[int, float]:
     """Passes over the new job until its old pods are long gone. Gives when the pod of each rank was created."""
     children, memory, created = Children.of(()), Memory(), dict[int, float]()
-    hands = Actor(api.api(), children.pods, children.services, Options())
-    monkeypatch.setattr(actor, "_now", lambda: api.now)
+    hands = Actor(api.api(), children.pods, children.services, Options(), Told(api))
     while (passed := (api.now - NOW).total_seconds()) <= GRACE + 30:
         pods, _ = by_rank(children.pods.of(OWNER), gang_of(owner))
         seen = Observed(pods, refusals=dict(memory.refusals), creations=dict(memory.creations))
@@ -87,11 +96,11 @@ async def recreate(owner: DIJob, api: OldPods, monkeypatch: pytest.MonkeyPatch) 
     ],
 )
 async def test_the_old_pods_names_are_asked_for_by_one_probe(
-    monkeypatch: pytest.MonkeyPatch, size: int, end: Callable[[int], float], most: int, late: float
+    size: int, end: Callable[[int], float], most: int, late: float
 ) -> None:
     """`most`: calls that find no name free, 90,000 where each name is asked for each second; `late`: seconds."""
     api = OldPods(end=end)
-    created = await recreate(job(replicas=size), api, monkeypatch)
+    created = await recreate(job(replicas=size), api)
     free = {rank for rank in range(size) if end(rank) < NEVER}
     assert created.keys() == free
     assert max(created[rank] - end(rank) for rank in free) <= late

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from dijob.shell import pause, store
+from dijob.shell import store
 from dijob.shell.api import ApiError, Stream
+from dijob.shell.clock import SYSTEM, Clock
 from dijob.shell.store import Store
 from unit.fake_api import Body, FakeApi, Over
 
@@ -35,8 +36,8 @@ def event(type_: str, raw: Body) -> Body:
     return {"type": type_, "object": raw}
 
 
-def made(*paths: str) -> Store[Thing]:
-    return Store("things", tuple(Stream(path, "x=y") for path in paths or ("/things",)), thing)
+def made(*paths: str, clock: Clock = SYSTEM) -> Store[Thing]:
+    return Store("things", tuple(Stream(path, "x=y") for path in paths or ("/things",)), thing, clock)
 
 
 async def run(under_test: Store[Thing], api: FakeApi) -> list[str]:
@@ -183,25 +184,28 @@ async def test_silence_counts_from_the_last_word() -> None:
 GONE = event("ERROR", {"code": 410, "message": "too old"})
 
 
-class Clock:
+class Sleeper(Clock):
     """Time that passes while the store sleeps, and as long as a watch lasts."""
 
     def __init__(self) -> None:
-        self.now = 1000.0
+        self.seconds = 1000.0
         self.slept: list[float] = []
 
     def monotonic(self) -> float:
-        return self.now
+        return self.seconds
+
+    def spread(self, seconds: float, share: float = 0.2) -> float:
+        return seconds
 
     async def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
-        self.now += seconds
+        self.seconds += seconds
 
 
 class Brief(FakeApi):
     """Each watch ends after so many seconds as the script says; the lists have no end."""
 
-    def __init__(self, clock: Clock, ending: list[Body | ApiError], seconds: list[float]) -> None:
+    def __init__(self, clock: Sleeper, ending: list[Body | ApiError], seconds: list[float]) -> None:
         super().__init__()
         self.clock, self.ending, self.seconds = clock, ending, seconds
 
@@ -213,7 +217,7 @@ class Brief(FakeApi):
         if not stream.initial:
             if not self.seconds:
                 raise Over
-            self.clock.now += self.seconds.pop(0)
+            self.clock.seconds += self.seconds.pop(0)
             self.watches = [self.ending]
         async for one in super().watch(stream):
             yield one
@@ -234,12 +238,10 @@ class Brief(FakeApi):
 async def test_a_watch_that_ends_at_once_is_begun_again_after_longer_and_longer_pauses(
     monkeypatch: pytest.MonkeyPatch, ending: list[Body | ApiError], lasts: list[float], pauses: list[float]
 ) -> None:
-    clock = Clock()
+    clock = Sleeper()
     monkeypatch.setattr(store, "RETRY_SECONDS", (0.2, 6.0))
-    monkeypatch.setattr(pause.random, "uniform", lambda least, most: 1.0)
-    monkeypatch.setattr(store, "time", clock)
     monkeypatch.setattr(store.asyncio, "sleep", clock.sleep)
-    await run(made(), Brief(clock, ending, list(lasts)))
+    await run(made(clock=clock), Brief(clock, ending, list(lasts)))
     assert clock.slept == pytest.approx(pauses)
 
 

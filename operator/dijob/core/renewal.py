@@ -34,8 +34,10 @@ def possible(pod: Pod, now: datetime) -> bool:
 
 def pending(pod: Pod, observed: Observed, status: Status, now: datetime) -> bool:
     """Whether the pod's process still has a list that is not true for it, although it has been told. One that has never
-    started (its image is still being pulled) has none."""
-    if pod.renew_from <= pod.renewed or pod.renew_from <= _known(pod, status) or not pod.begun:
+    started (its image is still being pulled) has none, and one that has done its work will never start again."""
+    if pod.succeeded or not pod.begun:
+        return False
+    if pod.renew_from <= pod.renewed or pod.renew_from <= _known(pod, status):
         return False
     told = observed.told.get((pod.uid, pod.renew_from), now)
     # It had crashed just then, or not begun: whoever starts with an older list all the same is ended by the launcher.

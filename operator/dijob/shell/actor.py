@@ -4,7 +4,6 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Iterable, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
 from dijob import names
@@ -32,9 +31,10 @@ from dijob.core.options import Options
 from dijob.core.published import addresses_patch, known
 from dijob.core.raw import END_SECONDS, namesake, pod, service
 from dijob.shell.api import CONCURRENT_WRITES, Api, ApiError, Json
+from dijob.shell.clock import SYSTEM, Clock
 from dijob.shell.jobs import path_of
 from dijob.shell.memory import Memory
-from dijob.shell.outcome import Outcome, outcome
+from dijob.shell.outcome import Doing, Outcome
 from dijob.shell.store import Store
 from dijob.spec.model import DIJob
 
@@ -51,7 +51,10 @@ RESOURCES = {
 class Actor:
     """The hands of the operator."""
 
-    def __init__(self, api: Api, pods: Store[Pod], services: Store[Service], options: Options) -> None:
+    def __init__(
+        self, api: Api, pods: Store[Pod], services: Store[Service], options: Options, clock: Clock = SYSTEM
+    ) -> None:
+        self._clock = clock
         self._api = api
         self._pods = pods
         self._services = services
@@ -60,7 +63,8 @@ class Actor:
     async def carry_out(self, job: DIJob, actions: tuple[Action, ...], memory: Memory) -> Outcome:
         """Do all of them, concurrently (api.py bounds the writes). What is refused is noted in `memory`."""
         group = _Group(job, memory)
-        return await outcome(actions, memory.refusals, lambda action: self._one(group, action))
+        doing = Doing(memory.refusals, lambda action: self._one(group, action), self._clock)
+        return await doing.outcome(actions)
 
     async def recover(self, job: DIJob, members: Iterable[Member], memory: Memory) -> None:
         """Ask for pods that no watch shows; of those that are there and ours, the labels are put back."""
@@ -166,7 +170,7 @@ class Actor:
             if error.status == 404:
                 return False  # the namespace is going, and the job with it
             if not error.conflict:
-                noted[key] = refusals.rejected(error.status, error.message, noted.get(key), _now())
+                noted[key] = refusals.rejected(error.status, error.message, noted.get(key), self._clock.now())
                 return False
             found = await self._adopt(group, key, f"{path}/{name}", manifest["metadata"]["labels"])
             if found is None:
@@ -174,7 +178,7 @@ class Actor:
             body = found
         noted.pop(key, None)
         if kind == "Pod":
-            group.memory.created(name, _now())
+            group.memory.created(name, self._clock.now())
             self._pods.put(pod(body))
         elif kind == "Service":
             self._services.put(service(body))
@@ -187,7 +191,7 @@ class Actor:
             return await self._found(group, key, path, labels)
         except ApiError as error:
             if not error.gone:
-                noted[key] = refusals.of_change(error.status, error.message, noted.get(key), _now())
+                noted[key] = refusals.of_change(error.status, error.message, noted.get(key), self._clock.now())
             return None
 
     async def _found(self, group: "_Group", key: str, path: str, labels: Mapping[str, str]) -> Json | None:
@@ -203,7 +207,7 @@ class Actor:
                 return body
             return await self._api.patch(path, {"metadata": {"uid": meta["uid"], "labels": labels}}, whole=True)
         noted = group.memory.refusals
-        noted[key] = refusals.name_in_use(why, key.replace("/", " "), _now(), noted.get(key))
+        noted[key] = refusals.name_in_use(why, key.replace("/", " "), self._clock.now(), noted.get(key))
         return None
 
     async def _publish(self, group: "_Group", action: PublishAddresses) -> None:
@@ -219,7 +223,7 @@ class Actor:
         log.warning("%s/%s: list %d has no effect in %s: nudged", meta.namespace, meta.name, action.epoch, action.name)
         patch = {"metadata": {"uid": action.uid, "annotations": {names.ANNOTATION_NUDGED: action.at}}}
         await self._to_pod(group.job, action.name, self._api.patch(_pod_path(group.job, action.name), patch))
-        group.memory.nudged[action.uid, action.epoch] = _now()
+        group.memory.nudged[action.uid, action.epoch] = self._clock.now()
 
     async def _delete(self, job: DIJob, action: DeletePod) -> None:
         if await self._to_pod(job, action.name, self._api.delete(_pod_path(job, action.name), action.uid)) is not None:
@@ -294,7 +298,3 @@ def _for_all(refusal: Refusal) -> bool:
 
 def _pod_path(job: DIJob, name: str) -> str:
     return f"/api/v1/namespaces/{job.metadata.namespace}/pods/{name}"
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)

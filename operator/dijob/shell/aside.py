@@ -24,6 +24,10 @@ class Aside:
         self._why[name] = why
         metrics.SET_ASIDE.labels(self._kind).set(len(self._why))
 
+    def why(self, name: str) -> str:
+        """What it broke; "" where it is not set aside."""
+        return self._why.get(name, "")
+
     def clear(self, name: str) -> None:
         """It has been dealt with, or is gone."""
         if self._why.pop(name, None) is not None:

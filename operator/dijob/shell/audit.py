@@ -2,10 +2,9 @@
 
 import asyncio
 import logging
-import random
-import time
 
 from dijob.shell.api import Api, ApiError
+from dijob.shell.clock import SYSTEM, Clock
 from dijob.shell.jobs import collection, path_of
 from dijob.shell.reconcile import Reconciler
 from dijob.shell.workqueue import WorkQueue
@@ -22,9 +21,12 @@ class Audit:
     `behind` is since when (monotonic seconds) the watch has shown nothing of what the list shows; None: it does.
     """
 
-    def __init__(self, api: Api, reconciler: Reconciler, queue: WorkQueue, namespaces: tuple[str, ...]) -> None:
+    def __init__(
+        self, api: Api, reconciler: Reconciler, queue: WorkQueue, namespaces: tuple[str, ...], clock: Clock = SYSTEM
+    ) -> None:
         self._paths = [collection(namespace) for namespace in namespaces or ("",)]
         self._api = api
+        self._clock = clock
         self._reconciler = reconciler
         self._queue = queue
         self._suspects: set[str] = set()
@@ -33,7 +35,7 @@ class Audit:
     async def run(self) -> None:
         """Look every minute (with jitter) until cancelled."""
         while True:
-            await asyncio.sleep(PERIOD_SECONDS * random.uniform(0.9, 1.1))
+            await asyncio.sleep(self._clock.spread(PERIOD_SECONDS, 0.1))
             try:
                 await self._look()
             except ApiError as error:
@@ -53,7 +55,7 @@ class Audit:
         # New since the last look and not shown yet is ordinary; missed twice is not.
         late = missed & self._suspects
         self._suspects = missed
-        self.behind = (self.behind or time.monotonic()) if late else None
+        self.behind = (self.behind or self._clock.monotonic()) if late else None
         for uid in late:
             log.warning("a DIJob was not shown by its watch: %s", there[uid])
             if key := self._reconciler.jobs.put(await self._api.get(there[uid])):

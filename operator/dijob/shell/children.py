@@ -8,6 +8,7 @@ from dijob import names
 from dijob.core.observe import Pod, Service
 from dijob.core.raw import pod, service
 from dijob.shell.api import Api, Stream
+from dijob.shell.clock import SYSTEM, Clock
 from dijob.shell.store import Store
 from dijob.shell.workqueue import Key, WorkQueue
 from dijob.spec.model import DIJob
@@ -23,9 +24,9 @@ class Children:
     services: Store[Service]
 
     @staticmethod
-    def of(namespaces: tuple[str, ...]) -> "Children":
-        pods = Store("pods", _streams("pods", namespaces), pod)
-        return Children(pods, Store("services", _streams("services", namespaces), service))
+    def of(namespaces: tuple[str, ...], clock: Clock = SYSTEM) -> "Children":
+        pods = Store("pods", _streams("pods", namespaces), pod, clock)
+        return Children(pods, Store("services", _streams("services", namespaces), service, clock))
 
     def wake(self, key_of: Callable[[str], Key | None], queue: WorkQueue) -> None:
         """An event about a child asks for a pass over its job."""

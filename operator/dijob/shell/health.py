@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import time
 
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
@@ -11,6 +10,7 @@ from dijob import names
 from dijob.shell import metrics
 from dijob.shell.audit import Audit
 from dijob.shell.children import Children
+from dijob.shell.clock import SYSTEM, Clock
 from dijob.shell.jobs import Jobs
 from dijob.shell.pulse import Pulse
 
@@ -25,7 +25,8 @@ NO_PHASE = "New"
 class Watchdog:
     """Knows the age of each stream. kopf's own liveness answers 200 during every fault (kopf issue 1276)."""
 
-    def __init__(self, children: Children, jobs: Jobs, audit: Audit, pulse: Pulse) -> None:
+    def __init__(self, children: Children, jobs: Jobs, audit: Audit, pulse: Pulse, clock: Clock = SYSTEM) -> None:
+        self._clock = clock
         self._children = children
         self._jobs = jobs
         self._audit = audit
@@ -43,7 +44,7 @@ class Watchdog:
             metrics.STREAM_AGE.labels(store.kind).set(store.silence)
             if min(store.silence, answered) > SILENCE_SECONDS:
                 found.append(f"nothing heard of {store.kind} for {store.silence:.0f} s")
-        behind = 0.0 if self._audit.behind is None else time.monotonic() - self._audit.behind
+        behind = 0.0 if self._audit.behind is None else self._clock.monotonic() - self._audit.behind
         if min(behind, answered) > SILENCE_SECONDS:
             found.append("the watch of dijobs shows nothing of what there is")
         return found

@@ -1,11 +1,11 @@
 """The DIJobs as last seen, by key and by uid."""
 
-import time
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
 from dijob import names
+from dijob.shell.clock import SYSTEM, Clock
 from dijob.shell.workqueue import Key
 from dijob.spec.numbers import natural
 
@@ -33,7 +33,8 @@ def order(version: str) -> int:
 class Jobs:
     """Raw bodies (a spec that cannot be parsed must still be answered), newest first to come wins."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock = SYSTEM) -> None:
+        self._clock = clock
         self._bodies: dict[Key, dict[str, Any]] = {}
         self._heard: dict[Key, float] = {}
         self._keys: dict[str, Key] = {}
@@ -46,14 +47,14 @@ class Jobs:
 
     def is_old(self, key: Key) -> bool:
         """Whether what is known of the job could be out of date."""
-        return time.monotonic() - self._heard.get(key, 0.0) > OLD_SECONDS
+        return self._clock.monotonic() - self._heard.get(key, 0.0) > OLD_SECONDS
 
     def put(self, body: Mapping[str, Any]) -> Key | None:
         """Take in a body. Gives its key when it is news, None when it is known or older than what is known."""
         meta = body["metadata"]
         key = (meta["namespace"], meta["name"])
         known = self._bodies.get(key)
-        self._heard[key] = time.monotonic()
+        self._heard[key] = self._clock.monotonic()
         if known is not None and known["metadata"]["uid"] == meta["uid"]:
             if order(meta["resourceVersion"]) <= order(known["metadata"]["resourceVersion"]):
                 return None

@@ -2,8 +2,6 @@
 
 import asyncio
 import logging
-import time
-from datetime import UTC, datetime
 from typing import Any
 
 from dijob import names
@@ -18,6 +16,7 @@ from dijob.shell.actor import Actor
 from dijob.shell.api import Api, ApiError
 from dijob.shell.aside import Aside
 from dijob.shell.children import Children
+from dijob.shell.clock import SYSTEM, Clock
 from dijob.shell.jobs import Jobs, path_of
 from dijob.shell.memory import Memories, Memory
 from dijob.shell.outcome import Outcome
@@ -47,14 +46,15 @@ class StaleCrdError(Exception):
 class Reconciler:
     """Brings jobs to what they should be, one pass at a time per job."""
 
-    def __init__(self, api: Api, children: Children, options: Options) -> None:
-        self.jobs = Jobs()
+    def __init__(self, api: Api, children: Children, options: Options, clock: Clock = SYSTEM) -> None:
+        self.jobs = Jobs(clock)
+        self._clock = clock
         self._api = api
         self._children = children
         self._options = options
         self._memories = Memories()
-        self._actor = Actor(api, children.pods, children.services, options)
-        self._recorder = Recorder(api)
+        self._actor = Actor(api, children.pods, children.services, options, clock)
+        self._recorder = Recorder(api, clock)
         self.aside = Aside(names.PLURAL)
 
     async def reconcile(self, key: Key) -> float | None:
@@ -86,7 +86,7 @@ class Reconciler:
         await self._recover(job, memory)
         await self._read_warnings(job, memory)
         await _breathe()
-        decided, outcome = plan(job, self._observe(job, memory), _now()), Outcome()
+        decided, outcome = plan(job, self._observe(job, memory), self._clock.now()), Outcome()
         if decided.actions:
             if not await self._still_there(key, job):
                 return 0.0 if self.jobs.get(key) else None  # another job has its name: its own pass begins at once
@@ -98,7 +98,7 @@ class Reconciler:
                 return None
             job = memory.parse(body)
             await _breathe()
-            decided = plan(job, self._observe(job, memory), _now())
+            decided = plan(job, self._observe(job, memory), self._clock.now())
         await _breathe()
         wait = await self._write(key, job.metadata, job.status, decided)
         if outcome.error is not None:
@@ -122,7 +122,7 @@ class Reconciler:
     def _observe(self, job: DIJob, memory: Memory) -> Observed:
         owner = job.metadata.owner_key
         pods, strangers = by_rank(self._children.pods.of(owner), gang_of(job))
-        memory.saw_lists(pods.values(), _now())
+        memory.saw_lists(pods.values(), self._clock.now())
         memory.saw_pods((*pods.values(), *strangers))
         silent = {pod.uid for pod in (*pods.values(), *strangers) if not pod.ip}
         return Observed(
@@ -142,8 +142,9 @@ class Reconciler:
     async def _read_warnings(self, job: DIJob, memory: Memory) -> None:
         """Ask why pods that say nothing get no address (FailedMount, a sandbox that fails): only events know."""
         path = f"/api/v1/namespaces/{job.metadata.namespace}/events"
-        for pod in to_ask(self._children.pods.of(job.metadata.owner_key), memory.asked, _now())[:EVENTS_READ_AT_ONCE]:
-            memory.asked[pod.uid] = _now()
+        now, pods = self._clock.now(), self._children.pods.of(job.metadata.owner_key)
+        for pod in to_ask(pods, memory.asked, now)[:EVENTS_READ_AT_ONCE]:
+            memory.asked[pod.uid] = now
             try:
                 selector = f"involvedObject.uid={pod.uid},type=Warning"
                 found = await self._api.get(path, fieldSelector=selector, limit="20")
@@ -195,7 +196,7 @@ class Reconciler:
 
     async def _say(self, key: Key, body: dict[str, Any], facts: list[phases.Fact]) -> float:
         """Nothing but conditions. What runs is left alone."""
-        meta, now = Metadata.model_validate(body["metadata"]), _now()
+        meta, now = Metadata.model_validate(body["metadata"]), self._clock.now()
         if meta.deletion_timestamp:
             return RESYNC_SECONDS
         old = stored(body)
@@ -209,7 +210,7 @@ class Reconciler:
         memory = self._memories.of(meta.uid)
         if not changes:
             return RESYNC_SECONDS
-        due = memory.last_write + STATUS_INTERVAL_SECONDS - time.monotonic()
+        due = memory.last_write + STATUS_INTERVAL_SECONDS - self._clock.monotonic()
         if due > 0 and not phases.urgent(old, decided.status):
             return due
         patch = {"metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version}, "status": changes}
@@ -225,7 +226,7 @@ class Reconciler:
                 return 0.1
             raise
         self.jobs.put(answer)
-        memory.last_write = time.monotonic()
+        memory.last_write = self._clock.monotonic()
         await _breathe()
         for event in decided.events:
             log.info("%s/%s: %s: %s", meta.namespace, meta.name, event.reason, event.message)
@@ -258,7 +259,3 @@ def _merge_patch(was: dict[str, Any], becomes: dict[str, Any]) -> dict[str, Any]
 async def _breathe() -> None:
     """Let all others have their turn: with 1,500 ranks each of the steps around it takes 10 to 20 ms."""
     await asyncio.sleep(0)
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)

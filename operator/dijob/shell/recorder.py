@@ -3,13 +3,13 @@
 import hashlib
 import logging
 from collections import OrderedDict
-from datetime import UTC, datetime
 from typing import Any
 
 from dijob import names
 from dijob.core.actions import Event
 from dijob.core.diagnose import shorten
 from dijob.shell.api import Api, ApiError
+from dijob.shell.clock import SYSTEM, Clock
 from dijob.spec.model import Metadata
 from dijob.spec.status import stamp
 
@@ -21,8 +21,9 @@ REMEMBERED = 4096
 class Recorder:
     """Posts events about DIJobs. A failure to post is logged and never stops a pass."""
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: Api, clock: Clock = SYSTEM) -> None:
         self._api = api
+        self._clock = clock
         self._counts: OrderedDict[str, int] = OrderedDict()
 
     async def tell(self, job: Metadata, event: Event) -> None:
@@ -32,9 +33,9 @@ class Recorder:
         count = told + 1
         try:
             if not told:
-                await self._api.create(path, _body(name, job, event))
+                await self._api.create(path, _body(name, job, event, stamp(self._clock.now())))
             else:
-                again = {"count": count, "lastTimestamp": stamp(datetime.now(UTC))}
+                again = {"count": count, "lastTimestamp": stamp(self._clock.now())}
                 await self._api.patch(f"{path}/{name}", again)
         except ApiError as error:
             # 409: told by an operator before this one. 404: forgotten by the apiserver after an hour.
@@ -52,8 +53,7 @@ def _digest(uid: str, event: Event) -> str:
     return hashlib.sha256(f"{uid} {event.reason} {event.message}".encode()).hexdigest()[:16]
 
 
-def _body(name: str, job: Metadata, event: Event) -> dict[str, Any]:
-    now = stamp(datetime.now(UTC))
+def _body(name: str, job: Metadata, event: Event, now: str) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "Event",

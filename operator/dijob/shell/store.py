@@ -5,17 +5,17 @@ Why not kopf.index: its start-up is worse than quadratic, and an event costs fiv
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Protocol, TypeVar
 
+from dijob.core.backoff import doubled
 from dijob.shell import metrics
 from dijob.shell.api import Api, ApiError, Stream
 from dijob.shell.aside import Aside, name_of
+from dijob.shell.clock import SYSTEM, Clock
 from dijob.shell.jobs import order
-from dijob.shell.pause import jittered
 
 log = logging.getLogger(__name__)
 
@@ -46,8 +46,11 @@ T = TypeVar("T", bound=Viewed)
 class Store(Generic[T]):
     """Views of all objects under `path` that `selector` selects, by the uid of the job that owns them."""
 
-    def __init__(self, kind: str, streams: tuple[Stream, ...], view: Callable[[Mapping[str, Any]], T]) -> None:
+    def __init__(
+        self, kind: str, streams: tuple[Stream, ...], view: Callable[[Mapping[str, Any]], T], clock: Clock = SYSTEM
+    ) -> None:
         self.kind = kind
+        self._clock = clock
         self.on_change: Callable[[str], None] = lambda owner: None
         self._view = view
         self._aside = Aside(kind)
@@ -57,7 +60,7 @@ class Store(Generic[T]):
         self._gone: dict[str, int] = {}
         # What only our own writes have shown so far, and the feeds that may still show it.
         self._unseen: dict[str, set[int]] = {}
-        self._feeds = tuple(_Feed(stream, time.monotonic()) for stream in streams)
+        self._feeds = tuple(_Feed(stream, clock.monotonic()) for stream in streams)
 
     def of(self, owner: str) -> tuple[T, ...]:
         """The views of one job."""
@@ -111,7 +114,7 @@ class Store(Generic[T]):
     @property
     def silence(self) -> float:
         """Seconds since the quietest of the streams said anything; the apiserver sends a bookmark every minute."""
-        return time.monotonic() - min(feed.heard for feed in self._feeds)
+        return self._clock.monotonic() - min(feed.heard for feed in self._feeds)
 
     @property
     def listed(self) -> bool:
@@ -129,17 +132,17 @@ class Store(Generic[T]):
     async def _follow(self, api: Api, feed: "_Feed") -> None:
         version, failures = "", 0
         while True:
-            began, watched, why = time.monotonic(), bool(version), "it ended"
+            began, watched, why = self._clock.monotonic(), bool(version), "it ended"
             try:
                 version = await (self._watch(api, feed, version) if watched else self._list(api, feed))
             except ApiError as error:
                 version, why = "", str(error)
             if version and not watched:
                 continue  # a list alone is no sign that all is well: it is made after each watch that ends at once
-            lasted = watched and time.monotonic() - began >= LASTING_SECONDS
+            lasted = watched and self._clock.monotonic() - began >= LASTING_SECONDS
             failures = 0 if lasted else failures + 1
             if failures:
-                delay = jittered(failures, RETRY_SECONDS)
+                delay = self._clock.spread(doubled(failures, RETRY_SECONDS))
                 log.warning("%s: no watch that lasts, again in %.1f s: %s", self.kind, delay, why)
                 await asyncio.sleep(delay)
 
@@ -178,7 +181,7 @@ class Store(Generic[T]):
         """One object after the other: half of the time and memory of pages (docs/scale.md)."""
         async with aclosing(api.watch(replace(feed.stream, initial=True))) as events:
             async for event in events:
-                feed.heard = time.monotonic()
+                feed.heard = self._clock.monotonic()
                 meta = event["object"].get("metadata") or {}
                 if event["type"] == "ERROR":
                     status = event["object"]
@@ -208,7 +211,7 @@ class Store(Generic[T]):
         query = {"labelSelector": feed.stream.selector, "limit": "500"}
         while True:
             page = await api.get(feed.stream.path, **query)
-            feed.heard = time.monotonic()
+            feed.heard = self._clock.monotonic()
             for number, body in enumerate(page.get("items") or ()):
                 if number % AT_ONCE == 0:
                     await asyncio.sleep(0)
@@ -243,7 +246,7 @@ class Store(Generic[T]):
     async def _watch(self, api: Api, feed: "_Feed", version: str) -> str:
         """Follow one watch to its end. Gives the version to go on from, "" when only a new list can help."""
         async for event in api.watch(replace(feed.stream, version=version)):
-            feed.heard = time.monotonic()
+            feed.heard = self._clock.monotonic()
             if event["type"] == "ERROR":
                 log.info("%s: watch ended by the apiserver: %s", self.kind, event["object"].get("message"))
                 return ""

@@ -6,8 +6,9 @@ from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Container, Coroutine
 from typing import Any
 
+from dijob.core.backoff import doubled
 from dijob.shell import metrics
-from dijob.shell.pause import jittered
+from dijob.shell.clock import SYSTEM, Clock
 
 log = logging.getLogger(__name__)
 
@@ -28,8 +29,9 @@ class WorkQueue:
     waits for `release`. `workers` is how many passes run at once, of those that have just begun.
     """
 
-    def __init__(self, work: Work, workers: int = 64) -> None:
+    def __init__(self, work: Work, workers: int = 64, clock: Clock = SYSTEM) -> None:
         self._work = work
+        self._clock = clock
         self._workers = workers
         self._start: Callable[[Coroutine[Any, Any, None]], object] | None = None
         self._ready = {False: _Turns(), True: _Turns()}  # by background
@@ -140,7 +142,7 @@ class WorkQueue:
     def _failed(self, key: Key, error: Exception) -> float:
         metrics.PASSES.labels("failed").inc()
         count = self._failures[key] = self._failures.get(key, 0) + 1
-        delay = jittered(count, BACKOFF_SECONDS)
+        delay = self._clock.spread(doubled(count, BACKOFF_SECONDS))
         # The traceback once: what repeats is one line each.
         log.warning(
             "%s/%s: pass failed (%d in a row), again in %.1f s: %s", *key, count, delay, error, exc_info=count == 1

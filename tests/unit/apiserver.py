@@ -1,0 +1,183 @@
+"""A simulated apiserver: what it stores, and by which rules. Nothing that is stored is ever changed in place."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from dijob import names
+from dijob.spec.status import stamp
+from unit.objects import KINDS, Body, No, Selector, Target, merged
+
+ANNOTATIONS_LIMIT = 256 * 1024
+GRACE_SECONDS = 30
+CHANGED = "the object has been modified; please apply your changes to the latest version and try again"
+
+
+@dataclass(frozen=True)
+class Change:
+    """One write as watches show it; `before` is None for what is new."""
+
+    type: str
+    target: Target
+    body: Body
+    before: Body | None
+    version: int
+
+
+@dataclass
+class ApiServer:
+    """The objects by path, what has happened to them, and who is told of it.
+
+    `admission` is asked before anything is created, `pruned` are fields of a DIJob's status that its CRD does not know.
+    """
+
+    now: Callable[[], datetime]
+    version: int = 10
+    objects: dict[Target, Body] = field(default_factory=dict)
+    history: list[Change] = field(default_factory=list)
+    compacted: int = 0
+    told: list[Callable[[Change], None]] = field(default_factory=list)
+    admission: list[Callable[[Target, Body], None]] = field(default_factory=list)
+    pruned: set[str] = field(default_factory=set)
+    pages: dict[str, tuple[list[Body], int]] = field(default_factory=dict)
+
+    def get(self, target: Target) -> Body:
+        found = self.objects.get(target.whole)
+        if found is None:
+            raise No(404, f'{target.plural} "{target.name}" not found')
+        return found
+
+    def find(self, selector: Selector) -> list[Body]:
+        plural = selector.target.plural
+        return [body for key, body in self.objects.items() if key.plural == plural and selector.takes(body)]
+
+    def page(self, selector: Selector, limit: int, token: str) -> tuple[list[Body], int, str]:
+        """So many objects (0: all) of one moment, that moment's version, and the token for the rest."""
+        if token and token not in self.pages:
+            raise No(410, "The provided continue parameter is too old")
+        items, version = self.pages.pop(token) if token else (self.find(selector), self.version)
+        if not limit or len(items) <= limit:
+            return items, version, ""
+        following = f"{version}-{len(self.pages)}-{len(items)}"
+        self.pages[following] = items[limit:], version
+        return items[:limit], version, following
+
+    def create(self, target: Target, body: Mapping[str, Any]) -> Body:
+        """POST to a collection."""
+        name = body["metadata"]["name"]
+        target = Target(target.plural, target.namespace, name)
+        for admit in self.admission:
+            admit(target, dict(body))
+        if target in self.objects:
+            raise No(409, f'{target.plural} "{name}" already exists', "AlreadyExists")
+        _check(body)
+        api_version, kind = KINDS[target.plural]
+        meta = {
+            **body["metadata"],
+            "namespace": target.namespace,
+            "uid": body["metadata"].get("uid") or f"uid-{self.version + 1}",
+            "creationTimestamp": stamp(self.now()),
+            "generation": 1,
+            "managedFields": [{"manager": names.MANAGER, "operation": "Update"}],
+        }
+        made = {"apiVersion": api_version, "kind": kind, **body, "metadata": meta}
+        if target.plural == "pods":
+            made["status"] = {"phase": "Pending"}
+        return self._store("ADDED", target, made)
+
+    def patch(self, target: Target, patch: Mapping[str, Any]) -> Body:
+        """A merge patch of an object or of its status."""
+        old, meta = self.get(target), patch.get("metadata") or {}
+        if meta.get("resourceVersion", old["metadata"]["resourceVersion"]) != old["metadata"]["resourceVersion"]:
+            raise No(409, f'Operation cannot be fulfilled on {target.plural} "{target.name}": {CHANGED}')
+        if meta.get("uid", old["metadata"]["uid"]) != old["metadata"]["uid"]:
+            raise No(422, f'{target.plural} "{target.name}" is invalid: metadata.uid: field is immutable')
+        if target.sub:
+            status = {k: v for k, v in (patch.get("status") or {}).items() if k not in self.pruned}
+            return self.replace(target, merged(old, {"status": status}))
+        # Its status is another resource.
+        new: Body = merged(old, {name: value for name, value in patch.items() if name != "status"})
+        if new["metadata"].get("managedFields") == [{}]:
+            new["metadata"]["managedFields"] = []
+        _check(new)
+        if target.plural == "pods" and _fixed(new) != _fixed(old):
+            raise No(422, f'Pod "{target.name}" is invalid: spec: Forbidden: pod updates may not change fields')
+        return self.replace(target, new)
+
+    def replace(self, target: Target, body: Body) -> Body:
+        """Store another body for an object that there is; the same is no write."""
+        old = self.get(target)
+        if body == old:
+            return old
+        if body.get("spec") != old.get("spec"):
+            grown = old["metadata"].get("generation", 0) + 1
+            body = {**body, "metadata": {**body["metadata"], "generation": grown}}
+        released = old["metadata"].get("finalizers") and not body["metadata"].get("finalizers")
+        if released and "deletionTimestamp" in body["metadata"]:
+            return self.remove(target.whole)
+        return self._store("MODIFIED", target.whole, body)
+
+    def delete(self, target: Target, options: Mapping[str, Any] | None = None) -> Body:
+        """DELETE: a pod on a node that runs waits for its kubelet; a finalizer holds what it is on."""
+        body, options = self.get(target), options or {}
+        only = options.get("preconditions") or {}
+        for name in ("uid", "resourceVersion"):
+            if only.get(name, body["metadata"][name]) != body["metadata"][name]:
+                raise No(409, f"Precondition failed: {name} in precondition: {only[name]}")
+        seconds = options.get("gracePeriodSeconds", _grace(target, body))
+        if not seconds and not body["metadata"].get("finalizers"):
+            return self.remove(target)
+        if "deletionTimestamp" in body["metadata"] and seconds:
+            return body
+        end = stamp(self.now() + timedelta(seconds=seconds))
+        meta = {**body["metadata"], "deletionTimestamp": end, "deletionGracePeriodSeconds": seconds}
+        return self._store("MODIFIED", target.whole, {**body, "metadata": meta})
+
+    def remove(self, target: Target) -> Body:
+        """An object is gone: its end shows under a version of its own."""
+        body = self.get(target)
+        return self._store("DELETED", target.whole, body)
+
+    def compact(self) -> None:
+        """Forget what has happened: watches can begin from now on only, lists that are half read begin anew."""
+        self.compacted = self.version
+        self.history.clear()
+        self.pages.clear()
+
+    def since(self, version: str) -> Iterable[Change]:
+        """What has happened after this version."""
+        if int(version) < self.compacted:
+            raise No(410, f"too old resource version: {version} ({self.compacted})")
+        return [change for change in self.history if change.version > int(version)]
+
+    def _store(self, type_: str, target: Target, body: Body) -> Body:
+        self.version += 1
+        body = {**body, "metadata": {**body["metadata"], "resourceVersion": str(self.version)}}
+        before = self.objects.pop(target, None) if type_ == "DELETED" else self.objects.get(target)
+        if type_ != "DELETED":
+            self.objects[target] = body
+        change = Change(type_, target, body, before, self.version)
+        self.history.append(change)
+        for tell in self.told:
+            tell(change)
+        return body
+
+
+def _check(body: Mapping[str, Any]) -> None:
+    annotations = body["metadata"].get("annotations") or {}
+    if sum(len(key) + len(value) for key, value in annotations.items()) > ANNOTATIONS_LIMIT:
+        raise No(422, f"metadata.annotations: Too long: may not be more than {ANNOTATIONS_LIMIT} bytes")
+
+
+def _fixed(body: Mapping[str, Any]) -> Body:
+    """The part of a pod's spec that nobody may change."""
+    return {name: value for name, value in body["spec"].items() if name != "activeDeadlineSeconds"}
+
+
+def _grace(target: Target, body: Mapping[str, Any]) -> int:
+    if target.plural != "pods" or not body["spec"].get("nodeName"):
+        return 0
+    if (body.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
+        return 0
+    return int(body["spec"].get("terminationGracePeriodSeconds", GRACE_SECONDS))

@@ -1,0 +1,185 @@
+"""What must hold of each single write of the operator: by what it does, and by what the pass that makes it knew."""
+
+from dijob import names
+from dijob.core.address_list import digest
+from dijob.core.manifests import gang_of
+from dijob.core.members import Gang, expand
+from dijob.core.observe import Pod
+from dijob.core.phases import ended
+from dijob.core.raw import END_SECONDS
+from dijob.core.world import SUSPENDED
+from dijob.names import Addressing, CleanPodPolicy
+from dijob.spec.model import DIJob
+from dijob.spec.status import Status, stored
+from hypothesis import currently_in_test_context, note
+from hypothesis.stateful import RuleBasedStateMachine
+from unit.kubelet import Process, SimPod
+from unit.objects import merged
+from unit.operating import Operator
+from unit.simulator import Cluster, Nodes
+from unit.wire import Line, Request
+
+
+class Judged(RuleBasedStateMachine):
+    """The cluster and the operator, and what is asserted of each write of it, as the write comes."""
+
+    cluster: Cluster
+    nodes: Nodes
+    line: Line
+    operator: Operator
+    policy: CleanPodPolicy
+    most: int  # ranks ever wished for at a time
+    exact: bool  # no failure so far that is free
+
+    def process_starts(self, pod: SimPod, process: Process) -> None:
+        """Told by the nodes."""
+
+    def watch(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.nodes = Nodes(cluster, self.process_starts)
+        self.line = Line(self.check_write)
+        self.operator = Operator(cluster, self.line)
+        self.policy = self.job.spec.clean_pod_policy
+        self.most = self.job.spec.desired
+        self.exact = True
+        self.active = 0.0  # seconds in which the job was not suspended
+        self.before = Status()
+        self.charged: dict[str, int] = {}
+        self.met: dict[str, str] = {}  # the server that a pod's process has begun with, by the pod's uid
+
+    @property
+    def job(self) -> DIJob:
+        """As it is stored, or was last."""
+        return self.cluster.job()
+
+    @property
+    def gang(self) -> Gang:
+        return gang_of(self.job)
+
+    def pods(self) -> list[SimPod]:
+        """The pods of the job's ranks, in rank order."""
+        others = [*self.strangers(), *self.servers()]
+        return sorted((pod for pod in self.cluster.pods.values() if pod not in others), key=lambda pod: pod.rank)
+
+    def servers(self) -> list[SimPod]:
+        """The pod of the job's own Redis server, where there is one."""
+        return [
+            pod for pod in self.cluster.pods.values() if names.LABEL_SERVER in pod.body["metadata"].get("labels", {})
+        ]
+
+    def life(self) -> str:
+        """What is another one once the server was made anew, or its container has started again."""
+        return "".join(f"{pod.uid} {pod.main.restarts}" for pod in self.servers())
+
+    def strangers(self) -> list[SimPod]:
+        return [pod for pod in self.cluster.pods.values() if "ownerReferences" not in pod.body["metadata"]]
+
+    @property
+    def named(self) -> bool:
+        """Whether the ranks are told names."""
+        return self.job.spec.addressing is Addressing.HOSTNAME
+
+    def check_write(self, request: Request) -> None:
+        """What is true of each single write, judged just before it is made: by what it does, and by what the pass that
+        makes it could know."""
+        if currently_in_test_context():
+            note(f"{request.method} {request.target.plural} {request.target.name} {request.target.sub}")
+        method, target, status = request.method, request.target, self.job.status
+        if target.plural == "events":
+            if method == "POST":
+                self.check_event(request)
+            return
+        if target.plural == names.PLURAL:
+            if method == "DELETE":
+                assert ended(status), status
+                assert self.job.spec.ttl_seconds_after_finished is not None, status
+            elif target.sub:
+                self.check_status(request)
+            return
+        if ended(status):
+            self.check_clean_up(request)
+        elif method == "POST" and target.plural == "pods":
+            self.check_creation(request.body["metadata"]["name"], status)
+        elif method == "DELETE":
+            self.check_deletion(request, status)
+        else:
+            annotations = (request.body.get("metadata") or {}).get("annotations") or {}
+            if ips := annotations.get(names.ANNOTATION_IPS):
+                self.check_list(int(annotations[names.ANNOTATION_EPOCH]), ips, status)
+
+    def check_clean_up(self, request: Request) -> None:
+        """Nothing else happens after the end."""
+        deadline = (request.body.get("spec") or {}).get("activeDeadlineSeconds") == END_SECONDS
+        assert deadline or request.method == "DELETE", request
+        if request.method == "DELETE" and self.policy is CleanPodPolicy.NONE:
+            view = self.operator.views()[request.body["preconditions"]["uid"]]
+            assert view.gated or view.phase == "Pending" or view.name == self.gang.server, view
+
+    def check_creation(self, name: str, status: Status) -> None:
+        spec, rank = self.operator.job().spec, self.gang.rank_of(name)
+        assert not status.suspend_time, name
+        if name == self.gang.server:
+            return
+        assert not spec.suspend, name
+        assert rank not in expand(status.succeeded_ranks), name
+        assert 0 <= rank < spec.desired, name
+
+    def check_list(self, epoch: int, ips: str, status: Status) -> None:
+        assert status.address_list is not None, epoch
+        assert (epoch, digest(epoch, ips)) == (status.epoch, status.address_list.digest), (epoch, ips, status)
+        assert status.phase == "Running" or self.served(), epoch
+
+    def served(self) -> bool:
+        """Whether the job's Redis server can be used, as far as the operator could know; nobody begins without."""
+        views = [view for view in self.operator.views().values() if view.name == self.gang.server]
+        return not self.gang.server or any(view.ready for view in views)
+
+    def check_deletion(self, request: Request, status: Status) -> None:
+        """What only the pod knows is written down before the pod goes."""
+        view = self.operator.views()[request.body["preconditions"]["uid"]]
+        if request.body.get("gracePeriodSeconds") == 0:
+            pod = self.cluster.pods.get(view.uid)
+            assert pod is None or pod.silent, view
+        if view.name == self.gang.server or view.deleting:
+            return  # it knows nothing
+        died = status.last_renewal.epoch if status.last_renewal else 0
+        # Those of a dead list were counted when it died; what happens in them until they go is nobody's fault, nor is
+        # what happens in those who are in no list any more.
+        rank = self.gang.rank_of(view.name)
+        doomed = died >= view.epoch > 0 and self.is_renewed(rank, status)
+        doomed = doomed or (view.epoch > 0 and self.is_beyond(rank))
+        assert doomed or self.is_counted(view, status), view
+        assert not view.succeeded or rank in expand(status.succeeded_ranks), view
+
+    def check_status(self, request: Request) -> None:
+        """Whatever else is put off: when a list dies, all that its pods have shown is counted."""
+        meta, old = request.body["metadata"], self.job
+        assert meta.get("resourceVersion"), "a status that is written over whatever there is"
+        if meta["resourceVersion"] != old.metadata.resource_version:
+            return  # a conflict
+        status = stored(merged(self.cluster.read(names.PLURAL, "job"), {"status": request.body["status"]}))
+        if status.renewals > old.status.renewals:
+            views = self.operator.views().values()
+            ranks = (view for view in views if view.name != self.gang.server)
+            known = [view for view in ranks if not (view.epoch and self.is_beyond(self.gang.rank_of(view.name)))]
+            assert all(self.is_counted(view, status) for view in known), status
+
+    def check_event(self, request: Request) -> None:
+        """What is told has been written down."""
+        reason, conditions = request.body["reason"], self.job.status.conditions
+        assert any(reason in (c.type, c.reason) for c in conditions), (reason, conditions)
+
+    def is_renewed(self, rank: int, status: Status) -> bool:
+        assert status.last_renewal is not None
+        if status.last_renewal.reason == SUSPENDED:
+            return True
+        return rank in expand(status.last_renewal.ranks) or rank >= self.operator.job().spec.desired
+
+    def is_beyond(self, rank: int) -> bool:
+        """Whether no list, and no wish, has this rank any more."""
+        newest = max((pod.epoch, pod.ips) for pod in self.operator.views().values())
+        return rank >= min(len(newest[1].split(",")), self.operator.job().spec.desired)
+
+    def is_counted(self, view: Pod, status: Status) -> bool:
+        charged = max((c.restarts for c in status.charged if c.uid == view.uid), default=0)
+        return view.failures <= charged or view.disrupted or view.deleting or not view.sandbox

@@ -1,0 +1,122 @@
+"""What an apiserver makes of a request: which object it is about, selectors, merge patches, its words for a no."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dijob import names
+
+Body = dict[str, Any]
+
+KINDS = {
+    "pods": ("v1", "Pod"),
+    "services": ("v1", "Service"),
+    "events": ("v1", "Event"),
+    "networkpolicies": ("networking.k8s.io/v1", "NetworkPolicy"),
+    names.PLURAL: (names.API_VERSION, names.KIND),
+}
+REASONS = {
+    400: "BadRequest",
+    403: "Forbidden",
+    404: "NotFound",
+    409: "Conflict",
+    410: "Expired",
+    422: "Invalid",
+    429: "TooManyRequests",
+    500: "InternalError",
+    503: "ServiceUnavailable",
+}
+
+
+class No(Exception):
+    """The apiserver's refusal."""
+
+    def __init__(self, status: int, message: str, reason: str = "") -> None:
+        super().__init__(message)
+        self.status = status
+        self.body: Body = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "status": "Failure",
+            "message": message,
+            "reason": reason or REASONS.get(status, ""),
+            "code": status,
+        }
+
+
+@dataclass(frozen=True)
+class Target:
+    """An object, or where the name is "" a collection; without a namespace that of all namespaces."""
+
+    plural: str
+    namespace: str = ""
+    name: str = ""
+    sub: str = ""
+
+    @staticmethod
+    def of(path: str) -> "Target":
+        parts = path.strip("/").split("/")
+        parts = parts[2:] if parts[0] == "api" else parts[3:]
+        namespace = ""
+        if parts[0] == "namespaces" and len(parts) > 2:
+            namespace, parts = parts[1], parts[2:]
+        plural, name, sub = (*parts, "", "")[:3]
+        if plural not in KINDS:
+            raise No(404, "the server could not find the requested resource")
+        return Target(plural, namespace, name, sub)
+
+    @property
+    def whole(self) -> "Target":
+        """The object itself where this is a subresource of it."""
+        return Target(self.plural, self.namespace, self.name)
+
+
+@dataclass(frozen=True)
+class Selector:
+    """The objects that a list or watch is about."""
+
+    target: Target
+    labels: str = ""
+    fields: str = ""
+
+    def takes(self, body: Mapping[str, Any]) -> bool:
+        meta = body["metadata"]
+        if self.target.namespace not in ("", meta["namespace"]):
+            return False
+        carried = meta.get("labels") or {}
+        by_label = all(_meets(term, carried.get(term.partition("=")[0])) for term in _terms(self.labels))
+        return by_label and all(_meets(term, _field(body, term.partition("=")[0])) for term in _terms(self.fields))
+
+
+def _terms(text: str) -> list[str]:
+    return text.split(",") if text else []
+
+
+def _meets(term: str, value: Any) -> bool:
+    _, equals, wanted = term.partition("=")
+    return value == wanted if equals else value is not None
+
+
+def _field(body: Mapping[str, Any], path: str) -> Any:
+    found: Any = body
+    for name in path.split("."):
+        found = (found or {}).get(name)
+    return found
+
+
+def merged(old: Any, patch: Any) -> Any:
+    """RFC 7396, in new objects: what is stored never changes."""
+    if not isinstance(patch, dict):
+        return patch
+    new = dict(old) if isinstance(old, dict) else {}
+    for name, value in patch.items():
+        if value is None:
+            new.pop(name, None)
+        else:
+            new[name] = merged(new.get(name), value)
+    return new
+
+
+def only_metadata(body: Mapping[str, Any]) -> Body:
+    """What is given to who asks for PartialObjectMetadata."""
+    return {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": body["metadata"]}

@@ -1,0 +1,133 @@
+"""One process of the operator: the product's own shell as main.py puts it together, with kopf's watch played."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
+
+from dijob.core.observe import Observed, Pod
+from dijob.core.options import Options
+from dijob.shell import jobs
+from dijob.shell.api import ApiError, Stream
+from dijob.shell.arrivals import Arrivals
+from dijob.shell.audit import Audit
+from dijob.shell.children import Children
+from dijob.shell.memory import Memory
+from dijob.shell.reconcile import Reconciler, StaleCrdError
+from dijob.shell.workqueue import Key, WorkQueue
+from dijob.spec.model import DIJob
+from unit.objects import Body
+from unit.simulator import Cluster
+from unit.wire import Line, Wire
+
+RECONNECT_SECONDS = 0.5
+Seen = tuple[DIJob, Observed]
+
+
+class Recorded(Reconciler):
+    """The real one; what its passes last decided on is kept."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.seen: dict[Key, Seen] = {}
+
+    def _observe(self, job: DIJob, memory: Memory) -> Observed:
+        observed = super()._observe(job, memory)
+        self.seen[job.metadata.namespace, job.metadata.name] = job, observed
+        return observed
+
+
+class Operator:
+    """It begins with an empty memory. `passes` is how many it has made, `line.problems` keeps what it must not do."""
+
+    def __init__(
+        self, cluster: Cluster, line: Line, namespaces: tuple[str, ...] = (), options: Options | None = None
+    ) -> None:
+        self.cluster = cluster
+        self.line = line
+        self.wire = Wire(cluster.server, cluster.watches, line)
+        self.api = self.wire.api()
+        self.children = Children.of(namespaces, cluster.clock)
+        self.reconciler = Recorded(self.api, self.children, options or Options(), cluster.clock)
+        self.queue = WorkQueue(self._pass, 4, cluster.clock)
+        self.children.wake(self.reconciler.key_of, self.queue)
+        self.arrivals = Arrivals(self.reconciler, self.queue, self.children)
+        self.audit = Audit(self.api, self.reconciler, self.queue, namespaces, cluster.clock)
+        self.passes = 0
+        self._namespaces = namespaces
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        """Begin to run, in the cluster's loop."""
+        parts: list[Callable[[], Awaitable[None]]] = [
+            partial(self.children.run, self.api),
+            self.queue.run,
+            self.arrivals.release,
+            self.audit.run,
+            *(partial(self._watch_jobs, jobs.collection(namespace)) for namespace in self._namespaces or ("",)),
+        ]
+        self._tasks = [self.cluster.loop.create_task(self._part(part)) for part in parts]
+
+    async def stop(self) -> None:
+        """The process is gone; what it was about to do is never done."""
+        self.wire.dead = True
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def job(self, key: Key = ("ns", "job")) -> DIJob:
+        """What the newest pass took the job for."""
+        return self.reconciler.seen[key][0]
+
+    def views(self, key: Key = ("ns", "job")) -> dict[str, Pod]:
+        """The pods on which the newest pass decided, by uid."""
+        return {pod.uid: pod for pod in self.reconciler.seen[key][1].everything}
+
+    async def _pass(self, key: Key) -> float | None:
+        self.passes += 1
+        try:
+            again = await self.reconciler.reconcile(key)
+            # What breaks a pass is set aside, so that others are served: here nothing may.
+            if broken := self.reconciler.aside.why("/".join(key)):
+                self.line.problems.append(AssertionError(broken))
+            return again
+        except (ApiError, StaleCrdError, AssertionError):
+            raise
+        except Exception as error:
+            self.line.problems.append(error)
+            raise
+
+    async def _part(self, part: Callable[[], Awaitable[None]]) -> None:
+        """None of these may ever end by an error."""
+        try:
+            await part()
+        except Exception as error:
+            self.line.problems.append(error)
+
+    async def _watch_jobs(self, path: str) -> None:
+        """As kopf does: a list, whose objects have no type; then watches, and a new list where one says 410. What is
+        deleted in between is never told."""
+        while True:
+            try:
+                listed = await self.api.get(path)
+                for body in listed["items"]:
+                    self.arrivals.seen(None, body)
+                await self._follow(path, listed["metadata"]["resourceVersion"])
+            except ApiError:
+                pass
+            await asyncio.sleep(RECONNECT_SECONDS)
+
+    async def _follow(self, path: str, version: str) -> None:
+        while True:
+            async for event in self.api.watch(Stream(path, "", version)):
+                if event["type"] == "ERROR":
+                    return
+                version = event["object"]["metadata"]["resourceVersion"]
+                if event["type"] != "BOOKMARK":
+                    self.arrivals.seen(event["type"], _body(event))
+            await asyncio.sleep(RECONNECT_SECONDS)
+
+
+def _body(event: Body) -> Body:
+    found: Body = event["object"]
+    return found

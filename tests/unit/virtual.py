@@ -1,0 +1,81 @@
+"""Virtual time: an event loop that never waits, and the clock that goes with it."""
+
+import asyncio
+from datetime import datetime, timedelta
+from typing import Any
+
+from dijob.shell.clock import Clock
+from unit.builders import NOW
+
+# Of the loop, in which no time passes: far more than any test needs.
+ENDLESS_TURNS = 20_000
+
+
+class NothingLeftError(Exception):
+    """Everything waits for something that nobody will do."""
+
+
+class VirtualLoop(asyncio.BaseEventLoop):
+    """Where others would wait for the next timer, its clock jumps to it. It serves no files and no sockets."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._now = 0.0
+        self._turns = 0
+        self._until: float | None = None
+        self._clock_resolution = 1e-6
+        self._selector = self  # asyncio's name for what it asks when nothing is ready
+
+    def time(self) -> float:
+        return self._now
+
+    def select(self, timeout: float | None) -> list[Any]:
+        """Nothing is ready for so many seconds (None: for ever)."""
+        self._turns = self._turns + 1 if timeout == 0 else 0
+        if self._turns > ENDLESS_TURNS:
+            raise AssertionError("it turns round without an end, and no time passes")
+        if timeout == 0:
+            return []
+        if self._until is not None and (timeout is None or self._now + timeout > self._until):
+            self._now = max(self._now, self._until)
+            self.stop()
+        elif timeout is None:
+            raise NothingLeftError
+        else:
+            self._now += timeout
+        return []
+
+    def run_for(self, seconds: float) -> None:
+        """Let everything happen that happens within so many seconds, what is ready at their end included."""
+        self._until = self._now + seconds
+        try:
+            self.run_forever()
+        finally:
+            self._until = None
+
+    def cut(self, seconds: float) -> None:
+        """Let `run_for` end at the latest in so many seconds."""
+        if self._until is not None:
+            self._until = min(self._until, self._now + seconds)
+
+    def _process_events(self, event_list: list[Any]) -> None:
+        """There are none."""
+
+    def _write_to_self(self) -> None:
+        """Nobody sleeps."""
+
+
+class VirtualClock(Clock):
+    """The loop's time, which began at NOW; what is spread comes exactly then."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+
+    def now(self) -> datetime:
+        return NOW + timedelta(seconds=self._loop.time())
+
+    def monotonic(self) -> float:
+        return 1000.0 + self._loop.time()
+
+    def spread(self, seconds: float, share: float = 0.2) -> float:
+        return seconds
