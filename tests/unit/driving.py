@@ -105,7 +105,7 @@ class Driven(Watched):
             if quiet > self.patience:
                 break
         assert quiet > self.patience, f"no rest after {ROUNDS} rounds: {self.line.calls[-5:]}"
-        self.check_known()
+        self.operator.check_known()
         self.check_rare(passes)
         if ended(self.job.status):
             self.check_cleaned()

@@ -1,7 +1,6 @@
 """What must hold of a job whatever happens: after each step, at each start, and in the end."""
 
 from dijob import names
-from dijob.core import raw
 from dijob.core.members import expand
 from dijob.core.phases import ended, is_true
 from dijob.core.world import NOBODY
@@ -101,15 +100,6 @@ class Watched(Judged):
         if failed and failed.reason == "DeadlineExceeded":
             assert limit is not None
             assert self.active > limit - 5, (self.active, failed)  # stamps have whole seconds
-
-    def check_known(self) -> None:
-        """At rest the operator knows all that there is, as it is, and nothing else."""
-        children, owner = self.operator.children, self.job.metadata.owner_key
-        there = {pod.uid: raw.pod(pod.body) for pod in self.cluster.pods.values() if pod not in self.strangers()}
-        assert {view.uid: view for view in children.pods.of(owner)} == there
-        assert {service.name for service in children.services.of(owner)} == self.cluster.names_of("services")
-        known = set(self.operator.reconciler.jobs.uids())
-        assert known == (set() if self.cluster.gone() else {self.job.metadata.uid}), known
 
     def check_rare(self, before: int) -> None:
         """Where nothing happens the operator looks rarely: at most so often in the time after which it always does."""

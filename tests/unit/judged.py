@@ -89,6 +89,7 @@ class Judged(RuleBasedStateMachine):
             if method == "POST":
                 self.check_event(request)
             return
+        assert method == "POST" or self.named_uid(request), request
         if target.plural == names.PLURAL:
             if method == "DELETE":
                 assert ended(status), status
@@ -106,6 +107,12 @@ class Judged(RuleBasedStateMachine):
             annotations = (request.body.get("metadata") or {}).get("annotations") or {}
             if ips := annotations.get(names.ANNOTATION_IPS):
                 self.check_list(int(annotations[names.ANNOTATION_EPOCH]), ips, status)
+
+    @staticmethod
+    def named_uid(request: Request) -> str:
+        """The uid of the only object that is meant."""
+        part = "preconditions" if request.method == "DELETE" else "metadata"
+        return str((request.body.get(part) or {}).get("uid", ""))
 
     def check_clean_up(self, request: Request) -> None:
         """Nothing else happens after the end."""
@@ -167,7 +174,8 @@ class Judged(RuleBasedStateMachine):
     def check_event(self, request: Request) -> None:
         """What is told has been written down."""
         reason, conditions = request.body["reason"], self.job.status.conditions
-        assert any(reason in (c.type, c.reason) for c in conditions), (reason, conditions)
+        written = any(reason == c.reason or (reason == c.type and c.status == "True") for c in conditions)
+        assert written, (reason, conditions)
 
     def is_renewed(self, rank: int, status: Status) -> bool:
         assert status.last_renewal is not None

@@ -121,10 +121,12 @@ class Chaos(Driven):
     def apiserver_says_no(self, fault: Fault) -> None:
         self.line.faults.append(replace(fault))
 
-    @rule(how=st.sampled_from(["end", "reset", "expired", "again", "silence"]), lose=st.booleans())
-    def watches_break(self, how: str, lose: bool) -> None:
+    @rule(
+        how=st.sampled_from(["end", "reset", "expired", "again", "silence"]), lose=st.booleans(), back=st.integers(1, 4)
+    )
+    def watches_break(self, how: str, lose: bool, back: int) -> None:
         if how == "again":
-            self.cluster.watches.repeat()
+            self.cluster.watches.repeat(back)
         elif how == "silence":
             self.cluster.watches.silence()
         else:

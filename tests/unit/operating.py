@@ -5,6 +5,8 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
+from dijob import names
+from dijob.core import raw
 from dijob.core.observe import Observed, Pod
 from dijob.core.options import Options
 from dijob.shell import jobs
@@ -16,7 +18,7 @@ from dijob.shell.memory import Memory
 from dijob.shell.reconcile import Reconciler, StaleCrdError
 from dijob.shell.workqueue import Key, WorkQueue
 from dijob.spec.model import DIJob
-from unit.objects import Body
+from unit.objects import Body, Selector, Target
 from unit.simulator import Cluster
 from unit.wire import Line, Wire
 
@@ -83,8 +85,19 @@ class Operator:
         """The pods on which the newest pass decided, by uid."""
         return {pod.uid: pod for pod in self.reconciler.seen[key][1].everything}
 
+    def check_known(self) -> None:
+        """At rest it knows all that there is of its jobs, as it is, and nothing else."""
+        server, shown = self.cluster.server, f"{names.MANAGED_BY}={names.MANAGER}"
+        jobs_there = {body["metadata"]["uid"] for body in server.find(Selector(Target(names.PLURAL)))}
+        assert set(self.reconciler.jobs.uids()) == jobs_there
+        for store, view in ((self.children.pods, raw.pod), (self.children.services, raw.service)):
+            there = [view(body) for body in server.find(Selector(Target(store.kind), shown))]
+            known = [one for owner in {one.owner for one in there} | jobs_there for one in store.of(owner)]
+            assert {one.uid: one for one in known} == {one.uid: one for one in there}
+
     async def _pass(self, key: Key) -> float | None:
         self.passes += 1
+        await asyncio.sleep(0)  # also a pass that asks the apiserver nothing lets others come in
         try:
             again = await self.reconciler.reconcile(key)
             # What breaks a pass is set aside, so that others are served: here nothing may.

@@ -8,7 +8,7 @@ async with simulated(job_body()) as world:
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import cast
@@ -44,6 +44,11 @@ class World:
             await asyncio.sleep(min(ROUND_SECONDS, left))
             self.check()
 
+    async def operator_alone(self, seconds: float) -> None:
+        """So many seconds pass, in which nobody does anything but the operator."""
+        await asyncio.sleep(seconds)
+        self.check()
+
     async def settle(self, quiet: float = QUIET_SECONDS) -> None:
         """Until nothing has been written for so many seconds."""
         begin = since = self.cluster.loop.time()
@@ -63,6 +68,23 @@ class World:
         await self.operator.stop()
         self.operator = Operator(self.cluster, self.line, self.namespaces, self.options)
         self.operator.start()
+
+    async def until(self, done: Callable[[], object], seconds: float = 60.0) -> float:
+        """Until it is so, which must be within so many seconds. Gives how many it took."""
+        begin = self.cluster.loop.time()
+        while not done():
+            assert self.cluster.loop.time() - begin < seconds, f"not within {seconds} s: {self.line.calls[-10:]}"
+            await self.runs(ROUND_SECONDS)
+        return self.cluster.loop.time() - begin
+
+    async def running(self) -> None:
+        """Until the job runs, and all about it is written down."""
+        await self.until(lambda: self.phase == "Running")
+        await self.settle(5)
+
+    @property
+    def phase(self) -> str:
+        return self.cluster.job().status.phase
 
     def writes(self, method: str = "", plural: str = "") -> list[Request]:
         """The writes that were asked for so far."""

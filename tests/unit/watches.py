@@ -64,11 +64,11 @@ class Watches:
         for watch in list(self.open):
             watch.break_off(how, lose)
 
-    def repeat(self) -> None:
-        """Show once more what was shown last, as another apiserver that lags behind would."""
+    def repeat(self, back: int = 1) -> None:
+        """Show once more what was shown so many events ago, as another apiserver that lags behind would."""
         for watch in self.open:
-            if watch.last:
-                watch.deliver(watch.last)
+            if len(watch.shown) >= back:
+                watch.deliver(watch.shown[-back])
 
     def encoded(self, body: Body) -> bytes:
         version = int(body["metadata"]["resourceVersion"])
@@ -95,7 +95,7 @@ class Watch:
     """One of them, as aiohttp gives it: lines that come in their time."""
 
     def __init__(self, watches: Watches, selector: Selector, silence: float) -> None:
-        self.last: bytes = b""
+        self.shown: deque[bytes] = deque(maxlen=8)
         self._mute = False
         self._watches = watches
         self._selector = selector
@@ -122,7 +122,7 @@ class Watch:
             raise StopAsyncIteration
         if isinstance(line, Exception):
             raise line
-        self.last = line
+        self.shown.append(line)
         return line
 
     async def _wait(self) -> None:

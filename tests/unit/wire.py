@@ -132,6 +132,7 @@ class Wire:
     async def _pass(self, request: Request) -> None:
         """Wait for one's turn: for ever, once the operator is dead."""
         line = self._line
+        await asyncio.sleep(0)  # no answer comes at once
         if request.writes and line.later > 0:
             line.later -= 1
             await asyncio.sleep(0.001)

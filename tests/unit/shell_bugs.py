@@ -1,0 +1,165 @@
+"""Bugs of the shell, to be put in by hand: each must be found by the test or story that it stands with."""
+
+from typing import Any
+
+import pytest
+from dijob.core import refusals
+from dijob.core.observe import Refusal
+from dijob.core.waits import RESYNC_SECONDS
+from dijob.shell import actor, reconcile
+from dijob.shell.actor import Actor
+from dijob.shell.api import Api, Json
+from dijob.shell.audit import Audit
+from dijob.shell.children import Children
+from dijob.shell.jobs import Jobs
+from dijob.shell.reconcile import Reconciler
+from dijob.shell.store import Store
+
+Patch = pytest.MonkeyPatch
+
+
+def a_conflict_is_taken_for_success(patch: Patch) -> None:
+    write = Reconciler._write
+
+    async def blind(self: Reconciler, *given: Any) -> float:
+        wait = await write(self, *given)
+        return RESYNC_SECONDS if 0 < wait < 1 else wait
+
+    patch.setattr(Reconciler, "_write", blind)
+
+
+def an_older_view_replaces_a_newer_one(patch: Patch) -> None:
+    def blind(self: Store[Any], view: Any) -> None:
+        former = self._owners.get(view.uid, view.owner)
+        self._by_owner.setdefault(former, {}).pop(view.uid, None)
+        self._by_owner.setdefault(view.owner, {})[view.uid] = view
+        self._owners[view.uid] = view.owner
+
+    patch.setattr(Store, "put", blind)
+
+
+def a_pod_that_is_gone_stays_in_the_store(patch: Patch) -> None:
+    to_pod = Actor._to_pod
+
+    async def blind(self: Actor, *given: Any) -> Json | None:
+        drop, self._pods.drop = self._pods.drop, lambda uid, version="": None  # type: ignore[method-assign]
+        try:
+            return await to_pod(self, *given)
+        finally:
+            self._pods.drop = drop  # type: ignore[method-assign]
+
+    patch.setattr(Actor, "_to_pod", blind)
+
+
+def a_status_is_written_over_whatever_there_is(patch: Patch) -> None:
+    sent = Api.patch
+
+    async def blind(self: Api, path: str, body: Json, *, whole: bool = False) -> Json:
+        meta = {name: value for name, value in body.get("metadata", {}).items() if name != "resourceVersion"}
+        return await sent(self, path, {**body, "metadata": meta}, whole=whole)
+
+    patch.setattr(Api, "patch", blind)
+
+
+def a_deletion_means_any_pod_of_that_name(patch: Patch) -> None:
+    call = Api._call
+
+    async def blind(self: Api, request: Any) -> Json:
+        if request.method == "DELETE":
+            object.__setattr__(request, "body", {**request.body, "preconditions": {}})
+        return await call(self, request)
+
+    patch.setattr(Api, "_call", blind)
+
+
+def a_deleted_job_is_not_forgotten(patch: Patch) -> None:
+    patch.setattr(Reconciler, "forget", lambda self, uid: None)
+
+
+def a_refusal_is_not_remembered(patch: Patch) -> None:
+    def blind(status: int, message: str, before: Refusal | None, now: Any) -> Refusal:
+        return refusals.name_in_use(refusals.Refused.FORBIDDEN, message, now.replace(year=now.year - 1))
+
+    patch.setattr(actor.refusals, "rejected", blind)
+
+
+def what_was_deleted_is_not_marked(patch: Patch) -> None:
+    update = Actor._update
+
+    def blind(self: Actor, job: Any, uid: str, answer: Any, **fields: Any) -> None:
+        if "deleting" not in fields:
+            update(self, job, uid, answer, **fields)
+
+    patch.setattr(Actor, "_update", blind)
+
+
+def what_was_created_is_not_taken_in(patch: Patch) -> None:
+    create = Actor._create
+
+    async def blind(self: Actor, group: Any, manifest: Json) -> bool:
+        put, self._pods.put = self._pods.put, lambda view: None  # type: ignore[method-assign]
+        try:
+            return await create(self, group, manifest)
+        finally:
+            self._pods.put = put  # type: ignore[method-assign]
+            group.memory.creations.clear()
+
+    patch.setattr(Actor, "_create", blind)
+
+
+def a_list_does_not_show_what_has_vanished(patch: Patch) -> None:
+    listed = Store._list
+
+    async def blind(self: Store[Any], api: Api, feed: Any) -> str:
+        feed.uids = set()
+        return await listed(self, api, feed)
+
+    patch.setattr(Store, "_list", blind)
+
+
+def what_is_urgent_is_put_off(patch: Patch) -> None:
+    patch.setattr(reconcile.phases, "urgent", lambda old, new: not old.phase)
+
+
+def nobody_asks_whether_a_job_is_still_there(patch: Patch) -> None:
+    async def blind(self: Reconciler, *given: Any) -> bool:
+        return True
+
+    patch.setattr(Reconciler, "_still_there", blind)
+
+
+def it_is_told_before_it_is_written(patch: Patch) -> None:
+    write = Reconciler._write
+
+    async def blind(self: Reconciler, key: Any, meta: Any, old: Any, decided: Any) -> float:
+        for event in decided.events:
+            await self._recorder.tell(meta, event)
+        return await write(self, key, meta, old, decided)
+
+    patch.setattr(Reconciler, "_write", blind)
+
+
+def the_audit_finds_nothing(patch: Patch) -> None:
+    async def blind(self: Audit) -> None:
+        pass
+
+    patch.setattr(Audit, "_look", blind)
+
+
+def nobody_is_told_of_a_childs_change(patch: Patch) -> None:
+    patch.setattr(Children, "wake", lambda self, key_of, queue: None)
+
+
+def everybodys_pod_is_ours(patch: Patch) -> None:
+    patch.setattr(actor, "namesake", lambda body, job, uid: None)
+
+
+def the_answer_of_a_status_is_not_taken_in(patch: Patch) -> None:
+    put = Jobs.put
+
+    def blind(self: Jobs, body: Any) -> Any:
+        known = self.get((body["metadata"]["namespace"], body["metadata"]["name"]))
+        same = known is not None and known.get("spec") == body.get("spec")
+        return None if same else put(self, body)
+
+    patch.setattr(Jobs, "put", blind)
