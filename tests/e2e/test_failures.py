@@ -51,6 +51,10 @@ def test_a_rank_that_crashes_again_and_again_ends_the_job_and_its_logs_stay(spac
     (failed_pod,) = (pod for pod in space.pods("crash") if pod["metadata"]["name"] == "crash-1")
     main = failed_pod["status"]["containerStatuses"][0]
     assert main["restartCount"] == 2
+    # How it ended is there also where the kubelet has other words for it, and the pod says what those mean.
+    ends = [main[when]["terminated"]["exitCode"] for when in ("state", "lastState") if "terminated" in main[when]]
+    assert 7 in ends, main
+    assert "DeadlineExceeded" in failed_pod["metadata"]["annotations"]["diengine.opendilab.org/ended"]
     assert "rank 1 has begun and gives up" in space.logs("crash-1")
 
 

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from dijob.shell.api import Api, ApiError, Stream
+from dijob.shell.pulse import Pulse
+from dijob.shell.throttle import Throttle
 
 Body = dict[str, Any]
 
@@ -18,6 +20,8 @@ class FakeApi:
     refusals: list[ApiError | None] = field(default_factory=list)
     calls: list[tuple[str, str, Body]] = field(default_factory=list)
     watched: list[Stream] = field(default_factory=list)
+    pulse: Pulse = field(default_factory=Pulse)
+    throttle: Throttle = field(default_factory=Throttle)
     streams: bool = False  # whether it can begin a watch with a list
 
     def api(self) -> Api:

@@ -48,7 +48,7 @@ class Operator:
         self.cluster = cluster
         self.line = line
         self.wire = Wire(cluster.server, cluster.watches, line)
-        self.api = self.wire.api()
+        self.api = self.wire.api(cluster.clock)
         self.children = Children.of(namespaces, cluster.clock)
         self.reconciler = Recorded(self.api, self.children, options or Options(), cluster.clock)
         self.queue = WorkQueue(self._pass, 4, cluster.clock)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from dijob import names
+from dijob.core import finish
 from dijob.core.actions import (
     CreateInOrder,
     CreatePod,
@@ -19,6 +20,7 @@ from dijob.core.actions import (
 from dijob.core.manifests import gang_of
 from dijob.core.observe import Creation, Ending, Observed, Pod, Refusal, Refused
 from dijob.core.plan import Plan
+from dijob.core.raw import END_SECONDS
 from dijob.spec.model import DIJob
 from dijob.spec.status import stamp
 from unit.builders import LIST, NOW, hands_out, job, later, listed, observed, plan, view
@@ -228,9 +230,28 @@ def test_the_message_of_the_end_says_where_there_is_a_log() -> None:
     owner = running(backoffLimit=1, status={"epoch": 1, "restarts": 1, "firstFailure": first})
     crashing = listed(0, ready=False, failures=1, ending=TERMINATED)
     message = then(owner, observed(crashing, listed(1), listed(2)))[0].status.message
-    assert message.endswith("the first was rank 1 (exit code 3: no GPU); `kubectl logs job-0` has what came last")
+    assert message.endswith(
+        "the first was rank 1 (exit code 3: no GPU); `kubectl logs job-0` has what came last" + finish.KEPT
+    )
     again = then(owner, observed(listed(0), listed(1, failures=1, ending=TERMINATED), listed(2)))[0]
-    assert again.status.message.endswith("the first was rank 1 (exit code 3: no GPU), see `kubectl logs job-1`")
+    assert again.status.message.endswith(
+        "the first was rank 1 (exit code 3: no GPU), see `kubectl logs job-1`" + finish.KEPT
+    )
+    # Where nothing is ended so, nothing is explained.
+    over = listed(1, failures=1, ending=TERMINATED, phase="Failed")
+    never = then(owner, observed(listed(0), over, listed(2)))[0]
+    assert never.status.message.endswith("see `kubectl logs job-1`")
+    gone = then(running(cleanPodPolicy="All"), observed(listed(0), listed(1, failures=4), listed(2)))[0]
+    assert "DeadlineExceeded" not in gone.status.message
+
+
+def test_a_pod_that_is_ended_says_what_the_kubelets_words_for_it_mean() -> None:
+    """The kubelet says DeadlineExceeded of it, and ContainerStatusUnknown of a container that waited just then."""
+    patch = finish.end_patch("uid-1")
+    assert (patch["metadata"]["uid"], patch["spec"]) == ("uid-1", {"activeDeadlineSeconds": END_SECONDS})
+    says = patch["metadata"]["annotations"][names.ANNOTATION_ENDED]
+    for word in ("DeadlineExceeded", "ContainerStatusUnknown", "lastState", "logs"):
+        assert word in says
 
 
 def test_nobody_waits_there_with_a_list_that_its_kubelet_has_missed_either() -> None:

@@ -10,7 +10,9 @@ from typing import Any, cast
 from dijob.core.options import Options
 from dijob.shell.api import Api
 from dijob.shell.children import Children
+from dijob.shell.pulse import Pulse
 from dijob.shell.reconcile import Reconciler
+from dijob.shell.throttle import Throttle
 from unit.builders import OWNER, Body, container, job_body, pod_body
 from unit.fake_api import FakeApi, Over
 
@@ -24,6 +26,7 @@ class Stub:
     """An apiserver that stores one job, and answers each write a moment later."""
 
     def __init__(self) -> None:
+        self.pulse, self.throttle = Pulse(), Throttle()
         self._version = 10
         self.job = job_body({"containers": [container(command=["bash", "-c", SCRIPT])]}, replicas=SIZE)
 

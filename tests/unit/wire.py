@@ -8,6 +8,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import aiohttp
 from dijob.shell.api import Api
+from dijob.shell.clock import SYSTEM, Clock
 from kubernetes.aio.client.api_client import ApiClient
 from pydantic_core import to_json
 from unit.apiserver import ApiServer
@@ -98,8 +99,8 @@ class Wire:
         self._watches = watches
         self._line = line
 
-    def api(self) -> Api:
-        return Api(cast(ApiClient, self))
+    def api(self, clock: Clock = SYSTEM) -> Api:
+        return Api(cast(ApiClient, self), clock)
 
     async def close(self) -> None:
         self.dead = True

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import islice
 
 from dijob.core import broker, waits
 from dijob.core.actions import Action, PublishAddresses
@@ -50,7 +51,8 @@ def actions(this: Pass) -> tuple[Action, ...]:
 
 
 def _nudge(this: Pass) -> tuple[Action, ...]:
-    return tuple(nudge for nudge, left in waits.deaf(this) if left <= 0)
+    due = (nudge for nudge, left in waits.deaf(this) if left <= 0)
+    return tuple(islice(due, this.observed.reminders))
 
 
 def _publish(world: World, pods: Iterable[Pod]) -> tuple[Action, ...]:

@@ -55,9 +55,9 @@ def unseen(end: Ending) -> bool:
 
 
 def failures(spec: Body, status: Body, main: Body) -> int:
-    """How often the main and side containers ended badly. Where nothing starts again, and in a pod that has failed as a
-    whole, what ends together is one failure; side containers that start again by themselves are among the init
-    containers. Once the main container has exited 0, what the others do is of no account.
+    """How often containers ended badly (init containers: init_failures). Where nothing starts again, and in a pod that
+    has failed as a whole, what ends together is one failure; side containers that start again by themselves are
+    among the init containers. Once the main container has exited 0, what the others do is of no account.
     """
     given = status.get("containerStatuses") or ()
     if exit_code(main) == 0:
@@ -69,7 +69,7 @@ def failures(spec: Body, status: Body, main: Body) -> int:
         return int(over or any(map(_down, (*init, *given))))
     if over:
         return sum(int(c.get("restartCount") or 0) for c in given) + 1
-    return sum(map(_failures, given))
+    return sum(map(_failures, given)) + init_failures(spec, status, main)
 
 
 def init_failures(spec: Body, status: Body, main: Body) -> int:

@@ -1,13 +1,35 @@
 """How a job ends: by whose success, by which failure or deadline; and what is cleaned up after it."""
 
+from typing import Any
+
+from dijob import names
 from dijob.core import diagnose, report, suspension
 from dijob.core.actions import Action, DeleteJob, EndPod, deletions
 from dijob.core.observe import Pod
 from dijob.core.phases import Fact, is_true
+from dijob.core.raw import END_SECONDS
 from dijob.core.report import Pass
 from dijob.names import CleanPodPolicy, FailureAction
 from dijob.names import Condition as Type
 from dijob.spec.status import FirstFailure, instant
+
+# A deadline is the one way to end a pod that starts again and again and to keep its logs, which go with a pod that is
+# deleted: the status of a pod could be written as well, but the right to do so is one over all pods. The words for it
+# are the kubelet's, and nobody has set such a deadline, so they are explained where they are seen.
+KEPT = "; a pod that was ended so that its logs stay shows DeadlineExceeded"
+ENDED = (
+    "The job has failed, and the operator ended this pod by activeDeadlineSeconds, so that its logs stay. The kubelet "
+    "calls that DeadlineExceeded, and a container that waited for its next start ContainerStatusUnknown: how its "
+    "program ended is in the container's lastState"
+)
+
+
+def end_patch(uid: str) -> dict[str, Any]:
+    """What is written to a pod that is ended and keeps its logs."""
+    return {
+        "metadata": {"uid": uid, "annotations": {names.ANNOTATION_ENDED: ENDED}},
+        "spec": {"activeDeadlineSeconds": END_SECONDS},
+    }
 
 
 def end(this: Pass) -> list[Fact] | None:
@@ -100,6 +122,10 @@ def _told(this: Pass, first: FirstFailure) -> str:
     log = f", see `kubectl logs {first.pod}`" if first.pod in kept else ""
     if kept and not log:
         log = f"; `kubectl logs {kept[0]}` has what came last"
+    ended = this.job.spec.clean_pod_policy is not CleanPodPolicy.ALL and any(
+        not pod.finished and not pod.deleting for pod in this.world.pods.values() if pod.uid in failed
+    )
+    log += KEPT if ended else ""
     code = f"exit code {first.exit_code}" if first.exit_code is not None else first.reason
     said = f": {first.message}" if first.message else ""
     return f"rank {first.rank} ({code}{said}){log}"

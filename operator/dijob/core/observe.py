@@ -151,7 +151,8 @@ class Observed:
     is to act on a list, and the list's number, to when that list was seen on it, `nudged` to when it was last
     reminded. `given` maps a pod's uid to the number of the newest list that this operator has written on it. These
     seven live in the operator's memory only: a new operator learns them again. `notes` is what the operator's own
-    settings have to say of the job.
+    settings have to say of the job. `latency` is how long a write takes now, in seconds, and `reminders` how many
+    kubelets may be reminded (pace.py).
     """
 
     pods: Mapping[int, Pod] = field(default_factory=dict)
@@ -165,6 +166,8 @@ class Observed:
     given: Mapping[str, int] = field(default_factory=dict)
     warnings: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[Problem, ...] = ()
+    latency: float = 0.0
+    reminders: int = 1
 
     def stranger(self, name: str) -> Pod | None:
         """The pod of this name that no rank has."""

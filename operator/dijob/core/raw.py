@@ -57,10 +57,8 @@ def pod(body: Body) -> Pod:
     meta, spec, status = body["metadata"], body.get("spec") or {}, body.get("status") or {}
     annotations = meta.get("annotations") or {}
     owner = _controller(meta)
-    name = main_name(spec)
-    main = containers.named(status, name)
+    main = containers.named(status, name := main_name(spec))
     never = spec.get("restartPolicy") == "Never"
-    init_failures = containers.init_failures(spec, status, main)
     return Pod(
         rank=_rank(meta["name"], owner.get("name", "")),
         name=meta["name"],
@@ -77,8 +75,8 @@ def pod(body: Body) -> Pod:
         sandbox=not _sandbox_died(status),
         broken=never and bool(containers.exit_code(main)),
         idle=containers.all_ended(status, spec.get("restartPolicy") or ""),
-        failures=containers.failures(spec, status, main) + init_failures,
-        init_failures=init_failures,
+        failures=containers.failures(spec, status, main),
+        init_failures=containers.init_failures(spec, status, main),
         ending=containers.ending(status, main),
         complaint=containers.complaint(status),
         ips=sys.intern(annotations.get(names.ANNOTATION_IPS, "")),

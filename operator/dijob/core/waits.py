@@ -1,9 +1,10 @@
 """What a job waits for, and so when to look again although nothing happens."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 
-from dijob.core import broker, finish, lost_nodes, renewal, report, room
+from dijob.core import broker, finish, lost_nodes, pace, renewal, report, room
 from dijob.core.actions import NudgePod
 from dijob.core.backoff import doubled
 from dijob.core.observe import Refused
@@ -118,8 +119,10 @@ def _at_latest(left: float | None) -> float:
 
 def deaf(this: Pass) -> list[tuple[NudgePod, float]]:
     """The pods in which a list has had no effect yet: they are still at the gate, or their process has not started
-    again. How to remind their kubelets, and in how many seconds."""
+    again. How to remind their kubelets, and in how many seconds: each time it waits twice as long as before."""
     world, now = this.world, this.now
+    pause = pace.interval(NUDGE_SECONDS, this.observed.latency)
+    soonest = -math.inf if this.observed.reminders else pause
     pods = (pod for rank in world.waiting if (pod := world.pods.get(rank)) and not pod.deleting)
     found = []
     for pod in pods if world.alive else ():
@@ -128,7 +131,8 @@ def deaf(this: Pass) -> list[tuple[NudgePod, float]]:
             epoch = pod.epoch if at_gate else pod.renew_from
             told = this.observed.told.get((pod.uid, epoch), now)
             last = this.observed.nudged.get((pod.uid, epoch), told)
-            found.append((NudgePod(pod.name, pod.uid, epoch, stamp(now)), NUDGE_SECONDS - (now - last).total_seconds()))
+            left = pause + (last - told).total_seconds() - (now - last).total_seconds()
+            found.append((NudgePod(pod.name, pod.uid, epoch, stamp(now)), max(left, soonest)))
     return found
 
 

@@ -9,7 +9,10 @@ from dijob.crd.reasons_shared import BROKER_READY, SERVICE_READY
 from dijob.names import Condition as Type
 
 _HEALS: Final = "nothing: the job heals by itself"
-_LOGS: Final = "`kubectl logs` of the pod that the message names; it is kept unless `cleanPodPolicy` is All"
+_LOGS: Final = (
+    "`kubectl logs` of the pod that the message names; it is kept unless `cleanPodPolicy` is All. The pod's annotation "
+    "`ended` says what DeadlineExceeded and ContainerStatusUnknown mean there"
+)
 _GOES: Final = f"{_HEALS}. The failed pod goes with its log; `status.firstFailure` keeps the job's first failure"
 
 _PODS_CREATED: Final = About(

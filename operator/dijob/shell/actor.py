@@ -23,13 +23,14 @@ from dijob.core.actions import (
     PublishAddresses,
     SetReplicas,
 )
+from dijob.core.finish import end_patch
 from dijob.core.manifests import gang_of, pod_manifest
 from dijob.core.manifests import service as service_manifest
 from dijob.core.members import Member
 from dijob.core.observe import Pod, Refusal, Refused, Service
 from dijob.core.options import Options
 from dijob.core.published import addresses_patch, known
-from dijob.core.raw import END_SECONDS, namesake, pod, service
+from dijob.core.raw import namesake, pod, service
 from dijob.shell.api import CONCURRENT_WRITES, Api, ApiError, Json
 from dijob.shell.clock import SYSTEM, Clock
 from dijob.shell.jobs import path_of
@@ -217,8 +218,11 @@ class Actor:
         if answer is not None:
             group.memory.given[action.uid] = action.epoch
         self._update(job, action.uid, answer, **known(gang, action))
+        self._api.throttle.published()
 
     async def _nudge(self, group: "_Group", action: NudgePod) -> None:
+        if not self._api.throttle.remind():
+            return  # other jobs' reminders came first
         meta = group.job.metadata
         log.warning("%s/%s: list %d has no effect in %s: nudged", meta.namespace, meta.name, action.epoch, action.name)
         patch = {"metadata": {"uid": action.uid, "annotations": {names.ANNOTATION_NUDGED: action.at}}}
@@ -236,7 +240,7 @@ class Actor:
             self._pods.drop(action.uid)
 
     async def _end(self, job: DIJob, action: EndPod) -> None:
-        patch = {"metadata": {"uid": action.uid}, "spec": {"activeDeadlineSeconds": END_SECONDS}}
+        patch = end_patch(action.uid)
         answer = await self._to_pod(job, action.name, self._api.patch(_pod_path(job, action.name), patch))
         self._update(job, action.uid, answer, ending_soon=True)
 

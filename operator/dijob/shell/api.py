@@ -14,9 +14,11 @@ from kubernetes.aio.config import load_incluster_config, load_kube_config
 
 from dijob import __version__
 from dijob.shell import metrics
+from dijob.shell.clock import SYSTEM, Clock
 from dijob.shell.documents import parsed
 from dijob.shell.pulse import Pulse
 from dijob.shell.slots import Slots
+from dijob.shell.throttle import Throttle
 
 Json = dict[str, Any]
 
@@ -82,10 +84,12 @@ class _Call:
 class Api:
     """Calls by path. Writes are bounded in number (slots.py); reads are not, each pass makes one at a time."""
 
-    def __init__(self, client: ApiClient) -> None:
+    def __init__(self, client: ApiClient, clock: Clock = SYSTEM) -> None:
         self._client = client
         self._client.user_agent = f"dijob-operator/{__version__}"
-        self.pulse = Pulse()
+        self.pulse = Pulse(clock.monotonic)
+        self.throttle = Throttle(clock)
+        self._clock = clock
         self._slots = Slots(CONCURRENT_WRITES, BRISK_WRITES, BRISK_SECONDS)
 
     @staticmethod
@@ -155,6 +159,8 @@ class Api:
             return await parsed(await response.response.read()) or {}
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             metrics.API_REQUESTS.labels(call.method, "none").inc()
+            if call.method != "GET":
+                self.throttle.unanswered()
             raise ApiError(0, type(error).__name__, str(error)) from error
 
     async def _send(self, call: "_Call", timeout: aiohttp.ClientTimeout) -> RESTResponse:
@@ -165,7 +171,10 @@ class Api:
         request = await self._client.param_serialize(
             call.method, url, header_params=headers, body=call.body, auth_settings=["BearerToken"]
         )
+        began = self._clock.monotonic()
         response = await self._client.call_api(*request, _request_timeout=timeout)
+        if call.method != "GET":
+            self.throttle.wrote(response.status, self._clock.monotonic() - began)
         metrics.API_REQUESTS.labels(call.method, str(response.status)).inc()
         if response.status >= 400:
             raise error_of(response.status, await response.response.read())

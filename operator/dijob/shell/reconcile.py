@@ -5,7 +5,7 @@ import logging
 from typing import Any
 
 from dijob import names
-from dijob.core import phases, report
+from dijob.core import pace, phases, report
 from dijob.core.address_list import unaccounted
 from dijob.core.manifests import gang_of
 from dijob.core.observe import Observed, by_rank, to_ask
@@ -28,7 +28,8 @@ from dijob.spec.status import Status, stored
 log = logging.getLogger(__name__)
 
 # What is not urgent (a count, a step on the way) is written at most this often per job: the start of many jobs is
-# bound by the apiserver's CPU, and every write of a step on the way makes it longer.
+# bound by the apiserver's CPU, and every write of a step on the way makes it longer. Where the apiserver is slow it is
+# written more rarely yet (core/pace.py).
 STATUS_INTERVAL_SECONDS = 3.0
 EVENTS_READ_AT_ONCE = 3
 
@@ -135,6 +136,8 @@ class Reconciler:
             given=dict(memory.given),
             told=dict(memory.told),
             nudged=dict(memory.nudged),
+            latency=self._api.throttle.latency,
+            reminders=self._api.throttle.reminders,
             notes=notes(job, self._options),
             warnings={uid: text for uid, text in memory.warnings.items() if uid in silent},
         )
@@ -210,8 +213,7 @@ class Reconciler:
         memory = self._memories.of(meta.uid)
         if not changes:
             return RESYNC_SECONDS
-        due = memory.last_write + STATUS_INTERVAL_SECONDS - self._clock.monotonic()
-        if due > 0 and not phases.urgent(old, decided.status):
+        if not phases.urgent(old, decided.status) and (due := self._put_off(memory)) > 0:
             return due
         patch = {"metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version}, "status": changes}
         try:
@@ -235,6 +237,14 @@ class Reconciler:
             raise StaleCrdError(sorted(lost))
         # What is written may be what the next step waits for, and the watch will not tell us of our own write.
         return 0.0
+
+    def _put_off(self, memory: Memory) -> float:
+        """Seconds for which a write that is not urgent is put off; 0 or less: not at all."""
+        seconds = pace.interval(STATUS_INTERVAL_SECONDS, self._api.throttle.latency)
+        due = memory.last_write + seconds - self._clock.monotonic()
+        if due > 0 or seconds == STATUS_INTERVAL_SECONDS or self._api.throttle.step():
+            return due
+        return seconds
 
 
 def _changes(old: Status, new: Status) -> dict[str, Any]:

@@ -1,0 +1,60 @@
+"""How much more may be written while the apiserver is slow: reminders and steps on the way wait, nothing else does."""
+
+from dataclasses import dataclass, replace
+
+# What may wait is written at most this many times as rarely as one of our own writes takes: those of a start take 10 ms
+# at rest and half a second on a machine that is busy.
+TIMES = 30.0
+LONGEST_SECONDS = 60.0
+# A write that was refused for want of room (429) counts as one that took this long.
+REFUSED_SECONDS = 2.0
+# Of what has been measured so much is the newest write's, and half of it is forgotten in so many silent seconds.
+WEIGHT = 0.125
+HALF_LIFE_SECONDS = 30.0
+# For ten writes of a start one that may wait, with a few left over from before, and one a minute whatever happens.
+SHARE = 0.1
+SAVED = 10.0
+EARNED_PER_SECOND = 1 / 60
+
+
+@dataclass(frozen=True)
+class Latency:
+    """How long our own writes take, smoothed: `seconds`, as of the monotonic time `at`."""
+
+    seconds: float = 0.0
+    at: float = 0.0
+
+    def now(self, at: float) -> float:
+        """What is believed of it at a later time."""
+        return float(self.seconds * 0.5 ** (max(0.0, at - self.at) / HALF_LIFE_SECONDS))
+
+    def after(self, seconds: float, at: float) -> "Latency":
+        """With one more write."""
+        before = self.now(at)
+        return Latency(before + WEIGHT * (seconds - before), at)
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How many writes that may wait may still be made, as of the monotonic time `at`."""
+
+    writes: float = 1.0
+    at: float = 0.0
+
+    def now(self, at: float) -> int:
+        return int(self._saved(at) + 1e-9)
+
+    def earned(self, writes: int, at: float) -> "Budget":
+        """After so many writes that may not wait."""
+        return replace(self, writes=min(SAVED, self._saved(at) + SHARE * writes), at=at)
+
+    def spent(self, at: float) -> "Budget":
+        return replace(self, writes=max(0.0, self._saved(at) - 1.0), at=at)
+
+    def _saved(self, at: float) -> float:
+        return min(SAVED, self.writes + max(0.0, at - self.at) * EARNED_PER_SECOND)
+
+
+def interval(base: float, latency: float) -> float:
+    """Seconds between two writes that may wait, `base` where the apiserver is quick."""
+    return max(base, min(LONGEST_SECONDS, TIMES * latency))

@@ -1,0 +1,161 @@
+"""What may wait is written more rarely while the apiserver is slow, and never much beside what may not."""
+
+import itertools
+from typing import Any
+
+import pytest
+from dijob.core import pace
+from dijob.core.actions import NudgePod, PublishAddresses
+from dijob.core.options import Options
+from dijob.core.pace import Budget, Latency
+from dijob.core.plan import Plan, plan
+from dijob.shell.actor import Actor
+from dijob.shell.children import Children
+from dijob.shell.memory import Memory
+from dijob.shell.reconcile import STATUS_INTERVAL_SECONDS, Reconciler
+from dijob.spec.model import Metadata
+from dijob.spec.status import Status
+from unit.builders import NOW, Body, job, job_body, later, listed, observed
+from unit.fake_api import FakeApi
+
+
+@pytest.mark.parametrize(
+    ("latency", "seconds"),
+    [(0.0, 8.0), (0.01, 8.0), (0.2, 8.0), (0.5, 15.0), (1.0, 30.0), (9.0, 60.0)],
+    ids=["nothing known", "at rest", "a burst", "busy", "slow", "hardly alive"],
+)
+def test_what_may_wait_waits_for_a_slow_apiserver(latency: float, seconds: float) -> None:
+    assert pace.interval(8.0, latency) == seconds
+
+
+def test_one_slow_write_is_no_slow_apiserver_and_what_was_is_forgotten() -> None:
+    latency = Latency().after(1.0, 0.0)
+    assert latency.now(0.0) == pytest.approx(0.125)
+    for second in range(40):
+        latency = latency.after(1.0, float(second))
+    assert 0.8 < latency.now(39.0) < 1.0
+    assert latency.now(39.0 + pace.HALF_LIFE_SECONDS) == pytest.approx(latency.now(39.0) / 2)
+    assert latency.now(1000.0) < 1e-6
+
+
+def test_a_start_of_400_pods_has_at_most_a_tenth_of_reminders_whatever_its_kubelets_do() -> None:
+    """After a day in which nothing was to be done, too."""
+    budget, at, reminded = Budget(at=0.0), 86400.0, 0
+    for _ in range(400):
+        budget = budget.earned(1, at)
+        at += 0.05
+        while budget.now(at):
+            budget, reminded = budget.spent(at), reminded + 1
+    assert 40 <= reminded <= 40 + pace.SAVED + 1
+    assert budget.now(at) == 0
+    assert budget.now(at + 60) == 1
+
+
+def deaf(seconds: float, ranks: int = 1, **fields: Any) -> tuple[Plan, list[str]]:
+    """The plan of a job of which so many gates do not see the list that they were told at second 0."""
+    told = {(f"uid-{rank}", 1): NOW for rank in range(ranks)}
+    pods = (listed(rank, gated=rank < ranks, ready=rank >= ranks) for rank in range(3))
+    seen = observed(*pods, **{"services": frozenset({"job"}), "told": told, **fields})
+    owner = job(status={"epoch": 1, "startTime": NOW.isoformat()})
+    decided = plan(owner, seen, later(seconds))
+    return decided, [action.name for action in decided.actions if isinstance(action, NudgePod)]
+
+
+def test_each_reminder_of_one_list_waits_twice_as_long_as_the_last() -> None:
+    reminded, nudged = [], dict[tuple[str, int], Any]()
+    for second in range(130):
+        if deaf(second, nudged=nudged)[1]:
+            reminded.append(second)
+            nudged = {("uid-0", 1): later(second)}
+    assert reminded == [8, 24, 56, 120]
+
+
+def test_a_slow_apiserver_is_asked_for_fewer_reminders() -> None:
+    assert deaf(14, latency=0.5)[1] == []
+    assert deaf(15, latency=0.5)[1] == ["job-0"]
+
+
+@pytest.mark.parametrize("left", [0, 1, 2, 9])
+def test_no_more_kubelets_are_reminded_than_the_operator_may(left: int) -> None:
+    decided, names = deaf(9, ranks=3, reminders=left)
+    assert len(names) == min(left, 3)
+    if not left:
+        assert decided.requeue_after >= 1  # it does not turn until it may
+
+
+def stored(phase: str, replicas: int) -> Status:
+    return Status.model_validate({"phase": phase, "replicas": replicas})
+
+
+class Slow(FakeApi):
+    async def patch(self, path: str, body: Body, **_: Any) -> Body:
+        self.calls.append(("PATCH", path, body))
+        return job_body(status={"phase": "Pending", **{k: v for k, v in body["status"].items() if v is not None}})
+
+
+async def written(monkeypatch: pytest.MonkeyPatch, latency: float, statuses: list[Status]) -> list[float]:
+    """The seconds at which statuses that are one step further each second are written."""
+    clock = [1000.0]
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    api = Slow()
+    for _ in range(50):
+        api.throttle.wrote(200, latency)
+    reconciler = Reconciler(api.api(), Children.of(()), Options())
+    meta, old, found = Metadata.model_validate(job_body()["metadata"]), stored("Pending", 0), []
+    for second, status in enumerate(statuses):
+        clock[0] = 1000.0 + second
+        before = len(api.calls)
+        await reconciler._write(("ns", "job"), meta, old, Plan(status))
+        if len(api.calls) > before:
+            found.append(float(second))
+            old = status
+    return found
+
+
+async def test_steps_on_the_way_are_written_as_rarely_as_a_slow_apiserver_needs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    steps = [stored("Pending", count) for count in range(1, 31)]
+    quick = await written(monkeypatch, 0.01, steps)
+    assert quick == [float(second) for second in range(0, 30, int(STATUS_INTERVAL_SECONDS))]
+    slow = await written(monkeypatch, 0.5, steps)
+    assert slow[0] == 0.0
+    assert 1 <= len(slow) <= 3
+    assert all(later - sooner >= 8 for sooner, later in itertools.pairwise(slow))
+
+
+async def test_of_many_jobs_few_write_a_step_while_the_apiserver_is_slow() -> None:
+    """One for ten writes of a start, and one that was left over: what is put off is written later."""
+    api = Slow()
+    for _ in range(20):
+        api.throttle.wrote(200, 2.0)
+    reconciler = Reconciler(api.api(), Children.of(()), Options())
+    meta = Metadata.model_validate(job_body()["metadata"])
+    for number in range(30):
+        own = meta.model_copy(update={"uid": f"uid-{number}"})
+        await reconciler._write(("ns", "job"), own, stored("Pending", 0), Plan(stored("Pending", 1)))
+    assert len(api.calls) == 3
+
+
+async def test_lists_that_were_given_out_pay_for_reminders_of_all_jobs_together() -> None:
+    api, children = FakeApi(), Children.of(())
+    actor = Actor(api.api(), children.pods, children.services, Options())
+    lists = tuple(PublishAddresses(f"job-{rank}", f"uid-{rank}", 1, "10.0.0.1") for rank in range(20))
+    nudges = tuple(NudgePod(f"job-{rank}", f"uid-{rank}", 1, "now") for rank in range(20))
+    await actor.carry_out(job(), lists, Memory())
+    api.calls.clear()
+    for _ in range(2):
+        await actor.carry_out(job(), nudges, Memory())
+    assert len(api.calls) == 3
+
+
+async def test_what_is_urgent_never_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    failed = [Status.model_validate({"phase": "Pending", "restarts": count}) for count in range(1, 6)]
+    assert await written(monkeypatch, 2.0, failed) == [0.0, 1.0, 2.0, 3.0, 4.0]
+
+
+def test_a_refusal_for_want_of_room_is_a_slow_write() -> None:
+    api = FakeApi()
+    for _ in range(30):
+        api.throttle.wrote(429, 0.001)
+    assert api.throttle.latency > 1
