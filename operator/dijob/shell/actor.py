@@ -27,12 +27,13 @@ from dijob.core.finish import end_patch
 from dijob.core.manifests import gang_of, pod_manifest
 from dijob.core.manifests import service as service_manifest
 from dijob.core.members import Member
-from dijob.core.observe import Pod, Refusal, Refused, Service
+from dijob.core.observe import Pod, Service
 from dijob.core.options import Options
 from dijob.core.published import addresses_patch, known
 from dijob.core.raw import namesake, pod, service
-from dijob.shell.api import CONCURRENT_WRITES, Api, ApiError, Json
+from dijob.shell.api import Api, ApiError, Json
 from dijob.shell.clock import SYSTEM, Clock
+from dijob.shell.group import Group
 from dijob.shell.jobs import path_of
 from dijob.shell.memory import Memory
 from dijob.shell.outcome import Doing, Outcome
@@ -63,16 +64,16 @@ class Actor:
 
     async def carry_out(self, job: DIJob, actions: tuple[Action, ...], memory: Memory) -> Outcome:
         """Do all of them, concurrently (api.py bounds the writes). What is refused is noted in `memory`."""
-        group = _Group(job, memory)
+        group = Group(job, memory)
         doing = Doing(memory.refusals, lambda action: self._one(group, action), self._clock)
         return await doing.outcome(actions)
 
     async def recover(self, job: DIJob, members: Iterable[Member], memory: Memory) -> None:
         """Ask for pods that no watch shows; of those that are there and ours, the labels are put back."""
-        group = _Group(job, memory)
+        group = Group(job, memory)
         await asyncio.gather(*(self._recover(group, member) for member in members))
 
-    async def _recover(self, group: "_Group", member: Member) -> None:
+    async def _recover(self, group: Group, member: Member) -> None:
         manifest = pod_manifest(group.job, member, self._options)
         path = _pod_path(group.job, member.name)
         async with group.turns:
@@ -83,7 +84,7 @@ class Actor:
             log.warning("%s: the labels of %s are put back", group.job.metadata.owner_key, member.name)
             self._pods.put(pod(found))
 
-    def _one(self, group: "_Group", action: Action) -> Awaitable[Json | None]:
+    def _one(self, group: Group, action: Action) -> Awaitable[Json | None]:
         match action:
             case SetReplicas():
                 return self._set_replicas(group.job, action.replicas)
@@ -106,7 +107,7 @@ class Actor:
                 return self._end(group.job, action)
 
     def _creation(
-        self, group: "_Group", action: CreatePod | CreateInOrder | CreateService | CreateBroker
+        self, group: Group, action: CreatePod | CreateInOrder | CreateService | CreateBroker
     ) -> Awaitable[None]:
         match action:
             case CreatePod():
@@ -141,7 +142,7 @@ class Actor:
             if not (error.conflict or error.gone):
                 raise
 
-    async def _create_pods(self, group: "_Group", members: Iterable[Member]) -> None:
+    async def _create_pods(self, group: Group, members: Iterable[Member]) -> None:
         """One after the other, and none after one that is refused."""
         for member in members:
             async with group.turns:
@@ -154,13 +155,13 @@ class Actor:
                 if not made:
                     return
 
-    async def _create_all(self, group: "_Group", manifests: Iterable[Json]) -> None:
+    async def _create_all(self, group: Group, manifests: Iterable[Json]) -> None:
         """One after the other, and none after one that is refused."""
         for manifest in manifests:
             if not await self._create(group, manifest):
                 return
 
-    async def _create(self, group: "_Group", manifest: Json) -> bool:
+    async def _create(self, group: Group, manifest: Json) -> bool:
         """Create one child, and take it into its store. True: it is there, and ours; False: refused, and noted."""
         kind, name = manifest["kind"], manifest["metadata"]["name"]
         key, path = f"{kind.lower()}/{name}", RESOURCES[kind].format(group.job.metadata.namespace)
@@ -185,7 +186,7 @@ class Actor:
             self._services.put(service(body))
         return True
 
-    async def _adopt(self, group: "_Group", key: str, path: str, labels: Mapping[str, str]) -> Json | None:
+    async def _adopt(self, group: Group, key: str, path: str, labels: Mapping[str, str]) -> Json | None:
         """What has the name already, where it is ours; None: it is not, or it is gone, or cannot be read."""
         noted = group.memory.refusals
         try:
@@ -195,7 +196,7 @@ class Actor:
                 noted[key] = refusals.of_change(error.status, error.message, noted.get(key), self._clock.now())
             return None
 
-    async def _found(self, group: "_Group", key: str, path: str, labels: Mapping[str, str]) -> Json | None:
+    async def _found(self, group: Group, key: str, path: str, labels: Mapping[str, str]) -> Json | None:
         """AlreadyExists: ours, which the watch has not shown yet (or does not show any more, because somebody took our
         labels off: they are put back); or a namesake to wait for; or somebody else's."""
         body = await self._api.get(path)
@@ -211,7 +212,7 @@ class Actor:
         noted[key] = refusals.name_in_use(why, key.replace("/", " "), self._clock.now(), noted.get(key))
         return None
 
-    async def _publish(self, group: "_Group", action: PublishAddresses) -> None:
+    async def _publish(self, group: Group, action: PublishAddresses) -> None:
         job, gang = group.job, gang_of(group.job)
         patch = addresses_patch(gang, action)
         answer = await self._to_pod(job, action.name, self._api.patch(_pod_path(job, action.name), patch))
@@ -220,7 +221,7 @@ class Actor:
         self._update(job, action.uid, answer, **known(gang, action))
         self._api.throttle.published()
 
-    async def _nudge(self, group: "_Group", action: NudgePod) -> None:
+    async def _nudge(self, group: Group, action: NudgePod) -> None:
         if not self._api.throttle.remind():
             return  # other jobs' reminders came first
         meta = group.job.metadata
@@ -262,42 +263,6 @@ class Actor:
         if view is not None and answer is not None:
             version = (answer.get("metadata") or {}).get("resourceVersion", view.version)
             self._pods.put(replace(view, version=version, **fields))
-
-
-class _Group:
-    """The creations of one pass: when the apiserver refuses one for a reason that holds for all, the rest is spared.
-
-    Where it refused the last time, one asks for all, and the others follow when it may.
-    """
-
-    def __init__(self, job: DIJob, memory: Memory) -> None:
-        self.job = job
-        self.memory = memory
-        self.refusal: Refusal | None = None
-        self._free = 0
-        refused = any(no.why is not Refused.TAKEN for key, no in memory.refusals.items() if key.startswith("pod/"))
-        self._waiting = CONCURRENT_WRITES - 1 if refused else 0
-        self.turns = asyncio.Semaphore(CONCURRENT_WRITES - self._waiting)
-
-    def answered(self, refusal: Refusal | None) -> None:
-        """One pod's answer is known: what does not hold for all lets the others ask.
-
-        An old pod that still has the name is taken to hold for all, unless one name in three is found free.
-        """
-        ending = refusal is not None and refusal.why is Refused.TERMINATING
-        if ending or not refusal:
-            self._free = min(CONCURRENT_WRITES, self._free + (-1 if ending else 2))
-        if refusal and (self._free < 0 if ending else _for_all(refusal)):
-            self.refusal = refusal
-            return
-        for _ in range(self._waiting):
-            self.turns.release()
-        self._waiting = 0
-
-
-def _for_all(refusal: Refusal) -> bool:
-    """Whether it would meet the job's other pods as well."""
-    return refusal.why is not Refused.TAKEN
 
 
 def _pod_path(job: DIJob, name: str) -> str:

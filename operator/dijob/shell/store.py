@@ -72,8 +72,8 @@ class Store(Generic[T]):
     def put(self, view: T) -> None:
         """Take in what a write of our own has made, ahead of the watch; an older view never replaces a newer one."""
         known = self._by_owner.get(view.owner, {}).get(view.uid)
-        least = _number(known.version) if known is not None else self._gone.get(view.uid, -1) + 1
-        if _number(view.version) < least:
+        least = order(known.version) if known is not None else self._gone.get(view.uid, -1) + 1
+        if order(view.version) < least:
             return
         self._gone.pop(view.uid, None)
         former = self._owners.get(view.uid)
@@ -100,7 +100,7 @@ class Store(Generic[T]):
         """
         owner = self._owners.pop(uid, None)
         self._unseen.pop(uid, None)
-        self._gone[uid] = _number(version)
+        self._gone[uid] = order(version)
         if len(self._gone) > 10_000:
             self._gone.pop(next(iter(self._gone)))
         if owner is not None:
@@ -225,7 +225,7 @@ class Store(Generic[T]):
         """What we made before this list and no feed shows: it is gone again, and no watch will ever say so."""
         gone = set()
         for uid, feeds in self._unseen.items():
-            if _number(self._by_owner[self._owners[uid]][uid].version) <= _number(version):
+            if order(self._by_owner[self._owners[uid]][uid].version) <= order(version):
                 feeds.discard(self._feeds.index(feed))
             if not feeds:
                 gone.add(uid)
@@ -297,7 +297,3 @@ class _Feed:
     uids: set[str] = field(default_factory=set)
     synced: asyncio.Event = field(default_factory=asyncio.Event)
     streams: bool = True
-
-
-def _number(version: str) -> int:
-    return order(version)

@@ -1,0 +1,44 @@
+"""What the creations of one pass know of each other's answers."""
+
+import asyncio
+
+from dijob.core.observe import Refusal, Refused
+from dijob.shell.api import CONCURRENT_WRITES
+from dijob.shell.memory import Memory
+from dijob.spec.model import DIJob
+
+
+class Group:
+    """The creations of one pass: when the apiserver refuses one for a reason that holds for all, the rest is spared.
+
+    Where it refused the last time, one asks for all, and the others follow when it may.
+    """
+
+    def __init__(self, job: DIJob, memory: Memory) -> None:
+        self.job = job
+        self.memory = memory
+        self.refusal: Refusal | None = None
+        self._free = 0
+        refused = any(no.why is not Refused.TAKEN for key, no in memory.refusals.items() if key.startswith("pod/"))
+        self._waiting = CONCURRENT_WRITES - 1 if refused else 0
+        self.turns = asyncio.Semaphore(CONCURRENT_WRITES - self._waiting)
+
+    def answered(self, refusal: Refusal | None) -> None:
+        """One pod's answer is known: what does not hold for all lets the others ask.
+
+        An old pod that still has the name is taken to hold for all, unless one name in three is found free.
+        """
+        ending = refusal is not None and refusal.why is Refused.TERMINATING
+        if ending or not refusal:
+            self._free = min(CONCURRENT_WRITES, self._free + (-1 if ending else 2))
+        if refusal and (self._free < 0 if ending else _for_all(refusal)):
+            self.refusal = refusal
+            return
+        for _ in range(self._waiting):
+            self.turns.release()
+        self._waiting = 0
+
+
+def _for_all(refusal: Refusal) -> bool:
+    """Whether it would meet the job's other pods as well."""
+    return refusal.why is not Refused.TAKEN

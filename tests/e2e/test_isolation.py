@@ -1,0 +1,100 @@
+"""What others write into a job's pods, or say of pods of their own, changes nothing for the ranks that run."""
+
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+
+import pytest
+from cluster.errors import ClusterError
+from identity import identities, running
+from sockets import mesh, until_edges
+from space import Space
+
+pytestmark = pytest.mark.e2e
+
+GROUP = "diengine.opendilab.org"
+PORTS = (50515,)
+LURE = {f"{GROUP}/node-ips": "10.6.6.6,10.6.6.6,10.6.6.6", f"{GROUP}/epoch": "777"}
+FORGED = {
+    "a list with the highest number": LURE,
+    "a number that has no next one": {f"{GROUP}/epoch": "999999999999999"},
+}
+
+
+def told(space: Space) -> dict[str, dict[str, str]]:
+    """The annotations of the ranks, by pod."""
+    return {pod["metadata"]["name"]: pod["metadata"]["annotations"] for pod in space.pods("world")}
+
+
+def until_told(space: Space, before: dict[str, dict[str, str]]) -> None:
+    def problem() -> str:
+        now = told(space)
+        return "" if now == before else f"{now} instead of {before}"
+
+    space.until("all pods are told what they were told", problem, 30)
+
+
+def nothing_has_happened(space: Space) -> None:
+    until_edges(space, "world", mesh(space.ips("world"), 1), PORTS)
+    status = space.status("world")
+    assert (status["epoch"], status.get("renewals", 0), status.get("restarts", 0)) == (1, 0, 0)
+
+
+def test_what_is_forged_on_a_rank_is_repaired_and_no_rank_starts_again(space: Space) -> None:
+    ranks = running(space, replicas=3)
+    before = told(space)
+    for forged in FORGED.values():
+        space.kubectl("annotate", "pod", "world-1", "--overwrite", *(f"{key}={value}" for key, value in forged.items()))
+        until_told(space, before)
+    assert identities(space, "world") == ranks
+    nothing_has_happened(space)
+
+
+@pytest.fixture
+def elsewhere(space: Space) -> Iterator[str]:
+    """Another namespace; its pod goes with it, though a finalizer holds it."""
+    name = f"{space.name}-else"
+    space.kubectl("create", "namespace", name)
+    try:
+        yield name
+    finally:
+        with suppress(ClusterError):  # there is no such pod
+            space.kubectl("-n", name, "patch", "pod", "world-1", "--type=merge", '-p={"metadata":{"finalizers":null}}')
+        space.kubectl("delete", "namespace", name, "--wait=false")
+
+
+def test_a_pod_of_another_namespace_is_no_peer_whatever_it_says(space: Space, elsewhere: str) -> None:
+    """It has the labels, a list, and the job's uid in a reference of a kind that does not exist."""
+    ranks = running(space, replicas=3)
+    before, uid = told(space), space.job("world")["metadata"]["uid"]
+    owner = {"apiVersion": "v9", "kind": "Nothing", "name": "world", "uid": uid, "controller": True}
+    meta = {
+        "name": "world-1",
+        "namespace": elsewhere,
+        "labels": {"app.kubernetes.io/managed-by": "dijob-operator", f"{GROUP}/job": "world", f"{GROUP}/rank": "1"},
+        "annotations": LURE,
+        "ownerReferences": [owner],
+        "finalizers": ["example.org/stays"],
+    }
+    template = space.pods("world")[1]["spec"]["containers"][0]
+    spec = {"containers": [{"name": "x", "image": template["image"], "command": ["sleep", "600"]}]}
+    space.kubectl(
+        "create", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
+    )
+
+    def no_address() -> str:
+        ip = space.kubectl("-n", elsewhere, "get", "pod", "world-1", "-o=jsonpath={.status.podIP}")
+        return "" if ip else "it has none"
+
+    space.until("the other pod has an address", no_address, 60)
+    # An edit of the job has it looked at, with all that is known by now.
+    generation = space.status("world")["observedGeneration"]
+    space.kubectl("patch", "dijob", "world", "--type=merge", '-p={"spec":{"backoffLimit":1}}')
+
+    def not_seen() -> str:
+        return "" if space.status("world")["observedGeneration"] > generation else "the edit is not seen"
+
+    space.until("the job is looked at", not_seen, 30)
+    assert told(space) == before
+    assert identities(space, "world") == ranks
+    nothing_has_happened(space)
