@@ -98,7 +98,9 @@ _ADDRESSES_READY: Final = About(
             "not charged",
             f"{_HEALS}; if it repeats: see why its pod, JOB-mq, ends",
         ),
-        problem("ListLost", "no pod is left that was given the list: all ranks are renewed", _HEALS),
+        problem(
+            "ListLost", "the pods' addresses are not those of the newest list any more: all ranks are renewed", _HEALS
+        ),
         waiting("Scaled", "another size, with `restart.scope: Job`: all ranks are renewed in it"),
         problem(
             "FailurePolicy",
