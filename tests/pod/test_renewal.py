@@ -113,6 +113,8 @@ def test_a_program_that_ends_by_itself_has_the_last_word(box: Box) -> None:
     """Launch is held until its program has ended, and the renewal comes just then."""
     process = started(box, [box.launch, *python("print('ready', flush=True); input()")])
     os.kill(process.pid, signal.SIGSTOP)
+    # It stops when it is scheduled next: until then it can still take the program's end away.
+    until(lambda: "T (stopped)" in Path(f"/proc/{process.pid}/status").read_text(), "launch is held")
     assert process.stdin
     process.stdin.write("\n")
     process.stdin.flush()
