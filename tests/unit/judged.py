@@ -97,6 +97,7 @@ class Judged(RuleBasedStateMachine):
             elif target.sub:
                 self.check_status(request)
             return
+        assert method == "POST" or self.is_ours(request), request
         if ended(status):
             self.check_clean_up(request)
         elif method == "POST" and target.plural == "pods":
@@ -113,6 +114,12 @@ class Judged(RuleBasedStateMachine):
         """The uid of the only object that is meant."""
         part = "preconditions" if request.method == "DELETE" else "metadata"
         return str((request.body.get(part) or {}).get("uid", ""))
+
+    def is_ours(self, request: Request) -> bool:
+        """Whether the object that is meant belongs to the job, or is gone."""
+        body = self.cluster.server.objects.get(request.target.whole)
+        owners = body["metadata"].get("ownerReferences") or () if body else ()
+        return body is None or any(owner["uid"] == self.job.metadata.uid for owner in owners)
 
     def check_clean_up(self, request: Request) -> None:
         """Nothing else happens after the end."""
@@ -133,7 +140,8 @@ class Judged(RuleBasedStateMachine):
 
     def check_list(self, epoch: int, ips: str, status: Status) -> None:
         assert epoch >= status.epoch, epoch
-        assert epoch == status.epoch or status.phase == "Running" or self.served(), epoch
+        begun = epoch == status.epoch or self.lists.get(epoch) == ips
+        assert begun or status.phase == "Running" or self.served(), epoch
         known = self.lists.get(epoch, ips) if epoch == status.epoch else ips
         assert known == ips, f"epoch {epoch} was {known}, becomes {ips}"
         self.lists[epoch] = ips

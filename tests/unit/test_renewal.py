@@ -63,6 +63,7 @@ PENDING: dict[str, tuple[Pod, Status, float, bool]] = {
     "crashed just then, a moment ago": (sound(renew_from=2, started=stamp(later(2))), Status(), 3, True),
     "started in the second in which it was told": (sound(renew_from=2, started=stamp(NOW)), Status(), 99, True),
     "its process does not run": (sound(renew_from=2, started=""), Status(), 99, True),
+    "it has succeeded, and never starts again": (sound(renew_from=2, succeeded=True), Status(), 99, False),
 }
 
 
