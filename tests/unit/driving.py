@@ -7,7 +7,7 @@ from dijob.core.waits import RESYNC_SECONDS
 from unit.invariants import Watched
 from unit.operating import Operator
 
-ROUNDS = 300
+ROUNDS = 150
 ROUND_SECONDS = 0.5
 QUIET_SECONDS = RESYNC_SECONDS + 10
 PLENTY = 1_000_000
@@ -106,6 +106,7 @@ class Driven(Watched):
                 break
         assert quiet > self.patience, f"no rest after {ROUNDS} rounds: {self.line.calls[-5:]}"
         self.operator.check_known()
+        self.hears_old_news()
         self.check_rare(passes)
         if ended(self.job.status):
             self.check_cleaned()
@@ -113,6 +114,15 @@ class Driven(Watched):
             self.check_suspended()
         else:
             self.check_running()
+
+    def hears_old_news(self) -> None:
+        """They change nothing."""
+        version = self.cluster.server.version
+        for back in (3, 2):
+            self.cluster.watches.repeat(back)
+        self.goes_on(Faults(), ROUND_SECONDS)
+        assert self.cluster.server.version == version
+        self.operator.check_known()
 
     def strangers_leave(self) -> None:
         for pod in self.strangers():

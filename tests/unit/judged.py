@@ -44,6 +44,7 @@ class Judged(RuleBasedStateMachine):
         self.exact = True
         self.active = 0.0  # seconds in which the job was not suspended
         self.before = Status()
+        self.lists: dict[int, str] = {}
         self.charged: dict[str, int] = {}
         self.met: dict[str, str] = {}  # the server that a pod's process has begun with, by the pod's uid
 
@@ -97,6 +98,7 @@ class Judged(RuleBasedStateMachine):
             elif target.sub:
                 self.check_status(request)
             return
+        assert method == "POST" or self.is_ours(request), request
         if ended(status):
             self.check_clean_up(request)
         elif method == "POST" and target.plural == "pods":
@@ -113,6 +115,12 @@ class Judged(RuleBasedStateMachine):
         """The uid of the only object that is meant."""
         part = "preconditions" if request.method == "DELETE" else "metadata"
         return str((request.body.get(part) or {}).get("uid", ""))
+
+    def is_ours(self, request: Request) -> bool:
+        """Whether the object that is meant belongs to the job, or is gone."""
+        body = self.cluster.server.objects.get(request.target.whole)
+        owners = body["metadata"].get("ownerReferences") or () if body else ()
+        return body is None or any(owner["uid"] == self.job.metadata.uid for owner in owners)
 
     def check_clean_up(self, request: Request) -> None:
         """Nothing else happens after the end."""
@@ -134,7 +142,8 @@ class Judged(RuleBasedStateMachine):
     def check_list(self, epoch: int, ips: str, status: Status) -> None:
         assert status.address_list is not None, epoch
         assert (epoch, digest(epoch, ips)) == (status.epoch, status.address_list.digest), (epoch, ips, status)
-        assert status.phase == "Running" or self.served(), epoch
+        assert epoch in self.lists or status.phase == "Running" or self.served(), epoch
+        self.lists[epoch] = ips
 
     def served(self) -> bool:
         """Whether the job's Redis server can be used, as far as the operator could know; nobody begins without."""

@@ -58,6 +58,7 @@ class Chaos(Driven):
         launcher=st.sampled_from(Launcher),
         addressing=st.sampled_from(Addressing),
         extra=st.sampled_from(sorted(EXTRAS)),
+        rounds=st.sampled_from([0, 2, 4, 5]),
     )
     def begin(  # noqa: PLR0913 (Hypothesis gives each as an argument)
         self,
@@ -71,7 +72,9 @@ class Chaos(Driven):
         launcher: Launcher = Launcher.AUTO,
         addressing: Addressing = Addressing.IP,
         extra: str = "nothing",
+        rounds: int = 0,
     ) -> None:
+        """`rounds`: in which all goes well at first, for half of what can happen can happen to a whole world only."""
         pod: Body = {"containers": [container(), *([{"name": "side", "image": "s"}] if sidecar else [])]}
         if never:
             pod |= {"restartPolicy": "Never"}
@@ -89,6 +92,8 @@ class Chaos(Driven):
         cluster.server.told.append(lambda change: cluster.loop.cut(ROUND_SECONDS))
         self.watch(cluster)
         self.operator.start()
+        if rounds:
+            self.it_goes_on_until_a_fault(rounds, Faults())
 
     # --- what happens -------------------------------------------------------------------------------------------
 
@@ -121,16 +126,17 @@ class Chaos(Driven):
     def apiserver_says_no(self, fault: Fault) -> None:
         self.line.faults.append(replace(fault))
 
-    @rule(
-        how=st.sampled_from(["end", "reset", "expired", "again", "silence"]), lose=st.booleans(), back=st.integers(1, 4)
-    )
-    def watches_break(self, how: str, lose: bool, back: int) -> None:
+    @rule(how=st.sampled_from(["end", "reset", "expired", "again", "silence"]), lose=st.booleans(), index=INDEX)
+    def watches_break(self, how: str, lose: bool, index: int) -> None:
+        """Where they lose something, a pod has vanished in the gap."""
         if how == "again":
-            self.cluster.watches.repeat(back)
+            self.cluster.watches.repeat(index + 1)
         elif how == "silence":
             self.cluster.watches.silence()
         else:
-            if lose:
+            self.hears(False)
+            if lose and (pods := self.pods()):
+                self.cluster.bury(pick(pods, index))
                 self.cluster.server.compact()
             self.cluster.watches.end(how, lose)
 
@@ -170,7 +176,9 @@ class Chaos(Driven):
     def room_changes(self, room: int) -> None:
         self.nodes.room = room
 
-    @rule(rank=st.integers(0, 3), exhausted=st.booleans(), leave=st.booleans(), seconds=st.sampled_from([0, 5, 700]))
+    @rule(
+        rank=st.integers(0, 3), exhausted=st.booleans(), leave=st.booleans(), seconds=st.sampled_from([0, 5, 60, 700])
+    )
     def surroundings_change(self, rank: int, exhausted: bool, leave: bool, seconds: float) -> None:
         """The quota, pods of other people, time."""
         self.cluster.quota = exhausted

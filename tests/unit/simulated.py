@@ -22,7 +22,7 @@ from unit.wire import Fault, Line, Request
 
 ROUND_SECONDS = 0.5
 QUIET_SECONDS = 30.0
-LONGEST_SECONDS = 3600.0
+LONGEST_SECONDS = 600.0
 
 
 @dataclass

@@ -104,7 +104,8 @@ def play(steps: Sequence[Step], fuse: int, **shape: Any) -> tuple[int, int]:
             left = left if number else chaos.line.fuse
             step(chaos, deed, index)
         chaos.rests()
-        # From here on all go the same way.
+        if steps and chaos.line.fuse < 0:
+            return left, 0  # as if it had not been killed: all go on the same way from here
         rest = chaos.line.fuse if steps else None
         chaos.succeeds()
         return left, chaos.line.fuse if rest is None else rest

@@ -72,6 +72,7 @@ PENDING: dict[str, tuple[Pod, Status, float, bool]] = {
         99,
         False,
     ),
+    "it has succeeded, and never starts again": (sound(renew_from=2, succeeded=True), Status(), 99, False),
 }
 
 

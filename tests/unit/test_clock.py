@@ -1,0 +1,22 @@
+"""The clock: the only place where the shell learns the time, and where chance comes in."""
+
+import re
+from pathlib import Path
+
+import pytest
+from dijob import shell
+from dijob.shell.clock import SYSTEM
+
+OTHERS = [path for path in sorted(Path(shell.__path__[0]).glob("*.py")) if path.name != "clock.py"]
+
+
+@pytest.mark.parametrize("path", OTHERS, ids=lambda path: path.name)
+def test_nobody_else_in_the_shell_asks_for_the_time_or_for_chance(path: Path) -> None:
+    assert not re.findall(r"\b(time\.monotonic|time\.time|datetime\.now|random\.\w+)\(", path.read_text())
+
+
+def test_time_goes_on_and_what_is_spread_stays_near() -> None:
+    assert SYSTEM.monotonic() <= SYSTEM.monotonic()
+    assert SYSTEM.now().tzinfo is not None
+    assert all(8 <= SYSTEM.spread(10) <= 12 for _ in range(100))
+    assert all(9 <= SYSTEM.spread(10, 0.1) <= 11 for _ in range(100))
