@@ -140,11 +140,12 @@ def test_killed_there_and_a_pod_has_moved_meanwhile_the_list_is_dead_and_the_nex
         ([listed(0, epoch=5), listed(1, epoch=5), listed(2, epoch=5, ip="10.0.0.9")], 0),
         ([listed(rank, epoch=5, ips=THEIRS) for rank in range(3)], 0),
         ([view(rank) for rank in range(3)], 0),
+        ([view(rank, epoch=5, ips=",".join([NOBODY] * 3)) for rank in range(3)], 0),
     ],
-    ids=["the kubelets say the same", "one has another address", "forged", "no list"],
+    ids=["the kubelets say the same", "one has another address", "forged", "no list", "all finished, before any began"],
 )
 def test_a_status_that_was_wiped_finds_the_list_again_that_the_kubelets_confirm(pods: list[Pod], epoch: int) -> None:
-    assert address_list.adopted(gang(), by_rank(*pods), Status()).epoch == epoch
+    assert address_list.adopted(gang(), observed(*pods), Status()).epoch == epoch
 
 
 OTHERS: dict[str, dict[str, Any]] = {
@@ -194,3 +195,39 @@ def test_the_hash_that_a_pod_shows_changes_nothing() -> None:
 def test_a_pod_that_has_started_has_begun() -> None:
     assert (view(0).begun, view(0, started=STARTED).begun, view(0, ended=STARTED).begun) == (False, True, True)
     assert names.owner_key("ns", "job", UID) == OWNER
+
+
+def test_numbers_that_were_given_out_are_not_used_again_though_the_status_was_wiped() -> None:
+    """The processes run with number 3: a list 1 would not have them start again."""
+    given = {f"uid-{rank}": 3 for rank in range(3)}
+    seen = observed(view(0, uid="new", ip="10.0.0.9"), listed(1, epoch=3), listed(2, epoch=3), given=given)
+    dead = real_plan(job(), seen, NOW).status
+    assert dead.last_renewal is not None
+    assert (dead.last_renewal.epoch, dead.last_renewal.ranks) == (3, "0-2")
+
+
+def test_a_forged_last_renewal_costs_one_number_and_no_more() -> None:
+    owner = running(last_renewal=Renewal(epoch=1_000_000, ranks="0-2", reason="PodLost", message="", time=""))
+    seen = observed(view(0), view(1), view(2), services=frozenset({"job"}))
+    numbered = real_plan(owner, seen, NOW)
+    assert numbered.status.epoch == 1_000_001
+    after = real_plan(owner.model_copy(update={"status": numbered.status}), seen, NOW)
+    assert {action.epoch for action in after.actions if isinstance(action, PublishAddresses)} == {1_000_001}
+
+
+def test_a_world_whose_list_nothing_proves_is_renewed_whole_also_while_it_grows() -> None:
+    owner = running()
+    owner = owner.model_copy(update={"spec": owner.spec.model_copy(update={"replicas": 5})})
+    pods = [listed(rank, ips=THEIRS) for rank in range(3)]
+    dead = real_plan(owner, observed(replace(pods[0], ip="10.0.0.9"), *pods[1:]), NOW).status
+    assert dead.last_renewal is not None
+    assert (dead.last_renewal.reason, dead.last_renewal.ranks) == ("ListLost", "0-2")
+
+
+def test_a_write_whose_answer_was_lost_is_believed_when_it_shows() -> None:
+    """Given list 1 as far as the operator knows; the pod shows list 2; then list 3 comes, with another rank."""
+    last = Renewal(epoch=1, ranks="1-2", reason="PodLost", message="", time="")
+    owner = running(epoch=3, address_list=record(3, LIST), last_renewal=last)
+    pods = [listed(0, epoch=3), listed(1, epoch=2, renew_from=2, renewed=2), listed(2, epoch=3)]
+    decided = real_plan(owner, observed(*pods, given={"uid-1": 1}, services=frozenset({"job"})), NOW)
+    assert [action.renew_from for action in decided.actions if isinstance(action, PublishAddresses)] == [2]

@@ -237,7 +237,8 @@ def an_epoch_is_used_again(patch: pytest.MonkeyPatch) -> None:
     numbered = address_writes.numbered
 
     def first(this: Any, listed: str) -> Any:
-        return numbered(replace(this, gathering=replace(this.gathering, world=replace(this.world, epoch=0))), listed)
+        made, again = numbered(this, listed), {"epoch": 1, "address_list": address_list.record(1, listed)}
+        return replace(made, status=made.status.model_copy(update=again))
 
     patch.setattr(address_writes, "numbered", first)
 

@@ -81,24 +81,31 @@ def test_a_renewal_is_pending(pod: Pod, status: Status, seconds: float, pending:
     assert renewal.pending(pod, Observed(told=TOLD), status, later(seconds)) is pending
 
 
+def counted(number: int, at: str = "") -> Charge:
+    """What has been counted of a pod: the renewal for the list of this number (0: none)."""
+    return Charge(rank=1, renewed=number, renewed_at=at)
+
+
 @pytest.mark.parametrize(
-    ("pod", "known", "new", "free"),
+    ("pod", "before", "new", "free"),
     [
-        (sound(renew_from=2, renewed=2), 0, 1, 1),
-        (sound(renew_from=2, renewed=2), 0, 3, 1),
-        (sound(renew_from=2, renewed=2), 2, 1, 1),
-        (sound(renew_from=2), 0, 1, 0),
-        (sound(renew_from=2), 0, 2, 1),
-        (sound(renew_from=2, unrecorded=True), 0, 1, 1),
-        (sound(renew_from=2, unrecorded=True), 2, 1, 0),
-        (sound(unrecorded=True), 0, 1, 0),
-        (sound(renew_from=2), 2, 2, 0),
-        (sound(), 0, 2, 0),
+        (sound(renew_from=2, renewed=2), counted(0), 1, 1),
+        (sound(renew_from=2, renewed=2), counted(0), 3, 1),
+        (sound(renew_from=2, renewed=2, ended=LATELY), counted(2, LATELY), 1, 0),
+        (sound(renew_from=2, renewed=2, ended=LATELY), counted(2, stamp(NOW)), 1, 1),
+        (sound(renew_from=2), counted(0), 1, 0),
+        (sound(renew_from=2), counted(0), 2, 1),
+        (sound(renew_from=2, unrecorded=True), counted(0), 1, 1),
+        (sound(renew_from=2, unrecorded=True), counted(2), 1, 0),
+        (sound(unrecorded=True), counted(0), 1, 0),
+        (sound(renew_from=2), counted(2), 2, 0),
+        (sound(), counted(0), 2, 0),
     ],
     ids=[
         "the renewal",
         "the renewal and two crashes before it",
-        "a renewal that was counted, and that somebody has forged again",
+        "a side container that crashed after a renewal that was counted",
+        "another end for the same number, which somebody has forged again",
         "a crash before the renewal",
         "the renewal and a crash after it, both unseen",
         "a renewal whose record the kubelet has thrown away",
@@ -108,8 +115,8 @@ def test_a_renewal_is_pending(pod: Pod, status: Status, seconds: float, pending:
         "two crashes",
     ],
 )
-def test_one_end_for_each_renewal_is_free(pod: Pod, known: int, new: int, free: int) -> None:
-    assert renewal.free(pod, known, new) == free
+def test_one_end_for_each_renewal_is_free(pod: Pod, before: Charge, new: int, free: int) -> None:
+    assert renewal.free(pod, before, new) == free
 
 
 SAID: dict[str, tuple[int, str, int]] = {

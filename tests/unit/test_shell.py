@@ -8,6 +8,7 @@ from dijob.shell.reconcile import STATUS_INTERVAL_SECONDS
 from unit.builders import Body, job_body
 from unit.objects import Target
 from unit.simulated import World, simulated
+from unit.wire import Fault
 
 pytestmark = pytest.mark.virtual_time
 
@@ -196,6 +197,33 @@ async def test_labels_that_were_taken_off_are_put_back() -> None:
         await world.settle()
         stored = world.cluster.read("pods", "job-1")["metadata"]
         assert (stored["uid"], stored["labels"][names.MANAGED_BY]) == (uid, names.MANAGER)
+
+
+@pytest.mark.parametrize("fault", [("GET", 503), ("GET", 0), ("PATCH", 503), ("PATCH", 403)], ids=str)
+async def test_a_pod_that_lost_its_label_is_not_lost_whatever_the_apiserver_answers(fault: tuple[str, int]) -> None:
+    method, status = fault
+    async with simulated(job_body()) as world:
+        await world.running()
+        world.line.faults.append(Fault(method, "pods", status, times=2))
+        world.cluster.patch("pods", "job-1", {"metadata": {"labels": {names.MANAGED_BY: None}}})
+        await world.settle()
+        assert not world.line.faults
+        found = world.cluster.job().status
+        assert (found.renewals, found.epoch, found.phase) == (0, 1, "Running")
+        assert world.cluster.read("pods", "job-1")["metadata"]["labels"][names.MANAGED_BY] == names.MANAGER
+
+
+async def test_the_pods_of_a_job_that_is_being_deleted_are_not_asked_for() -> None:
+    async with simulated(job_body()) as world:
+        await world.running()
+        world.cluster.patch(names.PLURAL, "job", {"metadata": {"finalizers": ["example.org/stays"]}})
+        world.cluster.remove(names.PLURAL, "job")
+        await world.runs(1)
+        world.line.calls.clear()
+        world.cluster.remove("pods", "job-1")
+        world.nodes.work()
+        await world.runs(5)
+        assert not [call for call in world.line.calls if call.about("GET", "pods") and call.target.name == "job-1"]
 
 
 async def test_an_older_crd_is_named() -> None:

@@ -114,10 +114,14 @@ async def life() -> dict[str, float]:
 
 
 async def test_no_step_in_the_life_of_a_job_of_1500_holds_up_the_others() -> None:
-    # What else goes on in the machine makes it longer, and nothing makes it shorter.
-    first = await life()
-    again = await life() if max(first.values()) > BOUND else first
-    assert {name: seconds for name, seconds in first.items() if min(seconds, again[name]) > BOUND} == {}
+    # What else goes on in the machine makes it longer, and nothing makes it shorter: the shortest of some lives counts.
+    shortest = await life()
+    for _ in range(4):
+        if max(shortest.values()) <= BOUND:
+            break
+        again = await life()
+        shortest = {name: min(seconds, again[name]) for name, seconds in shortest.items()}
+    assert {name: seconds for name, seconds in shortest.items() if seconds > BOUND} == {}
 
 
 async def test_a_list_of_thousands_does_not_hold_up_the_others() -> None:
@@ -138,4 +142,4 @@ async def test_a_list_of_thousands_does_not_hold_up_the_others() -> None:
             assert len(store) == 2000
 
     pages = [pods(first) for first in range(0, 2000, 500)]
-    assert min([await longest(listed) for _ in range(2)]) < BOUND
+    assert min([await longest(listed) for _ in range(4)]) < BOUND

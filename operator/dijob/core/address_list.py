@@ -9,10 +9,11 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
+from itertools import chain
 
 from dijob import names
 from dijob.core.members import Gang, compact, expand
-from dijob.core.observe import Pod, addresses
+from dijob.core.observe import Observed, Pod, addresses
 from dijob.spec.status import AddressList, Status
 
 # Stands in a list for a rank that has succeeded: its own address may be another job's by now, or free, which NNG gives
@@ -51,9 +52,10 @@ def in_force(gang: Gang, pods: Mapping[int, Pod], status: Status) -> str:
     kept = status.address_list
     if kept is None:
         return ""
-    rebuilt = _rebuilt(gang, pods, kept)
-    copies = {pod.ips: None for _, pod in sorted(pods.items())}
-    return next((one for one in (rebuilt, *copies) if one and digest(status.epoch, one) == kept.digest), "")
+    for one in chain([_rebuilt(gang, pods, kept)], (pod.ips for pod in pods.values())):
+        if one and digest(status.epoch, one) == kept.digest:
+            return one
+    return ""
 
 
 def _rebuilt(gang: Gang, pods: Mapping[int, Pod], kept: AddressList) -> str:
@@ -68,19 +70,26 @@ def _rebuilt(gang: Gang, pods: Mapping[int, Pod], kept: AddressList) -> str:
     return ",".join(found)
 
 
-def adopted(gang: Gang, pods: Mapping[int, Pod], status: Status) -> Status:
-    """The status, with the list that it lacks where the pods run with one all the same.
+def adopted(gang: Gang, observed: Observed, status: Status) -> Status:
+    """The status, with the number or the list that it lacks where the pods run with one all the same.
 
     A status of a former version has no digest, and a status can be wiped. The copy on the pods with the highest number
-    is taken where the kubelets report the very same addresses: then it is what would be made now.
+    is taken where the kubelets report the very same addresses: then it is what would be made now. Numbers that this
+    operator itself has given out are never used again.
     """
-    if status.address_list is not None or not pods:
+    pods = observed.pods
+    given = max((observed.given.get(pod.uid, 0) for pod in pods.values()), default=0)
+    if given > status.epoch:
+        status = status.model_copy(update={"epoch": given, "address_list": None})
+    if status.address_list is not None or not any(pod.begun for pod in pods.values()):
         return status
     newest = max(pods.values(), key=lambda pod: pod.epoch)
     each = addresses(newest.ips)
     if newest.epoch < max(status.epoch, 1) or len(each) < gang.minimum:
         return status
     finished = compact(rank for rank, address in enumerate(each) if address == NOBODY)
+    if not expand(finished) <= expand(status.succeeded_ranks):
+        return status
     if _rebuilt(gang, pods, AddressList(size=len(each), finished=finished)) != newest.ips:
         return status
     return status.model_copy(update={"epoch": newest.epoch, "address_list": record(newest.epoch, newest.ips)})
@@ -110,7 +119,7 @@ def _number_of(pod: Pod, listed: str, given: int, newest: int) -> int:
     """
     if listed and (pod.epoch, pod.ips) == (newest, listed):
         return newest
-    if given:
+    if given and not (pod.ips and given < pod.epoch < newest):
         return given
     if not (pod.ips or pod.epoch):
         return 0
@@ -138,8 +147,10 @@ def unaccounted(gang: Gang, pods: Mapping[int, Pod], status: Status) -> tuple[in
     """
     if status.address_list is None:
         return ()
-    size, succeeded = min(status.address_list.size, gang.size), expand(status.succeeded_ranks)
-    return tuple(rank for rank in range(size) if rank not in pods and rank not in succeeded)
+    size, known = min(status.address_list.size, gang.size), expand(status.succeeded_ranks)
+    if status.last_renewal is not None and status.last_renewal.epoch == status.epoch:
+        known |= expand(status.last_renewal.ranks)  # lost already, or made anew by the operator itself
+    return tuple(rank for rank in range(size) if rank not in pods and rank not in known)
 
 
 def follows(annotations: Mapping[str, str]) -> frozenset[tuple[str, str]]:

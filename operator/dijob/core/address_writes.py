@@ -34,7 +34,8 @@ def numbered(this: Pass, listed: str) -> Pass:
 
     An operator that is killed before it has given the list to a pod finds it again by them.
     """
-    number = this.world.epoch + 1
+    last = this.status.last_renewal
+    number = max(this.world.epoch, last.epoch if last else 0) + 1
     kept = {"epoch": number, "address_list": record(number, listed), "given_back": None}
     status = this.status.model_copy(update=kept)
     world = World.of(this.world.gang, this.observed, status, this.now, together(this.job))

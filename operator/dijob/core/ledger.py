@@ -91,7 +91,7 @@ def _oldest_first(ranked: tuple[int, Pod]) -> tuple[str, int]:
 
 def _charge(pod: Pod, before: Charge, new: int, forgiven: bool) -> Charge:
     """What is known of a pod with `new` more ends."""
-    free = renewal.free(pod, before.renewed, new)
+    free = renewal.free(pod, before, new)
     return Charge(
         rank=pod.rank,
         uid=pod.uid,
@@ -100,6 +100,7 @@ def _charge(pod: Pod, before: Charge, new: int, forgiven: bool) -> Charge:
         disrupted=pod.disrupted,
         failures=before.failures + (0 if forgiven else new - free),
         renewed=max(before.renewed, pod.renewed, pod.renew_from if free else 0),
+        renewed_at=pod.ended if free and pod.renewed else before.renewed_at,
     )
 
 

@@ -69,6 +69,8 @@ class Plan:
     actions: tuple[Action, ...] = ()
     events: tuple[Event, ...] = ()
     requeue_after: float = waits.RESYNC_SECONDS
+    # Something waits until the status is written: it is not put off.
+    withheld: bool = False
 
 
 def plan(job: DIJob, observed: Observed, now: datetime) -> Plan:
@@ -118,7 +120,7 @@ def _go_on(this: Pass) -> Plan:
 def _look(job: DIJob, observed: Observed, now: datetime) -> Pass:
     """Gather what the pass decides on: the world as it stands, and the status with everything counted so far."""
     gang, observed = gang_of(job), diagnose.with_untaken(observed, now)
-    stored = adopted(gang, observed.pods, job.status)
+    stored = adopted(gang, observed, job.status)
     known = ledger.read(stored, gang)
     policy = Policy.of(job, gang)
     world = World.of(gang, observed, known.into(stored), now, address_writes.together(job))
@@ -182,7 +184,8 @@ def _conclude(
     status = conclude(status, (*facts, *changes.facts(this, actions)), this.job.metadata.generation, this.now)
     seconds, refused = when(this, status), changes.wait(this, wished)
     seconds = seconds if refused is None else max(min(seconds, refused), 0.1)
-    return Plan(status, changes.due(this, wished), events(this.job.status, status), seconds)
+    withheld = this.unwritten and (bool(this.world.stale) or when in (waits.suspended, waits.pausing))
+    return Plan(status, changes.due(this, wished), events(this.job.status, status), seconds, withheld)
 
 
 def _suspend(this: Pass) -> Plan:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from dijob.core.observe import Observed, Pod, addresses, since
-from dijob.spec.status import Renewal, Status, stamp
+from dijob.spec.status import Charge, Renewal, Status, stamp
 
 # The kubelet starts a container again at once when its last end is this long ago, else after 10 s and more (1.34,
 # pkg/kubelet: MaxContainerBackOff of 300 s, forgotten after twice that): a new pod is there sooner.
@@ -60,15 +60,17 @@ def owed(pods: Mapping[int, Pod], ranks: frozenset[int], last: Renewal) -> froze
     return frozenset(rank for rank in ranks if (pod := pods.get(rank)) and pod.ips and pod.epoch <= last.epoch)
 
 
-def free(pod: Pod, known: int, new: int) -> int:
-    """How many of a pod's `new` ends were no failure: one if the launcher says so of the last, whichever list it names
-    (somebody else may have written its number). `known` is the number of the last renewal that has been counted.
+def free(pod: Pod, before: Charge, new: int) -> int:
+    """How many of a pod's `new` ends were no failure, where `before` has been counted: at most one for each renewal.
 
-    Only a container's last end can be seen, and sometimes not even that: when there are several new ones, or one of
-    which nothing is known, one of them was the renewal that it had been told of.
+    One, if the launcher says so of the main container's last end, and that end has not been counted: by its time, since
+    somebody else may have written the number that it names. Only a container's last end can be seen, and sometimes not
+    even that: when there are several new ones, or one of which nothing is known, one of them was the renewal that it
+    had been told of.
     """
-    told = pod.renew_from > known
-    return 1 if pod.renewed or (told and (new > 1 or pod.unrecorded)) else 0
+    told = pod.renew_from > before.renewed
+    seen = pod.ended != before.renewed_at if before.renewed_at else pod.renewed > before.renewed
+    return 1 if (pod.renewed and seen) or (told and (new > 1 or pod.unrecorded)) else 0
 
 
 def _known(pod: Pod, status: Status) -> int:

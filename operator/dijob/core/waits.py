@@ -92,7 +92,7 @@ def _telling(this: Pass) -> Iterator[float]:
     for _, seconds in deaf(this):
         if seconds > 0:
             yield seconds
-    for rank in this.world.pending:
+    for rank in (rank for rank in this.world.pending if not this.world.pods[rank].deleting):
         yield max(0.0, renewal.left(this.world.pods[rank], this.observed, this.now)) + STAMPED_SECONDS
 
 
@@ -168,7 +168,7 @@ def wait_for_pod(this: Pass, name: str) -> float:
 
 
 def in_turn(this: Pass, ranks: Sequence[int]) -> list[int]:
-    """In which order pods are asked for. The first answer may spare the others their question (actor.py): where old
+    """In which order pods are asked for. The first answer may spare the others their question (group.py): where old
     pods have the names, another rank is the first each time, or one pod that never ends would hold up all; then its
     neighbours, which have most likely met the same fate."""
     refusals = (this.observed.refusals.get(f"pod/{this.world.gang.member(rank).name}") for rank in ranks)

@@ -41,6 +41,8 @@ class World:
     `restartable` are the ranks that can be renewed in their pods; `owed` are those that still have to be told so, and
     `pending` those that have been told, and have not started again yet; `overdue` have not in all the time they had.
 
+    `listed_size` is how many ranks the newest list has, by the status.
+
     `broker` is the life of the job's own Redis server, "" while there is none. Who began in another one is lost: a
     connection that ended without a word, with its node, is one on which nobody hears anything (redis-py sends nothing
     there by itself), and one that was begun as the server went can take TCP two minutes.
@@ -63,6 +65,7 @@ class World:
     overdue: frozenset[int] = frozenset()
     broker: str = ""
     listed: str = ""
+    listed_size: int = 0
     refused: frozenset[int] = frozenset()
 
     @staticmethod
@@ -87,6 +90,7 @@ class World:
             overdue=frozenset(r for r in pending if renewal.left(pods[r], observed, now) <= 0),
             broker=observed.life(gang.server),
             listed=listed,
+            listed_size=status.address_list.size if status.address_list else gang.size,
         )
         if last is None:
             return alive
@@ -113,7 +117,7 @@ class World:
         """How many ranks the world has: those of the list in force; where it is dead, those that were in it and still
         are wished for; before one begins, the minimum."""
         if self.alive:
-            return len(self.ips) or self.gang.size
+            return len(self.ips) or self.listed_size or self.gang.size
         if self.fresh:
             # Those below may have succeeded before the job was suspended: somebody is still to run.
             return max(self.gang.minimum, self.wanted[0] + 1) if self.wanted else self.gang.minimum
@@ -176,13 +180,15 @@ class World:
             return None
         everybody = frozenset(self.waiting)
         # Who was wished for later is not in the list, and so is not lost.
-        known = [rank for rank in self.waiting if rank not in self.renewing and rank < (len(self.ips) or self.size)]
+        known = [rank for rank in self.waiting if rank not in self.renewing and rank < (self.listed_size or self.size)]
         lost = {rank: loss for rank in known if (loss := self._loss(rank))}
         if lost:
             gone = frozenset(lost).union(*(self.gang.dialers(rank) for rank in lost))
             # Who is still to be told of the last loss has a list that is dead too.
             gone |= self.renewing | self.owed
-            return replace(lost[min(lost)], ranks=everybody if self.together else gone & everybody)
+            # Without a list that is proven, nothing that runs knows whom it dials.
+            all_go = self.together or (self.alive and not self.ips)
+            return replace(lost[min(lost)], ranks=everybody if all_go else gone & everybody)
         if self.alive and not self.ips:
             message = f"the pods' addresses are not those of epoch {self.epoch} any more"
             return Loss("ListLost", message, everybody)

@@ -74,15 +74,34 @@ class Actor:
         await asyncio.gather(*(self._recover(group, member) for member in members))
 
     async def _recover(self, group: Group, member: Member) -> None:
-        manifest = pod_manifest(group.job, member, self._options)
-        path = _pod_path(group.job, member.name)
-        async with group.turns:
-            found = await self._adopt(group, f"pod/{member.name}", path, manifest["metadata"]["labels"])
-        if found is None:
-            group.memory.absent.add(member.name)
-        else:
-            log.warning("%s: the labels of %s are put back", group.job.metadata.owner_key, member.name)
-            self._pods.put(pod(found))
+        """Where the apiserver does not answer, the pass fails, and nothing is called lost."""
+        path, meta = _pod_path(group.job, member.name), group.job.metadata
+        try:
+            async with group.turns:
+                body = await self._api.get(path)
+        except ApiError as error:
+            if not error.gone:
+                raise
+            self._is_absent(group, member)
+            return
+        if namesake(body, meta.name, meta.uid) is not None:
+            self._is_absent(group, member)
+            return
+        # It is there, whether or not the labels can be put back: tried again with each pass until they are.
+        self._pods.put(pod(body))
+        group.memory.unlabelled.add(member.name)
+        log.warning("%s: the labels of %s are put back", meta.owner_key, member.name)
+        labels = pod_manifest(group.job, member, self._options)["metadata"]["labels"]
+        patch = {"metadata": {"uid": body["metadata"]["uid"], "labels": labels}}
+        self._pods.put(pod(await self._api.patch(path, patch, whole=True)))
+        group.memory.unlabelled.discard(member.name)
+
+    def _is_absent(self, group: Group, member: Member) -> None:
+        group.memory.absent.add(member.name)
+        group.memory.unlabelled.discard(member.name)
+        for view in self._pods.of(group.job.metadata.owner_key):
+            if view.name == member.name:
+                self._pods.drop(view.uid)
 
     def _one(self, group: Group, action: Action) -> Awaitable[Json | None]:
         match action:
@@ -218,8 +237,8 @@ class Actor:
         answer = await self._to_pod(job, action.name, self._api.patch(_pod_path(job, action.name), patch))
         if answer is not None:
             group.memory.given[action.uid] = action.epoch
+            self._api.throttle.published()
         self._update(job, action.uid, answer, **known(gang, action))
-        self._api.throttle.published()
 
     async def _nudge(self, group: Group, action: NudgePod) -> None:
         if not self._api.throttle.remind():
@@ -246,7 +265,7 @@ class Actor:
         self._update(job, action.uid, answer, ending_soon=True)
 
     async def _to_pod(self, job: DIJob, name: str, call: Awaitable[Json | None]) -> Json | None:
-        """A call about one pod; None when that pod is gone (404) or another one has its name (409 by its uid)."""
+        """A call about one pod; None when it is gone (404) or another one has its name (409 or 422, by its uid)."""
         try:
             return await call or {}
         except ApiError as error:

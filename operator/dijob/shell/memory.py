@@ -13,16 +13,18 @@ from dijob.spec.model import DIJob
 
 @dataclass
 class Memory:
-    """One job's: refusals by kind and name or by change, creations by pod name, names of pods that gave their node
-    back, the number of the list that a pod (by uid) was given, names of pods that are known not to be there, when a
-    list was seen on a pod and when its kubelet was reminded of it, when its events were read last and the newest
-    warning among them by pod uid, when status was written."""
+    """One job's: refusals by kind and name or by change, creations by pod name, names of pods that gave their
+    node back, the number of the list that a pod (by uid) was given, names of pods that are known not to be
+    there, and of those whose labels are to be put back, when a list was seen on a pod and when its kubelet was
+    reminded of it, when its events were read last and the newest warning among them by pod uid, when status was
+    written."""
 
     refusals: dict[str, Refusal] = field(default_factory=dict)
     creations: dict[str, Creation] = field(default_factory=dict)
     given_back: set[str] = field(default_factory=set)
     given: dict[str, int] = field(default_factory=dict)
     absent: set[str] = field(default_factory=set)
+    unlabelled: set[str] = field(default_factory=set)
     told: dict[tuple[str, int], datetime] = field(default_factory=dict)
     nudged: dict[tuple[str, int], datetime] = field(default_factory=dict)
     asked: dict[str, datetime] = field(default_factory=dict)

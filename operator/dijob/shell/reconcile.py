@@ -86,8 +86,7 @@ class Reconciler:
             await self._children.read(self._api, job)
         await self._recover(job, memory)
         await self._read_warnings(job, memory)
-        await _breathe()
-        decided, outcome = plan(job, self._observe(job, memory), self._clock.now()), Outcome()
+        decided, outcome = await self._plan(job, memory), Outcome()
         if decided.actions:
             if not await self._still_there(key, job):
                 return 0.0 if self.jobs.get(key) else None  # another job has its name: its own pass begins at once
@@ -98,14 +97,19 @@ class Reconciler:
             if body is None:
                 return None
             job = memory.parse(body)
-            await _breathe()
-            decided = plan(job, self._observe(job, memory), self._clock.now())
+            decided = await self._plan(job, memory)
         await _breathe()
         wait = await self._write(key, job.metadata, job.status, decided)
         if outcome.error is not None:
             raise outcome.error
         # What is left to do needs news first (a conflict, a pod that is gone already): not at once.
         return 0.2 if decided.actions else min(wait, decided.requeue_after)
+
+    async def _plan(self, job: DIJob, memory: Memory) -> Plan:
+        await _breathe()
+        observed = self._observe(job, memory)
+        await _breathe()
+        return plan(job, observed, self._clock.now())
 
     def forget(self, uid: str) -> None:
         """The job has been deleted; the garbage collector takes its children."""
@@ -163,9 +167,12 @@ class Reconciler:
         gang = gang_of(job)
         pods, _ = by_rank(self._children.pods.of(job.metadata.owner_key), gang)
         memory.absent -= {pod.name for pod in pods.values()}
-        if self._children.listed and not (job.status.suspend_time or phases.ended(job.status)):
-            missing = (gang.member(rank) for rank in unaccounted(gang, pods, job.status))
-            await self._actor.recover(job, [one for one in missing if one.name not in memory.absent], memory)
+        over = job.paused or job.metadata.deletion_timestamp or job.status.suspend_time or phases.ended(job.status)
+        if self._children.listed and not over:
+            members = map(gang.member, unaccounted(gang, pods, job.status))
+            asked = {one.name: one for one in members if one.name not in memory.absent}
+            asked |= {name: gang.member(gang.rank_of(name)) for name in memory.unlabelled if gang.rank_of(name) >= 0}
+            await self._actor.recover(job, asked.values(), memory)
 
     async def _still_there(self, key: Key, job: DIJob) -> bool:
         """Whether the job still exists, asked only where what we know is old: pods of a deleted job would come and go
@@ -213,7 +220,7 @@ class Reconciler:
         memory = self._memories.of(meta.uid)
         if not changes:
             return RESYNC_SECONDS
-        if not phases.urgent(old, decided.status) and (due := self._put_off(memory)) > 0:
+        if not (decided.withheld or phases.urgent(old, decided.status)) and (due := self._put_off(memory)) > 0:
             return due
         patch = {"metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version}, "status": changes}
         try:

@@ -247,6 +247,7 @@ class Store(Generic[T]):
         """Follow one watch to its end. Gives the version to go on from, "" when only a new list can help."""
         async for event in api.watch(replace(feed.stream, version=version)):
             feed.heard = self._clock.monotonic()
+            await feed.gives_way()
             if event["type"] == "ERROR":
                 log.info("%s: watch ended by the apiserver: %s", self.kind, event["object"].get("message"))
                 return ""
@@ -297,3 +298,10 @@ class _Feed:
     uids: set[str] = field(default_factory=set)
     synced: asyncio.Event = field(default_factory=asyncio.Event)
     streams: bool = True
+    taken: int = 0
+
+    async def gives_way(self) -> None:
+        """What is there already comes without a pause: now and then all others have their turn."""
+        self.taken += 1
+        if self.taken % AT_ONCE == 0:
+            await asyncio.sleep(0)

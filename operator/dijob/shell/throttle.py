@@ -19,10 +19,6 @@ class Throttle:
         self._latency = self._latency.after(max(seconds, REFUSED_SECONDS) if status == 429 else seconds, now)
         self._steps = self._steps.earned(1, now)
 
-    def unanswered(self) -> None:
-        """Nobody has answered a write."""
-        self._latency = self._latency.after(REFUSED_SECONDS, self._clock.monotonic())
-
     def published(self) -> None:
         """A pod has been given its list."""
         self._reminders = self._reminders.earned(1, self._clock.monotonic())

@@ -52,6 +52,8 @@ class Charge(Stored):
     """Whether a rule of failurePolicy has counted the pod's disruption as a failure."""
     renewed: Number = 0
     """Number of the last address list for which this pod's process was started again: that was no failure."""
+    renewed_at: Time = ""
+    """When that process ended, where the kubelet says so."""
 
 
 class FirstFailure(Stored):
