@@ -108,7 +108,8 @@ def test_an_activated_environment_is_warned_of_in_condition_and_log(forms: Space
 def test_term_reaches_di_engine_through_bash(forms: Space) -> None:
     forms.until("main runs", lambda: "" if "main runs" in forms.logs("bash-1") else "not yet", REAL_SECONDS)
     uid = forms.pods("bash")[1]["metadata"]["uid"]
-    with subprocess.Popen(forms.command("logs", "-f", "bash-1"), stdout=subprocess.PIPE, text=True) as follower:
+    # Unbuffered: the first line is read by itself, and what comes with it is not cut within a character.
+    with subprocess.Popen(forms.command("logs", "-f", "bash-1"), stdout=subprocess.PIPE, bufsize=0) as follower:
         try:
             assert follower.stdout is not None
             follower.stdout.readline()  # it follows
@@ -117,7 +118,7 @@ def test_term_reaches_di_engine_through_bash(forms: Space) -> None:
             forms.until_gone("bash-1", lambda: [uid for p in forms.pods("bash") if p["metadata"]["uid"] == uid], 90)
             seconds = time.monotonic() - begin
             forms.kubectl("delete", "dijob", "bash")
-            log, _ = follower.communicate(timeout=90)
+            log = follower.communicate(timeout=90)[0].decode()
         finally:
             follower.kill()
     measured("seconds until a pod of `bash -c ditask` is gone", f"{seconds:.1f}")
