@@ -78,9 +78,8 @@ def test_a_pod_of_another_namespace_is_no_peer_whatever_it_says(space: Space, el
     }
     template = space.pods("world")[1]["spec"]["containers"][0]
     spec = {"containers": [{"name": "x", "image": template["image"], "command": ["sleep", "600"]}]}
-    space.kubectl(
-        "create", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
-    )
+    other = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
+    space.kubectl("-n", elsewhere, "create", "-f", "-", stdin=json.dumps(other))
 
     def no_address() -> str:
         ip = space.kubectl("-n", elsewhere, "get", "pod", "world-1", "-o=jsonpath={.status.podIP}")
