@@ -11,6 +11,7 @@ from dijob.core.members import split
 from dijob.core.observe import Pod, Refused, Service
 from dijob.core.renewal import KILL_SECONDS
 from dijob.pod import DIR, LAUNCH, POD_DIR
+from dijob.spec.numbers import natural
 
 Body = Mapping[str, Any]
 
@@ -181,7 +182,7 @@ def _mounts_ours(container: Body) -> bool:
 
 def _number(text: Any) -> int:
     """A number of ours in text that anybody can edit: what is none, or too large for the status, counts as 0."""
-    return int(text) if isinstance(text, str) and text.isascii() and text.isdigit() and len(text) < 16 else 0
+    return (natural(text) if isinstance(text, str) else None) or 0
 
 
 def _is(status: Body, condition: str) -> bool:

@@ -92,9 +92,12 @@ class Actor:
         group.memory.unlabelled.add(member.name)
         log.warning("%s: the labels of %s are put back", meta.owner_key, member.name)
         labels = pod_manifest(group.job, member, self._options)["metadata"]["labels"]
-        patch = {"metadata": {"uid": body["metadata"]["uid"], "labels": labels}}
-        self._pods.put(pod(await self._api.patch(path, patch, whole=True)))
+        self._pods.put(pod(await self._relabelled(path, body, labels)))
         group.memory.unlabelled.discard(member.name)
+
+    def _relabelled(self, path: str, body: Json, labels: Mapping[str, str]) -> Awaitable[Json]:
+        """This very pod, with its labels as we have written them."""
+        return self._api.patch(path, {"metadata": {"uid": body["metadata"]["uid"], "labels": labels}}, whole=True)
 
     def _is_absent(self, group: Group, member: Member) -> None:
         group.memory.absent.add(member.name)
@@ -226,7 +229,7 @@ class Actor:
             # A service needs no label to do its work, and there is no right to patch it.
             if body["kind"] != "Pod" or labels.items() <= (meta.get("labels") or {}).items():
                 return body
-            return await self._api.patch(path, {"metadata": {"uid": meta["uid"], "labels": labels}}, whole=True)
+            return await self._relabelled(path, body, labels)
         noted = group.memory.refusals
         noted[key] = refusals.name_in_use(why, key.replace("/", " "), self._clock.now(), noted.get(key))
         return None

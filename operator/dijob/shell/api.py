@@ -82,7 +82,7 @@ class _Call:
 
 
 class Api:
-    """Calls by path. Writes are bounded in number (slots.py); reads are not, each pass makes one at a time."""
+    """Calls by path. Writes are bounded in number (slots.py); reads are not."""
 
     def __init__(self, client: ApiClient, clock: Clock = SYSTEM) -> None:
         self._client = client

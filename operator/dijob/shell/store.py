@@ -44,7 +44,7 @@ T = TypeVar("T", bound=Viewed)
 
 
 class Store(Generic[T]):
-    """Views of all objects under `path` that `selector` selects, by the uid of the job that owns them."""
+    """Views of all objects under `path` that `selector` selects, by the job that owns them (names.owner_key)."""
 
     def __init__(
         self, kind: str, streams: tuple[Stream, ...], view: Callable[[Mapping[str, Any]], T], clock: Clock = SYSTEM
