@@ -17,7 +17,7 @@ from faults.running import Operator
 
 # What differs from run to run and means nothing: times, uids, versions, nodes, names that the apiserver makes up.
 MASKED = re.compile(
-    r"(time|Time|uid|resourceVersion|nodeName|node|selfLink|managedFields|suspendedSeconds|containerID|generateName|digest)$"
+    r"(time|Time|renewedAt|uid|resourceVersion|nodeName|node|selfLink|managedFields|suspendedSeconds|containerID|generateName|digest)$"
 )
 
 
