@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 from kubernetes.aio.client.api_client import ApiClient
 from kubernetes.aio.client.configuration import Configuration
 from unit.builders import UID, Body, job_body
+from unit.test_stretches import longest
 
 # Go's decoder admits so many, and so does the apiserver.
 DEEPEST = 10_000
@@ -96,8 +97,69 @@ async def test_what_is_no_json_is_an_error_of_its_own(data: bytes) -> None:
 
 
 def test_what_has_too_many_values_is_refused() -> None:
-    with pytest.raises(SpecError, match="spec: has more than 20,000 values"):
+    with pytest.raises(SpecError, match="spec: has more than 10,000 values"):
         DIJob.parse(job_body(pod={"x": [[] for _ in range(depth.VALUES)]}))
+
+
+# A third of what an apiserver stores.
+WIDE: dict[str, str] = {
+    "lists": f"[{','.join(['[]'] * 150_000)}]",
+    "numbers": f"[{','.join(['1'] * 250_000)}]",
+    "fields": "{" + ",".join(f'"{number}":1' for number in range(50_000)) + "}",
+    "lists of lists": f"[{','.join(['[[[[[[[[[]]]]]]]]]'] * 25_000)}]",
+    "some in each of 40 levels": '[1,{"a":' * 20 + f"[{'1,' * 200_000}1]" + "}]" * 20,
+}
+LARGE = pytest.mark.parametrize("text", WIDE.values(), ids=WIDE)
+
+
+def large(text: str) -> bytes:
+    """A job that has it where anything may stand, and in what the apiserver notes of who has written it."""
+    body = job_body(pod={"x": 0})
+    body["metadata"] = {"managedFields": [{"fieldsV1": 0}], **body["metadata"]}
+    return (
+        json.dumps(body, separators=(",", ":")).replace('"x":0', f'"x":{text}').replace(":0}]", f":{text}}}]").encode()
+    )
+
+
+@LARGE
+async def test_what_has_very_many_values_is_cut_before_it_is_read_and_still_refused(text: str) -> None:
+    read, event = list[Any](), b'{"type":"ADDED","object":%s}' % large(text)
+
+    async def as_ours() -> None:
+        read.append(await parsed(large(text)))
+
+    async def as_kopf_does() -> None:
+        read.append(json.loads(await readable(event))["object"])
+
+    assert await longest(as_ours) < 0.05
+    assert await longest(as_kopf_does) < 0.05
+    for body in read:
+        assert body["metadata"]["uid"] == UID
+        with pytest.raises(SpecError, match="spec: has more than 10,000 values"):
+            DIJob.parse(body)
+
+
+@given(value=JSON, levels=st.integers(0, 4))
+@settings(max_examples=50, deadline=None)
+def test_a_document_that_has_few_values_is_kept_whole(value: object, levels: int) -> None:
+    text = json.dumps(value).encode()
+    assert depth.narrow(text, levels) == text
+
+
+@given(value=JSON, levels=st.integers(0, 4), kept=st.integers(0, 8))
+@settings(max_examples=100, deadline=None)
+def test_what_is_cut_is_json_and_a_beginning_of_what_it_was(value: object, levels: int, kept: int) -> None:
+    cut = json.loads(depth.narrow(json.dumps(value).encode(), levels, kept))
+    assert begins(value, cut)
+
+
+def begins(whole: object, part: object) -> bool:
+    """Whether a part is what is left when some of the last entries and fields are left out, at any level."""
+    if isinstance(whole, dict) and isinstance(part, dict):
+        return [*whole][: len(part)] == [*part] and all(begins(whole[key], part[key]) for key in part)
+    if isinstance(whole, list) and isinstance(part, list):
+        return len(part) <= len(whole) and all(map(begins, whole, part))
+    return whole == part
 
 
 def resource(plural: str, singular: str, kind: str) -> Body:

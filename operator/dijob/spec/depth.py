@@ -14,10 +14,15 @@ LEVELS: Final = 100
 KEPT_LEVELS: Final = 150
 # Templates of real pods have a few hundred. Each pod has all of them, so that an object as large as an apiserver stores
 # (a million) would hold up everybody.
-VALUES: Final = 20_000
+VALUES: Final = 10_000
+# Of each large part of a document so many commas and brackets are read. A value has two of them at the most: what is
+# cut still has more than VALUES, and is refused.
+KEPT_TOKENS: Final = 2 * VALUES + 5_000
 # Of the place of what is too deep, so much is said.
 _SAID: Final = 100
-_BRACKET: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
+_STRING: Final = rb'"[^"\\]*(?:\\.[^"\\]*)*"'
+_BRACKET: Final = re.compile(_STRING + rb"|[\[\]{}]", re.DOTALL)
+_TOKEN: Final = re.compile(_STRING + rb"|[\[\]{},]", re.DOTALL)
 DEEP_MESSAGE: Final = f"is nested more than {LEVELS} levels deep, and no field of a pod is: remove it"
 LARGE_MESSAGE: Final = f"has more than {VALUES:,} values, and each pod would have all of them: make it smaller"
 
@@ -35,6 +40,32 @@ def shallow(document: bytes) -> bytes:
                 if depth == KEPT_LEVELS:
                     begin = found.start()
                 depth -= 1
+    return b"".join((*kept, document[begin:]))
+
+
+def is_wide(document: bytes) -> bool:
+    """Whether it has so many values that some may have to be left out."""
+    return document.count(b",") + document.count(b"[") + document.count(b"{") > KEPT_TOKENS
+
+
+def narrow(document: bytes, levels: int, kept_tokens: int = KEPT_TOKENS) -> bytes:
+    """The same JSON document: of each object or list that is right below the first `levels` levels, and has too many
+    values in it, at whatever depth, only the first ones are kept."""
+    depth, dropping, tokens, kept, begin = 0, 0, 0, list[bytes](), 0
+    for found in _TOKEN.finditer(document):
+        match found[0]:
+            case b"{" | b"[":
+                depth += 1
+                tokens = 0 if depth == levels + 1 else tokens + 1
+            case b"}" | b"]":
+                if depth == dropping:
+                    begin, dropping = found.start(), 0
+                depth -= 1
+            case b",":
+                tokens += not dropping
+                if depth > levels and tokens > kept_tokens and not dropping:
+                    kept.append(document[begin : found.start()])
+                    dropping = depth
     return b"".join((*kept, document[begin:]))
 
 
