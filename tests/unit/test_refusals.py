@@ -32,6 +32,9 @@ def test_a_refusal_is_asked_again_when_it_can_have_healed(
 def test_a_name_that_is_taken_says_what_to_do_and_one_that_ends_is_waited_for() -> None:
     taken = name_in_use(Refused.TAKEN, "pod job-0", NOW)
     assert "pod job-0 exists and belongs to somebody else" in taken.message
-    assert (taken.retry_at - NOW).total_seconds() == 15
+    assert (taken.retry_at - NOW).total_seconds() == 5
+    for _ in range(9):
+        taken = name_in_use(Refused.TAKEN, "pod job-0", NOW, taken)
+    assert (taken.retry_at - NOW).total_seconds() == 60
     ending = name_in_use(Refused.TERMINATING, "pod job-0", NOW)
     assert (ending.why, (ending.retry_at - NOW).total_seconds()) == (Refused.TERMINATING, 1)

@@ -261,6 +261,7 @@ REFUSED: dict[str, tuple[Body, str, str]] = {
         "something that the operator adds",
     ),
     "a shared volume twice": (with_tasks(volumes=[{"name": "v"}, {"name": "v"}]), "spec.volumes[1].name", "twice"),
+    "a shared volume without a name": (with_tasks(volumes=[{"emptyDir": {}}]), "spec.volumes[0].name", "is missing"),
     "a deadline of 0": (with_tasks(activeDeadlineSeconds=0), "spec.activeDeadlineSeconds", "at least 1"),
     "a startup deadline of 0": (with_tasks(startupDeadlineSeconds=0), "spec.startupDeadlineSeconds", "at least 1"),
     "an unknown priority": (with_tasks(priority="low"), "spec.priority", "'normal' or 'high'"),

@@ -7,7 +7,8 @@ from dijob.core.observe import Refusal, Refused
 
 # 400 and 422 are final as the object is written; an admission policy may have been the cause, so ask quietly again.
 FINAL_SECONDS = 300.0
-TAKEN_SECONDS = 15.0
+# Nobody tells when a foreign object that has our name goes: we see our own only.
+TAKEN_SECONDS = (5.0, 60.0)
 # An old pod has 30 s to end, unless its template says otherwise; 4 s more are little.
 TERMINATING_SECONDS = (1.0, 4.0)
 BACKOFF_SECONDS = (1.0, 60.0)
@@ -15,12 +16,13 @@ BACKOFF_SECONDS = (1.0, 60.0)
 
 def name_in_use(why: Refused, what: str, now: datetime, before: Refusal | None = None) -> Refusal:
     """The name that we want belongs to another object (`what`: "pod x-0"), going or staying."""
+    attempts = before.attempts + 1 if before and before.why is why else 1
     if why is Refused.TERMINATING:
-        attempts = before.attempts + 1 if before and before.why is why else 1
         again = now + timedelta(seconds=doubled(attempts, TERMINATING_SECONDS))
         return Refusal(why, f"waits for the old {what} to end", again, attempts)
+    again = now + timedelta(seconds=doubled(attempts, TAKEN_SECONDS))
     message = f"{what} exists and belongs to somebody else: delete or rename it, or give the job another name"
-    return Refusal(Refused.TAKEN, message, now + timedelta(seconds=TAKEN_SECONDS))
+    return Refusal(Refused.TAKEN, message, again, attempts)
 
 
 def rejected(status: int, message: str, before: Refusal | None, now: datetime) -> Refusal:

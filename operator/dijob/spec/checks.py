@@ -183,12 +183,14 @@ def _group(spec: "Spec") -> Iterator[Problem]:
 def _volumes(spec: "Spec") -> Iterator[Problem]:
     seen = set[str]()
     for at, volume in enumerate(spec.volumes or ()):
-        name = str(volume.get("name"))
-        if name in OWN_VOLUMES:
+        name = volume.get("name")
+        if not isinstance(name, str) or not name:
+            yield Problem(f"spec.volumes[{at}].name", "is missing: name the volume, so that containers can mount it")
+        elif name in OWN_VOLUMES:
             yield Problem(f"spec.volumes[{at}].name", f"{name} {OWN_NAME_MESSAGE}")
         elif name in seen:
             yield Problem(f"spec.volumes[{at}].name", f"{name} is there twice: rename or remove one")
-        seen.add(name)
+        seen.add(str(name))
 
 
 def _policies(job: "DIJob") -> Iterator[Problem]:
