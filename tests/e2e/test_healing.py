@@ -14,8 +14,9 @@ from space import Space, measured, without_operator
 pytestmark = pytest.mark.e2e
 
 PORTS = (50515, 50516)
-# By how those who dial the lost rank are renewed: a median, and a bound for one sample among busy neighbours.
-START_SECONDS = {"in place": 6.0, "anew": 20.0}
+# By how those who dial the lost rank are renewed. Alone on a machine it takes 4 to 5 s in place; here another file's
+# pods run beside these.
+START_SECONDS = {"in place": 9.0, "anew": 20.0}
 
 
 def until_healed(space: Space, job: str, before: dict[str, Identity], renewed: set[str], epoch: int) -> float:
