@@ -6,10 +6,13 @@ import statistics
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from cluster import Cluster, Options, find, up
+from cluster.shell import until_established
 from faults.audit import Audit
 from faults.bulk import for_all
 from faults.kube import Access, Kube, dijob, jobs, make_namespace, pods, services, until
@@ -98,6 +101,16 @@ async def clear(kube: Kube, namespace: str) -> None:
     await kube.delete(f"/api/v1/namespaces/{namespace}")
 
 
+async def until_listed(operator: Operator) -> None:
+    """Wait until an operator has all its lists."""
+
+    async def missing() -> str:
+        lists = await operator.metric("dijob_relists_total")
+        return "" if lists >= 2 else operator.died() or operator.tail()
+
+    await until("the operator's lists", missing, 60)
+
+
 async def run_floor(kube: Kube, shape: Shape, namespace: str) -> float:
     await make_namespace(kube, namespace)
     took = await asyncio.wait_for(Floor(kube, namespace, shape.jobs, shape.ranks).run(), LIMIT_SECONDS)
@@ -110,12 +123,7 @@ async def run_operator(cluster: Cluster, kube: Kube, shape: Shape, namespace: st
     await make_namespace(kube, namespace)
     log = Path(tempfile.gettempdir()) / f"{namespace}.log"
     async with Operator(cluster.kubeconfig, log) as operator:
-
-        async def asleep() -> str:
-            ready = await operator.metric("dijob_relists_total")
-            return "" if ready >= 2 else operator.died() or operator.tail()
-
-        await until("the operator's lists", asleep, 60)
+        await until_listed(operator)
         before, audit = operator.usage(), Audit(cluster.audit_log)
         took = await asyncio.wait_for(start_jobs(kube, namespace, shape), LIMIT_SECONDS)
 
@@ -161,21 +169,28 @@ def _per_job(result: Result) -> str:
     return ", ".join(f"{kind} {count / result.shape.jobs:.2f}" for kind, count in counted)
 
 
+@contextmanager
+def bench_cluster() -> Iterator[Cluster]:
+    """A control plane of 50 pretended nodes that knows DIJobs. One that was up before stays up."""
+    before = find(NAME)
+    cluster = up(Options(name=NAME, mode="control-plane", kwok_nodes=50))
+    try:
+        cluster.run_kubectl("apply", "-f", str(ROOT / "crds/dijob.yaml"))
+        until_established(cluster.run_kubectl, "dijobs.diengine.opendilab.org")
+        yield cluster
+    finally:
+        if before is None:
+            cluster.down()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("shapes", nargs="*", default=["20x4", "100x4", "5x200"], help="JOBSxRANKS ...")
     parser.add_argument("--runs", type=int, default=2, help="of each shape; the table has the medians (default 2)")
     given = parser.parse_args()
-    before = find(NAME)
-    cluster = up(Options(name=NAME, mode="control-plane", kwok_nodes=50))
-    try:
-        cluster.run_kubectl("apply", "-f", str(ROOT / "crds/dijob.yaml"))
-        cluster.run_kubectl("wait", "--for=condition=Established", "crd/dijobs.diengine.opendilab.org", "--timeout=20s")
+    with bench_cluster() as cluster:
         results = asyncio.run(measure(cluster, [Shape.parse(text) for text in given.shapes], given.runs))
-        print("\n".join([HEAD, *(result.row() for result in results)]))
-    finally:
-        if before is None:
-            cluster.down()
+    print("\n".join([HEAD, *(result.row() for result in results)]))
 
 
 if __name__ == "__main__":
