@@ -90,6 +90,11 @@ LONG := $(patsubst %,tests/e2e/test_%.py,dqn_losses examples hostname)
 apiserver: cluster-build images ## bad input, kill -9 at each write, faults, 150 jobs, the chart, the test cluster itself (~11 min)
 	$(PY) -m pytest tests/faults tests/selftest tests/apiserver tests/chart -n 2 --dist loadfile --no-loadscope-reorder
 
+.PHONY: hostile
+hostile: cluster-build ## a tenant sends 1,000 objects of any kind, each time others: what others notice (~6 min)
+	DIJOB_HOSTILE_OBJECTS=1000 DIJOB_HOSTILE_STARTS=10 DIJOB_HOSTILE_REST=65 \
+	DIJOB_HOSTILE_SEED=$${SEED:-$$RANDOM} $(PY) -m pytest -s tests/faults/test_hostile.py
+
 .PHONY: scale
 scale: cluster-build ## a restart among 1,000 jobs with 4,000 pods, with its figures (~2.5 min)
 	DIJOB_SCALE_JOBS=1000 $(PY) -m pytest -s tests/faults/test_scale.py

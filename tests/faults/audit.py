@@ -44,6 +44,16 @@ class Audit:
         """How many of each kind there were in a namespace: "create pods" and the like."""
         return Counter(f"{write.verb} {write.kind}" for write in self.each(agent) if write.namespace == namespace)
 
+    def asked(self, agent: str = OPERATOR) -> Counter[str]:
+        """How often a client has asked for what: "get pods ns/name" and the like. An open watch counts when it ends."""
+        counted: Counter[str] = Counter()
+        for entry in self._entries():
+            if entry.get("userAgent", "").startswith(agent) and "objectRef" in entry:
+                about = entry["objectRef"]
+                where = f"{about.get('namespace', '')}/{about.get('name', '')}"
+                counted[f"{entry['verb']} {about['resource']} {where}"] += 1
+        return counted
+
     def _entries(self) -> Iterator[Json]:
         with self.log.open("rb") as lines:
             lines.seek(self._offset)

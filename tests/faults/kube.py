@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import io
 import json
 import socket
 import ssl
@@ -92,7 +93,7 @@ class Kube:
 
     async def call(self, method: str, path: str, body: Json | None = None, **headers: str) -> Json:
         """One request; the answer as JSON, KubeError on 400 and more."""
-        data = None if body is None else json.dumps(body)
+        data = None if body is None else io.BytesIO(json.dumps(body).encode())
         given = {"Content-Type": "application/json", **headers}
         async with self._session.http.request(method, self.access.server + path, data=data, headers=given) as response:
             text = await response.text()

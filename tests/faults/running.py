@@ -33,6 +33,7 @@ class Operator:
     kubeconfig: Path
     log: Path
     namespaces: tuple[str, ...] = ()
+    stretches: Path | None = None  # where to note the long stretches of its event loop (stretches.py)
     starts: int = 0
     port: int = 0
     _process: asyncio.subprocess.Process | None = field(default=None, repr=False)
@@ -51,13 +52,14 @@ class Operator:
         self.starts += 1
         self.port = _free_port()
         scope = [word for namespace in self.namespaces for word in ("--namespace", namespace)]
+        noted = ("faults.stretches", str(self.stretches)) if self.stretches else ()
         with self.log.open("a") as log:
             log.write(f"--- start {self.starts}\n")
             log.flush()
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable,
-                *("-m", "dijob", f"--kubeconfig={self.kubeconfig}", f"--health-port={self.port}", *scope),
-                env={**os.environ, "PYTHONPATH": str(ROOT / "operator")},
+                *("-m", *noted, "dijob", f"--kubeconfig={self.kubeconfig}", f"--health-port={self.port}", *scope),
+                env={**os.environ, "PYTHONPATH": f"{ROOT / 'operator'}:{ROOT / 'tests'}"},
                 stdout=log,
                 stderr=log,
             )

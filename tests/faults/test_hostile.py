@@ -1,0 +1,205 @@
+"""A tenant sends whatever an apiserver stores: the operator lives, and another tenant's jobs run and start as ever."""
+
+import asyncio
+import itertools
+import os
+import re
+import secrets
+import statistics
+import sys
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from cluster import Cluster
+from faults.audit import Audit
+from faults.bulk import for_all
+from faults.hostile import DEPTH, GROUP, Sent, drawn, objects
+from faults.kube import Json, Kube, KubeError, dijob, jobs, make_namespace, pods, services, until
+from faults.running import Operator
+from faults.stretches import longest
+
+pytestmark = pytest.mark.apiserver
+
+# `make hostile` asks for 1,000, each time others; `make test` for few, always the same.
+OBJECTS = int(os.environ.get("DIJOB_HOSTILE_OBJECTS", "60"))
+SEED = int(os.environ.get("DIJOB_HOSTILE_SEED", "1"))
+STARTS = int(os.environ.get("DIJOB_HOSTILE_STARTS", "3"))
+RANKS = 4
+# The median of so many starts tells something.
+TELLING, SLOWER = 10, 1.2
+STRETCH_SECONDS = 0.05
+# Calm: not more than a job's events and retries now and then.
+CALM_SECONDS, CALM_REQUESTS, DEALT_WITH_SECONDS = 10.0, 10 + OBJECTS / 20, 400.0
+REST_SECONDS = float(os.environ.get("DIJOB_HOSTILE_REST", "10"))
+
+
+@pytest.fixture(autouse=True)
+def deep_reader() -> Iterator[None]:
+    """The test itself writes and reads what is nested as deep as an apiserver admits."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(20 * DEPTH)
+    yield
+    sys.setrecursionlimit(before)
+
+
+@dataclass
+class Two:
+    """Two tenants, who share an operator: ours, whose job "a" runs, and theirs, who sends anything."""
+
+    kube: Kube
+    operator: Operator
+    stretches: Path
+    audit_log: Path
+    ours: str
+    theirs: str
+    stored: int = 0
+    jobs: dict[str, str] = field(default_factory=dict)  # theirs that are stored: name and uid
+    refused: Counter[str] = field(default_factory=Counter)
+    numbers: Iterator[int] = field(default_factory=itertools.count)
+
+    async def ranks(self) -> Json:
+        """All of our job "a" that nobody may touch."""
+        found = await self.kube.items(pods(self.ours) + f"?labelSelector={GROUP}/job=a")
+        return {
+            pod["metadata"]["name"]: {
+                "uid": pod["metadata"]["uid"],
+                "annotations": pod["metadata"]["annotations"],
+                "restarts": [one["restartCount"] for one in pod["status"]["containerStatuses"]],
+                "ip": pod["status"]["podIP"],
+            }
+            for pod in found
+        }
+
+    async def reaches(self, name: str, phase: str) -> None:
+        async def missing() -> str:
+            status = (await self.kube.get(jobs(self.ours, name))).get("status") or {}
+            right = status.get("phase") == phase and status.get("readyReplicas") == status.get("replicas")
+            return "" if right else f"{name} is {status}; {self.operator.died() or self.operator.tail()}"
+
+        await until(f"{name} {phase}", missing, 60)
+
+    async def start(self, name: str) -> float:
+        """Seconds from a job of ours to Running."""
+        begin = time.monotonic()
+        await self.kube.create(jobs(self.ours), dijob(self.ours, name, RANKS))
+        await self.reaches(name, "Running")
+        return time.monotonic() - begin
+
+    async def send(self, sent: Sent) -> None:
+        """One of theirs. What the apiserver refuses is counted."""
+        try:
+            await self._send(sent)
+            self.stored += 1
+        except KubeError as error:
+            self.refused[f"{sent.kind}: {error.status}"] += 1
+
+    async def _send(self, sent: Sent) -> None:
+        meta = {**sent.body.get("metadata", {}), "namespace": self.theirs}
+        known = list(self.jobs.items())
+        match sent.kind:
+            case "dijobs":
+                name = f"h{next(self.numbers)}"
+                body = {**sent.body, "metadata": {**meta, "name": name}}
+                self.jobs[name] = (await self.kube.create(jobs(self.theirs), body))["metadata"]["uid"]
+            case "status" if known:
+                name, _ = known[sent.body["of"] % len(known)]
+                await self.kube.patch(jobs(self.theirs, name) + "/status", {"status": sent.body["status"]})
+            case "pods" | "services":
+                for reference in meta["ownerReferences"]:
+                    if isinstance(reference["uid"], int):
+                        reference["uid"] = known[reference["uid"] % len(known)][1] if known else "none"
+                path = pods(self.theirs) if sent.kind == "pods" else services(self.theirs)
+                await self.kube.create(path, {**sent.body, "metadata": meta})
+
+    async def flood(self, count: int, number: int) -> None:
+        """Until so many of their objects are stored."""
+        uid = (await self.kube.get(jobs(self.ours, "a")))["metadata"]["uid"]
+        while self.stored < count:
+            await for_all(drawn(objects((uid,)), count - self.stored + 10, number), self.send)
+            number += 1_000_000
+
+    async def status(self) -> dict[str, Json]:
+        """The statuses of their jobs, by name."""
+        return {body["metadata"]["name"]: body.get("status") or {} for body in await self.kube.items(jobs(self.theirs))}
+
+    async def until_calm(self) -> float:
+        """Wait until all their jobs have been dealt with; seconds."""
+
+        async def busy() -> str:
+            before = await self.operator.metric("dijob_api_requests_total")
+            await asyncio.sleep(CALM_SECONDS)
+            asked = await self.operator.metric("dijob_api_requests_total") - before
+            return f"{asked:g} requests in {CALM_SECONDS:g} s; {self.operator.tail()}" if asked > CALM_REQUESTS else ""
+
+        return await until("all dealt with", busy, DEALT_WITH_SECONDS)
+
+    async def needless(self) -> tuple[Counter[str], int]:
+        """What the operator asks the apiserver for within a minute and more, and that is about none of the jobs that
+        change meanwhile, or wait for something; and how many such jobs there are."""
+        before, audit = await self.status(), Audit(self.audit_log)
+        await asyncio.sleep(REST_SECONDS)
+        asked, after = audit.asked(), await self.status()
+        excused = {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
+        excused |= {name for name, status in after.items() if _waits(status)}
+        about = re.compile(rf"{self.theirs}/(h\d+)")
+        named = {what: found[1] if (found := about.search(what)) else "" for what in asked}
+        return Counter({what: asked[what] for what, name in named.items() if name not in excused}), len(excused)
+
+
+def _waits(status: Json) -> bool:
+    """Whether a job says that it waits: for nodes, for addresses, or for what the apiserver refuses."""
+    reasons = [condition["reason"] for condition in status.get("conditions", ())]
+    return status.get("phase") in ("Pending", "Starting") or any("Taken" in one or "Refused" in one for one in reasons)
+
+
+@asynccontextmanager
+async def two(plane: Cluster, kube: Kube, folder: Path) -> AsyncIterator[Two]:
+    """Both namespaces, gone at the end with all that is in them, and the operator of both."""
+    ours, theirs = (f"{side}-{secrets.token_hex(4)}" for side in ("ours", "theirs"))
+    stretches = folder / "stretches"
+    operator = Operator(plane.kubeconfig, folder / "operator.log", stretches=stretches)
+    try:
+        await make_namespace(kube, ours)
+        await make_namespace(kube, theirs)
+        async with operator:
+            yield Two(kube, operator, stretches, plane.audit_log, ours, theirs)
+    finally:
+        for path in (jobs(theirs), pods(theirs)):
+            for body in await kube.items(path):
+                if body["metadata"].get("finalizers"):
+                    await kube.patch(f"{path}/{body['metadata']['name']}", {"metadata": {"finalizers": None}})
+        for namespace in (ours, theirs):
+            await kube.delete(f"/api/v1/namespaces/{namespace}")
+
+
+async def test_what_a_tenant_sends_harms_no_other(plane: Cluster, kube: Kube, tmp_path: Path) -> None:
+    async with two(plane, kube, tmp_path) as tenants:
+        await kube.create(jobs(tenants.ours), dijob(tenants.ours, "a", RANKS))
+        await tenants.reaches("a", "Running")
+        before = await tenants.ranks()
+        alone = [await tenants.start(f"before{number}") for number in range(STARTS)]
+        begin = time.monotonic()
+        await tenants.flood(OBJECTS, SEED)
+        print(f"\nMEASURED {tenants.stored} objects stored in {time.monotonic() - begin:.0f} s")
+        print(f"MEASURED refused: {dict(tenants.refused)}")
+        print(f"MEASURED seconds until all are dealt with: {await tenants.until_calm():.0f}")
+        needless, excused = await tenants.needless()
+        print(f"MEASURED requests at rest, but for {excused} jobs that change or wait: {dict(needless)}")
+        among = [await tenants.start(f"after{number}") for number in range(STARTS)]
+        ratio = statistics.median(among) / statistics.median(alone)
+        print(f"MEASURED a job's start: median {statistics.median(among):.2f} s, {ratio:.2f} times that before")
+        took, words = longest(tenants.stretches)
+        print(f"MEASURED longest stretch of the loop: {took * 1000:.0f} ms of CPU", *words, sep="\n  ")
+        assert await tenants.ranks() == before
+        # Once a minute the operator compares its list of jobs with the apiserver's; of a pod that waits for a node it
+        # looks for the events.
+        assert not {what for what in needless if what not in ("list dijobs /", f"list events {tenants.theirs}/")}
+        assert tenants.operator.died() == ""
+        assert await tenants.operator.metric("dijob_set_aside") == 0, tenants.operator.tail()
+        assert took <= STRETCH_SECONDS, "\n".join(words)
+        assert STARTS < TELLING or ratio <= SLOWER, f"{among} after {alone}"
