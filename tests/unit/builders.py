@@ -6,6 +6,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from dijob import names
+from dijob.api.model import DIJob
+from dijob.api.parse import parse_job
+from dijob.api.status import Status
 from dijob.core import raw
 from dijob.core.address_list import follows, record
 from dijob.core.manifests import gang_of, pod_manifest, template_hash
@@ -17,8 +20,6 @@ from dijob.core.plan import plan as real_plan
 from dijob.core.published import made_of
 from dijob.core.world import World
 from dijob.names import Topology
-from dijob.spec.model import DIJob
-from dijob.spec.status import Status
 
 Body = dict[str, Any]
 
@@ -53,7 +54,7 @@ def job_body(pod: Mapping[str, Any] | None = None, status: Mapping[str, Any] | N
 
 
 def job(pod: Mapping[str, Any] | None = None, status: Mapping[str, Any] | None = None, **spec: Any) -> DIJob:
-    return DIJob.parse(job_body(pod, status, **spec))
+    return parse_job(job_body(pod, status, **spec))
 
 
 def gang(size: int = 3, workers: int = 1, topology: Topology = Topology.MESH, minimum: int = 0) -> Gang:
@@ -166,4 +167,4 @@ def tasks_body(*sizes: int, pod: Mapping[str, Any] | None = None, **spec: Any) -
 
 
 def tasks_job(*sizes: int, **spec: Any) -> DIJob:
-    return DIJob.parse(tasks_body(*sizes, **spec))
+    return parse_job(tasks_body(*sizes, **spec))

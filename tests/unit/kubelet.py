@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from dijob import names
+from dijob.api.status import stamp
 from dijob.core import raw
 from dijob.core.containers import RENEWAL_CODE
 from dijob.core.raw import END_SECONDS
-from dijob.spec.status import stamp
 from unit.objects import Body, Target
 
 

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 from dijob import names
+from dijob.api.model import DIJob
 from dijob.core import raw
 from dijob.core.observe import Observed, Pod
 from dijob.core.options import Options
@@ -17,7 +18,6 @@ from dijob.shell.children import Children
 from dijob.shell.memory import Memory
 from dijob.shell.reconcile import Reconciler, StaleCrdError
 from dijob.shell.workqueue import Key, WorkQueue
-from dijob.spec.model import DIJob
 from unit.objects import Body, Selector, Target
 from unit.simulator import Cluster
 from unit.wire import Line, Wire

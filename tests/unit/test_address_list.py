@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 from dijob import names
+from dijob.api.model import DIJob
+from dijob.api.status import Renewal, Status
 from dijob.core import address_list, raw
 from dijob.core.actions import DeletePod, PublishAddresses
 from dijob.core.address_list import NOBODY, in_force, record
@@ -12,8 +14,6 @@ from dijob.core.members import Gang
 from dijob.core.observe import Pod
 from dijob.core.plan import plan as real_plan
 from dijob.names import Addressing
-from dijob.spec.model import DIJob
-from dijob.spec.status import Renewal, Status
 from unit.builders import LIST, NOW, OWNER, STARTED, UID, gang, hands_out, job, listed, observed, pod_body, view
 
 TRUE = Status(epoch=1, address_list=record(1, LIST))

@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 from dijob import names
+from dijob.api.model import DIJob
+from dijob.api.status import stamp
 from dijob.core import broker
 from dijob.core.actions import Action, CreateBroker, CreatePod, DeletePod, PublishAddresses
 from dijob.core.manifests import gang_of
 from dijob.core.observe import Creation, Observed, Pod, Refusal, Refused
 from dijob.core.options import Options
 from dijob.core.plan import Plan
-from dijob.spec.model import DIJob
-from dijob.spec.status import stamp
 from unit.builders import NOW, container, hands_out, job, later, listed, observed, plan, view
 
 SERVICES = frozenset({"job", "job-mq"})

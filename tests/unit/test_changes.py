@@ -5,6 +5,9 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from dijob.api.model import DIJob
+from dijob.api.parse import parse_job
+from dijob.api.status import Condition, Status
 from dijob.core import changes
 from dijob.core.actions import (
     Action,
@@ -30,8 +33,6 @@ from dijob.shell.api import ApiError
 from dijob.shell.children import Children
 from dijob.shell.memory import Memory
 from dijob.shell.reconcile import Reconciler
-from dijob.spec.model import DIJob
-from dijob.spec.status import Condition, Status
 from unit.builders import LIST, NOW, OWNER, Body, job, job_body, later, listed, observed, view
 from unit.fake_api import FakeApi
 
@@ -213,7 +214,7 @@ def test_a_paused_job_asks_for_nothing_and_so_is_refused_nothing() -> None:
     _, seen, key, _ = WISHES["a list is given out"]
     body = job_body(status={"conditions": [{"type": "ChangesRefused", "status": "True", "reason": "PodUpdateRefused"}]})
     body["metadata"]["annotations"] = {"diengine.opendilab.org/paused": "true"}
-    fact = said(plan(DIJob.parse(body), replace(seen, refusals={key: refused()}), NOW))
+    fact = said(plan(parse_job(body), replace(seen, refusals={key: refused()}), NOW))
     assert fact is not None
     assert fact.status == "False"
 

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 from dijob import names
+from dijob.api.model import DIJob
+from dijob.api.status import Status
 from dijob.core import ledger, raw
 from dijob.core.observe import Pod
 from dijob.core.policy import Policy
-from dijob.spec.model import DIJob
-from dijob.spec.status import Status
 from unit.builders import NOW, Body, container, gang, job, listed, main_status, observed, pod_body, terminated, world_of
 
 RUNNING: Body = {"state": {"running": {"startedAt": "2026-05-04T11:59:00Z"}}}

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
+from dijob.api.spec import Spec
+from dijob.api.status import Condition, Status
 from dijob.core import report
 from dijob.core.phases import Fact, conclude, events, phase
 from dijob.core.world import Loss
@@ -14,8 +16,6 @@ from dijob.crd.reason import Kind, Reason
 from dijob.crd.reasons import REASONS
 from dijob.names import Condition as Type
 from dijob.names import Phase
-from dijob.spec.model import Spec
-from dijob.spec.status import Condition, Status
 from unit.builders import NOW
 from unit.spoken import Scope, Unreadable, argument, calls, fields_of, values
 

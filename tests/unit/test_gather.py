@@ -3,11 +3,11 @@
 from typing import Any
 
 import pytest
+from dijob.api.model import DIJob
+from dijob.api.status import Renewal, Status
 from dijob.core.actions import CreateInOrder, CreatePod, GiveBackPod, PublishAddresses
 from dijob.core.gather import Gathering
 from dijob.core.observe import Observed, Pod, Refusal, Refused
-from dijob.spec.model import DIJob
-from dijob.spec.status import Renewal, Status
 from unit.builders import NOW, gang, hands_out, job, later, listed, observed, plan, view, world_of
 
 PLACED: dict[str, Any] = {"placed": NOW.isoformat()}

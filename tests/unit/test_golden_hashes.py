@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 import yaml
 from apiserver.theirs import ACCEPTED, body
+from dijob.api.parse import parse_job
 from dijob.core.manifests import template_hash
-from dijob.spec.model import DIJob
 from unit.builders import container, job
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -79,7 +79,7 @@ OF_SAMPLES = {
 def of_file(name: str) -> str:
     found = yaml.safe_load_all((EXAMPLES / name).read_text())
     (made,) = (each for each in found if each and each["kind"] == "DIJob")
-    return template_hash(DIJob.parse(made))
+    return template_hash(parse_job(made))
 
 
 def test_nothing_is_left_out() -> None:
@@ -97,7 +97,7 @@ def test_of_the_examples(file: str) -> None:
 
 @pytest.mark.parametrize("file", OF_DI_ORCHESTRATOR)
 def test_of_the_manifests_of_di_orchestrator(file: str) -> None:
-    assert template_hash(DIJob.parse(body(file))) == OF_DI_ORCHESTRATOR[file]
+    assert template_hash(parse_job(body(file))) == OF_DI_ORCHESTRATOR[file]
 
 
 @pytest.mark.parametrize("sample", OF_SAMPLES)

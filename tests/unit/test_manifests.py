@@ -7,6 +7,10 @@ from typing import Any
 
 import pytest
 from dijob import names, pod
+from dijob.api import shellwords
+from dijob.api.model import DIJob
+from dijob.api.parse import parse_job
+from dijob.api.parts import TemplateMetadata
 from dijob.core.actions import PublishAddresses
 from dijob.core.manifests import gang_of, pod_manifest, service, template_hash
 from dijob.core.options import Options
@@ -14,9 +18,6 @@ from dijob.core.published import addresses_patch
 from dijob.core.renewal import KILL_SECONDS
 from dijob.pod import LAUNCHER
 from dijob.shell.memory import Memory
-from dijob.spec import shellwords
-from dijob.spec.model import DIJob
-from dijob.spec.parts import TemplateMetadata
 from unit.builders import container, gang, job, job_body, main, manifest, pod_body, read
 from unit.builders import pod_env as env
 
@@ -356,7 +357,7 @@ def test_a_command_is_read_once_for_all_pods_and_versions_of_the_status(monkeypa
 
 def test_a_pod_is_made_without_copying_or_changing_the_template() -> None:
     body = job_body({"containers": [container(), {"name": "side"}], "x": [{} for _ in range(10_000)]}, replicas=1500)
-    owner, before = DIJob.parse(body), copy.deepcopy(body)
+    owner, before = parse_job(body), copy.deepcopy(body)
     begin = time.process_time()
     for member in gang_of(owner).members[:100]:
         made = pod_manifest(owner, member, Options(priority_classes={"normal": "x"}))

@@ -3,11 +3,11 @@
 from typing import Any
 
 import pytest
+from dijob.api.status import Condition, Renewal, Status
 from dijob.core.actions import Event
 from dijob.core.phases import Fact, conclude, ended, events, is_true, phase, urgent
 from dijob.names import Condition as Type
 from dijob.names import Phase
-from dijob.spec.status import Condition, Renewal, Status
 from unit.builders import NOW, later
 
 OLD, NEW = "2026-05-04T12:00:00Z", "2026-05-04T12:00:09Z"

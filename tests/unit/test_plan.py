@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 from dijob import names
+from dijob.api.model import DIJob
+from dijob.api.status import stamp
 from dijob.core import finish
 from dijob.core.actions import (
     CreateInOrder,
@@ -21,8 +23,6 @@ from dijob.core.manifests import gang_of
 from dijob.core.observe import Creation, Ending, Observed, Pod, Refusal, Refused
 from dijob.core.plan import Plan
 from dijob.core.raw import END_SECONDS
-from dijob.spec.model import DIJob
-from dijob.spec.status import stamp
 from unit.builders import LIST, NOW, hands_out, job, later, listed, observed, plan, view
 
 TERMINATED = Ending(1, 0, "Error", "boom")

@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from dijob.api.model import DIJob
 from dijob.core.containers import Ending
 from dijob.core.manifests import gang_of
 from dijob.core.observe import Pod
@@ -11,7 +12,6 @@ from dijob.core.plan import Plan
 from dijob.core.policy import Policy
 from dijob.core.world import World
 from dijob.names import FailureAction
-from dijob.spec.model import DIJob
 from unit.builders import NOW, Body, job, later, listed, observed, plan, tasks_job, view
 
 NEVER = {"restartPolicy": "Never"}

@@ -5,11 +5,11 @@ from datetime import datetime
 from typing import Any
 
 import pytest
+from dijob.api.status import Charge, Renewal, Status, stamp
 from dijob.core import containers, renewal
 from dijob.core.actions import PublishAddresses
 from dijob.core.observe import Observed, Pod
 from dijob.core.renewal import CALM_SECONDS, KILL_SECONDS, SETTLED_SECONDS, SLACK_SECONDS
-from dijob.spec.status import Charge, Renewal, Status, stamp
 from unit.builders import NOW, hands_out, job, later, listed, main_status, observed, plan, terminated, view
 
 LONG_AGO, LATELY = stamp(later(-CALM_SECONDS - 1)), stamp(later(-CALM_SECONDS + 1))

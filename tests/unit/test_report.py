@@ -4,14 +4,14 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from dijob.api.model import DIJob
+from dijob.api.problems import Problem, SpecError
+from dijob.api.status import Condition, Status
 from dijob.core import report
 from dijob.core.containers import Ending
 from dijob.core.observe import Observed, Refusal, Refused
 from dijob.core.plan import Plan
 from dijob.names import Condition as Type
-from dijob.spec.model import DIJob, SpecError
-from dijob.spec.problems import Problem
-from dijob.spec.status import Condition, Status
 from unit.builders import NOW, container, job, later, listed, observed, plan, view
 
 ALL = tuple(listed(rank) for rank in range(3))

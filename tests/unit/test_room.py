@@ -3,13 +3,14 @@
 from typing import Any
 
 import pytest
+from dijob.api.model import DIJob
+from dijob.api.parse import parse_job
+from dijob.api.status import GivenBack, Renewal, Status, stamp
 from dijob.core import room
 from dijob.core.actions import CreatePod, DeletePod, PublishAddresses
 from dijob.core.members import compact
 from dijob.core.observe import Creation, Observed, Pod, Refusal, Refused
 from dijob.core.refusals import rejected
-from dijob.spec.model import DIJob
-from dijob.spec.status import GivenBack, Renewal, Status, stamp
 from unit.builders import NOW, gang, job, job_body, later, listed, observed, plan, view, world_of
 
 BORN = NOW.isoformat()
@@ -121,7 +122,7 @@ class Tenant:
     def __init__(self, name: str, quota: "Quota") -> None:
         body = job_body(replicas=4, scheduleTimeoutSeconds=10)
         body["metadata"] |= {"name": name, "uid": name}
-        self.job, self.quota = DIJob.parse(body), quota
+        self.job, self.quota = parse_job(body), quota
         self.pods: dict[int, Pod] = {}
         self.refusals: dict[str, Refusal] = {}
         self.creations: dict[str, Creation] = {}

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 from dijob import names
+from dijob.api.model import DIJob
+from dijob.api.parse import parse_job
+from dijob.api.status import stamp
 from dijob.core.observe import Creation, Observed, Pod, Refusal, Refused
 from dijob.core.plan import Plan, plan
 from dijob.core.waits import RESYNC_SECONDS
-from dijob.spec.model import DIJob
-from dijob.spec.status import stamp
 from unit.builders import NOW, Body, job_body, later, listed, observed, view
 
 LONG_AGO = later(-500)
@@ -121,7 +122,7 @@ def settled(owner: DIJob, given: Observed, now: datetime) -> tuple[Plan, DIJob]:
 @pytest.mark.parametrize(("branch", "want"), list(product(BRANCHES, WANTS)))
 def test_a_pass_with_nothing_to_do_is_followed_by_another_only_where_something_is_due(branch: str, want: str) -> None:
     (spec, how), (fields, pod) = BRANCHES[branch], WANTS[want]
-    owner = DIJob.parse(body(spec, how))
+    owner = parse_job(body(spec, how))
     given = seen(how, fields, pod, owner)
     decided, owner = settled(owner, given, NOW)
     assert decided.requeue_after <= RESYNC_SECONDS

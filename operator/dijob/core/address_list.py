@@ -12,9 +12,9 @@ from functools import lru_cache
 from itertools import chain
 
 from dijob import names
+from dijob.api.status import AddressList, Status
 from dijob.core.members import Gang, compact, expand
 from dijob.core.observe import Observed, Pod, addresses
-from dijob.spec.status import AddressList, Status
 
 # Stands in a list for a rank that has succeeded: its own address may be another job's by now, or free, which NNG gives
 # up on without a word and hangs. A refused connection it tries again for ever, and no DI-engine process listens here:

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from itertools import islice
 
+from dijob.api.model import DIJob
 from dijob.core import broker, waits
 from dijob.core.actions import Action, PublishAddresses
 from dijob.core.address_list import record
@@ -11,7 +12,6 @@ from dijob.core.observe import Pod
 from dijob.core.report import Pass
 from dijob.core.world import World
 from dijob.names import Addressing, RestartScope
-from dijob.spec.model import DIJob
 
 
 def together(job: DIJob) -> bool:

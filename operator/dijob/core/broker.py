@@ -8,6 +8,8 @@ the ranks when the job is suspended, or has ended.
 import copy
 
 from dijob import names
+from dijob.api.model import DIJob
+from dijob.api.status import instant
 from dijob.core import identity
 from dijob.core.manifests import PROBE_PERIOD_SECONDS, Manifest
 from dijob.core.members import Gang
@@ -15,8 +17,6 @@ from dijob.core.observe import Observed, Refused
 from dijob.core.options import Options
 from dijob.core.phases import Fact
 from dijob.names import Condition as Type
-from dijob.spec.model import DIJob
-from dijob.spec.status import instant
 
 # What of the ranks' own pods says where they may run, and with which credentials: so may the server.
 PLACEMENT = ("priorityClassName", "nodeSelector", "tolerations", "imagePullSecrets")

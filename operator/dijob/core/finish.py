@@ -3,6 +3,7 @@
 from typing import Any
 
 from dijob import names
+from dijob.api.status import FirstFailure, instant
 from dijob.core import diagnose, report, suspension
 from dijob.core.actions import Action, DeleteJob, EndPod, deletions
 from dijob.core.observe import Pod
@@ -11,7 +12,6 @@ from dijob.core.raw import END_SECONDS
 from dijob.core.report import Pass
 from dijob.names import CleanPodPolicy, FailureAction
 from dijob.names import Condition as Type
-from dijob.spec.status import FirstFailure, instant
 
 # A deadline is the one way to end a pod that starts again and again and to keep its logs, which go with a pod that is
 # deleted: the status of a pod could be written as well, but the right to do so is one over all pods. The words for it

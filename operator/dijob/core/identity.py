@@ -6,8 +6,8 @@ The keys below diengine/ are DI-orchestrator's (1.0 and 1.1, pkg/common/config.g
 from typing import Any
 
 from dijob import names
+from dijob.api.model import DIJob
 from dijob.core.members import Gang, Member
-from dijob.spec.model import DIJob
 
 Metadata = dict[str, Any]
 

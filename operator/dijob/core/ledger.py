@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from dijob.api.status import Charge, FirstFailure, Status, stamp
 from dijob.core import renewal
 from dijob.core.members import Gang, compact, expand
 from dijob.core.observe import Pod
 from dijob.core.policy import Policy
 from dijob.core.world import World
 from dijob.names import FailureAction
-from dijob.spec.status import Charge, FirstFailure, Status, stamp
 
 MESSAGE_LIMIT = 1024
 

@@ -4,15 +4,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from dijob import names, pod
+from dijob.api.command import listen_port
+from dijob.api.model import DIJob
+from dijob.api.roles import Role
 from dijob.core import identity, published
 from dijob.core.members import Gang, Member, Part
 from dijob.core.options import Options
 from dijob.core.renewal import KILL_SECONDS
 from dijob.core.runtimes import environment
 from dijob.names import DIALLING, Addressing, Launcher
-from dijob.spec.command import listen_port
-from dijob.spec.model import DIJob
-from dijob.spec.roles import Role
 
 Manifest = dict[str, Any]
 

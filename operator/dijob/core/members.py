@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
+from dijob.api.numbers import natural
 from dijob.names import DIALLING, MAX_REPLICAS, Addressing, Queue, Runtime, TaskType, Topology
-from dijob.spec.numbers import natural
 
 
 @dataclass(frozen=True)

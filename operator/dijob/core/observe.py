@@ -6,9 +6,9 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import lru_cache
 
+from dijob.api.problems import Problem
 from dijob.core.containers import Ending
 from dijob.core.members import Gang
-from dijob.spec.problems import Problem
 
 # A pod that has said nothing for this long after its creation is asked after (its events are read).
 PATIENCE_SECONDS = 2.5

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from dijob.api.status import Condition, Status, stamp
 from dijob.core.actions import Event
 from dijob.names import Condition as Type
 from dijob.names import Phase
-from dijob.spec.status import Condition, Status, stamp
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,8 @@ from datetime import datetime
 from itertools import takewhile
 
 from dijob import names
+from dijob.api.model import DIJob
+from dijob.api.status import Renewal, Status, stamp
 from dijob.core import (
     address_writes,
     broker,
@@ -54,8 +56,6 @@ from dijob.core.policy import Policy
 from dijob.core.report import Pass
 from dijob.core.world import Loss, World
 from dijob.names import FailureAction
-from dijob.spec.model import DIJob
-from dijob.spec.status import Renewal, Status, stamp
 
 # Of the pods that are created one after the other, so many in one pass.
 IN_ORDER_AT_ONCE = 32

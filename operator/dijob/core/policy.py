@@ -4,11 +4,11 @@ from collections.abc import Set
 from dataclasses import dataclass
 
 from dijob import names
+from dijob.api.model import DIJob
+from dijob.api.parts import FailureRule
 from dijob.core.members import Gang
 from dijob.core.observe import Pod
 from dijob.names import FailureAction, RestartScope
-from dijob.spec.model import DIJob
-from dijob.spec.parts import FailureRule
 
 # Asked to end, and did: 128 + SIGTERM.
 ASKED_TO_END = 143

@@ -5,13 +5,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dijob import names
+from dijob.api.numbers import natural
 from dijob.core import containers, disruptions
 from dijob.core.address_list import follows
 from dijob.core.members import split
 from dijob.core.observe import Pod, Refused, Service
 from dijob.core.renewal import KILL_SECONDS
 from dijob.pod import DIR, LAUNCH, POD_DIR
-from dijob.spec.numbers import natural
 
 Body = Mapping[str, Any]
 

@@ -8,8 +8,8 @@ environment. The pod keeps its node, its devices and its emptyDirs (docs/decisio
 from collections.abc import Mapping
 from datetime import datetime
 
+from dijob.api.status import Charge, Renewal, Status, stamp
 from dijob.core.observe import Observed, Pod, addresses, since
-from dijob.spec.status import Charge, Renewal, Status, stamp
 
 # The kubelet starts a container again at once when its last end is this long ago, else after 10 s and more (1.34,
 # pkg/kubelet: MaxContainerBackOff of 300 s, forgotten after twice that): a new pod is there sooner.

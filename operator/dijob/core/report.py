@@ -6,6 +6,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from dijob import names
+from dijob.api import checks
+from dijob.api.model import DIJob
+from dijob.api.problems import SpecError
+from dijob.api.status import Status, instant
+from dijob.api.warnings import warnings
 from dijob.core import broker, diagnose, room
 from dijob.core.gather import Gathering
 from dijob.core.members import Gang, say
@@ -15,9 +20,6 @@ from dijob.core.policy import Policy
 from dijob.core.world import World
 from dijob.names import Condition as Type
 from dijob.names import FailureAction
-from dijob.spec import checks
-from dijob.spec.model import DIJob, SpecError
-from dijob.spec.status import Status, instant
 
 TEMPLATE_CHANGED = (
     "spec differs from what the running pods were made from: they are left alone, and lost ones are not re-created. "
@@ -31,7 +33,7 @@ PAUSED = (
 
 BROKEN = "it is left alone until it changes. That is a defect of the operator, whose log says more"
 
-# The fields that warnings about a launcher that is gone round are about (checks.py); all others are about the spec.
+# The fields that warnings about a launcher that is gone round are about (warnings.py); all others are about the spec.
 LAUNCHER_FIELDS = ("spec.launcher", ".spec.containers")
 
 
@@ -142,7 +144,7 @@ def obstacle(this: Pass) -> str:
 def _warnings(this: Pass) -> list[Fact]:
     """What runs, but perhaps not as its author thinks; False once the cause is gone."""
     said: dict[Type, list[str]] = {Type.LAUNCHER_BYPASSED: [], Type.SPEC_WARNING: []}
-    for warning in (*this.job.warnings, *this.observed.notes):
+    for warning in (*warnings(this.job), *this.observed.notes):
         bypassed = warning.field.endswith(LAUNCHER_FIELDS)
         said[Type.LAUNCHER_BYPASSED if bypassed else Type.SPEC_WARNING].append(str(warning))
     facts = []

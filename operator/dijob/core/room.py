@@ -3,11 +3,11 @@
 import hashlib
 from datetime import datetime, timedelta
 
+from dijob.api.status import GivenBack, Status, instant, stamp
 from dijob.core import diagnose
 from dijob.core.backoff import doubled
 from dijob.core.observe import Observed, Refused, age
 from dijob.core.world import World
-from dijob.spec.status import GivenBack, Status, instant, stamp
 
 # Between two tries: 30, 60, 120 ... seconds, each times 0.5 to 1.5: two jobs that each hold half must not meet again.
 RETRY_SECONDS = (30.0, 600.0)

@@ -4,13 +4,13 @@ Written down first (suspendTime), so that what only the pods know is stored befo
 all. Once it is false again, the old pods must be gone before the job begins anew: a name has one pod.
 """
 
+from dijob.api.status import Renewal, Status, instant, stamp
 from dijob.core import lost_nodes
 from dijob.core.actions import Action, deletions, removals
 from dijob.core.phases import Fact
 from dijob.core.report import Pass, bystanders
 from dijob.core.world import SUSPENDED
 from dijob.names import Condition as Type
-from dijob.spec.status import Renewal, Status, instant, stamp
 
 MESSAGE = "the job is suspended: set spec.suspend to false to go on"
 

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 
+from dijob.api.status import Status, stamp
 from dijob.core import broker, finish, lost_nodes, pace, renewal, report, room
 from dijob.core.actions import NudgePod
 from dijob.core.backoff import doubled
@@ -12,7 +13,6 @@ from dijob.core.phases import is_true
 from dijob.core.report import Pass
 from dijob.names import Addressing
 from dijob.names import Condition as Type
-from dijob.spec.status import Status, stamp
 
 # A full pass that writes nothing when nothing differs (the shell adds jitter).
 RESYNC_SECONDS = 300.0

@@ -4,13 +4,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 
+from dijob.api.status import Status
 from dijob.core import renewal
 from dijob.core.address_list import NOBODY, all_believed, follows
 from dijob.core.members import Gang, expand
 from dijob.core.observe import Observed, Pod, addresses
 from dijob.core.published import made_of
 from dijob.names import Addressing
-from dijob.spec.status import Status
 
 # The reason of the renewal that a suspension is: no pod is left that had the list.
 SUSPENDED = "Suspended"

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from dijob import names
+from dijob.api.model import DIJob
 from dijob.core import broker, refusals
 from dijob.core.actions import (
     Action,
@@ -38,7 +39,6 @@ from dijob.shell.jobs import path_of
 from dijob.shell.memory import Memory
 from dijob.shell.outcome import Doing, Outcome
 from dijob.shell.store import Store
-from dijob.spec.model import DIJob
 
 log = logging.getLogger(__name__)
 

@@ -5,14 +5,14 @@ from typing import Any
 
 from pydantic_core import from_json  # a quarter faster than json.loads, and here anyway
 
-from dijob.spec.depth import shallow
+from dijob.api.depth import shallow
 
 # The parser's own bound, of which it says only this.
 _TOO_DEEP = "recursion limit exceeded"
 
 
 async def parsed(document: bytes) -> Any:
-    """The document. What is too deep in it is empty (spec/depth.py), so that one object does not hide the others of a
+    """The document. What is too deep in it is empty (api/depth.py), so that one object does not hide the others of a
     list. ValueError where it is no JSON."""
     try:
         return from_json(document)

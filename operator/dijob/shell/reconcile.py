@@ -5,6 +5,9 @@ import logging
 from typing import Any
 
 from dijob import names
+from dijob.api.model import DIJob, Metadata
+from dijob.api.problems import SpecError
+from dijob.api.status import Status, stored
 from dijob.core import pace, phases, report
 from dijob.core.address_list import unaccounted
 from dijob.core.manifests import gang_of
@@ -22,8 +25,6 @@ from dijob.shell.memory import Memories, Memory
 from dijob.shell.outcome import Outcome
 from dijob.shell.recorder import Recorder
 from dijob.shell.workqueue import Key
-from dijob.spec.model import DIJob, Metadata, SpecError
-from dijob.spec.status import Status, stored
 
 log = logging.getLogger(__name__)
 

@@ -1,17 +1,16 @@
-"""The rules of a DIJob beyond its schema (the CRD's CEL checks what it can afford), and the warnings."""
+"""The rules of a DIJob beyond its schema (the CRD's CEL checks what it can afford)."""
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from dijob import names
+from dijob.api.model import DIJob
+from dijob.api.parts import MessageQueue
+from dijob.api.problems import Problem
+from dijob.api.spec import Spec
+from dijob.api.template_checks import OWN_NAME_MESSAGE, OWN_VOLUMES, command_problems, template_problems
 from dijob.names import Addressing, Queue, TaskType
-from dijob.spec.parts import MessageQueue
-from dijob.spec.problems import Problem
-from dijob.spec.template_checks import OWN_NAME_MESSAGE, OWN_VOLUMES, command_problems, template_problems
-
-if TYPE_CHECKING:
-    from dijob.spec.model import DIJob, Spec
 
 # A Service's name is stricter than a pod's, and JOB-RANK with a rank of four digits must fit into 63.
 NAME_PATTERN: Final = "[a-z]([-a-z0-9]*[a-z0-9])?"
@@ -61,7 +60,7 @@ LIST_LENGTH: Final = 100_000
 TASKS_LIST_LENGTH: Final = 75_000
 
 
-def problems(job: "DIJob") -> tuple[Problem, ...]:
+def problems(job: DIJob) -> tuple[Problem, ...]:
     """Everything that keeps the job from being run as it is written."""
     spec = job.spec
     if (spec.tasks is None) == (spec.template is None):
@@ -86,13 +85,13 @@ def problems(job: "DIJob") -> tuple[Problem, ...]:
     return tuple(found)
 
 
-def _name(job: "DIJob") -> Iterator[Problem]:
+def _name(job: DIJob) -> Iterator[Problem]:
     name = job.metadata.name
     if len(name) > NAME_LENGTH or not re.fullmatch(NAME_PATTERN, name):
         yield Problem("metadata.name", f"{name!r} {NAME_MESSAGE}")
 
 
-def _sizes(spec: "Spec") -> Iterator[Problem]:
+def _sizes(spec: Spec) -> Iterator[Problem]:
     least, most, wish = spec.min_replicas, spec.max_replicas, spec.replicas
     if spec.tasks:
         if (least, most, wish) != (None, None, None):
@@ -113,7 +112,7 @@ def _sizes(spec: "Spec") -> Iterator[Problem]:
         yield Problem("spec.replicas", f"is {wish}, but maxReplicas is {most}: change both in the same edit")
 
 
-def _tasks(job: "DIJob") -> Iterator[Problem]:
+def _tasks(job: DIJob) -> Iterator[Problem]:
     """Names as they become names of pods; what DI-orchestrator 1.1 refuses (pkg/utils/validator.go) is refused here."""
     tasks, seen, types = job.spec.tasks or (), set[str](), set[TaskType]()
     for at, task in enumerate(tasks):
@@ -134,7 +133,7 @@ def _tasks(job: "DIJob") -> Iterator[Problem]:
         types.add(task.type)
 
 
-def _addressing(job: "DIJob") -> Iterator[Problem]:
+def _addressing(job: DIJob) -> Iterator[Problem]:
     """A list of names of the longest kind, with 1,500 of them, would be more than a pod can carry."""
     size, room = job.spec.maximum, TASKS_LIST_LENGTH if job.spec.tasks else LIST_LENGTH
     task = max((f"-{role.name}" for role in job.roles if role.name), key=len, default="")
@@ -149,18 +148,18 @@ def _addressing(job: "DIJob") -> Iterator[Problem]:
         )
 
 
-def _runtime(spec: "Spec") -> Iterator[Problem]:
+def _runtime(spec: Spec) -> Iterator[Problem]:
     if spec.runtime.uniform and spec.tasks:
         yield Problem("spec.runtime", f"is {spec.runtime}: {UNIFORM_MESSAGE}")
 
 
-def _queue(spec: "Spec") -> Iterator[Problem]:
+def _queue(spec: Spec) -> Iterator[Problem]:
     queue = spec.message_queue or MessageQueue()
     if queue.type is not Queue.REDIS and queue.host:
         yield Problem("spec.messageQueue.host", HOST_MESSAGE)
 
 
-def _agreed(job: "DIJob") -> Iterator[Problem]:
+def _agreed(job: DIJob) -> Iterator[Problem]:
     """All tasks live in one world: what the fields leave open, their commands must say alike."""
     for field, option in (("parallel_workers", "--parallel-workers"), ("topology", "--topology")):
         here, below = job.spec.told(field), getattr(job.spec.engine_fields, field, None)
@@ -175,12 +174,12 @@ def _agreed(job: "DIJob") -> Iterator[Problem]:
             yield Problem(job.spec.place(field), f"the commands say {words}: all ranks have the same, make them equal")
 
 
-def _group(spec: "Spec") -> Iterator[Problem]:
+def _group(spec: Spec) -> Iterator[Problem]:
     if not re.fullmatch(GROUP_PATTERN, spec.group):
         yield Problem("spec.group", f"{spec.group!r} {GROUP_MESSAGE}")
 
 
-def _volumes(spec: "Spec") -> Iterator[Problem]:
+def _volumes(spec: Spec) -> Iterator[Problem]:
     seen = set[str]()
     for at, volume in enumerate(spec.volumes or ()):
         name = str(volume.get("name"))
@@ -191,7 +190,7 @@ def _volumes(spec: "Spec") -> Iterator[Problem]:
         seen.add(name)
 
 
-def _policies(job: "DIJob") -> Iterator[Problem]:
+def _policies(job: DIJob) -> Iterator[Problem]:
     """What policies say of tasks and exit codes."""
     known = [role.name for role in job.roles if role.name]
     policy = job.spec.success_policy

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any, Final
 
-from dijob.spec.problems import Problem
+from dijob.api.problems import Problem
 
 # No field of Kubernetes comes near. What is deeper ends no parser as long as it is below the bound of the strictest
 # (200 levels), with some room for the list or the event around it.

@@ -1,16 +1,11 @@
-"""The DIJob as users write it and as the operator stores its status: the one source of the CRD's schema."""
+"""What the user wishes: the spec of a DIJob."""
 
-from collections.abc import Mapping
-from functools import cached_property
 from typing import Annotated, Any
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from dijob import names
-from dijob.names import Addressing, CleanPodPolicy, Launcher, Priority, Queue, RestartScope, Runtime, Topology
-from dijob.spec import checks, depth, warnings
-from dijob.spec.fingerprint import fingerprint
-from dijob.spec.parts import (
+from dijob.api.parts import (
     EngineFields,
     FailurePolicy,
     MessageQueue,
@@ -22,14 +17,7 @@ from dijob.spec.parts import (
     Workers,
     Written,
 )
-from dijob.spec.problems import Problem, SpecError, from_validation
-from dijob.spec.roles import Role, roles
-from dijob.spec.status import Charge, Condition, FirstFailure, Status, Stored, stored
-
-__all__ = [
-    "Charge", "Condition", "DIJob", "FirstFailure", "Metadata", "Problem", "Spec", "SpecError", "Status",
-    "Template",
-]  # fmt: skip
+from dijob.names import Addressing, CleanPodPolicy, Launcher, Priority, Runtime, Topology
 
 BackoffLimit = Annotated[int, Field(strict=True, ge=0, le=1000)]
 GatherSeconds = Annotated[int, Field(strict=True, ge=0, le=3600)]
@@ -38,24 +26,6 @@ TtlSeconds = Annotated[int, Field(strict=True, ge=0, le=2**31 - 1)]
 SuccessPolicy = Annotated[str, Field(min_length=1, max_length=40)]
 # A label's value.
 Group = Annotated[str, Field(max_length=63)]
-
-
-class Metadata(Stored):
-    """The parts of the object's metadata that the operator reads."""
-
-    name: str
-    namespace: str = "default"
-    uid: str = ""
-    generation: int = 0
-    annotations: dict[str, str] = Field(default_factory=dict)
-    labels: dict[str, str] = Field(default_factory=dict)
-    deletion_timestamp: str | None = None
-    resource_version: str = ""
-
-    @property
-    def owner_key(self) -> str:
-        """The object as its children name it."""
-        return names.owner_key(self.namespace, self.name, self.uid)
 
 
 class Spec(Written):
@@ -170,104 +140,3 @@ class Spec(Written):
     def maximum(self) -> int:
         """How many ranks the job may grow to."""
         return self.max_replicas or self.desired
-
-
-class DIJob(Stored):
-    """A distributed reinforcement learning job: N pods that form one DI-engine world. Each process knows its
-    peers' IPs, its node ids and the world's size from environment variables."""
-
-    metadata: Metadata
-    spec: Spec
-    """What the user wishes."""
-    status: Status = Status()
-    """What the operator has seen and done. Written by the operator only."""
-
-    @staticmethod
-    def parse(body: Mapping[str, Any]) -> "DIJob":
-        """Read an object as the apiserver gives it.
-
-        Raises SpecError with every problem found, also those that the CRD's rules would have refused: an
-        object can be older than a rule. What cannot be read of a status that somebody else wrote counts as absent.
-        """
-        if found := tuple(depth.problems(body.get("spec"), "spec")):
-            raise SpecError(found)
-        try:
-            job = DIJob(
-                metadata=Metadata.model_validate(body.get("metadata") or {}),
-                spec=Spec.model_validate(body.get("spec") or {}),
-                status=stored(body),
-            )
-        except ValidationError as error:
-            raise SpecError(from_validation(error, DIJob)) from error
-        found = checks.problems(job)
-        if found:
-            raise SpecError(found)
-        return job
-
-    def again(self, body: Mapping[str, Any]) -> "DIJob":
-        """The same job, as it is read from a body with the same spec."""
-        meta = Metadata.model_validate(body["metadata"])
-        return self.model_copy(update={"metadata": meta, "status": stored(body)})
-
-    @cached_property
-    def roles(self) -> tuple[Role, ...]:
-        """The job's kinds of pods in rank order: one for the template, or one for each task."""
-        return roles(self.spec)
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """What its pods are made from, in a word."""
-        return fingerprint(self.spec)
-
-    def role_of(self, rank: int) -> Role:
-        """The kind of pod that a rank has; of one beyond the wish, the last."""
-        return next((role for role in self.roles if rank < role.first + role.replicas), self.roles[-1])
-
-    @property
-    def workers(self) -> int:
-        """Worker processes per pod: the field, else the command's --parallel-workers, else 1."""
-        told = (role.command.parallel_workers for role in self.roles)
-        return self.spec.told("parallel_workers") or next(filter(None, told), 1)
-
-    @property
-    def topology(self) -> Topology:
-        """Who dials whom: the field where it is set, else the command's --topology, else mesh (star below engineFields,
-        as in DI-orchestrator 1.0)."""
-        if (field := self.spec.told("topology")) is not None:
-            return Topology(field)
-        told = (role.command.topology for role in self.roles if role.command.topology in set(Topology))
-        return Topology(next(told, Topology.STAR if self.spec.engine_fields else Topology.MESH))
-
-    @property
-    def addressing(self) -> Addressing:
-        """What the ranks are told of each other: names, where the runtime knows no addresses."""
-        return Addressing.HOSTNAME if self.spec.runtime.named else self.spec.addressing
-
-    @property
-    def queue(self) -> str:
-        """DI-engine's --mq-type: the field where it is set, else what the command says, else nng."""
-        if self.spec.message_queue is not None:
-            return self.spec.message_queue.type.value
-        told = (role.command.mq_type for role in self.roles)
-        return next(filter(None, told), Queue.NNG.value)
-
-    @property
-    def server(self) -> str:
-        """The name of the Redis server that the operator runs for this job, its pod and its service; "" for none."""
-        queue = self.spec.message_queue
-        return f"{self.metadata.name}-{names.SERVER_SUFFIX}" if queue and queue.own else ""
-
-    @property
-    def restart_scope(self) -> RestartScope:
-        """Who is made anew when a rank is lost: what the user says, else what the runtime needs."""
-        return self.spec.restart.scope or (RestartScope.JOB if self.spec.runtime.rigid else RestartScope.POD)
-
-    @property
-    def paused(self) -> bool:
-        """Whether somebody has asked by annotation to leave the job alone for now; any value but "false" will do."""
-        return self.metadata.annotations.get(names.ANNOTATION_PAUSED, "false") != "false"
-
-    @property
-    def warnings(self) -> tuple[Problem, ...]:
-        """What is allowed and still likely to surprise: to be said, never to stop anything."""
-        return warnings.warnings(self)

@@ -1,15 +1,13 @@
 """The rules of a pod template beyond its schema: `spec.template`, or one task's."""
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from dijob import names
+from dijob.api.problems import Problem
+from dijob.api.roles import Role, containers
+from dijob.api.spec import Spec
 from dijob.names import Topology
-from dijob.spec.problems import Problem
-from dijob.spec.roles import Role, containers
-
-if TYPE_CHECKING:
-    from dijob.spec.model import Spec
 
 SLIP_MESSAGE: Final = (
     "containers belongs under template.spec, not beside it: indent `containers:` by two more spaces, so "
@@ -40,7 +38,7 @@ _OWN: Final = {
 OWN_NAME_MESSAGE: Final = "is the name of something that the operator adds: choose another name"
 
 
-def template_problems(role: Role, spec: "Spec") -> Iterator[Problem]:
+def template_problems(role: Role, spec: Spec) -> Iterator[Problem]:
     """What keeps the pods of one template from being run as they are written."""
     if role.template.containers is not None:
         yield Problem(f"{role.path}.containers", SLIP_MESSAGE)
@@ -56,7 +54,7 @@ def template_problems(role: Role, spec: "Spec") -> Iterator[Problem]:
     yield from _own_folder(role)
 
 
-def _fields(role: Role, spec: "Spec") -> Iterator[Problem]:
+def _fields(role: Role, spec: Spec) -> Iterator[Problem]:
     pod, path = role.pod, f"{role.path}.spec"
     if pod.get("restartPolicy") not in (None, "OnFailure", "Never"):
         yield Problem(f"{path}.restartPolicy", f"is {pod['restartPolicy']}: {RESTART_MESSAGE}")
@@ -93,7 +91,7 @@ def _own_folder(role: Role) -> Iterator[Problem]:
                 yield Problem(f"{role.path}.spec.containers[{at}].volumeMounts", f"{path[:-1]} {FOLDER_MESSAGE}")
 
 
-def _own_names(role: Role, spec: "Spec") -> Iterator[Problem]:
+def _own_names(role: Role, spec: Spec) -> Iterator[Problem]:
     for key, own in _OWN.items():
         for at, one in enumerate(containers(role.pod, key)):
             if one.get("name") in own:
@@ -107,7 +105,7 @@ def _own_names(role: Role, spec: "Spec") -> Iterator[Problem]:
             )
 
 
-def command_problems(role: Role, spec: "Spec") -> Iterator[Problem]:
+def command_problems(role: Role, spec: Spec) -> Iterator[Problem]:
     """The fields against the command's own flags (DI-engine 0.5.3, ding/entry/cli_ditask.py)."""
     told, field = role.command, spec.told("parallel_workers")
     flag, at = told.parallel_workers, f"{role.path}.spec.containers"

@@ -2,13 +2,11 @@
 
 import hashlib
 import json
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from dijob.spec.model import Spec
+from dijob.api.spec import Spec
 
 
-def fingerprint(spec: "Spec") -> str:
+def fingerprint(spec: Spec) -> str:
     """A fingerprint of all that is immutable while the job runs: what a pod was made from can be compared with it.
 
     It covers the user's words only, never what this operator makes of them: a newer operator must not find that

@@ -5,8 +5,8 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import ConfigDict, Field
 
 from dijob import names
+from dijob.api.status import Stored
 from dijob.names import FailureAction, Queue, RestartScope, TaskType, Topology
-from dijob.spec.status import Stored
 
 Replicas = Annotated[int, Field(strict=True, ge=1, le=names.MAX_REPLICAS)]
 Workers = Annotated[int, Field(strict=True, ge=1, le=names.MAX_WORKERS)]

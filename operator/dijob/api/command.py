@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from dijob import names
-from dijob.spec import shellwords
-from dijob.spec.shellwords import basename
+from dijob.api import shellwords
+from dijob.api.shellwords import basename
 
 DITASK: Final = "ditask"
 # Short options of cli_ditask.py; every other option is long.

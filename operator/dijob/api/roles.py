@@ -4,16 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dijob import names
+from dijob.api.command import Command
+from dijob.api.numbers import natural
+from dijob.api.parts import Template
+from dijob.api.spec import Spec
 from dijob.names import TaskType
-from dijob.spec.command import Command
-from dijob.spec.numbers import natural
-from dijob.spec.parts import Template
-
-if TYPE_CHECKING:
-    from dijob.spec.model import Spec
 
 
 @dataclass(frozen=True)
@@ -55,7 +53,7 @@ class Role:
         return Command.of(self.main_container)
 
 
-def roles(spec: "Spec") -> tuple[Role, ...]:
+def roles(spec: Spec) -> tuple[Role, ...]:
     """The kinds of pods in rank order."""
     if not spec.tasks:
         return (Role("spec.template", spec.template or Template(), spec.desired),)
