@@ -6,7 +6,9 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 from dijob.api.parse import parse_job
-from dijob.core.manifests import Options, gang_of, pod_manifest, service
+from dijob.core.members import gang_of
+from dijob.core.options import Options
+from dijob.core.render.pod import pod_manifest, service
 from faults.bulk import for_all
 from faults.kube import Json, Kube, dijob, pods, services
 

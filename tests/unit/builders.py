@@ -9,16 +9,17 @@ from dijob import names
 from dijob.api.model import DIJob
 from dijob.api.parse import parse_job
 from dijob.api.status import Status
-from dijob.core import raw
-from dijob.core.address_list import follows, record
-from dijob.core.manifests import gang_of, pod_manifest, template_hash
-from dijob.core.members import Gang
-from dijob.core.observe import Observed, Pod
+from dijob.core.decide.plan import Plan
+from dijob.core.decide.plan import plan as real_plan
+from dijob.core.members import Gang, gang_of
+from dijob.core.membership.address_list import record
+from dijob.core.membership.world import World
+from dijob.core.observed import parse
+from dijob.core.observed.derived import follows
+from dijob.core.observed.views import Observed, Pod
 from dijob.core.options import Options
-from dijob.core.plan import Plan
-from dijob.core.plan import plan as real_plan
-from dijob.core.published import made_of
-from dijob.core.world import World
+from dijob.core.render.annotations import made_of
+from dijob.core.render.pod import pod_manifest, template_hash
 from dijob.names import Topology
 
 Body = dict[str, Any]
@@ -151,7 +152,7 @@ def world_of(gang: Gang, seen: Observed, status: Status, now: datetime) -> World
 
 
 def read(body: Body) -> Pod:
-    return raw.pod(body)
+    return parse.pod(body)
 
 
 def tasks_body(*sizes: int, pod: Mapping[str, Any] | None = None, **spec: Any) -> Body:

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 from dijob.api import parse
+from dijob.core.decide.requeue import RESYNC_SECONDS
 from dijob.core.options import Options
-from dijob.core.waits import RESYNC_SECONDS
 from dijob.shell import metrics, reconcile
 from dijob.shell.api import ApiError
 from dijob.shell.children import Children

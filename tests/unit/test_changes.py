@@ -8,7 +8,6 @@ import pytest
 from dijob.api.model import DIJob
 from dijob.api.parse import parse_job
 from dijob.api.status import Condition, Status
-from dijob.core import changes
 from dijob.core.actions import (
     Action,
     CreatePod,
@@ -21,12 +20,13 @@ from dijob.core.actions import (
     PublishAddresses,
     SetReplicas,
 )
-from dijob.core.address_list import record
-from dijob.core.manifests import gang_of
-from dijob.core.observe import Observed, Pod, Refusal, Refused
+from dijob.core.decide import changes
+from dijob.core.decide.plan import Plan, plan
+from dijob.core.members import gang_of
+from dijob.core.membership.address_list import record
+from dijob.core.observed.refusals import of_change
+from dijob.core.observed.views import Observed, Pod, Refusal, Refused
 from dijob.core.options import Options
-from dijob.core.plan import Plan, plan
-from dijob.core.refusals import of_change
 from dijob.names import Condition as Type
 from dijob.shell.actor import Actor
 from dijob.shell.api import ApiError

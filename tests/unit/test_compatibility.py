@@ -11,11 +11,12 @@ from dijob.api.parse import parse_job
 from dijob.api.problems import SpecError
 from dijob.api.status import stored
 from dijob.api.warnings import warnings
-from dijob.core.containers import Ending
-from dijob.core.manifests import gang_of, pod_manifest, service
+from dijob.core.decide.plan import Plan
+from dijob.core.members import gang_of
+from dijob.core.observed.containers import Ending
 from dijob.core.options import Options
-from dijob.core.phases import ended
-from dijob.core.plan import Plan
+from dijob.core.render.pod import pod_manifest, service
+from dijob.core.report.summary import ended
 from dijob.names import CleanPodPolicy, Topology
 from unit import builders
 from unit.builders import plan

@@ -2,9 +2,9 @@
 
 import pytest
 from dijob.api.status import stamp
-from dijob.core import lost_nodes
 from dijob.core.actions import ForceDeletePod
-from dijob.core.observe import Pod
+from dijob.core.observed import lost_nodes
+from dijob.core.observed.views import Pod
 from unit.builders import NOW, job, later, listed, observed, plan, pod_body, read
 
 GONE_BY = stamp(later(30))

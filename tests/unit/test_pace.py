@@ -8,9 +8,9 @@ from dijob.api.model import Metadata
 from dijob.api.status import Status
 from dijob.core import pace
 from dijob.core.actions import NudgePod, PublishAddresses
+from dijob.core.decide.plan import Plan, plan
 from dijob.core.options import Options
 from dijob.core.pace import Budget, Latency
-from dijob.core.plan import Plan, plan
 from dijob.shell.actor import Actor
 from dijob.shell.children import Children
 from dijob.shell.memory import Memory

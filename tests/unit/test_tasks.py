@@ -9,11 +9,11 @@ from dijob.api.parse import parse_job
 from dijob.api.parts import Task
 from dijob.api.problems import SpecError
 from dijob.core.actions import PublishAddresses
-from dijob.core.manifests import gang_of, template_hash
-from dijob.core.members import Gang
-from dijob.core.observe import by_rank
+from dijob.core.members import Gang, gang_of
+from dijob.core.observed.views import by_rank
 from dijob.core.options import Options, notes
-from dijob.core.published import addresses_patch
+from dijob.core.render.annotations import addresses_patch
+from dijob.core.render.pod import template_hash
 from unit.builders import Body, container, job, manifest, tasks_body, tasks_job, view
 
 NAMES = ["job-learner-0", "job-evaluator-0", "job-collector-0", "job-collector-1"]

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from dijob.api.status import Renewal, Status
 from dijob.core.members import compact
-from dijob.core.observe import Observed, Pod
-from dijob.core.world import NOBODY, World
+from dijob.core.membership.world import NOBODY, World
+from dijob.core.observed.views import Observed, Pod
 from dijob.names import Topology
 from unit.builders import LIST, NOW, gang, listed, observed, view, world_of
 

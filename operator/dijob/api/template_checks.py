@@ -28,7 +28,7 @@ DNS_MESSAGE: Final = (
 OWNED_MESSAGE: Final = "is set by the operator to the rank's own name: remove it"
 PREFIX_MESSAGE: Final = f"keys below {names.GROUP}/ belong to the operator: choose another prefix"
 FOLDER_MESSAGE: Final = "is where the operator mounts its own files: choose another path"
-# Names of what the operator adds to each pod (see manifests.py).
+# Names of what the operator adds to each pod (core/render/pod.py).
 OWN_VOLUMES: Final = (names.BIN_VOLUME, names.POD_VOLUME)
 _OWN: Final = {
     "containers": (names.GATE_CONTAINER,),

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from dijob.api.status import Condition, Status
 from dijob.core.actions import Event
-from dijob.core.phases import events
+from dijob.core.report.summary import events
 from dijob.crd.reason import Reason
 from dijob.crd.reasons import REASONS
 from dijob.names import Condition as Type

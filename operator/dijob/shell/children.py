@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from dijob import names
 from dijob.api.model import DIJob
-from dijob.core.observe import Pod, Service
-from dijob.core.raw import pod, service
+from dijob.core.observed.parse import pod, service
+from dijob.core.observed.views import Pod, Service
 from dijob.shell.api import Api, Stream
 from dijob.shell.clock import SYSTEM, Clock
 from dijob.shell.store import Store

@@ -3,7 +3,7 @@
 import asyncio
 
 from dijob.api.model import DIJob
-from dijob.core.observe import Refusal, Refused
+from dijob.core.observed.views import Refusal, Refused
 from dijob.shell.api import CONCURRENT_WRITES
 from dijob.shell.memory import Memory
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from dijob.api.model import DIJob
 from dijob.api.parse import Parsed
-from dijob.core import changes
-from dijob.core.observe import Creation, Pod, Refusal, Refused
-from dijob.core.waits import FORGIVE_SECONDS
+from dijob.core.decide import changes
+from dijob.core.decide.requeue import FORGIVE_SECONDS
+from dijob.core.observed.views import Creation, Pod, Refusal, Refused
 
 
 @dataclass

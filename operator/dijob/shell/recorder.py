@@ -9,7 +9,7 @@ from dijob import names
 from dijob.api.model import Metadata
 from dijob.api.status import stamp
 from dijob.core.actions import Event
-from dijob.core.diagnose import shorten
+from dijob.core.observed.diagnose import shorten
 from dijob.shell.api import Api, ApiError
 from dijob.shell.clock import SYSTEM, Clock
 

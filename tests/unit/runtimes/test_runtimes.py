@@ -10,9 +10,9 @@ from dijob import names
 from dijob.api.model import DIJob
 from dijob.api.parse import parse_job
 from dijob.core.actions import PublishAddresses
-from dijob.core.manifests import gang_of
-from dijob.core.published import addresses_patch
-from dijob.core.runtimes import RUNTIMES, environment
+from dijob.core.members import gang_of
+from dijob.core.render.annotations import addresses_patch
+from dijob.core.render.runtimes import RUNTIMES, environment
 from dijob.names import Runtime
 from unit.builders import job, job_body, manifest, pod_env
 
