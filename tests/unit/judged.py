@@ -2,7 +2,8 @@
 
 from dijob import names
 from dijob.api.model import DIJob
-from dijob.api.status import Status, stored
+from dijob.api.parse import stored
+from dijob.api.status import Status
 from dijob.core.members import Gang, expand, gang_of
 from dijob.core.membership.address_list import digest
 from dijob.core.membership.world import SUSPENDED

@@ -5,8 +5,7 @@ from typing import Any
 
 from dijob import names
 from dijob.api.model import DIJob, Metadata
-from dijob.api.parse import parse_job
-from dijob.api.status import stored
+from dijob.api.parse import parse_job, stored
 from unit.apiserver import ApiServer, Change
 from unit.kubelet import Process, SimPod
 from unit.objects import Body, No, Selector, Target

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 from apiserver.theirs import ACCEPTED, FILES, GOBIGGER, NORMAL, REFUSED, body
 from dijob.api.model import DIJob
-from dijob.api.parse import parse_job
+from dijob.api.parse import parse_job, stored
 from dijob.api.problems import SpecError
-from dijob.api.status import stored
 from dijob.api.warnings import warnings
 from dijob.core.decide.plan import Plan
 from dijob.core.members import gang_of

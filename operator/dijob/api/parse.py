@@ -10,9 +10,13 @@ from dijob.api import checks, depth
 from dijob.api.model import DIJob, Metadata
 from dijob.api.problems import SpecError, from_validation
 from dijob.api.spec import Spec
-from dijob.api.status import stored
+from dijob.api.status import Status
 
 Body = Mapping[str, Any]
+
+# Beyond this a number is none that an operator has counted: one more would not fit into its field any longer, and no
+# status could ever be written again.
+ABSURD = 2_000_000_000
 
 
 def parse_job(body: Body) -> DIJob:
@@ -35,6 +39,20 @@ def parse_job(body: Body) -> DIJob:
     if found:
         raise SpecError(found)
     return job
+
+
+def stored(body: Body) -> Status:
+    """The status of an object as the apiserver gives it. A field that cannot be read counts as absent, and no more: a
+    job that has ended stays so, whatever else another operator wrote (DI-orchestrator 1.0 could count below zero)."""
+    given = body.get("status")
+    kept = {n: v for n, v in given.items() if not _absurd(v)} if isinstance(given, Mapping) else {}
+    for _ in range(2):
+        try:
+            return Status.model_validate(kept)
+        except ValidationError as error:
+            wrong = {detail["loc"][0] for detail in error.errors(include_url=False)}
+            kept = {name: value for name, value in kept.items() if name not in wrong}
+    return Status()
 
 
 @dataclass(frozen=True)
@@ -60,3 +78,12 @@ def _with_spec_of(job: DIJob, body: Body) -> DIJob:
     """The same job, as it is read from a body with the same spec."""
     meta = Metadata.model_validate(body["metadata"])
     return job.model_copy(update={"metadata": meta, "status": stored(body)})
+
+
+def _absurd(value: object) -> bool:
+    """Whether a number somewhere in it is beyond all that can have been counted."""
+    if isinstance(value, Mapping):
+        return any(map(_absurd, value.values()))
+    if isinstance(value, list):
+        return any(map(_absurd, value))
+    return isinstance(value, int) and value > ABSURD

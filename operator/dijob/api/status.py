@@ -1,10 +1,9 @@
 """A DIJob's status as it is stored: what cannot be observed again, and what people and scale read."""
 
-from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from dijob import names
@@ -188,34 +187,6 @@ class Status(Stored):
     """The first failure of the job: usually the cause of all later ones."""
     conditions: Annotated[tuple[Condition, ...], Field(max_length=32)] = ()
     """What is true about the job now. `kubectl wait --for=condition=Finished dijob/NAME` reads these."""
-
-
-# Beyond this a number is none that an operator has counted: one more would not fit into its field any longer, and no
-# status could ever be written again.
-ABSURD = 2_000_000_000
-
-
-def _absurd(value: object) -> bool:
-    """Whether a number somewhere in it is beyond all that can have been counted."""
-    if isinstance(value, Mapping):
-        return any(map(_absurd, value.values()))
-    if isinstance(value, list):
-        return any(map(_absurd, value))
-    return isinstance(value, int) and value > ABSURD
-
-
-def stored(body: Mapping[str, Any]) -> Status:
-    """The status of an object as the apiserver gives it. A field that cannot be read counts as absent, and no more: a
-    job that has ended stays so, whatever else another operator wrote (DI-orchestrator 1.0 could count below zero)."""
-    given = body.get("status")
-    kept = {n: v for n, v in given.items() if not _absurd(v)} if isinstance(given, Mapping) else {}
-    for _ in range(2):
-        try:
-            return Status.model_validate(kept)
-        except ValidationError as error:
-            wrong = {detail["loc"][0] for detail in error.errors(include_url=False)}
-            kept = {name: value for name, value in kept.items() if name not in wrong}
-    return Status()
 
 
 def stamp(now: datetime) -> str:

@@ -6,8 +6,9 @@ from typing import Any
 
 from dijob import names
 from dijob.api.model import DIJob, Metadata
+from dijob.api.parse import stored
 from dijob.api.problems import SpecError
-from dijob.api.status import Status, stored
+from dijob.api.status import Status
 from dijob.core import pace
 from dijob.core.decide.plan import Plan, plan
 from dijob.core.decide.requeue import RESYNC_SECONDS
