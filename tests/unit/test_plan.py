@@ -23,6 +23,7 @@ from dijob.core.decide.plan import Plan
 from dijob.core.members import gang_of
 from dijob.core.observed.parse import END_SECONDS
 from dijob.core.observed.views import Creation, Ending, Observed, Pod, Refusal, Refused
+from dijob.core.render.annotations import end_patch
 from unit.builders import LIST, NOW, hands_out, job, later, listed, observed, plan, view
 
 TERMINATED = Ending(1, 0, "Error", "boom")
@@ -247,7 +248,7 @@ def test_the_message_of_the_end_says_where_there_is_a_log() -> None:
 
 def test_a_pod_that_is_ended_says_what_the_kubelets_words_for_it_mean() -> None:
     """The kubelet says DeadlineExceeded of it, and ContainerStatusUnknown of a container that waited just then."""
-    patch = completion.end_patch("uid-1")
+    patch = end_patch("uid-1")
     assert (patch["metadata"]["uid"], patch["spec"]) == ("uid-1", {"activeDeadlineSeconds": END_SECONDS})
     says = patch["metadata"]["annotations"][names.ANNOTATION_ENDED]
     for word in ("DeadlineExceeded", "ContainerStatusUnknown", "lastState", "logs"):

@@ -23,14 +23,13 @@ from dijob.core.actions import (
     PublishAddresses,
     SetReplicas,
 )
-from dijob.core.decide.completion import end_patch
 from dijob.core.members import Member, gang_of
 from dijob.core.observed import refusals
 from dijob.core.observed.parse import namesake, pod, service
 from dijob.core.observed.views import Pod, Service
 from dijob.core.options import Options
 from dijob.core.render import redis
-from dijob.core.render.annotations import addresses_patch, known
+from dijob.core.render.annotations import addresses_patch, end_patch, known
 from dijob.core.render.pod import pod_manifest
 from dijob.core.render.pod import service as service_manifest
 from dijob.shell.api import Api, ApiError, Json

@@ -1,38 +1,19 @@
 """How a job ends: by whose success, by which failure or deadline; and what is cleaned up after it."""
 
-from typing import Any
-
-from dijob import names
 from dijob.api.status import FirstFailure, instant
 from dijob.core.actions import Action, DeleteJob, EndPod
 from dijob.core.decide import suspension
 from dijob.core.decide.deletion import deletions
 from dijob.core.membership.context import Pass
 from dijob.core.observed import diagnose
-from dijob.core.observed.parse import END_SECONDS
 from dijob.core.observed.views import Pod
 from dijob.core.report import conditions
 from dijob.core.report.summary import Fact, is_true
 from dijob.names import CleanPodPolicy, FailureAction
 from dijob.names import Condition as Type
 
-# A deadline is the one way to end a pod that starts again and again and to keep its logs, which go with a pod that is
-# deleted: the status of a pod could be written as well, but the right to do so is one over all pods. The words for it
-# are the kubelet's, and nobody has set such a deadline, so they are explained where they are seen.
+# How a pod shows it that was ended so that its logs stay (annotations.end_patch).
 KEPT = "; a pod that was ended so that its logs stay shows DeadlineExceeded"
-ENDED = (
-    "The job has failed, and the operator ended this pod by activeDeadlineSeconds, so that its logs stay. The kubelet "
-    "calls that DeadlineExceeded, and a container that waited for its next start ContainerStatusUnknown: how its "
-    "program ended is in the container's lastState"
-)
-
-
-def end_patch(uid: str) -> dict[str, Any]:
-    """What is written to a pod that is ended and keeps its logs."""
-    return {
-        "metadata": {"uid": uid, "annotations": {names.ANNOTATION_ENDED: ENDED}},
-        "spec": {"activeDeadlineSeconds": END_SECONDS},
-    }
 
 
 def end(this: Pass) -> list[Fact] | None:

@@ -1,4 +1,4 @@
-"""What an address list writes on a pod, and what becomes of it there: variables and files."""
+"""What is written on a pod that is there: an address list, which becomes variables and files in it, or its end."""
 
 import json
 from functools import lru_cache
@@ -8,6 +8,7 @@ from dijob import names, pod
 from dijob.core.actions import PublishAddresses
 from dijob.core.members import Gang, Part
 from dijob.core.observed.derived import follows
+from dijob.core.observed.parse import END_SECONDS
 from dijob.core.observed.views import addresses
 from dijob.core.render.runtimes import RUNTIMES
 from dijob.names import Addressing, Runtime
@@ -28,6 +29,14 @@ FILES: Final = {
     pod.TOPOLOGY_FILE: names.ANNOTATION_TOPOLOGY,
     pod.RENEW_FILE: names.ANNOTATION_RENEW,
 }
+# A deadline is the one way to end a pod that starts again and again and to keep its logs, which go with a pod that is
+# deleted: the status of a pod could be written as well, but the right to do so is one over all pods. The words for it
+# are the kubelet's, and nobody has set such a deadline, so they are explained where they are seen.
+ENDED = (
+    "The job has failed, and the operator ended this pod by activeDeadlineSeconds, so that its logs stay. The kubelet "
+    "calls that DeadlineExceeded, and a container that waited for its next start ContainerStatusUnknown: how its "
+    "program ended is in the container's lastState"
+)
 
 
 def variables(gang: Gang) -> list[tuple[str, str]]:
@@ -132,3 +141,11 @@ def topology_json(gang: Gang, epoch: int, listed: str) -> str:
         "firstNodeIds": [gang.member(rank).node_ids(gang.workers)[0] for rank in range(len(ips))],
     }
     return json.dumps(world, separators=(",", ":"))
+
+
+def end_patch(uid: str) -> dict[str, Any]:
+    """What is written to a pod that is ended and keeps its logs."""
+    return {
+        "metadata": {"uid": uid, "annotations": {names.ANNOTATION_ENDED: ENDED}},
+        "spec": {"activeDeadlineSeconds": END_SECONDS},
+    }
