@@ -5,8 +5,10 @@ import time
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from dijob.core.manifests import Options, gang_of, pod_manifest, service
-from dijob.spec.model import DIJob
+from dijob.api.parse import parse_job
+from dijob.core.members import gang_of
+from dijob.core.options import Options
+from dijob.core.render.pod import pod_manifest, service
 from faults.bulk import for_all
 from faults.kube import Json, Kube, dijob, pods, services
 
@@ -55,7 +57,7 @@ class Floor:
         body = dijob(self.namespace, f"floor{number}", self.ranks)
         meta = {"uid": f"floor{number}", "resourceVersion": "1", "creationTimestamp": "2026-01-01T00:00:00Z"}
         body["metadata"] |= {**meta, "generation": 1}
-        job = DIJob.parse(body)
+        job = parse_job(body)
         members = [pod_manifest(job, member, Options()) for member in gang_of(job).members]
         head = service(job)
         for child in (head, *members):

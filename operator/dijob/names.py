@@ -39,7 +39,7 @@ ANNOTATION_RENEW: Final = f"{GROUP}/renew-from"
 ANNOTATION_POD_IP: Final = f"{GROUP}/pod-ip"
 # The life of the job's own Redis server for which the pod was given its list.
 ANNOTATION_BROKER: Final = f"{GROUP}/broker"
-# What a runtime's variables take from the list, where that is neither the list itself nor a number (core/runtimes).
+# What the variables of a runtime (core/render/runtimes) take from the list, where that is neither list nor number.
 ANNOTATION_MASTER: Final = f"{GROUP}/master-addr"
 ANNOTATION_NODELIST: Final = f"{GROUP}/slurm-nodelist"
 ANNOTATION_MACHINES: Final = f"{GROUP}/oneflow-nodes"
@@ -127,7 +127,7 @@ class Topology(StrEnum):
 
 
 class Runtime(StrEnum):
-    """Whose environment a process gets besides the DI_ variables. Each has a row in core/runtimes."""
+    """Whose environment a process gets besides the DI_ variables. Each has a row in core/render/runtimes."""
 
     DITASK = "ditask"
     TORCH = "torch"

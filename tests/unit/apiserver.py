@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from dijob import names
-from dijob.spec.status import stamp
+from dijob.api.status import stamp
 from unit.objects import KINDS, Body, No, Selector, Target, merged
 
 ANNOTATIONS_LIMIT = 256 * 1024

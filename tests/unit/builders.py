@@ -6,19 +6,21 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from dijob import names
-from dijob.core import raw
-from dijob.core.address_list import follows, record
-from dijob.core.manifests import gang_of, pod_manifest, template_hash
-from dijob.core.members import Gang
-from dijob.core.observe import Observed, Pod
+from dijob.api.model import DIJob
+from dijob.api.parse import parse_job
+from dijob.api.status import Status
+from dijob.core.decide.plan import Plan
+from dijob.core.decide.plan import plan as real_plan
+from dijob.core.members import Gang, gang_of
+from dijob.core.membership.address_list import record
+from dijob.core.membership.world import World
+from dijob.core.observed import parse
+from dijob.core.observed.derived import follows
+from dijob.core.observed.views import Observed, Pod
 from dijob.core.options import Options
-from dijob.core.plan import Plan
-from dijob.core.plan import plan as real_plan
-from dijob.core.published import made_of
-from dijob.core.world import World
+from dijob.core.render.annotations import made_of
+from dijob.core.render.pod import pod_manifest, template_hash
 from dijob.names import Topology
-from dijob.spec.model import DIJob
-from dijob.spec.status import Status
 
 Body = dict[str, Any]
 
@@ -53,7 +55,7 @@ def job_body(pod: Mapping[str, Any] | None = None, status: Mapping[str, Any] | N
 
 
 def job(pod: Mapping[str, Any] | None = None, status: Mapping[str, Any] | None = None, **spec: Any) -> DIJob:
-    return DIJob.parse(job_body(pod, status, **spec))
+    return parse_job(job_body(pod, status, **spec))
 
 
 def gang(size: int = 3, workers: int = 1, topology: Topology = Topology.MESH, minimum: int = 0) -> Gang:
@@ -150,7 +152,7 @@ def world_of(gang: Gang, seen: Observed, status: Status, now: datetime) -> World
 
 
 def read(body: Body) -> Pod:
-    return raw.pod(body)
+    return parse.pod(body)
 
 
 def tasks_body(*sizes: int, pod: Mapping[str, Any] | None = None, **spec: Any) -> Body:
@@ -166,4 +168,4 @@ def tasks_body(*sizes: int, pod: Mapping[str, Any] | None = None, **spec: Any) -
 
 
 def tasks_job(*sizes: int, **spec: Any) -> DIJob:
-    return DIJob.parse(tasks_body(*sizes, **spec))
+    return parse_job(tasks_body(*sizes, **spec))

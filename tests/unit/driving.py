@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from dijob.core.phases import ended
-from dijob.core.waits import RESYNC_SECONDS
+from dijob.core.decide.requeue import RESYNC_SECONDS
+from dijob.core.report.summary import ended
 from unit.invariants import Watched
 from unit.operating import Operator
 

@@ -2,8 +2,8 @@
 
 from dijob import names
 from dijob.core.members import expand
-from dijob.core.phases import ended, is_true
-from dijob.core.world import NOBODY
+from dijob.core.membership.world import NOBODY
+from dijob.core.report.summary import ended, is_true
 from dijob.names import CleanPodPolicy, FailureAction, Queue, Topology
 from dijob.names import Condition as Type
 from hypothesis.stateful import invariant

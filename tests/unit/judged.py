@@ -1,16 +1,16 @@
 """What must hold of each single write of the operator: by what it does, and by what the pass that makes it knew."""
 
 from dijob import names
-from dijob.core.address_list import digest
-from dijob.core.manifests import gang_of
-from dijob.core.members import Gang, expand
-from dijob.core.observe import Pod
-from dijob.core.phases import ended
-from dijob.core.raw import END_SECONDS
-from dijob.core.world import SUSPENDED
+from dijob.api.model import DIJob
+from dijob.api.parse import stored
+from dijob.api.status import Status
+from dijob.core.members import Gang, expand, gang_of
+from dijob.core.membership.address_list import digest
+from dijob.core.membership.world import SUSPENDED
+from dijob.core.observed.parse import END_SECONDS
+from dijob.core.observed.views import Pod
+from dijob.core.report.summary import ended
 from dijob.names import Addressing, CleanPodPolicy
-from dijob.spec.model import DIJob
-from dijob.spec.status import Status, stored
 from hypothesis import currently_in_test_context, note
 from hypothesis.stateful import RuleBasedStateMachine
 from unit.kubelet import Process, SimPod

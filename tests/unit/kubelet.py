@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from dijob import names
-from dijob.core import raw
-from dijob.core.containers import RENEWAL_CODE
-from dijob.core.raw import END_SECONDS
-from dijob.spec.status import stamp
+from dijob.api.status import stamp
+from dijob.core.observed import parse
+from dijob.core.observed.containers import RENEWAL_CODE
+from dijob.core.observed.parse import END_SECONDS
 from unit.objects import Body, Target
 
 
@@ -103,7 +103,7 @@ class SimPod:
 
     @property
     def main(self) -> Box:
-        main = raw.main_name(self.body["spec"])
+        main = parse.main_name(self.body["spec"])
         return next(box for box in self.boxes if box.name == main)
 
     @property

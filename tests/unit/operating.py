@@ -6,8 +6,9 @@ from functools import partial
 from typing import Any
 
 from dijob import names
-from dijob.core import raw
-from dijob.core.observe import Observed, Pod
+from dijob.api.model import DIJob
+from dijob.core.observed import parse
+from dijob.core.observed.views import Observed, Pod
 from dijob.core.options import Options
 from dijob.shell import jobs
 from dijob.shell.api import ApiError, Stream
@@ -17,7 +18,6 @@ from dijob.shell.children import Children
 from dijob.shell.memory import Memory
 from dijob.shell.reconcile import Reconciler, StaleCrdError
 from dijob.shell.workqueue import Key, WorkQueue
-from dijob.spec.model import DIJob
 from unit.objects import Body, Selector, Target
 from unit.simulator import Cluster
 from unit.wire import Line, Wire
@@ -90,7 +90,7 @@ class Operator:
         server, shown = self.cluster.server, f"{names.MANAGED_BY}={names.MANAGER}"
         jobs_there = {body["metadata"]["uid"] for body in server.find(Selector(Target(names.PLURAL)))}
         assert set(self.reconciler.jobs.uids()) == jobs_there
-        for store, view in ((self.children.pods, raw.pod), (self.children.services, raw.service)):
+        for store, view in ((self.children.pods, parse.pod), (self.children.services, parse.service)):
             there = [view(body) for body in server.find(Selector(Target(store.kind), shown))]
             known = [one for owner in {one.owner for one in there} | jobs_there for one in store.of(owner)]
             assert {one.uid: one for one in known} == {one.uid: one for one in there}

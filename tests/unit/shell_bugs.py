@@ -3,9 +3,9 @@
 from typing import Any
 
 import pytest
-from dijob.core import refusals
-from dijob.core.observe import Refusal
-from dijob.core.waits import RESYNC_SECONDS
+from dijob.core.decide.requeue import RESYNC_SECONDS
+from dijob.core.observed import refusals
+from dijob.core.observed.views import Refusal
 from dijob.shell import actor, reconcile
 from dijob.shell.actor import Actor
 from dijob.shell.api import Api, Json
@@ -118,7 +118,7 @@ def a_list_does_not_show_what_has_vanished(patch: Patch) -> None:
 
 
 def what_is_urgent_is_put_off(patch: Patch) -> None:
-    patch.setattr(reconcile.phases, "urgent", lambda old, new: not old.phase)
+    patch.setattr(reconcile.summary, "urgent", lambda old, new: not old.phase)
 
 
 def nobody_asks_whether_a_job_is_still_there(patch: Patch) -> None:

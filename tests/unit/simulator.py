@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 from dijob import names
-from dijob.spec.model import DIJob, Metadata
-from dijob.spec.status import stored
+from dijob.api.model import DIJob, Metadata
+from dijob.api.parse import parse_job, stored
 from unit.apiserver import ApiServer, Change
 from unit.kubelet import Process, SimPod
 from unit.objects import Body, No, Selector, Target
@@ -49,7 +49,7 @@ class Cluster:
                 meta = Metadata.model_validate(body["metadata"])
                 known = DIJob(metadata=meta, spec=known.spec, status=stored(body))
             else:
-                known = DIJob.parse(body)
+                known = parse_job(body)
             self._parsed[target] = body, known
         assert known is not None, f"there was never a {namespace}/{name}"
         return known

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 from dijob.core.actions import CreatePod
-from dijob.core.manifests import gang_of
+from dijob.core.members import gang_of
 from dijob.core.options import Options
 from dijob.shell.actor import Actor
 from dijob.shell.api import CONCURRENT_WRITES, ApiError

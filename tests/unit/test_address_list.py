@@ -5,15 +5,16 @@ from typing import Any
 
 import pytest
 from dijob import names
-from dijob.core import address_list, raw
+from dijob.api.model import DIJob
+from dijob.api.status import Renewal, Status
 from dijob.core.actions import DeletePod, PublishAddresses
-from dijob.core.address_list import NOBODY, in_force, record
+from dijob.core.decide.plan import plan as real_plan
 from dijob.core.members import Gang
-from dijob.core.observe import Pod
-from dijob.core.plan import plan as real_plan
+from dijob.core.membership import address_list
+from dijob.core.membership.address_list import NOBODY, in_force, record
+from dijob.core.observed import parse
+from dijob.core.observed.views import Pod
 from dijob.names import Addressing
-from dijob.spec.model import DIJob
-from dijob.spec.status import Renewal, Status
 from unit.builders import LIST, NOW, OWNER, STARTED, UID, gang, hands_out, job, listed, observed, pod_body, view
 
 TRUE = Status(epoch=1, address_list=record(1, LIST))
@@ -161,11 +162,11 @@ OTHERS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("forged", OTHERS.values(), ids=OTHERS)
 def test_a_pod_with_the_uid_of_a_job_is_its_own_only_by_all_of_the_reference(forged: dict[str, Any]) -> None:
     body = pod_body(1)
-    assert raw.pod(body).owner == OWNER
+    assert parse.pod(body).owner == OWNER
     body["metadata"]["namespace"] = forged.pop("namespace", "ns")
     body["metadata"]["ownerReferences"][0] |= forged
-    assert raw.pod(body).owner != OWNER
-    assert raw.service(body).owner != OWNER
+    assert parse.pod(body).owner != OWNER
+    assert parse.service(body).owner != OWNER
 
 
 ABSURD: dict[str, dict[str, Any]] = {

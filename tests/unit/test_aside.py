@@ -4,14 +4,14 @@ import logging
 from typing import Any
 
 import pytest
+from dijob.api import parse
+from dijob.core.decide.requeue import RESYNC_SECONDS
 from dijob.core.options import Options
-from dijob.core.waits import RESYNC_SECONDS
 from dijob.shell import metrics, reconcile
 from dijob.shell.api import ApiError
 from dijob.shell.children import Children
 from dijob.shell.memory import Memory
 from dijob.shell.reconcile import Reconciler
-from dijob.spec.model import DIJob
 from unit.builders import OWNER, Body, job_body, pod_body
 from unit.fake_api import FakeApi, Over
 
@@ -111,7 +111,7 @@ async def test_a_job_whose_status_breaks_it_too_is_logged(
 ) -> None:
     under_test = Reconciler(Api().api(), children, Options())
     under_test.jobs.put(job_body())
-    monkeypatch.setattr(DIJob, "parse", break_)
+    monkeypatch.setattr(parse, "parse_job", break_)
     monkeypatch.setattr(reconcile, "stored", break_)
     assert await under_test.reconcile(KEY) == RESYNC_SECONDS
     assert "ns/job: its status cannot be written" in caplog.text

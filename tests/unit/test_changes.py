@@ -5,7 +5,9 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from dijob.core import changes
+from dijob.api.model import DIJob
+from dijob.api.parse import parse_job
+from dijob.api.status import Condition, Status
 from dijob.core.actions import (
     Action,
     CreatePod,
@@ -18,20 +20,19 @@ from dijob.core.actions import (
     PublishAddresses,
     SetReplicas,
 )
-from dijob.core.address_list import record
-from dijob.core.manifests import gang_of
-from dijob.core.observe import Observed, Pod, Refusal, Refused
+from dijob.core.decide import changes
+from dijob.core.decide.plan import Plan, plan
+from dijob.core.members import gang_of
+from dijob.core.membership.address_list import record
+from dijob.core.observed.refusals import of_change
+from dijob.core.observed.views import Observed, Pod, Refusal, Refused
 from dijob.core.options import Options
-from dijob.core.plan import Plan, plan
-from dijob.core.refusals import of_change
 from dijob.names import Condition as Type
 from dijob.shell.actor import Actor
 from dijob.shell.api import ApiError
 from dijob.shell.children import Children
 from dijob.shell.memory import Memory
 from dijob.shell.reconcile import Reconciler
-from dijob.spec.model import DIJob
-from dijob.spec.status import Condition, Status
 from unit.builders import LIST, NOW, OWNER, Body, job, job_body, later, listed, observed, view
 from unit.fake_api import FakeApi
 
@@ -213,7 +214,7 @@ def test_a_paused_job_asks_for_nothing_and_so_is_refused_nothing() -> None:
     _, seen, key, _ = WISHES["a list is given out"]
     body = job_body(status={"conditions": [{"type": "ChangesRefused", "status": "True", "reason": "PodUpdateRefused"}]})
     body["metadata"]["annotations"] = {"diengine.opendilab.org/paused": "true"}
-    fact = said(plan(DIJob.parse(body), replace(seen, refusals={key: refused()}), NOW))
+    fact = said(plan(parse_job(body), replace(seen, refusals={key: refused()}), NOW))
     assert fact is not None
     assert fact.status == "False"
 

@@ -4,11 +4,12 @@ from typing import Any
 
 import pytest
 from dijob import names
-from dijob.core import ledger, raw
-from dijob.core.observe import Pod
-from dijob.core.policy import Policy
-from dijob.spec.model import DIJob
-from dijob.spec.status import Status
+from dijob.api.model import DIJob
+from dijob.api.status import Status
+from dijob.core.membership import failures
+from dijob.core.membership.policy import Policy
+from dijob.core.observed import parse
+from dijob.core.observed.views import Pod
 from unit.builders import NOW, Body, container, gang, job, listed, main_status, observed, pod_body, terminated, world_of
 
 RUNNING: Body = {"state": {"running": {"startedAt": "2026-05-04T11:59:00Z"}}}
@@ -203,18 +204,18 @@ def seen(policy: str, shown: Body) -> Pod:
     """The pod as a pass sees it: in a job that has its list, where the kubelet still shows it at its address."""
     body = pod_body(1, owner(policy), **{"podIP": "10.0.0.1", **shown})
     body["metadata"]["annotations"] |= {names.ANNOTATION_IPS: "10.0.0.0,10.0.0.1,10.0.0.2", names.ANNOTATION_EPOCH: "1"}
-    return raw.pod(body)
+    return parse.pod(body)
 
 
 @pytest.mark.parametrize(("policy", "life", "cost"), LIVES.values(), ids=LIVES)
 def test_what_a_life_costs(policy: str, life: list[Body], cost: int) -> None:
-    counted = ledger.read(Status(), gang())
+    counted = failures.read(Status(), gang())
     for shown in life:
         world = world_of(gang(), observed(seen(policy, shown)), counted.into(Status(epoch=1)), NOW)
-        counted = ledger.settle(counted, world, Policy(gang()), NOW)
+        counted = failures.settle(counted, world, Policy(gang()), NOW)
         # What was judged is judged, also by an operator that has just read it from the status.
-        counted = ledger.read(counted.into(Status(epoch=1)), gang())
-        assert ledger.settle(counted, world, Policy(gang()), NOW) == counted
+        counted = failures.read(counted.into(Status(epoch=1)), gang())
+        assert failures.settle(counted, world, Policy(gang()), NOW) == counted
     assert counted.restarts == cost
 
 

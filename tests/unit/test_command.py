@@ -4,7 +4,8 @@ import time
 from typing import Any
 
 import pytest
-from dijob.spec.command import READ_LENGTH, Command, listen_port
+from dijob.api.command import READ_LENGTH, Command, listen_port
+from dijob.api.warnings import warnings
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from unit import builders
@@ -274,7 +275,7 @@ def test_a_command_is_read_up_to_16_kib(container: dict[str, Any], read: bool) -
 
 def test_what_is_too_long_to_be_read_is_said() -> None:
     long = builders.job({"containers": [builders.container(command=["sh", "-c", SEED + "#" * READ_LENGTH])]})
-    assert [(warning.field, "16 KiB" in warning.message) for warning in long.warnings] == [
+    assert [(warning.field, "16 KiB" in warning.message) for warning in warnings(long)] == [
         ("spec.parallelWorkers", True),
         ("spec.topology", True),
     ]

@@ -6,14 +6,17 @@ from typing import Any
 
 import pytest
 from apiserver.theirs import ACCEPTED, FILES, GOBIGGER, NORMAL, REFUSED, body
-from dijob.core.containers import Ending
-from dijob.core.manifests import gang_of, pod_manifest, service
+from dijob.api.model import DIJob
+from dijob.api.parse import parse_job, stored
+from dijob.api.problems import SpecError
+from dijob.api.warnings import warnings
+from dijob.core.decide.plan import Plan
+from dijob.core.members import gang_of
+from dijob.core.observed.containers import Ending
 from dijob.core.options import Options
-from dijob.core.phases import ended
-from dijob.core.plan import Plan
+from dijob.core.render.pod import pod_manifest, service
+from dijob.core.report.summary import ended
 from dijob.names import CleanPodPolicy, Topology
-from dijob.spec.model import DIJob, SpecError
-from dijob.spec.status import stored
 from unit import builders
 from unit.builders import plan
 
@@ -25,7 +28,7 @@ ROOT = Path(__file__).parents[2]
 def job(file: str = NORMAL, **spec: Any) -> DIJob:
     made = body(file)
     made["spec"] |= spec
-    return DIJob.parse(made)
+    return parse_job(made)
 
 
 def pod(of: DIJob, rank: int, options: Options | None = None) -> Body:
@@ -48,7 +51,7 @@ def test_accepted(file: str) -> None:
     made = job(file)
     named = ", ".join(f"{role.name} {role.replicas}" for role in made.roles if role.name)
     assert (made.spec.desired * made.workers, made.workers, made.topology, named) == (world, workers, topology, tasks)
-    assert made.warnings == ()
+    assert warnings(made) == ()
 
 
 @pytest.mark.parametrize("file", REFUSED)
@@ -101,7 +104,7 @@ def test_labels_of_a_pod_without_task_and_group() -> None:
 def test_labels_of_the_template_are_kept() -> None:
     made = body(NORMAL)
     made["spec"]["tasks"][0]["template"]["metadata"] = {"labels": {"mine": "1"}, "annotations": {"also": "2"}}
-    meta = pod(DIJob.parse(made), 0)["metadata"]
+    meta = pod(parse_job(made), 0)["metadata"]
     assert (meta["labels"]["mine"], meta["annotations"]["also"]) == ("1", "2")
 
 
@@ -135,14 +138,14 @@ def test_variables_that_are_not_there(name: str, file: str) -> None:
 def test_variables_are_those_of_the_main_container_alone() -> None:
     made = body(NORMAL)
     made["spec"]["tasks"][0]["template"]["spec"]["containers"].append({"name": "side", "image": "x"})
-    assert "env" not in pod(DIJob.parse(made), 0)["spec"]["containers"][1]
+    assert "env" not in pod(parse_job(made), 0)["spec"]["containers"][1]
 
 
 @pytest.mark.parametrize(("policy", "kept"), [("Never", "Never"), ("OnFailure", "OnFailure"), (None, "OnFailure")])
 def test_the_templates_restart_policy_is_kept(policy: str | None, kept: str) -> None:
     made = body(NORMAL)
     made["spec"]["tasks"][0]["template"]["spec"]["restartPolicy"] = policy
-    assert pod(DIJob.parse(made), 0)["spec"]["restartPolicy"] == kept
+    assert pod(parse_job(made), 0)["spec"]["restartPolicy"] == kept
 
 
 def test_names_and_service() -> None:
@@ -221,7 +224,7 @@ def test_tasks_refused_here(row: str) -> None:
     made = body(NORMAL)
     made["spec"]["tasks"][0] |= change
     with pytest.raises(SpecError) as caught:
-        DIJob.parse(made)
+        parse_job(made)
     assert [(problem.field, words in problem.message) for problem in caught.value.problems] == [(field, True)]
 
 
@@ -268,7 +271,7 @@ def test_a_job_that_ended_there_has_ended_here(phase: str, policy: CleanPodPolic
     made = body(NORMAL)
     made["spec"]["cleanPodPolicy"] = policy.value
     made["status"] = _theirs(phase)
-    decided = plan(DIJob.parse(made), builders.observed(), builders.NOW)
+    decided = plan(parse_job(made), builders.observed(), builders.NOW)
     assert (decided.status.phase, decided.actions, decided.status.restarts) == (phase, (), 1)
 
 

@@ -1,167 +1,223 @@
-"""docs/conditions.md: all that the code can say is in the table and nothing else, and events are as phases.py tells."""
+"""What a pass says about the job: each condition's reason, and the sentence with it."""
 
-import ast
-import re
-from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
-from dijob.core import report
-from dijob.core.phases import Fact, conclude, events, phase
-from dijob.core.world import Loss
-from dijob.crd.conditions import conditions, told
-from dijob.crd.reason import Kind, Reason
-from dijob.crd.reasons import REASONS
+from dijob.api.model import DIJob
+from dijob.api.problems import Problem, SpecError
+from dijob.api.status import Condition, Status
+from dijob.core.decide.plan import Plan
+from dijob.core.observed.containers import Ending
+from dijob.core.observed.views import Observed, Refusal, Refused
+from dijob.core.report import conditions
 from dijob.names import Condition as Type
-from dijob.names import Phase
-from dijob.spec.model import Spec
-from dijob.spec.status import Condition, Status
-from unit.builders import NOW
-from unit.spoken import Scope, Unreadable, argument, calls, fields_of, values
+from unit.builders import NOW, container, job, later, listed, observed, plan, view
 
-Said = tuple[Type, bool, str]
-ROWS = [(type_, reason) for type_, about in REASONS.items() for reason in about.reasons]
-IDS = [f"{type_}-{reason.status}-{reason.name}" for type_, reason in ROWS]
+ALL = tuple(listed(rank) for rank in range(3))
 
 
-def facts() -> Iterator[Said]:
-    """Each condition that the code can make: its type, its status, its reason."""
-    order = fields_of(Fact)
-    for scope, call in calls("Fact"):
-        for type_ in argument(scope, call, order, "type"):
-            # One type at a time, where the reason is made from it.
-            here = replace(scope, bound={call.args[0].id: type_}) if isinstance(call.args[0], ast.Name) else scope
-            for status in argument(here, call, order, "status"):
-                yield from ((type_, status, reason) for reason in argument(here, call, order, "reason"))
+def say(seen: Observed, owner: DIJob | None = None) -> dict[str, Condition]:
+    return {c.type: c for c in plan(owner or job(), seen, NOW).status.conditions}
 
 
-SAID = set(facts())
+def after(decided: Plan, owner: DIJob) -> DIJob:
+    return owner.model_copy(update={"status": decided.status})
 
 
-def test_the_table_has_each_reason_that_the_code_can_say_and_no_other() -> None:
-    table = [(type_, reason.status, reason.name) for type_, reason in ROWS]
-    assert set(table) == SAID
-    assert len(table) == len(set(table))
+def running(**spec: Any) -> DIJob:
+    owner = job(**spec)
+    return after(plan(owner, observed(*ALL), NOW), owner)
 
 
-def test_every_type_has_a_section() -> None:
-    assert set(REASONS) == set(Type)
-
-
-def test_the_reasons_of_the_code_are_words_and_their_types_are_types() -> None:
-    for type_, status, reason in SAID:
-        assert isinstance(type_, Type)
-        assert isinstance(status, bool)
-        assert re.fullmatch("[A-Z][A-Za-z]+", reason), reason
-
-
-def test_every_loss_is_a_reason_of_the_list_that_died() -> None:
-    lost = {reason for at, call in calls("Loss") for reason in argument(at, call, fields_of(Loss), "reason")}
-    assert lost >= {"PodLost", "Scaled"}
-    assert {(Type.ADDRESSES_READY, False, reason) for reason in lost} <= SAID
-
-
-def test_nothing_but_conditions_is_told_as_an_event() -> None:
-    made = [(scope.module.__name__, ast.unparse(call.func)) for scope, call in (*calls("Event"), *calls("Condition"))]
-    assert {module for module, name in made if name == "Event"} == {"dijob.core.phases"}
-    assert {module for module, name in made if name == "Condition"} == {"dijob.core.phases", "dijob.crd.conditions"}
-
-
-UNREADABLE = {
-    "a sum": "def f(): return 'Pod' + 'Lost'",
-    "a text with values": "def f(x): return f'{x}Lost'",
-    "a call": "def f(): return str(1)",
-    "nobody's name": "def f(): return nowhere",
-    "nobody's parameter": "def f(x): return x",
-    "a property": "def progress(this): return this.world.loss.reason",
+REASONS: dict[str, tuple[Observed, Type, bool, str, str]] = {
+    "creating": (observed(view(0)), Type.PODS_CREATED, False, "Creating", "1 of 3 pods exist"),
+    "created": (observed(*ALL), Type.PODS_CREATED, True, "AllCreated", "3 of 3"),
+    "gathering": (observed(view(0, ip=""), view(1), view(2)), Type.ADDRESSES_READY, False, "Gathering", "rank 0"),
+    "missing an address": (
+        observed(view(0, ip="", complaint="Unschedulable: 0/2"), view(1), view(2)),
+        Type.ADDRESSES_READY,
+        False,
+        "AddressMissing",
+        "rank 0: Unschedulable: 0/2",
+    ),
+    "an event says why": (
+        observed(view(0, ip=""), view(1), view(2), warnings={"uid-0": "FailedMount: x"}),
+        Type.ADDRESSES_READY,
+        False,
+        "AddressMissing",
+        "rank 0: FailedMount: x",
+    ),
+    "half handed out": (observed(listed(0), view(1), view(2)), Type.ADDRESSES_READY, False, "Publishing", "epoch 1"),
+    "published": (observed(*ALL), Type.ADDRESSES_READY, True, "Published", "3 addresses published as epoch 1"),
+    "waits for addresses": (observed(view(0)), Type.RUNNING, False, "Starting", "waits for the addresses"),
+    "not all ready": (
+        observed(listed(0, ready=False), listed(1), listed(2)),
+        Type.RUNNING,
+        False,
+        "Starting",
+        "rank 0: it is starting",
+    ),
+    "ready": (observed(*ALL), Type.RUNNING, True, "AllRanksReady", "all 3 ranks run"),
+    "renewing all": (observed(listed(1), listed(2)), Type.RUNNING, False, "Renewing", "whole set"),
+    "renewing one": (
+        observed(listed(0), listed(1)),
+        Type.PEERS_READY,
+        False,
+        "Renewing",
+        "rank 2 is renewed, the others run on",
+    ),
+    "all ready": (observed(*ALL), Type.PEERS_READY, True, "AllRanksReady", "epoch 1"),
+    "one not ready": (
+        observed(listed(0), listed(1), listed(2, ready=False)),
+        Type.PEERS_READY,
+        False,
+        "Starting",
+        "rank 2",
+    ),
+    "list died": (observed(listed(0), listed(1)), Type.ADDRESSES_READY, False, "PodLost", "rank 2: its pod is gone"),
 }
 
 
-@pytest.mark.parametrize("code", UNREADABLE.values(), ids=UNREADABLE)
-def test_a_reason_that_is_no_literal_and_no_constant_is_refused(code: str) -> None:
-    (function,) = ast.parse(code).body
-    assert isinstance(function, ast.FunctionDef)
-    (end,) = function.body
-    assert isinstance(end, ast.Return)
-    assert end.value
-    with pytest.raises(Unreadable):
-        values(end.value, Scope(report, function))
+@pytest.mark.parametrize(("seen", "type_", "true", "reason", "words"), REASONS.values(), ids=REASONS)
+def test_each_condition_has_its_reason_and_its_words(
+    seen: Observed, type_: Type, true: bool, reason: str, words: str
+) -> None:
+    condition = say(seen)[type_]
+    assert (condition.status, condition.reason) == (str(true), reason)
+    assert words in condition.message
 
 
-def shown() -> dict[Said, list[str]]:
-    """The page's rows: their other cells by type, status and reason."""
-    found: dict[Said, list[str]] = {}
-    for section in conditions().split("\n## ")[1:]:
-        title, *lines = section.splitlines()
-        for line in lines:
-            if line.startswith(("| True", "| False")):
-                state, reason, *rest = (cell.strip() for cell in line.strip("|").split("|"))
-                status, kind = state.split(", ")
-                found[Type(title), status == "True", reason] = [kind, *rest]
-    return found
+def test_while_the_set_is_renewed_the_reason_stays() -> None:
+    owner = running()
+    owner = after(plan(owner, observed(*ALL[:2]), later(1)), owner)
+    gathering = plan(owner, observed(view(0, uid="n0"), view(1, uid="n1", ip="")), later(2))
+    said = {c.type: c for c in gathering.status.conditions}
+    assert said[Type.ADDRESSES_READY].reason == "PodLost"
+    assert "rank 2: its pod is gone; rank 2 is renewed, the others run on. " in said[Type.ADDRESSES_READY].message
+    assert "its pod is being created" in said[Type.ADDRESSES_READY].message
 
 
-SHOWN = shown()
+def test_an_elastic_job_says_for_whom_it_waits_and_how_long() -> None:
+    owner = job(minReplicas=2, maxReplicas=3, replicas=3, gatherSeconds=7)
+    seen = observed(view(0), view(1, placed=NOW.isoformat()), view(2, ip=""))
+    message = say(seen, owner)[Type.ADDRESSES_READY].message
+    assert message == (
+        "rank 2: its node is starting it "
+        "(the job begins 7 s after ranks 0-1 have their addresses, and others join later)"
+    )
 
 
-def test_the_page_shows_the_whole_table() -> None:
-    assert set(SHOWN) == SAID
-    for type_, reason in ROWS:
-        kind, means, remedy, _ = SHOWN[type_, reason.status, reason.name]
-        assert (kind, means, remedy) == (reason.kind, reason.means, reason.remedy)
+def test_any_other_job_says_just_what_it_lacks() -> None:
+    message = say(observed(view(0), view(1), view(2, ip="")))[Type.ADDRESSES_READY].message
+    assert message == "rank 2: its node is starting it"
 
 
-@pytest.mark.parametrize(("type_", "reason"), ROWS, ids=IDS)
-def test_an_event_that_is_said_to_be_shown_is_told_and_no_other(type_: Type, reason: Reason) -> None:
-    opposite = Status(conditions=(Condition(type=type_, status=str(not reason.status), reason="Before"),))
-    other = Status(conditions=(Condition(type=type_, status=str(reason.status), reason="Before"),))
-    for before in (Status(), opposite, other):
-        after = conclude(before, [Fact(type_, reason.status, reason.name, "words")], 1, NOW)
-        found = events(before, after)
-        assert [{True: "Warning", False: "Normal"}[event.warning] for event in found] == list(
-            filter(None, [SHOWN[type_, reason.status, reason.name][-1]])
-        )
-        # As the page's last part says.
-        assert all(event.message == "words" for event in found)
-        good = reason.status and type_ in (Type.RUNNING, Type.SUCCEEDED)
-        assert all(event.reason == (type_ if good else reason.name) for event in found)
-        assert events(after, after) == ()
+FIRST: dict[str, tuple[Ending | None, str]] = {
+    "exit code": (Ending(3, 0, "Error", "no such file"), "rank 1 (exit code 3: no such file)"),
+    "no words": (Ending(137, 9, "OOMKilled", ""), "rank 1 (exit code 137)"),
+    "no container": (None, "rank 1 (Unknown)"),
+}
 
 
-@pytest.mark.parametrize(("type_", "reason"), ROWS, ids=IDS)
-def test_each_row_says_what_to_do_where_there_is_something(type_: Type, reason: Reason) -> None:
-    assert reason.means
-    assert "|" not in reason.means + reason.remedy
-    if reason.kind is Kind.PROBLEM:
-        assert reason.remedy
-        event = told(type_, reason)
-        assert event is not None, "a problem that `kubectl describe` does not tell"
-        assert event.warning, "a problem that is told as good news"
-    if reason.kind is Kind.GOOD:
-        assert not reason.remedy
+@pytest.mark.parametrize(("ending", "words"), FIRST.values(), ids=FIRST)
+def test_a_failed_job_names_its_first_failure_and_its_log(ending: Ending | None, words: str) -> None:
+    pods = (listed(0), listed(1, failures=4, ready=False, ending=ending), listed(2))
+    said = say(observed(*pods), running())
+    assert (said[Type.FAILED].status, said[Type.FAILED].reason) == ("True", "BackoffLimitExceeded")
+    assert "4 failures, backoffLimit is 3" in said[Type.FAILED].message
+    assert words in said[Type.FAILED].message
+    assert "`kubectl logs job-1`" in said[Type.FAILED].message
+    assert (said[Type.RUNNING].status, said[Type.RUNNING].reason) == ("False", "Finished")
 
 
-def test_the_page_names_fields_that_exist_and_every_phase() -> None:
-    page = conditions()
-    head = page.split("\n## ")[0]
-    assert [word for word in Phase if word not in head] == []
-    first = re.search(r"The first that holds: (.*?), else (\w+)\.", head, re.DOTALL)
-    assert first
-    assert re.findall(r"[A-Z]\w+", first[1]) == falling()
-    assert first[2] == phase(Status())
-    known = {str(each.alias) for model in (Spec, Status) for each in model.model_fields.values()}
-    named = set(re.findall(r"`(?:spec\.|status\.)?([a-z]+[A-Z][A-Za-z]+)`", page))
-    assert named - known == set()
+def test_a_succeeded_job_says_so() -> None:
+    decided = plan(running(), observed(*(replace(pod, succeeded=True) for pod in ALL)), later(60))
+    said = {c.type: c for c in decided.status.conditions}
+    assert (said[Type.SUCCEEDED].reason, said[Type.SUCCEEDED].message) == ("AllRanksSucceeded", "all 3 ranks exited 0")
+    assert decided.status.completion_time == "2026-05-04T12:01:00Z"
 
 
-def having(*types: Type) -> Status:
-    return Status(conditions=tuple(Condition(type=type_, status="True") for type_ in types))
+@pytest.mark.parametrize(
+    ("why", "reason"),
+    [(Refused.TAKEN, "ServiceNameTaken"), (Refused.FORBIDDEN, "ServiceRefused"), (Refused.REJECTED, "ServiceRefused")],
+)
+def test_a_service_that_cannot_be_made_is_said_and_forgotten_once_it_is_there(why: Refused, reason: str) -> None:
+    owner = running()
+    seen = observed(*ALL, refusals={"service/job": Refusal(why, "no, because", later(60))})
+    decided = plan(owner, seen, later(1))
+    said = {c.type: c for c in decided.status.conditions}
+    assert decided.actions == ()
+    assert (said[Type.SERVICE_READY].reason, said[Type.SERVICE_READY].message) == (reason, "no, because")
+    assert decided.requeue_after == 59
+    healed = say(observed(*ALL, services=frozenset({"job"})), after(decided, owner))
+    assert (healed[Type.SERVICE_READY].status, healed[Type.SERVICE_READY].reason) == ("True", "Created")
+    assert Type.SERVICE_READY not in say(observed(*ALL, services=frozenset({"job"})), owner)
 
 
-def falling() -> list[str]:
-    """The phases in their order: each is what is left when those before it do not hold."""
-    types, found = set(Type), list[str]()
-    while (now := phase(having(*types))) is not Phase.PENDING:
-        found.append(now)
-        types -= {type_ for type_ in types if phase(having(*(types - {type_}))) is not now}
-    return found
+def test_a_refused_service_that_nobody_wants_now_is_not_asked_for_every_moment() -> None:
+    """A job that renews its set wants none before it runs again."""
+    seen = observed(
+        view(0, ip=""), view(1), view(2), refusals={"service/job": Refusal(Refused.TAKEN, "no", later(-60))}
+    )
+    assert plan(job(), seen, NOW).requeue_after >= 1
+
+
+def edited(owner: DIJob) -> DIJob:
+    """With a field changed that its pods were made from, which an older CRD has let through."""
+    return owner.model_copy(update={"spec": owner.spec.model_copy(update={"parallel_workers": 2})})
+
+
+def test_a_changed_template_that_lost_a_pod_is_not_looked_at_every_moment() -> None:
+    decided = plan(edited(running()), observed(listed(0), listed(1)), NOW)
+    assert decided.actions == ()
+    assert decided.requeue_after >= 1
+
+
+BYPASSED = {"containers": [container(command=["bash", "-lc", "ditask --package p --main p.main"])]}
+
+
+def test_a_bypassed_launcher_is_said_until_it_is_no_longer_so() -> None:
+    bypassed = job(BYPASSED)
+    decided = plan(bypassed, Observed(), NOW)
+    said = {c.type: c for c in decided.status.conditions}
+    assert said[Type.LAUNCHER_BYPASSED].reason == "LauncherBypassed"
+    assert "--platform k8s" in said[Type.LAUNCHER_BYPASSED].message
+    assert Type.LAUNCHER_BYPASSED not in say(Observed())
+    healed = say(Observed(), job().model_copy(update={"status": decided.status}))
+    assert healed[Type.LAUNCHER_BYPASSED].status == "False"
+
+
+def test_a_spec_that_is_read_with_a_doubt_is_no_bypassed_launcher() -> None:
+    doubtful = job({"containers": [container(command=["sh", "-c", "ditask --parallel-workers $N"])]})
+    decided = plan(doubtful, Observed(), NOW)
+    said = {c.type: c for c in decided.status.conditions}
+    assert "spec.parallelWorkers: is not set" in said[Type.SPEC_WARNING].message
+    assert Type.LAUNCHER_BYPASSED not in said
+    assert [event.reason for event in decided.events] == ["SpecWarning"]
+    healed = say(Observed(), job().model_copy(update={"status": decided.status}))
+    assert healed[Type.SPEC_WARNING].status == "False"
+
+
+def test_a_changed_template_is_said_until_it_is_written_back() -> None:
+    owner = running()
+    decided = plan(edited(owner), observed(*ALL), NOW)
+    assert {c.type: c.reason for c in decided.status.conditions}["Invalid"] == "TemplateChanged"
+    assert decided.status.phase == "Running"
+    healed = say(observed(*ALL), after(decided, owner))
+    assert (healed[Type.INVALID].status, healed[Type.INVALID].reason) == ("False", "Valid")
+
+
+def test_an_invalid_spec_is_said_in_all_its_sentences() -> None:
+    (fact,) = conditions.invalid(SpecError([Problem("spec.replicas", "is 0"), Problem("spec.x", "y")]))
+    assert (fact.type, fact.status, fact.reason) == (Type.INVALID, True, "SpecInvalid")
+    assert fact.message == "spec.replicas: is 0; spec.x: y"
+
+
+@pytest.mark.parametrize(
+    ("start", "age"),
+    [("2026-05-04T11:59:00Z", 60.0), (None, 0.0), ("", 0.0), ("yesterday", 0.0)],
+    ids=str,
+)
+def test_the_age_of_a_job(start: str | None, age: float) -> None:
+    assert conditions.age(Status(start_time=start), NOW) == age

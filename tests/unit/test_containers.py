@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from dijob.core import raw
+from dijob.core.observed import parse
 from unit.builders import main_status, pod_body, terminated
 
 RUNNING: dict[str, Any] = {"running": {}}
@@ -32,4 +32,4 @@ def test_a_pod_is_finished_once_no_container_will_run_again(
     ]
     body = pod_body(phase="Running", containerStatuses=statuses)
     body["spec"]["restartPolicy"] = policy
-    assert raw.pod(body).finished is finished
+    assert parse.pod(body).finished is finished

@@ -9,14 +9,14 @@ import jsonschema
 import pytest
 import yaml
 from dijob import names
+from dijob.api import checks
+from dijob.api import template_checks as template
+from dijob.api.spec import Spec
+from dijob.api.status import Status
 from dijob.crd import document, schema
 from dijob.crd.__main__ import chart, outputs
 from dijob.crd.rules import RULES
 from dijob.crd.schema import at
-from dijob.spec import checks
-from dijob.spec import template_checks as template
-from dijob.spec.model import Spec
-from dijob.spec.status import Status
 
 ROOT = Path(__file__).parents[2]
 Node = dict[str, Any]

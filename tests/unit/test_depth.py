@@ -9,6 +9,9 @@ import kopf
 import pytest
 from aiohttp import web
 from dijob import main, names
+from dijob.api import depth
+from dijob.api.parse import parse_job
+from dijob.api.problems import SpecError
 from dijob.shell.api import Api, Stream
 from dijob.shell.arrivals import Arrivals
 from dijob.shell.children import Children
@@ -16,8 +19,6 @@ from dijob.shell.documents import parsed, readable
 from dijob.shell.reconcile import Reconciler
 from dijob.shell.session import Session, login
 from dijob.shell.workqueue import WorkQueue
-from dijob.spec import depth
-from dijob.spec.model import DIJob, SpecError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kubernetes.aio.client.api_client import ApiClient
@@ -50,7 +51,7 @@ async def test_one_document_that_is_too_deep_does_not_hide_the_others(levels: in
     poisoned, healthy = (await parsed(listed(levels, *brackets)))["items"]
     assert healthy == job_body()
     with pytest.raises(SpecError) as refused:
-        DIJob.parse(poisoned)
+        parse_job(poisoned)
     assert str(refused.value).startswith("spec.template.spec.x")
     assert depth.DEEP_MESSAGE in str(refused.value)
     assert len(str(refused.value)) < 300
@@ -67,7 +68,7 @@ async def test_what_is_not_too_deep_is_as_it_was() -> None:
     text = listed(depth.LEVELS - 10)
     assert await readable(text) is text
     assert await parsed(text) == json.loads(text)
-    DIJob.parse((await parsed(text))["items"][0])
+    parse_job((await parsed(text))["items"][0])
 
 
 JSON = st.recursive(
@@ -98,7 +99,7 @@ async def test_what_is_no_json_is_an_error_of_its_own(data: bytes) -> None:
 
 def test_what_has_too_many_values_is_refused() -> None:
     with pytest.raises(SpecError, match="spec: has more than 10,000 values"):
-        DIJob.parse(job_body(pod={"x": [[] for _ in range(depth.VALUES)]}))
+        parse_job(job_body(pod={"x": [[] for _ in range(depth.VALUES)]}))
 
 
 # A third of what an apiserver stores.
@@ -136,7 +137,7 @@ async def test_what_has_very_many_values_is_cut_before_it_is_read_and_still_refu
     for body in read:
         assert body["metadata"]["uid"] == UID
         with pytest.raises(SpecError, match="spec: has more than 10,000 values"):
-            DIJob.parse(body)
+            parse_job(body)
 
 
 @given(value=JSON, levels=st.integers(0, 4))

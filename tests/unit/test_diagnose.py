@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 from dijob import names
-from dijob.core import diagnose
-from dijob.core.observe import Observed, Pod, Refusal, Refused
+from dijob.core.observed import diagnose
+from dijob.core.observed.views import Observed, Pod, Refusal, Refused
 from unit.builders import NOW, gang, listed, observed, view
 
 GATE = f"container {names.GATE_CONTAINER}: CrashLoopBackOff: "

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from dijob.core.observe import ASK_AGAIN_SECONDS, to_ask
+from dijob.core.observed.views import ASK_AGAIN_SECONDS, to_ask
 from dijob.core.options import Options
 from dijob.shell.api import ApiError
 from dijob.shell.memory import Memory

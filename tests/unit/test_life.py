@@ -4,11 +4,11 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from dijob.api.model import DIJob
+from dijob.api.status import instant, stamp
 from dijob.core.actions import CreatePod, DeleteJob, DeletePod
-from dijob.core.observe import Observed, Pod
-from dijob.core.plan import Plan
-from dijob.spec.model import DIJob
-from dijob.spec.status import instant, stamp
+from dijob.core.decide.plan import Plan
+from dijob.core.observed.views import Observed, Pod
 from unit.builders import NOW, job, later, listed, observed, plan, tasks_job, view
 
 

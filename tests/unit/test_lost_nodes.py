@@ -1,10 +1,10 @@
 """Pods that hang Terminating: by force only where the cluster has given their node up, and their grace is over."""
 
 import pytest
-from dijob.core import lost_nodes
+from dijob.api.status import stamp
 from dijob.core.actions import ForceDeletePod
-from dijob.core.observe import Pod
-from dijob.spec.status import stamp
+from dijob.core.observed import lost_nodes
+from dijob.core.observed.views import Pod
 from unit.builders import NOW, job, later, listed, observed, plan, pod_body, read
 
 GONE_BY = stamp(later(30))

@@ -5,12 +5,15 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from dijob.core import address_list, address_writes, broker, containers, finish, ledger, plan, raw, renewal, suspension
-from dijob.core.actions import deletions
-from dijob.core.gather import Gathering
+from dijob.core.decide import address_writes, completion, plan, suspension
+from dijob.core.decide.deletion import deletions
 from dijob.core.members import Gang
-from dijob.core.observe import Observed
-from dijob.core.world import World
+from dijob.core.membership import address_list, failures, restart
+from dijob.core.membership.gathering import Gathering
+from dijob.core.membership.world import World
+from dijob.core.observed import containers, parse
+from dijob.core.observed.views import Observed
+from dijob.core.report import redis
 from dijob.names import Addressing, CleanPodPolicy, Launcher
 from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
@@ -266,16 +269,16 @@ def a_list_half_handed_out_stays_so(patch: pytest.MonkeyPatch) -> None:
 
 
 def what_was_charged_is_forgotten(patch: pytest.MonkeyPatch) -> None:
-    read = ledger.read
-    patch.setattr(ledger, "read", lambda status, gang: replace(read(status, gang), charges={}))
+    read = failures.read
+    patch.setattr(failures, "read", lambda status, gang: replace(read(status, gang), charges={}))
 
 
 def an_eviction_is_a_failure(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(raw, "_disrupted", lambda status: False)
+    patch.setattr(parse, "_disrupted", lambda status: False)
 
 
 def a_dead_sandbox_is_a_failure(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(raw, "_sandbox_died", lambda status: False)
+    patch.setattr(parse, "_sandbox_died", lambda status: False)
 
 
 def the_address_of_a_gone_peer_is_published(patch: pytest.MonkeyPatch) -> None:
@@ -300,7 +303,7 @@ def the_list_keeps_those_who_left(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_renewal_is_a_failure(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(renewal, "free", lambda pod, known, new: 0)
+    patch.setattr(restart, "free", lambda pod, known, new: 0)
 
 
 def who_leaves_no_record_has_crashed(patch: pytest.MonkeyPatch) -> None:
@@ -308,18 +311,18 @@ def who_leaves_no_record_has_crashed(patch: pytest.MonkeyPatch) -> None:
 
 
 def who_was_not_told_of_a_renewal_is_forgotten(patch: pytest.MonkeyPatch) -> None:
-    owed = renewal.owed
+    owed = restart.owed
 
     def blind(pods: Any, ranks: Any, last: Any) -> frozenset[int]:
         """Only while no pod has the next list."""
         begun = any(pod.epoch > last.epoch for pod in pods.values())
         return frozenset() if begun else owed(pods, ranks, last)
 
-    patch.setattr(renewal, "owed", blind)
+    patch.setattr(restart, "owed", blind)
 
 
 def who_does_not_hear_is_waited_for(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(renewal, "left", lambda pod, observed, now: 1.0)
+    patch.setattr(restart, "left", lambda pod, observed, now: 1.0)
 
 
 def who_does_not_hear_is_asked_again(patch: pytest.MonkeyPatch) -> None:
@@ -337,16 +340,16 @@ def pods_go_before_the_suspension_is_written(patch: pytest.MonkeyPatch) -> None:
 
 
 def time_suspended_counts(patch: pytest.MonkeyPatch) -> None:
-    left = finish._active_left
+    left = completion._active_left
     patch.setattr(
-        finish,
+        completion,
         "_active_left",
         lambda this: left(replace(this, status=this.status.model_copy(update={"suspended_seconds": 0}))),
     )
 
 
 def nobody_waits_for_the_server(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(broker, "absence", lambda gang, observed: "")
+    patch.setattr(redis, "absence", lambda gang, observed: "")
 
 
 def another_server_is_taken_for_the_old_one(patch: pytest.MonkeyPatch) -> None:
@@ -354,9 +357,9 @@ def another_server_is_taken_for_the_old_one(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_disruption_is_counted_again_and_again(patch: pytest.MonkeyPatch) -> None:
-    new = ledger._new
+    new = failures._new
     patch.setattr(
-        ledger, "_new", lambda pod, before, policy: new(pod, before.model_copy(update={"disrupted": False}), policy)
+        failures, "_new", lambda pod, before, policy: new(pod, before.model_copy(update={"disrupted": False}), policy)
     )
 
 

@@ -1,11 +1,10 @@
 """Ranks in sentences and in status, names and node ids."""
 
 import pytest
-from dijob.core.manifests import gang_of
-from dijob.core.members import compact, expand, say
-from dijob.core.observe import by_rank
-from dijob.core.plan import plan
-from dijob.spec.numbers import natural
+from dijob.api.numbers import natural
+from dijob.core.decide.plan import plan
+from dijob.core.members import compact, expand, gang_of, say
+from dijob.core.observed.views import by_rank
 from unit.builders import NOW, gang, job, listed, observed, pod_body, read, tasks_job, view
 
 

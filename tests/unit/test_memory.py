@@ -1,6 +1,6 @@
 """What the operator remembers of a job between passes."""
 
-from dijob.core.observe import Refusal, Refused
+from dijob.core.observed.views import Refusal, Refused
 from dijob.shell.memory import Memory
 from unit.builders import Body, job_body, later
 

@@ -1,4 +1,4 @@
-"""DIJob.parse: what is accepted, and the sentence for what is not."""
+"""parse_job: what is accepted, and the sentence for what is not."""
 
 import copy
 import time
@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 import yaml
 from dijob import names
+from dijob.api.parse import parse_job
+from dijob.api.problems import SpecError
+from dijob.api.warnings import warnings
 from dijob.names import Topology
-from dijob.spec.model import DIJob, SpecError
 from unit import builders
 
 Body = dict[str, Any]
@@ -68,7 +70,7 @@ def named(name: str) -> Body:
 
 def refusal(made: Body) -> tuple[tuple[str, str], ...]:
     with pytest.raises(SpecError) as caught:
-        DIJob.parse(made)
+        parse_job(made)
     return tuple((problem.field, problem.message) for problem in caught.value.problems)
 
 
@@ -86,7 +88,7 @@ def refusal(made: Body) -> tuple[tuple[str, str], ...]:
     ],
 )
 def test_sizes(spec: Body, sizes: tuple[int, int, int]) -> None:
-    parsed = DIJob.parse(body(**spec)).spec
+    parsed = parse_job(body(**spec)).spec
     assert (parsed.minimum, parsed.desired, parsed.maximum) == sizes
 
 
@@ -211,7 +213,7 @@ def test_variables_of_the_topology_are_refused(name: str) -> None:
 
 
 def test_other_variables_are_the_users() -> None:
-    assert DIJob.parse(with_env("DI_TOPOLOGY")).spec.desired == 4
+    assert parse_job(with_env("DI_TOPOLOGY")).spec.desired == 4
 
 
 def test_all_problems_are_said_at_once() -> None:
@@ -223,12 +225,12 @@ def test_all_problems_are_said_at_once() -> None:
 
 def test_the_exception_reads_as_a_sentence() -> None:
     with pytest.raises(SpecError, match=r"^spec\.replicas: is 0; it must be at least 1$"):
-        DIJob.parse(body(replicas=0))
+        parse_job(body(replicas=0))
 
 
 @pytest.mark.parametrize("length", [1, 58])
 def test_names_at_the_bounds(length: int) -> None:
-    assert DIJob.parse(named("a" * length)).metadata.name == "a" * length
+    assert parse_job(named("a" * length)).metadata.name == "a" * length
 
 
 @pytest.mark.parametrize(
@@ -243,7 +245,7 @@ def test_names_at_the_bounds(length: int) -> None:
     ],
 )
 def test_workers(line: str, spec: Body, workers: int) -> None:
-    assert DIJob.parse(with_command(line, **spec)).workers == workers
+    assert parse_job(with_command(line, **spec)).workers == workers
 
 
 @pytest.mark.parametrize(
@@ -257,14 +259,14 @@ def test_workers(line: str, spec: Body, workers: int) -> None:
     ],
 )
 def test_topology(line: str, spec: Body, topology: Topology) -> None:
-    assert DIJob.parse(with_command(line, **spec)).topology is topology
+    assert parse_job(with_command(line, **spec)).topology is topology
 
 
 def test_the_main_container_is_the_named_one_else_the_first() -> None:
     made = with_pod(containers=[{"name": "side", "command": ["x"]}, {"name": "di-container", "command": ["y"]}])
-    assert DIJob.parse(made).roles[0].main_container["command"] == ["y"]
+    assert parse_job(made).roles[0].main_container["command"] == ["y"]
     made["spec"]["template"]["spec"]["containers"][1]["name"] = "other"
-    assert DIJob.parse(made).roles[0].main_container["command"] == ["x"]
+    assert parse_job(made).roles[0].main_container["command"] == ["x"]
 
 
 WARNED: dict[str, tuple[Body, str, str]] = {
@@ -288,7 +290,7 @@ WARNED: dict[str, tuple[Body, str, str]] = {
 
 @pytest.mark.parametrize(("made", "field", "words"), WARNED.values(), ids=WARNED.keys())
 def test_a_warning_stops_nothing(made: Body, field: str, words: str) -> None:
-    (warning,) = DIJob.parse(made).warnings
+    (warning,) = warnings(parse_job(made))
     assert warning.field == field
     assert words in warning.message
 
@@ -305,7 +307,7 @@ def test_a_warning_stops_nothing(made: Body, field: str, words: str) -> None:
     ],
 )
 def test_no_warning_where_nothing_is_wrong(made: Body) -> None:
-    assert DIJob.parse(made).warnings == ()
+    assert warnings(parse_job(made)) == ()
 
 
 @pytest.mark.parametrize(
@@ -323,7 +325,7 @@ def test_no_warning_where_nothing_is_wrong(made: Body) -> None:
     ],
 )
 def test_what_cannot_be_read_of_a_status_counts_as_absent(status: object, read: Body) -> None:
-    assert DIJob.parse(body() | {"status": status}).status.model_dump(by_alias=True, exclude_defaults=True) == read
+    assert parse_job(body() | {"status": status}).status.model_dump(by_alias=True, exclude_defaults=True) == read
 
 
 PODS: list[tuple[str, Callable[[Body], object]]] = [
@@ -340,7 +342,7 @@ PODS: list[tuple[str, Callable[[Body], object]]] = [
 
 def fields_refused(made: Body) -> list[str]:
     try:
-        assert DIJob.parse(made).warnings == ()
+        assert warnings(parse_job(made)) == ()
     except SpecError as error:
         return [problem.field for problem in error.problems]
     return []
@@ -357,6 +359,6 @@ def test_a_pod_spec_of_any_shape_is_answered_by_sentences_only(slip: Callable[[B
 def test_what_is_wrong_a_thousand_times_is_said_in_a_moment() -> None:
     begin = time.process_time()
     with pytest.raises(SpecError) as refused:
-        DIJob.parse(body(**{f"replicaz{number}": 1 for number in range(5000)}))
+        parse_job(body(**{f"replicaz{number}": 1 for number in range(5000)}))
     assert time.process_time() - begin < 0.25  # 0.6 s where each gets its sentence
     assert len(refused.value.problems) == 20

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 from dijob import names
-from dijob.core.observe import Refused
-from dijob.core.raw import namesake, service
+from dijob.core.observed.parse import namesake, service
+from dijob.core.observed.views import Refused
 from unit.builders import UID, Body
 
 

@@ -3,8 +3,8 @@
 from typing import Any
 
 import pytest
-from dijob.core.observe import Pod
-from dijob.core.plan import plan
+from dijob.core.decide.plan import plan
+from dijob.core.observed.views import Pod
 from dijob.names import Condition
 from unit.builders import Body, job, later, observed, pod_body, read, view
 

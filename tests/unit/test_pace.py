@@ -4,17 +4,17 @@ import itertools
 from typing import Any
 
 import pytest
+from dijob.api.model import Metadata
+from dijob.api.status import Status
 from dijob.core import pace
 from dijob.core.actions import NudgePod, PublishAddresses
+from dijob.core.decide.plan import Plan, plan
 from dijob.core.options import Options
 from dijob.core.pace import Budget, Latency
-from dijob.core.plan import Plan, plan
 from dijob.shell.actor import Actor
 from dijob.shell.children import Children
 from dijob.shell.memory import Memory
 from dijob.shell.reconcile import STATUS_INTERVAL_SECONDS, Reconciler
-from dijob.spec.model import Metadata
-from dijob.spec.status import Status
 from unit.builders import NOW, Body, job, job_body, later, listed, observed
 from unit.fake_api import FakeApi
 

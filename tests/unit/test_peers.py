@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from dijob import names
 from dijob.core.members import Gang
-from dijob.core.phases import is_true
+from dijob.core.report.summary import is_true
 from dijob.names import CleanPodPolicy
 from dijob.names import Condition as Type
 from unit.builders import manifest

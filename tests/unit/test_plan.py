@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 from dijob import names
-from dijob.core import finish
+from dijob.api.model import DIJob
+from dijob.api.status import stamp
 from dijob.core.actions import (
     CreateInOrder,
     CreatePod,
@@ -17,12 +18,12 @@ from dijob.core.actions import (
     PublishAddresses,
     SetReplicas,
 )
-from dijob.core.manifests import gang_of
-from dijob.core.observe import Creation, Ending, Observed, Pod, Refusal, Refused
-from dijob.core.plan import Plan
-from dijob.core.raw import END_SECONDS
-from dijob.spec.model import DIJob
-from dijob.spec.status import stamp
+from dijob.core.decide import completion
+from dijob.core.decide.plan import Plan
+from dijob.core.members import gang_of
+from dijob.core.observed.parse import END_SECONDS
+from dijob.core.observed.views import Creation, Ending, Observed, Pod, Refusal, Refused
+from dijob.core.render.annotations import end_patch
 from unit.builders import LIST, NOW, hands_out, job, later, listed, observed, plan, view
 
 TERMINATED = Ending(1, 0, "Error", "boom")
@@ -231,11 +232,11 @@ def test_the_message_of_the_end_says_where_there_is_a_log() -> None:
     crashing = listed(0, ready=False, failures=1, ending=TERMINATED)
     message = then(owner, observed(crashing, listed(1), listed(2)))[0].status.message
     assert message.endswith(
-        "the first was rank 1 (exit code 3: no GPU); `kubectl logs job-0` has what came last" + finish.KEPT
+        "the first was rank 1 (exit code 3: no GPU); `kubectl logs job-0` has what came last" + completion.KEPT
     )
     again = then(owner, observed(listed(0), listed(1, failures=1, ending=TERMINATED), listed(2)))[0]
     assert again.status.message.endswith(
-        "the first was rank 1 (exit code 3: no GPU), see `kubectl logs job-1`" + finish.KEPT
+        "the first was rank 1 (exit code 3: no GPU), see `kubectl logs job-1`" + completion.KEPT
     )
     # Where nothing is ended so, nothing is explained.
     over = listed(1, failures=1, ending=TERMINATED, phase="Failed")
@@ -247,7 +248,7 @@ def test_the_message_of_the_end_says_where_there_is_a_log() -> None:
 
 def test_a_pod_that_is_ended_says_what_the_kubelets_words_for_it_mean() -> None:
     """The kubelet says DeadlineExceeded of it, and ContainerStatusUnknown of a container that waited just then."""
-    patch = finish.end_patch("uid-1")
+    patch = end_patch("uid-1")
     assert (patch["metadata"]["uid"], patch["spec"]) == ("uid-1", {"activeDeadlineSeconds": END_SECONDS})
     says = patch["metadata"]["annotations"][names.ANNOTATION_ENDED]
     for word in ("DeadlineExceeded", "ContainerStatusUnknown", "lastState", "logs"):

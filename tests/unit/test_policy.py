@@ -4,14 +4,14 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from dijob.core.containers import Ending
-from dijob.core.manifests import gang_of
-from dijob.core.observe import Pod
-from dijob.core.plan import Plan
-from dijob.core.policy import Policy
-from dijob.core.world import World
+from dijob.api.model import DIJob
+from dijob.core.decide.plan import Plan
+from dijob.core.members import gang_of
+from dijob.core.membership.policy import Policy
+from dijob.core.membership.world import World
+from dijob.core.observed.containers import Ending
+from dijob.core.observed.views import Pod
 from dijob.names import FailureAction
-from dijob.spec.model import DIJob
 from unit.builders import NOW, Body, job, later, listed, observed, plan, tasks_job, view
 
 NEVER = {"restartPolicy": "Never"}

@@ -2,10 +2,10 @@
 
 import pytest
 from dijob import names
+from dijob.api.model import Metadata
 from dijob.core.actions import Event
 from dijob.shell.api import ApiError
 from dijob.shell.recorder import REMEMBERED, Recorder
-from dijob.spec.model import Metadata
 from unit.fake_api import FakeApi
 
 JOB = Metadata(name="job", namespace="ns", uid="u1")

@@ -7,17 +7,17 @@ from datetime import datetime, timedelta
 
 import pytest
 from dijob import names
+from dijob.api.model import DIJob
 from dijob.core.actions import CreatePod
-from dijob.core.manifests import gang_of
-from dijob.core.observe import Observed, by_rank
+from dijob.core.decide.plan import plan
+from dijob.core.members import gang_of
+from dijob.core.observed.views import Observed, by_rank
 from dijob.core.options import Options
-from dijob.core.plan import plan
 from dijob.shell.actor import Actor
 from dijob.shell.api import ApiError
 from dijob.shell.children import Children
 from dijob.shell.clock import Clock
 from dijob.shell.memory import Memory
-from dijob.spec.model import DIJob
 from unit.builders import NOW, OWNER, Body, job
 from unit.fake_api import FakeApi
 

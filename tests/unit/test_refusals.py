@@ -1,8 +1,8 @@
 """What a refusal of the apiserver means, and when to ask again."""
 
 import pytest
-from dijob.core.observe import Refusal, Refused
-from dijob.core.refusals import name_in_use, rejected
+from dijob.core.observed.refusals import name_in_use, rejected
+from dijob.core.observed.views import Refusal, Refused
 from unit.builders import NOW
 
 

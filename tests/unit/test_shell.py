@@ -2,7 +2,7 @@
 
 import pytest
 from dijob import names
-from dijob.core.phases import is_true
+from dijob.core.report.summary import is_true
 from dijob.names import Condition as Type
 from dijob.shell.reconcile import STATUS_INTERVAL_SECONDS
 from unit.builders import Body, job_body

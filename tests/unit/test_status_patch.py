@@ -3,8 +3,8 @@
 from typing import Any
 
 import pytest
+from dijob.api.status import Status
 from dijob.shell.reconcile import _changes
-from dijob.spec.status import Status
 
 Body = dict[str, Any]
 

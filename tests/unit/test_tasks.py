@@ -4,14 +4,16 @@ import json
 from typing import Any
 
 import pytest
+from dijob.api.model import DIJob
+from dijob.api.parse import parse_job
+from dijob.api.parts import Task
+from dijob.api.problems import SpecError
 from dijob.core.actions import PublishAddresses
-from dijob.core.manifests import gang_of, template_hash
-from dijob.core.members import Gang
-from dijob.core.observe import by_rank
+from dijob.core.members import Gang, gang_of
+from dijob.core.observed.views import by_rank
 from dijob.core.options import Options, notes
-from dijob.core.published import addresses_patch
-from dijob.spec.model import DIJob, SpecError
-from dijob.spec.parts import Task
+from dijob.core.render.annotations import addresses_patch
+from dijob.core.render.pod import template_hash
 from unit.builders import Body, container, job, manifest, tasks_body, tasks_job, view
 
 NAMES = ["job-learner-0", "job-evaluator-0", "job-collector-0", "job-collector-1"]
@@ -106,7 +108,7 @@ def test_each_task_has_its_own_template() -> None:
         "metadata": {"labels": {"a": "b"}},
         "spec": {"containers": [container(image="other", command=["./evaluate"])]},
     }
-    owner = DIJob.parse(body)
+    owner = parse_job(body)
     learner, evaluator = manifest(owner, 0), manifest(owner, 1)
     assert [pod["spec"]["containers"][0]["image"] for pod in (learner, evaluator)] == ["img:1", "other"]
     assert "readinessProbe" in learner["spec"]["containers"][0]
@@ -284,14 +286,14 @@ REFUSED: dict[str, tuple[Body, str, str]] = {
 @pytest.mark.parametrize(("made", "field", "words"), REFUSED.values(), ids=REFUSED)
 def test_what_is_refused_and_why(made: Body, field: str, words: str) -> None:
     with pytest.raises(SpecError) as caught:
-        DIJob.parse(made)
+        parse_job(made)
     found = {problem.field: problem.message for problem in caught.value.problems}
     assert words in found.get(field, f"nothing is said of {field}: {found}")
 
 
 def test_exit_codes_need_never_only_where_the_rule_is() -> None:
     never = {"spec": {"containers": [container()], "restartPolicy": "Never"}}
-    assert DIJob.parse(with_tasks({"template": never}, failurePolicy={"rules": [{**CODES, "task": "learner"}]}))
+    assert parse_job(with_tasks({"template": never}, failurePolicy={"rules": [{**CODES, "task": "learner"}]}))
 
 
 def test_every_field_of_a_task_is_known() -> None:

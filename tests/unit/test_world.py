@@ -4,11 +4,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from dijob.api.status import Renewal, Status
 from dijob.core.members import compact
-from dijob.core.observe import Observed, Pod
-from dijob.core.world import NOBODY, World
+from dijob.core.membership.world import NOBODY, World
+from dijob.core.observed.views import Observed, Pod
 from dijob.names import Topology
-from dijob.spec.status import Renewal, Status
 from unit.builders import LIST, NOW, gang, listed, observed, view, world_of
 
 ALL = (listed(0), listed(1), listed(2))

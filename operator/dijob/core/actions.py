@@ -1,10 +1,8 @@
 """What a plan can ask the shell to do: frozen data, one class per call to the apiserver."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from dijob.core.members import Member
-from dijob.core.observe import Pod
 
 
 @dataclass(frozen=True)
@@ -33,7 +31,7 @@ class CreateService:
 
 @dataclass(frozen=True)
 class CreateBroker:
-    """Create what is missing of the job's own Redis server (broker.py)."""
+    """Create what is missing of the job's own Redis server (redis.py)."""
 
 
 @dataclass(frozen=True)
@@ -70,11 +68,6 @@ class DeletePod:
     uid: str
 
 
-def deletions(pods: Iterable[Pod]) -> tuple[DeletePod, ...]:
-    """Of those that are not on their way out yet."""
-    return tuple(DeletePod(pod.name, pod.uid) for pod in pods if not pod.deleting)
-
-
 @dataclass(frozen=True)
 class GiveBackPod:
     """Delete a pod that holds a node while a lower rank finds none; it comes back when that one has its place."""
@@ -89,11 +82,6 @@ class ForceDeletePod:
 
     name: str
     uid: str
-
-
-def removals(pods: Iterable[Pod]) -> tuple[ForceDeletePod, ...]:
-    """Of those that nobody will end (lost_nodes.py)."""
-    return tuple(ForceDeletePod(pod.name, pod.uid) for pod in pods)
 
 
 @dataclass(frozen=True)

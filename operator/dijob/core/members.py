@@ -4,8 +4,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
+from dijob.api.model import DIJob
+from dijob.api.numbers import natural
 from dijob.names import DIALLING, MAX_REPLICAS, Addressing, Queue, Runtime, TaskType, Topology
-from dijob.spec.numbers import natural
 
 
 @dataclass(frozen=True)
@@ -129,6 +130,28 @@ class Member:
     def node_ids(self, workers: int) -> range:
         """The DI-engine node ids of this pod's processes: rank * workers + i (k8s_parser.py)."""
         return range(self.rank * workers, (self.rank + 1) * workers)
+
+
+def gang_of(job: DIJob) -> Gang:
+    """The world that the job's spec wishes."""
+    meta, queue = job.metadata, job.spec.message_queue
+    host = job.server or (queue.host if queue else "")
+    return Gang(
+        meta.name,
+        meta.namespace,
+        meta.uid,
+        job.spec.desired,
+        job.workers,
+        job.topology,
+        job.spec.minimum,
+        job.addressing,
+        tuple(Part(role.name, role.type, role.first, role.replicas) for role in job.roles if role.name),
+        job.spec.runtime,
+        job.roles[0].gpus,
+        job.queue,
+        (host, queue.port) if queue and host else None,
+        job.server,
+    )
 
 
 def split(name: str) -> tuple[str, int]:

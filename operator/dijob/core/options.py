@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from dijob.api.model import DIJob
+from dijob.api.problems import Problem
 from dijob.names import Priority
-from dijob.spec.model import DIJob
-from dijob.spec.problems import Problem
 
 # The last line of Redis under the BSD licence.
 REDIS_IMAGE = "redis:7.2-alpine"

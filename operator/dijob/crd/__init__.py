@@ -3,9 +3,9 @@
 from typing import Any, Final
 
 from dijob import names
+from dijob.api.model import DIJob
 from dijob.crd.rules import RULES
 from dijob.crd.schema import Schema, at, structural
-from dijob.spec.model import DIJob
 
 # Columns of `kubectl get dij`; those of priority 1 come with `-o wide`.
 _COLUMNS: Final = (

@@ -12,7 +12,7 @@ from dijob.crd.conditions import conditions
 from dijob.crd.reference import reference
 
 _ROOT: Final = Path(__file__).parents[3]
-_NOTE: Final = "# Generated from operator/dijob/spec/model.py by `make crds`; do not edit.\n"
+_NOTE: Final = "# Generated from operator/dijob/api/model.py by `make crds`; do not edit.\n"
 
 
 class _Plain(yaml.SafeDumper):

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 
+from dijob.api.status import Condition, Status
 from dijob.core.actions import Event
-from dijob.core.phases import events
+from dijob.core.report.summary import events
 from dijob.crd.reason import Reason
 from dijob.crd.reasons import REASONS
 from dijob.names import Condition as Type
-from dijob.spec.status import Condition, Status
 
 _HEAD = """# Conditions, reasons, and what to do
 

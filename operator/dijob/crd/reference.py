@@ -8,7 +8,7 @@ from dijob.crd.schema import Schema
 
 _HEAD = f"""# Reference: {names.KIND} ({names.API_VERSION})
 
-Generated from `operator/dijob/spec/model.py` by `make crds`; do not edit. `kubectl explain dijob.spec` shows the
+Generated from `operator/dijob/api/model.py` by `make crds`; do not edit. `kubectl explain dijob.spec` shows the
 same. Fields of `template.spec` that are not listed are those of a pod.
 """
 _TABLE = "| field | type | meaning |\n|---|---|---|\n"

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from dijob import names
-from dijob.spec import checks
-from dijob.spec import template_checks as template
-from dijob.spec.model import Spec
+from dijob.api import checks
+from dijob.api import template_checks as template
+from dijob.api.spec import Spec
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """What runs in users' pods, and how it gets there: the gate's command carries the launcher as text.
 
-What the pod must have, for `GATE_COMMAND` and `LAUNCH` to work (built in `manifests`):
+What the pod must have, for `GATE_COMMAND` and `LAUNCH` to work (built in core/render/pod.py):
 
 - volume `DIR`, an emptyDir, mounted in the gate and in the main container; the gate makes `BIN_DIR` in it, and the link
   `topology.json`;
@@ -22,6 +22,9 @@ EPOCH_FILE: Final = "epoch"
 TOPOLOGY_FILE: Final = "topology.json"
 RENEW_FILE: Final = "renew-from"
 LAUNCH: Final = f"{BIN_DIR}/launch"
+# The launcher sends KILL after this (Kubernetes' own grace period), or after that of the pod where it is another one
+# (launch.sh, DIJOB_KILL_SECONDS): saving a checkpoint takes no less time than when the pod is deleted.
+KILL_SECONDS: Final = 30
 
 
 def escape(text: str) -> str:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from dijob import names
-from dijob.core import broker, refusals
+from dijob.api.model import DIJob
 from dijob.core.actions import (
     Action,
     CreateBroker,
@@ -23,14 +23,15 @@ from dijob.core.actions import (
     PublishAddresses,
     SetReplicas,
 )
-from dijob.core.finish import end_patch
-from dijob.core.manifests import gang_of, pod_manifest
-from dijob.core.manifests import service as service_manifest
-from dijob.core.members import Member
-from dijob.core.observe import Pod, Service
+from dijob.core.members import Member, gang_of
+from dijob.core.observed import refusals
+from dijob.core.observed.parse import namesake, pod, service
+from dijob.core.observed.views import Pod, Service
 from dijob.core.options import Options
-from dijob.core.published import addresses_patch, known
-from dijob.core.raw import namesake, pod, service
+from dijob.core.render import redis
+from dijob.core.render.annotations import addresses_patch, end_patch, known
+from dijob.core.render.pod import pod_manifest
+from dijob.core.render.pod import service as service_manifest
 from dijob.shell.api import Api, ApiError, Json
 from dijob.shell.clock import SYSTEM, Clock
 from dijob.shell.group import Group
@@ -38,7 +39,6 @@ from dijob.shell.jobs import path_of
 from dijob.shell.memory import Memory
 from dijob.shell.outcome import Doing, Outcome
 from dijob.shell.store import Store
-from dijob.spec.model import DIJob
 
 log = logging.getLogger(__name__)
 
@@ -139,7 +139,7 @@ class Actor:
             case CreateService():
                 return self._create_all(group, (service_manifest(group.job),))
             case CreateBroker():
-                return self._create_all(group, broker.manifests(group.job, self._options))
+                return self._create_all(group, redis.manifests(group.job, self._options))
 
     async def _set_replicas(self, job: DIJob, replicas: int) -> Json | None:
         meta = job.metadata

@@ -5,13 +5,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from dijob import names
-from dijob.core.observe import Pod, Service
-from dijob.core.raw import pod, service
+from dijob.api.model import DIJob
+from dijob.core.observed.parse import pod, service
+from dijob.core.observed.views import Pod, Service
 from dijob.shell.api import Api, Stream
 from dijob.shell.clock import SYSTEM, Clock
 from dijob.shell.store import Store
 from dijob.shell.workqueue import Key, WorkQueue
-from dijob.spec.model import DIJob
 
 SELECTOR = f"{names.MANAGED_BY}={names.MANAGER}"
 

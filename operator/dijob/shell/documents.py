@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic_core import from_json  # a quarter faster than json.loads, and here anyway
 
-from dijob.spec.depth import is_wide, narrow, shallow
+from dijob.api.depth import is_wide, narrow, shallow
 
 # The parser's own bound, of which it says only this.
 _TOO_DEEP = "recursion limit exceeded"
@@ -15,7 +15,7 @@ _EVENT, _LIST, _HEAD_BYTES = b'{"type":', b'"items":[', 300
 
 
 async def parsed(document: bytes) -> Any:
-    """The document, without what is too deep in it or too much (spec/depth.py), so that one object does not hide the
+    """The document, without what is too deep in it or too much (api/depth.py), so that one object does not hide the
     others of a list, nor hold them up. ValueError where it is no JSON."""
     if _is_large(document):
         return from_json(await asyncio.to_thread(_cut, document))

@@ -2,10 +2,10 @@
 
 import asyncio
 
-from dijob.core.observe import Refusal, Refused
+from dijob.api.model import DIJob
+from dijob.core.observed.views import Refusal, Refused
 from dijob.shell.api import CONCURRENT_WRITES
 from dijob.shell.memory import Memory
-from dijob.spec.model import DIJob
 
 
 class Group:

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from dijob import names
+from dijob.api.numbers import natural
 from dijob.shell.clock import SYSTEM, Clock
 from dijob.shell.workqueue import Key
-from dijob.spec.numbers import natural
 
 # What has not been heard of for this long is asked after before pods are created for it.
 OLD_SECONDS = 10.0

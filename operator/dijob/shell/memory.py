@@ -5,10 +5,11 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from dijob.core import changes
-from dijob.core.observe import Creation, Pod, Refusal, Refused
-from dijob.core.waits import FORGIVE_SECONDS
-from dijob.spec.model import DIJob
+from dijob.api.model import DIJob
+from dijob.api.parse import Parsed
+from dijob.core.decide import changes
+from dijob.core.decide.requeue import FORGIVE_SECONDS
+from dijob.core.observed.views import Creation, Pod, Refusal, Refused
 
 
 @dataclass
@@ -30,22 +31,16 @@ class Memory:
     asked: dict[str, datetime] = field(default_factory=dict)
     warnings: dict[str, str] = field(default_factory=dict)
     last_write: float = -1e9
-    _parsed: DIJob | None = None
-    _spec: Any = None
+    _parsed: Parsed | None = None
 
     def parse(self, body: Mapping[str, Any]) -> DIJob:
-        """The job in this body, read once per version of it: most passes are about its pods. SpecError as in DIJob."""
-        version, spec = str(body["metadata"]["resourceVersion"]), body.get("spec")
-        before = self._parsed
-        if before is not None and before.metadata.resource_version == version:
-            return before
-        # Most versions are those of the status and of metadata: a command is read once for all of them.
-        same = before is not None and spec == self._spec
-        self._parsed, self._spec = before.again(body) if before is not None and same else DIJob.parse(body), spec
-        if before is not None and before.metadata.generation != self._parsed.metadata.generation:
+        """The job in this body, read once per version of it: most passes are about its pods. SpecError as in Parsed."""
+        before, self._parsed = self._parsed, Parsed.of(body, self._parsed)
+        job = self._parsed.job
+        if before is not None and before.job.metadata.generation != job.metadata.generation:
             # What was wrong as it was written may be right now.
             self.refusals = {k: no for k, no in self.refusals.items() if no.why is not Refused.REJECTED}
-        return self._parsed
+        return job
 
     def saw_lists(self, pods: Collection[Pod], now: datetime) -> None:
         """Note when a list was first seen on a pod that is to act on it; what is past is forgotten."""

@@ -4,9 +4,10 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
 
-from dijob.core import changes, refusals
 from dijob.core.actions import Action
-from dijob.core.observe import Refusal
+from dijob.core.decide import changes
+from dijob.core.observed import refusals
+from dijob.core.observed.views import Refusal
 from dijob.shell.api import CONCURRENT_WRITES, ApiError, Json
 from dijob.shell.clock import Clock
 

@@ -5,13 +5,18 @@ import logging
 from typing import Any
 
 from dijob import names
-from dijob.core import pace, phases, report
-from dijob.core.address_list import unaccounted
-from dijob.core.manifests import gang_of
-from dijob.core.observe import Observed, by_rank, to_ask
+from dijob.api.model import DIJob, Metadata
+from dijob.api.parse import stored
+from dijob.api.problems import SpecError
+from dijob.api.status import Status
+from dijob.core import pace
+from dijob.core.decide.plan import Plan, plan
+from dijob.core.decide.requeue import RESYNC_SECONDS
+from dijob.core.members import gang_of
+from dijob.core.membership.address_list import unaccounted
+from dijob.core.observed.views import Observed, by_rank, to_ask
 from dijob.core.options import Options, notes
-from dijob.core.plan import Plan, plan
-from dijob.core.waits import RESYNC_SECONDS
+from dijob.core.report import conditions, summary
 from dijob.shell.actor import Actor
 from dijob.shell.api import Api, ApiError
 from dijob.shell.aside import Aside
@@ -22,8 +27,6 @@ from dijob.shell.memory import Memories, Memory
 from dijob.shell.outcome import Outcome
 from dijob.shell.recorder import Recorder
 from dijob.shell.workqueue import Key
-from dijob.spec.model import DIJob, Metadata, SpecError
-from dijob.spec.status import Status, stored
 
 log = logging.getLogger(__name__)
 
@@ -81,7 +84,7 @@ class Reconciler:
         try:
             job = memory.parse(body)
         except SpecError as error:
-            return await self._say(key, body, report.invalid(error))
+            return await self._say(key, body, conditions.invalid(error))
         if not self._children.listed:
             await self._children.read(self._api, job)
         await self._recover(job, memory)
@@ -167,7 +170,7 @@ class Reconciler:
         gang = gang_of(job)
         pods, _ = by_rank(self._children.pods.of(job.metadata.owner_key), gang)
         memory.absent -= {pod.name for pod in pods.values()}
-        over = job.paused or job.metadata.deletion_timestamp or job.status.suspend_time or phases.ended(job.status)
+        over = job.paused or job.metadata.deletion_timestamp or job.status.suspend_time or summary.ended(job.status)
         if self._children.listed and not over:
             members = map(gang.member, unaccounted(gang, pods, job.status))
             asked = {one.name: one for one in members if one.name not in memory.absent}
@@ -197,21 +200,21 @@ class Reconciler:
         if body is None:
             return RESYNC_SECONDS
         try:
-            return await self._say(key, body, report.broken(error))
+            return await self._say(key, body, conditions.broken(error))
         except (ApiError, StaleCrdError):
             raise
         except Exception as another:  # what it says of itself breaks us too: the log has to do
             log.warning("%s/%s: its status cannot be written: %r", *key, another)
             return RESYNC_SECONDS
 
-    async def _say(self, key: Key, body: dict[str, Any], facts: list[phases.Fact]) -> float:
+    async def _say(self, key: Key, body: dict[str, Any], facts: list[summary.Fact]) -> float:
         """Nothing but conditions. What runs is left alone."""
         meta, now = Metadata.model_validate(body["metadata"]), self._clock.now()
         if meta.deletion_timestamp:
             return RESYNC_SECONDS
         old = stored(body)
-        status = phases.conclude(old, facts, meta.generation, now)
-        told = Plan(status, events=phases.events(old, status))
+        status = summary.conclude(old, facts, meta.generation, now)
+        told = Plan(status, events=summary.events(old, status))
         return min(RESYNC_SECONDS, await self._write(key, meta, old, told))
 
     async def _write(self, key: Key, meta: Metadata, old: Status, decided: Plan) -> float:
@@ -220,7 +223,7 @@ class Reconciler:
         memory = self._memories.of(meta.uid)
         if not changes:
             return RESYNC_SECONDS
-        if not (decided.withheld or phases.urgent(old, decided.status)) and (due := self._put_off(memory)) > 0:
+        if not (decided.withheld or summary.urgent(old, decided.status)) and (due := self._put_off(memory)) > 0:
             return due
         patch = {"metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version}, "status": changes}
         try:

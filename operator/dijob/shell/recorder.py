@@ -6,12 +6,12 @@ from collections import OrderedDict
 from typing import Any
 
 from dijob import names
+from dijob.api.model import Metadata
+from dijob.api.status import stamp
 from dijob.core.actions import Event
-from dijob.core.diagnose import shorten
+from dijob.core.observed.diagnose import shorten
 from dijob.shell.api import Api, ApiError
 from dijob.shell.clock import SYSTEM, Clock
-from dijob.spec.model import Metadata
-from dijob.spec.status import stamp
 
 log = logging.getLogger(__name__)
 

@@ -1,8 +1,8 @@
 """The variables that are known before any address is."""
 
 import pytest
-from dijob.core.manifests import gang_of
-from dijob.core.runtimes import ditask
+from dijob.core.members import gang_of
+from dijob.core.render.runtimes import ditask
 from dijob.names import Topology
 from unit.builders import gang, job, manifest
 

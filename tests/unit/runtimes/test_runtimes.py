@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 from dijob import names
+from dijob.api.model import DIJob
+from dijob.api.parse import parse_job
 from dijob.core.actions import PublishAddresses
-from dijob.core.manifests import gang_of
-from dijob.core.published import addresses_patch
-from dijob.core.runtimes import RUNTIMES, environment
+from dijob.core.members import gang_of
+from dijob.core.render.annotations import addresses_patch
+from dijob.core.render.runtimes import RUNTIMES, environment
 from dijob.names import Runtime
-from dijob.spec.model import DIJob
 from unit.builders import job, job_body, manifest, pod_env
 
 ROOT = Path(__file__).parents[3]
@@ -146,7 +147,7 @@ def test_the_first_process_of_each_pod_has_a_rank_of_its_own() -> None:
 def test_the_seed_of_ddp_needs_no_field_of_its_own() -> None:
     """A container without resources, or with what is no number, has no GPUs."""
     body = job_body({"containers": [{"name": "a", "image": "i", "resources": {"limits": {"nvidia.com/gpu": "x"}}}]})
-    assert DIJob.parse(body).roles[0].gpus == 0
+    assert parse_job(body).roles[0].gpus == 0
 
 
 @pytest.mark.parametrize("runtime", Runtime)

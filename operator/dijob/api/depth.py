@@ -1,0 +1,97 @@
+"""How deep and how large an object may be. An apiserver stores what is nested 10,000 levels deep, where unknown fields
+are kept; neither a schema nor CEL can measure it, and every parser and copy on the way recurses."""
+
+import re
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any, Final
+
+from dijob.api.problems import Problem
+
+# No field of Kubernetes comes near. What is deeper ends no parser as long as it is below the bound of the strictest
+# (200 levels), with some room for the list or the event around it.
+LEVELS: Final = 100
+KEPT_LEVELS: Final = 150
+# Templates of real pods have a few hundred. Each pod has all of them, so that an object as large as an apiserver stores
+# (a million) would hold up everybody.
+VALUES: Final = 10_000
+# Of each large part of a document so many commas and brackets are read. A value has two of them at the most: what is
+# cut still has more than VALUES, and is refused.
+KEPT_TOKENS: Final = 2 * VALUES + 5_000
+# Of the place of what is too deep, so much is said.
+_SAID: Final = 100
+_STRING: Final = rb'"[^"\\]*(?:\\.[^"\\]*)*"'
+_BRACKET: Final = re.compile(_STRING + rb"|[\[\]{}]", re.DOTALL)
+_TOKEN: Final = re.compile(_STRING + rb"|[\[\]{},]", re.DOTALL)
+DEEP_MESSAGE: Final = f"is nested more than {LEVELS} levels deep, and no field of a pod is: remove it"
+LARGE_MESSAGE: Final = f"has more than {VALUES:,} values, and each pod would have all of them: make it smaller"
+
+
+def shallow(document: bytes) -> bytes:
+    """The same JSON document, with nothing in the objects and lists that are more than KEPT_LEVELS deep."""
+    depth, kept, begin = 0, list[bytes](), 0
+    for found in _BRACKET.finditer(document):
+        match found[0]:
+            case b"{" | b"[":
+                depth += 1
+                if depth == KEPT_LEVELS:
+                    kept.append(document[begin : found.end()])
+            case b"}" | b"]":
+                if depth == KEPT_LEVELS:
+                    begin = found.start()
+                depth -= 1
+    return b"".join((*kept, document[begin:]))
+
+
+def is_wide(document: bytes) -> bool:
+    """Whether it has so many values that some may have to be left out."""
+    return document.count(b",") + document.count(b"[") + document.count(b"{") > KEPT_TOKENS
+
+
+def narrow(document: bytes, levels: int, kept_tokens: int = KEPT_TOKENS) -> bytes:
+    """The same JSON document: of each object or list that is right below the first `levels` levels, and has too many
+    values in it, at whatever depth, only the first ones are kept."""
+    depth, dropping, tokens, kept, begin = 0, 0, 0, list[bytes](), 0
+    for found in _TOKEN.finditer(document):
+        match found[0]:
+            case b"{" | b"[":
+                depth += 1
+                tokens = 0 if depth == levels + 1 else tokens + 1
+            case b"}" | b"]":
+                if depth == dropping:
+                    begin, dropping = found.start(), 0
+                depth -= 1
+            case b",":
+                tokens += not dropping
+                if depth > levels and tokens > kept_tokens and not dropping:
+                    kept.append(document[begin : found.start()])
+                    dropping = depth
+    return b"".join((*kept, document[begin:]))
+
+
+def problems(value: Any, path: str) -> Iterator[Problem]:
+    """What is wrong with the size of a parsed value, at most one problem; `path` is where it stands."""
+    level, count = [(path, value)], 1
+    for _ in range(LEVELS):
+        level = list(islice(_below(level), VALUES + 1))
+        count += len(level)
+        if count > VALUES:
+            yield Problem(path, LARGE_MESSAGE)
+        if count > VALUES or not level:
+            return
+    place = level[0][0]
+    yield Problem(place if len(place) <= _SAID else f"{place[:_SAID]}...", DEEP_MESSAGE)
+
+
+def _below(level: list[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+    """The fields and entries of the values of one level, each with its place."""
+    for path, value in level:
+        if isinstance(value, dict):
+            yield from ((_at(path, f".{name}"), below) for name, below in value.items())
+        elif isinstance(value, list):
+            yield from ((_at(path, f"[{number}]"), below) for number, below in enumerate(value))
+
+
+def _at(path: str, step: str) -> str:
+    """A place, no longer than can be said."""
+    return path if len(path) > _SAID else path + step[: _SAID + 1]

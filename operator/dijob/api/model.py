@@ -1,0 +1,99 @@
+"""The DIJob: what the user wishes, what the operator has stored, and what follows from both."""
+
+from functools import cached_property
+
+from pydantic import Field
+
+from dijob import names
+from dijob.api.fingerprint import fingerprint
+from dijob.api.roles import Role, roles
+from dijob.api.spec import Spec
+from dijob.api.status import Status, Stored
+from dijob.names import Addressing, Queue, RestartScope, Topology
+
+
+class Metadata(Stored):
+    """The parts of the object's metadata that the operator reads."""
+
+    name: str
+    namespace: str = "default"
+    uid: str = ""
+    generation: int = 0
+    annotations: dict[str, str] = Field(default_factory=dict)
+    labels: dict[str, str] = Field(default_factory=dict)
+    deletion_timestamp: str | None = None
+    resource_version: str = ""
+
+    @property
+    def owner_key(self) -> str:
+        """The object as its children name it."""
+        return names.owner_key(self.namespace, self.name, self.uid)
+
+
+class DIJob(Stored):
+    """A distributed reinforcement learning job: N pods that form one DI-engine world. Each process knows its
+    peers' IPs, its node ids and the world's size from environment variables."""
+
+    metadata: Metadata
+    spec: Spec
+    """What the user wishes."""
+    status: Status = Status()
+    """What the operator has seen and done. Written by the operator only."""
+
+    @cached_property
+    def roles(self) -> tuple[Role, ...]:
+        """The job's kinds of pods in rank order: one for the template, or one for each task."""
+        return roles(self.spec)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """What its pods are made from, in a word."""
+        return fingerprint(self.spec)
+
+    def role_of(self, rank: int) -> Role:
+        """The kind of pod that a rank has; of one beyond the wish, the last."""
+        return next((role for role in self.roles if rank < role.first + role.replicas), self.roles[-1])
+
+    @property
+    def workers(self) -> int:
+        """Worker processes per pod: the field, else the command's --parallel-workers, else 1."""
+        told = (role.command.parallel_workers for role in self.roles)
+        return self.spec.told("parallel_workers") or next(filter(None, told), 1)
+
+    @property
+    def topology(self) -> Topology:
+        """Who dials whom: the field where it is set, else the command's --topology, else mesh (star below engineFields,
+        as in DI-orchestrator 1.0)."""
+        if (field := self.spec.told("topology")) is not None:
+            return Topology(field)
+        told = (role.command.topology for role in self.roles if role.command.topology in set(Topology))
+        return Topology(next(told, Topology.STAR if self.spec.engine_fields else Topology.MESH))
+
+    @property
+    def addressing(self) -> Addressing:
+        """What the ranks are told of each other: names, where the runtime knows no addresses."""
+        return Addressing.HOSTNAME if self.spec.runtime.named else self.spec.addressing
+
+    @property
+    def queue(self) -> str:
+        """DI-engine's --mq-type: the field where it is set, else what the command says, else nng."""
+        if self.spec.message_queue is not None:
+            return self.spec.message_queue.type.value
+        told = (role.command.mq_type for role in self.roles)
+        return next(filter(None, told), Queue.NNG.value)
+
+    @property
+    def server(self) -> str:
+        """The name of the Redis server that the operator runs for this job, its pod and its service; "" for none."""
+        queue = self.spec.message_queue
+        return f"{self.metadata.name}-{names.SERVER_SUFFIX}" if queue and queue.own else ""
+
+    @property
+    def restart_scope(self) -> RestartScope:
+        """Who is made anew when a rank is lost: what the user says, else what the runtime needs."""
+        return self.spec.restart.scope or (RestartScope.JOB if self.spec.runtime.rigid else RestartScope.POD)
+
+    @property
+    def paused(self) -> bool:
+        """Whether somebody has asked by annotation to leave the job alone for now; any value but "false" will do."""
+        return self.metadata.annotations.get(names.ANNOTATION_PAUSED, "false") != "false"

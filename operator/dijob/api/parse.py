@@ -1,0 +1,89 @@
+"""The one place where an object of the apiserver's becomes a DIJob."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from dijob.api import checks, depth
+from dijob.api.model import DIJob, Metadata
+from dijob.api.problems import SpecError, from_validation
+from dijob.api.spec import Spec
+from dijob.api.status import Status
+
+Body = Mapping[str, Any]
+
+# Beyond this a number is none that an operator has counted: one more would not fit into its field any longer, and no
+# status could ever be written again.
+ABSURD = 2_000_000_000
+
+
+def parse_job(body: Body) -> DIJob:
+    """Read an object as the apiserver gives it.
+
+    Raises SpecError with every problem found, also those that the CRD's rules would have refused: an
+    object can be older than a rule. What cannot be read of a status that somebody else wrote counts as absent.
+    """
+    if found := tuple(depth.problems(body.get("spec"), "spec")):
+        raise SpecError(found)
+    try:
+        job = DIJob(
+            metadata=Metadata.model_validate(body.get("metadata") or {}),
+            spec=Spec.model_validate(body.get("spec") or {}),
+            status=stored(body),
+        )
+    except ValidationError as error:
+        raise SpecError(from_validation(error, DIJob)) from error
+    found = checks.problems(job)
+    if found:
+        raise SpecError(found)
+    return job
+
+
+def stored(body: Body) -> Status:
+    """The status of an object as the apiserver gives it. A field that cannot be read counts as absent, and no more: a
+    job that has ended stays so, whatever else another operator wrote (DI-orchestrator 1.0 could count below zero)."""
+    given = body.get("status")
+    kept = {n: v for n, v in given.items() if not _absurd(v)} if isinstance(given, Mapping) else {}
+    for _ in range(2):
+        try:
+            return Status.model_validate(kept)
+        except ValidationError as error:
+            wrong = {detail["loc"][0] for detail in error.errors(include_url=False)}
+            kept = {name: value for name, value in kept.items() if name not in wrong}
+    return Status()
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """A job, with the raw spec that it was read from: it need not be read again as long as it stays the same."""
+
+    job: DIJob
+    spec: Any
+
+    @staticmethod
+    def of(body: Body, before: "Parsed | None" = None) -> "Parsed":
+        """The job in this body; `before` is what was read of an older version. Raises SpecError as `parse_job` does."""
+        version, spec = str(body["metadata"]["resourceVersion"]), body.get("spec")
+        if before is None:
+            return Parsed(parse_job(body), spec)
+        if before.job.metadata.resource_version == version:
+            return before
+        # Most versions are those of the status and of metadata: a command is read once for all of them.
+        return Parsed(_with_spec_of(before.job, body) if spec == before.spec else parse_job(body), spec)
+
+
+def _with_spec_of(job: DIJob, body: Body) -> DIJob:
+    """The same job, as it is read from a body with the same spec."""
+    meta = Metadata.model_validate(body["metadata"])
+    return job.model_copy(update={"metadata": meta, "status": stored(body)})
+
+
+def _absurd(value: object) -> bool:
+    """Whether a number somewhere in it is beyond all that can have been counted."""
+    if isinstance(value, Mapping):
+        return any(map(_absurd, value.values()))
+    if isinstance(value, list):
+        return any(map(_absurd, value))
+    return isinstance(value, int) and value > ABSURD

@@ -1,0 +1,70 @@
+"""The kinds of pods that a job has: its template's, or one for each of its tasks."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+from typing import Any
+
+from dijob import names
+from dijob.api.command import Command
+from dijob.api.numbers import natural
+from dijob.api.parts import Template
+from dijob.api.spec import Spec
+from dijob.names import TaskType
+
+
+@dataclass(frozen=True)
+class Role:
+    """One kind of pod: `path` is where its template stands in the job, `first` its lowest rank.
+
+    `name` is the task's, "" where the job has no tasks.
+    """
+
+    path: str
+    template: Template
+    replicas: int
+    first: int = 0
+    name: str = ""
+    type: TaskType = TaskType.NONE
+
+    @property
+    def pod(self) -> Mapping[str, Any]:
+        """The raw pod spec."""
+        return self.template.spec or {}
+
+    @cached_property
+    def main_container(self) -> Mapping[str, Any]:
+        """The container that the job is about: the one named di-container, else the first, else {}."""
+        found = containers(self.pod) or [{}]
+        return next((one for one in found if one.get("name") == names.MAIN_CONTAINER), found[0])
+
+    @property
+    def gpus(self) -> int:
+        """How many GPUs the main container may use: its limits whose name is one of a GPU (nvidia.com/gpu)."""
+        resources = self.main_container.get("resources")
+        limits = resources.get("limits") if isinstance(resources, Mapping) else None
+        given = (limits or {}).items() if isinstance(limits, Mapping) else ()
+        return sum(natural(str(count)) or 0 for name, count in given if str(name).endswith("/gpu"))
+
+    @cached_property
+    def command(self) -> Command:
+        """What the main container's command line says."""
+        return Command.of(self.main_container)
+
+
+def roles(spec: Spec) -> tuple[Role, ...]:
+    """The kinds of pods in rank order."""
+    if not spec.tasks:
+        return (Role("spec.template", spec.template or Template(), spec.desired),)
+    firsts = accumulate((task.replicas for task in spec.tasks), initial=0)
+    return tuple(
+        Role(f"spec.tasks[{at}].template", task.template, task.replicas, first, task.name or task.type.value, task.type)
+        for at, (task, first) in enumerate(zip(spec.tasks, firsts, strict=False))
+    )
+
+
+def containers(spec: Mapping[str, Any] | None, key: str = "containers") -> list[Mapping[str, Any]]:
+    """The containers (or initContainers) of a raw pod spec; what is no object is left out."""
+    value = (spec or {}).get(key)
+    return [one for one in value if isinstance(one, Mapping)] if isinstance(value, list) else []

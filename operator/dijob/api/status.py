@@ -1,0 +1,203 @@
+"""A DIJob's status as it is stored: what cannot be observed again, and what people and scale read."""
+
+from datetime import datetime
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from dijob import names
+
+MAX_RANK = names.MAX_REPLICAS - 1
+
+Rank = Annotated[int, Field(ge=0, le=MAX_RANK)]
+Count = Annotated[int, Field(ge=0, le=2**31 - 1)]
+Number = Annotated[int, Field(ge=0, le=2**53)]
+Name = Annotated[str, Field(max_length=253)]
+Reason = Annotated[str, Field(max_length=1024)]
+Message = Annotated[str, Field(max_length=32768)]
+Time = Annotated[str, Field(max_length=64)]
+# By the phase of a pod: Pending, Running, Succeeded, Failed, Unknown.
+TaskStatus = Annotated[dict[str, Annotated[int, Field(ge=0, le=names.MAX_REPLICAS)]], Field(max_length=5)]
+
+
+class Stored(BaseModel):
+    """What apiserver and operator wrote: unknown fields come from other versions and are left alone."""
+
+    # The docstring below a field is its description in the CRD, `kubectl explain` and docs/reference.md.
+    model_config = ConfigDict(
+        frozen=True,
+        extra="ignore",
+        alias_generator=to_camel,
+        populate_by_name=True,
+        use_attribute_docstrings=True,
+    )
+
+
+class Charge(Stored):
+    """What has been counted of the restarts of one rank."""
+
+    rank: Rank
+    """The rank that started again."""
+    uid: Annotated[str, Field(max_length=64)] = ""
+    """UID of the rank's pod whose restarts are counted here."""
+    restarts: Count = 0
+    """How many restarts of that pod have been looked at."""
+    init_restarts: Count = 0
+    """How many failures of its init containers have been looked at."""
+    failures: Count = 0
+    """How many of them were failures; those that renew all ranks together are charged to backoffLimit as one."""
+    disrupted: bool = False
+    """Whether a rule of failurePolicy has counted the pod's disruption as a failure."""
+    renewed: Number = 0
+    """Number of the last address list for which this pod's process was started again: that was no failure."""
+    renewed_at: Time = ""
+    """When that process ended, where the kubelet says so."""
+
+
+class FirstFailure(Stored):
+    """The first failure of the job: usually the cause of all later ones."""
+
+    rank: Rank
+    """The rank that failed first."""
+    pod: Name = ""
+    """Its pod."""
+    node: Name = ""
+    """The node that the pod ran on."""
+    exit_code: Annotated[int, Field(ge=-(2**31), le=2**31 - 1)] | None = None
+    """Exit code of the main container, where it ended by itself."""
+    signal: Annotated[int, Field(ge=0, le=255)] | None = None
+    """Signal that ended the main container, e.g. 9 when memory ran out."""
+    reason: Reason = ""
+    """The kubelet's word for it, e.g. Error or OOMKilled."""
+    message: Message = ""
+    """What the pod itself said last (its termination message), or the kubelet."""
+    time: Time = ""
+    """When it happened."""
+
+
+class Condition(Stored):
+    """One condition in the shape of metav1.Condition."""
+
+    type: Annotated[str, Field(max_length=316)]
+    """What the condition is about: one of those in docs/conditions.md."""
+    status: Annotated[str, Field(json_schema_extra={"enum": ["True", "False", "Unknown"]})]
+    """True, False or Unknown."""
+    reason: Reason = ""
+    """One word for programs."""
+    message: Message = ""
+    """A sentence for people: what is missing, which rank, and what to do."""
+    last_transition_time: Time = ""
+    """When status last changed."""
+    observed_generation: Number = 0
+    """The metadata.generation of the DIJob that this condition is about."""
+
+
+class Renewal(Stored):
+    """An address list that died: some rank was lost or moved, so that it and those that dial it were renewed."""
+
+    epoch: Number = 0
+    """Number of the list that died."""
+    reason: Reason = ""
+    """One word for programs, e.g. PodLost or AddressChanged."""
+    message: Message = ""
+    """Which rank it was, and what happened to it."""
+    ranks: Annotated[str, Field(max_length=8192)] = ""
+    """The ranks that are renewed: the lost one and those that dial it, as ranges, e.g. 2-3,7. Empty: all."""
+    time: Time = ""
+    """When the operator noticed."""
+
+
+class AddressList(Stored):
+    """What proves an address list: any copy of it has this digest, or is none."""
+
+    size: Annotated[int, Field(ge=0, le=names.MAX_REPLICAS)] = 0
+    """How many ranks it has."""
+    digest: Annotated[str, Field(max_length=64)] = ""
+    """The first 128 bits of the SHA-256 of its number, a space, and its addresses in rank order, comma-separated."""
+    finished: Annotated[str, Field(max_length=8192)] = ""
+    """The ranks that had succeeded when it was made, as ranges: no address of theirs is in it."""
+
+
+class GivenBack(Stored):
+    """A start that found no room: its pods were given back, so that others can use what they held."""
+
+    count: Count = 0
+    """How often this has happened."""
+    until: Time = ""
+    """When the job tries again."""
+    message: Message = ""
+    """Which rank found no node, and what the scheduler said."""
+
+
+class Status(Stored):
+    """What the operator has seen and done. Written by the operator only."""
+
+    phase: Annotated[str, Field(json_schema_extra={"enum": ["", *names.Phase]})] = ""
+    """One word for people: Pending, Starting, Running, Suspended, Succeeded or Failed. Programs read the conditions."""
+    message: Message = ""
+    """The sentence that matters most now, of all the conditions' messages: why it ended, or what it waits for."""
+    topology: Annotated[str, Field(max_length=16)] = ""
+    """Who connects to whom, as the field or the command says."""
+    parallel_workers: Count = 0
+    """Worker processes per pod, as the field or the command says; the world's size is replicas x this."""
+    desired: Count = 0
+    """How many pods the job wishes to have."""
+    replicas: Count = 0
+    """How many pods exist and are not on their way out (read by `kubectl scale` and autoscalers)."""
+    ready_replicas: Count = 0
+    """How many pods are Ready: their process listens."""
+    task_status: Annotated[dict[str, TaskStatus], Field(max_length=names.MAX_TASKS)] = {}
+    """How many pods of each task are in each phase of a pod, as in DI-orchestrator 1.1. Only of jobs with tasks."""
+    selector: Annotated[str, Field(max_length=512)] = ""
+    """The label selector of the job's pods (read by autoscalers)."""
+    observed_generation: Number = 0
+    """The metadata.generation that this status is about."""
+    epoch: Number = 0
+    """Number of the newest address list. It is written, with addressList, before any rank is given that list."""
+    address_list: AddressList | None = None
+    """What proves the newest address list, wherever a copy of it stands."""
+    template_hash: Annotated[str, Field(max_length=64)] = ""
+    """A fingerprint of the template, and of what else cannot change, that the pods are made from."""
+    renewals: Count = 0
+    """How often an address list has died and ranks were renewed."""
+    last_renewal: Renewal | None = None
+    """The last time that this happened, and why."""
+    given_back: GivenBack | None = None
+    """The last time that the job gave its pods back because not all of them found room."""
+    start_time: Time | None = None
+    """When the operator first saw the job."""
+    suspend_time: Time | None = None
+    """Since when the job is suspended."""
+    resume_time: Time | None = None
+    """When it was resumed last."""
+    suspended_seconds: Count = 0
+    """How long it has been suspended before, in all: activeDeadlineSeconds does not count this."""
+    completion_time: Time | None = None
+    """When the job succeeded or failed."""
+    restarts: Count = 0
+    """Restarts charged to backoffLimit so far, of all ranks together."""
+    charged: Annotated[tuple[Charge, ...], Field(max_length=names.MAX_REPLICAS)] = ()
+    """The ranks that started again in their pods, and what was counted of each."""
+    tasks: Annotated[str, Field(max_length=1024)] = ""
+    """The tasks by which ranks are counted here, as "learner 1 evaluator 1 collector"."""
+    succeeded_ranks: Annotated[str, Field(max_length=8192)] = ""
+    """The ranks whose main container exited with 0, as ranges, e.g. 0-3,7."""
+    first_failure: FirstFailure | None = None
+    """The first failure of the job: usually the cause of all later ones."""
+    conditions: Annotated[tuple[Condition, ...], Field(max_length=32)] = ()
+    """What is true about the job now. `kubectl wait --for=condition=Finished dijob/NAME` reads these."""
+
+
+def stamp(now: datetime) -> str:
+    """A time as Kubernetes writes it: RFC 3339, UTC, whole seconds."""
+    return now.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def instant(text: str | None) -> datetime | None:
+    """The time that a stamp says; None where it is none (status can be edited by hand)."""
+    try:
+        found = datetime.fromisoformat(text or "")
+    except ValueError:
+        return None
+    return found if found.tzinfo else None

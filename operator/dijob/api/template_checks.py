@@ -1,0 +1,136 @@
+"""The rules of a pod template beyond its schema: `spec.template`, or one task's."""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from dijob import names
+from dijob.api.problems import Problem
+from dijob.api.roles import Role, containers
+from dijob.api.spec import Spec
+from dijob.names import Topology
+
+SLIP_MESSAGE: Final = (
+    "containers belongs under template.spec, not beside it: indent `containers:` by two more spaces, so "
+    "that it stands below `spec:`"
+)
+NO_CONTAINER_MESSAGE: Final = "needs at least one container: put it under spec.template.spec.containers"
+RESTART_MESSAGE: Final = (
+    "Always would start finished ranks again for ever; it must be OnFailure or Never (absent means OnFailure)"
+)
+RESERVED_MESSAGE: Final = (
+    f"is set by the operator and cannot be given ({', '.join(names.RESERVED_ENV)} describe the rank and its "
+    "peers): remove it"
+)
+DNS_MESSAGE: Final = (
+    "is Default, and pods then know no names of the cluster, which addressing: Hostname, runtime: slurm and a Redis "
+    "server of the job's own need: remove one of the two"
+)
+OWNED_MESSAGE: Final = "is set by the operator to the rank's own name: remove it"
+PREFIX_MESSAGE: Final = f"keys below {names.GROUP}/ belong to the operator: choose another prefix"
+FOLDER_MESSAGE: Final = "is where the operator mounts its own files: choose another path"
+# Names of what the operator adds to each pod (core/render/pod.py).
+OWN_VOLUMES: Final = (names.BIN_VOLUME, names.POD_VOLUME)
+_OWN: Final = {
+    "containers": (names.GATE_CONTAINER,),
+    "initContainers": (names.GATE_CONTAINER,),
+    "volumes": OWN_VOLUMES,
+}
+OWN_NAME_MESSAGE: Final = "is the name of something that the operator adds: choose another name"
+
+
+def template_problems(role: Role, spec: Spec) -> Iterator[Problem]:
+    """What keeps the pods of one template from being run as they are written."""
+    if role.template.containers is not None:
+        yield Problem(f"{role.path}.containers", SLIP_MESSAGE)
+        return
+    yield from _prefixes(role)
+    if not containers(role.pod):
+        yield Problem(f"{role.path}.spec.containers", NO_CONTAINER_MESSAGE)
+        return
+    yield from _fields(role, spec)
+    for key in ("containers", "initContainers"):
+        yield from _reserved(role, key)
+    yield from _own_names(role, spec)
+    yield from _own_folder(role)
+
+
+def _fields(role: Role, spec: Spec) -> Iterator[Problem]:
+    pod, path = role.pod, f"{role.path}.spec"
+    if pod.get("restartPolicy") not in (None, "OnFailure", "Never"):
+        yield Problem(f"{path}.restartPolicy", f"is {pod['restartPolicy']}: {RESTART_MESSAGE}")
+    if spec.needs_dns and pod.get("dnsPolicy") == "Default":
+        yield Problem(f"{path}.dnsPolicy", DNS_MESSAGE)
+    for field in ("hostname", "subdomain"):
+        if pod.get(field):
+            yield Problem(f"{path}.{field}", OWNED_MESSAGE)
+
+
+def _prefixes(role: Role) -> Iterator[Problem]:
+    given = role.template.metadata
+    for field, keys in (("labels", given.labels or {}), ("annotations", given.annotations or {})):
+        own = sorted(key for key in keys if key.startswith(f"{names.GROUP}/"))
+        if own:
+            yield Problem(f"{role.path}.metadata.{field}", f"{', '.join(own)}: {PREFIX_MESSAGE}")
+
+
+def _reserved(role: Role, key: str) -> Iterator[Problem]:
+    for at, container in enumerate(containers(role.pod, key)):
+        env = container.get("env")
+        for entry in env if isinstance(env, list) else []:
+            name = entry.get("name") if isinstance(entry, Mapping) else None
+            if name in names.RESERVED_ENV:
+                yield Problem(f"{role.path}.spec.{key}[{at}].env", f"{name} {RESERVED_MESSAGE}")
+
+
+def _own_folder(role: Role) -> Iterator[Problem]:
+    for at, container in enumerate(containers(role.pod)):
+        mounts = container.get("volumeMounts")
+        for mount in mounts if isinstance(mounts, list) else []:
+            path = f"{mount.get('mountPath')}/" if isinstance(mount, Mapping) else ""
+            if path.startswith(f"{names.POD_FOLDER}/"):
+                yield Problem(f"{role.path}.spec.containers[{at}].volumeMounts", f"{path[:-1]} {FOLDER_MESSAGE}")
+
+
+def _own_names(role: Role, spec: Spec) -> Iterator[Problem]:
+    for key, own in _OWN.items():
+        for at, one in enumerate(containers(role.pod, key)):
+            if one.get("name") in own:
+                yield Problem(f"{role.path}.spec.{key}[{at}].name", f"{one['name']} {OWN_NAME_MESSAGE}")
+    shared = {volume.get("name") for volume in spec.volumes or ()}
+    for at, one in enumerate(containers(role.pod, "volumes")):
+        if one.get("name") in shared:
+            yield Problem(
+                f"{role.path}.spec.volumes[{at}].name",
+                f"{one['name']} is the name of one of spec.volumes too, which every pod has: rename or remove one",
+            )
+
+
+def command_problems(role: Role, spec: Spec) -> Iterator[Problem]:
+    """The fields against the command's own flags (DI-engine 0.5.3, ding/entry/cli_ditask.py)."""
+    told, field = role.command, spec.told("parallel_workers")
+    flag, at = told.parallel_workers, f"{role.path}.spec.containers"
+    if flag is not None and field is not None and flag != field:
+        yield Problem(
+            spec.place("parallel_workers"),
+            f"is {field}, but the command{_of(role)} says --parallel-workers {flag}: make them equal or remove one",
+        )
+    elif flag is not None and not 1 <= flag <= names.MAX_WORKERS:
+        yield Problem(at, f"the command says --parallel-workers {flag}; it must be from 1 to {names.MAX_WORKERS}")
+    queue = spec.message_queue.type if spec.message_queue else None
+    if queue and told.mq_type is not None and told.mq_type != queue:
+        yield Problem(
+            "spec.messageQueue.type",
+            f"is {queue}, but the command{_of(role)} says --mq-type {told.mq_type}: make them equal or remove one",
+        )
+    topology, known = spec.told("topology"), ", ".join(Topology)
+    if told.topology is not None and told.topology not in set(Topology):
+        yield Problem(at, f"the command says --topology {told.topology}; it must be one of {known}")
+    elif told.topology is not None and topology is not None and told.topology != topology:
+        yield Problem(
+            spec.place("topology"),
+            f"is {topology}, but the command{_of(role)} says --topology {told.topology}: make them equal or remove one",
+        )
+
+
+def _of(role: Role) -> str:
+    return f" of task {role.name}" if role.name else ""

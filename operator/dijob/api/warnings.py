@@ -1,0 +1,57 @@
+"""What runs, but perhaps not as its author thinks: to be said, never to stop anything."""
+
+from collections.abc import Iterator
+
+from dijob.api.model import DIJob
+from dijob.api.problems import Problem
+from dijob.api.roles import Role
+from dijob.api.spec import Spec
+from dijob.names import Launcher, Queue, Runtime
+
+
+def warnings(job: DIJob) -> tuple[Problem, ...]:
+    """The same sentence about several tasks is said once."""
+    about = (_stranger, _foreign, _gpuless, _hidden)
+    found = (problem for role in job.roles for look in about for problem in look(role, job.spec))
+    return tuple(dict.fromkeys(found))
+
+
+def _stranger(role: Role, spec: Spec) -> Iterator[Problem]:
+    """A ditask that will know no peers: without `--platform k8s` it ignores DI_NODES (cli_ditask.py)."""
+    told = role.command
+    if not told.runs_ditask or told.platform is not None or told.hides("platform"):
+        return
+    remedy = "add `--platform k8s --topology mesh` to the command yourself"
+    if spec.launcher is Launcher.OFF:
+        why = "launcher is Off and the command gives ditask no --platform, so every pod will train alone"
+        yield Problem("spec.launcher", f"{why}: {remedy}, or set launcher: Auto")
+    elif told.bypass is not None:
+        why = f"{told.bypass} keeps the operator's ditask from being found, so every pod may train alone"
+        yield Problem(f"{role.path}.spec.containers", f"{why}: {remedy}, or start plain `ditask`")
+
+
+def _foreign(role: Role, spec: Spec) -> Iterator[Problem]:
+    """A command for a runtime whose variables are not there."""
+    if role.command.platform == Runtime.SLURM and spec.runtime is not Runtime.SLURM:
+        said = f"is {spec.runtime}, but the command says --platform slurm, which reads SLURM_NTASKS and others"
+        yield Problem("spec.runtime", f"{said}: set runtime: slurm")
+
+
+def _gpuless(role: Role, spec: Spec) -> Iterator[Problem]:
+    """A queue between GPUs in a pod that asks for none; a node can have GPUs that nobody has to ask for."""
+    told = spec.message_queue.type if spec.message_queue else role.command.mq_type
+    if told == Queue.TORCHRPC_CUDA and not role.gpus:
+        why = "is torchrpc:cuda, and the template asks for no GPU, so no rank may find one"
+        yield Problem("spec.messageQueue.type", f"{why}: add a limit of nvidia.com/gpu, or take torchrpc:cpu")
+
+
+def _hidden(role: Role, spec: Spec) -> Iterator[Problem]:
+    """Values that the operator must know and cannot read."""
+    for field, default in (("parallel_workers", "1"), ("topology", "mesh")):
+        option = field.replace("_", "-")
+        if role.command.hides(option) and spec.told(field) is None:
+            yield Problem(
+                spec.place(field),
+                f"is not set and the command's --{option} cannot be read (a variable, calls that differ, or more "
+                f"than 16 KiB), so {default} is assumed: set spec.{field}",
+            )

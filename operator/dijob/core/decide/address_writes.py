@@ -1,0 +1,73 @@
+"""A new address list, step by step: first its number and digest in the status, then the list on each pod."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import islice
+
+from dijob.api.model import DIJob
+from dijob.core.actions import Action, PublishAddresses
+from dijob.core.decide import requeue
+from dijob.core.membership.address_list import record
+from dijob.core.membership.context import Pass
+from dijob.core.membership.world import World
+from dijob.core.observed.views import Pod
+from dijob.core.report import redis
+from dijob.names import Addressing, RestartScope
+
+
+def together(job: DIJob) -> bool:
+    """Whether all ranks are renewed when one is lost."""
+    return job.restart_scope is RestartScope.JOB
+
+
+def next_list(this: Pass) -> str:
+    """The list that is due, comma-separated in rank order; "" while none is."""
+    world, size = this.world, this.gathering.size
+    if not size:
+        return ""
+    if not world.alive and redis.absence(world.gang, this.observed):
+        return ""  # a program that begins without it would give up after a while, and be charged for it
+    return world.next_list(size)
+
+
+def numbered(this: Pass, listed: str) -> Pass:
+    """The pass with the number and the digest of a new list in its status: the list is in force once that is written.
+
+    An operator that is killed before it has given the list to a pod finds it again by them.
+    """
+    last = this.status.last_renewal
+    number = max(this.world.epoch, last.epoch if last else 0) + 1
+    kept = {"epoch": number, "address_list": record(number, listed), "given_back": None}
+    status = this.status.model_copy(update=kept)
+    world = World.of(this.world.gang, this.observed, status, this.now, together(this.job))
+    return replace(this, gathering=replace(this.gathering, world=world), status=status)
+
+
+def actions(this: Pass) -> tuple[Action, ...]:
+    """Give the list in force to those that do not have it, save to a pod that would begin without its Redis server."""
+    world = this.world
+    if not world.alive:
+        return ()
+    absent = redis.absence(world.gang, this.observed)
+    return (*_publish(world, (pod for pod in world.unpublished if pod.begun or not absent)), *_nudge(this))
+
+
+def _nudge(this: Pass) -> tuple[Action, ...]:
+    due = (nudge for nudge, left in requeue.deaf(this) if left <= 0)
+    return tuple(islice(due, this.observed.reminders))
+
+
+def _publish(world: World, pods: Iterable[Pod]) -> tuple[Action, ...]:
+    by_name = world.gang.addressing is Addressing.HOSTNAME
+    return tuple(
+        PublishAddresses(
+            pod.name,
+            pod.uid,
+            world.epoch,
+            world.listed,
+            ip=pod.ip if by_name else "",
+            renew_from=world.epoch if pod.rank in world.owed else pod.renew_from,
+            broker=world.broker,
+        )
+        for pod in pods
+    )

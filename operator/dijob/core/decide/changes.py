@@ -1,0 +1,117 @@
+"""Changes of what is there that the apiserver refuses: which of them wait, what is said, and which asks first.
+
+A creation that is refused is remembered by the kind and name of its object; a change is remembered by what it does to
+which object, so that a pod that may not be patched can still be deleted, and its successor begins anew.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from dijob.core.actions import (
+    Action,
+    DeleteJob,
+    DeletePod,
+    EndPod,
+    ForceDeletePod,
+    GiveBackPod,
+    NudgePod,
+    PublishAddresses,
+    SetReplicas,
+)
+from dijob.core.membership.context import Pass
+from dijob.core.observed import diagnose
+from dijob.core.observed.views import Refusal, Refused
+from dijob.core.report.summary import Fact, is_true
+from dijob.names import Condition as Type
+
+Refusals = Mapping[str, Refusal]
+
+# By what is done to what: the reason of the condition, and what cannot be done.
+REASONS = {
+    "patch pod": "PodUpdateRefused",
+    "delete pod": "PodDeletionRefused",
+    "patch dijob": "JobUpdateRefused",
+    "delete dijob": "JobDeletionRefused",
+}
+CANNOT = {
+    "patch pod": "cannot be changed",
+    "delete pod": "cannot be deleted",
+    "patch dijob": "spec.replicas cannot be written",
+    "delete dijob": "the job cannot be deleted",
+}
+
+
+def key(action: Action) -> str:
+    """What a refusal of this change is remembered by; "" for a creation."""
+    match action:
+        case PublishAddresses() | NudgePod() | EndPod():
+            return f"patch pod/{action.name} {action.uid}"
+        case DeletePod() | GiveBackPod() | ForceDeletePod():
+            return f"delete pod/{action.name} {action.uid}"
+        case SetReplicas():
+            return "patch dijob"
+        case DeleteJob():
+            return "delete dijob"
+        case _:
+            return ""
+
+
+def pod_uid(remembered: str) -> str:
+    """The uid of the pod that a refused change was about; "" where it was about none."""
+    return remembered.partition("/")[2].partition(" ")[2]
+
+
+def due(this: Pass, actions: Iterable[Action]) -> tuple[Action, ...]:
+    """Those that may be asked for now."""
+    return tuple(action for action in actions if _left(this, action) <= 0)
+
+
+def wait(this: Pass, actions: Iterable[Action]) -> float | None:
+    """Seconds until the next one that was refused may be asked for again; None where none waits."""
+    return min((left for action in actions if (left := _left(this, action)) > 0), default=None)
+
+
+def facts(this: Pass, actions: tuple[Action, ...] | None) -> list[Fact]:
+    """Whether the apiserver refuses what is to be done (`actions`). Nothing is known where the pass only writes down
+    what another acts on: None, or a failure that is not stored yet."""
+    refused = [(each, no) for each in actions or () if (no := this.observed.refusals.get(key(each))) and _is_news(no)]
+    if refused:
+        action, no = refused[0]
+        what = _what(key(action))
+        reason = "ApiUnavailable" if no.why is Refused.UNAVAILABLE else REASONS[what]
+        return [Fact(Type.CHANGES_REFUSED, True, reason, diagnose.shorten(_sentence(action, no, len(refused) - 1)))]
+    if actions is None or this.unwritten or not is_true(this.job.status, Type.CHANGES_REFUSED):
+        return []
+    return [Fact(Type.CHANGES_REFUSED, False, "Accepted")]
+
+
+def turns(actions: Iterable[Action], refusals: Refusals) -> tuple[tuple[Action, ...], tuple[tuple[Action, ...], ...]]:
+    """Those that have not been refused; and for each kind of change those that have been, in the order in which they
+    ask: the first for all of them, and each in its turn."""
+    plain, again = list[Action](), dict[str, list[Action]]()
+    for action in actions:
+        if key(action) in refusals:
+            again.setdefault(_what(key(action)), []).append(action)
+        else:
+            plain.append(action)
+    ordered = (sorted(group, key=lambda action: refusals[key(action)].attempts) for group in again.values())
+    return tuple(plain), tuple(map(tuple, ordered))
+
+
+def _left(this: Pass, action: Action) -> float:
+    no = this.observed.refusals.get(key(action))
+    return (no.retry_at - this.now).total_seconds() if no else 0.0
+
+
+def _is_news(no: Refusal) -> bool:
+    """An apiserver that has not answered once will the next time."""
+    return no.why is not Refused.UNAVAILABLE or no.attempts > 1
+
+
+def _what(remembered: str) -> str:
+    return remembered.partition("/")[0]
+
+
+def _sentence(action: Action, no: Refusal, others: int) -> str:
+    what, _, pod = key(action).partition("/")
+    about = f"pod {pod.partition(' ')[0]} {CANNOT[what]}" if pod else CANNOT[what]
+    return f"{about}: {no.message}" + (f" (and {others} more)" if others else "")

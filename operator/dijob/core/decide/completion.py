@@ -1,0 +1,154 @@
+"""How a job ends: by whose success, by which failure or deadline; and what is cleaned up after it."""
+
+from dijob.api.status import FirstFailure, instant
+from dijob.core.actions import Action, DeleteJob, EndPod
+from dijob.core.decide import suspension
+from dijob.core.decide.deletion import deletions
+from dijob.core.membership.context import Pass
+from dijob.core.observed import diagnose
+from dijob.core.observed.views import Pod
+from dijob.core.report import conditions
+from dijob.core.report.summary import Fact, is_true
+from dijob.names import CleanPodPolicy, FailureAction
+from dijob.names import Condition as Type
+
+# How a pod shows it that was ended so that its logs stay (annotations.end_patch).
+KEPT = "; a pod that was ended so that its logs stay shows DeadlineExceeded"
+
+
+def end(this: Pass) -> list[Fact] | None:
+    """The conditions with which the job ends in this pass; None: it goes on."""
+    world, spec = this.world, this.job.spec
+    if this.policy.fulfilled(world.succeeded, frozenset(world.waiting)):
+        return _end(this, Fact(Type.SUCCEEDED, True, *_success(this)))
+    fatal = [rank for rank, action in this.news.items() if action is FailureAction.FAIL_JOB]
+    if fatal:
+        return _failed(this, "FailurePolicy", f"{met(this, fatal[0])} says FailJob")
+    if this.status.restarts > spec.backoff_limit:
+        return _failed(
+            this, "BackoffLimitExceeded", f"{this.status.restarts} failures, backoffLimit is {spec.backoff_limit}"
+        )
+    if this.job.paused or suspension.concerns(this):
+        return None
+    if (left := _active_left(this)) is not None and left <= 0:
+        return _failed(
+            this, "DeadlineExceeded", f"not done within activeDeadlineSeconds, {spec.active_deadline_seconds}"
+        )
+    if (left := _startup_left(this)) is not None and left <= 0:
+        why = conditions.obstacle(this)
+        message = f"not Running within startupDeadlineSeconds, {spec.startup_deadline_seconds}: {why}"
+        return _failed(this, "StartupDeadlineExceeded", message)
+    return None
+
+
+def deadline(this: Pass) -> float | None:
+    """Seconds until a deadline ends the job; None where it has none."""
+    if suspension.concerns(this):
+        return None
+    return min((left for left in (_active_left(this), _startup_left(this)) if left is not None), default=None)
+
+
+def clean(this: Pass) -> tuple[Action, ...]:
+    """After the end: pods go as cleanPodPolicy says. One that failed again and again is ended so that its logs stay.
+    When its time to live is over, the job itself goes, and all that belongs to it."""
+    if (left := time_to_live(this)) is not None and left <= 0:
+        return (DeleteJob(),)
+    pods = this.observed.everything
+    policy, server = this.job.spec.clean_pod_policy, this.world.gang.server
+    if policy is CleanPodPolicy.ALL:
+        return deletions(pods)
+    going = [pod for pod in pods if not pod.finished and not pod.deleting]
+    failed = _have_failed(this) if is_true(this.job.status, Type.FAILED) else frozenset()
+    end = tuple(EndPod(pod.name, pod.uid) for pod in going if pod.uid in failed and not pod.ending_soon)
+    # Who has not begun goes whatever the policy: nobody begins after the end, and at the gate he would wait for ever,
+    # without a list and even with one, since a kubelet that misses it (requeue.NUDGE_SECONDS) is not reminded any more.
+    running = policy is CleanPodPolicy.RUNNING
+    innocent = (pod for pod in going if pod.uid not in failed)
+    return (*end, *deletions(pod for pod in innocent if running or not _has_begun(pod) or pod.name == server))
+
+
+def _have_failed(this: Pass) -> frozenset[str]:
+    """Uids of pods; those that are there are kept for their logs when the job has failed."""
+    return frozenset(charge.uid for charge in this.status.charged if charge.failures)
+
+
+def _has_begun(pod: Pod) -> bool:
+    return pod.phase != "Pending" and not pod.gated
+
+
+def time_to_live(this: Pass) -> float | None:
+    """Seconds until a job that has ended is deleted; None: it is not."""
+    ttl, ended = this.job.spec.ttl_seconds_after_finished, instant(this.job.status.completion_time)
+    return None if ttl is None or ended is None else ttl - (this.now - ended).total_seconds()
+
+
+def _success(this: Pass) -> tuple[str, str]:
+    """Reason and sentence."""
+    if not this.world.waiting:
+        size = min(this.world.size, this.world.gang.size)
+        return "AllRanksSucceeded", f"all {size} ranks exited 0"
+    task = this.policy.success
+    who = "rank 0" if len(this.policy.decisive) == 1 and 0 in this.policy.decisive else f"all ranks of task {task}"
+    return "SuccessPolicy", f"{who} exited 0, which successPolicy: {task} asks for"
+
+
+def _failed(this: Pass, reason: str, message: str) -> list[Fact]:
+    first = this.status.first_failure
+    if first is not None:
+        message += f"; the first {'failure ' if reason != 'BackoffLimitExceeded' else ''}was {_told(this, first)}"
+    return _end(this, Fact(Type.FAILED, True, reason, diagnose.shorten(message)))
+
+
+def _told(this: Pass, first: FirstFailure) -> str:
+    """What it was, and where there is a log: the pod may have been made anew since, and others have failed last."""
+    failed = _have_failed(this)
+    kept = [pod.name for _, pod in sorted(this.world.pods.items()) if pod.uid in failed]
+    log = f", see `kubectl logs {first.pod}`" if first.pod in kept else ""
+    if kept and not log:
+        log = f"; `kubectl logs {kept[0]}` has what came last"
+    ended = this.job.spec.clean_pod_policy is not CleanPodPolicy.ALL and any(
+        not pod.finished and not pod.deleting for pod in this.world.pods.values() if pod.uid in failed
+    )
+    log += KEPT if ended else ""
+    code = f"exit code {first.exit_code}" if first.exit_code is not None else first.reason
+    said = f": {first.message}" if first.message else ""
+    return f"rank {first.rank} ({code}{said}){log}"
+
+
+def met(this: Pass, rank: int) -> str:
+    """Which rule a failure has met, in words; without one it is the runtime's."""
+    pod = this.world.pods[rank]
+    code = f"exit code {pod.ending.exit_code}" if pod.ending else pod.complaint or "no reason given"
+    at = this.policy.rule(pod)
+    rule = f"runtime: {this.job.spec.runtime}" if at is None else f"failurePolicy.rules[{at}]"
+    return f"rank {rank} failed ({code}), and {rule}"
+
+
+def _end(this: Pass, fact: Fact) -> list[Fact]:
+    said = "the job has ended"
+    over = [Fact(type_, False, "Finished", said) for type_ in (Type.RUNNING, Type.PEERS_READY)]
+    if this.world.gang.server:
+        over.append(Fact(Type.BROKER_READY, False, "Finished", said))
+    if is_true(this.job.status, Type.SUSPENDED):
+        over.append(Fact(Type.SUSPENDED, False, "Finished", said))
+    return [*conditions.bystanders(this), *over, fact]
+
+
+def _active_left(this: Pass) -> float | None:
+    limit, status = this.job.spec.active_deadline_seconds, this.status
+    if limit is None or (start := instant(status.start_time)) is None:
+        return None
+    return limit - ((this.now - start).total_seconds() - status.suspended_seconds)
+
+
+def _startup_left(this: Pass) -> float | None:
+    """Each start counts for itself: the first, one after the job was suspended, one after all ranks were renewed."""
+    limit, status = this.job.spec.startup_deadline_seconds, this.status
+    if limit is None:
+        return None
+    running = next((c for c in this.job.status.conditions if c.type == Type.RUNNING), None)
+    if running and running.status == "True":
+        return None
+    stopped = running.last_transition_time if running else None
+    starts = filter(None, map(instant, (status.start_time, status.resume_time, stopped)))
+    return limit - (this.now - max(starts, default=this.now)).total_seconds()

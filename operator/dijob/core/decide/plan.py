@@ -1,0 +1,274 @@
+"""The heart: plan(job, observed, now) decides what to do next and what to say. It acts on nothing.
+
+The rules, in the order in which a job meets them:
+1. Missing pods are created; the gate in each of them waits for the address list.
+2. When every rank has an address, the list gets the next number; that and its digest are written down first. Then each
+   pod is given the list, and the programs start.
+   Those below minReplicas must be there; the others are waited for a little, and may join later (gathering.py).
+3. A rank that is lost kills the list for itself and for those that dial it (world.py): that is written down first, then
+   their old pods go, and rule 1 begins again for them; all others run on, and are given the next list too. Failures and
+   successes are written down before the pods that show them are deleted.
+4. All ranks have succeeded, or those whose success is the job's; more failures than backoffLimit, one that the job's
+   policy does not forgive, a deadline (completion.py): the job has ended, and its pods are cleaned up.
+5. A job that is suspended has no pods (suspension.py); when it goes on, rule 1 begins again.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import takewhile
+
+from dijob import names
+from dijob.api.model import DIJob
+from dijob.api.status import Renewal, Status, stamp
+from dijob.core.actions import (
+    Action,
+    CreateBroker,
+    CreateInOrder,
+    CreatePod,
+    CreateService,
+    Event,
+    GiveBackPod,
+    SetReplicas,
+)
+from dijob.core.decide import address_writes, changes, completion, requeue, suspension
+from dijob.core.decide.deletion import deletions, removals
+from dijob.core.members import compact, gang_of
+from dijob.core.membership import capacity, failures
+from dijob.core.membership.address_list import adopted
+from dijob.core.membership.context import Pass
+from dijob.core.membership.gathering import Gathering
+from dijob.core.membership.policy import Policy
+from dijob.core.membership.world import Loss, World
+from dijob.core.observed import diagnose, lost_nodes
+from dijob.core.observed.views import Observed, Pod
+from dijob.core.render.pod import template_hash
+from dijob.core.report import conditions, redis
+from dijob.core.report.summary import Fact, conclude, ended, events
+from dijob.names import FailureAction
+
+# Of the pods that are created one after the other, so many in one pass.
+IN_ORDER_AT_ONCE = 32
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One pass: the status to write (if it differs), what to do, what to tell, when to look again (seconds)."""
+
+    status: Status
+    actions: tuple[Action, ...] = ()
+    events: tuple[Event, ...] = ()
+    requeue_after: float = requeue.RESYNC_SECONDS
+    # Something waits until the status is written: it is not put off.
+    withheld: bool = False
+
+
+def plan(job: DIJob, observed: Observed, now: datetime) -> Plan:
+    """Decide one pass.
+
+    Pure: the same arguments give the same plan, and when a plan has been carried out the next one is empty.
+    """
+    if job.metadata.deletion_timestamp:
+        return Plan(job.status)  # the garbage collector takes the pods; nothing is created behind its back
+    this = _look(job, observed, now)
+    if ended(job.status):
+        if job.paused:
+            return _conclude(this, this.status, conditions.bystanders(this), requeue.rarely)
+        return _conclude(this, this.status, conditions.bystanders(this), requeue.after_end, completion.clean(this))
+    if (last := completion.end(this)) is not None:
+        return _conclude(this, _completed(this), last, requeue.at_once)
+    suspended = suspension.concerns(this)
+    # With the charge, in the same write; the pods are another pass's business.
+    if not suspended and (loss := _restarted(this)):
+        return _renew(this, loss)
+    if job.paused:
+        return _conclude(this, this.status, conditions.progress(this), requeue.rarely, ())
+    if suspended:
+        return _suspend(this)
+    if this.template_changed:
+        return _conclude(this, this.status, conditions.progress(this), requeue.watching, ())
+    return _go_on(this)
+
+
+def _go_on(this: Pass) -> Plan:
+    """The pass over a job that runs, or is to. What kills a list, or makes one, is written down before any act."""
+    if loss := this.world.loss or _scaled(this):
+        return _renew(this, loss)
+    timeout = this.job.spec.schedule_timeout_seconds
+    if given := capacity.gives_back(this.world, this.observed, this.status, timeout, this.now):
+        # An operator that is killed here must not create them again at once.
+        this = replace(this, status=this.status.model_copy(update={"given_back": given}))
+        return _conclude(this, this.status, conditions.progress(this), requeue.at_once)
+    if this.world.idle and capacity.waits(this.status, this.now) > 0:
+        return _conclude(this, this.status, conditions.progress(this), requeue.pausing, _empty(this))
+    if listed := address_writes.next_list(this):
+        this = address_writes.numbered(this, listed)
+        return _conclude(this, this.status, conditions.progress(this), requeue.at_once)
+    return _conclude(this, this.status, conditions.progress(this), requeue.advancing, _advance(this))
+
+
+def _look(job: DIJob, observed: Observed, now: datetime) -> Pass:
+    """Gather what the pass decides on: the world as it stands, and the status with everything counted so far."""
+    gang, observed = gang_of(job), diagnose.with_untaken(observed, now)
+    stored = adopted(gang, observed, job.status)
+    known = failures.read(stored, gang)
+    policy = Policy.of(job, gang)
+    world = World.of(gang, observed, known.into(stored), now, address_writes.together(job))
+    # After the end nothing is charged any more: what ends then is ended by the clean-up.
+    settled = known
+    if not ended(job.status):
+        excused = failures.excused(gang, observed)
+        settled = failures.settle(known, _counted(job, world), policy, now, excused)
+    present = [pod for pod in observed.pods.values() if not pod.deleting]
+    made_from = _made_from(job, present)
+    status = settled.into(stored).model_copy(
+        update={
+            "template_hash": made_from,
+            "topology": job.topology.value,
+            "parallel_workers": job.workers,
+            "desired": gang.size,
+            "tasks": gang.words,
+            "replicas": len(present),
+            "task_status": conditions.by_task(gang, present),
+            "ready_replicas": sum(pod.ready for pod in present),
+            "selector": f"{names.LABEL_JOB}={gang.job}",
+            "start_time": job.status.start_time or stamp(now),
+            # Once it has begun, the next time is the first time again.
+            "given_back": None if world.alive else job.status.given_back,
+        }
+    )
+    changed = made_from != template_hash(job)
+    waited = capacity.refused(world, observed, status, now)
+    refused = frozenset(r for r, seconds in waited.items() if seconds >= job.spec.schedule_timeout_seconds)
+    world = replace(world, succeeded=settled.succeeded, refused=refused)
+    gathering = Gathering(world, observed, job.spec.gather_seconds, now)
+    return Pass(job, gathering, status, policy, changed, settled != known, settled.news)
+
+
+def _made_from(job: DIJob, present: Iterable[Pod]) -> str:
+    """The fingerprint of what the pods are made from. What a pod says of itself counts only while the status does not
+    know: the operator was killed before it could write it."""
+    fingerprint = template_hash(job)
+    said = [pod.template_hash for pod in present]
+    if not said:
+        return fingerprint
+    return job.status.template_hash or next((one for one in said if one not in ("", fingerprint)), fingerprint)
+
+
+def _counted(job: DIJob, world: World) -> World:
+    """Whose failures count: once a suspension is written down, all that is being deleted ends by our own hand."""
+    if not job.status.suspend_time:
+        return world
+    return replace(world, pods={rank: pod for rank, pod in world.pods.items() if not pod.deleting})
+
+
+def _conclude(
+    this: Pass, status: Status, facts: Iterable[Fact], when: requeue.When, actions: tuple[Action, ...] | None = None
+) -> Plan:
+    """The plan of a branch: what it says, when it is looked at again, what it does.
+
+    `actions` is None where the branch only writes down what the next pass acts on. Of its actions those wait that the
+    apiserver has refused just now.
+    """
+    wished = actions or ()
+    status = conclude(status, (*facts, *changes.facts(this, actions)), this.job.metadata.generation, this.now)
+    seconds, refused = when(this, status), changes.wait(this, wished)
+    seconds = seconds if refused is None else max(min(seconds, refused), 0.1)
+    withheld = this.unwritten and (bool(this.world.stale) or when in (requeue.suspended, requeue.pausing))
+    return Plan(status, changes.due(this, wished), events(this.job.status, status), seconds, withheld)
+
+
+def _suspend(this: Pass) -> Plan:
+    status = suspension.status(this)
+    if suspension.resumed(this):
+        return _conclude(this, status, conditions.bystanders(replace(this, status=status)), requeue.at_once)
+    return _conclude(this, status, suspension.facts(this), requeue.suspended, (*_wish(this), *suspension.actions(this)))
+
+
+def _restarted(this: Pass) -> Loss | None:
+    """A failure for which the job's policy renews all ranks. While none has begun, there is nothing to renew."""
+    asked = [rank for rank, action in this.news.items() if action is FailureAction.RESTART_JOB]
+    if not asked or this.world.idle:
+        return None
+    return Loss("FailurePolicy", f"{completion.met(this, asked[0])} says RestartJob", frozenset(this.world.waiting))
+
+
+def _renew(this: Pass, loss: Loss) -> Plan:
+    """Write down for whom the list is dead, and whose fault it is. The next pass acts on it."""
+    # Also for those who are not wished for any more and still have it: they may be wished for again before they go.
+    ranks = loss.ranks | this.world.doomed
+    renewal = Renewal(
+        epoch=this.world.epoch,
+        reason=loss.reason,
+        message=loss.message,
+        ranks=compact(ranks),
+        time=stamp(this.now),
+    )
+    # A rank that is lost before the next list is there belongs to the same renewal.
+    update = {"last_renewal": renewal, "renewals": this.status.renewals + (1 if this.world.alive else 0)}
+    status = this.status.model_copy(update=update)
+    dead = replace(this.world, dead=True, renewing=ranks)
+    this = replace(this, gathering=replace(this.gathering, world=dead), status=status)
+    return _conclude(this, status, conditions.progress(this), requeue.at_once)
+
+
+def _scaled(this: Pass) -> Loss | None:
+    """Programs that cannot take or lose a member while they run are all made anew in the new size."""
+    world, size = this.world, this.gathering.size
+    if not (world.together and world.alive and size) or size == world.size:
+        return None
+    return Loss("Scaled", f"replicas changed from {world.size} to {size}", frozenset(world.waiting))
+
+
+def _empty(this: Pass) -> tuple[Action, ...]:
+    """No room: all pods go, once it is written down how those that have ended did."""
+    pods = (pod for _, pod in sorted(this.world.pods.items()) if not pod.finished)
+    return () if this.unwritten else deletions(pods)
+
+
+def _advance(this: Pass) -> tuple[Action, ...]:
+    """The next step towards running, or towards another size."""
+    return (*_wish(this), *address_writes.actions(this), *_hire(this), *_serve(this))
+
+
+def _wish(this: Pass) -> tuple[Action, ...]:
+    """Tasks have replicas of their own."""
+    spec = this.job.spec
+    return (SetReplicas(spec.desired),) if spec.replicas is None and not spec.tasks else ()
+
+
+def _hire(this: Pass) -> tuple[Action, ...]:
+    """Pods that are missing come, pods that belong to no list go."""
+    world, gathering, member = this.world, this.gathering, this.world.gang.member
+    free = [rank for rank in gathering.needed if requeue.wait_to_create(this, rank) <= 0]
+    create: tuple[Action, ...] = tuple(CreatePod(member(rank)) for rank in requeue.in_turn(this, free))
+    due = takewhile(lambda rank: requeue.wait_to_create(this, rank) <= 0, gathering.recruits)
+    if ranks := tuple(due)[:IN_ORDER_AT_ONCE]:
+        create = (CreateInOrder(tuple(map(member, ranks))),)
+    if this.unwritten:
+        # A failure that is not in the stored status yet would be lost with its pod: that write comes first.
+        return create
+    back = (GiveBackPod(pod.name, pod.uid),) if (pod := gathering.given_back) else ()
+    force = removals(lost_nodes.overdue(world.pods.values(), this.now))
+    return (*deletions(world.stale), *back, *force, *create)
+
+
+def _serve(this: Pass) -> tuple[Action, ...]:
+    """What the ranks share: their names, and their Redis server."""
+    named = not requeue.unserved(this) or not requeue.may_ask(this, f"service/{this.world.gang.job}")
+    return (*(() if named else (CreateService(),)), *_broker(this))
+
+
+def _broker(this: Pass) -> tuple[Action, ...]:
+    name, seen = this.world.gang.server, this.observed
+    pod = seen.stranger(name)
+    if not name or (pod and name in seen.services and not pod.finished and not pod.deleting):
+        return ()
+    if pod and (pod.finished or pod.deleting):
+        return (*deletions([pod]), *removals(lost_nodes.overdue([pod], this.now)))
+    may = all(requeue.may_ask(this, f"{kind}/{name}") for kind in redis.KINDS)
+    return (CreateBroker(),) if may and requeue.wait_for_pod(this, name) <= 0 else ()
+
+
+def _completed(this: Pass) -> Status:
+    return this.status.model_copy(update={"completion_time": stamp(this.now), "suspend_time": None})

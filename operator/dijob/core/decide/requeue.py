@@ -1,0 +1,181 @@
+"""What a job waits for, and so when to look again although nothing happens."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
+
+from dijob.api.status import Status, stamp
+from dijob.core import pace
+from dijob.core.actions import NudgePod
+from dijob.core.backoff import doubled
+from dijob.core.decide import completion
+from dijob.core.membership import capacity, restart
+from dijob.core.membership.context import Pass
+from dijob.core.observed import lost_nodes
+from dijob.core.observed.views import Refused
+from dijob.core.report import conditions, redis
+from dijob.core.report.summary import is_true
+from dijob.names import Addressing
+from dijob.names import Condition as Type
+
+# A full pass that writes nothing when nothing differs (the shell adds jitter).
+RESYNC_SECONDS = 300.0
+# While the job is not running yet: reasons such as FailedMount come only as events, which nobody watches. The longer
+# the job waits, the more rarely it is looked at: after a quarter of its age, within these bounds.
+LOOK_AGAIN_SECONDS = (4.0, 60.0)
+# A kubelet can miss that a list should show in the pod's files: once in some 500 pods, on a busy machine, a gate waited
+# for over a minute although its pod had the list. Any change of the pod makes it look again.
+NUDGE_SECONDS = 8.0
+# Between two creations of one pod: 1, 2, 4 ... seconds; one that has lived long starts anew.
+CREATION_BACKOFF_SECONDS = (1.0, 60.0)
+FORGIVE_SECONDS = 600.0
+# Its multiples, less the whole numbers, are spread evenly however many there are.
+GOLDEN_RATIO = 0.618034
+# Stamps have whole seconds: what they are about may be so much later.
+STAMPED_SECONDS = 0.5
+
+
+# When a branch of the plan is looked at again although nothing happens, in seconds: from what it does, and from the
+# status that it writes.
+When = Callable[[Pass, Status], float]
+
+
+def at_once(this: Pass, status: Status) -> float:
+    """What is being written is what the next pass acts on."""
+    return 0.0
+
+
+def rarely(this: Pass, status: Status) -> float:
+    """Nothing is done before somebody edits the job."""
+    return RESYNC_SECONDS
+
+
+def after_end(this: Pass, status: Status) -> float:
+    """Pods are cleaned up as they show; the job goes when its time to live is over."""
+    return _at_latest(completion.time_to_live(this))
+
+
+def suspended(this: Pass, status: Status) -> float:
+    """Pods that nobody will end are removed when their time is over."""
+    return _at_latest(lost_nodes.wait(this.observed.everything, this.now))
+
+
+def pausing(this: Pass, status: Status) -> float:
+    """All is given back until the next try."""
+    return min(_at_latest(completion.deadline(this)), capacity.waits(this.status, this.now) + STAMPED_SECONDS)
+
+
+def watching(this: Pass, status: Status) -> float:
+    """Nothing is done to the pods; a deadline may end the job, and what is said of it may change."""
+    return min([_at_latest(completion.deadline(this)), *_looking(this, status)])
+
+
+def advancing(this: Pass, status: Status) -> float:
+    """Whatever the next step waits for."""
+    waits = (*_hiring(this), *_telling(this), *_serving(this))
+    # Never at once: what is due is done by this very plan.
+    return max(min([watching(this, status), *waits]), 0.1)
+
+
+def _hiring(this: Pass) -> Iterator[float]:
+    """When pods that are missing come, and when pods that hang are removed, or given back."""
+    for rank in (*this.gathering.needed, *this.gathering.recruits[:1]):
+        yield wait_to_create(this, rank)
+    for seconds in (
+        lost_nodes.wait(this.world.pods.values(), this.now),
+        capacity.patience(this.world, this.observed, this.status, this.job.spec.schedule_timeout_seconds, this.now),
+    ):
+        if seconds and seconds > 0:
+            yield seconds + STAMPED_SECONDS
+
+
+def _telling(this: Pass) -> Iterator[float]:
+    """When a list is given out, when its kubelet is reminded of it, when a pod that does not heed it is made anew."""
+    if (seconds := this.gathering.wait) > 0:
+        yield seconds + STAMPED_SECONDS
+    for _, seconds in deaf(this):
+        if seconds > 0:
+            yield seconds
+    for rank in (rank for rank in this.world.pending if not this.world.pods[rank].deleting):
+        yield max(0.0, restart.left(this.world.pods[rank], this.observed, this.now)) + STAMPED_SECONDS
+
+
+def _serving(this: Pass) -> Iterator[float]:
+    """When the service, and the job's own Redis server, are created (again)."""
+    refusal = this.observed.refusals.get(f"service/{this.world.gang.job}")
+    if refusal and unserved(this):
+        yield (refusal.retry_at - this.now).total_seconds()
+    if redis.absence(this.world.gang, this.observed):
+        yield max(LOOK_AGAIN_SECONDS[0], wait_for_pod(this, this.world.gang.server))
+
+
+def _looking(this: Pass, status: Status) -> Iterator[float]:
+    """When to look why the job is not complete."""
+    if not is_true(status, Type.RUNNING) or not this.world.alive or this.world.addressless:
+        least, most = LOOK_AGAIN_SECONDS
+        yield min(most, max(least, conditions.age(status, this.now) / 4))
+
+
+def _at_latest(left: float | None) -> float:
+    """When something comes in so many seconds (None: nothing does; 0 or less: it is there)."""
+    return RESYNC_SECONDS if left is None or left <= 0 else min(RESYNC_SECONDS, left + STAMPED_SECONDS)
+
+
+def deaf(this: Pass) -> list[tuple[NudgePod, float]]:
+    """The pods in which a list has had no effect yet: they are still at the gate, or their process has not started
+    again. How to remind their kubelets, and in how many seconds: each time it waits twice as long as before."""
+    world, now = this.world, this.now
+    pause = pace.interval(NUDGE_SECONDS, this.observed.latency)
+    soonest = -math.inf if this.observed.reminders else pause
+    pods = (pod for rank in world.waiting if (pod := world.pods.get(rank)) and not pod.deleting)
+    found = []
+    for pod in pods if world.alive else ():
+        at_gate = pod.gated and pod.epoch == world.epoch
+        if at_gate or pod.rank in world.pending:
+            epoch = pod.epoch if at_gate else pod.renew_from
+            told = this.observed.told.get((pod.uid, epoch), now)
+            last = this.observed.nudged.get((pod.uid, epoch), told)
+            left = pause + (last - told).total_seconds() - (now - last).total_seconds()
+            found.append((NudgePod(pod.name, pod.uid, epoch, stamp(now)), max(left, soonest)))
+    return found
+
+
+def unserved(this: Pass) -> bool:
+    """Whether the service is wanted and missing.
+
+    Who is told IPs waits for it no longer than until all run: its endpoints take a fifth of the control plane's work.
+    """
+    by_name = this.world.gang.addressing is Addressing.HOSTNAME
+    wanted = by_name or (this.world.alive and is_true(this.job.status, Type.RUNNING))
+    return wanted and this.world.gang.job not in this.observed.services
+
+
+def may_ask(this: Pass, key: str) -> bool:
+    refusal = this.observed.refusals.get(key)
+    return refusal is None or refusal.retry_at <= this.now
+
+
+def wait_to_create(this: Pass, rank: int) -> float:
+    """Seconds until the rank's pod may be created (again); 0 or less: now."""
+    return wait_for_pod(this, this.world.gang.member(rank).name)
+
+
+def wait_for_pod(this: Pass, name: str) -> float:
+    """Seconds until the pod of this name may be created (again); 0 or less: now."""
+    refusal = this.observed.refusals.get(f"pod/{name}")
+    wait = (refusal.retry_at - this.now).total_seconds() if refusal else 0.0
+    creation = this.observed.creations.get(name)
+    if creation is None or this.now - creation.at > timedelta(seconds=FORGIVE_SECONDS):
+        return wait
+    backoff = doubled(creation.count, CREATION_BACKOFF_SECONDS)
+    return max(wait, backoff - (this.now - creation.at).total_seconds())
+
+
+def in_turn(this: Pass, ranks: Sequence[int]) -> list[int]:
+    """In which order pods are asked for. The first answer may spare the others their question (group.py): where old
+    pods have the names, another rank is the first each time, or one pod that never ends would hold up all; then its
+    neighbours, which have most likely met the same fate."""
+    refusals = (this.observed.refusals.get(f"pod/{this.world.gang.member(rank).name}") for rank in ranks)
+    tried = max((no.attempts for no in refusals if no and no.why is Refused.TERMINATING), default=0)
+    first = int(len(ranks) * (tried * GOLDEN_RATIO % 1.0))
+    return [ranks[index] for index in sorted(range(len(ranks)), key=lambda index: abs(index - first))]

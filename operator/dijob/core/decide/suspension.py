@@ -1,0 +1,60 @@
+"""spec.suspend: the job's pods are ended gently, and come back with the same ranks and names when it is false again.
+
+Written down first (suspendTime), so that what only the pods know is stored before they go, and their list is dead for
+all. Once it is false again, the old pods must be gone before the job begins anew: a name has one pod.
+"""
+
+from dijob.api.status import Renewal, Status, instant, stamp
+from dijob.core.actions import Action
+from dijob.core.decide.deletion import deletions, removals
+from dijob.core.membership.context import Pass
+from dijob.core.membership.world import SUSPENDED
+from dijob.core.observed import lost_nodes
+from dijob.core.report.conditions import bystanders
+from dijob.core.report.summary import Fact
+from dijob.names import Condition as Type
+
+MESSAGE = "the job is suspended: set spec.suspend to false to go on"
+
+
+def concerns(this: Pass) -> bool:
+    """Whether the job is suspended, or its pods from before still have to go."""
+    return this.job.spec.suspend or bool(this.job.status.suspend_time)
+
+
+def status(this: Pass) -> Status:
+    """The status of a job that is suspended, or resumed in this pass."""
+    since = instant(this.job.status.suspend_time)
+    if since is None:
+        died = Renewal(epoch=this.world.epoch, reason=SUSPENDED, message=MESSAGE, time=stamp(this.now))
+        update = {"suspend_time": stamp(this.now), "last_renewal": died, "given_back": None}
+    elif resumed(this):
+        seconds = this.status.suspended_seconds + max(0, int((this.now - since).total_seconds()))
+        update = {"suspend_time": None, "resume_time": stamp(this.now), "suspended_seconds": seconds}
+    else:
+        update = {}
+    return this.status.model_copy(update=update)
+
+
+def resumed(this: Pass) -> bool:
+    """Whether the job can begin again: it is no longer suspended, and nothing is left from before."""
+    return not (this.job.spec.suspend or this.observed.everything)
+
+
+def actions(this: Pass) -> tuple[Action, ...]:
+    """Everything goes once that is written down."""
+    if not this.job.status.suspend_time or this.unwritten:
+        return ()
+    pods = this.observed.everything
+    return (*deletions(pods), *removals(lost_nodes.overdue(pods, this.now)))
+
+
+def facts(this: Pass) -> list[Fact]:
+    """The conditions of a job that is suspended, or that waits for its old pods to end before it goes on."""
+    left = len(this.observed.everything)
+    going = f"; {left} pods are still ending" if left else ""
+    message = f"{MESSAGE}{going}" if this.job.spec.suspend else f"the job goes on when its old pods are gone{going}"
+    reason = "Suspending" if left else SUSPENDED
+    others = (Type.PODS_CREATED, Type.ADDRESSES_READY, Type.RUNNING, Type.PEERS_READY)
+    told = [Fact(type_, False, SUSPENDED, message) for type_ in others]
+    return [*told, Fact(Type.SUSPENDED, True, reason, message), *bystanders(this)]

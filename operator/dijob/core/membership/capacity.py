@@ -1,0 +1,75 @@
+"""Not enough room: a job that cannot start gives its pods back, and tries again later (docs/decisions/007)."""
+
+import hashlib
+from datetime import datetime, timedelta
+
+from dijob.api.status import GivenBack, Status, instant, stamp
+from dijob.core.backoff import doubled
+from dijob.core.membership.world import World
+from dijob.core.observed import diagnose
+from dijob.core.observed.views import Observed, Refused, age
+
+# Between two tries: 30, 60, 120 ... seconds, each times 0.5 to 1.5: two jobs that each hold half must not meet again.
+RETRY_SECONDS = (30.0, 600.0)
+
+
+def gives_back(world: World, observed: Observed, status: Status, timeout: int, now: datetime) -> GivenBack | None:
+    """What to write down when it is time to give the pods back; None when it is not.
+
+    `timeout` (seconds) is how long a rank may look for a node, or be refused its pod, while others of a job in which
+    nobody runs hold theirs.
+    """
+    if waits(status, now) > 0 or (left := patience(world, observed, status, timeout, now)) is None or left >= 0:
+        return None
+    before = status.given_back.count if status.given_back else 0
+    until = now + timedelta(seconds=_pause(world.gang.uid, before))
+    why = diagnose.without_address(world.gang, sorted(_waited(world, observed, status, now)), observed)
+    message = f"no room within {timeout} s, so all pods were given back ({why})"
+    return GivenBack(count=before + 1, until=stamp(until), message=diagnose.shorten(message))
+
+
+def patience(world: World, observed: Observed, status: Status, timeout: int, now: datetime) -> float | None:
+    """Seconds until pods are given back if nothing changes; None where there is no cause to."""
+    if not (world.idle and (waited := _waited(world, observed, status, now))):
+        return None
+    # What fills a quota, or has a node.
+    quota = any(rank not in world.pods for rank in waited)
+    held = (pod for rank, pod in world.pods.items() if rank in world.wanted and not pod.finished)
+    return timeout - max(waited.values()) if any(quota or pod.scheduled for pod in held) else None
+
+
+def refused(world: World, observed: Observed, status: Status, now: datetime) -> dict[int, float]:
+    """For how long (seconds) each rank without a pod has been refused one: a quota is full, a policy says no.
+
+    The time in which the job itself asked for none does not count.
+    """
+    if not observed.refusals:
+        return {}
+    stamps = (status.resume_time, status.given_back.until if status.given_back else None)
+    begun = [time for time in map(instant, stamps) if time]
+    known = ((rank, observed.refusals.get(f"pod/{world.gang.member(rank).name}")) for rank in world.missing)
+    return {
+        rank: max(0.0, (now - max([no.since, *begun])).total_seconds())
+        for rank, no in known
+        if no and no.since and no.why is Refused.FORBIDDEN
+    }
+
+
+def waits(status: Status, now: datetime) -> float:
+    """Seconds until a job that has given its pods back tries again; 0 or less: it may."""
+    until = instant(status.given_back.until) if status.given_back else None
+    return (until - now).total_seconds() if until else 0.0
+
+
+def _waited(world: World, observed: Observed, status: Status, now: datetime) -> dict[int, float]:
+    """For how long each rank has found no node, or was refused its pod. Nobody waits for those that the world can do
+    without: they join later."""
+    homeless = {rank: age(world.pods[rank], now) for rank in world.homeless if rank in world.pods}
+    every = {**homeless, **refused(world, observed, status, now)}
+    return {rank: seconds for rank, seconds in every.items() if rank < world.floor}
+
+
+def _pause(uid: str, before: int) -> float:
+    """Pure, and different for each job and try."""
+    dice = hashlib.sha256(f"{uid}/{before}".encode()).digest()[0] / 255
+    return doubled(before + 1, RETRY_SECONDS) * (0.5 + dice)

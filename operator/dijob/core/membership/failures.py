@@ -1,0 +1,146 @@
+"""What has been counted: ranks that succeeded, failures charged to backoffLimit, the first failure of all."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from dijob.api.status import Charge, FirstFailure, Status, instant, stamp
+from dijob.core.members import Gang, compact, expand
+from dijob.core.membership import restart
+from dijob.core.membership.policy import Policy
+from dijob.core.membership.world import World
+from dijob.core.observed.views import Observed, Pod
+from dijob.names import FailureAction
+
+MESSAGE_LIMIT = 1024
+# redis-py tries to connect again three times, after up to 2, 4 and 8 s (7.1, Redis.__init__), and its clients come back
+# one after the other.
+RECONNECT_SECONDS = 20
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """The part of the status that cannot be observed again, once the pods that it came from are gone."""
+
+    succeeded: frozenset[int]
+    charges: Mapping[int, Charge]
+    restarts: int
+    first_failure: FirstFailure | None
+    # The failures that this very pass has found, oldest first, and what they lead to. Not stored: whoever acts on them
+    # does so in the write that stores the charge.
+    news: Mapping[int, FailureAction] = field(default_factory=dict, compare=False)
+
+    def into(self, status: Status) -> Status:
+        """The status with this ledger written into it."""
+        return status.model_copy(
+            update={
+                "succeeded_ranks": compact(self.succeeded),
+                "charged": tuple(self.charges[rank] for rank in sorted(self.charges)),
+                "restarts": self.restarts,
+                "first_failure": self.first_failure,
+            }
+        )
+
+
+def read(status: Status, gang: Gang) -> Ledger:
+    """The ledger as the last pass left it. Where the tasks are others now (they can be changed while the job is
+    suspended), a rank's number means another rank: none of them has succeeded."""
+    same = gang.words == status.tasks
+    charges = {charge.rank: charge for charge in status.charged if same}
+    succeeded = expand(status.succeeded_ranks) if same else frozenset[int]()
+    return Ledger(succeeded, charges, status.restarts, status.first_failure)
+
+
+def settle(
+    ledger: Ledger, world: World, policy: Policy, now: datetime, excused: frozenset[int] = frozenset()
+) -> Ledger:
+    """Enter what the pods show and the ledger does not have yet.
+
+    A failure is every bad end of a pod that nobody is deleting, that is not about to be deleted with its dead list, and
+    that no rule forgives (policy.py). What is new about a pod whose address changed is free: its sandbox died under
+    it (a node's reboot). One whose sandbox has just died and has no new one yet is judged when it has. A process that
+    was ended to start again with a new list has not failed. The `excused` ranks have failed for want of something of
+    ours, unless a rule is about that. Each is charged, but where one of them renews all ranks: all that this pass finds
+    are one then, since what rank 1 breaks ends every rank's program, and one restart follows.
+    """
+    charges, news, failures = dict(ledger.charges), dict[int, FailureAction](), 0
+    for rank, pod in sorted(world.pods.items(), key=_oldest_first):
+        if not pod.sandbox or rank in world.doomed:
+            continue
+        charge = charges.get(rank)
+        before = charge if charge and charge.uid == pod.uid else Charge(rank=rank, uid=pod.uid)
+        new = _new(pod, before, policy)
+        if new <= 0:
+            continue
+        action = policy.action(pod)
+        wanting = rank in excused and policy.rule(pod) is None
+        forgiven = wanting or rank in world.moved or action is FailureAction.IGNORE
+        charges[rank] = _charge(pod, before, new, forgiven)
+        if more := charges[rank].failures - before.failures:
+            failures += more
+            news[rank] = action
+    if FailureAction.RESTART_JOB in news.values() and not world.idle:
+        failures = 1
+    first = ledger.first_failure or next((_failure(world.pods[rank], now) for rank in news), None)
+    succeeded = ledger.succeeded | {rank for rank, pod in world.pods.items() if pod.succeeded}
+    return Ledger(succeeded, charges, ledger.restarts + failures, first, news)
+
+
+def excused(gang: Gang, observed: Observed) -> frozenset[int]:
+    """The ranks that may have failed for want of the server, if they have: DI-engine's emit raises where it cannot send
+    (ding/framework/message_queue/redis.py, publish)."""
+    if not gang.server:
+        return frozenset()
+    server = observed.stranger(gang.server)
+    if server is None or not server.ready:
+        return frozenset(observed.pods)
+    back = instant(server.started)
+    ends = ((rank, instant(pod.ended)) for rank, pod in observed.pods.items())
+    return frozenset(r for r, end in ends if end and back and (end - back).total_seconds() < RECONNECT_SECONDS)
+
+
+def _oldest_first(ranked: tuple[int, Pod]) -> tuple[str, int]:
+    """In the order in which they ended: who fails first pulls others down. The stamps have whole seconds."""
+    rank, pod = ranked
+    return (pod.ending.at if pod.ending else "") or "~", rank
+
+
+def _charge(pod: Pod, before: Charge, new: int, forgiven: bool) -> Charge:
+    """What is known of a pod with `new` more ends."""
+    free = restart.free(pod, before, new)
+    return Charge(
+        rank=pod.rank,
+        uid=pod.uid,
+        restarts=max(before.restarts, pod.failures - pod.init_failures),
+        init_restarts=max(before.init_restarts, pod.init_failures),
+        disrupted=pod.disrupted,
+        failures=before.failures + (0 if forgiven else new - free),
+        renewed=max(before.renewed, pod.renewed, pod.renew_from if free else 0),
+        renewed_at=pod.ended if free and pod.renewed else before.renewed_at,
+    )
+
+
+def _new(pod: Pod, before: Charge, policy: Policy) -> int:
+    """How many failures of a pod are to be judged. None of one that somebody deletes or that a disruption takes; where
+    a rule is about the disruption, that is one, whatever it has ended in the pod. Init containers have a count of their
+    own: once they are through, nothing tells any more how often they had failed."""
+    if pod.disrupted and not pod.succeeded:
+        return 1 if policy.rule(pod) is not None and not before.disrupted else 0
+    if pod.deleting:
+        return 0
+    others = pod.failures - pod.init_failures
+    return max(0, others - before.restarts) + max(0, pod.init_failures - before.init_restarts)
+
+
+def _failure(pod: Pod, now: datetime) -> FirstFailure:
+    end = None if pod.renewed else pod.ending  # the failure came before a renewal: only the last end can be seen
+    return FirstFailure(
+        rank=pod.rank,
+        pod=pod.name,
+        node=pod.node,
+        exit_code=end.exit_code if end else None,
+        signal=end.signal or None if end else None,
+        reason=end.reason if end else pod.phase if pod.failed else "Unknown",
+        message=(end.message if end and end.message else pod.complaint)[-MESSAGE_LIMIT:],
+        time=stamp(now),
+    )

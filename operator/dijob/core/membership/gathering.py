@@ -1,0 +1,107 @@
+"""Who is in the next list: the ranks from 0 on without a gap that have addresses, once enough of them have."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+
+from dijob.core.membership.world import World
+from dijob.core.observed.views import Observed, Pod, Refused, age, since
+
+# While this operator itself is still creating pods, the window is not over.
+CREATING_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class Gathering:
+    """The world, and the rule by which it begins and grows.
+
+    `window` (seconds) is how long those who have addresses wait for those who are wished for and have none.
+    """
+
+    world: World
+    observed: Observed
+    window: float
+    now: datetime
+
+    @cached_property
+    def size(self) -> int:
+        """How many ranks the list has that is to be published now; 0: none is."""
+        world = self.world
+        if world.alive and world.gang.size < world.size:
+            return world.gang.size
+        if world.outdated:
+            return world.size
+        return world.reach if self._enough and self.wait <= 0 else 0
+
+    @cached_property
+    def wait(self) -> float:
+        """Seconds until those who are there no longer wait for the others; 0 or less: they do not wait."""
+        world = self.world
+        renewed = world.dead and world.reach >= world.size
+        if not self._enough or renewed or world.reach == world.gang.size:
+            return 0.0
+        if world.dead:
+            # A member that finds no node; one that was refused its pod has been waited for.
+            pod = world.pods.get(world.reach)
+            waited = age(pod, self.now) if pod else self.window
+        else:
+            placed = (world.pods[rank].placed for rank in range(world.least) if rank not in world.succeeded)
+            # Where a pod does not say when it got its node, it was long ago.
+            known = (seconds for time in placed if (seconds := since(time, self.now)) is not None)
+            waited = min(known, default=self.window)
+        return max(self.window - waited, CREATING_SECONDS if self._creating else 0.0)
+
+    @cached_property
+    def given_back(self) -> Pod | None:
+        """The highest rank that waits on a node while a lower one finds none: it would only be in its way.
+
+        Those that the world cannot do without stay (capacity.py is about them).
+        """
+        world = self.world
+        present = {rank: pod for rank in world.wanted if (pod := world.pods.get(rank))}
+        if not world.homeless or any(pod.deleting for rank, pod in present.items() if rank > world.homeless[0]):
+            return None
+        first = max(world.floor, world.homeless[0] + 1)
+        idle = [rank for rank, pod in present.items() if rank >= first and pod.scheduled and not pod.ips]
+        return present[max(idle)] if idle else None
+
+    @cached_property
+    def needed(self) -> tuple[int, ...]:
+        """The ranks of this world that have no pod: all are created at once."""
+        return tuple(rank for rank in self.world.missing if rank < self.world.size)
+
+    @cached_property
+    def recruits(self) -> tuple[int, ...]:
+        """The ranks that are created one after the other, once all of this world have pods.
+
+        In rank order, so that a scheduler with room for some finds the lowest first. An autoscaler must see them all:
+        nobody waits for a node here, save one that was given back for a lower rank.
+        """
+        world, held = self.world, self.observed.given_back
+        if self.needed:
+            return ()
+        free = []
+        for rank in world.missing:
+            if world.homeless and world.homeless[0] < rank and world.gang.member(rank).name in held:
+                break
+            free.append(rank)
+        return tuple(free)
+
+    @cached_property
+    def _enough(self) -> bool:
+        """Whether those who have addresses would make a world.
+
+        Who was in the old list is waited for, as long as the scheduler does not say that there is no node for him.
+        """
+        world = self.world
+        if world.reach < world.least or not any(rank < world.reach for rank in world.wanted):
+            return False
+        return not world.dead or world.reach >= world.size or world.reach in world.homeless
+
+    @cached_property
+    def _creating(self) -> bool:
+        """Those after the first one that is refused are not asked for. Where that waits for an old pod to end, it is on
+        its way."""
+        refusals, member = self.observed.refusals, self.world.gang.member
+        first = (refusals.get(f"pod/{member(rank).name}") for rank in self.recruits[:1])
+        return any(no is None or no.why is Refused.TERMINATING for no in first)

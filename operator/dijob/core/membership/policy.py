@@ -1,0 +1,69 @@
+"""What a failure leads to, and whose success is the job's: spec.failurePolicy and spec.successPolicy."""
+
+from collections.abc import Set
+from dataclasses import dataclass
+
+from dijob import names
+from dijob.api.model import DIJob
+from dijob.api.parts import FailureRule
+from dijob.core.members import Gang
+from dijob.core.observed.views import Pod
+from dijob.names import FailureAction, RestartScope
+
+# Asked to end, and did: 128 + SIGTERM.
+ASKED_TO_END = 143
+
+
+@dataclass(frozen=True)
+class Policy:
+    """The rules of one job, for its gang. `together`: nobody can begin anew alone, so that a failure renews all."""
+
+    gang: Gang
+    rules: tuple[FailureRule, ...] = ()
+    preemptible: bool = False
+    together: bool = False
+    success: str = names.ALL_REPLICAS
+
+    @staticmethod
+    def of(job: DIJob, gang: Gang) -> "Policy":
+        spec = job.spec
+        together = spec.runtime.rigid and job.restart_scope is RestartScope.JOB
+        return Policy(gang, spec.failure_policy.rules, spec.preemptible, together, spec.success_policy)
+
+    def rule(self, pod: Pod) -> int | None:
+        """The index of the first rule that is about the failure of this pod."""
+        return next((at for at, rule in enumerate(self.rules) if self._matches(rule, pod)), None)
+
+    def action(self, pod: Pod) -> FailureAction:
+        """What its failure leads to. Without a rule: disruptions cost nothing, nor does an end on demand
+        where the job says that it is preemptible (DI-orchestrator 1.1, pkg/utils/util.go)."""
+        if (at := self.rule(pod)) is not None:
+            return self.rules[at].action
+        asked = self.preemptible and pod.ending is not None and pod.ending.exit_code == ASKED_TO_END
+        if pod.disrupted or asked:
+            return FailureAction.IGNORE
+        return FailureAction.RESTART_JOB if self.together else FailureAction.RESTART
+
+    def fulfilled(self, succeeded: Set[int], waiting: Set[int]) -> bool:
+        """Whether those have succeeded whose success is the job's."""
+        return not waiting or (self.success != names.ALL_REPLICAS and self.decisive <= succeeded)
+
+    @property
+    def decisive(self) -> Set[int]:
+        """The ranks whose success is the job's."""
+        if self.success == names.ALL_REPLICAS:
+            return frozenset(range(self.gang.size))
+        return frozenset({0} if self.success == names.RANK_0 else self.gang.ranks_of(self.success))
+
+    def _matches(self, rule: FailureRule, pod: Pod) -> bool:
+        if pod.disrupted and not rule.on_pod_conditions and rule.action is not FailureAction.IGNORE:
+            return False  # nobody's failure, unless a rule says that it is one
+        if rule.task and ((part := self.gang.member(pod.rank).part) is None or part.name != rule.task):
+            return False
+        if rule.on_exit_codes is not None:
+            code = pod.ending.exit_code if pod.ending else None
+            listed = code in rule.on_exit_codes.values
+            if not code or listed != (rule.on_exit_codes.operator == "In"):
+                return False
+        wanted = [f"{condition.type}={condition.status}" for condition in rule.on_pod_conditions or ()]
+        return not wanted or any(condition in pod.conditions for condition in wanted)

@@ -1,0 +1,75 @@
+"""Renewal in place: a process that dials a lost rank starts again in its own pod, where that is as sure as a new pod.
+
+The list that is published after a loss carries `renew-from` for the pods of those who dial the lost rank. The launcher
+in them ends its program and exits with 85; the kubelet starts the container again, with the new list in its
+environment. The pod keeps its node, its devices and its emptyDirs (docs/decisions/009-renewal-in-place.md).
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from dijob.api.status import Charge, Renewal, Status, stamp
+from dijob.core.observed.views import Observed, Pod, addresses, since
+
+# The kubelet starts a container again at once when its last end is this long ago, else after 10 s and more (1.34,
+# pkg/kubelet: MaxContainerBackOff of 300 s, forgotten after twice that): a new pod is there sooner.
+CALM_SECONDS = 600.0
+# What may pass besides, from the list to the new start, before the pod is made anew after all: also for a kubelet that
+# has missed the list and is reminded (requeue.NUDGE_SECONDS).
+SLACK_SECONDS = 15.0
+# A process that has started after it was told, and that the launcher has left alone for this long, has the new list.
+SETTLED_SECONDS = 5.0
+
+
+def possible(pod: Pod, now: datetime) -> bool:
+    """Whether the pod can stay while its process starts again: nothing is wrong with it, and it would be at once."""
+    told = addresses(pod.ips)
+    sound = pod.sandbox and not (pod.deleting or pod.failed or pod.succeeded)
+    calm = not pod.ended or (since(pod.ended, now) or 0.0) > CALM_SECONDS
+    return pod.restartable and sound and calm and pod.rank < len(told) and told[pod.rank] == pod.ip
+
+
+def pending(pod: Pod, observed: Observed, status: Status, now: datetime) -> bool:
+    """Whether the pod's process still has a list that is not true for it, although it has been told. One that has never
+    started (its image is still being pulled) has none, and one that has done its work will never start again."""
+    if pod.succeeded or not pod.begun:
+        return False
+    if pod.renew_from <= pod.renewed or pod.renew_from <= _known(pod, status):
+        return False
+    told = observed.told.get((pod.uid, pod.renew_from), now)
+    # It had crashed just then, or not begun: whoever starts with an older list all the same is ended by the launcher.
+    # Stamps have whole seconds: of one that started in the same second nobody knows, and it is made anew if need be.
+    return pod.started <= stamp(told) or (since(pod.started, now) or 0.0) < SETTLED_SECONDS
+
+
+def left(pod: Pod, observed: Observed, now: datetime) -> float:
+    """Seconds until a pod whose renewal is pending is made anew; 0 or less: now. One that has started since it was told
+    has had no more time than that."""
+    told = observed.told.get((pod.uid, pod.renew_from), now)
+    waited = (now - told).total_seconds()
+    if pod.started > stamp(told):
+        waited = since(pod.started, now) or 0.0
+    return pod.grace + SLACK_SECONDS - waited
+
+
+def owed(pods: Mapping[int, Pod], ranks: frozenset[int], last: Renewal) -> frozenset[int]:
+    """The ranks whose process has the list that died, and has not been told yet."""
+    return frozenset(rank for rank in ranks if (pod := pods.get(rank)) and pod.ips and pod.epoch <= last.epoch)
+
+
+def free(pod: Pod, before: Charge, new: int) -> int:
+    """How many of a pod's `new` ends were no failure, where `before` has been counted: at most one for each renewal.
+
+    One, if the launcher says so of the main container's last end, and that end has not been counted: by its time, since
+    somebody else may have written the number that it names. Only a container's last end can be seen, and sometimes not
+    even that: when there are several new ones, or one of which nothing is known, one of them was the renewal that it
+    had been told of.
+    """
+    told = pod.renew_from > before.renewed
+    seen = pod.ended != before.renewed_at if before.renewed_at else pod.renewed > before.renewed
+    return 1 if (pod.renewed and seen) or (told and (new > 1 or pod.unrecorded)) else 0
+
+
+def _known(pod: Pod, status: Status) -> int:
+    """The last renewal of this very pod that has been counted, by the number of its list."""
+    return max((charge.renewed for charge in status.charged if charge.uid == pod.uid), default=0)

@@ -1,0 +1,103 @@
+"""Sentences for people: which rank waits for what, grouped by cause and short enough for a condition."""
+
+from collections.abc import Callable, Container, Iterable
+from dataclasses import replace
+from datetime import datetime
+
+from dijob import names
+from dijob.core.members import Gang, say
+from dijob.core.observed.views import Observed, Pod, Refused, age
+
+MESSAGE_LIMIT = 1024
+# A node or a scheduler that says nothing of a pod for so long is named.
+UNTAKEN_SECONDS = 10.0
+# How runtimes say that an image lacks a program, by a bare name and by a path.
+NO_SUCH_PROGRAM = ("executable file not found", "no such file or directory")
+
+REFUSED_REASONS = {
+    Refused.TAKEN: "PodNameTaken",
+    Refused.TERMINATING: "WaitingForOldPod",
+    Refused.REJECTED: "PodRejected",
+    Refused.FORBIDDEN: "PodForbidden",
+    Refused.UNAVAILABLE: "ApiUnavailable",
+}
+
+
+def without_address(gang: Gang, ranks: Iterable[int], observed: Observed) -> str:
+    """Each rank that lacks an address, and why."""
+    return _grouped(ranks, lambda rank: _why_no_address(gang, rank, observed))
+
+
+def not_ready(ranks: Iterable[int], observed: Observed, renewing: Container[int] = ()) -> str:
+    """Each rank that is not Ready, and why. `renewing` are those whose process has been told to start again."""
+    return _grouped(ranks, lambda rank: _why_not_ready(rank, observed, rank in renewing))
+
+
+def refusal(gang: Gang, ranks: Iterable[int], observed: Observed) -> tuple[str, str] | None:
+    """Reason and sentence for the pods that the apiserver would not create; None when it refused none."""
+    refused = {rank: no for rank in ranks if (no := observed.refusals.get(f"pod/{gang.member(rank).name}")) is not None}
+    if not refused:
+        return None
+    first = next(iter(refused.values()))
+    return REFUSED_REASONS[first.why], _grouped(refused, lambda rank: refused[rank].message)
+
+
+def with_untaken(observed: Observed, now: datetime) -> Observed:
+    """The same, with a word on each pod that nothing has taken for a while: no status and no event would have one."""
+    found = {
+        pod.uid: _untaken(pod)
+        for pod in observed.everything
+        if pod.untaken and not pod.ip and not pod.deleting and age(pod, now) > UNTAKEN_SECONDS
+    }
+    return replace(observed, warnings={**found, **observed.warnings}) if found else observed
+
+
+def _untaken(pod: Pod) -> str:
+    kind, _, name = pod.untaken.partition(" ")
+    within = f"within {UNTAKEN_SECONDS:.0f} s"
+    if kind == "scheduler":
+        return f"no scheduler named {name} has taken it {within}: it is not installed, or does not run"
+    return f"node {name} has not taken it {within}: there is no such node, or its kubelet does not answer"
+
+
+def shorten(text: str, limit: int = MESSAGE_LIMIT) -> str:
+    """Cut a text to `limit` characters, saying that it was cut."""
+    return text if len(text) <= limit else text[: limit - 4] + " ..."
+
+
+def _grouped(ranks: Iterable[int], why: Callable[[int], str]) -> str:
+    causes: dict[str, list[int]] = {}
+    for rank in ranks:
+        causes.setdefault(why(rank), []).append(rank)
+    return shorten("; ".join(f"{say(group)}: {cause}" for cause, group in causes.items()))
+
+
+def _why_no_address(gang: Gang, rank: int, observed: Observed) -> str:
+    pod = observed.pods.get(rank)
+    if pod is None:
+        name = gang.member(rank).name
+        if refused := observed.refusals.get(f"pod/{name}"):
+            return refused.message
+        return "it gave its node back for a lower rank" if name in observed.given_back else "its pod is being created"
+    if pod.deleting:
+        return "its old pod is ending"
+    if pod.ips:
+        return "its pod belongs to an older address list and is replaced"
+    return _hint(pod, observed) or ("its node is starting it" if pod.scheduled else "it waits for a node")
+
+
+def _why_not_ready(rank: int, observed: Observed, renewing: bool) -> str:
+    pod = observed.pods.get(rank)
+    if pod is None:
+        return "its pod is gone"
+    if renewing and pod.started:
+        return f"its program has up to {pod.grace} s to end, and starts again with the new list"
+    return _hint(pod, observed) or "it is starting"
+
+
+def _hint(pod: Pod, observed: Observed) -> str:
+    """The cluster's own words, with what to do about it where we know better."""
+    text = pod.complaint or observed.warnings.get(pod.uid, "")
+    if names.GATE_CONTAINER in text and '"/bin/sh"' in text and any(word in text for word in NO_SUCH_PROGRAM):
+        return f"{text} (the image has no sh: set gateImage in the chart's values, see docs/launcher.md)"
+    return text

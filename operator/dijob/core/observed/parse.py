@@ -1,0 +1,221 @@
+"""What the apiserver gives: raw pods and services become the frozen views (views.py)."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dijob import names
+from dijob.api.numbers import natural
+from dijob.core.members import split
+from dijob.core.observed import containers, disruptions
+from dijob.core.observed.derived import follows
+from dijob.core.observed.views import Pod, Refused, Service
+from dijob.pod import DIR, KILL_SECONDS, LAUNCH, POD_DIR
+
+Body = Mapping[str, Any]
+
+# The deadline that ends a crash-looping pod and keeps its logs: Failed after 1.6 s.
+END_SECONDS = 1
+
+
+def service(body: Body) -> Service:
+    """Read one service."""
+    meta = body["metadata"]
+    return Service(meta["name"], meta.get("uid", ""), owner_of(meta), meta.get("resourceVersion", ""))
+
+
+def owner_of(meta: Body) -> str:
+    """The job that an object belongs to; "" where its controller is none.
+
+    A reference holds within a namespace only, and the garbage collector leaves one alone whose kind does not exist: all
+    of its fields must be as we write them.
+    """
+    owner = _controller(meta)
+    if (owner.get("apiVersion"), owner.get("kind")) != (names.API_VERSION, names.KIND):
+        return ""
+    return sys.intern(names.owner_key(meta.get("namespace", ""), str(owner.get("name")), str(owner.get("uid"))))
+
+
+def namesake(body: Body, job: str, uid: str) -> Refused | None:
+    """What the object is that has a name we wanted; None: our own, which the watch has not shown yet.
+
+    The leftovers of a deleted job of the same name are on their way out (the garbage collector follows within
+    seconds), as is everything that is being deleted: `kubectl delete` and `apply` at once is what everyone does.
+    """
+    meta = body["metadata"]
+    owner = _controller(meta)
+    if meta.get("deletionTimestamp"):
+        return Refused.TERMINATING
+    if owner_of(meta) == names.owner_key(meta.get("namespace", ""), job, uid):
+        return None
+    leftover = owner.get("kind") == names.KIND and owner.get("name") == job
+    return Refused.TERMINATING if leftover else Refused.TAKEN
+
+
+def pod(body: Body) -> Pod:
+    """Read one pod. Its rank is in its computed name JOB-RANK, never in a label, which anyone can write; -1: none."""
+    meta, spec, status = body["metadata"], body.get("spec") or {}, body.get("status") or {}
+    annotations = meta.get("annotations") or {}
+    owner = _controller(meta)
+    main = containers.named(status, name := main_name(spec))
+    never = spec.get("restartPolicy") == "Never"
+    return Pod(
+        rank=_rank(meta["name"], owner.get("name", "")),
+        name=meta["name"],
+        uid=meta.get("uid", ""),
+        node=spec.get("nodeName") or "",
+        ip=status.get("podIP") or "",
+        phase=status.get("phase") or "Pending",
+        ready=_is(status, "Ready"),
+        deleting=bool(meta.get("deletionTimestamp")),
+        scheduled=bool(spec.get("nodeName")),
+        disrupted=_disrupted(status) or _went_down(spec, status, main),
+        node_lost=_condition(status, "DisruptionTarget").get("reason") == "DeletionByTaintManager",
+        succeeded=_succeeded(meta, status, main),
+        sandbox=not _sandbox_died(status),
+        broken=never and bool(containers.exit_code(main)),
+        idle=containers.all_ended(status, spec.get("restartPolicy") or ""),
+        failures=containers.failures(spec, status, main),
+        init_failures=containers.init_failures(spec, status, main),
+        ending=containers.ending(status, main),
+        complaint=containers.complaint(status),
+        ips=sys.intern(annotations.get(names.ANNOTATION_IPS, "")),
+        told_ip=annotations.get(names.ANNOTATION_POD_IP, ""),
+        broker=sys.intern(annotations.get(names.ANNOTATION_BROKER, "")),
+        epoch=_number(annotations.get(names.ANNOTATION_EPOCH)),
+        template_hash=annotations.get(names.ANNOTATION_TEMPLATE, ""),
+        ending_soon=spec.get("activeDeadlineSeconds") == END_SECONDS,
+        created=meta.get("creationTimestamp") or "",
+        gone_by=meta.get("deletionTimestamp") or "",
+        placed=_since(status, "PodScheduled"),
+        owner=owner_of(meta),
+        derived=follows(annotations),
+        version=meta.get("resourceVersion", ""),
+        labelled=_label(meta, names.LABEL_JOB) == owner.get("name") and bool(_label(meta, names.LABEL_RANK)),
+        rank_label=sys.intern(_label(meta, names.LABEL_RANK)),
+        conditions=_conditions(status),
+        restartable=_launched(spec, name) and not never,
+        renew_from=_number(annotations.get(names.ANNOTATION_RENEW)),
+        renewed=containers.renewed(main),
+        started=containers.started(main),
+        restarts=int(main.get("restartCount") or 0),
+        ended=containers.ended(main),
+        unrecorded=containers.unrecorded(main),
+        grace=_grace(spec, name),
+        gated=_gated(status),
+        untaken=_untaken(spec, status),
+    )
+
+
+def _untaken(spec: Body, status: Body) -> str:
+    """The node or scheduler that has not said anything of the pod yet; "": it has."""
+    if node := spec.get("nodeName"):
+        return "" if status.get("startTime") or status.get("containerStatuses") else sys.intern(f"node {node}")
+    scheduler = spec.get("schedulerName") or "default-scheduler"
+    return "" if _condition(status, "PodScheduled") else sys.intern(f"scheduler {scheduler}")
+
+
+def _gated(status: Body) -> bool:
+    """Whether the gate runs."""
+    init = status.get("initContainerStatuses") or ()
+    return any(one.get("name") == names.GATE_CONTAINER and _runs(one) for one in init)
+
+
+def _launched(spec: Body, name: str) -> bool:
+    """Whether the launcher stands before the command of this container."""
+    return bool((_container(spec, name).get("command") or [""])[0] == LAUNCH)
+
+
+def _grace(spec: Body, name: str) -> int:
+    """How long the launcher in this container gives its program to end: what it was told. Pods of older operators were
+    told of shorter times only; their launchers wait for 20 s at most."""
+    told: Body = next((e for e in _container(spec, name).get("env") or () if e.get("name") == "DIJOB_KILL_SECONDS"), {})
+    own = int(spec.get("terminationGracePeriodSeconds") or 0)
+    return _number(told["value"]) if "value" in told else min(own, KILL_SECONDS)
+
+
+def _container(spec: Body, name: str) -> Body:
+    return next((c for c in spec.get("containers") or () if c.get("name") == name), {})
+
+
+def _runs(container: Body) -> bool:
+    return "running" in (container.get("state") or {})
+
+
+def _label(meta: Body, key: str) -> str:
+    return str((meta.get("labels") or {}).get(key, ""))
+
+
+def _conditions(status: Body) -> tuple[str, ...]:
+    """Those that a rule of the failure policy can be about: not what every pod goes through."""
+    found = (c for c in status.get("conditions") or () if c.get("type") not in names.ORDINARY_CONDITIONS)
+    return tuple(sys.intern(f"{c.get('type')}={c.get('status')}") for c in found)
+
+
+def _controller(meta: Body) -> Body:
+    owners: Sequence[Body] = meta.get("ownerReferences") or ()
+    return next((o for o in owners if o.get("controller")), {})
+
+
+def _rank(name: str, job: str) -> int:
+    prefix, rank = split(name)
+    return rank if prefix == job else -1
+
+
+def main_name(spec: Body) -> str:
+    """The name of the main container of the job's own template: the one that mounts what we have put there.
+
+    The order of the containers does not tell (a mesh's webhook may put its proxy first), annotations can be forged, and
+    the job may be another by now; but no mount of a pod can be changed once it is there, and who injects a container
+    does not give it ours. Without one it is none of our making (a broker's): di-container, else the first.
+    """
+    given = spec.get("containers") or ()
+    found = [c.get("name", "") for c in given if _mounts_ours(c)] or [c.get("name", "") for c in given]
+    return names.MAIN_CONTAINER if names.MAIN_CONTAINER in found else next(iter(found), "")
+
+
+def _mounts_ours(container: Body) -> bool:
+    mounts = {(one.get("name"), one.get("mountPath")) for one in container.get("volumeMounts") or ()}
+    return {(names.BIN_VOLUME, DIR), (names.POD_VOLUME, POD_DIR)} <= mounts
+
+
+def _number(text: Any) -> int:
+    """A number of ours in text that anybody can edit: what is none, or too large for the status, counts as 0."""
+    return (natural(text) if isinstance(text, str) else None) or 0
+
+
+def _is(status: Body, condition: str) -> bool:
+    return _condition(status, condition).get("status") == "True"
+
+
+def _since(status: Body, condition: str) -> str:
+    """When the condition became True; "" while it is not."""
+    found = _condition(status, condition)
+    return str(found.get("lastTransitionTime") or "") if found.get("status") == "True" else ""
+
+
+def _condition(status: Body, type_: str) -> Body:
+    return next((c for c in status.get("conditions") or () if c.get("type") == type_), {})
+
+
+def _succeeded(meta: Body, status: Body, main: Body) -> bool:
+    """The main container exited 0 by itself: sidecars that never end do not count, nor does an end on demand."""
+    if meta.get("deletionTimestamp") or disruptions.on_demand(status):
+        return False
+    # Of one that has been chosen to go and still runs nothing is known yet: it goes, or ends by itself.
+    return status.get("phase") == "Succeeded" or (containers.exit_code(main) == 0 and not disruptions.targeted(status))
+
+
+def _disrupted(status: Body) -> bool:
+    return disruptions.disrupted(status)
+
+
+def _went_down(spec: Body, status: Body, main: Body) -> bool:
+    for_good = spec.get("restartPolicy") == "Never" and containers.exit_code(main) is not None
+    over = for_good or status.get("phase") == "Failed"
+    return over and disruptions.went_down(status, containers.ending(status, main))
+
+
+def _sandbox_died(status: Body) -> bool:
+    """The kubelet reports the containers that died with a sandbox before it makes the new one, with the old address."""
+    return status.get("phase") == "Running" and _condition(status, "PodReadyToStartContainers").get("status") == "False"

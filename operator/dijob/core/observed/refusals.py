@@ -1,0 +1,55 @@
+"""What a "no" from the apiserver means for a job: whose fault, what to say, and when to ask again."""
+
+from datetime import datetime, timedelta
+
+from dijob.core.backoff import doubled
+from dijob.core.observed.views import Refusal, Refused
+
+# 400 and 422 are final as the object is written; an admission policy may have been the cause, so ask quietly again.
+FINAL_SECONDS = 300.0
+# Nobody tells when a foreign object that has our name goes: we see our own only.
+TAKEN_SECONDS = (5.0, 60.0)
+# An old pod has 30 s to end, unless its template says otherwise; 4 s more are little.
+TERMINATING_SECONDS = (1.0, 4.0)
+BACKOFF_SECONDS = (1.0, 60.0)
+
+
+def name_in_use(why: Refused, what: str, now: datetime, before: Refusal | None = None) -> Refusal:
+    """The name that we want belongs to another object (`what`: "pod x-0"), going or staying."""
+    attempts = before.attempts + 1 if before and before.why is why else 1
+    if why is Refused.TERMINATING:
+        again = now + timedelta(seconds=doubled(attempts, TERMINATING_SECONDS))
+        return Refusal(why, f"waits for the old {what} to end", again, attempts)
+    again = now + timedelta(seconds=doubled(attempts, TAKEN_SECONDS))
+    message = f"{what} exists and belongs to somebody else: delete or rename it, or give the job another name"
+    return Refusal(Refused.TAKEN, message, again, attempts)
+
+
+def rejected(status: int, message: str, before: Refusal | None, now: datetime) -> Refusal:
+    """The apiserver's answer to a creation (`status`: HTTP code, 0 for none), in its own words.
+
+    400 and 422 are wrong as they stand. 403 (a missing service account or priority class, a quota, a policy), 429 and
+    5xx heal by themselves: asked again after 1, 2, 4 ... 60 seconds.
+    """
+    if status in (400, 422):
+        attempts = before.attempts + 1 if before else 1
+        return Refusal(Refused.REJECTED, message, now + timedelta(seconds=FINAL_SECONDS), attempts, now)
+    return _for_now(Refused.FORBIDDEN if status == 403 else Refused.UNAVAILABLE, message, before, now)
+
+
+def of_change(status: int, message: str, before: Refusal | None, now: datetime) -> Refusal:
+    """The apiserver's answer to a change of what is there (a patch, a deletion), in its own words.
+
+    What is changed is written by the operator, not by the user: a policy, a webhook or a limit says no, whatever the
+    code (an admission policy's is 422 unless it says otherwise), and may say yes the next time.
+    """
+    lasting = 400 <= status < 500 and status != 429
+    return _for_now(Refused.FORBIDDEN if lasting else Refused.UNAVAILABLE, message, before, now)
+
+
+def _for_now(why: Refused, message: str, before: Refusal | None, now: datetime) -> Refusal:
+    """Asked again after 1, 2, 4 ... 60 seconds."""
+    attempts = before.attempts + 1 if before else 1
+    seconds = doubled(attempts, BACKOFF_SECONDS)
+    since = before.since if before and before.why is why else now
+    return Refusal(why, message, now + timedelta(seconds=seconds), attempts, since)

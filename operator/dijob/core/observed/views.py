@@ -1,0 +1,240 @@
+"""What is there: frozen views that hold just what the plan asks about (parse.py makes them of raw objects)."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from functools import lru_cache
+
+from dijob.api.problems import Problem
+from dijob.core.members import Gang
+from dijob.core.observed.containers import Ending
+
+# A pod that has said nothing for this long after its creation is asked after (its events are read).
+PATIENCE_SECONDS = 2.5
+# Nothing new is heard of a pod sooner: the kubelet tells again after some minutes, if at all.
+ASK_AGAIN_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Pod:
+    """One pod of the job as last seen.
+
+    `failures` counts how often its containers have ended badly so far, whether or not the kubelet has already
+    started them again; of these `init_failures` are of init containers that are down now. `sandbox` false: its
+    sandbox has died under it, and all in it with it, and the kubelet is about to make a new one. `broken`: its main
+    container has failed for good (restartPolicy Never), although a side container may hold the pod. `complaint` is why
+    it has no address or does not run, in the cluster's own words.
+    `ips` is the address list that it was given, comma-separated (interned: all pods of a job share one string), and
+    `told_ip` the address that it had then, where that is not in the list; `broker` is the life of the job's own Redis
+    server (below) that it was given the list for.
+    `derived` are the other annotations that follow from a list, and `forged` says that somebody else has written what
+    it says of lists (address_list.py).
+    `owner` is the job that it belongs to (names.owner_key; "": none), `version` the resourceVersion of this view.
+    `placed` is when it got its node.
+    `node_lost`: the cluster has given its node up, and deleted it; `gone_by` is when its grace period is over.
+    `labelled` false: somebody has changed the label by which its service and its job's autoscaler find it.
+    `rank_label` is the rank that its label names ("": unknown). `conditions` are those that not every pod has, as
+    "DisruptionTarget=True".
+    `gated`: its gate runs. `restartable`: its launcher can start its process again in place. `renew_from` is the number
+    of the first list that its process may have, `renewed` that of the list for which its process ended last (0: it
+    ended for another reason). `started` and `ended` are when the main container started, and when it last ended;
+    `restarts` is how often it has started again.
+    `unrecorded`: how it ended last is not known any more. `grace` is how long its launcher gives its process to end, in
+    seconds. `untaken`: the "node x" or "scheduler x" that has not said anything of it yet.
+    """
+
+    rank: int
+    name: str
+    uid: str
+    node: str = ""
+    ip: str = ""
+    phase: str = "Pending"
+    ready: bool = False
+    deleting: bool = False
+    scheduled: bool = False
+    disrupted: bool = False
+    node_lost: bool = False
+    sandbox: bool = True
+    broken: bool = False
+    idle: bool = False
+    succeeded: bool = False
+    failures: int = 0
+    init_failures: int = 0
+    ending: Ending | None = None
+    complaint: str = ""
+    ips: str = ""
+    told_ip: str = ""
+    broker: str = ""
+    epoch: int = 0
+    template_hash: str = ""
+    ending_soon: bool = False
+    created: str = ""
+    gone_by: str = ""
+    placed: str = ""
+    owner: str = ""
+    version: str = ""
+    labelled: bool = True
+    rank_label: str = ""
+    conditions: tuple[str, ...] = ()
+    gated: bool = False
+    restartable: bool = False
+    renew_from: int = 0
+    renewed: int = 0
+    started: str = ""
+    restarts: int = 0
+    ended: str = ""
+    unrecorded: bool = False
+    grace: int = 30
+    derived: frozenset[tuple[str, str]] = frozenset()
+    forged: bool = False
+    untaken: str = ""
+
+    @property
+    def begun(self) -> bool:
+        """Whether its main container has ever started."""
+        return bool(self.started or self.ended or self.restarts)
+
+    @property
+    def recognised(self) -> bool:
+        """Whether its labels are as we have written them."""
+        return self.labelled and self.rank_label in ("", str(self.rank))
+
+    @property
+    def failed(self) -> bool:
+        return (self.phase == "Failed" or self.broken) and not self.succeeded
+
+    @property
+    def finished(self) -> bool:
+        return self.idle or self.phase in ("Succeeded", "Failed")
+
+
+class Refused(StrEnum):
+    """Why the apiserver did not do what was asked, by what helps."""
+
+    TAKEN = "Taken"  # somebody else's object has the name
+    TERMINATING = "Terminating"  # a namesake is on its way out: wait
+    REJECTED = "Rejected"  # 400, 422: wrong as it is written
+    FORBIDDEN = "Forbidden"  # 403: heals when the missing thing comes
+    UNAVAILABLE = "Unavailable"  # 429, 5xx, no connection
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """The apiserver's last "no" to the creation or a change of one object, in its own words, when to ask again, and
+    since when it has been the same one."""
+
+    why: Refused
+    message: str
+    retry_at: datetime
+    attempts: int = 1
+    since: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Creation:
+    """How often this operator has created a pod of this name lately, and when it last did."""
+
+    count: int
+    at: datetime
+
+
+@dataclass(frozen=True)
+class Observed:
+    """Everything that one pass decides on, besides the job itself.
+
+    `pods` maps a rank to its pod; `strangers` are pods of the job that no rank of it has (its own Redis server's;
+    those of tasks that had other names before it was suspended). `services` are the names of its services. `refusals`
+    maps a kind and name ("pod/x-0", "service/x") or a change (changes.py) to the last refusal, `creations` a pod's
+    name to how often it was created lately, and `warnings` a pod's uid to the newest warning event about it.
+    `given_back` are the names of pods that gave their node back for a lower rank. `told` maps the uid of a pod that
+    is to act on a list, and the list's number, to when that list was seen on it, `nudged` to when it was last
+    reminded. `given` maps a pod's uid to the number of the newest list that this operator has written on it. These
+    seven live in the operator's memory only: a new operator learns them again. `notes` is what the operator's own
+    settings have to say of the job. `latency` is how long a write takes now, in seconds, and `reminders` how many
+    kubelets may be reminded (pace.py).
+    """
+
+    pods: Mapping[int, Pod] = field(default_factory=dict)
+    strangers: tuple[Pod, ...] = ()
+    services: frozenset[str] = frozenset()
+    refusals: Mapping[str, Refusal] = field(default_factory=dict)
+    creations: Mapping[str, Creation] = field(default_factory=dict)
+    given_back: frozenset[str] = frozenset()
+    told: Mapping[tuple[str, int], datetime] = field(default_factory=dict)
+    nudged: Mapping[tuple[str, int], datetime] = field(default_factory=dict)
+    given: Mapping[str, int] = field(default_factory=dict)
+    warnings: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[Problem, ...] = ()
+    latency: float = 0.0
+    reminders: int = 1
+
+    def stranger(self, name: str) -> Pod | None:
+        """The pod of this name that no rank has."""
+        return next((pod for pod in self.strangers if pod.name == name), None)
+
+    def life(self, name: str) -> str:
+        """What is another one once a pod that no rank has was made anew, or its container has started again; "" while
+        that does not run."""
+        pod = self.stranger(name)
+        return f"{pod.uid}/{pod.restarts}" if pod and pod.started and not pod.deleting else ""
+
+    @property
+    def everything(self) -> tuple[Pod, ...]:
+        """All pods of the job, those with a rank first, in rank order."""
+        return (*(pod for _, pod in sorted(self.pods.items())), *self.strangers)
+
+
+def by_rank(pods: Iterable[Pod], gang: Gang) -> tuple[dict[int, Pod], tuple[Pod, ...]]:
+    """The pods of a gang by rank, and those of its job that none of its ranks has."""
+    ranked, strangers = dict[int, Pod](), list[Pod]()
+    for pod in pods:
+        if (rank := gang.rank_of(pod.name)) < 0:
+            strangers.append(pod)
+        else:
+            ranked[rank] = pod if pod.rank == rank else replace(pod, rank=rank)
+    return ranked, tuple(strangers)
+
+
+@dataclass(frozen=True)
+class Service:
+    """A service of the operator's: only its existence matters."""
+
+    name: str
+    uid: str
+    owner: str
+    version: str = ""
+
+
+@lru_cache(maxsize=256)
+def addresses(ips: str) -> tuple[str, ...]:
+    """An address list as it stands in an annotation, in rank order; () for "".
+
+    Remembered: all pods of a job share one text, and each of 1,500 is asked for its entry in every pass.
+    """
+    return tuple(ips.split(",")) if ips else ()
+
+
+def puzzling(pods: Iterable[Pod], now: datetime) -> tuple[Pod, ...]:
+    """The pods of which only an event can say what they wait for: on a node for a while, silent, no address."""
+    return tuple(p for p in pods if p.scheduled and not p.ip and not p.complaint and age(p, now) > PATIENCE_SECONDS)
+
+
+def to_ask(pods: Iterable[Pod], asked: Mapping[str, datetime], now: datetime) -> tuple[Pod, ...]:
+    """Those of the puzzling pods whose events are read next, in turn; `asked` is when each was asked last, by uid."""
+    long_ago = now - timedelta(seconds=ASK_AGAIN_SECONDS)
+    due = (pod for pod in puzzling(pods, now) if asked.get(pod.uid, long_ago) <= long_ago)
+    return tuple(sorted(due, key=lambda pod: (pod.uid in asked, asked.get(pod.uid, now))))
+
+
+def since(time: str, now: datetime) -> float | None:
+    """Seconds since a time as Kubernetes writes it; None where it is none."""
+    try:
+        return (now - datetime.fromisoformat(time)).total_seconds()
+    except ValueError:
+        return None
+
+
+def age(pod: Pod, now: datetime) -> float:
+    """Seconds since the pod was created."""
+    return since(pod.created, now) or 0.0

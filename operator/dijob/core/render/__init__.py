@@ -1,0 +1,1 @@
+"""What is written: the objects that are created, and the annotations that an address list becomes."""

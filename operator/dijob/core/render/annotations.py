@@ -1,0 +1,151 @@
+"""What is written on a pod that is there: an address list, which becomes variables and files in it, or its end."""
+
+import json
+from functools import lru_cache
+from typing import Any, Final
+
+from dijob import names, pod
+from dijob.core.actions import PublishAddresses
+from dijob.core.members import Gang, Part
+from dijob.core.observed.derived import follows
+from dijob.core.observed.parse import END_SECONDS
+from dijob.core.observed.views import addresses
+from dijob.core.render.runtimes import RUNTIMES
+from dijob.names import Addressing, Runtime
+
+Manifest = dict[str, Any]
+
+# What an address list decides: the variables (resolved at each start of the container) and the files (kept up to date).
+VARIABLES: Final = {
+    "DI_NODES": names.ANNOTATION_IPS,
+    "DI_NODE_IPS": names.ANNOTATION_IPS,
+    "DI_EPOCH": names.ANNOTATION_EPOCH,
+    "DI_NUM_NODES": names.ANNOTATION_NUM_NODES,
+    "DI_WORLD_SIZE": names.ANNOTATION_WORLD_SIZE,
+}
+FILES: Final = {
+    pod.IPS_FILE: names.ANNOTATION_IPS,
+    pod.EPOCH_FILE: names.ANNOTATION_EPOCH,
+    pod.TOPOLOGY_FILE: names.ANNOTATION_TOPOLOGY,
+    pod.RENEW_FILE: names.ANNOTATION_RENEW,
+}
+# A deadline is the one way to end a pod that starts again and again and to keep its logs, which go with a pod that is
+# deleted: the status of a pod could be written as well, but the right to do so is one over all pods. The words for it
+# are the kubelet's, and nobody has set such a deadline, so they are explained where they are seen.
+ENDED = (
+    "The job has failed, and the operator ended this pod by activeDeadlineSeconds, so that its logs stay. The kubelet "
+    "calls that DeadlineExceeded, and a container that waited for its next start ContainerStatusUnknown: how its "
+    "program ended is in the container's lastState"
+)
+
+
+def variables(gang: Gang) -> list[tuple[str, str]]:
+    """The variables of the main container, each with its annotation."""
+    common = [(k, v) for k, v in VARIABLES.items() if k != "DI_NODE_IPS" or gang.addressing is Addressing.IP]
+    parts = ((names.nodes_variable(part.name), _annotation(part)) for part in gang.parts)
+    return [*common, *parts, *RUNTIMES[gang.runtime].listed.items()]
+
+
+def files(gang: Gang) -> dict[str, str]:
+    """The files in each pod, by name, with their annotations."""
+    runtimes = {_file(annotation): annotation for annotation in RUNTIMES[gang.runtime].listed.values()}
+    return FILES | runtimes
+
+
+def files_of(runtime: Runtime) -> dict[str, str]:
+    """The runtime's variables that follow from the list, each with the file that the launcher can mend it from."""
+    return {name: _file(annotation) for name, annotation in RUNTIMES[runtime].listed.items()}
+
+
+def _file(annotation: str) -> str:
+    return annotation.rpartition("/")[2]
+
+
+def slices(gang: Gang) -> str:
+    """How the launcher divides a list among the tasks' variables: "LEARNER 1 COLLECTOR 2", the rest is the last's."""
+    return " ".join(f"{names.task_word(part.name)} {part.size}" for part in gang.parts)
+
+
+@lru_cache(maxsize=64)
+def tasks_lists(gang: Gang, listed: str) -> dict[str, str]:
+    """The annotations that hold each task's part of a list. One that has none left yet is empty."""
+    ips = addresses(listed)
+    ends = [part.first + part.size for part in gang.parts[:-1]] + [len(ips)] * bool(gang.parts)
+    return {_annotation(part): ",".join(ips[part.first : end]) for part, end in zip(gang.parts, ends, strict=True)}
+
+
+def _annotation(part: Part) -> str:
+    return f"{names.ANNOTATION_TASK_NODES}{part.name}"
+
+
+def addresses_patch(gang: Gang, list_: PublishAddresses) -> Manifest:
+    """The merge patch that opens a pod's gate: the address list, its number, and what follows from it.
+
+    managedFields are emptied on the way ([{}] clears them, as Kubernetes documents): it makes this and every later
+    write of the pod cheaper for the apiserver (0.76 of the time, docs/decisions/003).
+    """
+    annotations = {
+        names.ANNOTATION_IPS: list_.ips,
+        names.ANNOTATION_EPOCH: str(list_.epoch),
+        **made_of(gang, list_.epoch, list_.ips),
+        **({names.ANNOTATION_POD_IP: list_.ip} if list_.ip else {}),
+        # None takes away what somebody else may have written there.
+        names.ANNOTATION_RENEW: str(list_.renew_from) if list_.renew_from else None,
+        **({names.ANNOTATION_BROKER: list_.broker} if list_.broker else {}),
+    }
+    labels = {names.LABEL_JOB: gang.job, names.LABEL_RANK: str(gang.rank_of(list_.name))}
+    return {"metadata": {"uid": list_.uid, "managedFields": [{}], "labels": labels, "annotations": annotations}}
+
+
+@lru_cache(maxsize=16)
+def made_of(gang: Gang, epoch: int, listed: str) -> dict[str, str]:
+    """The annotations that follow from a list, the same on each pod of the job (to be read only)."""
+    ips = addresses(listed)
+    return {
+        names.ANNOTATION_NUM_NODES: str(len(ips)),
+        names.ANNOTATION_WORLD_SIZE: str(len(ips) * gang.workers),
+        names.ANNOTATION_TOPOLOGY: topology_json(gang, epoch, listed),
+        **tasks_lists(gang, listed),
+        **{annotation: words(gang, ips) for annotation, words in RUNTIMES[gang.runtime].words.items()},
+    }
+
+
+def known(gang: Gang, list_: PublishAddresses) -> dict[str, Any]:
+    """What is known of a pod (fields of views.Pod) that was given this list, before a watch shows it."""
+    return {
+        "ips": list_.ips,
+        "epoch": list_.epoch,
+        "told_ip": list_.ip,
+        "renew_from": list_.renew_from,
+        "derived": follows(made_of(gang, list_.epoch, list_.ips)),
+        **({"broker": list_.broker} if list_.broker else {}),
+    }
+
+
+@lru_cache(maxsize=16)
+def topology_json(gang: Gang, epoch: int, listed: str) -> str:
+    """/run/dijob/topology.json: the world as it is now, for programs that live through growth and shrinkage.
+
+    Index = rank in nodeIps and firstNodeIds; a rank has parallelWorkers node ids from its first one on. Short, because
+    each of up to 1,500 pods carries it, and Kubernetes bounds all annotations of an object at 256 KiB in sum.
+    Remembered, because it is the same for each of them.
+    """
+    ips = addresses(listed)
+    world = {
+        "epoch": epoch,
+        "worldSize": len(ips) * gang.workers,
+        "numNodes": len(ips),
+        "parallelWorkers": gang.workers,
+        "topology": gang.topology.value,
+        "nodeIps" if gang.addressing is Addressing.IP else "nodeNames": ips,
+        "firstNodeIds": [gang.member(rank).node_ids(gang.workers)[0] for rank in range(len(ips))],
+    }
+    return json.dumps(world, separators=(",", ":"))
+
+
+def end_patch(uid: str) -> dict[str, Any]:
+    """What is written to a pod that is ended and keeps its logs."""
+    return {
+        "metadata": {"uid": uid, "annotations": {names.ANNOTATION_ENDED: ENDED}},
+        "spec": {"activeDeadlineSeconds": END_SECONDS},
+    }

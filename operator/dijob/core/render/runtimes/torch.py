@@ -1,0 +1,37 @@
+"""What torchrun, torch.distributed.launch and init_process_group("env://") read.
+
+torchrun takes a default for each of its options from PET_<OPTION> (torch 1.13 to 2.x, torch/distributed/run.py and
+argparse_util.py), and sets RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT of its children itself. A program
+that is started without it finds its own here: those of the pod's first process.
+"""
+
+from typing import Final
+
+from dijob import names
+from dijob.core.members import Gang, Member
+from dijob.core.render.runtimes.row import MASTER, Row, first_process
+
+# torchrun's own default (torch/distributed/run.py).
+MASTER_PORT: Final = 29500
+
+
+def env(member: Member, gang: Gang) -> dict[str, str]:
+    """Variables that are known before any pod has an address."""
+    return {
+        **first_process(member, gang, MASTER_PORT),
+        "PET_NODE_RANK": str(member.rank),
+        "PET_NPROC_PER_NODE": str(gang.workers),
+        "PET_MASTER_PORT": str(MASTER_PORT),
+    }
+
+
+ROW: Final = Row(
+    env,
+    listed={
+        "MASTER_ADDR": names.ANNOTATION_MASTER,
+        "WORLD_SIZE": names.ANNOTATION_WORLD_SIZE,
+        "PET_MASTER_ADDR": names.ANNOTATION_MASTER,
+        "PET_NNODES": names.ANNOTATION_NUM_NODES,
+    },
+    words=MASTER,
+)

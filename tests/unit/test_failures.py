@@ -1,0 +1,142 @@
+"""What is charged to backoffLimit and what is not; what has succeeded; which failure was the first."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from dijob.api.parts import FailureRule
+from dijob.api.status import Charge, Renewal, Status
+from dijob.core.membership import failures
+from dijob.core.membership.failures import Ledger, stamp
+from dijob.core.membership.policy import Policy
+from dijob.core.observed.containers import Ending
+from dijob.core.observed.views import Observed, Pod
+from unit.builders import NOW, gang, listed, observed, view, world_of
+
+EMPTY = failures.read(Status(), gang())
+
+
+def settle(before: Ledger, seen: Observed, status: Status | None = None) -> Ledger:
+    stored = before.into(status or Status())
+    return failures.settle(before, world_of(gang(), seen, before.into(stored), NOW), Policy(gang()), NOW)
+
+
+def crashed(rank: int = 1, failures: int = 1, **fields: Any) -> Pod:
+    return listed(rank, **{"ready": False, "failures": failures, "ending": Ending(1, 0, "Error", "boom"), **fields})
+
+
+OTHERS = (listed(0), listed(2))
+DEAD = Status(epoch=1, last_renewal=Renewal(epoch=1))
+
+CHARGED: dict[str, tuple[Pod, Status, int]] = {
+    "a crash": (crashed(), Status(), 1),
+    "several at once": (crashed(failures=3), Status(), 3),
+    "before any list": (view(1, failures=2), Status(), 2),
+    "a Failed pod": (crashed(phase="Failed"), Status(), 1),
+    "deleted by hand": (crashed(deleting=True), Status(), 0),
+    "disrupted": (crashed(disrupted=True), Status(), 0),
+    "its sandbox died": (crashed(sandbox=False), Status(), 0),
+    "its sandbox was made anew": (crashed(failures=2, ip="10.0.0.9"), Status(), 0),
+    "its list is dead, and it will go": (crashed(), DEAD, 0),
+    "a new pod while the next list is gathered": (view(1, failures=1), DEAD, 1),
+}
+
+
+@pytest.mark.parametrize(("pod", "status", "charge"), CHARGED.values(), ids=CHARGED)
+def test_what_is_charged(pod: Pod, status: Status, charge: int) -> None:
+    after = settle(EMPTY, observed(pod, *OTHERS), status)
+    assert after.restarts == charge
+    assert (after.first_failure is not None) is (charge > 0)
+
+
+def test_one_restart_of_all_is_charged_once_to_whoever_failed_first() -> None:
+    """What rank 1 breaks for the others ends them within the same second or two, and one pass may see it all."""
+    early, late = (Ending(1, 0, "Error", "boom", f"2026-05-04T11:59:5{second}Z") for second in (7, 8))
+    seen = observed(crashed(0, failures=2, ending=late), crashed(1, ending=early), crashed(2, ending=early))
+    torch = Policy(gang(), together=True)
+    after = failures.settle(EMPTY, world_of(gang(), seen, Status(), NOW), torch, NOW)
+    assert (after.restarts, list(after.news)) == (1, [1, 2, 0])
+    assert after.first_failure is not None
+    assert after.first_failure.rank == 1
+    assert {rank: charge.failures for rank, charge in after.charges.items()} == {0: 2, 1: 1, 2: 1}
+    # What was judged is judged: nothing of it is charged by the next pass.
+    assert failures.settle(after, world_of(gang(), seen, after.into(Status()), NOW), torch, NOW).restarts == 1
+
+
+def test_what_renews_all_makes_other_failures_of_the_same_moment_its_own() -> None:
+    """As it does when a pass sees them later: then they are of the world that is renewed already."""
+    rule = FailureRule.model_validate({"action": "RestartJob", "onExitCodes": {"values": [42]}})
+    one = crashed(2, ending=Ending(42, 0, "Error", ""))
+    mixed = observed(listed(0), crashed(1), one)
+    assert failures.settle(EMPTY, world_of(gang(), mixed, Status(), NOW), Policy(gang(), (rule,)), NOW).restarts == 1
+    # While none has begun nothing is renewed: each starts again by itself.
+    unlisted = observed(view(0), view(1, failures=1), replace(one, ips="", epoch=0))
+    assert failures.settle(EMPTY, world_of(gang(), unlisted, Status(), NOW), Policy(gang(), (rule,)), NOW).restarts == 2
+
+
+def test_nothing_is_charged_twice() -> None:
+    once = settle(EMPTY, observed(crashed(failures=2), *OTHERS))
+    assert settle(once, observed(crashed(failures=2), *OTHERS)) == once
+    assert settle(once, observed(crashed(failures=3), *OTHERS)).restarts == 3
+
+
+def test_what_is_free_now_is_not_charged_later() -> None:
+    """The pass that sees the new address writes the list's death; in the next one nothing tells that it moved."""
+    free = settle(EMPTY, observed(crashed(ip="10.0.0.9"), *OTHERS))
+    assert settle(free, observed(crashed(ip="10.0.0.9"), *OTHERS), DEAD).restarts == 0
+    assert free.charges[1].restarts == 1
+
+
+def test_a_new_pod_of_the_rank_starts_from_nothing() -> None:
+    once = settle(EMPTY, observed(crashed(failures=2), *OTHERS))
+    again = settle(once, observed(crashed(failures=1, uid="new"), *OTHERS))
+    assert again.restarts == 3
+    assert again.charges == {1: Charge(rank=1, uid="new", restarts=1, failures=1)}
+
+
+def test_a_count_that_falls_gives_nothing_back() -> None:
+    """An init container's failures are no longer counted once it has succeeded."""
+    once = settle(EMPTY, observed(crashed(failures=2), *OTHERS))
+    assert settle(once, observed(crashed(failures=0), *OTHERS)).restarts == 2
+
+
+def test_success_stays_when_the_pod_is_gone() -> None:
+    once = settle(EMPTY, observed(listed(1, succeeded=True), *OTHERS))
+    assert settle(once, observed(*OTHERS)).succeeded == {1}
+
+
+def test_the_first_failure_stays_the_first() -> None:
+    once = settle(EMPTY, observed(crashed(), *OTHERS))
+    then = settle(once, observed(crashed(), crashed(2), listed(0)))
+    assert then.restarts == 2
+    assert then.first_failure == once.first_failure
+    first = once.first_failure
+    assert first is not None
+    assert (first.rank, first.pod, first.node, first.exit_code, first.signal) == (1, "job-1", "node-a", 1, None)
+    assert (first.reason, first.message, first.time) == ("Error", "boom", "2026-05-04T12:00:00Z")
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason", "message"),
+    [
+        ({"ending": Ending(137, 9, "OOMKilled", "")}, "OOMKilled", "too much"),
+        ({"ending": None, "phase": "Failed"}, "Failed", "too much"),
+        ({"ending": Ending(1, 0, "Error", "x" * 5000)}, "Error", "x" * failures.MESSAGE_LIMIT),
+    ],
+    ids=["kubelet", "no-container", "long"],
+)
+def test_the_first_failure_says_what_is_known(fields: dict[str, Any], reason: str, message: str) -> None:
+    first = settle(EMPTY, observed(crashed(complaint="too much", **fields), *OTHERS)).first_failure
+    assert first is not None
+    assert (first.reason, first.message) == (reason, message)
+
+
+def test_what_is_written_is_read_back() -> None:
+    made = settle(EMPTY, observed(crashed(), listed(0, succeeded=True), listed(2, succeeded=True)))
+    status = made.into(Status(epoch=1))
+    assert (status.succeeded_ranks, status.restarts, status.epoch) == ("0,2", 1, 1)
+    assert failures.read(Status.model_validate_json(status.model_dump_json(by_alias=True)), gang()) == made
+
+
+def test_a_time_is_written_as_kubernetes_writes_it() -> None:
+    assert stamp(NOW) == "2026-05-04T12:00:00Z"

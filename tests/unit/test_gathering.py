@@ -1,0 +1,207 @@
+"""Who is in the next list, and when: the prefix, the window, those who join later, those who give way."""
+
+from typing import Any
+
+import pytest
+from dijob.api.model import DIJob
+from dijob.api.status import Renewal, Status
+from dijob.core.actions import CreateInOrder, CreatePod, GiveBackPod, PublishAddresses
+from dijob.core.membership.gathering import Gathering
+from dijob.core.observed.views import Observed, Pod, Refusal, Refused
+from unit.builders import NOW, gang, hands_out, job, later, listed, observed, plan, view, world_of
+
+PLACED: dict[str, Any] = {"placed": NOW.isoformat()}
+HOMELESS: dict[str, Any] = {"scheduled": False, "node": "", "ip": "", "complaint": "Unschedulable: 0/2 nodes"}
+LIST = "10.0.0.0,10.0.0.1,10.0.0.2"
+
+
+def home(rank: int, **fields: Any) -> Pod:
+    return view(rank, **PLACED, **fields)
+
+
+def runs(rank: int, **fields: Any) -> Pod:
+    return listed(rank, created=NOW.isoformat(), placed=NOW.isoformat(), **fields)
+
+
+def homeless(rank: int) -> Pod:
+    return view(rank, created=NOW.isoformat(), **HOMELESS)
+
+
+REFUSED = {f"pod/job-{rank}": Refusal(Refused.FORBIDDEN, "quota", NOW) for rank in range(4)}
+
+
+def gathering(pods: tuple[Pod, ...], seconds: float, minimum: int = 2, **status: Any) -> Gathering:
+    """Of a job of `minimum` to 4 ranks; a rank without a pod is refused one."""
+    seen = observed(*pods, refusals=REFUSED)
+    world = world_of(gang(size=4, minimum=minimum), seen, Status(**status), NOW)
+    return Gathering(world, seen, 10, later(seconds))
+
+
+ALL = (home(0), home(1), home(2), home(3))
+RENEWED = {"epoch": 1, "last_renewal": Renewal(epoch=1, ranks="2-3")}
+SIZES: dict[str, tuple[tuple[Pod, ...], float, dict[str, Any], int]] = {
+    "all are there": (ALL, 0, {}, 4),
+    "too few": (ALL[:1], 99, {}, 0),
+    "enough, within the window": (ALL[:2], 9, {}, 0),
+    "enough, and the window is over": (ALL[:2], 10, {}, 2),
+    "a gap": ((home(0), home(1), home(3)), 10, {}, 2),
+    "nobody says when he was placed": ((view(0), view(1)), 0, {}, 2),
+    "the last one came late": ((home(0), view(1, placed=later(8).isoformat())), 17, {}, 0),
+    "one joins, within the window": ((runs(0), runs(1), home(2)), 9, {"epoch": 1}, 0),
+    "they run": ((runs(0), runs(1), runs(2), homeless(3)), 99, {}, 0),
+    "one more is there": ((runs(0), runs(1), runs(2), home(3)), 0, {}, 4),
+    "renewed, one finds no room": ((runs(0), runs(1), home(2), homeless(3)), 10, RENEWED, 3),
+    "renewed, one has not found room yet": ((runs(0), runs(1), home(2), homeless(3)), 9, RENEWED, 0),
+    "renewed, one is ending": ((runs(0), runs(1), home(2), runs(3, deleting=True)), 99, RENEWED, 0),
+    "renewed, one has no pod yet": ((runs(0), runs(1), home(2)), 99, RENEWED, 0),
+    "renewed, all are back and nobody else": ((runs(0), runs(1), home(2)), 0, {
+        "epoch": 1, "last_renewal": Renewal(epoch=1, ranks="2")}, 3),
+    "renewed, not without those who run on": ((runs(0), runs(3), home(1)), 99, RENEWED | {
+        "last_renewal": Renewal(epoch=1, ranks="1-2")}, 0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("pods", "seconds", "status", "size"), SIZES.values(), ids=SIZES)
+def test_how_many_the_next_list_has(pods: tuple[Pod, ...], seconds: float, status: dict[str, Any], size: int) -> None:
+    assert gathering(pods, seconds, **status).size == size
+
+
+def test_a_job_that_is_not_elastic_waits_for_all() -> None:
+    assert gathering(ALL[:3], 99, minimum=4).size == 0
+
+
+def test_a_list_of_nobody_is_none() -> None:
+    world = world_of(gang(size=4, minimum=2), observed(homeless(2)), Status(succeeded_ranks="0-1", **RENEWED), NOW)
+    assert Gathering(world, Observed(), 0, later(99)).size == 0
+
+
+def refused(*ranks: int, seconds: float = 0, why: Refused = Refused.FORBIDDEN) -> dict[str, Refusal]:
+    return {f"pod/job-{rank}": Refusal(why, "exceeded quota", NOW, since=later(seconds)) for rank in ranks}
+
+
+def lists(owner: DIJob, seen: Observed, seconds: float) -> set[str]:
+    """The lists that are given out."""
+    first = plan(owner, seen, later(seconds))
+    then = plan(owner.model_copy(update={"status": first.status}), seen, later(seconds))
+    return {action.ips for action in (*first.actions, *then.actions) if isinstance(action, PublishAddresses)}
+
+
+def test_an_elastic_job_begins_without_ranks_that_a_quota_refuses() -> None:
+    """Those after the first that is refused are not even asked for."""
+    owner = job(minReplicas=1, maxReplicas=4, replicas=4)
+    for why in (Refused.FORBIDDEN, Refused.TAKEN, Refused.UNAVAILABLE):
+        seen = observed(home(0), refusals=refused(1, why=why))
+        assert lists(owner, seen, 9) == set()
+        assert lists(owner, seen, 10) == {"10.0.0.0"}
+    ending = observed(home(0), refusals=refused(1, why=Refused.TERMINATING))
+    assert lists(owner, ending, 10) == set()
+
+
+def test_an_elastic_job_that_is_renewed_goes_on_without_a_rank_that_is_refused_for_long() -> None:
+    last = Renewal(epoch=1, ranks="1-2", reason="PodLost", message="rank 1: gone").model_dump(by_alias=True)
+    owner = job(minReplicas=1, maxReplicas=3, replicas=3, scheduleTimeoutSeconds=30, status={
+        "epoch": 1, "lastRenewal": last})  # fmt: skip
+    seen = observed(runs(0), home(1), refusals=refused(2, seconds=5))
+    assert lists(owner, seen, 34) == set()
+    assert lists(owner, seen, 35) == {"10.0.0.0,10.0.0.1"}
+    lower = observed(runs(0), home(2), refusals=refused(1, seconds=5))
+    assert not [action for action in plan(owner, lower, later(34)).actions if isinstance(action, GiveBackPod)]
+    assert GiveBackPod("job-2", "uid-2") in hands_out(owner, lower, later(35)).actions
+
+
+BACK: dict[str, tuple[tuple[Pod, ...], int | None]] = {
+    "a higher one has a node": ((home(0), home(1), homeless(2), home(3)), 3),
+    "the highest of several": ((home(0), homeless(1), home(2), home(3)), 3),
+    "nobody above": ((home(0), home(1), home(2), homeless(3)), None),
+    "one is going already": ((home(0), homeless(1), home(2), home(3, deleting=True)), None),
+    "below the minimum": ((homeless(0), home(1)), None),
+    "it runs": ((runs(0), homeless(1), runs(2)), None),
+    "no word from the scheduler": ((home(0), home(1), view(2, **HOMELESS | {"complaint": ""}), home(3)), None),
+}
+
+
+@pytest.mark.parametrize(("pods", "rank"), BACK.values(), ids=BACK)
+def test_who_gives_way_to_a_lower_rank(pods: tuple[Pod, ...], rank: int | None) -> None:
+    found = gathering(pods, 0).given_back
+    assert (found.rank if found else None) == rank
+
+
+def test_nobody_begins_while_the_operator_is_still_creating_pods() -> None:
+    world = gathering(ALL[:2], 99).world
+    creating = Gathering(world, observed(*ALL[:2]), 10, later(99))
+    assert (creating.size, creating.wait) == (0, 1.0)
+
+
+AGAIN = frozenset({"job-3"})
+RECRUITS: dict[str, tuple[tuple[Pod, ...], frozenset[str], tuple[int, ...], tuple[int, ...]]] = {
+    "the needed ones at once": ((), AGAIN, (0, 1), ()),
+    "and before all others": ((home(0), home(2)), AGAIN, (1,), ()),
+    "then the others in order": ((home(0), home(1)), frozenset(), (), (2, 3)),
+    "also while nobody has a node yet": ((homeless(0), homeless(1)), frozenset(), (), (2, 3)),
+    "one that gave way waits": ((home(0), home(1), homeless(2)), AGAIN, (), ()),
+    "and keeps none below from coming": ((home(0), homeless(1)), AGAIN, (), (2,)),
+    "until there is room": ((home(0), home(1), home(2)), AGAIN, (), (3,)),
+    "all are there": (ALL, AGAIN, (), ()),
+}
+
+
+@pytest.mark.parametrize(("pods", "held", "needed", "recruits"), RECRUITS.values(), ids=RECRUITS)
+def test_who_is_created_now(
+    pods: tuple[Pod, ...], held: frozenset[str], needed: tuple[int, ...], recruits: tuple[int, ...]
+) -> None:
+    under_test = Gathering(gathering(pods, 0).world, observed(*pods, given_back=held), 10, NOW)
+    assert (under_test.needed, under_test.recruits) == (needed, recruits)
+
+
+def test_a_wish_that_does_not_fit_takes_no_running_job_down() -> None:
+    """With `replicas` alone the minimum follows the wish; who has once run needs no more than he had."""
+    last = Renewal(epoch=1, ranks="0-2")
+    pods = (home(0), home(1), home(2), home(3), homeless(4))
+    world = world_of(gang(size=5, minimum=5), observed(*pods), Status(epoch=1, last_renewal=last), NOW)
+    assert (world.size, world.floor, Gathering(world, observed(*pods), 10, NOW).size) == (3, 3, 4)
+
+
+def test_room_for_three_of_four() -> None:
+    """Three begin after the window; the fourth joins when it has a node, and nobody else notices."""
+    owner, pods = job(minReplicas=2, maxReplicas=4, replicas=4), (home(0), home(1), home(2), homeless(3))
+    before = plan(owner, observed(*pods), later(4))
+    assert (before.actions, before.requeue_after) == ((), 4.0)
+    said = {c.type: c for c in before.status.conditions}["AddressesReady"]
+    assert (said.status, said.reason) == ("False", "AddressMissing")
+    assert said.message.startswith("rank 3: Unschedulable: 0/2 nodes (the job begins 10 s after ranks 0-1 have")
+    begun = hands_out(owner, observed(*pods), later(10))
+    assert begun.actions == tuple(PublishAddresses(f"job-{r}", f"uid-{r}", 1, LIST) for r in range(3))
+
+    running = (runs(0), runs(1), runs(2))
+    told = plan(owner, observed(*running, homeless(3)), later(12))
+    assert told.status.phase == "Running"
+    said = {c.type: c for c in told.status.conditions}["AddressesReady"]
+    assert (said.status, said.message) == (
+        "True",
+        "3 addresses published as epoch 1; joining later: rank 3: Unschedulable: 0/2 nodes",
+    )
+    assert {c.type: c.message for c in told.status.conditions}["Running"] == "3 of 4 ranks run"
+    owner = owner.model_copy(update={"status": told.status})
+    joined = hands_out(owner, observed(*running, home(3), services=frozenset({"job"})), later(20))
+    assert {type(action) for action in joined.actions} == {PublishAddresses}
+    assert {action.epoch for action in joined.actions if isinstance(action, PublishAddresses)} == {2}
+    assert joined.status.renewals == 0
+
+
+def test_the_highest_gives_way_and_comes_back_later() -> None:
+    owner = job(minReplicas=1, maxReplicas=3, replicas=3)
+    assert plan(owner, observed(home(0), homeless(1), home(2)), NOW).actions == (GiveBackPod("job-2", "uid-2"),)
+    waits = plan(owner, observed(home(0), homeless(1), given_back=frozenset({"job-2"})), NOW)
+    assert waits.actions == ()
+    said = {c.type: c.message for c in waits.status.conditions}["AddressesReady"]
+    assert "rank 2: it gave its node back for a lower rank" in said
+    again = plan(owner, observed(home(0), home(1), given_back=frozenset({"job-2"})), NOW)
+    assert [type(action) for action in again.actions] == [CreateInOrder]
+
+
+def test_who_is_needed_is_created_at_once_and_the_others_in_order() -> None:
+    owner = job(minReplicas=2, maxReplicas=4, replicas=4)
+    assert [type(action) for action in plan(owner, Observed(), NOW).actions] == [CreatePod, CreatePod]
+    (action,) = plan(owner, observed(home(0), home(1)), NOW).actions
+    assert isinstance(action, CreateInOrder)
+    assert [member.rank for member in action.members] == [2, 3]

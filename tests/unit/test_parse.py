@@ -1,0 +1,314 @@
+"""What is read from a pod as the apiserver shows it: what counts as a failure, a success, a complaint."""
+
+from typing import Any
+
+import pytest
+from dijob import names
+from dijob.core.observed.containers import Ending
+from dijob.core.observed.parse import main_name
+from dijob.core.observed.views import puzzling
+from unit.builders import OWNER, Body, container, job, later, main_status, manifest, pod_body, read, terminated, view
+
+RUNNING = {"running": {}}
+TWO = {"containers": [container(), {"name": "side", "image": "s"}]}
+
+
+CLUSTERS_REASONS = (
+    "OutOfcpu",
+    "OutOfmemory",
+    "OutOfpods",
+    "UnexpectedAdmissionError",
+    "NodeAffinity",
+    "TaintToleration",
+    "NodeShutdown",
+    "Terminated",
+)
+
+
+def condition(type_: str, status: str = "True", **words: str) -> Body:
+    return {"type": type_, "status": status, **words}
+
+
+def gate(**states: Any) -> Body:
+    return main_status(name=names.GATE_CONTAINER, **states)
+
+
+def looping(code: int, restarts: int = 1) -> Body:
+    waiting = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s"}}
+    return main_status(restarts, state=waiting, lastState=terminated(code, message="boom"))
+
+
+# Restarts, and an end that was not followed by a start yet; the gate never; disruptions are not counted
+# here but not charged by the ledger.
+FAILURES: dict[str, tuple[Body, int]] = {
+    "nothing yet": ({}, 0),
+    "runs": ({"containerStatuses": [main_status(state=RUNNING)]}, 0),
+    "runs again": ({"containerStatuses": [main_status(2, state=RUNNING, lastState=terminated(1))]}, 2),
+    "down": ({"containerStatuses": [main_status(2, state=terminated(1))]}, 3),
+    "crash loop": ({"containerStatuses": [looping(1)]}, 2),
+    "waits before its first start": ({"containerStatuses": [main_status(state={"waiting": {}})]}, 0),
+    "exited 0": ({"containerStatuses": [main_status(state=terminated(0))]}, 0),
+    "exited 0 after restarts": ({"containerStatuses": [main_status(2, state=terminated(0))]}, 2),
+    "sidecar down": (
+        {"containerStatuses": [main_status(state=RUNNING), main_status(name="side", state=terminated(1))]},
+        1,
+    ),
+    "sidecar crashes after the main container's success": (
+        {"containerStatuses": [main_status(1, state=terminated(0)), {**looping(1, 5), "name": "side"}]},
+        1,
+    ),
+    "init container fails": ({"initContainerStatuses": [{**looping(1), "name": "init"}]}, 2),
+    "init container ran again": ({"initContainerStatuses": [main_status(1, "init", state=terminated(0))]}, 0),
+    "gate restarted": ({"initContainerStatuses": [{**looping(1), "name": names.GATE_CONTAINER}]}, 0),
+    "failed without a word": ({"phase": "Failed"}, 1),
+    "failed and down": ({"phase": "Failed", "containerStatuses": [main_status(state=terminated(1))]}, 1),
+}
+
+
+@pytest.mark.parametrize(("status", "count"), FAILURES.values(), ids=FAILURES)
+def test_failures_are_counted_once_each(status: Body, count: int) -> None:
+    assert read(pod_body(**status)).failures == count
+
+
+SUCCEEDED: dict[str, tuple[Body, bool]] = {
+    "runs": ({"containerStatuses": [main_status(state=RUNNING)]}, False),
+    "main exited 0, sidecar runs": (
+        {"containerStatuses": [main_status(state=terminated(0)), main_status(name="side", state=RUNNING)]},
+        True,
+    ),
+    "sidecar exited 0, main runs": (
+        {"containerStatuses": [main_status(state=RUNNING), main_status(name="side", state=terminated(0))]},
+        False,
+    ),
+    "phase says so": ({"phase": "Succeeded"}, True),
+    "exited 1": ({"containerStatuses": [main_status(state=terminated(1))]}, False),
+    "exited 0 because it was evicted": (
+        {"containerStatuses": [main_status(state=terminated(0))], "conditions": [condition("DisruptionTarget")]},
+        False,
+    ),
+    "sidecar failed the pod": (
+        {
+            "phase": "Failed",
+            "containerStatuses": [main_status(state=terminated(0)), main_status(name="side", state=terminated(1))],
+        },
+        True,
+    ),
+}
+
+
+@pytest.mark.parametrize(("status", "succeeded"), SUCCEEDED.values(), ids=SUCCEEDED)
+def test_a_rank_succeeds_when_its_main_container_exits_0_by_itself(status: Body, succeeded: bool) -> None:
+    found = read(pod_body(owner=job(TWO), **status))
+    assert found.succeeded is succeeded
+    assert not (found.succeeded and found.failed)
+
+
+def test_an_exit_on_demand_is_no_success() -> None:
+    body = pod_body(containerStatuses=[main_status(state=terminated(0))])
+    body["metadata"]["deletionTimestamp"] = "2026-05-04T12:00:00Z"
+    assert (read(body).succeeded, read(body).deleting) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("status", "disrupted"),
+    [
+        ({"conditions": [condition("DisruptionTarget")]}, True),
+        ({"conditions": [condition("DisruptionTarget", "False")]}, False),
+        *(({"phase": "Failed", "reason": reason}, True) for reason in CLUSTERS_REASONS),
+        ({"phase": "Failed", "reason": "Evicted"}, False),
+        ({"phase": "Failed", "reason": "DeadlineExceeded"}, False),
+        ({"phase": "Failed"}, False),
+    ],
+    ids=lambda value: str(value)[:60],
+)
+def test_the_clusters_doing_is_told_from_the_programs(status: Body, disrupted: bool) -> None:
+    assert read(pod_body(**status)).disrupted is disrupted
+
+
+@pytest.mark.parametrize(
+    ("policy", "code", "failed"),
+    [("Never", 1, True), ("Never", 0, False), ("OnFailure", 1, False)],
+    ids=["never", "never-and-well", "on-failure"],
+)
+def test_under_never_a_sidecar_does_not_hide_that_the_main_container_failed(
+    policy: str, code: int, failed: bool
+) -> None:
+    statuses = [main_status(state=terminated(code)), main_status(name="side", state=RUNNING)]
+    owner = job({**TWO, "restartPolicy": policy})
+    assert read(pod_body(owner=owner, phase="Running", containerStatuses=statuses)).failed is failed
+
+
+@pytest.mark.parametrize(
+    ("phase", "ready_to_start", "sandbox"),
+    [("Running", "False", False), ("Running", "True", True), ("Pending", "False", True), ("Failed", "False", True)],
+)
+def test_a_sandbox_that_died_under_a_running_pod_is_seen(phase: str, ready_to_start: str, sandbox: bool) -> None:
+    conditions = [condition("PodReadyToStartContainers", ready_to_start)]
+    assert read(pod_body(phase=phase, conditions=conditions)).sandbox is sandbox
+
+
+def test_a_sandbox_of_which_nothing_is_said_is_there() -> None:
+    assert read(pod_body(phase="Running")).sandbox
+
+
+ENDINGS: dict[str, tuple[Body, Ending | None]] = {
+    "none": ({"containerStatuses": [main_status(state=RUNNING)]}, None),
+    "main": ({"containerStatuses": [main_status(state=terminated(3, message=" so \n"))]}, Ending(3, 0, "Error", "so")),
+    "main, before this start": (
+        {"containerStatuses": [main_status(1, state=RUNNING, lastState=terminated(1))]},
+        Ending(1, 0, "Error", ""),
+    ),
+    "signal": ({"containerStatuses": [main_status(state=terminated(137))]}, Ending(137, 9, "Error", "")),
+    "signal in words": (
+        {"containerStatuses": [main_status(state=terminated(1, signal=15))]},
+        Ending(1, 15, "Error", ""),
+    ),
+    "no signal": ({"containerStatuses": [main_status(state=terminated(255))]}, Ending(255, 0, "Error", "")),
+    "an init container": (
+        {
+            "initContainerStatuses": [main_status(1, "init", state={"waiting": {}}, lastState=terminated(7))],
+            "containerStatuses": [main_status(state={"waiting": {}})],
+        },
+        Ending(7, 0, "Error", ""),
+    ),
+    "a sidecar, the main container having ended well": (
+        {"containerStatuses": [main_status(state=terminated(0)), main_status(name="side", state=terminated(4))]},
+        Ending(4, 0, "Error", ""),
+    ),
+}
+
+
+@pytest.mark.parametrize(("status", "ending"), ENDINGS.values(), ids=ENDINGS)
+def test_the_ending_is_that_of_who_failed(status: Body, ending: Ending | None) -> None:
+    assert read(pod_body(**status)).ending == ending
+
+
+def waiting(reason: str, message: str = "", name: str = names.MAIN_CONTAINER) -> Body:
+    return main_status(name=name, state={"waiting": {"reason": reason, "message": message}})
+
+
+COMPLAINTS: dict[str, tuple[Body, str]] = {
+    "on its way": ({"containerStatuses": [waiting("PodInitializing"), waiting("ContainerCreating")]}, ""),
+    "unschedulable": (
+        {"conditions": [condition("PodScheduled", "False", reason="Unschedulable", message="0/2 nodes")]},
+        "Unschedulable: 0/2 nodes",
+    ),
+    "image": (
+        {"initContainerStatuses": [waiting("ImagePullBackOff", "no such image", names.GATE_CONTAINER)]},
+        f"container {names.GATE_CONTAINER}: ImagePullBackOff: no such image",
+    ),
+    "crash loop says why it crashed": (
+        {"containerStatuses": [looping(1)]},
+        "container di-container: CrashLoopBackOff: boom",
+    ),
+    "down": ({"containerStatuses": [main_status(state=terminated(2))]}, "container di-container: Error: exit code 2"),
+    "ended well": ({"containerStatuses": [main_status(state=terminated(0))]}, ""),
+    "failed": ({"phase": "Failed", "reason": "Evicted", "message": "low on memory"}, "Evicted: low on memory"),
+    "failed in silence": ({"phase": "Failed"}, ""),
+}
+
+
+@pytest.mark.parametrize(("status", "complaint"), COMPLAINTS.values(), ids=COMPLAINTS)
+def test_a_complaint_is_in_the_clusters_own_words(status: Body, complaint: str) -> None:
+    assert read(pod_body(**status)).complaint == complaint
+
+
+@pytest.mark.parametrize(
+    ("name", "rank"),
+    [("job-0", 0), ("job-12", 12), ("job-01", -1), ("job-", -1), ("job", -1), ("other-1", -1), ("job-x", -1)],
+)
+def test_the_rank_is_in_the_computed_name(name: str, rank: int) -> None:
+    body = pod_body()
+    body["metadata"]["name"] = name
+    body["metadata"]["labels"][names.LABEL_RANK] = "5"
+    assert read(body).rank == rank
+
+
+@pytest.mark.parametrize("text", ["²", "x", "", "-1", "1.5", "9" * 5000, "9" * 20], ids=lambda text: text[:10])
+def test_annotations_that_anybody_can_edit_hurt_nobody(text: str) -> None:
+    """One pod that raises here would stop the watch of all pods of all jobs."""
+    body = pod_body()
+    body["metadata"]["annotations"][names.ANNOTATION_EPOCH] = text
+    assert read(body).epoch == 0
+
+
+def test_a_gate_that_runs_is_seen() -> None:
+    for state, gated in (({"running": {}}, True), ({"terminated": {"exitCode": 0}}, False), ({"waiting": {}}, False)):
+        assert (
+            read(pod_body(initContainerStatuses=[main_status(name=names.GATE_CONTAINER, state=state)])).gated is gated
+        )
+
+
+@pytest.mark.parametrize("key", [names.LABEL_JOB, names.LABEL_RANK])
+def test_labels_that_somebody_has_changed_are_seen(key: str) -> None:
+    body = pod_body(1)
+    assert read(body).recognised
+    body["metadata"]["labels"][key] = "other"
+    assert not read(body).recognised
+
+
+def test_what_the_operator_wrote_is_read_back() -> None:
+    body = pod_body(1, podIP="10.0.0.1", phase="Running", conditions=[condition("Ready")])
+    body["spec"] |= {"nodeName": "node-a", "activeDeadlineSeconds": 1}
+    body["metadata"]["annotations"] |= {names.ANNOTATION_IPS: "10.0.0.0,10.0.0.1", names.ANNOTATION_EPOCH: "4"}
+    found = read(body)
+    assert (found.rank, found.uid, found.owner, found.version) == (1, "uid-1", OWNER, "7")
+    assert (found.ip, found.ips, found.epoch) == ("10.0.0.1", "10.0.0.0,10.0.0.1", 4)
+    assert (found.node, found.scheduled, found.ready, found.ending_soon) == ("node-a", True, True, True)
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [(["a", "b"], "a"), (["a", names.MAIN_CONTAINER], names.MAIN_CONTAINER), ([], "")],
+    ids=["first", "named", "none"],
+)
+def test_the_main_container_is_the_named_one_else_the_first(given: list[str], name: str) -> None:
+    assert main_name({"containers": [{"name": one} for one in given]}) == name
+
+
+PROXY: Body = {"name": "istio-proxy", "image": "p", "volumeMounts": [{"name": "certs", "mountPath": "/certs"}]}
+# A webhook may add volume mounts of its own to every container, and put its own container first.
+INJECTED: dict[str, tuple[list[Body], str]] = {
+    "a proxy before it": ([container(name="trainer")], "trainer"),
+    "a proxy before it, among others": ([container(name="trainer"), {"name": "side", "image": "s"}], "trainer"),
+    "a proxy before it, and it has our name": ([{"name": "side", "image": "s"}, container()], names.MAIN_CONTAINER),
+}
+
+
+@pytest.mark.parametrize(("given", "main"), INJECTED.values(), ids=INJECTED)
+def test_the_main_container_is_the_templates_whatever_is_injected(given: list[Body], main: str) -> None:
+    """It ended although the proxy runs on: the rank has succeeded, and its launcher can still start it again."""
+    states = [main_status(name=PROXY["name"], state=RUNNING), main_status(name=main, state=terminated(0))]
+    body = pod_body(owner=job({"containers": given}), phase="Running", containerStatuses=states)
+    for one in body["spec"]["containers"]:
+        one.setdefault("volumeMounts", []).append({"name": "certs", "mountPath": "/certs"})
+    body["spec"]["containers"].insert(0, PROXY)
+    assert main_name(body["spec"]) == main
+    assert (read(body).succeeded, read(body).restartable) == (True, True)
+
+
+SILENT = {"ip": "", "created": "2026-05-04T12:00:00Z"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "seconds", "asked"),
+    [
+        ({}, 3, True),
+        ({}, 2, False),
+        ({"ip": "10.0.0.1"}, 3, False),
+        ({"scheduled": False}, 3, False),
+        ({"complaint": "ImagePullBackOff"}, 3, False),
+        ({"created": "yesterday"}, 3, False),
+    ],
+    ids=["silent", "young", "has-address", "no-node", "says-why", "no-date"],
+)
+def test_only_a_silent_pod_is_asked_after(fields: Body, seconds: float, asked: bool) -> None:
+    pod = view(0, **{**SILENT, **fields})
+    assert puzzling([pod], later(seconds)) == ((pod,) if asked else ())
+
+
+def test_a_pod_without_status_or_owner_is_read_as_nothing_known() -> None:
+    body = {"metadata": {"name": "stray"}}
+    found = read(body)
+    assert (found.rank, found.phase, found.owner, found.failures) == (-1, "Pending", "", 0)
+    assert read(manifest(job())).owner == OWNER

@@ -1,0 +1,225 @@
+"""The job's own Redis server: when it comes, when it goes, who waits for it, and what is said of it."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from dijob import names
+from dijob.api.model import DIJob
+from dijob.api.status import stamp
+from dijob.core.actions import Action, CreateBroker, CreatePod, DeletePod, PublishAddresses
+from dijob.core.decide.plan import Plan
+from dijob.core.members import gang_of
+from dijob.core.observed.views import Creation, Observed, Pod, Refusal, Refused
+from dijob.core.options import Options
+from dijob.core.render import redis
+from unit.builders import NOW, container, hands_out, job, later, listed, observed, plan, view
+
+SERVICES = frozenset({"job", "job-mq"})
+REDIS = {"messageQueue": {"type": "redis"}}
+OWNER = job(**REDIS)
+
+
+def server(**fields: Any) -> Pod:
+    return replace(view(0, OWNER), **{"rank": -1, "name": "job-mq", "uid": "uid-mq", "ready": True, **fields})
+
+
+def seen(*pods: Pod, by: Pod | None = None, **fields: Any) -> Observed:
+    return replace(observed(*pods, **{"services": SERVICES, **fields}), strangers=(by,) if by else ())
+
+
+def gathered() -> list[Pod]:
+    return [view(rank, OWNER) for rank in range(3)]
+
+
+def kinds(decided: Plan) -> set[type[Action]]:
+    return {type(action) for action in decided.actions}
+
+
+def said(decided: Plan, type_: str) -> tuple[str, str]:
+    return next((c.status, c.reason) for c in decided.status.conditions if c.type == type_)
+
+
+def stored(owner: DIJob, decided: Plan) -> DIJob:
+    return DIJob(metadata=owner.metadata, spec=owner.spec, status=decided.status)
+
+
+def test_it_comes_with_the_pods_and_nobody_begins_before_it_is_ready() -> None:
+    first = plan(OWNER, Observed(), NOW)
+    assert kinds(first) >= {CreateBroker, CreatePod}
+    waiting = plan(OWNER, seen(*gathered(), by=server(ready=False)), NOW)
+    assert not kinds(waiting) & {CreateBroker, PublishAddresses}
+    assert said(waiting, "BrokerReady") == ("False", "Starting")
+    assert said(waiting, "AddressesReady") == ("False", "BrokerNotReady")
+    assert "pod job-mq is starting" in waiting.status.message
+    begun = hands_out(OWNER, seen(*gathered(), by=server()), NOW)
+    assert PublishAddresses in kinds(begun)
+    assert said(begun, "BrokerReady") == ("True", "Ready")
+
+
+@pytest.mark.parametrize(
+    ("lost", "does"),
+    [
+        (server(phase="Failed", ready=False), {DeletePod}),
+        (server(deleting=True), set()),
+        (None, {CreateBroker}),
+    ],
+    ids=["failed", "ending", "gone"],
+)
+def test_a_lost_one_is_made_anew_and_nothing_else_happens_before_it_runs(
+    lost: Pod | None, does: set[type[Action]]
+) -> None:
+    ranks = [listed(rank, OWNER) for rank in range(3)]
+    running = stored(OWNER, plan(OWNER, seen(*ranks, by=server()), NOW))
+    decided = plan(running, seen(*ranks, by=lost), later(60))
+    assert kinds(decided) == does
+    assert decided.status.phase == "Running"
+    assert said(decided, "BrokerReady") == ("False", "Starting")
+
+
+LIFE = server(started=stamp(NOW))
+
+
+def told(rank: int, life: str = "uid-mq/0", **fields: Any) -> Pod:
+    return listed(rank, OWNER, broker=life, restartable=True, **fields)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [server(uid="uid-2", started=stamp(later(55))), server(restarts=1, started=stamp(NOW), ready=False)],
+    ids=["another pod", "another container"],
+)
+def test_all_begin_anew_with_another_one_and_are_not_charged(other: Pod) -> None:
+    """Who began with the old one may wait for ever on its connection."""
+    ranks = [told(rank) for rank in range(3)]
+    running = stored(OWNER, plan(OWNER, seen(*ranks, by=LIFE), NOW))
+    assert not plan(running, seen(*ranks, by=LIFE), later(50)).actions
+    lost = plan(running, seen(*ranks, by=other), later(60))
+    assert lost.status.last_renewal is not None
+    assert (lost.status.last_renewal.reason, lost.status.last_renewal.ranks) == ("BrokerLost", "0-2")
+    assert "rank 0: the Redis server job-mq that it began with is gone" in lost.status.message
+    assert (lost.status.renewals, lost.status.restarts) == (1, 0)
+    waiting = plan(stored(running, lost), seen(*ranks, by=replace(other, ready=False)), later(61))
+    assert PublishAddresses not in kinds(waiting)
+    begun = hands_out(stored(running, lost), seen(*ranks, by=replace(other, ready=True)), later(62))
+    lists = [action for action in begun.actions if isinstance(action, PublishAddresses)]
+    assert {(one.epoch, one.renew_from, one.broker) for one in lists} == {(2, 2, f"{other.uid}/{other.restarts}")}
+    assert len(lists) == 3
+
+
+def test_one_that_does_not_run_yet_is_no_other_one() -> None:
+    ranks = [told(rank) for rank in range(3)]
+    running = stored(OWNER, plan(OWNER, seen(*ranks, by=LIFE), NOW))
+    for now in (None, server(uid="uid-2", ready=False), replace(LIFE, deleting=True), replace(LIFE, started="")):
+        assert plan(running, seen(*ranks, by=now), later(60)).status.last_renewal is None
+
+
+def test_who_joined_while_it_was_away_is_told_of_it_and_nobody_is_disturbed() -> None:
+    """A list that was given out then says nothing of it, nor do those of an older operator."""
+    ranks = [told(0), told(1, life=""), told(2)]
+    running = stored(OWNER, plan(OWNER, seen(*ranks, by=LIFE), NOW))
+    decided = plan(running, seen(*ranks, by=LIFE), later(60))
+    assert [action.name for action in decided.actions if isinstance(action, PublishAddresses)] == ["job-1"]
+    assert decided.status.last_renewal is None
+
+
+@pytest.mark.parametrize(
+    ("by", "charged"),
+    [
+        (None, 0),
+        (server(ready=False), 0),
+        (server(started=stamp(later(55))), 0),
+        (server(started=stamp(later(0))), 1),
+    ],
+    ids=["gone", "starting", "just come back", "there for a while"],
+)
+def test_who_fails_for_want_of_it_is_not_charged(by: Pod | None, charged: int) -> None:
+    ranks = [listed(rank, OWNER) for rank in range(3)]
+    running = stored(OWNER, plan(OWNER, seen(*ranks, by=server()), NOW))
+    crashed = replace(ranks[1], failures=1, ended=stamp(later(60)))
+    decided = plan(running, seen(ranks[0], crashed, ranks[2], by=by), later(61))
+    assert decided.status.restarts == charged
+    again = plan(stored(OWNER, decided), seen(ranks[0], crashed, ranks[2], by=server()), later(120))
+    assert again.status.restarts == charged, "judged once"
+
+
+def test_a_service_that_was_deleted_comes_back() -> None:
+    assert kinds(plan(OWNER, seen(*gathered(), by=server(), services=frozenset()), NOW)) == {CreateBroker}
+
+
+def test_one_that_is_lost_again_and_again_comes_later_each_time() -> None:
+    creations = {"job-mq": Creation(4, NOW)}
+    pods = seen(*gathered(), creations=creations)
+    assert CreateBroker not in kinds(plan(OWNER, pods, later(7)))
+    assert CreateBroker in kinds(plan(OWNER, pods, later(8)))
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason", "words"),
+    [
+        (
+            {"by": server(ready=False, complaint="ErrImagePull: no such image")},
+            "NotRunning",
+            "pod job-mq: ErrImagePull",
+        ),
+        (
+            {"by": server(ready=False), "warnings": {"uid-mq": "FailedScheduling: no node"}},
+            *("NotRunning", "pod job-mq: FailedScheduling"),
+        ),
+        ({"refusals": {"service/job-mq": Refusal(Refused.TAKEN, "is taken", later(15))}}, "NameTaken", "is taken"),
+        ({"refusals": {"networkpolicy/job-mq": Refusal(Refused.FORBIDDEN, "no", later(9))}}, "Refused", "no"),
+    ],
+    ids=["image", "event", "name", "policy"],
+)
+def test_what_is_wrong_stands_in_the_status(fields: dict[str, Any], reason: str, words: str) -> None:
+    decided = plan(OWNER, seen(*gathered(), **fields), NOW)
+    assert said(decided, "BrokerReady") == ("False", reason)
+    assert words in decided.status.message
+    assert CreateBroker not in kinds(decided)
+
+
+@pytest.mark.parametrize("edit", [{"suspend": True}, {}], ids=["suspended", "ended"])
+def test_it_goes_when_the_ranks_go(edit: dict[str, Any]) -> None:
+    succeeded = {} if edit else {"phase": "Succeeded", "succeeded": True, "ready": False}
+    ranks = [listed(rank, OWNER, **succeeded) for rank in range(3)]
+    owner = stored(OWNER, plan(OWNER, seen(*[listed(rank, OWNER) for rank in range(3)], by=server()), NOW))
+    owner = DIJob(metadata=owner.metadata, spec=owner.spec.model_copy(update=edit), status=owner.status)
+    pods = seen(*ranks, by=server())
+    first = plan(owner, pods, later(1))
+    second = plan(stored(owner, first), pods, later(2))
+    assert DeletePod("job-mq", "uid-mq") in second.actions
+    assert said(second, "BrokerReady") == ("False", "Suspended" if edit else "Finished")
+
+
+def test_a_server_of_the_users_own_is_left_to_him() -> None:
+    owner = job(messageQueue={"type": "redis", "host": "redis.ns"})
+    decided = plan(owner, Observed(), NOW)
+    assert CreateBroker not in kinds(decided)
+    assert all(condition.type != "BrokerReady" for condition in decided.status.conditions)
+
+
+def test_the_ranks_are_told_its_name_and_port() -> None:
+    assert gang_of(OWNER).broker == ("job-mq", 6379)
+    assert gang_of(job(messageQueue={"type": "redis", "port": 7000})).broker == ("job-mq", 7000)
+
+
+def test_what_it_is_made_of() -> None:
+    """Nothing that selects the job's ranks finds it, nobody else gets in, and it may run where they may."""
+    options = Options(redis_image="img:redis", redis_resources={"limits": {"memory": "1Gi"}})
+    placed = {"containers": [container()], "tolerations": [{"key": "gpu"}], "priorityClassName": "high", "volumes": []}
+    policy, service, pod = redis.manifests(job(placed, messageQueue={"type": "redis", "port": 7000}), options)
+    assert {names.LABEL_JOB, names.LEGACY_JOB} & pod["metadata"]["labels"].keys() == set()
+    for made in (policy, service, pod):
+        assert made["metadata"]["name"] == "job-mq"
+        assert made["metadata"]["ownerReferences"][0]["uid"] == OWNER.metadata.uid
+    own = {names.LABEL_SERVER: "job"}
+    assert own.items() <= pod["metadata"]["labels"].items()
+    assert (policy["spec"]["podSelector"], service["spec"]["selector"]) == ({"matchLabels": own}, own)
+    assert policy["spec"]["ingress"][0]["from"] == [{"podSelector": {"matchLabels": {names.LABEL_JOB: "job"}}}]
+    assert policy["spec"]["ingress"][0]["ports"] == [{"port": 7000, "protocol": "TCP"}]
+    spec = pod["spec"]
+    assert (spec["tolerations"], spec["priorityClassName"]) == ([{"key": "gpu"}], "high")
+    assert "volumes" not in spec
+    (server,) = spec["containers"]
+    assert (server["image"], server["resources"]) == ("img:redis", {"limits": {"memory": "1Gi"}})
+    assert server["command"][-2:] == ["--port", "7000"]

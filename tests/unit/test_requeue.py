@@ -1,0 +1,133 @@
+"""When a job is looked at again: at once only where something is due."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from itertools import product
+from typing import Any
+
+import pytest
+from dijob import names
+from dijob.api.model import DIJob
+from dijob.api.parse import parse_job
+from dijob.api.status import stamp
+from dijob.core.decide.plan import Plan, plan
+from dijob.core.decide.requeue import RESYNC_SECONDS
+from dijob.core.observed.views import Creation, Observed, Pod, Refusal, Refused
+from unit.builders import NOW, Body, job_body, later, listed, observed, view
+
+LONG_AGO = later(-500)
+SERVED = frozenset({"job"})
+
+
+def refused(seconds: float) -> Refusal:
+    return Refusal(Refused.FORBIDDEN, "quota", later(seconds))
+
+
+def with_pod(pods: Mapping[int, Pod], **fields: Any) -> dict[int, Pod]:
+    return {**pods, 1: replace(pods[1], **fields)} if 1 in pods else dict(pods)
+
+
+# What the job waits for: fields of what is observed, and of rank 1's pod.
+TOLD = {("uid-1", 1): LONG_AGO, ("uid-1", 2): LONG_AGO}
+WANTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "nothing": ({}, {}),
+    "its service, refused, to be asked for again": (
+        {"services": frozenset(), "refusals": {"service/job": refused(-9)}},
+        {},
+    ),
+    "its service, refused just now": ({"services": frozenset(), "refusals": {"service/job": refused(0.3)}}, {}),
+    "a gate that does not see its list": ({"told": TOLD}, {"gated": True, "ready": False}),
+    "a gate that was reminded a moment ago": (
+        {"told": TOLD, "nudged": {("uid-1", 1): later(-7.9)}},
+        {"gated": True, "ready": False},
+    ),
+    "a process that does not start again": (
+        {"told": TOLD},
+        {"renew_from": 2, "restartable": True, "started": stamp(later(-900))},
+    ),
+    "a process that has been told a moment ago": (
+        {"told": {("uid-1", 2): NOW}},
+        {"renew_from": 2, "restartable": True, "started": stamp(later(-900))},
+    ),
+    "a pod that is gone, and refused": ({"refusals": {"pod/job-1": refused(-9)}}, {"gone": True}),
+    "a pod that is gone again and again": ({"creations": {"job-1": Creation(3, later(-2))}}, {"gone": True}),
+    "a pod that finds no node": (
+        {},
+        {"scheduled": False, "node": "", "ip": "", "ips": "", "epoch": 0, "phase": "Pending", "complaint": "no room"},
+    ),
+    "a pod on a lost node": ({}, {"deleting": True, "node_lost": True, "gone_by": stamp(LONG_AGO)}),
+    "a pod that has been chosen to go": ({}, {"disrupted": True}),
+}
+BRANCHES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "begins": ({}, {"fresh": True}),
+    "runs": ({}, {}),
+    "runs elastically": ({"minReplicas": 2, "maxReplicas": 5, "replicas": 5, "gatherSeconds": 60}, {}),
+    "has a server": ({"messageQueue": {"type": "redis"}}, {}),
+    "has a deadline": ({"activeDeadlineSeconds": 3000, "startupDeadlineSeconds": 2000}, {}),
+    "is renewed": ({}, {"dead": True}),
+    "has no room": ({}, {"fresh": True, "no_room": True}),
+    "has another template": ({}, {"changed": True}),
+    "is paused": ({}, {"paused": True}),
+    "is suspended": ({"suspend": True}, {}),
+    "has failed": ({}, {"ended": "Failed"}),
+    "has succeeded, and is deleted in the end": ({"ttlSecondsAfterFinished": 3600}, {"ended": "Succeeded"}),
+    "is being deleted": ({}, {"going": True}),
+}
+
+
+def status(how: Mapping[str, Any]) -> Body:
+    ends = {"phase": how["ended"], "completionTime": stamp(NOW)} if how.get("ended") else {}
+    type_ = how.get("ended") or "Running"
+    told = () if how.get("fresh") else ({"type": type_, "status": "True", "lastTransitionTime": stamp(LONG_AGO)},)
+    return {
+        "startTime": stamp(LONG_AGO),
+        "epoch": 0 if how.get("fresh") else 1,
+        "conditions": list(told),
+        **({"lastRenewal": {"epoch": 1, "ranks": "1-2", "time": stamp(NOW)}} if how.get("dead") else {}),
+        **({"givenBack": {"count": 1, "until": stamp(later(20)), "message": "no"}} if how.get("no_room") else {}),
+        **ends,
+    }
+
+
+def body(spec: Mapping[str, Any], how: Mapping[str, Any]) -> Body:
+    made = job_body(status=status(how), **spec)
+    if how.get("paused"):
+        made["metadata"]["annotations"] = {names.ANNOTATION_PAUSED: "true"}
+    if how.get("going"):
+        made["metadata"]["deletionTimestamp"] = stamp(NOW)
+    return made
+
+
+def seen(how: Mapping[str, Any], fields: Mapping[str, Any], pod: Mapping[str, Any], owner: DIJob) -> Observed:
+    bare = how.get("fresh")
+    made = {rank: view(rank, owner) if bare else listed(rank, owner) for rank in range(3)}
+    if how.get("changed"):
+        made = {rank: replace(one, template_hash="another") for rank, one in made.items()}
+    lost = pod.get("gone")
+    made = {rank: one for rank, one in made.items() if rank != 1} if lost else with_pod(made, **pod)
+    return observed(*made.values(), **{"services": SERVED, **fields})
+
+
+def settled(owner: DIJob, given: Observed, now: datetime) -> tuple[Plan, DIJob]:
+    """The pass that has nothing more to write."""
+    for _ in range(9):
+        decided = plan(owner, given, now)
+        if decided.status == owner.status:
+            return decided, owner
+        owner = DIJob(metadata=owner.metadata, spec=owner.spec, status=decided.status)
+    pytest.fail("it writes another status in each pass")
+
+
+@pytest.mark.parametrize(("branch", "want"), list(product(BRANCHES, WANTS)))
+def test_a_pass_with_nothing_to_do_is_followed_by_another_only_where_something_is_due(branch: str, want: str) -> None:
+    (spec, how), (fields, pod) = BRANCHES[branch], WANTS[want]
+    owner = parse_job(body(spec, how))
+    given = seen(how, fields, pod, owner)
+    decided, owner = settled(owner, given, NOW)
+    assert decided.requeue_after <= RESYNC_SECONDS
+    if decided.actions or decided.requeue_after >= 1:
+        return
+    # It wants to be looked at soon, so something happens then.
+    then = plan(owner, given, later(decided.requeue_after))
+    assert then.actions or then.status != owner.status, decided.requeue_after

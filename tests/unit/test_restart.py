@@ -1,0 +1,222 @@
+"""Renewal in place: whose process may start again in its pod, who still has to, and which ends are no failure."""
+
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+import pytest
+from dijob.api.status import Charge, Renewal, Status, stamp
+from dijob.core.actions import PublishAddresses
+from dijob.core.membership import restart
+from dijob.core.membership.restart import CALM_SECONDS, SETTLED_SECONDS, SLACK_SECONDS
+from dijob.core.observed import containers
+from dijob.core.observed.views import Observed, Pod
+from dijob.pod import KILL_SECONDS
+from unit.builders import NOW, hands_out, job, later, listed, main_status, observed, plan, terminated, view
+
+LONG_AGO, LATELY = stamp(later(-CALM_SECONDS - 1)), stamp(later(-CALM_SECONDS + 1))
+TOLD = {("uid-1", 2): NOW}
+
+
+def sound(**fields: Any) -> Pod:
+    """A pod that can be renewed in place."""
+    return listed(1, **{"restartable": True, "started": stamp(later(-99)), **fields})
+
+
+POSSIBLE: dict[str, tuple[Pod, bool]] = {
+    "sound": (sound(), True),
+    "crashed long ago": (sound(ended=LONG_AGO), True),
+    "crashed lately: the kubelet would make it wait": (sound(ended=LATELY), False),
+    "a stamp that nobody can read": (sound(ended="yesterday"), False),
+    "no launcher, or restartPolicy Never": (sound(restartable=False), False),
+    "being deleted": (sound(deleting=True), False),
+    "failed": (sound(phase="Failed"), False),
+    "its sandbox died": (sound(sandbox=False), False),
+    "it moved": (sound(ip="10.0.0.9"), False),
+    "it was never told a list": (sound(ips=""), False),
+    "it has succeeded": (sound(succeeded=True), False),
+}
+
+
+@pytest.mark.parametrize(("pod", "possible"), POSSIBLE.values(), ids=POSSIBLE)
+def test_a_pod_can_stay(pod: Pod, possible: bool) -> None:
+    assert restart.possible(pod, NOW) is possible
+
+
+def counted(renewed: int) -> Status:
+    return Status(charged=(Charge(rank=1, uid="uid-1", restarts=1, renewed=renewed),))
+
+
+AGAIN = sound(renew_from=2, started=stamp(later(2)))
+PENDING: dict[str, tuple[Pod, Status, float, bool]] = {
+    "never told": (sound(), Status(), 99, False),
+    "told just now": (sound(renew_from=2), Status(), 0, True),
+    "told long ago": (sound(renew_from=2), Status(), 99, True),
+    "it says so itself": (sound(renew_from=2, renewed=2), Status(), 0, False),
+    "of another renewal": (sound(renew_from=2, renewed=1), Status(), 0, True),
+    "counted, and crashed since": (sound(renew_from=2), counted(2), 0, False),
+    "an older one was counted": (sound(renew_from=2), counted(1), 0, True),
+    "crashed just then, and stayed": (
+        sound(renew_from=2, started=stamp(later(2))),
+        Status(),
+        2 + SETTLED_SECONDS,
+        False,
+    ),
+    "crashed just then, a moment ago": (sound(renew_from=2, started=stamp(later(2))), Status(), 3, True),
+    "started in the second in which it was told": (sound(renew_from=2, started=stamp(NOW)), Status(), 99, True),
+    "crashed, and waits to start again": (sound(renew_from=2, started="", ended=LATELY), Status(), 99, True),
+    "ended, and nobody knows how": (sound(renew_from=2, started="", restarts=1), Status(), 99, True),
+    "its image is still being pulled": (sound(renew_from=2, started=""), Status(), 99, False),
+    "it has started for the first time just now": (sound(renew_from=2, started=stamp(later(97))), Status(), 99, True),
+    "it has started for the first time a while ago": (
+        sound(renew_from=2, started=stamp(later(90))),
+        Status(),
+        99,
+        False,
+    ),
+    "it has succeeded, and never starts again": (sound(renew_from=2, succeeded=True), Status(), 99, False),
+}
+
+
+@pytest.mark.parametrize(("pod", "status", "seconds", "pending"), PENDING.values(), ids=PENDING)
+def test_a_renewal_is_pending(pod: Pod, status: Status, seconds: float, pending: bool) -> None:
+    assert restart.pending(pod, Observed(told=TOLD), status, later(seconds)) is pending
+
+
+def counted(number: int, at: str = "") -> Charge:
+    """What has been counted of a pod: the renewal for the list of this number (0: none)."""
+    return Charge(rank=1, renewed=number, renewed_at=at)
+
+
+@pytest.mark.parametrize(
+    ("pod", "before", "new", "free"),
+    [
+        (sound(renew_from=2, renewed=2), counted(0), 1, 1),
+        (sound(renew_from=2, renewed=2), counted(0), 3, 1),
+        (sound(renew_from=2, renewed=2, ended=LATELY), counted(2, LATELY), 1, 0),
+        (sound(renew_from=2, renewed=2, ended=LATELY), counted(2, stamp(NOW)), 1, 1),
+        (sound(renew_from=2), counted(0), 1, 0),
+        (sound(renew_from=2), counted(0), 2, 1),
+        (sound(renew_from=2, unrecorded=True), counted(0), 1, 1),
+        (sound(renew_from=2, unrecorded=True), counted(2), 1, 0),
+        (sound(unrecorded=True), counted(0), 1, 0),
+        (sound(renew_from=2), counted(2), 2, 0),
+        (sound(), counted(0), 2, 0),
+    ],
+    ids=[
+        "the renewal",
+        "the renewal and two crashes before it",
+        "a side container that crashed after a renewal that was counted",
+        "another end for the same number, which somebody has forged again",
+        "a crash before the renewal",
+        "the renewal and a crash after it, both unseen",
+        "a renewal whose record the kubelet has thrown away",
+        "a crash whose record is gone, after a renewal that was counted",
+        "a crash whose record is gone",
+        "two crashes after a renewal that was counted",
+        "two crashes",
+    ],
+)
+def test_one_end_for_each_renewal_is_free(pod: Pod, before: Charge, new: int, free: int) -> None:
+    assert restart.free(pod, before, new) == free
+
+
+SAID: dict[str, tuple[int, str, int]] = {
+    "the launcher": (85, "dijob: renewal, epoch 7\n", 7),
+    "a program that ends with 85": (85, "out of luck", 0),
+    "a program that says the words": (1, "dijob: renewal, epoch 7\n", 0),
+    "nonsense": (85, "dijob: renewal, epoch x", 0),
+    "more digits than a number of ours has": (85, "dijob: renewal, epoch " + 16 * "9", 0),
+    "an end without a message": (85, "", 0),
+}
+
+
+@pytest.mark.parametrize(("code", "message", "epoch"), SAID.values(), ids=SAID)
+def test_which_end_was_a_renewal(code: int, message: str, epoch: int) -> None:
+    ended = terminated(code, message=message)
+    assert containers.renewed(main_status(state=ended)) == epoch
+    assert containers.renewed(main_status(1, state={"running": {}}, lastState=ended)) == epoch
+
+
+def renewed(*pods: Pod, seconds: float = 0, told: dict[tuple[str, int], datetime] | None = None) -> list[str]:
+    """What is done in a job whose rank 0 was lost, and is back."""
+    last = Renewal(epoch=1, reason="PodLost", message="rank 0: gone", ranks="0-2", time=stamp(NOW))
+    owner = job(status={"epoch": 1, "lastRenewal": last.model_dump(by_alias=True)})
+    seen = observed(view(0), *pods, told=told or {})
+    return [f"{type(a).__name__} {getattr(a, 'name', '')}" for a in plan(owner, seen, later(seconds)).actions]
+
+
+def test_who_can_is_told_in_place_and_who_cannot_goes() -> None:
+    other = listed(2, restartable=True, ended=LATELY)
+    assert "DeletePod job-2" in renewed(sound(), other)
+    assert "DeletePod job-1" not in renewed(sound(), other)
+
+
+def test_only_who_dials_the_lost_rank_is_asked_to_start_again() -> None:
+    last = Renewal(epoch=1, ranks="1-2", reason="PodLost", message="rank 1: gone", time=stamp(NOW))
+    owner = job(replicas=3, status={"epoch": 1, "lastRenewal": last.model_dump(by_alias=True)})
+    pods = (listed(0, restartable=True), view(1), listed(2, restartable=True))
+    decided = hands_out(owner, observed(*pods), NOW)
+    assert [action.renew_from for action in decided.actions if isinstance(action, PublishAddresses)] == [0, 0, 2]
+
+
+def test_who_does_not_start_again_is_made_anew_and_named() -> None:
+    owner = job(status={"epoch": 2, "lastRenewal": {"epoch": 1, "ranks": "0-1", "time": stamp(NOW)}})
+    lists = {"ips": "10.0.0.0,10.0.0.1,10.0.0.2", "epoch": 2}
+    stuck = sound(renew_from=2, **lists)
+    seen = observed(listed(0, **lists), stuck, listed(2, **lists), services=frozenset({"job"}), told=TOLD)
+    bound = KILL_SECONDS + SLACK_SECONDS
+    # The reminder a moment ago would not have it looked at again in time.
+    nudged = replace(seen, nudged={(stuck.uid, 2): later(bound - 2)})
+    assert plan(owner, nudged, later(bound - 1)).requeue_after == 1.5
+    waits = plan(owner, seen, later(bound - 1)).status
+    assert waits.renewals == 0
+    peers = next(c for c in waits.conditions if c.type == "PeersReady")
+    assert (peers.status, peers.message.split(":")[0]) == ("False", "rank 1")
+    assert (peers.reason, peers.message) == (
+        "Renewing",
+        "rank 1: its program has up to 30 s to end, and starts again with the new list",
+    )
+    gives_up = plan(owner, seen, later(bound)).status
+    assert gives_up.last_renewal is not None
+    assert (gives_up.last_renewal.reason, gives_up.last_renewal.ranks) == ("NotRestarted", "1-2")
+
+
+LATE: dict[str, tuple[Pod, float, bool]] = {
+    "it has never started": (sound(renew_from=2, started=""), 300, False),
+    "it has started for the first time just now": (sound(renew_from=2, started=stamp(later(299))), 300, False),
+    "it had crashed, and has started again just now": (
+        sound(renew_from=2, started=stamp(later(299)), restarts=1, ended=stamp(later(200))),
+        300,
+        False,
+    ),
+    "it runs since before it was told": (sound(renew_from=2), 300, True),
+    "it does not start again": (sound(renew_from=2, started="", ended=LATELY), 300, True),
+}
+
+
+@pytest.mark.parametrize(("pod", "seconds", "anew"), LATE.values(), ids=LATE)
+def test_only_a_process_that_could_have_started_again_is_made_anew(pod: Pod, seconds: float, anew: bool) -> None:
+    owner = job(status={"epoch": 2, "lastRenewal": {"epoch": 1, "ranks": "0-1", "time": stamp(NOW)}})
+    lists = {"ips": "10.0.0.0,10.0.0.1,10.0.0.2", "epoch": 2}
+    pods = (listed(0, **lists), replace(pod, ready=False, **lists), listed(2, **lists))  # type: ignore[arg-type]
+    seen = observed(*pods, services=frozenset({"job"}), told=TOLD)
+    last = plan(owner, seen, later(seconds)).status.last_renewal
+    assert last is not None
+    assert (last.reason == "NotRestarted") is anew
+
+
+def test_a_program_that_saves_a_checkpoint_has_the_time_that_it_asks_for() -> None:
+    owner = job(status={"epoch": 2, "lastRenewal": {"epoch": 1, "ranks": "0-1", "time": stamp(NOW)}})
+    lists = {"ips": "10.0.0.0,10.0.0.1,10.0.0.2", "epoch": 2}
+    saves = sound(renew_from=2, grace=600, **lists)
+    others = (listed(0, **lists), listed(2, **lists, ready=False, complaint="container di-container: Error: boom"))
+    seen = observed(*others, saves, services=frozenset({"job"}), told=TOLD)
+    for seconds, lost in ((300, False), (614, False), (615, True)):
+        decided = plan(owner, seen, later(seconds)).status
+        assert (decided.last_renewal is not None and decided.last_renewal.reason == "NotRestarted") is lost, seconds
+    says = next(c for c in plan(owner, seen, later(300)).status.conditions if c.type == "PeersReady")
+    # Somebody else is not Ready for another reason: that is said too.
+    assert says.reason == "Starting"
+    assert "rank 1: its program has up to 600 s to end" in says.message
+    assert "rank 2: container di-container: Error: boom" in says.message
