@@ -1,9 +1,9 @@
 """What must hold of a job whatever happens: after each step, at each start, and in the end."""
 
 from dijob import names
+from dijob.core.address_list import NOBODY
 from dijob.core.members import expand
 from dijob.core.phases import ended, is_true
-from dijob.core.world import NOBODY
 from dijob.names import CleanPodPolicy, FailureAction, Queue, Topology
 from dijob.names import Condition as Type
 from hypothesis.stateful import invariant

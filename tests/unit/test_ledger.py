@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from dijob.core import ledger
 from dijob.core.containers import Ending
-from dijob.core.ledger import Ledger, stamp
+from dijob.core.ledger import Ledger
 from dijob.core.observe import Observed, Pod
 from dijob.core.policy import Policy
 from dijob.spec.parts import FailureRule
-from dijob.spec.status import Charge, Renewal, Status
+from dijob.spec.status import Charge, Renewal, Status, stamp
 from unit.builders import NOW, gang, listed, observed, view, world_of
 
 EMPTY = ledger.read(Status(), gang())

@@ -280,7 +280,9 @@ def test_making_a_pod_leaves_the_template_alone() -> None:
     before = template_hash(owner)
     assert manifest(owner, 0) == manifest(owner, 0)
     assert template_hash(owner) == before
-    assert len(owner.spec.template.spec["volumes"] if owner.spec.template.spec else ()) == 1
+    assert owner.spec.template is not None
+    assert owner.spec.template.spec is not None
+    assert len(owner.spec.template.spec["volumes"]) == 1
 
 
 def test_the_patch_is_lean_and_names_its_pod() -> None:
@@ -340,7 +342,12 @@ SCRIPT = "\n".join(f"export A{number}=$(cat /etc/{number}) # a comment" for numb
 
 def test_a_command_is_read_once_for_all_pods_and_versions_of_the_status(monkeypatch: pytest.MonkeyPatch) -> None:
     read, real = list[str](), shellwords.simple_commands
-    monkeypatch.setattr(shellwords, "simple_commands", lambda script: [read.append(script), real(script)][1])
+
+    def noted(script: str) -> list[list[str]] | None:
+        read.append(script)
+        return real(script)
+
+    monkeypatch.setattr(shellwords, "simple_commands", noted)
     pod_spec = {"containers": [container(command=["bash", "-c", SCRIPT])]}
     memory, begin = Memory(), time.process_time()
     for version in range(5):

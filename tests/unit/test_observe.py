@@ -9,7 +9,7 @@ from dijob.core.observe import puzzling
 from dijob.core.raw import main_name
 from unit.builders import OWNER, Body, container, job, later, main_status, manifest, pod_body, read, terminated, view
 
-RUNNING = {"running": {}}
+RUNNING: Body = {"running": {}}
 TWO = {"containers": [container(), {"name": "side", "image": "s"}]}
 
 

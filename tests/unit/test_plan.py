@@ -17,8 +17,9 @@ from dijob.core.actions import (
     PublishAddresses,
     SetReplicas,
 )
+from dijob.core.containers import Ending
 from dijob.core.manifests import gang_of
-from dijob.core.observe import Creation, Ending, Observed, Pod, Refusal, Refused
+from dijob.core.observe import Creation, Observed, Pod, Refusal, Refused
 from dijob.core.plan import Plan
 from dijob.core.raw import END_SECONDS
 from dijob.spec.model import DIJob

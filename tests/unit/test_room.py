@@ -13,7 +13,7 @@ from dijob.spec.status import GivenBack, Renewal, Status, stamp
 from unit.builders import NOW, gang, job, job_body, later, listed, observed, plan, view, world_of
 
 BORN = NOW.isoformat()
-HOME = {"created": BORN}
+HOME: dict[str, Any] = {"created": BORN}
 HOMELESS: dict[str, Any] = {"scheduled": False, "ip": "", "complaint": "Unschedulable: 0/2 nodes", "created": BORN}
 FULL = observed(view(0, **HOME), view(1, **HOME), view(2, **HOMELESS))
 
