@@ -5,7 +5,8 @@ import time
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from dijob.core.manifests import Options, gang_of, pod_manifest, service
+from dijob.core.manifests import gang_of, pod_manifest, service
+from dijob.core.options import Options
 from dijob.spec.model import DIJob
 from faults.bulk import for_all
 from faults.kube import Json, Kube, dijob, pods, services
