@@ -340,6 +340,7 @@ def test_the_fingerprint_covers_what_is_immutable_and_no_more(pod_spec: Body, sp
 SCRIPT = "\n".join(f"export A{number}=$(cat /etc/{number}) # a comment" for number in range(280)) + "\nditask -m a.main"
 
 
+@pytest.mark.timed
 def test_a_command_is_read_once_for_all_pods_and_versions_of_the_status(monkeypatch: pytest.MonkeyPatch) -> None:
     read, real = list[str](), shellwords.simple_commands
 
@@ -361,6 +362,7 @@ def test_a_command_is_read_once_for_all_pods_and_versions_of_the_status(monkeypa
     assert time.process_time() - begin < 1
 
 
+@pytest.mark.timed
 def test_a_pod_is_made_without_copying_or_changing_the_template() -> None:
     body = job_body({"containers": [container(), {"name": "side"}], "x": [{} for _ in range(10_000)]}, replicas=1500)
     owner, before = DIJob.parse(body), copy.deepcopy(body)
