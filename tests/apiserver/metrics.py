@@ -2,15 +2,15 @@
 
 import json
 import ssl
-import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any
+
+import trustme
 
 Body = dict[str, Any]
 
@@ -71,7 +71,7 @@ class Metric:
 
 
 @contextmanager
-def served(folder: Path) -> Iterator[Metric]:
+def served() -> Iterator[Metric]:
     """The metric behind HTTPS on a free port of loopback, until the end of the block."""
     metric = Metric()
 
@@ -89,7 +89,7 @@ def served(folder: Path) -> Iterator[Metric]:
             """Quiet."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.socket = _certified(folder).wrap_socket(server.socket, server_side=True)
+    server.socket = _certified().wrap_socket(server.socket, server_side=True)
     metric.port = server.server_address[1]
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
@@ -101,10 +101,7 @@ def served(folder: Path) -> Iterator[Metric]:
         thread.join()
 
 
-def _certified(folder: Path) -> ssl.SSLContext:
-    key, certificate = folder / "key.pem", folder / "cert.pem"
-    make = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=localhost"]
-    subprocess.run([*make, "-keyout", str(key), "-out", str(certificate)], check=True, capture_output=True, timeout=60)
+def _certified() -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate, key)
+    trustme.CA().issue_cert("localhost").configure_cert(context)
     return context

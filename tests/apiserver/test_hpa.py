@@ -1,7 +1,6 @@
 """A HorizontalPodAutoscaler grows and shrinks a job by a metric that is not about CPU."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from apiserver.metrics import METRIC, Metric, served
@@ -14,8 +13,8 @@ SECONDS = 90
 
 
 @pytest.fixture
-def metric(plane: Plane, tmp_path: Path) -> Iterator[Metric]:
-    with served(tmp_path) as metric:
+def metric(plane: Plane) -> Iterator[Metric]:
+    with served() as metric:
         assert plane.apply(*metric.objects()).ok
         name = metric.objects()[1]["metadata"]["name"]
         plane.kubectl("wait", "--for=condition=Available", f"apiservice/{name}", "--timeout=30s")

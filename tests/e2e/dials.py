@@ -12,7 +12,7 @@ from ding.entry.cli_parsers.k8s_parser import k8s_parser
 from ding.framework.parallel import Parallel
 
 
-def dials(topology, pods, workers):
+def dials(topology: str, pods: int, workers: int) -> dict[int, list[str]]:
     table = {}
     os.environ["DI_NODES"] = ",".join(f"h{rank}" for rank in range(pods))
     for rank in range(pods):

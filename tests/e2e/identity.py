@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from jobs import peers
-from space import MAIN, Space
+from space import MAIN, Body, Space
 
 # What a light peer says of its start.
 WHOLE = re.compile(r"^started at (\S+)$.*?^complete: \d+ edges after (\S+) s$", re.M | re.S)
@@ -18,7 +18,7 @@ def identities(space: Space, job: str) -> dict[str, Identity]:
     found = {}
     for pod in space.pods(job):
         statuses = pod["status"].get("containerStatuses") or []
-        main = next((s for s in statuses if s["name"] == MAIN), {})
+        main: Body = next((s for s in statuses if s["name"] == MAIN), {})
         begun = (main.get("state") or {}).get("running", {}).get("startedAt")
         if begun and "deletionTimestamp" not in pod["metadata"]:
             found[pod["metadata"]["name"]] = (pod["metadata"]["uid"], main["restartCount"], begun)

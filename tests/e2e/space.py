@@ -40,7 +40,7 @@ class Api:
 
     @staticmethod
     def of(cluster: Cluster) -> "Api":
-        connection = config.new_client_from_config(str(cluster.kubeconfig))  # type: ignore[no-untyped-call]
+        connection = config.new_client_from_config(str(cluster.kubeconfig))
         return Api(client.CoreV1Api(connection), client.CustomObjectsApi(connection))
 
     def pods(self, namespace: str, selector: str) -> list[Body]:

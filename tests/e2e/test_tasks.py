@@ -5,6 +5,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -24,7 +25,7 @@ NAMES = ["learner-0", "evaluator-0", "collector-0", "collector-1"]
 TERM, KILLED = 143, 137
 
 
-def tasks(name: str, learner: str, collector: str = "exec light-peer --forever", **spec: object) -> Body:
+def tasks(name: str, learner: str, collector: str = "exec light-peer --forever", **spec: Any) -> Body:
     """A light job of a learner and two collectors; each runs a bash script."""
     made = job(name, {}, **spec)
     (template,) = [made["spec"].pop(key) for key in ("template",)]

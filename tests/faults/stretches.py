@@ -45,7 +45,7 @@ class Stretches:
             if took > self._worst[0]:
                 self._worst = took, repr(handle) if took > NOTED_SECONDS else ""
 
-        asyncio.Handle._run = measured  # type: ignore[method-assign]
+        asyncio.Handle._run = measured  # type: ignore[assignment, method-assign]
 
     def _end(self) -> None:
         if self._begin is None:

@@ -67,7 +67,7 @@ def values(schema: Schema) -> SearchStrategy[Any]:
 def _text(schema: Schema) -> SearchStrategy[str]:
     least, most = schema.get("minLength", 0), schema.get("maxLength", TEXT)
     if pattern := schema.get("pattern"):
-        return st.from_regex(pattern, fullmatch=True).filter(lambda text: least <= len(text) <= most)
+        return st.from_regex(str(pattern), fullmatch=True).filter(lambda text: least <= len(text) <= most)
     short = st.text(CHARACTERS, min_size=least, max_size=max(least, min(TEXT, most)))
     return short | CHARACTERS.map(lambda character: character * most)
 

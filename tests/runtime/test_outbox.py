@@ -137,6 +137,11 @@ def test_a_peer_that_goes_at_this_very_moment_stops_nobody(capsys: pytest.Captur
 
 def test_flush_waits_until_all_has_arrived(wire: Wire) -> None:
     wire.put("a", "b")
-    threading.Timer(0.05, lambda: [wire.calls[0].end(), wire.calls[1].end()]).start()
+
+    def both_arrive() -> None:
+        wire.calls[0].end()
+        wire.calls[1].end()
+
+    threading.Timer(0.05, both_arrive).start()
     wire.outbox.flush(5)
     assert wire.sent == [["a"], ["b"]]

@@ -4,6 +4,7 @@ import json
 import socket
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from dijob_runtime.torchrpc.devices import Link, device_map, gpus, misfit, misfit_of_peer
@@ -41,8 +42,8 @@ class Process:
 def process() -> Iterator[Callable[..., Process]]:
     made: list[Process] = []
 
-    def make(*args: object) -> Process:
-        made.append(Process(*args))  # type: ignore[arg-type]
+    def make(*args: Any) -> Process:
+        made.append(Process(*args))
         return made[-1]
 
     yield make

@@ -2,7 +2,7 @@
 
 from dijob import names
 from dijob.core.members import expand
-from dijob.core.membership.world import NOBODY
+from dijob.core.membership.address_list import NOBODY
 from dijob.core.report.summary import ended, is_true
 from dijob.names import CleanPodPolicy, FailureAction, Queue, Topology
 from dijob.names import Condition as Type

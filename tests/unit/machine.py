@@ -216,7 +216,7 @@ class Chaos(Driven):
 def in_tasks(size: int, pod: Body, spec: Body) -> Body:
     """The same job with tasks: one learner, and collectors."""
     template = {"spec": pod}
-    tasks = [{"type": "learner", "template": template}]
+    tasks: list[Body] = [{"type": "learner", "template": template}]
     tasks += [{"type": "collector", "replicas": size - 1, "template": template}] if size > 1 else []
     rest = {name: value for name, value in spec.items() if name not in ("replicas", "minReplicas", "maxReplicas")}
     made = job_body(**rest, tasks=tasks, successPolicy="learner")

@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 from dijob.core.decide.requeue import RESYNC_SECONDS
 from dijob.core.observed import refusals
-from dijob.core.observed.views import Refusal
-from dijob.shell import actor, reconcile
+from dijob.core.observed.views import Refusal, Refused
+from dijob.core.report import summary
+from dijob.shell import actor
 from dijob.shell.actor import Actor
 from dijob.shell.api import Api, Json
 from dijob.shell.audit import Audit
@@ -78,9 +79,9 @@ def a_deleted_job_is_not_forgotten(patch: Patch) -> None:
 
 def a_refusal_is_not_remembered(patch: Patch) -> None:
     def blind(status: int, message: str, before: Refusal | None, now: Any) -> Refusal:
-        return refusals.name_in_use(refusals.Refused.FORBIDDEN, message, now.replace(year=now.year - 1))
+        return refusals.name_in_use(Refused.FORBIDDEN, message, now.replace(year=now.year - 1))
 
-    patch.setattr(actor.refusals, "rejected", blind)
+    patch.setattr(refusals, "rejected", blind)
 
 
 def what_was_deleted_is_not_marked(patch: Patch) -> None:
@@ -118,7 +119,7 @@ def a_list_does_not_show_what_has_vanished(patch: Patch) -> None:
 
 
 def what_is_urgent_is_put_off(patch: Patch) -> None:
-    patch.setattr(reconcile.summary, "urgent", lambda old, new: not old.phase)
+    patch.setattr(summary, "urgent", lambda old, new: not old.phase)
 
 
 def nobody_asks_whether_a_job_is_still_there(patch: Patch) -> None:

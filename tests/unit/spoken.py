@@ -220,7 +220,7 @@ def _element(node: ast.expr, at: int, scope: Scope) -> Set[Any]:
 def _returns(node: ast.Call, scope: Scope) -> list[tuple[Scope, ast.expr]]:
     """What the called function of the operator returns, wherever it returns something."""
     path = ast.unparse(node.func).split(".")
-    called = getattr(scope.module, path[0], None)
+    called: Any = getattr(scope.module, path[0], None)
     for part in path[1:]:
         called = getattr(called, part, None)
     for function in ast.walk(_trees().get(getattr(called, "__module__", ""), ast.Module([], []))):

@@ -8,6 +8,7 @@ from dijob.api import parse
 from dijob.core.decide.requeue import RESYNC_SECONDS
 from dijob.core.options import Options
 from dijob.shell import metrics, reconcile
+from dijob.shell.actor import Actor
 from dijob.shell.api import ApiError
 from dijob.shell.children import Children
 from dijob.shell.memory import Memory
@@ -56,7 +57,7 @@ WHERE = {
     "the spec is read": (Memory, "parse"),
     "the pods are sorted": (reconcile, "by_rank"),
     "the pass is planned": (reconcile, "plan"),
-    "the actions are carried out": (reconcile.Actor, "carry_out"),
+    "the actions are carried out": (Actor, "carry_out"),
 }
 
 

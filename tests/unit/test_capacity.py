@@ -14,7 +14,7 @@ from dijob.core.observed.views import Creation, Observed, Pod, Refusal, Refused
 from unit.builders import NOW, gang, job, job_body, later, listed, observed, plan, view, world_of
 
 BORN = NOW.isoformat()
-HOME = {"created": BORN}
+HOME: dict[str, Any] = {"created": BORN}
 HOMELESS: dict[str, Any] = {"scheduled": False, "ip": "", "complaint": "Unschedulable: 0/2 nodes", "created": BORN}
 FULL = observed(view(0, **HOME), view(1, **HOME), view(2, **HOMELESS))
 

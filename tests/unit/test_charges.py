@@ -52,7 +52,7 @@ def disruption(reason: str) -> Body:
 
 def failed(code: int, reason: str = "", message: str = "", **fields: Any) -> Body:
     """The last status of a pod whose main container ended with `code`."""
-    why = {"reason": reason, "message": message} if reason else {}
+    why: Body = {"reason": reason, "message": message} if reason else {}
     return status(main_status(state=terminated(code)), phase="Failed", **why, **fields)
 
 

@@ -241,6 +241,7 @@ def seconds(script: str) -> float:
     return min(once() for _ in range(3))
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("name", NASTY)
 def test_a_command_is_read_in_a_moment_whatever_it_says(name: str) -> None:
     unit, before = NASTY[name], BEFORE.get(name, "")
@@ -249,11 +250,13 @@ def test_a_command_is_read_in_a_moment_whatever_it_says(name: str) -> None:
     assert [size for size in sizes if seconds(before + unit * (size // len(unit))) > 0.05] == []
 
 
+@pytest.mark.timed
 def test_nested_substitutions_are_read_in_one_pass() -> None:
     half = READ_LENGTH // 3 - 10
     assert seconds("$(" * half + ")" * half) < 0.05
 
 
+@pytest.mark.timed
 def test_options_and_calls_are_compared_once() -> None:
     options = " ".join(f"--a{number} 1" for number in range(800))
     assert seconds(f"ditask {options};" + "ditask;" * 1000) < 0.05

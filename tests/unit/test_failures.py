@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 from dijob.api.parts import FailureRule
-from dijob.api.status import Charge, Renewal, Status
+from dijob.api.status import Charge, Renewal, Status, stamp
 from dijob.core.membership import failures
-from dijob.core.membership.failures import Ledger, stamp
+from dijob.core.membership.failures import Ledger
 from dijob.core.membership.policy import Policy
 from dijob.core.observed.containers import Ending
 from dijob.core.observed.views import Observed, Pod

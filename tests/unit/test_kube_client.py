@@ -4,25 +4,21 @@ import asyncio
 import os
 import socket
 import ssl
-import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 from threading import Thread
 
 import pytest
+import trustme
 from faults.kube import Access, Kube
 
 
 @pytest.fixture
-def silent_peer(tmp_path: Path) -> Iterator[Access]:
+def silent_peer() -> Iterator[Access]:
     """A TLS server that sends the head of an answer, and then never says anything again, not even a goodbye."""
-    key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
-    make = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=localhost"]
-    names = ["-addext", "subjectAltName=IP:127.0.0.1"]
-    subprocess.run([*make, *names, "-keyout", key, "-out", certificate], check=True, capture_output=True, timeout=60)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate, key)
+    authority, context, trust = trustme.CA(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.create_default_context()
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    authority.configure_trust(trust)
     kept: list[socket.socket] = []
 
     def serve() -> None:
@@ -37,7 +33,6 @@ def silent_peer(tmp_path: Path) -> Iterator[Access]:
         thread = Thread(target=serve)
         thread.start()
         try:
-            trust = ssl.create_default_context(cafile=str(certificate))
             yield Access(f"https://127.0.0.1:{server.getsockname()[1]}", "token", trust)
         finally:
             server.shutdown(socket.SHUT_RDWR)

@@ -1,5 +1,7 @@
 """Pods that hang Terminating: by force only where the cluster has given their node up, and their grace is over."""
 
+from typing import Any
+
 import pytest
 from dijob.api.status import stamp
 from dijob.core.actions import ForceDeletePod
@@ -8,7 +10,7 @@ from dijob.core.observed.views import Pod
 from unit.builders import NOW, job, later, listed, observed, plan, pod_body, read
 
 GONE_BY = stamp(later(30))
-HANGS = {"deleting": True, "node_lost": True, "gone_by": GONE_BY}
+HANGS: dict[str, Any] = {"deleting": True, "node_lost": True, "gone_by": GONE_BY}
 
 PODS: dict[str, tuple[Pod, float, bool]] = {
     "its node is lost and its grace is over": (listed(1, **HANGS), 35, True),

@@ -222,7 +222,9 @@ def test_who_does_not_dial_the_lost_rank_is_left_alone() -> None:
     assert untouched == {0}
     assert same_pod == {0, 2}
     assert chaos.job.status.restarts == 0
-    assert chaos.job.status.last_renewal.ranks == "1-2"  # type: ignore[union-attr]
+    last = chaos.job.status.last_renewal
+    assert last is not None
+    assert last.ranks == "1-2"
 
 
 def test_whatever_happens_a_job_ends_right() -> None:

@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 from dijob.core.options import Options
 from dijob.shell import health, metrics
@@ -28,7 +29,7 @@ def watchdog(api: Api) -> tuple[health.Watchdog, Reconciler]:
 def test_every_series_is_in_the_document() -> None:
     rows = re.findall(r"^\| `(dijob_\w+)` \|([^|]*)\|", DOC.read_text(), re.MULTILINE)
     documented = {name.removesuffix("_total"): set(re.findall(r"`(\w+)`", labels)) for name, labels in rows}
-    names = metrics.REGISTRY._collector_to_names  # the library gives labels of series that have samples only
+    names: Any = metrics.REGISTRY._collector_to_names  # the library gives labels of series that have samples only
     assert documented == {collector._name: set(collector._labelnames) for collector in names}
 
 

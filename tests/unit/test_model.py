@@ -356,6 +356,7 @@ def test_a_pod_spec_of_any_shape_is_answered_by_sentences_only(slip: Callable[[B
     assert fields_refused(made) == (["spec.template.spec.containers"] if no_container else [])
 
 
+@pytest.mark.timed
 def test_what_is_wrong_a_thousand_times_is_said_in_a_moment() -> None:
     begin = time.process_time()
     with pytest.raises(SpecError) as refused:

@@ -1,5 +1,6 @@
 """Which namespaces are left out, and when the operator must begin anew with others."""
 
+import asyncio
 from collections.abc import Callable
 
 import pytest
@@ -41,7 +42,7 @@ async def test_who_is_left_out(statuses: dict[str, int], found: set[str] | None)
 
 
 async def test_without_names_nobody_is() -> None:
-    assert await namespaces.closed(Rights({}).api(), ()) == set()
+    assert await namespaces.closed(Rights({}).api(), ()) == frozenset()
 
 
 B, C, OPEN, SILENT = {"b": 403}, {"c": 403}, dict[str, int](), {"a": 503, "b": 503, "c": 503}
@@ -61,7 +62,7 @@ async def test_it_ends_when_others_must_be_left_out(
     monkeypatch: pytest.MonkeyPatch, left_out: set[str], looks: list[dict[str, int]], ends_after: int
 ) -> None:
     rights = Rights({}, *looks)
-    monkeypatch.setattr(namespaces.asyncio, "sleep", next_look(rights))
+    monkeypatch.setattr(asyncio, "sleep", next_look(rights))
     await namespaces.until_others(rights.api(), GIVEN, frozenset(left_out))
     assert rights.seen == ends_after
 

@@ -19,7 +19,7 @@ PAGES = sorted(
 def waits(text: str) -> list[tuple[str, str, str]]:
     """Each `kubectl wait` for a condition of a job: the condition, the job, and the line after it."""
     found = re.compile(r"(?m)^[# ]*kubectl wait.*?--for=condition=(\w+).* dij(?:ob)?/([\w-]+).*\n(.*)")
-    return [match.groups() for match in found.finditer(text)]  # type: ignore[misc]
+    return [(match[1], match[2], match[3]) for match in found.finditer(text)]
 
 
 def test_the_pages_wait_somewhere() -> None:

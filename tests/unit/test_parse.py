@@ -9,7 +9,7 @@ from dijob.core.observed.parse import main_name
 from dijob.core.observed.views import puzzling
 from unit.builders import OWNER, Body, container, job, later, main_status, manifest, pod_body, read, terminated, view
 
-RUNNING = {"running": {}}
+RUNNING: Body = {"running": {}}
 TWO = {"containers": [container(), {"name": "side", "image": "s"}]}
 
 

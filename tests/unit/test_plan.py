@@ -21,8 +21,9 @@ from dijob.core.actions import (
 from dijob.core.decide import completion
 from dijob.core.decide.plan import Plan
 from dijob.core.members import gang_of
+from dijob.core.observed.containers import Ending
 from dijob.core.observed.parse import END_SECONDS
-from dijob.core.observed.views import Creation, Ending, Observed, Pod, Refusal, Refused
+from dijob.core.observed.views import Creation, Observed, Pod, Refusal, Refused
 from dijob.core.render.annotations import end_patch
 from unit.builders import LIST, NOW, hands_out, job, later, listed, observed, plan, view
 

@@ -19,7 +19,12 @@ EVICTED = "DisruptionTarget=True"
 
 
 def failed(rank: int = 1, code: int = 1, **fields: Any) -> Pod:
-    ended = {"phase": "Failed", "ready": False, "failures": 1, "ending": Ending(code, 0, "Error", "boom")}
+    ended: dict[str, Any] = {
+        "phase": "Failed",
+        "ready": False,
+        "failures": 1,
+        "ending": Ending(code, 0, "Error", "boom"),
+    }
     return listed(rank, **ended | fields)
 
 

@@ -43,7 +43,7 @@ def test_a_pod_can_stay(pod: Pod, possible: bool) -> None:
     assert restart.possible(pod, NOW) is possible
 
 
-def counted(renewed: int) -> Status:
+def having_counted(renewed: int) -> Status:
     return Status(charged=(Charge(rank=1, uid="uid-1", restarts=1, renewed=renewed),))
 
 
@@ -54,8 +54,8 @@ PENDING: dict[str, tuple[Pod, Status, float, bool]] = {
     "told long ago": (sound(renew_from=2), Status(), 99, True),
     "it says so itself": (sound(renew_from=2, renewed=2), Status(), 0, False),
     "of another renewal": (sound(renew_from=2, renewed=1), Status(), 0, True),
-    "counted, and crashed since": (sound(renew_from=2), counted(2), 0, False),
-    "an older one was counted": (sound(renew_from=2), counted(1), 0, True),
+    "counted, and crashed since": (sound(renew_from=2), having_counted(2), 0, False),
+    "an older one was counted": (sound(renew_from=2), having_counted(1), 0, True),
     "crashed just then, and stayed": (
         sound(renew_from=2, started=stamp(later(2))),
         Status(),
@@ -162,7 +162,7 @@ def test_only_who_dials_the_lost_rank_is_asked_to_start_again() -> None:
 
 def test_who_does_not_start_again_is_made_anew_and_named() -> None:
     owner = job(status={"epoch": 2, "lastRenewal": {"epoch": 1, "ranks": "0-1", "time": stamp(NOW)}})
-    lists = {"ips": "10.0.0.0,10.0.0.1,10.0.0.2", "epoch": 2}
+    lists: dict[str, Any] = {"ips": "10.0.0.0,10.0.0.1,10.0.0.2", "epoch": 2}
     stuck = sound(renew_from=2, **lists)
     seen = observed(listed(0, **lists), stuck, listed(2, **lists), services=frozenset({"job"}), told=TOLD)
     bound = KILL_SECONDS + SLACK_SECONDS
@@ -198,8 +198,8 @@ LATE: dict[str, tuple[Pod, float, bool]] = {
 @pytest.mark.parametrize(("pod", "seconds", "anew"), LATE.values(), ids=LATE)
 def test_only_a_process_that_could_have_started_again_is_made_anew(pod: Pod, seconds: float, anew: bool) -> None:
     owner = job(status={"epoch": 2, "lastRenewal": {"epoch": 1, "ranks": "0-1", "time": stamp(NOW)}})
-    lists = {"ips": "10.0.0.0,10.0.0.1,10.0.0.2", "epoch": 2}
-    pods = (listed(0, **lists), replace(pod, ready=False, **lists), listed(2, **lists))  # type: ignore[arg-type]
+    lists: dict[str, Any] = {"ips": "10.0.0.0,10.0.0.1,10.0.0.2", "epoch": 2}
+    pods = (listed(0, **lists), replace(pod, ready=False, **lists), listed(2, **lists))
     seen = observed(*pods, services=frozenset({"job"}), told=TOLD)
     last = plan(owner, seen, later(seconds)).status.last_renewal
     assert last is not None
@@ -208,7 +208,7 @@ def test_only_a_process_that_could_have_started_again_is_made_anew(pod: Pod, sec
 
 def test_a_program_that_saves_a_checkpoint_has_the_time_that_it_asks_for() -> None:
     owner = job(status={"epoch": 2, "lastRenewal": {"epoch": 1, "ranks": "0-1", "time": stamp(NOW)}})
-    lists = {"ips": "10.0.0.0,10.0.0.1,10.0.0.2", "epoch": 2}
+    lists: dict[str, Any] = {"ips": "10.0.0.0,10.0.0.1,10.0.0.2", "epoch": 2}
     saves = sound(renew_from=2, grace=600, **lists)
     others = (listed(0, **lists), listed(2, **lists, ready=False, complaint="container di-container: Error: boom"))
     seen = observed(*others, saves, services=frozenset({"job"}), told=TOLD)

@@ -12,7 +12,7 @@ Bug = Callable[[Patch], None]
 
 
 def named(value: object) -> str:
-    return value.__name__ if callable(value) else str(value)
+    return getattr(value, "__name__", str(value))
 
 
 @pytest.mark.virtual_time

@@ -1,5 +1,6 @@
 """The store: what a list and a watch show, what vanishes unseen, and what our own writes put in ahead of both."""
 
+import asyncio
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Any
@@ -240,7 +241,7 @@ async def test_a_watch_that_ends_at_once_is_begun_again_after_longer_and_longer_
 ) -> None:
     clock = Sleeper()
     monkeypatch.setattr(store, "RETRY_SECONDS", (0.2, 6.0))
-    monkeypatch.setattr(store.asyncio, "sleep", clock.sleep)
+    monkeypatch.setattr(asyncio, "sleep", clock.sleep)
     await run(made(clock=clock), Brief(clock, ending, list(lasts)))
     assert clock.slept == pytest.approx(pauses)
 
@@ -250,8 +251,12 @@ END = {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "9", "anno
 
 async def test_a_list_as_a_stream_then_a_watch_from_its_end() -> None:
     api, under_test = FakeApi(streams=True), made()
-    listed = [event("ADDED", body("1")), event("ADDED", body("2")), event("DELETED", body("2", 3)), END]
-    api.watches = [listed, [event("ADDED", body("3", 10))]]
+    listed: list[Body | ApiError] = [
+        event("ADDED", body("1")),
+        event("ADDED", body("2")),
+        event("DELETED", body("2", 3)),
+    ]
+    api.watches = [[*listed, END], [event("ADDED", body("3", 10))]]
     told = await run(under_test, api)
     assert uids(under_test) == {"1", "3"}
     assert [(stream.initial, stream.version) for stream in api.watched[:3]] == [(True, ""), (False, "9"), (False, "10")]

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any, cast
 
+import pytest
 from dijob.core.options import Options
 from dijob.shell.api import Api
 from dijob.shell.children import Children
@@ -16,6 +17,8 @@ from dijob.shell.reconcile import Reconciler
 from dijob.shell.throttle import Throttle
 from unit.builders import OWNER, Body, container, job_body, pod_body
 from unit.fake_api import FakeApi, Over
+
+pytestmark = pytest.mark.timed
 
 SIZE = 1500
 BOUND = 0.05

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from dijob.api.status import Renewal, Status
 from dijob.core.members import compact
-from dijob.core.membership.world import NOBODY, World
+from dijob.core.membership.address_list import NOBODY
+from dijob.core.membership.world import World
 from dijob.core.observed.views import Observed, Pod
 from dijob.names import Topology
 from unit.builders import LIST, NOW, gang, listed, observed, view, world_of
@@ -131,7 +132,7 @@ def test_a_loss_during_a_renewal_adds_to_it() -> None:
 
 def test_only_the_renewed_ranks_go_and_the_next_list_waits_for_them() -> None:
     found = world(observed(*ALL), epoch=1, last_renewal=Renewal(epoch=1, ranks="1-2"))
-    assert (found.survivors, found.doomed, found.addressless) == ((0,), {1, 2}, (1, 2))
+    assert (found.survivors, found.doomed, found.addressless) == ((0,), frozenset({1, 2}), (1, 2))
     assert [pod.rank for pod in found.stale] == [1, 2]
     again = world(observed(listed(0), view(1), view(2)), epoch=1, last_renewal=Renewal(epoch=1, ranks="1-2"))
     assert (again.stale, again.addressless, again.next_list(3)) == ((), (), LIST)
@@ -155,7 +156,7 @@ def test_a_rank_that_was_not_told_yet_is_known_to_those_who_were() -> None:
     pods = (listed(0, ips=four), view(1, ip="10.0.0.9"), listed(2, ips=four), view(3))
     found = world(observed(*pods), size=4, epoch=1, last_renewal=Renewal(epoch=1, ranks="3"))
     assert found.loss is not None
-    assert (found.loss.reason, found.loss.ranks) == ("AddressChanged", {1, 2, 3})
+    assert (found.loss.reason, found.loss.ranks) == ("AddressChanged", frozenset({1, 2, 3}))
 
 
 def test_who_is_wished_for_during_a_renewal_is_not_lost() -> None:
@@ -246,7 +247,7 @@ def test_moved_and_doomed() -> None:
     assert world(observed(*pods)).moved == {1}
     assert world(observed(*pods)).doomed == frozenset()
     dead = world(observed(*without(2, pods), view(2)), epoch=1, last_renewal=Renewal(epoch=1))
-    assert (dead.moved, dead.doomed) == (frozenset(), {0, 1})
+    assert (dead.moved, dead.doomed) == (frozenset(), frozenset({0, 1}))
 
 
 SIZES: dict[str, tuple[Observed, dict[str, Any], tuple[int, int]]] = {

@@ -19,16 +19,13 @@ PACKAGES = {
     "nsenter": "util-linux",
     "unshare": "util-linux",
     "mount": "mount",
-    "openssl": "openssl",
 }
 CNI = Path("/usr/lib/cni")
 GIB = 1 << 30
 
 
 def check_control_plane() -> None:
-    """What etcd and the Kubernetes servers on loopback need: openssl and disk; any user will do."""
-    if not shutil.which("openssl"):
-        raise ClusterError("openssl is not on PATH; install it (Debian: apt-get install openssl)")
+    """What etcd and the Kubernetes servers on loopback need: disk; any user will do."""
     check_disk(cache(), 6 if not target().exists() else 1)
 
 

@@ -1,16 +1,14 @@
-"""Certificates, tokens and kubeconfigs of one cluster, made anew at each start with openssl."""
+"""Certificates, tokens and kubeconfigs of one cluster, made anew at each start."""
 
 import secrets
 from base64 import b64encode
 from collections.abc import Sequence
 from pathlib import Path
 
+import trustme
 import yaml
 
-from cluster.shell import run
-
 ADMIN = "admin"
-DAYS = "3650"
 # user name -> group; a token is enough for a cluster that lives on one machine, and needs no certificate per user
 USERS = {
     ADMIN: "system:masters",
@@ -19,10 +17,18 @@ USERS = {
     "system:kube-proxy": "",
     "coredns": "",
 }
+# What the apiserver is called in the cluster, and by who shares its machine.
+SERVER_NAMES = (
+    "kubernetes",
+    "kubernetes.default",
+    "kubernetes.default.svc",
+    "kubernetes.default.svc.cluster.local",
+    "localhost",
+)
 
 
 class Pki:
-    """The files below DIRECTORY: ca, apiserver and kubelet-client key pairs, sa.key, tokens.csv, *.kubeconfig."""
+    """The files below DIRECTORY: ca.crt, apiserver and kubelet-client key pairs, sa.key, tokens.csv, *.kubeconfig."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -33,63 +39,32 @@ class Pki:
     def create(self, server: str, addresses: Sequence[str], nodes: Sequence[str]) -> None:
         """Make everything; `server` is the apiserver's URL, `addresses` the IPs it is reached by."""
         self.directory.mkdir(mode=0o700)
-        self._certificate("ca", "/CN=dijob-test-cluster", ["basicConstraints=critical,CA:TRUE"], signed=False)
-        names = [
-            "kubernetes",
-            "kubernetes.default",
-            "kubernetes.default.svc",
-            "kubernetes.default.svc.cluster.local",
-            "localhost",
-        ]
-        subject_names = [*(f"DNS:{name}" for name in names), *(f"IP:{address}" for address in addresses)]
-        self._certificate(
-            "apiserver",
-            "/CN=kube-apiserver",
-            [f"subjectAltName={','.join(subject_names)}", "extendedKeyUsage=serverAuth"],
+        authority = trustme.CA(organization_unit_name="dijob-test-cluster")
+        self._write("ca.crt", authority.cert_pem.bytes())
+        self._pair("apiserver", authority.issue_cert(*SERVER_NAMES, *addresses, common_name="kube-apiserver"))
+        # For logs and exec the apiserver is the kubelet's client; this group may do all. A client needs no name to be
+        # reached by, but trustme marks the list of them critical, and Go takes no critical list that is empty.
+        client = "kube-apiserver-kubelet-client"
+        self._pair(
+            "kubelet-client", authority.issue_cert(client, common_name=client, organization_name="system:masters")
         )
-        # For logs and exec the apiserver is the kubelet's client; this group may do all.
-        self._certificate(
-            "kubelet-client", "/O=system:masters/CN=kube-apiserver-kubelet-client", ["extendedKeyUsage=clientAuth"]
-        )
-        run(["openssl", "genrsa", "-out", str(self["sa.key"]), "2048"])
+        # What service accounts' tokens are signed with. trustme makes no key without a certificate, which nobody reads.
+        self._write("sa.key", trustme.CA(key_type=trustme.KeyType.RSA).private_key_pem.bytes())
         users = {**USERS, **{f"system:node:{node}": "system:nodes" for node in nodes}}
         tokens = {user: secrets.token_hex(16) for user in users}
         lines = [f'{tokens[user]},{user},{user},"{group}"' for user, group in users.items()]
-        self._write("tokens.csv", "\n".join(lines) + "\n")
+        self._write("tokens.csv", ("\n".join(lines) + "\n").encode())
         for user in users:
-            self._write(f"{user}.kubeconfig", self._kubeconfig(server, user, tokens[user]))
+            self._write(f"{user}.kubeconfig", self._kubeconfig(server, user, tokens[user]).encode())
 
-    def _certificate(self, name: str, subject: str, extensions: Sequence[str], signed: bool = True) -> None:
-        argv = [
-            "openssl",
-            "req",
-            "-x509",
-            "-newkey",
-            "ec",
-            "-pkeyopt",
-            "ec_paramgen_curve:prime256v1",
-            "-nodes",
-            "-days",
-            DAYS,
-            "-subj",
-            subject,
-            "-keyout",
-            str(self[f"{name}.key"]),
-            "-out",
-            str(self[f"{name}.crt"]),
-        ]
-        if signed:
-            argv += ["-CA", str(self["ca.crt"]), "-CAkey", str(self["ca.key"])]
-            extensions = ["basicConstraints=critical,CA:FALSE", *extensions]
-        for extension in extensions:
-            argv += ["-addext", extension]
-        # an empty config: Debian's own would add a second basicConstraints
-        run([*argv, "-config", "/dev/stdin"], stdin="[req]\ndistinguished_name=dn\n[dn]\n")
+    def _pair(self, name: str, made: trustme.LeafCert) -> None:
+        self._write(f"{name}.crt", made.cert_chain_pems[0].bytes())
+        self._write(f"{name}.key", made.private_key_pem.bytes())
 
-    def _write(self, name: str, text: str) -> None:
+    def _write(self, name: str, content: bytes) -> None:
         path = self[name]
         path.touch(mode=0o600)
-        path.write_text(text)
+        path.write_bytes(content)
 
     def _kubeconfig(self, server: str, user: str, token: str) -> str:
         authority = b64encode(self["ca.crt"].read_bytes()).decode()  # in the file, so that it may be copied away

@@ -4,7 +4,7 @@ import pytest
 from dijob.core.members import gang_of
 from dijob.core.render.runtimes import ditask
 from dijob.names import Topology
-from unit.builders import gang, job, manifest
+from unit.builders import Body, gang, job, manifest
 
 
 def test_a_server_of_a_queue_is_told() -> None:
@@ -31,7 +31,7 @@ def test_torchrpc_listens_and_dials_as_nng_does(kind: str) -> None:
     [{}, {"messageQueue": {"type": "nng"}}, {"messageQueue": None}],
     ids=["absent", "nng", "null"],
 )
-def test_nng_is_what_ditask_takes_by_itself(spec: dict[str, object]) -> None:
+def test_nng_is_what_ditask_takes_by_itself(spec: Body) -> None:
     world = gang_of(job(**spec))
     assert world.queue == "nng"
     assert not any("REDIS" in name or "MQ" in name for name in ditask.env(world.members[0], world))

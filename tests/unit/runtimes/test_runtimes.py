@@ -25,7 +25,8 @@ def told(owner: DIJob, rank: int, listed: str = LIST) -> dict[str, str]:
     body, gang = manifest(owner, rank), gang_of(owner)
     patch = addresses_patch(gang, PublishAddresses(gang.member(rank).name, "uid", 1, listed))
     annotations = {f"metadata.annotations['{key}']": value for key, value in patch["metadata"]["annotations"].items()}
-    return {name: annotations.get(value, value) for name, value in pod_env(body).items()}
+    env: dict[str, str] = pod_env(body)
+    return {name: annotations.get(value, value) for name, value in env.items()}
 
 
 @pytest.mark.parametrize("runtime", Runtime)

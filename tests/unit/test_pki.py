@@ -1,0 +1,62 @@
+"""The test cluster's certificates: by what names its apiserver is trusted, and who it is to a kubelet."""
+
+import ssl
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from cluster.pki import Pki
+
+SERVER = "https://127.0.0.1:6443"
+
+
+@pytest.fixture(scope="module")
+def pki(tmp_path_factory: pytest.TempPathFactory) -> Pki:
+    made = Pki(tmp_path_factory.mktemp("cluster") / "pki")
+    made.create(SERVER, ["127.0.0.1", "10.96.0.1"], ["worker"])
+    return made
+
+
+def context(pki: Pki, purpose: ssl.Purpose, own: str) -> ssl.SSLContext:
+    """One side of a connection: it shows its own certificate, and demands another of the same authority."""
+    made = ssl.create_default_context(purpose, cafile=str(pki["ca.crt"]))
+    made.load_cert_chain(pki[f"{own}.crt"], pki[f"{own}.key"])
+    made.verify_mode = ssl.CERT_REQUIRED
+    made.verify_flags |= ssl.VERIFY_X509_STRICT
+    return made
+
+
+def shaken(pki: Pki, name: str) -> ssl.SSLObject:
+    """The server's end of a connection by which the kubelet's client has reached the apiserver under this name."""
+    up, down = ssl.MemoryBIO(), ssl.MemoryBIO()
+    server = context(pki, ssl.Purpose.CLIENT_AUTH, "apiserver").wrap_bio(up, down, server_side=True)
+    client = context(pki, ssl.Purpose.SERVER_AUTH, "kubelet-client").wrap_bio(down, up, server_hostname=name)
+    for side in (client, server, client):
+        with suppress(ssl.SSLWantReadError):
+            side.do_handshake()
+    server.do_handshake()
+    return server
+
+
+@pytest.mark.parametrize("name", ["127.0.0.1", "10.96.0.1", "localhost", "kubernetes.default.svc.cluster.local"])
+def test_the_apiserver_is_trusted_by_each_of_its_names(pki: Pki, name: str) -> None:
+    assert shaken(pki, name).getpeercert()
+
+
+def test_and_by_no_other(pki: Pki) -> None:
+    with pytest.raises(ssl.SSLCertVerificationError):
+        shaken(pki, "10.96.0.2")
+
+
+def test_the_kubelets_client_is_a_user_of_the_group_that_may_do_all(pki: Pki) -> None:
+    told: Any = shaken(pki, "localhost").getpeercert()
+    subject = dict(part for (part,) in told["subject"])
+    assert (subject["commonName"], subject["organizationName"]) == ("kube-apiserver-kubelet-client", "system:masters")
+    # Go refuses a certificate whose list of names is critical, as trustme's are, and empty.
+    assert told["subjectAltName"]
+
+
+def test_only_their_owner_may_read_them(pki: Pki) -> None:
+    found = list(pki.directory.iterdir())
+    assert {path.name for path in found} >= {"ca.crt", "sa.key", "tokens.csv", "system:node:worker.kubeconfig"}
+    assert {path.stat().st_mode & 0o777 for path in found} == {0o600}
