@@ -5,6 +5,7 @@ look before, one line says how long its longest step took, and all together, in 
 """
 
 import asyncio
+import gc
 import runpy
 import selectors
 import sys
@@ -23,6 +24,7 @@ class Stretches:
         self._file = file
         self._begin: float | None = None  # before the first look it is not a loop yet
         self._worst = (0.0, "")
+        self._collecting = 0.0
 
     def install(self) -> None:
         """For each loop that is made from now on."""
@@ -45,7 +47,19 @@ class Stretches:
             if took > self._worst[0]:
                 self._worst = took, repr(handle) if took > NOTED_SECONDS else ""
 
+        gc.callbacks.append(self._collected)
         asyncio.Handle._run = measured  # type: ignore[assignment, method-assign]
+
+    def _collected(self, phase: str, info: dict[str, int]) -> None:
+        """Garbage is looked for within a step: how long that took, where it is worth noting."""
+        if phase == "start":
+            self._collecting = time.thread_time()
+        elif (took := time.thread_time() - self._collecting) > NOTED_SECONDS:
+            self._note(took, took, f"a collection of generation {info['generation']}")
+
+    def _note(self, longest: float, all_: float, what: str) -> None:
+        with self._file.open("a") as file:
+            file.write(f"{longest:.4f} of {all_:.4f} in {what}\n")
 
     def _end(self) -> None:
         if self._begin is None:
@@ -53,8 +67,7 @@ class Stretches:
         took, worst = time.thread_time() - self._begin, self._worst
         self._worst = (0.0, "")
         if took > NOTED_SECONDS:
-            with self._file.open("a") as file:
-                file.write(f"{worst[0]:.4f} of {took:.4f} in {worst[1]}\n")
+            self._note(worst[0], took, worst[1])
 
 
 def longest(file: Path) -> tuple[float, list[str]]:
