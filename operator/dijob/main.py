@@ -40,8 +40,8 @@ async def run(settings: Settings) -> None:
     """Run until SIGTERM or SIGINT (kopf handles them)."""
     # What was imported stays, and a list of pods is a million objects none of which is part of a cycle: looking for
     # cycles among them took half of the time of a start among 4,000 pods (docs/scale.md). Nobody else has a turn
-    # meanwhile: 50,000 new objects were seen to take 38 ms, a million 190 ms. So few are looked through at once, and all
-    # of them only once in 30 million that stay.
+    # meanwhile: 50,000 new objects were seen to take 38 ms, a million 190 ms. So few are looked through at once, and
+    # all of them only once in 30 million that stay.
     gc.freeze()
     gc.set_threshold(10_000, 2, 1_000)
     api = await Api.connect(settings.kubeconfig)

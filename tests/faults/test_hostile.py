@@ -196,8 +196,8 @@ async def test_what_a_tenant_sends_harms_no_other(plane: Cluster, kube: Kube, tm
         took, words = longest(tenants.stretches)
         print(f"MEASURED longest stretch of the loop: {took * 1000:.0f} ms of CPU", *words, sep="\n  ")
         assert await tenants.ranks() == before
-        # Once a minute the operator compares its list of jobs with the apiserver's. It looks for the events of pods that
-        # wait for a node, and a pod that is refused unread has no name.
+        # Once a minute the operator compares its list of jobs with the apiserver's. It looks for the events of pods
+        # that wait for a node, and a pod that is refused unread has no name.
         waits = {f"list events {tenants.theirs}/", f"create pods {tenants.theirs}/"}
         assert not needless.keys() - waits - {"list dijobs /"}
         assert tenants.operator.died() == ""
