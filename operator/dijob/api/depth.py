@@ -1,6 +1,7 @@
 """How deep and how large an object may be. An apiserver stores what is nested 10,000 levels deep, where unknown fields
 are kept; neither a schema nor CEL can measure it, and every parser and copy on the way recurses."""
 
+import json
 import re
 from collections.abc import Iterator
 from itertools import islice
@@ -15,9 +16,11 @@ KEPT_LEVELS: Final = 150
 # Templates of real pods have a few hundred. Each pod has all of them, so that an object as large as an apiserver stores
 # (a million) would hold up everybody.
 VALUES: Final = 10_000
-# Of each large part of a document so many commas and brackets are read. A value has two of them at the most: what is
-# cut still has more than VALUES, and is refused.
-KEPT_TOKENS: Final = 2 * VALUES + 5_000
+# A part of a document with more commas and brackets has more than VALUES values: each has two of them at the most.
+TOKENS: Final = 2 * VALUES + 5_000
+# What stands in place of such a part, as its only value.
+CUT: Final = "\0cut"
+_CUT_JSON: Final = json.dumps(CUT).encode()
 # Of the place of what is too deep, so much is said.
 _SAID: Final = 100
 _STRING: Final = rb'"[^"\\]*(?:\\.[^"\\]*)*"'
@@ -45,27 +48,30 @@ def shallow(document: bytes) -> bytes:
 
 def is_wide(document: bytes) -> bool:
     """Whether it has so many values that some may have to be left out."""
-    return document.count(b",") + document.count(b"[") + document.count(b"{") > KEPT_TOKENS
+    return document.count(b",") + document.count(b"[") + document.count(b"{") > TOKENS
 
 
-def narrow(document: bytes, levels: int, kept_tokens: int = KEPT_TOKENS) -> bytes:
-    """The same JSON document: of each object or list that is right below the first `levels` levels, and has too many
-    values in it, at whatever depth, only the first ones are kept."""
-    depth, dropping, tokens, kept, begin = 0, 0, 0, list[bytes](), 0
+def narrow(document: bytes, levels: int, most: int = TOKENS) -> bytes:
+    """The same JSON document; an object or list that is right below the first `levels` levels, and has more than `most`
+    commas and brackets in it, has CUT in it instead."""
+    depth, tokens, start, kept, begin = 0, 0, 0, list[bytes](), 0
     for found in _TOKEN.finditer(document):
         match found[0]:
             case b"{" | b"[":
                 depth += 1
-                tokens = 0 if depth == levels + 1 else tokens + 1
+                if depth == levels + 1:
+                    start, tokens = found.end(), 0
+                tokens += depth > levels + 1
             case b"}" | b"]":
-                if depth == dropping:
-                    begin, dropping = found.start(), 0
+                if depth == levels + 1 and tokens > most:
+                    kept += [
+                        document[begin:start],
+                        _CUT_JSON if found[0] == b"]" else b"%s:%s" % (_CUT_JSON, _CUT_JSON),
+                    ]
+                    begin = found.start()
                 depth -= 1
             case b",":
-                tokens += not dropping
-                if depth > levels and tokens > kept_tokens and not dropping:
-                    kept.append(document[begin : found.start()])
-                    dropping = depth
+                tokens += depth > levels
     return b"".join((*kept, document[begin:]))
 
 
@@ -75,9 +81,10 @@ def problems(value: Any, path: str) -> Iterator[Problem]:
     for _ in range(LEVELS):
         level = list(islice(_below(level), VALUES + 1))
         count += len(level)
-        if count > VALUES:
+        large = count > VALUES or any(below == CUT for _, below in level)
+        if large:
             yield Problem(path, LARGE_MESSAGE)
-        if count > VALUES or not level:
+        if large or not level:
             return
     place = level[0][0]
     yield Problem(place if len(place) <= _SAID else f"{place[:_SAID]}...", DEEP_MESSAGE)
