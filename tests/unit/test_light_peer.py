@@ -107,7 +107,9 @@ def test_three_pods_of_two_workers_complete_and_exit_as_told(addresses: list[str
     connected = {(int(a), int(b)) for a, b in re.findall(r"^peer (\d+) connected to (\d+)$", text, re.M)}
     greeted = {(int(b), int(a)) for a, b in re.findall(r"^peer (\d+): greeting from (\d+)$", text, re.M)}
     expected = {(node, target) for node, targets in DIALS["mesh", 3, 2].items() for target in targets}
-    assert connected == greeted == expected, text
+    # A pod is complete, and here exits, when its own dials are answered: a greeting may come too late to be printed.
+    assert connected == expected, text
+    assert greeted <= expected, text
 
 
 def test_terminates_at_once_while_a_peer_is_missing(addresses: list[str]) -> None:
