@@ -11,7 +11,7 @@ from unit.virtual import VirtualLoop
 
 COMMON = settings(deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
 
-settings.register_profile("dijob", COMMON, max_examples=100, derandomize=True)
+settings.register_profile("dijob", COMMON, max_examples=60, derandomize=True)
 settings.register_profile("search", COMMON, max_examples=5000, derandomize=False, print_blob=True)
 settings.load_profile("dijob")
 

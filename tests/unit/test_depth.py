@@ -148,7 +148,7 @@ def test_a_document_that_has_few_values_is_kept_whole(value: object, levels: int
 
 
 @given(value=JSON, levels=st.integers(0, 3), most=st.integers(0, 6))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_what_is_cut_is_marked_and_all_else_is_kept(value: object, levels: int, most: int) -> None:
     text = json.dumps(value)
     assert json.loads(depth.narrow(text.encode(), levels, most)) == marked(json.loads(text), levels, most)

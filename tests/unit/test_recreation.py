@@ -85,8 +85,8 @@ async def recreate(owner: DIJob, api: OldPods) -> dict[int, float]:
 @pytest.mark.parametrize(
     ("size", "end", "most", "late"),
     [
-        pytest.param(1500, lambda rank: GRACE, 200, 5.0, id="all end together"),
-        pytest.param(1500, lambda rank: 0.0, 0, 0.0, id="none is there"),
+        pytest.param(600, lambda rank: GRACE, 200, 5.0, id="all end together"),
+        pytest.param(600, lambda rank: 0.0, 0, 0.0, id="none is there"),
         pytest.param(300, lambda rank: GRACE if rank else NEVER, 200, 8.0, id="the first hangs with its node"),
         pytest.param(300, lambda rank: GRACE if rank % 2 else NEVER, 600, 12.0, id="every other one hangs"),
         pytest.param(300, lambda rank: GRACE if rank >= 150 else NEVER, 600, 12.0, id="the lower half hangs"),
