@@ -20,7 +20,7 @@ help: ## list the targets
 
 # No prerequisite: the name says what is in it, and the file's time in a fresh clone is always newer.
 $(VENV)/ready:
-	@echo "==> Python packages into $(VENV) (~40 s)"
+	@echo "==> Python packages into $(VENV) (~40 s)" >&2
 	@rm -rf $(VENV) && mkdir -p $(CACHE) && python3 -m venv $(VENV)
 	@$(PY) -m pip install -q --require-hashes -r requirements-dev.txt
 	@touch $@

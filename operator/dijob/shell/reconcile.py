@@ -38,7 +38,7 @@ EVENTS_READ_AT_ONCE = 3
 
 
 class StaleCrdError(Exception):
-    """The apiserver has dropped a part of a status, so that nobody may build on its having been written."""
+    """The apiserver has dropped fields of a status (its CRD is older), so that no plan may rely on them."""
 
     def __init__(self, fields: list[str]) -> None:
         super().__init__(
@@ -64,7 +64,7 @@ class Reconciler:
     async def reconcile(self, key: Key) -> float | None:
         """One pass. Gives the seconds until the next one, None when the job is gone.
 
-        A job that breaks the operator is set aside: the next pass is due when it, or what belongs to it, changes.
+        A job whose pass raises an unexpected exception is set aside until it, or what belongs to it, changes.
         """
         try:
             again = await self._pass(key)
@@ -105,7 +105,7 @@ class Reconciler:
         wait = await self._write(key, job.metadata, job.status, decided)
         if outcome.error is not None:
             raise outcome.error
-        # What is left to do needs news first (a conflict, a pod that is gone already): not at once.
+        # The actions that are left wait for news (a conflict, a pod that is gone already), which come soon.
         return 0.2 if decided.actions else min(wait, decided.requeue_after)
 
     async def _plan(self, job: DIJob, memory: Memory) -> Plan:
@@ -166,7 +166,7 @@ class Reconciler:
                 memory.warnings[pod.uid] = f"{items[-1].get('reason')}: {items[-1].get('message')}"
 
     async def _recover(self, job: DIJob, memory: Memory) -> None:
-        """Look for pods that should be there and are not shown, each once."""
+        """Ask by name for pods that should exist and that no watch shows, for each of them once."""
         gang = gang_of(job)
         pods, _ = by_rank(self._children.pods.of(job.metadata.owner_key), gang)
         memory.absent -= {pod.name for pod in pods.values()}
@@ -178,8 +178,8 @@ class Reconciler:
             await self._actor.recover(job, asked.values(), memory)
 
     async def _still_there(self, key: Key, job: DIJob) -> bool:
-        """Whether the job still exists, asked only where what we know is old: pods of a deleted job would come and go
-        for ever if its deletion fell into a gap of the watch."""
+        """Whether the job still exists, asked only where what we know is old: if no watch has shown its deletion, its
+        pods would be created again for ever."""
         if not self.jobs.is_old(key):
             return True
         uid = job.metadata.uid
@@ -203,12 +203,12 @@ class Reconciler:
             return await self._say(key, body, conditions.broken(error))
         except (ApiError, StaleCrdError):
             raise
-        except Exception as another:  # what it says of itself breaks us too: the log has to do
+        except Exception as another:  # not even the condition can be written: the log has to do
             log.warning("%s/%s: its status cannot be written: %r", *key, another)
             return RESYNC_SECONDS
 
     async def _say(self, key: Key, body: dict[str, Any], facts: list[summary.Fact]) -> float:
-        """Nothing but conditions. What runs is left alone."""
+        """Write conditions alone. No pod is touched."""
         meta, now = Metadata.model_validate(body["metadata"]), self._clock.now()
         if meta.deletion_timestamp:
             return RESYNC_SECONDS
@@ -218,7 +218,7 @@ class Reconciler:
         return min(RESYNC_SECONDS, await self._write(key, meta, old, told))
 
     async def _write(self, key: Key, meta: Metadata, old: Status, decided: Plan) -> float:
-        """Write the status if it differs. Gives the seconds until what was put off is due (else a long time)."""
+        """Write the status if it differs. Gives the seconds until what was put off is due (else RESYNC_SECONDS)."""
         changes = _changes(old, decided.status)
         memory = self._memories.of(meta.uid)
         if not changes:
@@ -277,5 +277,5 @@ def _merge_patch(was: dict[str, Any], becomes: dict[str, Any]) -> dict[str, Any]
 
 
 async def _breathe() -> None:
-    """Let all others have their turn: with 1,500 ranks each of the steps around it takes 10 to 20 ms."""
+    """Let the passes of other jobs run: with 1,500 ranks each of the steps around it takes 10 to 20 ms."""
     await asyncio.sleep(0)

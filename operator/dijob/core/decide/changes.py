@@ -5,9 +5,14 @@ which object, so that a pod that may not be patched can still be deleted, and it
 """
 
 from collections.abc import Iterable, Mapping
+from typing import assert_never
 
 from dijob.core.actions import (
     Action,
+    CreateBroker,
+    CreateInOrder,
+    CreatePod,
+    CreateService,
     DeleteJob,
     DeletePod,
     EndPod,
@@ -51,8 +56,9 @@ def key(action: Action) -> str:
             return "patch dijob"
         case DeleteJob():
             return "delete dijob"
-        case _:
+        case CreatePod() | CreateInOrder() | CreateService() | CreateBroker():
             return ""
+    assert_never(action)
 
 
 def pod_uid(remembered: str) -> str:

@@ -1,13 +1,14 @@
-"""The heart: plan(job, observed, now) decides what to do next and what to say. It acts on nothing.
+"""Decides one pass: plan(job, observed, now) gives the actions to carry out and the status to write.
 
 The rules, in the order in which a job meets them:
 1. Missing pods are created; the gate in each of them waits for the address list.
 2. When every rank has an address, the list gets the next number; that and its digest are written down first. Then each
    pod is given the list, and the programs start.
    Those below minReplicas must be there; the others are waited for a little, and may join later (gathering.py).
-3. A rank that is lost kills the list for itself and for those that dial it (world.py): that is written down first, then
-   their old pods go, and rule 1 begins again for them; all others run on, and are given the next list too. Failures and
-   successes are written down before the pods that show them are deleted.
+3. A rank that is lost makes the list dead for itself and for those that dial it (world.py): that is written down first.
+   Then the lost pod is made again; those that dial it start again in their pods where that is possible (restart.py),
+   else they are made again too. All others run on. Once all have addresses, rule 2 begins again. Failures and successes
+   are written down before the pods that show them are deleted.
 4. All ranks have succeeded, or those whose success is the job's; more failures than backoffLimit, one that the job's
    policy does not forgive, a deadline (completion.py): the job has ended, and its pods are cleaned up.
 5. A job that is suspended has no pods (suspension.py); when it goes on, rule 1 begins again.
@@ -59,7 +60,7 @@ class Plan:
     actions: tuple[Action, ...] = ()
     events: tuple[Event, ...] = ()
     requeue_after: float = requeue.RESYNC_SECONDS
-    # Something waits until the status is written: it is not put off.
+    # An action waits until this status is written: the write is not put off.
     withheld: bool = False
 
 
@@ -78,7 +79,7 @@ def plan(job: DIJob, observed: Observed, now: datetime) -> Plan:
     if (last := completion.end(this)) is not None:
         return _conclude(this, _completed(this), last, requeue.at_once)
     suspended = suspension.concerns(this)
-    # With the charge, in the same write; the pods are another pass's business.
+    # Written in one write with the charge; the next pass acts on it.
     if not suspended and (loss := _restarted(this)):
         return _renew(this, loss)
     if job.paused:
@@ -133,7 +134,7 @@ def _look(job: DIJob, observed: Observed, now: datetime) -> Pass:
             "ready_replicas": sum(pod.ready for pod in present),
             "selector": f"{names.LABEL_JOB}={gang.job}",
             "start_time": job.status.start_time or stamp(now),
-            # Once it has begun, the next time is the first time again.
+            # A job that has begun counts its retries from the first one again.
             "given_back": None if world.alive else job.status.given_back,
         }
     )
@@ -156,7 +157,7 @@ def _made_from(job: DIJob, present: Iterable[Pod]) -> str:
 
 
 def _counted(job: DIJob, world: World) -> World:
-    """Whose failures count: once a suspension is written down, all that is being deleted ends by our own hand."""
+    """The world whose failures count: once a suspension is written down, pods end because they are deleted."""
     if not job.status.suspend_time:
         return world
     return replace(world, pods={rank: pod for rank, pod in world.pods.items() if not pod.deleting})
@@ -167,8 +168,8 @@ def _conclude(
 ) -> Plan:
     """The plan of a branch: what it says, when it is looked at again, what it does.
 
-    `actions` is None where the branch only writes down what the next pass acts on. Of its actions those wait that the
-    apiserver has refused just now.
+    `actions` is None where the branch only writes down what the next pass acts on. Actions that the apiserver has just
+    refused are left out until they are due again.
     """
     wished = actions or ()
     status = conclude(status, (*facts, *changes.facts(this, actions)), this.job.metadata.generation, this.now)

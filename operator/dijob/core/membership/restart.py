@@ -1,4 +1,4 @@
-"""Renewal in place: a process that dials a lost rank starts again in its own pod, where that is as sure as a new pod.
+"""Renewal in place: a process that dials a lost rank starts again in its own pod, where a new pod is not more reliable.
 
 The list that is published after a loss carries `renew-from` for the pods of those who dial the lost rank. The launcher
 in them ends its program and exits with 85; the kubelet starts the container again, with the new list in its
@@ -22,7 +22,8 @@ SETTLED_SECONDS = 5.0
 
 
 def possible(pod: Pod, now: datetime) -> bool:
-    """Whether the pod can stay while its process starts again: nothing is wrong with it, and it would be at once."""
+    """Whether the pod can stay while its process starts again: nothing is wrong with it, and the kubelet would start it
+    without back-off."""
     told = addresses(pod.ips)
     sound = pod.sandbox and not (pod.deleting or pod.failed or pod.succeeded)
     calm = not pod.ended or (since(pod.ended, now) or 0.0) > CALM_SECONDS
@@ -30,21 +31,21 @@ def possible(pod: Pod, now: datetime) -> bool:
 
 
 def pending(pod: Pod, observed: Observed, status: Status, now: datetime) -> bool:
-    """Whether the pod's process still has a list that is not true for it, although it has been told. One that has never
-    started (its image is still being pulled) has none, and one that has done its work will never start again."""
+    """Whether the pod's process still runs with the dead list after `renew-from` was written. One that has never
+    started (its image is still being pulled) has no list, and one that has done its work will never start again."""
     if pod.succeeded or not pod.begun:
         return False
     if pod.renew_from <= pod.renewed or pod.renew_from <= _known(pod, status):
         return False
     told = observed.told.get((pod.uid, pod.renew_from), now)
-    # It had crashed just then, or not begun: whoever starts with an older list all the same is ended by the launcher.
-    # Stamps have whole seconds: of one that started in the same second nobody knows, and it is made anew if need be.
+    # One that has started since it was told has the new list, or is ended by its launcher within seconds. Stamps have
+    # whole seconds: one that started in that very second counts as pending, and its pod is made again if need be.
     return pod.started <= stamp(told) or (since(pod.started, now) or 0.0) < SETTLED_SECONDS
 
 
 def left(pod: Pod, observed: Observed, now: datetime) -> float:
-    """Seconds until a pod whose renewal is pending is made anew; 0 or less: now. One that has started since it was told
-    has had no more time than that."""
+    """Seconds until a pod whose renewal is pending is made again; 0 or less: now. They count from when it was told, or
+    from its process's last start where that was later."""
     told = observed.told.get((pod.uid, pod.renew_from), now)
     waited = (now - told).total_seconds()
     if pod.started > stamp(told):
@@ -58,7 +59,8 @@ def owed(pods: Mapping[int, Pod], ranks: frozenset[int], last: Renewal) -> froze
 
 
 def free(pod: Pod, before: Charge, new: int) -> int:
-    """How many of a pod's `new` ends were no failure, where `before` has been counted: at most one for each renewal.
+    """How many of a pod's `new` container ends were renewals, which are not charged: 0 or 1. `before` is what has been
+    counted.
 
     One, if the launcher says so of the main container's last end, and that end has not been counted: by its time, since
     somebody else may have written the number that it names. Only a container's last end can be seen, and sometimes not

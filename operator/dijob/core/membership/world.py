@@ -19,7 +19,7 @@ SUSPENDED = "Suspended"
 
 @dataclass(frozen=True)
 class Loss:
-    """Why an address list has died: a reason for programs, a sentence for people, and the ranks to make anew."""
+    """Why an address list has died: a reason for programs, a sentence for people, and the ranks to renew."""
 
     reason: str
     message: str
@@ -33,22 +33,21 @@ class World:
     `pods` are as they are believed (address_list.py). `epoch` is the number of the newest list (0: none yet), which the
     status has before any pod has it, and `listed` that list, "" where nothing is left that proves it. While it is
     `dead`, `renewing` are the ranks that are renewed: those that were lost, and those that dial them. NNG never finds a
-    peer under another address
-    (docs/decisions/006); all others run on, and are given the next list too. `together`: whoever is lost, all are
-    renewed.
+    peer under another address (docs/decisions/006); all others run on, and are given the next list too. `together`: the
+    loss of any rank renews all.
 
-    `fresh`: it begins, or begins again after the job was suspended, when all pods had gone.
+    `fresh`: no list has been made since the job began, or since it was resumed after a suspension.
 
     `restartable` are the ranks that can be renewed in their pods; `owed` are those that still have to be told so, and
     `pending` those that have been told, and have not started again yet; `overdue` have not in all the time they had.
 
     `listed_size` is how many ranks the newest list has, by the status.
 
-    `broker` is the life of the job's own Redis server, "" while there is none. Who began in another one is lost: a
-    connection that ended without a word, with its node, is one on which nobody hears anything (redis-py sends nothing
-    there by itself), and one that was begun as the server went can take TCP two minutes.
+    `broker` identifies the run of the job's own Redis server (its pod's uid and restart count), "" while there is
+    none. A rank that began with another run is lost: redis-py may never notice that a connection is dead, and one that
+    was begun as the server went can take TCP two minutes.
 
-    `refused` are the ranks for whose pods there has been no room in a quota for so long that they count as those
+    `refused` are the ranks for whose pods there has been no room in a quota for so long that they count like ranks
     without a node (capacity.py).
     """
 
@@ -126,8 +125,8 @@ class World:
 
     @cached_property
     def floor(self) -> int:
-        """How many ranks it cannot do without. A world that has once run needs no more than it had, whatever has been
-        wished for since: the minimum of a job that says `replicas` alone follows the wish."""
+        """How many ranks it cannot do without. A world that runs needs no more than it has: where a job says `replicas`
+        alone, minReplicas is the same number, and grows when the job is scaled."""
         return self.size if self.alive else min(self.gang.minimum, self.size)
 
     @cached_property
@@ -154,12 +153,12 @@ class World:
 
     @cached_property
     def moved(self) -> frozenset[int]:
-        """The ranks whose pod has another address than its list says: its sandbox was made anew under it."""
+        """The ranks whose pod has another address than its list says: its sandbox was made again."""
         return frozenset(rank for rank, pod in self.pods.items() if rank not in self.doomed and self._moved(pod))
 
     @cached_property
     def doomed(self) -> frozenset[int]:
-        """The ranks whose pod has a list that does not hold for them any more: it goes, whatever happens in it."""
+        """The ranks whose pod has a list that does not hold for them any more: it will be deleted."""
         if self.fresh:  # no list has been made since it began, whatever a pod has started with
             return frozenset(rank for rank, pod in self.pods.items() if pod.forged and pod.begun)
         told = (rank for rank, pod in self.pods.items() if pod.ips)
