@@ -99,7 +99,7 @@ images: venv ## build all images into the cache (6 min once)
 	@$(PY) images/build.py
 
 # A file goes to one of two workers as a whole: the long ones first, or one worker is idle in the end.
-LONG := $(patsubst %,tests/e2e/test_%.py,dqn_losses examples hostname)
+LONG := $(patsubst %,tests/e2e/test_%.py,dqn_losses examples hostname tasks)
 
 .PHONY: apiserver
 apiserver: cluster-build images ## bad input, kill -9 at each write, faults, 150 jobs, the chart, the test cluster itself (~11 min)

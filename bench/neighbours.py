@@ -1,4 +1,7 @@
-"""How long a job takes to start while another namespace starts 500: python bench/neighbours.py."""
+"""How long a job takes to start while another namespace starts 500: python bench/neighbours.py.
+
+The floor is a bare client (floor.py) that starts the same pods in the same crowd: the control plane's part of it.
+"""
 
 import argparse
 import asyncio
@@ -11,7 +14,7 @@ from cluster import Cluster
 from faults.bulk import for_all
 from faults.kube import Access, Kube, dijob, jobs, make_namespace
 from faults.running import Operator
-from start import LIMIT_SECONDS, Shape, bench_cluster, clear, start_jobs, until_listed
+from start import LIMIT_SECONDS, Shape, bench_cluster, clear, run_floor, start_jobs, until_listed, until_served
 
 ONE = Shape(1, 4)
 
@@ -35,23 +38,27 @@ async def measure(cluster: Cluster, count: int, runs: int) -> None:
     crowd = f"crowd-{stamp}"
     log = Path(tempfile.gettempdir()) / f"{crowd}.log"
     async with Kube(Access.of(cluster.kubeconfig)) as kube, Operator(cluster.kubeconfig, log) as operator:
+        await until_served(kube)
         await until_listed(operator)
         alone = [await start_one(kube, f"alone-{number}-{stamp}") for number in range(runs)]
         print(f"# alone: {', '.join(f'{seconds:.2f}' for seconds in alone)} s", flush=True)
         await make_namespace(kube, crowd)
         bodies = [dijob(crowd, f"job{number}", 1) for number in range(count)]
         crowding = asyncio.create_task(for_all(bodies, lambda body: kube.create(jobs(crowd), body)))
-        among: list[float] = []
+        among, floors = list[float](), list[float]()
         while not among or await started(kube, crowd) < count:
+            floors.append(await run_floor(kube, ONE, f"floor-{len(among)}-{stamp}"))
             among.append(await start_one(kube, f"among-{len(among)}-{stamp}"))
-            print(f"# {await started(kube, crowd)} of {count} others run; this one took {among[-1]:.2f} s", flush=True)
+            running = f"{await started(kube, crowd)} of {count} others run"
+            print(f"# {running}; floor {floors[-1]:.2f} s, operator {among[-1]:.2f} s", flush=True)
         await crowding
         await clear(kube, crowd)
     log.unlink()
-    ratio = statistics.median(among) / statistics.median(alone)
+    own, floor, median = (statistics.median(one) for one in (alone, floors, among))
     print(
-        f"a job of 4: alone {statistics.median(alone):.2f} s; while {count} jobs of another namespace start: median "
-        f"{statistics.median(among):.2f} s of {len(among)}, worst {max(among):.2f} s; ratio {ratio:.2f}"
+        f"a job of 4: alone {own:.2f} s; while {count} jobs of another namespace start: median {median:.2f} s of "
+        f"{len(among)}, worst {max(among):.2f} s; {median / own:.2f} times that alone, {median / floor:.2f} times "
+        "the floor"
     )
 
 

@@ -15,7 +15,7 @@ from cluster import Cluster, Options, find, up
 from cluster.shell import until_established
 from faults.audit import Audit
 from faults.bulk import for_all
-from faults.kube import Access, Kube, dijob, jobs, make_namespace, pods, services, until
+from faults.kube import Access, Kube, KubeError, dijob, jobs, make_namespace, pods, services, until
 from faults.running import ROOT, Operator
 from floor import Floor
 
@@ -111,6 +111,23 @@ async def until_listed(operator: Operator) -> None:
     await until("the operator's lists", missing, 60)
 
 
+async def until_served(kube: Kube) -> None:
+    """Wait until the apiserver has listed DIJobs for two seconds: a new CRD's storage begins more than once."""
+    listed = 0
+
+    async def missing() -> str:
+        nonlocal listed
+        try:
+            await kube.get(jobs("default"))
+        except KubeError as error:
+            listed = 0
+            return str(error)
+        listed += 1
+        return "" if listed >= 20 else "not for long enough"
+
+    await until("DIJobs are served", missing, 60)
+
+
 async def run_floor(kube: Kube, shape: Shape, namespace: str) -> float:
     await make_namespace(kube, namespace)
     took = await asyncio.wait_for(Floor(kube, namespace, shape.jobs, shape.ranks).run(), LIMIT_SECONDS)
@@ -143,6 +160,7 @@ async def measure(cluster: Cluster, shapes: list[Shape], runs: int) -> list[Resu
     """Floor and operator in turn, so that both see the same machine."""
     results = []
     async with Kube(Access.of(cluster.kubeconfig)) as kube:
+        await until_served(kube)
         stamp = int(time.time())
         for shape in shapes:
             floors, mine = [], []
