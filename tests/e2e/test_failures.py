@@ -41,7 +41,7 @@ def test_a_rank_that_crashes_again_and_again_ends_the_job_and_its_logs_stay(spac
     assert status["restarts"] == 3
     failed = space.condition("crash", "Failed")
     assert failed["reason"] == "BackoffLimitExceeded"
-    assert "rank 1 (exit code 7: no GPU found)" in failed["message"]
+    assert "rank 1 exited 7: no GPU found" in failed["message"]
     first = status["firstFailure"]
     told = {key: first[key] for key in ("rank", "pod", "exitCode", "message")}
     assert told == {"rank": 1, "pod": "crash-1", "exitCode": 7, "message": "no GPU found"}

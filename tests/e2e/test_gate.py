@@ -193,7 +193,7 @@ HINDERED: dict[str, tuple[Body, list[str]]] = {
     ),
     "no-such-image": (
         job("stuck", {"image": "127.0.0.1:9/absent:1", "command": ["true"]}),
-        ["ranks 0-1: ", "ErrImagePull", "127.0.0.1:9/absent:1"],
+        ["ranks 0-1: ", "image 127.0.0.1:9/absent:1 cannot be pulled: "],
     ),
     "no-such-config-map": (
         job("stuck", {"command": ["true"], **ABSENT[0]}, pod=ABSENT[1]),

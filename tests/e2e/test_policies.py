@@ -43,7 +43,7 @@ def test_fail_job_ends_it_at_once_although_restarts_are_left(space: Space) -> No
     space.until_true("fails", "Failed")
     failed = space.condition("fails", "Failed")
     assert failed["reason"] == "FailurePolicy"
-    assert "rank 1 failed (exit code 42), and failurePolicy.rules[1] says FailJob" in failed["message"]
+    assert "rank 1 exited 42, and failurePolicy.rules[1] says FailJob" in failed["message"]
     assert space.status("fails")["restarts"] == 1
 
 

@@ -6,12 +6,13 @@ from typing import Any
 import pytest
 from dijob.api.model import DIJob
 from dijob.api.problems import Problem, SpecError
-from dijob.api.status import Condition, Status
+from dijob.api.status import Condition, Status, stamp
 from dijob.core.decide.plan import Plan
 from dijob.core.observed.containers import Ending
-from dijob.core.observed.views import Observed, Refusal, Refused
+from dijob.core.observed.views import Observed, Pod, Refusal, Refused
 from dijob.core.report import conditions
 from dijob.names import Condition as Type
+from dijob.reasons import Invalid
 from unit.builders import NOW, container, job, later, listed, observed, plan, view
 
 ALL = tuple(listed(rank) for rank in range(3))
@@ -29,6 +30,8 @@ def running(**spec: Any) -> DIJob:
     owner = job(**spec)
     return after(plan(owner, observed(*ALL), NOW), owner)
 
+
+CRASH = Ending(3, 0, "Error", "no GPU")
 
 REASONS: dict[str, tuple[Observed, Type, bool, str, str]] = {
     "creating": (observed(view(0)), Type.PODS_CREATED, False, "Creating", "1 of 3 pods exist"),
@@ -56,7 +59,7 @@ REASONS: dict[str, tuple[Observed, Type, bool, str, str]] = {
         Type.RUNNING,
         False,
         "Starting",
-        "rank 0: it is starting",
+        "rank 0: its program runs, and is not Ready",
     ),
     "ready": (observed(*ALL), Type.RUNNING, True, "AllRanksReady", "all 3 ranks run"),
     "renewing all": (observed(listed(1), listed(2)), Type.RUNNING, False, "Renewing", "whole set"),
@@ -68,12 +71,19 @@ REASONS: dict[str, tuple[Observed, Type, bool, str, str]] = {
         "rank 2 is renewed, the others run on",
     ),
     "all ready": (observed(*ALL), Type.PEERS_READY, True, "AllRanksReady", "epoch 1"),
-    "one not ready": (
+    "not begun": (
         observed(listed(0), listed(1), listed(2, ready=False)),
         Type.PEERS_READY,
         False,
         "Starting",
-        "rank 2",
+        "the job has not begun, see Running",
+    ),
+    "crashed before all ran": (
+        observed(listed(0), listed(1), listed(2, ready=False, ending=CRASH, ended=stamp(NOW))),
+        Type.RUNNING,
+        False,
+        "Blocked",
+        "rank 2: exited 3: no GPU, and starts again",
     ),
     "list died": (observed(listed(0), listed(1)), Type.ADDRESSES_READY, False, "PodLost", "rank 2: its pod is gone"),
 }
@@ -86,6 +96,77 @@ def test_each_condition_has_its_reason_and_its_words(
     condition = say(seen)[type_]
     assert (condition.status, condition.reason) == (str(true), reason)
     assert words in condition.message
+
+
+def peers(owner: DIJob, *pods: Pod, seconds: float = 0) -> tuple[str, str]:
+    """Reason and message of PeersReady, and that they are not looked at too late."""
+    decided = plan(owner, observed(*pods, services=frozenset({"job"})), later(seconds))
+    found = next(c for c in decided.status.conditions if c.type == Type.PEERS_READY)
+    return found.reason, found.message
+
+
+def test_a_rank_that_is_not_ready_is_a_problem_after_a_minute() -> None:
+    """One that is about to exit has closed its port, one that joins is on its way."""
+    pods = (listed(0), listed(1), listed(2, ready=False))
+    decided = plan(running(), observed(*pods, services=frozenset({"job"})), NOW)
+    owner = after(decided, running())
+    said = "rank 2: its program runs, and is not Ready"
+    assert decided.requeue_after == 60.5
+    assert peers(owner, *pods, seconds=59) == ("Starting", said)
+    assert peers(owner, *pods, seconds=60) == ("RankNotReady", said)
+    owner = after(plan(owner, observed(*pods, services=frozenset({"job"})), later(60)), owner)
+    assert plan(owner, observed(*pods, services=frozenset({"job"})), later(61)).requeue_after == 300
+
+
+NOT_READY = {
+    "gone": ((listed(0), listed(1)), "Renewing", "rank 2: its pod is gone; rank 2 is renewed, the others run on"),
+    "crashed": (
+        (listed(0), listed(1), listed(2, ready=False, ending=CRASH, ended=stamp(NOW))),
+        "RankNotReady",
+        "rank 2: exited 3: no GPU, and starts again",
+    ),
+    "complains": (
+        (listed(0), listed(1), listed(2, ready=False, complaint="container di-container exited 1: boom")),
+        "RankNotReady",
+        "rank 2: container di-container exited 1: boom",
+    ),
+    "its last process crashed long ago": (
+        (listed(0), listed(1), listed(2, ready=False, ending=CRASH, ended=stamp(later(-60)))),
+        "Starting",
+        "rank 2: its program runs, and is not Ready",
+    ),
+}
+
+
+@pytest.mark.parametrize(("pods", "reason", "words"), NOT_READY.values(), ids=NOT_READY)
+def test_why_not_all_are_ready_any_more(pods: tuple[Pod, ...], reason: str, words: str) -> None:
+    assert peers(running(), *pods) == (reason, words)
+
+
+def done(rank: int) -> Pod:
+    return listed(rank, ready=False, succeeded=True, ended=stamp(NOW))
+
+
+FINISHED = {
+    "one": ((listed(0), listed(1), done(2)), "2 of 3 ranks run, rank 2 has finished (at 2026-05-04T12:00:00Z)"),
+    "two": ((listed(0), done(1), done(2)), "1 of 3 ranks run, ranks 1-2 have finished (at 2026-05-04T12:00:00Z)"),
+}
+
+
+@pytest.mark.parametrize(("pods", "words"), FINISHED.values(), ids=FINISHED)
+def test_who_has_finished_is_said_and_what_ends_the_job(pods: tuple[Pod, ...], words: str) -> None:
+    said = say(observed(*pods), running())
+    assert said[Type.RUNNING].message == f"{words}; the job ends when all ranks have exited 0"
+    first = say(observed(*pods), running(successPolicy="Rank0"))
+    assert first[Type.RUNNING].message.endswith("; the job ends when rank 0 has exited 0")
+
+
+def test_a_resumed_job_is_not_told_to_resume() -> None:
+    died = {"epoch": 1, "reason": "Suspended", "message": "the job was suspended", "time": stamp(NOW)}
+    owner = job(status={"epoch": 1, "lastRenewal": died, "resumeTime": stamp(NOW)})
+    said = say(observed(view(0)), owner)
+    assert said[Type.ADDRESSES_READY].reason == "Gathering"
+    assert [c.type for c in said.values() if "suspend" in c.message] == []
 
 
 def test_while_the_set_is_renewed_the_reason_stays() -> None:
@@ -114,9 +195,9 @@ def test_any_other_job_says_just_what_it_lacks() -> None:
 
 
 FIRST: dict[str, tuple[Ending | None, str]] = {
-    "exit code": (Ending(3, 0, "Error", "no such file"), "rank 1 (exit code 3: no such file)"),
-    "no words": (Ending(137, 9, "OOMKilled", ""), "rank 1 (exit code 137)"),
-    "no container": (None, "rank 1 (Unknown)"),
+    "exit code": (Ending(3, 0, "Error", "no such file"), "rank 1 exited 3: no such file"),
+    "no words": (Ending(137, 9, "OOMKilled", ""), "rank 1 ran out of memory (OOMKilled)"),
+    "no container": (None, "rank 1 failed (Unknown)"),
 }
 
 
@@ -210,7 +291,7 @@ def test_a_changed_template_is_said_until_it_is_written_back() -> None:
 
 def test_an_invalid_spec_is_said_in_all_its_sentences() -> None:
     (fact,) = conditions.invalid(SpecError([Problem("spec.replicas", "is 0"), Problem("spec.x", "y")]))
-    assert (fact.type, fact.status, fact.reason) == (Type.INVALID, True, "SpecInvalid")
+    assert fact.reason is Invalid.SpecInvalid
     assert fact.message == "spec.replicas: is 0; spec.x: y"
 
 

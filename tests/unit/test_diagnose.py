@@ -6,6 +6,7 @@ import pytest
 from dijob import names
 from dijob.core.observed import diagnose
 from dijob.core.observed.views import Observed, Pod, Refusal, Refused
+from dijob.reasons import PodsCreated
 from unit.builders import NOW, gang, listed, observed, view
 
 GATE = f"container {names.GATE_CONTAINER}: CrashLoopBackOff: "
@@ -49,21 +50,24 @@ def test_why_a_rank_has_no_address(pod: Pod | None, known: dict[str, Any], why: 
     ("pods", "text"),
     [
         ((), "ranks 0-2: its pod is gone"),
-        ((listed(0), listed(1), listed(2)), "ranks 0-2: it is starting"),
         (
-            (listed(0), listed(1, complaint="container x: CrashLoopBackOff"), listed(2)),
+            (view(0), view(1), listed(2)),
+            "ranks 0-1: it is starting; rank 2: it has not got the newest address list yet",
+        ),
+        (
+            (view(0), listed(1, complaint="container x: CrashLoopBackOff"), view(2)),
             "ranks 0,2: it is starting; rank 1: container x: CrashLoopBackOff",
         ),
     ],
     ids=["gone", "starting", "one-crashes"],
 )
 def test_why_a_rank_is_not_ready_grouped_by_cause(pods: tuple[Pod, ...], text: str) -> None:
-    assert diagnose.not_ready(range(3), observed(*pods)) == text
+    assert diagnose.not_ready(range(3), observed(*pods), NOW) == text
 
 
 def test_a_refusal_has_its_reason_and_the_apiservers_words() -> None:
     seen = Observed(refusals={f"pod/job-{rank}": refused("exceeded quota") for rank in (0, 2)})
-    assert diagnose.refusal(gang(), [0, 1, 2], seen) == ("PodForbidden", "ranks 0,2: exceeded quota")
+    assert diagnose.refusal(gang(), [0, 1, 2], seen) == (PodsCreated.PodForbidden, "ranks 0,2: exceeded quota")
     assert diagnose.refusal(gang(), [1], seen) is None
 
 

@@ -183,8 +183,16 @@ def test_the_ending_is_that_of_who_failed(status: Body, ending: Ending | None) -
     assert read(pod_body(**status)).ending == ending
 
 
-def waiting(reason: str, message: str = "", name: str = names.MAIN_CONTAINER) -> Body:
-    return main_status(name=name, state={"waiting": {"reason": reason, "message": message}})
+def waiting(reason: str, message: str = "", name: str = names.MAIN_CONTAINER, image: str = "") -> Body:
+    return main_status(name=name, image=image, state={"waiting": {"reason": reason, "message": message}})
+
+
+# As kubelet 1.34 and containerd 2 say it.
+PULL = (
+    'Back-off pulling image "nope:1": ErrImagePull: rpc error: code = NotFound desc = failed to pull and unpack image '
+    '"docker.io/library/nope:1": failed to resolve reference "docker.io/library/nope:1": docker.io/library/nope:1: '
+    "not found"
+)
 
 
 COMPLAINTS: dict[str, tuple[Body, str]] = {
@@ -194,14 +202,40 @@ COMPLAINTS: dict[str, tuple[Body, str]] = {
         "Unschedulable: 0/2 nodes",
     ),
     "image": (
-        {"initContainerStatuses": [waiting("ImagePullBackOff", "no such image", names.GATE_CONTAINER)]},
-        f"container {names.GATE_CONTAINER}: ImagePullBackOff: no such image",
+        {"containerStatuses": [waiting("ImagePullBackOff", PULL, image="nope:1")]},
+        "container di-container: ImagePullBackOff: image nope:1 cannot be pulled: not found",
+    ),
+    "image, just tried": (
+        {"containerStatuses": [waiting("ErrImagePull", PULL.partition(": ErrImagePull: ")[2], image="nope:1")]},
+        "container di-container: ImagePullBackOff: image nope:1 cannot be pulled: not found",
+    ),
+    "image, and nothing is said": (
+        {"containerStatuses": [waiting("ImagePullBackOff", 'Back-off pulling image "nope:1"', image="nope:1")]},
+        "container di-container: ImagePullBackOff: image nope:1 cannot be pulled",
+    ),
+    "image of the gate, which is the user's": (
+        {
+            "initContainerStatuses": [waiting("ErrImagePull", PULL, names.GATE_CONTAINER, "nope:1")],
+            "containerStatuses": [waiting("PodInitializing", image="nope:1")],
+        },
+        "container di-container: ImagePullBackOff: image nope:1 cannot be pulled: not found",
+    ),
+    "image of the gate, which is the operator's": (
+        {
+            "initContainerStatuses": [waiting("ErrImagePull", PULL, names.GATE_CONTAINER, "nope:1")],
+            "containerStatuses": [waiting("PodInitializing", image="mine:1")],
+        },
+        f"container {names.GATE_CONTAINER}: ImagePullBackOff: image nope:1 cannot be pulled: not found",
+    ),
+    "image's name": (
+        {"containerStatuses": [waiting("InvalidImageName", "couldn't parse image name", image="No:1")]},
+        "container di-container: InvalidImageName: couldn't parse image name",
     ),
     "crash loop says why it crashed": (
         {"containerStatuses": [looping(1)]},
-        "container di-container: CrashLoopBackOff: boom",
+        "container di-container exited 1: boom, and starts again after a pause (CrashLoopBackOff)",
     ),
-    "down": ({"containerStatuses": [main_status(state=terminated(2))]}, "container di-container: Error: exit code 2"),
+    "down": ({"containerStatuses": [main_status(state=terminated(2))]}, "container di-container exited 2"),
     "ended well": ({"containerStatuses": [main_status(state=terminated(0))]}, ""),
     "failed": ({"phase": "Failed", "reason": "Evicted", "message": "low on memory"}, "Evicted: low on memory"),
     "failed in silence": ({"phase": "Failed"}, ""),

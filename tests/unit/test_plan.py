@@ -226,25 +226,29 @@ def test_whatever_the_policy_nobody_waits_at_the_gate_of_a_job_that_has_ended() 
     assert after.actions == (DeletePod("job-1", "uid-1"), DeletePod("job-2", "uid-2"))
 
 
+def failed(decided: Plan) -> str:
+    return next(c.message for c in decided.status.conditions if c.type == "Failed")
+
+
 def test_the_message_of_the_end_says_where_there_is_a_log() -> None:
     """Rank 1's failure was the first, and its pod has been made anew since: rank 0's is the one that is kept."""
     first = {"rank": 1, "pod": "job-1", "exitCode": 3, "message": "no GPU", "time": stamp(NOW)}
     owner = running(backoffLimit=1, status={"epoch": 1, "restarts": 1, "firstFailure": first})
     crashing = listed(0, ready=False, failures=1, ending=TERMINATED)
-    message = then(owner, observed(crashing, listed(1), listed(2)))[0].status.message
+    message = failed(then(owner, observed(crashing, listed(1), listed(2)))[0])
     assert message.endswith(
-        "the first was rank 1 (exit code 3: no GPU); `kubectl logs job-0` has what came last" + completion.KEPT
+        "the first failure: rank 1 exited 3: no GPU; `kubectl logs job-0` has what came last" + completion.KEPT
     )
     again = then(owner, observed(listed(0), listed(1, failures=1, ending=TERMINATED), listed(2)))[0]
-    assert again.status.message.endswith(
-        "the first was rank 1 (exit code 3: no GPU), see `kubectl logs job-1`" + completion.KEPT
+    assert failed(again).endswith(
+        "the first failure: rank 1 exited 3: no GPU, see `kubectl logs job-1`" + completion.KEPT
     )
     # Where nothing is ended so, nothing is explained.
     over = listed(1, failures=1, ending=TERMINATED, phase="Failed")
     never = then(owner, observed(listed(0), over, listed(2)))[0]
-    assert never.status.message.endswith("see `kubectl logs job-1`")
+    assert failed(never).endswith("see `kubectl logs job-1`")
     gone = then(running(cleanPodPolicy="All"), observed(listed(0), listed(1, failures=4), listed(2)))[0]
-    assert "DeadlineExceeded" not in gone.status.message
+    assert "DeadlineExceeded" not in failed(gone)
 
 
 def test_a_pod_that_is_ended_says_what_the_kubelets_words_for_it_mean() -> None:

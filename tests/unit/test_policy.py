@@ -140,7 +140,7 @@ def test_the_runtime_is_named_where_no_rule_is() -> None:
     decided = plan(owner, observed(*ranks(owner, failed(owner=owner))), NOW)
     renewal = decided.status.last_renewal
     assert renewal is not None
-    assert renewal.message == "rank 1 failed (exit code 1), and runtime: torch says RestartJob"
+    assert renewal.message == "rank 1 exited 1: boom, and runtime: torch says RestartJob"
     assert renewal.ranks == "0-2"
 
 
@@ -189,7 +189,7 @@ def reasons(decided: Plan) -> dict[str, tuple[str, str]]:
 def test_fail_job_ends_it_at_once() -> None:
     _, decided = after("FailJob", backoffLimit=10)
     assert reasons(decided)["Failed"] == ("True", "FailurePolicy")
-    assert "rank 1 failed (exit code 1), and failurePolicy.rules[0] says FailJob" in decided.status.message
+    assert "rank 1 exited 1: boom, and failurePolicy.rules[0] says FailJob" in decided.status.message
     assert decided.status.completion_time
 
 
@@ -248,6 +248,6 @@ def test_success_of_the_decisive_ends_the_job_and_the_rest_go() -> None:
     pods = [listed(0, owner, phase="Succeeded", succeeded=True), listed(1, owner), listed(2, owner)]
     decided = plan(owner, observed(*pods), later(10))
     assert reasons(decided)["Succeeded"] == ("True", "SuccessPolicy")
-    assert decided.status.message == "rank 0 exited 0, which successPolicy: Rank0 asks for"
+    assert decided.status.message == "rank 0 has exited 0, as successPolicy: Rank0 asks for"
     stored = DIJob(metadata=owner.metadata, spec=owner.spec, status=decided.status)
     assert {a.name for a in plan(stored, observed(*pods), later(11)).actions} == {"job-1", "job-2"}  # type: ignore[union-attr]

@@ -1,148 +1,141 @@
-"""docs/conditions.md: all that the code can say is in the table and nothing else; events are as summary.py tells."""
+"""The catalogue of reasons: the code uses each of them, docs/conditions.md shows all, events are as it says."""
 
 import ast
 import re
-from collections.abc import Iterator
-from dataclasses import replace
+from pathlib import Path
 
+import dijob
 import pytest
+from dijob import names
 from dijob.api.spec import Spec
-from dijob.api.status import Condition, Status
-from dijob.core.membership.world import Loss
-from dijob.core.report import conditions
+from dijob.api.status import AddressList, Condition, Status
 from dijob.core.report.summary import Fact, conclude, events, phase
 from dijob.crd.conditions import conditions as table
-from dijob.crd.conditions import told
-from dijob.crd.reason import Kind, Reason
-from dijob.crd.reasons import REASONS
 from dijob.names import Condition as Type
 from dijob.names import Phase
-from unit.builders import NOW
-from unit.spoken import Scope, Unreadable, argument, calls, fields_of, values
+from dijob.reasons import CATALOGUE, EventType, Kind, PeersReady, Reason, Running, find
+from unit.builders import NOW, later
 
-Said = tuple[Type, bool, str]
-ROWS = [(type_, reason) for type_, about in REASONS.items() for reason in about.reasons]
-IDS = [f"{type_}-{reason.status}-{reason.name}" for type_, reason in ROWS]
-
-
-def facts() -> Iterator[Said]:
-    """Each condition that the code can make: its type, its status, its reason."""
-    order = fields_of(Fact)
-    for scope, call in calls("Fact"):
-        for type_ in argument(scope, call, order, "type"):
-            # One type at a time, where the reason is made from it.
-            here = replace(scope, bound={call.args[0].id: type_}) if isinstance(call.args[0], ast.Name) else scope
-            for status in argument(here, call, order, "status"):
-                yield from ((type_, status, reason) for reason in argument(here, call, order, "reason"))
+ALL = [reason for each in CATALOGUE for reason in each]
+IDS = [str(reason) for reason in ALL]
+OPERATOR = Path(dijob.__file__).parent
 
 
-SAID = set(facts())
+def test_every_type_of_condition_has_its_reasons_in_the_same_order() -> None:
+    assert [each.__name__ for each in CATALOGUE] == [type_.value for type_ in Type]
 
 
-def test_the_table_has_each_reason_that_the_code_can_say_and_no_other() -> None:
-    table = [(type_, reason.status, reason.name) for type_, reason in ROWS]
-    assert set(table) == SAID
-    assert len(table) == len(set(table))
+def test_no_reason_is_another_name_of_the_one_before() -> None:
+    assert [reason.name for reason in ALL] == [name for each in CATALOGUE for name in each.__members__]
 
 
-def test_every_type_has_a_section() -> None:
-    assert set(REASONS) == set(Type)
+def written(folder: Path) -> set[str]:
+    """Every `Class.Name` that the operator's code mentions outside the catalogue."""
+    paths = (path for path in folder.rglob("*.py") if path.parent.name != "reasons")
+    nodes = (node for path in paths for node in ast.walk(ast.parse(path.read_text())))
+    return {ast.unparse(node).removeprefix("reasons.") for node in nodes if isinstance(node, ast.Attribute)}
 
 
-def test_the_reasons_of_the_code_are_words_and_their_types_are_types() -> None:
-    for type_, status, reason in SAID:
-        assert isinstance(type_, Type)
-        assert isinstance(status, bool)
-        assert re.fullmatch("[A-Z][A-Za-z]+", reason), reason
+def test_the_code_uses_every_reason() -> None:
+    assert {str(reason) for reason in ALL} <= written(OPERATOR)
 
 
-def test_every_loss_is_a_reason_of_the_list_that_died() -> None:
-    lost = {reason for at, call in calls("Loss") for reason in argument(at, call, fields_of(Loss), "reason")}
-    assert lost >= {"PodLost", "Scaled"}
-    assert {(Type.ADDRESSES_READY, False, reason) for reason in lost} <= SAID
+def test_a_stored_reason_is_found_by_its_names_and_no_other_is() -> None:
+    assert find("Running", "Blocked") is Running.Blocked
+    assert find("Running", "NoSuchReason") is None
+    assert find("FromTheFuture", "Blocked") is None
 
 
-def test_nothing_but_conditions_is_told_as_an_event() -> None:
-    made = [(scope.module.__name__, ast.unparse(call.func)) for scope, call in (*calls("Event"), *calls("Condition"))]
-    assert {module for module, name in made if name == "Event"} == {"dijob.core.report.summary"}
-    assert {module for module, name in made if name == "Condition"} == {
-        "dijob.core.report.summary",
-        "dijob.crd.conditions",
-    }
-
-
-UNREADABLE = {
-    "a sum": "def f(): return 'Pod' + 'Lost'",
-    "a text with values": "def f(x): return f'{x}Lost'",
-    "a call": "def f(): return str(1)",
-    "nobody's name": "def f(): return nowhere",
-    "nobody's parameter": "def f(x): return x",
-    "a property": "def progress(this): return this.world.loss.reason",
-}
-
-
-@pytest.mark.parametrize("code", UNREADABLE.values(), ids=UNREADABLE)
-def test_a_reason_that_is_no_literal_and_no_constant_is_refused(code: str) -> None:
-    (function,) = ast.parse(code).body
-    assert isinstance(function, ast.FunctionDef)
-    (end,) = function.body
-    assert isinstance(end, ast.Return)
-    assert end.value
-    with pytest.raises(Unreadable):
-        values(end.value, Scope(conditions, function))
-
-
-def shown() -> dict[Said, list[str]]:
-    """The page's rows: their other cells by type, status and reason."""
-    found: dict[Said, list[str]] = {}
+def shown() -> dict[tuple[str, str], list[str]]:
+    """The page's rows: their other cells by type and reason."""
+    found: dict[tuple[str, str], list[str]] = {}
     for section in table().split("\n## ")[1:]:
         title, *lines = section.splitlines()
         for line in lines:
             if line.startswith(("| True", "| False")):
                 state, reason, *rest = (cell.strip() for cell in line.strip("|").split("|"))
-                status, kind = state.split(", ")
-                found[Type(title), status == "True", reason] = [kind, *rest]
+                found[title, reason] = [state, *rest]
     return found
 
 
-SHOWN = shown()
+def test_the_page_shows_the_whole_catalogue() -> None:
+    assert shown() == {
+        (reason.condition.value, reason.name): [
+            f"{entry.status}, {entry.kind}",
+            entry.means,
+            entry.remedy,
+            entry.event.value,
+        ]
+        for reason in ALL
+        if (entry := reason.entry)
+    }
 
 
-def test_the_page_shows_the_whole_table() -> None:
-    assert set(SHOWN) == SAID
-    for type_, reason in ROWS:
-        kind, means, remedy, _ = SHOWN[type_, reason.status, reason.name]
-        assert (kind, means, remedy) == (reason.kind, reason.means, reason.remedy)
+def test_the_page_names_the_annotation_of_a_pause() -> None:
+    assert f"`{names.ANNOTATION_PAUSED}` is set" in table()
 
 
-@pytest.mark.parametrize(("type_", "reason"), ROWS, ids=IDS)
-def test_an_event_that_is_said_to_be_shown_is_told_and_no_other(type_: Type, reason: Reason) -> None:
-    opposite = Status(conditions=(Condition(type=type_, status=str(not reason.status), reason="Before"),))
-    other = Status(conditions=(Condition(type=type_, status=str(reason.status), reason="Before"),))
-    for before in (Status(), opposite, other):
-        after = conclude(before, [Fact(type_, reason.status, reason.name, "words")], 1, NOW)
+@pytest.mark.parametrize("reason", ALL, ids=IDS)
+def test_an_event_that_is_said_to_be_shown_is_told_and_no_other(reason: Reason) -> None:
+    status, event = reason.entry.status, reason.entry.event
+    running = Condition(type="Running", status="True", reason="AllRanksReady")
+    opposite = Condition(type=reason.condition, status=str(not status), reason="Before")
+    other = Condition(type=reason.condition, status=str(status), reason="Before")
+    for conditions in ((), (opposite,), (other,)):
+        before = Status(conditions=(running, *conditions) if reason.condition is not Type.RUNNING else conditions)
+        after = conclude(before, [Fact(reason, "words")], 1, NOW)
         found = events(before, after)
-        assert [{True: "Warning", False: "Normal"}[event.warning] for event in found] == list(
-            filter(None, [SHOWN[type_, reason.status, reason.name][-1]])
-        )
+        assert [("Warning" if one.warning else "Normal") for one in found] == list(filter(None, [event.value]))
         # As the page's last part says.
-        assert all(event.message == "words" for event in found)
-        good = reason.status and type_ in (Type.RUNNING, Type.SUCCEEDED)
-        assert all(event.reason == (type_ if good else reason.name) for event in found)
+        good = status and reason.entry.kind is Kind.GOOD
+        assert all((one.reason, one.message) == (reason.condition if good else reason.name, "words") for one in found)
         assert events(after, after) == ()
 
 
-@pytest.mark.parametrize(("type_", "reason"), ROWS, ids=IDS)
-def test_each_row_says_what_to_do_where_there_is_something(type_: Type, reason: Reason) -> None:
-    assert reason.means
-    assert "|" not in reason.means + reason.remedy
-    if reason.kind is Kind.PROBLEM:
-        assert reason.remedy
-        event = told(type_, reason)
-        assert event is not None, "a problem that `kubectl describe` does not tell"
-        assert event.warning, "a problem that is told as good news"
-    if reason.kind is Kind.GOOD:
-        assert not reason.remedy
+@pytest.mark.parametrize("reason", ALL, ids=IDS)
+def test_each_reason_says_what_to_do_where_there_is_something(reason: Reason) -> None:
+    assert re.fullmatch("[A-Z][A-Za-z]+", reason.name)
+    entry = reason.entry
+    assert entry.means
+    assert "|" not in entry.means + entry.remedy
+    if entry.kind is Kind.PROBLEM:
+        assert entry.remedy
+        assert entry.event is EventType.WARNING, "a problem that `kubectl describe` does not tell"
+    else:
+        assert entry.event is not EventType.WARNING, "a warning of what is not wrong"
+    if entry.kind is Kind.GOOD:
+        assert not entry.remedy
+
+
+def having_had(*facts: Fact, before: Status | None = None, seconds: float = 0) -> Status:
+    return conclude(before or Status(), facts, 1, later(seconds))
+
+
+def told(old: Status, new: Status) -> list[tuple[str, str, bool]]:
+    return [(one.reason, one.message, one.warning) for one in events(old, new)]
+
+
+def test_the_first_start_is_told_once_with_its_seconds() -> None:
+    waits = having_had(Fact(Running.Starting, "waits"), Fact(PeersReady.Starting, "waits"))
+    begun = having_had(
+        Fact(Running.AllRanksReady, "all 3 ranks run"), Fact(PeersReady.AllRanksReady, "all"), before=waits, seconds=7
+    )
+    assert told(waits, begun) == [("Running", "all 3 ranks run, after 7 s", False)]
+
+
+def test_a_loss_that_has_healed_is_told_with_its_seconds() -> None:
+    runs = having_had(Fact(Running.AllRanksReady), Fact(PeersReady.AllRanksReady))
+    lost = having_had(Fact(PeersReady.RankNotReady, "rank 1: its pod is gone"), before=runs)
+    healed = having_had(Fact(PeersReady.AllRanksReady, "all ranks are Ready, epoch 2"), before=lost, seconds=6)
+    assert told(runs, lost) == [("RankNotReady", "rank 1: its pod is gone", True)]
+    assert told(lost, healed) == [("PeersReady", "all ranks are Ready, epoch 2, after 6 s", False)]
+
+
+def test_another_size_of_a_running_job_is_told() -> None:
+    three = having_had(Fact(Running.AllRanksReady)).model_copy(update={"address_list": AddressList(size=3)})
+    four = three.model_copy(update={"address_list": AddressList(size=4)})
+    assert told(three, four) == [("Scaled", "from 3 to 4 ranks", False)]
+    assert told(Status(address_list=AddressList(size=3)), Status(address_list=AddressList(size=4))) == []
 
 
 def test_the_page_names_fields_that_exist_and_every_phase() -> None:

@@ -207,7 +207,9 @@ def test_only_a_process_that_could_have_started_again_is_made_anew(pod: Pod, sec
 
 
 def test_a_program_that_saves_a_checkpoint_has_the_time_that_it_asks_for() -> None:
-    owner = job(status={"epoch": 2, "lastRenewal": {"epoch": 1, "ranks": "0-1", "time": stamp(NOW)}})
+    begun = {"type": "Running", "status": "True"}
+    died = {"epoch": 1, "ranks": "0-1", "time": stamp(NOW)}
+    owner = job(status={"epoch": 2, "lastRenewal": died, "conditions": [begun]})
     lists: dict[str, Any] = {"ips": "10.0.0.0,10.0.0.1,10.0.0.2", "epoch": 2}
     saves = sound(renew_from=2, grace=600, **lists)
     others = (listed(0, **lists), listed(2, **lists, ready=False, complaint="container di-container: Error: boom"))
@@ -217,6 +219,6 @@ def test_a_program_that_saves_a_checkpoint_has_the_time_that_it_asks_for() -> No
         assert (decided.last_renewal is not None and decided.last_renewal.reason == "NotRestarted") is lost, seconds
     says = next(c for c in plan(owner, seen, later(300)).status.conditions if c.type == "PeersReady")
     # Somebody else is not Ready for another reason: that is said too.
-    assert says.reason == "Starting"
+    assert says.reason == "RankNotReady"
     assert "rank 1: its program has up to 600 s to end" in says.message
     assert "rank 2: container di-container: Error: boom" in says.message

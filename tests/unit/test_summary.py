@@ -8,6 +8,17 @@ from dijob.core.actions import Event
 from dijob.core.report.summary import Fact, conclude, ended, events, is_true, phase, urgent
 from dijob.names import Condition as Type
 from dijob.names import Phase
+from dijob.reasons import (
+    AddressesReady,
+    Failed,
+    Invalid,
+    LauncherBypassed,
+    PeersReady,
+    PodsCreated,
+    Running,
+    ServiceReady,
+    Succeeded,
+)
 from unit.builders import NOW, later
 
 OLD, NEW = "2026-05-04T12:00:00Z", "2026-05-04T12:00:09Z"
@@ -17,26 +28,24 @@ def having(*facts: Fact, before: Status | None = None, generation: int = 1, seco
     return conclude(before or Status(), facts, generation, later(seconds))
 
 
-def yes(type_: Type, reason: str = "Good", message: str = "") -> Fact:
-    return Fact(type_, True, reason, message)
-
-
-def no(type_: Type, reason: str = "Bad", message: str = "") -> Fact:
-    return Fact(type_, False, reason, message)
-
-
 def found(status: Status, type_: Type) -> Condition:
     return next(c for c in status.conditions if c.type == type_)
 
 
 PHASES: dict[str, tuple[tuple[Fact, ...], Phase]] = {
     "nothing said": ((), Phase.PENDING),
-    "pods": ((yes(Type.PODS_CREATED), no(Type.ADDRESSES_READY)), Phase.PENDING),
-    "addresses": ((yes(Type.ADDRESSES_READY), no(Type.RUNNING)), Phase.STARTING),
-    "running": ((yes(Type.ADDRESSES_READY), yes(Type.RUNNING)), Phase.RUNNING),
-    "succeeded": ((no(Type.RUNNING), yes(Type.SUCCEEDED), yes(Type.ADDRESSES_READY)), Phase.SUCCEEDED),
-    "failed": ((no(Type.RUNNING), yes(Type.FAILED), yes(Type.ADDRESSES_READY)), Phase.FAILED),
-    "invalid beside what runs": ((yes(Type.INVALID), yes(Type.RUNNING)), Phase.RUNNING),
+    "pods": ((Fact(PodsCreated.AllCreated), Fact(AddressesReady.Gathering)), Phase.PENDING),
+    "addresses": ((Fact(AddressesReady.Published), Fact(Running.Starting)), Phase.STARTING),
+    "running": ((Fact(AddressesReady.Published), Fact(Running.AllRanksReady)), Phase.RUNNING),
+    "succeeded": (
+        (Fact(Running.Starting), Fact(Succeeded.AllRanksSucceeded), Fact(AddressesReady.Published)),
+        Phase.SUCCEEDED,
+    ),
+    "failed": (
+        (Fact(Running.Starting), Fact(Failed.BackoffLimitExceeded), Fact(AddressesReady.Published)),
+        Phase.FAILED,
+    ),
+    "invalid beside what runs": ((Fact(Invalid.SpecInvalid), Fact(Running.AllRanksReady)), Phase.RUNNING),
 }
 
 
@@ -54,12 +63,15 @@ def ends(status: Status) -> list[tuple[str, str, str, str]]:
 
 
 FINISHED: dict[str, tuple[tuple[Fact, ...], list[tuple[str, str, str, str]]]] = {
-    "on its way": ((no(Type.RUNNING),), []),
-    "running": ((yes(Type.RUNNING),), []),
-    "invalid": ((yes(Type.INVALID),), []),
-    "succeeded": ((yes(Type.SUCCEEDED, "AllRanksSucceeded", "all 3"),), [("True", "Succeeded", "all 3", OLD)]),
-    "failed": ((yes(Type.FAILED, "DeadlineExceeded", "too late"),), [("True", "Failed", "too late", OLD)]),
-    "forged as both": ((yes(Type.SUCCEEDED), yes(Type.FAILED, "F", "no")), [("True", "Failed", "no", OLD)]),
+    "on its way": ((Fact(Running.Starting),), []),
+    "running": ((Fact(Running.AllRanksReady),), []),
+    "invalid": ((Fact(Invalid.SpecInvalid),), []),
+    "succeeded": ((Fact(Succeeded.AllRanksSucceeded, "all 3"),), [("True", "Succeeded", "all 3", OLD)]),
+    "failed": ((Fact(Failed.DeadlineExceeded, "too late"),), [("True", "Failed", "too late", OLD)]),
+    "forged as both": (
+        (Fact(Succeeded.AllRanksSucceeded), Fact(Failed.BackoffLimitExceeded, "no")),
+        [("True", "Failed", "no", OLD)],
+    ),
 }
 
 
@@ -81,11 +93,11 @@ def test_a_job_that_ended_before_the_condition_existed_gets_it_without_an_event(
 
 def test_finished_is_not_left_standing_where_nothing_has_ended() -> None:
     forged = Status(conditions=(Condition(type="Finished", status="True", reason="Succeeded"),))
-    assert ends(having(no(Type.RUNNING), before=forged)) == []
+    assert ends(having(Fact(Running.Starting), before=forged)) == []
 
 
 def test_a_condition_has_the_shape_of_metav1() -> None:
-    assert found(having(yes(Type.RUNNING, "AllRanksReady", "all 3"), generation=4), Type.RUNNING) == Condition(
+    assert found(having(Fact(Running.AllRanksReady, "all 3"), generation=4), Type.RUNNING) == Condition(
         type="Running",
         status="True",
         reason="AllRanksReady",
@@ -97,18 +109,18 @@ def test_a_condition_has_the_shape_of_metav1() -> None:
 
 @pytest.mark.parametrize(
     ("fact", "time"),
-    [(yes(Type.RUNNING, "Other", "words"), OLD), (no(Type.RUNNING), NEW)],
+    [(Fact(Running.AllRanksReady, "words"), OLD), (Fact(Running.Starting), NEW)],
     ids=["other-words", "other-status"],
 )
 def test_the_transition_time_moves_with_the_status_alone(fact: Fact, time: str) -> None:
-    after = having(fact, before=having(yes(Type.RUNNING)), seconds=9)
+    after = having(fact, before=having(Fact(Running.AllRanksReady)), seconds=9)
     assert found(after, Type.RUNNING).last_transition_time == time
-    assert found(after, Type.RUNNING).reason == fact.reason
+    assert found(after, Type.RUNNING).reason == fact.reason.name
 
 
 def test_conditions_that_no_fact_is_about_stay_and_the_order_is_fixed() -> None:
-    before = having(yes(Type.SERVICE_READY), yes(Type.RUNNING), no(Type.PODS_CREATED))
-    after = having(yes(Type.ADDRESSES_READY), before=before, seconds=9)
+    before = having(Fact(ServiceReady.Created), Fact(Running.AllRanksReady), Fact(PodsCreated.Creating))
+    after = having(Fact(AddressesReady.Published), before=before, seconds=9)
     assert [c.type for c in after.conditions] == ["PodsCreated", "AddressesReady", "Running", "ServiceReady"]
     assert is_true(after, Type.SERVICE_READY)
     assert not is_true(after, Type.PODS_CREATED)
@@ -116,12 +128,12 @@ def test_conditions_that_no_fact_is_about_stay_and_the_order_is_fixed() -> None:
 
 def test_conditions_of_other_versions_are_kept_at_the_end() -> None:
     foreign = Condition(type="FromTheFuture", status="True")
-    after = having(yes(Type.RUNNING), before=Status(conditions=(foreign,)))
+    after = having(Fact(Running.AllRanksReady), before=Status(conditions=(foreign,)))
     assert [c.type for c in after.conditions] == ["Running", "FromTheFuture"]
 
 
 def test_concluding_the_same_twice_changes_nothing() -> None:
-    facts = (yes(Type.PODS_CREATED), no(Type.RUNNING, "Starting", "waits"))
+    facts = (Fact(PodsCreated.AllCreated), Fact(Running.Starting, "waits"))
     once = having(*facts)
     assert having(*facts, before=once, seconds=99) == once
 
@@ -133,41 +145,44 @@ def told(before: tuple[Fact, ...], after: tuple[Fact, ...]) -> tuple[Event, ...]
 
 EVENTS: dict[str, tuple[tuple[Fact, ...], tuple[Fact, ...], tuple[Event, ...]]] = {
     "running": (
-        (no(Type.RUNNING, "Starting"),),
-        (yes(Type.RUNNING, "R", "all run"),),
-        (Event("Running", "all run", False),),
+        (Fact(Running.Starting),),
+        (Fact(Running.AllRanksReady, "all run"),),
+        (Event("Running", "all run, after 1 s", False),),
     ),
-    "succeeded": ((), (yes(Type.SUCCEEDED, "S", "all 0"),), (Event("Succeeded", "all 0", False),)),
-    "failed": ((), (yes(Type.FAILED, "BackoffLimitExceeded", "4"),), (Event("BackoffLimitExceeded", "4"),)),
-    "invalid": ((), (yes(Type.INVALID, "SpecInvalid", "x"),), (Event("SpecInvalid", "x"),)),
-    "valid again": ((yes(Type.INVALID, "SpecInvalid"),), (no(Type.INVALID, "Valid"),), ()),
-    "bypassed": ((), (yes(Type.LAUNCHER_BYPASSED, "L", "x"),), (Event("L", "x"),)),
+    "succeeded": ((), (Fact(Succeeded.AllRanksSucceeded, "all 0"),), (Event("Succeeded", "all 0", False),)),
+    "failed": ((), (Fact(Failed.BackoffLimitExceeded, "4"),), (Event("BackoffLimitExceeded", "4"),)),
+    "invalid": ((), (Fact(Invalid.SpecInvalid, "x"),), (Event("SpecInvalid", "x"),)),
+    "valid again": ((Fact(Invalid.SpecInvalid),), (Fact(Invalid.Valid),), ()),
+    "bypassed": ((), (Fact(LauncherBypassed.LauncherBypassed, "x"),), (Event("LauncherBypassed", "x"),)),
     "a pod refused": (
-        (no(Type.PODS_CREATED, "Creating"),),
-        (no(Type.PODS_CREATED, "PodRejected", "x"),),
+        (Fact(PodsCreated.Creating),),
+        (Fact(PodsCreated.PodRejected, "x"),),
         (Event("PodRejected", "x"),),
     ),
     "a list dies": (
-        (yes(Type.ADDRESSES_READY, "P"),),
-        (no(Type.ADDRESSES_READY, "PodLost", "x"),),
+        (Fact(AddressesReady.Published),),
+        (Fact(AddressesReady.PodLost, "x"),),
         (Event("PodLost", "x"),),
     ),
-    "service name taken": ((), (no(Type.SERVICE_READY, "ServiceNameTaken", "x"),), (Event("ServiceNameTaken", "x"),)),
-    "pods created": ((no(Type.PODS_CREATED, "Creating"),), (yes(Type.PODS_CREATED, "AllCreated"),), ()),
+    "service name taken": ((), (Fact(ServiceReady.ServiceNameTaken, "x"),), (Event("ServiceNameTaken", "x"),)),
+    "pods created": ((Fact(PodsCreated.Creating),), (Fact(PodsCreated.AllCreated),), ()),
     "only the words differ": (
-        (no(Type.PODS_CREATED, "PodRejected", "a"),),
-        (no(Type.PODS_CREATED, "PodRejected", "b"),),
+        (Fact(PodsCreated.PodRejected, "a"),),
+        (Fact(PodsCreated.PodRejected, "b"),),
         (),
     ),
-    "runs no more": ((yes(Type.RUNNING),), (no(Type.RUNNING, "Finished"),), ()),
+    "runs no more": ((Fact(Running.AllRanksReady),), (Fact(Running.Finished),), ()),
     **{
-        f"quiet: {reason}": ((), (no(type_, reason),), ())
-        for type_, reason in (
-            (Type.PODS_CREATED, "Creating"),
-            (Type.PODS_CREATED, "WaitingForOldPod"),
-            (Type.ADDRESSES_READY, "Gathering"),
-            (Type.RUNNING, "Starting"),
-            (Type.RUNNING, "Renewing"),
+        f"quiet: {reason}": ((), (Fact(reason),), ())
+        for reason in (
+            PodsCreated.Creating,
+            PodsCreated.WaitingForOldPod,
+            AddressesReady.Gathering,
+            AddressesReady.BrokerNotReady,
+            AddressesReady.Scaled,
+            Running.Starting,
+            Running.Renewing,
+            PeersReady.Starting,
         )
     },
 }
@@ -180,10 +195,10 @@ def test_what_is_told(before: tuple[Fact, ...], after: tuple[Fact, ...], expecte
 
 
 def test_a_reason_that_turns_up_again_is_told_again() -> None:
-    assert len(told((no(Type.RUNNING, "Renewing"),), (yes(Type.RUNNING),))) == 1
+    assert len(told((Fact(Running.Renewing),), (Fact(Running.AllRanksReady),))) == 1
 
 
-SEEN = having(no(Type.RUNNING))
+SEEN = having(Fact(Running.Starting))
 
 
 @pytest.mark.parametrize(
@@ -191,11 +206,11 @@ SEEN = having(no(Type.RUNNING))
     [
         (Status(), SEEN, True),
         (SEEN, SEEN.model_copy(update={"ready_replicas": 2}), False),
-        (SEEN, having(yes(Type.ADDRESSES_READY), before=SEEN), False),
+        (SEEN, having(Fact(AddressesReady.Published), before=SEEN), False),
         (SEEN, SEEN.model_copy(update={"last_renewal": Renewal(epoch=1)}), True),
-        (SEEN, having(yes(Type.RUNNING), before=SEEN), True),
-        (SEEN, having(yes(Type.SUCCEEDED), before=SEEN), True),
-        (SEEN, having(yes(Type.FAILED), before=SEEN), True),
+        (SEEN, having(Fact(Running.AllRanksReady), before=SEEN), True),
+        (SEEN, having(Fact(Succeeded.AllRanksSucceeded), before=SEEN), True),
+        (SEEN, having(Fact(Failed.BackoffLimitExceeded), before=SEEN), True),
     ],
     ids=["first-sight", "count", "step-on-the-way", "list-died", "running", "succeeded", "failed"],
 )
@@ -203,8 +218,31 @@ def test_what_is_written_at_once(old: Status, new: Status, at_once: bool) -> Non
     assert urgent(old, new) is at_once
 
 
+MESSAGES: dict[str, tuple[tuple[Fact, ...], str]] = {
+    "runs": ((Fact(Running.AllRanksReady, "all 3 ranks run"),), "all 3 ranks run"),
+    "bypassed": (
+        (Fact(Running.AllRanksReady, "all 3 ranks run"), Fact(LauncherBypassed.LauncherBypassed, "long")),
+        "each pod may train alone, see LauncherBypassed; all 3 ranks run",
+    ),
+    "bypassed, and succeeded": (
+        (Fact(Succeeded.AllRanksSucceeded, "all 3 ranks exited 0"), Fact(LauncherBypassed.LauncherBypassed, "long")),
+        "each pod may train alone, see LauncherBypassed; all 3 ranks exited 0",
+    ),
+    "bypassed, and failed": (
+        (Fact(Failed.DeadlineExceeded, "too late"), Fact(LauncherBypassed.LauncherBypassed, "long")),
+        "too late",
+    ),
+    "long": ((Fact(Failed.DeadlineExceeded, "x" * 201),), "x" * 196 + " ..."),
+}
+
+
+@pytest.mark.parametrize(("facts", "message"), MESSAGES.values(), ids=MESSAGES)
+def test_the_message_is_short_and_says_what_voids_the_result(facts: tuple[Fact, ...], message: str) -> None:
+    assert having(*facts).message == message
+
+
 def test_a_status_survives_being_stored() -> None:
-    status = having(yes(Type.RUNNING, "R", "words"), no(Type.PODS_CREATED))
+    status = having(Fact(Running.AllRanksReady, "words"), Fact(PodsCreated.Creating))
     stored: dict[str, Any] = status.model_dump(mode="json", by_alias=True, exclude_none=True)
     assert Status.model_validate(stored) == status
     assert stored["conditions"][0]["lastTransitionTime"] == OLD == NOW.strftime("%Y-%m-%dT%H:%M:%SZ")

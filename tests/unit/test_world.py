@@ -10,6 +10,7 @@ from dijob.core.membership.address_list import NOBODY
 from dijob.core.membership.world import World
 from dijob.core.observed.views import Observed, Pod
 from dijob.names import Topology
+from dijob.reasons import AddressesReady
 from unit.builders import LIST, NOW, gang, listed, observed, view, world_of
 
 ALL = (listed(0), listed(1), listed(2))
@@ -82,7 +83,7 @@ LOSSES: dict[str, tuple[tuple[Pod, ...], str, str]] = {
 def test_a_loss_names_the_rank_and_what_happened_to_it(pods: tuple[Pod, ...], reason: str, words: str) -> None:
     loss = world(observed(*pods)).loss
     assert loss is not None
-    assert loss.reason == reason
+    assert loss.reason.name == reason
     assert words in loss.message
 
 
@@ -147,7 +148,7 @@ def test_a_list_that_nobody_holds_any_more_is_lost() -> None:
     """Handed out to one rank alone, which has ended and gone: the others would wait at their gates for ever."""
     loss = world(observed(view(1), view(2)), succeeded=frozenset({0}), epoch=1).loss
     assert loss is not None
-    assert loss.reason == "ListLost"
+    assert loss.reason is AddressesReady.ListLost
 
 
 def test_a_rank_that_was_not_told_yet_is_known_to_those_who_were() -> None:
@@ -156,7 +157,7 @@ def test_a_rank_that_was_not_told_yet_is_known_to_those_who_were() -> None:
     pods = (listed(0, ips=four), view(1, ip="10.0.0.9"), listed(2, ips=four), view(3))
     found = world(observed(*pods), size=4, epoch=1, last_renewal=Renewal(epoch=1, ranks="3"))
     assert found.loss is not None
-    assert (found.loss.reason, found.loss.ranks) == ("AddressChanged", frozenset({1, 2, 3}))
+    assert (found.loss.reason, found.loss.ranks) == (AddressesReady.AddressChanged, frozenset({1, 2, 3}))
 
 
 def test_who_is_wished_for_during_a_renewal_is_not_lost() -> None:

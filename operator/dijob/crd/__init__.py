@@ -14,9 +14,9 @@ _COLUMNS: Final = (
     ("Ready", "integer", ".status.readyReplicas", 0),
     ("Restarts", "integer", ".status.restarts", 0),
     ("Age", "date", ".metadata.creationTimestamp", 0),
+    ("Message", "string", ".status.message", 0),
     ("Topology", "string", ".status.topology", 1),
     ("Workers", "integer", ".status.parallelWorkers", 1),
-    ("Message", "string", ".status.message", 1),
 )
 
 

@@ -1,17 +1,10 @@
 """docs/conditions.md: every condition and reason, what to do about it, and which of them are told as events."""
 
-from collections.abc import Iterator
-
-from dijob.api.status import Condition, Status
-from dijob.core.actions import Event
-from dijob.core.report.summary import events
-from dijob.crd.reason import Reason
-from dijob.crd.reasons import REASONS
-from dijob.names import Condition as Type
+from dijob.reasons import CATALOGUE, Reason
 
 _HEAD = """# Conditions, reasons, and what to do
 
-Generated from `operator/dijob/crd/reasons.py` by `make crds`; do not edit.
+Generated from `operator/dijob/reasons` by `make crds`; do not edit.
 
 `kubectl describe dijob NAME` shows all of this about a job: its phase, its conditions, its events.
 
@@ -34,10 +27,11 @@ the type of the event that tells of it, if any.
 
 _EVENTS = """## Events
 
-An event has the reason and the message of its condition; that of a job which runs or has succeeded has the condition's
-type as its reason. It is told when the condition's status or reason changes. What is told again in the same words is
-folded into the same event: its count and its last time go up. The cluster forgets events, usually after an hour;
-conditions stay.
+An event has the reason and the message of its condition; that of a job which runs, is whole again or has succeeded
+has the condition's type as its reason, and says after how many seconds. It is published when the condition's status or
+reason changes. Besides these, Scaled (Normal) says that a running job has another size. An event that is published
+again in the same words is folded into the first: its count and its last time go up. The cluster forgets events, usually
+after an hour; conditions stay.
 
 ```sh
 kubectl get events --field-selector involvedObject.kind=DIJob,involvedObject.name=NAME
@@ -50,26 +44,16 @@ _TABLE = "| status | reason | what it means | what to do | event |\n|---|---|---
 
 def conditions() -> str:
     """The page as Markdown."""
-    return "\n".join([_HEAD, *map(_section, REASONS), _EVENTS])
+    return "\n".join([_HEAD, *map(_section, CATALOGUE), _EVENTS])
 
 
-def told(type_: Type, reason: Reason) -> Event | None:
-    """The event of a condition that turns up with this reason."""
-    condition = Condition(type=type_, status=str(reason.status), reason=reason.name)
-    return next(iter(events(Status(), Status(conditions=(condition,)))), None)
+def _section(reasons: type[Reason]) -> str:
+    text = " ".join((reasons.__doc__ or "").split())
+    return f"## {reasons.__name__}\n\n{text}\n\n{_TABLE}" + "".join(map(_row, reasons))
 
 
-def _section(type_: Type) -> str:
-    about = REASONS[type_]
-    return f"## {type_}\n\n{about.text}\n\n{_TABLE}" + "".join(f"{row}\n" for row in _rows(type_))
-
-
-def _rows(type_: Type) -> Iterator[str]:
-    for reason in REASONS[type_].reasons:
-        cells = (f"{reason.status}, {reason.kind}", reason.name, reason.means, reason.remedy, _event(type_, reason))
-        yield "".join(f"| {cell} " if cell else "| " for cell in cells) + "|"
-
-
-def _event(type_: Type, reason: Reason) -> str:
-    event = told(type_, reason)
-    return "" if event is None else "Warning" if event.warning else "Normal"
+def _row(reason: Reason) -> str:
+    entry = reason.entry
+    state = f"{entry.status}, {entry.kind}"
+    cells = (state, reason.name, entry.means, entry.remedy, entry.event.value)
+    return "".join(f"| {cell} " if cell else "| " for cell in cells) + "|\n"

@@ -27,15 +27,16 @@ from dijob.core.observed import diagnose
 from dijob.core.observed.views import Refusal, Refused
 from dijob.core.report.summary import Fact, is_true
 from dijob.names import Condition as Type
+from dijob.reasons import ChangesRefused
 
 Refusals = Mapping[str, Refusal]
 
 # By what is done to what: the reason of the condition, and what cannot be done.
 REASONS = {
-    "patch pod": "PodUpdateRefused",
-    "delete pod": "PodDeletionRefused",
-    "patch dijob": "JobUpdateRefused",
-    "delete dijob": "JobDeletionRefused",
+    "patch pod": ChangesRefused.PodUpdateRefused,
+    "delete pod": ChangesRefused.PodDeletionRefused,
+    "patch dijob": ChangesRefused.JobUpdateRefused,
+    "delete dijob": ChangesRefused.JobDeletionRefused,
 }
 CANNOT = {
     "patch pod": "cannot be changed",
@@ -83,11 +84,11 @@ def facts(this: Pass, actions: tuple[Action, ...] | None) -> list[Fact]:
     if refused:
         action, no = refused[0]
         what = _what(key(action))
-        reason = "ApiUnavailable" if no.why is Refused.UNAVAILABLE else REASONS[what]
-        return [Fact(Type.CHANGES_REFUSED, True, reason, diagnose.shorten(_sentence(action, no, len(refused) - 1)))]
+        reason = ChangesRefused.ApiUnavailable if no.why is Refused.UNAVAILABLE else REASONS[what]
+        return [Fact(reason, diagnose.shorten(_sentence(action, no, len(refused) - 1)))]
     if actions is None or this.unwritten or not is_true(this.job.status, Type.CHANGES_REFUSED):
         return []
-    return [Fact(Type.CHANGES_REFUSED, False, "Accepted")]
+    return [Fact(ChangesRefused.Accepted)]
 
 
 def turns(actions: Iterable[Action], refusals: Refusals) -> tuple[tuple[Action, ...], tuple[tuple[Action, ...], ...]]:

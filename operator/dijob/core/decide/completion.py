@@ -6,11 +6,13 @@ from dijob.core.decide import suspension
 from dijob.core.decide.deletion import deletions
 from dijob.core.membership.context import Pass
 from dijob.core.observed import diagnose
+from dijob.core.observed.endings import how_it_ended
 from dijob.core.observed.views import Pod
 from dijob.core.report import conditions
 from dijob.core.report.summary import Fact, is_true
 from dijob.names import CleanPodPolicy, FailureAction
 from dijob.names import Condition as Type
+from dijob.reasons import BrokerReady, Failed, PeersReady, Reason, Running, Succeeded, Suspended
 
 # How a pod shows it that was ended so that its logs stay (annotations.end_patch).
 KEPT = "; a pod that was ended so that its logs stay shows DeadlineExceeded"
@@ -20,24 +22,24 @@ def end(this: Pass) -> list[Fact] | None:
     """The conditions with which the job ends in this pass; None: it goes on."""
     world, spec = this.world, this.job.spec
     if this.policy.fulfilled(world.succeeded, frozenset(world.waiting)):
-        return _end(this, Fact(Type.SUCCEEDED, True, *_success(this)))
+        return _end(this, _success(this))
     fatal = [rank for rank, action in this.news.items() if action is FailureAction.FAIL_JOB]
     if fatal:
-        return _failed(this, "FailurePolicy", f"{met(this, fatal[0])} says FailJob")
+        return _failed(this, Failed.FailurePolicy, f"{met(this, fatal[0])} says FailJob", fatal[0])
     if this.status.restarts > spec.backoff_limit:
         return _failed(
-            this, "BackoffLimitExceeded", f"{this.status.restarts} failures, backoffLimit is {spec.backoff_limit}"
+            this, Failed.BackoffLimitExceeded, f"{this.status.restarts} failures, backoffLimit is {spec.backoff_limit}"
         )
     if this.job.paused or suspension.concerns(this):
         return None
     if (left := _active_left(this)) is not None and left <= 0:
         return _failed(
-            this, "DeadlineExceeded", f"not done within activeDeadlineSeconds, {spec.active_deadline_seconds}"
+            this, Failed.DeadlineExceeded, f"not done within activeDeadlineSeconds, {spec.active_deadline_seconds}"
         )
     if (left := _startup_left(this)) is not None and left <= 0:
         why = conditions.obstacle(this)
         message = f"not Running within startupDeadlineSeconds, {spec.startup_deadline_seconds}: {why}"
-        return _failed(this, "StartupDeadlineExceeded", message)
+        return _failed(this, Failed.StartupDeadlineExceeded, message)
     return None
 
 
@@ -82,25 +84,29 @@ def time_to_live(this: Pass) -> float | None:
     return None if ttl is None or ended is None else ttl - (this.now - ended).total_seconds()
 
 
-def _success(this: Pass) -> tuple[str, str]:
-    """Reason and sentence."""
+def _success(this: Pass) -> Fact:
     if not this.world.waiting:
         size = min(this.world.size, this.world.gang.size)
-        return "AllRanksSucceeded", f"all {size} ranks exited 0"
-    task = this.policy.success
-    who = "rank 0" if len(this.policy.decisive) == 1 and 0 in this.policy.decisive else f"all ranks of task {task}"
-    return "SuccessPolicy", f"{who} exited 0, which successPolicy: {task} asks for"
+        return Fact(Succeeded.AllRanksSucceeded, f"all {size} ranks exited 0")
+    who, task = this.policy.who, this.policy.success
+    return Fact(Succeeded.SuccessPolicy, f"{who} exited 0, as successPolicy: {task} asks for")
 
 
-def _failed(this: Pass, reason: str, message: str) -> list[Fact]:
+def _failed(this: Pass, reason: Failed, message: str, rank: int | None = None) -> list[Fact]:
+    """The job has failed; `rank` is the one whose end the message tells already."""
     first = this.status.first_failure
     if first is not None:
-        message += f"; the first {'failure ' if reason != 'BackoffLimitExceeded' else ''}was {_told(this, first)}"
-    return _end(this, Fact(Type.FAILED, True, reason, diagnose.shorten(message)))
+        said = f"; the first failure: {_told(first)}" if first.rank != rank else ""
+        message += said + _where_logs_are(this, first)
+    return _end(this, Fact(reason, diagnose.shorten(message)))
 
 
-def _told(this: Pass, first: FirstFailure) -> str:
-    """What it was, and where there is a log: the pod may have been made anew since, and others have failed last."""
+def _told(first: FirstFailure) -> str:
+    return f"rank {first.rank} {how_it_ended(first.exit_code, first.signal, first.reason, first.message)}"
+
+
+def _where_logs_are(this: Pass, first: FirstFailure) -> str:
+    """Where there is a log: the pod may have been made anew since, and others have failed last."""
     failed = _have_failed(this)
     kept = [pod.name for _, pod in sorted(this.world.pods.items()) if pod.uid in failed]
     log = f", see `kubectl logs {first.pod}`" if first.pod in kept else ""
@@ -109,29 +115,25 @@ def _told(this: Pass, first: FirstFailure) -> str:
     ended = this.job.spec.clean_pod_policy is not CleanPodPolicy.ALL and any(
         not pod.finished and not pod.deleting for pod in this.world.pods.values() if pod.uid in failed
     )
-    log += KEPT if ended else ""
-    code = f"exit code {first.exit_code}" if first.exit_code is not None else first.reason
-    said = f": {first.message}" if first.message else ""
-    return f"rank {first.rank} ({code}{said}){log}"
+    return log + (KEPT if ended else "")
 
 
 def met(this: Pass, rank: int) -> str:
     """Which rule a failure has met, in words; without one it is the runtime's."""
     pod = this.world.pods[rank]
-    code = f"exit code {pod.ending.exit_code}" if pod.ending else pod.complaint or "no reason given"
+    end = pod.ending.words if pod.ending else how_it_ended(None, None, "", pod.complaint)
     at = this.policy.rule(pod)
     rule = f"runtime: {this.job.spec.runtime}" if at is None else f"failurePolicy.rules[{at}]"
-    return f"rank {rank} failed ({code}), and {rule}"
+    return f"rank {rank} {end}, and {rule}"
 
 
 def _end(this: Pass, fact: Fact) -> list[Fact]:
-    said = "the job has ended"
-    over = [Fact(type_, False, "Finished", said) for type_ in (Type.RUNNING, Type.PEERS_READY)]
+    over: list[Reason] = [Running.Finished, PeersReady.Finished]
     if this.world.gang.server:
-        over.append(Fact(Type.BROKER_READY, False, "Finished", said))
+        over.append(BrokerReady.Finished)
     if is_true(this.job.status, Type.SUSPENDED):
-        over.append(Fact(Type.SUSPENDED, False, "Finished", said))
-    return [*conditions.bystanders(this), *over, fact]
+        over.append(Suspended.Finished)
+    return [*conditions.bystanders(this), *(Fact(reason, "the job has ended") for reason in over), fact]
 
 
 def _active_left(this: Pass) -> float | None:

@@ -47,6 +47,7 @@ from dijob.core.render.pod import template_hash
 from dijob.core.report import conditions, redis
 from dijob.core.report.summary import Fact, conclude, ended, events
 from dijob.names import FailureAction
+from dijob.reasons import AddressesReady
 
 # Of the pods that are created one after the other, so many in one pass.
 IN_ORDER_AT_ONCE = 32
@@ -191,7 +192,8 @@ def _restarted(this: Pass) -> Loss | None:
     asked = [rank for rank, action in this.news.items() if action is FailureAction.RESTART_JOB]
     if not asked or this.world.idle:
         return None
-    return Loss("FailurePolicy", f"{completion.met(this, asked[0])} says RestartJob", frozenset(this.world.waiting))
+    message = f"{completion.met(this, asked[0])} says RestartJob"
+    return Loss(AddressesReady.FailurePolicy, message, frozenset(this.world.waiting))
 
 
 def _renew(this: Pass, loss: Loss) -> Plan:
@@ -200,7 +202,7 @@ def _renew(this: Pass, loss: Loss) -> Plan:
     ranks = loss.ranks | this.world.doomed
     renewal = Renewal(
         epoch=this.world.epoch,
-        reason=loss.reason,
+        reason=loss.reason.name,
         message=loss.message,
         ranks=compact(ranks),
         time=stamp(this.now),
@@ -218,7 +220,8 @@ def _scaled(this: Pass) -> Loss | None:
     world, size = this.world, this.gathering.size
     if not (world.together and world.alive and size) or size == world.size:
         return None
-    return Loss("Scaled", f"replicas changed from {world.size} to {size}", frozenset(world.waiting))
+    message = f"replicas changed from {world.size} to {size}"
+    return Loss(AddressesReady.Scaled, message, frozenset(world.waiting))
 
 
 def _empty(this: Pass) -> tuple[Action, ...]:

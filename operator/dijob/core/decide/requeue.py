@@ -114,6 +114,8 @@ def _looking(this: Pass, status: Status) -> Iterator[float]:
     if not is_true(status, Type.RUNNING) or not this.world.alive or this.world.addressless:
         least, most = LOOK_AGAIN_SECONDS
         yield min(most, max(least, conditions.age(status, this.now) / 4))
+    if (left := conditions.patience(status, this.now)) and left > 0:
+        yield left + STAMPED_SECONDS
 
 
 def _at_latest(left: float | None) -> float:

@@ -12,7 +12,7 @@ from dijob.core.membership.world import SUSPENDED
 from dijob.core.observed import lost_nodes
 from dijob.core.report.conditions import bystanders
 from dijob.core.report.summary import Fact
-from dijob.names import Condition as Type
+from dijob.reasons import AddressesReady, PeersReady, PodsCreated, Running, Suspended
 
 MESSAGE = "the job is suspended: set spec.suspend to false to go on"
 
@@ -26,7 +26,7 @@ def status(this: Pass) -> Status:
     """The status of a job that is suspended, or resumed in this pass."""
     since = instant(this.job.status.suspend_time)
     if since is None:
-        died = Renewal(epoch=this.world.epoch, reason=SUSPENDED, message=MESSAGE, time=stamp(this.now))
+        died = Renewal(epoch=this.world.epoch, reason=SUSPENDED, message="the job was suspended", time=stamp(this.now))
         update = {"suspend_time": stamp(this.now), "last_renewal": died, "given_back": None}
     elif resumed(this):
         seconds = this.status.suspended_seconds + max(0, int((this.now - since).total_seconds()))
@@ -54,7 +54,6 @@ def facts(this: Pass) -> list[Fact]:
     left = len(this.observed.everything)
     going = f"; {left} pods are still ending" if left else ""
     message = f"{MESSAGE}{going}" if this.job.spec.suspend else f"the job goes on when its old pods are gone{going}"
-    reason = "Suspending" if left else SUSPENDED
-    others = (Type.PODS_CREATED, Type.ADDRESSES_READY, Type.RUNNING, Type.PEERS_READY)
-    told = [Fact(type_, False, SUSPENDED, message) for type_ in others]
-    return [*told, Fact(Type.SUSPENDED, True, reason, message), *bystanders(this)]
+    state = Suspended.Suspending if left else Suspended.Suspended
+    conditions = (PodsCreated.Suspended, AddressesReady.Suspended, Running.Suspended, PeersReady.Suspended, state)
+    return [*(Fact(reason, message) for reason in conditions), *bystanders(this)]

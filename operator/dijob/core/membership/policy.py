@@ -55,6 +55,13 @@ class Policy:
             return frozenset(range(self.gang.size))
         return frozenset({0} if self.success == names.RANK_0 else self.gang.ranks_of(self.success))
 
+    @property
+    def who(self) -> str:
+        """Those ranks in words, with the verb."""
+        if self.success == names.ALL_REPLICAS:
+            return "all ranks have"
+        return "rank 0 has" if self.decisive == {0} else f"all ranks of task {self.success} have"
+
     def _matches(self, rule: FailureRule, pod: Pod) -> bool:
         if pod.disrupted and not rule.on_pod_conditions and rule.action is not FailureAction.IGNORE:
             return False  # nobody's failure, unless a rule says that it is one

@@ -12,16 +12,17 @@ from dijob.core.observed.derived import follows
 from dijob.core.observed.views import Observed, Pod, addresses
 from dijob.core.render.annotations import made_of
 from dijob.names import Addressing
+from dijob.reasons import AddressesReady
 
 # The reason of the renewal that a suspension is: no pod is left that had the list.
-SUSPENDED = "Suspended"
+SUSPENDED = AddressesReady.Suspended.name
 
 
 @dataclass(frozen=True)
 class Loss:
     """Why an address list has died: a reason for programs, a sentence for people, and the ranks to renew."""
 
-    reason: str
+    reason: AddressesReady
     message: str
     ranks: frozenset[int] = frozenset()
 
@@ -191,7 +192,7 @@ class World:
             return replace(lost[min(lost)], ranks=everybody if all_go else gone & everybody)
         if self.alive and not self.ips:
             message = f"the pods' addresses are not those of epoch {self.epoch} any more"
-            return Loss("ListLost", message, everybody)
+            return Loss(AddressesReady.ListLost, message, everybody)
         return None
 
     @property
@@ -244,23 +245,30 @@ class World:
     def _loss(self, rank: int) -> Loss | None:
         pod = self.pods.get(rank)
         if pod is None:
-            return Loss("PodLost", f"rank {rank}: its pod is gone")
+            return Loss(AddressesReady.PodLost, f"rank {rank}: its pod is gone")
         if pod.deleting:
-            return Loss("PodDeleted", f"rank {rank}: pod {pod.name} is being deleted")
+            return Loss(AddressesReady.PodDeleted, f"rank {rank}: pod {pod.name} is being deleted")
         if pod.failed:
-            return Loss("PodFailed", f"rank {rank}: pod {pod.name} failed ({pod.complaint or 'no reason given'})")
+            return Loss(
+                AddressesReady.PodFailed, f"rank {rank}: pod {pod.name} failed ({pod.complaint or 'no reason given'})"
+            )
         if not pod.sandbox:
             # Its new address may never be told: kubelets of 1.34 report nothing about a pod whose init container runs
             # again after it had succeeded, and the gate, which runs again, waits for the list that this would bring.
-            return Loss("SandboxLost", f"rank {rank}: the sandbox of pod {pod.name} died, and its address with it")
+            return Loss(
+                AddressesReady.SandboxLost, f"rank {rank}: the sandbox of pod {pod.name} died, and its address with it"
+            )
         if self._moved(pod):
             said = f"rank {rank}: pod {pod.name} moved from {self._known_as(pod)} to {pod.ip}"
-            return Loss("AddressChanged", said)
+            return Loss(AddressesReady.AddressChanged, said)
         if rank in self.overdue:
             said = f"rank {rank}: pod {pod.name} was told to start its process again, and has not"
-            return Loss("NotRestarted", f"{said} (its command may hold up TERM)")
+            return Loss(AddressesReady.NotRestarted, f"{said} (its command may hold up TERM)")
         if self.broker and pod.broker not in ("", self.broker) and rank not in self.owed:
-            return Loss("BrokerLost", f"rank {rank}: the Redis server {self.gang.server} that it began with is gone")
+            return Loss(
+                AddressesReady.BrokerLost,
+                f"rank {rank}: the Redis server {self.gang.server} that it began with is gone",
+            )
         return None
 
     def _told(self, pod: Pod) -> bool:

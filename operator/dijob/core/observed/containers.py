@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dijob import names
+from dijob.core.observed.endings import how_it_ended
 
 Body = Mapping[str, Any]
 
@@ -16,6 +17,10 @@ RENEWED = re.compile(r"dijob: renewal, epoch ([0-9]{1,15})\b")
 # program that exits 255 is an Error), and by a kubelet that finds it no more. Docker says 255 and Error of both, so
 # that there a reboot cannot be told from a crash: it is charged.
 UNSEEN = (("Unknown", 255), ("ContainerStatusUnknown", 137))
+# An image that cannot be pulled, in turn; and what else there is to an image that cannot be used.
+PULL_REASONS = ("ImagePullBackOff", "ErrImagePull")
+PULL_NOISE = (*PULL_REASONS, "rpc error")
+IMAGE_REASONS = (*PULL_REASONS, "InvalidImageName", "ErrImageNeverPull", "ImageInspectError")
 WAITING_IS_FINE = ("PodInitializing", "ContainerCreating", "")
 
 
@@ -28,6 +33,11 @@ class Ending:
     reason: str
     message: str
     at: str = ""
+
+    @property
+    def words(self) -> str:
+        """The end as the rest of a sentence (endings.py)."""
+        return how_it_ended(self.exit_code, self.signal, self.reason, self.message)
 
 
 def named(status: Body, name: str) -> Body:
@@ -90,12 +100,7 @@ def ending(status: Body, main: Body) -> Ending | None:
     ended = _last(main)
     if not (ended and ended.get("exitCode")):
         ended = next((last for c in others if (last := _last(c)) and last.get("exitCode")), ended)
-    if not ended:
-        return None
-    code = int(ended.get("exitCode") or 0)
-    signal = int(ended.get("signal") or 0) or (code - 128 if 128 < code < 160 else 0)
-    said = (ended.get("message") or "").strip()
-    return Ending(code, signal, ended.get("reason") or "", said, ended.get("finishedAt") or "")
+    return _ending(ended) if ended else None
 
 
 def complaint(status: Body) -> str:
@@ -105,11 +110,18 @@ def complaint(status: Body) -> str:
     for condition in status.get("conditions") or ():
         if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
             return _sentence(condition.get("reason"), condition.get("message"))
-    containers: Iterable[Body] = (
-        *(status.get("initContainerStatuses") or ()),
-        *(status.get("containerStatuses") or ()),
-    )
-    return next((text for c in containers if (text := _complaint(c))), "")
+    main = status.get("containerStatuses") or ()
+    containers: Iterable[Body] = (*(status.get("initContainerStatuses") or ()), *main)
+    return next((f"container {_user_container(c, main)}{text}" for c in containers if (text := _complaint(c))), "")
+
+
+def _user_container(container: Body, main: Iterable[Body]) -> str:
+    """The name of a container; for the gate, which mostly runs in the user's own image, that of the user's container
+    whose image cannot be pulled."""
+    name, waiting = container.get("name", ""), (container.get("state") or {}).get("waiting") or {}
+    if name != names.GATE_CONTAINER or waiting.get("reason") not in IMAGE_REASONS:
+        return str(name)
+    return str(next((c.get("name") for c in main if c.get("image") == container.get("image")), name))
 
 
 def renewed(main: Body) -> int:
@@ -167,16 +179,35 @@ def _last(container: Body) -> Body | None:
 
 
 def _complaint(container: Body) -> str:
+    """What is said behind the container's name; "" while nothing is wrong."""
     state = container.get("state") or {}
     waiting = state.get("waiting") or {}
-    last = (container.get("lastState") or {}).get("terminated") or {}
-    text = ""
-    if waiting.get("reason", "") not in WAITING_IS_FINE:
-        detail = last.get("message") if waiting.get("reason") == "CrashLoopBackOff" else waiting.get("message")
-        text = _sentence(waiting.get("reason"), detail or waiting.get("message"))
-    elif (ended := state.get("terminated")) and ended.get("exitCode") != 0 and not _renewed(ended):
-        text = _sentence(ended.get("reason"), ended.get("message") or f"exit code {ended.get('exitCode')}")
-    return f"container {container.get('name')}: {text}" if text else ""
+    reason, message = waiting.get("reason", ""), waiting.get("message") or ""
+    last = (container.get("lastState") or {}).get("terminated")
+    if reason in PULL_REASONS:
+        return f": {_pull_failure(container.get('image') or '', message)}"
+    if reason == "CrashLoopBackOff" and last:
+        return f" {_ending(last).words}, and starts again after a pause (CrashLoopBackOff)"
+    if reason not in WAITING_IS_FINE:
+        return f": {_sentence(reason, message)}"
+    ended = state.get("terminated")
+    if ended and ended.get("exitCode") != 0 and not _renewed(ended):
+        return f" {_ending(ended).words}"
+    return ""
+
+
+def _pull_failure(image: str, message: str) -> str:
+    """The same for both reasons, between which the kubelet goes to and fro; the image is named once."""
+    parts = message.split(": ") if image else []
+    cause = ": ".join(part for part in parts if image not in part and part not in PULL_NOISE)
+    return _sentence(f"{PULL_REASONS[0]}: image {image} cannot be pulled", cause)
+
+
+def _ending(ended: Body) -> Ending:
+    code = int(ended.get("exitCode") or 0)
+    signal = int(ended.get("signal") or 0) or (code - 128 if 128 < code < 160 else 0)
+    said = (ended.get("message") or "").strip()
+    return Ending(code, signal, ended.get("reason") or "", said, ended.get("finishedAt") or "")
 
 
 def _sentence(reason: str | None, message: str | None) -> str:

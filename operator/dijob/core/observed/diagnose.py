@@ -6,20 +6,23 @@ from datetime import datetime
 
 from dijob import names
 from dijob.core.members import Gang, say
-from dijob.core.observed.views import Observed, Pod, Refused, age
+from dijob.core.observed.views import Observed, Pod, Refused, age, since
+from dijob.reasons import PodsCreated
 
 MESSAGE_LIMIT = 1024
 # A node or a scheduler that says nothing of a pod for so long is named.
 UNTAKEN_SECONDS = 10.0
+# Why a container that runs again is not Ready yet: for so long its last crash is named.
+CRASHED_SECONDS = 60.0
 # How runtimes say that an image lacks a program, by a bare name and by a path.
 NO_SUCH_PROGRAM = ("executable file not found", "no such file or directory")
 
 REFUSED_REASONS = {
-    Refused.TAKEN: "PodNameTaken",
-    Refused.TERMINATING: "WaitingForOldPod",
-    Refused.REJECTED: "PodRejected",
-    Refused.FORBIDDEN: "PodForbidden",
-    Refused.UNAVAILABLE: "ApiUnavailable",
+    Refused.TAKEN: PodsCreated.PodNameTaken,
+    Refused.TERMINATING: PodsCreated.WaitingForOldPod,
+    Refused.REJECTED: PodsCreated.PodRejected,
+    Refused.FORBIDDEN: PodsCreated.PodForbidden,
+    Refused.UNAVAILABLE: PodsCreated.ApiUnavailable,
 }
 
 
@@ -28,12 +31,23 @@ def without_address(gang: Gang, ranks: Iterable[int], observed: Observed) -> str
     return _grouped(ranks, lambda rank: _why_no_address(gang, rank, observed))
 
 
-def not_ready(ranks: Iterable[int], observed: Observed, renewing: Container[int] = ()) -> str:
+def not_ready(ranks: Iterable[int], observed: Observed, now: datetime, renewing: Container[int] = ()) -> str:
     """Each rank that is not Ready, and why. `renewing` are those whose process has been told to start again."""
-    return _grouped(ranks, lambda rank: _why_not_ready(rank, observed, rank in renewing))
+    return _grouped(ranks, lambda rank: _why_not_ready(rank, observed, now, rank in renewing))
 
 
-def refusal(gang: Gang, ranks: Iterable[int], observed: Observed) -> tuple[str, str] | None:
+def trouble(rank: int, observed: Observed, now: datetime) -> str:
+    """What keeps a rank from being Ready, if that is more than that it is starting; "" where it is not."""
+    pod = observed.pods.get(rank)
+    if pod is None:
+        return "its pod is gone"
+    if hint := _hint(pod, observed):
+        return hint
+    crashed = pod.ending and pod.ended and not pod.renewed and (since(pod.ended, now) or 0.0) < CRASHED_SECONDS
+    return f"{pod.ending.words}, and starts again" if crashed and pod.ending else ""
+
+
+def refusal(gang: Gang, ranks: Iterable[int], observed: Observed) -> tuple[PodsCreated, str] | None:
     """Reason and sentence for the pods that the apiserver would not create; None when it refused none."""
     refused = {rank: no for rank in ranks if (no := observed.refusals.get(f"pod/{gang.member(rank).name}")) is not None}
     if not refused:
@@ -86,13 +100,15 @@ def _why_no_address(gang: Gang, rank: int, observed: Observed) -> str:
     return _hint(pod, observed) or ("its node is starting it" if pod.scheduled else "it waits for a node")
 
 
-def _why_not_ready(rank: int, observed: Observed, renewing: bool) -> str:
+def _why_not_ready(rank: int, observed: Observed, now: datetime, renewing: bool) -> str:
     pod = observed.pods.get(rank)
-    if pod is None:
-        return "its pod is gone"
-    if renewing and pod.started:
+    if pod and renewing and pod.started:
         return f"its program has up to {pod.grace} s to end, and starts again with the new list"
-    return _hint(pod, observed) or "it is starting"
+    if said := trouble(rank, observed, now):
+        return said
+    if pod and pod.ready:
+        return "it has not got the newest address list yet"
+    return "its program runs, and is not Ready" if pod and pod.started else "it is starting"
 
 
 def _hint(pod: Pod, observed: Observed) -> str:

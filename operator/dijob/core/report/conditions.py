@@ -8,17 +8,31 @@ from datetime import datetime
 from dijob import names
 from dijob.api import checks
 from dijob.api.problems import SpecError
-from dijob.api.status import Status, instant
+from dijob.api.status import Renewal, Status, instant
 from dijob.api.warnings import warnings
 from dijob.core.members import Gang, say
 from dijob.core.membership import capacity
 from dijob.core.membership.context import Pass
-from dijob.core.membership.world import World
+from dijob.core.membership.world import SUSPENDED, World
 from dijob.core.observed import diagnose
 from dijob.core.observed.views import Pod, Refused
 from dijob.core.report import redis
 from dijob.core.report.summary import Fact, ended, is_true
 from dijob.names import Condition as Type
+from dijob.reasons import (
+    AddressesReady,
+    BrokerReady,
+    Invalid,
+    LauncherBypassed,
+    Paused,
+    PeersReady,
+    PodsCreated,
+    Reason,
+    Running,
+    ServiceReady,
+    SpecWarning,
+    Suspended,
+)
 
 TEMPLATE_CHANGED = (
     "spec differs from what the running pods were made from: they are left alone, and lost ones are not re-created. "
@@ -31,6 +45,9 @@ PAUSED = (
 )
 
 BROKEN = "it is left alone until it changes. That is a defect of the operator, whose log says more"
+
+# A rank of a running job that has not been Ready for so long is a problem.
+NOT_READY_SECONDS = 60.0
 
 # The fields that warnings about a launcher that is gone round are about (warnings.py); all others are about the spec.
 LAUNCHER_FIELDS = ("spec.launcher", ".spec.containers")
@@ -46,25 +63,28 @@ def bystanders(this: Pass) -> list[Fact]:
     status, facts = this.job.status, []
     over = checks.ENDED_MESSAGE.format(status.phase) if ended(status) else ""
     if this.template_changed:
-        facts.append(Fact(Type.INVALID, True, "TemplateChanged", over or TEMPLATE_CHANGED))
+        facts.append(Fact(Invalid.TemplateChanged, over or TEMPLATE_CHANGED))
     elif is_true(status, Type.INVALID):
-        facts.append(Fact(Type.INVALID, False, "Valid"))
+        facts.append(Fact(Invalid.Valid))
     if over and this.job.spec.suspend:
-        facts.append(Fact(Type.SUSPENDED, False, "Finished", over))
+        facts.append(Fact(Suspended.Finished, over))
     elif not this.job.spec.suspend and is_true(status, Type.SUSPENDED) and not this.status.suspend_time:
-        facts.append(Fact(Type.SUSPENDED, False, "Resumed"))
+        facts.append(Fact(Suspended.Resumed))
     if this.job.paused:
-        facts.append(Fact(Type.PAUSED, True, "Annotated", PAUSED))
+        facts.append(Fact(Paused.Annotated, PAUSED))
     elif is_true(status, Type.PAUSED):
-        facts.append(Fact(Type.PAUSED, False, "Resumed"))
-    facts += _warnings(this)
-    refusal = this.observed.refusals.get(f"service/{this.world.gang.job}")
-    if refusal:
-        reason = "ServiceNameTaken" if refusal.why is Refused.TAKEN else "ServiceRefused"
-        facts.append(Fact(Type.SERVICE_READY, False, reason, refusal.message))
-    elif this.world.gang.job in this.observed.services and any(c.type == Type.SERVICE_READY for c in status.conditions):
-        facts.append(Fact(Type.SERVICE_READY, True, "Created"))
-    return facts + _broker(this)
+        facts.append(Fact(Paused.Resumed))
+    return [*facts, *_warnings(this), *_service(this), *_broker(this)]
+
+
+def _service(this: Pass) -> list[Fact]:
+    name = this.world.gang.job
+    if refusal := this.observed.refusals.get(f"service/{name}"):
+        taken = refusal.why is Refused.TAKEN
+        reason = ServiceReady.ServiceNameTaken if taken else ServiceReady.ServiceRefused
+        return [Fact(reason, refusal.message)]
+    known = any(c.type == Type.SERVICE_READY for c in this.job.status.conditions)
+    return [Fact(ServiceReady.Created)] if known and name in this.observed.services else []
 
 
 def _broker(this: Pass) -> list[Fact]:
@@ -72,20 +92,20 @@ def _broker(this: Pass) -> list[Fact]:
     if not gang.server or ended(this.job.status):
         return []
     if this.job.spec.suspend or this.status.suspend_time:
-        return [Fact(Type.BROKER_READY, False, "Suspended", "the job is suspended, and its Redis server with it")]
+        return [Fact(BrokerReady.Suspended, "the job is suspended, and its Redis server with it")]
     now = redis.fact(gang, this.observed)
     return [replace(now, message=diagnose.shorten(now.message))]
 
 
 def invalid(error: SpecError) -> list[Fact]:
     """The condition of a job whose spec cannot be carried out. What runs is left alone."""
-    return [Fact(Type.INVALID, True, "SpecInvalid", diagnose.shorten(str(error)))]
+    return [Fact(Invalid.SpecInvalid, diagnose.shorten(str(error)))]
 
 
 def broken(error: Exception) -> list[Fact]:
     """The condition of a job that the operator itself fails with. What runs is left alone."""
     said = f"the operator cannot deal with this job as it is ({type(error).__name__}: {error}): {BROKEN}"
-    return [Fact(Type.INVALID, True, "OperatorError", diagnose.shorten(said))]
+    return [Fact(Invalid.OperatorError, diagnose.shorten(said))]
 
 
 def age(status: Status, now: datetime) -> float:
@@ -108,54 +128,66 @@ def by_task(gang: Gang, pods: Iterable[Pod]) -> dict[str, dict[str, int]]:
 def obstacle(this: Pass) -> str:
     """Which rank the job waits for before it is Running, and why."""
     first = _addresses_ready(this)
-    return (_running(this) if first.status else first).message
+    return (_running(this) if first.reason.entry.status else first).message
 
 
 def _warnings(this: Pass) -> list[Fact]:
     """What runs, but perhaps not as its author thinks; False once the cause is gone."""
-    said: dict[Type, list[str]] = {Type.LAUNCHER_BYPASSED: [], Type.SPEC_WARNING: []}
-    for warning in (*warnings(this.job), *this.observed.notes):
-        bypassed = warning.field.endswith(LAUNCHER_FIELDS)
-        said[Type.LAUNCHER_BYPASSED if bypassed else Type.SPEC_WARNING].append(str(warning))
-    facts = []
-    for type_, sentences in said.items():
-        if sentences:
-            facts.append(Fact(type_, True, type_.value, diagnose.shorten("; ".join(sentences))))
-        elif is_true(this.job.status, type_):
-            facts.append(Fact(type_, False, "NothingToSay"))
-    return facts
+    about = (*warnings(this.job), *this.observed.notes)
+    bypassed = [str(one) for one in about if one.field.endswith(LAUNCHER_FIELDS)]
+    others = [str(one) for one in about if not one.field.endswith(LAUNCHER_FIELDS)]
+    return [
+        *_warning(this, bypassed, LauncherBypassed.LauncherBypassed, LauncherBypassed.NothingToSay),
+        *_warning(this, others, SpecWarning.SpecWarning, SpecWarning.NothingToSay),
+    ]
+
+
+def _warning(this: Pass, sentences: list[str], reason: Reason, gone: Reason) -> list[Fact]:
+    if sentences:
+        return [Fact(reason, diagnose.shorten("; ".join(sentences)))]
+    return [Fact(gone)] if is_true(this.job.status, gone.condition) else []
 
 
 def _pods_created(this: Pass) -> Fact:
     missing, size = this.world.missing, this.world.gang.size
     if not missing:
-        return Fact(Type.PODS_CREATED, True, "AllCreated", f"{size} of {size} pods exist")
-    refusal = diagnose.refusal(this.world.gang, missing, this.observed)
-    if refusal:
-        return Fact(Type.PODS_CREATED, False, *refusal)
-    return Fact(Type.PODS_CREATED, False, "Creating", f"{size - len(missing)} of {size} pods exist")
+        return Fact(PodsCreated.AllCreated, f"{size} of {size} pods exist")
+    if refusal := diagnose.refusal(this.world.gang, missing, this.observed):
+        return Fact(*refusal)
+    return Fact(PodsCreated.Creating, f"{size - len(missing)} of {size} pods exist")
 
 
 def _addresses_ready(this: Pass) -> Fact:
     world = this.world
     if world.alive and not world.loss:
-        if not world.unpublished:
-            message = f"{world.size} addresses published as epoch {world.epoch}{_joining(this)}"
-            return Fact(Type.ADDRESSES_READY, True, "Published", diagnose.shorten(message))
-        return Fact(Type.ADDRESSES_READY, False, "Publishing", f"epoch {world.epoch} is being published")
-    lacking = diagnose.without_address(world.gang, world.addressless, this.observed)
-    renewal = this.status.last_renewal
-    if (given := this.status.given_back) and world.idle and capacity.waits(this.status, this.now) > 0:
+        if world.unpublished:
+            return Fact(AddressesReady.Publishing, f"epoch {world.epoch} is being published")
+        message = f"{world.size} addresses published as epoch {world.epoch}{_joining(this)}"
+        return Fact(AddressesReady.Published, diagnose.shorten(message))
+    return _without_list(this, diagnose.without_address(world.gang, world.addressless, this.observed))
+
+
+def _without_list(this: Pass, lacking: str) -> Fact:
+    """Why there is no list in force; `lacking` says which ranks have no address, and why."""
+    world, given = this.world, this.status.given_back
+    if given and world.idle and capacity.waits(this.status, this.now) > 0:
         message = f"{given.message}; tries again at {given.until}"
-        return Fact(Type.ADDRESSES_READY, False, "NoRoom", diagnose.shorten(message))
-    if world.dead and renewal is not None:
+        return Fact(AddressesReady.NoRoom, diagnose.shorten(message))
+    if renewal := _renewal(this):
         message = f"{renewal.message}; {_renewed(world)}. {lacking}"
-        return Fact(Type.ADDRESSES_READY, False, renewal.reason, diagnose.shorten(message.strip()))
+        reason = AddressesReady.__members__.get(renewal.reason, AddressesReady.ListLost)
+        return Fact(reason, diagnose.shorten(message.strip()))
     if not lacking and (absent := redis.absence(world.gang, this.observed)):
         message = f"all ranks have their addresses; they wait for the job's Redis server: {absent}"
-        return Fact(Type.ADDRESSES_READY, False, "BrokerNotReady", diagnose.shorten(message))
-    reason = "Gathering" if not _stuck(this) else "AddressMissing"
-    return Fact(Type.ADDRESSES_READY, False, reason, diagnose.shorten(lacking + _begins(this)))
+        return Fact(AddressesReady.BrokerNotReady, diagnose.shorten(message))
+    reason = AddressesReady.AddressMissing if _stuck(this) else AddressesReady.Gathering
+    return Fact(reason, diagnose.shorten(lacking + _begins(this)))
+
+
+def _renewal(this: Pass) -> Renewal | None:
+    """The loss that the job is recovering from; None where it is not. A suspension was none."""
+    last = this.status.last_renewal
+    return last if this.world.dead and last and last.reason != SUSPENDED else None
 
 
 def _stuck(this: Pass) -> bool:
@@ -165,7 +197,7 @@ def _stuck(this: Pass) -> bool:
 
 
 def _joining(this: Pass) -> str:
-    """Who is wished for and not in the list, and why."""
+    """Which ranks are wished for and not in the list, and why."""
     world, late = this.world, this.world.addressless
     if not late:
         return ""
@@ -185,35 +217,59 @@ def _running(this: Pass) -> Fact:
     world = this.world
     latched = is_true(this.job.status, Type.RUNNING)
     if not (world.alive or (latched and world.survivors)):
-        reason, message = ("Renewing", _renewed(world)) if world.dead else ("Starting", "waits for the addresses")
-        return Fact(Type.RUNNING, False, reason, message)
+        if _renewal(this):
+            return Fact(Running.Renewing, _renewed(world))
+        return Fact(Running.Starting, "waits for the addresses")
     lagging = _lagging(world)
     if latched or not lagging:
         # Latched: a rank that restarts in place or is renewed heals by itself, see PeersReady.
-        return Fact(Type.RUNNING, True, "AllRanksReady", "it has begun, see PeersReady" if lagging else _all_run(world))
-    blocked = any(world.pods[rank].complaint for rank in lagging if rank in world.pods)
-    return Fact(Type.RUNNING, False, "Blocked" if blocked else "Starting", diagnose.not_ready(lagging, this.observed))
+        return Fact(Running.AllRanksReady, "it has begun, see PeersReady" if lagging else _all_run(this))
+    wrong = any(diagnose.trouble(rank, this.observed, this.now) for rank in lagging)
+    reason = Running.Blocked if wrong else Running.Starting
+    return Fact(reason, diagnose.not_ready(lagging, this.observed, this.now))
 
 
-def _all_run(world: World) -> str:
-    size, wish = world.size, world.gang.size
-    return f"all {size} ranks run" if size == wish else f"{size} of {wish} ranks run"
+def _all_run(this: Pass) -> str:
+    """How many ranks run; once some have finished, since when, and what ends the job."""
+    world, wish = this.world, this.world.gang.size
+    done = [rank for rank in sorted(world.succeeded) if rank < world.size]
+    if not done:
+        return f"all {wish} ranks run" if world.size == wish else f"{world.size} of {wish} ranks run"
+    ends = [pod.ended for rank in done if (pod := world.pods.get(rank)) and pod.ended]
+    since = f" (at {max(ends)})" if ends else ""
+    run = f"{len(world.waiting)} of {wish} ranks run"
+    verb = "has" if len(done) == 1 else "have"
+    return f"{run}, {say(done)} {verb} finished{since}; the job ends when {this.policy.who} exited 0"
 
 
 def _peers_ready(this: Pass) -> Fact:
     """Whether every rank is Ready and knows the newest list now; never latched."""
     world = this.world
-    if world.dead and this.status.last_renewal is not None:
-        message = f"{this.status.last_renewal.message}; {_renewed(world)}"
-        return Fact(Type.PEERS_READY, False, "Renewing", diagnose.shorten(message))
+    if renewal := _renewal(this):
+        message = f"{renewal.message}; {_renewed(world)}"
+        return Fact(PeersReady.Renewing, diagnose.shorten(message))
     lagging = _lagging(world) if world.alive else list(world.wanted)
     if not lagging:
-        return Fact(Type.PEERS_READY, True, "AllRanksReady", f"all ranks are Ready, epoch {world.epoch}")
-    restarting = is_true(this.job.status, Type.RUNNING)
-    reason = "RankNotReady" if restarting else "Starting"
+        return Fact(PeersReady.AllRanksReady, f"all ranks are Ready, epoch {world.epoch}")
+    message = diagnose.not_ready(lagging, this.observed, this.now, world.pending)
     if world.pending >= set(lagging):
-        reason = "Renewing"
-    return Fact(Type.PEERS_READY, False, reason, diagnose.not_ready(lagging, this.observed, world.pending))
+        return Fact(PeersReady.Renewing, message)
+    if not is_true(this.job.status, Type.RUNNING):
+        return Fact(PeersReady.Starting, "the job has not begun, see Running")
+    wrong = any(diagnose.trouble(rank, this.observed, this.now) for rank in lagging)
+    wrong = wrong or ((left := patience(this.job.status, this.now)) is not None and left <= 0)
+    return Fact(PeersReady.RankNotReady if wrong else PeersReady.Starting, message)
+
+
+def patience(status: Status, now: datetime) -> float | None:
+    """Seconds until ranks of a running job that are not Ready are a problem; None while all are Ready.
+
+    A rank that joins takes a while, and one that is about to exit closes its port before."""
+    peers = next((c for c in status.conditions if c.type == Type.PEERS_READY), None)
+    if peers is None or peers.status == "True" or not is_true(status, Type.RUNNING):
+        return None
+    since = instant(peers.last_transition_time)
+    return NOT_READY_SECONDS - (now - since).total_seconds() if since else 0.0
 
 
 def _lagging(world: World) -> list[int]:

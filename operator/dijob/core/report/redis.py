@@ -3,7 +3,7 @@
 from dijob.core.members import Gang
 from dijob.core.observed.views import Observed, Refused
 from dijob.core.report.summary import Fact
-from dijob.names import Condition as Type
+from dijob.reasons import BrokerReady
 
 # What it is made of, by the names that refusals have.
 KINDS = ("networkpolicy", "service", "pod")
@@ -14,16 +14,16 @@ def fact(gang: Gang, observed: Observed) -> Fact:
     name = gang.server
     for kind in KINDS:
         if refusal := observed.refusals.get(f"{kind}/{name}"):
-            reason = "NameTaken" if refusal.why is Refused.TAKEN else "Refused"
-            return Fact(Type.BROKER_READY, False, reason, refusal.message)
+            taken = refusal.why is Refused.TAKEN
+            return Fact(BrokerReady.NameTaken if taken else BrokerReady.Refused, refusal.message)
     pod = observed.stranger(name)
     if pod is None or pod.deleting or name not in observed.services:
-        return Fact(Type.BROKER_READY, False, "Starting", f"pod and service {name} are being created")
+        return Fact(BrokerReady.Starting, f"pod and service {name} are being created")
     if pod.ready:
-        return Fact(Type.BROKER_READY, True, "Ready", f"the job's Redis server is {name}")
+        return Fact(BrokerReady.Ready, f"the job's Redis server is {name}")
     if said := pod.complaint or observed.warnings.get(pod.uid, ""):
-        return Fact(Type.BROKER_READY, False, "NotRunning", f"pod {name}: {said}")
-    return Fact(Type.BROKER_READY, False, "Starting", f"pod {name} is starting")
+        return Fact(BrokerReady.NotRunning, f"pod {name}: {said}")
+    return Fact(BrokerReady.Starting, f"pod {name} is starting")
 
 
 def absence(gang: Gang, observed: Observed) -> str:
@@ -31,4 +31,4 @@ def absence(gang: Gang, observed: Observed) -> str:
     if not gang.server:
         return ""
     now = fact(gang, observed)
-    return "" if now.status else now.message
+    return "" if now.reason.entry.status else now.message

@@ -4,55 +4,26 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from dijob.api.status import Condition, Status, stamp
+from dijob import reasons
+from dijob.api.status import Condition, Status, instant, stamp
 from dijob.core.actions import Event
+from dijob.core.observed.diagnose import shorten
 from dijob.names import Condition as Type
 from dijob.names import Phase
+from dijob.reasons import EventType, Kind, Reason
+
+# The status's message stands in a column of `kubectl get`; the conditions have the whole sentences.
+MESSAGE_LIMIT = 200
+# What voids a good result.
+BYPASSED = "each pod may train alone, see LauncherBypassed"
 
 
 @dataclass(frozen=True)
 class Fact:
     """One condition as this pass sees it."""
 
-    type: Type
-    status: bool
-    reason: str
+    reason: Reason
     message: str = ""
-
-
-# Facts whose becoming true is good news; every other change that a person must know of is a warning.
-GOOD_NEWS = (Type.RUNNING, Type.SUCCEEDED)
-# Facts of which each change is told, and reasons that are told when they come up.
-TOLD = (
-    Type.FAILED,
-    Type.INVALID,
-    Type.SUSPENDED,
-    Type.LAUNCHER_BYPASSED,
-    Type.SPEC_WARNING,
-    Type.PAUSED,
-    Type.CHANGES_REFUSED,
-)
-# Of these, who asked for it himself.
-ASKED_FOR = (Type.SUSPENDED, Type.PAUSED)
-TOLD_WHEN_FALSE = (
-    Type.PODS_CREATED,
-    Type.ADDRESSES_READY,
-    Type.RUNNING,
-    Type.PEERS_READY,
-    Type.SERVICE_READY,
-    Type.BROKER_READY,
-)
-# The ordinary ways of not being there yet.
-QUIET_REASONS = (
-    "Creating",
-    "Gathering",
-    "Publishing",
-    "Starting",
-    "Finished",
-    "Renewing",
-    "WaitingForOldPod",
-    "Suspended",
-)
 
 
 def is_true(status: Status, type_: Type) -> bool:
@@ -80,7 +51,16 @@ def phase(status: Status) -> Phase:
 
 
 def message(status: Status) -> str:
-    """The sentence that matters most now: why it ended, what is wrong, or what it waits for."""
+    """The sentence that matters most now: why the job ended, what is wrong, or what it waits for.
+
+    At most MESSAGE_LIMIT characters.
+    """
+    sentence = _main_sentence(status)
+    void = is_true(status, Type.LAUNCHER_BYPASSED) and not is_true(status, Type.FAILED)
+    return shorten(f"{BYPASSED}; {sentence}" if void else sentence, MESSAGE_LIMIT)
+
+
+def _main_sentence(status: Status) -> str:
     told = {c.type: c for c in status.conditions}
     for type_, bad in (
         (Type.FAILED, "True"),
@@ -93,7 +73,8 @@ def message(status: Status) -> str:
     ):
         condition = told.get(type_)
         # That pods are being created says less than why.
-        if condition and condition.status == bad and (type_, condition.reason) != (Type.PODS_CREATED, "Creating"):
+        creating = (Type.PODS_CREATED, reasons.PodsCreated.Creating.name)
+        if condition and condition.status == bad and (type_, condition.reason) != creating:
             return condition.message
     running = told.get(Type.RUNNING)
     return running.message if running else ""
@@ -114,7 +95,8 @@ def conclude(status: Status, facts: Iterable[Fact], generation: int, now: dateti
     """The status with the facts as its conditions. Conditions that no fact is about stay as they were."""
     kept = {condition.type: condition for condition in status.conditions}
     for fact in facts:
-        kept[fact.type.value] = _condition(kept.get(fact.type.value), fact, generation, now)
+        type_ = fact.reason.condition.value
+        kept[type_] = _condition(kept.get(type_), fact, generation, now)
     kept.pop(Type.FINISHED.value, None)
     if finished := _finished(kept, now):
         kept[finished.type] = finished
@@ -125,10 +107,41 @@ def conclude(status: Status, facts: Iterable[Fact], generation: int, now: dateti
 
 
 def events(old: Status, new: Status) -> tuple[Event, ...]:
-    """What to tell in `kubectl describe`: each condition whose status or reason has changed in a way that matters."""
-    before = {c.type: (c.status, c.reason) for c in old.conditions}
-    changed = (c for c in new.conditions if before.get(c.type) != (c.status, c.reason))
-    return tuple(event for condition in changed if (event := _event(condition)))
+    """What to tell in `kubectl describe`: the conditions that have changed, where the catalogue gives their new reason
+    an event, and another size of a job that runs."""
+    before = {c.type: c for c in old.conditions}
+    told = [event for condition in new.conditions if (event := _event(old, before.get(condition.type), condition))]
+    return (*told, *_scaled(old, new))
+
+
+def _event(status: Status, before: Condition | None, now: Condition) -> Event | None:
+    """The event of a condition that has become `now`; `status` is the one before."""
+    if before and (before.status, before.reason) == (now.status, now.reason):
+        return None
+    reason = reasons.find(now.type, now.reason)
+    if reason is None or reason.entry.event is EventType.NONE:
+        return None
+    # At the first start Running says it all.
+    if reason is reasons.PeersReady.AllRanksReady and not is_true(status, Type.RUNNING):
+        return None
+    warning = reason.entry.event is EventType.WARNING
+    good = reason.entry.kind is Kind.GOOD and reason.entry.status
+    words = now.message + (_after(before, now) if good else "")
+    return Event(now.type if good else now.reason, words or f"the job is {now.type}", warning=warning)
+
+
+def _after(before: Condition | None, now: Condition) -> str:
+    """How long the condition had been False: from the first sight of the job, a loss, or a resumption."""
+    start = instant(before.last_transition_time) if before and before.status == "False" else None
+    end = instant(now.last_transition_time)
+    return f", after {(end - start).total_seconds():.0f} s" if start and end else ""
+
+
+def _scaled(old: Status, new: Status) -> tuple[Event, ...]:
+    if not (old.address_list and new.address_list and is_true(old, Type.RUNNING)):
+        return ()
+    was, size = old.address_list.size, new.address_list.size
+    return (Event("Scaled", f"from {was} to {size} ranks", warning=False),) if was != size else ()
 
 
 def _finished(told: Mapping[str, Condition], now: datetime) -> Condition | None:
@@ -140,29 +153,18 @@ def _finished(told: Mapping[str, Condition], now: datetime) -> Condition | None:
     end = next((each for each in ends if each and each.status == "True"), None)
     if end is None:
         return None
-    reason = "Failed" if end.type == Type.FAILED else "Succeeded"
-    return _condition(end, Fact(Type.FINISHED, True, reason, end.message), end.observed_generation, now)
+    reason = reasons.Finished.Failed if end.type == Type.FAILED else reasons.Finished.Succeeded
+    return _condition(end, Fact(reason, end.message), end.observed_generation, now)
 
 
 def _condition(old: Condition | None, fact: Fact, generation: int, now: datetime) -> Condition:
-    status = "True" if fact.status else "False"
+    status = str(fact.reason.entry.status)
     same = old is not None and old.status == status
     return Condition(
-        type=fact.type.value,
+        type=fact.reason.condition.value,
         status=status,
-        reason=fact.reason,
+        reason=fact.reason.name,
         message=fact.message,
         last_transition_time=old.last_transition_time if old is not None and same else stamp(now),
         observed_generation=generation,
     )
-
-
-def _event(condition: Condition) -> Event | None:
-    type_, true = condition.type, condition.status == "True"
-    if true and type_ in GOOD_NEWS:
-        return Event(type_, condition.message or f"the job is {type_}", warning=False)
-    if true and type_ in TOLD:
-        return Event(condition.reason, condition.message, warning=type_ not in ASKED_FOR)
-    if not true and type_ in TOLD_WHEN_FALSE and condition.reason not in QUIET_REASONS:
-        return Event(condition.reason, condition.message)
-    return None

@@ -1,0 +1,61 @@
+"""Every reason that a condition can have: what it means, what to do about it, which event tells of it.
+
+docs/conditions.md is made from it.
+"""
+
+from typing import Final
+
+from dijob.reasons.catalogue import EventType, Kind, Reason
+from dijob.reasons.life import Failed, Finished, Paused, Succeeded, Suspended
+from dijob.reasons.progress import AddressesReady, PeersReady, PodsCreated, Running
+from dijob.reasons.shared import BrokerReady, ChangesRefused, ServiceReady
+from dijob.reasons.spec import Invalid, LauncherBypassed, SpecWarning
+
+# In the order in which `kubectl describe` and docs/conditions.md show them: that of names.Condition.
+CATALOGUE: Final[tuple[type[Reason], ...]] = (
+    PodsCreated,
+    AddressesReady,
+    Running,
+    PeersReady,
+    Succeeded,
+    Failed,
+    Finished,
+    Invalid,
+    Suspended,
+    LauncherBypassed,
+    SpecWarning,
+    ServiceReady,
+    BrokerReady,
+    Paused,
+    ChangesRefused,
+)
+
+__all__ = [
+    "CATALOGUE",
+    "AddressesReady",
+    "BrokerReady",
+    "ChangesRefused",
+    "EventType",
+    "Failed",
+    "Finished",
+    "Invalid",
+    "Kind",
+    "LauncherBypassed",
+    "Paused",
+    "PeersReady",
+    "PodsCreated",
+    "Reason",
+    "Running",
+    "ServiceReady",
+    "SpecWarning",
+    "Succeeded",
+    "Suspended",
+]
+
+
+def find(condition: str, name: str) -> Reason | None:
+    """The entry of a condition's type and reason as they are stored; None where the catalogue has none."""
+    return _BY_TYPE[condition].__members__.get(name) if condition in _BY_TYPE else None
+
+
+_BY_TYPE: Final = {each.__name__: each for each in CATALOGUE}

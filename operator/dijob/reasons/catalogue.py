@@ -1,0 +1,85 @@
+"""What an entry of the catalogue of reasons is."""
+
+from dataclasses import dataclass
+from enum import Enum, StrEnum
+
+from dijob.names import Condition
+
+
+class Kind(StrEnum):
+    """How to take a reason."""
+
+    GOOD = "good"
+    WAITING = "waiting"
+    PROBLEM = "problem"
+    OVER = "over"
+
+
+class EventType(StrEnum):
+    """The type of the event that is published when a condition takes a reason."""
+
+    NORMAL = "Normal"
+    WARNING = "Warning"
+    NONE = ""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What there is to say about one reason."""
+
+    status: bool
+    kind: Kind
+    means: str
+    remedy: str = ""
+    event: EventType = EventType.NONE
+
+
+class Reason(Enum):
+    """A reason of a condition, as `Running.Blocked`.
+
+    Each subclass is one type of condition: its name is the type's, its docstring says what the condition is about, and
+    its members are the reasons, in the order in which a job meets them. Nothing else makes a condition (summary.Fact),
+    so that a reason without an entry cannot be written.
+    """
+
+    @property
+    def condition(self) -> Condition:
+        """The type of the condition."""
+        return Condition(self.__class__.__name__)
+
+    @property
+    def entry(self) -> Entry:
+        """Status, kind, meaning, remedy and event of the reason."""
+        entry = self.value
+        assert isinstance(entry, Entry)
+        return entry
+
+
+def good(means: str, *, status: bool = True, event: EventType = EventType.NONE) -> Entry:
+    """As it should be."""
+    return Entry(status, Kind.GOOD, means, event=event)
+
+
+def waiting(means: str, remedy: str = "", *, status: bool = False, event: EventType = EventType.NONE) -> Entry:
+    """On its way, or held by somebody's wish."""
+    return Entry(status, Kind.WAITING, means, remedy, event)
+
+
+def problem(means: str, remedy: str, *, status: bool = False) -> Entry:
+    """Went wrong, whether somebody must act or it heals by itself: told by a Warning."""
+    return Entry(status, Kind.PROBLEM, means, remedy, EventType.WARNING)
+
+
+def over(means: str, remedy: str = "", *, status: bool = False) -> Entry:
+    """Will not change any more."""
+    return Entry(status, Kind.OVER, means, remedy)
+
+
+def suspended() -> Entry:
+    """Of every condition about a job that has its pods."""
+    return waiting("the job is suspended, see Suspended")
+
+
+def finished() -> Entry:
+    """Of every condition that ends with the job."""
+    return over("the job has ended, see Succeeded and Failed")

@@ -1,0 +1,80 @@
+"""Reasons of the conditions about what the ranks share, and about changes that the apiserver
+refuses.
+"""
+
+from dijob.reasons.catalogue import Reason, finished, good, problem, suspended, waiting
+
+
+class ServiceReady(Reason):
+    """Whether the job's headless service could be created: it gives the ranks DNS names. There
+    once it could not.
+    """
+
+    ServiceNameTaken = problem(
+        "a service of the job's name belongs to somebody else: ranks have no DNS names. IPs work all the same; "
+        "a job with `addressing: Hostname` cannot connect",
+        "delete or rename that service, or give the job another name",
+    )
+    ServiceRefused = problem(
+        "the apiserver would not create it; its words are in the message. Asked again, as for pods",
+        "as for PodRejected and PodForbidden",
+    )
+    Created = good("it is there now")
+
+
+class BrokerReady(Reason):
+    """Whether the Redis server that the operator runs for the job can be used. There where
+    `messageQueue` is redis without a host. Nobody starts before it is Ready. When it is lost,
+    all ranks begin anew with the next one.
+    """
+
+    Starting = waiting("its pod is on its way")
+    NotRunning = problem(
+        "its pod cannot run; the message says why in the cluster's words",
+        "if it is the image: set the chart's value redis.image, or give `messageQueue.host` a server of your own",
+    )
+    NameTaken = problem(
+        "a pod, service or network policy of its name, JOB-mq, belongs to somebody else; it is never touched",
+        "delete or rename that one, or give the job another name",
+    )
+    Refused = problem(
+        "the apiserver would not create its pod, service or network policy; its words are in the message. Asked "
+        "again, as for pods",
+        "as for PodRejected and PodForbidden",
+    )
+    Ready = good("it answers")
+    Suspended = suspended()
+    Finished = finished()
+
+
+class ChangesRefused(Reason):
+    """True: the apiserver refuses what the operator would change or delete; its words are in the
+    message. Each change is asked for again after 1, 2, 4 ... 60 s. There once it was True.
+    """
+
+    PodUpdateRefused = problem(
+        "a pod cannot be given its address list: a policy, a webhook, or annotations over 256 KiB",
+        "let the operator patch the pods it makes, or make the pod's own annotations shorter",
+        status=True,
+    )
+    PodDeletionRefused = problem(
+        "a pod cannot be deleted, so a lost rank is not made anew, or a job is not cleaned up",
+        "let the operator delete the pods it makes, or delete the pod that the message names",
+        status=True,
+    )
+    JobUpdateRefused = problem(
+        "`spec.replicas` cannot be written into a job that leaves it out, which `kubectl scale` needs",
+        "let the operator patch DIJobs, or write `replicas` into the manifest",
+        status=True,
+    )
+    JobDeletionRefused = problem(
+        "the job has ended and its `ttlSecondsAfterFinished` is over, and it cannot be deleted",
+        "let the operator delete DIJobs, or delete the job",
+        status=True,
+    )
+    ApiUnavailable = problem(
+        "the apiserver, or a webhook that it asks, has not answered twice or more in a row",
+        "nothing; if it lasts: look after the control plane",
+        status=True,
+    )
+    Accepted = good("nothing is refused any more", status=False)

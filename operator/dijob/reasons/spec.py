@@ -1,0 +1,44 @@
+"""Reasons of the conditions about what the spec asks for."""
+
+from dijob.reasons.catalogue import Reason, good, problem
+
+
+class Invalid(Reason):
+    """True: the spec asks for what cannot be done; what runs is left alone. There once it was True."""
+
+    SpecInvalid = problem(
+        "the message names each field and what is wrong with it; lost ranks are not made anew",
+        "correct it",
+        status=True,
+    )
+    TemplateChanged = problem(
+        "the spec differs from what the running pods were made from: lost ones are not made anew",
+        "write the old one back, or suspend the job (`spec.suspend: true`) until its pods are gone; one that has "
+        "ended: delete it and apply again",
+        status=True,
+    )
+    OperatorError = problem(
+        "the operator itself fails with this job, or with what belongs to it, as the message says; it leaves both "
+        "alone until they change",
+        "report it with the traceback in the operator's log; if something was changed by hand, change it back",
+        status=True,
+    )
+    Valid = good("corrected", status=False)
+
+
+class LauncherBypassed(Reason):
+    """True: the command goes round the launcher. There once it was True."""
+
+    LauncherBypassed = problem(
+        "ditask may not join the world, and each pod may train alone",
+        "do what the message says, see [launcher.md](launcher.md)",
+        status=True,
+    )
+    NothingToSay = good("no longer so", status=False)
+
+
+class SpecWarning(Reason):
+    """True: something in the spec cannot be read or done as it is written. There once it was True."""
+
+    SpecWarning = problem("the message says what, and what is done instead", "do what the message says", status=True)
+    NothingToSay = good("no longer so", status=False)
