@@ -4,7 +4,7 @@ from dijob import names
 from dijob.api.model import DIJob
 from dijob.api.parse import stored
 from dijob.api.status import Status
-from dijob.core.members import Gang, expand, gang_of
+from dijob.core.members import Gang, count, expand, gang_of
 from dijob.core.membership.address_list import digest
 from dijob.core.membership.world import SUSPENDED
 from dijob.core.observed.parse import END_SECONDS
@@ -184,7 +184,7 @@ class Judged(RuleBasedStateMachine):
         """What is told has been written down."""
         reason, conditions = request.body["reason"], self.job.status.conditions
         size = self.job.status.address_list.size if self.job.status.address_list else 0
-        written = reason == "Scaled" and request.body["message"].endswith(f" to {size} ranks")
+        written = reason == "Scaled" and request.body["message"].endswith(f" to {count(size, 'rank')}")
         written = written or any(reason == c.reason or (reason == c.type and c.status == "True") for c in conditions)
         assert written, (reason, conditions)
 

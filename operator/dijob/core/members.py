@@ -187,6 +187,11 @@ def _rank(text: str) -> int:
     return rank if rank is not None and rank < MAX_REPLICAS else -1
 
 
+def count(number: int, noun: str, plural: str = "") -> str:
+    """A number of things in a sentence: "1 failure", "2 failures"."""
+    return f"{number} {noun if number == 1 else plural or f'{noun}s'}"
+
+
 def say(ranks: Iterable[int]) -> str:
     """Name ranks in a sentence: "rank 2", "ranks 0-3,7"."""
     wanted = sorted(set(ranks))

@@ -4,6 +4,7 @@ from dijob.api.status import FirstFailure, instant
 from dijob.core.actions import Action, DeleteJob, EndPod
 from dijob.core.decide import suspension
 from dijob.core.decide.deletion import deletions
+from dijob.core.members import count
 from dijob.core.membership.context import Pass
 from dijob.core.observed import diagnose
 from dijob.core.observed.endings import how_it_ended
@@ -27,9 +28,8 @@ def end(this: Pass) -> list[Fact] | None:
     if fatal:
         return _failed(this, Failed.FailurePolicy, f"{met(this, fatal[0])} says FailJob", fatal[0])
     if this.status.restarts > spec.backoff_limit:
-        return _failed(
-            this, Failed.BackoffLimitExceeded, f"{this.status.restarts} failures, backoffLimit is {spec.backoff_limit}"
-        )
+        message = f"{count(this.status.restarts, 'failure')}, backoffLimit is {spec.backoff_limit}"
+        return _failed(this, Failed.BackoffLimitExceeded, message)
     if this.job.paused or suspension.concerns(this):
         return None
     if (left := _active_left(this)) is not None and left <= 0:
@@ -87,7 +87,7 @@ def time_to_live(this: Pass) -> float | None:
 def _success(this: Pass) -> Fact:
     if not this.world.waiting:
         size = min(this.world.size, this.world.gang.size)
-        return Fact(Succeeded.AllRanksSucceeded, f"all {size} ranks exited 0")
+        return Fact(Succeeded.AllRanksSucceeded, f"all {count(size, 'rank')} exited 0")
     who, task = this.policy.who, this.policy.success
     return Fact(Succeeded.SuccessPolicy, f"{who} exited 0, as successPolicy: {task} asks for")
 

@@ -7,6 +7,7 @@ all. Once it is false again, the old pods must be gone before the job begins ane
 from dijob.api.status import Renewal, Status, instant, stamp
 from dijob.core.actions import Action
 from dijob.core.decide.deletion import deletions, removals
+from dijob.core.members import count
 from dijob.core.membership.context import Pass
 from dijob.core.membership.world import SUSPENDED
 from dijob.core.observed import lost_nodes
@@ -52,7 +53,7 @@ def actions(this: Pass) -> tuple[Action, ...]:
 def facts(this: Pass) -> list[Fact]:
     """The conditions of a job that is suspended, or that waits for its old pods to end before it goes on."""
     left = len(this.observed.everything)
-    going = f"; {left} pods are still ending" if left else ""
+    going = f"; {count(left, 'pod')} still to end" if left else ""
     message = f"{MESSAGE}{going}" if this.job.spec.suspend else f"the job goes on when its old pods are gone{going}"
     state = Suspended.Suspending if left else Suspended.Suspended
     conditions = (PodsCreated.Suspended, AddressesReady.Suspended, Running.Suspended, PeersReady.Suspended, state)

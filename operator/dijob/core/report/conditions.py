@@ -10,7 +10,7 @@ from dijob.api import checks
 from dijob.api.problems import SpecError
 from dijob.api.status import Renewal, Status, instant
 from dijob.api.warnings import warnings
-from dijob.core.members import Gang, say
+from dijob.core.members import Gang, count, say
 from dijob.core.membership import capacity
 from dijob.core.membership.context import Pass
 from dijob.core.membership.world import SUSPENDED, World
@@ -120,8 +120,8 @@ def by_task(gang: Gang, pods: Iterable[Pod]) -> dict[str, dict[str, int]]:
         return {}
     parts = ((part.name, pod.phase) for pod in pods if pod.rank >= 0 and (part := gang.member(pod.rank).part))
     counted: dict[str, dict[str, int]] = {}
-    for (task, phase), count in sorted(Counter(parts).items()):
-        counted.setdefault(task, {})[phase] = count
+    for (task, phase), number in sorted(Counter(parts).items()):
+        counted.setdefault(task, {})[phase] = number
     return counted
 
 
@@ -151,10 +151,10 @@ def _warning(this: Pass, sentences: list[str], reason: Reason, gone: Reason) -> 
 def _pods_created(this: Pass) -> Fact:
     missing, size = this.world.missing, this.world.gang.size
     if not missing:
-        return Fact(PodsCreated.AllCreated, f"{size} of {size} pods exist")
+        return Fact(PodsCreated.AllCreated, f"{size} of {count(size, 'pod')} exist")
     if refusal := diagnose.refusal(this.world.gang, missing, this.observed):
         return Fact(*refusal)
-    return Fact(PodsCreated.Creating, f"{size - len(missing)} of {size} pods exist")
+    return Fact(PodsCreated.Creating, f"{size - len(missing)} of {count(size, 'pod')} exist")
 
 
 def _addresses_ready(this: Pass) -> Fact:
@@ -162,7 +162,7 @@ def _addresses_ready(this: Pass) -> Fact:
     if world.alive and not world.loss:
         if world.unpublished:
             return Fact(AddressesReady.Publishing, f"epoch {world.epoch} is being published")
-        message = f"{world.size} addresses published as epoch {world.epoch}{_joining(this)}"
+        message = f"{count(world.size, 'address', 'addresses')} published as epoch {world.epoch}{_joining(this)}"
         return Fact(AddressesReady.Published, diagnose.shorten(message))
     return _without_list(this, diagnose.without_address(world.gang, world.addressless, this.observed))
 
@@ -234,10 +234,10 @@ def _all_run(this: Pass) -> str:
     world, wish = this.world, this.world.gang.size
     done = [rank for rank in sorted(world.succeeded) if rank < world.size]
     if not done:
-        return f"all {wish} ranks run" if world.size == wish else f"{world.size} of {wish} ranks run"
+        return f"all {count(wish, 'rank')} run" if world.size == wish else f"{world.size} of {count(wish, 'rank')} run"
     ends = [pod.ended for rank in done if (pod := world.pods.get(rank)) and pod.ended]
     since = f" (at {max(ends)})" if ends else ""
-    run = f"{len(world.waiting)} of {wish} ranks run"
+    run = f"{len(world.waiting)} of {count(wish, 'rank')} run"
     verb = "has" if len(done) == 1 else "have"
     return f"{run}, {say(done)} {verb} finished{since}; the job ends when {this.policy.who} exited 0"
 

@@ -7,6 +7,7 @@ from datetime import datetime
 from dijob import reasons
 from dijob.api.status import Condition, Status, instant, stamp
 from dijob.core.actions import Event
+from dijob.core.members import count
 from dijob.core.observed.diagnose import shorten
 from dijob.names import Condition as Type
 from dijob.names import Phase
@@ -141,7 +142,7 @@ def _scaled(old: Status, new: Status) -> tuple[Event, ...]:
     if not (old.address_list and new.address_list and is_true(old, Type.RUNNING)):
         return ()
     was, size = old.address_list.size, new.address_list.size
-    return (Event("Scaled", f"from {was} to {size} ranks", warning=False),) if was != size else ()
+    return (Event("Scaled", f"from {was} to {count(size, 'rank')}", warning=False),) if was != size else ()
 
 
 def _finished(told: Mapping[str, Condition], now: datetime) -> Condition | None:

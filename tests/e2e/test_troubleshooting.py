@@ -1,0 +1,97 @@
+"""docs/troubleshooting.md: each text that it shows is said by a real job, and how the job comes out of it."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from archives import ROOT
+from jobs import Body, job, mounted, peers, shell
+from space import Space
+
+PAGE = ROOT / "docs/troubleshooting.md"
+FOREVER = "trap 'exit 0' TERM; sleep infinity & wait"
+
+
+def rows(page: Path) -> dict[str, list[str]]:
+    """What the page's tables show as seen, by the heading above them; "…" stands for what differs from job to job."""
+    sections = re.split(r"(?m)^## ", page.read_text())[1:]
+    found = {section.split("\n", 1)[0]: re.findall(r"(?m)^\| `([^`]+)` \|", section) for section in sections}
+    return {heading: texts for heading, texts in found.items() if texts}
+
+
+def crash(name: str, command: str, **spec: Any) -> Body:
+    return job(name, {"command": ["python3", "-c", command]}, **spec)
+
+
+def finishing(name: str) -> Body:
+    """Rank 2 exits at once, the others never."""
+    return shell(name, f'if [ "$DI_RANK" = 2 ]; then exit 0; fi; {FOREVER}', replicas=3)
+
+
+CODE = mounted("absent", "/code")
+# The jobs of each section, whose names are unlike any other's.
+JOBS: dict[str, list[Body]] = {
+    "It does not start": [
+        job("pull", {"image": "127.0.0.1:9/absent:1", "command": ["true"]}),
+        peers("nodes", pod={"nodeSelector": {"gpu": "h100"}}),
+        job("mount", {"command": ["true"], **CODE[0]}, pod=CODE[1]),
+        peers("account", pod={"serviceAccountName": "trainer"}),
+        peers("late", startupDeadlineSeconds=5, pod={"nodeSelector": {"gpu": "h100"}}),
+        peers("held", suspend=True),
+    ],
+    "It fails": [
+        crash("module", "import mymod", replicas=1, backoffLimit=1),
+        crash("killed", "import os; os.kill(os.getpid(), 9)", replicas=1, backoffLimit=0),
+        shell("slow", FOREVER, replicas=1, activeDeadlineSeconds=2),
+    ],
+    "It runs": [
+        finishing("part"),
+        shell("alone", "true || ditask --package p --main p.main", launcher="Off"),
+        peers("heals", "--forever", replicas=3),
+    ],
+}
+
+
+def texts(space: Space, names: list[str]) -> list[str]:
+    """All that is said of these jobs: messages of conditions, and events."""
+    said = [c["message"] for name in names for c in space.status(name).get("conditions", ())]
+    printed = space.kubectl("get", "events", "-o", r'jsonpath={range .items[*]}{.involvedObject.name} {.message}{"\n"}')
+    events = (line.partition(" ") for line in printed.splitlines())
+    return [*said, *(message for name, _, message in events if name in names)]
+
+
+def is_said(row: str, said: list[str]) -> bool:
+    pattern = ".*".join(map(re.escape, row.split("…")))
+    return any(re.fullmatch(pattern, text, re.DOTALL) for text in said)
+
+
+def unsaid(space: Space, heading: str, seen: set[str]) -> str:
+    """The rows of a section that no job has said yet; `seen` remembers those that one has."""
+    said = texts(space, [each["metadata"]["name"] for each in JOBS[heading]])
+    seen.update(row for row in rows(PAGE)[heading] if is_said(row, said))
+    left = [row for row in rows(PAGE)[heading] if row not in seen]
+    return "" if not left else "\n".join(["not said:", *left, "said:", *sorted(set(said))])
+
+
+def lose_a_rank(space: Space) -> None:
+    """As soon as the job runs."""
+    space.until_true("heals", "Running", 60)
+    space.kubectl("delete", "pod", "heals-1", "--wait=false")
+
+
+AFTER: dict[str, tuple[Callable[[Space], None], ...]] = {"It runs": (lose_a_rank,)}
+
+
+def test_every_section_has_its_jobs() -> None:
+    assert rows(PAGE).keys() == JOBS.keys()
+
+
+@pytest.mark.parametrize("heading", JOBS)
+def test_each_text_of_the_page_is_said_by_a_real_job(space: Space, heading: str) -> None:
+    space.apply(*JOBS[heading])
+    for act in AFTER.get(heading, ()):
+        act(space)
+    seen: set[str] = set()
+    space.until("each row of the page", lambda: unsaid(space, heading, seen), 120)
