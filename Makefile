@@ -119,6 +119,10 @@ e2e: cluster-build images ## real pods on real nodes (~28 min)
 	$(PY) -m pytest $(LONG) tests/e2e -m "not alone" -n 2 --dist loadfile --no-loadscope-reorder
 	$(PY) -m pytest tests/e2e -m alone
 
+.PHONY: stress
+stress: venv ## make unit 20 times beside 4 busy processes (UNIT=, LOAD=), make e2e 3 times (E2E=): no test of luck (~3 h)
+	@$(PY) tests/stress.py
+
 .PHONY: demo
 demo: venv ## the main job: a real DQN trains on four pods (first time ~16 min, then ~4)
 	@$(PY) tests/e2e/demo.py
