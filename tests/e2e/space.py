@@ -60,10 +60,12 @@ class Api:
             raise
         return found
 
-    def logs(self, namespace: str, pod: str) -> str:
-        """What a pod's main container has printed; "" before it has started."""
+    def logs(self, namespace: str, pod: str, previous: bool = False) -> str:
+        """What a pod's main container has printed, or did before its last restart; "" where it has not started."""
         try:
-            answer = self.core.read_namespaced_pod_log(pod, namespace, container=MAIN, _preload_content=False)
+            answer = self.core.read_namespaced_pod_log(
+                pod, namespace, container=MAIN, previous=previous, _preload_content=False
+            )
         except client.ApiException as error:
             if error.status in (400, 404):  # no such pod, no node yet, no container that has started
                 return ""
@@ -134,6 +136,10 @@ class Space:
     def logs(self, pod: str) -> str:
         """What the main container has printed; "" before it has started."""
         return self.api.logs(self.name, pod)
+
+    def all_logs(self, pod: str) -> str:
+        """The same, with what it printed before its last restart."""
+        return self.api.logs(self.name, pod, previous=True) + self.logs(pod)
 
     def execute(self, pod: str, *command: str, stdin: str | None = None) -> str:
         """Run a command in the main container: its output."""

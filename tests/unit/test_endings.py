@@ -31,7 +31,33 @@ GROUP = """\
     | ValueError: a
     +------------------------------------
 """
+# As torch 2 prints it.
+TORCHRUN = """\
+orch.distributed.elastic.multiprocessing.errors.ChildFailedError:
+============================================================
+main.py FAILED
+------------------------------------------------------------
+Failures:
+[1]:
+  time      : 2026-11-23_07:15:00
+  host      : pong-0.pong.team-a.svc.cluster.local
+  rank      : 1 (local_rank: 1)
+  exitcode  : 1 (pid: 19)
+  error_file: <N/A>
+  traceback : To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html
+------------------------------------------------------------
+Root Cause (first observed failure):
+[0]:
+  time      : 2026-11-23_07:15:00
+  host      : pong-0.pong.team-a.svc.cluster.local
+  rank      : 2 (local_rank: 2)
+  exitcode  : -9 (pid: 18)
+  error_file: <N/A>
+  traceback : To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html
+============================================================
+"""
 HEADLINES = {
+    "torchrun": (TORCHRUN, "torchrun's local rank 2 exited -9, whose own words stand further up in the log"),
     "nothing": ("", ""),
     "blank lines": ("\n \n", ""),
     "one line": ("no GPU found\n", "no GPU found"),

@@ -15,8 +15,9 @@ from dijob.names import CleanPodPolicy, FailureAction
 from dijob.names import Condition as Type
 from dijob.reasons import BrokerReady, Failed, PeersReady, Reason, Running, Succeeded, Suspended
 
-# How a pod shows it that was ended so that its logs stay (annotations.end_patch).
-KEPT = "; a pod that was ended so that its logs stay shows DeadlineExceeded"
+# How a pod shows it that was ended so that its logs stay (annotations.end_patch). The kubelet may have started its
+# container again just before.
+KEPT = " (or with --previous); a pod that was ended so that its logs stay shows DeadlineExceeded"
 
 
 def end(this: Pass) -> list[Fact] | None:

@@ -5,6 +5,10 @@ from signal import Signals
 
 # The frames below the header of a Python traceback are indented, the exception's own line is not.
 TRACEBACK = "Traceback (most recent call last):"
+# torchrun's summary, whose traceback is its own (torch/distributed/elastic/multiprocessing/errors).
+TORCHRUN = re.compile(
+    r"Root Cause \(first observed failure\):\n.*?\(local_rank: (\d+)\)\n\s+exitcode\s*: (-?\d+)", re.DOTALL
+)
 # A line that says something: not a rule, nor the marks under the place of an error.
 MEANINGFUL = re.compile(r"[^\W_]{2,}")
 HEADLINE_LIMIT = 200
@@ -30,8 +34,10 @@ def how_it_ended(exit_code: int | None, signal: int | None, reason: str, message
 def headline(text: str) -> str:
     """The line of an output's tail that says most: the exception of the last traceback, else the last line with words.
 
-    "" where no line has any.
+    "" where no line has any. Of torchrun's summary: which of its workers failed first.
     """
+    if worker := TORCHRUN.search(text):
+        return f"torchrun's local rank {worker[1]} exited {worker[2]}, whose own words stand further up in the log"
     lines = [line.rstrip() for line in text.splitlines()]
     found = _exception(lines) or next((line for line in reversed(lines) if MEANINGFUL.search(line)), "")
     found = found.strip(" |")
