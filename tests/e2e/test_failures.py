@@ -55,7 +55,7 @@ def test_a_rank_that_crashes_again_and_again_ends_the_job_and_its_logs_stay(spac
     ends = [main[when]["terminated"]["exitCode"] for when in ("state", "lastState") if "terminated" in main[when]]
     assert 7 in ends, main
     assert "DeadlineExceeded" in failed_pod["metadata"]["annotations"]["diengine.opendilab.org/ended"]
-    assert "rank 1 has begun and gives up" in space.logs("crash-1")
+    assert "rank 1 has begun and gives up" in space.all_logs("crash-1")
 
 
 @pytest.mark.parametrize(

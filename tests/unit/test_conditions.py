@@ -83,7 +83,7 @@ REASONS: dict[str, tuple[Observed, Type, bool, str, str]] = {
         Type.RUNNING,
         False,
         "Blocked",
-        "rank 2: exited 3: no GPU, and starts again",
+        "rank 2: its program exited 3: no GPU, and starts again",
     ),
     "list died": (observed(listed(0), listed(1)), Type.ADDRESSES_READY, False, "PodLost", "rank 2: its pod is gone"),
 }
@@ -123,7 +123,7 @@ NOT_READY = {
     "crashed": (
         (listed(0), listed(1), listed(2, ready=False, ending=CRASH, ended=stamp(NOW))),
         "RankNotReady",
-        "rank 2: exited 3: no GPU, and starts again",
+        "rank 2: its program exited 3: no GPU, and starts again",
     ),
     "complains": (
         (listed(0), listed(1), listed(2, ready=False, complaint="container di-container exited 1: boom")),

@@ -44,7 +44,7 @@ def trouble(rank: int, observed: Observed, now: datetime) -> str:
     if hint := _hint(pod, observed):
         return hint
     crashed = pod.ending and pod.ended and not pod.renewed and (since(pod.ended, now) or 0.0) < CRASHED_SECONDS
-    return f"{pod.ending.words}, and starts again" if crashed and pod.ending else ""
+    return f"its program {pod.ending.words}, and starts again" if crashed and pod.ending else ""
 
 
 def refusal(gang: Gang, ranks: Iterable[int], observed: Observed) -> tuple[PodsCreated, str] | None:

@@ -151,10 +151,10 @@ def _warning(this: Pass, sentences: list[str], reason: Reason, gone: Reason) -> 
 def _pods_created(this: Pass) -> Fact:
     missing, size = this.world.missing, this.world.gang.size
     if not missing:
-        return Fact(PodsCreated.AllCreated, f"{size} of {count(size, 'pod')} exist")
+        return Fact(PodsCreated.AllCreated, f"{size} of {size} pods exist")
     if refusal := diagnose.refusal(this.world.gang, missing, this.observed):
         return Fact(*refusal)
-    return Fact(PodsCreated.Creating, f"{size - len(missing)} of {count(size, 'pod')} exist")
+    return Fact(PodsCreated.Creating, f"{size - len(missing)} of {size} pods exist")
 
 
 def _addresses_ready(this: Pass) -> Fact:
