@@ -68,6 +68,10 @@ coverage: venv tools ## lines and branches of the operator that its unit tests r
 	$(PY) -m pytest tests/unit -q -n 4 --dist worksteal -m "not timed" --cov --cov-report=
 	@$(PY) tests/coverage_table.py
 
+.PHONY: figures
+figures: venv ## lines, ratio of tests, what is too large, folders of the core; BASE=COMMIT: beside those of a commit
+	@$(PY) tests/figures.py $(BASE)
+
 .PHONY: lock
 lock: ## write the locked dependencies anew from pyproject.toml (needs uv; known versions are kept)
 	uv pip compile -q pyproject.toml --generate-hashes --no-emit-index-url --no-header --python-version 3.11 -o requirements.txt
