@@ -1,6 +1,7 @@
 """Runs the pod's scripts as a container would: a folder with the launcher, a shell, an environment, namespaces."""
 
 import os
+import shutil
 import subprocess
 import tempfile
 import time
@@ -19,6 +20,7 @@ MARK = "DIJOB_TEST_RUN"
 UNSHARE = ["unshare", *([] if os.geteuid() == 0 else ["--map-root-user"])]
 PID_NAMESPACE = [*UNSHARE, "--pid", "--fork", "--mount-proc"]
 NET_NAMESPACE = [*UNSHARE, "--net"]
+ENTER = ["/usr/bin/nsenter", *([] if os.geteuid() == 0 else ["--user", "--preserve-credentials"])]
 
 
 def until(look: Callable[[], T], what: str, seconds: float = 60.0) -> T:
@@ -29,6 +31,14 @@ def until(look: Callable[[], T], what: str, seconds: float = 60.0) -> T:
             pytest.fail(f"not within {seconds:g} s: {what}; last seen: {found!r}")
         time.sleep(0.01)
     return found
+
+
+def program(name: str) -> str:
+    """Path of a program of this machine; the test is skipped where it is missing, and fails in CI (.ci/run)."""
+    found = shutil.which(name)
+    if found is None and os.environ.get("DIJOB_SKIP_NOTHING"):
+        pytest.fail(f"{name} is missing: apt-get install {name}")
+    return found or pytest.skip(f"{name} is missing")
 
 
 @dataclass
