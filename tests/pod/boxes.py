@@ -7,8 +7,9 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 import pytest
 
@@ -33,12 +34,22 @@ def until(look: Callable[[], T], what: str, seconds: float = 60.0) -> T:
     return found
 
 
+def missing(what: str) -> NoReturn:
+    """Skip the test, for want of something that this machine lacks; in CI (.ci/run) it fails."""
+    if os.environ.get("DIJOB_SKIP_NOTHING"):
+        pytest.fail(f"missing: {what}")
+    pytest.skip(f"missing: {what}")
+
+
 def program(name: str) -> str:
-    """Path of a program of this machine; the test is skipped where it is missing, and fails in CI (.ci/run)."""
-    found = shutil.which(name)
-    if found is None and os.environ.get("DIJOB_SKIP_NOTHING"):
-        pytest.fail(f"{name} is missing: apt-get install {name}")
-    return found or pytest.skip(f"{name} is missing")
+    """Path of a program of this machine; the test is skipped where it is missing."""
+    return shutil.which(name) or missing(f"{name} (make tools)")
+
+
+@cache
+def may_unshare() -> bool:
+    """Whether this user may start namespaces: some systems let only root do so."""
+    return subprocess.run([*PID_NAMESPACE, "true"], capture_output=True, check=False).returncode == 0
 
 
 @dataclass
@@ -64,6 +75,8 @@ class Box:
 
     def start(self, command: list[str], **env: str) -> subprocess.Popen[str]:
         """Starts `command`; stderr goes to the file `err`, stdin and stdout are pipes."""
+        if command[0] == UNSHARE[0] and not may_unshare():
+            missing("the right to start namespaces (root has it)")
         with (self.path / "err").open("w") as err:
             process = subprocess.Popen(
                 command,
