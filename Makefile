@@ -33,10 +33,13 @@ venv-python: $(VENV)/ready
 	@echo $(PY)
 
 .PHONY: tools
-tools: ## install the Debian packages that the tests need (as root)
+tools: ## install the Debian packages that the tests need (as root; otherwise it says which are missing)
 	@missing=(); for p in bash dash busybox shellcheck make git; do command -v $$p >/dev/null || missing+=($$p); done; \
-	if [ $${#missing[@]} -gt 0 ]; then echo "==> apt-get install $${missing[*]} (~20 s)"; \
-	apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$${missing[@]}" >/dev/null; fi
+	if [ $${#missing[@]} -eq 0 ]; then exit; fi; \
+	if [ $$(id -u) -ne 0 ] || ! command -v apt-get >/dev/null; then \
+	echo "==> missing, so what needs it is skipped (make tools installs it as root): $${missing[*]}"; exit; fi; \
+	echo "==> apt-get install $${missing[*]} (~20 s)"; \
+	apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$${missing[@]}" >/dev/null
 
 .PHONY: check
 check: venv tools ## ruff, mypy --strict, import-linter, generated files, shellcheck (~30 s, then ~4)
@@ -46,7 +49,7 @@ check: venv tools ## ruff, mypy --strict, import-linter, generated files, shellc
 	$(PY) -m mypy
 	$(VENV)/bin/lint-imports --no-logo
 	$(PY) -m dijob.crd --check
-	shellcheck -s sh operator/dijob/pod/*.sh
+	$(if $(shell command -v shellcheck)$(DIJOB_SKIP_NOTHING),,@echo "==> skipped:" )shellcheck -s sh operator/dijob/pod/*.sh
 
 # The tests of the scripts wait for processes most of the time: more at once, and beside the others. Each worker imports
 # and collects all that is in its run, which takes 4 s.
@@ -67,6 +70,10 @@ coverage: export COVERAGE_FILE := $(CACHE)/coverage
 coverage: venv tools ## lines and branches of the operator that its unit tests reach, by package, with floors (~2 min)
 	$(PY) -m pytest tests/unit -q -n 4 --dist worksteal -m "not timed" --cov --cov-report=
 	@$(PY) tests/coverage_table.py
+
+.PHONY: figures
+figures: venv ## lines, ratio of tests, what is too large, folders of the core; BASE=COMMIT: beside those of a commit
+	@$(PY) tests/figures.py $(BASE)
 
 .PHONY: lock
 lock: ## write the locked dependencies anew from pyproject.toml (needs uv; known versions are kept)

@@ -1,13 +1,15 @@
 """Runs the pod's scripts as a container would: a folder with the launcher, a shell, an environment, namespaces."""
 
 import os
+import shutil
 import subprocess
 import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 import pytest
 
@@ -19,6 +21,7 @@ MARK = "DIJOB_TEST_RUN"
 UNSHARE = ["unshare", *([] if os.geteuid() == 0 else ["--map-root-user"])]
 PID_NAMESPACE = [*UNSHARE, "--pid", "--fork", "--mount-proc"]
 NET_NAMESPACE = [*UNSHARE, "--net"]
+ENTER = ["/usr/bin/nsenter", *([] if os.geteuid() == 0 else ["--user", "--preserve-credentials"])]
 
 
 def until(look: Callable[[], T], what: str, seconds: float = 60.0) -> T:
@@ -29,6 +32,24 @@ def until(look: Callable[[], T], what: str, seconds: float = 60.0) -> T:
             pytest.fail(f"not within {seconds:g} s: {what}; last seen: {found!r}")
         time.sleep(0.01)
     return found
+
+
+def missing(what: str) -> NoReturn:
+    """Skip the test, for want of something that this machine lacks; in CI (.ci/run) it fails."""
+    if os.environ.get("DIJOB_SKIP_NOTHING"):
+        pytest.fail(f"missing: {what}")
+    pytest.skip(f"missing: {what}")
+
+
+def program(name: str) -> str:
+    """Path of a program of this machine; the test is skipped where it is missing."""
+    return shutil.which(name) or missing(f"{name} (make tools)")
+
+
+@cache
+def may_unshare() -> bool:
+    """Whether this user may start namespaces: some systems let only root do so."""
+    return subprocess.run([*PID_NAMESPACE, "true"], capture_output=True, check=False).returncode == 0
 
 
 @dataclass
@@ -54,6 +75,8 @@ class Box:
 
     def start(self, command: list[str], **env: str) -> subprocess.Popen[str]:
         """Starts `command`; stderr goes to the file `err`, stdin and stdout are pipes."""
+        if command[0] == UNSHARE[0] and not may_unshare():
+            missing("the right to start namespaces (root has it)")
         with (self.path / "err").open("w") as err:
             process = subprocess.Popen(
                 command,

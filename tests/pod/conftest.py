@@ -14,25 +14,25 @@ from pathlib import Path
 
 import pytest
 from dijob import pod as scripts
-from pod.boxes import MARK, SHELLS, Box, until
+from pod.boxes import MARK, SHELLS, Box, program, until
 
 
 @pytest.fixture(scope="session")
 def applets() -> Iterator[Path]:
     """A folder with nothing but busybox's programs, as small images have it."""
+    busybox = program("busybox")
     folder = Path(tempfile.mkdtemp(prefix="dijob-applets-"))
     folder.chmod(0o755)
-    subprocess.run(["busybox", "--install", "-s", str(folder)], check=True, capture_output=True)
+    subprocess.run([busybox, "--install", "-s", str(folder)], check=True, capture_output=True)
     yield folder
     shutil.rmtree(folder)
 
 
 @pytest.fixture(params=list(SHELLS))
-def box(request: pytest.FixtureRequest, applets: Path) -> Iterator[Box]:
+def box(request: pytest.FixtureRequest) -> Iterator[Box]:
     """The launcher as it is delivered, its first line naming the shell under test; nothing outlives the test."""
     shell = shlex.split(SHELLS[request.param])
-    program = shutil.which(shell[0])
-    assert program, f"{shell[0]} is missing: apt-get install dash bash busybox"
+    interpreter = program(shell[0])
     # Not pytest's tmp_path: other users must be able to enter.
     path = Path(tempfile.mkdtemp(prefix="dijob-pod-"))
     path.chmod(0o755)
@@ -41,9 +41,9 @@ def box(request: pytest.FixtureRequest, applets: Path) -> Iterator[Box]:
     (python / "python3").symlink_to(sys.executable)
     search = f"{python}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
     if request.param == "busybox":
-        search = f"{python}:{applets}"
+        search = f"{python}:{request.getfixturevalue('applets')}"
     usual = {"DIJOB_POD_DIR": str(path / "pod"), "DIJOB_TERMINATION_LOG": str(path / "said-last"), "DIJOB_NAP": "0.1"}
-    box = Box(path, [program, *shell[1:]], {"PATH": search, MARK: uuid.uuid4().hex, "LC_ALL": "C.UTF-8", **usual})
+    box = Box(path, [interpreter, *shell[1:]], {"PATH": search, MARK: uuid.uuid4().hex, "LC_ALL": "C.UTF-8", **usual})
     first = "#!" + " ".join(box.shell) + "\n"
     for name, text in (("launch", scripts.LAUNCHER), ("ditask", scripts.DITASK)):
         box.script(f"bin/{name}", first + text.partition("\n")[2])

@@ -160,6 +160,7 @@ def test_settles_where_no_launcher_will_look(box: Box) -> None:
     assert time.monotonic() - begin >= 1
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: a user namespace of one's own has one user")
 def test_as_nobody_on_a_read_only_root(box: Box) -> None:
     project(box, IPS)
     volume = box.path / "volume"

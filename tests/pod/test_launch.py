@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from pod.boxes import PID_NAMESPACE, UNSHARE, Box, until
+from pod.boxes import ENTER, PID_NAMESPACE, UNSHARE, Box, until
 
 ARGS = ["two words", "", "'", '"', "new\nline", "$HOME", "`id`", "*", "?", "\\", "--", "-n", "--platform", "a=b", "é"]
 ECHO = "import json, sys; print(json.dumps(sys.argv[1:]))"
@@ -286,7 +286,7 @@ def test_the_whole_container_hears_term(box: Box) -> None:
     assert line(process) == "ready"
     launch = first_process(process, PID_NAMESPACE)
     # As `kubectl exec` does it: in the container, but no descendant of launch.
-    enter = ["/usr/bin/nsenter", f"--target={launch}", "--pid", "--mount", "--wdns=/"]
+    enter = [*ENTER, f"--target={launch}", "--pid", "--mount", "--wdns=/"]
     visitor = box.start([*enter, *python(LISTEN)])
     assert line(visitor) == "ready"
     os.kill(launch, signal.SIGTERM)

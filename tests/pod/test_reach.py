@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from dijob.pod import reach
-from pod.boxes import ALONE, JOB, NET_NAMESPACE, SEED, WORLD, Box, arguments, told, until
+from pod.boxes import ALONE, ENTER, JOB, NET_NAMESPACE, SEED, WORLD, Box, arguments, told, until
 
 
 @contextmanager
@@ -173,7 +173,7 @@ def test_a_peer_that_comes_within_the_bound_is_waited_for(box: Box, image: Path)
     process = box.start([*namespace, box.ditask, "-m", "a"], **JOB | {"DI_RANK": "1"})
     # Without its loopback device the namespace knows no way to 127.0.0.1.
     until(lambda: "dijob: cannot reach rank 0 (127.0.0.1: Network is unreachable); tries for 60 s" in box.err(), "said")
-    ip = ["nsenter", f"--net=/proc/{process.pid}/ns/net", "ip", "link", "set", "lo", "up"]
+    ip = [*ENTER, f"--target={process.pid}", "--net", "ip", "link", "set", "lo", "up"]
     assert os.spawnvp(os.P_WAIT, ip[0], ip) == 0
     out, _ = process.communicate(timeout=30)
     assert (process.returncode, arguments(out)) == (0, [*WORLD, *ALONE, "-m", "a"])

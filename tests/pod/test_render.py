@@ -2,15 +2,15 @@
 
 import ast
 import shlex
-import shutil
 import subprocess
 from importlib.resources import files
+from pathlib import Path
 
 import pytest
 from dijob import pod
 from hypothesis import given
 from hypothesis import strategies as st
-from pod.boxes import SHELLS
+from pod.boxes import SHELLS, program
 
 SCRIPTS = {"gate": pod.GATE, "launch": pod.LAUNCHER, "ditask": pod.DITASK}
 
@@ -62,15 +62,16 @@ def test_the_pod_object_stays_small() -> None:
 @pytest.mark.parametrize("shell", SHELLS.values(), ids=list(SHELLS))
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_every_shell_can_read_it(name: str, shell: str) -> None:
-    read = subprocess.run([*shlex.split(shell), "-n"], input=SCRIPTS[name], text=True, capture_output=True, timeout=9)
+    name_of_program, *options = shlex.split(shell)
+    command = [program(name_of_program), *options, "-n"]
+    read = subprocess.run(command, input=SCRIPTS[name], text=True, capture_output=True, timeout=9)
     assert (read.returncode, read.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_shellcheck(name: str) -> None:
-    assert shutil.which("shellcheck"), "shellcheck is missing: apt-get install shellcheck"
     source = str(files(pod) / f"{name}.sh")
-    check = subprocess.run(["shellcheck", "-s", "sh", source], text=True, capture_output=True, timeout=60)
+    check = subprocess.run([program("shellcheck"), "-s", "sh", source], text=True, capture_output=True, timeout=60)
     assert check.returncode == 0, check.stdout
 
 
@@ -83,3 +84,15 @@ def test_stripping_drops_comments_only() -> None:
     text = "#!/bin/sh\n# why\n\n  echo '# kept' # kept\n"
     assert pod.strip_sh(text) == "#!/bin/sh\necho '# kept' # kept"
     assert pod.strip_python('"""Doc."""\n# why\nif x:\n    y = 1\n') == "if x:\n    y = 1"
+
+
+def test_a_missing_program_skips_its_tests_but_fails_them_in_ci(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("DIJOB_SKIP_NOTHING", raising=False)
+    with pytest.raises(pytest.skip.Exception, match="missing: dash"):
+        program("dash")
+    ci = Path(__file__).parents[2] / ".ci/run"
+    assert "DIJOB_SKIP_NOTHING=1" in ci.read_text()
+    monkeypatch.setenv("DIJOB_SKIP_NOTHING", "1")
+    with pytest.raises(pytest.fail.Exception, match="missing: dash"):
+        program("dash")

@@ -71,3 +71,29 @@ def test_the_test_cluster_comes_up_with_every_image_that_the_examples_and_the_ch
     named = {name for text in texts for name in re.findall(r"image: dijob/([\w-]+)", text)}
     assert named
     assert given >= named | {"operator"}
+
+
+GLOSSARY = (ROOT / "docs/glossary.md").read_text()
+TERMS = dict(re.findall(r"(?ms)^\*\*([^*]+)\*\*: (.+?)\n\n", GLOSSARY))
+
+
+def test_the_glossary_has_40_to_60_terms_in_alphabetical_order() -> None:
+    assert 40 <= len(TERMS) == GLOSSARY.count("\n**") <= 60
+    plain = [re.sub(r"[^a-z ]", "", term.lower()) for term in TERMS]
+    assert plain == sorted(plain)
+
+
+@pytest.mark.parametrize("term", TERMS)
+def test_a_term_says_where_it_comes_from_and_its_place_in_the_code_exists(term: str) -> None:
+    text = " ".join(TERMS[term].split())
+    assert re.search(r"Source: |Own words?\b", text)
+    code = re.findall(r"`([\w/]+(?:\.py|\.sh|/))`", text)
+    assert code
+    assert [path for path in code if not (ROOT / "operator/dijob" / path).exists()] == []
+    pages = re.findall(r"\]\(([^)]+)\)", text)
+    assert [page for page in pages if not (ROOT / "docs" / page).is_file()] == []
+
+
+def test_each_reference_of_the_glossary_is_used_and_has_its_address() -> None:
+    addresses = re.findall(r"(?m)^\[([\w-]+)\]: https://\S+$", GLOSSARY)
+    assert set(re.findall(r"\]\[([\w-]+)\]", GLOSSARY)) == set(addresses)
