@@ -6,6 +6,7 @@ from pydantic import ConfigDict, Field
 
 from dijob import names
 from dijob.api.status import Stored
+from dijob.api.traits import DEFAULTED
 from dijob.names import FailureAction, Queue, RestartScope, TaskType, Topology
 
 Replicas = Annotated[int, Field(strict=True, ge=1, le=names.MAX_REPLICAS)]
@@ -55,7 +56,7 @@ class Task(Written):
     """Its pods are named JOB-NAME-INDEX, its addresses stand in DI_<NAME>_NODES. Absent: the type. Unique."""
     type: TaskType
     """learner, collector or evaluator (one task of each at most, as in DI-orchestrator), or none, with a name."""
-    replicas: Replicas = 1
+    replicas: Annotated[Replicas, DEFAULTED] = 1  # rules compare it
     """How many pods: ranks go through all tasks, in their order. Only the last task's can be changed."""
     template: Template
     """The pod that is made once per rank of this task, as spec.template."""

@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from dijob import names
+from dijob.api.traits import DEFAULTED
 
 MAX_RANK = names.MAX_REPLICAS - 1
 
@@ -145,7 +146,8 @@ class Status(Stored):
     """How many pods the job wishes to have."""
     replicas: Count = 0
     """How many pods exist and are not on their way out (read by `kubectl scale` and autoscalers)."""
-    ready_replicas: Count = 0
+    # Written, or the column of a job that has none would be empty; restarts too.
+    ready_replicas: Annotated[Count, DEFAULTED] = 0
     """How many pods are Ready: their process listens."""
     task_status: Annotated[dict[str, TaskStatus], Field(max_length=names.MAX_TASKS)] = {}
     """How many pods of each task are in each phase of a pod, as in DI-orchestrator 1.1. Only of jobs with tasks."""
@@ -175,7 +177,7 @@ class Status(Stored):
     """How long it has been suspended before, in all: activeDeadlineSeconds does not count this."""
     completion_time: Time | None = None
     """When the job succeeded or failed."""
-    restarts: Count = 0
+    restarts: Annotated[Count, DEFAULTED] = 0
     """Restarts charged to backoffLimit so far, of all ranks together."""
     charged: Annotated[tuple[Charge, ...], Field(max_length=names.MAX_REPLICAS)] = ()
     """The ranks that started again in their pods, and what was counted of each."""

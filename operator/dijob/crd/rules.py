@@ -1,13 +1,16 @@
 """What a schema cannot say, as CEL, each with our own sentence; checks.py says the same of old objects."""
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
+
+from pydantic.alias_generators import to_camel
 
 from dijob import names
 from dijob.api import checks
 from dijob.api import template_checks as template
 from dijob.api.spec import Spec
+from dijob.api.traits import Immutable, Mutable, traits
 
 
 @dataclass(frozen=True)
@@ -41,8 +44,6 @@ _ENDED: Final = (
 )
 # While the job is suspended, it has no pods that anything was made from.
 _FREE: Final = f"({_ENDED} || (has(oldSelf.spec.suspend) && oldSelf.spec.suspend))"
-# Of a job that has ended: what the clean-up reads, and what kubectl scale and autoscalers write.
-AFTER_THE_END: Final = frozenset({"ttlSecondsAfterFinished", "cleanPodPolicy", "replicas"})
 
 
 def _name(task: str) -> str:
@@ -59,12 +60,16 @@ def _same(field: str) -> str:
     return f"(has(self.spec.{field}) == has(oldSelf.spec.{field}) && {same})"
 
 
-def _unchanged(field: str, why: str) -> Rule:
-    return Rule(
-        rule=f"{_FREE} || {_same(field)}",
-        message=f"{field} cannot be changed: {why}; {_ANEW}",
-        field=f".spec.{field}",
-    )
+def _immutable() -> Iterator[Rule]:
+    """One rule for each field that keeps its value while the job is not suspended."""
+    for name, trait in traits(Spec, Immutable).items():
+        if not trait.in_part:
+            field = to_camel(name)
+            yield Rule(
+                rule=f"{_FREE} || {_same(field)}",
+                message=f"{field} cannot be changed: {trait.why}; {_ANEW}",
+                field=f".spec.{field}",
+            )
 
 
 def _tasks_unchanged(what: str, value: str) -> Rule:
@@ -78,10 +83,12 @@ def _tasks_unchanged(what: str, value: str) -> Rule:
     )
 
 
-def _nothing_changed(fields: Iterable[str]) -> Rule:
-    """Of a job that has ended, these fields stay as they are: nothing would come of a change."""
+def _nothing_changed() -> Rule:
+    """A job that has ended keeps the fields whose change would have no effect."""
+    mutable = {name for name, when in traits(Spec, Mutable).items() if when is Mutable.ALWAYS}
+    held = sorted(map(to_camel, Spec.model_fields.keys() - mutable))
     return Rule(
-        rule=f"!{_ENDED} || ({' && '.join(map(_same, fields))})",
+        rule=f"!{_ENDED} || ({' && '.join(map(_same, held))})",
         message=checks.ENDED_MESSAGE.format(f"{names.Phase.SUCCEEDED} or {names.Phase.FAILED}"),
         expression="'" + checks.ENDED_MESSAGE.format("' + self.status.phase + '") + "'",
         field=".spec",
@@ -163,15 +170,7 @@ RULES: Final[dict[str, tuple[Rule, ...]]] = {
             message=f"metadata.name {checks.NAME_MESSAGE}",
             field=".metadata.name",
         ),
-        _unchanged("parallelWorkers", "it decides the size of the world that the running processes know"),
-        _unchanged("topology", "the running processes are connected by it"),
-        *(
-            _unchanged(field, "the running pods were made with it")
-            for field in (
-                *("runtime", "messageQueue", "addressing", "launcher", "engineFields"),
-                *("group", "priority", "volumes", "template"),
-            )
-        ),
+        *_immutable(),
         Rule(
             rule=f"{_FREE} || has(self.spec.tasks) == has(oldSelf.spec.tasks)",
             message=f"tasks cannot be added or taken away: the running pods were made from them; {_ANEW}",
@@ -187,7 +186,7 @@ RULES: Final[dict[str, tuple[Rule, ...]]] = {
             f"those behind would become others; {_ANEW}",
             field=".spec.tasks",
         ),
-        _nothing_changed(sorted({str(field.alias) for field in Spec.model_fields.values()} - AFTER_THE_END)),
+        _nothing_changed(),
     ),
     "spec": (
         Rule(rule="!has(self.tasks) || !has(self.template)", message=checks.ONE_SHAPE_MESSAGE, field=".tasks"),
