@@ -1,4 +1,4 @@
-"""What a pod was made from, in a word."""
+"""The fingerprint of what a pod was made from."""
 
 import hashlib
 import json
@@ -8,11 +8,11 @@ from dijob.api.traits import Immutable, traits
 
 
 def fingerprint(spec: Spec) -> str:
-    """A fingerprint of the immutable fields: shows whether a pod was made from this spec.
+    """A hash of the immutable fields: it shows whether a pod was made from this spec.
 
-    It covers the user's words only, never what this operator makes of them: a newer operator must
-    not find that every running pod is out of date. For the same reason most fields count only where
-    they differ from their default: pods that are older than the field keep their hash.
+    It covers only what the user wrote, not what this operator makes of it: an upgrade must not
+    mark every running pod as out of date. For the same reason most fields count only where they
+    differ from their default: pods that are older than the field keep their hash.
     """
     counted = {
         name

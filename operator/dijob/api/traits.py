@@ -23,7 +23,8 @@ class Immutable:
 
     why: str = "the running pods were made with it"
     in_part: bool = False
-    # Only for the first fields: a later one that counted would change the hash of every running pod.
+    # Only for the first fields: a later one that counted would change the hash of every running
+    # pod.
     default_is_hashed: bool = False
 
 

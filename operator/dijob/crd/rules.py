@@ -1,4 +1,4 @@
-"""What a schema cannot say, as CEL, each with our own sentence; checks.py says the same of old objects."""
+"""CEL rules with their messages; api/checks.py checks the same in objects older than a rule."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,8 +17,8 @@ from dijob.api.traits import Immutable, Mutable, traits
 class Rule:
     """One entry of x-kubernetes-validations.
 
-    `message` is the sentence; `expression` is CEL for a sentence that holds values; `field` is the path below
-    the rule's own place that the error is shown at.
+    `expression` is CEL for a message with values in it; `field` is the path, below the rule's own
+    place, that the error is shown at.
     """
 
     rule: str
@@ -37,17 +37,17 @@ class Rule:
         return out
 
 
-# A transition rule stands at the root, where the status can be seen: what has ended has a rule of its own.
+# Rules about changes are at the root, where they see the status: an ended job has its own rule.
 _ENDED: Final = (
     f"(has(oldSelf.status) && has(oldSelf.status.phase) && oldSelf.status.phase in ['{names.Phase.SUCCEEDED}', "
     f"'{names.Phase.FAILED}'])"
 )
-# While the job is suspended, it has no pods that anything was made from.
+# While the job is suspended, no pods were made from the fields.
 _FREE: Final = f"({_ENDED} || (has(oldSelf.spec.suspend) && oldSelf.spec.suspend))"
 
 
 def _name(task: str) -> str:
-    """A task's name; where it has none, its type. `task`: CEL."""
+    """CEL: the name of a task (itself CEL), else its type."""
     return f"(has({task}.name) && {task}.name != '' ? {task}.name : {task}.type)"
 
 
@@ -55,7 +55,7 @@ _NAME: Final = _name("t")
 
 
 def _same(field: str) -> str:
-    """An optional field of spec keeps its value, or keeps being absent: CEL."""
+    """CEL: an optional field of the spec keeps its value, or stays absent."""
     same = f"(!has(self.spec.{field}) || self.spec.{field} == oldSelf.spec.{field})"
     return f"(has(self.spec.{field}) == has(oldSelf.spec.{field}) && {same})"
 
@@ -73,7 +73,7 @@ def _immutable() -> Iterator[Rule]:
 
 
 def _tasks_unchanged(what: str, value: str) -> Rule:
-    """Something of each task (`value`: CEL, of the task t) stays as it was, in the tasks' order."""
+    """A value of each task (CEL with the task as t) stays the same, in the tasks' order."""
     each = f".map(t, {value})"
     return Rule(
         rule=f"{_FREE} || !has(self.spec.tasks) || !has(oldSelf.spec.tasks) || "
@@ -97,7 +97,7 @@ def _nothing_changed() -> Rule:
 
 
 def _replicas(rule: str, other: str) -> Rule:
-    # Its values are not in the sentence: string(int) has no bound for CEL's cost estimate (100 x over budget).
+    # No values in the message: CEL's cost estimate has no bound for string(int), 100 x the budget.
     return Rule(
         rule=f"!has(self.replicas) || !has(self.{other}) || {rule}",
         message=f"replicas must be from minReplicas to maxReplicas: change replicas and {other} in one edit "
@@ -107,7 +107,7 @@ def _replicas(rule: str, other: str) -> Rule:
 
 
 _ANEW: Final = "suspend the job first (spec.suspend: true), or create another one under another name"
-# Its pod spec says Never.
+# CEL: the template's pods are not restarted in place.
 _NEVER: Final = "(has({0}.spec) && has({0}.spec.restartPolicy) && {0}.spec.restartPolicy == 'Never')"
 _LAST: Final = _name("self.spec.tasks[self.spec.tasks.size() - 1]")
 _ORDINARY: Final = ", ".join(f"'{name}'" for name in names.ORDINARY_CONDITIONS)
