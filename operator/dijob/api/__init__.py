@@ -1,1 +1,1 @@
-"""What users write and what is stored: the model, its checks, and what a command line says."""
+"""The API: the model of a DIJob, its checks, and the reading of its command lines."""

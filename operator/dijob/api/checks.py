@@ -12,14 +12,14 @@ from dijob.api.spec import Spec
 from dijob.api.template_checks import OWN_NAME_MESSAGE, OWN_VOLUMES, command_problems, template_problems
 from dijob.names import Addressing, Queue, TaskType
 
-# A Service's name is stricter than a pod's, and JOB-RANK with a rank of four digits must fit into 63.
+# As strict as a Service's name; JOB-RANK with a rank of four digits must fit into 63 characters.
 NAME_PATTERN: Final = "[a-z]([-a-z0-9]*[a-z0-9])?"
 NAME_LENGTH: Final = 58
 NAME_MESSAGE: Final = (
     f"must match {NAME_PATTERN} and have at most {NAME_LENGTH} characters, because the pods are named "
     "NAME-RANK and the Service NAME: choose another name"
 )
-# In the place of {}: Succeeded or Failed.
+# {} is replaced by Succeeded or Failed.
 ENDED_MESSAGE: Final = "the job has ended ({}): delete it and apply again, or use a new name"
 NO_SIZE_MESSAGE: Final = "one of replicas, minReplicas and maxReplicas is needed: it says how many pods the job has"
 SHAPE_MESSAGE: Final = (
@@ -54,14 +54,14 @@ UNIFORM_MESSAGE: Final = (
 )
 GROUP_PATTERN: Final = "([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?"
 GROUP_MESSAGE: Final = f"becomes a label of the pods and must match {GROUP_PATTERN}"
-# The list stands twice in a pod's annotations (256 KiB in sum), with tasks once more, and once in an environment string
-# (128 KiB).
+# The list stands twice in a pod's annotations (256 KiB in sum), with tasks once more, and once in
+# an environment string (128 KiB).
 LIST_LENGTH: Final = 100_000
 TASKS_LIST_LENGTH: Final = 75_000
 
 
 def problems(job: DIJob) -> tuple[Problem, ...]:
-    """Everything that keeps the job from being run as it is written."""
+    """All reasons for which the job cannot run as it is written."""
     spec = job.spec
     if (spec.tasks is None) == (spec.template is None):
         return (Problem("spec", ONE_SHAPE_MESSAGE if spec.tasks else NO_SHAPE_MESSAGE),)
@@ -113,7 +113,7 @@ def _sizes(spec: Spec) -> Iterator[Problem]:
 
 
 def _tasks(job: DIJob) -> Iterator[Problem]:
-    """Names as they become names of pods; what DI-orchestrator 1.1 refuses (pkg/utils/validator.go) is refused here."""
+    """Names that no pod can have, and what DI-orchestrator 1.1 refuses (pkg/utils/validator.go)."""
     tasks, seen, types = job.spec.tasks or (), set[str](), set[TaskType]()
     for at, task in enumerate(tasks):
         place, name = f"spec.tasks[{at}]", task.name or task.type.value
@@ -134,7 +134,7 @@ def _tasks(job: DIJob) -> Iterator[Problem]:
 
 
 def _addressing(job: DIJob) -> Iterator[Problem]:
-    """A list of names of the longest kind, with 1,500 of them, would be more than a pod can carry."""
+    """An address list of names that is too long for a pod: 1,500 of the longest names are."""
     size, room = job.spec.maximum, TASKS_LIST_LENGTH if job.spec.tasks else LIST_LENGTH
     task = max((f"-{role.name}" for role in job.roles if role.name), key=len, default="")
     each = len(f"{job.metadata.name}{task}-{size - 1}.{job.metadata.name},")
@@ -160,7 +160,7 @@ def _queue(spec: Spec) -> Iterator[Problem]:
 
 
 def _agreed(job: DIJob) -> Iterator[Problem]:
-    """All tasks live in one world: what the fields leave open, their commands must say alike."""
+    """All tasks are in one world: where the fields are silent, their commands must agree."""
     for field, option in (("parallel_workers", "--parallel-workers"), ("topology", "--topology")):
         here, below = job.spec.told(field), getattr(job.spec.engine_fields, field, None)
         if below is not None and here != below:
@@ -193,7 +193,7 @@ def _volumes(spec: Spec) -> Iterator[Problem]:
 
 
 def _policies(job: DIJob) -> Iterator[Problem]:
-    """What policies say of tasks and exit codes."""
+    """Tasks, conditions and exit codes in the policies that cannot be meant."""
     known = [role.name for role in job.roles if role.name]
     policy = job.spec.success_policy
     if policy not in (names.ALL_REPLICAS, names.RANK_0, *known):

@@ -1,8 +1,8 @@
-"""Reads a container's command and args: does it run ditask, with which options, past the launcher or not.
+"""Reads a container's command and args: whether it runs ditask, with which options, and how.
 
-The options are those of DI-engine 0.5.3, ding/entry/cli_ditask.py; how they act under `--platform k8s` is in
-ding/entry/cli_parsers/k8s_parser.py. Nothing here guesses: what a variable or a script hides is None, and
-`dynamic` says that something was hidden. Nothing here raises: a command can be any text.
+The options are those of DI-engine 0.5.3, ding/entry/cli_ditask.py; their effect with `--platform
+k8s` is in ding/entry/cli_parsers/k8s_parser.py. Nothing here guesses: a value in a variable or a
+script is None, and `dynamic` is true. Nothing here raises: a command can be any text.
 """
 
 from collections import Counter
@@ -18,19 +18,19 @@ DITASK: Final = "ditask"
 # Short options of cli_ditask.py; every other option is long.
 _SHORT: Final = {"-p": "package", "-m": "main"}
 _FLAGS: Final = frozenset({"-v", "--version", "-h", "--help"})
-# Where a value hides, these decide what the job's world looks like or where it listens.
+# Options that decide whether and where a process listens.
 _LISTENING: Final = frozenset({"ports", "mq-type", "protocol", "platform", "platform-spec", "address"})
-# A command is read as long as the text of all its words, scripts in scripts once more, is no longer.
+# Longest text of a command that is read, over all words; a script in a script counts once more.
 READ_LENGTH: Final = 16 * 1024
 _ACTIVATORS: Final = frozenset({"conda", "mamba", "micromamba"})
 
 
 @dataclass(frozen=True)
 class Command:
-    """What the command line of a container visibly does.
+    """The visible effects of a container's command line.
 
-    An option is None where the user did not give it, or where its value cannot be read (then `hidden`
-    holds its name without dashes, "*" where any option may hide, as in `ditask "$@"`).
+    An option is None where the user did not give it, or where its value cannot be read (`hidden`
+    then has its name without dashes, or "*" where any option may be hidden, as in `ditask "$@"`).
     """
 
     runs_ditask: bool = False
@@ -54,19 +54,20 @@ class Command:
         seen = _Seen()
         if seen.may_read(words):
             _read_argv(words, seen, depth=0)
-        # Of what is only half read, nothing is known.
+        # Nothing is known of a command that is only half read.
         return Command(dynamic=True, hidden=frozenset("*")) if seen.too_long else _command(seen)
 
     def hides(self, option: str) -> bool:
-        """Whether the option (long name, no dashes) may have been given with a value that cannot be read."""
+        """Whether the option (long name, no dashes) may have a value that cannot be read."""
         return option in self.hidden or "*" in self.hidden
 
 
 def listen_port(command: Command) -> int | None:
-    """The TCP port that the first worker of a command visibly listens on (over nng or torchrpc), else None.
+    """The TCP port that a command's first worker listens on (over nng or torchrpc), else None.
 
-    `--ports` or 50515 (k8s_parser.py `_get_ports`, cli_ditask.py). None for another queue (redis listens
-    nowhere), for ipc, another platform, an own address or platform-spec, and for whatever cannot be read.
+    `--ports` or 50515 (k8s_parser.py `_get_ports`, cli_ditask.py). None for another queue (with
+    redis no process listens), for ipc, another platform, an address or platform-spec, and an option
+    that cannot be read.
     """
     options = command.options or {}
     plain = (
@@ -84,7 +85,7 @@ def listen_port(command: Command) -> int | None:
 
 
 class _Seen:
-    """What has been found so far while the command is read from left to right."""
+    """The findings so far, while the command is read from left to right."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[dict[str, str], frozenset[str]]] = []
@@ -95,7 +96,7 @@ class _Seen:
         self._left = READ_LENGTH
 
     def may_read(self, words: Iterable[str]) -> bool:
-        """Whether these are read, which is so until all that is read becomes too long."""
+        """Whether these words may be read too, without all that is read becoming too long."""
         self._left -= sum(map(len, words))
         self.too_long = self._left < 0
         return not self.too_long
@@ -110,7 +111,7 @@ def _strings(value: object) -> list[str]:
 
 
 def _read_argv(words: Sequence[str], seen: _Seen, depth: int) -> None:
-    """One simple command, as exec form or as a shell would run it."""
+    """Read one simple command, in exec form or as a shell would run it."""
     words = shellwords.unwrap(words)
     if not words or depth > 8:
         seen.opaque = seen.opaque or depth > 8
@@ -133,7 +134,7 @@ def _read_argv(words: Sequence[str], seen: _Seen, depth: int) -> None:
     elif name in _ACTIVATORS and rest[:1] == ["run"]:
         _read_conda_run(name, rest[1:], seen, depth)
     elif "/" in program or "$" in program or name == "eval":
-        seen.opaque = True  # a script or a program that may run ditask out of our sight
+        seen.opaque = True  # a script or a program that may run ditask itself
 
 
 def _read_shell(program: str, rest: Sequence[str], seen: _Seen, depth: int) -> None:
@@ -206,7 +207,7 @@ def _command(seen: _Seen) -> Command:
         return Command(dynamic=seen.opaque)
     first = seen.calls[0][0]
     hidden = {name for _, names_ in seen.calls for name in names_}
-    # Calls that differ (an if on the rank, say): which of them runs is not ours to guess.
+    # Calls that differ (an if on the rank, say): which of them runs is unknown.
     told = Counter(pair for given, _ in seen.calls for pair in given.items())
     hidden |= {name for (name, _), count in told.items() if count < len(seen.calls)}
     options = {name: value for name, value in first.items() if name not in hidden}

@@ -1,5 +1,5 @@
-"""How deep and how large an object may be. An apiserver stores what is nested 10,000 levels deep, where unknown fields
-are kept; neither a schema nor CEL can measure it, and every parser and copy on the way recurses."""
+"""Bounds on the depth and size of an object. Where unknown fields are kept, an apiserver stores
+10,000 levels; neither a schema nor CEL can measure them, and every parser and copy recurses."""
 
 import json
 import re
@@ -9,19 +9,19 @@ from typing import Any, Final
 
 from dijob.api.problems import Problem
 
-# No field of Kubernetes comes near. What is deeper ends no parser as long as it is below the bound of the strictest
-# (200 levels), with some room for the list or the event around it.
+# No field of Kubernetes comes near. The strictest parser stops at 200 levels: objects are cut
+# before, with some room for the list or the event around them.
 LEVELS: Final = 100
 KEPT_LEVELS: Final = 150
-# Templates of real pods have a few hundred. Each pod has all of them, so that an object as large as an apiserver stores
-# (a million) would hold up everybody.
+# Templates of real pods have a few hundred. Each pod has all of them: one of the largest objects
+# that an apiserver stores (a million values) would delay all other jobs.
 VALUES: Final = 10_000
-# A part of a document with more commas and brackets has more than VALUES values: each has two of them at the most.
+# A part of a document with more commas and brackets has more than VALUES values: at most two each.
 TOKENS: Final = 2 * VALUES + 5_000
-# What stands in place of such a part, as its only value.
+# The only value of an object or list whose content was left out.
 CUT: Final = "\0cut"
 _CUT_JSON: Final = json.dumps(CUT).encode()
-# Of the place of what is too deep, so much is said.
+# Longest path in a message, in characters.
 _SAID: Final = 100
 _STRING: Final = rb'"[^"\\]*(?:\\.[^"\\]*)*"'
 _BRACKET: Final = re.compile(_STRING + rb"|[\[\]{}]", re.DOTALL)
@@ -31,7 +31,7 @@ LARGE_MESSAGE: Final = f"has more than {VALUES:,} values, and each pod would hav
 
 
 def shallow(document: bytes) -> bytes:
-    """The same JSON document, with nothing in the objects and lists that are more than KEPT_LEVELS deep."""
+    """The same JSON document; objects and lists more than KEPT_LEVELS deep are empty."""
     depth, kept, begin = 0, list[bytes](), 0
     for found in _BRACKET.finditer(document):
         match found[0]:
@@ -52,8 +52,8 @@ def is_wide(document: bytes) -> bool:
 
 
 def narrow(document: bytes, levels: int, most: int = TOKENS) -> bytes:
-    """The same JSON document; an object or list that is right below the first `levels` levels, and has more than `most`
-    commas and brackets in it, has CUT in it instead."""
+    """The same JSON document; an object or list right below the first `levels` levels with more
+    than `most` commas and brackets in it has only CUT in it."""
     depth, tokens, start, kept, begin = 0, 0, 0, list[bytes](), 0
     for found in _TOKEN.finditer(document):
         match found[0]:
@@ -76,7 +76,7 @@ def narrow(document: bytes, levels: int, most: int = TOKENS) -> bytes:
 
 
 def problems(value: Any, path: str) -> Iterator[Problem]:
-    """What is wrong with the size of a parsed value, at most one problem; `path` is where it stands."""
+    """At most one problem with the depth or size of a parsed value; `path` is its place."""
     level, count = [(path, value)], 1
     for _ in range(LEVELS):
         level = list(islice(_below(level), VALUES + 1))
@@ -100,5 +100,5 @@ def _below(level: list[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
 
 
 def _at(path: str, step: str) -> str:
-    """A place, no longer than can be said."""
+    """A path, no longer than fits into a message."""
     return path if len(path) > _SAID else path + step[: _SAID + 1]

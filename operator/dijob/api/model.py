@@ -1,4 +1,4 @@
-"""The DIJob: what the user wishes, what the operator has stored, and what follows from both."""
+"""The DIJob: its spec, its status, and the values that follow from both."""
 
 from functools import cached_property
 
@@ -26,19 +26,19 @@ class Metadata(Stored):
 
     @property
     def owner_key(self) -> str:
-        """The object as its children name it."""
+        """The key by which the object's children name it as their owner."""
         return names.owner_key(self.namespace, self.name, self.uid)
 
 
 class DIJob(Stored):
-    """A distributed reinforcement learning job: N pods that form one DI-engine world. Each process knows its
-    peers' IPs, its node ids and the world's size from environment variables."""
+    """A distributed reinforcement learning job: N pods that form one DI-engine world. Each process
+    knows its peers' IPs, its node ids and the world's size from environment variables."""
 
     metadata: Metadata
     spec: Spec
-    """What the user wishes."""
+    """The desired job, as the user writes it."""
     status: Status = Status()
-    """What the operator has seen and done. Written by the operator only."""
+    """Observations and actions of the operator, which alone writes them."""
 
     @cached_property
     def roles(self) -> tuple[Role, ...]:
@@ -47,11 +47,11 @@ class DIJob(Stored):
 
     @cached_property
     def fingerprint(self) -> str:
-        """What its pods are made from, in a word."""
+        """A hash of the fields that its pods are made from."""
         return fingerprint(self.spec)
 
     def role_of(self, rank: int) -> Role:
-        """The kind of pod that a rank has; of one beyond the wish, the last."""
+        """The kind of pod that a rank has; the last kind for a rank above the desired ones."""
         return next((role for role in self.roles if rank < role.first + role.replicas), self.roles[-1])
 
     @property
@@ -62,8 +62,8 @@ class DIJob(Stored):
 
     @property
     def topology(self) -> Topology:
-        """Who dials whom: the field where it is set, else the command's --topology, else mesh (star below engineFields,
-        as in DI-orchestrator 1.0)."""
+        """Which ranks dial which: the field, else the command's --topology, else mesh (star below
+        engineFields, as in DI-orchestrator 1.0)."""
         if (field := self.spec.told("topology")) is not None:
             return Topology(field)
         told = (role.command.topology for role in self.roles if role.command.topology in set(Topology))
@@ -71,12 +71,12 @@ class DIJob(Stored):
 
     @property
     def addressing(self) -> Addressing:
-        """What the ranks are told of each other: names, where the runtime knows no addresses."""
+        """The kind of addresses in the list: names where the runtime requires them."""
         return Addressing.HOSTNAME if self.spec.runtime.named else self.spec.addressing
 
     @property
     def queue(self) -> str:
-        """DI-engine's --mq-type: the field where it is set, else what the command says, else nng."""
+        """DI-engine's --mq-type: the field, else the command's option, else nng."""
         if self.spec.message_queue is not None:
             return self.spec.message_queue.type.value
         told = (role.command.mq_type for role in self.roles)
@@ -84,16 +84,16 @@ class DIJob(Stored):
 
     @property
     def server(self) -> str:
-        """The name of the Redis server that the operator runs for this job, its pod and its service; "" for none."""
+        """Name of the pod and the service of the job's own Redis server; "" for none."""
         queue = self.spec.message_queue
         return f"{self.metadata.name}-{names.SERVER_SUFFIX}" if queue and queue.own else ""
 
     @property
     def restart_scope(self) -> RestartScope:
-        """Who is made anew when a rank is lost: what the user says, else what the runtime needs."""
+        """Which ranks are replaced when one is lost: the field, else what the runtime needs."""
         return self.spec.restart.scope or (RestartScope.JOB if self.spec.runtime.rigid else RestartScope.POD)
 
     @property
     def paused(self) -> bool:
-        """Whether somebody has asked by annotation to leave the job alone for now; any value but "false" will do."""
+        """Whether the job is paused by its annotation, with any value but "false"."""
         return self.metadata.annotations.get(names.ANNOTATION_PAUSED, "false") != "false"

@@ -1,4 +1,4 @@
-"""Numbers in text that anybody may have written."""
+"""Numbers in text from unknown sources."""
 
 from typing import Final
 
@@ -6,9 +6,9 @@ DIGITS: Final = 15
 
 
 def natural(text: str, digits: int = DIGITS) -> int | None:
-    """The number that plain digits say; None where the text is something else, or has more of them.
+    """The number in plain digits; None where the text is something else, or has more digits.
 
-    Neither `isdigit` nor `int` will do: the one takes "²", which the other does not; that takes "1_0", and refuses
-    thousands of digits.
+    `isdigit` alone accepts "²", at which `int` fails; `int` accepts "1_0", and fails at thousands
+    of digits.
     """
     return int(text) if text.isascii() and text.isdigit() and len(text) <= digits else None

@@ -1,4 +1,4 @@
-"""The one place where an object of the apiserver's becomes a DIJob."""
+"""The one place where an object of the apiserver becomes a DIJob."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,16 +14,16 @@ from dijob.api.status import Status
 
 Body = Mapping[str, Any]
 
-# Beyond this a number is none that an operator has counted: one more would not fit into its field any longer, and no
-# status could ever be written again.
+# No operator has counted to a larger number. One more would not fit into the field, and no status
+# could be written any more.
 ABSURD = 2_000_000_000
 
 
 def parse_job(body: Body) -> DIJob:
     """Read an object as the apiserver gives it.
 
-    Raises SpecError with every problem found, also those that the CRD's rules would have refused: an
-    object can be older than a rule. What cannot be read of a status that somebody else wrote counts as absent.
+    Raises SpecError with every problem found, also those that the CRD's rules refuse: an object can
+    be older than a rule. Fields of the status that cannot be read count as absent.
     """
     if found := tuple(depth.problems(body.get("spec"), "spec")):
         raise SpecError(found)
@@ -42,8 +42,9 @@ def parse_job(body: Body) -> DIJob:
 
 
 def stored(body: Body) -> Status:
-    """The status of an object as the apiserver gives it. A field that cannot be read counts as absent, and no more: a
-    job that has ended stays so, whatever else another operator wrote (DI-orchestrator 1.0 could count below zero)."""
+    """The status of an object of the apiserver. Only the fields that cannot be read count as
+    absent: a job that has ended stays so, whatever another operator wrote (DI-orchestrator 1.0
+    could count below zero)."""
     given = body.get("status")
     kept = {n: v for n, v in given.items() if not _absurd(v)} if isinstance(given, Mapping) else {}
     for _ in range(2):
@@ -57,31 +58,31 @@ def stored(body: Body) -> Status:
 
 @dataclass(frozen=True)
 class Parsed:
-    """A job, with the raw spec that it was read from: it need not be read again as long as it stays the same."""
+    """A job, and the raw spec that it was read from: an equal spec is not read again."""
 
     job: DIJob
     spec: Any
 
     @staticmethod
     def of(body: Body, before: "Parsed | None" = None) -> "Parsed":
-        """The job in this body; `before` is what was read of an older version. Raises SpecError as `parse_job` does."""
+        """The job in this body; `before` is an older version. Raises SpecError like `parse_job`."""
         version, spec = str(body["metadata"]["resourceVersion"]), body.get("spec")
         if before is None:
             return Parsed(parse_job(body), spec)
         if before.job.metadata.resource_version == version:
             return before
-        # Most versions are those of the status and of metadata: a command is read once for all of them.
+        # Most new versions differ in status and metadata alone: a command is not read again.
         return Parsed(_with_spec_of(before.job, body) if spec == before.spec else parse_job(body), spec)
 
 
 def _with_spec_of(job: DIJob, body: Body) -> DIJob:
-    """The same job, as it is read from a body with the same spec."""
+    """The job in a body that has the same spec as this one."""
     meta = Metadata.model_validate(body["metadata"])
     return job.model_copy(update={"metadata": meta, "status": stored(body)})
 
 
 def _absurd(value: object) -> bool:
-    """Whether a number somewhere in it is beyond all that can have been counted."""
+    """Whether there is a number in it that cannot have been counted."""
     if isinstance(value, Mapping):
         return any(map(_absurd, value.values()))
     if isinstance(value, list):

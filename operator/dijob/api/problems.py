@@ -1,4 +1,4 @@
-"""What is wrong with an object, in sentences for its author: the field first, what is allowed, what to do."""
+"""Problems of an object, in sentences for its author: the field, what is allowed, what to do."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -8,13 +8,13 @@ from typing import Any, Final, get_args
 
 from pydantic import BaseModel, ValidationError
 
-# Of what is wrong in one object, so much is put into sentences: a condition has room for less.
+# The most problems of one object that are put into sentences: a condition has room for fewer.
 MOST_PROBLEMS: Final = 20
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong: the field's path, and a sentence."""
+    """One problem: the field's path, and a sentence."""
 
     field: str
     message: str
@@ -24,7 +24,7 @@ class Problem:
 
 
 class SpecError(ValueError):
-    """The object cannot be run as it is; `problems` says why, in the order of the fields."""
+    """The object cannot run as it is; `problems` are the reasons, in the order of the fields."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems: tuple[Problem, ...] = tuple(problems)
@@ -32,7 +32,7 @@ class SpecError(ValueError):
 
 
 def from_validation(error: ValidationError, model: type[BaseModel]) -> tuple[Problem, ...]:
-    """Pydantic's findings about an object of this model as problems of ours."""
+    """Pydantic's errors about an object of this model, as problems."""
     root = {"Spec": "spec", "Metadata": "metadata"}.get(error.title, "")
     found = []
     for detail in error.errors(include_url=False)[:MOST_PROBLEMS]:

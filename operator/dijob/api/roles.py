@@ -35,13 +35,13 @@ class Role:
 
     @cached_property
     def main_container(self) -> Mapping[str, Any]:
-        """The container that the job is about: the one named di-container, else the first, else {}."""
+        """The container that runs the job: the one named di-container, else the first, else {}."""
         found = containers(self.pod) or [{}]
         return next((one for one in found if one.get("name") == names.MAIN_CONTAINER), found[0])
 
     @property
     def gpus(self) -> int:
-        """How many GPUs the main container may use: its limits whose name is one of a GPU (nvidia.com/gpu)."""
+        """How many GPUs the main container may use: its limits named like nvidia.com/gpu."""
         resources = self.main_container.get("resources")
         limits = resources.get("limits") if isinstance(resources, Mapping) else None
         given = (limits or {}).items() if isinstance(limits, Mapping) else ()
@@ -49,7 +49,7 @@ class Role:
 
     @cached_property
     def command(self) -> Command:
-        """What the main container's command line says."""
+        """The main container's command line."""
         return Command.of(self.main_container)
 
 
@@ -65,6 +65,6 @@ def roles(spec: Spec) -> tuple[Role, ...]:
 
 
 def containers(spec: Mapping[str, Any] | None, key: str = "containers") -> list[Mapping[str, Any]]:
-    """The containers (or initContainers) of a raw pod spec; what is no object is left out."""
+    """The containers (or initContainers) of a raw pod spec, without those that are no objects."""
     value = (spec or {}).get(key)
     return [one for one in value if isinstance(one, Mapping)] if isinstance(value, list) else []

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import Final
 
 SHELLS: Final = frozenset({"sh", "bash", "dash", "ash", "zsh", "ksh"})
-# Programs and words that run the rest of their line: what follows them is the command that counts.
+# Programs and words that run the rest of their line: the command that counts comes after them.
 _WRAPPERS: Final = frozenset(
     {"env", "exec", "command", "nohup", "time", "nice", "ionice", "stdbuf", "timeout", "tini", "dumb-init"}
     | {"catatonit", "xvfb-run", "setsid", "sudo", "chrt", "numactl", "taskset", "setpriv", "gosu", "su-exec"}
 )
 _KEYWORDS: Final = frozenset({"if", "then", "else", "elif", "do", "while", "until", "!", "{"})
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
-# Every pattern here reads a text once, from left to right: a command is whatever somebody wrote, and all wait for it.
+# Every pattern reads a text once, from left to right: a command can be any text, and all jobs wait.
 _SUBSTITUTION: Final = re.compile(r"\$\(|[()`]")
 _HEREDOC: Final = re.compile(r"<<-?[ \t]*(['\"]?)(\w+)\1")
 _HIDDEN: Final = "$_"
@@ -31,7 +31,7 @@ _ESCAPED: Final = re.compile(r"""\\(["\\])""")
 
 @dataclass(frozen=True)
 class ShellCall:
-    """A shell's arguments: the text after -c (None: a file or stdin), and whether it is a login shell."""
+    """A shell's arguments: the text after -c (None: a file or stdin), and whether it has -l."""
 
     script: str | None
     login: bool
@@ -86,9 +86,9 @@ def unwrap(words: Sequence[str]) -> list[str]:
             if word == "command" and words[at + 1 : at + 2] in (["-v"], ["-V"]):
                 return []  # asks where a program is, runs nothing
             at += 1
-            # A wrapper's own options and operands stand before the program: skip to one that we know.
+            # A wrapper's own options and operands stand before the program: skip to a known one.
             found = next((i for i in range(at, len(words)) if is_known_program(words[i])), None) if known else None
-            known = found is not None  # what is not there is not looked for again
+            known = found is not None  # else no further search would find one
             at = at if found is None else found
         else:
             break
@@ -98,7 +98,7 @@ def unwrap(words: Sequence[str]) -> list[str]:
 def simple_commands(script: str) -> list[list[str]] | None:
     """The simple commands of a script, in order, as lists of words; None where it cannot be read.
 
-    Redirections are dropped, substitutions become one word with a `$`, here-documents lose their text.
+    Redirections and the text of here-documents are dropped; a substitution is one word with a `$`.
     """
     text = _without_substitutions(_without_documents(script.replace("\\\n", "")))
     commands: list[list[str]] = [[]]
@@ -106,7 +106,7 @@ def simple_commands(script: str) -> list[list[str]] | None:
     while at < len(text):
         token, count = _TOKEN.match(text, at), count + 1
         if token is None or count > _TOKENS:
-            return None  # an open quote, or no script that anybody wrote
+            return None  # an open quote, or too long for a script
         at = token.end()
         if operator := token["operator"]:
             skip = not operator.strip("<>&|") and operator.strip("&|") != ""  # the next word is a file
@@ -145,14 +145,14 @@ def _without_documents(script: str) -> str:
 
 
 def _next(falling: list[int], least: int) -> int:
-    """The first number above `least`, 0 where there is none; the others below it are forgotten."""
+    """The first number above `least`, 0 where there is none; drops the smaller numbers."""
     while falling and falling[-1] <= least:
         falling.pop()
     return falling[-1] if falling else 0
 
 
 def _without_substitutions(script: str) -> str:
-    """The script with one word in place of each `$(...)`, which may hold others, and each `...` in backticks."""
+    """The script with one word for each `$(...)`, also nested, and each pair of backticks."""
     kept, open_, at = list[str](), list[tuple[int, bool]](), 0
     for found in _SUBSTITUTION.finditer(script):
         if found.start() < at:

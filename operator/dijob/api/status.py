@@ -1,4 +1,4 @@
-"""A DIJob's status as it is stored: what cannot be observed again, and what people and scale read."""
+"""A DIJob's status: facts that cannot be observed again, and figures for users and autoscalers."""
 
 from datetime import datetime
 from typing import Annotated
@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from dijob import names
+from dijob.api.traits import DEFAULTED
 
 MAX_RANK = names.MAX_REPLICAS - 1
 
@@ -17,14 +18,15 @@ Name = Annotated[str, Field(max_length=253)]
 Reason = Annotated[str, Field(max_length=1024)]
 Message = Annotated[str, Field(max_length=32768)]
 Time = Annotated[str, Field(max_length=64)]
-# By the phase of a pod: Pending, Running, Succeeded, Failed, Unknown.
-TaskStatus = Annotated[dict[str, Annotated[int, Field(ge=0, le=names.MAX_REPLICAS)]], Field(max_length=5)]
+# Number of pods by phase: Pending, Running, Succeeded, Failed, Unknown.
+Pods = Annotated[int, Field(ge=0, le=names.MAX_REPLICAS)]
+TaskStatus = Annotated[dict[str, Pods], Field(max_length=5)]
 
 
 class Stored(BaseModel):
-    """What apiserver and operator wrote: unknown fields come from other versions and are left alone."""
+    """An object of the apiserver: unknown fields come from other versions and are ignored."""
 
-    # The docstring below a field is its description in the CRD, `kubectl explain` and docs/reference.md.
+    # The docstring of a field is its description in the CRD, `kubectl explain`, docs/reference.md.
     model_config = ConfigDict(
         frozen=True,
         extra="ignore",
@@ -35,7 +37,7 @@ class Stored(BaseModel):
 
 
 class Charge(Stored):
-    """What has been counted of the restarts of one rank."""
+    """The restarts of one rank that have been counted."""
 
     rank: Rank
     """The rank that started again."""
@@ -46,11 +48,11 @@ class Charge(Stored):
     init_restarts: Count = 0
     """How many failures of its init containers have been looked at."""
     failures: Count = 0
-    """How many of them were failures; those that renew all ranks together are charged to backoffLimit as one."""
+    """How many of them were failures; those that renew all ranks together are charged as one."""
     disrupted: bool = False
     """Whether a rule of failurePolicy has counted the pod's disruption as a failure."""
     renewed: Number = 0
-    """Number of the last address list for which this pod's process was started again: that was no failure."""
+    """Number of the last address list for which its process was restarted: not a failure."""
     renewed_at: Time = ""
     """When that process ended, where the kubelet says so."""
 
@@ -71,7 +73,7 @@ class FirstFailure(Stored):
     reason: Reason = ""
     """The kubelet's word for it, e.g. Error or OOMKilled."""
     message: Message = ""
-    """What the pod itself said last (its termination message), or the kubelet."""
+    """The termination message of the pod, or the kubelet's message."""
     time: Time = ""
     """When it happened."""
 
@@ -80,7 +82,7 @@ class Condition(Stored):
     """One condition in the shape of metav1.Condition."""
 
     type: Annotated[str, Field(max_length=316)]
-    """What the condition is about: one of those in docs/conditions.md."""
+    """The subject of the condition: one of those in docs/conditions.md."""
     status: Annotated[str, Field(json_schema_extra={"enum": ["True", "False", "Unknown"]})]
     """True, False or Unknown."""
     reason: Reason = ""
@@ -94,7 +96,7 @@ class Condition(Stored):
 
 
 class Renewal(Stored):
-    """An address list that died: some rank was lost or moved, so that it and those that dial it were renewed."""
+    """An address list that died: a rank was lost or moved, and renewed with those that dial it."""
 
     epoch: Number = 0
     """Number of the list that died."""
@@ -103,24 +105,24 @@ class Renewal(Stored):
     message: Message = ""
     """Which rank it was, and what happened to it."""
     ranks: Annotated[str, Field(max_length=8192)] = ""
-    """The ranks that are renewed: the lost one and those that dial it, as ranges, e.g. 2-3,7. Empty: all."""
+    """The renewed ranks: the lost one and those that dial it, as ranges, e.g. 2-3,7. Empty: all."""
     time: Time = ""
     """When the operator noticed."""
 
 
 class AddressList(Stored):
-    """What proves an address list: any copy of it has this digest, or is none."""
+    """The proof of an address list: a copy without this digest is not one."""
 
     size: Annotated[int, Field(ge=0, le=names.MAX_REPLICAS)] = 0
     """How many ranks it has."""
     digest: Annotated[str, Field(max_length=64)] = ""
-    """The first 128 bits of the SHA-256 of its number, a space, and its addresses in rank order, comma-separated."""
+    """First 128 bits of the SHA-256 of "NUMBER ADDRESS,ADDRESS,...", in rank order."""
     finished: Annotated[str, Field(max_length=8192)] = ""
-    """The ranks that had succeeded when it was made, as ranges: no address of theirs is in it."""
+    """The ranks that had succeeded when it was made, as ranges: it has no addresses of them."""
 
 
 class GivenBack(Stored):
-    """A start that found no room: its pods were given back, so that others can use what they held."""
+    """A start that found no room: its pods were given back, so that other jobs can use the room."""
 
     count: Count = 0
     """How often this has happened."""
@@ -131,34 +133,35 @@ class GivenBack(Stored):
 
 
 class Status(Stored):
-    """What the operator has seen and done. Written by the operator only."""
+    """Observations and actions of the operator, which alone writes them."""
 
     phase: Annotated[str, Field(json_schema_extra={"enum": ["", *names.Phase]})] = ""
-    """One word for people: Pending, Starting, Running, Suspended, Succeeded or Failed. Programs read the conditions."""
+    """The state in one word, for people; programs should read the conditions."""
     message: Message = ""
-    """The sentence that matters most now, of all the conditions' messages: why it ended, or what it waits for."""
+    """The most important of the conditions' messages: why the job ended, or what it waits for."""
     topology: Annotated[str, Field(max_length=16)] = ""
-    """Who connects to whom, as the field or the command says."""
+    """Which ranks connect to which, as the field or the command says."""
     parallel_workers: Count = 0
-    """Worker processes per pod, as the field or the command says; the world's size is replicas x this."""
+    """Worker processes per pod, by the field or the command; world size is replicas x this."""
     desired: Count = 0
-    """How many pods the job wishes to have."""
+    """How many pods the job wants."""
     replicas: Count = 0
-    """How many pods exist and are not on their way out (read by `kubectl scale` and autoscalers)."""
-    ready_replicas: Count = 0
+    """How many pods exist and are not being deleted (read by `kubectl scale` and autoscalers)."""
+    # Like restarts: else the column of a job that has none is empty.
+    ready_replicas: Annotated[Count, DEFAULTED] = 0
     """How many pods are Ready: their process listens."""
     task_status: Annotated[dict[str, TaskStatus], Field(max_length=names.MAX_TASKS)] = {}
-    """How many pods of each task are in each phase of a pod, as in DI-orchestrator 1.1. Only of jobs with tasks."""
+    """How many pods of each task are in each phase, as in DI-orchestrator 1.1. Only with tasks."""
     selector: Annotated[str, Field(max_length=512)] = ""
     """The label selector of the job's pods (read by autoscalers)."""
     observed_generation: Number = 0
     """The metadata.generation that this status is about."""
     epoch: Number = 0
-    """Number of the newest address list. It is written, with addressList, before any rank is given that list."""
+    """Number of the newest address list. Written with addressList, before any rank gets it."""
     address_list: AddressList | None = None
-    """What proves the newest address list, wherever a copy of it stands."""
+    """The proof of the newest address list: a digest by which copies of it are recognized."""
     template_hash: Annotated[str, Field(max_length=64)] = ""
-    """A fingerprint of the template, and of what else cannot change, that the pods are made from."""
+    """A fingerprint of the template and the other immutable fields that the pods are made from."""
     renewals: Count = 0
     """How often an address list has died and ranks were renewed."""
     last_renewal: Renewal | None = None
@@ -170,12 +173,12 @@ class Status(Stored):
     suspend_time: Time | None = None
     """Since when the job is suspended."""
     resume_time: Time | None = None
-    """When it was resumed last."""
+    """When it was last resumed."""
     suspended_seconds: Count = 0
-    """How long it has been suspended before, in all: activeDeadlineSeconds does not count this."""
+    """Total time of earlier suspensions: activeDeadlineSeconds does not count it."""
     completion_time: Time | None = None
     """When the job succeeded or failed."""
-    restarts: Count = 0
+    restarts: Annotated[Count, DEFAULTED] = 0
     """Restarts charged to backoffLimit so far, of all ranks together."""
     charged: Annotated[tuple[Charge, ...], Field(max_length=names.MAX_REPLICAS)] = ()
     """The ranks that started again in their pods, and what was counted of each."""
@@ -186,7 +189,7 @@ class Status(Stored):
     first_failure: FirstFailure | None = None
     """The first failure of the job: usually the cause of all later ones."""
     conditions: Annotated[tuple[Condition, ...], Field(max_length=32)] = ()
-    """What is true about the job now. `kubectl wait --for=condition=Finished dijob/NAME` reads these."""
+    """The state of the job now. `kubectl wait --for=condition=Finished dijob/NAME` reads these."""
 
 
 def stamp(now: datetime) -> str:
@@ -195,7 +198,7 @@ def stamp(now: datetime) -> str:
 
 
 def instant(text: str | None) -> datetime | None:
-    """The time that a stamp says; None where it is none (status can be edited by hand)."""
+    """The time in a stamp; None where it is not one (status can be edited by hand)."""
     try:
         found = datetime.fromisoformat(text or "")
     except ValueError:

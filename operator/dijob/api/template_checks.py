@@ -39,7 +39,7 @@ OWN_NAME_MESSAGE: Final = "is the name of something that the operator adds: choo
 
 
 def template_problems(role: Role, spec: Spec) -> Iterator[Problem]:
-    """What keeps the pods of one template from being run as they are written."""
+    """All reasons for which pods of one template cannot run as it is written."""
     if role.template.containers is not None:
         yield Problem(f"{role.path}.containers", SLIP_MESSAGE)
         return

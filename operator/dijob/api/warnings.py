@@ -1,4 +1,4 @@
-"""What runs, but perhaps not as its author thinks: to be said, never to stop anything."""
+"""Warnings: the job runs, but perhaps not as its author thinks."""
 
 from collections.abc import Iterator
 
@@ -10,14 +10,14 @@ from dijob.names import Launcher, Queue, Runtime
 
 
 def warnings(job: DIJob) -> tuple[Problem, ...]:
-    """The same sentence about several tasks is said once."""
+    """All warnings about a job; a sentence about several tasks is there once."""
     about = (_stranger, _foreign, _gpuless, _hidden)
     found = (problem for role in job.roles for look in about for problem in look(role, job.spec))
     return tuple(dict.fromkeys(found))
 
 
 def _stranger(role: Role, spec: Spec) -> Iterator[Problem]:
-    """A ditask that will know no peers: without `--platform k8s` it ignores DI_NODES (cli_ditask.py)."""
+    """A ditask without `--platform k8s`: it ignores DI_NODES (cli_ditask.py) and has no peers."""
     told = role.command
     if not told.runs_ditask or told.platform is not None or told.hides("platform"):
         return
@@ -31,14 +31,14 @@ def _stranger(role: Role, spec: Spec) -> Iterator[Problem]:
 
 
 def _foreign(role: Role, spec: Spec) -> Iterator[Problem]:
-    """A command for a runtime whose variables are not there."""
+    """A command for a runtime whose variables the pods do not have."""
     if role.command.platform == Runtime.SLURM and spec.runtime is not Runtime.SLURM:
         said = f"is {spec.runtime}, but the command says --platform slurm, which reads SLURM_NTASKS and others"
         yield Problem("spec.runtime", f"{said}: set runtime: slurm")
 
 
 def _gpuless(role: Role, spec: Spec) -> Iterator[Problem]:
-    """A queue between GPUs in a pod that asks for none; a node can have GPUs that nobody has to ask for."""
+    """A queue between GPUs in a pod that requests none; some nodes show theirs to every pod."""
     told = spec.message_queue.type if spec.message_queue else role.command.mq_type
     if told == Queue.TORCHRPC_CUDA and not role.gpus:
         why = "is torchrpc:cuda, and the template asks for no GPU, so no rank may find one"
@@ -46,7 +46,7 @@ def _gpuless(role: Role, spec: Spec) -> Iterator[Problem]:
 
 
 def _hidden(role: Role, spec: Spec) -> Iterator[Problem]:
-    """Values that the operator must know and cannot read."""
+    """Options that the operator needs and cannot read."""
     for field, default in (("parallel_workers", "1"), ("topology", "mesh")):
         option = field.replace("_", "-")
         if role.command.hides(option) and spec.told(field) is None:

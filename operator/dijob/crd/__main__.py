@@ -1,4 +1,4 @@
-"""`python -m dijob.crd` writes what is generated from the code; `--check` says what is out of date."""
+"""`python -m dijob.crd` writes the generated files; `--check` says which are out of date."""
 
 import argparse
 import sys
@@ -16,7 +16,7 @@ _NOTE: Final = "# Generated from operator/dijob/api/model.py by `make crds`; do 
 
 
 class _Plain(yaml.SafeDumper):
-    """Writes out twice what occurs twice: anchors are hard to read."""
+    """Writes no anchors, which are hard to read: what occurs twice is there twice."""
 
     def ignore_aliases(self, data: object) -> bool:
         return True

@@ -1,4 +1,4 @@
-"""docs/reference.md: every field of a DIJob with its type, bounds and meaning, made from the CRD's schema."""
+"""docs/reference.md: each field of a DIJob with type, bounds and meaning, from the schema."""
 
 from collections.abc import Iterator
 

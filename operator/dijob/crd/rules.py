@@ -1,21 +1,24 @@
-"""What a schema cannot say, as CEL, each with our own sentence; checks.py says the same of old objects."""
+"""CEL rules with their messages; api/checks.py checks the same in objects older than a rule."""
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
+
+from pydantic.alias_generators import to_camel
 
 from dijob import names
 from dijob.api import checks
 from dijob.api import template_checks as template
 from dijob.api.spec import Spec
+from dijob.api.traits import Immutable, Mutable, traits
 
 
 @dataclass(frozen=True)
 class Rule:
     """One entry of x-kubernetes-validations.
 
-    `message` is the sentence; `expression` is CEL for a sentence that holds values; `field` is the path below
-    the rule's own place that the error is shown at.
+    `expression` is CEL for a message with values in it; `field` is the path, below the rule's own
+    place, that the error is shown at.
     """
 
     rule: str
@@ -34,19 +37,17 @@ class Rule:
         return out
 
 
-# A transition rule stands at the root, where the status can be seen: what has ended has a rule of its own.
+# Rules about changes are at the root, where they see the status: an ended job has its own rule.
 _ENDED: Final = (
     f"(has(oldSelf.status) && has(oldSelf.status.phase) && oldSelf.status.phase in ['{names.Phase.SUCCEEDED}', "
     f"'{names.Phase.FAILED}'])"
 )
-# While the job is suspended, it has no pods that anything was made from.
+# While the job is suspended, no pods were made from the fields.
 _FREE: Final = f"({_ENDED} || (has(oldSelf.spec.suspend) && oldSelf.spec.suspend))"
-# Of a job that has ended: what the clean-up reads, and what kubectl scale and autoscalers write.
-AFTER_THE_END: Final = frozenset({"ttlSecondsAfterFinished", "cleanPodPolicy", "replicas"})
 
 
 def _name(task: str) -> str:
-    """A task's name; where it has none, its type. `task`: CEL."""
+    """CEL: the name of a task (itself CEL), else its type."""
     return f"(has({task}.name) && {task}.name != '' ? {task}.name : {task}.type)"
 
 
@@ -54,21 +55,25 @@ _NAME: Final = _name("t")
 
 
 def _same(field: str) -> str:
-    """An optional field of spec keeps its value, or keeps being absent: CEL."""
+    """CEL: an optional field of the spec keeps its value, or stays absent."""
     same = f"(!has(self.spec.{field}) || self.spec.{field} == oldSelf.spec.{field})"
     return f"(has(self.spec.{field}) == has(oldSelf.spec.{field}) && {same})"
 
 
-def _unchanged(field: str, why: str) -> Rule:
-    return Rule(
-        rule=f"{_FREE} || {_same(field)}",
-        message=f"{field} cannot be changed: {why}; {_ANEW}",
-        field=f".spec.{field}",
-    )
+def _immutable() -> Iterator[Rule]:
+    """One rule for each field that keeps its value while the job is not suspended."""
+    for name, trait in traits(Spec, Immutable).items():
+        if not trait.in_part:
+            field = to_camel(name)
+            yield Rule(
+                rule=f"{_FREE} || {_same(field)}",
+                message=f"{field} cannot be changed: {trait.why}; {_ANEW}",
+                field=f".spec.{field}",
+            )
 
 
 def _tasks_unchanged(what: str, value: str) -> Rule:
-    """Something of each task (`value`: CEL, of the task t) stays as it was, in the tasks' order."""
+    """A value of each task (CEL with the task as t) stays the same, in the tasks' order."""
     each = f".map(t, {value})"
     return Rule(
         rule=f"{_FREE} || !has(self.spec.tasks) || !has(oldSelf.spec.tasks) || "
@@ -78,10 +83,12 @@ def _tasks_unchanged(what: str, value: str) -> Rule:
     )
 
 
-def _nothing_changed(fields: Iterable[str]) -> Rule:
-    """Of a job that has ended, these fields stay as they are: nothing would come of a change."""
+def _nothing_changed() -> Rule:
+    """A job that has ended keeps the fields whose change would have no effect."""
+    mutable = {name for name, when in traits(Spec, Mutable).items() if when is Mutable.ALWAYS}
+    held = sorted(map(to_camel, Spec.model_fields.keys() - mutable))
     return Rule(
-        rule=f"!{_ENDED} || ({' && '.join(map(_same, fields))})",
+        rule=f"!{_ENDED} || ({' && '.join(map(_same, held))})",
         message=checks.ENDED_MESSAGE.format(f"{names.Phase.SUCCEEDED} or {names.Phase.FAILED}"),
         expression="'" + checks.ENDED_MESSAGE.format("' + self.status.phase + '") + "'",
         field=".spec",
@@ -90,7 +97,7 @@ def _nothing_changed(fields: Iterable[str]) -> Rule:
 
 
 def _replicas(rule: str, other: str) -> Rule:
-    # Its values are not in the sentence: string(int) has no bound for CEL's cost estimate (100 x over budget).
+    # No values in the message: CEL's cost estimate has no bound for string(int), 100 x the budget.
     return Rule(
         rule=f"!has(self.replicas) || !has(self.{other}) || {rule}",
         message=f"replicas must be from minReplicas to maxReplicas: change replicas and {other} in one edit "
@@ -100,7 +107,7 @@ def _replicas(rule: str, other: str) -> Rule:
 
 
 _ANEW: Final = "suspend the job first (spec.suspend: true), or create another one under another name"
-# Its pod spec says Never.
+# CEL: the template's pods are not restarted in place.
 _NEVER: Final = "(has({0}.spec) && has({0}.spec.restartPolicy) && {0}.spec.restartPolicy == 'Never')"
 _LAST: Final = _name("self.spec.tasks[self.spec.tasks.size() - 1]")
 _ORDINARY: Final = ", ".join(f"'{name}'" for name in names.ORDINARY_CONDITIONS)
@@ -163,15 +170,7 @@ RULES: Final[dict[str, tuple[Rule, ...]]] = {
             message=f"metadata.name {checks.NAME_MESSAGE}",
             field=".metadata.name",
         ),
-        _unchanged("parallelWorkers", "it decides the size of the world that the running processes know"),
-        _unchanged("topology", "the running processes are connected by it"),
-        *(
-            _unchanged(field, "the running pods were made with it")
-            for field in (
-                *("runtime", "messageQueue", "addressing", "launcher", "engineFields"),
-                *("group", "priority", "volumes", "template"),
-            )
-        ),
+        *_immutable(),
         Rule(
             rule=f"{_FREE} || has(self.spec.tasks) == has(oldSelf.spec.tasks)",
             message=f"tasks cannot be added or taken away: the running pods were made from them; {_ANEW}",
@@ -187,7 +186,7 @@ RULES: Final[dict[str, tuple[Rule, ...]]] = {
             f"those behind would become others; {_ANEW}",
             field=".spec.tasks",
         ),
-        _nothing_changed(sorted({str(field.alias) for field in Spec.model_fields.values()} - AFTER_THE_END)),
+        _nothing_changed(),
     ),
     "spec": (
         Rule(rule="!has(self.tasks) || !has(self.template)", message=checks.ONE_SHAPE_MESSAGE, field=".tasks"),

@@ -1,16 +1,21 @@
-"""Pydantic's JSON schema as a structural one of Kubernetes: no $ref, title, null branch or stray default."""
+"""Pydantic's JSON schema as a structural one of Kubernetes: no $ref, title or null branch."""
 
 from typing import Any, Final
 
 from pydantic import BaseModel
+from pydantic.alias_generators import to_camel
+
+from dijob.api.spec import Spec
+from dijob.api.traits import Immutable, traits
 
 Schema = dict[str, Any]
 
 _NAME: Final = "The job's name; its pods are named NAME-RANK, its Service NAME."
-# Defaults that the apiserver writes into the object. Not topology: absent is not the same as mesh there (the
-# command may say star). Not the three sizes: the operator writes the wish itself (see Spec.desired).
-_DEFAULTED: Final = frozenset({"runtime", "addressing", "launcher", "cleanPodPolicy", "backoffLimit"})
-_BOUNDS: Final = ("minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems", "maxProperties")
+_IMMUTABLE: Final = "Can be changed only while suspended."
+_KEPT: Final = (
+    *("type", "enum", "required", "minimum", "maximum", "minLength", "maxLength"),
+    *("minItems", "maxItems", "maxProperties"),
+)
 _OPEN: Final = {"x-kubernetes-preserve-unknown-fields": True}
 _ENV: Final[Schema] = {
     "type": "array",
@@ -27,18 +32,13 @@ _ENV: Final[Schema] = {
         },
     },
 }
-_WORDS: Final[Schema] = {
-    "type": "array",
-    "maxItems": 256,
-    "items": {"type": "string", "description": "One argument.", "maxLength": 131072},
-}
 
 
 def structural(model: type[BaseModel]) -> Schema:
     """The structural schema of the object that the model describes, without rules."""
     raw = model.model_json_schema(by_alias=True)
-    root = _clean(raw, raw.get("$defs", {}), "")
-    # The apiserver knows metadata itself; only its name may be spoken of here, and only so that a rule can.
+    root = _clean(raw, raw.get("$defs", {}))
+    # The apiserver knows metadata itself. Its name is here so that a rule can speak of it.
     root["properties"]["metadata"] = {
         "type": "object",
         "properties": {"name": {"type": "string", "description": _NAME}},
@@ -52,10 +52,11 @@ def structural(model: type[BaseModel]) -> Schema:
             "maxItems": 64,
             "items": {"type": "object", "description": "Refused.", **_OPEN},
         }
-    at(root, "spec.volumes")["items"] = {"type": "object", "description": "A volume, as in a pod's spec.", **_OPEN}
-    at(root, "spec.tasks[].replicas")["default"] = 1  # rules compare it
-    for name in ("restarts", "readyReplicas"):
-        at(root, f"status.{name}")["default"] = 0  # else the column of a job that has none is empty
+    volume = {"type": "object", "description": "A volume, as in a pod's spec.", **_OPEN}
+    at(root, "spec.volumes")["items"] = volume
+    for name, trait in traits(Spec, Immutable).items():
+        if not trait.in_part:
+            at(root, f"spec.{to_camel(name)}")["description"] += f" {_IMMUTABLE}"
     conditions, charged = at(root, "status.conditions"), at(root, "status.charged")
     conditions |= {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}
     charged |= {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["rank"]}
@@ -63,7 +64,7 @@ def structural(model: type[BaseModel]) -> Schema:
 
 
 def at(schema: Schema, path: str) -> Schema:
-    """The schema of the field at a dotted path; `[]` stands for an array's items, "" for the root."""
+    """The schema at a dotted path; `[]` stands for an array's items, "" for the root."""
     for part in path.split(".") if path else ():
         name = part.removesuffix("[]")
         schema = schema["properties"][name]
@@ -78,78 +79,78 @@ _TYPE_META: Final = {
 }
 
 
-def _clean(node: Schema, definitions: dict[str, Schema], name: str) -> Schema:
-    """One node and all below it; `name` is the field's own name."""
+def _clean(node: Schema, definitions: dict[str, Schema]) -> Schema:
+    """One node and all below it."""
     if "$ref" in node:
         target = definitions[node["$ref"].rpartition("/")[2]]
         node = {**target, **{key: value for key, value in node.items() if key != "$ref"}}
     if "anyOf" in node:
         branch = next(one for one in node["anyOf"] if one.get("type") != "null")
         rest = {key: value for key, value in node.items() if key != "anyOf"}
-        return _clean({**branch, **rest}, definitions, name)
-    wanted = ("type", "enum", "required", *_BOUNDS)
-    clean: Schema = {key: node[key] for key in wanted if key in node}
+        return _clean({**branch, **rest}, definitions)
+    clean: Schema = {key: node[key] for key in _KEPT if key in node}
     if "description" in node:
         clean["description"] = " ".join(node["description"].split())
-    if name in _DEFAULTED:
+    if "defaulted" in node:
         clean["default"] = node["default"]
     if "properties" in node:
-        clean["properties"] = {key: _clean(value, definitions, key) for key, value in node["properties"].items()}
+        below = node["properties"].items()
+        clean["properties"] = {key: _clean(value, definitions) for key, value in below}
     for key in ("items", "additionalProperties"):
         if isinstance(node.get(key), dict) and node[key]:
-            clean[key] = _clean(node[key], definitions, "")
+            clean[key] = _clean(node[key], definitions)
     return clean
 
 
 def _pod_spec() -> Schema:
-    """The parts of a pod's spec that rules speak of; the rest is left to the strict creation of the pods.
+    """The fields of a pod's spec that rules speak of; the apiserver checks the rest in the pods.
 
-    Nullable and not required, so that the seed's slip (`spec:` empty, `containers:` beside it) is answered by
-    a sentence of ours alone.
+    Nullable and not required, so that an empty `spec:` with `containers:` beside it gets our
+    sentence alone.
     """
     return {
         "type": "object",
         "nullable": True,
         **_OPEN,
         "properties": {
-            "containers": {
-                **_containers(32),
-                "description": "At least one. The one named di-container is main.",
-            },
-            "initContainers": {**_containers(32), "description": "They run before the operator's gate."},
-            "restartPolicy": {
-                "type": "string",
-                "maxLength": 32,
-                "description": "OnFailure (where absent) or Never.",
-            },
+            "containers": _containers("At least one. The one named di-container is main."),
+            "initContainers": _containers("They run before the operator's gate."),
+            "restartPolicy": _text(32, "OnFailure (where absent) or Never."),
             "hostNetwork": {
                 "type": "boolean",
                 "description": "The node's own network: two ranks never share a node then.",
             },
-            "hostname": {"type": "string", "maxLength": 253, "description": "Set by the operator."},
-            "subdomain": {"type": "string", "maxLength": 253, "description": "Set by the operator."},
+            "hostname": _text(253, "Set by the operator."),
+            "subdomain": _text(253, "Set by the operator."),
         },
     }
 
 
-def _containers(most: int) -> Schema:
+def _containers(description: str) -> Schema:
     return {
         "type": "array",
-        "maxItems": most,
+        "maxItems": 32,
         "items": {
             "type": "object",
             "description": "A container, with every field that Kubernetes knows.",
             **_OPEN,
             "required": ["name"],
             "properties": {
-                "name": {"type": "string", "maxLength": 63, "description": "The container's name."},
-                "image": {"type": "string", "maxLength": 4096, "description": "Its image."},
-                "command": {
-                    **_WORDS,
-                    "description": "The main one gets the launcher before it (see spec.launcher).",
-                },
-                "args": {**_WORDS, "description": "Arguments of the command."},
+                "name": _text(63, "The container's name."),
+                "image": _text(4096, "Its image."),
+                "command": _words("The main one gets the launcher before it (see spec.launcher)."),
+                "args": _words("Arguments of the command."),
                 "env": _ENV,
             },
         },
+        "description": description,
     }
+
+
+def _words(description: str) -> Schema:
+    items = {"type": "string", "description": "One argument.", "maxLength": 131072}
+    return {"type": "array", "maxItems": 256, "items": items, "description": description}
+
+
+def _text(most: int, description: str) -> Schema:
+    return {"type": "string", "maxLength": most, "description": description}
