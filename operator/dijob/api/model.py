@@ -72,7 +72,7 @@ class DIJob(Stored):
     @property
     def addressing(self) -> Addressing:
         """What the ranks are told of each other: names, where the runtime knows no addresses."""
-        return Addressing.HOSTNAME if self.spec.runtime.named else self.spec.addressing
+        return Addressing.HOSTNAME if self.spec.runtime.traits.requires_hostnames else self.spec.addressing
 
     @property
     def queue(self) -> str:
@@ -91,7 +91,8 @@ class DIJob(Stored):
     @property
     def restart_scope(self) -> RestartScope:
         """Who is made anew when a rank is lost: what the user says, else what the runtime needs."""
-        return self.spec.restart.scope or (RestartScope.JOB if self.spec.runtime.rigid else RestartScope.POD)
+        together = self.spec.runtime.traits.fixed_membership
+        return self.spec.restart.scope or (RestartScope.JOB if together else RestartScope.POD)
 
     @property
     def paused(self) -> bool:

@@ -61,7 +61,7 @@ def pod_manifest(job: DIJob, member: Member, options: Options) -> Manifest:
     _fit_priority(spec, job, options)
     if spec.get("hostNetwork") and spec.get("dnsPolicy") in (None, "ClusterFirst"):
         spec["dnsPolicy"] = "ClusterFirstWithHostNet"  # or it would know no names of the cluster
-    if job.spec.runtime.named:
+    if job.spec.runtime.traits.requires_hostnames:
         _fit_dns(spec, f"{gang.job}.{gang.namespace}.svc.{options.cluster_domain}")
     spec["hostname"] = member.name
     spec["subdomain"] = gang.job
