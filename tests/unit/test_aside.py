@@ -47,7 +47,7 @@ def set_aside(kind: str) -> float:
 @pytest.fixture
 def children() -> Children:
     children = Children.of(())
-    for store in (children.pods, children.services):
+    for store in children.stores.values():
         for feed in store._feeds:
             feed.synced.set()
     return children

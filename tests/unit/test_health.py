@@ -39,8 +39,8 @@ class Lab:
         self.streams()
 
     def streams(self) -> None:
-        for kind in (self.children.pods, self.children.services):
-            for feed in kind._feeds:
+        for store in self.children.stores.values():
+            for feed in store._feeds:
                 feed.heard = self.clock.seconds
 
     def wait(self, seconds: float, answers: bool, streams: bool) -> None:

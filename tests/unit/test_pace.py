@@ -139,7 +139,7 @@ async def test_of_many_jobs_few_write_a_step_while_the_apiserver_is_slow() -> No
 
 async def test_lists_that_were_given_out_pay_for_reminders_of_all_jobs_together() -> None:
     api, children = FakeApi(), Children.of(())
-    actor = Actor(api.api(), children.pods, children.services, Options())
+    actor = Actor(api.api(), children, Options())
     lists = tuple(PublishAddresses(f"job-{rank}", f"uid-{rank}", 1, "10.0.0.1") for rank in range(20))
     nudges = tuple(NudgePod(f"job-{rank}", f"uid-{rank}", 1, "now") for rank in range(20))
     await actor.carry_out(job(), lists, Memory())

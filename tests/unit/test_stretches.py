@@ -90,7 +90,7 @@ async def longest(work: Callable[[], Awaitable[object]]) -> float:
 async def life() -> dict[str, float]:
     """The longest stretch of each step in the life of a job."""
     api, children, found = Stub(), Children.of(()), dict[str, float]()
-    for store in (children.pods, children.services):
+    for store in children.stores.values():
         for feed in store._feeds:
             feed.synced.set()
     under_test = Reconciler(cast(Api, api), children, Options())

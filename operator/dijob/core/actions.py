@@ -1,8 +1,12 @@
 """What a plan can ask the shell to do: frozen data, one class per call to the apiserver."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
+from dijob.api.model import DIJob
 from dijob.core.members import Member
+from dijob.core.options import Options
 
 
 @dataclass(frozen=True)
@@ -25,22 +29,24 @@ class CreateInOrder:
 
 
 @dataclass(frozen=True)
-class CreateService:
-    pass
+class CreateShared:
+    """Create objects that the job's ranks share, in this order; those that exist are left as they
+    are.
 
+    `manifests` makes them, for example render/service.py's.
+    """
 
-@dataclass(frozen=True)
-class CreateBroker:
-    """Create what is missing of the job's own Redis server (redis.py)."""
+    manifests: Callable[[DIJob, Options], tuple[dict[str, Any], ...]]
 
 
 @dataclass(frozen=True)
 class PublishAddresses:
-    """Give one pod the address list (comma-separated, in rank order) and its number; its gate opens on it.
+    """Give one pod the address list (comma-separated, in rank order) and its number; its gate opens
+    on it.
 
-    `ip` is the pod's own address where the list holds names, else "". `renew_from` is the number of the first list that
-    its process may have: one with an older list starts again (0: any list will do). `broker` is the life of the job's
-    own Redis server that the list goes with.
+    `ip` is the pod's own address where the list holds names, else "". `renew_from` is the number of
+    the first list that its process may have: one with an older list starts again (0: any list will
+    do). `broker` is the life of the job's own Redis server that the list goes with.
     """
 
     name: str
@@ -54,7 +60,8 @@ class PublishAddresses:
 
 @dataclass(frozen=True)
 class NudgePod:
-    """Remind the kubelet of a pod in which the list of this epoch has had no effect yet; `at` is any new text."""
+    """Remind the kubelet of a pod in which the list of this epoch has had no effect yet; `at` is
+    any new text."""
 
     name: str
     uid: str
@@ -70,7 +77,8 @@ class DeletePod:
 
 @dataclass(frozen=True)
 class GiveBackPod:
-    """Delete a pod that holds a node while a lower rank finds none; it comes back when that one has its place."""
+    """Delete a pod that holds a node while a lower rank finds none; it comes back when that one has
+    its place."""
 
     name: str
     uid: str
@@ -94,7 +102,8 @@ class EndPod:
 
 @dataclass(frozen=True)
 class DeleteJob:
-    """Delete the DIJob itself, with all that belongs to it: it has ended, and its time to live is over."""
+    """Delete the DIJob itself, with all that belongs to it: it has ended, and its time to live is
+    over."""
 
 
 Action = (
@@ -102,8 +111,7 @@ Action = (
     | DeleteJob
     | CreatePod
     | CreateInOrder
-    | CreateService
-    | CreateBroker
+    | CreateShared
     | PublishAddresses
     | NudgePod
     | DeletePod

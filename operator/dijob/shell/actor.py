@@ -10,10 +10,9 @@ from dijob import names
 from dijob.api.model import DIJob
 from dijob.core.actions import (
     Action,
-    CreateBroker,
     CreateInOrder,
     CreatePod,
-    CreateService,
+    CreateShared,
     DeleteJob,
     DeletePod,
     EndPod,
@@ -25,41 +24,29 @@ from dijob.core.actions import (
 )
 from dijob.core.members import Member, gang_of
 from dijob.core.observed import refusals
-from dijob.core.observed.parse import namesake, pod, service
-from dijob.core.observed.views import Pod, Service
+from dijob.core.observed.parse import namesake, pod
 from dijob.core.options import Options
-from dijob.core.render import redis
 from dijob.core.render.annotations import addresses_patch, end_patch, known
 from dijob.core.render.pod import pod_manifest
-from dijob.core.render.pod import service as service_manifest
 from dijob.shell.api import Api, ApiError, Json
+from dijob.shell.children import Children
 from dijob.shell.clock import SYSTEM, Clock
 from dijob.shell.group import Group
-from dijob.shell.jobs import path_of
+from dijob.shell.kinds import CHILDREN, JOBS, PODS
 from dijob.shell.memory import Memory
 from dijob.shell.outcome import Doing, Outcome
-from dijob.shell.store import Store
 
 log = logging.getLogger(__name__)
-
-# Where the children of a namespace are created.
-RESOURCES = {
-    "Pod": "/api/v1/namespaces/{}/pods",
-    "Service": "/api/v1/namespaces/{}/services",
-    "NetworkPolicy": "/apis/networking.k8s.io/v1/namespaces/{}/networkpolicies",
-}
 
 
 class Actor:
     """The hands of the operator."""
 
-    def __init__(
-        self, api: Api, pods: Store[Pod], services: Store[Service], options: Options, clock: Clock = SYSTEM
-    ) -> None:
+    def __init__(self, api: Api, children: Children, options: Options, clock: Clock = SYSTEM) -> None:
         self._clock = clock
         self._api = api
-        self._pods = pods
-        self._services = services
+        self._children = children
+        self._pods = children.pods
         self._options = options
 
     async def carry_out(self, job: DIJob, actions: tuple[Action, ...], memory: Memory) -> Outcome:
@@ -112,7 +99,7 @@ class Actor:
                 return self._set_replicas(group.job, action.replicas)
             case DeleteJob():
                 return self._delete_job(group.job)
-            case CreatePod() | CreateInOrder() | CreateService() | CreateBroker():
+            case CreatePod() | CreateInOrder() | CreateShared():
                 return self._creation(group, action)
             case PublishAddresses():
                 return self._publish(group, action)
@@ -128,18 +115,14 @@ class Actor:
             case EndPod():
                 return self._end(group.job, action)
 
-    def _creation(
-        self, group: Group, action: CreatePod | CreateInOrder | CreateService | CreateBroker
-    ) -> Awaitable[None]:
+    def _creation(self, group: Group, action: CreatePod | CreateInOrder | CreateShared) -> Awaitable[None]:
         match action:
             case CreatePod():
                 return self._create_pods(group, (action.member,))
             case CreateInOrder():
                 return self._create_pods(group, action.members)
-            case CreateService():
-                return self._create_all(group, (service_manifest(group.job),))
-            case CreateBroker():
-                return self._create_all(group, redis.manifests(group.job, self._options))
+            case CreateShared():
+                return self._create_all(group, action.manifests(group.job, self._options))
 
     async def _set_replicas(self, job: DIJob, replicas: int) -> Json | None:
         meta = job.metadata
@@ -148,7 +131,7 @@ class Actor:
             "spec": {"replicas": replicas},
         }
         try:
-            return await self._api.patch(path_of(meta.namespace, meta.name), patch, whole=True)
+            return await self._api.patch(JOBS.path(meta.namespace, meta.name), patch, whole=True)
         except ApiError as error:
             if error.conflict or error.gone:
                 return None  # somebody was faster; the watch brings it
@@ -159,7 +142,7 @@ class Actor:
         meta = job.metadata
         log.info("%s/%s: deleted, ttlSecondsAfterFinished is over", meta.namespace, meta.name)
         try:
-            await self._api.delete(path_of(meta.namespace, meta.name), meta.uid, version=meta.resource_version)
+            await self._api.delete(JOBS.path(meta.namespace, meta.name), meta.uid, version=meta.resource_version)
         except ApiError as error:
             if not (error.conflict or error.gone):
                 raise
@@ -185,8 +168,8 @@ class Actor:
 
     async def _create(self, group: Group, manifest: Json) -> bool:
         """Create one child, and take it into its store. True: it is there, and ours; False: refused, and noted."""
-        kind, name = manifest["kind"], manifest["metadata"]["name"]
-        key, path = f"{kind.lower()}/{name}", RESOURCES[kind].format(group.job.metadata.namespace)
+        kind, name = CHILDREN[manifest["kind"]], manifest["metadata"]["name"]
+        key, path = f"{kind.name.lower()}/{name}", kind.path(group.job.metadata.namespace)
         noted = group.memory.refusals
         try:
             body = await self._api.create(path, manifest)
@@ -201,11 +184,10 @@ class Actor:
                 return False
             body = found
         noted.pop(key, None)
-        if kind == "Pod":
+        if kind is PODS:
             group.memory.created(name, self._clock.now())
-            self._pods.put(pod(body))
-        elif kind == "Service":
-            self._services.put(service(body))
+        if kind.view:
+            self._children.stores[kind.name].put(kind.view(body))
         return True
 
     async def _adopt(self, group: Group, key: str, path: str, labels: Mapping[str, str]) -> Json | None:
@@ -288,4 +270,4 @@ class Actor:
 
 
 def _pod_path(job: DIJob, name: str) -> str:
-    return f"/api/v1/namespaces/{job.metadata.namespace}/pods/{name}"
+    return PODS.path(job.metadata.namespace, name)

@@ -1,11 +1,12 @@
-"""Compares, once a minute, the DIJobs that there are with those that we know: a watch can go silent without a word."""
+"""Compares, once a minute, the DIJobs that there are with those that we know: a watch can go silent
+without a word."""
 
 import asyncio
 import logging
 
 from dijob.shell.api import Api, ApiError
 from dijob.shell.clock import SYSTEM, Clock
-from dijob.shell.jobs import collection, path_of
+from dijob.shell.kinds import JOBS
 from dijob.shell.reconcile import Reconciler
 from dijob.shell.workqueue import WorkQueue
 
@@ -16,15 +17,17 @@ LIST_METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v
 
 
 class Audit:
-    """Finds deletions that fell into a gap of kopf's watch, and a watch that is dead while its process lives.
+    """Finds deletions that fell into a gap of kopf's watch, and a watch that is dead while its
+    process lives.
 
-    `behind` is since when (monotonic seconds) the watch has shown nothing of what the list shows; None: it does.
+    `behind` is since when (monotonic seconds) the watch has shown nothing of what the list shows;
+    None: it does.
     """
 
     def __init__(
         self, api: Api, reconciler: Reconciler, queue: WorkQueue, namespaces: tuple[str, ...], clock: Clock = SYSTEM
     ) -> None:
-        self._paths = [collection(namespace) for namespace in namespaces or ("",)]
+        self._paths = [JOBS.path(namespace) for namespace in namespaces or ("",)]
         self._api = api
         self._clock = clock
         self._reconciler = reconciler
@@ -48,7 +51,7 @@ class Audit:
             listed = await self._api.get(path, accept=LIST_METADATA)
             for item in listed.get("items") or ():
                 meta = item["metadata"]
-                there[meta["uid"]] = path_of(meta["namespace"], meta["name"])
+                there[meta["uid"]] = JOBS.path(meta["namespace"], meta["name"])
         for uid in known - set(there):
             self._reconciler.forget(uid)
         missed = set(there) - set(self._reconciler.jobs.uids())

@@ -22,7 +22,8 @@ from dijob.shell.api import Api, ApiError
 from dijob.shell.aside import Aside
 from dijob.shell.children import Children
 from dijob.shell.clock import SYSTEM, Clock
-from dijob.shell.jobs import Jobs, path_of
+from dijob.shell.jobs import Jobs
+from dijob.shell.kinds import EVENTS, JOBS
 from dijob.shell.memory import Memories, Memory
 from dijob.shell.outcome import Outcome
 from dijob.shell.recorder import Recorder
@@ -57,7 +58,7 @@ class Reconciler:
         self._children = children
         self._options = options
         self._memories = Memories()
-        self._actor = Actor(api, children.pods, children.services, options, clock)
+        self._actor = Actor(api, children, options, clock)
         self._recorder = Recorder(api, clock)
         self.aside = Aside(names.PLURAL)
 
@@ -136,7 +137,7 @@ class Reconciler:
         return Observed(
             pods=pods,
             strangers=strangers,
-            services=frozenset(service.name for service in self._children.services.of(owner)),
+            existing=self._children.existing(owner),
             refusals=dict(memory.refusals),
             creations=dict(memory.creations),
             given_back=frozenset(memory.given_back),
@@ -151,7 +152,7 @@ class Reconciler:
 
     async def _read_warnings(self, job: DIJob, memory: Memory) -> None:
         """Ask why pods that say nothing get no address (FailedMount, a sandbox that fails): only events know."""
-        path = f"/api/v1/namespaces/{job.metadata.namespace}/events"
+        path = EVENTS.path(job.metadata.namespace)
         now, pods = self._clock.now(), self._children.pods.of(job.metadata.owner_key)
         for pod in to_ask(pods, memory.asked, now)[:EVENTS_READ_AT_ONCE]:
             memory.asked[pod.uid] = now
@@ -184,7 +185,7 @@ class Reconciler:
             return True
         uid = job.metadata.uid
         try:
-            body = await self._api.get(path_of(job.metadata.namespace, job.metadata.name))
+            body = await self._api.get(JOBS.path(job.metadata.namespace, job.metadata.name))
         except ApiError as error:
             if not error.gone:
                 raise
@@ -227,14 +228,14 @@ class Reconciler:
             return due
         patch = {"metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version}, "status": changes}
         try:
-            answer = await self._api.patch(f"{path_of(meta.namespace, meta.name)}/status", patch, whole=True)
+            answer = await self._api.patch(JOBS.path(meta.namespace, f"{meta.name}/status"), patch, whole=True)
         except ApiError as error:
             if error.gone:
                 self.forget(meta.uid)
                 return RESYNC_SECONDS
             if error.conflict:
                 # Somebody has changed the job meanwhile: the watch brings it, and the next pass sees it.
-                self.jobs.put(await self._api.get(path_of(meta.namespace, meta.name)))
+                self.jobs.put(await self._api.get(JOBS.path(meta.namespace, meta.name)))
                 return 0.1
             raise
         self.jobs.put(answer)

@@ -1,4 +1,5 @@
-"""Tells what happened as Kubernetes Events, one object per thing told: what repeats is counted, not posted again."""
+"""Tells what happened as Kubernetes Events, one object per thing told: what repeats is counted, not
+posted again."""
 
 import hashlib
 import logging
@@ -12,6 +13,7 @@ from dijob.core.actions import Event
 from dijob.core.observed.diagnose import shorten
 from dijob.shell.api import Api, ApiError
 from dijob.shell.clock import SYSTEM, Clock
+from dijob.shell.kinds import EVENTS
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +30,7 @@ class Recorder:
 
     async def tell(self, job: Metadata, event: Event) -> None:
         name = f"{job.name}.{_digest(job.uid, event)}"
-        path = f"/api/v1/namespaces/{job.namespace}/events"
+        path = EVENTS.path(job.namespace)
         told = self._counts.get(name, 0)
         count = told + 1
         try:
@@ -38,7 +40,8 @@ class Recorder:
                 again = {"count": count, "lastTimestamp": stamp(self._clock.now())}
                 await self._api.patch(f"{path}/{name}", again)
         except ApiError as error:
-            # 409: told by an operator before this one. 404: forgotten by the apiserver after an hour.
+            # 409: told by an operator before this one. 404: forgotten by the apiserver after an
+            # hour.
             if not (error.conflict or error.gone):
                 log.warning("%s/%s: event %s not posted: %s", job.namespace, job.name, event.reason, error)
                 count = told

@@ -29,21 +29,6 @@ def template_hash(job: DIJob) -> str:
     return job.fingerprint
 
 
-def service(job: DIJob) -> Manifest:
-    """The headless service that gives every rank a name. IPs are what the ranks use, so nobody waits for it."""
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": metadata.of_service(job),
-        "spec": {
-            "clusterIP": "None",
-            "publishNotReadyAddresses": True,
-            "selector": {names.LABEL_JOB: job.metadata.name},
-            "ports": [{"name": names.MAIN_PORT, "port": names.BASE_PORT}],
-        },
-    }
-
-
 def pod_manifest(job: DIJob, member: Member, options: Options) -> Manifest:
     """The pod of one member: the user's template, with identity, gate, launcher and environment added.
 

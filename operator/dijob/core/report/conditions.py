@@ -58,11 +58,11 @@ def bystanders(this: Pass) -> list[Fact]:
     elif is_true(status, Type.PAUSED):
         facts.append(Fact(Type.PAUSED, False, "Resumed"))
     facts += _warnings(this)
-    refusal = this.observed.refusals.get(f"service/{this.world.gang.job}")
-    if refusal:
+    service = f"service/{this.world.gang.job}"
+    if refusal := this.observed.refusals.get(service):
         reason = "ServiceNameTaken" if refusal.why is Refused.TAKEN else "ServiceRefused"
         facts.append(Fact(Type.SERVICE_READY, False, reason, refusal.message))
-    elif this.world.gang.job in this.observed.services and any(c.type == Type.SERVICE_READY for c in status.conditions):
+    elif service in this.observed.existing and any(c.type == Type.SERVICE_READY for c in status.conditions):
         facts.append(Fact(Type.SERVICE_READY, True, "Created"))
     return facts + _broker(this)
 

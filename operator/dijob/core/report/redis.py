@@ -17,7 +17,7 @@ def fact(gang: Gang, observed: Observed) -> Fact:
             reason = "NameTaken" if refusal.why is Refused.TAKEN else "Refused"
             return Fact(Type.BROKER_READY, False, reason, refusal.message)
     pod = observed.stranger(name)
-    if pod is None or pod.deleting or name not in observed.services:
+    if pod is None or pod.deleting or f"service/{name}" not in observed.existing:
         return Fact(Type.BROKER_READY, False, "Starting", f"pod and service {name} are being created")
     if pod.ready:
         return Fact(Type.BROKER_READY, True, "Ready", f"the job's Redis server is {name}")
