@@ -129,16 +129,13 @@ class Topology(StrEnum):
 
 @dataclass(frozen=True)
 class Traits:
-    """What a runtime demands of its job.
+    """What a runtime demands of its job. `annotations` hold what its variables take from a list."""
 
-    `fixed_membership`: its programs cannot take a member back, so all ranks start again when one is
-    lost. `requires_hostnames`: it knows its nodes by name only. `homogeneous`: its nodes are alike
-    (their names, or their GPUs), so a job of it has no tasks. `annotations`: those that its variables
-    need, made of the address list.
-    """
-
+    # Its programs cannot take a member back: all ranks start again when one is lost.
     fixed_membership: bool = False
+    # It knows its nodes by name only.
     requires_hostnames: bool = False
+    # Its nodes are alike (names, GPUs), so a job of it has no tasks.
     homogeneous: bool = False
     annotations: tuple[str, ...] = ()
 

@@ -14,6 +14,7 @@ from dijob.shell.audit import Audit
 from dijob.shell.children import Children
 from dijob.shell.jobs import Jobs
 from dijob.shell.reconcile import Reconciler
+from dijob.shell.reflector import Reflector
 from dijob.shell.store import Store
 
 Patch = pytest.MonkeyPatch
@@ -109,13 +110,13 @@ def what_was_created_is_not_taken_in(patch: Patch) -> None:
 
 
 def a_list_does_not_show_what_has_vanished(patch: Patch) -> None:
-    listed = Store._list
+    listed = Reflector._list
 
-    async def blind(self: Store[Any], api: Api, feed: Any) -> str:
-        feed.uids = set()
-        return await listed(self, api, feed)
+    async def blind(self: Reflector, api: Api) -> str:
+        self.uids = set()
+        return await listed(self, api)
 
-    patch.setattr(Store, "_list", blind)
+    patch.setattr(Reflector, "_list", blind)
 
 
 def what_is_urgent_is_put_off(patch: Patch) -> None:

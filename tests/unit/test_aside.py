@@ -48,8 +48,8 @@ def set_aside(kind: str) -> float:
 def children() -> Children:
     children = Children.of(())
     for store in children.stores.values():
-        for feed in store._feeds:
-            feed.synced.set()
+        for reflector in store.reflectors:
+            reflector.synced.set()
     return children
 
 

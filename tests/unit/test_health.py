@@ -40,8 +40,8 @@ class Lab:
 
     def streams(self) -> None:
         for store in self.children.stores.values():
-            for feed in store._feeds:
-                feed.heard = self.clock.seconds
+            for reflector in store.reflectors:
+                reflector.heard = self.clock.seconds
 
     def wait(self, seconds: float, answers: bool, streams: bool) -> None:
         """Let time pass, with an answer and an event each minute or none."""

@@ -1,5 +1,4 @@
-"""What the operator creates, as last seen: the pods of all jobs, and the other objects that are
-watched."""
+"""The objects that the operator has created, as last seen."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -10,8 +9,8 @@ from dijob.api.model import DIJob
 from dijob.core.observed.views import Pod
 from dijob.shell.api import Api, Stream
 from dijob.shell.clock import SYSTEM, Clock
-from dijob.shell.kinds import CHILDREN, OWNER_LABELS, PODS, SELECTOR, Kind
-from dijob.shell.store import Store
+from dijob.shell.informer import Informer
+from dijob.shell.kinds import CHILDREN, OWNER_LABELS, PODS, SELECTOR
 from dijob.shell.workqueue import Key, WorkQueue
 
 
@@ -19,30 +18,25 @@ from dijob.shell.workqueue import Key, WorkQueue
 class Children:
     """A store for each kind that is watched, by its name, with a list and watch per namespace."""
 
-    stores: Mapping[str, Store[Any]]
+    stores: Mapping[str, Informer[Any]]
 
     @staticmethod
     def of(namespaces: tuple[str, ...], clock: Clock = SYSTEM) -> "Children":
-        return Children(
-            {
-                kind.name: Store(kind.plural, _streams(kind, namespaces), kind.view, clock)
-                for kind in CHILDREN.values()
-                if kind.view
-            }
-        )
+        stores = dict[str, Informer[Any]]()
+        for kind in CHILDREN.values():
+            if kind.view:
+                streams = tuple(Stream(kind.path(name), SELECTOR) for name in namespaces or ("",))
+                stores[kind.name] = Informer(kind.plural, streams, kind.view, clock)
+        return Children(stores)
 
     @property
-    def pods(self) -> Store[Pod]:
+    def pods(self) -> Informer[Pod]:
         return self.stores[PODS.name]
 
     def existing(self, owner: str) -> frozenset[str]:
         """A job's watched objects besides its pods, each as "service/x"."""
-        return frozenset(
-            f"{kind.lower()}/{one.name}"
-            for kind, store in self.stores.items()
-            if kind != PODS.name
-            for one in store.of(owner)
-        )
+        others = ((kind, store) for kind, store in self.stores.items() if kind != PODS.name)
+        return frozenset(f"{kind.lower()}/{o.name}" for kind, store in others for o in store.of(owner))
 
     def wake(self, key_of: Callable[[str], Key | None], queue: WorkQueue) -> None:
         """An event about a child asks for a pass over its job."""
@@ -78,7 +72,3 @@ class Children:
             selector = f"{SELECTOR},{label}={meta.name}"
             for kind, store in self.stores.items():
                 await store.read(api, CHILDREN[kind].path(meta.namespace), selector)
-
-
-def _streams(kind: Kind, namespaces: tuple[str, ...]) -> tuple[Stream, ...]:
-    return tuple(Stream(kind.path(namespace), SELECTOR) for namespace in namespaces or ("",))

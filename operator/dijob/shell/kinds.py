@@ -1,4 +1,4 @@
-"""The kinds of objects that the operator works with: where they are, and what it may do with them."""
+"""The kinds of objects that the operator works with: their paths, and its rights on them."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -18,8 +18,8 @@ OWNER_LABELS: Final = (names.LABEL_JOB, names.LABEL_SERVER)
 class Kind:
     """One kind of object. `plural` is its resource in paths and in RBAC.
 
-    `verbs` are the rights that the operator needs. The chart grants these and no others, which
-    tests/unit/test_chart.py compares. `view` reads an object of a kind that is watched; None: it is not.
+    `verbs` are the rights that the operator needs: the chart grants these and no others, as
+    tests/unit/test_chart.py checks. `view` reads an object; None: the kind is not watched.
     """
 
     name: str
@@ -34,7 +34,7 @@ class Kind:
         return self.version.partition("/")[0] if "/" in self.version else ""
 
     def path(self, namespace: str = "", name: str = "") -> str:
-        """Path of an object, or without a name of a collection: a namespace's, or ("") that of all."""
+        """Path of an object, of the collection in a namespace, or of that in all namespaces."""
         root = f"/{'apis' if self.group else 'api'}/{self.version}"
         within = f"/namespaces/{namespace}" if namespace else ""
         return f"{root}{within}/{self.plural}" + (f"/{name}" if name else "")

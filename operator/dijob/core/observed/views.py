@@ -1,5 +1,4 @@
-"""What is there: frozen views that hold just what the plan asks about (parse.py makes them of raw
-objects)."""
+"""What is there: frozen views that hold just what the plan asks about (parse.py makes them of raw objects)."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -21,28 +20,28 @@ ASK_AGAIN_SECONDS = 10.0
 class Pod:
     """One pod of the job as last seen.
 
-    `failures` counts how often its containers have ended badly so far, whether or not the kubelet
-    has already started them again; of these `init_failures` are of init containers that are down
-    now. `sandbox` false: its sandbox has died under it, and all in it with it, and the kubelet is
-    about to make a new one. `broken`: its main container has failed for good (restartPolicy Never),
-    although a side container may hold the pod. `complaint` is why it has no address or does not
-    run, in the cluster's own words. `ips` is the address list that it was given, comma-separated
-    (interned: all pods of a job share one string), and `told_ip` the address that it had then,
-    where that is not in the list; `broker` is the life of the job's own Redis server (below) that
-    it was given the list for. `derived` are the other annotations that follow from a list, and
-    `forged` says that somebody else has written what it says of lists (address_list.py). `owner` is
-    the job that it belongs to (names.owner_key; "": none), `version` the resourceVersion of this
-    view. `placed` is when it got its node. `node_lost`: the cluster has given its node up, and
-    deleted it; `gone_by` is when its grace period is over. `labelled` false: somebody has changed
-    the label by which its service and its job's autoscaler find it. `rank_label` is the rank that
-    its label names ("": unknown). `conditions` are those that not every pod has, as
-    "DisruptionTarget=True". `gated`: its gate runs. `restartable`: its launcher can start its
-    process again in place. `renew_from` is the number of the first list that its process may have,
-    `renewed` that of the list for which its process ended last (0: it ended for another reason).
-    `started` and `ended` are when the main container started, and when it last ended; `restarts` is
-    how often it has started again. `unrecorded`: how it ended last is not known any more. `grace`
-    is how long its launcher gives its process to end, in seconds. `untaken`: the "node x" or
-    "scheduler x" that has not said anything of it yet.
+    `failures` counts how often its containers have ended badly so far, whether or not the kubelet has already
+    started them again; of these `init_failures` are of init containers that are down now. `sandbox` false: its
+    sandbox has died under it, and all in it with it, and the kubelet is about to make a new one. `broken`: its main
+    container has failed for good (restartPolicy Never), although a side container may hold the pod. `complaint` is why
+    it has no address or does not run, in the cluster's own words.
+    `ips` is the address list that it was given, comma-separated (interned: all pods of a job share one string), and
+    `told_ip` the address that it had then, where that is not in the list; `broker` is the life of the job's own Redis
+    server (below) that it was given the list for.
+    `derived` are the other annotations that follow from a list, and `forged` says that somebody else has written what
+    it says of lists (address_list.py).
+    `owner` is the job that it belongs to (names.owner_key; "": none), `version` the resourceVersion of this view.
+    `placed` is when it got its node.
+    `node_lost`: the cluster has given its node up, and deleted it; `gone_by` is when its grace period is over.
+    `labelled` false: somebody has changed the label by which its service and its job's autoscaler find it.
+    `rank_label` is the rank that its label names ("": unknown). `conditions` are those that not every pod has, as
+    "DisruptionTarget=True".
+    `gated`: its gate runs. `restartable`: its launcher can start its process again in place. `renew_from` is the number
+    of the first list that its process may have, `renewed` that of the list for which its process ended last (0: it
+    ended for another reason). `started` and `ended` are when the main container started, and when it last ended;
+    `restarts` is how often it has started again.
+    `unrecorded`: how it ended last is not known any more. `grace` is how long its launcher gives its process to end, in
+    seconds. `untaken`: the "node x" or "scheduler x" that has not said anything of it yet.
     """
 
     rank: int
@@ -122,8 +121,8 @@ class Refused(StrEnum):
 
 @dataclass(frozen=True)
 class Refusal:
-    """The apiserver's last "no" to the creation or a change of one object, in its own words, when
-    to ask again, and since when it has been the same one."""
+    """The apiserver's last "no" to the creation or a change of one object, in its own words, when to ask again, and
+    since when it has been the same one."""
 
     why: Refused
     message: str
@@ -144,18 +143,17 @@ class Creation:
 class Observed:
     """Everything that one pass decides on, besides the job itself.
 
-    `pods` maps a rank to its pod; `strangers` are pods of the job that no rank of it has (its own
-    Redis server's; those of tasks that had other names before it was suspended). `existing` are its
-    other objects that are watched, as "service/x". `refusals` maps a kind and name ("pod/x-0",
-    "service/x") or a change (changes.py) to the last refusal, `creations` a pod's name to how often
-    it was created lately, and `warnings` a pod's uid to the newest warning event about it.
-    `given_back` are the names of pods that gave their node back for a lower rank. `told` maps the
-    uid of a pod that is to act on a list, and the list's number, to when that list was seen on it,
-    `nudged` to when it was last reminded. `given` maps a pod's uid to the number of the newest list
-    that this operator has written on it. These seven live in the operator's memory only: a new
-    operator learns them again. `notes` is what the operator's own settings have to say of the job.
-    `latency` is how long a write takes now, in seconds, and `reminders` how many kubelets may be
-    reminded (pace.py).
+    `pods` maps a rank to its pod; `strangers` are pods of the job that no rank of it has (its own Redis server's;
+    those of tasks that had other names before it was suspended). `existing` are its other objects
+    that are watched, as "service/x". `refusals` maps a kind and name ("pod/x-0", "service/x") or a
+    change (changes.py) to the last refusal, `creations` a pod's
+    name to how often it was created lately, and `warnings` a pod's uid to the newest warning event about it.
+    `given_back` are the names of pods that gave their node back for a lower rank. `told` maps the uid of a pod that
+    is to act on a list, and the list's number, to when that list was seen on it, `nudged` to when it was last
+    reminded. `given` maps a pod's uid to the number of the newest list that this operator has written on it. These
+    seven live in the operator's memory only: a new operator learns them again. `notes` is what the operator's own
+    settings have to say of the job. `latency` is how long a write takes now, in seconds, and `reminders` how many
+    kubelets may be reminded (pace.py).
     """
 
     pods: Mapping[int, Pod] = field(default_factory=dict)
@@ -177,8 +175,8 @@ class Observed:
         return next((pod for pod in self.strangers if pod.name == name), None)
 
     def life(self, name: str) -> str:
-        """What is another one once a pod that no rank has was made anew, or its container has
-        started again; "" while that does not run."""
+        """What is another one once a pod that no rank has was made anew, or its container has started again; "" while
+        that does not run."""
         pod = self.stranger(name)
         return f"{pod.uid}/{pod.restarts}" if pod and pod.started and not pod.deleting else ""
 
@@ -213,21 +211,18 @@ class Child:
 def addresses(ips: str) -> tuple[str, ...]:
     """An address list as it stands in an annotation, in rank order; () for "".
 
-    Remembered: all pods of a job share one text, and each of 1,500 is asked for its entry in every
-    pass.
+    Remembered: all pods of a job share one text, and each of 1,500 is asked for its entry in every pass.
     """
     return tuple(ips.split(",")) if ips else ()
 
 
 def puzzling(pods: Iterable[Pod], now: datetime) -> tuple[Pod, ...]:
-    """The pods of which only an event can say what they wait for: on a node for a while, silent, no
-    address."""
+    """The pods of which only an event can say what they wait for: on a node for a while, silent, no address."""
     return tuple(p for p in pods if p.scheduled and not p.ip and not p.complaint and age(p, now) > PATIENCE_SECONDS)
 
 
 def to_ask(pods: Iterable[Pod], asked: Mapping[str, datetime], now: datetime) -> tuple[Pod, ...]:
-    """Those of the puzzling pods whose events are read next, in turn; `asked` is when each was
-    asked last, by uid."""
+    """Those of the puzzling pods whose events are read next, in turn; `asked` is when each was asked last, by uid."""
     long_ago = now - timedelta(seconds=ASK_AGAIN_SECONDS)
     due = (pod for pod in puzzling(pods, now) if asked.get(pod.uid, long_ago) <= long_ago)
     return tuple(sorted(due, key=lambda pod: (pod.uid in asked, asked.get(pod.uid, now))))

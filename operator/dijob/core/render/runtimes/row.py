@@ -27,9 +27,7 @@ class Row:
 
 
 # The address of rank 0, where processes meet.
-MASTER: Final[Mapping[str, AnnotationBuilder]] = {
-    names.ANNOTATION_MASTER: lambda _gang, addresses: addresses[0],
-}
+MASTER: Final[Mapping[str, AnnotationBuilder]] = {names.ANNOTATION_MASTER: lambda _, ips: ips[0]}
 
 
 def first_process(member: Member, gang: Gang, master_port: int) -> dict[str, str]:
