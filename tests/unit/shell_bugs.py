@@ -7,11 +7,12 @@ from dijob.core.decide.requeue import RESYNC_SECONDS
 from dijob.core.observed import refusals
 from dijob.core.observed.views import Refusal, Refused
 from dijob.core.report import summary
-from dijob.shell import actor
+from dijob.shell import creation
 from dijob.shell.actor import Actor
 from dijob.shell.api import Api, Json
 from dijob.shell.audit import Audit
 from dijob.shell.children import Children
+from dijob.shell.creation import Creator
 from dijob.shell.jobs import Jobs
 from dijob.shell.reconcile import Reconciler
 from dijob.shell.reflector import Reflector
@@ -96,17 +97,18 @@ def what_was_deleted_is_not_marked(patch: Patch) -> None:
 
 
 def what_was_created_is_not_taken_in(patch: Patch) -> None:
-    create = Actor._create
+    create = Creator._create
 
-    async def blind(self: Actor, group: Any, manifest: Json) -> bool:
-        put, self._pods.put = self._pods.put, lambda view: None  # type: ignore[method-assign]
+    async def blind(self: Creator, group: Any, manifest: Json) -> bool:
+        pods = self._children.pods
+        put, pods.put = pods.put, lambda view: None  # type: ignore[method-assign]
         try:
             return await create(self, group, manifest)
         finally:
-            self._pods.put = put  # type: ignore[method-assign]
+            pods.put = put  # type: ignore[method-assign]
             group.memory.creations.clear()
 
-    patch.setattr(Actor, "_create", blind)
+    patch.setattr(Creator, "_create", blind)
 
 
 def a_list_does_not_show_what_has_vanished(patch: Patch) -> None:
@@ -153,7 +155,7 @@ def nobody_is_told_of_a_childs_change(patch: Patch) -> None:
 
 
 def everybodys_pod_is_ours(patch: Patch) -> None:
-    patch.setattr(actor, "namesake", lambda body, job, uid: None)
+    patch.setattr(creation, "namesake", lambda body, job, uid: None)
 
 
 def the_answer_of_a_status_is_not_taken_in(patch: Patch) -> None:

@@ -176,7 +176,7 @@ class Reconciler:
             members = map(gang.member, unaccounted(gang, pods, job.status))
             asked = {one.name: one for one in members if one.name not in memory.absent}
             asked |= {name: gang.member(gang.rank_of(name)) for name in memory.unlabelled if gang.rank_of(name) >= 0}
-            await self._actor.recover(job, asked.values(), memory)
+            await self._actor.creator.recover(job, asked.values(), memory)
 
     async def _still_there(self, key: Key, job: DIJob) -> bool:
         """Whether the job still exists, asked only where what we know is old: if no watch has shown its deletion, its
