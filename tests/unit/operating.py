@@ -15,7 +15,8 @@ from dijob.shell.audit import Audit
 from dijob.shell.children import Children
 from dijob.shell.kinds import JOBS
 from dijob.shell.memory import Memory
-from dijob.shell.reconcile import Reconciler, StaleCrdError
+from dijob.shell.reconcile import Reconciler
+from dijob.shell.status_writer import StaleCrdError
 from dijob.shell.workqueue import Key, WorkQueue
 from unit.objects import Body, Selector, Target
 from unit.simulator import Cluster

@@ -16,19 +16,20 @@ from dijob.shell.creation import Creator
 from dijob.shell.jobs import Jobs
 from dijob.shell.reconcile import Reconciler
 from dijob.shell.reflector import Reflector
+from dijob.shell.status_writer import StatusWriter
 from dijob.shell.store import Store
 
 Patch = pytest.MonkeyPatch
 
 
 def a_conflict_is_taken_for_success(patch: Patch) -> None:
-    write = Reconciler._write
+    write = StatusWriter.write
 
-    async def blind(self: Reconciler, *given: Any) -> float:
+    async def blind(self: StatusWriter, *given: Any) -> float:
         wait = await write(self, *given)
         return RESYNC_SECONDS if 0 < wait < 1 else wait
 
-    patch.setattr(Reconciler, "_write", blind)
+    patch.setattr(StatusWriter, "write", blind)
 
 
 def an_older_view_replaces_a_newer_one(patch: Patch) -> None:
@@ -133,21 +134,21 @@ def nobody_asks_whether_a_job_is_still_there(patch: Patch) -> None:
 
 
 def it_is_told_before_it_is_written(patch: Patch) -> None:
-    write = Reconciler._write
+    write = StatusWriter.write
 
-    async def blind(self: Reconciler, key: Any, meta: Any, old: Any, decided: Any) -> float:
+    async def blind(self: StatusWriter, meta: Any, old: Any, decided: Any, memory: Any) -> float:
         for event in decided.events:
             await self._recorder.tell(meta, event)
-        return await write(self, key, meta, old, decided)
+        return await write(self, meta, old, decided, memory)
 
-    patch.setattr(Reconciler, "_write", blind)
+    patch.setattr(StatusWriter, "write", blind)
 
 
 def the_audit_finds_nothing(patch: Patch) -> None:
     async def blind(self: Audit) -> None:
         pass
 
-    patch.setattr(Audit, "_look", blind)
+    patch.setattr(Audit, "_compare", blind)
 
 
 def nobody_is_told_of_a_childs_change(patch: Patch) -> None:

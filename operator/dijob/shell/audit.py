@@ -40,11 +40,11 @@ class Audit:
         while True:
             await asyncio.sleep(self._clock.spread(PERIOD_SECONDS, 0.1))
             try:
-                await self._look()
+                await self._compare()
             except ApiError as error:
                 log.warning("dijobs not listed, their audit is put off: %s", error)
 
-    async def _look(self) -> None:
+    async def _compare(self) -> None:
         known = set(self._reconciler.jobs.uids())
         there: dict[str, str] = {}
         for path in self._paths:
