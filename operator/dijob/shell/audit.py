@@ -1,5 +1,4 @@
-"""Compares, once a minute, the DIJobs that there are with those that we know: a watch can go silent
-without a word."""
+"""Compares, once a minute, the DIJobs of the apiserver with those known: a watch may fail unseen."""
 
 import asyncio
 import logging
@@ -17,11 +16,9 @@ LIST_METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v
 
 
 class Audit:
-    """Finds deletions that fell into a gap of kopf's watch, and a watch that is dead while its
-    process lives.
+    """Finds deletions that kopf's watch has missed, and a watch that shows nothing any more.
 
-    `behind` is since when (monotonic seconds) the watch has shown nothing of what the list shows;
-    None: it does.
+    `behind` is since when (monotonic seconds) it lacks what the list shows; None: it does not.
     """
 
     def __init__(

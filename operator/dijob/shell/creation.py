@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 class Creator:
-    """Creations are noted in the memory of their job: those that were refused, and those of pods."""
+    """Creates pods and shared objects; what is refused is noted in the memory of the job."""
 
     def __init__(self, api: Api, children: Children, options: Options, clock: Clock) -> None:
         self._api = api
@@ -114,8 +114,8 @@ class Creator:
             return None
 
     async def _found(self, group: Group, key: str, path: str, labels: Mapping[str, str]) -> Json | None:
-        """After AlreadyExists: the job's own object, which no watch shows yet, or none any more since
-        somebody has removed its labels (they are put back); None for any other, which is noted."""
+        """The object, if it is the job's and no watch shows it: it is new, or has lost its labels,
+        which are put back. None for another's, which is noted."""
         body = await self._api.get(path)
         noted = group.memory.refusals
         if why := namesake(body, group.job.metadata.name, group.job.metadata.uid):
@@ -123,8 +123,9 @@ class Creator:
             noted[key] = refusals.name_in_use(why, about, now, noted.get(key))
             return None
         noted.pop(key, None)
+        present = body["metadata"].get("labels") or {}
         # A service needs no label to do its work, and there is no right to patch it.
-        if body["kind"] != "Pod" or labels.items() <= (body["metadata"].get("labels") or {}).items():
+        if body["kind"] != PODS.name or labels.items() <= present.items():
             return body
         return await self._relabelled(path, body, labels)
 

@@ -13,15 +13,13 @@ OLD_SECONDS = 10.0
 
 
 def order(version: str) -> int:
-    """Of resource versions: decimal and growing in every supported apiserver (KEP-5504); else
-    always newest."""
+    """Sort key of a resource version: a growing decimal (KEP-5504); anything else is newest."""
     number = natural(version, 20)
     return 2**64 if number is None else number
 
 
 class Jobs:
-    """Raw bodies (a spec that cannot be parsed must still be answered), newest first to come
-    wins."""
+    """Raw bodies, since a spec that cannot be parsed must be answered too; the newest wins."""
 
     def __init__(self, clock: Clock = SYSTEM) -> None:
         self._clock = clock
@@ -40,8 +38,7 @@ class Jobs:
         return self._clock.monotonic() - self._heard.get(key, 0.0) > OLD_SECONDS
 
     def put(self, body: Mapping[str, Any]) -> Key | None:
-        """Take in a body. Gives its key when it is news, None when it is known or older than what
-        is known."""
+        """Take in a body. Gives its key; None where this version or a newer one is known."""
         meta = body["metadata"]
         key = (meta["namespace"], meta["name"])
         known = self._bodies.get(key)

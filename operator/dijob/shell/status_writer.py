@@ -21,14 +21,13 @@ from dijob.shell.recorder import Recorder
 log = logging.getLogger(__name__)
 Forget = Callable[[str], None]
 
-# What is not urgent (a count, a step on the way) is written at most this often per job: the start of many jobs is
-# bound by the apiserver's CPU, and every write of a step on the way makes it longer. Where the apiserver is slow it is
-# written more rarely yet (core/pace.py).
+# What is not urgent (a count, an intermediate step) is written at most this often per job: the
+# start of many jobs is bound by the apiserver's CPU. A slow one gets fewer yet (core/pace.py).
 STATUS_INTERVAL_SECONDS = 3.0
 
 
 class StaleCrdError(Exception):
-    """The apiserver has dropped fields of a status, since its CRD is older: no plan may rely on them."""
+    """The apiserver has dropped fields of a status, since its CRD is older; no plan may need them."""
 
     def __init__(self, fields: list[str]) -> None:
         super().__init__(
