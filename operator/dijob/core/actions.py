@@ -30,8 +30,7 @@ class CreateInOrder:
 
 @dataclass(frozen=True)
 class CreateShared:
-    """Create objects that the job's ranks share, in this order; those that exist are left as they
-    are.
+    """Create what is missing of the objects that the job's ranks share, in this order.
 
     `manifests` makes them, for example render/service.py's.
     """
@@ -41,12 +40,11 @@ class CreateShared:
 
 @dataclass(frozen=True)
 class PublishAddresses:
-    """Give one pod the address list (comma-separated, in rank order) and its number; its gate opens
-    on it.
+    """Give one pod the address list (comma-separated, in rank order) and its number; its gate opens on it.
 
-    `ip` is the pod's own address where the list holds names, else "". `renew_from` is the number of
-    the first list that its process may have: one with an older list starts again (0: any list will
-    do). `broker` is the life of the job's own Redis server that the list goes with.
+    `ip` is the pod's own address where the list holds names, else "". `renew_from` is the number of the first list that
+    its process may have: one with an older list starts again (0: any list will do). `broker` is the life of the job's
+    own Redis server that the list goes with.
     """
 
     name: str
@@ -60,8 +58,7 @@ class PublishAddresses:
 
 @dataclass(frozen=True)
 class NudgePod:
-    """Remind the kubelet of a pod in which the list of this epoch has had no effect yet; `at` is
-    any new text."""
+    """Remind the kubelet of a pod in which the list of this epoch has had no effect yet; `at` is any new text."""
 
     name: str
     uid: str
@@ -77,8 +74,7 @@ class DeletePod:
 
 @dataclass(frozen=True)
 class GiveBackPod:
-    """Delete a pod that holds a node while a lower rank finds none; it comes back when that one has
-    its place."""
+    """Delete a pod that holds a node while a lower rank finds none; it comes back when that one has its place."""
 
     name: str
     uid: str
@@ -102,8 +98,7 @@ class EndPod:
 
 @dataclass(frozen=True)
 class DeleteJob:
-    """Delete the DIJob itself, with all that belongs to it: it has ended, and its time to live is
-    over."""
+    """Delete the DIJob itself, with all that belongs to it: it has ended, and its time to live is over."""
 
 
 Action = (
