@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from dijob.api.parse import parse_job
 from dijob.core.members import gang_of
 from dijob.core.options import Options
-from dijob.core.render.pod import pod_manifest, service
+from dijob.core.render import service
+from dijob.core.render.pod import pod_manifest
 from faults.bulk import for_all
 from faults.kube import Json, Kube, dijob, pods, services
 
@@ -59,7 +60,7 @@ class Floor:
         body["metadata"] |= {**meta, "generation": 1}
         job = parse_job(body)
         members = [pod_manifest(job, member, Options()) for member in gang_of(job).members]
-        head = service(job)
+        (head,) = service.manifests(job, Options())
         for child in (head, *members):
             child["metadata"].pop("ownerReferences")
         return head, members

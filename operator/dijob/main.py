@@ -12,6 +12,7 @@ from typing import Any
 import kopf
 
 from dijob import names
+from dijob.core.backoff import doubled
 from dijob.core.options import Options
 from dijob.shell import health, namespaces
 from dijob.shell.api import Api
@@ -121,7 +122,7 @@ def _kopf_settings() -> kopf.OperatorSettings:
     settings.networking.connect_timeout = 5
     # The default gives up after 54 s of a failing apiserver and ends the process. Capped, so that what came while the
     # apiserver was out of reach is seen within 10 s of its return.
-    settings.networking.error_backoffs = [min(6.0, 0.5 * 2.0**n) for n in range(100)]
+    settings.networking.error_backoffs = [doubled(times, (0.5, 6.0)) for times in range(1, 101)]
     settings.watching.server_timeout = 300
     settings.watching.inactivity_timeout = 70
     settings.watching.reconnect_backoff = 0.5

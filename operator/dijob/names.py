@@ -1,5 +1,6 @@
 """Every string that others can see: group, labels, annotations, variables, reasons. One place per fact."""
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
@@ -126,28 +127,43 @@ class Topology(StrEnum):
     ALONE = "alone"
 
 
+@dataclass(frozen=True)
+class Traits:
+    """What a runtime demands of its job. `annotations` hold what its variables take from a list."""
+
+    # Its programs cannot take a member back: all ranks start again when one is lost.
+    fixed_membership: bool = False
+    # It knows its nodes by name only.
+    requires_hostnames: bool = False
+    # Its nodes are alike (names, GPUs), so a job of it has no tasks.
+    homogeneous: bool = False
+    annotations: tuple[str, ...] = ()
+
+
 class Runtime(StrEnum):
-    """Whose environment a process gets besides the DI_ variables. Each has a row in core/render/runtimes."""
+    """Whose environment a process gets besides the DI_ variables (core/render/runtimes)."""
 
-    DITASK = "ditask"
-    TORCH = "torch"
-    SLURM = "slurm"
-    ONEFLOW = "oneflow"
+    traits: Traits
 
-    @property
-    def rigid(self) -> bool:
-        """Whether its programs cannot take a member back: all ranks begin anew when one is lost, unless told else."""
-        return self in (Runtime.TORCH, Runtime.ONEFLOW)
+    def __new__(cls, value: str, traits: Traits) -> "Runtime":
+        member = str.__new__(cls, value)
+        member._value_, member.traits = value, traits
+        return member
 
-    @property
-    def named(self) -> bool:
-        """Whether it knows its nodes by their names alone."""
-        return self is Runtime.SLURM
-
-    @property
-    def uniform(self) -> bool:
-        """Whether all of its nodes are alike: their names, or their GPUs."""
-        return self in (Runtime.SLURM, Runtime.ONEFLOW)
+    DITASK = "ditask", Traits()
+    TORCH = "torch", Traits(fixed_membership=True, annotations=(ANNOTATION_MASTER,))
+    SLURM = (
+        "slurm",
+        Traits(requires_hostnames=True, homogeneous=True, annotations=(ANNOTATION_NODELIST,)),
+    )
+    ONEFLOW = (
+        "oneflow",
+        Traits(
+            fixed_membership=True,
+            homogeneous=True,
+            annotations=(ANNOTATION_MASTER, ANNOTATION_MACHINES),
+        ),
+    )
 
 
 class Queue(StrEnum):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from dijob.shell.kinds import KINDS
 
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "charts/dijob"
@@ -19,15 +20,8 @@ CLUSTER_WIDE_OFF = "crds.install=false,crds.check=false,policies.enabled=false,u
 Right = tuple[str, str]  # resource or resource/subresource, verb
 
 
-# What the operator may do: the table of docs/security.md.
-GRANTED = {
-    "dijobs": "get list watch patch delete",
-    "dijobs/status": "patch",
-    "pods": "get list watch create delete patch",
-    "services": "get list watch create",
-    "networkpolicies": "get create",
-    "events": "get list create patch",
-}
+# What the operator may do.
+GRANTED = {kind.plural: kind.verbs for kind in KINDS}
 
 
 def pairs(rights: dict[str, str]) -> set[Right]:

@@ -1,7 +1,7 @@
 """Builders of the unit tests: a job, a pod as the apiserver would show it, a view of a pod, what a pass observes."""
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -120,8 +120,9 @@ def listed(rank: int, owner: DIJob | None = None, **fields: Any) -> Pod:
     return view(rank, owner, **{"phase": "Running", "ready": True, "started": STARTED, "derived": made, **told})
 
 
-def observed(*pods: Pod, **fields: Any) -> Observed:
-    return Observed(pods={pod.rank: pod for pod in pods}, **fields)
+def observed(*pods: Pod, services: Iterable[str] = (), **fields: Any) -> Observed:
+    existing = frozenset(f"service/{name}" for name in services)
+    return Observed(pods={pod.rank: pod for pod in pods}, existing=existing, **fields)
 
 
 def written(status: Status, seen: Observed) -> Status:

@@ -4,17 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dijob import names
+from dijob.shell import kinds
 
 Body = dict[str, Any]
 
-KINDS = {
-    "pods": ("v1", "Pod"),
-    "services": ("v1", "Service"),
-    "events": ("v1", "Event"),
-    "networkpolicies": ("networking.k8s.io/v1", "NetworkPolicy"),
-    names.PLURAL: (names.API_VERSION, names.KIND),
-}
+KINDS = {kind.plural: (kind.version, kind.name) for kind in kinds.KINDS}
 REASONS = {
     400: "BadRequest",
     403: "Forbidden",

@@ -7,16 +7,16 @@ from typing import Any
 
 from dijob import names
 from dijob.api.model import DIJob
-from dijob.core.observed import parse
 from dijob.core.observed.views import Observed, Pod
 from dijob.core.options import Options
-from dijob.shell import jobs
 from dijob.shell.api import ApiError, Stream
 from dijob.shell.arrivals import Arrivals
 from dijob.shell.audit import Audit
 from dijob.shell.children import Children
+from dijob.shell.kinds import JOBS
 from dijob.shell.memory import Memory
-from dijob.shell.reconcile import Reconciler, StaleCrdError
+from dijob.shell.reconcile import Reconciler
+from dijob.shell.status_writer import StaleCrdError
 from dijob.shell.workqueue import Key, WorkQueue
 from unit.objects import Body, Selector, Target
 from unit.simulator import Cluster
@@ -66,7 +66,7 @@ class Operator:
             self.queue.run,
             self.arrivals.release,
             self.audit.run,
-            *(partial(self._watch_jobs, jobs.collection(namespace)) for namespace in self._namespaces or ("",)),
+            *(partial(self._watch_jobs, JOBS.path(namespace)) for namespace in self._namespaces or ("",)),
         ]
         self._tasks = [self.cluster.loop.create_task(self._part(part)) for part in parts]
 
@@ -90,8 +90,8 @@ class Operator:
         server, shown = self.cluster.server, f"{names.MANAGED_BY}={names.MANAGER}"
         jobs_there = {body["metadata"]["uid"] for body in server.find(Selector(Target(names.PLURAL)))}
         assert set(self.reconciler.jobs.uids()) == jobs_there
-        for store, view in ((self.children.pods, parse.pod), (self.children.services, parse.service)):
-            there = [view(body) for body in server.find(Selector(Target(store.kind), shown))]
+        for store in self.children.stores.values():
+            there = [store._view(body) for body in server.find(Selector(Target(store.kind), shown))]
             known = [one for owner in {one.owner for one in there} | jobs_there for one in store.of(owner)]
             assert {one.uid: one for one in known} == {one.uid: one for one in there}
 

@@ -7,26 +7,29 @@ from dijob.core.decide.requeue import RESYNC_SECONDS
 from dijob.core.observed import refusals
 from dijob.core.observed.views import Refusal, Refused
 from dijob.core.report import summary
-from dijob.shell import actor
+from dijob.shell import creation
 from dijob.shell.actor import Actor
 from dijob.shell.api import Api, Json
 from dijob.shell.audit import Audit
 from dijob.shell.children import Children
+from dijob.shell.creation import Creator
 from dijob.shell.jobs import Jobs
 from dijob.shell.reconcile import Reconciler
+from dijob.shell.reflector import Reflector
+from dijob.shell.status_writer import StatusWriter
 from dijob.shell.store import Store
 
 Patch = pytest.MonkeyPatch
 
 
 def a_conflict_is_taken_for_success(patch: Patch) -> None:
-    write = Reconciler._write
+    write = StatusWriter.write
 
-    async def blind(self: Reconciler, *given: Any) -> float:
+    async def blind(self: StatusWriter, *given: Any) -> float:
         wait = await write(self, *given)
         return RESYNC_SECONDS if 0 < wait < 1 else wait
 
-    patch.setattr(Reconciler, "_write", blind)
+    patch.setattr(StatusWriter, "write", blind)
 
 
 def an_older_view_replaces_a_newer_one(patch: Patch) -> None:
@@ -95,27 +98,28 @@ def what_was_deleted_is_not_marked(patch: Patch) -> None:
 
 
 def what_was_created_is_not_taken_in(patch: Patch) -> None:
-    create = Actor._create
+    create = Creator._create
 
-    async def blind(self: Actor, group: Any, manifest: Json) -> bool:
-        put, self._pods.put = self._pods.put, lambda view: None  # type: ignore[method-assign]
+    async def blind(self: Creator, group: Any, manifest: Json) -> bool:
+        pods = self._children.pods
+        put, pods.put = pods.put, lambda view: None  # type: ignore[method-assign]
         try:
             return await create(self, group, manifest)
         finally:
-            self._pods.put = put  # type: ignore[method-assign]
+            pods.put = put  # type: ignore[method-assign]
             group.memory.creations.clear()
 
-    patch.setattr(Actor, "_create", blind)
+    patch.setattr(Creator, "_create", blind)
 
 
 def a_list_does_not_show_what_has_vanished(patch: Patch) -> None:
-    listed = Store._list
+    listed = Reflector._list
 
-    async def blind(self: Store[Any], api: Api, feed: Any) -> str:
-        feed.uids = set()
-        return await listed(self, api, feed)
+    async def blind(self: Reflector, api: Api) -> str:
+        self.uids = set()
+        return await listed(self, api)
 
-    patch.setattr(Store, "_list", blind)
+    patch.setattr(Reflector, "_list", blind)
 
 
 def what_is_urgent_is_put_off(patch: Patch) -> None:
@@ -130,21 +134,21 @@ def nobody_asks_whether_a_job_is_still_there(patch: Patch) -> None:
 
 
 def it_is_told_before_it_is_written(patch: Patch) -> None:
-    write = Reconciler._write
+    write = StatusWriter.write
 
-    async def blind(self: Reconciler, key: Any, meta: Any, old: Any, decided: Any) -> float:
+    async def blind(self: StatusWriter, meta: Any, old: Any, decided: Any, memory: Any) -> float:
         for event in decided.events:
             await self._recorder.tell(meta, event)
-        return await write(self, key, meta, old, decided)
+        return await write(self, meta, old, decided, memory)
 
-    patch.setattr(Reconciler, "_write", blind)
+    patch.setattr(StatusWriter, "write", blind)
 
 
 def the_audit_finds_nothing(patch: Patch) -> None:
     async def blind(self: Audit) -> None:
         pass
 
-    patch.setattr(Audit, "_look", blind)
+    patch.setattr(Audit, "_compare", blind)
 
 
 def nobody_is_told_of_a_childs_change(patch: Patch) -> None:
@@ -152,7 +156,7 @@ def nobody_is_told_of_a_childs_change(patch: Patch) -> None:
 
 
 def everybodys_pod_is_ours(patch: Patch) -> None:
-    patch.setattr(actor, "namesake", lambda body, job, uid: None)
+    patch.setattr(creation, "namesake", lambda body, job, uid: None)
 
 
 def the_answer_of_a_status_is_not_taken_in(patch: Patch) -> None:

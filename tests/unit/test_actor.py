@@ -44,7 +44,7 @@ async def test_a_refusal_that_holds_for_all_is_asked_for_by_few(
     room: int, refused_before: bool, asked: int, made: int
 ) -> None:
     api, children, memory = Quota(), Children.of(()), Memory()
-    actor = Actor(api.api(), children.pods, children.services, Options())
+    actor = Actor(api.api(), children, Options())
     actions = tuple(CreatePod(member) for member in gang_of(OWNER).members)
     if refused_before:
         await actor.carry_out(OWNER, actions, memory)

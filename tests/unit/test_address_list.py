@@ -166,7 +166,7 @@ def test_a_pod_with_the_uid_of_a_job_is_its_own_only_by_all_of_the_reference(for
     body["metadata"]["namespace"] = forged.pop("namespace", "ns")
     body["metadata"]["ownerReferences"][0] |= forged
     assert parse.pod(body).owner != OWNER
-    assert parse.service(body).owner != OWNER
+    assert parse.child(body).owner != OWNER
 
 
 ABSURD: dict[str, dict[str, Any]] = {

@@ -7,7 +7,7 @@ import pytest
 from dijob.api import parse
 from dijob.core.decide.requeue import RESYNC_SECONDS
 from dijob.core.options import Options
-from dijob.shell import metrics, reconcile
+from dijob.shell import metrics, reconcile, status_writer
 from dijob.shell.actor import Actor
 from dijob.shell.api import ApiError
 from dijob.shell.children import Children
@@ -47,9 +47,9 @@ def set_aside(kind: str) -> float:
 @pytest.fixture
 def children() -> Children:
     children = Children.of(())
-    for store in (children.pods, children.services):
-        for feed in store._feeds:
-            feed.synced.set()
+    for store in children.stores.values():
+        for reflector in store.reflectors:
+            reflector.synced.set()
     return children
 
 
@@ -113,7 +113,7 @@ async def test_a_job_whose_status_breaks_it_too_is_logged(
     under_test = Reconciler(Api().api(), children, Options())
     under_test.jobs.put(job_body())
     monkeypatch.setattr(parse, "parse_job", break_)
-    monkeypatch.setattr(reconcile, "stored", break_)
+    monkeypatch.setattr(status_writer, "stored", break_)
     assert await under_test.reconcile(KEY) == RESYNC_SECONDS
     assert "ns/job: its status cannot be written" in caplog.text
 

@@ -267,7 +267,7 @@ def children(*pods: Pod) -> Children:
 async def test_a_refused_change_is_remembered_and_forgotten_when_it_is_accepted() -> None:
     api, memory = Protected(protected={"job-1"}), Memory()
     known = children(*(view(rank) for rank in range(3)))
-    actor = Actor(api.api(), known.pods, known.services, Options())
+    actor = Actor(api.api(), known, Options())
     actions = tuple(DeletePod(f"job-{rank}", f"uid-{rank}") for rank in range(3))
     assert (await actor.carry_out(job(), actions, memory)).error is None
     assert {key: (no.why, no.message) for key, no in memory.refusals.items()} == {
@@ -286,7 +286,7 @@ DELETIONS = tuple(DeletePod(f"job-{rank}", f"uid-{rank}") for rank in range(MANY
 async def test_of_many_that_were_refused_one_asks_for_all_and_each_in_its_turn() -> None:
     api, memory = Protected(protected={action.name for action in DELETIONS}), Memory()
     known = children()
-    actor = Actor(api.api(), known.pods, known.services, Options())
+    actor = Actor(api.api(), known, Options())
     await actor.carry_out(job(replicas=MANY), DELETIONS, memory)
     assert len(api.asked("DELETE")) == MANY
     api.calls.clear()
@@ -304,7 +304,7 @@ async def test_of_many_that_were_refused_one_asks_for_all_and_each_in_its_turn()
 async def test_a_change_is_not_kept_back_by_another_kind_that_is_refused() -> None:
     api, memory = Protected(protected={"job-0"}), Memory()
     known = children()
-    actor = Actor(api.api(), known.pods, known.services, Options())
+    actor = Actor(api.api(), known, Options())
     actions = (DeletePod("job-0", "uid-0"), EndPod("job-1", "uid-1"))
     for _ in range(2):
         await actor.carry_out(job(), actions, memory)
@@ -373,7 +373,7 @@ class Deaf(Protected):
 
 async def test_a_namesake_that_cannot_be_read_is_a_refusal_too() -> None:
     api, memory, known = Deaf(), Memory(), children()
-    actor = Actor(api.api(), known.pods, known.services, Options())
+    actor = Actor(api.api(), known, Options())
     outcome = await actor.carry_out(job(), (CreatePod(gang_of(job()).members[0]),), memory)
     assert outcome.error is None
     assert memory.refusals["pod/job-0"].message == "try later"

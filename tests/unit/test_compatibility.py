@@ -14,7 +14,8 @@ from dijob.core.decide.plan import Plan
 from dijob.core.members import gang_of
 from dijob.core.observed.containers import Ending
 from dijob.core.options import Options
-from dijob.core.render.pod import pod_manifest, service
+from dijob.core.render import service
+from dijob.core.render.pod import pod_manifest
 from dijob.core.report.summary import ended
 from dijob.names import CleanPodPolicy, Topology
 from unit import builders
@@ -149,7 +150,7 @@ def test_the_templates_restart_policy_is_kept(policy: str | None, kept: str) -> 
 
 
 def test_names_and_service() -> None:
-    spec, made = pod(job(), 3)["spec"], service(job())
+    spec, made = pod(job(), 3)["spec"], service.manifests(job(), Options())[0]
     assert (spec["hostname"], spec["subdomain"]) == ("normal-job-collector-1", "normal-job")
     assert made["metadata"]["name"] == "normal-job"
     assert made["spec"]["ports"] == [{"name": "di-port", "port": 50515}]

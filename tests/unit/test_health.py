@@ -39,9 +39,9 @@ class Lab:
         self.streams()
 
     def streams(self) -> None:
-        for kind in (self.children.pods, self.children.services):
-            for feed in kind._feeds:
-                feed.heard = self.clock.seconds
+        for store in self.children.stores.values():
+            for reflector in store.reflectors:
+                reflector.heard = self.clock.seconds
 
     def wait(self, seconds: float, answers: bool, streams: bool) -> None:
         """Let time pass, with an answer and an event each minute or none."""

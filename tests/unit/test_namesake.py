@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from dijob import names
-from dijob.core.observed.parse import namesake, service
+from dijob.core.observed.parse import child, namesake
 from dijob.core.observed.views import Refused
 from unit.builders import UID, Body
 
@@ -34,5 +34,5 @@ def test_whose_the_object_is_that_has_our_name(body: Body, why: Refused | None) 
 def test_a_service_is_known_by_its_owner() -> None:
     body = owned(uid="u1", resourceVersion="5") | {"spec": {}}
     body["metadata"]["uid"] = "s1"
-    found = service(body)
+    found = child(body)
     assert (found.name, found.uid, found.owner, found.version) == ("job-0", "s1", "ns/job/u1", "5")

@@ -14,7 +14,8 @@ from dijob.core.pace import Budget, Latency
 from dijob.shell.actor import Actor
 from dijob.shell.children import Children
 from dijob.shell.memory import Memory
-from dijob.shell.reconcile import STATUS_INTERVAL_SECONDS, Reconciler
+from dijob.shell.reconcile import Reconciler
+from dijob.shell.status_writer import STATUS_INTERVAL_SECONDS
 from unit.builders import NOW, Body, job, job_body, later, listed, observed
 from unit.fake_api import FakeApi
 
@@ -105,7 +106,7 @@ async def written(monkeypatch: pytest.MonkeyPatch, latency: float, statuses: lis
     for second, status in enumerate(statuses):
         clock[0] = 1000.0 + second
         before = len(api.calls)
-        await reconciler._write(("ns", "job"), meta, old, Plan(status))
+        await reconciler._status.write(meta, old, Plan(status), reconciler._memories.of(meta.uid))
         if len(api.calls) > before:
             found.append(float(second))
             old = status
@@ -133,13 +134,14 @@ async def test_of_many_jobs_few_write_a_step_while_the_apiserver_is_slow() -> No
     meta = Metadata.model_validate(job_body()["metadata"])
     for number in range(30):
         own = meta.model_copy(update={"uid": f"uid-{number}"})
-        await reconciler._write(("ns", "job"), own, stored("Pending", 0), Plan(stored("Pending", 1)))
+        memory = reconciler._memories.of(own.uid)
+        await reconciler._status.write(own, stored("Pending", 0), Plan(stored("Pending", 1)), memory)
     assert len(api.calls) == 3
 
 
 async def test_lists_that_were_given_out_pay_for_reminders_of_all_jobs_together() -> None:
     api, children = FakeApi(), Children.of(())
-    actor = Actor(api.api(), children.pods, children.services, Options())
+    actor = Actor(api.api(), children, Options())
     lists = tuple(PublishAddresses(f"job-{rank}", f"uid-{rank}", 1, "10.0.0.1") for rank in range(20))
     nudges = tuple(NudgePod(f"job-{rank}", f"uid-{rank}", 1, "now") for rank in range(20))
     await actor.carry_out(job(), lists, Memory())

@@ -11,7 +11,7 @@ from dijob.api.status import stamp
 from dijob.core.actions import (
     CreateInOrder,
     CreatePod,
-    CreateService,
+    CreateShared,
     DeletePod,
     EndPod,
     NudgePod,
@@ -24,6 +24,7 @@ from dijob.core.members import gang_of
 from dijob.core.observed.containers import Ending
 from dijob.core.observed.parse import END_SECONDS
 from dijob.core.observed.views import Creation, Observed, Pod, Refusal, Refused
+from dijob.core.render import service
 from dijob.core.render.annotations import end_patch
 from unit.builders import LIST, NOW, hands_out, job, later, listed, observed, plan, view
 
@@ -90,7 +91,7 @@ def test_running_needs_all_ready_once_and_then_holds() -> None:
 
 def test_the_service_comes_once_the_job_runs() -> None:
     pods = [listed(rank) for rank in range(3)]
-    assert plan(running(), observed(*pods), NOW).actions == (CreateService(),)
+    assert plan(running(), observed(*pods), NOW).actions == (CreateShared(service.manifests),)
     assert plan(running(), observed(*pods, services=frozenset({"job"})), NOW).actions == ()
 
 
@@ -141,7 +142,7 @@ def test_growing_touches_nobody_who_runs() -> None:
     owner, seen = scaled(running(), 5), [listed(rank) for rank in range(3)]
     assert created(then(owner, observed(*seen))[0]) == [3, 4]
     half, _ = then(owner, observed(*seen, view(3, placed=NOW.isoformat()), view(4, ip="")))
-    assert half.actions == (CreateService(),)
+    assert half.actions == (CreateShared(service.manifests),)
     decided = hands_out(owner, observed(*seen, view(3), view(4), services=frozenset({"job"})), NOW)
     ips = ",".join(f"10.0.0.{rank}" for rank in range(5))
     assert decided.actions == tuple(PublishAddresses(f"job-{r}", f"uid-{r}", 2, ips) for r in range(5))
@@ -390,7 +391,7 @@ def test_a_refused_service_is_asked_for_again_when_it_is_time() -> None:
         *(listed(rank) for rank in range(3)), refusals={"service/job": Refusal(Refused.TAKEN, "no", later(15))}
     )
     assert plan(running(), seen, later(14.9)).actions == ()
-    assert plan(running(), seen, later(15)).actions == (CreateService(),)
+    assert plan(running(), seen, later(15)).actions == (CreateShared(service.manifests),)
 
 
 def test_counts_are_of_the_pods_that_stay() -> None:

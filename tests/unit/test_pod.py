@@ -14,8 +14,9 @@ from dijob.api.parts import TemplateMetadata
 from dijob.core.actions import PublishAddresses
 from dijob.core.members import gang_of
 from dijob.core.options import Options
+from dijob.core.render import service
 from dijob.core.render.annotations import addresses_patch
-from dijob.core.render.pod import pod_manifest, service, template_hash
+from dijob.core.render.pod import pod_manifest, template_hash
 from dijob.pod import KILL_SECONDS, LAUNCHER
 from dijob.shell.memory import Memory
 from unit.builders import container, gang, job, job_body, main, manifest, pod_body, read
@@ -318,7 +319,7 @@ def test_the_list_of_the_largest_world_fits_into_an_annotation() -> None:
 
 
 def test_the_service_publishes_names_before_ready() -> None:
-    spec = service(job())["spec"]
+    spec = service.manifests(job(), Options())[0]["spec"]
     assert (spec["clusterIP"], spec["publishNotReadyAddresses"]) == ("None", True)
     assert spec["selector"] == {names.LABEL_JOB: "job"}
 

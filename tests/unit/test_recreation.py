@@ -71,7 +71,7 @@ def _rank(path: str) -> int:
 async def recreate(owner: DIJob, api: OldPods) -> dict[int, float]:
     """Passes over the new job until its old pods are long gone. Gives when the pod of each rank was created."""
     children, memory, created = Children.of(()), Memory(), dict[int, float]()
-    hands = Actor(api.api(), children.pods, children.services, Options(), Told(api))
+    hands = Actor(api.api(), children, Options(), Told(api))
     while (passed := (api.now - NOW).total_seconds()) <= GRACE + 30:
         pods, _ = by_rank(children.pods.of(OWNER), gang_of(owner))
         seen = Observed(pods, refusals=dict(memory.refusals), creations=dict(memory.creations))

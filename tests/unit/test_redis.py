@@ -7,7 +7,7 @@ import pytest
 from dijob import names
 from dijob.api.model import DIJob
 from dijob.api.status import stamp
-from dijob.core.actions import Action, CreateBroker, CreatePod, DeletePod, PublishAddresses
+from dijob.core.actions import CreatePod, CreateShared, DeletePod, PublishAddresses
 from dijob.core.decide.plan import Plan
 from dijob.core.members import gang_of
 from dijob.core.observed.views import Creation, Observed, Pod, Refusal, Refused
@@ -18,6 +18,7 @@ from unit.builders import NOW, container, hands_out, job, later, listed, observe
 SERVICES = frozenset({"job", "job-mq"})
 REDIS = {"messageQueue": {"type": "redis"}}
 OWNER = job(**REDIS)
+CREATE_SERVER = redis.manifests
 
 
 def server(**fields: Any) -> Pod:
@@ -32,8 +33,9 @@ def gathered() -> list[Pod]:
     return [view(rank, OWNER) for rank in range(3)]
 
 
-def kinds(decided: Plan) -> set[type[Action]]:
-    return {type(action) for action in decided.actions}
+def kinds(decided: Plan) -> set[Any]:
+    """What a plan does: the classes of its actions, or what makes the objects to create."""
+    return {action.manifests if isinstance(action, CreateShared) else type(action) for action in decided.actions}
 
 
 def said(decided: Plan, type_: str) -> tuple[str, str]:
@@ -46,9 +48,9 @@ def stored(owner: DIJob, decided: Plan) -> DIJob:
 
 def test_it_comes_with_the_pods_and_nobody_begins_before_it_is_ready() -> None:
     first = plan(OWNER, Observed(), NOW)
-    assert kinds(first) >= {CreateBroker, CreatePod}
+    assert kinds(first) >= {CREATE_SERVER, CreatePod}
     waiting = plan(OWNER, seen(*gathered(), by=server(ready=False)), NOW)
-    assert not kinds(waiting) & {CreateBroker, PublishAddresses}
+    assert not kinds(waiting) & {CREATE_SERVER, PublishAddresses}
     assert said(waiting, "BrokerReady") == ("False", "Starting")
     assert said(waiting, "AddressesReady") == ("False", "BrokerNotReady")
     assert "pod job-mq is starting" in waiting.status.message
@@ -62,13 +64,11 @@ def test_it_comes_with_the_pods_and_nobody_begins_before_it_is_ready() -> None:
     [
         (server(phase="Failed", ready=False), {DeletePod}),
         (server(deleting=True), set()),
-        (None, {CreateBroker}),
+        (None, {CREATE_SERVER}),
     ],
     ids=["failed", "ending", "gone"],
 )
-def test_a_lost_one_is_made_anew_and_nothing_else_happens_before_it_runs(
-    lost: Pod | None, does: set[type[Action]]
-) -> None:
+def test_a_lost_one_is_made_anew_and_nothing_else_happens_before_it_runs(lost: Pod | None, does: set[Any]) -> None:
     ranks = [listed(rank, OWNER) for rank in range(3)]
     running = stored(OWNER, plan(OWNER, seen(*ranks, by=server()), NOW))
     decided = plan(running, seen(*ranks, by=lost), later(60))
@@ -144,14 +144,14 @@ def test_who_fails_for_want_of_it_is_not_charged(by: Pod | None, charged: int) -
 
 
 def test_a_service_that_was_deleted_comes_back() -> None:
-    assert kinds(plan(OWNER, seen(*gathered(), by=server(), services=frozenset()), NOW)) == {CreateBroker}
+    assert kinds(plan(OWNER, seen(*gathered(), by=server(), services=frozenset()), NOW)) == {CREATE_SERVER}
 
 
 def test_one_that_is_lost_again_and_again_comes_later_each_time() -> None:
     creations = {"job-mq": Creation(4, NOW)}
     pods = seen(*gathered(), creations=creations)
-    assert CreateBroker not in kinds(plan(OWNER, pods, later(7)))
-    assert CreateBroker in kinds(plan(OWNER, pods, later(8)))
+    assert CREATE_SERVER not in kinds(plan(OWNER, pods, later(7)))
+    assert CREATE_SERVER in kinds(plan(OWNER, pods, later(8)))
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_what_is_wrong_stands_in_the_status(fields: dict[str, Any], reason: str,
     decided = plan(OWNER, seen(*gathered(), **fields), NOW)
     assert said(decided, "BrokerReady") == ("False", reason)
     assert words in decided.status.message
-    assert CreateBroker not in kinds(decided)
+    assert CREATE_SERVER not in kinds(decided)
 
 
 @pytest.mark.parametrize("edit", [{"suspend": True}, {}], ids=["suspended", "ended"])
@@ -194,7 +194,7 @@ def test_it_goes_when_the_ranks_go(edit: dict[str, Any]) -> None:
 def test_a_server_of_the_users_own_is_left_to_him() -> None:
     owner = job(messageQueue={"type": "redis", "host": "redis.ns"})
     decided = plan(owner, Observed(), NOW)
-    assert CreateBroker not in kinds(decided)
+    assert CREATE_SERVER not in kinds(decided)
     assert all(condition.type != "BrokerReady" for condition in decided.status.conditions)
 
 

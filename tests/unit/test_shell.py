@@ -4,7 +4,7 @@ import pytest
 from dijob import names
 from dijob.core.report.summary import is_true
 from dijob.names import Condition as Type
-from dijob.shell.reconcile import STATUS_INTERVAL_SECONDS
+from dijob.shell.status_writer import STATUS_INTERVAL_SECONDS
 from unit.builders import Body, job_body
 from unit.objects import Target
 from unit.simulated import World, simulated

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from dijob.api.status import Status
-from dijob.shell.reconcile import _changes
+from dijob.shell.status_writer import _changes
 
 Body = dict[str, Any]
 

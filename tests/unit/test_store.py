@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from dijob.shell import store
+from dijob.shell import reflector
 from dijob.shell.api import ApiError, Stream
 from dijob.shell.clock import SYSTEM, Clock
-from dijob.shell.store import Store
+from dijob.shell.informer import Informer
 from unit.fake_api import Body, FakeApi, Over
 
 
@@ -37,11 +37,11 @@ def event(type_: str, raw: Body) -> Body:
     return {"type": type_, "object": raw}
 
 
-def made(*paths: str, clock: Clock = SYSTEM) -> Store[Thing]:
-    return Store("things", tuple(Stream(path, "x=y") for path in paths or ("/things",)), thing, clock)
+def made(*paths: str, clock: Clock = SYSTEM) -> Informer[Thing]:
+    return Informer("things", tuple(Stream(path, "x=y") for path in paths or ("/things",)), thing, clock)
 
 
-async def run(under_test: Store[Thing], api: FakeApi) -> list[str]:
+async def run(under_test: Informer[Thing], api: FakeApi) -> list[str]:
     """Run the script to its end. Gives the owners that were told of a change."""
     told: list[str] = []
     under_test.on_change = told.append
@@ -50,14 +50,14 @@ async def run(under_test: Store[Thing], api: FakeApi) -> list[str]:
     return told
 
 
-def uids(under_test: Store[Thing], owner: str = "a") -> set[str]:
+def uids(under_test: Informer[Thing], owner: str = "a") -> set[str]:
     return {one.uid for one in under_test.of(owner)}
 
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A broken watch is followed by the next list without a pause."""
-    monkeypatch.setattr(store, "RETRY_SECONDS", (0.0, 0.0))
+    monkeypatch.setattr(reflector, "RETRY_SECONDS", (0.0, 0.0))
 
 
 async def test_a_list_in_pages_then_a_watch_from_its_version() -> None:
@@ -240,13 +240,16 @@ async def test_a_watch_that_ends_at_once_is_begun_again_after_longer_and_longer_
     monkeypatch: pytest.MonkeyPatch, ending: list[Body | ApiError], lasts: list[float], pauses: list[float]
 ) -> None:
     clock = Sleeper()
-    monkeypatch.setattr(store, "RETRY_SECONDS", (0.2, 6.0))
+    monkeypatch.setattr(reflector, "RETRY_SECONDS", (0.2, 6.0))
     monkeypatch.setattr(asyncio, "sleep", clock.sleep)
     await run(made(clock=clock), Brief(clock, ending, list(lasts)))
     assert clock.slept == pytest.approx(pauses)
 
 
-END = {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "9", "annotations": {store.INITIAL_END: "true"}}}}
+END = {
+    "type": "BOOKMARK",
+    "object": {"metadata": {"resourceVersion": "9", "annotations": {reflector.INITIAL_END: "true"}}},
+}
 
 
 async def test_a_list_as_a_stream_then_a_watch_from_its_end() -> None:

@@ -90,9 +90,9 @@ async def longest(work: Callable[[], Awaitable[object]]) -> float:
 async def life() -> dict[str, float]:
     """The longest stretch of each step in the life of a job."""
     api, children, found = Stub(), Children.of(()), dict[str, float]()
-    for store in (children.pods, children.services):
-        for feed in store._feeds:
-            feed.synced.set()
+    for store in children.stores.values():
+        for reflector in store.reflectors:
+            reflector.synced.set()
     under_test = Reconciler(cast(Api, api), children, Options())
     under_test.jobs.put(api.job)
 

@@ -28,7 +28,7 @@ class Request:
 
     @property
     def writes(self) -> bool:
-        """Whether it changes what there is: an event is hearsay."""
+        """Whether it changes what there is: an event is no state."""
         return self.method != "GET" and self.target.plural != "events"
 
     def about(self, method: str, plural: str = "") -> bool:

@@ -10,7 +10,7 @@ from dijob.api.parts import MessageQueue
 from dijob.api.problems import Problem
 from dijob.api.spec import Spec
 from dijob.api.template_checks import OWN_NAME_MESSAGE, OWN_VOLUMES, command_problems, template_problems
-from dijob.names import Addressing, Queue, TaskType
+from dijob.names import Addressing, Queue, Runtime, TaskType
 
 # As strict as a Service's name; JOB-RANK with a rank of four digits must fit into 63 characters.
 NAME_PATTERN: Final = "[a-z]([-a-z0-9]*[a-z0-9])?"
@@ -48,9 +48,10 @@ EXIT_CODE_MESSAGE: Final = (
     "code only in passing: set it, or take onPodConditions"
 )
 HOST_MESSAGE: Final = "is the Redis server of type redis: add `type: redis`, or remove it"
-UNIFORM_MESSAGE: Final = (
-    "all nodes of slurm and oneflow are alike, and the pods of tasks have no common names: use a template instead of "
-    "tasks, or another runtime"
+HOMOGENEOUS: Final = tuple(runtime for runtime in Runtime if runtime.traits.homogeneous)
+HOMOGENEOUS_MESSAGE: Final = (
+    f"all nodes of {' and '.join(HOMOGENEOUS)} are alike, and the pods of tasks have no common names: use a "
+    "template instead of tasks, or another runtime"
 )
 GROUP_PATTERN: Final = "([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?"
 GROUP_MESSAGE: Final = f"becomes a label of the pods and must match {GROUP_PATTERN}"
@@ -139,8 +140,9 @@ def _addressing(job: DIJob) -> Iterator[Problem]:
     task = max((f"-{role.name}" for role in job.roles if role.name), key=len, default="")
     each = len(f"{job.metadata.name}{task}-{size - 1}.{job.metadata.name},")
     if job.addressing is Addressing.HOSTNAME and size * each > room:
-        most, named = room // each, job.spec.runtime.named
-        said, remedy = ("slurm, which needs names", "another runtime") if named else ("Hostname", "addressing: IP")
+        most, named = room // each, job.spec.runtime.traits.requires_hostnames
+        needs = f"{job.spec.runtime}, which needs names"
+        said, remedy = (needs, "another runtime") if named else ("Hostname", "addressing: IP")
         yield Problem(
             "spec.runtime" if named else "spec.addressing",
             f"is {said}, and a list of {size} names of {each} characters does not fit into a pod: a job of this "
@@ -149,8 +151,8 @@ def _addressing(job: DIJob) -> Iterator[Problem]:
 
 
 def _runtime(spec: Spec) -> Iterator[Problem]:
-    if spec.runtime.uniform and spec.tasks:
-        yield Problem("spec.runtime", f"is {spec.runtime}: {UNIFORM_MESSAGE}")
+    if spec.runtime.traits.homogeneous and spec.tasks:
+        yield Problem("spec.runtime", f"is {spec.runtime}: {HOMOGENEOUS_MESSAGE}")
 
 
 def _queue(spec: Spec) -> Iterator[Problem]:

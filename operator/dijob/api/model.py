@@ -72,7 +72,8 @@ class DIJob(Stored):
     @property
     def addressing(self) -> Addressing:
         """The kind of addresses in the list: names where the runtime requires them."""
-        return Addressing.HOSTNAME if self.spec.runtime.named else self.spec.addressing
+        named = self.spec.runtime.traits.requires_hostnames
+        return Addressing.HOSTNAME if named else self.spec.addressing
 
     @property
     def queue(self) -> str:
@@ -91,7 +92,8 @@ class DIJob(Stored):
     @property
     def restart_scope(self) -> RestartScope:
         """Which ranks are replaced when one is lost: the field, else what the runtime needs."""
-        return self.spec.restart.scope or (RestartScope.JOB if self.spec.runtime.rigid else RestartScope.POD)
+        together = self.spec.runtime.traits.fixed_membership
+        return self.spec.restart.scope or (RestartScope.JOB if together else RestartScope.POD)
 
     @property
     def paused(self) -> bool:

@@ -132,7 +132,7 @@ class Spec(Written):
     @property
     def needs_dns(self) -> bool:
         """Whether the ranks look names up: each other's, or that of the job's own Redis server."""
-        named = self.addressing is Addressing.HOSTNAME or self.runtime.named
+        named = self.addressing is Addressing.HOSTNAME or self.runtime.traits.requires_hostnames
         return named or (self.message_queue is not None and self.message_queue.own)
 
     @property

@@ -1,8 +1,12 @@
 """What a plan can ask the shell to do: frozen data, one class per call to the apiserver."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
+from dijob.api.model import DIJob
 from dijob.core.members import Member
+from dijob.core.options import Options
 
 
 @dataclass(frozen=True)
@@ -25,13 +29,13 @@ class CreateInOrder:
 
 
 @dataclass(frozen=True)
-class CreateService:
-    pass
+class CreateShared:
+    """Create what is missing of the objects that the job's ranks share, in this order.
 
+    `manifests` makes them, for example render/service.py's.
+    """
 
-@dataclass(frozen=True)
-class CreateBroker:
-    """Create what is missing of the job's own Redis server (redis.py)."""
+    manifests: Callable[[DIJob, Options], tuple[dict[str, Any], ...]]
 
 
 @dataclass(frozen=True)
@@ -102,8 +106,7 @@ Action = (
     | DeleteJob
     | CreatePod
     | CreateInOrder
-    | CreateService
-    | CreateBroker
+    | CreateShared
     | PublishAddresses
     | NudgePod
     | DeletePod

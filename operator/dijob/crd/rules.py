@@ -111,7 +111,7 @@ _ANEW: Final = "suspend the job first (spec.suspend: true), or create another on
 _NEVER: Final = "(has({0}.spec) && has({0}.spec.restartPolicy) && {0}.spec.restartPolicy == 'Never')"
 _LAST: Final = _name("self.spec.tasks[self.spec.tasks.size() - 1]")
 _ORDINARY: Final = ", ".join(f"'{name}'" for name in names.ORDINARY_CONDITIONS)
-_UNIFORM: Final = ", ".join(f"'{runtime}'" for runtime in names.Runtime if runtime.uniform)
+_HOMOGENEOUS: Final = ", ".join(f"'{runtime}'" for runtime in checks.HOMOGENEOUS)
 _RESERVED: Final = ", ".join(f"'{name}'" for name in names.RESERVED_ENV)
 _ENV: Final = (
     Rule(
@@ -236,8 +236,8 @@ RULES: Final[dict[str, tuple[Rule, ...]]] = {
             field=".failurePolicy",
         ),
         Rule(
-            rule=f"!has(self.runtime) || !(self.runtime in [{_UNIFORM}]) || !has(self.tasks)",
-            message=f"runtime: {checks.UNIFORM_MESSAGE}",
+            rule=f"!has(self.runtime) || !(self.runtime in [{_HOMOGENEOUS}]) || !has(self.tasks)",
+            message=f"runtime: {checks.HOMOGENEOUS_MESSAGE}",
             field=".runtime",
         ),
         Rule(

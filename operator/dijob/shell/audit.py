@@ -1,11 +1,11 @@
-"""Compares, once a minute, the DIJobs that there are with those that we know: a watch can go silent without a word."""
+"""Compares, once a minute, the DIJobs of the apiserver with those known: a watch may fail unseen."""
 
 import asyncio
 import logging
 
 from dijob.shell.api import Api, ApiError
 from dijob.shell.clock import SYSTEM, Clock
-from dijob.shell.jobs import collection, path_of
+from dijob.shell.kinds import JOBS
 from dijob.shell.reconcile import Reconciler
 from dijob.shell.workqueue import WorkQueue
 
@@ -16,15 +16,15 @@ LIST_METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v
 
 
 class Audit:
-    """Finds deletions that fell into a gap of kopf's watch, and a watch that is dead while its process lives.
+    """Finds deletions that kopf's watch has missed, and a watch that shows nothing any more.
 
-    `behind` is since when (monotonic seconds) the watch has shown nothing of what the list shows; None: it does.
+    `behind` is since when (monotonic seconds) it lacks what the list shows; None: it does not.
     """
 
     def __init__(
         self, api: Api, reconciler: Reconciler, queue: WorkQueue, namespaces: tuple[str, ...], clock: Clock = SYSTEM
     ) -> None:
-        self._paths = [collection(namespace) for namespace in namespaces or ("",)]
+        self._paths = [JOBS.path(namespace) for namespace in namespaces or ("",)]
         self._api = api
         self._clock = clock
         self._reconciler = reconciler
@@ -37,18 +37,18 @@ class Audit:
         while True:
             await asyncio.sleep(self._clock.spread(PERIOD_SECONDS, 0.1))
             try:
-                await self._look()
+                await self._compare()
             except ApiError as error:
                 log.warning("dijobs not listed, their audit is put off: %s", error)
 
-    async def _look(self) -> None:
+    async def _compare(self) -> None:
         known = set(self._reconciler.jobs.uids())
         there: dict[str, str] = {}
         for path in self._paths:
             listed = await self._api.get(path, accept=LIST_METADATA)
             for item in listed.get("items") or ():
                 meta = item["metadata"]
-                there[meta["uid"]] = path_of(meta["namespace"], meta["name"])
+                there[meta["uid"]] = JOBS.path(meta["namespace"], meta["name"])
         for uid in known - set(there):
             self._reconciler.forget(uid)
         missed = set(there) - set(self._reconciler.jobs.uids())

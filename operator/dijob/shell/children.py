@@ -1,32 +1,42 @@
-"""What the operator creates, as last seen: the pods and services of all jobs."""
+"""The objects that the operator has created, as last seen."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from dijob import names
 from dijob.api.model import DIJob
-from dijob.core.observed.parse import pod, service
-from dijob.core.observed.views import Pod, Service
+from dijob.core.observed.views import Pod
 from dijob.shell.api import Api, Stream
 from dijob.shell.clock import SYSTEM, Clock
-from dijob.shell.store import Store
+from dijob.shell.informer import Informer
+from dijob.shell.kinds import CHILDREN, OWNER_LABELS, PODS, SELECTOR
 from dijob.shell.workqueue import Key, WorkQueue
-
-SELECTOR = f"{names.MANAGED_BY}={names.MANAGER}"
 
 
 @dataclass(frozen=True)
 class Children:
-    """A store per kind, each with one list and watch per namespace that is watched."""
+    """A store for each kind that is watched, by its name, with a list and watch per namespace."""
 
-    pods: Store[Pod]
-    services: Store[Service]
+    stores: Mapping[str, Informer[Any]]
 
     @staticmethod
     def of(namespaces: tuple[str, ...], clock: Clock = SYSTEM) -> "Children":
-        pods = Store("pods", _streams("pods", namespaces), pod, clock)
-        return Children(pods, Store("services", _streams("services", namespaces), service, clock))
+        stores = dict[str, Informer[Any]]()
+        for kind in CHILDREN.values():
+            if kind.view:
+                streams = tuple(Stream(kind.path(name), SELECTOR) for name in namespaces or ("",))
+                stores[kind.name] = Informer(kind.plural, streams, kind.view, clock)
+        return Children(stores)
+
+    @property
+    def pods(self) -> Informer[Pod]:
+        return self.stores[PODS.name]
+
+    def existing(self, owner: str) -> frozenset[str]:
+        """A job's watched objects besides its pods, each as "service/x"."""
+        others = ((kind, store) for kind, store in self.stores.items() if kind != PODS.name)
+        return frozenset(f"{kind.lower()}/{o.name}" for kind, store in others for o in store.of(owner))
 
     def wake(self, key_of: Callable[[str], Key | None], queue: WorkQueue) -> None:
         """An event about a child asks for a pass over its job."""
@@ -35,39 +45,30 @@ class Children:
             if key := key_of(owner):
                 queue.add(key, background=not self.listed)
 
-        self.pods.on_change = self.services.on_change = changed
+        for store in self.stores.values():
+            store.on_change = changed
 
     async def run(self, api: Api) -> None:
         """List and watch until cancelled."""
-        await asyncio.gather(self.pods.run(api), self.services.run(api))
+        await asyncio.gather(*(store.run(api) for store in self.stores.values()))
 
     @property
     def listed(self) -> bool:
         """Whether everything has been listed once."""
-        return self.pods.listed and self.services.listed
+        return all(store.listed for store in self.stores.values())
 
     async def synced(self) -> None:
         """Wait until everything has been listed once."""
-        await asyncio.gather(self.pods.synced(), self.services.synced())
+        await asyncio.gather(*(store.synced() for store in self.stores.values()))
 
     async def read(self, api: Api, job: DIJob) -> None:
-        """Ask for one job's children, ahead of the list of everybody's, which takes seconds where there are thousands.
+        """Ask for one job's children, ahead of the list of all, which takes seconds for thousands.
 
-        By label, so what somebody took the label off is not found: good for jobs that have only just been created.
+        By label: an object without it is not found, so this is for jobs that have only just been
+        created.
         """
         meta = job.metadata
-        labels = (names.LABEL_JOB, names.LABEL_SERVER) if job.server else (names.LABEL_JOB,)
-        for label in labels:
+        for label in OWNER_LABELS if job.server else OWNER_LABELS[:1]:
             selector = f"{SELECTOR},{label}={meta.name}"
-            await self.pods.read(api, collection("pods", meta.namespace), selector)
-            await self.services.read(api, collection("services", meta.namespace), selector)
-
-
-def _streams(plural: str, namespaces: tuple[str, ...]) -> tuple[Stream, ...]:
-    return tuple(Stream(collection(plural, namespace), SELECTOR) for namespace in namespaces or ("",))
-
-
-def collection(plural: str, namespace: str = "") -> str:
-    """Where the pods or services of a namespace are; "": of all."""
-    within = f"/namespaces/{namespace}" if namespace else ""
-    return f"/api/v1{within}/{plural}"
+            for kind, store in self.stores.items():
+                await store.read(api, CHILDREN[kind].path(meta.namespace), selector)

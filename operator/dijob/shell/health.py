@@ -16,14 +16,14 @@ from dijob.shell.pulse import Pulse
 
 log = logging.getLogger(__name__)
 
-# A stream is re-made after 70 s of silence at the latest (api.Stream.silence), and bookmarks come every minute.
+# A stream is re-made after 70 s of silence (api.Stream.silence); bookmarks come every minute.
 SILENCE_SECONDS = 180.0
 # In the metrics, of a job that has no phase yet.
 NO_PHASE = "New"
 
 
 class Watchdog:
-    """Knows the age of each stream. kopf's own liveness answers 200 during every fault (kopf issue 1276)."""
+    """Knows the age of each stream. kopf's own liveness always answers 200 (kopf issue 1276)."""
 
     def __init__(self, children: Children, jobs: Jobs, audit: Audit, pulse: Pulse, clock: Clock = SYSTEM) -> None:
         self._clock = clock
@@ -38,9 +38,9 @@ class Watchdog:
         phases = self._jobs.phases()
         for phase in ("", *names.Phase):
             metrics.JOBS.labels(phase or NO_PHASE).set(phases[phase])
-        # Where nothing is answered it is the apiserver that is away: a new process would hear no more than this one.
+        # While the apiserver answers nothing, a new process would hear no more than this one.
         answered, found = self._pulse.presence, []
-        for store in (self._children.pods, self._children.services):
+        for store in self._children.stores.values():
             metrics.STREAM_AGE.labels(store.kind).set(store.silence)
             if min(store.silence, answered) > SILENCE_SECONDS:
                 found.append(f"nothing heard of {store.kind} for {store.silence:.0f} s")

@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from dijob import names
 from dijob.api.numbers import natural
 from dijob.shell.clock import SYSTEM, Clock
 from dijob.shell.workqueue import Key
@@ -13,25 +12,14 @@ from dijob.shell.workqueue import Key
 OLD_SECONDS = 10.0
 
 
-def collection(namespace: str = "") -> str:
-    """Where the DIJobs of a namespace are; "": of all."""
-    within = f"/namespaces/{namespace}" if namespace else ""
-    return f"/apis/{names.API_VERSION}{within}/{names.PLURAL}"
-
-
-def path_of(namespace: str, name: str) -> str:
-    """Where one DIJob is."""
-    return f"{collection(namespace)}/{name}"
-
-
 def order(version: str) -> int:
-    """Of resource versions: decimal and growing in every supported apiserver (KEP-5504); else always newest."""
+    """Sort key of a resource version: a growing decimal (KEP-5504); anything else is newest."""
     number = natural(version, 20)
     return 2**64 if number is None else number
 
 
 class Jobs:
-    """Raw bodies (a spec that cannot be parsed must still be answered), newest first to come wins."""
+    """Raw bodies, since a spec that cannot be parsed must be answered too; the newest wins."""
 
     def __init__(self, clock: Clock = SYSTEM) -> None:
         self._clock = clock
@@ -50,7 +38,7 @@ class Jobs:
         return self._clock.monotonic() - self._heard.get(key, 0.0) > OLD_SECONDS
 
     def put(self, body: Mapping[str, Any]) -> Key | None:
-        """Take in a body. Gives its key when it is news, None when it is known or older than what is known."""
+        """Take in a body. Gives its key; None where this version or a newer one is known."""
         meta = body["metadata"]
         key = (meta["namespace"], meta["name"])
         known = self._bodies.get(key)

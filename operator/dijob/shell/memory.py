@@ -1,4 +1,4 @@
-"""What the operator remembers of a job between passes and may forget: back-offs and hearsay, never the truth."""
+"""What the operator remembers of a job between passes. To forget it costs calls, never the truth."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field

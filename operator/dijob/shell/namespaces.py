@@ -1,25 +1,29 @@
-"""The namespaces that the operator was given: one that is deleted takes the rights in it along, and must not take the
-operator of the others with it."""
+"""The namespaces that the operator was given: the deletion of one must not stop all others.
+
+With a namespace go the operator's rights in it.
+"""
 
 import asyncio
 import logging
 
-from dijob.shell import children, jobs
 from dijob.shell.api import Api, ApiError
 from dijob.shell.audit import LIST_METADATA
+from dijob.shell.kinds import CHILDREN, JOBS
 
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 20.0
-# Twice the same, one after the other: a control plane that is being upgraded may say no for a moment.
+# Twice the same answer: a control plane that is being upgraded may refuse for a moment.
 LOOKS = 2
-CHILDREN = ("pods", "services")
+READ = (JOBS, *(kind for kind in CHILDREN.values() if kind.view))
 LOOKED_AT_ONCE = 16
 
 
 async def closed(api: Api, given: tuple[str, ...]) -> frozenset[str] | None:
-    """Those in which nothing may be read, so that they must be left out. None where that cannot be said: no answer, or
-    the same no for all of them, which is about the operator's rights and not about a namespace."""
+    """The namespaces in which nothing may be read, which must be left out.
+
+    None where that is not known: no answer, or a refusal for all (the operator lacks the rights).
+    """
     few = asyncio.Semaphore(LOOKED_AT_ONCE)
     answers = dict(zip(given, await asyncio.gather(*(_open(api, name, few) for name in given)), strict=True))
     found = frozenset(namespace for namespace, answer in answers.items() if answer is False)
@@ -42,11 +46,11 @@ async def until_others(api: Api, given: tuple[str, ...], left_out: frozenset[str
 
 
 async def _open(api: Api, namespace: str, few: asyncio.Semaphore) -> bool | None:
-    """Whether we may read in it; None: no answer that says so."""
+    """Whether the operator may read in it; None: no answer that says so."""
     try:
-        for path in (jobs.collection(namespace), *(children.collection(kind, namespace) for kind in CHILDREN)):
+        for kind in READ:
             async with few:
-                await api.get(path, accept=LIST_METADATA, limit="1")
+                await api.get(kind.path(namespace), accept=LIST_METADATA, limit="1")
     except ApiError as error:
         return False if error.status in (403, 404) else None
     return True

@@ -1,8 +1,9 @@
-"""Tells what happened as Kubernetes Events, one object per thing told: what repeats is counted, not posted again."""
+"""Publishes Events about jobs, repeats counted in one object, and reads the warnings about pods."""
 
 import hashlib
 import logging
 from collections import OrderedDict
+from collections.abc import Iterable
 from typing import Any
 
 from dijob import names
@@ -10,16 +11,20 @@ from dijob.api.model import Metadata
 from dijob.api.status import stamp
 from dijob.core.actions import Event
 from dijob.core.observed.diagnose import shorten
+from dijob.core.observed.views import Pod, to_ask
 from dijob.shell.api import Api, ApiError
 from dijob.shell.clock import SYSTEM, Clock
+from dijob.shell.kinds import EVENTS
+from dijob.shell.memory import Memory
 
 log = logging.getLogger(__name__)
 
 REMEMBERED = 4096
+READ_AT_ONCE = 3
 
 
 class Recorder:
-    """Posts events about DIJobs. A failure to post is logged and never stops a pass."""
+    """Posts and reads events. A failure to do so is logged and never stops a pass."""
 
     def __init__(self, api: Api, clock: Clock = SYSTEM) -> None:
         self._api = api
@@ -28,7 +33,7 @@ class Recorder:
 
     async def tell(self, job: Metadata, event: Event) -> None:
         name = f"{job.name}.{_digest(job.uid, event)}"
-        path = f"/api/v1/namespaces/{job.namespace}/events"
+        path = EVENTS.path(job.namespace)
         told = self._counts.get(name, 0)
         count = told + 1
         try:
@@ -38,7 +43,8 @@ class Recorder:
                 again = {"count": count, "lastTimestamp": stamp(self._clock.now())}
                 await self._api.patch(f"{path}/{name}", again)
         except ApiError as error:
-            # 409: told by an operator before this one. 404: forgotten by the apiserver after an hour.
+            # 409: told by an operator before this one. 404: forgotten by the apiserver after an
+            # hour.
             if not (error.conflict or error.gone):
                 log.warning("%s/%s: event %s not posted: %s", job.namespace, job.name, event.reason, error)
                 count = told
@@ -47,6 +53,22 @@ class Recorder:
         self._counts.move_to_end(name)
         while len(self._counts) > REMEMBERED:
             self._counts.popitem(last=False)
+
+    async def read_warnings(self, job: Metadata, pods: Iterable[Pod], memory: Memory) -> None:
+        """Ask why silent pods get no address (FailedMount, a sandbox that fails): only events say."""
+        now = self._clock.now()
+        for pod in to_ask(pods, memory.asked, now)[:READ_AT_ONCE]:
+            memory.asked[pod.uid] = now
+            selector = f"involvedObject.uid={pod.uid},type=Warning"
+            try:
+                path = EVENTS.path(job.namespace)
+                found = await self._api.get(path, fieldSelector=selector, limit="20")
+            except ApiError as error:
+                log.warning("%s: events of %s not read: %s", job.name, pod.name, error)
+                return
+            items = sorted(found.get("items") or (), key=lambda e: str(e.get("lastTimestamp") or ""))
+            if items:
+                memory.warnings[pod.uid] = f"{items[-1].get('reason')}: {items[-1].get('message')}"
 
 
 def _digest(uid: str, event: Event) -> str:

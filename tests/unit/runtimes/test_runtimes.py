@@ -11,7 +11,8 @@ from dijob.api.model import DIJob
 from dijob.api.parse import parse_job
 from dijob.core.actions import PublishAddresses
 from dijob.core.members import gang_of
-from dijob.core.render.annotations import addresses_patch
+from dijob.core.observed.derived import follows
+from dijob.core.render.annotations import addresses_patch, made_of
 from dijob.core.render.runtimes import RUNTIMES, environment
 from dijob.names import Runtime
 from unit.builders import job, job_body, manifest, pod_env
@@ -32,9 +33,18 @@ def told(owner: DIJob, rank: int, listed: str = LIST) -> dict[str, str]:
 @pytest.mark.parametrize("runtime", Runtime)
 def test_every_runtime_has_a_row(runtime: Runtime) -> None:
     row = RUNTIMES[runtime]
-    known = {names.ANNOTATION_NUM_NODES, names.ANNOTATION_WORLD_SIZE, *row.words}
-    assert set(row.listed.values()) <= known
-    assert set(row.words) <= set(row.listed.values())
+    known = {names.ANNOTATION_NUM_NODES, names.ANNOTATION_WORLD_SIZE, *row.annotation_builders}
+    assert set(row.list_env.values()) <= known
+    assert set(row.annotation_builders) <= set(row.list_env.values())
+    assert set(row.annotation_builders) == set(runtime.traits.annotations)
+
+
+@pytest.mark.parametrize("runtime", Runtime)
+def test_what_a_runtime_makes_of_the_list_is_read_back_from_the_pods(runtime: Runtime) -> None:
+    gang = gang_of(job(replicas=3, runtime=runtime.value))
+    made = made_of(gang, 1, LIST)
+    assert RUNTIMES[runtime].annotation_builders.keys() <= made.keys()
+    assert {key for key, _ in follows(made)} == made.keys()
 
 
 def test_no_runtime_leaks_into_another() -> None:
@@ -126,7 +136,7 @@ def test_the_launcher_can_mend_each_variable_from_a_file(runtime: Runtime) -> No
     volume = next(volume for volume in body["spec"]["volumes"] if volume["name"] == names.POD_VOLUME)
     files = {item["path"]: item["fieldRef"]["fieldPath"] for item in volume["downwardAPI"]["items"]}
     listed = dict(word.split("=") for word in pod_env(body).get("DIJOB_LISTED", "").split())
-    assert listed.keys() == RUNTIMES[runtime].listed.keys()
+    assert listed.keys() == RUNTIMES[runtime].list_env.keys()
     for name, file in listed.items():
         assert files[file] == pod_env(body)[name]
 
@@ -155,6 +165,6 @@ def test_the_seed_of_ddp_needs_no_field_of_its_own() -> None:
 def test_the_document_names_each_variable(runtime: Runtime) -> None:
     text = (ROOT / "docs/runtimes.md").read_text()
     section = text.partition(f"\n## {runtime}\n")[2].partition("\n## ")[0]
-    listed = RUNTIMES[runtime].listed.keys() | RUNTIMES[runtime].env(gang_of(job()).member(0), gang_of(job())).keys()
+    listed = RUNTIMES[runtime].list_env.keys() | RUNTIMES[runtime].env(gang_of(job()).member(0), gang_of(job())).keys()
     assert [name for name in listed if f"`{name}`" not in section] == []
     assert f"`{runtime}`" in text

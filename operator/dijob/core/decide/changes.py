@@ -9,10 +9,9 @@ from typing import assert_never
 
 from dijob.core.actions import (
     Action,
-    CreateBroker,
     CreateInOrder,
     CreatePod,
-    CreateService,
+    CreateShared,
     DeleteJob,
     DeletePod,
     EndPod,
@@ -57,7 +56,7 @@ def key(action: Action) -> str:
             return "patch dijob"
         case DeleteJob():
             return "delete dijob"
-        case CreatePod() | CreateInOrder() | CreateService() | CreateBroker():
+        case CreatePod() | CreateInOrder() | CreateShared():
             return ""
     assert_never(action)
 

@@ -24,10 +24,9 @@ from dijob.api.model import DIJob
 from dijob.api.status import Renewal, Status, stamp
 from dijob.core.actions import (
     Action,
-    CreateBroker,
     CreateInOrder,
     CreatePod,
-    CreateService,
+    CreateShared,
     Event,
     GiveBackPod,
     SetReplicas,
@@ -43,6 +42,8 @@ from dijob.core.membership.policy import Policy
 from dijob.core.membership.world import Loss, World
 from dijob.core.observed import diagnose, lost_nodes
 from dijob.core.observed.views import Observed, Pod
+from dijob.core.render import redis as redis_server
+from dijob.core.render import service
 from dijob.core.render.pod import template_hash
 from dijob.core.report import conditions, redis
 from dijob.core.report.summary import Fact, conclude, ended, events
@@ -260,18 +261,18 @@ def _hire(this: Pass) -> tuple[Action, ...]:
 def _serve(this: Pass) -> tuple[Action, ...]:
     """What the ranks share: their names, and their Redis server."""
     named = not requeue.unserved(this) or not requeue.may_ask(this, f"service/{this.world.gang.job}")
-    return (*(() if named else (CreateService(),)), *_broker(this))
+    return (*(() if named else (CreateShared(service.manifests),)), *_broker(this))
 
 
 def _broker(this: Pass) -> tuple[Action, ...]:
     name, seen = this.world.gang.server, this.observed
     pod = seen.stranger(name)
-    if not name or (pod and name in seen.services and not pod.finished and not pod.deleting):
+    if not name or (pod and f"service/{name}" in seen.existing and not pod.finished and not pod.deleting):
         return ()
     if pod and (pod.finished or pod.deleting):
         return (*deletions([pod]), *removals(lost_nodes.overdue([pod], this.now)))
     may = all(requeue.may_ask(this, f"{kind}/{name}") for kind in redis.KINDS)
-    return (CreateBroker(),) if may and requeue.wait_for_pod(this, name) <= 0 else ()
+    return (CreateShared(redis_server.manifests),) if may and requeue.wait_for_pod(this, name) <= 0 else ()
 
 
 def _completed(this: Pass) -> Status:

@@ -149,7 +149,7 @@ def unserved(this: Pass) -> bool:
     """
     by_name = this.world.gang.addressing is Addressing.HOSTNAME
     wanted = by_name or (this.world.alive and is_true(this.job.status, Type.RUNNING))
-    return wanted and this.world.gang.job not in this.observed.services
+    return wanted and f"service/{this.world.gang.job}" not in this.observed.existing
 
 
 def may_ask(this: Pass, key: str) -> bool:

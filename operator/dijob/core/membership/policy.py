@@ -27,7 +27,7 @@ class Policy:
     @staticmethod
     def of(job: DIJob, gang: Gang) -> "Policy":
         spec = job.spec
-        together = spec.runtime.rigid and job.restart_scope is RestartScope.JOB
+        together = spec.runtime.traits.fixed_membership and job.restart_scope is RestartScope.JOB
         return Policy(gang, spec.failure_policy.rules, spec.preemptible, together, spec.success_policy)
 
     def rule(self, pod: Pod) -> int | None:

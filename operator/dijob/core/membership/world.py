@@ -73,7 +73,7 @@ class World:
     def of(gang: Gang, observed: Observed, status: Status, now: datetime, together: bool = False) -> "World":
         """The world as the status and the pods show it; the status as `address_list.adopted` leaves it."""
         pods, listed = all_believed(gang, observed.pods, observed.given, status)
-        last, epoch = status.last_renewal, status.epoch
+        last, epoch, fixed = status.last_renewal, status.epoch, gang.runtime.traits.fixed_membership
         pending = frozenset(r for r, pod in pods.items() if restart.pending(pod, observed, status, now))
         alive = World(
             gang,
@@ -85,8 +85,7 @@ class World:
             together=together,
             # A rendezvous must not find a process of the old world that is still ending: pods that are made anew begin
             # only when all of those are gone.
-            restartable=frozenset(r for r, pod in pods.items() if not gang.runtime.rigid and restart.possible(pod, now))
-            - pending,
+            restartable=frozenset(r for r, pod in pods.items() if not fixed and restart.possible(pod, now)) - pending,
             pending=pending,
             overdue=frozenset(r for r in pending if restart.left(pods[r], observed, now) <= 0),
             broker=observed.life(gang.server),

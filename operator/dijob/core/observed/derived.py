@@ -11,15 +11,14 @@ MADE_OF_LIST = (
     names.ANNOTATION_NUM_NODES,
     names.ANNOTATION_WORLD_SIZE,
     names.ANNOTATION_TOPOLOGY,
-    names.ANNOTATION_MASTER,
-    names.ANNOTATION_NODELIST,
-    names.ANNOTATION_MACHINES,
     names.ANNOTATION_TASK_NODES,
+    *{annotation for runtime in names.Runtime for annotation in runtime.traits.annotations},
 )
 
 
 def follows(annotations: Mapping[str, str]) -> frozenset[tuple[str, str]]:
-    """Fingerprints of those annotations that are made of a list, each its key with a hash of its value."""
+    """Fingerprints of those annotations that are made of a list, each its key with a hash of its
+    value."""
     return fingerprints(
         tuple(sorted((key, value) for key, value in annotations.items() if key.startswith(MADE_OF_LIST)))
     )

@@ -1,4 +1,4 @@
-"""What the apiserver gives: raw pods and services become the frozen views (views.py)."""
+"""What the apiserver gives: raw objects become the frozen views (views.py)."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from dijob.api.numbers import natural
 from dijob.core.members import split
 from dijob.core.observed import containers, disruptions
 from dijob.core.observed.derived import follows
-from dijob.core.observed.views import Pod, Refused, Service
+from dijob.core.observed.views import Child, Pod, Refused
 from dijob.pod import DIR, KILL_SECONDS, LAUNCH, POD_DIR
 
 Body = Mapping[str, Any]
@@ -18,10 +18,10 @@ Body = Mapping[str, Any]
 END_SECONDS = 1
 
 
-def service(body: Body) -> Service:
-    """Read one service."""
+def child(body: Body) -> Child:
+    """Read an object of which only the existence matters."""
     meta = body["metadata"]
-    return Service(meta["name"], meta.get("uid", ""), owner_of(meta), meta.get("resourceVersion", ""))
+    return Child(meta["name"], meta.get("uid", ""), owner_of(meta), meta.get("resourceVersion", ""))
 
 
 def owner_of(meta: Body) -> str:

@@ -144,8 +144,9 @@ class Observed:
     """Everything that one pass decides on, besides the job itself.
 
     `pods` maps a rank to its pod; `strangers` are pods of the job that no rank of it has (its own Redis server's;
-    those of tasks that had other names before it was suspended). `services` are the names of its services. `refusals`
-    maps a kind and name ("pod/x-0", "service/x") or a change (changes.py) to the last refusal, `creations` a pod's
+    those of tasks that had other names before it was suspended). `existing` are its other objects
+    that are watched, as "service/x". `refusals` maps a kind and name ("pod/x-0", "service/x") or a
+    change (changes.py) to the last refusal, `creations` a pod's
     name to how often it was created lately, and `warnings` a pod's uid to the newest warning event about it.
     `given_back` are the names of pods that gave their node back for a lower rank. `told` maps the uid of a pod that
     is to act on a list, and the list's number, to when that list was seen on it, `nudged` to when it was last
@@ -157,7 +158,7 @@ class Observed:
 
     pods: Mapping[int, Pod] = field(default_factory=dict)
     strangers: tuple[Pod, ...] = ()
-    services: frozenset[str] = frozenset()
+    existing: frozenset[str] = frozenset()
     refusals: Mapping[str, Refusal] = field(default_factory=dict)
     creations: Mapping[str, Creation] = field(default_factory=dict)
     given_back: frozenset[str] = frozenset()
@@ -197,8 +198,8 @@ def by_rank(pods: Iterable[Pod], gang: Gang) -> tuple[dict[int, Pod], tuple[Pod,
 
 
 @dataclass(frozen=True)
-class Service:
-    """A service of the operator's: only its existence matters."""
+class Child:
+    """An object of a job of which only the existence matters, as a service."""
 
     name: str
     uid: str

@@ -43,18 +43,18 @@ def variables(gang: Gang) -> list[tuple[str, str]]:
     """The variables of the main container, each with its annotation."""
     common = [(k, v) for k, v in VARIABLES.items() if k != "DI_NODE_IPS" or gang.addressing is Addressing.IP]
     parts = ((names.nodes_variable(part.name), _annotation(part)) for part in gang.parts)
-    return [*common, *parts, *RUNTIMES[gang.runtime].listed.items()]
+    return [*common, *parts, *RUNTIMES[gang.runtime].list_env.items()]
 
 
 def files(gang: Gang) -> dict[str, str]:
     """The files in each pod, by name, with their annotations."""
-    runtimes = {_file(annotation): annotation for annotation in RUNTIMES[gang.runtime].listed.values()}
+    runtimes = {_file(annotation): annotation for annotation in RUNTIMES[gang.runtime].list_env.values()}
     return FILES | runtimes
 
 
 def files_of(runtime: Runtime) -> dict[str, str]:
     """The runtime's variables that follow from the list, each with the file that the launcher can mend it from."""
-    return {name: _file(annotation) for name, annotation in RUNTIMES[runtime].listed.items()}
+    return {name: _file(annotation) for name, annotation in RUNTIMES[runtime].list_env.items()}
 
 
 def _file(annotation: str) -> str:
@@ -106,7 +106,7 @@ def made_of(gang: Gang, epoch: int, listed: str) -> dict[str, str]:
         names.ANNOTATION_WORLD_SIZE: str(len(ips) * gang.workers),
         names.ANNOTATION_TOPOLOGY: topology_json(gang, epoch, listed),
         **tasks_lists(gang, listed),
-        **{annotation: words(gang, ips) for annotation, words in RUNTIMES[gang.runtime].words.items()},
+        **{key: build(gang, ips) for key, build in RUNTIMES[gang.runtime].annotation_builders.items()},
     }
 
 

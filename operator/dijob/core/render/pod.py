@@ -29,21 +29,6 @@ def template_hash(job: DIJob) -> str:
     return job.fingerprint
 
 
-def service(job: DIJob) -> Manifest:
-    """The headless service that gives every rank a name. IPs are what the ranks use, so nobody waits for it."""
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": metadata.of_service(job),
-        "spec": {
-            "clusterIP": "None",
-            "publishNotReadyAddresses": True,
-            "selector": {names.LABEL_JOB: job.metadata.name},
-            "ports": [{"name": names.MAIN_PORT, "port": names.BASE_PORT}],
-        },
-    }
-
-
 def pod_manifest(job: DIJob, member: Member, options: Options) -> Manifest:
     """The pod of one member: the user's template, with identity, gate, launcher and environment added.
 
@@ -61,7 +46,7 @@ def pod_manifest(job: DIJob, member: Member, options: Options) -> Manifest:
     _fit_priority(spec, job, options)
     if spec.get("hostNetwork") and spec.get("dnsPolicy") in (None, "ClusterFirst"):
         spec["dnsPolicy"] = "ClusterFirstWithHostNet"  # or it would know no names of the cluster
-    if job.spec.runtime.named:
+    if job.spec.runtime.traits.requires_hostnames:
         _fit_dns(spec, f"{gang.job}.{gang.namespace}.svc.{options.cluster_domain}")
     spec["hostname"] = member.name
     spec["subdomain"] = gang.job

@@ -78,13 +78,13 @@ def bystanders(this: Pass) -> list[Fact]:
 
 
 def _service(this: Pass) -> list[Fact]:
-    name = this.world.gang.job
-    if refusal := this.observed.refusals.get(f"service/{name}"):
+    service = f"service/{this.world.gang.job}"
+    if refusal := this.observed.refusals.get(service):
         taken = refusal.why is Refused.TAKEN
         reason = ServiceReady.ServiceNameTaken if taken else ServiceReady.ServiceRefused
         return [Fact(reason, refusal.message)]
     known = any(c.type == Type.SERVICE_READY for c in this.job.status.conditions)
-    return [Fact(ServiceReady.Created)] if known and name in this.observed.services else []
+    return [Fact(ServiceReady.Created)] if known and service in this.observed.existing else []
 
 
 def _broker(this: Pass) -> list[Fact]:

@@ -17,7 +17,7 @@ def fact(gang: Gang, observed: Observed) -> Fact:
             taken = refusal.why is Refused.TAKEN
             return Fact(BrokerReady.NameTaken if taken else BrokerReady.Refused, refusal.message)
     pod = observed.stranger(name)
-    if pod is None or pod.deleting or name not in observed.services:
+    if pod is None or pod.deleting or f"service/{name}" not in observed.existing:
         return Fact(BrokerReady.Starting, f"pod and service {name} are being created")
     if pod.ready:
         return Fact(BrokerReady.Ready, f"the job's Redis server is {name}")

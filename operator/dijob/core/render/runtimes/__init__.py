@@ -1,4 +1,4 @@
-"""What a pod's environment says, one pure file per runtime and one row here."""
+"""The environment of a job's processes: one file per runtime, and one row here."""
 
 from typing import Final
 
@@ -16,5 +16,5 @@ RUNTIMES: Final[dict[Runtime, Row]] = {
 
 
 def environment(member: Member, gang: Gang) -> dict[str, str]:
-    """Variables that are known before any pod has an address: DI-engine's, which each job has, and the runtime's."""
+    """Variables that are known before any pod has an address: DI-engine's, and the runtime's."""
     return ditask.env(member, gang) | RUNTIMES[gang.runtime].env(member, gang)

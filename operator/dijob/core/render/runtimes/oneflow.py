@@ -32,10 +32,10 @@ def env(member: Member, gang: Gang) -> dict[str, str]:
 
 ROW: Final = Row(
     env,
-    listed={
+    list_env={
         "MASTER_ADDR": names.ANNOTATION_MASTER,
         "WORLD_SIZE": names.ANNOTATION_WORLD_SIZE,
         "DI_ONEFLOW_NODES": names.ANNOTATION_MACHINES,
     },
-    words={**MASTER, names.ANNOTATION_MACHINES: machines},
+    annotation_builders={**MASTER, names.ANNOTATION_MACHINES: machines},
 )

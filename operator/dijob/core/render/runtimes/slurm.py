@@ -33,7 +33,7 @@ def env(member: Member, gang: Gang) -> dict[str, str]:
 
 ROW: Final = Row(
     env,
-    listed={
+    list_env={
         "SLURM_NTASKS": names.ANNOTATION_NUM_NODES,
         "SLURM_NPROCS": names.ANNOTATION_NUM_NODES,
         "SLURM_NNODES": names.ANNOTATION_NUM_NODES,
@@ -41,5 +41,5 @@ ROW: Final = Row(
         "SLURM_NODELIST": names.ANNOTATION_NODELIST,
         "SLURM_JOB_NODELIST": names.ANNOTATION_NODELIST,
     },
-    words={names.ANNOTATION_NODELIST: nodelist},
+    annotation_builders={names.ANNOTATION_NODELIST: nodelist},
 )

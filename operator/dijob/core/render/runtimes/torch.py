@@ -27,11 +27,11 @@ def env(member: Member, gang: Gang) -> dict[str, str]:
 
 ROW: Final = Row(
     env,
-    listed={
+    list_env={
         "MASTER_ADDR": names.ANNOTATION_MASTER,
         "WORLD_SIZE": names.ANNOTATION_WORLD_SIZE,
         "PET_MASTER_ADDR": names.ANNOTATION_MASTER,
         "PET_NNODES": names.ANNOTATION_NUM_NODES,
     },
-    words=MASTER,
+    annotation_builders=MASTER,
 )

@@ -8,7 +8,8 @@ from dijob.core.observed.views import ASK_AGAIN_SECONDS, to_ask
 from dijob.core.options import Options
 from dijob.shell.api import ApiError
 from dijob.shell.memory import Memory
-from dijob.shell.reconcile import EVENTS_READ_AT_ONCE, Reconciler
+from dijob.shell.reconcile import Reconciler
+from dijob.shell.recorder import READ_AT_ONCE
 from unit.builders import NOW, Body, job_body, later, view
 from unit.fake_api import FakeApi
 from unit.test_changes import children
@@ -73,7 +74,7 @@ async def test_the_fourth_is_named_too(broken: set[str]) -> None:
         memory.last_write = -1e9  # the status is written in each pass
         before = len(api.read)
         await reconciler.reconcile(("ns", "job"))
-        assert len(api.read) - before <= EVENTS_READ_AT_ONCE
+        assert len(api.read) - before <= READ_AT_ONCE
     assert sorted(api.read) == [f"uid-{rank}" for rank in range(5)]
     said = {c["type"]: c["message"] for c in api.body["status"]["conditions"]}["AddressesReady"]
     named = [rank for rank in range(5) if f"rank {rank}: FailedMount: volume of uid-{rank}" in said]

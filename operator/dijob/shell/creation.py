@@ -1,0 +1,142 @@
+"""Creates the children of jobs, and finds those that exist although no watch shows them."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Iterable, Mapping
+
+from dijob.api.model import DIJob
+from dijob.core.actions import CreateShared
+from dijob.core.members import Member
+from dijob.core.observed import refusals
+from dijob.core.observed.parse import namesake, pod
+from dijob.core.options import Options
+from dijob.core.render.pod import pod_manifest
+from dijob.shell.api import Api, ApiError, Json
+from dijob.shell.children import Children
+from dijob.shell.clock import Clock
+from dijob.shell.group import Group
+from dijob.shell.kinds import CHILDREN, PODS
+from dijob.shell.memory import Memory
+
+log = logging.getLogger(__name__)
+
+
+class Creator:
+    """Creates pods and shared objects; what is refused is noted in the memory of the job."""
+
+    def __init__(self, api: Api, children: Children, options: Options, clock: Clock) -> None:
+        self._api = api
+        self._children = children
+        self._options = options
+        self._clock = clock
+
+    async def recover(self, job: DIJob, members: Iterable[Member], memory: Memory) -> None:
+        """Ask for pods that no watch shows; those of the job get their labels again."""
+        group = Group(job, memory)
+        await asyncio.gather(*(self._recover(group, member) for member in members))
+
+    async def _recover(self, group: Group, member: Member) -> None:
+        """One pod. ApiError where the apiserver does not answer: no pod is called lost then."""
+        meta = group.job.metadata
+        path = PODS.path(meta.namespace, member.name)
+        try:
+            async with group.turns:
+                body = await self._api.get(path)
+        except ApiError as error:
+            if not error.gone:
+                raise
+            self._is_absent(group, member)
+            return
+        if namesake(body, meta.name, meta.uid) is not None:
+            self._is_absent(group, member)
+            return
+        # It is there, even if the labels cannot be put back: each pass tries that again.
+        self._children.pods.put(pod(body))
+        group.memory.unlabelled.add(member.name)
+        log.warning("%s: the labels of %s are put back", meta.owner_key, member.name)
+        labels = pod_manifest(group.job, member, self._options)["metadata"]["labels"]
+        self._children.pods.put(pod(await self._relabelled(path, body, labels)))
+        group.memory.unlabelled.discard(member.name)
+
+    async def create_pods(self, group: Group, members: Iterable[Member]) -> None:
+        """One after the other; none after one that is refused."""
+        for member in members:
+            async with group.turns:
+                if group.refusal is not None:
+                    # The same answer for all.
+                    group.memory.refusals[f"pod/{member.name}"] = group.refusal
+                    return
+                made = await self._create(group, pod_manifest(group.job, member, self._options))
+                group.answered(group.memory.refusals.get(f"pod/{member.name}"))
+                if not made:
+                    return
+
+    async def create_shared(self, group: Group, action: CreateShared) -> None:
+        """One after the other; none after one that is refused."""
+        for manifest in action.manifests(group.job, self._options):
+            if not await self._create(group, manifest):
+                return
+
+    async def _create(self, group: Group, manifest: Json) -> bool:
+        """Create one child. True: it exists, and is the job's; False: refused, and noted."""
+        kind, name = CHILDREN[manifest["kind"]], manifest["metadata"]["name"]
+        key, path = f"{kind.name.lower()}/{name}", kind.path(group.job.metadata.namespace)
+        noted = group.memory.refusals
+        try:
+            body = await self._api.create(path, manifest)
+        except ApiError as error:
+            if error.status == 404:
+                return False  # the namespace is going, and the job with it
+            if not error.conflict:
+                before, now = noted.get(key), self._clock.now()
+                noted[key] = refusals.rejected(error.status, error.message, before, now)
+                return False
+            found = await self._adopt(group, key, f"{path}/{name}", manifest["metadata"]["labels"])
+            if found is None:
+                return False
+            body = found
+        noted.pop(key, None)
+        if kind is PODS:
+            group.memory.created(name, self._clock.now())
+        if kind.view:
+            self._children.stores[kind.name].put(kind.view(body))
+        return True
+
+    async def _adopt(self, group: Group, key: str, path: str, labels: Mapping[str, str]) -> Json | None:
+        """The object that has the name; None: it is not the job's, or gone, or cannot be read."""
+        noted = group.memory.refusals
+        try:
+            return await self._found(group, key, path, labels)
+        except ApiError as error:
+            if not error.gone:
+                before, now = noted.get(key), self._clock.now()
+                noted[key] = refusals.of_change(error.status, error.message, before, now)
+            return None
+
+    async def _found(self, group: Group, key: str, path: str, labels: Mapping[str, str]) -> Json | None:
+        """The object, if it is the job's and no watch shows it: it is new, or has lost its labels,
+        which are put back. None for another's, which is noted."""
+        body = await self._api.get(path)
+        noted = group.memory.refusals
+        if why := namesake(body, group.job.metadata.name, group.job.metadata.uid):
+            about, now = key.replace("/", " "), self._clock.now()
+            noted[key] = refusals.name_in_use(why, about, now, noted.get(key))
+            return None
+        noted.pop(key, None)
+        present = body["metadata"].get("labels") or {}
+        # A service needs no label to do its work, and there is no right to patch it.
+        if body["kind"] != PODS.name or labels.items() <= present.items():
+            return body
+        return await self._relabelled(path, body, labels)
+
+    def _relabelled(self, path: str, body: Json, labels: Mapping[str, str]) -> Awaitable[Json]:
+        """This very pod, with the labels that it was created with."""
+        meta = {"uid": body["metadata"]["uid"], "labels": labels}
+        return self._api.patch(path, {"metadata": meta}, whole=True)
+
+    def _is_absent(self, group: Group, member: Member) -> None:
+        group.memory.absent.add(member.name)
+        group.memory.unlabelled.discard(member.name)
+        for view in self._children.pods.of(group.job.metadata.owner_key):
+            if view.name == member.name:
+                self._children.pods.drop(view.uid)

@@ -1,0 +1,163 @@
+"""Keeps a store up to date by one list and watch (client-go's Reflector)."""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from dijob.core.backoff import doubled
+from dijob.shell import metrics
+from dijob.shell.api import Api, ApiError, Stream
+from dijob.shell.clock import Clock
+from dijob.shell.store import Store
+
+log = logging.getLogger(__name__)
+
+# What vanished while the apiserver was out of reach is noticed within 10 s of its return.
+RETRY_SECONDS = (0.2, 6.0)
+# A watch that has lasted so long may end in any way: the next one is begun without a pause.
+LASTING_SECONDS = 5.0
+# So many objects are taken in without a pause; then all other tasks have their turn.
+AT_ONCE = 100
+# On the bookmark that ends the list at the beginning of a watch (KEP-3157).
+INITIAL_END = "k8s.io/initial-events-end"
+
+
+@dataclass
+class _Listing:
+    """What one list has shown: uids, the owners to whom it is news, the version to watch from."""
+
+    uids: set[str] = field(default_factory=set)
+    owners: set[str] = field(default_factory=set)
+    version: str = ""
+
+
+class Reflector:
+    """One list and watch. What a new list lacks has vanished, and is dropped from the store.
+
+    `heard` is when the apiserver last said anything (monotonic seconds); `synced` is set once
+    everything has been listed. `uids` are those of the objects that it has shown.
+    """
+
+    def __init__(self, stream: Stream, store: Store[Any], clock: Clock) -> None:
+        self._stream = stream
+        self._store = store
+        self._kind = store.kind
+        self._clock = clock
+        self.heard = clock.monotonic()
+        self.synced = asyncio.Event()
+        self.uids: set[str] = set()
+        self._can_stream = True
+        self._taken = 0
+
+    async def run(self, api: Api) -> None:
+        """List and watch until cancelled. After what fails, or ends at once, pauses grow."""
+        version, failures = "", 0
+        while True:
+            began, watched, why = self._clock.monotonic(), bool(version), "it ended"
+            try:
+                version = await (self._watch(api, version) if watched else self._list(api))
+            except ApiError as error:
+                version, why = "", str(error)
+            if version and not watched:
+                continue  # a list is made after each watch that ends at once: it proves nothing
+            lasted = watched and self._clock.monotonic() - began >= LASTING_SECONDS
+            failures = 0 if lasted else failures + 1
+            if failures:
+                delay = self._clock.spread(doubled(failures, RETRY_SECONDS))
+                log.warning("%s: no watch that lasts, again in %.1f s: %s", self._kind, delay, why)
+                await asyncio.sleep(delay)
+
+    async def _list(self, api: Api) -> str:
+        """Read everything. Gives the version to watch from."""
+        metrics.RELISTS.labels(self._kind).inc()
+        found = _Listing()
+        try:
+            await self._read(api, found)
+            never_shown = self._store.never_shown(self._stream.path, found.version)
+            for uid in (self.uids - found.uids) | never_shown:
+                found.owners.add(self._store.owner_of(uid))
+                self._store.drop(uid, found.version)
+            self.uids = found.uids
+        finally:
+            # Also where it broke half way: the next list finds nothing new in what this one shows.
+            for owner in found.owners:
+                self._store.on_change(owner)
+        self.synced.set()
+        return found.version
+
+    async def _read(self, api: Api, found: _Listing) -> None:
+        """As a stream; where that fails, for whatever reason, in pages."""
+        if self._can_stream:
+            try:
+                await self._read_stream(api, found)
+            except ApiError as error:
+                # 400, 422: the feature gate WatchList is off, as it is by default before 1.34.
+                self._can_stream = error.status not in (400, 422)
+                log.info("%s: listed in pages, not as a stream: %s", self._kind, error)
+                found.uids.clear()
+            else:
+                return
+        await self._read_pages(api, found)
+
+    async def _read_stream(self, api: Api, found: _Listing) -> None:
+        """One object after the other: half of the time and memory of pages (docs/scale.md)."""
+        async with aclosing(api.watch(replace(self._stream, initial=True))) as events:
+            async for event in events:
+                self.heard = self._clock.monotonic()
+                body = event["object"]
+                meta = body.get("metadata") or {}
+                if event["type"] == "ERROR":
+                    reason, message = body.get("reason") or "", body.get("message") or ""
+                    raise ApiError(body.get("code") or 0, reason, message)
+                if event["type"] != "BOOKMARK":
+                    await self._take_listed(found, event["type"], body)
+                elif INITIAL_END in (meta.get("annotations") or {}):
+                    found.version = meta["resourceVersion"]
+                    return
+        raise ApiError(0, "Incomplete", "the stream ended before everything was listed")
+
+    async def _read_pages(self, api: Api, found: _Listing) -> None:
+        query = {"labelSelector": self._stream.selector, "limit": "500"}
+        while True:
+            page = await api.get(self._stream.path, **query)
+            self.heard = self._clock.monotonic()
+            for body in page.get("items") or ():
+                await self._take_listed(found, "ADDED", body)
+            if not (token := page["metadata"].get("continue")):
+                break
+            query["continue"] = token
+        found.version = str(page["metadata"]["resourceVersion"])
+
+    async def _take_listed(self, found: _Listing, type_: str, body: Mapping[str, Any]) -> None:
+        """Take in what is listed, and what changes while the list is still going on."""
+        found.owners |= await self._take(type_, body)
+        uid = body["metadata"]["uid"]
+        found.uids.discard(uid) if type_ == "DELETED" else found.uids.add(uid)
+
+    async def _watch(self, api: Api, version: str) -> str:
+        """Follow one watch to its end. Gives the version to go on from; "": a list is needed."""
+        async for event in api.watch(replace(self._stream, version=version)):
+            self.heard = self._clock.monotonic()
+            body = event["object"]
+            if event["type"] == "ERROR":
+                log.info("%s: watch ended by the apiserver: %s", self._kind, body.get("message"))
+                return ""
+            version = body["metadata"]["resourceVersion"]
+            if event["type"] != "BOOKMARK":
+                for owner in await self._take(event["type"], body):
+                    self._store.on_change(owner)
+        return version
+
+    async def _take(self, type_: str, body: Mapping[str, Any]) -> set[str]:
+        """Take in one object. Gives the owners to whom it is news."""
+        self._taken += 1
+        if self._taken % AT_ONCE == 0:
+            await asyncio.sleep(0)
+        if type_ == "DELETED":
+            self.uids.discard(body["metadata"]["uid"])
+            return self._store.remove(body)
+        self.uids.add(body["metadata"]["uid"])
+        return self._store.show(body)

@@ -1,0 +1,120 @@
+"""Writes a job's status, at most once per pass, and publishes the events that go with it."""
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from dijob.api.model import Metadata
+from dijob.api.parse import stored
+from dijob.api.status import Status
+from dijob.core import pace
+from dijob.core.decide.plan import Plan
+from dijob.core.decide.requeue import RESYNC_SECONDS
+from dijob.core.report import summary
+from dijob.shell.api import Api, ApiError, Json
+from dijob.shell.clock import Clock, yield_to_others
+from dijob.shell.jobs import Jobs
+from dijob.shell.kinds import JOBS
+from dijob.shell.memory import Memory
+from dijob.shell.recorder import Recorder
+
+log = logging.getLogger(__name__)
+Forget = Callable[[str], None]
+
+# What is not urgent (a count, an intermediate step) is written at most this often per job: the
+# start of many jobs is bound by the apiserver's CPU. A slow one gets fewer yet (core/pace.py).
+STATUS_INTERVAL_SECONDS = 3.0
+
+
+class StaleCrdError(Exception):
+    """The apiserver has dropped fields of a status, since its CRD is older; no plan may need them."""
+
+    def __init__(self, fields: list[str]) -> None:
+        super().__init__(
+            f"the apiserver keeps no status.{', status.'.join(fields)}: the CRD in the cluster is older than this "
+            "operator; apply crds/dijob.yaml of this version, or upgrade the chart with crds.install: true"
+        )
+
+
+class StatusWriter:
+    """Writes what differs, and puts off what is not urgent; `forget` is called if the job is gone."""
+
+    def __init__(self, api: Api, jobs: Jobs, recorder: Recorder, forget: Forget, clock: Clock) -> None:
+        self._api = api
+        self._jobs = jobs
+        self._forget = forget
+        self._clock = clock
+        self._recorder = recorder
+
+    async def write_conditions(self, body: Json, facts: list[summary.Fact], memory: Memory) -> float:
+        """Write conditions alone, where no plan can be made. Gives the same as `write`."""
+        meta, now = Metadata.model_validate(body["metadata"]), self._clock.now()
+        if meta.deletion_timestamp:
+            return RESYNC_SECONDS
+        old = stored(body)
+        status = summary.conclude(old, facts, meta.generation, now)
+        told = Plan(status, events=summary.events(old, status))
+        return min(RESYNC_SECONDS, await self.write(meta, old, told, memory))
+
+    async def write(self, meta: Metadata, old: Status, decided: Plan, memory: Memory) -> float:
+        """Write the status if it differs.
+
+        Gives the seconds until a write that was put off is due, else RESYNC_SECONDS.
+        """
+        changes = _changes(old, decided.status)
+        if not changes:
+            return RESYNC_SECONDS
+        urgent = decided.withheld or summary.urgent(old, decided.status)
+        if not urgent and (due := self._put_off(memory)) > 0:
+            return due
+        known_as = {"uid": meta.uid, "resourceVersion": meta.resource_version}
+        patch = {"metadata": known_as, "status": changes}
+        path = JOBS.path(meta.namespace, meta.name)
+        try:
+            answer = await self._api.patch(f"{path}/status", patch, whole=True)
+        except ApiError as error:
+            if error.gone:
+                self._forget(meta.uid)
+                return RESYNC_SECONDS
+            if error.conflict:
+                # Somebody has changed the job meanwhile: the next pass sees it.
+                self._jobs.put(await self._api.get(path))
+                return 0.1
+            raise
+        self._jobs.put(answer)
+        memory.last_write = self._clock.monotonic()
+        await yield_to_others()
+        for event in decided.events:
+            log.info("%s/%s: %s: %s", meta.namespace, meta.name, event.reason, event.message)
+            await self._recorder.tell(meta, event)
+        if lost := _changes(stored(answer), decided.status):
+            raise StaleCrdError(sorted(lost))
+        # The next step may wait for what has been written, and no watch shows it as a change.
+        return 0.0
+
+    def _put_off(self, memory: Memory) -> float:
+        """Seconds for which a write that is not urgent is put off; 0 or less: not at all."""
+        seconds = pace.interval(STATUS_INTERVAL_SECONDS, self._api.throttle.latency)
+        due = memory.last_write + seconds - self._clock.monotonic()
+        if due > 0 or seconds == STATUS_INTERVAL_SECONDS or self._api.throttle.step():
+            return due
+        return seconds
+
+
+def _changes(old: Status, new: Status) -> dict[str, Any]:
+    """The merge patch from one status to the other."""
+    was = old.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return _merge_patch(was, new.model_dump(mode="json", by_alias=True, exclude_none=True))
+
+
+def _merge_patch(was: dict[str, Any], becomes: dict[str, Any]) -> dict[str, Any]:
+    """RFC 7396: None removes a field. Objects are merged, so None stands for each missing key."""
+    patch = dict[str, Any]((name, None) for name in was if name not in becomes)
+    for name, value in becomes.items():
+        before = was.get(name)
+        if isinstance(before, dict) and isinstance(value, dict):
+            if below := _merge_patch(before, value):
+                patch[name] = below
+        elif before != value:
+            patch[name] = value
+    return patch
