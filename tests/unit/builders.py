@@ -1,18 +1,21 @@
 """Builders of the unit tests: a job, a pod as the apiserver would show it, a view of a pod, what a pass observes."""
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from dijob import names
 from dijob.api.model import DIJob
 from dijob.api.parse import parse_job
-from dijob.api.status import Status
+from dijob.api.status import ListProof, Status
+from dijob.core.actions import Action, PublishAddresses
+from dijob.core.addresses import NO_LIST, AddressList, ListCopy
 from dijob.core.decide.plan import Plan
 from dijob.core.decide.plan import plan as real_plan
 from dijob.core.members import Gang, gang_of
-from dijob.core.membership.address_list import record
+from dijob.core.membership.address_list import proof_of
 from dijob.core.membership.world import World
 from dijob.core.observed import parse
 from dijob.core.observed.derived import follows
@@ -95,10 +98,9 @@ def terminated(code: int, **fields: Any) -> Body:
 
 
 def view(rank: int, owner: DIJob | None = None, **fields: Any) -> Pod:
-    """A pod of the job as a pass sees it: on a node, with an address, without a list."""
+    """A pod of the job as a pass sees it: on a node, with an address, without a list. `fields` are
+    those of Pod and of its copy of the list, `epoch` and `ips` those of the list in that."""
     made: dict[str, Any] = {
-        "name": f"job-{rank}",
-        "uid": f"uid-{rank}",
         "node": "node-a",
         "scheduled": True,
         "ip": f"10.0.0.{rank}",
@@ -106,9 +108,18 @@ def view(rank: int, owner: DIJob | None = None, **fields: Any) -> Pod:
         "owner": OWNER,
         **fields,
     }
-    return Pod(rank=rank, **made)
+    return changed(Pod(rank=rank, name=f"job-{rank}", uid=f"uid-{rank}"), **made)
 
 
+def changed(pod: Pod, **fields: Any) -> Pod:
+    """The pod with other fields, named as in `view`."""
+    before = pod.copy.address_list
+    told = AddressList(fields.pop("epoch", before.number), fields.pop("ips", before.text))
+    copied = {name: fields.pop(name) for name in COPIED & fields.keys()}
+    return replace(pod, copy=replace(pod.copy, address_list=told, **copied), **fields)
+
+
+COPIED = {"pod_ip", "redis_run", "renew_from", "derived", "forged"}
 LIST = "10.0.0.0,10.0.0.1,10.0.0.2"
 STARTED = "2026-05-04T11:00:00Z"
 
@@ -116,7 +127,8 @@ STARTED = "2026-05-04T11:00:00Z"
 def listed(rank: int, owner: DIJob | None = None, **fields: Any) -> Pod:
     """A pod that runs in a world of three, under epoch 1."""
     told: dict[str, Any] = {"ips": LIST, "epoch": 1, **fields}
-    made = follows(made_of(gang_of(owner or job()), told["epoch"], told["ips"])) if told["ips"] else frozenset()
+    given = AddressList(told["epoch"], told["ips"])
+    made = follows(made_of(gang_of(owner or job()), given)) if given.text else frozenset()
     return view(rank, owner, **{"phase": "Running", "ready": True, "started": STARTED, "derived": made, **told})
 
 
@@ -126,11 +138,32 @@ def observed(*pods: Pod, **fields: Any) -> Observed:
 
 def written(status: Status, seen: Observed) -> Status:
     """The status as the operator has left it where pods have lists: with number and digest of the newest."""
-    newest = max(seen.pods.values(), key=lambda pod: pod.epoch, default=None)
-    if status.address_list is not None or newest is None or not newest.ips:
+    held = (pod.copy.address_list for pod in seen.pods.values())
+    newest = max(held, key=lambda one: one.number, default=NO_LIST)
+    if status.address_list is not None or not newest.text:
         return status
-    number = status.epoch or newest.epoch
-    return status.model_copy(update={"epoch": number, "address_list": record(number, newest.ips)})
+    number = status.epoch or newest.number
+    return status.model_copy(update={"epoch": number, "address_list": record(number, newest.text)})
+
+
+def record(number: int, text: str) -> ListProof:
+    """What the status keeps of this list."""
+    return proof_of(AddressList(number, text))
+
+
+def gives(rank: int, number: int, text: str, **fields: Any) -> PublishAddresses:
+    """The action that gives the job's pod of this rank a list; `fields` are those of its copy."""
+    return PublishAddresses(f"job-{rank}", f"uid-{rank}", given(number, text, **fields))
+
+
+def lists_of(actions: Iterable[Action]) -> set[AddressList]:
+    """The lists that these actions give to pods."""
+    return {one.copy.address_list for one in actions if isinstance(one, PublishAddresses)}
+
+
+def given(number: int, text: str, **fields: Any) -> ListCopy:
+    """A pod's copy of this list."""
+    return ListCopy(AddressList(number, text), **fields)
 
 
 def plan(owner: DIJob, seen: Observed, now: datetime) -> Plan:

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from dijob.core.addresses import AddressList
 from dijob.core.decide import address_writes, completion, plan, suspension
 from dijob.core.decide.deletion import deletions
 from dijob.core.members import Gang
@@ -241,9 +242,10 @@ def address_changes_are_not_seen(patch: pytest.MonkeyPatch) -> None:
 def an_epoch_is_used_again(patch: pytest.MonkeyPatch) -> None:
     numbered = address_writes.numbered
 
-    def first(this: Any, listed: str) -> Any:
-        made, again = numbered(this, listed), {"epoch": 1, "address_list": address_list.record(1, listed)}
-        return replace(made, status=made.status.model_copy(update=again))
+    def first(this: Any, due: AddressList) -> Any:
+        made, again = numbered(this, due), address_list.proof_of(AddressList(1, due.text))
+        update = {"epoch": 1, "address_list": again}
+        return replace(made, status=made.status.model_copy(update=update))
 
     patch.setattr(address_writes, "numbered", first)
 
@@ -251,14 +253,16 @@ def an_epoch_is_used_again(patch: pytest.MonkeyPatch) -> None:
 def a_list_is_what_a_pod_says(patch: pytest.MonkeyPatch) -> None:
     """Whichever pod has the highest number, as if annotations could be written by nobody else."""
 
-    def claimed(gang: Any, pods: Any, status: Any) -> str:
-        return max(((pod.epoch, pod.ips) for pod in pods.values() if pod.ips), default=(0, ""))[1]
+    def claimed(gang: Any, pods: Any, status: Any) -> AddressList:
+        held = (pod.copy.address_list for pod in pods.values() if pod.has_list)
+        highest = max(((one.number, one.text) for one in held), default=(0, ""))
+        return AddressList(status.epoch, highest[1])
 
-    patch.setattr(address_list, "in_force", claimed)
+    patch.setattr(address_list, "newest", claimed)
 
 
 def a_forged_list_is_left_on_its_pod(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(World, "unpublished", property(lambda world: tuple(p for p in world.pods.values() if not p.ips)))
+    patch.setattr(World, "unpublished", property(lambda world: tuple(p for p in world.pods.values() if not p.has_list)))
 
 
 def pods_go_before_their_failure_is_written(patch: pytest.MonkeyPatch) -> None:
@@ -293,7 +297,7 @@ def who_dials_the_lost_rank_is_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 def the_survivors_are_not_told_of_the_next_list(patch: pytest.MonkeyPatch) -> None:
     publish = address_writes._publish
-    patch.setattr(address_writes, "_publish", lambda world, pods: publish(world, [p for p in pods if not p.ips]))
+    patch.setattr(address_writes, "_publish", lambda world, pods: publish(world, [p for p in pods if not p.has_list]))
 
 
 def who_is_too_many_stays(patch: pytest.MonkeyPatch) -> None:
@@ -317,7 +321,7 @@ def who_was_not_told_of_a_renewal_is_forgotten(patch: pytest.MonkeyPatch) -> Non
 
     def blind(pods: Any, ranks: Any, last: Any) -> frozenset[int]:
         """Only while no pod has the next list."""
-        begun = any(pod.epoch > last.epoch for pod in pods.values())
+        begun = any(pod.copy.address_list.number > last.epoch for pod in pods.values())
         return frozenset() if begun else owed(pods, ranks, last)
 
     patch.setattr(restart, "owed", blind)

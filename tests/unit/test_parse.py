@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from dijob import names
+from dijob.core.addresses import AddressList
 from dijob.core.observed.containers import Ending
 from dijob.core.observed.parse import main_name
 from dijob.core.observed.views import puzzling
@@ -229,7 +230,7 @@ def test_annotations_that_anybody_can_edit_hurt_nobody(text: str) -> None:
     """One pod that raises here would stop the watch of all pods of all jobs."""
     body = pod_body()
     body["metadata"]["annotations"][names.ANNOTATION_EPOCH] = text
-    assert read(body).epoch == 0
+    assert read(body).copy.address_list.number == 0
 
 
 def test_a_gate_that_runs_is_seen() -> None:
@@ -253,7 +254,7 @@ def test_what_the_operator_wrote_is_read_back() -> None:
     body["metadata"]["annotations"] |= {names.ANNOTATION_IPS: "10.0.0.0,10.0.0.1", names.ANNOTATION_EPOCH: "4"}
     found = read(body)
     assert (found.rank, found.uid, found.owner, found.version) == (1, "uid-1", OWNER, "7")
-    assert (found.ip, found.ips, found.epoch) == ("10.0.0.1", "10.0.0.0,10.0.0.1", 4)
+    assert (found.ip, found.copy.address_list) == ("10.0.0.1", AddressList(4, "10.0.0.0,10.0.0.1"))
     assert (found.node, found.scheduled, found.ready, found.ending_soon) == ("node-a", True, True, True)
 
 

@@ -81,7 +81,7 @@ LIFE = server(started=stamp(NOW))
 
 
 def told(rank: int, life: str = "uid-mq/0", **fields: Any) -> Pod:
-    return listed(rank, OWNER, broker=life, restartable=True, **fields)
+    return listed(rank, OWNER, redis_run=life, restartable=True, **fields)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,8 @@ def test_all_begin_anew_with_another_one_and_are_not_charged(other: Pod) -> None
     assert PublishAddresses not in kinds(waiting)
     begun = hands_out(stored(running, lost), seen(*ranks, by=replace(other, ready=True)), later(62))
     lists = [action for action in begun.actions if isinstance(action, PublishAddresses)]
-    assert {(one.epoch, one.renew_from, one.broker) for one in lists} == {(2, 2, f"{other.uid}/{other.restarts}")}
+    copies = {(one.copy.address_list.number, one.copy.renew_from, one.copy.redis_run) for one in lists}
+    assert copies == {(2, 2, f"{other.uid}/{other.restarts}")}
     assert len(lists) == 3
 
 

@@ -14,7 +14,7 @@ from dijob.api.status import stamp
 from dijob.core.decide.plan import Plan, plan
 from dijob.core.decide.requeue import RESYNC_SECONDS
 from dijob.core.observed.views import Creation, Observed, Pod, Refusal, Refused
-from unit.builders import NOW, Body, job_body, later, listed, observed, view
+from unit.builders import NOW, Body, changed, job_body, later, listed, observed, view
 
 LONG_AGO = later(-500)
 SERVED = frozenset({"job"})
@@ -25,7 +25,7 @@ def refused(seconds: float) -> Refusal:
 
 
 def with_pod(pods: Mapping[int, Pod], **fields: Any) -> dict[int, Pod]:
-    return {**pods, 1: replace(pods[1], **fields)} if 1 in pods else dict(pods)
+    return {**pods, 1: changed(pods[1], **fields)} if 1 in pods else dict(pods)
 
 
 # What the job waits for: fields of what is observed, and of rank 1's pod.

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from dijob.api.status import Renewal, Status
+from dijob.core.addresses import AddressList
 from dijob.core.members import compact
 from dijob.core.membership.address_list import NOBODY
 from dijob.core.membership.world import World
@@ -55,7 +56,7 @@ def test_the_number_is_what_the_status_says(
     pods: tuple[Pod, ...], status: dict[str, Any], epoch: int, alive: bool
 ) -> None:
     found = world(observed(*pods), **status)
-    assert (found.epoch, found.alive) == (epoch, alive)
+    assert (found.address_list.number, found.alive) == (epoch, alive)
 
 
 LOSSES: dict[str, tuple[tuple[Pod, ...], str, str]] = {
@@ -135,7 +136,7 @@ def test_only_the_renewed_ranks_go_and_the_next_list_waits_for_them() -> None:
     assert (found.survivors, found.doomed, found.addressless) == ((0,), frozenset({1, 2}), (1, 2))
     assert [pod.rank for pod in found.stale] == [1, 2]
     again = world(observed(listed(0), view(1), view(2)), epoch=1, last_renewal=Renewal(epoch=1, ranks="1-2"))
-    assert (again.stale, again.addressless, again.next_list(3)) == ((), (), LIST)
+    assert (again.stale, again.addressless, again.next_list(2, 3)) == ((), (), AddressList(2, LIST))
 
 
 def test_a_rank_that_has_succeeded_is_no_loss() -> None:
@@ -184,7 +185,7 @@ def test_who_starts_again_must_not_dial_the_address_of_a_rank_that_is_done(
 def test_a_list_half_handed_out_is_for_the_rest() -> None:
     found = world(observed(listed(0), view(1), view(2, epoch=1)))
     assert [pod.rank for pod in found.unpublished] == [1, 2]
-    assert found.listed == LIST
+    assert found.address_list.text == LIST
     assert world(observed(*ALL)).unpublished == ()
 
 
@@ -222,9 +223,9 @@ def test_a_succeeded_rank_keeps_its_pod_and_nobody_stands_for_it_in_the_next_lis
     seen = observed(listed(0, succeeded=True), view(1), view(2))
     found = world(seen, succeeded=frozenset({0}), epoch=1, last_renewal=Renewal(epoch=1))
     assert (found.stale, found.missing, found.addressless) == ((), (), ())
-    assert found.next_list(3) == f"{NOBODY},10.0.0.1,10.0.0.2"
+    assert found.next_list(2, 3).text == f"{NOBODY},10.0.0.1,10.0.0.2"
     gone = world(observed(view(1), view(2)), succeeded=frozenset({0}), epoch=1, last_renewal=Renewal(epoch=1))
-    assert gone.next_list(3) == f"{NOBODY},10.0.0.1,10.0.0.2"
+    assert gone.next_list(2, 3).text == f"{NOBODY},10.0.0.1,10.0.0.2"
     assert gone.missing == ()
 
 

@@ -108,7 +108,7 @@ class Renewal(Stored):
     """When the operator noticed."""
 
 
-class AddressList(Stored):
+class ListProof(Stored):
     """What proves an address list: any copy of it has this digest, or is none."""
 
     size: Annotated[int, Field(ge=0, le=names.MAX_REPLICAS)] = 0
@@ -155,7 +155,7 @@ class Status(Stored):
     """The metadata.generation that this status is about."""
     epoch: Number = 0
     """Number of the newest address list. It is written, with addressList, before any rank is given that list."""
-    address_list: AddressList | None = None
+    address_list: ListProof | None = None
     """What proves the newest address list, wherever a copy of it stands."""
     template_hash: Annotated[str, Field(max_length=64)] = ""
     """A fingerprint of the template, and of what else cannot change, that the pods are made from."""

@@ -29,7 +29,7 @@ from dijob.core.observed.parse import namesake, pod, service
 from dijob.core.observed.views import Pod, Service
 from dijob.core.options import Options
 from dijob.core.render import redis
-from dijob.core.render.annotations import addresses_patch, end_patch, known
+from dijob.core.render.annotations import addresses_patch, copied, end_patch
 from dijob.core.render.pod import pod_manifest
 from dijob.core.render.pod import service as service_manifest
 from dijob.shell.api import Api, ApiError, Json
@@ -239,18 +239,18 @@ class Actor:
         patch = addresses_patch(gang, action)
         answer = await self._to_pod(job, action.name, self._api.patch(_pod_path(job, action.name), patch))
         if answer is not None:
-            group.memory.given[action.uid] = action.epoch
+            group.memory.given[action.uid] = action.copy.address_list.number
             self._api.throttle.published()
-        self._update(job, action.uid, answer, **known(gang, action))
+        self._update(job, action.uid, answer, copy=copied(gang, action.copy))
 
     async def _nudge(self, group: Group, action: NudgePod) -> None:
         if not self._api.throttle.remind():
             return  # other jobs' reminders came first
         meta = group.job.metadata
-        log.warning("%s/%s: list %d has no effect in %s: nudged", meta.namespace, meta.name, action.epoch, action.name)
+        log.warning("%s/%s: list %d has no effect in %s: nudged", meta.namespace, meta.name, action.number, action.name)
         patch = {"metadata": {"uid": action.uid, "annotations": {names.ANNOTATION_NUDGED: action.at}}}
         await self._to_pod(group.job, action.name, self._api.patch(_pod_path(group.job, action.name), patch))
-        group.memory.nudged[action.uid, action.epoch] = self._clock.now()
+        group.memory.nudged[action.uid, action.number] = self._clock.now()
 
     async def _delete(self, job: DIJob, action: DeletePod) -> None:
         if await self._to_pod(job, action.name, self._api.delete(_pod_path(job, action.name), action.uid)) is not None:

@@ -14,7 +14,7 @@ from dijob.core.members import gang_of
 from dijob.core.render.annotations import addresses_patch
 from dijob.core.render.runtimes import RUNTIMES, environment
 from dijob.names import Runtime
-from unit.builders import job, job_body, manifest, pod_env
+from unit.builders import given, job, job_body, manifest, pod_env
 
 ROOT = Path(__file__).parents[3]
 LIST = "10.0.0.7,10.0.0.8,10.0.0.9"
@@ -23,7 +23,7 @@ LIST = "10.0.0.7,10.0.0.8,10.0.0.9"
 def told(owner: DIJob, rank: int, listed: str = LIST) -> dict[str, str]:
     """The variables of a rank's main container, as the kubelet would resolve them under this list."""
     body, gang = manifest(owner, rank), gang_of(owner)
-    patch = addresses_patch(gang, PublishAddresses(gang.member(rank).name, "uid", 1, listed))
+    patch = addresses_patch(gang, PublishAddresses(gang.member(rank).name, "uid", given(1, listed)))
     annotations = {f"metadata.annotations['{key}']": value for key, value in patch["metadata"]["annotations"].items()}
     env: dict[str, str] = pod_env(body)
     return {name: annotations.get(value, value) for name, value in env.items()}

@@ -102,8 +102,8 @@ def _go_on(this: Pass) -> Plan:
         return _conclude(this, this.status, conditions.progress(this), requeue.at_once)
     if this.world.idle and capacity.waits(this.status, this.now) > 0:
         return _conclude(this, this.status, conditions.progress(this), requeue.pausing, _empty(this))
-    if listed := address_writes.next_list(this):
-        this = address_writes.numbered(this, listed)
+    if due := address_writes.next_list(this):
+        this = address_writes.numbered(this, due)
         return _conclude(this, this.status, conditions.progress(this), requeue.at_once)
     return _conclude(this, this.status, conditions.progress(this), requeue.advancing, _advance(this))
 
@@ -199,7 +199,7 @@ def _renew(this: Pass, loss: Loss) -> Plan:
     # Also for those who are not wished for any more and still have it: they may be wished for again before they go.
     ranks = loss.ranks | this.world.doomed
     renewal = Renewal(
-        epoch=this.world.epoch,
+        epoch=this.world.address_list.number,
         reason=loss.reason,
         message=loss.message,
         ranks=compact(ranks),

@@ -124,19 +124,19 @@ def _at_latest(left: float | None) -> float:
 def deaf(this: Pass) -> list[tuple[NudgePod, float]]:
     """The pods in which a list has had no effect yet: they are still at the gate, or their process has not started
     again. How to remind their kubelets, and in how many seconds: each time it waits twice as long as before."""
-    world, now = this.world, this.now
+    world, now, newest = this.world, this.now, this.world.address_list.number
     pause = pace.interval(NUDGE_SECONDS, this.observed.latency)
     soonest = -math.inf if this.observed.reminders else pause
     pods = (pod for rank in world.waiting if (pod := world.pods.get(rank)) and not pod.deleting)
     found = []
     for pod in pods if world.alive else ():
-        at_gate = pod.gated and pod.epoch == world.epoch
+        at_gate = pod.gated and pod.copy.address_list.number == newest
         if at_gate or pod.rank in world.pending:
-            epoch = pod.epoch if at_gate else pod.renew_from
-            told = this.observed.told.get((pod.uid, epoch), now)
-            last = this.observed.nudged.get((pod.uid, epoch), told)
+            number = newest if at_gate else pod.copy.renew_from
+            told = this.observed.told.get((pod.uid, number), now)
+            last = this.observed.nudged.get((pod.uid, number), told)
             left = pause + (last - told).total_seconds() - (now - last).total_seconds()
-            found.append((NudgePod(pod.name, pod.uid, epoch, stamp(now)), max(left, soonest)))
+            found.append((NudgePod(pod.name, pod.uid, number, stamp(now)), max(left, soonest)))
     return found
 
 

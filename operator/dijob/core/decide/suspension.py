@@ -26,7 +26,7 @@ def status(this: Pass) -> Status:
     """The status of a job that is suspended, or resumed in this pass."""
     since = instant(this.job.status.suspend_time)
     if since is None:
-        died = Renewal(epoch=this.world.epoch, reason=SUSPENDED, message=MESSAGE, time=stamp(this.now))
+        died = Renewal(epoch=this.world.address_list.number, reason=SUSPENDED, message=MESSAGE, time=stamp(this.now))
         update = {"suspend_time": stamp(this.now), "last_renewal": died, "given_back": None}
     elif resumed(this):
         seconds = this.status.suspended_seconds + max(0, int((this.now - since).total_seconds()))

@@ -115,7 +115,7 @@ def _charge(pod: Pod, before: Charge, new: int, forgiven: bool) -> Charge:
         init_restarts=max(before.init_restarts, pod.init_failures),
         disrupted=pod.disrupted,
         failures=before.failures + (0 if forgiven else new - free),
-        renewed=max(before.renewed, pod.renewed, pod.renew_from if free else 0),
+        renewed=max(before.renewed, pod.renewed, pod.copy.renew_from if free else 0),
         renewed_at=pod.ended if free and pod.renewed else before.renewed_at,
     )
 

@@ -62,7 +62,7 @@ class Gathering:
         if not world.homeless or any(pod.deleting for rank, pod in present.items() if rank > world.homeless[0]):
             return None
         first = max(world.floor, world.homeless[0] + 1)
-        idle = [rank for rank, pod in present.items() if rank >= first and pod.scheduled and not pod.ips]
+        idle = [rank for rank, pod in present.items() if rank >= first and pod.scheduled and not pod.has_list]
         return present[max(idle)] if idle else None
 
     @cached_property

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from dijob.api.status import Charge, Renewal, Status, stamp
-from dijob.core.observed.views import Observed, Pod, addresses, since
+from dijob.core.observed.views import Observed, Pod, since
 
 # The kubelet starts a container again at once when its last end is this long ago, else after 10 s and more (1.34,
 # pkg/kubelet: MaxContainerBackOff of 300 s, forgotten after twice that): a new pod is there sooner.
@@ -24,7 +24,7 @@ SETTLED_SECONDS = 5.0
 def possible(pod: Pod, now: datetime) -> bool:
     """Whether the pod can stay while its process starts again: nothing is wrong with it, and the kubelet would start it
     without back-off."""
-    told = addresses(pod.ips)
+    told = pod.copy.address_list.addresses
     sound = pod.sandbox and not (pod.deleting or pod.failed or pod.succeeded)
     calm = not pod.ended or (since(pod.ended, now) or 0.0) > CALM_SECONDS
     return pod.restartable and sound and calm and pod.rank < len(told) and told[pod.rank] == pod.ip
@@ -35,9 +35,9 @@ def pending(pod: Pod, observed: Observed, status: Status, now: datetime) -> bool
     started (its image is still being pulled) has no list, and one that has done its work will never start again."""
     if pod.succeeded or not pod.begun:
         return False
-    if pod.renew_from <= pod.renewed or pod.renew_from <= _known(pod, status):
+    if pod.copy.renew_from <= max(pod.renewed, _known(pod, status)):
         return False
-    told = observed.told.get((pod.uid, pod.renew_from), now)
+    told = observed.told.get((pod.uid, pod.copy.renew_from), now)
     # One that has started since it was told has the new list, or is ended by its launcher within seconds. Stamps have
     # whole seconds: one that started in that very second counts as pending, and its pod is made again if need be.
     return pod.started <= stamp(told) or (since(pod.started, now) or 0.0) < SETTLED_SECONDS
@@ -46,7 +46,7 @@ def pending(pod: Pod, observed: Observed, status: Status, now: datetime) -> bool
 def left(pod: Pod, observed: Observed, now: datetime) -> float:
     """Seconds until a pod whose renewal is pending is made again; 0 or less: now. They count from when it was told, or
     from its process's last start where that was later."""
-    told = observed.told.get((pod.uid, pod.renew_from), now)
+    told = observed.told.get((pod.uid, pod.copy.renew_from), now)
     waited = (now - told).total_seconds()
     if pod.started > stamp(told):
         waited = since(pod.started, now) or 0.0
@@ -55,7 +55,8 @@ def left(pod: Pod, observed: Observed, now: datetime) -> float:
 
 def owed(pods: Mapping[int, Pod], ranks: frozenset[int], last: Renewal) -> frozenset[int]:
     """The ranks whose process has the list that died, and has not been told yet."""
-    return frozenset(rank for rank in ranks if (pod := pods.get(rank)) and pod.ips and pod.epoch <= last.epoch)
+    had = (pod for rank in ranks if (pod := pods.get(rank)) and pod.has_list)
+    return frozenset(pod.rank for pod in had if pod.copy.address_list.number <= last.epoch)
 
 
 def free(pod: Pod, before: Charge, new: int) -> int:
@@ -67,7 +68,7 @@ def free(pod: Pod, before: Charge, new: int) -> int:
     even that: when there are several new ones, or one of which nothing is known, one of them was the renewal that it
     had been told of.
     """
-    told = pod.renew_from > before.renewed
+    told = pod.copy.renew_from > before.renewed
     seen = pod.ended != before.renewed_at if before.renewed_at else pod.renewed > before.renewed
     return 1 if (pod.renewed and seen) or (told and (new > 1 or pod.unrecorded)) else 0
 

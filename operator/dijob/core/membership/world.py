@@ -5,11 +5,12 @@ from datetime import datetime
 from functools import cached_property
 
 from dijob.api.status import Status
+from dijob.core.addresses import AddressList
 from dijob.core.members import Gang, expand
 from dijob.core.membership import restart
 from dijob.core.membership.address_list import NOBODY, all_believed
 from dijob.core.observed.derived import follows
-from dijob.core.observed.views import Observed, Pod, addresses
+from dijob.core.observed.views import Observed, Pod
 from dijob.core.render.annotations import made_of
 from dijob.names import Addressing
 
@@ -30,8 +31,8 @@ class Loss:
 class World:
     """The job's pods against the list that they were given.
 
-    `pods` are as they are believed (address_list.py). `epoch` is the number of the newest list (0: none yet), which the
-    status has before any pod has it, and `listed` that list, "" where nothing is left that proves it. While it is
+    `pods` are as they are believed (address_list.py). `address_list` is the newest list, without
+    addresses where nothing is left that proves it; the status has its number before any pod. While it is
     `dead`, `renewing` are the ranks that are renewed: those that were lost, and those that dial them. NNG never finds a
     peer under another address (docs/decisions/006); all others run on, and are given the next list too. `together`: the
     loss of any rank renews all.
@@ -43,7 +44,7 @@ class World:
 
     `listed_size` is how many ranks the newest list has, by the status.
 
-    `broker` identifies the run of the job's own Redis server (its pod's uid and restart count), "" while there is
+    `redis_run` identifies the run of the job's own Redis server (its pod's uid and restart count), "" while there is
     none. A rank that began with another run is lost: redis-py may never notice that a connection is dead, and one that
     was begun as the server went can take TCP two minutes.
 
@@ -54,7 +55,7 @@ class World:
     gang: Gang
     pods: dict[int, Pod]
     succeeded: frozenset[int]
-    epoch: int
+    address_list: AddressList
     dead: bool
     fresh: bool = False
     renewing: frozenset[int] = frozenset()
@@ -63,8 +64,7 @@ class World:
     owed: frozenset[int] = frozenset()
     pending: frozenset[int] = frozenset()
     overdue: frozenset[int] = frozenset()
-    broker: str = ""
-    listed: str = ""
+    redis_run: str = ""
     listed_size: int = 0
     refused: frozenset[int] = frozenset()
 
@@ -72,15 +72,15 @@ class World:
     def of(gang: Gang, observed: Observed, status: Status, now: datetime, together: bool = False) -> "World":
         """The world as the status and the pods show it; the status as `address_list.adopted` leaves it."""
         pods, listed = all_believed(gang, observed.pods, observed.given, status)
-        last, epoch = status.last_renewal, status.epoch
+        last = status.last_renewal
         pending = frozenset(r for r, pod in pods.items() if restart.pending(pod, observed, status, now))
         alive = World(
             gang,
             pods,
             expand(status.succeeded_ranks),
-            epoch,
+            listed,
             dead=False,
-            fresh=not epoch,
+            fresh=not listed.number,
             together=together,
             # A rendezvous must not find a process of the old world that is still ending: pods that are made anew begin
             # only when all of those are gone.
@@ -88,15 +88,14 @@ class World:
             - pending,
             pending=pending,
             overdue=frozenset(r for r in pending if restart.left(pods[r], observed, now) <= 0),
-            broker=observed.life(gang.server),
-            listed=listed,
+            redis_run=observed.life(gang.server),
             listed_size=status.address_list.size if status.address_list else gang.size,
         )
         if last is None:
             return alive
         ranks = expand(last.ranks) or frozenset(range(gang.size))
         owing = replace(alive, owed=restart.owed(pods, ranks, last))
-        if last.epoch < epoch:
+        if last.epoch < listed.number:
             return owing
         if last.reason == SUSPENDED:
             return replace(owing, fresh=True)
@@ -105,12 +104,12 @@ class World:
     @property
     def alive(self) -> bool:
         """Whether an address list is in force."""
-        return self.epoch > 0 and not self.dead and not self.fresh
+        return self.address_list.number > 0 and not self.dead and not self.fresh
 
     @cached_property
     def ips(self) -> tuple[str, ...]:
         """The newest list, address by address."""
-        return addresses(self.listed)
+        return self.address_list.addresses
 
     @cached_property
     def size(self) -> int:
@@ -160,8 +159,8 @@ class World:
     def doomed(self) -> frozenset[int]:
         """The ranks whose pod has a list that does not hold for them any more: it will be deleted."""
         if self.fresh:  # no list has been made since it began, whatever a pod has started with
-            return frozenset(rank for rank, pod in self.pods.items() if pod.forged and pod.begun)
-        told = (rank for rank, pod in self.pods.items() if pod.ips)
+            return frozenset(rank for rank, pod in self.pods.items() if pod.copy.forged and pod.begun)
+        told = (rank for rank, pod in self.pods.items() if pod.has_list)
         if self.dead:
             anew = self.renewing - self.restartable
             return frozenset(rank for rank in told if rank in anew or rank >= self.gang.size)
@@ -171,7 +170,7 @@ class World:
     def survivors(self) -> tuple[int, ...]:
         """The ranks that run, or may run, on a list that is true for all that they dial."""
         going = (rank for rank in self.wanted if rank not in self.renewing)
-        return tuple(rank for rank in going if (pod := self.pods.get(rank)) and pod.ips)
+        return tuple(rank for rank in going if (pod := self.pods.get(rank)) and pod.has_list)
 
     @cached_property
     def loss(self) -> Loss | None:
@@ -190,7 +189,7 @@ class World:
             all_go = self.together or (self.alive and not self.ips)
             return replace(lost[min(lost)], ranks=everybody if all_go else gone & everybody)
         if self.alive and not self.ips:
-            message = f"the pods' addresses are not those of epoch {self.epoch} any more"
+            message = f"the pods' addresses are not those of epoch {self.address_list.number} any more"
             return Loss("ListLost", message, everybody)
         return None
 
@@ -234,9 +233,9 @@ class World:
         """How many ranks the next list could have now: it has no gap."""
         return self.addressless[0] if self.addressless else self.gang.size
 
-    def next_list(self, size: int) -> str:
-        """The next list, comma-separated in rank order; `size` must be within reach."""
-        return ",".join(self._address(rank) for rank in range(size))
+    def next_list(self, number: int, size: int) -> AddressList:
+        """The next list, under this number; `size` must be within reach."""
+        return AddressList.of(number, map(self._address, range(size)))
 
     def _address(self, rank: int) -> str:
         return NOBODY if rank in self.succeeded else self.gang.address(rank, self.pods[rank].ip)
@@ -259,18 +258,19 @@ class World:
         if rank in self.overdue:
             said = f"rank {rank}: pod {pod.name} was told to start its process again, and has not"
             return Loss("NotRestarted", f"{said} (its command may hold up TERM)")
-        if self.broker and pod.broker not in ("", self.broker) and rank not in self.owed:
+        if self.redis_run and pod.copy.redis_run not in ("", self.redis_run) and rank not in self.owed:
             return Loss("BrokerLost", f"rank {rank}: the Redis server {self.gang.server} that it began with is gone")
         return None
 
     def _told(self, pod: Pod) -> bool:
         """Whether the pod says what we have told it."""
-        listed = (pod.epoch, pod.ips) == (self.epoch, self.listed) and pod.recognised and not pod.forged
-        return listed and self._derived <= pod.derived and bool(pod.broker or not self.broker)
+        copy = pod.copy
+        listed = copy.address_list == self.address_list and pod.recognised and not copy.forged
+        return listed and self._derived <= copy.derived and bool(copy.redis_run or not self.redis_run)
 
     @cached_property
     def _derived(self) -> frozenset[tuple[str, str]]:
-        return follows(made_of(self.gang, self.epoch, self.listed))
+        return follows(made_of(self.gang, self.address_list))
 
     def _stale(self, rank: int, pod: Pod) -> bool:
         if pod.deleting:
@@ -286,8 +286,8 @@ class World:
     def _known_as(self, pod: Pod) -> str:
         """The pod's IP by the newest list, if that is about this pod; "" where it is not."""
         if self.gang.addressing is Addressing.HOSTNAME:
-            return pod.told_ip
-        concerned = pod.ips or pod.rank not in self.renewing
+            return pod.copy.pod_ip
+        concerned = pod.has_list or pod.rank not in self.renewing
         return self.ips[pod.rank] if concerned and pod.rank < len(self.ips) else ""
 
     def _moved(self, pod: Pod) -> bool:

@@ -81,7 +81,7 @@ def _why_no_address(gang: Gang, rank: int, observed: Observed) -> str:
         return "it gave its node back for a lower rank" if name in observed.given_back else "its pod is being created"
     if pod.deleting:
         return "its old pod is ending"
-    if pod.ips:
+    if pod.has_list:
         return "its pod belongs to an older address list and is replaced"
     return _hint(pod, observed) or ("its node is starting it" if pod.scheduled else "it waits for a node")
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from dijob import names
 from dijob.api.numbers import natural
+from dijob.core.addresses import AddressList, ListCopy
 from dijob.core.members import split
 from dijob.core.observed import containers, disruptions
 from dijob.core.observed.derived import follows
@@ -79,23 +80,18 @@ def pod(body: Body) -> Pod:
         init_failures=containers.init_failures(spec, status, main),
         ending=containers.ending(status, main),
         complaint=containers.complaint(status),
-        ips=sys.intern(annotations.get(names.ANNOTATION_IPS, "")),
-        told_ip=annotations.get(names.ANNOTATION_POD_IP, ""),
-        broker=sys.intern(annotations.get(names.ANNOTATION_BROKER, "")),
-        epoch=_number(annotations.get(names.ANNOTATION_EPOCH)),
+        copy=_copy(annotations),
         template_hash=annotations.get(names.ANNOTATION_TEMPLATE, ""),
         ending_soon=spec.get("activeDeadlineSeconds") == END_SECONDS,
         created=meta.get("creationTimestamp") or "",
         gone_by=meta.get("deletionTimestamp") or "",
         placed=_since(status, "PodScheduled"),
         owner=owner_of(meta),
-        derived=follows(annotations),
         version=meta.get("resourceVersion", ""),
         labelled=_label(meta, names.LABEL_JOB) == owner.get("name") and bool(_label(meta, names.LABEL_RANK)),
         rank_label=sys.intern(_label(meta, names.LABEL_RANK)),
         conditions=_conditions(status),
         restartable=_launched(spec, name) and not never,
-        renew_from=_number(annotations.get(names.ANNOTATION_RENEW)),
         renewed=containers.renewed(main),
         started=containers.started(main),
         restarts=int(main.get("restartCount") or 0),
@@ -104,6 +100,18 @@ def pod(body: Body) -> Pod:
         grace=_grace(spec, name),
         gated=_gated(status),
         untaken=_untaken(spec, status),
+    )
+
+
+def _copy(annotations: Mapping[str, str]) -> ListCopy:
+    """The text is interned: all pods of a job share one string."""
+    number = _number(annotations.get(names.ANNOTATION_EPOCH))
+    return ListCopy(
+        address_list=AddressList(number, sys.intern(annotations.get(names.ANNOTATION_IPS, ""))),
+        pod_ip=annotations.get(names.ANNOTATION_POD_IP, ""),
+        redis_run=sys.intern(annotations.get(names.ANNOTATION_BROKER, "")),
+        renew_from=_number(annotations.get(names.ANNOTATION_RENEW)),
+        derived=follows(annotations),
     )
 
 

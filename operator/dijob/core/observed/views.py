@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
-from functools import lru_cache
 
 from dijob.api.problems import Problem
+from dijob.core.addresses import ListCopy
 from dijob.core.members import Gang
 from dijob.core.observed.containers import Ending
 
@@ -14,6 +14,7 @@ from dijob.core.observed.containers import Ending
 PATIENCE_SECONDS = 2.5
 # Nothing new is heard of a pod sooner: the kubelet tells again after some minutes, if at all.
 ASK_AGAIN_SECONDS = 10.0
+NO_COPY = ListCopy()
 
 
 @dataclass(frozen=True)
@@ -25,20 +26,16 @@ class Pod:
     sandbox has died under it, and all in it with it, and the kubelet is about to make a new one. `broken`: its main
     container has failed for good (restartPolicy Never), although a side container may hold the pod. `complaint` is why
     it has no address or does not run, in the cluster's own words.
-    `ips` is the address list that it was given, comma-separated (interned: all pods of a job share one string), and
-    `told_ip` the address that it had then, where that is not in the list; `broker` is the life of the job's own Redis
-    server (below) that it was given the list for.
-    `derived` are the other annotations that follow from a list, and `forged` says that somebody else has written what
-    it says of lists (address_list.py).
+    `copy` is the address list that it was given.
     `owner` is the job that it belongs to (names.owner_key; "": none), `version` the resourceVersion of this view.
     `placed` is when it got its node.
     `node_lost`: the cluster has given its node up, and deleted it; `gone_by` is when its grace period is over.
     `labelled` false: somebody has changed the label by which its service and its job's autoscaler find it.
     `rank_label` is the rank that its label names ("": unknown). `conditions` are those that not every pod has, as
     "DisruptionTarget=True".
-    `gated`: its gate runs. `restartable`: its launcher can start its process again in place. `renew_from` is the number
-    of the first list that its process may have, `renewed` that of the list for which its process ended last (0: it
-    ended for another reason). `started` and `ended` are when the main container started, and when it last ended;
+    `gated`: its gate runs. `restartable`: its launcher can start its process again in place. `renewed` is the number of
+    the list for which its process ended last (0: it ended for another reason).
+    `started` and `ended` are when the main container started, and when it last ended;
     `restarts` is how often it has started again.
     `unrecorded`: how it ended last is not known any more. `grace` is how long its launcher gives its process to end, in
     seconds. `untaken`: the "node x" or "scheduler x" that has not said anything of it yet.
@@ -63,10 +60,7 @@ class Pod:
     init_failures: int = 0
     ending: Ending | None = None
     complaint: str = ""
-    ips: str = ""
-    told_ip: str = ""
-    broker: str = ""
-    epoch: int = 0
+    copy: ListCopy = NO_COPY
     template_hash: str = ""
     ending_soon: bool = False
     created: str = ""
@@ -79,21 +73,23 @@ class Pod:
     conditions: tuple[str, ...] = ()
     gated: bool = False
     restartable: bool = False
-    renew_from: int = 0
     renewed: int = 0
     started: str = ""
     restarts: int = 0
     ended: str = ""
     unrecorded: bool = False
     grace: int = 30
-    derived: frozenset[tuple[str, str]] = frozenset()
-    forged: bool = False
     untaken: str = ""
 
     @property
     def begun(self) -> bool:
         """Whether its main container has ever started."""
         return bool(self.started or self.ended or self.restarts)
+
+    @property
+    def has_list(self) -> bool:
+        """Whether it has been given an address list."""
+        return bool(self.copy.address_list.text)
 
     @property
     def recognised(self) -> bool:
@@ -204,15 +200,6 @@ class Service:
     uid: str
     owner: str
     version: str = ""
-
-
-@lru_cache(maxsize=256)
-def addresses(ips: str) -> tuple[str, ...]:
-    """An address list as it stands in an annotation, in rank order; () for "".
-
-    Remembered: all pods of a job share one text, and each of 1,500 is asked for its entry in every pass.
-    """
-    return tuple(ips.split(",")) if ips else ()
 
 
 def puzzling(pods: Iterable[Pod], now: datetime) -> tuple[Pod, ...]:

@@ -140,9 +140,9 @@ def _addresses_ready(this: Pass) -> Fact:
     world = this.world
     if world.alive and not world.loss:
         if not world.unpublished:
-            message = f"{world.size} addresses published as epoch {world.epoch}{_joining(this)}"
+            message = f"{world.size} addresses published as epoch {world.address_list.number}{_joining(this)}"
             return Fact(Type.ADDRESSES_READY, True, "Published", diagnose.shorten(message))
-        return Fact(Type.ADDRESSES_READY, False, "Publishing", f"epoch {world.epoch} is being published")
+        return Fact(Type.ADDRESSES_READY, False, "Publishing", f"epoch {world.address_list.number} is being published")
     lacking = diagnose.without_address(world.gang, world.addressless, this.observed)
     renewal = this.status.last_renewal
     if (given := this.status.given_back) and world.idle and capacity.waits(this.status, this.now) > 0:
@@ -208,7 +208,7 @@ def _peers_ready(this: Pass) -> Fact:
         return Fact(Type.PEERS_READY, False, "Renewing", diagnose.shorten(message))
     lagging = _lagging(world) if world.alive else list(world.wanted)
     if not lagging:
-        return Fact(Type.PEERS_READY, True, "AllRanksReady", f"all ranks are Ready, epoch {world.epoch}")
+        return Fact(Type.PEERS_READY, True, "AllRanksReady", f"all ranks are Ready, epoch {world.address_list.number}")
     restarting = is_true(this.job.status, Type.RUNNING)
     reason = "RankNotReady" if restarting else "Starting"
     if world.pending >= set(lagging):
