@@ -6,7 +6,7 @@ from dijob.api.parse import stored
 from dijob.api.status import Status
 from dijob.core.addresses import AddressList
 from dijob.core.members import Gang, expand, gang_of
-from dijob.core.membership.world import SUSPENDED
+from dijob.core.membership.list_state import SUSPENDED
 from dijob.core.observed.parse import END_SECONDS
 from dijob.core.observed.views import Pod
 from dijob.core.report.summary import ended

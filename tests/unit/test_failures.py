@@ -17,8 +17,10 @@ EMPTY = failures.read(Status(), gang())
 
 
 def settle(before: Ledger, seen: Observed, status: Status | None = None) -> Ledger:
-    stored = before.into(status or Status())
-    return failures.settle(before, world_of(gang(), seen, before.into(stored), NOW), Policy(gang()), NOW)
+    policy = Policy(gang())
+    seen_done = failures.with_successes(before, seen.pods, policy)
+    world = world_of(gang(), seen, seen_done.into(status or Status()), NOW)
+    return failures.settle(seen_done, world, policy, NOW)
 
 
 def crashed(rank: int = 1, failures: int = 1, **fields: Any) -> Pod:

@@ -171,7 +171,8 @@ def test_a_wish_that_does_not_fit_takes_no_running_job_down() -> None:
     last = Renewal(epoch=1, ranks="0-2")
     pods = (home(0), home(1), home(2), home(3), homeless(4))
     world = world_of(gang(size=5, minimum=5), observed(*pods), Status(epoch=1, last_renewal=last), NOW)
-    assert (world.size, world.floor, Gathering(world, observed(*pods), 10, NOW).size) == (3, 3, 4)
+    under_test = Gathering(world, observed(*pods), 10, NOW)
+    assert (world.size, under_test.floor, under_test.size) == (3, 3, 4)
 
 
 def test_room_for_three_of_four() -> None:

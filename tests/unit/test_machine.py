@@ -9,7 +9,7 @@ from dijob.core.addresses import AddressList
 from dijob.core.decide import address_writes, completion, plan, suspension
 from dijob.core.decide.deletion import deletions
 from dijob.core.members import Gang
-from dijob.core.membership import address_list, failures, restart
+from dijob.core.membership import address_list, failures, losses, restart
 from dijob.core.membership.gathering import Gathering
 from dijob.core.membership.world import World
 from dijob.core.observed import containers, parse
@@ -236,7 +236,7 @@ Patch = Callable[[pytest.MonkeyPatch], None]
 
 
 def address_changes_are_not_seen(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(World, "_moved", lambda self, pod: False)
+    patch.setattr(losses, "has_moved", lambda world, pod: False)
 
 
 def an_epoch_is_used_again(patch: pytest.MonkeyPatch) -> None:
@@ -309,7 +309,7 @@ def the_list_keeps_those_who_left(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_renewal_is_a_failure(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(restart, "free", lambda pod, known, new: 0)
+    patch.setattr(restart, "uncharged_ends", lambda pod, known, new: 0)
 
 
 def who_leaves_no_record_has_crashed(patch: pytest.MonkeyPatch) -> None:
@@ -317,14 +317,14 @@ def who_leaves_no_record_has_crashed(patch: pytest.MonkeyPatch) -> None:
 
 
 def who_was_not_told_of_a_renewal_is_forgotten(patch: pytest.MonkeyPatch) -> None:
-    owed = restart.owed
+    told = restart.not_yet_told
 
     def blind(pods: Any, ranks: Any, last: Any) -> frozenset[int]:
         """Only while no pod has the next list."""
         begun = any(pod.copy.address_list.number > last.epoch for pod in pods.values())
-        return frozenset() if begun else owed(pods, ranks, last)
+        return frozenset() if begun else told(pods, ranks, last)
 
-    patch.setattr(restart, "owed", blind)
+    patch.setattr(restart, "not_yet_told", blind)
 
 
 def who_does_not_hear_is_waited_for(patch: pytest.MonkeyPatch) -> None:
@@ -336,7 +336,8 @@ def who_does_not_hear_is_asked_again(patch: pytest.MonkeyPatch) -> None:
 
     def hopeful(*given: Any) -> World:
         world = of(*given)
-        return replace(world, restartable=world.restartable | world.pending)
+        possible = world.restarts.possible | world.restarts.pending
+        return replace(world, restarts=replace(world.restarts, possible=possible))
 
     patch.setattr(World, "of", hopeful)
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from dijob.api.spec import Spec
 from dijob.api.status import Condition, Status
-from dijob.core.membership.world import Loss
+from dijob.core.membership.losses import Loss
 from dijob.core.report import conditions
 from dijob.core.report.summary import Fact, conclude, events, phase
 from dijob.crd.conditions import conditions as table

@@ -130,7 +130,7 @@ def counted(number: int, at: str = "") -> Charge:
     ],
 )
 def test_one_end_for_each_renewal_is_free(pod: Pod, before: Charge, new: int, free: int) -> None:
-    assert restart.free(pod, before, new) == free
+    assert restart.uncharged_ends(pod, before, new) == free
 
 
 SAID: dict[str, tuple[int, str, int]] = {

@@ -8,6 +8,8 @@ from dijob.api.status import Renewal, Status
 from dijob.core.addresses import AddressList
 from dijob.core.members import compact
 from dijob.core.membership.address_list import NOBODY
+from dijob.core.membership.gathering import Gathering
+from dijob.core.membership.losses import has_moved, loss_of
 from dijob.core.membership.world import World
 from dijob.core.observed.views import Observed, Pod
 from dijob.names import Topology
@@ -19,6 +21,10 @@ FRESH = (view(0), view(1), view(2))
 
 def world(seen: Observed, size: int = 3, succeeded: frozenset[int] = frozenset(), **status: Any) -> World:
     return world_of(gang(size=size), seen, Status(succeeded_ranks=compact(succeeded), **status), NOW)
+
+
+def gathering(found: World) -> Gathering:
+    return Gathering(found, observed(), 0, NOW)
 
 
 def without(rank: int, pods: tuple[Pod, ...] = ALL) -> tuple[Pod, ...]:
@@ -81,7 +87,7 @@ LOSSES: dict[str, tuple[tuple[Pod, ...], str, str]] = {
 
 @pytest.mark.parametrize(("pods", "reason", "words"), LOSSES.values(), ids=LOSSES)
 def test_a_loss_names_the_rank_and_what_happened_to_it(pods: tuple[Pod, ...], reason: str, words: str) -> None:
-    loss = world(observed(*pods)).loss
+    loss = loss_of(world(observed(*pods)))
     assert loss is not None
     assert loss.reason == reason
     assert words in loss.message
@@ -99,7 +105,7 @@ def test_a_loss_names_the_rank_and_what_happened_to_it(pods: tuple[Pod, ...], re
     ids=["whole", "crashing-in-place", "no-address-for-now", "not-told-yet", "about-to-be-evicted"],
 )
 def test_these_are_no_losses(pods: tuple[Pod, ...]) -> None:
-    assert world(observed(*pods)).loss is None
+    assert loss_of(world(observed(*pods))) is None
 
 
 SPREAD: dict[str, tuple[Topology, int, set[int]]] = {
@@ -115,20 +121,20 @@ SPREAD: dict[str, tuple[Topology, int, set[int]]] = {
 @pytest.mark.parametrize(("topology", "lost", "renewed"), SPREAD.values(), ids=SPREAD)
 def test_a_loss_takes_those_with_it_that_dial_the_lost_rank(topology: Topology, lost: int, renewed: set[int]) -> None:
     under_test = world_of(gang(topology=topology), observed(*without(lost)), Status(), NOW)
-    assert under_test.loss is not None
-    assert under_test.loss.ranks == renewed
-    together = replace(under_test, together=True)
-    assert together.loss is not None
-    assert together.loss.ranks == {0, 1, 2}
+    loss, all_go = loss_of(under_test), loss_of(replace(under_test, together=True))
+    assert loss is not None
+    assert loss.ranks == renewed
+    assert all_go is not None
+    assert all_go.ranks == {0, 1, 2}
 
 
 def test_a_loss_during_a_renewal_adds_to_it() -> None:
     last = Renewal(epoch=1, ranks="2")
     seen = observed(listed(0), listed(1, deleting=True), view(2))
-    loss = world(seen, epoch=1, last_renewal=last).loss
+    loss = loss_of(world(seen, epoch=1, last_renewal=last))
     assert loss is not None
     assert loss.ranks == {1, 2}
-    assert world(observed(listed(0), listed(1)), epoch=1, last_renewal=last).loss is None
+    assert loss_of(world(observed(listed(0), listed(1)), epoch=1, last_renewal=last)) is None
 
 
 def test_only_the_renewed_ranks_go_and_the_next_list_waits_for_them() -> None:
@@ -136,17 +142,17 @@ def test_only_the_renewed_ranks_go_and_the_next_list_waits_for_them() -> None:
     assert (found.survivors, found.doomed, found.addressless) == ((0,), frozenset({1, 2}), (1, 2))
     assert [pod.rank for pod in found.stale] == [1, 2]
     again = world(observed(listed(0), view(1), view(2)), epoch=1, last_renewal=Renewal(epoch=1, ranks="1-2"))
-    assert (again.stale, again.addressless, again.next_list(2, 3)) == ((), (), AddressList(2, LIST))
+    assert (again.stale, again.addressless, gathering(again).next_list(2)) == ((), (), AddressList(2, LIST))
 
 
 def test_a_rank_that_has_succeeded_is_no_loss() -> None:
-    assert world(observed(*without(1)), succeeded=frozenset({1})).loss is None
-    assert world(observed(), succeeded=frozenset({0, 1, 2})).loss is None
+    assert loss_of(world(observed(*without(1)), succeeded=frozenset({1}))) is None
+    assert loss_of(world(observed(), succeeded=frozenset({0, 1, 2}))) is None
 
 
 def test_a_list_that_nobody_holds_any_more_is_lost() -> None:
     """Handed out to one rank alone, which has ended and gone: the others would wait at their gates for ever."""
-    loss = world(observed(view(1), view(2)), succeeded=frozenset({0}), epoch=1).loss
+    loss = loss_of(world(observed(view(1), view(2)), succeeded=frozenset({0}), epoch=1))
     assert loss is not None
     assert loss.reason == "ListLost"
 
@@ -156,14 +162,15 @@ def test_a_rank_that_was_not_told_yet_is_known_to_those_who_were() -> None:
     four = "10.0.0.0,10.0.0.1,10.0.0.2,10.0.0.3"
     pods = (listed(0, ips=four), view(1, ip="10.0.0.9"), listed(2, ips=four), view(3))
     found = world(observed(*pods), size=4, epoch=1, last_renewal=Renewal(epoch=1, ranks="3"))
-    assert found.loss is not None
-    assert (found.loss.reason, found.loss.ranks) == ("AddressChanged", frozenset({1, 2, 3}))
+    loss = loss_of(found)
+    assert loss is not None
+    assert (loss.reason, loss.ranks) == ("AddressChanged", frozenset({1, 2, 3}))
 
 
 def test_who_is_wished_for_during_a_renewal_is_not_lost() -> None:
     seen = observed(*ALL[:2], view(2))
     found = world(seen, size=5, epoch=1, last_renewal=Renewal(epoch=1, ranks="2"))
-    assert found.loss is None
+    assert loss_of(found) is None
     assert found.missing == (3, 4)
 
 
@@ -179,7 +186,7 @@ OUTDATED: dict[str, tuple[Pod, frozenset[int], bool]] = {
 def test_who_starts_again_must_not_dial_the_address_of_a_rank_that_is_done(
     pod: Pod, succeeded: frozenset[int], outdated: bool
 ) -> None:
-    assert world(observed(listed(1), pod), succeeded=succeeded).outdated is outdated
+    assert gathering(world(observed(listed(1), pod), succeeded=succeeded)).outdated is outdated
 
 
 def test_a_list_half_handed_out_is_for_the_rest() -> None:
@@ -209,7 +216,7 @@ def test_a_rank_beyond_the_last_goes() -> None:
     found = world(observed(view(0), view(1), extra), size=2)
     assert (found.stale, found.missing, found.addressless) == ((extra,), (), ())
     found = world(observed(*ALL), size=2)
-    assert (found.stale, found.loss, found.size, found.waiting) == ((ALL[2],), None, 3, (0, 1))
+    assert (found.stale, loss_of(found), found.size, found.waiting) == ((ALL[2],), None, 3, (0, 1))
 
 
 def test_a_finished_rank_beyond_the_last_keeps_its_logs_unless_something_of_it_runs_on() -> None:
@@ -223,9 +230,9 @@ def test_a_succeeded_rank_keeps_its_pod_and_nobody_stands_for_it_in_the_next_lis
     seen = observed(listed(0, succeeded=True), view(1), view(2))
     found = world(seen, succeeded=frozenset({0}), epoch=1, last_renewal=Renewal(epoch=1))
     assert (found.stale, found.missing, found.addressless) == ((), (), ())
-    assert found.next_list(2, 3).text == f"{NOBODY},10.0.0.1,10.0.0.2"
+    assert gathering(found).next_list(2).text == f"{NOBODY},10.0.0.1,10.0.0.2"
     gone = world(observed(view(1), view(2)), succeeded=frozenset({0}), epoch=1, last_renewal=Renewal(epoch=1))
-    assert gone.next_list(2, 3).text == f"{NOBODY},10.0.0.1,10.0.0.2"
+    assert gathering(gone).next_list(2).text == f"{NOBODY},10.0.0.1,10.0.0.2"
     assert gone.missing == ()
 
 
@@ -245,10 +252,12 @@ def test_missing_is_who_has_no_pod_at_all() -> None:
 
 def test_moved_and_doomed() -> None:
     pods = instead(listed(1, ip="10.0.0.9"))
-    assert world(observed(*pods)).moved == {1}
-    assert world(observed(*pods)).doomed == frozenset()
+    found = world(observed(*pods))
+    assert {pod.rank for pod in pods if has_moved(found, pod)} == {1}
+    assert found.doomed == frozenset()
     dead = world(observed(*without(2, pods), view(2)), epoch=1, last_renewal=Renewal(epoch=1))
-    assert (dead.moved, dead.doomed) == (frozenset(), frozenset({0, 1}))
+    assert dead.doomed == {0, 1}
+    assert not any(has_moved(dead, pod) for rank, pod in dead.pods.items() if rank not in dead.doomed)
 
 
 SIZES: dict[str, tuple[Observed, dict[str, Any], tuple[int, int]]] = {
@@ -266,7 +275,7 @@ def test_how_many_are_in_the_world_and_how_many_the_next_list_needs(
     seen: Observed, status: dict[str, Any], sizes: tuple[int, int]
 ) -> None:
     found = world_of(gang(size=5, minimum=2), seen, Status(**status), NOW)
-    assert (found.size, found.least) == sizes
+    assert (found.size, gathering(found).least) == sizes
 
 
 def test_the_next_list_reaches_up_to_the_first_gap() -> None:

@@ -23,13 +23,13 @@ def together(job: DIJob) -> bool:
 
 def next_list(this: Pass) -> AddressList | None:
     """The list that is due, with its number; None while none is."""
-    world, size = this.world, this.gathering.size
-    if not size:
+    world = this.world
+    if not this.gathering.size:
         return None
     if not world.alive and redis.absence(world.gang, this.observed):
         return None  # a program that begins without it would give up after a while, and be charged for it
     last = this.status.last_renewal
-    return world.next_list(max(world.address_list.number, last.epoch if last else 0) + 1, size)
+    return this.gathering.next_list(max(world.address_list.number, last.epoch if last else 0) + 1)
 
 
 def numbered(this: Pass, due: AddressList) -> Pass:
@@ -67,7 +67,7 @@ def _publish(world: World, pods: Iterable[Pod]) -> tuple[Action, ...]:
                 address_list=newest,
                 pod_ip=pod.ip if by_name else "",
                 redis_run=world.redis_run or pod.copy.redis_run,
-                renew_from=newest.number if pod.rank in world.owed else pod.copy.renew_from,
+                renew_from=newest.number if pod.rank in world.restarts.not_yet_told else pod.copy.renew_from,
             ),
         )
         for pod in pods

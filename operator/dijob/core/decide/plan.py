@@ -39,8 +39,10 @@ from dijob.core.membership import capacity, failures
 from dijob.core.membership.address_list import adopted
 from dijob.core.membership.context import Pass
 from dijob.core.membership.gathering import Gathering
+from dijob.core.membership.list_state import ListState
+from dijob.core.membership.losses import Loss
 from dijob.core.membership.policy import Policy
-from dijob.core.membership.world import Loss, World
+from dijob.core.membership.world import World
 from dijob.core.observed import diagnose, lost_nodes
 from dijob.core.observed.views import Observed, Pod
 from dijob.core.render.pod import template_hash
@@ -93,10 +95,10 @@ def plan(job: DIJob, observed: Observed, now: datetime) -> Plan:
 
 def _go_on(this: Pass) -> Plan:
     """The pass over a job that runs, or is to. What kills a list, or makes one, is written down before any act."""
-    if loss := this.world.loss or _scaled(this):
+    if loss := this.loss or _scaled(this):
         return _renew(this, loss)
     timeout = this.job.spec.schedule_timeout_seconds
-    if given := capacity.gives_back(this.world, this.observed, this.status, timeout, this.now):
+    if given := capacity.gives_back(this.gathering, this.status, timeout):
         # An operator that is killed here must not create them again at once.
         this = replace(this, status=this.status.model_copy(update={"given_back": given}))
         return _conclude(this, this.status, conditions.progress(this), requeue.at_once)
@@ -112,14 +114,13 @@ def _look(job: DIJob, observed: Observed, now: datetime) -> Pass:
     """Gather what the pass decides on: the world as it stands, and the status with everything counted so far."""
     gang, observed = gang_of(job), diagnose.with_untaken(observed, now)
     stored = adopted(gang, observed, job.status)
-    known = failures.read(stored, gang)
-    policy = Policy.of(job, gang)
-    world = World.of(gang, observed, known.into(stored), now, address_writes.together(job))
-    # After the end nothing is charged any more: what ends then is ended by the clean-up.
-    settled = known
-    if not ended(job.status):
-        excused = failures.excused(gang, observed)
-        settled = failures.settle(known, _counted(job, world), policy, now, excused)
+    policy, known = Policy.of(job, gang), failures.read(stored, gang)
+    # After the end nothing is counted any more: what ends then is ended by the clean-up.
+    over = ended(job.status)
+    settled = known if over else failures.with_successes(known, observed.pods, policy)
+    world = World.of(gang, observed, settled.into(stored), now, address_writes.together(job))
+    if not over:
+        settled = failures.settle(settled, world, policy, now, failures.excused(gang, observed))
     present = [pod for pod in observed.pods.values() if not pod.deleting]
     made_from = _made_from(job, present)
     status = settled.into(stored).model_copy(
@@ -140,10 +141,22 @@ def _look(job: DIJob, observed: Observed, now: datetime) -> Pass:
     )
     changed = made_from != template_hash(job)
     waited = capacity.refused(world, observed, status, now)
-    refused = frozenset(r for r, seconds in waited.items() if seconds >= job.spec.schedule_timeout_seconds)
-    world = replace(world, succeeded=settled.succeeded, refused=refused)
-    gathering = Gathering(world, observed, job.spec.gather_seconds, now)
-    return Pass(job, gathering, status, policy, changed, settled != known, settled.news)
+    timeout = job.spec.schedule_timeout_seconds
+    return Pass(
+        job=job,
+        gathering=Gathering(
+            world=world,
+            observed=observed,
+            window=job.spec.gather_seconds,
+            now=now,
+            refused=frozenset(rank for rank, seconds in waited.items() if seconds >= timeout),
+        ),
+        status=status,
+        policy=policy,
+        template_changed=changed,
+        unwritten=settled != known,
+        news=settled.news,
+    )
 
 
 def _made_from(job: DIJob, present: Iterable[Pod]) -> str:
@@ -154,13 +167,6 @@ def _made_from(job: DIJob, present: Iterable[Pod]) -> str:
     if not said:
         return fingerprint
     return job.status.template_hash or next((one for one in said if one not in ("", fingerprint)), fingerprint)
-
-
-def _counted(job: DIJob, world: World) -> World:
-    """The world whose failures count: once a suspension is written down, pods end because they are deleted."""
-    if not job.status.suspend_time:
-        return world
-    return replace(world, pods={rank: pod for rank, pod in world.pods.items() if not pod.deleting})
 
 
 def _conclude(
@@ -208,7 +214,7 @@ def _renew(this: Pass, loss: Loss) -> Plan:
     # A rank that is lost before the next list is there belongs to the same renewal.
     update = {"last_renewal": renewal, "renewals": this.status.renewals + (1 if this.world.alive else 0)}
     status = this.status.model_copy(update=update)
-    dead = replace(this.world, dead=True, renewing=ranks)
+    dead = replace(this.world, state=ListState.DEAD, renewing=ranks)
     this = replace(this, gathering=replace(this.gathering, world=dead), status=status)
     return _conclude(this, status, conditions.progress(this), requeue.at_once)
 

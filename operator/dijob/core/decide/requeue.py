@@ -83,7 +83,7 @@ def _hiring(this: Pass) -> Iterator[float]:
         yield wait_to_create(this, rank)
     for seconds in (
         lost_nodes.wait(this.world.pods.values(), this.now),
-        capacity.patience(this.world, this.observed, this.status, this.job.spec.schedule_timeout_seconds, this.now),
+        capacity.patience(this.gathering, this.status, this.job.spec.schedule_timeout_seconds),
     ):
         if seconds and seconds > 0:
             yield seconds + STAMPED_SECONDS
@@ -96,7 +96,7 @@ def _telling(this: Pass) -> Iterator[float]:
     for _, seconds in deaf(this):
         if seconds > 0:
             yield seconds
-    for rank in (rank for rank in this.world.pending if not this.world.pods[rank].deleting):
+    for rank in (rank for rank in this.world.restarts.pending if not this.world.pods[rank].deleting):
         yield max(0.0, restart.left(this.world.pods[rank], this.observed, this.now)) + STAMPED_SECONDS
 
 
@@ -131,7 +131,7 @@ def deaf(this: Pass) -> list[tuple[NudgePod, float]]:
     found = []
     for pod in pods if world.alive else ():
         at_gate = pod.gated and pod.copy.address_list.number == newest
-        if at_gate or pod.rank in world.pending:
+        if at_gate or pod.rank in world.restarts.pending:
             number = newest if at_gate else pod.copy.renew_from
             told = this.observed.told.get((pod.uid, number), now)
             last = this.observed.nudged.get((pod.uid, number), told)

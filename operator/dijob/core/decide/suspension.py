@@ -8,7 +8,7 @@ from dijob.api.status import Renewal, Status, instant, stamp
 from dijob.core.actions import Action
 from dijob.core.decide.deletion import deletions, removals
 from dijob.core.membership.context import Pass
-from dijob.core.membership.world import SUSPENDED
+from dijob.core.membership.list_state import SUSPENDED
 from dijob.core.observed import lost_nodes
 from dijob.core.report.conditions import bystanders
 from dijob.core.report.summary import Fact

@@ -1,12 +1,13 @@
 """What has been counted: ranks that succeeded, failures charged to backoffLimit, the first failure of all."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from dijob.api.status import Charge, FirstFailure, Status, instant, stamp
 from dijob.core.members import Gang, compact, expand
 from dijob.core.membership import restart
+from dijob.core.membership.losses import has_moved
 from dijob.core.membership.policy import Policy
 from dijob.core.membership.world import World
 from dijob.core.observed.views import Observed, Pod
@@ -48,13 +49,24 @@ def read(status: Status, gang: Gang) -> Ledger:
     same = gang.words == status.tasks
     charges = {charge.rank: charge for charge in status.charged if same}
     succeeded = expand(status.succeeded_ranks) if same else frozenset[int]()
-    return Ledger(succeeded, charges, status.restarts, status.first_failure)
+    return Ledger(
+        succeeded=succeeded,
+        charges=charges,
+        restarts=status.restarts,
+        first_failure=status.first_failure,
+    )
+
+
+def with_successes(ledger: Ledger, pods: Mapping[int, Pod], policy: Policy) -> Ledger:
+    """The ledger with the ranks that have succeeded, as their pods show."""
+    done = frozenset(rank for rank, pod in pods.items() if pod.succeeded and policy.counts(pod))
+    return replace(ledger, succeeded=ledger.succeeded | done)
 
 
 def settle(
     ledger: Ledger, world: World, policy: Policy, now: datetime, excused: frozenset[int] = frozenset()
 ) -> Ledger:
-    """Enter what the pods show and the ledger does not have yet.
+    """Enter the failures that the pods show and the ledger does not have yet.
 
     A failure is every bad end of a pod that nobody is deleting, that is not about to be deleted with its dead list, and
     that no rule forgives (policy.py). What is new about a pod whose address changed is free: its sandbox died under
@@ -65,7 +77,7 @@ def settle(
     """
     charges, news, failures = dict(ledger.charges), dict[int, FailureAction](), 0
     for rank, pod in sorted(world.pods.items(), key=_oldest_first):
-        if not pod.sandbox or rank in world.doomed:
+        if not (pod.sandbox and policy.counts(pod)) or rank in world.doomed:
             continue
         charge = charges.get(rank)
         before = charge if charge and charge.uid == pod.uid else Charge(rank=rank, uid=pod.uid)
@@ -74,7 +86,7 @@ def settle(
             continue
         action = policy.action(pod)
         wanting = rank in excused and policy.rule(pod) is None
-        forgiven = wanting or rank in world.moved or action is FailureAction.IGNORE
+        forgiven = wanting or has_moved(world, pod) or action is FailureAction.IGNORE
         charges[rank] = _charge(pod, before, new, forgiven)
         if more := charges[rank].failures - before.failures:
             failures += more
@@ -82,8 +94,8 @@ def settle(
     if FailureAction.RESTART_JOB in news.values() and not world.idle:
         failures = 1
     first = ledger.first_failure or next((_failure(world.pods[rank], now) for rank in news), None)
-    succeeded = ledger.succeeded | {rank for rank, pod in world.pods.items() if pod.succeeded}
-    return Ledger(succeeded, charges, ledger.restarts + failures, first, news)
+    restarts = ledger.restarts + failures
+    return replace(ledger, charges=charges, restarts=restarts, first_failure=first, news=news)
 
 
 def excused(gang: Gang, observed: Observed) -> frozenset[int]:
@@ -107,16 +119,16 @@ def _oldest_first(ranked: tuple[int, Pod]) -> tuple[str, int]:
 
 def _charge(pod: Pod, before: Charge, new: int, forgiven: bool) -> Charge:
     """What is known of a pod with `new` more ends."""
-    free = restart.free(pod, before, new)
+    uncharged = restart.uncharged_ends(pod, before, new)
     return Charge(
         rank=pod.rank,
         uid=pod.uid,
         restarts=max(before.restarts, pod.failures - pod.init_failures),
         init_restarts=max(before.init_restarts, pod.init_failures),
         disrupted=pod.disrupted,
-        failures=before.failures + (0 if forgiven else new - free),
-        renewed=max(before.renewed, pod.renewed, pod.copy.renew_from if free else 0),
-        renewed_at=pod.ended if free and pod.renewed else before.renewed_at,
+        failures=before.failures + (0 if forgiven else new - uncharged),
+        renewed=max(before.renewed, pod.renewed, pod.copy.renew_from if uncharged else 0),
+        renewed_at=pod.ended if uncharged and pod.renewed else before.renewed_at,
     )
 
 

@@ -16,19 +16,32 @@ ASKED_TO_END = 143
 
 @dataclass(frozen=True)
 class Policy:
-    """The rules of one job, for its gang. `together`: nobody can begin anew alone, so that a failure renews all."""
+    """The rules of one job, for its gang. `together`: no rank can begin again alone, so that a failure renews all.
+    `suspended`: a suspension is written down, so that pods end because they are deleted."""
 
     gang: Gang
     rules: tuple[FailureRule, ...] = ()
     preemptible: bool = False
     together: bool = False
     success: str = names.ALL_REPLICAS
+    suspended: bool = False
 
     @staticmethod
     def of(job: DIJob, gang: Gang) -> "Policy":
         spec = job.spec
         together = spec.runtime.rigid and job.restart_scope is RestartScope.JOB
-        return Policy(gang, spec.failure_policy.rules, spec.preemptible, together, spec.success_policy)
+        return Policy(
+            gang=gang,
+            rules=spec.failure_policy.rules,
+            preemptible=spec.preemptible,
+            together=together,
+            success=spec.success_policy,
+            suspended=bool(job.status.suspend_time),
+        )
+
+    def counts(self, pod: Pod) -> bool:
+        """Whether what the pod shows is counted."""
+        return not (self.suspended and pod.deleting)
 
     def rule(self, pod: Pod) -> int | None:
         """The index of the first rule that is about the failure of this pod."""

@@ -6,9 +6,11 @@ environment. The pod keeps its node, its devices and its emptyDirs (docs/decisio
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 
 from dijob.api.status import Charge, Renewal, Status, stamp
+from dijob.core.members import Gang
 from dijob.core.observed.views import Observed, Pod, since
 
 # The kubelet starts a container again at once when its last end is this long ago, else after 10 s and more (1.34,
@@ -19,6 +21,38 @@ CALM_SECONDS = 600.0
 SLACK_SECONDS = 15.0
 # A process that has started after it was told, and that the launcher has left alone for this long, has the new list.
 SETTLED_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class Restarts:
+    """The ranks by how far their renewal in place is.
+
+    `possible`: they can be renewed in their pods. `not_yet_told`: their process has the list that
+    died. `pending`: they have been told, and have not started again yet. `overdue`: nor have they in
+    all the time they had.
+    """
+
+    possible: frozenset[int]
+    not_yet_told: frozenset[int]
+    pending: frozenset[int]
+    overdue: frozenset[int]
+
+
+def restarts_of(
+    gang: Gang, observed: Observed, status: Status, renewed: frozenset[int], now: datetime
+) -> Restarts:
+    """How far each rank is; `renewed` are those of the last renewal, the pods as they are believed."""
+    pods, last = observed.pods, status.last_renewal
+    told = frozenset(rank for rank, pod in pods.items() if pending(pod, observed, status, now))
+    # A rendezvous must not find a process of the old world that is still ending: pods that are made
+    # anew begin only when all of those are gone.
+    able = () if gang.runtime.rigid else (rank for rank, pod in pods.items() if possible(pod, now))
+    return Restarts(
+        possible=frozenset(able) - told,
+        not_yet_told=not_yet_told(pods, renewed, last) if last else frozenset(),
+        pending=told,
+        overdue=frozenset(rank for rank in told if left(pods[rank], observed, now) <= 0),
+    )
 
 
 def possible(pod: Pod, now: datetime) -> bool:
@@ -53,13 +87,13 @@ def left(pod: Pod, observed: Observed, now: datetime) -> float:
     return pod.grace + SLACK_SECONDS - waited
 
 
-def owed(pods: Mapping[int, Pod], ranks: frozenset[int], last: Renewal) -> frozenset[int]:
+def not_yet_told(pods: Mapping[int, Pod], ranks: frozenset[int], last: Renewal) -> frozenset[int]:
     """The ranks whose process has the list that died, and has not been told yet."""
     had = (pod for rank in ranks if (pod := pods.get(rank)) and pod.has_list)
     return frozenset(pod.rank for pod in had if pod.copy.address_list.number <= last.epoch)
 
 
-def free(pod: Pod, before: Charge, new: int) -> int:
+def uncharged_ends(pod: Pod, before: Charge, new: int) -> int:
     """How many of a pod's `new` container ends were renewals, which are not charged: 0 or 1. `before` is what has been
     counted.
 

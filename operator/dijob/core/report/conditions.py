@@ -13,6 +13,7 @@ from dijob.api.warnings import warnings
 from dijob.core.members import Gang, say
 from dijob.core.membership import capacity
 from dijob.core.membership.context import Pass
+from dijob.core.membership.list_state import ListState
 from dijob.core.membership.world import World
 from dijob.core.observed import diagnose
 from dijob.core.observed.views import Pod, Refused
@@ -138,7 +139,7 @@ def _pods_created(this: Pass) -> Fact:
 
 def _addresses_ready(this: Pass) -> Fact:
     world = this.world
-    if world.alive and not world.loss:
+    if world.alive and not this.loss:
         if not world.unpublished:
             message = f"{world.size} addresses published as epoch {world.address_list.number}{_joining(this)}"
             return Fact(Type.ADDRESSES_READY, True, "Published", diagnose.shorten(message))
@@ -175,7 +176,7 @@ def _joining(this: Pass) -> str:
 def _begins(this: Pass) -> str:
     """Whether the job begins without those who have no address yet."""
     least, window = this.world.gang.minimum, this.job.spec.gather_seconds
-    if not this.world.fresh or least == this.world.gang.size:
+    if this.world.state is not ListState.NONE or least == this.world.gang.size:
         return ""
     ranks = "rank 0 has its address" if least == 1 else f"{say(range(least))} have their addresses"
     return f" (the job begins {window} s after {ranks}, and others join later)"
@@ -211,14 +212,14 @@ def _peers_ready(this: Pass) -> Fact:
         return Fact(Type.PEERS_READY, True, "AllRanksReady", f"all ranks are Ready, epoch {world.address_list.number}")
     restarting = is_true(this.job.status, Type.RUNNING)
     reason = "RankNotReady" if restarting else "Starting"
-    if world.pending >= set(lagging):
+    if world.restarts.pending >= set(lagging):
         reason = "Renewing"
-    return Fact(Type.PEERS_READY, False, reason, diagnose.not_ready(lagging, this.observed, world.pending))
+    return Fact(Type.PEERS_READY, False, reason, diagnose.not_ready(lagging, this.observed, world.restarts.pending))
 
 
 def _lagging(world: World) -> list[int]:
     """The ranks that are not Ready, or do not have the list in force."""
-    untold = {pod.rank for pod in world.unpublished} | world.pending
+    untold = {pod.rank for pod in world.unpublished} | world.restarts.pending
     ready = (rank for rank in world.waiting if (pod := world.pods.get(rank)) and pod.ready and rank not in untold)
     return sorted(set(world.waiting) - set(ready))
 
