@@ -266,8 +266,8 @@ def a_forged_list_is_left_on_its_pod(patch: pytest.MonkeyPatch) -> None:
 
 
 def pods_go_before_their_failure_is_written(patch: pytest.MonkeyPatch) -> None:
-    look = plan._look
-    patch.setattr(plan, "_look", lambda *given: replace(look(*given), unwritten=False))
+    look = plan._build_context
+    patch.setattr(plan, "_build_context", lambda *given: replace(look(*given), unwritten=False))
 
 
 def a_list_half_handed_out_stays_so(patch: pytest.MonkeyPatch) -> None:

@@ -73,7 +73,7 @@ def plan(job: DIJob, observed: Observed, now: datetime) -> Plan:
     """
     if job.metadata.deletion_timestamp:
         return Plan(job.status)  # the garbage collector takes the pods; nothing is created behind its back
-    this = _look(job, observed, now)
+    this = _build_context(job, observed, now)
     if ended(job.status):
         if job.paused:
             return _conclude(this, this.status, conditions.bystanders(this), requeue.rarely)
@@ -103,14 +103,14 @@ def _go_on(this: Pass) -> Plan:
         this = replace(this, status=this.status.model_copy(update={"given_back": given}))
         return _conclude(this, this.status, conditions.progress(this), requeue.at_once)
     if this.world.idle and capacity.waits(this.status, this.now) > 0:
-        return _conclude(this, this.status, conditions.progress(this), requeue.pausing, _empty(this))
+        return _conclude(this, this.status, conditions.progress(this), requeue.pausing, _release_all_pods(this))
     if due := address_writes.next_list(this):
         this = address_writes.numbered(this, due)
         return _conclude(this, this.status, conditions.progress(this), requeue.at_once)
     return _conclude(this, this.status, conditions.progress(this), requeue.advancing, _advance(this))
 
 
-def _look(job: DIJob, observed: Observed, now: datetime) -> Pass:
+def _build_context(job: DIJob, observed: Observed, now: datetime) -> Pass:
     """Gather what the pass decides on: the world as it stands, and the status with everything counted so far."""
     gang, observed = gang_of(job), diagnose.with_untaken(observed, now)
     stored = adopted(gang, observed, job.status)
@@ -189,7 +189,8 @@ def _suspend(this: Pass) -> Plan:
     status = suspension.status(this)
     if suspension.resumed(this):
         return _conclude(this, status, conditions.bystanders(replace(this, status=status)), requeue.at_once)
-    return _conclude(this, status, suspension.facts(this), requeue.suspended, (*_wish(this), *suspension.actions(this)))
+    actions = (*_default_replicas(this), *suspension.actions(this))
+    return _conclude(this, status, suspension.facts(this), requeue.suspended, actions)
 
 
 def _restarted(this: Pass) -> Loss | None:
@@ -227,7 +228,7 @@ def _scaled(this: Pass) -> Loss | None:
     return Loss("Scaled", f"replicas changed from {world.size} to {size}", frozenset(world.waiting))
 
 
-def _empty(this: Pass) -> tuple[Action, ...]:
+def _release_all_pods(this: Pass) -> tuple[Action, ...]:
     """No room: all pods go, once it is written down how those that have ended did."""
     pods = (pod for _, pod in sorted(this.world.pods.items()) if not pod.finished)
     return () if this.unwritten else deletions(pods)
@@ -235,16 +236,21 @@ def _empty(this: Pass) -> tuple[Action, ...]:
 
 def _advance(this: Pass) -> tuple[Action, ...]:
     """The next step towards running, or towards another size."""
-    return (*_wish(this), *address_writes.actions(this), *_hire(this), *_serve(this))
+    return (
+        *_default_replicas(this),
+        *address_writes.actions(this),
+        *_create_and_delete_pods(this),
+        *_shared_objects(this),
+    )
 
 
-def _wish(this: Pass) -> tuple[Action, ...]:
+def _default_replicas(this: Pass) -> tuple[Action, ...]:
     """Tasks have replicas of their own."""
     spec = this.job.spec
     return (SetReplicas(spec.desired),) if spec.replicas is None and not spec.tasks else ()
 
 
-def _hire(this: Pass) -> tuple[Action, ...]:
+def _create_and_delete_pods(this: Pass) -> tuple[Action, ...]:
     """Pods that are missing come, pods that belong to no list go."""
     world, gathering, member = this.world, this.gathering, this.world.gang.member
     free = [rank for rank in gathering.needed if requeue.wait_to_create(this, rank) <= 0]
@@ -260,7 +266,7 @@ def _hire(this: Pass) -> tuple[Action, ...]:
     return (*deletions(world.stale), *back, *force, *create)
 
 
-def _serve(this: Pass) -> tuple[Action, ...]:
+def _shared_objects(this: Pass) -> tuple[Action, ...]:
     """What the ranks share: their names, and their Redis server."""
     named = not requeue.unserved(this) or not requeue.may_ask(this, f"service/{this.world.gang.job}")
     return (*(() if named else (CreateService(),)), *_broker(this))
