@@ -62,7 +62,15 @@ def job(pod: Mapping[str, Any] | None = None, status: Mapping[str, Any] | None =
 
 
 def gang(size: int = 3, workers: int = 1, topology: Topology = Topology.MESH, minimum: int = 0) -> Gang:
-    return Gang("job", "ns", UID, size, workers, topology, minimum or size)
+    return Gang(
+        job="job",
+        namespace="ns",
+        uid=UID,
+        size=size,
+        workers=workers,
+        topology=topology,
+        minimum=minimum or size,
+    )
 
 
 def manifest(owner: DIJob, rank: int = 0, options: Options | None = None) -> Body:

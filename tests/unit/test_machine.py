@@ -288,7 +288,7 @@ def a_dead_sandbox_is_a_failure(patch: pytest.MonkeyPatch) -> None:
 
 
 def the_address_of_a_gone_peer_is_published(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(World, "_stale", lambda self, rank, pod: False)
+    patch.setattr(World, "_goes", lambda self, rank, pod: False)
 
 
 def who_dials_the_lost_rank_is_forgotten(patch: pytest.MonkeyPatch) -> None:
@@ -301,7 +301,7 @@ def the_survivors_are_not_told_of_the_next_list(patch: pytest.MonkeyPatch) -> No
 
 
 def who_is_too_many_stays(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(World, "_stale", lambda self, rank, pod: rank < self.gang.size and pod.failed)
+    patch.setattr(World, "_goes", lambda self, rank, pod: rank < self.gang.size and pod.failed)
 
 
 def the_list_keeps_those_who_left(patch: pytest.MonkeyPatch) -> None:

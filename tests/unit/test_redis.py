@@ -200,8 +200,8 @@ def test_a_server_of_the_users_own_is_left_to_him() -> None:
 
 
 def test_the_ranks_are_told_its_name_and_port() -> None:
-    assert gang_of(OWNER).broker == ("job-mq", 6379)
-    assert gang_of(job(messageQueue={"type": "redis", "port": 7000})).broker == ("job-mq", 7000)
+    assert gang_of(OWNER).redis == ("job-mq", 6379)
+    assert gang_of(job(messageQueue={"type": "redis", "port": 7000})).redis == ("job-mq", 7000)
 
 
 def test_what_it_is_made_of() -> None:

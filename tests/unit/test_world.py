@@ -139,10 +139,10 @@ def test_a_loss_during_a_renewal_adds_to_it() -> None:
 
 def test_only_the_renewed_ranks_go_and_the_next_list_waits_for_them() -> None:
     found = world(observed(*ALL), epoch=1, last_renewal=Renewal(epoch=1, ranks="1-2"))
-    assert (found.survivors, found.doomed, found.addressless) == ((0,), frozenset({1, 2}), (1, 2))
-    assert [pod.rank for pod in found.stale] == [1, 2]
+    assert (found.survivors, found.outdated_copies, found.addressless) == ((0,), frozenset({1, 2}), (1, 2))
+    assert [pod.rank for pod in found.to_delete] == [1, 2]
     again = world(observed(listed(0), view(1), view(2)), epoch=1, last_renewal=Renewal(epoch=1, ranks="1-2"))
-    assert (again.stale, again.addressless, gathering(again).next_list(2)) == ((), (), AddressList(2, LIST))
+    assert (again.to_delete, again.addressless, gathering(again).next_list(2)) == ((), (), AddressList(2, LIST))
 
 
 def test_a_rank_that_has_succeeded_is_no_loss() -> None:
@@ -207,29 +207,29 @@ STALE: dict[str, tuple[Pod, bool]] = {
 @pytest.mark.parametrize(("pod", "stale"), STALE.values(), ids=STALE)
 def test_what_cannot_be_part_of_the_next_list_goes(pod: Pod, stale: bool) -> None:
     found = world(observed(view(0), pod, view(2)), epoch=1, last_renewal=Renewal(epoch=1))
-    assert found.stale == ((pod,) if stale else ())
+    assert found.to_delete == ((pod,) if stale else ())
     assert (1 in found.addressless) is (stale or pod.deleting)
 
 
 def test_a_rank_beyond_the_last_goes() -> None:
     extra = view(2)
     found = world(observed(view(0), view(1), extra), size=2)
-    assert (found.stale, found.missing, found.addressless) == ((extra,), (), ())
+    assert (found.to_delete, found.missing, found.addressless) == ((extra,), (), ())
     found = world(observed(*ALL), size=2)
-    assert (found.stale, loss_of(found), found.size, found.waiting) == ((ALL[2],), None, 3, (0, 1))
+    assert (found.to_delete, loss_of(found), found.size, found.waiting) == ((ALL[2],), None, 3, (0, 1))
 
 
 def test_a_finished_rank_beyond_the_last_keeps_its_logs_unless_something_of_it_runs_on() -> None:
     done = listed(2, succeeded=True, idle=True)
     for pod, stale in ((done, ()), (replace(done, idle=False), (replace(done, idle=False),))):
-        assert world(observed(listed(0), listed(1), pod), size=2, succeeded=frozenset({2})).stale == stale
+        assert world(observed(listed(0), listed(1), pod), size=2, succeeded=frozenset({2})).to_delete == stale
 
 
 def test_a_succeeded_rank_keeps_its_pod_and_nobody_stands_for_it_in_the_next_list() -> None:
     """Its address may be another job's by then, or nobody's: NNG gives up on it without a word."""
     seen = observed(listed(0, succeeded=True), view(1), view(2))
     found = world(seen, succeeded=frozenset({0}), epoch=1, last_renewal=Renewal(epoch=1))
-    assert (found.stale, found.missing, found.addressless) == ((), (), ())
+    assert (found.to_delete, found.missing, found.addressless) == ((), (), ())
     assert gathering(found).next_list(2).text == f"{NOBODY},10.0.0.1,10.0.0.2"
     gone = world(observed(view(1), view(2)), succeeded=frozenset({0}), epoch=1, last_renewal=Renewal(epoch=1))
     assert gathering(gone).next_list(2).text == f"{NOBODY},10.0.0.1,10.0.0.2"
@@ -250,14 +250,14 @@ def test_missing_is_who_has_no_pod_at_all() -> None:
     assert world(observed(view(0), view(1, deleting=True))).missing == (2,)
 
 
-def test_moved_and_doomed() -> None:
+def test_moved_and_outdated() -> None:
     pods = instead(listed(1, ip="10.0.0.9"))
     found = world(observed(*pods))
     assert {pod.rank for pod in pods if has_moved(found, pod)} == {1}
-    assert found.doomed == frozenset()
+    assert found.outdated_copies == frozenset()
     dead = world(observed(*without(2, pods), view(2)), epoch=1, last_renewal=Renewal(epoch=1))
-    assert dead.doomed == {0, 1}
-    assert not any(has_moved(dead, pod) for rank, pod in dead.pods.items() if rank not in dead.doomed)
+    assert dead.outdated_copies == {0, 1}
+    assert not any(has_moved(dead, pod) for rank, pod in dead.pods.items() if rank not in dead.outdated_copies)
 
 
 SIZES: dict[str, tuple[Observed, dict[str, Any], tuple[int, int]]] = {

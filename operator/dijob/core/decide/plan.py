@@ -181,8 +181,14 @@ def _conclude(
     status = conclude(status, (*facts, *changes.facts(this, actions)), this.job.metadata.generation, this.now)
     seconds, refused = when(this, status), changes.wait(this, wished)
     seconds = seconds if refused is None else max(min(seconds, refused), 0.1)
-    withheld = this.unwritten and (bool(this.world.stale) or when in (requeue.suspended, requeue.pausing))
-    return Plan(status, changes.due(this, wished), events(this.job.status, status), seconds, withheld)
+    withheld = this.unwritten and (bool(this.world.to_delete) or when in (requeue.suspended, requeue.pausing))
+    return Plan(
+        status=status,
+        actions=changes.due(this, wished),
+        events=events(this.job.status, status),
+        requeue_after=seconds,
+        withheld=withheld,
+    )
 
 
 def _suspend(this: Pass) -> Plan:
@@ -204,7 +210,7 @@ def _restarted(this: Pass) -> Loss | None:
 def _renew(this: Pass, loss: Loss) -> Plan:
     """Write down for whom the list is dead, and whose fault it is. The next pass acts on it."""
     # Also for those who are not wished for any more and still have it: they may be wished for again before they go.
-    ranks = loss.ranks | this.world.doomed
+    ranks = loss.ranks | this.world.outdated_copies
     renewal = Renewal(
         epoch=this.world.address_list.number,
         reason=loss.reason,
@@ -263,7 +269,7 @@ def _create_and_delete_pods(this: Pass) -> tuple[Action, ...]:
         return create
     back = (GiveBackPod(pod.name, pod.uid),) if (pod := gathering.given_back) else ()
     force = removals(lost_nodes.overdue(world.pods.values(), this.now))
-    return (*deletions(world.stale), *back, *force, *create)
+    return (*deletions(world.to_delete), *back, *force, *create)
 
 
 def _shared_objects(this: Pass) -> tuple[Action, ...]:

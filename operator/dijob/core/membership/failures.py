@@ -77,7 +77,7 @@ def settle(
     """
     charges, news, failures = dict(ledger.charges), dict[int, FailureAction](), 0
     for rank, pod in sorted(world.pods.items(), key=_oldest_first):
-        if not (pod.sandbox and policy.counts(pod)) or rank in world.doomed:
+        if not (pod.sandbox and policy.counts(pod)) or rank in world.outdated_copies:
             continue
         charge = charges.get(rank)
         before = charge if charge and charge.uid == pod.uid else Charge(rank=rank, uid=pod.uid)

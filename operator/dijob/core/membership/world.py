@@ -92,7 +92,7 @@ class World:
         return tuple(rank for rank in self.wanted if rank < self.size)
 
     @cached_property
-    def doomed(self) -> frozenset[int]:
+    def outdated_copies(self) -> frozenset[int]:
         """The ranks whose pod has a list that does not hold for them any more: it will be deleted."""
         if self.state is ListState.NONE:  # no list has been made since it began, whatever a pod has started with
             return frozenset(rank for rank, pod in self.pods.items() if pod.copy.forged and pod.begun)
@@ -121,9 +121,9 @@ class World:
         return tuple(pod for pod in pods if pod and not self._told(pod))
 
     @cached_property
-    def stale(self) -> tuple[Pod, ...]:
+    def to_delete(self) -> tuple[Pod, ...]:
         """The pods that are part of no list that holds, and cannot become part of the next one."""
-        return tuple(pod for rank, pod in sorted(self.pods.items()) if self._stale(rank, pod))
+        return tuple(pod for rank, pod in sorted(self.pods.items()) if self._goes(rank, pod))
 
     @cached_property
     def missing(self) -> tuple[int, ...]:
@@ -150,13 +150,13 @@ class World:
     def _derived(self) -> frozenset[tuple[str, str]]:
         return follows(made_of(self.gang, self.address_list))
 
-    def _stale(self, rank: int, pod: Pod) -> bool:
+    def _goes(self, rank: int, pod: Pod) -> bool:
         if pod.deleting:
             return False
         if rank in self.succeeded:
             return rank >= self.gang.size and not pod.finished
-        return rank in self.doomed or pod.failed or rank >= self.gang.size
+        return rank in self.outdated_copies or pod.failed or rank >= self.gang.size
 
     def _usable(self, rank: int) -> bool:
         pod = self.pods.get(rank)
-        return pod is not None and bool(pod.ip) and not pod.deleting and not self._stale(rank, pod)
+        return pod is not None and bool(pod.ip) and not pod.deleting and not self._goes(rank, pod)
