@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Iterable, Mapping
+from dataclasses import fields as fields_of
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -107,10 +108,9 @@ def terminated(code: int, **fields: Any) -> Body:
 
 def view(rank: int, owner: DIJob | None = None, **fields: Any) -> Pod:
     """A pod of the job as a pass sees it: on a node, with an address, without a list. `fields` are
-    those of Pod and of its copy of the list, `epoch` and `ips` those of the list in that."""
+    those of Pod and of its parts, `epoch` and `ips` those of the list in its copy."""
     made: dict[str, Any] = {
         "node": "node-a",
-        "scheduled": True,
         "ip": f"10.0.0.{rank}",
         "template_hash": template_hash(owner or job()),
         "owner": OWNER,
@@ -123,11 +123,15 @@ def changed(pod: Pod, **fields: Any) -> Pod:
     """The pod with other fields, named as in `view`."""
     before = pod.copy.address_list
     told = AddressList(fields.pop("epoch", before.number), fields.pop("ips", before.text))
-    copied = {name: fields.pop(name) for name in COPIED & fields.keys()}
-    return replace(pod, copy=replace(pod.copy, address_list=told, **copied), **fields)
+    pod = replace(pod, copy=replace(pod.copy, address_list=told))
+    for group in ("copy", "containers", "made", "placement"):
+        part = getattr(pod, group)
+        names_of = [each.name for each in fields_of(part) if each.name in fields]
+        own = {name: fields.pop(name) for name in names_of}
+        fields[group] = replace(part, **own)
+    return replace(pod, **fields)
 
 
-COPIED = {"pod_ip", "redis_run", "renew_from", "derived", "forged"}
 LIST = "10.0.0.0,10.0.0.1,10.0.0.2"
 STARTED = "2026-05-04T11:00:00Z"
 

@@ -128,7 +128,7 @@ class Judged(RuleBasedStateMachine):
         assert deadline or request.method == "DELETE", request
         if request.method == "DELETE" and self.policy is CleanPodPolicy.NONE:
             view = self.operator.views()[request.body["preconditions"]["uid"]]
-            assert view.gated or view.phase == "Pending" or view.name == self.gang.server, view
+            assert view.containers.gated or view.phase == "Pending" or view.name == self.gang.server, view
 
     def check_creation(self, name: str, status: Status) -> None:
         spec, rank = self.operator.job().spec, self.gang.rank_of(name)
@@ -166,7 +166,7 @@ class Judged(RuleBasedStateMachine):
         doomed = died >= view.copy.address_list.number > 0 and self.is_renewed(rank, status)
         doomed = doomed or (view.copy.address_list.number > 0 and self.is_beyond(rank))
         assert doomed or self.is_counted(view, status), view
-        assert not view.succeeded or rank in expand(status.succeeded_ranks), view
+        assert not view.containers.succeeded or rank in expand(status.succeeded_ranks), view
 
     def check_status(self, request: Request) -> None:
         """Whatever else is put off: when a list dies, all that its pods have shown is counted."""
@@ -205,4 +205,5 @@ class Judged(RuleBasedStateMachine):
 
     def is_counted(self, view: Pod, status: Status) -> bool:
         charged = max((c.restarts for c in status.charged if c.uid == view.uid), default=0)
-        return view.failures <= charged or view.disrupted or view.deleting or not view.sandbox
+        gone = view.placement.disrupted or view.deleting or not view.containers.sandbox
+        return gone or view.containers.failures <= charged

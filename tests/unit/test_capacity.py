@@ -16,7 +16,7 @@ from unit.builders import NOW, gang, job, job_body, later, listed, observed, pla
 
 BORN = NOW.isoformat()
 HOME: dict[str, Any] = {"created": BORN}
-HOMELESS: dict[str, Any] = {"scheduled": False, "ip": "", "complaint": "Unschedulable: 0/2 nodes", "created": BORN}
+HOMELESS: dict[str, Any] = {"node": "", "ip": "", "complaint": "Unschedulable: 0/2 nodes", "created": BORN}
 FULL = observed(view(0, **HOME), view(1, **HOME), view(2, **HOMELESS))
 
 

@@ -24,7 +24,7 @@ from unit.builders import (
 )
 
 PLACED: dict[str, Any] = {"placed": NOW.isoformat()}
-HOMELESS: dict[str, Any] = {"scheduled": False, "node": "", "ip": "", "complaint": "Unschedulable: 0/2 nodes"}
+HOMELESS: dict[str, Any] = {"node": "", "ip": "", "complaint": "Unschedulable: 0/2 nodes"}
 LIST = "10.0.0.0,10.0.0.1,10.0.0.2"
 
 

@@ -101,7 +101,7 @@ def test_a_job_that_has_run_for_hours_has_its_time_when_it_stops() -> None:
     left = observed(listed(0, owner), listed(1, owner))
     _, owner = then(owner, left, 1000)
     done = [listed(rank, owner, phase="Succeeded", succeeded=True, ready=False) for rank in range(2)]
-    homeless = view(2, owner, uid="new", ip="", scheduled=False, complaint="Unschedulable: no node")
+    homeless = view(2, owner, uid="new", ip="", node="", complaint="Unschedulable: no node")
     _, owner = then(owner, observed(*done, homeless), 5000)
     assert says(then(owner, observed(*done, homeless), 5001)[0], "Running")[0] == "False"
     assert then(owner, observed(*done, homeless), 5001)[0].status.phase != "Failed"

@@ -27,6 +27,7 @@ from dijob.core.render.annotations import end_patch
 from unit.builders import (
     LIST,
     NOW,
+    changed,
     gives,
     hands_out,
     job,
@@ -230,7 +231,7 @@ def test_more_failures_than_allowed_end_the_job(policy: str, expected: tuple[Any
 def test_whatever_the_policy_nobody_waits_at_the_gate_of_a_job_that_has_ended() -> None:
     """A rank that would have joined later holds its node, and a pending one asks an autoscaler for another."""
     owner = job(minReplicas=1, maxReplicas=3, replicas=3, cleanPodPolicy="None")
-    pods = [listed(0, ips="10.0.0.0", succeeded=True, ready=False), view(1, scheduled=True, ip=""), view(2, ip="")]
+    pods = [listed(0, ips="10.0.0.0", succeeded=True, ready=False), view(1, ip=""), view(2, ip="")]
     decided, owner = then(owner, observed(*pods))
     assert decided.status.phase == "Succeeded"
     after, _ = then(owner, observed(*pods))
@@ -343,7 +344,7 @@ def test_a_job_that_is_being_deleted_is_left_to_the_garbage_collector() -> None:
 def test_after_the_end_nothing_is_charged_any_more() -> None:
     pods = [listed(0), listed(1, failures=4, ready=False, ending=TERMINATED), listed(2)]
     _, failed = then(running(), observed(*pods))
-    ended = replace(pods[1], phase="Failed", failures=5, ending_soon=True)
+    ended = changed(pods[1], phase="Failed", failures=5, ending_soon=True)
     decided, _ = then(failed, observed(pods[0], ended, pods[2]), 9)
     assert (decided.status.restarts, decided.status.charged) == (4, failed.status.charged)
 

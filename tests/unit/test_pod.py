@@ -98,7 +98,7 @@ def test_a_program_has_its_own_grace_period_to_end_for_a_renewal(given: int | No
     body = pod_body(owner=job({"terminationGracePeriodSeconds": given}))
     told = env(body).get("DIJOB_KILL_SECONDS", str(KILL_SECONDS))
     body["spec"]["terminationGracePeriodSeconds"] = 30 if given is None else given  # as the apiserver stores it
-    assert (told, read(body).grace) == (str(seconds), seconds)
+    assert (told, read(body).made.grace) == (str(seconds), seconds)
     assert f"${{DIJOB_KILL_SECONDS:-{KILL_SECONDS}}}" in LAUNCHER
 
 
@@ -106,12 +106,12 @@ def test_a_pod_of_an_older_operator_is_not_waited_for_longer_than_its_launcher_w
     """Its launcher sends KILL after 20 s, and its environment does not name a longer time."""
     body = pod_body()
     body["spec"]["terminationGracePeriodSeconds"] = 600
-    assert read(body).grace == KILL_SECONDS
+    assert read(body).made.grace == KILL_SECONDS
 
 
 def test_who_names_another_time_to_end_himself_has_it() -> None:
     own = container(env=[{"name": "DIJOB_KILL_SECONDS", "value": "90"}])
-    assert read(pod_body(owner=job({"containers": [own], "terminationGracePeriodSeconds": 600}))).grace == 90
+    assert read(pod_body(owner=job({"containers": [own], "terminationGracePeriodSeconds": 600}))).made.grace == 90
 
 
 def test_the_users_variables_win_and_come_after_ours() -> None:

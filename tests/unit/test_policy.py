@@ -1,6 +1,5 @@
 """What a failure leads to, and whose success is the job's: one row per rule."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ from dijob.core.membership.world import World
 from dijob.core.observed.containers import Ending
 from dijob.core.observed.views import Pod
 from dijob.names import FailureAction
-from unit.builders import NOW, Body, job, later, listed, observed, plan, tasks_job, view
+from unit.builders import NOW, Body, changed, job, later, listed, observed, plan, tasks_job, view
 
 NEVER = {"restartPolicy": "Never"}
 EVICTED = "DisruptionTarget=True"
@@ -173,7 +172,7 @@ def running(**spec: Any) -> DIJob:
 
 def ranks(owner: DIJob, pod: Pod) -> list[Pod]:
     """All ranks as they run, but this one."""
-    pod = replace(pod, template_hash=view(0, owner).template_hash)
+    pod = changed(pod, template_hash=view(0, owner).made.template_hash)
     return [pod if rank == pod.rank else listed(rank, owner) for rank in range(3)]
 
 

@@ -13,7 +13,18 @@ from dijob.core.members import gang_of
 from dijob.core.observed.views import Creation, Observed, Pod, Refusal, Refused
 from dijob.core.options import Options
 from dijob.core.render import redis
-from unit.builders import NOW, container, hands_out, job, later, listed, observed, plan, view
+from unit.builders import (
+    NOW,
+    changed,
+    container,
+    hands_out,
+    job,
+    later,
+    listed,
+    observed,
+    plan,
+    view,
+)
 
 SERVICES = frozenset({"job", "job-mq"})
 REDIS = {"messageQueue": {"type": "redis"}}
@@ -21,7 +32,7 @@ OWNER = job(**REDIS)
 
 
 def server(**fields: Any) -> Pod:
-    return replace(view(0, OWNER), **{"rank": -1, "name": "job-mq", "uid": "uid-mq", "ready": True, **fields})
+    return changed(view(0, OWNER), **{"rank": -1, "name": "job-mq", "uid": "uid-mq", "ready": True, **fields})
 
 
 def seen(*pods: Pod, by: Pod | None = None, **fields: Any) -> Observed:
@@ -104,14 +115,14 @@ def test_all_begin_anew_with_another_one_and_are_not_charged(other: Pod) -> None
     begun = hands_out(stored(running, lost), seen(*ranks, by=replace(other, ready=True)), later(62))
     lists = [action for action in begun.actions if isinstance(action, PublishAddresses)]
     copies = {(one.copy.address_list.number, one.copy.renew_from, one.copy.redis_run) for one in lists}
-    assert copies == {(2, 2, f"{other.uid}/{other.restarts}")}
+    assert copies == {(2, 2, f"{other.uid}/{other.containers.restarts}")}
     assert len(lists) == 3
 
 
 def test_one_that_does_not_run_yet_is_no_other_one() -> None:
     ranks = [told(rank) for rank in range(3)]
     running = stored(OWNER, plan(OWNER, seen(*ranks, by=LIFE), NOW))
-    for now in (None, server(uid="uid-2", ready=False), replace(LIFE, deleting=True), replace(LIFE, started="")):
+    for now in (None, server(uid="uid-2", ready=False), replace(LIFE, deleting=True), changed(LIFE, started="")):
         assert plan(running, seen(*ranks, by=now), later(60)).status.last_renewal is None
 
 
@@ -137,7 +148,7 @@ def test_who_joined_while_it_was_away_is_told_of_it_and_nobody_is_disturbed() ->
 def test_who_fails_for_want_of_it_is_not_charged(by: Pod | None, charged: int) -> None:
     ranks = [listed(rank, OWNER) for rank in range(3)]
     running = stored(OWNER, plan(OWNER, seen(*ranks, by=server()), NOW))
-    crashed = replace(ranks[1], failures=1, ended=stamp(later(60)))
+    crashed = changed(ranks[1], failures=1, ended=stamp(later(60)))
     decided = plan(running, seen(ranks[0], crashed, ranks[2], by=by), later(61))
     assert decided.status.restarts == charged
     again = plan(stored(OWNER, decided), seen(ranks[0], crashed, ranks[2], by=server()), later(120))

@@ -13,7 +13,7 @@ from dijob.core.membership.losses import has_moved, loss_of
 from dijob.core.membership.world import World
 from dijob.core.observed.views import Observed, Pod
 from dijob.names import Topology
-from unit.builders import LIST, NOW, gang, listed, observed, view, world_of
+from unit.builders import LIST, NOW, changed, gang, listed, observed, view, world_of
 
 ALL = (listed(0), listed(1), listed(2))
 FRESH = (view(0), view(1), view(2))
@@ -220,8 +220,8 @@ def test_a_rank_beyond_the_last_goes() -> None:
 
 
 def test_a_finished_rank_beyond_the_last_keeps_its_logs_unless_something_of_it_runs_on() -> None:
-    done = listed(2, succeeded=True, idle=True)
-    for pod, stale in ((done, ()), (replace(done, idle=False), (replace(done, idle=False),))):
+    done = listed(2, succeeded=True, all_ended=True)
+    for pod, stale in ((done, ()), (changed(done, all_ended=False), (changed(done, all_ended=False),))):
         assert world(observed(listed(0), listed(1), pod), size=2, succeeded=frozenset({2})).to_delete == stale
 
 

@@ -94,7 +94,7 @@ def _have_failed(this: Pass) -> frozenset[str]:
 
 
 def _has_begun(pod: Pod) -> bool:
-    return pod.phase != "Pending" and not pod.gated
+    return pod.phase != "Pending" and not pod.containers.gated
 
 
 def time_to_live(this: Pass) -> float | None:
@@ -139,7 +139,8 @@ def _told(this: Pass, first: FirstFailure) -> str:
 def met(this: Pass, rank: int) -> str:
     """Which rule a failure has met, in words; without one it is the runtime's."""
     pod = this.world.pods[rank]
-    code = f"exit code {pod.ending.exit_code}" if pod.ending else pod.complaint or "no reason given"
+    ending = pod.containers.ending
+    code = f"exit code {ending.exit_code}" if ending else pod.complaint or "no reason given"
     at = this.policy.rule(pod)
     rule = f"runtime: {this.job.spec.runtime}" if at is None else f"failurePolicy.rules[{at}]"
     return f"rank {rank} failed ({code}), and {rule}"

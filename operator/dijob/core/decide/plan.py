@@ -163,7 +163,7 @@ def _made_from(job: DIJob, present: Iterable[Pod]) -> str:
     """The fingerprint of what the pods are made from. What a pod says of itself counts only while the status does not
     know: the operator was killed before it could write it."""
     fingerprint = template_hash(job)
-    said = [pod.template_hash for pod in present]
+    said = [pod.made.template_hash for pod in present]
     if not said:
         return fingerprint
     return job.status.template_hash or next((one for one in said if one not in ("", fingerprint)), fingerprint)

@@ -130,7 +130,7 @@ def deaf(this: Pass) -> list[tuple[NudgePod, float]]:
     pods = (pod for rank in world.waiting if (pod := world.pods.get(rank)) and not pod.deleting)
     found = []
     for pod in pods if world.alive else ():
-        at_gate = pod.gated and pod.copy.address_list.number == newest
+        at_gate = pod.containers.gated and pod.copy.address_list.number == newest
         if at_gate or pod.rank in world.restarts.pending:
             number = newest if at_gate else pod.copy.renew_from
             told = this.observed.told.get((pod.uid, number), now)

@@ -86,11 +86,11 @@ def believed(pod: Pod, newest: AddressList, given: int, status: Status) -> Pod:
         held = AddressList(number, known or claimed.address_list.text or UNKNOWN)
     renew_from = claimed.renew_from if _may_renew(pod, status) else 0
     forged = (held, renew_from) != (claimed.address_list, claimed.renew_from)
-    renewed = min(pod.renewed, newest.number)
-    if not forged and renewed == pod.renewed:
+    renewed = min(pod.containers.renewed, newest.number)
+    if not forged and renewed == pod.containers.renewed:
         return pod  # of 1,500 pods each copy counts
     copy = replace(claimed, address_list=held, renew_from=renew_from, forged=forged)
-    return replace(pod, copy=copy, renewed=renewed)
+    return replace(pod, copy=copy, containers=replace(pod.containers, renewed=renewed))
 
 
 def _number_of(pod: Pod, newest: AddressList, given: int) -> int:

@@ -58,7 +58,7 @@ class Gathering:
         world, ips = self.world, self.world.address_list.addresses
         named = any(rank < len(ips) and ips[rank] != NOBODY for rank in world.succeeded)
         pods = (world.pods.get(rank) for rank in world.waiting)
-        return world.alive and named and any(pod and pod.failures > 0 and not pod.ready for pod in pods)
+        return world.alive and named and any(pod and pod.containers.failures > 0 and not pod.ready for pod in pods)
 
     def next_list(self, number: int) -> AddressList:
         """The list that is to be published now, under this number."""
@@ -88,7 +88,7 @@ class Gathering:
             pod = world.pods.get(world.reach)
             waited = age(pod, self.now) if pod else self.window
         else:
-            placed = (world.pods[rank].placed for rank in range(self.least) if rank not in world.succeeded)
+            placed = (world.pods[rank].placement.placed for rank in range(self.least) if rank not in world.succeeded)
             # Where a pod does not say when it got its node, it was long ago.
             known = (seconds for time in placed if (seconds := since(time, self.now)) is not None)
             waited = min(known, default=self.window)

@@ -64,7 +64,7 @@ def _without_sandbox(world: World, pod: Pod) -> Loss | None:
     """Its new address may never be told: kubelets of 1.34 report nothing about a pod whose init
     container runs again after it had succeeded, and the gate, which runs again, waits for the list
     that this would bring."""
-    if pod.sandbox:
+    if pod.containers.sandbox:
         return None
     return Loss("SandboxLost", f"the sandbox of pod {pod.name} died, and its address with it")
 

@@ -52,8 +52,9 @@ class Policy:
         where the job says that it is preemptible (DI-orchestrator 1.1, pkg/utils/util.go)."""
         if (at := self.rule(pod)) is not None:
             return self.rules[at].action
-        asked = self.preemptible and pod.ending is not None and pod.ending.exit_code == ASKED_TO_END
-        if pod.disrupted or asked:
+        ending = pod.containers.ending
+        asked = self.preemptible and ending is not None and ending.exit_code == ASKED_TO_END
+        if pod.placement.disrupted or asked:
             return FailureAction.IGNORE
         return FailureAction.RESTART_JOB if self.together else FailureAction.RESTART
 
@@ -69,14 +70,14 @@ class Policy:
         return frozenset({0} if self.success == names.RANK_0 else self.gang.ranks_of(self.success))
 
     def _matches(self, rule: FailureRule, pod: Pod) -> bool:
-        if pod.disrupted and not rule.on_pod_conditions and rule.action is not FailureAction.IGNORE:
+        if pod.placement.disrupted and not rule.on_pod_conditions and rule.action is not FailureAction.IGNORE:
             return False  # nobody's failure, unless a rule says that it is one
         if rule.task and ((part := self.gang.member(pod.rank).part) is None or part.name != rule.task):
             return False
         if rule.on_exit_codes is not None:
-            code = pod.ending.exit_code if pod.ending else None
+            code = pod.containers.ending.exit_code if pod.containers.ending else None
             listed = code in rule.on_exit_codes.values
             if not code or listed != (rule.on_exit_codes.operator == "In"):
                 return False
         wanted = [f"{condition.type}={condition.status}" for condition in rule.on_pod_conditions or ()]
-        return not wanted or any(condition in pod.conditions for condition in wanted)
+        return not wanted or any(condition in pod.placement.conditions for condition in wanted)

@@ -59,22 +59,22 @@ def possible(pod: Pod, now: datetime) -> bool:
     """Whether the pod can stay while its process starts again: nothing is wrong with it, and the kubelet would start it
     without back-off."""
     told = pod.copy.address_list.addresses
-    sound = pod.sandbox and not (pod.deleting or pod.failed or pod.succeeded)
-    calm = not pod.ended or (since(pod.ended, now) or 0.0) > CALM_SECONDS
-    return pod.restartable and sound and calm and pod.rank < len(told) and told[pod.rank] == pod.ip
+    sound = pod.containers.sandbox and not (pod.deleting or pod.failed or pod.containers.succeeded)
+    calm = not pod.containers.ended or (since(pod.containers.ended, now) or 0.0) > CALM_SECONDS
+    return pod.made.restartable and sound and calm and pod.rank < len(told) and told[pod.rank] == pod.ip
 
 
 def pending(pod: Pod, observed: Observed, status: Status, now: datetime) -> bool:
     """Whether the pod's process still runs with the dead list after `renew-from` was written. One that has never
     started (its image is still being pulled) has no list, and one that has done its work will never start again."""
-    if pod.succeeded or not pod.begun:
+    if pod.containers.succeeded or not pod.begun:
         return False
-    if pod.copy.renew_from <= max(pod.renewed, _known(pod, status)):
+    if pod.copy.renew_from <= max(pod.containers.renewed, _known(pod, status)):
         return False
     told = observed.told.get((pod.uid, pod.copy.renew_from), now)
     # One that has started since it was told has the new list, or is ended by its launcher within seconds. Stamps have
     # whole seconds: one that started in that very second counts as pending, and its pod is made again if need be.
-    return pod.started <= stamp(told) or (since(pod.started, now) or 0.0) < SETTLED_SECONDS
+    return pod.containers.started <= stamp(told) or (since(pod.containers.started, now) or 0.0) < SETTLED_SECONDS
 
 
 def left(pod: Pod, observed: Observed, now: datetime) -> float:
@@ -82,9 +82,9 @@ def left(pod: Pod, observed: Observed, now: datetime) -> float:
     from its process's last start where that was later."""
     told = observed.told.get((pod.uid, pod.copy.renew_from), now)
     waited = (now - told).total_seconds()
-    if pod.started > stamp(told):
-        waited = since(pod.started, now) or 0.0
-    return pod.grace + SLACK_SECONDS - waited
+    if pod.containers.started > stamp(told):
+        waited = since(pod.containers.started, now) or 0.0
+    return pod.made.grace + SLACK_SECONDS - waited
 
 
 def not_yet_told(pods: Mapping[int, Pod], ranks: frozenset[int], last: Renewal) -> frozenset[int]:
@@ -103,8 +103,8 @@ def uncharged_ends(pod: Pod, before: Charge, new: int) -> int:
     had been told of.
     """
     told = pod.copy.renew_from > before.renewed
-    seen = pod.ended != before.renewed_at if before.renewed_at else pod.renewed > before.renewed
-    return 1 if (pod.renewed and seen) or (told and (new > 1 or pod.unrecorded)) else 0
+    seen = pod.containers.ended != before.renewed_at if before.renewed_at else pod.containers.renewed > before.renewed
+    return 1 if (pod.containers.renewed and seen) or (told and (new > 1 or pod.containers.unrecorded)) else 0
 
 
 def _known(pod: Pod, status: Status) -> int:

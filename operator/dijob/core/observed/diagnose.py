@@ -47,13 +47,13 @@ def with_untaken(observed: Observed, now: datetime) -> Observed:
     found = {
         pod.uid: _untaken(pod)
         for pod in observed.everything
-        if pod.untaken and not pod.ip and not pod.deleting and age(pod, now) > UNTAKEN_SECONDS
+        if pod.placement.untaken and not pod.ip and not pod.deleting and age(pod, now) > UNTAKEN_SECONDS
     }
     return replace(observed, warnings={**found, **observed.warnings}) if found else observed
 
 
 def _untaken(pod: Pod) -> str:
-    kind, _, name = pod.untaken.partition(" ")
+    kind, _, name = pod.placement.untaken.partition(" ")
     within = f"within {UNTAKEN_SECONDS:.0f} s"
     if kind == "scheduler":
         return f"no scheduler named {name} has taken it {within}: it is not installed, or does not run"
@@ -90,8 +90,8 @@ def _why_not_ready(rank: int, observed: Observed, renewing: bool) -> str:
     pod = observed.pods.get(rank)
     if pod is None:
         return "its pod is gone"
-    if renewing and pod.started:
-        return f"its program has up to {pod.grace} s to end, and starts again with the new list"
+    if renewing and pod.containers.started:
+        return f"its program has up to {pod.made.grace} s to end, and starts again with the new list"
     return _hint(pod, observed) or "it is starting"
 
 

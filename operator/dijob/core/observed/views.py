@@ -8,83 +8,86 @@ from enum import StrEnum
 from dijob.api.problems import Problem
 from dijob.core.addresses import ListCopy
 from dijob.core.members import Gang
-from dijob.core.observed.containers import Ending
+from dijob.core.observed.containers import Containers
 
 # A pod that has said nothing for this long after its creation is asked after (its events are read).
 PATIENCE_SECONDS = 2.5
 # Nothing new is heard of a pod sooner: the kubelet tells again after some minutes, if at all.
 ASK_AGAIN_SECONDS = 10.0
-NO_COPY = ListCopy()
+
+
+@dataclass(frozen=True)
+class Made:
+    """What a pod was made with.
+
+    `restartable`: its launcher can start its process again in place; `grace` is how long it gives
+    the process to end, in seconds. `labelled` false: somebody has changed the label by which its
+    service and its job's autoscaler find it. `rank_label` is the rank that its label names ("":
+    unknown).
+    """
+
+    template_hash: str = ""
+    restartable: bool = False
+    grace: int = 30
+    labelled: bool = True
+    rank_label: str = ""
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where a pod is, and what the cluster does with it there.
+
+    `placed` is when it got its node. `untaken`: the "node x" or "scheduler x" that has not said
+    anything of it yet. `disrupted`: the cluster has ended it, or has chosen it to go. `node_lost`:
+    the cluster has given its node up, and deleted it; `gone_by` is when its grace period is over.
+    `conditions` are those that not every pod has, as "DisruptionTarget=True".
+    """
+
+    created: str = ""
+    node: str = ""
+    placed: str = ""
+    untaken: str = ""
+    disrupted: bool = False
+    node_lost: bool = False
+    gone_by: str = ""
+    conditions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Pod:
     """One pod of the job as last seen.
 
-    `failures` counts how often its containers have ended badly so far, whether or not the kubelet has already
-    started them again; of these `init_failures` are of init containers that are down now. `sandbox` false: its
-    sandbox has died under it, and all in it with it, and the kubelet is about to make a new one. `broken`: its main
-    container has failed for good (restartPolicy Never), although a side container may hold the pod. `complaint` is why
-    it has no address or does not run, in the cluster's own words.
-    `copy` is the address list that it was given.
-    `owner` is the job that it belongs to (names.owner_key; "": none), `version` the resourceVersion of this view.
-    `placed` is when it got its node.
-    `node_lost`: the cluster has given its node up, and deleted it; `gone_by` is when its grace period is over.
-    `labelled` false: somebody has changed the label by which its service and its job's autoscaler find it.
-    `rank_label` is the rank that its label names ("": unknown). `conditions` are those that not every pod has, as
-    "DisruptionTarget=True".
-    `gated`: its gate runs. `restartable`: its launcher can start its process again in place. `renewed` is the number of
-    the list for which its process ended last (0: it ended for another reason).
-    `started` and `ended` are when the main container started, and when it last ended;
-    `restarts` is how often it has started again.
-    `unrecorded`: how it ended last is not known any more. `grace` is how long its launcher gives its process to end, in
-    seconds. `untaken`: the "node x" or "scheduler x" that has not said anything of it yet.
+    `owner` is the job that it belongs to (names.owner_key; "": none), `version` the resourceVersion
+    of this view. `complaint` is why it has no address or does not run, in the cluster's own words.
+    `ending_soon`: it has the deadline that ends it and keeps its logs. `copy` is the address list
+    that it was given.
     """
 
     rank: int
     name: str
     uid: str
-    node: str = ""
+    owner: str = ""
+    version: str = ""
     ip: str = ""
     phase: str = "Pending"
     ready: bool = False
     deleting: bool = False
-    scheduled: bool = False
-    disrupted: bool = False
-    node_lost: bool = False
-    sandbox: bool = True
-    broken: bool = False
-    idle: bool = False
-    succeeded: bool = False
-    failures: int = 0
-    init_failures: int = 0
-    ending: Ending | None = None
-    complaint: str = ""
-    copy: ListCopy = NO_COPY
-    template_hash: str = ""
     ending_soon: bool = False
-    created: str = ""
-    gone_by: str = ""
-    placed: str = ""
-    owner: str = ""
-    version: str = ""
-    labelled: bool = True
-    rank_label: str = ""
-    conditions: tuple[str, ...] = ()
-    gated: bool = False
-    restartable: bool = False
-    renewed: int = 0
-    started: str = ""
-    restarts: int = 0
-    ended: str = ""
-    unrecorded: bool = False
-    grace: int = 30
-    untaken: str = ""
+    complaint: str = ""
+    copy: ListCopy = field(default_factory=ListCopy)
+    containers: Containers = field(default_factory=Containers)
+    made: Made = Made()
+    placement: Placement = Placement()
+
+    @property
+    def scheduled(self) -> bool:
+        """Whether it has a node."""
+        return bool(self.placement.node)
 
     @property
     def begun(self) -> bool:
         """Whether its main container has ever started."""
-        return bool(self.started or self.ended or self.restarts)
+        return bool(self.containers.started or self.containers.ended or self.containers.restarts)
 
     @property
     def has_list(self) -> bool:
@@ -94,15 +97,15 @@ class Pod:
     @property
     def recognised(self) -> bool:
         """Whether its labels are as we have written them."""
-        return self.labelled and self.rank_label in ("", str(self.rank))
+        return self.made.labelled and self.made.rank_label in ("", str(self.rank))
 
     @property
     def failed(self) -> bool:
-        return (self.phase == "Failed" or self.broken) and not self.succeeded
+        return (self.phase == "Failed" or self.containers.broken) and not self.containers.succeeded
 
     @property
     def finished(self) -> bool:
-        return self.idle or self.phase in ("Succeeded", "Failed")
+        return self.containers.all_ended or self.phase in ("Succeeded", "Failed")
 
 
 class Refused(StrEnum):
@@ -173,7 +176,7 @@ class Observed:
         """What is another one once a pod that no rank has was made anew, or its container has started again; "" while
         that does not run."""
         pod = self.stranger(name)
-        return f"{pod.uid}/{pod.restarts}" if pod and pod.started and not pod.deleting else ""
+        return f"{pod.uid}/{pod.containers.restarts}" if pod and pod.containers.started and not pod.deleting else ""
 
     @property
     def everything(self) -> tuple[Pod, ...]:
@@ -224,4 +227,4 @@ def since(time: str, now: datetime) -> float | None:
 
 def age(pod: Pod, now: datetime) -> float:
     """Seconds since the pod was created."""
-    return since(pod.created, now) or 0.0
+    return since(pod.placement.created, now) or 0.0
