@@ -30,25 +30,25 @@ def proof_of(made: AddressList) -> ListProof:
 
 def newest(gang: Gang, pods: Mapping[int, Pod], status: Status) -> AddressList:
     """The newest list; without addresses where nothing that is known now has its digest."""
-    proof = status.address_list
+    number, proof = status.epoch, status.address_list
     if proof is not None:
-        texts = chain([_rebuilt(gang, pods, proof)], (pod.copy.address_list.text for pod in pods.values()))
-        for found in (AddressList(status.epoch, text) for text in texts if text):
-            if found.digest == proof.digest:
+        copies = (AddressList(number, pod.copy.address_list.text) for pod in pods.values())
+        for found in chain([_rebuilt(gang, pods, number, proof)], copies):
+            if found.text and found.digest == proof.digest:
                 return found
-    return AddressList(status.epoch)
+    return AddressList(number)
 
 
-def _rebuilt(gang: Gang, pods: Mapping[int, Pod], proof: ListProof) -> str:
-    """The list from what the kubelets say, as text; "" where a rank of it has no address."""
+def _rebuilt(gang: Gang, pods: Mapping[int, Pod], number: int, proof: ListProof) -> AddressList:
+    """The list from what the kubelets say; without addresses where a rank of it has none."""
     finished, found = expand(proof.finished), []
     for rank in range(proof.size):
         ip = pods[rank].ip if rank in pods else ""
         address = NOBODY if rank in finished else gang.address(rank, ip)
         if not address:
-            return ""
+            return AddressList(number)
         found.append(address)
-    return ",".join(found)
+    return AddressList.of(number, found)
 
 
 def adopted(gang: Gang, observed: Observed, status: Status) -> Status:
@@ -70,7 +70,7 @@ def adopted(gang: Gang, observed: Observed, status: Status) -> Status:
     proof = proof_of(held)
     if not expand(proof.finished) <= expand(status.succeeded_ranks):
         return status
-    if _rebuilt(gang, pods, proof) != held.text:
+    if _rebuilt(gang, pods, held.number, proof) != held:
         return status
     return status.model_copy(update={"epoch": held.number, "address_list": proof})
 
@@ -82,8 +82,8 @@ def believed(pod: Pod, newest: AddressList, given: int, status: Status) -> Pod:
     """
     claimed, held = pod.copy, NO_LIST
     if number := _number_of(pod, newest, given):
-        known = newest.text if number == newest.number else ""
-        held = AddressList(number, known or claimed.address_list.text or UNKNOWN)
+        proven = number == newest.number and newest.text
+        held = newest if proven else AddressList(number, claimed.address_list.text or UNKNOWN)
     renew_from = claimed.renew_from if _may_renew(pod, status) else 0
     forged = (held, renew_from) != (claimed.address_list, claimed.renew_from)
     renewed = min(pod.containers.renewed, newest.number)

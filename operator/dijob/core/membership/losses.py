@@ -47,8 +47,10 @@ def _loss(world: World, rank: int) -> Loss | None:
     pod = world.pods.get(rank)
     if pod is None:
         return Loss("PodLost", f"rank {rank}: its pod is gone")
-    found = next((loss for rule in RULES if (loss := rule(world, pod))), None)
-    return replace(found, message=f"rank {rank}: {found.message}") if found else None
+    for rule in RULES:
+        if loss := rule(world, pod):
+            return replace(loss, message=f"rank {rank}: {loss.message}")
+    return None
 
 
 def _deleted(world: World, pod: Pod) -> Loss | None:

@@ -69,7 +69,8 @@ def pending(pod: Pod, observed: Observed, status: Status, now: datetime) -> bool
     started (its image is still being pulled) has no list, and one that has done its work will never start again."""
     if pod.containers.succeeded or not pod.begun:
         return False
-    if pod.copy.renew_from <= max(pod.containers.renewed, _known(pod, status)):
+    renew_from = pod.copy.renew_from
+    if renew_from <= pod.containers.renewed or renew_from <= _known(pod, status):
         return False
     told = observed.told.get((pod.uid, pod.copy.renew_from), now)
     # One that has started since it was told has the new list, or is ended by its launcher within seconds. Stamps have
