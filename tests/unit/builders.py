@@ -2,17 +2,21 @@
 
 import copy
 from collections.abc import Iterable, Mapping
+from dataclasses import fields as fields_of
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from dijob import names
 from dijob.api.model import DIJob
 from dijob.api.parse import parse_job
-from dijob.api.status import Status
+from dijob.api.status import ListProof, Status
+from dijob.core.actions import Action, PublishAddresses
+from dijob.core.addresses import NO_LIST, AddressList, ListCopy
 from dijob.core.decide.plan import Plan
 from dijob.core.decide.plan import plan as real_plan
 from dijob.core.members import Gang, gang_of
-from dijob.core.membership.address_list import record
+from dijob.core.membership.address_list import proof_of
 from dijob.core.membership.world import World
 from dijob.core.observed import parse
 from dijob.core.observed.derived import follows
@@ -59,7 +63,15 @@ def job(pod: Mapping[str, Any] | None = None, status: Mapping[str, Any] | None =
 
 
 def gang(size: int = 3, workers: int = 1, topology: Topology = Topology.MESH, minimum: int = 0) -> Gang:
-    return Gang("job", "ns", UID, size, workers, topology, minimum or size)
+    return Gang(
+        job="job",
+        namespace="ns",
+        uid=UID,
+        size=size,
+        workers=workers,
+        topology=topology,
+        minimum=minimum or size,
+    )
 
 
 def manifest(owner: DIJob, rank: int = 0, options: Options | None = None) -> Body:
@@ -95,18 +107,29 @@ def terminated(code: int, **fields: Any) -> Body:
 
 
 def view(rank: int, owner: DIJob | None = None, **fields: Any) -> Pod:
-    """A pod of the job as a pass sees it: on a node, with an address, without a list."""
+    """A pod of the job as a pass sees it: on a node, with an address, without a list. `fields` are
+    those of Pod and of its parts, `epoch` and `ips` those of the list in its copy."""
     made: dict[str, Any] = {
-        "name": f"job-{rank}",
-        "uid": f"uid-{rank}",
         "node": "node-a",
-        "scheduled": True,
         "ip": f"10.0.0.{rank}",
         "template_hash": template_hash(owner or job()),
         "owner": OWNER,
         **fields,
     }
-    return Pod(rank=rank, **made)
+    return changed(Pod(rank=rank, name=f"job-{rank}", uid=f"uid-{rank}"), **made)
+
+
+def changed(pod: Pod, **fields: Any) -> Pod:
+    """The pod with other fields, named as in `view`."""
+    before = pod.copy.address_list
+    told = AddressList(fields.pop("epoch", before.number), fields.pop("ips", before.text))
+    pod = replace(pod, copy=replace(pod.copy, address_list=told))
+    for group in ("copy", "containers", "made", "placement"):
+        part = getattr(pod, group)
+        names_of = [each.name for each in fields_of(part) if each.name in fields]
+        own = {name: fields.pop(name) for name in names_of}
+        fields[group] = replace(part, **own)
+    return replace(pod, **fields)
 
 
 LIST = "10.0.0.0,10.0.0.1,10.0.0.2"
@@ -116,7 +139,8 @@ STARTED = "2026-05-04T11:00:00Z"
 def listed(rank: int, owner: DIJob | None = None, **fields: Any) -> Pod:
     """A pod that runs in a world of three, under epoch 1."""
     told: dict[str, Any] = {"ips": LIST, "epoch": 1, **fields}
-    made = follows(made_of(gang_of(owner or job()), told["epoch"], told["ips"])) if told["ips"] else frozenset()
+    given = AddressList(told["epoch"], told["ips"])
+    made = follows(made_of(gang_of(owner or job()), given)) if given.text else frozenset()
     return view(rank, owner, **{"phase": "Running", "ready": True, "started": STARTED, "derived": made, **told})
 
 
@@ -127,11 +151,32 @@ def observed(*pods: Pod, services: Iterable[str] = (), **fields: Any) -> Observe
 
 def written(status: Status, seen: Observed) -> Status:
     """The status as the operator has left it where pods have lists: with number and digest of the newest."""
-    newest = max(seen.pods.values(), key=lambda pod: pod.epoch, default=None)
-    if status.address_list is not None or newest is None or not newest.ips:
+    held = (pod.copy.address_list for pod in seen.pods.values())
+    newest = max(held, key=lambda one: one.number, default=NO_LIST)
+    if status.address_list is not None or not newest.text:
         return status
-    number = status.epoch or newest.epoch
-    return status.model_copy(update={"epoch": number, "address_list": record(number, newest.ips)})
+    number = status.epoch or newest.number
+    return status.model_copy(update={"epoch": number, "address_list": record(number, newest.text)})
+
+
+def record(number: int, text: str) -> ListProof:
+    """What the status keeps of this list."""
+    return proof_of(AddressList(number, text))
+
+
+def gives(rank: int, number: int, text: str, **fields: Any) -> PublishAddresses:
+    """The action that gives the job's pod of this rank a list; `fields` are those of its copy."""
+    return PublishAddresses(f"job-{rank}", f"uid-{rank}", given(number, text, **fields))
+
+
+def lists_of(actions: Iterable[Action]) -> set[AddressList]:
+    """The lists that these actions give to pods."""
+    return {one.copy.address_list for one in actions if isinstance(one, PublishAddresses)}
+
+
+def given(number: int, text: str, **fields: Any) -> ListCopy:
+    """A pod's copy of this list."""
+    return ListCopy(AddressList(number, text), **fields)
 
 
 def plan(owner: DIJob, seen: Observed, now: datetime) -> Plan:

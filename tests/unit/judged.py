@@ -4,9 +4,9 @@ from dijob import names
 from dijob.api.model import DIJob
 from dijob.api.parse import stored
 from dijob.api.status import Status
+from dijob.core.addresses import AddressList
 from dijob.core.members import Gang, count, expand, gang_of
-from dijob.core.membership.address_list import digest
-from dijob.core.membership.world import SUSPENDED
+from dijob.core.membership.list_state import SUSPENDED
 from dijob.core.observed.parse import END_SECONDS
 from dijob.core.observed.views import Pod
 from dijob.core.report.summary import ended
@@ -128,7 +128,7 @@ class Judged(RuleBasedStateMachine):
         assert deadline or request.method == "DELETE", request
         if request.method == "DELETE" and self.policy is CleanPodPolicy.NONE:
             view = self.operator.views()[request.body["preconditions"]["uid"]]
-            assert view.gated or view.phase == "Pending" or view.name == self.gang.server, view
+            assert view.containers.gated or view.phase == "Pending" or view.name == self.gang.server, view
 
     def check_creation(self, name: str, status: Status) -> None:
         spec, rank = self.operator.job().spec, self.gang.rank_of(name)
@@ -141,7 +141,8 @@ class Judged(RuleBasedStateMachine):
 
     def check_list(self, epoch: int, ips: str, status: Status) -> None:
         assert status.address_list is not None, epoch
-        assert (epoch, digest(epoch, ips)) == (status.epoch, status.address_list.digest), (epoch, ips, status)
+        shown, kept = (epoch, AddressList(epoch, ips).digest), (status.epoch, status.address_list.digest)
+        assert shown == kept, (epoch, ips, status)
         assert epoch in self.lists or status.phase == "Running" or self.served(), epoch
         self.lists[epoch] = ips
 
@@ -162,10 +163,10 @@ class Judged(RuleBasedStateMachine):
         # Those of a dead list were counted when it died; what happens in them until they go is nobody's fault, nor is
         # what happens in those who are in no list any more.
         rank = self.gang.rank_of(view.name)
-        doomed = died >= view.epoch > 0 and self.is_renewed(rank, status)
-        doomed = doomed or (view.epoch > 0 and self.is_beyond(rank))
+        doomed = died >= view.copy.address_list.number > 0 and self.is_renewed(rank, status)
+        doomed = doomed or (view.copy.address_list.number > 0 and self.is_beyond(rank))
         assert doomed or self.is_counted(view, status), view
-        assert not view.succeeded or rank in expand(status.succeeded_ranks), view
+        assert not view.containers.succeeded or rank in expand(status.succeeded_ranks), view
 
     def check_status(self, request: Request) -> None:
         """Whatever else is put off: when a list dies, all that its pods have shown is counted."""
@@ -177,7 +178,11 @@ class Judged(RuleBasedStateMachine):
         if status.renewals > old.status.renewals:
             views = self.operator.views().values()
             ranks = (view for view in views if view.name != self.gang.server)
-            known = [view for view in ranks if not (view.epoch and self.is_beyond(self.gang.rank_of(view.name)))]
+            known = [
+                view
+                for view in ranks
+                if not (view.copy.address_list.number and self.is_beyond(self.gang.rank_of(view.name)))
+            ]
             assert all(self.is_counted(view, status) for view in known), status
 
     def check_event(self, request: Request) -> None:
@@ -196,9 +201,11 @@ class Judged(RuleBasedStateMachine):
 
     def is_beyond(self, rank: int) -> bool:
         """Whether no list, and no wish, has this rank any more."""
-        newest = max((pod.epoch, pod.ips) for pod in self.operator.views().values())
-        return rank >= min(len(newest[1].split(",")), self.operator.job().spec.desired)
+        held = (pod.copy.address_list for pod in self.operator.views().values())
+        newest = max(held, key=lambda one: (one.number, one.text))
+        return rank >= min(len(newest.addresses) or 1, self.operator.job().spec.desired)
 
     def is_counted(self, view: Pod, status: Status) -> bool:
         charged = max((c.restarts for c in status.charged if c.uid == view.uid), default=0)
-        return view.failures <= charged or view.disrupted or view.deleting or not view.sandbox
+        gone = view.placement.disrupted or view.deleting or not view.containers.sandbox
+        return gone or view.containers.failures <= charged

@@ -8,14 +8,31 @@ from dijob import names
 from dijob.api.model import DIJob
 from dijob.api.status import Renewal, Status
 from dijob.core.actions import DeletePod, PublishAddresses
+from dijob.core.addresses import AddressList
 from dijob.core.decide.plan import plan as real_plan
 from dijob.core.members import Gang
 from dijob.core.membership import address_list
-from dijob.core.membership.address_list import NOBODY, in_force, record
+from dijob.core.membership.address_list import NOBODY, newest
 from dijob.core.observed import parse
 from dijob.core.observed.views import Pod
 from dijob.names import Addressing
-from unit.builders import LIST, NOW, OWNER, STARTED, UID, gang, hands_out, job, listed, observed, pod_body, view
+from unit.builders import (
+    LIST,
+    NOW,
+    OWNER,
+    STARTED,
+    UID,
+    gang,
+    gives,
+    hands_out,
+    job,
+    listed,
+    lists_of,
+    observed,
+    pod_body,
+    record,
+    view,
+)
 
 TRUE = Status(epoch=1, address_list=record(1, LIST))
 THEIRS = "10.6.6.6,10.6.6.6,10.6.6.6"
@@ -57,7 +74,7 @@ IN_FORCE: dict[str, tuple[Gang, tuple[Pod, ...], Status, str]] = {
 def test_a_list_is_in_force_if_it_has_the_digest_in_the_status(
     of: Gang, pods: tuple[Pod, ...], status: Status, found: str
 ) -> None:
-    assert in_force(of, by_rank(*pods), status) == found
+    assert newest(of, by_rank(*pods), status) == AddressList(status.epoch, found)
 
 
 FORGED: dict[str, dict[str, Any]] = {
@@ -86,7 +103,7 @@ def test_what_somebody_writes_on_a_pod_is_written_again_and_nothing_else_happens
 ) -> None:
     owner, services = running(), frozenset({"job"})
     decided = real_plan(owner, observed(listed(0), listed(1, **forged), listed(2), given=given, services=services), NOW)
-    assert decided.actions == (PublishAddresses("job-1", "uid-1", 1, LIST),)
+    assert decided.actions == (gives(1, 1, LIST),)
     assert (decided.status.epoch, decided.status.renewals, decided.status.restarts) == (1, 0, 0)
 
 
@@ -97,7 +114,7 @@ def test_a_number_set_back_is_no_renewal_that_is_owed() -> None:
     pods = [listed(rank, epoch=2) for rank in (0, 1)]
     back = listed(2, epoch=1, ips=THEIRS)
     decided = real_plan(running(**status), observed(*pods, back, given={"uid-2": 2}, services=frozenset({"job"})), NOW)
-    assert decided.actions == (PublishAddresses("job-2", "uid-2", 2, LIST),)
+    assert decided.actions == (gives(2, 2, LIST),)
 
 
 def test_a_pod_that_began_with_a_list_before_there_was_one_is_made_anew() -> None:
@@ -112,14 +129,14 @@ def test_a_pod_at_its_gate_with_a_forged_list_gets_the_true_one_with_all_others(
     owner, seen = job(), observed(view(0), lured, view(2))
     owner = owner.model_copy(update={"status": real_plan(owner, seen, NOW).status})
     decided = real_plan(owner, seen, NOW)
-    assert decided.actions == tuple(PublishAddresses(f"job-{rank}", f"uid-{rank}", 1, LIST) for rank in range(3))
+    assert decided.actions == tuple(gives(rank, 1, LIST) for rank in range(3))
 
 
 def test_killed_between_the_number_and_the_first_pod_the_next_operator_hands_the_same_list_out() -> None:
     owner = running()
     assert owner.status.epoch == 1
     decided = real_plan(owner, observed(view(0), view(1), view(2)), NOW)
-    assert decided.actions == tuple(PublishAddresses(f"job-{rank}", f"uid-{rank}", 1, LIST) for rank in range(3))
+    assert decided.actions == tuple(gives(rank, 1, LIST) for rank in range(3))
 
 
 def test_killed_there_and_a_pod_has_moved_meanwhile_the_list_is_dead_and_the_next_one_is_made() -> None:
@@ -129,9 +146,7 @@ def test_killed_there_and_a_pod_has_moved_meanwhile_the_list_is_dead_and_the_nex
     assert (dead.last_renewal.reason, dead.restarts) == ("ListLost", 0)
     owner = owner.model_copy(update={"status": dead})
     after = hands_out(owner, moved, NOW)
-    assert {(one.epoch, one.ips) for one in after.actions if isinstance(one, PublishAddresses)} == {
-        (2, "10.0.0.0,10.0.0.9,10.0.0.2")
-    }
+    assert lists_of(after.actions) == {AddressList(2, "10.0.0.0,10.0.0.9,10.0.0.2")}
 
 
 @pytest.mark.parametrize(
@@ -213,7 +228,7 @@ def test_a_forged_last_renewal_costs_one_number_and_no_more() -> None:
     numbered = real_plan(owner, seen, NOW)
     assert numbered.status.epoch == 1_000_001
     after = real_plan(owner.model_copy(update={"status": numbered.status}), seen, NOW)
-    assert {action.epoch for action in after.actions if isinstance(action, PublishAddresses)} == {1_000_001}
+    assert {one.number for one in lists_of(after.actions)} == {1_000_001}
 
 
 def test_a_world_whose_list_nothing_proves_is_renewed_whole_also_while_it_grows() -> None:
@@ -231,4 +246,4 @@ def test_a_write_whose_answer_was_lost_is_believed_when_it_shows() -> None:
     owner = running(epoch=3, address_list=record(3, LIST), last_renewal=last)
     pods = [listed(0, epoch=3), listed(1, epoch=2, renew_from=2, renewed=2), listed(2, epoch=3)]
     decided = real_plan(owner, observed(*pods, given={"uid-1": 1}, services=frozenset({"job"})), NOW)
-    assert [action.renew_from for action in decided.actions if isinstance(action, PublishAddresses)] == [2]
+    assert [one.copy.renew_from for one in decided.actions if isinstance(one, PublishAddresses)] == [2]

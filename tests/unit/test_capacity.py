@@ -9,13 +9,14 @@ from dijob.api.status import GivenBack, Renewal, Status, stamp
 from dijob.core.actions import CreatePod, DeletePod, PublishAddresses
 from dijob.core.members import compact
 from dijob.core.membership import capacity
+from dijob.core.membership.gathering import Gathering
 from dijob.core.observed.refusals import rejected
 from dijob.core.observed.views import Creation, Observed, Pod, Refusal, Refused
 from unit.builders import NOW, gang, job, job_body, later, listed, observed, plan, view, world_of
 
 BORN = NOW.isoformat()
 HOME: dict[str, Any] = {"created": BORN}
-HOMELESS: dict[str, Any] = {"scheduled": False, "ip": "", "complaint": "Unschedulable: 0/2 nodes", "created": BORN}
+HOMELESS: dict[str, Any] = {"node": "", "ip": "", "complaint": "Unschedulable: 0/2 nodes", "created": BORN}
 FULL = observed(view(0, **HOME), view(1, **HOME), view(2, **HOMELESS))
 
 
@@ -69,7 +70,7 @@ def test_a_job_gives_its_pods_back_when(seen: Observed, status: dict[str, Any], 
     done, minimum = words.pop("succeeded", frozenset()), words.pop("minimum", 3)
     stored = Status(**words)
     world = world_of(gang(minimum=minimum), seen, stored.model_copy(update={"succeeded_ranks": compact(done)}), NOW)
-    given = capacity.gives_back(world, seen, stored, 10, later(seconds))
+    given = capacity.gives_back(Gathering(world, seen, 10, later(seconds)), stored, 10)
     assert (given is not None) == gives
     if given:
         assert (

@@ -23,7 +23,6 @@ from dijob.core.actions import (
 from dijob.core.decide import changes
 from dijob.core.decide.plan import Plan, plan
 from dijob.core.members import gang_of
-from dijob.core.membership.address_list import record
 from dijob.core.observed.refusals import of_change
 from dijob.core.observed.views import Observed, Pod, Refusal, Refused
 from dijob.core.options import Options
@@ -33,12 +32,25 @@ from dijob.shell.api import ApiError
 from dijob.shell.children import Children
 from dijob.shell.memory import Memory
 from dijob.shell.reconcile import Reconciler
-from unit.builders import LIST, NOW, OWNER, Body, job, job_body, later, listed, observed, view
+from unit.builders import (
+    LIST,
+    NOW,
+    OWNER,
+    Body,
+    given,
+    job,
+    job_body,
+    later,
+    listed,
+    observed,
+    record,
+    view,
+)
 from unit.fake_api import FakeApi
 
 POLICY = "pods is forbidden: ValidatingAdmissionPolicy 'protect' denied request: ask the owner first"
 KEYS: dict[str, Action] = {
-    "patch pod/x-0 u": PublishAddresses("x-0", "u", 1, "10.0.0.0"),
+    "patch pod/x-0 u": PublishAddresses("x-0", "u", given(1, "10.0.0.0")),
     "patch pod/x-1 u": NudgePod("x-1", "u", 1, "now"),
     "patch pod/x-2 u": EndPod("x-2", "u"),
     "delete pod/x-0 u": DeletePod("x-0", "u"),

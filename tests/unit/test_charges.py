@@ -7,6 +7,7 @@ from dijob import names
 from dijob.api.model import DIJob
 from dijob.api.status import Status
 from dijob.core.membership import failures
+from dijob.core.membership.losses import loss_of
 from dijob.core.membership.policy import Policy
 from dijob.core.observed import parse
 from dijob.core.observed.views import Pod
@@ -259,5 +260,5 @@ def test_who_ended_by_itself_has_succeeded_and_who_was_ended_is_lost(shown: Body
     pod = seen("OnFailure", shown)
     done = Status(epoch=1, succeeded_ranks="1" if succeeded else "")
     world = world_of(gang(), observed(listed(0), pod, listed(2)), done, NOW)
-    assert (pod.succeeded, pod.failed) == (succeeded, lost)
-    assert (world.loss is not None) is lost
+    assert (pod.containers.succeeded, pod.failed) == (succeeded, lost)
+    assert (loss_of(world) is not None) is lost

@@ -1,6 +1,5 @@
 """What a pass says about the job: each condition's reason, and the sentence with it."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,7 +12,7 @@ from dijob.core.observed.views import Observed, Pod, Refusal, Refused
 from dijob.core.report import conditions
 from dijob.names import Condition as Type
 from dijob.reasons import Invalid
-from unit.builders import NOW, container, job, later, listed, observed, plan, view
+from unit.builders import NOW, changed, container, job, later, listed, observed, plan, view
 
 ALL = tuple(listed(rank) for rank in range(3))
 
@@ -213,7 +212,7 @@ def test_a_failed_job_names_its_first_failure_and_its_log(ending: Ending | None,
 
 
 def test_a_succeeded_job_says_so() -> None:
-    decided = plan(running(), observed(*(replace(pod, succeeded=True) for pod in ALL)), later(60))
+    decided = plan(running(), observed(*(changed(pod, succeeded=True) for pod in ALL)), later(60))
     said = {c.type: c for c in decided.status.conditions}
     assert (said[Type.SUCCEEDED].reason, said[Type.SUCCEEDED].message) == ("AllRanksSucceeded", "all 3 ranks exited 0")
     assert decided.status.completion_time == "2026-05-04T12:01:00Z"

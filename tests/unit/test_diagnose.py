@@ -24,7 +24,7 @@ WAITS: dict[str, tuple[Pod | None, dict[str, Any], str]] = {
     "refused": (None, {"refusals": {"pod/job-1": refused("exceeded quota")}}, "exceeded quota"),
     "old one ends": (view(1, deleting=True), {}, "its old pod is ending"),
     "of an older list": (listed(1), {}, "its pod belongs to an older address list and is replaced"),
-    "no node": (view(1, ip="", scheduled=False), {}, "it waits for a node"),
+    "no node": (view(1, ip="", node=""), {}, "it waits for a node"),
     "on a node": (view(1, ip=""), {}, "its node is starting it"),
     "complains": (view(1, ip="", complaint="Unschedulable: 0/2 nodes"), {}, "Unschedulable: 0/2 nodes"),
     "an event knows": (

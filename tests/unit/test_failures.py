@@ -11,14 +11,16 @@ from dijob.core.membership.failures import Ledger
 from dijob.core.membership.policy import Policy
 from dijob.core.observed.containers import Ending
 from dijob.core.observed.views import Observed, Pod
-from unit.builders import NOW, gang, listed, observed, view, world_of
+from unit.builders import NOW, gang, given, listed, observed, view, world_of
 
 EMPTY = failures.read(Status(), gang())
 
 
 def settle(before: Ledger, seen: Observed, status: Status | None = None) -> Ledger:
-    stored = before.into(status or Status())
-    return failures.settle(before, world_of(gang(), seen, before.into(stored), NOW), Policy(gang()), NOW)
+    policy = Policy(gang())
+    seen_done = failures.with_successes(before, seen.pods, policy)
+    world = world_of(gang(), seen, seen_done.into(status or Status()), NOW)
+    return failures.settle(seen_done, world, policy, NOW)
 
 
 def crashed(rank: int = 1, failures: int = 1, **fields: Any) -> Pod:
@@ -70,7 +72,7 @@ def test_what_renews_all_makes_other_failures_of_the_same_moment_its_own() -> No
     mixed = observed(listed(0), crashed(1), one)
     assert failures.settle(EMPTY, world_of(gang(), mixed, Status(), NOW), Policy(gang(), (rule,)), NOW).restarts == 1
     # While none has begun nothing is renewed: each starts again by itself.
-    unlisted = observed(view(0), view(1, failures=1), replace(one, ips="", epoch=0))
+    unlisted = observed(view(0), view(1, failures=1), replace(one, copy=given(0, "")))
     assert failures.settle(EMPTY, world_of(gang(), unlisted, Status(), NOW), Policy(gang(), (rule,)), NOW).restarts == 2
 
 

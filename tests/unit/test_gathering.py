@@ -8,10 +8,23 @@ from dijob.api.status import Renewal, Status
 from dijob.core.actions import CreateInOrder, CreatePod, GiveBackPod, PublishAddresses
 from dijob.core.membership.gathering import Gathering
 from dijob.core.observed.views import Observed, Pod, Refusal, Refused
-from unit.builders import NOW, gang, hands_out, job, later, listed, observed, plan, view, world_of
+from unit.builders import (
+    NOW,
+    gang,
+    gives,
+    hands_out,
+    job,
+    later,
+    listed,
+    lists_of,
+    observed,
+    plan,
+    view,
+    world_of,
+)
 
 PLACED: dict[str, Any] = {"placed": NOW.isoformat()}
-HOMELESS: dict[str, Any] = {"scheduled": False, "node": "", "ip": "", "complaint": "Unschedulable: 0/2 nodes"}
+HOMELESS: dict[str, Any] = {"node": "", "ip": "", "complaint": "Unschedulable: 0/2 nodes"}
 LIST = "10.0.0.0,10.0.0.1,10.0.0.2"
 
 
@@ -83,7 +96,7 @@ def lists(owner: DIJob, seen: Observed, seconds: float) -> set[str]:
     """The lists that are given out."""
     first = plan(owner, seen, later(seconds))
     then = plan(owner.model_copy(update={"status": first.status}), seen, later(seconds))
-    return {action.ips for action in (*first.actions, *then.actions) if isinstance(action, PublishAddresses)}
+    return {one.text for one in lists_of((*first.actions, *then.actions))}
 
 
 def test_an_elastic_job_begins_without_ranks_that_a_quota_refuses() -> None:
@@ -158,7 +171,8 @@ def test_a_wish_that_does_not_fit_takes_no_running_job_down() -> None:
     last = Renewal(epoch=1, ranks="0-2")
     pods = (home(0), home(1), home(2), home(3), homeless(4))
     world = world_of(gang(size=5, minimum=5), observed(*pods), Status(epoch=1, last_renewal=last), NOW)
-    assert (world.size, world.floor, Gathering(world, observed(*pods), 10, NOW).size) == (3, 3, 4)
+    under_test = Gathering(world, observed(*pods), 10, NOW)
+    assert (world.size, under_test.floor, under_test.size) == (3, 3, 4)
 
 
 def test_room_for_three_of_four() -> None:
@@ -170,7 +184,7 @@ def test_room_for_three_of_four() -> None:
     assert (said.status, said.reason) == ("False", "AddressMissing")
     assert said.message.startswith("rank 3: Unschedulable: 0/2 nodes (the job begins 10 s after ranks 0-1 have")
     begun = hands_out(owner, observed(*pods), later(10))
-    assert begun.actions == tuple(PublishAddresses(f"job-{r}", f"uid-{r}", 1, LIST) for r in range(3))
+    assert begun.actions == tuple(gives(r, 1, LIST) for r in range(3))
 
     running = (runs(0), runs(1), runs(2))
     told = plan(owner, observed(*running, homeless(3)), later(12))
@@ -184,7 +198,7 @@ def test_room_for_three_of_four() -> None:
     owner = owner.model_copy(update={"status": told.status})
     joined = hands_out(owner, observed(*running, home(3), services=frozenset({"job"})), later(20))
     assert {type(action) for action in joined.actions} == {PublishAddresses}
-    assert {action.epoch for action in joined.actions if isinstance(action, PublishAddresses)} == {2}
+    assert {one.number for one in lists_of(joined.actions)} == {2}
     assert joined.status.renewals == 0
 
 

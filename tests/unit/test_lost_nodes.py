@@ -39,4 +39,4 @@ def test_the_plan_looks_again_when_the_grace_is_over() -> None:
 def test_only_the_taint_managers_word_counts() -> None:
     for reason, lost in (("DeletionByTaintManager", True), ("EvictionByEvictionAPI", False)):
         condition = {"type": "DisruptionTarget", "status": "True", "reason": reason}
-        assert read(pod_body(conditions=[condition])).node_lost is lost
+        assert read(pod_body(conditions=[condition])).placement.node_lost is lost

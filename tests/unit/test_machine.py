@@ -5,10 +5,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from dijob.core.addresses import AddressList
 from dijob.core.decide import address_writes, completion, plan, suspension
 from dijob.core.decide.deletion import deletions
 from dijob.core.members import Gang
-from dijob.core.membership import address_list, failures, restart
+from dijob.core.membership import address_list, failures, losses, restart
 from dijob.core.membership.gathering import Gathering
 from dijob.core.membership.world import World
 from dijob.core.observed import containers, parse
@@ -235,15 +236,16 @@ Patch = Callable[[pytest.MonkeyPatch], None]
 
 
 def address_changes_are_not_seen(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(World, "_moved", lambda self, pod: False)
+    patch.setattr(losses, "has_moved", lambda world, pod: False)
 
 
 def an_epoch_is_used_again(patch: pytest.MonkeyPatch) -> None:
     numbered = address_writes.numbered
 
-    def first(this: Any, listed: str) -> Any:
-        made, again = numbered(this, listed), {"epoch": 1, "address_list": address_list.record(1, listed)}
-        return replace(made, status=made.status.model_copy(update=again))
+    def first(this: Any, due: AddressList) -> Any:
+        made, again = numbered(this, due), address_list.proof_of(AddressList(1, due.text))
+        update = {"epoch": 1, "address_list": again}
+        return replace(made, status=made.status.model_copy(update=update))
 
     patch.setattr(address_writes, "numbered", first)
 
@@ -251,19 +253,21 @@ def an_epoch_is_used_again(patch: pytest.MonkeyPatch) -> None:
 def a_list_is_what_a_pod_says(patch: pytest.MonkeyPatch) -> None:
     """Whichever pod has the highest number, as if annotations could be written by nobody else."""
 
-    def claimed(gang: Any, pods: Any, status: Any) -> str:
-        return max(((pod.epoch, pod.ips) for pod in pods.values() if pod.ips), default=(0, ""))[1]
+    def claimed(gang: Any, pods: Any, status: Any) -> AddressList:
+        held = (pod.copy.address_list for pod in pods.values() if pod.has_list)
+        highest = max(((one.number, one.text) for one in held), default=(0, ""))
+        return AddressList(status.epoch, highest[1])
 
-    patch.setattr(address_list, "in_force", claimed)
+    patch.setattr(address_list, "newest", claimed)
 
 
 def a_forged_list_is_left_on_its_pod(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(World, "unpublished", property(lambda world: tuple(p for p in world.pods.values() if not p.ips)))
+    patch.setattr(World, "unpublished", property(lambda world: tuple(p for p in world.pods.values() if not p.has_list)))
 
 
 def pods_go_before_their_failure_is_written(patch: pytest.MonkeyPatch) -> None:
-    look = plan._look
-    patch.setattr(plan, "_look", lambda *given: replace(look(*given), unwritten=False))
+    look = plan._build_context
+    patch.setattr(plan, "_build_context", lambda *given: replace(look(*given), unwritten=False))
 
 
 def a_list_half_handed_out_stays_so(patch: pytest.MonkeyPatch) -> None:
@@ -284,7 +288,7 @@ def a_dead_sandbox_is_a_failure(patch: pytest.MonkeyPatch) -> None:
 
 
 def the_address_of_a_gone_peer_is_published(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(World, "_stale", lambda self, rank, pod: False)
+    patch.setattr(World, "_goes", lambda self, rank, pod: False)
 
 
 def who_dials_the_lost_rank_is_forgotten(patch: pytest.MonkeyPatch) -> None:
@@ -293,11 +297,11 @@ def who_dials_the_lost_rank_is_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 def the_survivors_are_not_told_of_the_next_list(patch: pytest.MonkeyPatch) -> None:
     publish = address_writes._publish
-    patch.setattr(address_writes, "_publish", lambda world, pods: publish(world, [p for p in pods if not p.ips]))
+    patch.setattr(address_writes, "_publish", lambda world, pods: publish(world, [p for p in pods if not p.has_list]))
 
 
 def who_is_too_many_stays(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(World, "_stale", lambda self, rank, pod: rank < self.gang.size and pod.failed)
+    patch.setattr(World, "_goes", lambda self, rank, pod: rank < self.gang.size and pod.failed)
 
 
 def the_list_keeps_those_who_left(patch: pytest.MonkeyPatch) -> None:
@@ -305,7 +309,7 @@ def the_list_keeps_those_who_left(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_renewal_is_a_failure(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(restart, "free", lambda pod, known, new: 0)
+    patch.setattr(restart, "uncharged_ends", lambda pod, known, new: 0)
 
 
 def who_leaves_no_record_has_crashed(patch: pytest.MonkeyPatch) -> None:
@@ -313,14 +317,14 @@ def who_leaves_no_record_has_crashed(patch: pytest.MonkeyPatch) -> None:
 
 
 def who_was_not_told_of_a_renewal_is_forgotten(patch: pytest.MonkeyPatch) -> None:
-    owed = restart.owed
+    told = restart.not_yet_told
 
     def blind(pods: Any, ranks: Any, last: Any) -> frozenset[int]:
         """Only while no pod has the next list."""
-        begun = any(pod.epoch > last.epoch for pod in pods.values())
-        return frozenset() if begun else owed(pods, ranks, last)
+        begun = any(pod.copy.address_list.number > last.epoch for pod in pods.values())
+        return frozenset() if begun else told(pods, ranks, last)
 
-    patch.setattr(restart, "owed", blind)
+    patch.setattr(restart, "not_yet_told", blind)
 
 
 def who_does_not_hear_is_waited_for(patch: pytest.MonkeyPatch) -> None:
@@ -332,7 +336,8 @@ def who_does_not_hear_is_asked_again(patch: pytest.MonkeyPatch) -> None:
 
     def hopeful(*given: Any) -> World:
         world = of(*given)
-        return replace(world, restartable=world.restartable | world.pending)
+        possible = world.restarts.possible | world.restarts.pending
+        return replace(world, restarts=replace(world.restarts, possible=possible))
 
     patch.setattr(World, "of", hopeful)
 

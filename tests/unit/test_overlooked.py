@@ -39,7 +39,7 @@ def asked(scheduler: str, **status: Any) -> Body:
     ],
 )
 def test_what_has_not_taken_a_pod(body: Body, untaken: str) -> None:
-    assert read(body).untaken == untaken
+    assert read(body).placement.untaken == untaken
 
 
 def lonely(**fields: Any) -> Pod:
@@ -51,7 +51,7 @@ def lonely(**fields: Any) -> Pod:
     [
         pytest.param(lonely(untaken="node nowhere"), 11, "AddressMissing", NOWHERE, id="no such node"),
         pytest.param(
-            lonely(untaken="scheduler nobody", scheduled=False, node=""),
+            lonely(untaken="scheduler nobody", node=""),
             11,
             "AddressMissing",
             NOBODY,

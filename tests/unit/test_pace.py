@@ -7,7 +7,7 @@ import pytest
 from dijob.api.model import Metadata
 from dijob.api.status import Status
 from dijob.core import pace
-from dijob.core.actions import NudgePod, PublishAddresses
+from dijob.core.actions import NudgePod
 from dijob.core.decide.plan import Plan, plan
 from dijob.core.options import Options
 from dijob.core.pace import Budget, Latency
@@ -16,7 +16,7 @@ from dijob.shell.children import Children
 from dijob.shell.memory import Memory
 from dijob.shell.reconcile import Reconciler
 from dijob.shell.status_writer import STATUS_INTERVAL_SECONDS
-from unit.builders import NOW, Body, job, job_body, later, listed, observed
+from unit.builders import NOW, Body, gives, job, job_body, later, listed, observed
 from unit.fake_api import FakeApi
 
 
@@ -142,7 +142,7 @@ async def test_of_many_jobs_few_write_a_step_while_the_apiserver_is_slow() -> No
 async def test_lists_that_were_given_out_pay_for_reminders_of_all_jobs_together() -> None:
     api, children = FakeApi(), Children.of(())
     actor = Actor(api.api(), children, Options())
-    lists = tuple(PublishAddresses(f"job-{rank}", f"uid-{rank}", 1, "10.0.0.1") for rank in range(20))
+    lists = tuple(gives(rank, 1, "10.0.0.1") for rank in range(20))
     nudges = tuple(NudgePod(f"job-{rank}", f"uid-{rank}", 1, "now") for rank in range(20))
     await actor.carry_out(job(), lists, Memory())
     api.calls.clear()

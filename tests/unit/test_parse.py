@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from dijob import names
+from dijob.core.addresses import AddressList
 from dijob.core.observed.containers import Ending
 from dijob.core.observed.parse import main_name
 from dijob.core.observed.views import puzzling
@@ -67,7 +68,7 @@ FAILURES: dict[str, tuple[Body, int]] = {
 
 @pytest.mark.parametrize(("status", "count"), FAILURES.values(), ids=FAILURES)
 def test_failures_are_counted_once_each(status: Body, count: int) -> None:
-    assert read(pod_body(**status)).failures == count
+    assert read(pod_body(**status)).containers.failures == count
 
 
 SUCCEEDED: dict[str, tuple[Body, bool]] = {
@@ -99,14 +100,14 @@ SUCCEEDED: dict[str, tuple[Body, bool]] = {
 @pytest.mark.parametrize(("status", "succeeded"), SUCCEEDED.values(), ids=SUCCEEDED)
 def test_a_rank_succeeds_when_its_main_container_exits_0_by_itself(status: Body, succeeded: bool) -> None:
     found = read(pod_body(owner=job(TWO), **status))
-    assert found.succeeded is succeeded
-    assert not (found.succeeded and found.failed)
+    assert found.containers.succeeded is succeeded
+    assert not (found.containers.succeeded and found.failed)
 
 
 def test_an_exit_on_demand_is_no_success() -> None:
     body = pod_body(containerStatuses=[main_status(state=terminated(0))])
     body["metadata"]["deletionTimestamp"] = "2026-05-04T12:00:00Z"
-    assert (read(body).succeeded, read(body).deleting) == (False, True)
+    assert (read(body).containers.succeeded, read(body).deleting) == (False, True)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +123,7 @@ def test_an_exit_on_demand_is_no_success() -> None:
     ids=lambda value: str(value)[:60],
 )
 def test_the_clusters_doing_is_told_from_the_programs(status: Body, disrupted: bool) -> None:
-    assert read(pod_body(**status)).disrupted is disrupted
+    assert read(pod_body(**status)).placement.disrupted is disrupted
 
 
 @pytest.mark.parametrize(
@@ -144,11 +145,11 @@ def test_under_never_a_sidecar_does_not_hide_that_the_main_container_failed(
 )
 def test_a_sandbox_that_died_under_a_running_pod_is_seen(phase: str, ready_to_start: str, sandbox: bool) -> None:
     conditions = [condition("PodReadyToStartContainers", ready_to_start)]
-    assert read(pod_body(phase=phase, conditions=conditions)).sandbox is sandbox
+    assert read(pod_body(phase=phase, conditions=conditions)).containers.sandbox is sandbox
 
 
 def test_a_sandbox_of_which_nothing_is_said_is_there() -> None:
-    assert read(pod_body(phase="Running")).sandbox
+    assert read(pod_body(phase="Running")).containers.sandbox
 
 
 ENDINGS: dict[str, tuple[Body, Ending | None]] = {
@@ -180,7 +181,7 @@ ENDINGS: dict[str, tuple[Body, Ending | None]] = {
 
 @pytest.mark.parametrize(("status", "ending"), ENDINGS.values(), ids=ENDINGS)
 def test_the_ending_is_that_of_who_failed(status: Body, ending: Ending | None) -> None:
-    assert read(pod_body(**status)).ending == ending
+    assert read(pod_body(**status)).containers.ending == ending
 
 
 def waiting(reason: str, message: str = "", name: str = names.MAIN_CONTAINER, image: str = "") -> Body:
@@ -263,14 +264,13 @@ def test_annotations_that_anybody_can_edit_hurt_nobody(text: str) -> None:
     """One pod that raises here would stop the watch of all pods of all jobs."""
     body = pod_body()
     body["metadata"]["annotations"][names.ANNOTATION_EPOCH] = text
-    assert read(body).epoch == 0
+    assert read(body).copy.address_list.number == 0
 
 
 def test_a_gate_that_runs_is_seen() -> None:
     for state, gated in (({"running": {}}, True), ({"terminated": {"exitCode": 0}}, False), ({"waiting": {}}, False)):
-        assert (
-            read(pod_body(initContainerStatuses=[main_status(name=names.GATE_CONTAINER, state=state)])).gated is gated
-        )
+        shown = main_status(name=names.GATE_CONTAINER, state=state)
+        assert read(pod_body(initContainerStatuses=[shown])).containers.gated is gated
 
 
 @pytest.mark.parametrize("key", [names.LABEL_JOB, names.LABEL_RANK])
@@ -287,8 +287,8 @@ def test_what_the_operator_wrote_is_read_back() -> None:
     body["metadata"]["annotations"] |= {names.ANNOTATION_IPS: "10.0.0.0,10.0.0.1", names.ANNOTATION_EPOCH: "4"}
     found = read(body)
     assert (found.rank, found.uid, found.owner, found.version) == (1, "uid-1", OWNER, "7")
-    assert (found.ip, found.ips, found.epoch) == ("10.0.0.1", "10.0.0.0,10.0.0.1", 4)
-    assert (found.node, found.scheduled, found.ready, found.ending_soon) == ("node-a", True, True, True)
+    assert (found.ip, found.copy.address_list) == ("10.0.0.1", AddressList(4, "10.0.0.0,10.0.0.1"))
+    assert (found.placement.node, found.scheduled, found.ready, found.ending_soon) == ("node-a", True, True, True)
 
 
 @pytest.mark.parametrize(
@@ -318,7 +318,7 @@ def test_the_main_container_is_the_templates_whatever_is_injected(given: list[Bo
         one.setdefault("volumeMounts", []).append({"name": "certs", "mountPath": "/certs"})
     body["spec"]["containers"].insert(0, PROXY)
     assert main_name(body["spec"]) == main
-    assert (read(body).succeeded, read(body).restartable) == (True, True)
+    assert (read(body).containers.succeeded, read(body).made.restartable) == (True, True)
 
 
 SILENT = {"ip": "", "created": "2026-05-04T12:00:00Z"}
@@ -330,7 +330,7 @@ SILENT = {"ip": "", "created": "2026-05-04T12:00:00Z"}
         ({}, 3, True),
         ({}, 2, False),
         ({"ip": "10.0.0.1"}, 3, False),
-        ({"scheduled": False}, 3, False),
+        ({"node": ""}, 3, False),
         ({"complaint": "ImagePullBackOff"}, 3, False),
         ({"created": "yesterday"}, 3, False),
     ],
@@ -344,5 +344,5 @@ def test_only_a_silent_pod_is_asked_after(fields: Body, seconds: float, asked: b
 def test_a_pod_without_status_or_owner_is_read_as_nothing_known() -> None:
     body = {"metadata": {"name": "stray"}}
     found = read(body)
-    assert (found.rank, found.phase, found.owner, found.failures) == (-1, "Pending", "", 0)
+    assert (found.rank, found.phase, found.owner, found.containers.failures) == (-1, "Pending", "", 0)
     assert read(manifest(job())).owner == OWNER

@@ -15,7 +15,6 @@ from dijob.core.actions import (
     DeletePod,
     EndPod,
     NudgePod,
-    PublishAddresses,
     SetReplicas,
 )
 from dijob.core.decide import completion
@@ -26,7 +25,20 @@ from dijob.core.observed.parse import END_SECONDS
 from dijob.core.observed.views import Creation, Observed, Pod, Refusal, Refused
 from dijob.core.render import service
 from dijob.core.render.annotations import end_patch
-from unit.builders import LIST, NOW, hands_out, job, later, listed, observed, plan, view
+from unit.builders import (
+    LIST,
+    NOW,
+    changed,
+    gives,
+    hands_out,
+    job,
+    later,
+    listed,
+    lists_of,
+    observed,
+    plan,
+    view,
+)
 
 TERMINATED = Ending(1, 0, "Error", "boom")
 
@@ -75,12 +87,12 @@ def test_nothing_is_published_before_the_last_address() -> None:
 
 def test_the_last_address_publishes_the_list_to_all() -> None:
     decided = hands_out(job(), observed(view(0), view(1), view(2)), NOW)
-    assert decided.actions == tuple(PublishAddresses(f"job-{r}", f"uid-{r}", 1, LIST) for r in range(3))
+    assert decided.actions == tuple(gives(r, 1, LIST) for r in range(3))
 
 
 def test_a_list_half_handed_out_is_handed_on_under_the_same_number() -> None:
     decided, _ = then(job(), observed(listed(0, ready=False), view(1), view(2)))
-    assert decided.actions == tuple(PublishAddresses(f"job-{r}", f"uid-{r}", 1, LIST) for r in (1, 2))
+    assert decided.actions == tuple(gives(r, 1, LIST) for r in (1, 2))
 
 
 def test_running_needs_all_ready_once_and_then_holds() -> None:
@@ -131,7 +143,7 @@ def test_any_loss_kills_the_list_in_writing_before_anything_is_done(reason: str,
 def test_the_next_list_has_the_next_number() -> None:
     _, owner = then(running(), observed(listed(0), listed(2)))
     decided = hands_out(owner, observed(view(0, uid="n0"), view(1, uid="n1"), view(2, uid="n2")), NOW)
-    assert {action.epoch for action in decided.actions if isinstance(action, PublishAddresses)} == {2}
+    assert {one.number for one in lists_of(decided.actions)} == {2}
 
 
 def scaled(owner: DIJob, replicas: int) -> DIJob:
@@ -145,7 +157,7 @@ def test_growing_touches_nobody_who_runs() -> None:
     assert half.actions == (CreateShared(service.manifests),)
     decided = hands_out(owner, observed(*seen, view(3), view(4), services=frozenset({"job"})), NOW)
     ips = ",".join(f"10.0.0.{rank}" for rank in range(5))
-    assert decided.actions == tuple(PublishAddresses(f"job-{r}", f"uid-{r}", 2, ips) for r in range(5))
+    assert decided.actions == tuple(gives(r, 2, ips) for r in range(5))
     assert decided.status.renewals == 0
     assert says(decided)["Running"] == ("True", "AllRanksReady")
 
@@ -153,7 +165,7 @@ def test_growing_touches_nobody_who_runs() -> None:
 def test_shrinking_takes_the_highest_and_touches_nobody_else() -> None:
     owner, seen = scaled(running(), 2), observed(*(listed(rank) for rank in range(3)), services=frozenset({"job"}))
     decided = hands_out(owner, seen, NOW)
-    told = tuple(PublishAddresses(f"job-{r}", f"uid-{r}", 2, "10.0.0.0,10.0.0.1") for r in range(2))
+    told = tuple(gives(r, 2, "10.0.0.0,10.0.0.1") for r in range(2))
     assert decided.actions == (*told, DeletePod("job-2", "uid-2"))
     assert decided.status.renewals == 0
 
@@ -220,7 +232,7 @@ def test_more_failures_than_allowed_end_the_job(policy: str, expected: tuple[Any
 def test_whatever_the_policy_nobody_waits_at_the_gate_of_a_job_that_has_ended() -> None:
     """A rank that would have joined later holds its node, and a pending one asks an autoscaler for another."""
     owner = job(minReplicas=1, maxReplicas=3, replicas=3, cleanPodPolicy="None")
-    pods = [listed(0, ips="10.0.0.0", succeeded=True, ready=False), view(1, scheduled=True, ip=""), view(2, ip="")]
+    pods = [listed(0, ips="10.0.0.0", succeeded=True, ready=False), view(1, ip=""), view(2, ip="")]
     decided, owner = then(owner, observed(*pods))
     assert decided.status.phase == "Succeeded"
     after, _ = then(owner, observed(*pods))
@@ -337,7 +349,7 @@ def test_a_job_that_is_being_deleted_is_left_to_the_garbage_collector() -> None:
 def test_after_the_end_nothing_is_charged_any_more() -> None:
     pods = [listed(0), listed(1, failures=4, ready=False, ending=TERMINATED), listed(2)]
     _, failed = then(running(), observed(*pods))
-    ended = replace(pods[1], phase="Failed", failures=5, ending_soon=True)
+    ended = changed(pods[1], phase="Failed", failures=5, ending_soon=True)
     decided, _ = then(failed, observed(pods[0], ended, pods[2]), 9)
     assert (decided.status.restarts, decided.status.charged) == (4, failed.status.charged)
 

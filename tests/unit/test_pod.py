@@ -19,7 +19,18 @@ from dijob.core.render.annotations import addresses_patch
 from dijob.core.render.pod import pod_manifest, template_hash
 from dijob.pod import KILL_SECONDS, LAUNCHER
 from dijob.shell.memory import Memory
-from unit.builders import container, gang, job, job_body, main, manifest, pod_body, read
+from unit.builders import (
+    container,
+    gang,
+    given,
+    gives,
+    job,
+    job_body,
+    main,
+    manifest,
+    pod_body,
+    read,
+)
 from unit.builders import pod_env as env
 
 Body = dict[str, Any]
@@ -56,7 +67,7 @@ def test_where_ranks_are_told_names_the_list_and_the_gate_have_them() -> None:
     assert "DI_NODE_IPS" not in env(body)
     told = {entry["name"]: entry.get("value") for entry in gate(body)["env"]}
     assert (told["DIJOB_HOST"], told["DI_TOPOLOGY"]) == ("job-1.job", "star")
-    list_ = PublishAddresses("job-1", "u", 1, "job-0.job,job-1.job", ip="10.0.0.2")
+    list_ = PublishAddresses("job-1", "u", given(1, "job-0.job,job-1.job", pod_ip="10.0.0.2"))
     annotations = addresses_patch(gang_of(owner), list_)["metadata"]["annotations"]
     assert annotations[names.ANNOTATION_POD_IP] == "10.0.0.2"
     assert json.loads(annotations[names.ANNOTATION_TOPOLOGY])["nodeNames"] == ["job-0.job", "job-1.job"]
@@ -65,10 +76,10 @@ def test_where_ranks_are_told_names_the_list_and_the_gate_have_them() -> None:
 
 
 def test_only_who_renews_and_only_where_names_are_told_more_is_written() -> None:
-    plain = addresses_patch(gang(), PublishAddresses("job-1", "u", 2, "a,b,c"))["metadata"]["annotations"]
+    plain = addresses_patch(gang(), PublishAddresses("job-1", "u", given(2, "a,b,c")))["metadata"]["annotations"]
     assert names.ANNOTATION_POD_IP not in plain
     assert plain[names.ANNOTATION_RENEW] is None  # taken away where somebody has written it
-    renewed = addresses_patch(gang(), PublishAddresses("job-1", "u", 2, "a,b,c", renew_from=2))["metadata"]
+    renewed = addresses_patch(gang(), PublishAddresses("job-1", "u", given(2, "a,b,c", renew_from=2)))["metadata"]
     assert renewed["annotations"][names.ANNOTATION_RENEW] == "2"
 
 
@@ -88,7 +99,7 @@ def test_a_program_has_its_own_grace_period_to_end_for_a_renewal(given: int | No
     body = pod_body(owner=job({"terminationGracePeriodSeconds": given}))
     told = env(body).get("DIJOB_KILL_SECONDS", str(KILL_SECONDS))
     body["spec"]["terminationGracePeriodSeconds"] = 30 if given is None else given  # as the apiserver stores it
-    assert (told, read(body).grace) == (str(seconds), seconds)
+    assert (told, read(body).made.grace) == (str(seconds), seconds)
     assert f"${{DIJOB_KILL_SECONDS:-{KILL_SECONDS}}}" in LAUNCHER
 
 
@@ -96,12 +107,12 @@ def test_a_pod_of_an_older_operator_is_not_waited_for_longer_than_its_launcher_w
     """Its launcher sends KILL after 20 s, and its environment does not name a longer time."""
     body = pod_body()
     body["spec"]["terminationGracePeriodSeconds"] = 600
-    assert read(body).grace == KILL_SECONDS
+    assert read(body).made.grace == KILL_SECONDS
 
 
 def test_who_names_another_time_to_end_himself_has_it() -> None:
     own = container(env=[{"name": "DIJOB_KILL_SECONDS", "value": "90"}])
-    assert read(pod_body(owner=job({"containers": [own], "terminationGracePeriodSeconds": 600}))).grace == 90
+    assert read(pod_body(owner=job({"containers": [own], "terminationGracePeriodSeconds": 600}))).made.grace == 90
 
 
 def test_the_users_variables_win_and_come_after_ours() -> None:
@@ -288,7 +299,7 @@ def test_making_a_pod_leaves_the_template_alone() -> None:
 
 
 def test_the_patch_is_lean_and_names_its_pod() -> None:
-    told = PublishAddresses("job-0", "uid-0", 3, "10.0.0.1,10.0.0.2")
+    told = gives(0, 3, "10.0.0.1,10.0.0.2")
     patch = addresses_patch(gang(size=5, workers=2), told)["metadata"]
     topology = json.loads(patch["annotations"].pop(names.ANNOTATION_TOPOLOGY))
     assert patch["annotations"] == {
@@ -314,7 +325,7 @@ def test_the_patch_is_lean_and_names_its_pod() -> None:
 def test_the_list_of_the_largest_world_fits_into_an_annotation() -> None:
     """Kubernetes bounds all annotations of an object at 256 KiB in sum."""
     ips = ",".join(f"255.255.{rank // 250}.{rank % 250}" for rank in range(names.MAX_REPLICAS))
-    annotations = addresses_patch(gang(size=1500, workers=64), PublishAddresses("p", "u", 1, ips))["metadata"]
+    annotations = addresses_patch(gang(size=1500, workers=64), PublishAddresses("p", "u", given(1, ips)))["metadata"]
     assert len(json.dumps(annotations)) < 100_000
 
 

@@ -1,6 +1,5 @@
 """What a failure leads to, and whose success is the job's: one row per rule."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ from dijob.core.membership.world import World
 from dijob.core.observed.containers import Ending
 from dijob.core.observed.views import Pod
 from dijob.names import FailureAction
-from unit.builders import NOW, Body, job, later, listed, observed, plan, tasks_job, view
+from unit.builders import NOW, Body, changed, job, later, listed, observed, plan, tasks_job, view
 
 NEVER = {"restartPolicy": "Never"}
 EVICTED = "DisruptionTarget=True"
@@ -132,7 +131,7 @@ def test_no_rendezvous_meets_a_process_of_the_old_world(runtime: str, anew: set[
     dead = plan(owner, observed(*pods), NOW).status
     world = World.of(gang_of(owner), observed(*pods), dead, NOW)
     assert world.renewing == {0, 1, 2}
-    assert world.doomed == anew
+    assert world.outdated_copies == anew
 
 
 def test_the_runtime_is_named_where_no_rule_is() -> None:
@@ -173,7 +172,7 @@ def running(**spec: Any) -> DIJob:
 
 def ranks(owner: DIJob, pod: Pod) -> list[Pod]:
     """All ranks as they run, but this one."""
-    pod = replace(pod, template_hash=view(0, owner).template_hash)
+    pod = changed(pod, template_hash=view(0, owner).made.template_hash)
     return [pod if rank == pod.rank else listed(rank, owner) for rank in range(3)]
 
 

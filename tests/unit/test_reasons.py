@@ -8,7 +8,7 @@ import dijob
 import pytest
 from dijob import names
 from dijob.api.spec import Spec
-from dijob.api.status import AddressList, Condition, Status
+from dijob.api.status import Condition, ListProof, Status
 from dijob.core.report.summary import Fact, conclude, events, phase
 from dijob.crd.conditions import conditions as table
 from dijob.names import Condition as Type
@@ -132,10 +132,10 @@ def test_a_loss_that_has_healed_is_told_with_its_seconds() -> None:
 
 
 def test_another_size_of_a_running_job_is_told() -> None:
-    three = having_had(Fact(Running.AllRanksReady)).model_copy(update={"address_list": AddressList(size=3)})
-    four = three.model_copy(update={"address_list": AddressList(size=4)})
+    three = having_had(Fact(Running.AllRanksReady)).model_copy(update={"address_list": ListProof(size=3)})
+    four = three.model_copy(update={"address_list": ListProof(size=4)})
     assert told(three, four) == [("Scaled", "from 3 to 4 ranks", False)]
-    assert told(Status(address_list=AddressList(size=3)), Status(address_list=AddressList(size=4))) == []
+    assert told(Status(address_list=ListProof(size=3)), Status(address_list=ListProof(size=4))) == []
 
 
 def test_the_page_names_fields_that_exist_and_every_phase() -> None:

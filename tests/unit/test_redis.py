@@ -13,7 +13,18 @@ from dijob.core.members import gang_of
 from dijob.core.observed.views import Creation, Observed, Pod, Refusal, Refused
 from dijob.core.options import Options
 from dijob.core.render import redis
-from unit.builders import NOW, container, hands_out, job, later, listed, observed, plan, view
+from unit.builders import (
+    NOW,
+    changed,
+    container,
+    hands_out,
+    job,
+    later,
+    listed,
+    observed,
+    plan,
+    view,
+)
 
 SERVICES = frozenset({"job", "job-mq"})
 REDIS = {"messageQueue": {"type": "redis"}}
@@ -22,7 +33,7 @@ CREATE_SERVER = redis.manifests
 
 
 def server(**fields: Any) -> Pod:
-    return replace(view(0, OWNER), **{"rank": -1, "name": "job-mq", "uid": "uid-mq", "ready": True, **fields})
+    return changed(view(0, OWNER), **{"rank": -1, "name": "job-mq", "uid": "uid-mq", "ready": True, **fields})
 
 
 def seen(*pods: Pod, by: Pod | None = None, **fields: Any) -> Observed:
@@ -81,7 +92,7 @@ LIFE = server(started=stamp(NOW))
 
 
 def told(rank: int, life: str = "uid-mq/0", **fields: Any) -> Pod:
-    return listed(rank, OWNER, broker=life, restartable=True, **fields)
+    return listed(rank, OWNER, redis_run=life, restartable=True, **fields)
 
 
 @pytest.mark.parametrize(
@@ -103,14 +114,15 @@ def test_all_begin_anew_with_another_one_and_are_not_charged(other: Pod) -> None
     assert PublishAddresses not in kinds(waiting)
     begun = hands_out(stored(running, lost), seen(*ranks, by=replace(other, ready=True)), later(62))
     lists = [action for action in begun.actions if isinstance(action, PublishAddresses)]
-    assert {(one.epoch, one.renew_from, one.broker) for one in lists} == {(2, 2, f"{other.uid}/{other.restarts}")}
+    copies = {(one.copy.address_list.number, one.copy.renew_from, one.copy.redis_run) for one in lists}
+    assert copies == {(2, 2, f"{other.uid}/{other.containers.restarts}")}
     assert len(lists) == 3
 
 
 def test_one_that_does_not_run_yet_is_no_other_one() -> None:
     ranks = [told(rank) for rank in range(3)]
     running = stored(OWNER, plan(OWNER, seen(*ranks, by=LIFE), NOW))
-    for now in (None, server(uid="uid-2", ready=False), replace(LIFE, deleting=True), replace(LIFE, started="")):
+    for now in (None, server(uid="uid-2", ready=False), replace(LIFE, deleting=True), changed(LIFE, started="")):
         assert plan(running, seen(*ranks, by=now), later(60)).status.last_renewal is None
 
 
@@ -136,7 +148,7 @@ def test_who_joined_while_it_was_away_is_told_of_it_and_nobody_is_disturbed() ->
 def test_who_fails_for_want_of_it_is_not_charged(by: Pod | None, charged: int) -> None:
     ranks = [listed(rank, OWNER) for rank in range(3)]
     running = stored(OWNER, plan(OWNER, seen(*ranks, by=server()), NOW))
-    crashed = replace(ranks[1], failures=1, ended=stamp(later(60)))
+    crashed = changed(ranks[1], failures=1, ended=stamp(later(60)))
     decided = plan(running, seen(ranks[0], crashed, ranks[2], by=by), later(61))
     assert decided.status.restarts == charged
     again = plan(stored(OWNER, decided), seen(ranks[0], crashed, ranks[2], by=server()), later(120))
@@ -199,8 +211,8 @@ def test_a_server_of_the_users_own_is_left_to_him() -> None:
 
 
 def test_the_ranks_are_told_its_name_and_port() -> None:
-    assert gang_of(OWNER).broker == ("job-mq", 6379)
-    assert gang_of(job(messageQueue={"type": "redis", "port": 7000})).broker == ("job-mq", 7000)
+    assert gang_of(OWNER).redis == ("job-mq", 6379)
+    assert gang_of(job(messageQueue={"type": "redis", "port": 7000})).redis == ("job-mq", 7000)
 
 
 def test_what_it_is_made_of() -> None:

@@ -1,7 +1,6 @@
 """When a job is looked at again: at once only where something is due."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import datetime
 from itertools import product
 from typing import Any
@@ -14,7 +13,7 @@ from dijob.api.status import stamp
 from dijob.core.decide.plan import Plan, plan
 from dijob.core.decide.requeue import RESYNC_SECONDS
 from dijob.core.observed.views import Creation, Observed, Pod, Refusal, Refused
-from unit.builders import NOW, Body, job_body, later, listed, observed, view
+from unit.builders import NOW, Body, changed, job_body, later, listed, observed, view
 
 LONG_AGO = later(-500)
 SERVED = frozenset({"job"})
@@ -25,7 +24,7 @@ def refused(seconds: float) -> Refusal:
 
 
 def with_pod(pods: Mapping[int, Pod], **fields: Any) -> dict[int, Pod]:
-    return {**pods, 1: replace(pods[1], **fields)} if 1 in pods else dict(pods)
+    return {**pods, 1: changed(pods[1], **fields)} if 1 in pods else dict(pods)
 
 
 # What the job waits for: fields of what is observed, and of rank 1's pod.
@@ -54,7 +53,7 @@ WANTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "a pod that is gone again and again": ({"creations": {"job-1": Creation(3, later(-2))}}, {"gone": True}),
     "a pod that finds no node": (
         {},
-        {"scheduled": False, "node": "", "ip": "", "ips": "", "epoch": 0, "phase": "Pending", "complaint": "no room"},
+        {"node": "", "ip": "", "ips": "", "epoch": 0, "phase": "Pending", "complaint": "no room"},
     ),
     "a pod on a lost node": ({}, {"deleting": True, "node_lost": True, "gone_by": stamp(LONG_AGO)}),
     "a pod that has been chosen to go": ({}, {"disrupted": True}),
@@ -103,7 +102,7 @@ def seen(how: Mapping[str, Any], fields: Mapping[str, Any], pod: Mapping[str, An
     bare = how.get("fresh")
     made = {rank: view(rank, owner) if bare else listed(rank, owner) for rank in range(3)}
     if how.get("changed"):
-        made = {rank: replace(one, template_hash="another") for rank, one in made.items()}
+        made = {rank: changed(one, template_hash="another") for rank, one in made.items()}
     lost = pod.get("gone")
     made = {rank: one for rank, one in made.items() if rank != 1} if lost else with_pod(made, **pod)
     return observed(*made.values(), **{"services": SERVED, **fields})

@@ -12,7 +12,19 @@ from dijob.core.membership.restart import CALM_SECONDS, SETTLED_SECONDS, SLACK_S
 from dijob.core.observed import containers
 from dijob.core.observed.views import Observed, Pod
 from dijob.pod import KILL_SECONDS
-from unit.builders import NOW, hands_out, job, later, listed, main_status, observed, plan, terminated, view
+from unit.builders import (
+    NOW,
+    changed,
+    hands_out,
+    job,
+    later,
+    listed,
+    main_status,
+    observed,
+    plan,
+    terminated,
+    view,
+)
 
 LONG_AGO, LATELY = stamp(later(-CALM_SECONDS - 1)), stamp(later(-CALM_SECONDS + 1))
 TOLD = {("uid-1", 2): NOW}
@@ -118,7 +130,7 @@ def counted(number: int, at: str = "") -> Charge:
     ],
 )
 def test_one_end_for_each_renewal_is_free(pod: Pod, before: Charge, new: int, free: int) -> None:
-    assert restart.free(pod, before, new) == free
+    assert restart.uncharged_ends(pod, before, new) == free
 
 
 SAID: dict[str, tuple[int, str, int]] = {
@@ -157,7 +169,7 @@ def test_only_who_dials_the_lost_rank_is_asked_to_start_again() -> None:
     owner = job(replicas=3, status={"epoch": 1, "lastRenewal": last.model_dump(by_alias=True)})
     pods = (listed(0, restartable=True), view(1), listed(2, restartable=True))
     decided = hands_out(owner, observed(*pods), NOW)
-    assert [action.renew_from for action in decided.actions if isinstance(action, PublishAddresses)] == [0, 0, 2]
+    assert [one.copy.renew_from for one in decided.actions if isinstance(one, PublishAddresses)] == [0, 0, 2]
 
 
 def test_who_does_not_start_again_is_made_anew_and_named() -> None:
@@ -199,7 +211,7 @@ LATE: dict[str, tuple[Pod, float, bool]] = {
 def test_only_a_process_that_could_have_started_again_is_made_anew(pod: Pod, seconds: float, anew: bool) -> None:
     owner = job(status={"epoch": 2, "lastRenewal": {"epoch": 1, "ranks": "0-1", "time": stamp(NOW)}})
     lists: dict[str, Any] = {"ips": "10.0.0.0,10.0.0.1,10.0.0.2", "epoch": 2}
-    pods = (listed(0, **lists), replace(pod, ready=False, **lists), listed(2, **lists))
+    pods = (listed(0, **lists), changed(pod, ready=False, **lists), listed(2, **lists))
     seen = observed(*pods, services=frozenset({"job"}), told=TOLD)
     last = plan(owner, seen, later(seconds)).status.last_renewal
     assert last is not None

@@ -5,7 +5,6 @@ import gc
 import json
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -15,7 +14,7 @@ from dijob.shell.children import Children
 from dijob.shell.pulse import Pulse
 from dijob.shell.reconcile import Reconciler
 from dijob.shell.throttle import Throttle
-from unit.builders import OWNER, Body, container, job_body, pod_body
+from unit.builders import OWNER, Body, changed, container, job_body, pod_body
 from unit.fake_api import FakeApi, Over
 
 pytestmark = pytest.mark.timed
@@ -105,13 +104,13 @@ async def life() -> dict[str, float]:
     async def step(name: str, **fields: Any) -> None:
         for at, pod in enumerate(sorted(children.pods.of(OWNER), key=lambda pod: pod.rank)):
             ip = f"10.0.{at // 250}.{at % 250}"
-            children.pods.put(replace(pod, **{"ip": ip, "version": api.version(), **fields}))
+            children.pods.put(changed(pod, **{"ip": ip, "version": api.version(), **fields}))
         found[name] = await longest(passes)
 
     found["its pods are created"] = await longest(passes)
     assert len(children.pods) == SIZE
-    await step("its list is published", scheduled=True, node="n", gated=True)
-    assert all(pod.epoch == 1 for pod in children.pods.of(OWNER))
+    await step("its list is published", node="n", gated=True)
+    assert all(pod.copy.address_list.number == 1 for pod in children.pods.of(OWNER))
     await step("all run", ready=True, phase="Running", gated=False, started="2026-05-04T12:00:09Z")
     assert api.job["status"]["phase"] == "Running"
     await step("nothing happens")

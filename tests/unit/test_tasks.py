@@ -14,7 +14,7 @@ from dijob.core.observed.views import by_rank
 from dijob.core.options import Options, notes
 from dijob.core.render.annotations import addresses_patch
 from dijob.core.render.pod import template_hash
-from unit.builders import Body, container, job, manifest, tasks_body, tasks_job, view
+from unit.builders import Body, container, given, job, manifest, tasks_body, tasks_job, view
 
 NAMES = ["job-learner-0", "job-evaluator-0", "job-collector-0", "job-collector-1"]
 
@@ -77,7 +77,7 @@ def test_a_process_knows_its_labels_and_each_tasks_addresses() -> None:
     found = env(manifest(owner, 2))
     assert (found["DI_RANK"], found["DI_LABELS"]) == ("2", "collector")
     assert found["DIJOB_TASKS"] == "LEARNER 1 EVALUATOR 1 COLLECTOR 2"
-    patch = addresses_patch(gang_of(owner), PublishAddresses(NAMES[2], "u", 1, "a,b,c,d"))["metadata"]
+    patch = addresses_patch(gang_of(owner), PublishAddresses(NAMES[2], "u", given(1, "a,b,c,d")))["metadata"]
     told = {name: patch["annotations"][found[name]] for name in found if name.endswith("_NODES") and "NUM" not in name}
     assert told == {
         "DI_NODES": "a,b,c,d",

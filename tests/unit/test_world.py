@@ -5,13 +5,16 @@ from typing import Any
 
 import pytest
 from dijob.api.status import Renewal, Status
+from dijob.core.addresses import AddressList
 from dijob.core.members import compact
 from dijob.core.membership.address_list import NOBODY
+from dijob.core.membership.gathering import Gathering
+from dijob.core.membership.losses import has_moved, loss_of
 from dijob.core.membership.world import World
 from dijob.core.observed.views import Observed, Pod
 from dijob.names import Topology
 from dijob.reasons import AddressesReady
-from unit.builders import LIST, NOW, gang, listed, observed, view, world_of
+from unit.builders import LIST, NOW, changed, gang, listed, observed, view, world_of
 
 ALL = (listed(0), listed(1), listed(2))
 FRESH = (view(0), view(1), view(2))
@@ -19,6 +22,10 @@ FRESH = (view(0), view(1), view(2))
 
 def world(seen: Observed, size: int = 3, succeeded: frozenset[int] = frozenset(), **status: Any) -> World:
     return world_of(gang(size=size), seen, Status(succeeded_ranks=compact(succeeded), **status), NOW)
+
+
+def gathering(found: World) -> Gathering:
+    return Gathering(found, observed(), 0, NOW)
 
 
 def without(rank: int, pods: tuple[Pod, ...] = ALL) -> tuple[Pod, ...]:
@@ -56,7 +63,7 @@ def test_the_number_is_what_the_status_says(
     pods: tuple[Pod, ...], status: dict[str, Any], epoch: int, alive: bool
 ) -> None:
     found = world(observed(*pods), **status)
-    assert (found.epoch, found.alive) == (epoch, alive)
+    assert (found.address_list.number, found.alive) == (epoch, alive)
 
 
 LOSSES: dict[str, tuple[tuple[Pod, ...], str, str]] = {
@@ -81,7 +88,7 @@ LOSSES: dict[str, tuple[tuple[Pod, ...], str, str]] = {
 
 @pytest.mark.parametrize(("pods", "reason", "words"), LOSSES.values(), ids=LOSSES)
 def test_a_loss_names_the_rank_and_what_happened_to_it(pods: tuple[Pod, ...], reason: str, words: str) -> None:
-    loss = world(observed(*pods)).loss
+    loss = loss_of(world(observed(*pods)))
     assert loss is not None
     assert loss.reason.name == reason
     assert words in loss.message
@@ -99,7 +106,7 @@ def test_a_loss_names_the_rank_and_what_happened_to_it(pods: tuple[Pod, ...], re
     ids=["whole", "crashing-in-place", "no-address-for-now", "not-told-yet", "about-to-be-evicted"],
 )
 def test_these_are_no_losses(pods: tuple[Pod, ...]) -> None:
-    assert world(observed(*pods)).loss is None
+    assert loss_of(world(observed(*pods))) is None
 
 
 SPREAD: dict[str, tuple[Topology, int, set[int]]] = {
@@ -115,38 +122,38 @@ SPREAD: dict[str, tuple[Topology, int, set[int]]] = {
 @pytest.mark.parametrize(("topology", "lost", "renewed"), SPREAD.values(), ids=SPREAD)
 def test_a_loss_takes_those_with_it_that_dial_the_lost_rank(topology: Topology, lost: int, renewed: set[int]) -> None:
     under_test = world_of(gang(topology=topology), observed(*without(lost)), Status(), NOW)
-    assert under_test.loss is not None
-    assert under_test.loss.ranks == renewed
-    together = replace(under_test, together=True)
-    assert together.loss is not None
-    assert together.loss.ranks == {0, 1, 2}
+    loss, all_go = loss_of(under_test), loss_of(replace(under_test, together=True))
+    assert loss is not None
+    assert loss.ranks == renewed
+    assert all_go is not None
+    assert all_go.ranks == {0, 1, 2}
 
 
 def test_a_loss_during_a_renewal_adds_to_it() -> None:
     last = Renewal(epoch=1, ranks="2")
     seen = observed(listed(0), listed(1, deleting=True), view(2))
-    loss = world(seen, epoch=1, last_renewal=last).loss
+    loss = loss_of(world(seen, epoch=1, last_renewal=last))
     assert loss is not None
     assert loss.ranks == {1, 2}
-    assert world(observed(listed(0), listed(1)), epoch=1, last_renewal=last).loss is None
+    assert loss_of(world(observed(listed(0), listed(1)), epoch=1, last_renewal=last)) is None
 
 
 def test_only_the_renewed_ranks_go_and_the_next_list_waits_for_them() -> None:
     found = world(observed(*ALL), epoch=1, last_renewal=Renewal(epoch=1, ranks="1-2"))
-    assert (found.survivors, found.doomed, found.addressless) == ((0,), frozenset({1, 2}), (1, 2))
-    assert [pod.rank for pod in found.stale] == [1, 2]
+    assert (found.survivors, found.outdated_copies, found.addressless) == ((0,), frozenset({1, 2}), (1, 2))
+    assert [pod.rank for pod in found.to_delete] == [1, 2]
     again = world(observed(listed(0), view(1), view(2)), epoch=1, last_renewal=Renewal(epoch=1, ranks="1-2"))
-    assert (again.stale, again.addressless, again.next_list(3)) == ((), (), LIST)
+    assert (again.to_delete, again.addressless, gathering(again).next_list(2)) == ((), (), AddressList(2, LIST))
 
 
 def test_a_rank_that_has_succeeded_is_no_loss() -> None:
-    assert world(observed(*without(1)), succeeded=frozenset({1})).loss is None
-    assert world(observed(), succeeded=frozenset({0, 1, 2})).loss is None
+    assert loss_of(world(observed(*without(1)), succeeded=frozenset({1}))) is None
+    assert loss_of(world(observed(), succeeded=frozenset({0, 1, 2}))) is None
 
 
 def test_a_list_that_nobody_holds_any_more_is_lost() -> None:
     """Handed out to one rank alone, which has ended and gone: the others would wait at their gates for ever."""
-    loss = world(observed(view(1), view(2)), succeeded=frozenset({0}), epoch=1).loss
+    loss = loss_of(world(observed(view(1), view(2)), succeeded=frozenset({0}), epoch=1))
     assert loss is not None
     assert loss.reason is AddressesReady.ListLost
 
@@ -156,14 +163,15 @@ def test_a_rank_that_was_not_told_yet_is_known_to_those_who_were() -> None:
     four = "10.0.0.0,10.0.0.1,10.0.0.2,10.0.0.3"
     pods = (listed(0, ips=four), view(1, ip="10.0.0.9"), listed(2, ips=four), view(3))
     found = world(observed(*pods), size=4, epoch=1, last_renewal=Renewal(epoch=1, ranks="3"))
-    assert found.loss is not None
-    assert (found.loss.reason, found.loss.ranks) == (AddressesReady.AddressChanged, frozenset({1, 2, 3}))
+    loss = loss_of(found)
+    assert loss is not None
+    assert (loss.reason, loss.ranks) == (AddressesReady.AddressChanged, frozenset({1, 2, 3}))
 
 
 def test_who_is_wished_for_during_a_renewal_is_not_lost() -> None:
     seen = observed(*ALL[:2], view(2))
     found = world(seen, size=5, epoch=1, last_renewal=Renewal(epoch=1, ranks="2"))
-    assert found.loss is None
+    assert loss_of(found) is None
     assert found.missing == (3, 4)
 
 
@@ -179,13 +187,13 @@ OUTDATED: dict[str, tuple[Pod, frozenset[int], bool]] = {
 def test_who_starts_again_must_not_dial_the_address_of_a_rank_that_is_done(
     pod: Pod, succeeded: frozenset[int], outdated: bool
 ) -> None:
-    assert world(observed(listed(1), pod), succeeded=succeeded).outdated is outdated
+    assert gathering(world(observed(listed(1), pod), succeeded=succeeded)).outdated is outdated
 
 
 def test_a_list_half_handed_out_is_for_the_rest() -> None:
     found = world(observed(listed(0), view(1), view(2, epoch=1)))
     assert [pod.rank for pod in found.unpublished] == [1, 2]
-    assert found.listed == LIST
+    assert found.address_list.text == LIST
     assert world(observed(*ALL)).unpublished == ()
 
 
@@ -200,32 +208,32 @@ STALE: dict[str, tuple[Pod, bool]] = {
 @pytest.mark.parametrize(("pod", "stale"), STALE.values(), ids=STALE)
 def test_what_cannot_be_part_of_the_next_list_goes(pod: Pod, stale: bool) -> None:
     found = world(observed(view(0), pod, view(2)), epoch=1, last_renewal=Renewal(epoch=1))
-    assert found.stale == ((pod,) if stale else ())
+    assert found.to_delete == ((pod,) if stale else ())
     assert (1 in found.addressless) is (stale or pod.deleting)
 
 
 def test_a_rank_beyond_the_last_goes() -> None:
     extra = view(2)
     found = world(observed(view(0), view(1), extra), size=2)
-    assert (found.stale, found.missing, found.addressless) == ((extra,), (), ())
+    assert (found.to_delete, found.missing, found.addressless) == ((extra,), (), ())
     found = world(observed(*ALL), size=2)
-    assert (found.stale, found.loss, found.size, found.waiting) == ((ALL[2],), None, 3, (0, 1))
+    assert (found.to_delete, loss_of(found), found.size, found.waiting) == ((ALL[2],), None, 3, (0, 1))
 
 
 def test_a_finished_rank_beyond_the_last_keeps_its_logs_unless_something_of_it_runs_on() -> None:
-    done = listed(2, succeeded=True, idle=True)
-    for pod, stale in ((done, ()), (replace(done, idle=False), (replace(done, idle=False),))):
-        assert world(observed(listed(0), listed(1), pod), size=2, succeeded=frozenset({2})).stale == stale
+    done = listed(2, succeeded=True, all_ended=True)
+    for pod, stale in ((done, ()), (changed(done, all_ended=False), (changed(done, all_ended=False),))):
+        assert world(observed(listed(0), listed(1), pod), size=2, succeeded=frozenset({2})).to_delete == stale
 
 
 def test_a_succeeded_rank_keeps_its_pod_and_nobody_stands_for_it_in_the_next_list() -> None:
     """Its address may be another job's by then, or nobody's: NNG gives up on it without a word."""
     seen = observed(listed(0, succeeded=True), view(1), view(2))
     found = world(seen, succeeded=frozenset({0}), epoch=1, last_renewal=Renewal(epoch=1))
-    assert (found.stale, found.missing, found.addressless) == ((), (), ())
-    assert found.next_list(3) == f"{NOBODY},10.0.0.1,10.0.0.2"
+    assert (found.to_delete, found.missing, found.addressless) == ((), (), ())
+    assert gathering(found).next_list(2).text == f"{NOBODY},10.0.0.1,10.0.0.2"
     gone = world(observed(view(1), view(2)), succeeded=frozenset({0}), epoch=1, last_renewal=Renewal(epoch=1))
-    assert gone.next_list(3) == f"{NOBODY},10.0.0.1,10.0.0.2"
+    assert gathering(gone).next_list(2).text == f"{NOBODY},10.0.0.1,10.0.0.2"
     assert gone.missing == ()
 
 
@@ -243,12 +251,14 @@ def test_missing_is_who_has_no_pod_at_all() -> None:
     assert world(observed(view(0), view(1, deleting=True))).missing == (2,)
 
 
-def test_moved_and_doomed() -> None:
+def test_moved_and_outdated() -> None:
     pods = instead(listed(1, ip="10.0.0.9"))
-    assert world(observed(*pods)).moved == {1}
-    assert world(observed(*pods)).doomed == frozenset()
+    found = world(observed(*pods))
+    assert {pod.rank for pod in pods if has_moved(found, pod)} == {1}
+    assert found.outdated_copies == frozenset()
     dead = world(observed(*without(2, pods), view(2)), epoch=1, last_renewal=Renewal(epoch=1))
-    assert (dead.moved, dead.doomed) == (frozenset(), frozenset({0, 1}))
+    assert dead.outdated_copies == {0, 1}
+    assert not any(has_moved(dead, pod) for rank, pod in dead.pods.items() if rank not in dead.outdated_copies)
 
 
 SIZES: dict[str, tuple[Observed, dict[str, Any], tuple[int, int]]] = {
@@ -266,7 +276,7 @@ def test_how_many_are_in_the_world_and_how_many_the_next_list_needs(
     seen: Observed, status: dict[str, Any], sizes: tuple[int, int]
 ) -> None:
     found = world_of(gang(size=5, minimum=2), seen, Status(**status), NOW)
-    assert (found.size, found.least) == sizes
+    assert (found.size, gathering(found).least) == sizes
 
 
 def test_the_next_list_reaches_up_to_the_first_gap() -> None:

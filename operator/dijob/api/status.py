@@ -110,7 +110,7 @@ class Renewal(Stored):
     """When the operator noticed."""
 
 
-class AddressList(Stored):
+class ListProof(Stored):
     """The proof of an address list: a copy without this digest is not one."""
 
     size: Annotated[int, Field(ge=0, le=names.MAX_REPLICAS)] = 0
@@ -158,7 +158,7 @@ class Status(Stored):
     """The metadata.generation that this status is about."""
     epoch: Number = 0
     """Number of the newest address list. Written with addressList, before any rank gets it."""
-    address_list: AddressList | None = None
+    address_list: ListProof | None = None
     """The proof of the newest address list: a digest by which copies of it are recognized."""
     template_hash: Annotated[str, Field(max_length=64)] = ""
     """A fingerprint of the template and the other immutable fields that the pods are made from."""

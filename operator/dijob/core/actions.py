@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dijob.api.model import DIJob
+from dijob.core.addresses import ListCopy
 from dijob.core.members import Member
 from dijob.core.options import Options
 
@@ -40,29 +41,22 @@ class CreateShared:
 
 @dataclass(frozen=True)
 class PublishAddresses:
-    """Give one pod the address list (comma-separated, in rank order) and its number; its gate opens on it.
-
-    `ip` is the pod's own address where the list holds names, else "". `renew_from` is the number of the first list that
-    its process may have: one with an older list starts again (0: any list will do). `broker` is the life of the job's
-    own Redis server that the list goes with.
-    """
+    """Give one pod its copy of the address list; its gate opens on it. What is made of the list
+    (`copy.derived`) is left to who renders it."""
 
     name: str
     uid: str
-    epoch: int
-    ips: str
-    ip: str = ""
-    renew_from: int = 0
-    broker: str = ""
+    copy: ListCopy
 
 
 @dataclass(frozen=True)
 class NudgePod:
-    """Remind the kubelet of a pod in which the list of this epoch has had no effect yet; `at` is any new text."""
+    """Remind the kubelet of a pod in which the list of this number has had no effect yet; `at` is
+    any new text."""
 
     name: str
     uid: str
-    epoch: int
+    number: int
     at: str
 
 

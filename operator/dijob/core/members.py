@@ -26,7 +26,7 @@ class Gang:
     `size` is the number of pods that are wished for, `workers` the processes in each. `minimum` is the number of pods
     without which no world begins, from 1 to `size`. `parts` are the tasks in rank order, () where the job has none.
     `gpus` is the number of GPUs that each pod may use, 0 where none is asked for. `queue` is DI-engine's --mq-type,
-    `broker` the server of it that the operator knows: host and port. `server` is its pod and its service where the
+    `redis` the server of it that the operator knows: host and port. `server` is its pod and its service where the
     operator runs it for this job, else "".
     """
 
@@ -42,7 +42,7 @@ class Gang:
     runtime: Runtime = Runtime.DITASK
     gpus: int = 0
     queue: str = Queue.NNG
-    broker: tuple[str, int] | None = None
+    redis: tuple[str, int] | None = None
     server: str = ""
 
     def dialers(self, rank: int) -> frozenset[int]:
@@ -137,20 +137,20 @@ def gang_of(job: DIJob) -> Gang:
     meta, queue = job.metadata, job.spec.message_queue
     host = job.server or (queue.host if queue else "")
     return Gang(
-        meta.name,
-        meta.namespace,
-        meta.uid,
-        job.spec.desired,
-        job.workers,
-        job.topology,
-        job.spec.minimum,
-        job.addressing,
-        tuple(Part(role.name, role.type, role.first, role.replicas) for role in job.roles if role.name),
-        job.spec.runtime,
-        job.roles[0].gpus,
-        job.queue,
-        (host, queue.port) if queue and host else None,
-        job.server,
+        job=meta.name,
+        namespace=meta.namespace,
+        uid=meta.uid,
+        size=job.spec.desired,
+        workers=job.workers,
+        topology=job.topology,
+        minimum=job.spec.minimum,
+        addressing=job.addressing,
+        parts=tuple(Part(role.name, role.type, role.first, role.replicas) for role in job.roles if role.name),
+        runtime=job.spec.runtime,
+        gpus=job.roles[0].gpus,
+        queue=job.queue,
+        redis=(host, queue.port) if queue and host else None,
+        server=job.server,
     )
 
 

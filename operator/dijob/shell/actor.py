@@ -23,7 +23,7 @@ from dijob.core.actions import (
 )
 from dijob.core.members import gang_of
 from dijob.core.options import Options
-from dijob.core.render.annotations import addresses_patch, end_patch, known
+from dijob.core.render.annotations import addresses_patch, copied, end_patch
 from dijob.shell.api import Api, ApiError, Json
 from dijob.shell.children import Children
 from dijob.shell.clock import SYSTEM, Clock
@@ -103,20 +103,20 @@ class Actor:
         job, gang = group.job, gang_of(group.job)
         answer = await self._patch(job, action.name, addresses_patch(gang, action))
         if answer is not None:
-            group.memory.given[action.uid] = action.epoch
+            group.memory.given[action.uid] = action.copy.address_list.number
             self._api.throttle.published()
-        self._update(job, action.uid, answer, **known(gang, action))
+        self._update(job, action.uid, answer, copy=copied(gang, action.copy))
 
     async def _nudge(self, group: Group, action: NudgePod) -> None:
         if not self._api.throttle.remind():
             return  # other jobs' reminders came first
         meta, name = group.job.metadata, action.name
         text = "%s/%s: list %d has no effect in %s: nudged"
-        log.warning(text, meta.namespace, meta.name, action.epoch, name)
+        log.warning(text, meta.namespace, meta.name, action.number, name)
         annotations = {names.ANNOTATION_NUDGED: action.at}
         patch = {"metadata": {"uid": action.uid, "annotations": annotations}}
         await self._patch(group.job, name, patch)
-        group.memory.nudged[action.uid, action.epoch] = self._clock.now()
+        group.memory.nudged[action.uid, action.number] = self._clock.now()
 
     async def _delete(self, job: DIJob, action: DeletePod) -> None:
         call = self._api.delete(_pod_path(job, action.name), action.uid)

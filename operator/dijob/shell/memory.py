@@ -44,8 +44,8 @@ class Memory:
 
     def saw_lists(self, pods: Collection[Pod], now: datetime) -> None:
         """Note when a list was first seen on a pod that is to act on it; what is past is forgotten."""
-        at_gate = {(pod.uid, pod.epoch) for pod in pods if pod.gated and pod.ips}
-        asked = {(pod.uid, pod.renew_from) for pod in pods if pod.renew_from > pod.renewed}
+        at_gate = {(pod.uid, pod.copy.address_list.number) for pod in pods if pod.containers.gated and pod.has_list}
+        asked = {(pod.uid, pod.copy.renew_from) for pod in pods if pod.copy.renew_from > pod.containers.renewed}
         self.told = {key: self.told.get(key, now) for key in at_gate | asked}
         there = {pod.uid for pod in pods}
         self.given = {uid: number for uid, number in self.given.items() if uid in there}

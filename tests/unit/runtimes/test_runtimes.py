@@ -10,12 +10,13 @@ from dijob import names
 from dijob.api.model import DIJob
 from dijob.api.parse import parse_job
 from dijob.core.actions import PublishAddresses
+from dijob.core.addresses import AddressList
 from dijob.core.members import gang_of
 from dijob.core.observed.derived import follows
 from dijob.core.render.annotations import addresses_patch, made_of
 from dijob.core.render.runtimes import RUNTIMES, environment
 from dijob.names import Runtime
-from unit.builders import job, job_body, manifest, pod_env
+from unit.builders import given, job, job_body, manifest, pod_env
 
 ROOT = Path(__file__).parents[3]
 LIST = "10.0.0.7,10.0.0.8,10.0.0.9"
@@ -24,7 +25,7 @@ LIST = "10.0.0.7,10.0.0.8,10.0.0.9"
 def told(owner: DIJob, rank: int, listed: str = LIST) -> dict[str, str]:
     """The variables of a rank's main container, as the kubelet would resolve them under this list."""
     body, gang = manifest(owner, rank), gang_of(owner)
-    patch = addresses_patch(gang, PublishAddresses(gang.member(rank).name, "uid", 1, listed))
+    patch = addresses_patch(gang, PublishAddresses(gang.member(rank).name, "uid", given(1, listed)))
     annotations = {f"metadata.annotations['{key}']": value for key, value in patch["metadata"]["annotations"].items()}
     env: dict[str, str] = pod_env(body)
     return {name: annotations.get(value, value) for name, value in env.items()}
@@ -42,7 +43,7 @@ def test_every_runtime_has_a_row(runtime: Runtime) -> None:
 @pytest.mark.parametrize("runtime", Runtime)
 def test_what_a_runtime_makes_of_the_list_is_read_back_from_the_pods(runtime: Runtime) -> None:
     gang = gang_of(job(replicas=3, runtime=runtime.value))
-    made = made_of(gang, 1, LIST)
+    made = made_of(gang, AddressList(1, LIST))
     assert RUNTIMES[runtime].annotation_builders.keys() <= made.keys()
     assert {key for key, _ in follows(made)} == made.keys()
 

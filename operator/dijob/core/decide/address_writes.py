@@ -6,8 +6,9 @@ from itertools import islice
 
 from dijob.api.model import DIJob
 from dijob.core.actions import Action, PublishAddresses
+from dijob.core.addresses import AddressList, ListCopy
 from dijob.core.decide import requeue
-from dijob.core.membership.address_list import record
+from dijob.core.membership.address_list import proof_of
 from dijob.core.membership.context import Pass
 from dijob.core.membership.world import World
 from dijob.core.observed.views import Pod
@@ -20,24 +21,23 @@ def together(job: DIJob) -> bool:
     return job.restart_scope is RestartScope.JOB
 
 
-def next_list(this: Pass) -> str:
-    """The list that is due, comma-separated in rank order; "" while none is."""
-    world, size = this.world, this.gathering.size
-    if not size:
-        return ""
+def next_list(this: Pass) -> AddressList | None:
+    """The list that is due, with its number; None while none is."""
+    world = this.world
+    if not this.gathering.size:
+        return None
     if not world.alive and redis.absence(world.gang, this.observed):
-        return ""  # a program that begins without it would give up after a while, and be charged for it
-    return world.next_list(size)
+        return None  # a program that begins without it would give up after a while, and be charged for it
+    last = this.status.last_renewal
+    return this.gathering.next_list(max(world.address_list.number, last.epoch if last else 0) + 1)
 
 
-def numbered(this: Pass, listed: str) -> Pass:
+def numbered(this: Pass, due: AddressList) -> Pass:
     """The pass with the number and the digest of a new list in its status: the list is in force once that is written.
 
     An operator that is killed before it has given the list to a pod finds it again by them.
     """
-    last = this.status.last_renewal
-    number = max(this.world.epoch, last.epoch if last else 0) + 1
-    kept = {"epoch": number, "address_list": record(number, listed), "given_back": None}
+    kept = {"epoch": due.number, "address_list": proof_of(due), "given_back": None}
     status = this.status.model_copy(update=kept)
     world = World.of(this.world.gang, this.observed, status, this.now, together(this.job))
     return replace(this, gathering=replace(this.gathering, world=world), status=status)
@@ -58,16 +58,17 @@ def _nudge(this: Pass) -> tuple[Action, ...]:
 
 
 def _publish(world: World, pods: Iterable[Pod]) -> tuple[Action, ...]:
-    by_name = world.gang.addressing is Addressing.HOSTNAME
+    newest, by_name = world.address_list, world.gang.addressing is Addressing.HOSTNAME
     return tuple(
         PublishAddresses(
             pod.name,
             pod.uid,
-            world.epoch,
-            world.listed,
-            ip=pod.ip if by_name else "",
-            renew_from=world.epoch if pod.rank in world.owed else pod.renew_from,
-            broker=world.broker,
+            ListCopy(
+                address_list=newest,
+                pod_ip=pod.ip if by_name else "",
+                redis_run=world.redis_run or pod.copy.redis_run,
+                renew_from=newest.number if pod.rank in world.restarts.not_yet_told else pod.copy.renew_from,
+            ),
         )
         for pod in pods
     )

@@ -21,27 +21,51 @@ KEPT = " (or with --previous); a pod that was ended so that its logs stay shows 
 
 
 def end(this: Pass) -> list[Fact] | None:
-    """The conditions with which the job ends in this pass; None: it goes on."""
-    world, spec = this.world, this.job.spec
-    if this.policy.fulfilled(world.succeeded, frozenset(world.waiting)):
-        return _end(this, _success(this))
-    fatal = [rank for rank, action in this.news.items() if action is FailureAction.FAIL_JOB]
-    if fatal:
-        return _failed(this, Failed.FailurePolicy, f"{met(this, fatal[0])} says FailJob", fatal[0])
-    if this.status.restarts > spec.backoff_limit:
-        message = f"{count(this.status.restarts, 'failure')}, backoffLimit is {spec.backoff_limit}"
-        return _failed(this, Failed.BackoffLimitExceeded, message)
-    if this.job.paused or suspension.concerns(this):
-        return None
-    if (left := _active_left(this)) is not None and left <= 0:
-        return _failed(
-            this, Failed.DeadlineExceeded, f"not done within activeDeadlineSeconds, {spec.active_deadline_seconds}"
-        )
-    if (left := _startup_left(this)) is not None and left <= 0:
-        why = conditions.obstacle(this)
-        message = f"not Running within startupDeadlineSeconds, {spec.startup_deadline_seconds}: {why}"
-        return _failed(this, Failed.StartupDeadlineExceeded, message)
+    """The conditions with which the job ends in this pass, by the first rule that says so; None: it
+    goes on. Deadlines do not count while it is paused or suspended."""
+    stands = this.job.paused or suspension.concerns(this)
+    rules = ENDS if stands else (*ENDS, *DEADLINES)
+    return next((facts for rule in rules if (facts := rule(this))), None)
+
+
+def _success(this: Pass) -> list[Fact] | None:
+    if this.policy.fulfilled(this.world.succeeded, frozenset(this.world.waiting)):
+        return _end(this, _whose_success(this))
     return None
+
+
+def _fatal_failure(this: Pass) -> list[Fact] | None:
+    fatal = [rank for rank, action in this.news.items() if action is FailureAction.FAIL_JOB]
+    if not fatal:
+        return None
+    return _failed(this, Failed.FailurePolicy, f"{met(this, fatal[0])} says FailJob", fatal[0])
+
+
+def _too_many_failures(this: Pass) -> list[Fact] | None:
+    failures, limit = this.status.restarts, this.job.spec.backoff_limit
+    if failures <= limit:
+        return None
+    return _failed(this, Failed.BackoffLimitExceeded, f"{count(failures, 'failure')}, backoffLimit is {limit}")
+
+
+def _not_done_in_time(this: Pass) -> list[Fact] | None:
+    if (left := _active_left(this)) is None or left > 0:
+        return None
+    limit = this.job.spec.active_deadline_seconds
+    return _failed(this, Failed.DeadlineExceeded, f"not done within activeDeadlineSeconds, {limit}")
+
+
+def _not_running_in_time(this: Pass) -> list[Fact] | None:
+    if (left := _startup_left(this)) is None or left > 0:
+        return None
+    limit, why = this.job.spec.startup_deadline_seconds, conditions.obstacle(this)
+    message = f"not Running within startupDeadlineSeconds, {limit}: {why}"
+    return _failed(this, Failed.StartupDeadlineExceeded, message)
+
+
+# In the order in which they are asked: who has succeeded has not failed as well.
+ENDS = (_success, _fatal_failure, _too_many_failures)
+DEADLINES = (_not_done_in_time, _not_running_in_time)
 
 
 def deadline(this: Pass) -> float | None:
@@ -76,7 +100,7 @@ def _have_failed(this: Pass) -> frozenset[str]:
 
 
 def _has_begun(pod: Pod) -> bool:
-    return pod.phase != "Pending" and not pod.gated
+    return pod.phase != "Pending" and not pod.containers.gated
 
 
 def time_to_live(this: Pass) -> float | None:
@@ -85,7 +109,7 @@ def time_to_live(this: Pass) -> float | None:
     return None if ttl is None or ended is None else ttl - (this.now - ended).total_seconds()
 
 
-def _success(this: Pass) -> Fact:
+def _whose_success(this: Pass) -> Fact:
     if not this.world.waiting:
         size = min(this.world.size, this.world.gang.size)
         return Fact(Succeeded.AllRanksSucceeded, f"all {count(size, 'rank')} exited 0")
@@ -122,7 +146,8 @@ def _where_logs_are(this: Pass, first: FirstFailure) -> str:
 def met(this: Pass, rank: int) -> str:
     """Which rule a failure has met, in words; without one it is the runtime's."""
     pod = this.world.pods[rank]
-    end = pod.ending.words if pod.ending else how_it_ended(None, None, "", pod.complaint)
+    ending = pod.containers.ending
+    end = ending.words if ending else how_it_ended(None, None, "", pod.complaint)
     at = this.policy.rule(pod)
     rule = f"runtime: {this.job.spec.runtime}" if at is None else f"failurePolicy.rules[{at}]"
     return f"rank {rank} {end}, and {rule}"

@@ -38,8 +38,10 @@ from dijob.core.membership import capacity, failures
 from dijob.core.membership.address_list import adopted
 from dijob.core.membership.context import Pass
 from dijob.core.membership.gathering import Gathering
+from dijob.core.membership.list_state import ListState
+from dijob.core.membership.losses import Loss
 from dijob.core.membership.policy import Policy
-from dijob.core.membership.world import Loss, World
+from dijob.core.membership.world import World
 from dijob.core.observed import diagnose, lost_nodes
 from dijob.core.observed.views import Observed, Pod
 from dijob.core.render import redis as redis_server
@@ -72,8 +74,8 @@ def plan(job: DIJob, observed: Observed, now: datetime) -> Plan:
     Pure: the same arguments give the same plan, and when a plan has been carried out the next one is empty.
     """
     if job.metadata.deletion_timestamp:
-        return Plan(job.status)  # the garbage collector takes the pods; nothing is created behind its back
-    this = _look(job, observed, now)
+        return Plan(status=job.status)  # the garbage collector takes the pods; nothing is created behind its back
+    this = _build_context(job, observed, now)
     if ended(job.status):
         if job.paused:
             return _conclude(this, this.status, conditions.bystanders(this), requeue.rarely)
@@ -95,33 +97,32 @@ def plan(job: DIJob, observed: Observed, now: datetime) -> Plan:
 
 def _go_on(this: Pass) -> Plan:
     """The pass over a job that runs, or is to. What kills a list, or makes one, is written down before any act."""
-    if loss := this.world.loss or _scaled(this):
+    if loss := this.loss or _scaled(this):
         return _renew(this, loss)
     timeout = this.job.spec.schedule_timeout_seconds
-    if given := capacity.gives_back(this.world, this.observed, this.status, timeout, this.now):
+    if given := capacity.gives_back(this.gathering, this.status, timeout):
         # An operator that is killed here must not create them again at once.
         this = replace(this, status=this.status.model_copy(update={"given_back": given}))
         return _conclude(this, this.status, conditions.progress(this), requeue.at_once)
     if this.world.idle and capacity.waits(this.status, this.now) > 0:
-        return _conclude(this, this.status, conditions.progress(this), requeue.pausing, _empty(this))
-    if listed := address_writes.next_list(this):
-        this = address_writes.numbered(this, listed)
+        return _conclude(this, this.status, conditions.progress(this), requeue.pausing, _release_all_pods(this))
+    if due := address_writes.next_list(this):
+        this = address_writes.numbered(this, due)
         return _conclude(this, this.status, conditions.progress(this), requeue.at_once)
     return _conclude(this, this.status, conditions.progress(this), requeue.advancing, _advance(this))
 
 
-def _look(job: DIJob, observed: Observed, now: datetime) -> Pass:
+def _build_context(job: DIJob, observed: Observed, now: datetime) -> Pass:
     """Gather what the pass decides on: the world as it stands, and the status with everything counted so far."""
     gang, observed = gang_of(job), diagnose.with_untaken(observed, now)
     stored = adopted(gang, observed, job.status)
-    known = failures.read(stored, gang)
-    policy = Policy.of(job, gang)
-    world = World.of(gang, observed, known.into(stored), now, address_writes.together(job))
-    # After the end nothing is charged any more: what ends then is ended by the clean-up.
-    settled = known
-    if not ended(job.status):
-        excused = failures.excused(gang, observed)
-        settled = failures.settle(known, _counted(job, world), policy, now, excused)
+    policy, known = Policy.of(job, gang), failures.read(stored, gang)
+    # After the end nothing is counted any more: what ends then is ended by the clean-up.
+    over = ended(job.status)
+    settled = known if over else failures.with_successes(known, observed.pods, policy)
+    world = World.of(gang, observed, settled.into(stored), now, address_writes.together(job))
+    if not over:
+        settled = failures.settle(settled, world, policy, now, failures.excused(gang, observed))
     present = [pod for pod in observed.pods.values() if not pod.deleting]
     made_from = _made_from(job, present)
     status = settled.into(stored).model_copy(
@@ -142,27 +143,32 @@ def _look(job: DIJob, observed: Observed, now: datetime) -> Pass:
     )
     changed = made_from != template_hash(job)
     waited = capacity.refused(world, observed, status, now)
-    refused = frozenset(r for r, seconds in waited.items() if seconds >= job.spec.schedule_timeout_seconds)
-    world = replace(world, succeeded=settled.succeeded, refused=refused)
-    gathering = Gathering(world, observed, job.spec.gather_seconds, now)
-    return Pass(job, gathering, status, policy, changed, settled != known, settled.news)
+    timeout = job.spec.schedule_timeout_seconds
+    return Pass(
+        job=job,
+        gathering=Gathering(
+            world=world,
+            observed=observed,
+            window=job.spec.gather_seconds,
+            now=now,
+            refused=frozenset(rank for rank, seconds in waited.items() if seconds >= timeout),
+        ),
+        status=status,
+        policy=policy,
+        template_changed=changed,
+        unwritten=settled != known,
+        news=settled.news,
+    )
 
 
 def _made_from(job: DIJob, present: Iterable[Pod]) -> str:
     """The fingerprint of what the pods are made from. What a pod says of itself counts only while the status does not
     know: the operator was killed before it could write it."""
     fingerprint = template_hash(job)
-    said = [pod.template_hash for pod in present]
+    said = [pod.made.template_hash for pod in present]
     if not said:
         return fingerprint
     return job.status.template_hash or next((one for one in said if one not in ("", fingerprint)), fingerprint)
-
-
-def _counted(job: DIJob, world: World) -> World:
-    """The world whose failures count: once a suspension is written down, pods end because they are deleted."""
-    if not job.status.suspend_time:
-        return world
-    return replace(world, pods={rank: pod for rank, pod in world.pods.items() if not pod.deleting})
 
 
 def _conclude(
@@ -177,15 +183,22 @@ def _conclude(
     status = conclude(status, (*facts, *changes.facts(this, actions)), this.job.metadata.generation, this.now)
     seconds, refused = when(this, status), changes.wait(this, wished)
     seconds = seconds if refused is None else max(min(seconds, refused), 0.1)
-    withheld = this.unwritten and (bool(this.world.stale) or when in (requeue.suspended, requeue.pausing))
-    return Plan(status, changes.due(this, wished), events(this.job.status, status), seconds, withheld)
+    withheld = this.unwritten and (bool(this.world.to_delete) or when in (requeue.suspended, requeue.pausing))
+    return Plan(
+        status=status,
+        actions=changes.due(this, wished),
+        events=events(this.job.status, status),
+        requeue_after=seconds,
+        withheld=withheld,
+    )
 
 
 def _suspend(this: Pass) -> Plan:
     status = suspension.status(this)
     if suspension.resumed(this):
         return _conclude(this, status, conditions.bystanders(replace(this, status=status)), requeue.at_once)
-    return _conclude(this, status, suspension.facts(this), requeue.suspended, (*_wish(this), *suspension.actions(this)))
+    actions = (*_default_replicas(this), *suspension.actions(this))
+    return _conclude(this, status, suspension.facts(this), requeue.suspended, actions)
 
 
 def _restarted(this: Pass) -> Loss | None:
@@ -200,9 +213,9 @@ def _restarted(this: Pass) -> Loss | None:
 def _renew(this: Pass, loss: Loss) -> Plan:
     """Write down for whom the list is dead, and whose fault it is. The next pass acts on it."""
     # Also for those who are not wished for any more and still have it: they may be wished for again before they go.
-    ranks = loss.ranks | this.world.doomed
+    ranks = loss.ranks | this.world.outdated_copies
     renewal = Renewal(
-        epoch=this.world.epoch,
+        epoch=this.world.address_list.number,
         reason=loss.reason.name,
         message=loss.message,
         ranks=compact(ranks),
@@ -211,7 +224,7 @@ def _renew(this: Pass, loss: Loss) -> Plan:
     # A rank that is lost before the next list is there belongs to the same renewal.
     update = {"last_renewal": renewal, "renewals": this.status.renewals + (1 if this.world.alive else 0)}
     status = this.status.model_copy(update=update)
-    dead = replace(this.world, dead=True, renewing=ranks)
+    dead = replace(this.world, state=ListState.DEAD, renewing=ranks)
     this = replace(this, gathering=replace(this.gathering, world=dead), status=status)
     return _conclude(this, status, conditions.progress(this), requeue.at_once)
 
@@ -225,7 +238,7 @@ def _scaled(this: Pass) -> Loss | None:
     return Loss(AddressesReady.Scaled, message, frozenset(world.waiting))
 
 
-def _empty(this: Pass) -> tuple[Action, ...]:
+def _release_all_pods(this: Pass) -> tuple[Action, ...]:
     """No room: all pods go, once it is written down how those that have ended did."""
     pods = (pod for _, pod in sorted(this.world.pods.items()) if not pod.finished)
     return () if this.unwritten else deletions(pods)
@@ -233,16 +246,21 @@ def _empty(this: Pass) -> tuple[Action, ...]:
 
 def _advance(this: Pass) -> tuple[Action, ...]:
     """The next step towards running, or towards another size."""
-    return (*_wish(this), *address_writes.actions(this), *_hire(this), *_serve(this))
+    return (
+        *_default_replicas(this),
+        *address_writes.actions(this),
+        *_create_and_delete_pods(this),
+        *_shared_objects(this),
+    )
 
 
-def _wish(this: Pass) -> tuple[Action, ...]:
+def _default_replicas(this: Pass) -> tuple[Action, ...]:
     """Tasks have replicas of their own."""
     spec = this.job.spec
     return (SetReplicas(spec.desired),) if spec.replicas is None and not spec.tasks else ()
 
 
-def _hire(this: Pass) -> tuple[Action, ...]:
+def _create_and_delete_pods(this: Pass) -> tuple[Action, ...]:
     """Pods that are missing come, pods that belong to no list go."""
     world, gathering, member = this.world, this.gathering, this.world.gang.member
     free = [rank for rank in gathering.needed if requeue.wait_to_create(this, rank) <= 0]
@@ -255,10 +273,10 @@ def _hire(this: Pass) -> tuple[Action, ...]:
         return create
     back = (GiveBackPod(pod.name, pod.uid),) if (pod := gathering.given_back) else ()
     force = removals(lost_nodes.overdue(world.pods.values(), this.now))
-    return (*deletions(world.stale), *back, *force, *create)
+    return (*deletions(world.to_delete), *back, *force, *create)
 
 
-def _serve(this: Pass) -> tuple[Action, ...]:
+def _shared_objects(this: Pass) -> tuple[Action, ...]:
     """What the ranks share: their names, and their Redis server."""
     named = not requeue.unserved(this) or not requeue.may_ask(this, f"service/{this.world.gang.job}")
     return (*(() if named else (CreateShared(service.manifests),)), *_broker(this))

@@ -83,7 +83,7 @@ def _hiring(this: Pass) -> Iterator[float]:
         yield wait_to_create(this, rank)
     for seconds in (
         lost_nodes.wait(this.world.pods.values(), this.now),
-        capacity.patience(this.world, this.observed, this.status, this.job.spec.schedule_timeout_seconds, this.now),
+        capacity.patience(this.gathering, this.status, this.job.spec.schedule_timeout_seconds),
     ):
         if seconds and seconds > 0:
             yield seconds + STAMPED_SECONDS
@@ -96,7 +96,7 @@ def _telling(this: Pass) -> Iterator[float]:
     for _, seconds in deaf(this):
         if seconds > 0:
             yield seconds
-    for rank in (rank for rank in this.world.pending if not this.world.pods[rank].deleting):
+    for rank in (rank for rank in this.world.restarts.pending if not this.world.pods[rank].deleting):
         yield max(0.0, restart.left(this.world.pods[rank], this.observed, this.now)) + STAMPED_SECONDS
 
 
@@ -126,19 +126,19 @@ def _at_latest(left: float | None) -> float:
 def deaf(this: Pass) -> list[tuple[NudgePod, float]]:
     """The pods in which a list has had no effect yet: they are still at the gate, or their process has not started
     again. How to remind their kubelets, and in how many seconds: each time it waits twice as long as before."""
-    world, now = this.world, this.now
+    world, now, newest = this.world, this.now, this.world.address_list.number
     pause = pace.interval(NUDGE_SECONDS, this.observed.latency)
     soonest = -math.inf if this.observed.reminders else pause
     pods = (pod for rank in world.waiting if (pod := world.pods.get(rank)) and not pod.deleting)
     found = []
     for pod in pods if world.alive else ():
-        at_gate = pod.gated and pod.epoch == world.epoch
-        if at_gate or pod.rank in world.pending:
-            epoch = pod.epoch if at_gate else pod.renew_from
-            told = this.observed.told.get((pod.uid, epoch), now)
-            last = this.observed.nudged.get((pod.uid, epoch), told)
+        at_gate = pod.containers.gated and pod.copy.address_list.number == newest
+        if at_gate or pod.rank in world.restarts.pending:
+            number = newest if at_gate else pod.copy.renew_from
+            told = this.observed.told.get((pod.uid, number), now)
+            last = this.observed.nudged.get((pod.uid, number), told)
             left = pause + (last - told).total_seconds() - (now - last).total_seconds()
-            found.append((NudgePod(pod.name, pod.uid, epoch, stamp(now)), max(left, soonest)))
+            found.append((NudgePod(pod.name, pod.uid, number, stamp(now)), max(left, soonest)))
     return found
 
 

@@ -9,7 +9,7 @@ from dijob.core.actions import Action
 from dijob.core.decide.deletion import deletions, removals
 from dijob.core.members import count
 from dijob.core.membership.context import Pass
-from dijob.core.membership.world import SUSPENDED
+from dijob.core.membership.list_state import SUSPENDED
 from dijob.core.observed import lost_nodes
 from dijob.core.report.conditions import bystanders
 from dijob.core.report.summary import Fact
@@ -27,7 +27,8 @@ def status(this: Pass) -> Status:
     """The status of a job that is suspended, or resumed in this pass."""
     since = instant(this.job.status.suspend_time)
     if since is None:
-        died = Renewal(epoch=this.world.epoch, reason=SUSPENDED, message="the job was suspended", time=stamp(this.now))
+        number = this.world.address_list.number
+        died = Renewal(epoch=number, reason=SUSPENDED, message="the job was suspended", time=stamp(this.now))
         update = {"suspend_time": stamp(this.now), "last_renewal": died, "given_back": None}
     elif resumed(this):
         seconds = this.status.suspended_seconds + max(0, int((this.now - since).total_seconds()))

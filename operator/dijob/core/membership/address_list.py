@@ -5,15 +5,14 @@ if it has the digest in the status. It is rebuilt from the addresses that the ku
 has that digest too, which shows that it is the list that the operator has made (docs/decisions/015).
 """
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import lru_cache
 from itertools import chain
 
-from dijob.api.status import AddressList, Status
+from dijob.api.status import ListProof, Status
+from dijob.core.addresses import NO_LIST, AddressList
 from dijob.core.members import Gang, compact, expand
-from dijob.core.observed.views import Observed, Pod, addresses
+from dijob.core.observed.views import Observed, Pod
 
 # Stands in a list for a rank that has succeeded: its own address may be another job's by now, or free, which NNG gives
 # up on without a word and hangs. A refused connection it tries again for ever, and no DI-engine process listens here:
@@ -23,40 +22,33 @@ NOBODY = "127.0.0.2"
 UNKNOWN = "?"
 
 
-def record(number: int, listed: str) -> AddressList:
-    """What the status keeps of a list (comma-separated, in rank order) with this number."""
-    each = addresses(listed)
-    finished = compact(rank for rank, address in enumerate(each) if address == NOBODY)
-    return AddressList(size=len(each), digest=digest(number, listed), finished=finished)
+def proof_of(made: AddressList) -> ListProof:
+    """What the status keeps of a list, besides its number."""
+    finished = compact(rank for rank, address in enumerate(made.addresses) if address == NOBODY)
+    return ListProof(size=len(made.addresses), digest=made.digest, finished=finished)
 
 
-@lru_cache(maxsize=256)
-def digest(number: int, listed: str) -> str:
-    """128 bits of SHA-256 of a number and its list, as hex."""
-    return hashlib.sha256(f"{number} {listed}".encode()).hexdigest()[:32]
+def newest(gang: Gang, pods: Mapping[int, Pod], status: Status) -> AddressList:
+    """The newest list; without addresses where nothing that is known now has its digest."""
+    number, proof = status.epoch, status.address_list
+    if proof is not None:
+        copies = (AddressList(number, pod.copy.address_list.text) for pod in pods.values())
+        for found in chain([_rebuilt(gang, pods, number, proof)], copies):
+            if found.text and found.digest == proof.digest:
+                return found
+    return AddressList(number)
 
 
-def in_force(gang: Gang, pods: Mapping[int, Pod], status: Status) -> str:
-    """The newest list, comma-separated; "" where there is none, or nothing that is known now has its digest."""
-    kept = status.address_list
-    if kept is None:
-        return ""
-    for one in chain([_rebuilt(gang, pods, kept)], (pod.ips for pod in pods.values())):
-        if one and digest(status.epoch, one) == kept.digest:
-            return one
-    return ""
-
-
-def _rebuilt(gang: Gang, pods: Mapping[int, Pod], kept: AddressList) -> str:
-    """The list from what the kubelets say; "" where a rank of it has no address."""
-    finished, found = expand(kept.finished), []
-    for rank in range(kept.size):
+def _rebuilt(gang: Gang, pods: Mapping[int, Pod], number: int, proof: ListProof) -> AddressList:
+    """The list from what the kubelets say; without addresses where a rank of it has none."""
+    finished, found = expand(proof.finished), []
+    for rank in range(proof.size):
         ip = pods[rank].ip if rank in pods else ""
         address = NOBODY if rank in finished else gang.address(rank, ip)
         if not address:
-            return ""
+            return AddressList(number)
         found.append(address)
-    return ",".join(found)
+    return AddressList.of(number, found)
 
 
 def adopted(gang: Gang, observed: Observed, status: Status) -> Status:
@@ -72,60 +64,62 @@ def adopted(gang: Gang, observed: Observed, status: Status) -> Status:
         status = status.model_copy(update={"epoch": given, "address_list": None})
     if status.address_list is not None or not any(pod.begun for pod in pods.values()):
         return status
-    newest = max(pods.values(), key=lambda pod: pod.epoch)
-    each = addresses(newest.ips)
-    if newest.epoch < max(status.epoch, 1) or len(each) < gang.minimum:
+    held = max((pod.copy.address_list for pod in pods.values()), key=lambda one: one.number)
+    if held.number < max(status.epoch, 1) or len(held.addresses) < gang.minimum:
         return status
-    finished = compact(rank for rank, address in enumerate(each) if address == NOBODY)
-    if not expand(finished) <= expand(status.succeeded_ranks):
+    proof = proof_of(held)
+    if not expand(proof.finished) <= expand(status.succeeded_ranks):
         return status
-    if _rebuilt(gang, pods, AddressList(size=len(each), finished=finished)) != newest.ips:
+    if _rebuilt(gang, pods, held.number, proof) != held:
         return status
-    return status.model_copy(update={"epoch": newest.epoch, "address_list": record(newest.epoch, newest.ips)})
+    return status.model_copy(update={"epoch": held.number, "address_list": proof})
 
 
-def believed(pod: Pod, listed: str, given: int, status: Status) -> Pod:
+def believed(pod: Pod, newest: AddressList, given: int, status: Status) -> Pod:
     """The pod with what its annotations claim put right, `forged` where something was.
 
     `given` is the number of the newest list that this operator has written on the pod, 0 where it does not know.
     """
-    newest = status.epoch
-    has = _number_of(pod, listed, given, newest)
-    ips = "" if not has else listed if has == newest and listed else pod.ips or UNKNOWN
-    renew_from = pod.renew_from if _may_renew(pod, status) else 0
-    forged = (has, ips, renew_from) != (pod.epoch, pod.ips, pod.renew_from)
-    renewed = min(pod.renewed, newest)
-    if not forged and renewed == pod.renewed:
+    claimed, held = pod.copy, NO_LIST
+    if number := _number_of(pod, newest, given):
+        proven = number == newest.number and newest.text
+        held = newest if proven else AddressList(number, claimed.address_list.text or UNKNOWN)
+    renew_from = claimed.renew_from if _may_renew(pod, status) else 0
+    forged = (held, renew_from) != (claimed.address_list, claimed.renew_from)
+    renewed = min(pod.containers.renewed, newest.number)
+    if not forged and renewed == pod.containers.renewed:
         return pod  # of 1,500 pods each copy counts
-    return replace(pod, epoch=has, ips=ips, renew_from=renew_from, renewed=renewed, forged=forged)
+    copy = replace(claimed, address_list=held, renew_from=renew_from, forged=forged)
+    return replace(pod, copy=copy, containers=replace(pod.containers, renewed=renewed))
 
 
-def _number_of(pod: Pod, listed: str, given: int, newest: int) -> int:
+def _number_of(pod: Pod, newest: AddressList, given: int) -> int:
     """The number of the list that the pod really has, 0 for none, whatever it claims.
 
     Where a claim is known to be false and nothing else is known: nothing has been started without a list, and what runs
     is taken to have the newest one, so that it is written again and nothing else happens.
     """
-    if listed and (pod.epoch, pod.ips) == (newest, listed):
-        return newest
-    if given and not (pod.ips and given < pod.epoch < newest):
+    claimed = pod.copy.address_list
+    if newest.text and claimed == newest:
+        return newest.number
+    if given and not (claimed.text and given < claimed.number < newest.number):
         return given
-    if not (pod.ips or pod.epoch):
+    if claimed == NO_LIST:
         return 0
-    if pod.ips and 0 < pod.epoch < newest:
-        return pod.epoch
-    return newest if pod.begun else 0
+    if claimed.text and 0 < claimed.number < newest.number:
+        return claimed.number
+    return newest.number if pod.begun else 0
 
 
 def _may_renew(pod: Pod, status: Status) -> bool:
     """Whether the operator can have told this pod to start its process again with that list."""
-    last = status.last_renewal
-    if pod.renew_from == 0:
+    last, renew_from = status.last_renewal, pod.copy.renew_from
+    if renew_from == 0:
         return True
-    if last is None or pod.renew_from > status.epoch:
+    if last is None or renew_from > status.epoch:
         return False
     ranks = expand(last.ranks)
-    return pod.renew_from <= last.epoch or not ranks or pod.rank in ranks
+    return renew_from <= last.epoch or not ranks or pod.rank in ranks
 
 
 def unaccounted(gang: Gang, pods: Mapping[int, Pod], status: Status) -> tuple[int, ...]:
@@ -144,7 +138,7 @@ def unaccounted(gang: Gang, pods: Mapping[int, Pod], status: Status) -> tuple[in
 
 def all_believed(
     gang: Gang, pods: Mapping[int, Pod], given: Mapping[str, int], status: Status
-) -> tuple[dict[int, Pod], str]:
-    """The pods by rank as `believed`, and the list in force."""
-    listed = in_force(gang, pods, status)
+) -> tuple[dict[int, Pod], AddressList]:
+    """The pods by rank as `believed`, and the newest list."""
+    listed = newest(gang, pods, status)
     return {rank: believed(pod, listed, given.get(pod.uid, 0), status) for rank, pod in pods.items()}, listed

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 
 from dijob.api.status import GivenBack, Status, instant, stamp
 from dijob.core.backoff import doubled
+from dijob.core.membership.gathering import Gathering
 from dijob.core.membership.world import World
 from dijob.core.observed import diagnose
 from dijob.core.observed.views import Observed, Refused, age
@@ -13,24 +14,26 @@ from dijob.core.observed.views import Observed, Refused, age
 RETRY_SECONDS = (30.0, 600.0)
 
 
-def gives_back(world: World, observed: Observed, status: Status, timeout: int, now: datetime) -> GivenBack | None:
+def gives_back(gathering: Gathering, status: Status, timeout: int) -> GivenBack | None:
     """What to write down when it is time to give the pods back; None when it is not.
 
     `timeout` (seconds) is how long a rank may look for a node, or be refused its pod, while others of a job in which
     nobody runs hold theirs.
     """
-    if waits(status, now) > 0 or (left := patience(world, observed, status, timeout, now)) is None or left >= 0:
+    world, observed, now = gathering.world, gathering.observed, gathering.now
+    if waits(status, now) > 0 or (left := patience(gathering, status, timeout)) is None or left >= 0:
         return None
     before = status.given_back.count if status.given_back else 0
     until = now + timedelta(seconds=_pause(world.gang.uid, before))
-    why = diagnose.without_address(world.gang, sorted(_waited(world, observed, status, now)), observed)
+    why = diagnose.without_address(world.gang, sorted(_waited(gathering, status)), observed)
     message = f"no room within {timeout} s, so all pods were given back ({why})"
     return GivenBack(count=before + 1, until=stamp(until), message=diagnose.shorten(message))
 
 
-def patience(world: World, observed: Observed, status: Status, timeout: int, now: datetime) -> float | None:
+def patience(gathering: Gathering, status: Status, timeout: int) -> float | None:
     """Seconds until pods are given back if nothing changes; None where there is no cause to."""
-    if not (world.idle and (waited := _waited(world, observed, status, now))):
+    world = gathering.world
+    if not (world.idle and (waited := _waited(gathering, status))):
         return None
     # What fills a quota, or has a node.
     quota = any(rank not in world.pods for rank in waited)
@@ -61,12 +64,14 @@ def waits(status: Status, now: datetime) -> float:
     return (until - now).total_seconds() if until else 0.0
 
 
-def _waited(world: World, observed: Observed, status: Status, now: datetime) -> dict[int, float]:
+def _waited(gathering: Gathering, status: Status) -> dict[int, float]:
     """For how long each rank has found no node, or was refused its pod. Nobody waits for those that the world can do
     without: they join later."""
-    homeless = {rank: age(world.pods[rank], now) for rank in world.homeless if rank in world.pods}
-    every = {**homeless, **refused(world, observed, status, now)}
-    return {rank: seconds for rank, seconds in every.items() if rank < world.floor}
+    world, now = gathering.world, gathering.now
+    without_node = (rank for rank in gathering.unschedulable if rank in world.pods)
+    waited = {rank: age(world.pods[rank], now) for rank in without_node}
+    every = {**waited, **refused(world, gathering.observed, status, now)}
+    return {rank: seconds for rank, seconds in every.items() if rank < gathering.floor}
 
 
 def _pause(uid: str, before: int) -> float:

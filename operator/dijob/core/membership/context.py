@@ -3,10 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 
 from dijob.api.model import DIJob
 from dijob.api.status import Status
 from dijob.core.membership.gathering import Gathering
+from dijob.core.membership.losses import Loss, loss_of
 from dijob.core.membership.policy import Policy
 from dijob.core.membership.world import World
 from dijob.core.observed.views import Observed
@@ -28,6 +30,11 @@ class Pass:
     template_changed: bool
     unwritten: bool
     news: Mapping[int, FailureAction]
+
+    @cached_property
+    def loss(self) -> Loss | None:
+        """Why the newest list is not true any more; None while it is."""
+        return loss_of(self.world)
 
     @property
     def world(self) -> World:

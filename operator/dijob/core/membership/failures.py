@@ -1,12 +1,13 @@
 """What has been counted: ranks that succeeded, failures charged to backoffLimit, the first failure of all."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from dijob.api.status import Charge, FirstFailure, Status, instant, stamp
 from dijob.core.members import Gang, compact, expand
 from dijob.core.membership import restart
+from dijob.core.membership.losses import has_moved
 from dijob.core.membership.policy import Policy
 from dijob.core.membership.world import World
 from dijob.core.observed.views import Observed, Pod
@@ -48,13 +49,24 @@ def read(status: Status, gang: Gang) -> Ledger:
     same = gang.words == status.tasks
     charges = {charge.rank: charge for charge in status.charged if same}
     succeeded = expand(status.succeeded_ranks) if same else frozenset[int]()
-    return Ledger(succeeded, charges, status.restarts, status.first_failure)
+    return Ledger(
+        succeeded=succeeded,
+        charges=charges,
+        restarts=status.restarts,
+        first_failure=status.first_failure,
+    )
+
+
+def with_successes(ledger: Ledger, pods: Mapping[int, Pod], policy: Policy) -> Ledger:
+    """The ledger with the ranks that have succeeded, as their pods show."""
+    done = frozenset(rank for rank, pod in pods.items() if pod.containers.succeeded and policy.counts(pod))
+    return replace(ledger, succeeded=ledger.succeeded | done)
 
 
 def settle(
     ledger: Ledger, world: World, policy: Policy, now: datetime, excused: frozenset[int] = frozenset()
 ) -> Ledger:
-    """Enter what the pods show and the ledger does not have yet.
+    """Enter the failures that the pods show and the ledger does not have yet.
 
     A failure is every bad end of a pod that nobody is deleting, that is not about to be deleted with its dead list, and
     that no rule forgives (policy.py). What is new about a pod whose address changed is free: its sandbox died under
@@ -65,7 +77,7 @@ def settle(
     """
     charges, news, failures = dict(ledger.charges), dict[int, FailureAction](), 0
     for rank, pod in sorted(world.pods.items(), key=_oldest_first):
-        if not pod.sandbox or rank in world.doomed:
+        if not (pod.containers.sandbox and policy.counts(pod)) or rank in world.outdated_copies:
             continue
         charge = charges.get(rank)
         before = charge if charge and charge.uid == pod.uid else Charge(rank=rank, uid=pod.uid)
@@ -74,7 +86,7 @@ def settle(
             continue
         action = policy.action(pod)
         wanting = rank in excused and policy.rule(pod) is None
-        forgiven = wanting or rank in world.moved or action is FailureAction.IGNORE
+        forgiven = wanting or has_moved(world, pod) or action is FailureAction.IGNORE
         charges[rank] = _charge(pod, before, new, forgiven)
         if more := charges[rank].failures - before.failures:
             failures += more
@@ -82,8 +94,8 @@ def settle(
     if FailureAction.RESTART_JOB in news.values() and not world.idle:
         failures = 1
     first = ledger.first_failure or next((_failure(world.pods[rank], now) for rank in news), None)
-    succeeded = ledger.succeeded | {rank for rank, pod in world.pods.items() if pod.succeeded}
-    return Ledger(succeeded, charges, ledger.restarts + failures, first, news)
+    restarts = ledger.restarts + failures
+    return replace(ledger, charges=charges, restarts=restarts, first_failure=first, news=news)
 
 
 def excused(gang: Gang, observed: Observed) -> frozenset[int]:
@@ -94,29 +106,29 @@ def excused(gang: Gang, observed: Observed) -> frozenset[int]:
     server = observed.stranger(gang.server)
     if server is None or not server.ready:
         return frozenset(observed.pods)
-    back = instant(server.started)
-    ends = ((rank, instant(pod.ended)) for rank, pod in observed.pods.items())
+    back = instant(server.containers.started)
+    ends = ((rank, instant(pod.containers.ended)) for rank, pod in observed.pods.items())
     return frozenset(r for r, end in ends if end and back and (end - back).total_seconds() < RECONNECT_SECONDS)
 
 
 def _oldest_first(ranked: tuple[int, Pod]) -> tuple[str, int]:
     """In the order in which they ended: who fails first pulls others down. The stamps have whole seconds."""
     rank, pod = ranked
-    return (pod.ending.at if pod.ending else "") or "~", rank
+    return (pod.containers.ending.at if pod.containers.ending else "") or "~", rank
 
 
 def _charge(pod: Pod, before: Charge, new: int, forgiven: bool) -> Charge:
     """What is known of a pod with `new` more ends."""
-    free = restart.free(pod, before, new)
+    uncharged = restart.uncharged_ends(pod, before, new)
     return Charge(
         rank=pod.rank,
         uid=pod.uid,
-        restarts=max(before.restarts, pod.failures - pod.init_failures),
-        init_restarts=max(before.init_restarts, pod.init_failures),
-        disrupted=pod.disrupted,
-        failures=before.failures + (0 if forgiven else new - free),
-        renewed=max(before.renewed, pod.renewed, pod.renew_from if free else 0),
-        renewed_at=pod.ended if free and pod.renewed else before.renewed_at,
+        restarts=max(before.restarts, pod.containers.failures - pod.containers.init_failures),
+        init_restarts=max(before.init_restarts, pod.containers.init_failures),
+        disrupted=pod.placement.disrupted,
+        failures=before.failures + (0 if forgiven else new - uncharged),
+        renewed=max(before.renewed, pod.containers.renewed, pod.copy.renew_from if uncharged else 0),
+        renewed_at=pod.containers.ended if uncharged and pod.containers.renewed else before.renewed_at,
     )
 
 
@@ -124,20 +136,21 @@ def _new(pod: Pod, before: Charge, policy: Policy) -> int:
     """How many failures of a pod are to be judged. None of one that somebody deletes or that a disruption takes; where
     a rule is about the disruption, that is one, whatever it has ended in the pod. Init containers have a count of their
     own: once they are through, nothing tells any more how often they had failed."""
-    if pod.disrupted and not pod.succeeded:
+    if pod.placement.disrupted and not pod.containers.succeeded:
         return 1 if policy.rule(pod) is not None and not before.disrupted else 0
     if pod.deleting:
         return 0
-    others = pod.failures - pod.init_failures
-    return max(0, others - before.restarts) + max(0, pod.init_failures - before.init_restarts)
+    others = pod.containers.failures - pod.containers.init_failures
+    return max(0, others - before.restarts) + max(0, pod.containers.init_failures - before.init_restarts)
 
 
 def _failure(pod: Pod, now: datetime) -> FirstFailure:
-    end = None if pod.renewed else pod.ending  # the failure came before a renewal: only the last end can be seen
+    # Where the failure came before a renewal, only the last end can be seen.
+    end = None if pod.containers.renewed else pod.containers.ending
     return FirstFailure(
         rank=pod.rank,
         pod=pod.name,
-        node=pod.node,
+        node=pod.placement.node,
         exit_code=end.exit_code if end else None,
         signal=end.signal or None if end else None,
         reason=end.reason if end else pod.phase if pod.failed else "Unknown",

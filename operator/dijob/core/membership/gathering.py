@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 
+from dijob.core.addresses import AddressList
+from dijob.core.membership.address_list import NOBODY
 from dijob.core.membership.world import World
 from dijob.core.observed.views import Observed, Pod, Refused, age, since
 
@@ -16,12 +18,15 @@ class Gathering:
     """The world, and the rule by which it begins and grows.
 
     `window` (seconds) is how long those who have addresses wait for those who are wished for and have none.
+    `refused` are the ranks for whose pods there has been no room in a quota for so long that they count like ranks
+    without a node (capacity.py).
     """
 
     world: World
     observed: Observed
     window: float
     now: datetime
+    refused: frozenset[int] = frozenset()
 
     @cached_property
     def size(self) -> int:
@@ -29,9 +34,47 @@ class Gathering:
         world = self.world
         if world.alive and world.gang.size < world.size:
             return world.gang.size
-        if world.outdated:
+        if self.outdated:
             return world.size
         return world.reach if self._enough and self.wait <= 0 else 0
+
+    @cached_property
+    def floor(self) -> int:
+        """How many ranks it cannot do without. A world that runs needs no more than it has: where a job says `replicas`
+        alone, minReplicas is the same number, and grows when the job is scaled."""
+        world = self.world
+        return world.size if world.alive else min(world.gang.minimum, world.size)
+
+    @cached_property
+    def least(self) -> int:
+        """How many ranks the next list must have: one more than the one in force, else the floor and all who run."""
+        world = self.world
+        return world.size + 1 if world.alive else max(self.floor, max(world.survivors, default=-1) + 1)
+
+    @cached_property
+    def outdated(self) -> bool:
+        """Whether a rank has crashed that would, when it starts again, dial the address of one that has succeeded:
+        nobody's by then, or another job's. (All the others have had their connection, and need no new list.)"""
+        world, ips = self.world, self.world.address_list.addresses
+        named = any(rank < len(ips) and ips[rank] != NOBODY for rank in world.succeeded)
+        pods = (world.pods.get(rank) for rank in world.waiting)
+        return world.alive and named and any(pod and pod.containers.failures > 0 and not pod.ready for pod in pods)
+
+    def next_list(self, number: int) -> AddressList:
+        """The list that is to be published now, under this number."""
+        return AddressList.of(number, map(self._address, range(self.size)))
+
+    def _address(self, rank: int) -> str:
+        world = self.world
+        return NOBODY if rank in world.succeeded else world.gang.address(rank, world.pods[rank].ip)
+
+    @cached_property
+    def unschedulable(self) -> tuple[int, ...]:
+        """The ranks for which the scheduler has found no node, or the apiserver no place for the pod, in order."""
+        world = self.world
+        pods = ((rank, world.pods.get(rank)) for rank in world.wanted)
+        none = frozenset(rank for rank, p in pods if p and not (p.scheduled or p.deleting) and p.complaint)
+        return tuple(sorted(none | (self.refused & frozenset(world.missing))))
 
     @cached_property
     def wait(self) -> float:
@@ -45,7 +88,7 @@ class Gathering:
             pod = world.pods.get(world.reach)
             waited = age(pod, self.now) if pod else self.window
         else:
-            placed = (world.pods[rank].placed for rank in range(world.least) if rank not in world.succeeded)
+            placed = (world.pods[rank].placement.placed for rank in range(self.least) if rank not in world.succeeded)
             # Where a pod does not say when it got its node, it was long ago.
             known = (seconds for time in placed if (seconds := since(time, self.now)) is not None)
             waited = min(known, default=self.window)
@@ -59,10 +102,10 @@ class Gathering:
         """
         world = self.world
         present = {rank: pod for rank in world.wanted if (pod := world.pods.get(rank))}
-        if not world.homeless or any(pod.deleting for rank, pod in present.items() if rank > world.homeless[0]):
+        if not self.unschedulable or any(pod.deleting for rank, pod in present.items() if rank > self.unschedulable[0]):
             return None
-        first = max(world.floor, world.homeless[0] + 1)
-        idle = [rank for rank, pod in present.items() if rank >= first and pod.scheduled and not pod.ips]
+        first = max(self.floor, self.unschedulable[0] + 1)
+        idle = [rank for rank, pod in present.items() if rank >= first and pod.scheduled and not pod.has_list]
         return present[max(idle)] if idle else None
 
     @cached_property
@@ -82,7 +125,7 @@ class Gathering:
             return ()
         free = []
         for rank in world.missing:
-            if world.homeless and world.homeless[0] < rank and world.gang.member(rank).name in held:
+            if self.unschedulable and self.unschedulable[0] < rank and world.gang.member(rank).name in held:
                 break
             free.append(rank)
         return tuple(free)
@@ -94,9 +137,9 @@ class Gathering:
         Who was in the old list is waited for, as long as the scheduler does not say that there is no node for him.
         """
         world = self.world
-        if world.reach < world.least or not any(rank < world.reach for rank in world.wanted):
+        if world.reach < self.least or not any(rank < world.reach for rank in world.wanted):
             return False
-        return not world.dead or world.reach >= world.size or world.reach in world.homeless
+        return not world.dead or world.reach >= world.size or world.reach in self.unschedulable
 
     @cached_property
     def _creating(self) -> bool:

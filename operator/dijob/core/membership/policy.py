@@ -16,19 +16,32 @@ ASKED_TO_END = 143
 
 @dataclass(frozen=True)
 class Policy:
-    """The rules of one job, for its gang. `together`: nobody can begin anew alone, so that a failure renews all."""
+    """The rules of one job, for its gang. `together`: no rank can begin again alone, so that a failure renews all.
+    `suspended`: a suspension is written down, so that pods end because they are deleted."""
 
     gang: Gang
     rules: tuple[FailureRule, ...] = ()
     preemptible: bool = False
     together: bool = False
     success: str = names.ALL_REPLICAS
+    suspended: bool = False
 
     @staticmethod
     def of(job: DIJob, gang: Gang) -> "Policy":
         spec = job.spec
         together = spec.runtime.traits.fixed_membership and job.restart_scope is RestartScope.JOB
-        return Policy(gang, spec.failure_policy.rules, spec.preemptible, together, spec.success_policy)
+        return Policy(
+            gang=gang,
+            rules=spec.failure_policy.rules,
+            preemptible=spec.preemptible,
+            together=together,
+            success=spec.success_policy,
+            suspended=bool(job.status.suspend_time),
+        )
+
+    def counts(self, pod: Pod) -> bool:
+        """Whether what the pod shows is counted."""
+        return not (self.suspended and pod.deleting)
 
     def rule(self, pod: Pod) -> int | None:
         """The index of the first rule that is about the failure of this pod."""
@@ -39,8 +52,9 @@ class Policy:
         where the job says that it is preemptible (DI-orchestrator 1.1, pkg/utils/util.go)."""
         if (at := self.rule(pod)) is not None:
             return self.rules[at].action
-        asked = self.preemptible and pod.ending is not None and pod.ending.exit_code == ASKED_TO_END
-        if pod.disrupted or asked:
+        ending = pod.containers.ending
+        asked = self.preemptible and ending is not None and ending.exit_code == ASKED_TO_END
+        if pod.placement.disrupted or asked:
             return FailureAction.IGNORE
         return FailureAction.RESTART_JOB if self.together else FailureAction.RESTART
 
@@ -63,14 +77,14 @@ class Policy:
         return "rank 0 has" if self.decisive == {0} else f"all ranks of task {self.success} have"
 
     def _matches(self, rule: FailureRule, pod: Pod) -> bool:
-        if pod.disrupted and not rule.on_pod_conditions and rule.action is not FailureAction.IGNORE:
+        if pod.placement.disrupted and not rule.on_pod_conditions and rule.action is not FailureAction.IGNORE:
             return False  # nobody's failure, unless a rule says that it is one
         if rule.task and ((part := self.gang.member(pod.rank).part) is None or part.name != rule.task):
             return False
         if rule.on_exit_codes is not None:
-            code = pod.ending.exit_code if pod.ending else None
+            code = pod.containers.ending.exit_code if pod.containers.ending else None
             listed = code in rule.on_exit_codes.values
             if not code or listed != (rule.on_exit_codes.operator == "In"):
                 return False
         wanted = [f"{condition.type}={condition.status}" for condition in rule.on_pod_conditions or ()]
-        return not wanted or any(condition in pod.conditions for condition in wanted)
+        return not wanted or any(condition in pod.placement.conditions for condition in wanted)

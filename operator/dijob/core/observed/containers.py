@@ -40,6 +40,35 @@ class Ending:
         return how_it_ended(self.exit_code, self.signal, self.reason, self.message)
 
 
+@dataclass(frozen=True)
+class Containers:
+    """How a pod's containers stand; the main one where nothing else is said.
+
+    `failures` counts how often they have ended badly so far, whether or not the kubelet has already
+    started them again; of these `init_failures` are of init containers that are down now. `sandbox`
+    false: the pod's sandbox has died, and all in it with it, and the kubelet is about to make a new
+    one. `broken`: it has failed for good (restartPolicy Never), although a side container may hold
+    the pod. `all_ended`: none runs or will be started again. `gated`: the gate runs. `started` and
+    `ended` are when it started, and when it last ended; `restarts` is how often it has started
+    again, `renewed` the number of the list for which it ended last (0: for another reason).
+    `unrecorded`: how it ended last is not known any more.
+    """
+
+    failures: int = 0
+    init_failures: int = 0
+    sandbox: bool = True
+    broken: bool = False
+    all_ended: bool = False
+    succeeded: bool = False
+    gated: bool = False
+    ending: Ending | None = None
+    started: str = ""
+    ended: str = ""
+    restarts: int = 0
+    renewed: int = 0
+    unrecorded: bool = False
+
+
 def named(status: Body, name: str) -> Body:
     """The status of one container, {} where there is none yet."""
     return next((s for s in status.get("containerStatuses") or () if s.get("name") == name), {})
@@ -207,7 +236,13 @@ def _ending(ended: Body) -> Ending:
     code = int(ended.get("exitCode") or 0)
     signal = int(ended.get("signal") or 0) or (code - 128 if 128 < code < 160 else 0)
     said = (ended.get("message") or "").strip()
-    return Ending(code, signal, ended.get("reason") or "", said, ended.get("finishedAt") or "")
+    return Ending(
+        exit_code=code,
+        signal=signal,
+        reason=ended.get("reason") or "",
+        message=said,
+        at=ended.get("finishedAt") or "",
+    )
 
 
 def _sentence(reason: str | None, message: str | None) -> str:

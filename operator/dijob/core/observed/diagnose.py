@@ -43,8 +43,9 @@ def trouble(rank: int, observed: Observed, now: datetime) -> str:
         return "its pod is gone"
     if hint := _hint(pod, observed):
         return hint
-    crashed = pod.ending and pod.ended and not pod.renewed and (since(pod.ended, now) or 0.0) < CRASHED_SECONDS
-    return f"its program {pod.ending.words}, and starts again" if crashed and pod.ending else ""
+    main = pod.containers
+    crashed = main.ended and not main.renewed and (since(main.ended, now) or 0.0) < CRASHED_SECONDS
+    return f"its program {main.ending.words}, and starts again" if crashed and main.ending else ""
 
 
 def refusal(gang: Gang, ranks: Iterable[int], observed: Observed) -> tuple[PodsCreated, str] | None:
@@ -61,13 +62,13 @@ def with_untaken(observed: Observed, now: datetime) -> Observed:
     found = {
         pod.uid: _untaken(pod)
         for pod in observed.everything
-        if pod.untaken and not pod.ip and not pod.deleting and age(pod, now) > UNTAKEN_SECONDS
+        if pod.placement.untaken and not pod.ip and not pod.deleting and age(pod, now) > UNTAKEN_SECONDS
     }
     return replace(observed, warnings={**found, **observed.warnings}) if found else observed
 
 
 def _untaken(pod: Pod) -> str:
-    kind, _, name = pod.untaken.partition(" ")
+    kind, _, name = pod.placement.untaken.partition(" ")
     within = f"within {UNTAKEN_SECONDS:.0f} s"
     if kind == "scheduler":
         return f"no scheduler named {name} has taken it {within}: it is not installed, or does not run"
@@ -95,20 +96,20 @@ def _why_no_address(gang: Gang, rank: int, observed: Observed) -> str:
         return "it gave its node back for a lower rank" if name in observed.given_back else "its pod is being created"
     if pod.deleting:
         return "its old pod is ending"
-    if pod.ips:
+    if pod.has_list:
         return "its pod belongs to an older address list and is replaced"
     return _hint(pod, observed) or ("its node is starting it" if pod.scheduled else "it waits for a node")
 
 
 def _why_not_ready(rank: int, observed: Observed, now: datetime, renewing: bool) -> str:
     pod = observed.pods.get(rank)
-    if pod and renewing and pod.started:
-        return f"its program has up to {pod.grace} s to end, and starts again with the new list"
+    if pod and renewing and pod.containers.started:
+        return f"its program has up to {pod.made.grace} s to end, and starts again with the new list"
     if said := trouble(rank, observed, now):
         return said
     if pod and pod.ready:
         return "it has not got the newest address list yet"
-    return "its program runs, and is not Ready" if pod and pod.started else "it is starting"
+    return "its program runs, and is not Ready" if pod and pod.containers.started else "it is starting"
 
 
 def _hint(pod: Pod, observed: Observed) -> str:

@@ -24,7 +24,7 @@ def wait(pods: Iterable[Pod], now: datetime) -> float | None:
 
 
 def _left(pod: Pod, now: datetime) -> float | None:
-    if not (pod.deleting and pod.node_lost):
+    if not (pod.deleting and pod.placement.node_lost):
         return None
-    over = since(pod.gone_by, now)
+    over = since(pod.placement.gone_by, now)
     return None if over is None else SLACK_SECONDS - over

@@ -6,10 +6,12 @@ from typing import Any
 
 from dijob import names
 from dijob.api.numbers import natural
+from dijob.core.addresses import AddressList, ListCopy
 from dijob.core.members import split
 from dijob.core.observed import containers, disruptions
+from dijob.core.observed.containers import Containers
 from dijob.core.observed.derived import follows
-from dijob.core.observed.views import Child, Pod, Refused
+from dijob.core.observed.views import Child, Made, Placement, Pod, Refused
 from dijob.pod import DIR, KILL_SECONDS, LAUNCH, POD_DIR
 
 Body = Mapping[str, Any]
@@ -56,54 +58,80 @@ def pod(body: Body) -> Pod:
     """Read one pod. Its rank is in its computed name JOB-RANK, never in a label, which anyone can write; -1: none."""
     meta, spec, status = body["metadata"], body.get("spec") or {}, body.get("status") or {}
     annotations = meta.get("annotations") or {}
-    owner = _controller(meta)
-    main = containers.named(status, name := main_name(spec))
-    never = spec.get("restartPolicy") == "Never"
+    owner, main = _controller(meta), containers.named(status, main_name(spec))
     return Pod(
         rank=_rank(meta["name"], owner.get("name", "")),
         name=meta["name"],
         uid=meta.get("uid", ""),
-        node=spec.get("nodeName") or "",
+        owner=owner_of(meta),
+        version=meta.get("resourceVersion", ""),
         ip=status.get("podIP") or "",
         phase=status.get("phase") or "Pending",
         ready=_is(status, "Ready"),
         deleting=bool(meta.get("deletionTimestamp")),
-        scheduled=bool(spec.get("nodeName")),
-        disrupted=_disrupted(status) or _went_down(spec, status, main),
-        node_lost=_condition(status, "DisruptionTarget").get("reason") == "DeletionByTaintManager",
-        succeeded=_succeeded(meta, status, main),
-        sandbox=not _sandbox_died(status),
-        broken=never and bool(containers.exit_code(main)),
-        idle=containers.all_ended(status, spec.get("restartPolicy") or ""),
+        ending_soon=spec.get("activeDeadlineSeconds") == END_SECONDS,
+        complaint=containers.complaint(status),
+        copy=_copy(annotations),
+        containers=_containers(meta, spec, status, main),
+        made=_made(meta, spec),
+        placement=_placement(meta, spec, status, main),
+    )
+
+
+def _containers(meta: Body, spec: Body, status: Body, main: Body) -> Containers:
+    policy = spec.get("restartPolicy") or ""
+    return Containers(
         failures=containers.failures(spec, status, main),
         init_failures=containers.init_failures(spec, status, main),
-        ending=containers.ending(status, main),
-        complaint=containers.complaint(status),
-        ips=sys.intern(annotations.get(names.ANNOTATION_IPS, "")),
-        told_ip=annotations.get(names.ANNOTATION_POD_IP, ""),
-        broker=sys.intern(annotations.get(names.ANNOTATION_BROKER, "")),
-        epoch=_number(annotations.get(names.ANNOTATION_EPOCH)),
-        template_hash=annotations.get(names.ANNOTATION_TEMPLATE, ""),
-        ending_soon=spec.get("activeDeadlineSeconds") == END_SECONDS,
-        created=meta.get("creationTimestamp") or "",
-        gone_by=meta.get("deletionTimestamp") or "",
-        placed=_since(status, "PodScheduled"),
-        owner=owner_of(meta),
-        derived=follows(annotations),
-        version=meta.get("resourceVersion", ""),
-        labelled=_label(meta, names.LABEL_JOB) == owner.get("name") and bool(_label(meta, names.LABEL_RANK)),
-        rank_label=sys.intern(_label(meta, names.LABEL_RANK)),
-        conditions=_conditions(status),
-        restartable=_launched(spec, name) and not never,
-        renew_from=_number(annotations.get(names.ANNOTATION_RENEW)),
-        renewed=containers.renewed(main),
-        started=containers.started(main),
-        restarts=int(main.get("restartCount") or 0),
-        ended=containers.ended(main),
-        unrecorded=containers.unrecorded(main),
-        grace=_grace(spec, name),
+        sandbox=not _sandbox_died(status),
+        broken=policy == "Never" and bool(containers.exit_code(main)),
+        all_ended=containers.all_ended(status, policy),
+        succeeded=_succeeded(meta, status, main),
         gated=_gated(status),
+        ending=containers.ending(status, main),
+        started=containers.started(main),
+        ended=containers.ended(main),
+        restarts=int(main.get("restartCount") or 0),
+        renewed=containers.renewed(main),
+        unrecorded=containers.unrecorded(main),
+    )
+
+
+def _made(meta: Body, spec: Body) -> Made:
+    name, rank = main_name(spec), _label(meta, names.LABEL_RANK)
+    job = _controller(meta).get("name")
+    return Made(
+        template_hash=(meta.get("annotations") or {}).get(names.ANNOTATION_TEMPLATE, ""),
+        restartable=_launched(spec, name) and spec.get("restartPolicy") != "Never",
+        grace=_grace(spec, name),
+        labelled=_label(meta, names.LABEL_JOB) == job and bool(rank),
+        rank_label=sys.intern(rank),
+    )
+
+
+def _placement(meta: Body, spec: Body, status: Body, main: Body) -> Placement:
+    target = _condition(status, "DisruptionTarget")
+    return Placement(
+        created=meta.get("creationTimestamp") or "",
+        node=spec.get("nodeName") or "",
+        placed=_since(status, "PodScheduled"),
         untaken=_untaken(spec, status),
+        disrupted=_disrupted(status) or _went_down(spec, status, main),
+        node_lost=target.get("reason") == "DeletionByTaintManager",
+        gone_by=meta.get("deletionTimestamp") or "",
+        conditions=_conditions(status),
+    )
+
+
+def _copy(annotations: Mapping[str, str]) -> ListCopy:
+    """The text is interned: all pods of a job share one string."""
+    number = _number(annotations.get(names.ANNOTATION_EPOCH))
+    return ListCopy(
+        address_list=AddressList(number, sys.intern(annotations.get(names.ANNOTATION_IPS, ""))),
+        pod_ip=annotations.get(names.ANNOTATION_POD_IP, ""),
+        redis_run=sys.intern(annotations.get(names.ANNOTATION_BROKER, "")),
+        renew_from=_number(annotations.get(names.ANNOTATION_RENEW)),
+        derived=follows(annotations),
     )
 
 

@@ -4,11 +4,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
-from functools import lru_cache
 
 from dijob.api.problems import Problem
+from dijob.core.addresses import ListCopy
 from dijob.core.members import Gang
-from dijob.core.observed.containers import Ending
+from dijob.core.observed.containers import Containers
 
 # A pod that has said nothing for this long after its creation is asked after (its events are read).
 PATIENCE_SECONDS = 2.5
@@ -17,96 +17,95 @@ ASK_AGAIN_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
+class Made:
+    """What a pod was made with.
+
+    `restartable`: its launcher can start its process again in place; `grace` is how long it gives
+    the process to end, in seconds. `labelled` false: somebody has changed the label by which its
+    service and its job's autoscaler find it. `rank_label` is the rank that its label names ("":
+    unknown).
+    """
+
+    template_hash: str = ""
+    restartable: bool = False
+    grace: int = 30
+    labelled: bool = True
+    rank_label: str = ""
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where a pod is, and what the cluster does with it there.
+
+    `placed` is when it got its node. `untaken`: the "node x" or "scheduler x" that has not said
+    anything of it yet. `disrupted`: the cluster has ended it, or has chosen it to go. `node_lost`:
+    the cluster has given its node up, and deleted it; `gone_by` is when its grace period is over.
+    `conditions` are those that not every pod has, as "DisruptionTarget=True".
+    """
+
+    created: str = ""
+    node: str = ""
+    placed: str = ""
+    untaken: str = ""
+    disrupted: bool = False
+    node_lost: bool = False
+    gone_by: str = ""
+    conditions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Pod:
     """One pod of the job as last seen.
 
-    `failures` counts how often its containers have ended badly so far, whether or not the kubelet has already
-    started them again; of these `init_failures` are of init containers that are down now. `sandbox` false: its
-    sandbox has died under it, and all in it with it, and the kubelet is about to make a new one. `broken`: its main
-    container has failed for good (restartPolicy Never), although a side container may hold the pod. `complaint` is why
-    it has no address or does not run, in the cluster's own words.
-    `ips` is the address list that it was given, comma-separated (interned: all pods of a job share one string), and
-    `told_ip` the address that it had then, where that is not in the list; `broker` is the life of the job's own Redis
-    server (below) that it was given the list for.
-    `derived` are the other annotations that follow from a list, and `forged` says that somebody else has written what
-    it says of lists (address_list.py).
-    `owner` is the job that it belongs to (names.owner_key; "": none), `version` the resourceVersion of this view.
-    `placed` is when it got its node.
-    `node_lost`: the cluster has given its node up, and deleted it; `gone_by` is when its grace period is over.
-    `labelled` false: somebody has changed the label by which its service and its job's autoscaler find it.
-    `rank_label` is the rank that its label names ("": unknown). `conditions` are those that not every pod has, as
-    "DisruptionTarget=True".
-    `gated`: its gate runs. `restartable`: its launcher can start its process again in place. `renew_from` is the number
-    of the first list that its process may have, `renewed` that of the list for which its process ended last (0: it
-    ended for another reason). `started` and `ended` are when the main container started, and when it last ended;
-    `restarts` is how often it has started again.
-    `unrecorded`: how it ended last is not known any more. `grace` is how long its launcher gives its process to end, in
-    seconds. `untaken`: the "node x" or "scheduler x" that has not said anything of it yet.
+    `owner` is the job that it belongs to (names.owner_key; "": none), `version` the resourceVersion
+    of this view. `complaint` is why it has no address or does not run, in the cluster's own words.
+    `ending_soon`: it has the deadline that ends it and keeps its logs. `copy` is the address list
+    that it was given.
     """
 
     rank: int
     name: str
     uid: str
-    node: str = ""
+    owner: str = ""
+    version: str = ""
     ip: str = ""
     phase: str = "Pending"
     ready: bool = False
     deleting: bool = False
-    scheduled: bool = False
-    disrupted: bool = False
-    node_lost: bool = False
-    sandbox: bool = True
-    broken: bool = False
-    idle: bool = False
-    succeeded: bool = False
-    failures: int = 0
-    init_failures: int = 0
-    ending: Ending | None = None
-    complaint: str = ""
-    ips: str = ""
-    told_ip: str = ""
-    broker: str = ""
-    epoch: int = 0
-    template_hash: str = ""
     ending_soon: bool = False
-    created: str = ""
-    gone_by: str = ""
-    placed: str = ""
-    owner: str = ""
-    version: str = ""
-    labelled: bool = True
-    rank_label: str = ""
-    conditions: tuple[str, ...] = ()
-    gated: bool = False
-    restartable: bool = False
-    renew_from: int = 0
-    renewed: int = 0
-    started: str = ""
-    restarts: int = 0
-    ended: str = ""
-    unrecorded: bool = False
-    grace: int = 30
-    derived: frozenset[tuple[str, str]] = frozenset()
-    forged: bool = False
-    untaken: str = ""
+    complaint: str = ""
+    copy: ListCopy = field(default_factory=ListCopy)
+    containers: Containers = field(default_factory=Containers)
+    made: Made = Made()
+    placement: Placement = Placement()
+
+    @property
+    def scheduled(self) -> bool:
+        """Whether it has a node."""
+        return bool(self.placement.node)
 
     @property
     def begun(self) -> bool:
         """Whether its main container has ever started."""
-        return bool(self.started or self.ended or self.restarts)
+        return bool(self.containers.started or self.containers.ended or self.containers.restarts)
+
+    @property
+    def has_list(self) -> bool:
+        """Whether it has been given an address list."""
+        return bool(self.copy.address_list.text)
 
     @property
     def recognised(self) -> bool:
         """Whether its labels are as we have written them."""
-        return self.labelled and self.rank_label in ("", str(self.rank))
+        return self.made.labelled and self.made.rank_label in ("", str(self.rank))
 
     @property
     def failed(self) -> bool:
-        return (self.phase == "Failed" or self.broken) and not self.succeeded
+        return (self.phase == "Failed" or self.containers.broken) and not self.containers.succeeded
 
     @property
     def finished(self) -> bool:
-        return self.idle or self.phase in ("Succeeded", "Failed")
+        return self.containers.all_ended or self.phase in ("Succeeded", "Failed")
 
 
 class Refused(StrEnum):
@@ -178,7 +177,7 @@ class Observed:
         """What is another one once a pod that no rank has was made anew, or its container has started again; "" while
         that does not run."""
         pod = self.stranger(name)
-        return f"{pod.uid}/{pod.restarts}" if pod and pod.started and not pod.deleting else ""
+        return f"{pod.uid}/{pod.containers.restarts}" if pod and pod.containers.started and not pod.deleting else ""
 
     @property
     def everything(self) -> tuple[Pod, ...]:
@@ -207,15 +206,6 @@ class Child:
     version: str = ""
 
 
-@lru_cache(maxsize=256)
-def addresses(ips: str) -> tuple[str, ...]:
-    """An address list as it stands in an annotation, in rank order; () for "".
-
-    Remembered: all pods of a job share one text, and each of 1,500 is asked for its entry in every pass.
-    """
-    return tuple(ips.split(",")) if ips else ()
-
-
 def puzzling(pods: Iterable[Pod], now: datetime) -> tuple[Pod, ...]:
     """The pods of which only an event can say what they wait for: on a node for a while, silent, no address."""
     return tuple(p for p in pods if p.scheduled and not p.ip and not p.complaint and age(p, now) > PATIENCE_SECONDS)
@@ -238,4 +228,4 @@ def since(time: str, now: datetime) -> float | None:
 
 def age(pod: Pod, now: datetime) -> float:
     """Seconds since the pod was created."""
-    return since(pod.created, now) or 0.0
+    return since(pod.placement.created, now) or 0.0

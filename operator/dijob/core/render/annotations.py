@@ -1,15 +1,16 @@
 """What is written on a pod that is there: an address list, which becomes variables and files in it, or its end."""
 
 import json
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final
 
 from dijob import names, pod
 from dijob.core.actions import PublishAddresses
+from dijob.core.addresses import AddressList, ListCopy
 from dijob.core.members import Gang, Part
 from dijob.core.observed.derived import follows
 from dijob.core.observed.parse import END_SECONDS
-from dijob.core.observed.views import addresses
 from dijob.core.render.runtimes import RUNTIMES
 from dijob.names import Addressing, Runtime
 
@@ -67,9 +68,9 @@ def slices(gang: Gang) -> str:
 
 
 @lru_cache(maxsize=64)
-def tasks_lists(gang: Gang, listed: str) -> dict[str, str]:
+def tasks_lists(gang: Gang, address_list: AddressList) -> dict[str, str]:
     """The annotations that hold each task's part of a list. One that has none left yet is empty."""
-    ips = addresses(listed)
+    ips = address_list.addresses
     ends = [part.first + part.size for part in gang.parts[:-1]] + [len(ips)] * bool(gang.parts)
     return {_annotation(part): ",".join(ips[part.first : end]) for part, end in zip(gang.parts, ends, strict=True)}
 
@@ -78,61 +79,55 @@ def _annotation(part: Part) -> str:
     return f"{names.ANNOTATION_TASK_NODES}{part.name}"
 
 
-def addresses_patch(gang: Gang, list_: PublishAddresses) -> Manifest:
+def addresses_patch(gang: Gang, action: PublishAddresses) -> Manifest:
     """The merge patch that opens a pod's gate: the address list, its number, and what follows from it.
 
     managedFields are emptied on the way ([{}] clears them, as Kubernetes documents): it makes this and every later
     write of the pod cheaper for the apiserver (0.76 of the time, docs/decisions/003).
     """
+    copy = action.copy
     annotations = {
-        names.ANNOTATION_IPS: list_.ips,
-        names.ANNOTATION_EPOCH: str(list_.epoch),
-        **made_of(gang, list_.epoch, list_.ips),
-        **({names.ANNOTATION_POD_IP: list_.ip} if list_.ip else {}),
+        names.ANNOTATION_IPS: copy.address_list.text,
+        names.ANNOTATION_EPOCH: str(copy.address_list.number),
+        **made_of(gang, copy.address_list),
+        **({names.ANNOTATION_POD_IP: copy.pod_ip} if copy.pod_ip else {}),
         # None takes away what somebody else may have written there.
-        names.ANNOTATION_RENEW: str(list_.renew_from) if list_.renew_from else None,
-        **({names.ANNOTATION_BROKER: list_.broker} if list_.broker else {}),
+        names.ANNOTATION_RENEW: str(copy.renew_from) if copy.renew_from else None,
+        **({names.ANNOTATION_BROKER: copy.redis_run} if copy.redis_run else {}),
     }
-    labels = {names.LABEL_JOB: gang.job, names.LABEL_RANK: str(gang.rank_of(list_.name))}
-    return {"metadata": {"uid": list_.uid, "managedFields": [{}], "labels": labels, "annotations": annotations}}
+    labels = {names.LABEL_JOB: gang.job, names.LABEL_RANK: str(gang.rank_of(action.name))}
+    return {"metadata": {"uid": action.uid, "managedFields": [{}], "labels": labels, "annotations": annotations}}
 
 
 @lru_cache(maxsize=16)
-def made_of(gang: Gang, epoch: int, listed: str) -> dict[str, str]:
+def made_of(gang: Gang, address_list: AddressList) -> dict[str, str]:
     """The annotations that follow from a list, the same on each pod of the job (to be read only)."""
-    ips = addresses(listed)
+    ips = address_list.addresses
     return {
         names.ANNOTATION_NUM_NODES: str(len(ips)),
         names.ANNOTATION_WORLD_SIZE: str(len(ips) * gang.workers),
-        names.ANNOTATION_TOPOLOGY: topology_json(gang, epoch, listed),
-        **tasks_lists(gang, listed),
+        names.ANNOTATION_TOPOLOGY: topology_json(gang, address_list),
+        **tasks_lists(gang, address_list),
         **{key: build(gang, ips) for key, build in RUNTIMES[gang.runtime].annotation_builders.items()},
     }
 
 
-def known(gang: Gang, list_: PublishAddresses) -> dict[str, Any]:
-    """What is known of a pod (fields of views.Pod) that was given this list, before a watch shows it."""
-    return {
-        "ips": list_.ips,
-        "epoch": list_.epoch,
-        "told_ip": list_.ip,
-        "renew_from": list_.renew_from,
-        "derived": follows(made_of(gang, list_.epoch, list_.ips)),
-        **({"broker": list_.broker} if list_.broker else {}),
-    }
+def copied(gang: Gang, copy: ListCopy) -> ListCopy:
+    """What a pod that was given this copy has, before a watch shows it."""
+    return replace(copy, derived=follows(made_of(gang, copy.address_list)))
 
 
 @lru_cache(maxsize=16)
-def topology_json(gang: Gang, epoch: int, listed: str) -> str:
+def topology_json(gang: Gang, address_list: AddressList) -> str:
     """/run/dijob/topology.json: the world as it is now, for programs that live through growth and shrinkage.
 
     Index = rank in nodeIps and firstNodeIds; a rank has parallelWorkers node ids from its first one on. Short, because
     each of up to 1,500 pods carries it, and Kubernetes bounds all annotations of an object at 256 KiB in sum.
     Remembered, because it is the same for each of them.
     """
-    ips = addresses(listed)
+    ips = address_list.addresses
     world = {
-        "epoch": epoch,
+        "epoch": address_list.number,
         "worldSize": len(ips) * gang.workers,
         "numNodes": len(ips),
         "parallelWorkers": gang.workers,

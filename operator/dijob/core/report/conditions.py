@@ -13,7 +13,8 @@ from dijob.api.warnings import warnings
 from dijob.core.members import Gang, count, say
 from dijob.core.membership import capacity
 from dijob.core.membership.context import Pass
-from dijob.core.membership.world import SUSPENDED, World
+from dijob.core.membership.list_state import ListState
+from dijob.core.membership.world import World
 from dijob.core.observed import diagnose
 from dijob.core.observed.views import Pod, Refused
 from dijob.core.report import redis
@@ -159,11 +160,11 @@ def _pods_created(this: Pass) -> Fact:
 
 def _addresses_ready(this: Pass) -> Fact:
     world = this.world
-    if world.alive and not world.loss:
+    if world.alive and not this.loss:
         if world.unpublished:
-            return Fact(AddressesReady.Publishing, f"epoch {world.epoch} is being published")
-        message = f"{count(world.size, 'address', 'addresses')} published as epoch {world.epoch}{_joining(this)}"
-        return Fact(AddressesReady.Published, diagnose.shorten(message))
+            return Fact(AddressesReady.Publishing, f"epoch {world.address_list.number} is being published")
+        message = f"{count(world.size, 'address', 'addresses')} published as epoch {world.address_list.number}"
+        return Fact(AddressesReady.Published, diagnose.shorten(message + _joining(this)))
     return _without_list(this, diagnose.without_address(world.gang, world.addressless, this.observed))
 
 
@@ -186,8 +187,7 @@ def _without_list(this: Pass, lacking: str) -> Fact:
 
 def _renewal(this: Pass) -> Renewal | None:
     """The loss that the job is recovering from; None where it is not. A suspension was none."""
-    last = this.status.last_renewal
-    return last if this.world.dead and last and last.reason != SUSPENDED else None
+    return this.status.last_renewal if this.world.state is ListState.DEAD else None
 
 
 def _stuck(this: Pass) -> bool:
@@ -207,7 +207,7 @@ def _joining(this: Pass) -> str:
 def _begins(this: Pass) -> str:
     """Whether the job begins without those who have no address yet."""
     least, window = this.world.gang.minimum, this.job.spec.gather_seconds
-    if not this.world.fresh or least == this.world.gang.size:
+    if this.world.state is not ListState.NONE or least == this.world.gang.size:
         return ""
     ranks = "rank 0 has its address" if least == 1 else f"{say(range(least))} have their addresses"
     return f" (the job begins {window} s after {ranks}, and others join later)"
@@ -235,8 +235,8 @@ def _all_run(this: Pass) -> str:
     done = [rank for rank in sorted(world.succeeded) if rank < world.size]
     if not done:
         return f"all {count(wish, 'rank')} run" if world.size == wish else f"{world.size} of {count(wish, 'rank')} run"
-    ends = [pod.ended for rank in done if (pod := world.pods.get(rank)) and pod.ended]
-    since = f" (at {max(ends)})" if ends else ""
+    ends = [pod.containers.ended for rank in done if (pod := world.pods.get(rank))]
+    since = f" (at {last})" if (last := max(ends, default="")) else ""
     run = f"{len(world.waiting)} of {count(wish, 'rank')} run"
     verb = "has" if len(done) == 1 else "have"
     return f"{run}, {say(done)} {verb} finished{since}; the job ends when {this.policy.who} exited 0"
@@ -250,9 +250,9 @@ def _peers_ready(this: Pass) -> Fact:
         return Fact(PeersReady.Renewing, diagnose.shorten(message))
     lagging = _lagging(world) if world.alive else list(world.wanted)
     if not lagging:
-        return Fact(PeersReady.AllRanksReady, f"all ranks are Ready, epoch {world.epoch}")
-    message = diagnose.not_ready(lagging, this.observed, this.now, world.pending)
-    if world.pending >= set(lagging):
+        return Fact(PeersReady.AllRanksReady, f"all ranks are Ready, epoch {world.address_list.number}")
+    message = diagnose.not_ready(lagging, this.observed, this.now, world.restarts.pending)
+    if world.restarts.pending >= set(lagging):
         return Fact(PeersReady.Renewing, message)
     if not is_true(this.job.status, Type.RUNNING):
         return Fact(PeersReady.Starting, "the job has not begun, see Running")
@@ -274,7 +274,7 @@ def patience(status: Status, now: datetime) -> float | None:
 
 def _lagging(world: World) -> list[int]:
     """The ranks that are not Ready, or do not have the list in force."""
-    untold = {pod.rank for pod in world.unpublished} | world.pending
+    untold = {pod.rank for pod in world.unpublished} | world.restarts.pending
     ready = (rank for rank in world.waiting if (pod := world.pods.get(rank)) and pod.ready and rank not in untold)
     return sorted(set(world.waiting) - set(ready))
 

@@ -27,8 +27,8 @@ def env(member: Member, gang: Gang) -> dict[str, str]:
 def _queue(gang: Gang) -> dict[str, str]:
     """What carries the events, where that is not nng."""
     told = {} if gang.queue == Queue.NNG else {"DI_MQ_TYPE": gang.queue}
-    if gang.broker is not None:
-        told |= {"DI_REDIS_HOST": gang.broker[0], "DI_REDIS_PORT": str(gang.broker[1])}
+    if gang.redis is not None:
+        told |= {"DI_REDIS_HOST": gang.redis[0], "DI_REDIS_PORT": str(gang.redis[1])}
     if gang.queue == Queue.REDIS:
         # DI-engine's thread that listens ends when it logs a lost connection: its words do not fit their format, which
         # rich's handler raises (ditk/logging/terminal.py). With the plain one it connects again.

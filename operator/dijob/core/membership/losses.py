@@ -1,0 +1,120 @@
+"""Who is lost: the rules by which the newest address list is no longer true for a rank."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from dijob.core.membership.world import World
+from dijob.core.observed.views import Pod
+from dijob.names import Addressing
+from dijob.reasons import AddressesReady
+
+
+@dataclass(frozen=True)
+class Loss:
+    """Why an address list has died: a reason for programs, a sentence for people, and the ranks to renew."""
+
+    reason: AddressesReady
+    message: str
+    ranks: frozenset[int] = frozenset()
+
+
+Rule = Callable[[World, Pod], Loss | None]
+
+
+def loss_of(world: World) -> Loss | None:
+    """What has become untrue for ranks that are not being renewed yet, None while all of it holds."""
+    if world.idle or not world.waiting:
+        return None
+    everybody, unproven = frozenset(world.waiting), world.alive and not world.address_list.text
+    # Who was wished for later is not in the list, and so is not lost.
+    size = world.listed_size or world.size
+    known = [rank for rank in world.waiting if rank not in world.renewing and rank < size]
+    lost = {rank: loss for rank in known if (loss := _loss(world, rank))}
+    if lost:
+        gone = frozenset(lost).union(*(world.gang.dialers(rank) for rank in lost))
+        # Who is still to be told of the last loss has a list that is dead too.
+        gone |= world.renewing | world.restarts.not_yet_told
+        # Without a list that is proven, nothing that runs knows whom it dials.
+        all_go = world.together or unproven
+        return replace(lost[min(lost)], ranks=everybody if all_go else gone & everybody)
+    if unproven:
+        message = f"the pods' addresses are not those of epoch {world.address_list.number} any more"
+        return Loss(AddressesReady.ListLost, message, everybody)
+    return None
+
+
+def _loss(world: World, rank: int) -> Loss | None:
+    """The first rule that the rank has met."""
+    pod = world.pods.get(rank)
+    if pod is None:
+        return Loss(AddressesReady.PodLost, f"rank {rank}: its pod is gone")
+    for rule in RULES:
+        if loss := rule(world, pod):
+            return replace(loss, message=f"rank {rank}: {loss.message}")
+    return None
+
+
+def _deleted(world: World, pod: Pod) -> Loss | None:
+    return Loss(AddressesReady.PodDeleted, f"pod {pod.name} is being deleted") if pod.deleting else None
+
+
+def _failed(world: World, pod: Pod) -> Loss | None:
+    ending = pod.containers.ending
+    why = pod.complaint or (ending.words if ending else "no reason given")
+    return Loss(AddressesReady.PodFailed, f"pod {pod.name} failed ({why})") if pod.failed else None
+
+
+def _without_sandbox(world: World, pod: Pod) -> Loss | None:
+    """Its new address may never be told: kubelets of 1.34 report nothing about a pod whose init
+    container runs again after it had succeeded, and the gate, which runs again, waits for the list
+    that this would bring."""
+    if pod.containers.sandbox:
+        return None
+    return Loss(AddressesReady.SandboxLost, f"the sandbox of pod {pod.name} died, and its address with it")
+
+
+def _moved(world: World, pod: Pod) -> Loss | None:
+    if not has_moved(world, pod):
+        return None
+    return Loss(AddressesReady.AddressChanged, f"pod {pod.name} moved from {_known_ip(world, pod)} to {pod.ip}")
+
+
+def _not_restarted(world: World, pod: Pod) -> Loss | None:
+    if pod.rank not in world.restarts.overdue:
+        return None
+    said = f"pod {pod.name} was told to start its process again, and has not"
+    return Loss(AddressesReady.NotRestarted, f"{said} (its command may hold up TERM)")
+
+
+def _without_its_redis(world: World, pod: Pod) -> Loss | None:
+    """redis-py may never notice that a connection is dead, and one that was begun as the server
+    went can take TCP two minutes."""
+    began, now = pod.copy.redis_run, world.redis_run
+    if now and began not in ("", now) and pod.rank not in world.restarts.not_yet_told:
+        return Loss(AddressesReady.BrokerLost, f"the Redis server {world.gang.server} that it began with is gone")
+    return None
+
+
+# In the order in which they are asked.
+RULES: tuple[Rule, ...] = (
+    _deleted,
+    _failed,
+    _without_sandbox,
+    _moved,
+    _not_restarted,
+    _without_its_redis,
+)
+
+
+def has_moved(world: World, pod: Pod) -> bool:
+    """Whether the pod has another address than its list says: its sandbox was made again."""
+    return "" not in (was := _known_ip(world, pod), pod.ip) and was != pod.ip
+
+
+def _known_ip(world: World, pod: Pod) -> str:
+    """The pod's IP by the newest list, if that is about this pod; "" where it is not."""
+    if world.gang.addressing is Addressing.HOSTNAME:
+        return pod.copy.pod_ip
+    ips = world.address_list.addresses
+    concerned = pod.has_list or pod.rank not in world.renewing
+    return ips[pod.rank] if concerned and pod.rank < len(ips) else ""
