@@ -145,9 +145,7 @@ def gang_of(job: DIJob) -> Gang:
         topology=job.topology,
         minimum=job.spec.minimum,
         addressing=job.addressing,
-        parts=tuple(
-            Part(role.name, role.type, role.first, role.replicas) for role in job.roles if role.name
-        ),
+        parts=tuple(Part(role.name, role.type, role.first, role.replicas) for role in job.roles if role.name),
         runtime=job.spec.runtime,
         gpus=job.roles[0].gpus,
         queue=job.queue,

@@ -72,7 +72,7 @@ def plan(job: DIJob, observed: Observed, now: datetime) -> Plan:
     Pure: the same arguments give the same plan, and when a plan has been carried out the next one is empty.
     """
     if job.metadata.deletion_timestamp:
-        return Plan(job.status)  # the garbage collector takes the pods; nothing is created behind its back
+        return Plan(status=job.status)  # the garbage collector takes the pods; nothing is created behind its back
     this = _build_context(job, observed, now)
     if ended(job.status):
         if job.paused:

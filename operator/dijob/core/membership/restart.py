@@ -38,9 +38,7 @@ class Restarts:
     overdue: frozenset[int]
 
 
-def restarts_of(
-    gang: Gang, observed: Observed, status: Status, renewed: frozenset[int], now: datetime
-) -> Restarts:
+def restarts_of(gang: Gang, observed: Observed, status: Status, renewed: frozenset[int], now: datetime) -> Restarts:
     """How far each rank is; `renewed` are those of the last renewal, the pods as they are believed."""
     pods, last = observed.pods, status.last_renewal
     told = frozenset(rank for rank, pod in pods.items() if pending(pod, observed, status, now))

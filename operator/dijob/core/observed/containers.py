@@ -124,7 +124,13 @@ def ending(status: Body, main: Body) -> Ending | None:
     code = int(ended.get("exitCode") or 0)
     signal = int(ended.get("signal") or 0) or (code - 128 if 128 < code < 160 else 0)
     said = (ended.get("message") or "").strip()
-    return Ending(code, signal, ended.get("reason") or "", said, ended.get("finishedAt") or "")
+    return Ending(
+        exit_code=code,
+        signal=signal,
+        reason=ended.get("reason") or "",
+        message=said,
+        at=ended.get("finishedAt") or "",
+    )
 
 
 def complaint(status: Body) -> str:

@@ -19,10 +19,11 @@ def name_in_use(why: Refused, what: str, now: datetime, before: Refusal | None =
     attempts = before.attempts + 1 if before and before.why is why else 1
     if why is Refused.TERMINATING:
         again = now + timedelta(seconds=doubled(attempts, TERMINATING_SECONDS))
-        return Refusal(why, f"waits for the old {what} to end", again, attempts)
+        message = f"waits for the old {what} to end"
+        return Refusal(why=why, message=message, retry_at=again, attempts=attempts)
     again = now + timedelta(seconds=doubled(attempts, TAKEN_SECONDS))
     message = f"{what} exists and belongs to somebody else: delete or rename it, or give the job another name"
-    return Refusal(Refused.TAKEN, message, again, attempts)
+    return Refusal(why=Refused.TAKEN, message=message, retry_at=again, attempts=attempts)
 
 
 def rejected(status: int, message: str, before: Refusal | None, now: datetime) -> Refusal:
@@ -33,7 +34,8 @@ def rejected(status: int, message: str, before: Refusal | None, now: datetime) -
     """
     if status in (400, 422):
         attempts = before.attempts + 1 if before else 1
-        return Refusal(Refused.REJECTED, message, now + timedelta(seconds=FINAL_SECONDS), attempts, now)
+        again = now + timedelta(seconds=FINAL_SECONDS)
+        return Refusal(why=Refused.REJECTED, message=message, retry_at=again, attempts=attempts, since=now)
     return _for_now(Refused.FORBIDDEN if status == 403 else Refused.UNAVAILABLE, message, before, now)
 
 
@@ -52,4 +54,5 @@ def _for_now(why: Refused, message: str, before: Refusal | None, now: datetime) 
     attempts = before.attempts + 1 if before else 1
     seconds = doubled(attempts, BACKOFF_SECONDS)
     since = before.since if before and before.why is why else now
-    return Refusal(why, message, now + timedelta(seconds=seconds), attempts, since)
+    again = now + timedelta(seconds=seconds)
+    return Refusal(why=why, message=message, retry_at=again, attempts=attempts, since=since)
