@@ -39,7 +39,7 @@ class Watched(Judged):
         if any(rule.on_pod_conditions for rule in self.job.spec.failure_policy.rules):
             crashes += sum(pod.disrupted for pod in every)
         assert status.restarts <= crashes, (status, crashes)
-        for charge in status.charged:
+        for charge in status.restarts_seen:
             assert charge.restarts + charge.disrupted >= charge.failures >= self.charged.get(charge.uid, 0), charge
             self.charged[charge.uid] = charge.failures
         failures = sum(self.charged.values())

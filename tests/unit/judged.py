@@ -206,6 +206,6 @@ class Judged(RuleBasedStateMachine):
         return rank >= min(len(newest.addresses) or 1, self.operator.job().spec.desired)
 
     def is_counted(self, view: Pod, status: Status) -> bool:
-        charged = max((c.restarts for c in status.charged if c.uid == view.uid), default=0)
+        charged = max((c.restarts for c in status.restarts_seen if c.uid == view.uid), default=0)
         gone = view.placement.disrupted or view.deleting or not view.containers.sandbox
         return gone or view.containers.failures <= charged

@@ -189,7 +189,7 @@ ABSURD: dict[str, dict[str, Any]] = {
     "restarts": {"restarts": 2**31 - 1},
     "renewals": {"renewals": 2**31 - 1},
     "last list": {"lastRenewal": {"epoch": 2**53}},
-    "a charge": {"charged": [{"rank": 0, "uid": "u", "restarts": 2**31 - 1}]},
+    "a charge": {"restartsSeen": [{"rank": 0, "uid": "u", "restarts": 2**31 - 1}]},
 }
 
 
@@ -197,7 +197,7 @@ ABSURD: dict[str, dict[str, Any]] = {
 def test_a_status_with_absurd_numbers_is_read_without_them(forged: dict[str, Any]) -> None:
     seen = job(status={"phase": "Running", **forged}).status
     assert seen.phase == "Running"
-    assert (seen.epoch, seen.restarts, seen.renewals, seen.last_renewal, seen.charged) == (0, 0, 0, None, ())
+    assert (seen.epoch, seen.restarts, seen.renewals, seen.last_renewal, seen.restarts_seen) == (0, 0, 0, None, ())
 
 
 def test_the_hash_that_a_pod_shows_changes_nothing() -> None:

@@ -351,7 +351,7 @@ def test_after_the_end_nothing_is_charged_any_more() -> None:
     _, failed = then(running(), observed(*pods))
     ended = changed(pods[1], phase="Failed", failures=5, ending_soon=True)
     decided, _ = then(failed, observed(pods[0], ended, pods[2]), 9)
-    assert (decided.status.restarts, decided.status.charged) == (4, failed.status.charged)
+    assert (decided.status.restarts, decided.status.restarts_seen) == (4, failed.status.restarts_seen)
 
 
 def test_a_back_off_of_a_day_does_not_overflow() -> None:

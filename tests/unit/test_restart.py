@@ -56,7 +56,7 @@ def test_a_pod_can_stay(pod: Pod, possible: bool) -> None:
 
 
 def having_counted(renewed: int) -> Status:
-    return Status(charged=(Charge(rank=1, uid="uid-1", restarts=1, renewed=renewed),))
+    return Status(restarts_seen=(Charge(rank=1, uid="uid-1", restarts=1, renewed=renewed),))
 
 
 AGAIN = sound(renew_from=2, started=stamp(later(2)))

@@ -180,7 +180,7 @@ class Status(Stored):
     """When the job succeeded or failed."""
     restarts: Annotated[Count, DEFAULTED] = 0
     """Restarts charged to backoffLimit so far, of all ranks together."""
-    charged: Annotated[tuple[Charge, ...], Field(max_length=names.MAX_REPLICAS)] = ()
+    restarts_seen: Annotated[tuple[Charge, ...], Field(max_length=names.MAX_REPLICAS)] = ()
     """The ranks that started again in their pods, and what was counted of each."""
     tasks: Annotated[str, Field(max_length=1024)] = ""
     """The tasks by which ranks are counted here, as "learner 1 evaluator 1 collector"."""

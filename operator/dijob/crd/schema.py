@@ -57,9 +57,9 @@ def structural(model: type[BaseModel]) -> Schema:
     for name, trait in traits(Spec, Immutable).items():
         if not trait.in_part:
             at(root, f"spec.{to_camel(name)}")["description"] += f" {_IMMUTABLE}"
-    conditions, charged = at(root, "status.conditions"), at(root, "status.charged")
+    conditions, restarts_seen = at(root, "status.conditions"), at(root, "status.restartsSeen")
     conditions |= {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}
-    charged |= {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["rank"]}
+    restarts_seen |= {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["rank"]}
     return root
 
 

@@ -96,7 +96,7 @@ def clean(this: Pass) -> tuple[Action, ...]:
 
 def _have_failed(this: Pass) -> frozenset[str]:
     """Uids of pods; those that are there are kept for their logs when the job has failed."""
-    return frozenset(charge.uid for charge in this.status.charged if charge.failures)
+    return frozenset(charge.uid for charge in this.status.restarts_seen if charge.failures)
 
 
 def _has_begun(pod: Pod) -> bool:

@@ -36,7 +36,7 @@ class Ledger:
         return status.model_copy(
             update={
                 "succeeded_ranks": compact(self.succeeded),
-                "charged": tuple(self.charges[rank] for rank in sorted(self.charges)),
+                "restarts_seen": tuple(self.charges[rank] for rank in sorted(self.charges)),
                 "restarts": self.restarts,
                 "first_failure": self.first_failure,
             }
@@ -47,7 +47,7 @@ def read(status: Status, gang: Gang) -> Ledger:
     """The ledger as the last pass left it. Where the tasks are others now (they can be changed while the job is
     suspended), a rank's number means another rank: none of them has succeeded."""
     same = gang.words == status.tasks
-    charges = {charge.rank: charge for charge in status.charged if same}
+    charges = {charge.rank: charge for charge in status.restarts_seen if same}
     succeeded = expand(status.succeeded_ranks) if same else frozenset[int]()
     return Ledger(
         succeeded=succeeded,

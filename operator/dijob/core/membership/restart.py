@@ -108,4 +108,4 @@ def uncharged_ends(pod: Pod, before: Charge, new: int) -> int:
 
 def _known(pod: Pod, status: Status) -> int:
     """The last renewal of this very pod that has been counted, by the number of its list."""
-    return max((charge.renewed for charge in status.charged if charge.uid == pod.uid), default=0)
+    return max((charge.renewed for charge in status.restarts_seen if charge.uid == pod.uid), default=0)
