@@ -159,7 +159,7 @@ def _end(this: Pass, fact: Fact) -> list[Fact]:
         over.append(BrokerReady.Finished)
     if is_true(this.job.status, Type.SUSPENDED):
         over.append(Suspended.Finished)
-    return [*conditions.bystanders(this), *(Fact(reason, "the job has ended") for reason in over), fact]
+    return [*conditions.optional_conditions(this), *(Fact(reason, "the job has ended") for reason in over), fact]
 
 
 def _active_left(this: Pass) -> float | None:

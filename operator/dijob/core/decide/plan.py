@@ -78,8 +78,10 @@ def plan(job: DIJob, observed: Observed, now: datetime) -> Plan:
     this = _build_context(job, observed, now)
     if ended(job.status):
         if job.paused:
-            return _conclude(this, this.status, conditions.bystanders(this), requeue.rarely)
-        return _conclude(this, this.status, conditions.bystanders(this), requeue.after_end, completion.clean(this))
+            return _conclude(this, this.status, conditions.optional_conditions(this), requeue.rarely)
+        return _conclude(
+            this, this.status, conditions.optional_conditions(this), requeue.after_end, completion.clean(this)
+        )
     if (last := completion.end(this)) is not None:
         return _conclude(this, _completed(this), last, requeue.at_once)
     suspended = suspension.concerns(this)
@@ -196,7 +198,7 @@ def _conclude(
 def _suspend(this: Pass) -> Plan:
     status = suspension.status(this)
     if suspension.resumed(this):
-        return _conclude(this, status, conditions.bystanders(replace(this, status=status)), requeue.at_once)
+        return _conclude(this, status, conditions.optional_conditions(replace(this, status=status)), requeue.at_once)
     actions = (*_default_replicas(this), *suspension.actions(this))
     return _conclude(this, status, suspension.facts(this), requeue.suspended, actions)
 

@@ -11,7 +11,7 @@ from dijob.core.members import count
 from dijob.core.membership.context import Pass
 from dijob.core.membership.list_state import SUSPENDED
 from dijob.core.observed import lost_nodes
-from dijob.core.report.conditions import bystanders
+from dijob.core.report.conditions import optional_conditions
 from dijob.core.report.summary import Fact
 from dijob.reasons import AddressesReady, PeersReady, PodsCreated, Running, Suspended
 
@@ -58,4 +58,4 @@ def facts(this: Pass) -> list[Fact]:
     message = f"{MESSAGE}{going}" if this.job.spec.suspend else f"the job goes on when its old pods are gone{going}"
     state = Suspended.Suspending if left else Suspended.Suspended
     conditions = (PodsCreated.Suspended, AddressesReady.Suspended, Running.Suspended, PeersReady.Suspended, state)
-    return [*(Fact(reason, message) for reason in conditions), *bystanders(this)]
+    return [*(Fact(reason, message) for reason in conditions), *optional_conditions(this)]

@@ -56,10 +56,10 @@ LAUNCHER_FIELDS = ("spec.launcher", ".spec.containers")
 
 def progress(this: Pass) -> list[Fact]:
     """The conditions of a job on its way."""
-    return [_pods_created(this), _addresses_ready(this), _running(this), _peers_ready(this), *bystanders(this)]
+    return [_pods_created(this), _addresses_ready(this), _running(this), _peers_ready(this), *optional_conditions(this)]
 
 
-def bystanders(this: Pass) -> list[Fact]:
+def optional_conditions(this: Pass) -> list[Fact]:
     """Conditions that are there only when there is, or was, something to say."""
     status, facts = this.job.status, []
     over = checks.ENDED_MESSAGE.format(status.phase) if ended(status) else ""
