@@ -243,24 +243,3 @@ class Phase(StrEnum):
     SUSPENDED = "Suspended"
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"
-
-
-class Condition(StrEnum):
-    """The types of a DIJob's conditions."""
-
-    PODS_CREATED = "PodsCreated"
-    ADDRESSES_READY = "AddressesReady"
-    RUNNING = "Running"
-    PEERS_READY = "PeersReady"
-    SUCCEEDED = "Succeeded"
-    FAILED = "Failed"
-    FINISHED = "Finished"
-    INVALID = "Invalid"
-    # Only there when there is something to say.
-    SUSPENDED = "Suspended"
-    LAUNCHER_BYPASSED = "LauncherBypassed"
-    SPEC_WARNING = "SpecWarning"
-    SERVICE_READY = "ServiceReady"
-    BROKER_READY = "BrokerReady"
-    PAUSED = "Paused"
-    CHANGES_REFUSED = "ChangesRefused"

@@ -5,7 +5,7 @@ from dijob.core.members import expand
 from dijob.core.membership.address_list import NOBODY
 from dijob.core.report.summary import ended, is_true
 from dijob.names import CleanPodPolicy, FailureAction, Queue, Topology
-from dijob.names import Condition as Type
+from dijob.reasons import PeersReady, Running
 from hypothesis.stateful import invariant
 from unit.deeds import FORGED
 from unit.judged import Judged
@@ -95,7 +95,7 @@ class Watched(Judged):
     @invariant()
     def a_deadline_comes_in_time(self) -> None:
         """Neither early, nor while the job is suspended."""
-        failed = next((c for c in self.job.status.conditions if c.type == Type.FAILED), None)
+        failed = next((c for c in self.job.status.conditions if c.type == "Failed"), None)
         limit = self.job.spec.active_deadline_seconds
         if failed and failed.reason == "DeadlineExceeded":
             assert limit is not None
@@ -130,12 +130,12 @@ class Watched(Judged):
         status, size = self.job.status, self.job.spec.desired
         waiting = [rank for rank in range(size) if rank not in expand(status.succeeded_ranks)]
         processes = {process.rank: process for process in self.cluster.processes}
-        assert is_true(status, Type.RUNNING), status
+        assert is_true(status, Running), status
         assert status.phase == "Running"
         assert sorted(processes) == waiting
         assert self.cluster.names_of("services") == {"job", *filter(None, [self.gang.server])}
         assert self.served()
-        assert is_true(status, Type.PEERS_READY), status
+        assert is_true(status, PeersReady), status
         ips = {pod.rank: f"{pod.name}.job" if self.named else pod.ip for pod in self.pods()}
         for pod in self.pods():
             if pod.rank in waiting:

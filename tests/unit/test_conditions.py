@@ -10,7 +10,6 @@ from dijob.core.decide.plan import Plan
 from dijob.core.observed.containers import Ending
 from dijob.core.observed.views import Observed, Pod, Refusal, Refused
 from dijob.core.report import conditions
-from dijob.names import Condition as Type
 from dijob.reasons import Invalid
 from unit.builders import NOW, changed, container, job, later, listed, observed, plan, view
 
@@ -32,65 +31,65 @@ def running(**spec: Any) -> DIJob:
 
 CRASH = Ending(3, 0, "Error", "no GPU")
 
-REASONS: dict[str, tuple[Observed, Type, bool, str, str]] = {
-    "creating": (observed(view(0)), Type.PODS_CREATED, False, "Creating", "1 of 3 pods exist"),
-    "created": (observed(*ALL), Type.PODS_CREATED, True, "AllCreated", "3 of 3"),
-    "gathering": (observed(view(0, ip=""), view(1), view(2)), Type.ADDRESSES_READY, False, "Gathering", "rank 0"),
+REASONS: dict[str, tuple[Observed, str, bool, str, str]] = {
+    "creating": (observed(view(0)), "PodsCreated", False, "Creating", "1 of 3 pods exist"),
+    "created": (observed(*ALL), "PodsCreated", True, "AllCreated", "3 of 3"),
+    "gathering": (observed(view(0, ip=""), view(1), view(2)), "AddressesReady", False, "Gathering", "rank 0"),
     "missing an address": (
         observed(view(0, ip="", complaint="Unschedulable: 0/2"), view(1), view(2)),
-        Type.ADDRESSES_READY,
+        "AddressesReady",
         False,
         "AddressMissing",
         "rank 0: Unschedulable: 0/2",
     ),
     "an event says why": (
         observed(view(0, ip=""), view(1), view(2), warnings={"uid-0": "FailedMount: x"}),
-        Type.ADDRESSES_READY,
+        "AddressesReady",
         False,
         "AddressMissing",
         "rank 0: FailedMount: x",
     ),
-    "half handed out": (observed(listed(0), view(1), view(2)), Type.ADDRESSES_READY, False, "Publishing", "epoch 1"),
-    "published": (observed(*ALL), Type.ADDRESSES_READY, True, "Published", "3 addresses published as epoch 1"),
-    "waits for addresses": (observed(view(0)), Type.RUNNING, False, "Starting", "waits for the addresses"),
+    "half handed out": (observed(listed(0), view(1), view(2)), "AddressesReady", False, "Publishing", "epoch 1"),
+    "published": (observed(*ALL), "AddressesReady", True, "Published", "3 addresses published as epoch 1"),
+    "waits for addresses": (observed(view(0)), "Running", False, "Starting", "waits for the addresses"),
     "not all ready": (
         observed(listed(0, ready=False), listed(1), listed(2)),
-        Type.RUNNING,
+        "Running",
         False,
         "Starting",
         "rank 0: its program runs, and is not Ready",
     ),
-    "ready": (observed(*ALL), Type.RUNNING, True, "AllRanksReady", "all 3 ranks run"),
-    "renewing all": (observed(listed(1), listed(2)), Type.RUNNING, False, "Renewing", "whole set"),
+    "ready": (observed(*ALL), "Running", True, "AllRanksReady", "all 3 ranks run"),
+    "renewing all": (observed(listed(1), listed(2)), "Running", False, "Renewing", "whole set"),
     "renewing one": (
         observed(listed(0), listed(1)),
-        Type.PEERS_READY,
+        "PeersReady",
         False,
         "Renewing",
         "rank 2 is renewed, the others run on",
     ),
-    "all ready": (observed(*ALL), Type.PEERS_READY, True, "AllRanksReady", "epoch 1"),
+    "all ready": (observed(*ALL), "PeersReady", True, "AllRanksReady", "epoch 1"),
     "not begun": (
         observed(listed(0), listed(1), listed(2, ready=False)),
-        Type.PEERS_READY,
+        "PeersReady",
         False,
         "Starting",
         "the job has not begun, see Running",
     ),
     "crashed before all ran": (
         observed(listed(0), listed(1), listed(2, ready=False, ending=CRASH, ended=stamp(NOW))),
-        Type.RUNNING,
+        "Running",
         False,
         "Blocked",
         "rank 2: its program exited 3: no GPU, and starts again",
     ),
-    "list died": (observed(listed(0), listed(1)), Type.ADDRESSES_READY, False, "PodLost", "rank 2: its pod is gone"),
+    "list died": (observed(listed(0), listed(1)), "AddressesReady", False, "PodLost", "rank 2: its pod is gone"),
 }
 
 
 @pytest.mark.parametrize(("seen", "type_", "true", "reason", "words"), REASONS.values(), ids=REASONS)
 def test_each_condition_has_its_reason_and_its_words(
-    seen: Observed, type_: Type, true: bool, reason: str, words: str
+    seen: Observed, type_: str, true: bool, reason: str, words: str
 ) -> None:
     condition = say(seen)[type_]
     assert (condition.status, condition.reason) == (str(true), reason)
@@ -100,7 +99,7 @@ def test_each_condition_has_its_reason_and_its_words(
 def peers(owner: DIJob, *pods: Pod, seconds: float = 0) -> tuple[str, str]:
     """Reason and message of PeersReady, and that they are not looked at too late."""
     decided = plan(owner, observed(*pods, services=frozenset({"job"})), later(seconds))
-    found = next(c for c in decided.status.conditions if c.type == Type.PEERS_READY)
+    found = next(c for c in decided.status.conditions if c.type == "PeersReady")
     return found.reason, found.message
 
 
@@ -155,16 +154,16 @@ FINISHED = {
 @pytest.mark.parametrize(("pods", "words"), FINISHED.values(), ids=FINISHED)
 def test_who_has_finished_is_said_and_what_ends_the_job(pods: tuple[Pod, ...], words: str) -> None:
     said = say(observed(*pods), running())
-    assert said[Type.RUNNING].message == f"{words}; the job ends when all ranks have exited 0"
+    assert said["Running"].message == f"{words}; the job ends when all ranks have exited 0"
     first = say(observed(*pods), running(successPolicy="Rank0"))
-    assert first[Type.RUNNING].message.endswith("; the job ends when rank 0 has exited 0")
+    assert first["Running"].message.endswith("; the job ends when rank 0 has exited 0")
 
 
 def test_a_resumed_job_is_not_told_to_resume() -> None:
     died = {"epoch": 1, "reason": "Suspended", "message": "the job was suspended", "time": stamp(NOW)}
     owner = job(status={"epoch": 1, "lastRenewal": died, "resumeTime": stamp(NOW)})
     said = say(observed(view(0)), owner)
-    assert said[Type.ADDRESSES_READY].reason == "Gathering"
+    assert said["AddressesReady"].reason == "Gathering"
     assert [c.type for c in said.values() if "suspend" in c.message] == []
 
 
@@ -173,15 +172,15 @@ def test_while_the_set_is_renewed_the_reason_stays() -> None:
     owner = after(plan(owner, observed(*ALL[:2]), later(1)), owner)
     gathering = plan(owner, observed(view(0, uid="n0"), view(1, uid="n1", ip="")), later(2))
     said = {c.type: c for c in gathering.status.conditions}
-    assert said[Type.ADDRESSES_READY].reason == "PodLost"
-    assert "rank 2: its pod is gone; rank 2 is renewed, the others run on. " in said[Type.ADDRESSES_READY].message
-    assert "its pod is being created" in said[Type.ADDRESSES_READY].message
+    assert said["AddressesReady"].reason == "PodLost"
+    assert "rank 2: its pod is gone; rank 2 is renewed, the others run on. " in said["AddressesReady"].message
+    assert "its pod is being created" in said["AddressesReady"].message
 
 
 def test_an_elastic_job_says_for_whom_it_waits_and_how_long() -> None:
     owner = job(minReplicas=2, maxReplicas=3, replicas=3, gatherSeconds=7)
     seen = observed(view(0), view(1, placed=NOW.isoformat()), view(2, ip=""))
-    message = say(seen, owner)[Type.ADDRESSES_READY].message
+    message = say(seen, owner)["AddressesReady"].message
     assert message == (
         "rank 2: its node is starting it "
         "(the job begins 7 s after ranks 0-1 have their addresses, and others join later)"
@@ -189,7 +188,7 @@ def test_an_elastic_job_says_for_whom_it_waits_and_how_long() -> None:
 
 
 def test_any_other_job_says_just_what_it_lacks() -> None:
-    message = say(observed(view(0), view(1), view(2, ip="")))[Type.ADDRESSES_READY].message
+    message = say(observed(view(0), view(1), view(2, ip="")))["AddressesReady"].message
     assert message == "rank 2: its node is starting it"
 
 
@@ -204,17 +203,17 @@ FIRST: dict[str, tuple[Ending | None, str]] = {
 def test_a_failed_job_names_its_first_failure_and_its_log(ending: Ending | None, words: str) -> None:
     pods = (listed(0), listed(1, failures=4, ready=False, ending=ending), listed(2))
     said = say(observed(*pods), running())
-    assert (said[Type.FAILED].status, said[Type.FAILED].reason) == ("True", "BackoffLimitExceeded")
-    assert "4 failures, backoffLimit is 3" in said[Type.FAILED].message
-    assert words in said[Type.FAILED].message
-    assert "`kubectl logs job-1`" in said[Type.FAILED].message
-    assert (said[Type.RUNNING].status, said[Type.RUNNING].reason) == ("False", "Finished")
+    assert (said["Failed"].status, said["Failed"].reason) == ("True", "BackoffLimitExceeded")
+    assert "4 failures, backoffLimit is 3" in said["Failed"].message
+    assert words in said["Failed"].message
+    assert "`kubectl logs job-1`" in said["Failed"].message
+    assert (said["Running"].status, said["Running"].reason) == ("False", "Finished")
 
 
 def test_a_succeeded_job_says_so() -> None:
     decided = plan(running(), observed(*(changed(pod, succeeded=True) for pod in ALL)), later(60))
     said = {c.type: c for c in decided.status.conditions}
-    assert (said[Type.SUCCEEDED].reason, said[Type.SUCCEEDED].message) == ("AllRanksSucceeded", "all 3 ranks exited 0")
+    assert (said["Succeeded"].reason, said["Succeeded"].message) == ("AllRanksSucceeded", "all 3 ranks exited 0")
     assert decided.status.completion_time == "2026-05-04T12:01:00Z"
 
 
@@ -228,11 +227,11 @@ def test_a_service_that_cannot_be_made_is_said_and_forgotten_once_it_is_there(wh
     decided = plan(owner, seen, later(1))
     said = {c.type: c for c in decided.status.conditions}
     assert decided.actions == ()
-    assert (said[Type.SERVICE_READY].reason, said[Type.SERVICE_READY].message) == (reason, "no, because")
+    assert (said["ServiceReady"].reason, said["ServiceReady"].message) == (reason, "no, because")
     assert decided.requeue_after == 59
     healed = say(observed(*ALL, services=frozenset({"job"})), after(decided, owner))
-    assert (healed[Type.SERVICE_READY].status, healed[Type.SERVICE_READY].reason) == ("True", "Created")
-    assert Type.SERVICE_READY not in say(observed(*ALL, services=frozenset({"job"})), owner)
+    assert (healed["ServiceReady"].status, healed["ServiceReady"].reason) == ("True", "Created")
+    assert "ServiceReady" not in say(observed(*ALL, services=frozenset({"job"})), owner)
 
 
 def test_a_refused_service_that_nobody_wants_now_is_not_asked_for_every_moment() -> None:
@@ -261,22 +260,22 @@ def test_a_bypassed_launcher_is_said_until_it_is_no_longer_so() -> None:
     bypassed = job(BYPASSED)
     decided = plan(bypassed, Observed(), NOW)
     said = {c.type: c for c in decided.status.conditions}
-    assert said[Type.LAUNCHER_BYPASSED].reason == "LauncherBypassed"
-    assert "--platform k8s" in said[Type.LAUNCHER_BYPASSED].message
-    assert Type.LAUNCHER_BYPASSED not in say(Observed())
+    assert said["LauncherBypassed"].reason == "LauncherBypassed"
+    assert "--platform k8s" in said["LauncherBypassed"].message
+    assert "LauncherBypassed" not in say(Observed())
     healed = say(Observed(), job().model_copy(update={"status": decided.status}))
-    assert healed[Type.LAUNCHER_BYPASSED].status == "False"
+    assert healed["LauncherBypassed"].status == "False"
 
 
 def test_a_spec_that_is_read_with_a_doubt_is_no_bypassed_launcher() -> None:
     doubtful = job({"containers": [container(command=["sh", "-c", "ditask --parallel-workers $N"])]})
     decided = plan(doubtful, Observed(), NOW)
     said = {c.type: c for c in decided.status.conditions}
-    assert "spec.parallelWorkers: is not set" in said[Type.SPEC_WARNING].message
-    assert Type.LAUNCHER_BYPASSED not in said
+    assert "spec.parallelWorkers: is not set" in said["SpecWarning"].message
+    assert "LauncherBypassed" not in said
     assert [event.reason for event in decided.events] == ["SpecWarning"]
     healed = say(Observed(), job().model_copy(update={"status": decided.status}))
-    assert healed[Type.SPEC_WARNING].status == "False"
+    assert healed["SpecWarning"].status == "False"
 
 
 def test_a_changed_template_is_said_until_it_is_written_back() -> None:
@@ -285,7 +284,7 @@ def test_a_changed_template_is_said_until_it_is_written_back() -> None:
     assert {c.type: c.reason for c in decided.status.conditions}["Invalid"] == "TemplateChanged"
     assert decided.status.phase == "Running"
     healed = say(observed(*ALL), after(decided, owner))
-    assert (healed[Type.INVALID].status, healed[Type.INVALID].reason) == ("False", "Valid")
+    assert (healed["Invalid"].status, healed["Invalid"].reason) == ("False", "Valid")
 
 
 def test_an_invalid_spec_is_said_in_all_its_sentences() -> None:

@@ -11,7 +11,7 @@ from dijob.reasons.progress import AddressesReady, PeersReady, PodsCreated, Runn
 from dijob.reasons.shared import BrokerReady, ChangesRefused, ServiceReady
 from dijob.reasons.spec import Invalid, LauncherBypassed, SpecWarning
 
-# In the order in which `kubectl describe` and docs/conditions.md show them: that of names.Condition.
+# In the order in which `kubectl describe` and docs/conditions.md show them.
 CATALOGUE: Final[tuple[type[Reason], ...]] = (
     PodsCreated,
     AddressesReady,

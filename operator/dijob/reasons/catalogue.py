@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 
-from dijob.names import Condition
-
 
 class Kind(StrEnum):
     """How to take a reason."""
@@ -43,9 +41,9 @@ class Reason(Enum):
     """
 
     @property
-    def condition(self) -> Condition:
+    def condition(self) -> str:
         """The type of the condition."""
-        return Condition(self.__class__.__name__)
+        return self.__class__.__name__
 
     @property
     def entry(self) -> Entry:

@@ -25,7 +25,6 @@ from dijob.core.membership.context import Pass
 from dijob.core.observed import diagnose
 from dijob.core.observed.views import Refusal, Refused
 from dijob.core.report.summary import Fact, is_true
-from dijob.names import Condition as Type
 from dijob.reasons import ChangesRefused
 
 Refusals = Mapping[str, Refusal]
@@ -85,7 +84,7 @@ def facts(this: Pass, actions: tuple[Action, ...] | None) -> list[Fact]:
         what = _what(key(action))
         reason = ChangesRefused.ApiUnavailable if no.why is Refused.UNAVAILABLE else REASONS[what]
         return [Fact(reason, diagnose.shorten(_sentence(action, no, len(refused) - 1)))]
-    if actions is None or this.unwritten or not is_true(this.job.status, Type.CHANGES_REFUSED):
+    if actions is None or this.unwritten or not is_true(this.job.status, ChangesRefused):
         return []
     return [Fact(ChangesRefused.Accepted)]
 

@@ -10,9 +10,8 @@ from dijob.core.observed import diagnose
 from dijob.core.observed.endings import how_it_ended
 from dijob.core.observed.views import Pod
 from dijob.core.report import conditions
-from dijob.core.report.summary import Fact, is_true
+from dijob.core.report.summary import Fact, find, is_true
 from dijob.names import CleanPodPolicy, FailureAction
-from dijob.names import Condition as Type
 from dijob.reasons import BrokerReady, Failed, PeersReady, Reason, Running, Succeeded, Suspended
 
 # How a pod shows it that was ended so that its logs stay (annotations.end_patch). The kubelet may have started its
@@ -85,7 +84,7 @@ def clean(this: Pass) -> tuple[Action, ...]:
     if policy is CleanPodPolicy.ALL:
         return deletions(pods)
     going = [pod for pod in pods if not pod.finished and not pod.deleting]
-    failed = _have_failed(this) if is_true(this.job.status, Type.FAILED) else frozenset()
+    failed = _have_failed(this) if is_true(this.job.status, Failed) else frozenset()
     end = tuple(EndPod(pod.name, pod.uid) for pod in going if pod.uid in failed and not pod.ending_soon)
     # Who has not begun goes whatever the policy: nobody begins after the end, and at the gate he would wait for ever,
     # without a list and even with one, since a kubelet that misses it (requeue.NUDGE_SECONDS) is not reminded any more.
@@ -157,7 +156,7 @@ def _end(this: Pass, fact: Fact) -> list[Fact]:
     over: list[Reason] = [Running.Finished, PeersReady.Finished]
     if this.world.gang.server:
         over.append(BrokerReady.Finished)
-    if is_true(this.job.status, Type.SUSPENDED):
+    if is_true(this.job.status, Suspended):
         over.append(Suspended.Finished)
     return [*conditions.optional_conditions(this), *(Fact(reason, "the job has ended") for reason in over), fact]
 
@@ -174,7 +173,7 @@ def _startup_left(this: Pass) -> float | None:
     limit, status = this.job.spec.startup_deadline_seconds, this.status
     if limit is None:
         return None
-    running = next((c for c in this.job.status.conditions if c.type == Type.RUNNING), None)
+    running = find(this.job.status, Running)
     if running and running.status == "True":
         return None
     stopped = running.last_transition_time if running else None

@@ -16,7 +16,7 @@ from dijob.core.observed.views import Refused
 from dijob.core.report import conditions, redis
 from dijob.core.report.summary import is_true
 from dijob.names import Addressing
-from dijob.names import Condition as Type
+from dijob.reasons import Running
 
 # A full pass that writes nothing when nothing differs (the shell adds jitter).
 RESYNC_SECONDS = 300.0
@@ -111,7 +111,7 @@ def _serving(this: Pass) -> Iterator[float]:
 
 def _looking(this: Pass, status: Status) -> Iterator[float]:
     """When to look why the job is not complete."""
-    if not is_true(status, Type.RUNNING) or not this.world.alive or this.world.addressless:
+    if not is_true(status, Running) or not this.world.alive or this.world.addressless:
         least, most = LOOK_AGAIN_SECONDS
         yield min(most, max(least, conditions.age(status, this.now) / 4))
     if (left := conditions.patience(status, this.now)) and left > 0:
@@ -148,7 +148,7 @@ def unserved(this: Pass) -> bool:
     Who is told IPs waits for it no longer than until all run: its endpoints take a fifth of the control plane's work.
     """
     by_name = this.world.gang.addressing is Addressing.HOSTNAME
-    wanted = by_name or (this.world.alive and is_true(this.job.status, Type.RUNNING))
+    wanted = by_name or (this.world.alive and is_true(this.job.status, Running))
     return wanted and f"service/{this.world.gang.job}" not in this.observed.existing
 
 

@@ -18,8 +18,7 @@ from dijob.core.membership.world import World
 from dijob.core.observed import diagnose
 from dijob.core.observed.views import Pod, Refused
 from dijob.core.report import redis
-from dijob.core.report.summary import Fact, ended, is_true
-from dijob.names import Condition as Type
+from dijob.core.report.summary import Fact, ended, find, is_true
 from dijob.reasons import (
     AddressesReady,
     BrokerReady,
@@ -65,15 +64,15 @@ def optional_conditions(this: Pass) -> list[Fact]:
     over = checks.ENDED_MESSAGE.format(status.phase) if ended(status) else ""
     if this.template_changed:
         facts.append(Fact(Invalid.TemplateChanged, over or TEMPLATE_CHANGED))
-    elif is_true(status, Type.INVALID):
+    elif is_true(status, Invalid):
         facts.append(Fact(Invalid.Valid))
     if over and this.job.spec.suspend:
         facts.append(Fact(Suspended.Finished, over))
-    elif not this.job.spec.suspend and is_true(status, Type.SUSPENDED) and not this.status.suspend_time:
+    elif not this.job.spec.suspend and is_true(status, Suspended) and not this.status.suspend_time:
         facts.append(Fact(Suspended.Resumed))
     if this.job.paused:
         facts.append(Fact(Paused.Annotated, PAUSED))
-    elif is_true(status, Type.PAUSED):
+    elif is_true(status, Paused):
         facts.append(Fact(Paused.Resumed))
     return [*facts, *_warnings(this), *_service(this), *_broker(this)]
 
@@ -84,7 +83,7 @@ def _service(this: Pass) -> list[Fact]:
         taken = refusal.why is Refused.TAKEN
         reason = ServiceReady.ServiceNameTaken if taken else ServiceReady.ServiceRefused
         return [Fact(reason, refusal.message)]
-    known = any(c.type == Type.SERVICE_READY for c in this.job.status.conditions)
+    known = find(this.job.status, ServiceReady)
     return [Fact(ServiceReady.Created)] if known and service in this.observed.existing else []
 
 
@@ -146,7 +145,7 @@ def _warnings(this: Pass) -> list[Fact]:
 def _warning(this: Pass, sentences: list[str], reason: Reason, gone: Reason) -> list[Fact]:
     if sentences:
         return [Fact(reason, diagnose.shorten("; ".join(sentences)))]
-    return [Fact(gone)] if is_true(this.job.status, gone.condition) else []
+    return [Fact(gone)] if is_true(this.job.status, type(gone)) else []
 
 
 def _pods_created(this: Pass) -> Fact:
@@ -215,7 +214,7 @@ def _begins(this: Pass) -> str:
 
 def _running(this: Pass) -> Fact:
     world = this.world
-    latched = is_true(this.job.status, Type.RUNNING)
+    latched = is_true(this.job.status, Running)
     if not (world.alive or (latched and world.survivors)):
         if _renewal(this):
             return Fact(Running.Renewing, _renewed(world))
@@ -254,7 +253,7 @@ def _peers_ready(this: Pass) -> Fact:
     message = diagnose.not_ready(lagging, this.observed, this.now, world.restarts.pending)
     if world.restarts.pending >= set(lagging):
         return Fact(PeersReady.Renewing, message)
-    if not is_true(this.job.status, Type.RUNNING):
+    if not is_true(this.job.status, Running):
         return Fact(PeersReady.Starting, "the job has not begun, see Running")
     wrong = any(diagnose.trouble(rank, this.observed, this.now) for rank in lagging)
     wrong = wrong or ((left := patience(this.job.status, this.now)) is not None and left <= 0)
@@ -265,8 +264,8 @@ def patience(status: Status, now: datetime) -> float | None:
     """Seconds until ranks of a running job that are not Ready are a problem; None while all are Ready.
 
     A rank that joins takes a while, and one that is about to exit closes its port before."""
-    peers = next((c for c in status.conditions if c.type == Type.PEERS_READY), None)
-    if peers is None or peers.status == "True" or not is_true(status, Type.RUNNING):
+    peers = find(status, PeersReady)
+    if peers is None or peers.status == "True" or not is_true(status, Running):
         return None
     since = instant(peers.last_transition_time)
     return NOT_READY_SECONDS - (now - since).total_seconds() if since else 0.0

@@ -9,7 +9,6 @@ from dijob.api.status import Condition, Status, instant, stamp
 from dijob.core.actions import Event
 from dijob.core.members import count
 from dijob.core.observed.diagnose import shorten
-from dijob.names import Condition as Type
 from dijob.names import Phase
 from dijob.reasons import EventType, Kind, Reason
 
@@ -27,26 +26,32 @@ class Fact:
     message: str = ""
 
 
-def is_true(status: Status, type_: Type) -> bool:
+def find(status: Status, condition: type[Reason]) -> Condition | None:
+    """The stored condition of this type; None where the status has none."""
+    return next((c for c in status.conditions if c.type == condition.__name__), None)
+
+
+def is_true(status: Status, condition: type[Reason]) -> bool:
     """Whether the stored status has this condition as True."""
-    return any(c.type == type_ and c.status == "True" for c in status.conditions)
+    found = find(status, condition)
+    return found is not None and found.status == "True"
 
 
 def ended(status: Status) -> bool:
     """Whether the job has reached its end; nothing but clean-up happens after it."""
-    return is_true(status, Type.SUCCEEDED) or is_true(status, Type.FAILED)
+    return is_true(status, reasons.Succeeded) or is_true(status, reasons.Failed)
 
 
 def phase(status: Status) -> Phase:
     """The phase that the conditions add up to."""
-    for type_, word in (
-        (Type.FAILED, Phase.FAILED),
-        (Type.SUCCEEDED, Phase.SUCCEEDED),
-        (Type.SUSPENDED, Phase.SUSPENDED),
-        (Type.RUNNING, Phase.RUNNING),
-        (Type.ADDRESSES_READY, Phase.STARTING),
+    for condition, word in (
+        (reasons.Failed, Phase.FAILED),
+        (reasons.Succeeded, Phase.SUCCEEDED),
+        (reasons.Suspended, Phase.SUSPENDED),
+        (reasons.Running, Phase.RUNNING),
+        (reasons.AddressesReady, Phase.STARTING),
     ):
-        if is_true(status, type_):
+        if is_true(status, condition):
             return word
     return Phase.PENDING
 
@@ -57,35 +62,34 @@ def message(status: Status) -> str:
     At most MESSAGE_LIMIT characters.
     """
     sentence = _main_sentence(status)
-    void = is_true(status, Type.LAUNCHER_BYPASSED) and not is_true(status, Type.FAILED)
+    void = is_true(status, reasons.LauncherBypassed) and not is_true(status, reasons.Failed)
     return shorten(f"{BYPASSED}; {sentence}" if void else sentence, MESSAGE_LIMIT)
 
 
 def _main_sentence(status: Status) -> str:
-    told = {c.type: c for c in status.conditions}
     for type_, bad in (
-        (Type.FAILED, "True"),
-        (Type.SUCCEEDED, "True"),
-        (Type.INVALID, "True"),
-        (Type.CHANGES_REFUSED, "True"),
-        (Type.PODS_CREATED, "False"),
-        (Type.ADDRESSES_READY, "False"),
-        *([(Type.PEERS_READY, "False")] if is_true(status, Type.RUNNING) else []),
+        (reasons.Failed, "True"),
+        (reasons.Succeeded, "True"),
+        (reasons.Invalid, "True"),
+        (reasons.ChangesRefused, "True"),
+        (reasons.PodsCreated, "False"),
+        (reasons.AddressesReady, "False"),
+        *([(reasons.PeersReady, "False")] if is_true(status, reasons.Running) else []),
     ):
-        condition = told.get(type_)
+        condition = find(status, type_)
         # That pods are being created says less than why.
-        creating = (Type.PODS_CREATED, reasons.PodsCreated.Creating.name)
-        if condition and condition.status == bad and (type_, condition.reason) != creating:
+        creating = type_ is reasons.PodsCreated and condition and condition.reason == reasons.PodsCreated.Creating.name
+        if condition and condition.status == bad and not creating:
             return condition.message
-    running = told.get(Type.RUNNING)
+    running = find(status, reasons.Running)
     return running.message if running else ""
 
 
 def urgent(old: Status, new: Status) -> bool:
     """Whether a change must be written at once: the first sight of a job, Running, its end, a list that begins or has
     died, a pause, a failure (the pod that shows it is not deleted before)."""
-    begun = is_true(new, Type.RUNNING) and not is_true(old, Type.RUNNING)
-    begun = begun or is_true(new, Type.PAUSED) != is_true(old, Type.PAUSED)
+    begun = is_true(new, reasons.Running) and not is_true(old, reasons.Running)
+    begun = begun or is_true(new, reasons.Paused) != is_true(old, reasons.Paused)
     begun = begun or old.suspend_time != new.suspend_time
     begun = begun or old.epoch != new.epoch
     lost = old.last_renewal != new.last_renewal or old.restarts != new.restarts or old.given_back != new.given_back
@@ -96,12 +100,12 @@ def conclude(status: Status, facts: Iterable[Fact], generation: int, now: dateti
     """The status with the facts as its conditions. Conditions that no fact is about stay as they were."""
     kept = {condition.type: condition for condition in status.conditions}
     for fact in facts:
-        type_ = fact.reason.condition.value
+        type_ = fact.reason.condition
         kept[type_] = _condition(kept.get(type_), fact, generation, now)
-    kept.pop(Type.FINISHED.value, None)
+    kept.pop(reasons.Finished.__name__, None)
     if finished := _finished(kept, now):
         kept[finished.type] = finished
-    order = {type_.value: number for number, type_ in enumerate(Type)}
+    order = {each.__name__: number for number, each in enumerate(reasons.CATALOGUE)}
     conditions = tuple(sorted(kept.values(), key=lambda c: order.get(c.type, len(order))))
     status = status.model_copy(update={"conditions": conditions, "observed_generation": generation})
     return status.model_copy(update={"phase": phase(status).value, "message": message(status)})
@@ -123,7 +127,7 @@ def _event(status: Status, before: Condition | None, now: Condition) -> Event | 
     if reason is None or reason.entry.event is EventType.NONE:
         return None
     # At the first start Running says it all.
-    if reason is reasons.PeersReady.AllRanksReady and not is_true(status, Type.RUNNING):
+    if reason is reasons.PeersReady.AllRanksReady and not is_true(status, reasons.Running):
         return None
     warning = reason.entry.event is EventType.WARNING
     good = reason.entry.kind is Kind.GOOD and reason.entry.status
@@ -139,7 +143,7 @@ def _after(before: Condition | None, now: Condition) -> str:
 
 
 def _scaled(old: Status, new: Status) -> tuple[Event, ...]:
-    if not (old.address_list and new.address_list and is_true(old, Type.RUNNING)):
+    if not (old.address_list and new.address_list and is_true(old, reasons.Running)):
         return ()
     was, size = old.address_list.size, new.address_list.size
     return (Event("Scaled", f"from {was} to {count(size, 'rank')}", warning=False),) if was != size else ()
@@ -150,11 +154,11 @@ def _finished(told: Mapping[str, Condition], now: datetime) -> Condition | None:
 
     Made from the two in each pass: a job that ended under an operator that did not know it gets it too.
     """
-    ends = (told.get(type_.value) for type_ in (Type.FAILED, Type.SUCCEEDED))
+    ends = (told.get(each.__name__) for each in (reasons.Failed, reasons.Succeeded))
     end = next((each for each in ends if each and each.status == "True"), None)
     if end is None:
         return None
-    reason = reasons.Finished.Failed if end.type == Type.FAILED else reasons.Finished.Succeeded
+    reason = reasons.Finished.Failed if end.type == reasons.Failed.__name__ else reasons.Finished.Succeeded
     return _condition(end, Fact(reason, end.message), end.observed_generation, now)
 
 
@@ -162,7 +166,7 @@ def _condition(old: Condition | None, fact: Fact, generation: int, now: datetime
     status = str(fact.reason.entry.status)
     same = old is not None and old.status == status
     return Condition(
-        type=fact.reason.condition.value,
+        type=fact.reason.condition,
         status=status,
         reason=fact.reason.name,
         message=fact.message,
