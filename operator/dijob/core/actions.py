@@ -1,8 +1,12 @@
-"""What a plan can ask the shell to do: frozen data, one class per call to the apiserver."""
+"""What a plan can ask the shell to do: frozen data, one class per call to the apiserver.
+
+`changes` is what the action changes, by which a refusal is remembered (decide/changes.py); "" for a
+creation, whose refusal is remembered by the kind and name of its object.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from dijob.api.model import DIJob
 from dijob.core.addresses import ListCopy
@@ -15,11 +19,15 @@ class SetReplicas:
     """Write spec.replicas once where the user left it out: without it GET scale answers 500."""
 
     replicas: int
+    changes: ClassVar = "patch dijob"
 
 
 @dataclass(frozen=True)
 class CreatePod:
+    """Create the pod of one rank."""
+
     member: Member
+    changes: ClassVar = ""
 
 
 @dataclass(frozen=True)
@@ -27,6 +35,7 @@ class CreateInOrder:
     """Create these pods one after the other, and none after one that is refused."""
 
     members: tuple[Member, ...]
+    changes: ClassVar = ""
 
 
 @dataclass(frozen=True)
@@ -37,62 +46,66 @@ class CreateShared:
     """
 
     manifests: Callable[[DIJob, Options], tuple[dict[str, Any], ...]]
+    changes: ClassVar = ""
 
 
 @dataclass(frozen=True)
-class PublishAddresses:
-    """Give one pod its copy of the address list; its gate opens on it. What is made of the list
-    (`copy.derived`) is left to who renders it."""
+class PodAction:
+    """What is done to one pod that is there."""
 
     name: str
     uid: str
+    changes: ClassVar = "patch pod"
+
+
+@dataclass(frozen=True)
+class PublishAddresses(PodAction):
+    """Give one pod its copy of the address list; its gate opens on it. What is made of the list
+    (`copy.derived`) is left to who renders it."""
+
     copy: ListCopy
 
 
 @dataclass(frozen=True)
-class NudgePod:
+class NudgePod(PodAction):
     """Remind the kubelet of a pod in which the list of this number has had no effect yet; `at` is
     any new text."""
 
-    name: str
-    uid: str
     number: int
     at: str
 
 
 @dataclass(frozen=True)
-class DeletePod:
-    name: str
-    uid: str
+class DeletePod(PodAction):
+    """Delete one pod, with its grace period."""
+
+    changes: ClassVar = "delete pod"
 
 
 @dataclass(frozen=True)
-class GiveBackPod:
+class GiveBackPod(PodAction):
     """Delete a pod that holds a node while a lower rank finds none; it comes back when that one has its place."""
 
-    name: str
-    uid: str
+    changes: ClassVar = "delete pod"
 
 
 @dataclass(frozen=True)
-class ForceDeletePod:
+class ForceDeletePod(PodAction):
     """Remove the object of a pod whose node will never say that it has ended."""
 
-    name: str
-    uid: str
+    changes: ClassVar = "delete pod"
 
 
 @dataclass(frozen=True)
-class EndPod:
+class EndPod(PodAction):
     """End a crash-looping pod by its deadline: it becomes Failed and its logs stay."""
-
-    name: str
-    uid: str
 
 
 @dataclass(frozen=True)
 class DeleteJob:
     """Delete the DIJob itself, with all that belongs to it: it has ended, and its time to live is over."""
+
+    changes: ClassVar = "delete dijob"
 
 
 Action = (

@@ -5,22 +5,8 @@ which object, so that a pod that may not be patched can still be deleted, and it
 """
 
 from collections.abc import Iterable, Mapping
-from typing import assert_never
 
-from dijob.core.actions import (
-    Action,
-    CreateInOrder,
-    CreatePod,
-    CreateShared,
-    DeleteJob,
-    DeletePod,
-    EndPod,
-    ForceDeletePod,
-    GiveBackPod,
-    NudgePod,
-    PublishAddresses,
-    SetReplicas,
-)
+from dijob.core.actions import Action, PodAction
 from dijob.core.membership.context import Pass
 from dijob.core.observed import diagnose
 from dijob.core.observed.views import Refusal, Refused
@@ -46,18 +32,7 @@ CANNOT = {
 
 def key(action: Action) -> str:
     """What a refusal of this change is remembered by; "" for a creation."""
-    match action:
-        case PublishAddresses() | NudgePod() | EndPod():
-            return f"patch pod/{action.name} {action.uid}"
-        case DeletePod() | GiveBackPod() | ForceDeletePod():
-            return f"delete pod/{action.name} {action.uid}"
-        case SetReplicas():
-            return "patch dijob"
-        case DeleteJob():
-            return "delete dijob"
-        case CreatePod() | CreateInOrder() | CreateShared():
-            return ""
-    assert_never(action)
+    return f"{action.changes}/{action.name} {action.uid}" if isinstance(action, PodAction) else action.changes
 
 
 def pod_uid(remembered: str) -> str:
