@@ -64,6 +64,8 @@ KEYS: dict[str, Action] = {
 @pytest.mark.parametrize(("key", "action"), KEYS.items(), ids=[type(action).__name__ for action in KEYS.values()])
 def test_each_change_has_a_key_of_its_own_and_creations_have_none(key: str, action: Action) -> None:
     assert changes.key(action) == key
+    # What can be refused has a reason and a sentence.
+    assert {action.changes} - {""} <= changes.REASONS.keys() == changes.CANNOT.keys()
 
 
 def refused(status: int = 403, attempts: int = 1, seconds: float = 7) -> Refusal:

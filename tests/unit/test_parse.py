@@ -276,9 +276,9 @@ def test_a_gate_that_runs_is_seen() -> None:
 @pytest.mark.parametrize("key", [names.LABEL_JOB, names.LABEL_RANK])
 def test_labels_that_somebody_has_changed_are_seen(key: str) -> None:
     body = pod_body(1)
-    assert read(body).recognised
+    assert read(body).recognized
     body["metadata"]["labels"][key] = "other"
-    assert not read(body).recognised
+    assert not read(body).recognized
 
 
 def test_what_the_operator_wrote_is_read_back() -> None:

@@ -12,6 +12,7 @@ from dijob.reasons import (
     Failed,
     Invalid,
     LauncherBypassed,
+    Paused,
     PeersReady,
     PodsCreated,
     Running,
@@ -230,6 +231,10 @@ MESSAGES: dict[str, tuple[tuple[Fact, ...], str]] = {
     "bypassed, and failed": (
         (Fact(Failed.DeadlineExceeded, "too late"), Fact(LauncherBypassed.LauncherBypassed, "long")),
         "too late",
+    ),
+    "paused": (
+        (Fact(Running.AllRanksReady, "all 3 ranks run"), Fact(Paused.Annotated, "paused: nothing is changed")),
+        "paused: nothing is changed",
     ),
     "long": ((Fact(Failed.DeadlineExceeded, "x" * 201),), "x" * 196 + " ..."),
 }

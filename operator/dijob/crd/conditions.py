@@ -12,7 +12,7 @@ Generated from `operator/dijob/reasons` by `make crds`; do not edit.
   Suspended, Running, Starting (the addresses are published), else Pending.
 - **status.message** is the sentence that matters most now: why the job ended, what is wrong, or what it waits for.
 - **status.conditions** are for programs. Each is True or False, with a reason (one word, below) and a message (which
-  rank, and why). One that is not there has had nothing to say.
+  rank, and why). A condition that is absent has never applied.
 
 ```sh
 kubectl wait --for=condition=Running --timeout=10m dijob/NAME          # it has begun
@@ -27,9 +27,9 @@ the type of the event that tells of it, if any.
 
 _EVENTS = """## Events
 
-An event has the reason and the message of its condition; that of a job which runs, is whole again or has succeeded
-has the condition's type as its reason, and says after how many seconds. It is published when the condition's status or
-reason changes. Besides these, Scaled (Normal) says that a running job has another size. An event that is published
+An event has the reason and the message of its condition, and is published when the condition's status or reason
+changes. Three have the condition's type as their reason: Running and PeersReady, which say after how many seconds, and
+Succeeded. Besides these, Scaled (Normal) says that a running job has another size. An event that is published
 again in the same words is folded into the first: its count and its last time go up. The cluster forgets events, usually
 after an hour; conditions stay.
 

@@ -74,10 +74,10 @@ def over(means: str, remedy: str = "", *, status: bool = False) -> Entry:
 
 
 def suspended() -> Entry:
-    """Of every condition about a job that has its pods."""
+    """Shared by the conditions about a job that has its pods."""
     return waiting("the job is suspended, see Suspended")
 
 
 def finished() -> Entry:
-    """Of every condition that ends with the job."""
-    return over("the job has ended, see Succeeded and Failed")
+    """Shared by the conditions that end with the job."""
+    return over("the job has ended, see Finished")

@@ -7,23 +7,26 @@ from dijob.reasons.catalogue import EventType, Reason, finished, good, over, pro
 
 _LOGS: Final = (
     "`kubectl logs` of the pod that the message names; it is kept unless `cleanPodPolicy` is All. "
-    "The pod's annotation `ended` says what DeadlineExceeded and ContainerStatusUnknown mean there"
+    "The pod's annotation `diengine.opendilab.org/ended` says what DeadlineExceeded and ContainerStatusUnknown mean there"
 )
 
 
 class Suspended(Reason):
-    """Whether `spec.suspend` holds the job. There once it has been set."""
+    """Whether `spec.suspend` holds the job. There only after it has been set."""
 
-    Suspending = waiting("its pods are ending, gently; also before it can go on again", status=True)
+    Suspending = waiting(
+        "its pods are ending, within their grace periods; also while old pods hold up a resumption",
+        status=True,
+    )
     Suspended = waiting("it has no pods", "set `spec.suspend` to false to go on", status=True, event=EventType.NORMAL)
     Resumed = good("it goes on, with the same ranks and names", status=False, event=EventType.NORMAL)
     Finished = finished()
 
 
 class Paused(Reason):
-    """Whether the annotation `diengine.opendilab.org/paused` is set: the operator looks and tells,
-    and touches nothing of the job, nor heals it. For emergencies:
-    `kubectl annotate dijob NAME diengine.opendilab.org/paused=true`. There once it has been set.
+    """Whether the annotation `diengine.opendilab.org/paused` is set: the operator observes and
+    reports, and creates, changes and deletes nothing of the job. For emergencies:
+    `kubectl annotate dijob NAME diengine.opendilab.org/paused=true`. There only after it has been set.
     """
 
     Annotated = waiting(

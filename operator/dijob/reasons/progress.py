@@ -9,9 +9,9 @@ _GOES: Final = f"{_HEALS}. The failed pod goes with its log; `status.firstFailur
 
 
 class PodsCreated(Reason):
-    """Whether every rank that is wished for has its pod."""
+    """Whether every rank that the job wants has its pod."""
 
-    Creating = waiting("on its way; the message counts the pods that exist")
+    Creating = waiting("in progress; the message counts the pods that exist")
     WaitingForOldPod = waiting(
         "the pod of a deleted job of the same name, or a deleted pod of this one, is still ending",
         "if it lasts: see what holds that pod (a finalizer, a long grace period, a node that is gone)",
@@ -22,7 +22,7 @@ class PodsCreated(Reason):
     )
     PodRejected = problem(
         "the apiserver refuses the pod as it is written; its words are in the message. Asked again every 5 min",
-        "correct the template while the job is suspended (`spec.suspend: true`), or delete the job and apply it",
+        "correct the template while the job is suspended (`spec.suspend: true`), or delete the job and apply it again",
     )
     PodForbidden = problem(
         "refused for now: a service account or priority class that does not exist yet, a quota, a policy. "
@@ -40,7 +40,7 @@ class PodsCreated(Reason):
 class AddressesReady(Reason):
     """Whether the ranks have been told a list of addresses that is true."""
 
-    Gathering = waiting("on its way; the message names the ranks without an address")
+    Gathering = waiting("in progress; the message names the ranks without an address")
     AddressMissing = problem(
         "a rank cannot get an address; the message says why in the cluster's words: unschedulable, image, mount; "
         "or which node or scheduler has not taken its pod within 10 s",
@@ -52,13 +52,14 @@ class AddressesReady(Reason):
         "it tries again",
         "add nodes, raise the quota, ask for less, or lower `minReplicas`",
     )
-    Publishing = waiting("the list is being handed out")
+    Publishing = waiting("the list is being written to the pods")
     BrokerNotReady = waiting(
         "every rank has its address, and the job's Redis server is not Ready yet",
         "see BrokerReady",
     )
     Published = good(
-        "the list is handed out, as the epoch that the message names; it also says which ranks join later, and why",
+        "the list is written to the pods, as the epoch that the message names; it also says which ranks join later, "
+        "and why",
     )
     PodLost = problem("the pod of a rank is gone", f"{_HEALS}; if it repeats: see who deletes pods")
     PodDeleted = problem("the pod of a rank is being deleted, evicted or preempted", _HEALS)
@@ -97,7 +98,7 @@ class Running(Reason):
         "correct the image or the command; the log of the rank's pod says more",
     )
     AllRanksReady = good("the job has begun; the event says after how long", event=EventType.NORMAL)
-    Renewing = waiting("every rank is renewed; AddressesReady says why")
+    Renewing = waiting("every rank is being restarted; AddressesReady says why")
     Suspended = suspended()
     Finished = finished()
 
@@ -109,7 +110,8 @@ class PeersReady(Reason):
         "the job has not begun, or the message names ranks that are not Ready yet, for less than a minute"
     )
     AllRanksReady = good(
-        "every rank is Ready, and knows the newest list; told once the job has begun, with how long it took",
+        "every rank is Ready, and knows the newest list; the event comes only after the job has begun, and gives the "
+        "seconds",
         event=EventType.NORMAL,
     )
     RankNotReady = problem(

@@ -28,7 +28,7 @@ class BrokerReady(Reason):
     all ranks begin anew with the next one.
     """
 
-    Starting = waiting("its pod is on its way")
+    Starting = waiting("its pod is being created")
     NotRunning = problem(
         "its pod cannot run; the message says why in the cluster's words",
         "if it is the image: set the chart's value redis.image, or give `messageQueue.host` a server of your own",
@@ -49,7 +49,7 @@ class BrokerReady(Reason):
 
 class ChangesRefused(Reason):
     """True: the apiserver refuses what the operator would change or delete; its words are in the
-    message. Each change is asked for again after 1, 2, 4 ... 60 s. There once it was True.
+    message. Each change is asked for again after 1, 2, 4 ... 60 s. There only after it has been True.
     """
 
     PodUpdateRefused = problem(

@@ -4,7 +4,7 @@ from dijob.reasons.catalogue import Reason, good, problem
 
 
 class Invalid(Reason):
-    """True: the spec asks for what cannot be done; what runs is left alone. There once it was True."""
+    """True: the spec asks for what cannot be done; what runs is left alone. There only after it has been True."""
 
     SpecInvalid = problem(
         "the message names each field and what is wrong with it; lost ranks are not made anew",
@@ -27,7 +27,7 @@ class Invalid(Reason):
 
 
 class LauncherBypassed(Reason):
-    """True: the command goes round the launcher. There once it was True."""
+    """True: the command bypasses the launcher. There only after it has been True."""
 
     LauncherBypassed = problem(
         "ditask may not join the world, and each pod may train alone",
@@ -38,7 +38,7 @@ class LauncherBypassed(Reason):
 
 
 class SpecWarning(Reason):
-    """True: something in the spec cannot be read or done as it is written. There once it was True."""
+    """True: something in the spec cannot be read or done as it is written. There only after it has been True."""
 
     SpecWarning = problem("the message says what, and what is done instead", "do what the message says", status=True)
     NothingToSay = good("no longer so", status=False)

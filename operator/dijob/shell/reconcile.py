@@ -27,8 +27,6 @@ from dijob.shell.workqueue import Key
 
 log = logging.getLogger(__name__)
 
-EVENTS_READ_AT_ONCE = 3
-
 
 class Reconciler:
     """Brings jobs to what they should be, one pass at a time per job."""

@@ -37,7 +37,7 @@ def key(action: Action) -> str:
 
 def pod_uid(remembered: str) -> str:
     """The uid of the pod that a refused change was about; "" where it was about none."""
-    return remembered.partition("/")[2].partition(" ")[2]
+    return remembered.partition(" pod/")[2].partition(" ")[2]
 
 
 def due(this: Pass, actions: Iterable[Action]) -> tuple[Action, ...]:

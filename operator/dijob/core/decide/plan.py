@@ -5,9 +5,9 @@ The rules, in the order in which a job meets them:
 2. When every rank has an address, the list gets the next number; that and its digest are written down first. Then each
    pod is given the list, and the programs start.
    Those below minReplicas must be there; the others are waited for a little, and may join later (gathering.py).
-3. A rank that is lost makes the list dead for itself and for those that dial it (world.py): that is written down first.
-   Then the lost pod is made again; those that dial it start again in their pods where that is possible (restart.py),
-   else they are made again too. All others run on. Once all have addresses, rule 2 begins again. Failures and successes
+3. A rank that is lost makes the list dead for itself and for those that dial it (losses.py): that is written first.
+   Then the lost pod is re-created; those that dial it start again in their pods where that is possible (restart.py),
+   else they are re-created too. All others run on. Once all have addresses, rule 2 begins again. Failures and successes
    are written down before the pods that show them are deleted.
 4. All ranks have succeeded, or those whose success is the job's; more failures than backoffLimit, one that the job's
    policy does not forgive, a deadline (completion.py): the job has ended, and its pods are cleaned up.
@@ -64,7 +64,7 @@ class Plan:
     actions: tuple[Action, ...] = ()
     events: tuple[Event, ...] = ()
     requeue_after: float = requeue.RESYNC_SECONDS
-    # An action waits until this status is written: the write is not put off.
+    # An action is held back until this status is stored: the write must not be put off.
     withheld: bool = False
 
 
@@ -85,7 +85,7 @@ def plan(job: DIJob, observed: Observed, now: datetime) -> Plan:
     if (last := completion.end(this)) is not None:
         return _conclude(this, _completed(this), last, requeue.at_once)
     suspended = suspension.concerns(this)
-    # Written in one write with the charge; the next pass acts on it.
+    # The renewal and the charge go into the same write of the status; the next pass acts on it.
     if not suspended and (loss := _restarted(this)):
         return _renew(this, loss)
     if job.paused:
@@ -214,7 +214,7 @@ def _restarted(this: Pass) -> Loss | None:
 
 def _renew(this: Pass, loss: Loss) -> Plan:
     """Write down for whom the list is dead, and whose fault it is. The next pass acts on it."""
-    # Also for those who are not wished for any more and still have it: they may be wished for again before they go.
+    # Also ranks that are scaled away and still have the list: a scale-up may want them again before they are gone.
     ranks = loss.ranks | this.world.outdated_copies
     renewal = Renewal(
         epoch=this.world.address_list.number,
@@ -223,7 +223,7 @@ def _renew(this: Pass, loss: Loss) -> Plan:
         ranks=compact(ranks),
         time=stamp(this.now),
     )
-    # A rank that is lost before the next list is there belongs to the same renewal.
+    # A second loss before the next list extends this renewal, and is not counted again.
     update = {"last_renewal": renewal, "renewals": this.status.renewals + (1 if this.world.alive else 0)}
     status = this.status.model_copy(update=update)
     dead = replace(this.world, state=ListState.DEAD, renewing=ranks)

@@ -14,8 +14,8 @@ from dijob.core.addresses import NO_LIST, AddressList
 from dijob.core.members import Gang, compact, expand
 from dijob.core.observed.views import Observed, Pod
 
-# Stands in a list for a rank that has succeeded: its own address may be another job's by now, or free, which NNG gives
-# up on without a word and hangs. A refused connection it tries again for ever, and no DI-engine process listens here:
+# Stands in a list for a rank that has succeeded. Its own address may be another job's by now, or nobody's, where NNG
+# hangs without a word. A refused connection is tried again for ever, and no DI-engine process listens here:
 # they listen on the pod's own address (ding/entry/cli_parsers/k8s_parser.py).
 NOBODY = "127.0.0.2"
 # Stands for the list of a pod that runs with one of which nothing true is known.

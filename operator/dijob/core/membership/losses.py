@@ -26,13 +26,13 @@ def loss_of(world: World) -> Loss | None:
     if world.idle or not world.waiting:
         return None
     everybody, unproven = frozenset(world.waiting), world.alive and not world.address_list.text
-    # Who was wished for later is not in the list, and so is not lost.
+    # Ranks that were added after the list was made are not in it, and so are not lost.
     size = world.listed_size or world.size
     known = [rank for rank in world.waiting if rank not in world.renewing and rank < size]
     lost = {rank: loss for rank in known if (loss := _loss(world, rank))}
     if lost:
         gone = frozenset(lost).union(*(world.gang.dialers(rank) for rank in lost))
-        # Who is still to be told of the last loss has a list that is dead too.
+        # Ranks that are not yet told of the last loss have a dead list too.
         gone |= world.renewing | world.restarts.not_yet_told
         # Without a list that is proven, nothing that runs knows whom it dials.
         all_go = world.together or unproven
@@ -44,7 +44,7 @@ def loss_of(world: World) -> Loss | None:
 
 
 def _loss(world: World, rank: int) -> Loss | None:
-    """The first rule that the rank has met."""
+    """The first rule that finds the rank lost."""
     pod = world.pods.get(rank)
     if pod is None:
         return Loss(AddressesReady.PodLost, f"rank {rank}: its pod is gone")
@@ -65,9 +65,9 @@ def _failed(world: World, pod: Pod) -> Loss | None:
 
 
 def _without_sandbox(world: World, pod: Pod) -> Loss | None:
-    """Its new address may never be told: kubelets of 1.34 report nothing about a pod whose init
-    container runs again after it had succeeded, and the gate, which runs again, waits for the list
-    that this would bring."""
+    """The kubelet (1.34) may never report the new address: it reports nothing while an init
+    container that had succeeded runs again, and the gate, which runs again, waits for a list that
+    needs that address."""
     if pod.containers.sandbox:
         return None
     return Loss(AddressesReady.SandboxLost, f"the sandbox of pod {pod.name} died, and its address with it")

@@ -143,7 +143,7 @@ class World:
     def _told(self, pod: Pod) -> bool:
         """Whether the pod says what we have told it."""
         copy = pod.copy
-        listed = copy.address_list == self.address_list and pod.recognised and not copy.forged
+        listed = copy.address_list == self.address_list and pod.recognized and not copy.forged
         return listed and self._derived <= copy.derived and bool(copy.redis_run or not self.redis_run)
 
     @cached_property

@@ -17,7 +17,7 @@ RENEWED = re.compile(r"dijob: renewal, epoch ([0-9]{1,15})\b")
 # program that exits 255 is an Error), and by a kubelet that finds it no more. Docker says 255 and Error of both, so
 # that there a reboot cannot be told from a crash: it is charged.
 UNSEEN = (("Unknown", 255), ("ContainerStatusUnknown", 137))
-# An image that cannot be pulled, in turn; and what else there is to an image that cannot be used.
+# The kubelet goes to and fro between these two. Below: other reasons for an image that cannot be used.
 PULL_REASONS = ("ImagePullBackOff", "ErrImagePull")
 PULL_NOISE = (*PULL_REASONS, "rpc error")
 IMAGE_REASONS = (*PULL_REASONS, "InvalidImageName", "ErrImageNeverPull", "ImageInspectError")
@@ -112,7 +112,8 @@ def failures(spec: Body, status: Body, main: Body) -> int:
 
 
 def init_failures(spec: Body, status: Body, main: Body) -> int:
-    """How often those init containers ended badly that are down now. It falls when they go on: the ledger remembers.
+    """How often those init containers ended badly that are down now. It falls when they succeed; the status keeps
+    the highest.
 
     The gate never counts, nor do init containers that merely ran again because the sandbox was made anew, nor what the
     kubelet ends because the pod is over.

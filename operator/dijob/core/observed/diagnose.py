@@ -12,7 +12,7 @@ from dijob.reasons import PodsCreated
 MESSAGE_LIMIT = 1024
 # A node or a scheduler that says nothing of a pod for so long is named.
 UNTAKEN_SECONDS = 10.0
-# Why a container that runs again is not Ready yet: for so long its last crash is named.
+# For so long after a crash, the crash is given as the reason for not being Ready.
 CRASHED_SECONDS = 60.0
 # How runtimes say that an image lacks a program, by a bare name and by a path.
 NO_SUCH_PROGRAM = ("executable file not found", "no such file or directory")
@@ -58,7 +58,8 @@ def refusal(gang: Gang, ranks: Iterable[int], observed: Observed) -> tuple[PodsC
 
 
 def with_untaken(observed: Observed, now: datetime) -> Observed:
-    """The same, with a word on each pod that nothing has taken for a while: no status and no event would have one."""
+    """The same, with a warning for each pod to which neither node nor scheduler has reacted for a while: no status and
+    no event would have one."""
     found = {
         pod.uid: _untaken(pod)
         for pod in observed.everything

@@ -39,7 +39,7 @@ def owner_of(meta: Body) -> str:
 
 
 def namesake(body: Body, job: str, uid: str) -> Refused | None:
-    """What the object is that has a name we wanted; None: our own, which the watch has not shown yet.
+    """What the object is that has a name we wanted; None: this job's own, which the watch has not shown yet.
 
     The leftovers of a deleted job of the same name are on their way out (the garbage collector follows within
     seconds), as is everything that is being deleted: `kubectl delete` and `apply` at once is what everyone does.

@@ -95,7 +95,7 @@ class Pod:
         return bool(self.copy.address_list.text)
 
     @property
-    def recognised(self) -> bool:
+    def recognized(self) -> bool:
         """Whether its labels are as we have written them."""
         return self.made.labelled and self.made.rank_label in ("", str(self.rank))
 
@@ -174,8 +174,7 @@ class Observed:
         return next((pod for pod in self.strangers if pod.name == name), None)
 
     def life(self, name: str) -> str:
-        """What is another one once a pod that no rank has was made anew, or its container has started again; "" while
-        that does not run."""
+        """One run of the main container of a pod that no rank has, as uid/restarts; "" while it does not run."""
         pod = self.stranger(name)
         return f"{pod.uid}/{pod.containers.restarts}" if pod and pod.containers.started and not pod.deleting else ""
 

@@ -40,8 +40,8 @@ TEMPLATE_CHANGED = (
 )
 
 PAUSED = (
-    f"the annotation {names.ANNOTATION_PAUSED} is set: nothing of this job is created, changed or deleted, and nobody "
-    "heals, until it is removed"
+    f"paused: nothing of this job is created, changed or deleted, and no loss is healed, until its annotation "
+    f"{names.ANNOTATION_PAUSED} is removed"
 )
 
 BROKEN = "it is left alone until it changes. That is a defect of the operator, whose log says more"
@@ -150,11 +150,13 @@ def _warning(this: Pass, sentences: list[str], reason: Reason, gone: Reason) -> 
 
 def _pods_created(this: Pass) -> Fact:
     missing, size = this.world.missing, this.world.gang.size
+    there = sum(rank in this.world.pods for rank in range(size))
     if not missing:
-        return Fact(PodsCreated.AllCreated, f"{size} of {size} pods exist")
+        finished = "" if there == size else ", the other ranks have finished"
+        return Fact(PodsCreated.AllCreated, f"{there} of {size} pods exist{finished}")
     if refusal := diagnose.refusal(this.world.gang, missing, this.observed):
         return Fact(*refusal)
-    return Fact(PodsCreated.Creating, f"{size - len(missing)} of {size} pods exist")
+    return Fact(PodsCreated.Creating, f"{there} of {size} pods exist")
 
 
 def _addresses_ready(this: Pass) -> Fact:

@@ -70,6 +70,7 @@ def _main_sentence(status: Status) -> str:
     for type_, bad in (
         (reasons.Failed, "True"),
         (reasons.Succeeded, "True"),
+        (reasons.Paused, "True"),
         (reasons.Invalid, "True"),
         (reasons.ChangesRefused, "True"),
         (reasons.PodsCreated, "False"),
