@@ -59,7 +59,7 @@ unit-operator:
 	$(PY) -m pytest tests/unit -q -n 2 --dist worksteal
 
 unit-pod:
-	$(PY) -m pytest tests/pod tests/runtime -q -n 3 --dist worksteal
+	$(PY) -m pytest tests/pod tests/runtime -q -n 6 --dist worksteal
 
 # The tracer doubles the time of the tests, which is why this is not a part of `make unit`.
 .PHONY: coverage

@@ -49,7 +49,7 @@ def calls(name: str, module: str = "") -> Iterator[tuple[Scope, ast.Call]]:
     """Every call of this name, in one module or in all of the operator."""
     for each, tree in _trees().items():
         if module in ("", each):
-            functions = [node for node in ast.walk(tree) if isinstance(node, Function)]
+            functions = [node for node in _walked(tree) if isinstance(node, Function)]
             inside = {node: function for function in functions for node in _named_calls(name, function)}
             if outside := [node for node in _named_calls(name, tree) if node not in inside]:
                 raise Unreadable(f"{each}:{outside[0].lineno}: in no function: {ast.unparse(outside[0])}")
@@ -101,9 +101,15 @@ def _trees() -> dict[str, ast.Module]:
     return {".".join(name).removesuffix(".__init__"): ast.parse(path.read_text()) for path, name in parts}
 
 
+@cache
+def _walked(tree: ast.AST) -> list[ast.AST]:
+    """All that is in it: each function is looked through for many names."""
+    return list(ast.walk(tree))
+
+
 def _named_calls(name: str, tree: ast.AST) -> Iterator[ast.Call]:
-    nodes = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
-    return (node for node in nodes if ast.unparse(node.func).split(".")[-1] == name)
+    nodes = (node for node in _walked(tree) if isinstance(node, ast.Call))
+    return (node for node in nodes if name in (getattr(node.func, "attr", ""), getattr(node.func, "id", "")))
 
 
 def _named(node: ast.Name, scope: Scope) -> Set[Any]:
@@ -120,7 +126,7 @@ def _named(node: ast.Name, scope: Scope) -> Set[Any]:
 
 def _bindings(name: str, scope: Scope) -> Iterator[Set[Any]]:
     """The values of a local name, from each place that gives it one."""
-    for node in ast.walk(scope.function):
+    for node in _walked(scope.function):
         match node:
             case ast.Assign(targets=[target], value=value):
                 yield from _assigned(name, target, value, scope)
