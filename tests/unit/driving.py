@@ -48,13 +48,14 @@ class Driven(Watched):
     def killed(self, twin: "Driven") -> None:
         """Make `twin` the same world, in which the operator is killed now.
 
-        What an operator has in its memory is lost with it, so that the rest is all that there is to copy.
+        What an operator has in its memory is lost with it: the rest is all that there is to copy.
         """
         twin.watch(self.cluster.copy())
         twin.operator.wire.dead = True
         twin.line.calls = self.line.calls[:-1]
         twin.nodes.room, twin.nodes.ips = self.nodes.room, self.nodes.ips
-        twin.patience, twin.most, twin.exact, twin.before = self.patience, self.most, self.exact, self.before
+        twin.patience, twin.most = self.patience, self.most
+        twin.exact, twin.before = self.exact, self.before
         twin.lists, twin.charged, twin.met = dict(self.lists), dict(self.charged), dict(self.met)
         twin.active, twin.since = self.active, self.since
         twin.left = self.cluster.loop.left

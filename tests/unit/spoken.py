@@ -109,7 +109,11 @@ def _walked(tree: ast.AST) -> list[ast.AST]:
 
 def _named_calls(name: str, tree: ast.AST) -> Iterator[ast.Call]:
     nodes = (node for node in _walked(tree) if isinstance(node, ast.Call))
-    return (node for node in nodes if name in (getattr(node.func, "attr", ""), getattr(node.func, "id", "")))
+    return (node for node in nodes if name in (_part(node.func, "attr"), _part(node.func, "id")))
+
+
+def _part(node: ast.expr, name: str) -> Any:
+    return getattr(node, name, "")
 
 
 def _named(node: ast.Name, scope: Scope) -> Set[Any]:

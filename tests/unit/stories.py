@@ -106,9 +106,10 @@ def begun(steps: Sequence[Step], **shape: Any) -> Chaos:
 
 
 def parts_of(steps: Sequence[Step]) -> list[Part]:
-    """A story from its beginning until all have come to rest; one in which nothing happens goes on to the job's end.
+    """A story from its beginning until all have come to rest.
 
-    Each part is given twice: what it is, and what is left of it when the operator has been killed in it.
+    One in which nothing happens goes on to the job's end. Each part is given twice: what it is, and
+    what is left of it when the operator has been killed in it.
     """
     parts: list[Part] = []
     for rounds, deed, index in steps:
@@ -166,10 +167,10 @@ def step(chaos: Chaos, deed: str, index: int) -> None:
 
 
 def play_with_each_kill(story: str, **shape: Any) -> None:
-    """Tell a story, and each of the stories in which the operator is killed before one of its writes.
+    """Tell a story, and each of those in which the operator is killed before one of its writes.
 
-    They go apart where it is killed: all before that is the same, and is told only once. The kills before the first
-    thing happens are those of the story in which nothing happens.
+    They go apart where it is killed: all before that is the same, and is told only once. The kills
+    before the first thing happens are those of the story in which nothing happens.
     """
     steps = {**STORIES, **RENEWALS, **{name: steps for name, (_, steps) in LIVES.items()}}[story]
     parts, kills = parts_of(steps), list[tuple[int, Chaos]]()
@@ -184,7 +185,8 @@ def play_with_each_kill(story: str, **shape: Any) -> None:
         chaos = begun(steps, **shape)
         worlds.callback(chaos.close)
         for number, (part, _) in enumerate(parts):
-            chaos.about_to_write = partial(killed, number) if not steps or number >= steps[0][0] else None
+            begun_to_happen = not steps or number >= steps[0][0]
+            chaos.about_to_write = partial(killed, number) if begun_to_happen else None
             part(chaos)
         chaos.about_to_write = None
         if steps:
