@@ -62,7 +62,7 @@ unit-operator:
 	$(PY) -m pytest tests/unit -q -n 2 --dist worksteal
 
 unit-pod:
-	$(PY) -m pytest tests/pod tests/runtime -q -n 3 --dist worksteal
+	$(PY) -m pytest tests/pod tests/runtime -q -n 4 --dist worksteal
 
 # The tracer doubles the time of the tests, which is why this is not a part of `make unit`.
 .PHONY: coverage
@@ -106,7 +106,7 @@ images: venv ## build all images into the cache (6 min once)
 	@$(PY) images/build.py
 
 # A file goes to one of two workers as a whole: the long ones first, or one worker is idle in the end.
-LONG := $(patsubst %,tests/e2e/test_%.py,dqn_losses examples hostname tasks)
+LONG := $(patsubst %,tests/e2e/test_%.py,queue_losses tasks hostname node_loss healing redis torchrun)
 
 .PHONY: apiserver
 apiserver: cluster-build images ## bad input, kill -9 at each write, faults, 150 jobs, the chart, the test cluster itself (~11 min)

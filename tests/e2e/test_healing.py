@@ -6,8 +6,8 @@ from statistics import median
 
 import pytest
 from diary import kept
-from identity import Identity, begun, identities, kill_program, running
-from jobs import peers, shell
+from identity import begun, how, identities, kill_program, running, until_healed
+from jobs import peers
 from sockets import mesh, star, until_edges
 from space import Space, measured, without_operator
 
@@ -17,27 +17,6 @@ PORTS = (50515, 50516)
 # By how those who dial the lost rank are renewed. Alone on a machine it takes 4 to 5 s in place; here another file's
 # pods run beside these.
 START_SECONDS = {"in place": 9.0, "anew": 20.0}
-
-
-def until_healed(space: Space, job: str, before: dict[str, Identity], renewed: set[str], epoch: int) -> float:
-    """Poll until just the named pods are new, all is Ready under this epoch, and the rest is as it was."""
-
-    def problem() -> str:
-        now = identities(space, job)
-        changed = {name for name in before if now.get(name) != before[name]}
-        known = space.status(job).get("epoch")
-        ready = space.condition(job, "PeersReady")
-        right = now.keys() == before.keys() and changed == renewed and known == epoch and ready.get("status") == "True"
-        return "" if right else f"new: {sorted(changed)}, there: {sorted(now)}, epoch {known}, {ready.get('message')}"
-
-    return space.until(f"{sorted(renewed)} of {job} are renewed, the others as they were", problem, 60)
-
-
-def how(space: Space, before: dict[str, Identity]) -> dict[str, str]:
-    """How each rank of "world" that is not as before was renewed: in a new pod, or in its old one."""
-    now = identities(space, "world")
-    changed = [name for name in before if now[name] != before[name]]
-    return {name: "in place" if now[name][0] == before[name][0] else "anew" for name in changed}
 
 
 @pytest.fixture(scope="module")
@@ -112,57 +91,6 @@ def test_who_was_renewed_in_place_lately_is_made_anew(space: Space, figures: dic
         way = "in place" if "in place" in ways else "anew"
         figures.setdefault(way, []).append(timed(space, f"a deletion, {way}", fault, ranks))
         before = identities(space, "world")
-    assert space.status("world").get("restarts", 0) == 0
-
-
-def test_a_rank_is_lost_while_one_that_dials_it_restarts(space: Space) -> None:
-    before = running(space, replicas=4, backoffLimit=1)
-    kill_program(space, "world-3")
-    space.kubectl("delete", "pod", "world-2", "--wait=false")
-    until_healed(space, "world", before, {"world-2", "world-3"}, 2)
-    until_edges(space, "world", mesh(space.ips("world"), 1), PORTS[:1])
-    assert space.status("world").get("restarts", 0) <= 1
-
-
-def test_a_program_that_holds_up_its_end_is_killed_and_renewed(space: Space) -> None:
-    deaf = "trap '' TERM; light-peer --forever & while :; do wait; done"
-    job = shell("world", deaf, replicas=2, backoffLimit=0, pod={"terminationGracePeriodSeconds": 3})
-    space.apply(job)
-    space.until_true("world", "PeersReady")
-    before = identities(space, "world")
-    space.kubectl("delete", "pod", "world-0", "--wait=false")
-    until_healed(space, "world", before, {"world-0", "world-1"}, 2)
-    assert how(space, before) == {"world-0": "anew", "world-1": "in place"}
-    assert space.status("world").get("restarts", 0) == 0
-
-
-def test_a_program_that_saves_a_checkpoint_has_its_own_grace_period_for_it(space: Space) -> None:
-    """It takes longer than most, and says where the checkpoint is in a termination message of its own."""
-    save = 'save() { [ "$DI_RANK" = 0 ] || sleep 25; echo "saved at step 7" >/dev/termination-log; exit 3; }'
-    script = f"{save}; trap save TERM; light-peer --forever & while :; do wait; done"
-    space.apply(shell("world", script, replicas=2, backoffLimit=0, pod={"terminationGracePeriodSeconds": 90}))
-    space.until_true("world", "PeersReady")
-    before = identities(space, "world")
-    with kept(space, "dijobs") as diary:
-        space.kubectl("delete", "pod", "world-0", "--wait=false")
-        until_healed(space, "world", before, {"world-0", "world-1"}, 2)
-    assert how(space, before) == {"world-0": "anew", "world-1": "in place"}
-    assert space.status("world").get("restarts", 0) == 0
-    said = [c for _, _, body in diary.entries for c in body["status"]["conditions"] if c["type"] == "PeersReady"]
-    assert any("rank 1: its program has up to 90 s to end" in c["message"] for c in said), said
-
-
-def test_where_the_scope_is_job_all_are_renewed(space: Space) -> None:
-    before = running(space, replicas=3, restart={"scope": "Job"})
-    space.kubectl("delete", "pod", "world-2", "--wait=false")
-    until_healed(space, "world", before, set(before), 2)
-
-
-def test_a_rank_lost_while_another_is_renewed_costs_nobody_twice(space: Space) -> None:
-    before = running(space, replicas=4)
-    space.kubectl("delete", "pod", "world-3", "world-2", "--wait=false")
-    until_healed(space, "world", before, {"world-2", "world-3"}, 2)
-    until_edges(space, "world", mesh(space.ips("world"), 1), PORTS[:1])
     assert space.status("world").get("restarts", 0) == 0
 
 

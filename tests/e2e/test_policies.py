@@ -88,18 +88,18 @@ def test_rank_0_decides(space: Space) -> None:
 
 
 def test_time_suspended_counts_for_no_deadline(space: Space) -> None:
-    space.apply(shell("short", STAYS, activeDeadlineSeconds=40))
+    space.apply(shell("short", STAYS, activeDeadlineSeconds=25))
     space.until_true("short", "Running")
     space.kubectl("patch", "dijob/short", "--type=merge", "-p", '{"spec": {"suspend": true}}')
     space.until_left("short")
     since = space.status("short")["suspendTime"]
-    space.until("41 s pass", lambda: "" if space.seconds_since(since) > 41 else "not yet", 60)
+    space.until("26 s pass", lambda: "" if space.seconds_since(since) > 26 else "not yet", 60)
     assert space.status("short")["phase"] == "Suspended"
     space.kubectl("patch", "dijob/short", "--type=merge", "-p", '{"spec": {"suspend": false}}')
     space.until("it runs again", lambda: epoch(space, "short", 2), 60)
     space.until_true("short", "Failed", 60)
     assert space.condition("short", "Failed")["reason"] == "DeadlineExceeded"
-    assert space.status("short")["suspendedSeconds"] >= 41
+    assert space.status("short")["suspendedSeconds"] >= 26
 
 
 def test_a_job_that_cannot_start_fails_at_its_deadline_and_says_who_never_came(space: Space) -> None:

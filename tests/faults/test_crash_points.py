@@ -1,4 +1,4 @@
-"""kill -9 before and after each write of a start, of both ends and of a renewal."""
+"""kill -9 around each write of a start, of both ends and of a renewal."""
 
 import pytest
 from faults.conftest import Lanes

@@ -1,7 +1,7 @@
 """A simulated apiserver: what it stores, and by which rules. Nothing that is stored is ever changed in place."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -41,6 +41,19 @@ class ApiServer:
     admission: list[Callable[[Target, Body], None]] = field(default_factory=list)
     pruned: set[str] = field(default_factory=set)
     pages: dict[str, tuple[list[Body], int]] = field(default_factory=dict)
+
+    def copy(self, now: Callable[[], datetime]) -> "ApiServer":
+        """Another one that stores the same; nobody is told of what it does."""
+        return replace(
+            self,
+            now=now,
+            objects=dict(self.objects),
+            history=list(self.history),
+            pages=dict(self.pages),
+            pruned=set(self.pruned),
+            told=[],
+            admission=[],
+        )
 
     def get(self, target: Target) -> Body:
         found = self.objects.get(target.whole)

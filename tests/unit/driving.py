@@ -1,11 +1,14 @@
 """How the operator and its cluster are made to go on: round by round, to a fault, to rest."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from dijob.core.decide.requeue import RESYNC_SECONDS
 from dijob.core.report.summary import ended
 from unit.invariants import Watched
 from unit.operating import Operator
+from unit.simulator import Cluster
+from unit.wire import Request
 
 ROUNDS = 150
 ROUND_SECONDS = 0.5
@@ -28,6 +31,34 @@ class Driven(Watched):
 
     # Of nothing happening that are rest: longer than anything waits.
     patience = QUIET_SECONDS
+    # Seconds in which it was to run on when it was killed.
+    left = 0.0
+    # Called when the operator is about to write.
+    about_to_write: Callable[[], None] | None = None
+
+    def watch(self, cluster: Cluster) -> None:
+        super().watch(cluster)
+        cluster.server.told.append(lambda change: cluster.loop.cut(ROUND_SECONDS))
+
+    def check_write(self, request: Request) -> None:
+        if self.about_to_write and request.writes:
+            self.about_to_write()
+        super().check_write(request)
+
+    def killed(self, twin: "Driven") -> None:
+        """Make `twin` the same world, in which the operator is killed now.
+
+        What an operator has in its memory is lost with it: the rest is all that there is to copy.
+        """
+        twin.watch(self.cluster.copy())
+        twin.operator.wire.dead = True
+        twin.line.calls = self.line.calls[:-1]
+        twin.nodes.room, twin.nodes.ips = self.nodes.room, self.nodes.ips
+        twin.patience, twin.most = self.patience, self.most
+        twin.exact, twin.before = self.exact, self.before
+        twin.lists, twin.charged, twin.met = dict(self.lists), dict(self.charged), dict(self.met)
+        twin.active, twin.since = self.active, self.since
+        twin.left = self.cluster.loop.left
 
     def goes_on(self, faults: Faults, seconds: float) -> None:
         """The operator runs for so long, or until it is killed: then another one begins in its place."""
@@ -36,19 +67,27 @@ class Driven(Watched):
             self.line.fuse, self.line.kills = faults.writes, faults.kills
         self.line.later = faults.turn
         self.time_passes(seconds)
-        if self.operator.wire.dead:
-            self.restart()
+        self.recovers()
         if faults.writes < PLENTY:
             self.line.fuse = PLENTY
 
     def time_passes(self, seconds: float) -> None:
         """With an operator that runs, and kubelets that do nothing."""
-        loop, suspended = self.cluster.loop, self.job.status.suspend_time
-        begin = loop.time()
+        self.since = self.cluster.loop.time(), bool(self.job.status.suspend_time)
+        self.time_goes_on(seconds)
+
+    def time_goes_on(self, seconds: float) -> None:
+        """To the end of what began `since` then."""
+        loop, (begin, suspended) = self.cluster.loop, self.since
         loop.run_for(seconds)
         self.active += 0 if suspended and self.job.status.suspend_time else loop.time() - begin
         if self.line.problems:
             raise self.line.problems[0]
+
+    def recovers(self) -> None:
+        """Where the operator has been killed, another one begins in its place."""
+        if self.operator.wire.dead:
+            self.restart()
 
     def restart(self) -> None:
         self.line.go_on()
@@ -83,6 +122,9 @@ class Driven(Watched):
             if pod.process is not None and not ended(self.job.status):
                 pod.end(pod.main, 0)
                 self.cluster.report(pod)
+        self.comes_to_its_end()
+
+    def comes_to_its_end(self) -> None:
         self.calm()
         assert ended(self.job.status), self.job.status
 

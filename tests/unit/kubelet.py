@@ -1,7 +1,7 @@
 """A pretended kubelet: one pod's sandbox, gate and containers, and the status that a real one would report of them."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from dijob import names
@@ -88,6 +88,11 @@ class SimPod:
     @staticmethod
     def of(body: Body, clock: Callable[[], datetime]) -> "SimPod":
         return SimPod(body, [Box(c["name"]) for c in body["spec"]["containers"]], clock)
+
+    def copy(self, clock: Callable[[], datetime]) -> "SimPod":
+        """The same pod with a life of its own from now on."""
+        boxes = [replace(box) for box in self.boxes]
+        return replace(self, boxes=boxes, addresses=set(self.addresses), clock=clock)
 
     @property
     def name(self) -> str:

@@ -89,7 +89,6 @@ class Chaos(Driven):
         spec |= {} if size == 4 else {"replicas": size}
         cluster = Cluster(VirtualLoop())
         cluster.apply(in_tasks(size, pod, spec) if extra == "tasks" else job_body(pod, **spec | EXTRAS[extra]))
-        cluster.server.told.append(lambda change: cluster.loop.cut(ROUND_SECONDS))
         self.watch(cluster)
         self.operator.start()
         if rounds:

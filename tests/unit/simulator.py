@@ -18,10 +18,10 @@ NAMESPACE = "ns"
 class Cluster:
     """What there is, and what its users do to it. `quota`: it is exhausted, pods are refused with 403."""
 
-    def __init__(self, loop: VirtualLoop) -> None:
+    def __init__(self, loop: VirtualLoop, server: ApiServer | None = None) -> None:
         self.loop = loop
         self.clock = VirtualClock(loop)
-        self.server = ApiServer(self.clock.now)
+        self.server = server.copy(self.clock.now) if server else ApiServer(self.clock.now)
         self.watches = Watches(self.server)
         self.pods: dict[str, SimPod] = {}  # by uid
         self.buried: list[SimPod] = []
@@ -29,6 +29,16 @@ class Cluster:
         self.server.told.append(self._changed)
         self.server.admission.append(self._admit)
         self._parsed: dict[Target, tuple[Body, DIJob]] = {}
+
+    def copy(self) -> "Cluster":
+        """The same cluster at the same time, in a loop of its own, with nobody who watches it."""
+        twin = Cluster(VirtualLoop(self.loop.time()), self.server)
+        twin.pods = {uid: pod.copy(twin.clock.now) for uid, pod in self.pods.items()}
+        twin.buried = [pod.copy(twin.clock.now) for pod in self.buried]
+        twin.quota = self.quota
+        twin.watches.held, twin.watches.lists = self.watches.held, self.watches.lists
+        twin._parsed = dict(self._parsed)
+        return twin
 
     # --- what there is ----------------------------------------------------------------------------------------------
 
@@ -153,9 +163,9 @@ class Nodes:
         self, cluster: Cluster, started: Callable[[SimPod, Process], None] = lambda pod, process: None
     ) -> None:
         self.room = 1_000_000
+        self.ips = 0  # how many addresses there have been
         self._cluster = cluster
         self._started = started
-        self._ips = 0
 
     def work(self) -> None:
         """One round of all that they, and the garbage collector, do by themselves."""
@@ -182,10 +192,10 @@ class Nodes:
 
     def place(self, pod: SimPod, reuse: bool) -> None:
         taken = {other.ip for other in self._cluster.pods.values()}
-        free = [f"10.0.0.{n}" for n in range(1, self._ips + 1) if f"10.0.0.{n}" not in taken]
+        free = [f"10.0.0.{n}" for n in range(1, self.ips + 1) if f"10.0.0.{n}" not in taken]
         if not reuse or not free:
-            self._ips += 1
-            free = [f"10.0.0.{self._ips}"]
+            self.ips += 1
+            free = [f"10.0.0.{self.ips}"]
         pod.placed = pod.placed or self._cluster.clock.now().isoformat()
         pod.place(free[0])
 

@@ -1,6 +1,6 @@
 """A job under everything that can happen to it, in any order (see docs/decisions/005-state-machine.md)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -18,133 +18,11 @@ from dijob.core.report import redis
 from dijob.names import Addressing, CleanPodPolicy, Launcher
 from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
-from unit.driving import ROUND_SECONDS, Faults
+from unit.driving import Faults
 from unit.machine import Chaos
+from unit.stories import LIVES, RENEWALS, STORIES, TO_RUN, play_with_each_kill
 
 CHAOS = settings(stateful_step_count=25)
-# Until a whole set runs: created, placed and told, started, ready, written down with its service.
-TO_RUN = 4
-# Whatever is to happen happens by then, and not only when every job is looked at again.
-REST_SECONDS = 70.0
-# (rounds in which all goes well, then what happens, and to which of the pods to which it can happen)
-Step = tuple[int, str, int]
-LOOK = "the operator looks"
-SCALE = "is scaled to"
-SUSPEND, RESUME, TIME = "is suspended", "is resumed", "seconds pass"
-SERVER = "loses its Redis server"
-# Ranks above the minimum come one after the other.
-ELASTIC_TO_RUN = TO_RUN + 2
-STORIES: dict[str, tuple[Step, ...]] = {
-    "starts": (),
-    "pod deleted by hand": ((TO_RUN, "is deleted by hand", 1),),
-    "pod deleted before the list": ((1, "places it", 0), (0, "is deleted by hand", 0)),
-    "pod fails before the list": ((1, "places it", 0), (0, "fails for good", 0)),
-    "pod evicted": ((TO_RUN, "is evicted", 0),),
-    "node lost": ((TO_RUN, "loses its node", 2),),
-    "sandbox lost": ((TO_RUN, "loses its sandbox", 1), (0, LOOK, 0)),
-    "crashes until it fails": ((TO_RUN, "main crashes", 1), (2, "main crashes", 1), (2, "main crashes", 1)),
-    "one succeeds, another is lost": ((TO_RUN, "succeeds", 0), (0, "is deleted by hand", 1)),
-    "all succeed": ((TO_RUN, "succeeds", 0), (0, "succeeds", 0), (0, "succeeds", 0)),
-    "lost twice": ((TO_RUN, "is deleted by hand", 1), (2, "is deleted by hand", 0)),
-    "lower rank lost during a renewal": ((TO_RUN, "is deleted by hand", 2), (1, "is deleted by hand", 1)),
-    "crashes as it is lost": ((TO_RUN, "main crashes", 0), (0, "is deleted by hand", 1)),
-    "grows": ((ELASTIC_TO_RUN, SCALE, 4),),
-    "shrinks": ((ELASTIC_TO_RUN, SCALE, 2),),
-    "up and down and up": ((ELASTIC_TO_RUN, SCALE, 4), (1, SCALE, 2), (1, SCALE, 4)),
-    "loses a rank as it grows": ((ELASTIC_TO_RUN, SCALE, 4), (1, "is deleted by hand", 1)),
-    "loses a rank as it shrinks": ((ELASTIC_TO_RUN, "is deleted by hand", 0), (0, SCALE, 2)),
-    "crashes as it shrinks": ((ELASTIC_TO_RUN, "main crashes", 2), (0, SCALE, 2)),
-    "its list is forged": ((1, "places it", 0), (0, "its list is forged", 0)),
-    "its list is forged as it runs": ((TO_RUN, "its list is forged", 0),),
-    "its list is forged, and another is lost": ((TO_RUN, "its list is forged", 0), (0, "is deleted by hand", 1)),
-    "its renewal is forged": ((TO_RUN, "its renewal is forged", 1), (0, LOOK, 0)),
-    "its label is taken off": ((TO_RUN, "its label is taken off", 1), (0, LOOK, 0)),
-    "succeeds and is shrunk away": ((ELASTIC_TO_RUN, "succeeds", 2), (0, SCALE, 2), (2, SCALE, 4)),
-}
-
-
-# (what the job asks for besides, the steps)
-LIVES: dict[str, tuple[str, tuple[Step, ...]]] = {
-    "suspended and resumed": ("nothing", ((TO_RUN, SUSPEND, 0), (3, RESUME, 0))),
-    "suspended before the list": ("nothing", ((1, SUSPEND, 0), (2, RESUME, 0))),
-    "resumed at once": ("nothing", ((TO_RUN, SUSPEND, 0), (1, RESUME, 0))),
-    "crashes as it is suspended": ("nothing", ((TO_RUN, "main crashes", 1), (0, SUSPEND, 0))),
-    "a rank has succeeded before": ("nothing", ((TO_RUN, "succeeds", 1), (0, SUSPEND, 0), (3, RESUME, 0))),
-    "suspended while it is renewed": ("nothing", ((TO_RUN, "is deleted by hand", 1), (2, SUSPEND, 0), (2, RESUME, 0))),
-    "a deadline does not count it": ("a deadline", ((TO_RUN, SUSPEND, 0), (2, TIME, 5000), (0, RESUME, 0))),
-    "a deadline ends it": ("a deadline", ((TO_RUN, TIME, 901), (0, LOOK, 0))),
-    "the learner succeeds": ("tasks", ((TO_RUN, "succeeds", 0),)),
-    "tasks are suspended": ("tasks", ((TO_RUN, SUSPEND, 0), (3, RESUME, 0))),
-    "rank 0 succeeds": ("success of rank 0", ((TO_RUN, "succeeds", 0),)),
-    "a failure ends it": ("failures end it", ((TO_RUN, "main crashes", 1),)),
-    "a failure renews all": ("failures renew all", ((TO_RUN, "main crashes", 2),)),
-    "a failure costs nothing": ("failures cost nothing", ((TO_RUN, "main crashes", 1), (2, "main crashes", 2))),
-    "an eviction costs": ("disruptions cost", ((TO_RUN, "is evicted", 1),)),
-    "an eviction before the list costs": ("disruptions cost", ((1, "places it", 0), (0, "is evicted", 0))),
-    "its server goes with it": ("redis", ((TO_RUN, SUSPEND, 0), (3, RESUME, 0))),
-    "its server is lost": ("redis", ((TO_RUN, SERVER, 0), (1, "is deleted by hand", 1))),
-    "its server crashes": ("redis", ((TO_RUN, SERVER, 2), (1, "is deleted by hand", 1))),
-    "its server is lost before the list": ("redis", ((1, SERVER, 0), (0, SERVER, 1))),
-    "its time to live ends": ("a time to live", ((TO_RUN, "succeeds", 0), (0, "succeeds", 0), (0, "succeeds", 0))),
-}
-
-
-def play(steps: Sequence[Step], fuse: int, **shape: Any) -> tuple[int, int]:
-    """Tell a story with one kill of the operator before the write after `fuse` writes.
-
-    Gives how many were left when the first thing happened, and when all had come to rest; without a story, at its end.
-    """
-    chaos = Chaos()
-    elastic = any(deed == SCALE for _, deed, _ in steps)
-    usual = {"never": False, "sidecar": True, "limit": 2, "least": 1 if elastic else 4}
-    chaos.begin(3, CleanPodPolicy.RUNNING, **usual | shape)
-    chaos.patience = REST_SECONDS
-    chaos.line.fuse = left = fuse
-    try:
-        for number, (rounds, deed, index) in enumerate(steps):
-            for _ in range(rounds):
-                chaos.it_goes_on_until_a_fault(0, Faults())
-                chaos.check_everything()
-            left = left if number else chaos.line.fuse
-            step(chaos, deed, index)
-        chaos.rests()
-        if steps and chaos.line.fuse < 0:
-            return left, 0  # as if it had not been killed: all go on the same way from here
-        rest = chaos.line.fuse if steps else None
-        chaos.succeeds()
-        return left, chaos.line.fuse if rest is None else rest
-    finally:
-        chaos.close()
-
-
-def step(chaos: Chaos, deed: str, index: int) -> None:
-    if deed == LOOK:
-        chaos.hears(True)
-        chaos.goes_on(Faults(), ROUND_SECONDS)
-    elif deed == SCALE:
-        chaos.user_scales(index)
-    elif deed in (SUSPEND, RESUME):
-        chaos.user_suspends(deed == SUSPEND)
-    elif deed == SERVER:
-        chaos.server_is_lost(("deleted", "evicted", "crashes")[index])
-    elif deed == TIME:
-        chaos.time_passes(index)
-    else:
-        chaos.happens(deed, index)
-
-
-def play_with_each_kill(story: str, **shape: Any) -> None:
-    """The kills before the first thing happens are those of the story in which nothing happens."""
-    plenty = 1000
-    steps = {**STORIES, **RENEWALS, **{name: steps for name, (_, steps) in LIVES.items()}}[story]
-    first, last = (plenty - left for left in play(steps, plenty, **shape))
-    assert last > first
-    for fuse in range(first, last):
-        try:
-            play(steps, fuse, **shape)
-        except AssertionError as error:
-            error.add_note(f"killed before write {fuse + 1} of {last}")
-            raise
 
 
 @pytest.mark.parametrize("story", STORIES)
@@ -193,24 +71,6 @@ def after_a_loss(rank: int, addressing: Addressing = Addressing.IP) -> tuple[Cha
 def test_who_is_told_names_is_left_alone_when_another_is_lost() -> None:
     _, untouched, _ = after_a_loss(0, Addressing.HOSTNAME)
     assert untouched == {1, 2}
-
-
-RENEWALS: dict[str, tuple[Step, ...]] = {
-    "crashes before it hears": ((TO_RUN, "is deleted by hand", 1), (3, "main crashes", 1)),
-    "crashes after it": ((TO_RUN, "is deleted by hand", 1), (6, "main crashes", 2)),
-    "hears nothing": ((TO_RUN, "hears of no renewal", 2), (0, "is deleted by hand", 1)),
-    "is lost before it hears": ((TO_RUN, "is deleted by hand", 0), (3, "is deleted by hand", 1)),
-    "loses its sandbox": ((TO_RUN, "is deleted by hand", 0), (1, "loses its sandbox", 1)),
-    "succeeds before it hears": ((TO_RUN, "is deleted by hand", 1), (2, "succeeds", 1)),
-    "shrinks away": ((ELASTIC_TO_RUN, "is deleted by hand", 0), (2, SCALE, 2)),
-    "leaves no record": (
-        (TO_RUN, "is deleted by hand", 1),
-        (1, TIME, 5),
-        (3, "launcher renews it", 0),
-        (0, "starts it", 1),
-        (0, "collects its record", 0),
-    ),
-}
 
 
 @pytest.mark.parametrize("story", RENEWALS)

@@ -6,7 +6,7 @@ import pytest
 from unit import shell_bugs as bugs
 from unit import test_shell as shell
 from unit.shell_bugs import Patch
-from unit.test_machine import LIVES, play_with_each_kill
+from unit.stories import LIVES, play_with_each_kill
 
 Bug = Callable[[Patch], None]
 

@@ -20,9 +20,9 @@ class NothingLeftError(AssertionError):
 class VirtualLoop(asyncio.BaseEventLoop):
     """Where others would wait for the next timer, its clock jumps to it. It serves no files and no sockets."""
 
-    def __init__(self) -> None:
+    def __init__(self, now: float = 0.0) -> None:
         super().__init__()
-        self._now = 0.0
+        self._now = now
         self._until: float | None = None
         self._turns = 0
         self._clock_resolution = 1e-6
@@ -55,6 +55,11 @@ class VirtualLoop(asyncio.BaseEventLoop):
             self.run_forever()
         finally:
             self._until = None
+
+    @property
+    def left(self) -> float:
+        """Seconds until `run_for` ends."""
+        return 0.0 if self._until is None else self._until - self._now
 
     def cut(self, seconds: float) -> None:
         """Let `run_for` end at the latest in so many seconds."""

@@ -7,7 +7,8 @@ from dijob.reasons.catalogue import EventType, Reason, finished, good, over, pro
 
 _LOGS: Final = (
     "`kubectl logs` of the pod that the message names; it is kept unless `cleanPodPolicy` is All. "
-    "The pod's annotation `diengine.opendilab.org/ended` says what DeadlineExceeded and ContainerStatusUnknown mean there"
+    "The pod's annotation `diengine.opendilab.org/ended` says what DeadlineExceeded and ContainerStatusUnknown "
+    "mean there"
 )
 
 

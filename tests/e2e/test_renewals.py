@@ -1,0 +1,63 @@
+"""Renewals that something holds up, or that meet another one: the set gets whole again, and nobody pays twice."""
+
+import pytest
+from diary import kept
+from identity import how, identities, kill_program, running, until_healed
+from jobs import shell
+from sockets import mesh, until_edges
+from space import Space
+
+pytestmark = pytest.mark.e2e
+
+PORTS = (50515,)
+
+
+def test_a_rank_is_lost_while_one_that_dials_it_restarts(space: Space) -> None:
+    before = running(space, replicas=4, backoffLimit=1)
+    kill_program(space, "world-3")
+    space.kubectl("delete", "pod", "world-2", "--wait=false")
+    until_healed(space, "world", before, {"world-2", "world-3"}, 2)
+    until_edges(space, "world", mesh(space.ips("world"), 1), PORTS)
+    assert space.status("world").get("restarts", 0) <= 1
+
+
+def test_a_program_that_holds_up_its_end_is_killed_and_renewed(space: Space) -> None:
+    deaf = "trap '' TERM; light-peer --forever & while :; do wait; done"
+    job = shell("world", deaf, replicas=2, backoffLimit=0, pod={"terminationGracePeriodSeconds": 3})
+    space.apply(job)
+    space.until_true("world", "PeersReady")
+    before = identities(space, "world")
+    space.kubectl("delete", "pod", "world-0", "--wait=false")
+    until_healed(space, "world", before, {"world-0", "world-1"}, 2)
+    assert how(space, before) == {"world-0": "anew", "world-1": "in place"}
+    assert space.status("world").get("restarts", 0) == 0
+
+
+def test_a_program_that_saves_a_checkpoint_has_its_own_grace_period_for_it(space: Space) -> None:
+    """It takes longer than most, and says where the checkpoint is in a termination message of its own."""
+    save = 'save() { [ "$DI_RANK" = 0 ] || sleep 25; echo "saved at step 7" >/dev/termination-log; exit 3; }'
+    script = f"{save}; trap save TERM; light-peer --forever & while :; do wait; done"
+    space.apply(shell("world", script, replicas=2, backoffLimit=0, pod={"terminationGracePeriodSeconds": 90}))
+    space.until_true("world", "PeersReady")
+    before = identities(space, "world")
+    with kept(space, "dijobs") as diary:
+        space.kubectl("delete", "pod", "world-0", "--wait=false")
+        until_healed(space, "world", before, {"world-0", "world-1"}, 2)
+    assert how(space, before) == {"world-0": "anew", "world-1": "in place"}
+    assert space.status("world").get("restarts", 0) == 0
+    said = [c for _, _, body in diary.entries for c in body["status"]["conditions"] if c["type"] == "PeersReady"]
+    assert any("rank 1: its program has up to 90 s to end" in c["message"] for c in said), said
+
+
+def test_where_the_scope_is_job_all_are_renewed(space: Space) -> None:
+    before = running(space, replicas=3, restart={"scope": "Job"})
+    space.kubectl("delete", "pod", "world-2", "--wait=false")
+    until_healed(space, "world", before, set(before), 2)
+
+
+def test_a_rank_lost_while_another_is_renewed_costs_nobody_twice(space: Space) -> None:
+    before = running(space, replicas=4)
+    space.kubectl("delete", "pod", "world-3", "world-2", "--wait=false")
+    until_healed(space, "world", before, {"world-2", "world-3"}, 2)
+    until_edges(space, "world", mesh(space.ips("world"), 1), PORTS)
+    assert space.status("world").get("restarts", 0) == 0
