@@ -218,14 +218,14 @@ def test_term_reaches_the_program_which_may_save_its_state(box: Box, namespace: 
 @WHERE
 def test_signals_that_tell_go_to_the_command_alone_and_end_nothing(box: Box, namespace: list[str]) -> None:
     # `sleep` has no handler: a broadcast USR1 would kill it, and the shell would say so.
-    both = f"sleep 60 & exec python3 -c '{LISTEN}'"
+    both = f"sleep 3600 & exec python3 -c '{LISTEN}'"
     process = box.start([*namespace, box.launch, "sh", "-c", both])
     assert line(process) == "ready"
     launch = first_process(process, namespace)
     for name in ("USR1", "USR2", "USR1"):
         os.kill(launch, getattr(signal, f"SIG{name}"))
         assert line(process) == f"SIG{name}"
-    until(lambda: any(command.startswith("sleep 60") for command in box.alive().values()), "sleep is there")
+    until(lambda: any(command.startswith("sleep 3600") for command in box.alive().values()), "sleep is there")
     for name in ("HUP", "TERM"):
         os.kill(launch, getattr(signal, f"SIG{name}"))
         assert line(process) == f"SIG{name}"

@@ -14,7 +14,9 @@ OLD = {"DI_RANK": "1", "DI_EPOCH": "3", "DI_NODES": "10.0.0.1,10.0.0.2", "DIJOB_
 NEW = "10.0.0.7,10.0.0.2"
 WHERE = pytest.mark.parametrize("namespace", [[], PID_NAMESPACE], ids=["child", "PID-1"])
 # Hears nothing, and says when it is there.
-DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready', flush=True); time.sleep(60)"
+DEAF = (
+    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready', flush=True); time.sleep(3600)"
+)
 
 
 def started(box: Box, command: list[str], **env: str) -> subprocess.Popen[str]:
@@ -56,7 +58,7 @@ WRITES = (
     "    sys.exit(3)\n"
     "signal.signal(signal.SIGTERM, end)\n"
     "print('ready', flush=True)\n"
-    "time.sleep(60)"
+    "time.sleep(3600)"
 )
 
 
@@ -73,7 +75,7 @@ def test_85_also_where_the_program_exits_0(box: Box) -> None:
     program = (
         "import signal, sys, time; signal.signal(signal.SIGTERM, lambda *_: sys.exit(0)); print('ready', flush=True)"
     )
-    process = started(box, [box.launch, *python(program + "; time.sleep(60)")])
+    process = started(box, [box.launch, *python(program + "; time.sleep(3600)")])
     box.shows("4", NEW, "4")
     assert end(process)[0] == 85
 

@@ -167,5 +167,5 @@ class Driven(Watched):
         self.operator.check_known()
 
     def strangers_leave(self) -> None:
-        for pod in self.strangers():
+        for pod in self.unranked():
             self.cluster.bury(pod)

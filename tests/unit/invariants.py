@@ -57,7 +57,7 @@ class Watched(Judged):
 
     def process_starts(self, pod: SimPod, process: Process) -> None:
         self.check_start(process)
-        self.met[pod.uid] = self.life()
+        self.met[pod.uid] = self.run_of()
 
     def check_start(self, process: Process) -> None:
         """A process that starts is told the truth: about itself always, about those that it dials as far as anyone
@@ -145,7 +145,7 @@ class Watched(Judged):
                 assert pod.body["metadata"]["labels"][names.LABEL_JOB] == "job", pod
                 assert [addresses.split(",")[rank] for rank in waiting] == [ips[rank] for rank in waiting], pod
         for process in processes.values():
-            assert self.met[process.uid] == self.life(), f"{process} does not hear the server there is"
+            assert self.met[process.uid] == self.run_of(), f"{process} does not hear the server there is"
             dialled = [rank for rank in self.dialled(process.rank) if rank in waiting]
             assert [process.nodes[rank] for rank in dialled] == [ips[rank] for rank in dialled], process
 

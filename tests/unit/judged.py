@@ -59,7 +59,7 @@ class Judged(RuleBasedStateMachine):
 
     def pods(self) -> list[SimPod]:
         """The pods of the job's ranks, in rank order."""
-        others = [*self.strangers(), *self.servers()]
+        others = [*self.unranked(), *self.servers()]
         return sorted((pod for pod in self.cluster.pods.values() if pod not in others), key=lambda pod: pod.rank)
 
     def servers(self) -> list[SimPod]:
@@ -68,11 +68,11 @@ class Judged(RuleBasedStateMachine):
             pod for pod in self.cluster.pods.values() if names.LABEL_SERVER in pod.body["metadata"].get("labels", {})
         ]
 
-    def life(self) -> str:
+    def run_of(self) -> str:
         """What is another one once the server was made anew, or its container has started again."""
         return "".join(f"{pod.uid} {pod.main.restarts}" for pod in self.servers())
 
-    def strangers(self) -> list[SimPod]:
+    def unranked(self) -> list[SimPod]:
         return [pod for pod in self.cluster.pods.values() if "ownerReferences" not in pod.body["metadata"]]
 
     @property

@@ -70,7 +70,7 @@ def test_a_job_gives_its_pods_back_when(seen: Observed, status: dict[str, Any], 
     done, minimum = words.pop("succeeded", frozenset()), words.pop("minimum", 3)
     stored = Status(**words)
     world = world_of(gang(minimum=minimum), seen, stored.model_copy(update={"succeeded_ranks": compact(done)}), NOW)
-    given = capacity.gives_back(Gathering(world, seen, 10, later(seconds)), stored, 10)
+    given = capacity.release_of_all(Gathering(world, seen, 10, later(seconds)), stored, 10)
     assert (given is not None) == gives
     if given:
         assert (

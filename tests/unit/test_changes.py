@@ -15,9 +15,9 @@ from dijob.core.actions import (
     DeletePod,
     EndPod,
     ForceDeletePod,
-    GiveBackPod,
     NudgePod,
     PublishAddresses,
+    ReleasePod,
     SetReplicas,
 )
 from dijob.core.decide import changes
@@ -53,7 +53,7 @@ KEYS: dict[str, Action] = {
     "patch pod/x-1 u": NudgePod("x-1", "u", 1, "now"),
     "patch pod/x-2 u": EndPod("x-2", "u"),
     "delete pod/x-0 u": DeletePod("x-0", "u"),
-    "delete pod/x-1 u": GiveBackPod("x-1", "u"),
+    "delete pod/x-1 u": ReleasePod("x-1", "u"),
     "delete pod/x-2 u": ForceDeletePod("x-2", "u"),
     "patch dijob": SetReplicas(3),
     "delete dijob": DeleteJob(),

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from dijob.api.model import DIJob
 from dijob.api.status import Renewal, Status
-from dijob.core.actions import CreateInOrder, CreatePod, GiveBackPod, PublishAddresses
+from dijob.core.actions import CreateInOrder, CreatePod, PublishAddresses, ReleasePod
 from dijob.core.membership.gathering import Gathering
 from dijob.core.observed.views import Observed, Pod, Refusal, Refused
 from unit.builders import (
@@ -76,16 +76,16 @@ SIZES: dict[str, tuple[tuple[Pod, ...], float, dict[str, Any], int]] = {
 
 @pytest.mark.parametrize(("pods", "seconds", "status", "size"), SIZES.values(), ids=SIZES)
 def test_how_many_the_next_list_has(pods: tuple[Pod, ...], seconds: float, status: dict[str, Any], size: int) -> None:
-    assert gathering(pods, seconds, **status).size == size
+    assert gathering(pods, seconds, **status).next_size == size
 
 
 def test_a_job_that_is_not_elastic_waits_for_all() -> None:
-    assert gathering(ALL[:3], 99, minimum=4).size == 0
+    assert gathering(ALL[:3], 99, minimum=4).next_size == 0
 
 
 def test_a_list_of_nobody_is_none() -> None:
     world = world_of(gang(size=4, minimum=2), observed(homeless(2)), Status(succeeded_ranks="0-1", **RENEWED), NOW)
-    assert Gathering(world, Observed(), 0, later(99)).size == 0
+    assert Gathering(world, Observed(), 0, later(99)).next_size == 0
 
 
 def refused(*ranks: int, seconds: float = 0, why: Refused = Refused.FORBIDDEN) -> dict[str, Refusal]:
@@ -118,8 +118,8 @@ def test_an_elastic_job_that_is_renewed_goes_on_without_a_rank_that_is_refused_f
     assert lists(owner, seen, 34) == set()
     assert lists(owner, seen, 35) == {"10.0.0.0,10.0.0.1"}
     lower = observed(runs(0), home(2), refusals=refused(1, seconds=5))
-    assert not [action for action in plan(owner, lower, later(34)).actions if isinstance(action, GiveBackPod)]
-    assert GiveBackPod("job-2", "uid-2") in hands_out(owner, lower, later(35)).actions
+    assert not [action for action in plan(owner, lower, later(34)).actions if isinstance(action, ReleasePod)]
+    assert ReleasePod("job-2", "uid-2") in hands_out(owner, lower, later(35)).actions
 
 
 BACK: dict[str, tuple[tuple[Pod, ...], int | None]] = {
@@ -135,14 +135,14 @@ BACK: dict[str, tuple[tuple[Pod, ...], int | None]] = {
 
 @pytest.mark.parametrize(("pods", "rank"), BACK.values(), ids=BACK)
 def test_who_gives_way_to_a_lower_rank(pods: tuple[Pod, ...], rank: int | None) -> None:
-    found = gathering(pods, 0).given_back
+    found = gathering(pods, 0).pod_to_release
     assert (found.rank if found else None) == rank
 
 
 def test_nobody_begins_while_the_operator_is_still_creating_pods() -> None:
     world = gathering(ALL[:2], 99).world
     creating = Gathering(world, observed(*ALL[:2]), 10, later(99))
-    assert (creating.size, creating.wait) == (0, 1.0)
+    assert (creating.next_size, creating.wait) == (0, 1.0)
 
 
 AGAIN = frozenset({"job-3"})
@@ -158,12 +158,12 @@ RECRUITS: dict[str, tuple[tuple[Pod, ...], frozenset[str], tuple[int, ...], tupl
 }
 
 
-@pytest.mark.parametrize(("pods", "held", "needed", "recruits"), RECRUITS.values(), ids=RECRUITS)
+@pytest.mark.parametrize(("pods", "held", "needed", "ranks_to_add"), RECRUITS.values(), ids=RECRUITS)
 def test_who_is_created_now(
-    pods: tuple[Pod, ...], held: frozenset[str], needed: tuple[int, ...], recruits: tuple[int, ...]
+    pods: tuple[Pod, ...], held: frozenset[str], needed: tuple[int, ...], ranks_to_add: tuple[int, ...]
 ) -> None:
     under_test = Gathering(gathering(pods, 0).world, observed(*pods, given_back=held), 10, NOW)
-    assert (under_test.needed, under_test.recruits) == (needed, recruits)
+    assert (under_test.needed, under_test.ranks_to_add) == (needed, ranks_to_add)
 
 
 def test_a_wish_that_does_not_fit_takes_no_running_job_down() -> None:
@@ -172,7 +172,7 @@ def test_a_wish_that_does_not_fit_takes_no_running_job_down() -> None:
     pods = (home(0), home(1), home(2), home(3), homeless(4))
     world = world_of(gang(size=5, minimum=5), observed(*pods), Status(epoch=1, last_renewal=last), NOW)
     under_test = Gathering(world, observed(*pods), 10, NOW)
-    assert (world.size, under_test.floor, under_test.size) == (3, 3, 4)
+    assert (world.size, under_test.floor, under_test.next_size) == (3, 3, 4)
 
 
 def test_room_for_three_of_four() -> None:
@@ -204,7 +204,7 @@ def test_room_for_three_of_four() -> None:
 
 def test_the_highest_gives_way_and_comes_back_later() -> None:
     owner = job(minReplicas=1, maxReplicas=3, replicas=3)
-    assert plan(owner, observed(home(0), homeless(1), home(2)), NOW).actions == (GiveBackPod("job-2", "uid-2"),)
+    assert plan(owner, observed(home(0), homeless(1), home(2)), NOW).actions == (ReleasePod("job-2", "uid-2"),)
     waits = plan(owner, observed(home(0), homeless(1), given_back=frozenset({"job-2"})), NOW)
     assert waits.actions == ()
     said = {c.type: c.message for c in waits.status.conditions}["AddressesReady"]

@@ -265,8 +265,8 @@ def test_what_ends_by_our_own_hand_is_no_failure_whatever_takes_it() -> None:
 def test_pods_whose_task_has_another_name_now_go_as_well() -> None:
     owner = tasks_job(suspend=True)
     stranger = view(-1, owner, name="job-old-0", uid="s")
-    _, owner = then(owner, Observed(strangers=(stranger,)))
-    decided, _ = then(owner, Observed(strangers=(stranger,)), 1)
+    _, owner = then(owner, Observed(unranked=(stranger,)))
+    decided, _ = then(owner, Observed(unranked=(stranger,)), 1)
     assert decided.actions == (DeletePod("job-old-0", "s"),)
 
 

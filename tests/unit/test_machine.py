@@ -127,7 +127,7 @@ def a_forged_list_is_left_on_its_pod(patch: pytest.MonkeyPatch) -> None:
 
 def pods_go_before_their_failure_is_written(patch: pytest.MonkeyPatch) -> None:
     look = plan._build_context
-    patch.setattr(plan, "_build_context", lambda *given: replace(look(*given), unwritten=False))
+    patch.setattr(plan, "_build_context", lambda *given: replace(look(*given), has_unstored_counts=False))
 
 
 def a_list_half_handed_out_stays_so(patch: pytest.MonkeyPatch) -> None:
@@ -148,7 +148,7 @@ def a_dead_sandbox_is_a_failure(patch: pytest.MonkeyPatch) -> None:
 
 
 def the_address_of_a_gone_peer_is_published(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(World, "_goes", lambda self, rank, pod: False)
+    patch.setattr(World, "_must_be_deleted", lambda self, rank, pod: False)
 
 
 def who_dials_the_lost_rank_is_forgotten(patch: pytest.MonkeyPatch) -> None:
@@ -161,7 +161,7 @@ def the_survivors_are_not_told_of_the_next_list(patch: pytest.MonkeyPatch) -> No
 
 
 def who_is_too_many_stays(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(World, "_goes", lambda self, rank, pod: rank < self.gang.size and pod.failed)
+    patch.setattr(World, "_must_be_deleted", lambda self, rank, pod: rank < self.gang.size and pod.failed)
 
 
 def the_list_keeps_those_who_left(patch: pytest.MonkeyPatch) -> None:

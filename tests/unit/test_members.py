@@ -60,14 +60,14 @@ def test_gpus_that_are_no_number_count_as_none(gpus: object) -> None:
 def test_a_failed_namesake_with_a_number_that_no_rank_has_is_a_stranger(name: str) -> None:
     body = pod_body(phase="Failed", containerStatuses=[])
     body["metadata"]["name"] = name
-    pods, strangers = by_rank([read(body), *(listed(rank) for rank in range(3))], gang_of(job()))
-    assert [list(pods), [pod.name for pod in strangers]] == [[0, 1, 2], [name]]
-    decided = plan(job(), observed(*pods.values(), strangers=strangers), NOW)
+    pods, unranked = by_rank([read(body), *(listed(rank) for rank in range(3))], gang_of(job()))
+    assert [list(pods), [pod.name for pod in unranked]] == [[0, 1, 2], [name]]
+    decided = plan(job(), observed(*pods.values(), unranked=unranked), NOW)
     assert decided.status.restarts == 0
 
 
 def test_no_rank_of_a_task_is_beyond_what_a_job_can_have() -> None:
     world = gang_of(tasks_job(1, 1, 2))
     assert [world.rank_of(f"job-collector-{index}") for index in (1497, 1498, 1499)] == [1499, -1, -1]
-    ranked, strangers = by_rank([view(0, name="job-collector-1498")], world)
-    assert [ranked, len(strangers)] == [{}, 1]
+    ranked, unranked = by_rank([view(0, name="job-collector-1498")], world)
+    assert [ranked, len(unranked)] == [{}, 1]

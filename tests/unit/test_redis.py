@@ -37,7 +37,7 @@ def server(**fields: Any) -> Pod:
 
 
 def seen(*pods: Pod, by: Pod | None = None, **fields: Any) -> Observed:
-    return replace(observed(*pods, **{"services": SERVICES, **fields}), strangers=(by,) if by else ())
+    return replace(observed(*pods, **{"services": SERVICES, **fields}), unranked=(by,) if by else ())
 
 
 def gathered() -> list[Pod]:

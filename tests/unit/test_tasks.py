@@ -49,9 +49,9 @@ def test_ranks_go_through_the_tasks_in_their_order() -> None:
 def test_whose_pod_a_name_is(name: str, rank: int) -> None:
     gang = gang_of(tasks_job(1, 1, 2))
     assert gang.rank_of(name) == rank
-    ranked, strangers = by_rank([view(-1, name=name)], gang)
+    ranked, unranked = by_rank([view(-1, name=name)], gang)
     assert [pod.rank for pod in ranked.values()] == ([rank] if rank >= 0 else [])
-    assert len(strangers) == (rank < 0)
+    assert len(unranked) == (rank < 0)
 
 
 def test_a_pod_says_which_task_it_is_of() -> None:

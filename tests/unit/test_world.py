@@ -217,7 +217,7 @@ def test_a_rank_beyond_the_last_goes() -> None:
     found = world(observed(view(0), view(1), extra), size=2)
     assert (found.to_delete, found.missing, found.addressless) == ((extra,), (), ())
     found = world(observed(*ALL), size=2)
-    assert (found.to_delete, loss_of(found), found.size, found.waiting) == ((ALL[2],), None, 3, (0, 1))
+    assert (found.to_delete, loss_of(found), found.size, found.unfinished) == ((ALL[2],), None, 3, (0, 1))
 
 
 def test_a_finished_rank_beyond_the_last_keeps_its_logs_unless_something_of_it_runs_on() -> None:
@@ -286,5 +286,5 @@ def test_the_next_list_reaches_up_to_the_first_gap() -> None:
 
 def test_what_was_settled_replaces_what_was_known() -> None:
     found = world(observed(*ALL))
-    assert found.waiting == (0, 1, 2)
-    assert replace(found, succeeded=frozenset({1})).waiting == (0, 2)
+    assert found.unfinished == (0, 1, 2)
+    assert replace(found, succeeded=frozenset({1})).unfinished == (0, 2)

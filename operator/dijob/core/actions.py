@@ -83,7 +83,7 @@ class DeletePod(PodAction):
 
 
 @dataclass(frozen=True)
-class GiveBackPod(PodAction):
+class ReleasePod(PodAction):
     """Delete a pod that holds a node while a lower rank finds none; it comes back when that one has its place."""
 
     changes: ClassVar = "delete pod"
@@ -117,7 +117,7 @@ Action = (
     | PublishAddresses
     | NudgePod
     | DeletePod
-    | GiveBackPod
+    | ReleasePod
     | ForceDeletePod
     | EndPod
 )

@@ -16,9 +16,9 @@ from dijob.core.actions import (
     DeletePod,
     EndPod,
     ForceDeletePod,
-    GiveBackPod,
     NudgePod,
     PublishAddresses,
+    ReleasePod,
     SetReplicas,
 )
 from dijob.core.members import gang_of
@@ -69,7 +69,7 @@ class Actor:
                 return self._delete(group.job, action)
             case NudgePod():
                 return self._nudge(group, action)
-            case GiveBackPod():
+            case ReleasePod():
                 group.memory.given_back.add(action.name)
                 return self._delete(group.job, DeletePod(action.name, action.uid))
             case ForceDeletePod():

@@ -113,13 +113,13 @@ class Reconciler:
 
     def _observe(self, job: DIJob, memory: Memory) -> Observed:
         owner = job.metadata.owner_key
-        pods, strangers = by_rank(self._children.pods.of(owner), gang_of(job))
+        pods, unranked = by_rank(self._children.pods.of(owner), gang_of(job))
         memory.saw_lists(pods.values(), self._clock.now())
-        memory.saw_pods((*pods.values(), *strangers))
-        silent = {pod.uid for pod in (*pods.values(), *strangers) if not pod.ip}
+        memory.saw_pods((*pods.values(), *unranked))
+        silent = {pod.uid for pod in (*pods.values(), *unranked) if not pod.ip}
         return Observed(
             pods=pods,
-            strangers=strangers,
+            unranked=unranked,
             existing=self._children.existing(owner),
             refusals=dict(memory.refusals),
             creations=dict(memory.creations),

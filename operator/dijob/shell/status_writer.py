@@ -64,7 +64,7 @@ class StatusWriter:
         changes = _changes(old, decided.status)
         if not changes:
             return RESYNC_SECONDS
-        urgent = decided.withheld or summary.urgent(old, decided.status)
+        urgent = decided.write_now or summary.urgent(old, decided.status)
         if not urgent and (due := self._put_off(memory)) > 0:
             return due
         known_as = {"uid": meta.uid, "resourceVersion": meta.resource_version}

@@ -24,7 +24,7 @@ def together(job: DIJob) -> bool:
 def next_list(this: Pass) -> AddressList | None:
     """The list that is due, with its number; None while none is."""
     world = this.world
-    if not this.gathering.size:
+    if not this.gathering.next_size:
         return None
     if not world.alive and redis.absence(world.gang, this.observed):
         return None  # a program that begins without it would give up after a while, and be charged for it

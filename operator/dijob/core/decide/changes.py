@@ -59,7 +59,7 @@ def facts(this: Pass, actions: tuple[Action, ...] | None) -> list[Fact]:
         what = _what(key(action))
         reason = ChangesRefused.ApiUnavailable if no.why is Refused.UNAVAILABLE else REASONS[what]
         return [Fact(reason, diagnose.shorten(_sentence(action, no, len(refused) - 1)))]
-    if actions is None or this.unwritten or not is_true(this.job.status, ChangesRefused):
+    if actions is None or this.has_unstored_counts or not is_true(this.job.status, ChangesRefused):
         return []
     return [Fact(ChangesRefused.Accepted)]
 

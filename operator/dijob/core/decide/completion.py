@@ -28,13 +28,13 @@ def end(this: Pass) -> list[Fact] | None:
 
 
 def _success(this: Pass) -> list[Fact] | None:
-    if this.policy.fulfilled(this.world.succeeded, frozenset(this.world.waiting)):
+    if this.policy.fulfilled(this.world.succeeded, frozenset(this.world.unfinished)):
         return _end(this, _whose_success(this))
     return None
 
 
 def _fatal_failure(this: Pass) -> list[Fact] | None:
-    fatal = [rank for rank, action in this.news.items() if action is FailureAction.FAIL_JOB]
+    fatal = [rank for rank, action in this.new_failures.items() if action is FailureAction.FAIL_JOB]
     if not fatal:
         return None
     return _failed(this, Failed.FailurePolicy, f"{met(this, fatal[0])} says FailJob", fatal[0])
@@ -109,7 +109,7 @@ def time_to_live(this: Pass) -> float | None:
 
 
 def _whose_success(this: Pass) -> Fact:
-    if not this.world.waiting:
+    if not this.world.unfinished:
         size = min(this.world.size, this.world.gang.size)
         return Fact(Succeeded.AllRanksSucceeded, f"all {count(size, 'rank')} exited 0")
     who, task = this.policy.who, this.policy.success

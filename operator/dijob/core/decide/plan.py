@@ -28,7 +28,7 @@ from dijob.core.actions import (
     CreatePod,
     CreateShared,
     Event,
-    GiveBackPod,
+    ReleasePod,
     SetReplicas,
 )
 from dijob.core.decide import address_writes, changes, completion, requeue, suspension
@@ -65,7 +65,7 @@ class Plan:
     events: tuple[Event, ...] = ()
     requeue_after: float = requeue.RESYNC_SECONDS
     # An action is held back until this status is stored: the write must not be put off.
-    withheld: bool = False
+    write_now: bool = False
 
 
 def plan(job: DIJob, observed: Observed, now: datetime) -> Plan:
@@ -86,7 +86,7 @@ def plan(job: DIJob, observed: Observed, now: datetime) -> Plan:
         return _conclude(this, _completed(this), last, requeue.at_once)
     suspended = suspension.concerns(this)
     # The renewal and the charge go into the same write of the status; the next pass acts on it.
-    if not suspended and (loss := _restarted(this)):
+    if not suspended and (loss := _renewal_demanded(this)):
         return _renew(this, loss)
     if job.paused:
         return _conclude(this, this.status, conditions.progress(this), requeue.rarely, ())
@@ -94,15 +94,15 @@ def plan(job: DIJob, observed: Observed, now: datetime) -> Plan:
         return _suspend(this)
     if this.template_changed:
         return _conclude(this, this.status, conditions.progress(this), requeue.watching, ())
-    return _go_on(this)
+    return _plan_active(this)
 
 
-def _go_on(this: Pass) -> Plan:
+def _plan_active(this: Pass) -> Plan:
     """The pass over a job that runs, or is to. What kills a list, or makes one, is written down before any act."""
     if loss := this.loss or _scaled(this):
         return _renew(this, loss)
     timeout = this.job.spec.schedule_timeout_seconds
-    if given := capacity.gives_back(this.gathering, this.status, timeout):
+    if given := capacity.release_of_all(this.gathering, this.status, timeout):
         # An operator that is killed here must not create them again at once.
         this = replace(this, status=this.status.model_copy(update={"given_back": given}))
         return _conclude(this, this.status, conditions.progress(this), requeue.at_once)
@@ -158,8 +158,8 @@ def _build_context(job: DIJob, observed: Observed, now: datetime) -> Pass:
         status=status,
         policy=policy,
         template_changed=changed,
-        unwritten=settled != known,
-        news=settled.news,
+        has_unstored_counts=settled != known,
+        new_failures=settled.new,
     )
 
 
@@ -185,13 +185,15 @@ def _conclude(
     status = conclude(status, (*facts, *changes.facts(this, actions)), this.job.metadata.generation, this.now)
     seconds, refused = when(this, status), changes.wait(this, wished)
     seconds = seconds if refused is None else max(min(seconds, refused), 0.1)
-    withheld = this.unwritten and (bool(this.world.to_delete) or when in (requeue.suspended, requeue.pausing))
+    write_now = this.has_unstored_counts and (
+        bool(this.world.to_delete) or when in (requeue.suspended, requeue.pausing)
+    )
     return Plan(
         status=status,
         actions=changes.due(this, wished),
         events=events(this.job.status, status),
         requeue_after=seconds,
-        withheld=withheld,
+        write_now=write_now,
     )
 
 
@@ -203,13 +205,13 @@ def _suspend(this: Pass) -> Plan:
     return _conclude(this, status, suspension.facts(this), requeue.suspended, actions)
 
 
-def _restarted(this: Pass) -> Loss | None:
-    """A failure for which the job's policy renews all ranks. While none has begun, there is nothing to renew."""
-    asked = [rank for rank, action in this.news.items() if action is FailureAction.RESTART_JOB]
+def _renewal_demanded(this: Pass) -> Loss | None:
+    """A failure for which the job's policy renews all ranks; None while no rank has begun."""
+    asked = [rank for rank, action in this.new_failures.items() if action is FailureAction.RESTART_JOB]
     if not asked or this.world.idle:
         return None
     message = f"{completion.met(this, asked[0])} says RestartJob"
-    return Loss(AddressesReady.FailurePolicy, message, frozenset(this.world.waiting))
+    return Loss(AddressesReady.FailurePolicy, message, frozenset(this.world.unfinished))
 
 
 def _renew(this: Pass, loss: Loss) -> Plan:
@@ -233,17 +235,17 @@ def _renew(this: Pass, loss: Loss) -> Plan:
 
 def _scaled(this: Pass) -> Loss | None:
     """Programs that cannot take or lose a member while they run are all made anew in the new size."""
-    world, size = this.world, this.gathering.size
+    world, size = this.world, this.gathering.next_size
     if not (world.together and world.alive and size) or size == world.size:
         return None
     message = f"replicas changed from {world.size} to {size}"
-    return Loss(AddressesReady.Scaled, message, frozenset(world.waiting))
+    return Loss(AddressesReady.Scaled, message, frozenset(world.unfinished))
 
 
 def _release_all_pods(this: Pass) -> tuple[Action, ...]:
     """No room: all pods go, once it is written down how those that have ended did."""
     pods = (pod for _, pod in sorted(this.world.pods.items()) if not pod.finished)
-    return () if this.unwritten else deletions(pods)
+    return () if this.has_unstored_counts else deletions(pods)
 
 
 def _advance(this: Pass) -> tuple[Action, ...]:
@@ -267,26 +269,26 @@ def _create_and_delete_pods(this: Pass) -> tuple[Action, ...]:
     world, gathering, member = this.world, this.gathering, this.world.gang.member
     free = [rank for rank in gathering.needed if requeue.wait_to_create(this, rank) <= 0]
     create: tuple[Action, ...] = tuple(CreatePod(member(rank)) for rank in requeue.in_turn(this, free))
-    due = takewhile(lambda rank: requeue.wait_to_create(this, rank) <= 0, gathering.recruits)
+    due = takewhile(lambda rank: requeue.wait_to_create(this, rank) <= 0, gathering.ranks_to_add)
     if ranks := tuple(due)[:IN_ORDER_AT_ONCE]:
         create = (CreateInOrder(tuple(map(member, ranks))),)
-    if this.unwritten:
+    if this.has_unstored_counts:
         # A failure that is not in the stored status yet would be lost with its pod: that write comes first.
         return create
-    back = (GiveBackPod(pod.name, pod.uid),) if (pod := gathering.given_back) else ()
+    back = (ReleasePod(pod.name, pod.uid),) if (pod := gathering.pod_to_release) else ()
     force = removals(lost_nodes.overdue(world.pods.values(), this.now))
     return (*deletions(world.to_delete), *back, *force, *create)
 
 
 def _shared_objects(this: Pass) -> tuple[Action, ...]:
     """What the ranks share: their names, and their Redis server."""
-    named = not requeue.unserved(this) or not requeue.may_ask(this, f"service/{this.world.gang.job}")
-    return (*(() if named else (CreateShared(service.manifests),)), *_broker(this))
+    due = requeue.unserved(this) and requeue.may_ask(this, f"service/{this.world.gang.job}")
+    return (*((CreateShared(service.manifests),) if due else ()), *_broker(this))
 
 
 def _broker(this: Pass) -> tuple[Action, ...]:
     name, seen = this.world.gang.server, this.observed
-    pod = seen.stranger(name)
+    pod = seen.unranked_pod(name)
     if not name or (pod and f"service/{name}" in seen.existing and not pod.finished and not pod.deleting):
         return ()
     if pod and (pod.finished or pod.deleting):

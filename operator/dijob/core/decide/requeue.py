@@ -79,7 +79,7 @@ def advancing(this: Pass, status: Status) -> float:
 
 def _hiring(this: Pass) -> Iterator[float]:
     """When pods that are missing come, and when pods that hang are removed, or given back."""
-    for rank in (*this.gathering.needed, *this.gathering.recruits[:1]):
+    for rank in (*this.gathering.needed, *this.gathering.ranks_to_add[:1]):
         yield wait_to_create(this, rank)
     for seconds in (
         lost_nodes.wait(this.world.pods.values(), this.now),
@@ -129,7 +129,7 @@ def deaf(this: Pass) -> list[tuple[NudgePod, float]]:
     world, now, newest = this.world, this.now, this.world.address_list.number
     pause = pace.interval(NUDGE_SECONDS, this.observed.latency)
     soonest = -math.inf if this.observed.reminders else pause
-    pods = (pod for rank in world.waiting if (pod := world.pods.get(rank)) and not pod.deleting)
+    pods = (pod for rank in world.unfinished if (pod := world.pods.get(rank)) and not pod.deleting)
     found = []
     for pod in pods if world.alive else ():
         at_gate = pod.containers.gated and pod.copy.address_list.number == newest

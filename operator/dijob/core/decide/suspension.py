@@ -45,7 +45,7 @@ def resumed(this: Pass) -> bool:
 
 def actions(this: Pass) -> tuple[Action, ...]:
     """Everything goes once that is written down."""
-    if not this.job.status.suspend_time or this.unwritten:
+    if not this.job.status.suspend_time or this.has_unstored_counts:
         return ()
     pods = this.observed.everything
     return (*deletions(pods), *removals(lost_nodes.overdue(pods, this.now)))

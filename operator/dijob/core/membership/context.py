@@ -19,8 +19,8 @@ from dijob.names import FailureAction
 class Pass:
     """Everything that one pass knows.
 
-    `status` has this pass's counts in it, and `unwritten` says that a failure or success among them is not stored yet.
-    `news` are the ranks that have failed since the last one, oldest first, and what that leads to.
+    `status` has this pass's counts in it, and `has_unstored_counts` says that a failure or success among them is not
+    stored yet. `new_failures` are the ranks that have failed since the last pass, oldest first, and what that leads to.
     """
 
     job: DIJob
@@ -28,8 +28,8 @@ class Pass:
     status: Status
     policy: Policy
     template_changed: bool
-    unwritten: bool
-    news: Mapping[int, FailureAction]
+    has_unstored_counts: bool
+    new_failures: Mapping[int, FailureAction]
 
     @cached_property
     def loss(self) -> Loss | None:

@@ -27,9 +27,9 @@ class Ledger:
     charges: Mapping[int, Charge]
     restarts: int
     first_failure: FirstFailure | None
-    # The failures that this very pass has found, oldest first, and what they lead to. Not stored: whoever acts on them
+    # The failures that this very pass has found, oldest first, and what they lead to. Not stored: what acts on them
     # does so in the write that stores the charge.
-    news: Mapping[int, FailureAction] = field(default_factory=dict, compare=False)
+    new: Mapping[int, FailureAction] = field(default_factory=dict, compare=False)
 
     def into(self, status: Status) -> Status:
         """The status with this ledger written into it."""
@@ -95,7 +95,7 @@ def settle(
         failures = 1
     first = ledger.first_failure or next((_failure(world.pods[rank], now) for rank in news), None)
     restarts = ledger.restarts + failures
-    return replace(ledger, charges=charges, restarts=restarts, first_failure=first, news=news)
+    return replace(ledger, charges=charges, restarts=restarts, first_failure=first, new=news)
 
 
 def excused(gang: Gang, observed: Observed) -> frozenset[int]:
@@ -103,7 +103,7 @@ def excused(gang: Gang, observed: Observed) -> frozenset[int]:
     (ding/framework/message_queue/redis.py, publish)."""
     if not gang.server:
         return frozenset()
-    server = observed.stranger(gang.server)
+    server = observed.unranked_pod(gang.server)
     if server is None or not server.ready:
         return frozenset(observed.pods)
     back = instant(server.containers.started)

@@ -29,7 +29,7 @@ class Gathering:
     refused: frozenset[int] = frozenset()
 
     @cached_property
-    def size(self) -> int:
+    def next_size(self) -> int:
         """How many ranks the list has that is to be published now; 0: none is."""
         world = self.world
         if world.alive and world.gang.size < world.size:
@@ -57,12 +57,12 @@ class Gathering:
         nobody's by then, or another job's. (All the others have had their connection, and need no new list.)"""
         world, ips = self.world, self.world.address_list.addresses
         named = any(rank < len(ips) and ips[rank] != NOBODY for rank in world.succeeded)
-        pods = (world.pods.get(rank) for rank in world.waiting)
+        pods = (world.pods.get(rank) for rank in world.unfinished)
         return world.alive and named and any(pod and pod.containers.failures > 0 and not pod.ready for pod in pods)
 
     def next_list(self, number: int) -> AddressList:
         """The list that is to be published now, under this number."""
-        return AddressList.of(number, map(self._address, range(self.size)))
+        return AddressList.of(number, map(self._address, range(self.next_size)))
 
     def _address(self, rank: int) -> str:
         world = self.world
@@ -95,7 +95,7 @@ class Gathering:
         return max(self.window - waited, CREATING_SECONDS if self._creating else 0.0)
 
     @cached_property
-    def given_back(self) -> Pod | None:
+    def pod_to_release(self) -> Pod | None:
         """The highest rank that waits on a node while a lower one finds none: it would only be in its way.
 
         Those that the world cannot do without stay (capacity.py is about them).
@@ -114,7 +114,7 @@ class Gathering:
         return tuple(rank for rank in self.world.missing if rank < self.world.size)
 
     @cached_property
-    def recruits(self) -> tuple[int, ...]:
+    def ranks_to_add(self) -> tuple[int, ...]:
         """The ranks that are created one after the other, once all of this world have pods.
 
         In rank order, so that a scheduler with room for some finds the lowest first. An autoscaler must see them all:
@@ -146,5 +146,5 @@ class Gathering:
         """Those after the first one that is refused are not asked for. Where that waits for an old pod to end, it is on
         its way."""
         refusals, member = self.observed.refusals, self.world.gang.member
-        first = (refusals.get(f"pod/{member(rank).name}") for rank in self.recruits[:1])
+        first = (refusals.get(f"pod/{member(rank).name}") for rank in self.ranks_to_add[:1])
         return any(no is None or no.why is Refused.TERMINATING for no in first)

@@ -23,12 +23,12 @@ Rule = Callable[[World, Pod], Loss | None]
 
 def loss_of(world: World) -> Loss | None:
     """What has become untrue for ranks that are not being renewed yet, None while all of it holds."""
-    if world.idle or not world.waiting:
+    if world.idle or not world.unfinished:
         return None
-    everybody, unproven = frozenset(world.waiting), world.alive and not world.address_list.text
+    everybody, unproven = frozenset(world.unfinished), world.alive and not world.address_list.text
     # Ranks that were added after the list was made are not in it, and so are not lost.
     size = world.listed_size or world.size
-    known = [rank for rank in world.waiting if rank not in world.renewing and rank < size]
+    known = [rank for rank in world.unfinished if rank not in world.renewing and rank < size]
     lost = {rank: loss for rank in known if (loss := _loss(world, rank))}
     if lost:
         gone = frozenset(lost).union(*(world.gang.dialers(rank) for rank in lost))

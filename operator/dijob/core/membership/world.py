@@ -57,7 +57,7 @@ class World:
             renewing=renewed if state is ListState.DEAD else frozenset(),
             restarts=restarts_of(gang, seen, status, renewed, now),
             together=together,
-            redis_run=observed.life(gang.server),
+            redis_run=observed.run_of(gang.server),
         )
 
     @property
@@ -87,7 +87,7 @@ class World:
         return tuple(rank for rank in range(self.gang.size) if rank not in self.succeeded)
 
     @cached_property
-    def waiting(self) -> tuple[int, ...]:
+    def unfinished(self) -> tuple[int, ...]:
         """The ranks of this world that still have to run or are running, in order; others may join later."""
         return tuple(rank for rank in self.wanted if rank < self.size)
 
@@ -117,13 +117,13 @@ class World:
     def unpublished(self) -> tuple[Pod, ...]:
         """The pods that have not been given the list in force (an operator can be killed half way), have lost it or
         their labels to somebody's edit, or were given it while the job's Redis server was away."""
-        pods = (self.pods.get(rank) for rank in self.waiting)
+        pods = (self.pods.get(rank) for rank in self.unfinished)
         return tuple(pod for pod in pods if pod and not self._told(pod))
 
     @cached_property
     def to_delete(self) -> tuple[Pod, ...]:
         """The pods that are part of no list that holds, and cannot become part of the next one."""
-        return tuple(pod for rank, pod in sorted(self.pods.items()) if self._goes(rank, pod))
+        return tuple(pod for rank, pod in sorted(self.pods.items()) if self._must_be_deleted(rank, pod))
 
     @cached_property
     def missing(self) -> tuple[int, ...]:
@@ -150,7 +150,7 @@ class World:
     def _derived(self) -> frozenset[tuple[str, str]]:
         return follows(made_of(self.gang, self.address_list))
 
-    def _goes(self, rank: int, pod: Pod) -> bool:
+    def _must_be_deleted(self, rank: int, pod: Pod) -> bool:
         if pod.deleting:
             return False
         if rank in self.succeeded:
@@ -159,4 +159,4 @@ class World:
 
     def _usable(self, rank: int) -> bool:
         pod = self.pods.get(rank)
-        return pod is not None and bool(pod.ip) and not pod.deleting and not self._goes(rank, pod)
+        return pod is not None and bool(pod.ip) and not pod.deleting and not self._must_be_deleted(rank, pod)

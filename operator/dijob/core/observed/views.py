@@ -142,7 +142,7 @@ class Creation:
 class Observed:
     """Everything that one pass decides on, besides the job itself.
 
-    `pods` maps a rank to its pod; `strangers` are pods of the job that no rank of it has (its own Redis server's;
+    `pods` maps a rank to its pod; `unranked` are pods of the job that no rank of it has (its own Redis server's;
     those of tasks that had other names before it was suspended). `existing` are its other objects
     that are watched, as "service/x". `refusals` maps a kind and name ("pod/x-0", "service/x") or a
     change (changes.py) to the last refusal, `creations` a pod's
@@ -156,7 +156,7 @@ class Observed:
     """
 
     pods: Mapping[int, Pod] = field(default_factory=dict)
-    strangers: tuple[Pod, ...] = ()
+    unranked: tuple[Pod, ...] = ()
     existing: frozenset[str] = frozenset()
     refusals: Mapping[str, Refusal] = field(default_factory=dict)
     creations: Mapping[str, Creation] = field(default_factory=dict)
@@ -169,30 +169,30 @@ class Observed:
     latency: float = 0.0
     reminders: int = 1
 
-    def stranger(self, name: str) -> Pod | None:
+    def unranked_pod(self, name: str) -> Pod | None:
         """The pod of this name that no rank has."""
-        return next((pod for pod in self.strangers if pod.name == name), None)
+        return next((pod for pod in self.unranked if pod.name == name), None)
 
-    def life(self, name: str) -> str:
+    def run_of(self, name: str) -> str:
         """One run of the main container of a pod that no rank has, as uid/restarts; "" while it does not run."""
-        pod = self.stranger(name)
+        pod = self.unranked_pod(name)
         return f"{pod.uid}/{pod.containers.restarts}" if pod and pod.containers.started and not pod.deleting else ""
 
     @property
     def everything(self) -> tuple[Pod, ...]:
         """All pods of the job, those with a rank first, in rank order."""
-        return (*(pod for _, pod in sorted(self.pods.items())), *self.strangers)
+        return (*(pod for _, pod in sorted(self.pods.items())), *self.unranked)
 
 
 def by_rank(pods: Iterable[Pod], gang: Gang) -> tuple[dict[int, Pod], tuple[Pod, ...]]:
     """The pods of a gang by rank, and those of its job that none of its ranks has."""
-    ranked, strangers = dict[int, Pod](), list[Pod]()
+    ranked, unranked = dict[int, Pod](), list[Pod]()
     for pod in pods:
         if (rank := gang.rank_of(pod.name)) < 0:
-            strangers.append(pod)
+            unranked.append(pod)
         else:
             ranked[rank] = pod if pod.rank == rank else replace(pod, rank=rank)
-    return ranked, tuple(strangers)
+    return ranked, tuple(unranked)
 
 
 @dataclass(frozen=True)

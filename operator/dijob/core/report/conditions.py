@@ -238,7 +238,7 @@ def _all_run(this: Pass) -> str:
         return f"all {count(wish, 'rank')} run" if world.size == wish else f"{world.size} of {count(wish, 'rank')} run"
     ends = [pod.containers.ended for rank in done if (pod := world.pods.get(rank))]
     since = f" (at {last})" if (last := max(ends, default="")) else ""
-    run = f"{len(world.waiting)} of {count(wish, 'rank')} run"
+    run = f"{len(world.unfinished)} of {count(wish, 'rank')} run"
     verb = "has" if len(done) == 1 else "have"
     return f"{run}, {say(done)} {verb} finished{since}; the job ends when {this.policy.who} exited 0"
 
@@ -276,11 +276,11 @@ def patience(status: Status, now: datetime) -> float | None:
 def _lagging(world: World) -> list[int]:
     """The ranks that are not Ready, or do not have the list in force."""
     untold = {pod.rank for pod in world.unpublished} | world.restarts.pending
-    ready = (rank for rank in world.waiting if (pod := world.pods.get(rank)) and pod.ready and rank not in untold)
-    return sorted(set(world.waiting) - set(ready))
+    ready = (rank for rank in world.unfinished if (pod := world.pods.get(rank)) and pod.ready and rank not in untold)
+    return sorted(set(world.unfinished) - set(ready))
 
 
 def _renewed(world: World) -> str:
-    whole = world.renewing >= set(world.waiting)
+    whole = world.renewing >= set(world.unfinished)
     verb = "is" if len(world.renewing) == 1 else "are"
     return "the whole set is renewed" if whole else f"{say(world.renewing)} {verb} renewed, the others run on"

@@ -16,7 +16,7 @@ def fact(gang: Gang, observed: Observed) -> Fact:
         if refusal := observed.refusals.get(f"{kind}/{name}"):
             taken = refusal.why is Refused.TAKEN
             return Fact(BrokerReady.NameTaken if taken else BrokerReady.Refused, refusal.message)
-    pod = observed.stranger(name)
+    pod = observed.unranked_pod(name)
     if pod is None or pod.deleting or f"service/{name}" not in observed.existing:
         return Fact(BrokerReady.Starting, f"pod and service {name} are being created")
     if pod.ready:
