@@ -1,4 +1,6 @@
-"""The floor: what a client that knows everything beforehand needs for the same pods, gates and address lists."""
+"""The floor: what a client that knows everything beforehand needs for the same pods, gates and
+address lists.
+"""
 
 import asyncio
 import time
@@ -19,7 +21,9 @@ EPOCH = "diengine.opendilab.org/epoch"
 
 @dataclass
 class Floor:
-    """One run: a service and the pods of each job, one patch per pod when all pods of its job have addresses."""
+    """One run: a service and the pods of each job, one patch per pod when all pods of its job have
+    addresses.
+    """
 
     kube: Kube
     namespace: str
@@ -56,7 +60,11 @@ class Floor:
     def _objects(self, number: int) -> tuple[Json, list[Json]]:
         """The very pods that the operator would create, but owned by nobody: there is no DIJob."""
         body = dijob(self.namespace, f"floor{number}", self.ranks)
-        meta = {"uid": f"floor{number}", "resourceVersion": "1", "creationTimestamp": "2026-01-01T00:00:00Z"}
+        meta = {
+            "uid": f"floor{number}",
+            "resourceVersion": "1",
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+        }
         body["metadata"] |= {**meta, "generation": 1}
         job = parse_job(body)
         members = [pod_manifest(job, member, Options()) for member in gang_of(job).members]
@@ -84,4 +92,6 @@ class Floor:
     async def _patch(self, name: str, ips: str) -> Json:
         async with self.room:
             annotations = {IPS: ips, EPOCH: "1"}
-            return await self.kube.patch(pods(self.namespace, name), {"metadata": {"annotations": annotations}})
+            return await self.kube.patch(
+                pods(self.namespace, name), {"metadata": {"annotations": annotations}}
+            )

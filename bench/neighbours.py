@@ -1,6 +1,7 @@
 """How long a job takes to start while another namespace starts 500: python bench/neighbours.py.
 
-The floor is a bare client (floor.py) that starts the same pods in the same crowd: the control plane's part of it.
+The floor is a bare client (floor.py) that starts the same pods in the same crowd: the control
+plane's part of it.
 """
 
 import argparse
@@ -14,7 +15,16 @@ from cluster import Cluster
 from faults.bulk import for_all
 from faults.kube import Access, Kube, dijob, jobs, make_namespace
 from faults.running import Operator
-from start import LIMIT_SECONDS, Shape, bench_cluster, clear, run_floor, start_jobs, until_listed, until_served
+from start import (
+    LIMIT_SECONDS,
+    Shape,
+    bench_cluster,
+    clear,
+    run_floor,
+    start_jobs,
+    until_listed,
+    until_served,
+)
 
 ONE = Shape(1, 4)
 
@@ -29,7 +39,10 @@ async def start_one(kube: Kube, namespace: str) -> float:
 
 async def started(kube: Kube, namespace: str) -> int:
     """How many jobs run."""
-    return sum((job.get("status") or {}).get("phase") == "Running" for job in await kube.items(jobs(namespace)))
+    return sum(
+        (job.get("status") or {}).get("phase") == "Running"
+        for job in await kube.items(jobs(namespace))
+    )
 
 
 async def measure(cluster: Cluster, count: int, runs: int) -> None:
@@ -37,7 +50,10 @@ async def measure(cluster: Cluster, count: int, runs: int) -> None:
     stamp = int(time.time())
     crowd = f"crowd-{stamp}"
     log = Path(tempfile.gettempdir()) / f"{crowd}.log"
-    async with Kube(Access.of(cluster.kubeconfig)) as kube, Operator(cluster.kubeconfig, log) as operator:
+    async with (
+        Kube(Access.of(cluster.kubeconfig)) as kube,
+        Operator(cluster.kubeconfig, log) as operator,
+    ):
         await until_served(kube)
         await until_listed(operator)
         alone = [await start_one(kube, f"alone-{number}-{stamp}") for number in range(runs)]
@@ -56,15 +72,17 @@ async def measure(cluster: Cluster, count: int, runs: int) -> None:
     log.unlink()
     own, floor, median = (statistics.median(one) for one in (alone, floors, among))
     print(
-        f"a job of 4: alone {own:.2f} s; while {count} jobs of another namespace start: median {median:.2f} s of "
-        f"{len(among)}, worst {max(among):.2f} s; {median / own:.2f} times that alone, {median / floor:.2f} times "
-        "the floor"
+        f"a job of 4: alone {own:.2f} s; while {count} jobs of another namespace start: median"
+        f" {median:.2f} s of {len(among)}, worst {max(among):.2f} s; {median / own:.2f} times that"
+        f" alone, {median / floor:.2f} times the floor"
     )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--jobs", type=int, default=500, help="jobs of the other namespace (default 500)")
+    parser.add_argument(
+        "--jobs", type=int, default=500, help="jobs of the other namespace (default 500)"
+    )
     parser.add_argument("--runs", type=int, default=5, help="starts alone (default 5)")
     given = parser.parse_args()
     with bench_cluster() as cluster:

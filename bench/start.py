@@ -1,4 +1,6 @@
-"""How long jobs take to start on 50 pretended nodes, against a bare client in the same run: python bench/start.py."""
+"""How long jobs take to start on 50 pretended nodes, against a bare client in the same run: python
+bench/start.py.
+"""
 
 import argparse
 import asyncio
@@ -53,8 +55,9 @@ class Result:
 
     def row(self) -> str:
         return (
-            f"| {self.shape} | {self.floor:.1f} s | {self.seconds:.1f} s | {self.seconds / self.floor:.2f} "
-            f"| {self.writes.total() / self.shape.jobs:.1f} | {self.cpu:.1f} s | {self.peak:.0f} MB |"
+            f"| {self.shape} | {self.floor:.1f} s | {self.seconds:.1f} s |"
+            f" {self.seconds / self.floor:.2f} | {self.writes.total() / self.shape.jobs:.1f} |"
+            f" {self.cpu:.1f} s | {self.peak:.0f} MB |"
         )
 
 
@@ -68,7 +71,8 @@ async def start_jobs(kube: Kube, namespace: str, shape: Shape) -> float:
     begin = time.monotonic()
 
     async def create(number: int) -> None:
-        # replicas is what the operator would add: `kubectl scale` needs it. The prototype's jobs had it too.
+        # replicas is what the operator would add: `kubectl scale` needs it. The prototype's jobs
+        # had it too.
         body = dijob(namespace, f"job{number}", shape.ranks)
         body["spec"]["replicas"] = shape.ranks
         await kube.create(jobs(namespace), body)
@@ -112,7 +116,9 @@ async def until_listed(operator: Operator) -> None:
 
 
 async def until_served(kube: Kube) -> None:
-    """Wait until the apiserver has listed DIJobs for two seconds: a new CRD's storage begins more than once."""
+    """Wait until the apiserver has listed DIJobs for two seconds: a new CRD's storage begins more
+    than once.
+    """
     listed = 0
 
     async def missing() -> str:
@@ -130,7 +136,9 @@ async def until_served(kube: Kube) -> None:
 
 async def run_floor(kube: Kube, shape: Shape, namespace: str) -> float:
     await make_namespace(kube, namespace)
-    took = await asyncio.wait_for(Floor(kube, namespace, shape.jobs, shape.ranks).run(), LIMIT_SECONDS)
+    took = await asyncio.wait_for(
+        Floor(kube, namespace, shape.jobs, shape.ranks).run(), LIMIT_SECONDS
+    )
     await clear(kube, namespace)
     return took
 
@@ -146,7 +154,11 @@ async def run_operator(cluster: Cluster, kube: Kube, shape: Shape, namespace: st
 
         async def services_missing() -> str:
             count = len(await kube.items(services(namespace)))
-            return "" if count == shape.jobs else f"{count} of {shape.jobs} services; {operator.tail()}"
+            return (
+                ""
+                if count == shape.jobs
+                else f"{count} of {shape.jobs} services; {operator.tail()}"
+            )
 
         await until("all services", services_missing, LIMIT_SECONDS)
         used = operator.usage()
@@ -169,7 +181,9 @@ async def measure(cluster: Cluster, shapes: list[Shape], runs: int) -> list[Resu
                 floors.append(await run_floor(kube, shape, f"floor-{suffix}"))
                 mine.append(await run_operator(cluster, kube, shape, f"jobs-{suffix}"))
                 print(
-                    f"# {shape}, run {number}: floor {floors[-1]:.2f} s, operator {mine[-1].seconds:.2f} s", flush=True
+                    f"# {shape}, run {number}: floor {floors[-1]:.2f} s, operator"
+                    f" {mine[-1].seconds:.2f} s",
+                    flush=True,
                 )
             middle = statistics.median_low([result.seconds for result in mine])
             chosen = next(result for result in mine if result.seconds == middle)
@@ -203,11 +217,17 @@ def bench_cluster() -> Iterator[Cluster]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("shapes", nargs="*", default=["20x4", "100x4", "5x200"], help="JOBSxRANKS ...")
-    parser.add_argument("--runs", type=int, default=2, help="of each shape; the table has the medians (default 2)")
+    parser.add_argument(
+        "shapes", nargs="*", default=["20x4", "100x4", "5x200"], help="JOBSxRANKS ..."
+    )
+    parser.add_argument(
+        "--runs", type=int, default=2, help="of each shape; the table has the medians (default 2)"
+    )
     given = parser.parse_args()
     with bench_cluster() as cluster:
-        results = asyncio.run(measure(cluster, [Shape.parse(text) for text in given.shapes], given.runs))
+        results = asyncio.run(
+            measure(cluster, [Shape.parse(text) for text in given.shapes], given.runs)
+        )
     print("\n".join([HEAD, *(result.row() for result in results)]))
 
 

@@ -1,4 +1,6 @@
-"""Build the project's container images into the cache as docker archives, each only when its inputs changed."""
+"""Build the project's container images into the cache as docker archives, each only when its inputs
+changed.
+"""
 
 from __future__ import annotations
 
@@ -24,17 +26,26 @@ from steps import SANDBOX, BuildError, Step, pip_secrets, quiet, say
 ROOT = Path(__file__).resolve().parent.parent
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dijob" / "images"
 SLIM = "debian:bookworm-slim"
-# Layers of the operator's image: after a change in its code only that is copied and compiled. Docker keeps its own.
+# Layers of the operator's image: after a change in its code only that is copied and compiled.
+# Docker keeps its own.
 LAYERS = CACHE / "layers"
 LAYERS_LIMIT = 2e9
-# An image of the last inputs is kept too, for who goes back and forth between two branches, unless it is as large.
+# An image of the last inputs is kept too, for who goes back and forth between two branches, unless
+# it is as large.
 SECOND_LIMIT = 1e9
-TOOLS = {"buildah": "buildah", "debootstrap": "debootstrap", "unshare": "util-linux", "setpriv": "util-linux"}
+TOOLS = {
+    "buildah": "buildah",
+    "debootstrap": "debootstrap",
+    "unshare": "util-linux",
+    "setpriv": "util-linux",
+}
 
 
 @dataclass(frozen=True)
 class Image:
-    """One image: its reference, its inputs relative to the repository, and what a build takes (2 cores)."""
+    """One image: its reference, its inputs relative to the repository, and what a build takes (2
+    cores).
+    """
 
     reference: str
     context: str
@@ -51,7 +62,9 @@ IMAGES = {
     "base": Image("dijob/base:dev", "images/base", ("images/base",), 50, 2),
     "light": Image("dijob/light:dev", "images/light", ("images/light",), 25, 2),
     "operator": Image("dijob/operator:dev", ".", OPERATOR_INPUTS, 60, 3),
-    "ditask": Image("dijob/ditask:0.5.3", "images/ditask", ("images/ditask", f"{RUNTIME}/dijob_runtime"), 240, 9),
+    "ditask": Image(
+        "dijob/ditask:0.5.3", "images/ditask", ("images/ditask", f"{RUNTIME}/dijob_runtime"), 240, 9
+    ),
 }
 ORDER = ("light", "operator", "ditask")
 
@@ -62,9 +75,15 @@ def docker_has_slim() -> bool:
     if shutil.which("docker") is None or quiet("docker", "version").returncode:
         return False
     if quiet("docker", "buildx", "version").returncode:
-        say("the Docker engine has no buildx, which build secrets need; building with buildah instead")
+        say(
+            "the Docker engine has no buildx, which build secrets need; building with buildah"
+            " instead"
+        )
         return False
-    if not quiet("docker", "image", "inspect", SLIM).returncode or not quiet("docker", "pull", SLIM).returncode:
+    if (
+        not quiet("docker", "image", "inspect", SLIM).returncode
+        or not quiet("docker", "pull", SLIM).returncode
+    ):
         return True
     say(f"the Docker engine cannot pull {SLIM}; building with buildah on a base of our own instead")
     return False
@@ -74,12 +93,21 @@ def docker_has_slim() -> bool:
 def debian_sources() -> tuple[str, ...]:
     """The machine's own apt sources of Debian bookworm, as sources.list lines."""
     listing = quiet(
-        "apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE) $(COMPONENT)", "Created-By: Packages"
+        "apt-get",
+        "indextargets",
+        "--format",
+        "$(REPO_URI) $(RELEASE) $(COMPONENT)",
+        "Created-By: Packages",
     )
     rows = {tuple(line.split()) for line in listing.stdout.splitlines()}
-    found = sorted(f"deb {' '.join(row)}" for row in rows if row[1].startswith("bookworm") and row[2] == "main")
+    found = sorted(
+        f"deb {' '.join(row)}" for row in rows if row[1].startswith("bookworm") and row[2] == "main"
+    )
     if not any(line.split()[2] == "bookworm" for line in found):
-        raise BuildError("no Docker engine with a registry, and no Debian bookworm in apt's sources: need one of them")
+        raise BuildError(
+            "no Docker engine with a registry, and no Debian bookworm in apt's sources: need one of"
+            " them"
+        )
     return tuple(found)
 
 
@@ -94,16 +122,24 @@ def input_files(image: Image) -> Iterator[Path]:
 
 
 def archive(name: str) -> Path:
-    """Where the image of the present inputs is, or will be: the name carries a hash over them and the base's."""
+    """Where the image of the present inputs is, or will be: the name carries a hash over them and
+    the base's.
+    """
     image = IMAGES[name]
     digest = hashlib.sha256(platform.machine().encode())
     if docker_has_slim():
         digest.update(SLIM.encode())
     else:
-        digest.update("\n".join(debian_sources()).encode() if name == "base" else archive("base").name.encode())
+        digest.update(
+            "\n".join(debian_sources()).encode()
+            if name == "base"
+            else archive("base").name.encode()
+        )
     for path in input_files(image):
         content = path.read_bytes()
-        digest.update(f"\0{path.relative_to(ROOT)}\0{path.stat().st_mode & 0o111}\0{len(content)}\0".encode())
+        digest.update(
+            f"\0{path.relative_to(ROOT)}\0{path.stat().st_mode & 0o111}\0{len(content)}\0".encode()
+        )
         digest.update(content)
     return CACHE / f"{name}-{digest.hexdigest()[:12]}.tar"
 
@@ -120,7 +156,9 @@ def check_machine(image: Image) -> None:
     if docker_has_slim():
         return
     if os.geteuid() != 0:
-        raise BuildError("without a Docker engine the build needs root (buildah, debootstrap): use sudo")
+        raise BuildError(
+            "without a Docker engine the build needs root (buildah, debootstrap): use sudo"
+        )
     if missing:
         say(f"installing {', '.join(missing)} with apt-get")
         subprocess.run(["apt-get", "-qq", "update"], check=True, stdout=sys.stderr)
@@ -132,13 +170,24 @@ def check_machine(image: Image) -> None:
 def build_with_docker(image: Image, out: Path, step: Step, work: Path) -> None:
     """docker build and docker save."""
     os.environ["DOCKER_BUILDKIT"] = "1"
-    options = ["--build-arg", f"BASE={SLIM}", "--file", f"{image.context}/Dockerfile", "--tag", image.reference]
-    step.run("docker", "build", "--load", *options, *OTHER_CONTEXT, *pip_secrets(work), image.context)
+    options = [
+        "--build-arg",
+        f"BASE={SLIM}",
+        "--file",
+        f"{image.context}/Dockerfile",
+        "--tag",
+        image.reference,
+    ]
+    step.run(
+        "docker", "build", "--load", *options, *OTHER_CONTEXT, *pip_secrets(work), image.context
+    )
     step.run("docker", "save", "--output", str(out), image.reference)
 
 
 def build_with_buildah(name: str, out: Path, step: Step, work: Path) -> None:
-    """buildah in chroot isolation, with a store that goes away with the build, or keeps the operator's layers."""
+    """buildah in chroot isolation, with a store that goes away with the build, or keeps the
+    operator's layers.
+    """
     image, context = IMAGES[name], ROOT / IMAGES[name].context
     store = LAYERS if name == "operator" else work / "store"
     buildah = [*SANDBOX, "buildah", "--root", str(store), "--runroot", str(work / "run")]
@@ -156,22 +205,31 @@ def build_with_buildah(name: str, out: Path, step: Step, work: Path) -> None:
     if store == LAYERS:
         options.append("--layers")
     file = ["--file", str(ROOT / image.context / "Dockerfile"), "--tag", image.reference]
-    step.run(*buildah, "bud", *options, *base, *OTHER_CONTEXT, *pip_secrets(work), *file, str(context))
-    step.run(*buildah, "push", "--quiet", image.reference, f"docker-archive:{out}:{image.reference}")
+    step.run(
+        *buildah, "bud", *options, *base, *OTHER_CONTEXT, *pip_secrets(work), *file, str(context)
+    )
+    step.run(
+        *buildah, "push", "--quiet", image.reference, f"docker-archive:{out}:{image.reference}"
+    )
 
 
 def cached(name: str) -> bool:
-    """The cache has the image of the present inputs; note that it is in use, so that it is among the newest."""
+    """The cache has the image of the present inputs; note that it is in use, so that it is among
+    the newest.
+    """
     target = archive(name)
     if target.exists():
-        # The time of access alone: by the time of change others tell whether they have loaded this very archive.
+        # The time of access alone: by the time of change others tell whether they have loaded this
+        # very archive.
         os.utime(target, ns=(time.time_ns(), target.stat().st_mtime_ns))
         say(f"{name} is in the cache: {target}")
     return target.exists()
 
 
 def build(name: str) -> Path:
-    """The archive of an image, built if the cache has none for these inputs. The newest stays, and a small one more."""
+    """The archive of an image, built if the cache has none for these inputs. The newest stays, and
+    a small one more.
+    """
     target = archive(name)
     if cached(name):
         return target
@@ -194,7 +252,10 @@ def build(name: str) -> Path:
         out.rename(target)
     for old in _superseded(name, target):
         old.unlink()
-    say(f"{name} built in {time.monotonic() - started:.0f} s, {target.stat().st_size / 1e6:.0f} MB: {target}")
+    say(
+        f"{name} built in {time.monotonic() - started:.0f} s, {target.stat().st_size / 1e6:.0f} MB:"
+        f" {target}"
+    )
     return target
 
 
@@ -221,20 +282,30 @@ def locked_cache() -> Iterator[None]:
 
 
 def _superseded(name: str, newest: Path) -> list[Path]:
-    """An image's archives that go: all but the newest and, where they are small, the one that was used last."""
-    others = sorted((p for p in CACHE.glob(f"{name}-*.tar") if p != newest), key=lambda p: p.stat().st_atime)
+    """An image's archives that go: all but the newest and, where they are small, the one that was
+    used last.
+    """
+    others = sorted(
+        (p for p in CACHE.glob(f"{name}-*.tar") if p != newest), key=lambda p: p.stat().st_atime
+    )
     return others[:-1] if newest.stat().st_size < SECOND_LIMIT else others
 
 
 def _bytes_in(folder: Path) -> int:
-    return sum(os.lstat(Path(top) / name).st_size for top, _, names in os.walk(folder) for name in names)
+    return sum(
+        os.lstat(Path(top) / name).st_size for top, _, names in os.walk(folder) for name in names
+    )
 
 
 def main() -> int:
     """Parse the command line and build; 1 with one message on an error, 130 when interrupted."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(IMAGES)} (default: all)")
-    parser.add_argument("--print", dest="show", choices=IMAGES, help="print the archive's path and stop")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"of {', '.join(IMAGES)} (default: all)"
+    )
+    parser.add_argument(
+        "--print", dest="show", choices=IMAGES, help="print the archive's path and stop"
+    )
     options = parser.parse_args()
     if unknown := set(options.names) - set(IMAGES):
         parser.error(f"no such image: {', '.join(sorted(unknown))}; there are {', '.join(IMAGES)}")

@@ -1,4 +1,6 @@
-"""Runs the commands of an image's build: progress, log, a sandbox that dies with it, the machine's settings for pip."""
+"""Runs the commands of an image's build: progress, log, a sandbox that dies with it, the machine's
+settings for pip.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +11,19 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-# Everything a build starts dies with this program, and its mounts with it: both live in namespaces of their own.
-SANDBOX = ["setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
+# Everything a build starts dies with this program, and its mounts with it: both live in namespaces
+# of their own.
+SANDBOX = [
+    "setpriv",
+    "--pdeathsig",
+    "KILL",
+    "unshare",
+    "--mount",
+    "--pid",
+    "--fork",
+    "--kill-child",
+    "--mount-proc",
+]
 PIP_KEYS = {"index-url", "extra-index-url", "trusted-host", "timeout"}
 CERTIFICATES = ("PIP_CERT", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE")
 
@@ -34,7 +47,9 @@ def quiet(*command: str) -> subprocess.CompletedProcess[str]:
 
 @dataclass(frozen=True)
 class Step:
-    """Runs commands of one build: output to a log, progress to the terminal, nothing left running after it."""
+    """Runs commands of one build: output to a log, progress to the terminal, nothing left running
+    after it.
+    """
 
     name: str
     expected: int
@@ -42,7 +57,9 @@ class Step:
     log: Path
 
     def run(self, *command: str) -> None:
-        """Run to the end; raise BuildError with the last lines of the log when the command fails."""
+        """Run to the end; raise BuildError with the last lines of the log when the command
+        fails.
+        """
         with self.log.open("ab") as log:
             process = subprocess.Popen(
                 command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True
@@ -59,19 +76,27 @@ class Step:
         if process.returncode:
             tail = "\n".join(self.log.read_text(errors="replace").splitlines()[-30:])
             raise BuildError(
-                f"{self.name} failed ({process.returncode}) in: {' '.join(command)}\n{tail}\nlog: {self.log}"
+                f"{self.name} failed ({process.returncode}) in: {' '.join(command)}\n{tail}\nlog:"
+                f" {self.log}"
             )
 
     def _progress(self) -> None:
         lines = self.log.read_text(errors="replace").splitlines()
         elapsed = time.monotonic() - self.started
-        say(f"{self.name} {elapsed:.0f} s of about {self.expected} s: {lines[-1].strip()[:90] if lines else ''}")
+        say(
+            f"{self.name} {elapsed:.0f} s of about {self.expected} s:"
+            f" {lines[-1].strip()[:90] if lines else ''}"
+        )
 
 
 def pip_secrets(work: Path) -> list[str]:
-    """The machine's certificates and index for pip, mounted for the build and in no layer: --secret arguments."""
+    """The machine's certificates and index for pip, mounted for the build and in no layer: --secret
+    arguments.
+    """
     bundles = (os.environ.get(name) for name in CERTIFICATES)
-    bundle = next((b for b in bundles if b and Path(b).is_file()), "/etc/ssl/certs/ca-certificates.crt")
+    bundle = next(
+        (b for b in bundles if b and Path(b).is_file()), "/etc/ssl/certs/ca-certificates.crt"
+    )
     settings = {}
     for line in quiet(sys.executable, "-m", "pip", "config", "list").stdout.splitlines():
         key, _, value = line.partition("=")

@@ -1,4 +1,6 @@
-"""For all tests. Without code of its own: mypy leaves it out, since tests/e2e/conftest.py has the same module name."""
+"""For all tests. Without code of its own: mypy leaves it out, since tests/e2e/conftest.py has the
+same module name.
+"""
 
 from signals import pytest_configure
 

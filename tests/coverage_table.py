@@ -1,4 +1,5 @@
-"""Prints how much of each package of the operator a measured run has reached; 1 where a package is below its floor.
+"""Prints how much of each package of the operator a measured run has reached; 1 where a package is
+below its floor.
 
 Use: python tests/coverage_table.py, after a run of pytest with --cov (make coverage).
 """
@@ -17,12 +18,16 @@ COUNTS = ("num_statements", "covered_lines", "num_branches", "covered_branches")
 
 
 def by_package(files: dict[str, dict[str, dict[str, int]]]) -> dict[str, Counter[str]]:
-    """The sums of each package below dijob, from the files of coverage's JSON; "dijob" has the modules in no other."""
+    """The sums of each package below dijob, from the files of coverage's JSON; "dijob" has the
+    modules in no other.
+    """
     found: dict[str, Counter[str]] = {}
     for path, measured in files.items():
         parts = PurePath(path).parts
         package = (*parts[parts.index("dijob") + 1 : -1], "dijob")[0]
-        found.setdefault(package, Counter()).update({name: measured["summary"][name] for name in COUNTS})
+        found.setdefault(package, Counter()).update(
+            {name: measured["summary"][name] for name in COUNTS}
+        )
     return found
 
 
@@ -44,13 +49,15 @@ def main() -> int:
         branches = share(sums["covered_branches"], sums["num_branches"])
         floor = FLOORS.get(package, 0)
         print(
-            f"{package:<10}{sums['num_statements']:>8}{lines:>8.1f} %{sums['num_branches']:>10}{branches:>8.1f} %"
-            f"{f'{floor} %' if floor else '':>8}"
+            f"{package:<10}{sums['num_statements']:>8}{lines:>8.1f}"
+            f" %{sums['num_branches']:>10}{branches:>8.1f} %{f'{floor} %' if floor else '':>8}"
         )
         if min(lines, branches) < floor:
             low.append(package)
     if low:
-        print(f"below the floor: {', '.join(low)}; which lines: coverage report -m", file=sys.stderr)
+        print(
+            f"below the floor: {', '.join(low)}; which lines: coverage report -m", file=sys.stderr
+        )
     return 1 if low else 0
 
 

@@ -35,10 +35,15 @@ def repeat(target: str, times: int, logs: Path) -> int:
     for run in range(1, times + 1):
         log, begin = logs / f"{target}-{run}.log", time.monotonic()
         with log.open("wb") as output:
-            done = subprocess.run(["make", target], cwd=ROOT, stdout=output, stderr=subprocess.STDOUT, check=False)
+            done = subprocess.run(
+                ["make", target], cwd=ROOT, stdout=output, stderr=subprocess.STDOUT, check=False
+            )
         failed += done.returncode != 0
         said = "passed" if done.returncode == 0 else f"FAILED, see {log}"
-        print(f"make {target}, {run} of {times}: {said} after {time.monotonic() - begin:.0f} s", flush=True)
+        print(
+            f"make {target}, {run} of {times}: {said} after {time.monotonic() - begin:.0f} s",
+            flush=True,
+        )
     return failed
 
 

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""A rank that speaks DI-engine's contract without DI-engine: listens and dials where ditask would, and keeps the edges.
+"""A rank that speaks DI-engine's contract without DI-engine: listens and dials where ditask would,
+and keeps the edges.
 
 It needs Python's standard library alone. The environment is the operator's: DI_RANK, DI_NODES,
 DI_PARALLEL_WORKERS and DI_TOPOLOGY.
@@ -25,7 +26,9 @@ TOPOLOGIES = ("mesh", "star", "alone")
 
 @dataclass(frozen=True)
 class World:
-    """What the environment says: one address per pod in rank order, and how many workers each pod runs."""
+    """What the environment says: one address per pod in rank order, and how many workers each pod
+    runs.
+    """
 
     rank: int
     addresses: tuple[str, ...]
@@ -62,8 +65,9 @@ class World:
     def dials(self, node: int) -> list[int]:
         """The node ids that a node id dials, whatever pod it is in.
 
-        DI-engine 0.5.3 adds two lists: of its own pod (ding/framework/parallel.py, topology_network) and of other
-        pods (ding/entry/cli_parsers/k8s_parser.py, _get_attach_to), the same for each worker.
+        DI-engine 0.5.3 adds two lists: of its own pod (ding/framework/parallel.py,
+        topology_network) and of other pods (ding/entry/cli_parsers/k8s_parser.py, _get_attach_to),
+        the same for each worker.
         """
         rank, worker = divmod(node, self.workers)
         first = rank * self.workers
@@ -82,7 +86,9 @@ class World:
 
 @dataclass
 class Mesh:
-    """The edges of this pod; an edge that was up once counts, since peers that are done may leave at any time."""
+    """The edges of this pod; an edge that was up once counts, since peers that are done may leave
+    at any time.
+    """
 
     world: World
     missing: set[tuple[int, int]] = field(default_factory=set)
@@ -157,22 +163,32 @@ def say(text: str) -> None:
 
 
 def end_on_term() -> None:
-    """End at once on SIGTERM, with what a shell reports for it. Call before any other thread is there.
+    """End at once on SIGTERM, with what a shell reports for it. Call before any other thread is
+    there.
 
-    In a thread of its own: a handler runs in the main thread only, which does not hear of a signal that comes in the
-    moment before it begins to wait.
+    In a thread of its own: a handler runs in the main thread only, which does not hear of a signal
+    that comes in the moment before it begins to wait.
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
-    threading.Thread(target=lambda: os._exit(128 + signal.sigwait({signal.SIGTERM})), daemon=True).start()
+    threading.Thread(
+        target=lambda: os._exit(128 + signal.sigwait({signal.SIGTERM})), daemon=True
+    ).start()
 
 
 def arguments() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     end = parser.add_mutually_exclusive_group()
-    end.add_argument("--seconds", type=float, default=0.0, help="stay this long after every edge was up (default 0)")
+    end.add_argument(
+        "--seconds",
+        type=float,
+        default=0.0,
+        help="stay this long after every edge was up (default 0)",
+    )
     end.add_argument("--forever", action="store_true", help="stay until a signal ends it")
-    parser.add_argument("--exit-code", type=int, default=0, help="exit code at the end of --seconds (default 0)")
+    parser.add_argument(
+        "--exit-code", type=int, default=0, help="exit code at the end of --seconds (default 0)"
+    )
     return parser.parse_args()
 
 
@@ -187,7 +203,10 @@ def main() -> int:
         return 2
     mesh = Mesh(world, world.edges())
     total, started = len(mesh.missing), time.monotonic()
-    say(f"rank {world.rank} of {len(world.addresses)}, node ids {[*world.mine()]}, {world.topology}, {total} edges")
+    say(
+        f"rank {world.rank} of {len(world.addresses)}, node ids {[*world.mine()]},"
+        f" {world.topology}, {total} edges"
+    )
     say(f"started at {time.time():.3f}")
     for node in world.mine():
         mesh.listen(node)

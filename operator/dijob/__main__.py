@@ -16,9 +16,18 @@ from dijob.main import Settings, run
 from dijob.names import Priority
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "DIJOB"})
-@click.option("--namespace", "namespaces", multiple=True, help="Serve this namespace only (repeatable). Default: all.")
-@click.option("--gate-image", default="", help="Image of the gate, for users' images that have no sh.")
+@click.command(
+    context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "DIJOB"}
+)
+@click.option(
+    "--namespace",
+    "namespaces",
+    multiple=True,
+    help="Serve this namespace only (repeatable). Default: all.",
+)
+@click.option(
+    "--gate-image", default="", help="Image of the gate, for users' images that have no sh."
+)
 @click.option(
     "--cluster-domain",
     default="cluster.local",
@@ -26,7 +35,11 @@ from dijob.names import Priority
     help="What the names of the cluster's services end in.",
 )
 @click.option(
-    "--log-level", type=click.Choice(["debug", "info", "warning"]), default="info", show_default=True, help="Verbosity."
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning"]),
+    default="info",
+    show_default=True,
+    help="Verbosity.",
 )
 @click.option(
     "--priority-class",
@@ -40,7 +53,10 @@ from dijob.names import Priority
     "--redis-image",
     default=REDIS_IMAGE,
     show_default=True,
-    help="Image of the Redis server of jobs that have one of their own; it has redis-server in its PATH.",
+    help=(
+        "Image of the Redis server of jobs that have one of their own; it has redis-server in its"
+        " PATH."
+    ),
 )
 @click.option(
     "--redis-resources",
@@ -50,7 +66,12 @@ from dijob.names import Priority
     callback=lambda _context, _option, value: _resources(value),
     help="Resources of its container, as in a pod.",
 )
-@click.option("--health-port", default=8080, show_default=True, help="Port of /livez, /readyz and /metrics (0: none).")
+@click.option(
+    "--health-port",
+    default=8080,
+    show_default=True,
+    help="Port of /livez, /readyz and /metrics (0: none).",
+)
 @click.option("--kubeconfig", type=click.Path(exists=True), help="For runs outside a cluster.")
 @click.version_option(__version__)
 def main(
@@ -61,7 +82,9 @@ def main(
     **options: Any,
 ) -> None:
     """Run the DIJob operator: one DIJob becomes N pods that form one DI-engine world."""
-    kopf.configure(verbose=log_level == "debug", quiet=log_level == "warning", log_format=kopf.LogFormat.FULL)
+    kopf.configure(
+        verbose=log_level == "debug", quiet=log_level == "warning", log_format=kopf.LogFormat.FULL
+    )
     # One line per job and event says more than kopf's line per watch event does.
     logging.getLogger("kopf.objects").setLevel(logging.WARNING)
     if kubeconfig:
@@ -75,14 +98,18 @@ def _resources(given: str) -> dict[str, Any]:
     except ValueError as error:
         raise click.BadParameter(f"{given!r} is no JSON: {error}") from error
     if not isinstance(found, dict):
-        raise click.BadParameter(f'{given!r} must be an object, as in {{"limits": {{"memory": "1Gi"}}}}')
+        raise click.BadParameter(
+            f'{given!r} must be an object, as in {{"limits": {{"memory": "1Gi"}}}}'
+        )
     return found
 
 
 def _priorities(given: Iterable[str]) -> dict[str, str]:
     found = dict(one.partition("=")[::2] for one in given)
     if unknown := found.keys() - set(Priority):
-        raise click.BadParameter(f"{', '.join(unknown)}: it must be {' or '.join(Priority)}, as in high=NAME")
+        raise click.BadParameter(
+            f"{', '.join(unknown)}: it must be {' or '.join(Priority)}, as in high=NAME"
+        )
     return found
 
 

@@ -1,6 +1,8 @@
-"""Puts the operator together: kopf watches the DIJobs, two stores watch their children, one queue does the passes.
+"""Puts the operator together: kopf watches the DIJobs, two stores watch their children, one queue
+does the passes.
 
-kopf's `on.event` only: it writes nothing into users' objects, no finalizer and no annotation (docs/decisions/002).
+kopf's `on.event` only: it writes nothing into users' objects, no finalizer and no annotation
+(docs/decisions/002).
 """
 
 import asyncio
@@ -39,10 +41,11 @@ class Settings:
 
 async def run(settings: Settings) -> None:
     """Run until SIGTERM or SIGINT (kopf handles them)."""
-    # What was imported stays, and a list of pods is a million objects none of which is part of a cycle: looking for
-    # cycles among them took half of the time of a start among 4,000 pods (docs/scale.md). Nobody else has a turn
-    # meanwhile: 50,000 new objects were seen to take 38 ms, a million 190 ms. So few are looked through at once, and
-    # all of them only once in 30 million that stay.
+    # What was imported stays, and a list of pods is a million objects none of which is part of a
+    # cycle: looking for cycles among them took half of the time of a start among 4,000 pods
+    # (docs/scale.md). Nobody else has a turn meanwhile: 50,000 new objects were seen to take 38 ms,
+    # a million 190 ms. So few are looked through at once, and all of them only once in 30 million
+    # that stay.
     gc.freeze()
     gc.set_threshold(10_000, 2, 1_000)
     api = await Api.connect(settings.kubeconfig)
@@ -59,7 +62,7 @@ async def _run(api: Api, settings: Settings) -> None:
     children = Children.of(served)
     reconciler = Reconciler(api, children, settings.options)
     queue = WorkQueue(reconciler.reconcile)
-    children.wake(reconciler.key_of, queue)
+    children.wake(reconciler.jobs.key_of_owner, queue)
     arrivals = Arrivals(reconciler, queue, children)
     audit = Audit(api, reconciler, queue, served)
     watchdog = health.Watchdog(children, reconciler.jobs, audit, api.pulse)
@@ -80,8 +83,9 @@ async def _run(api: Api, settings: Settings) -> None:
                 namespaces=served,
                 standalone=True,
                 stop_flag=stop,
-                # Only peering uses it, and standalone has none. Left out, kopf asks for the name of the user, and dies
-                # where the image has no passwd entry for a uid that the cluster has chosen.
+                # Only peering uses it, and standalone has none. Left out, kopf asks for the name of
+                # the user, and dies where the image has no passwd entry for a uid that the cluster
+                # has chosen.
                 identity=names.MANAGER,  # type: ignore[arg-type]  # its type is private to kopf
             )
         finally:
@@ -89,7 +93,9 @@ async def _run(api: Api, settings: Settings) -> None:
                 task.cancel()
 
 
-async def _stop_for_others(api: Api, given: tuple[str, ...], left_out: frozenset[str], stop: asyncio.Event) -> None:
+async def _stop_for_others(
+    api: Api, given: tuple[str, ...], left_out: frozenset[str], stop: asyncio.Event
+) -> None:
     """What starts the operator again starts it with the namespaces that can be served then."""
     if given:
         await namespaces.until_others(api, given, left_out)
@@ -120,8 +126,8 @@ def _kopf_settings() -> kopf.OperatorSettings:
     settings.scanning.disabled = True
     settings.networking.request_timeout = 30
     settings.networking.connect_timeout = 5
-    # The default gives up after 54 s of a failing apiserver and ends the process. Capped, so that what came while the
-    # apiserver was out of reach is seen within 10 s of its return.
+    # The default gives up after 54 s of a failing apiserver and ends the process. Capped, so that
+    # what came while the apiserver was out of reach is seen within 10 s of its return.
     settings.networking.error_backoffs = [doubled(times, (0.5, 6.0)) for times in range(1, 101)]
     settings.watching.server_timeout = 300
     settings.watching.inactivity_timeout = 70

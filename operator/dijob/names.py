@@ -1,4 +1,6 @@
-"""Every string that others can see: group, labels, annotations, variables, reasons. One place per fact."""
+"""Every string that others can see: group, labels, annotations, variables, reasons. One place per
+fact.
+"""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -12,7 +14,9 @@ API_VERSION: Final = f"{GROUP}/{VERSION}"
 
 
 def owner_key(namespace: str, name: str, uid: str) -> str:
-    """A job as its children name it: a uid alone could be written into a reference by anybody, in any namespace."""
+    """A job as its children name it: a uid alone could be written into a reference by anybody, in
+    any namespace.
+    """
     return f"{namespace}/{name}/{uid}"
 
 
@@ -24,8 +28,8 @@ LABEL_RANK: Final = f"{GROUP}/rank"
 # On the pod of the job's own Redis server, which is none of its ranks.
 LABEL_SERVER: Final = f"{GROUP}/redis-of"
 
-# Annotations on the pods, written with each address list: the kubelet turns them into DI_NODE_IPS, DI_EPOCH,
-# DI_NUM_NODES, DI_WORLD_SIZE and the file topology.json.
+# Annotations on the pods, written with each address list: the kubelet turns them into DI_NODE_IPS,
+# DI_EPOCH, DI_NUM_NODES, DI_WORLD_SIZE and the file topology.json.
 ANNOTATION_IPS: Final = f"{GROUP}/node-ips"
 ANNOTATION_EPOCH: Final = f"{GROUP}/epoch"
 ANNOTATION_NUM_NODES: Final = f"{GROUP}/num-nodes"
@@ -33,28 +37,33 @@ ANNOTATION_WORLD_SIZE: Final = f"{GROUP}/world-size"
 ANNOTATION_TOPOLOGY: Final = f"{GROUP}/topology"
 # With a task's name behind it: the task's part of the list.
 ANNOTATION_TASK_NODES: Final = f"{GROUP}/nodes-"
-# The number of the first list that the pod's process may have been started with. The launcher in the pod starts one
-# that has an older list again.
+# The number of the first list that the pod's process may have been started with. The launcher in
+# the pod starts one that has an older list again.
 ANNOTATION_RENEW: Final = f"{GROUP}/renew-from"
-# The address that the pod had when it was given its list, where lists hold names: another one means a new sandbox.
+# The address that the pod had when it was given its list, where lists hold names: another one means
+# a new sandbox.
 ANNOTATION_POD_IP: Final = f"{GROUP}/pod-ip"
 # The life of the job's own Redis server for which the pod was given its list.
 ANNOTATION_BROKER: Final = f"{GROUP}/broker"
-# What the variables of a runtime (core/render/runtimes) take from the list, where that is neither list nor number.
+# What the variables of a runtime (core/render/runtimes) take from the list, where that is neither
+# list nor number.
 ANNOTATION_MASTER: Final = f"{GROUP}/master-addr"
 ANNOTATION_NODELIST: Final = f"{GROUP}/slurm-nodelist"
 ANNOTATION_MACHINES: Final = f"{GROUP}/oneflow-nodes"
-# When a kubelet that did not pass a list on was last reminded (any change of a pod makes it look again).
+# When a kubelet that did not pass a list on was last reminded (any change of a pod makes it look
+# again).
 ANNOTATION_NUDGED: Final = f"{GROUP}/nudged"
 # Why a pod was ended that keeps its logs, for whoever reads `kubectl describe pod`.
 ANNOTATION_ENDED: Final = f"{GROUP}/ended"
 # What the pod was made from: a hash of the user's words.
 ANNOTATION_TEMPLATE: Final = f"{GROUP}/template-hash"
 
-# On the DIJob, by hand: while it is there, the operator looks and tells, and touches nothing of the job.
+# On the DIJob, by hand: while it is there, the operator looks and tells, and touches nothing of the
+# job.
 ANNOTATION_PAUSED: Final = f"{GROUP}/paused"
 
-# What DI-orchestrator writes on its pods, and so do we, for the selectors of its users (docs/compatibility.md).
+# What DI-orchestrator writes on its pods, and so do we, for the selectors of its users
+# (docs/compatibility.md).
 LEGACY_OPERATOR: Final = "diengine/operator"
 LEGACY_OPERATOR_NAME: Final = "di-operator"
 LEGACY_GROUP: Final = "diengine/group"
@@ -106,11 +115,19 @@ ALL_REPLICAS: Final = "AllReplicas"
 RANK_0: Final = "Rank0"
 
 # Conditions that every pod goes through: no failure can be told by them.
-ORDINARY_CONDITIONS: Final = ("PodReadyToStartContainers", "PodScheduled", "Initialized", "ContainersReady", "Ready")
+ORDINARY_CONDITIONS: Final = (
+    "PodReadyToStartContainers",
+    "PodScheduled",
+    "Initialized",
+    "ContainersReady",
+    "Ready",
+)
 
 
 def nodes_variable(task: str) -> str:
-    """The variable with a task's addresses, as in DI-orchestrator 1.1 (pkg/context/pod.go): DI_MY_TASK_NODES."""
+    """The variable with a task's addresses, as in DI-orchestrator 1.1 (pkg/context/pod.go):
+    DI_MY_TASK_NODES.
+    """
     return f"DI_{task_word(task)}_NODES"
 
 
@@ -211,7 +228,9 @@ class TaskType(StrEnum):
 
 
 class Priority(StrEnum):
-    """DI-orchestrator's two priorities; the operator's values say which priority class each of them is."""
+    """DI-orchestrator's two priorities; the operator's values say which priority class each of them
+    is.
+    """
 
     NORMAL = "normal"
     HIGH = "high"

@@ -1,4 +1,6 @@
-"""One control plane and one operator for all tests of this folder, and a healthy job that must not be touched."""
+"""One control plane and one operator for all tests of this folder, and a healthy job that must not
+be touched.
+"""
 
 from collections.abc import Iterator
 
@@ -31,7 +33,9 @@ def running(plane: Plane) -> str:
     assert said.ok, said.text
     plane.until_condition(HEALTHY, "Running", "True", seconds=60)
     plane.until("the Service is there", lambda: plane.get("service", HEALTHY), lambda: None)
-    plane.until("its status is complete", lambda: _settled(plane), lambda: plane.get("dijob", HEALTHY))
+    plane.until(
+        "its status is complete", lambda: _settled(plane), lambda: plane.get("dijob", HEALTHY)
+    )
     return HEALTHY
 
 
@@ -39,8 +43,14 @@ def _settled(plane: Plane) -> bool:
     """Counts that are not urgent are written up to a second later."""
     body = plane.get("dijob", HEALTHY) or {"metadata": {}, "status": {}}
     status, pods = body["status"], plane.pods(HEALTHY)
-    ready = [name for name, pod in pods.items() if any(c["ready"] for c in pod["status"]["containerStatuses"])]
-    counted = (status.get("replicas"), status.get("readyReplicas")) == (len(pods), len(ready)) == (2, 2)
+    ready = [
+        name
+        for name, pod in pods.items()
+        if any(c["ready"] for c in pod["status"]["containerStatuses"])
+    ]
+    counted = (
+        (status.get("replicas"), status.get("readyReplicas")) == (len(pods), len(ready)) == (2, 2)
+    )
     return counted and status.get("observedGeneration") == body["metadata"]["generation"]
 
 
@@ -55,7 +65,9 @@ def _version(meta: dict[str, str]) -> str:
 
 @pytest.fixture
 def untouched(plane: Plane, running: str) -> Iterator[str]:
-    """The healthy job's name; afterwards it and all that belongs to it must be what they were, to the version."""
+    """The healthy job's name; afterwards it and all that belongs to it must be what they were, to
+    the version.
+    """
     before = _versions(plane, running)
     assert len(before) == 4, f"a job, a Service and two pods: {before}"
     yield running

@@ -30,18 +30,32 @@ class Metric:
         """What the API says at a path; None: not found."""
         root = f"/apis/{GROUP}/{VERSION}"
         if path.rstrip("/") == root:
-            resource = {"name": METRIC, "singularName": "", "namespaced": True, "kind": "ExternalMetricValueList"}
-            resources = [{**resource, "verbs": ["get"]}]
-            return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": f"{GROUP}/{VERSION}"} | {
-                "resources": resources
+            resource = {
+                "name": METRIC,
+                "singularName": "",
+                "namespaced": True,
+                "kind": "ExternalMetricValueList",
             }
+            resources = [{**resource, "verbs": ["get"]}]
+            return {
+                "kind": "APIResourceList",
+                "apiVersion": "v1",
+                "groupVersion": f"{GROUP}/{VERSION}",
+            } | {"resources": resources}
         if path.startswith(f"{root}/namespaces/") and path.endswith(METRIC):
             self.asked += 1
             now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-            item = {"metricName": METRIC, "metricLabels": {}, "timestamp": now, "value": str(self.value)}
-            return {"kind": "ExternalMetricValueList", "apiVersion": f"{GROUP}/{VERSION}", "metadata": {}} | {
-                "items": [item]
+            item = {
+                "metricName": METRIC,
+                "metricLabels": {},
+                "timestamp": now,
+                "value": str(self.value),
             }
+            return {
+                "kind": "ExternalMetricValueList",
+                "apiVersion": f"{GROUP}/{VERSION}",
+                "metadata": {},
+            } | {"items": [item]}
         return None
 
     def objects(self) -> list[Body]:
@@ -59,7 +73,11 @@ class Metric:
                 "apiVersion": "v1",
                 "kind": "Service",
                 "metadata": {"name": "external-metrics", "namespace": "default"},
-                "spec": {"type": "ExternalName", "externalName": "localhost", "ports": [{"port": self.port}]},
+                "spec": {
+                    "type": "ExternalName",
+                    "externalName": "localhost",
+                    "ports": [{"port": self.port}],
+                },
             },
             {
                 "apiVersion": "apiregistration.k8s.io/v1",

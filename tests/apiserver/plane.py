@@ -1,4 +1,6 @@
-"""A real control plane with pretended nodes, our CRD and a running operator, as the tests of the API see it."""
+"""A real control plane with pretended nodes, our CRD and a running operator, as the tests of the
+API see it.
+"""
 
 import json
 import os
@@ -39,7 +41,9 @@ class Plane:
 
     @cached_property
     def api(self) -> Api:
-        """For polls: a kubectl costs 0.16 s of CPU, and the tests of this stage would start 2,000."""
+        """For polls: a kubectl costs 0.16 s of CPU, and the tests of this stage would start
+        2,000.
+        """
         return Api.of(self.cluster)
 
     def ask(self, *arguments: str, stdin: str = "") -> Said:
@@ -75,7 +79,8 @@ class Plane:
 
     def pods(self, job: str) -> dict[str, Body]:
         """The pods of a job by name."""
-        listed = self.api.pods(NAMESPACE, f"{JOB_LABEL}={job}")  # a list says what they are, they do not
+        # A list says what they are, they do not.
+        listed = self.api.pods(NAMESPACE, f"{JOB_LABEL}={job}")
         return {pod["metadata"]["name"]: {"kind": "Pod", **pod} for pod in listed}
 
     def condition(self, job: str, kind: str) -> Body:
@@ -84,16 +89,26 @@ class Plane:
         found = (one for one in status.get("conditions", ()) if one["type"] == kind)
         return next(found, {})
 
-    def until(self, what: str, true: Callable[[], object], evidence: Callable[[], object], seconds: float = 30) -> None:
+    def until(
+        self,
+        what: str,
+        true: Callable[[], object],
+        evidence: Callable[[], object],
+        seconds: float = 30,
+    ) -> None:
         """Poll; on failure the evidence and the end of the operator's log are in the message."""
         end = time.monotonic() + seconds
         while not true():
             if time.monotonic() > end:
                 tail = self.log.read_text()[-2000:]
-                raise AssertionError(f"not within {seconds:.0f} s: {what}; seen: {evidence()}; operator: {tail}")
+                raise AssertionError(
+                    f"not within {seconds:.0f} s: {what}; seen: {evidence()}; operator: {tail}"
+                )
             time.sleep(0.1)
 
-    def until_condition(self, job: str, kind: str, status: str, *words: str, seconds: float = 30) -> None:
+    def until_condition(
+        self, job: str, kind: str, status: str, *words: str, seconds: float = 30
+    ) -> None:
         """Until the condition has that status and all the words are in its reason or message."""
 
         def true() -> bool:
@@ -105,15 +120,20 @@ class Plane:
         self.until(what, true, lambda: (self.get("dijob", job) or {}).get("status"), seconds)
 
     def remove(self, *things: str) -> None:
-        """Delete objects (`kind/name`), and wait until they and the pods of the jobs among them are gone."""
+        """Delete objects (`kind/name`), and wait until they and the pods of the jobs among them are
+        gone.
+        """
         self.kubectl("delete", *things, "--ignore-not-found", "--wait=true", "--timeout=30s")
-        for name in [thing.removeprefix("dijob/") for thing in things if thing.startswith("dijob/")]:
+        for name in [
+            thing.removeprefix("dijob/") for thing in things if thing.startswith("dijob/")
+        ]:
             self.until_no_pods(name)
 
     def until_no_pods(self, name: str) -> None:
         """Until the garbage collector has taken the pods of a deleted job.
 
-        Its first deletion after the CRD was made can take a minute: it looks for new kinds every 30 s only.
+        Its first deletion after the CRD was made can take a minute: it looks for new kinds every 30
+        s only.
         """
         what = f"the pods of {name} are gone"
         self.until(what, lambda: not self.pods(name), lambda: list(self.pods(name)), seconds=100)
@@ -139,8 +159,17 @@ def operator(kubeconfig: Path, log: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 def job(name: str, **spec: Any) -> Body:
     """A DIJob of two pods that runs on pretended nodes."""
-    container = {"name": "di-container", "image": "example/x", "command": ["sh", "-c"], "args": ["ditask -m a.main"]}
-    sizes = {} if {"replicas", "minReplicas", "maxReplicas"} & spec.keys() else {"minReplicas": 2, "maxReplicas": 2}
+    container = {
+        "name": "di-container",
+        "image": "example/x",
+        "command": ["sh", "-c"],
+        "args": ["ditask -m a.main"],
+    }
+    sizes = (
+        {}
+        if {"replicas", "minReplicas", "maxReplicas"} & spec.keys()
+        else {"minReplicas": 2, "maxReplicas": 2}
+    )
     return {
         "apiVersion": "diengine.opendilab.org/v2alpha1",
         "kind": "DIJob",

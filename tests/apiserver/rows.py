@@ -14,7 +14,9 @@ CONTAINER = "spec.template.spec.containers.0"
 
 @dataclass(frozen=True)
 class Refused:
-    """kubectl apply says no, with these words on `lines` lines (0: any number), and nothing is there afterwards."""
+    """kubectl apply says no, with these words on `lines` lines (0: any number), and nothing is
+    there afterwards.
+    """
 
     body: Body
     words: tuple[str, ...]
@@ -31,7 +33,9 @@ class EditRefused:
 
 @dataclass(frozen=True)
 class Reported:
-    """The job is accepted, and a condition names what is wrong. What `cure` applies or deletes heals it."""
+    """The job is accepted, and a condition names what is wrong. What `cure` applies or deletes
+    heals it.
+    """
 
     body: Body
     condition: str
@@ -39,7 +43,8 @@ class Reported:
     words: tuple[str, ...]
     before: tuple[Body, ...] = ()  # somebody else's objects, which must stay as they are
     cure: tuple[Body, ...] = ()  # objects that are missing
-    healed: tuple[str, str] | None = None  # (condition, status) after the cure, or after `before` is deleted
+    # (condition, status) after the cure, or after `before` is deleted.
+    healed: tuple[str, str] | None = None
     pods: int = 0  # how many pods of the job there are while it is wrong
 
 
@@ -78,41 +83,64 @@ REFUSED: dict[str, Refused] = {
         ("spec.template.containers", "belongs under template.spec", "indent"),
     ),
     "replicas below minReplicas": Refused(
-        job("bad", replicas=1, minReplicas=2), ("spec.replicas", "from minReplicas to maxReplicas", "minReplicas")
+        job("bad", replicas=1, minReplicas=2),
+        ("spec.replicas", "from minReplicas to maxReplicas", "minReplicas"),
     ),
     "replicas above maxReplicas": Refused(
         job("bad", replicas=9, maxReplicas=2), ("spec.replicas", "from minReplicas to maxReplicas")
     ),
     "min above max": Refused(
-        job("bad", minReplicas=3, maxReplicas=2), ("spec.minReplicas", "must not be greater than maxReplicas")
+        job("bad", minReplicas=3, maxReplicas=2),
+        ("spec.minReplicas", "must not be greater than maxReplicas"),
     ),
     "no replicas at all": Refused(
         changed(changed(job("bad"), "spec.minReplicas", None), "spec.maxReplicas", None),
         ("spec", "one of replicas, minReplicas and maxReplicas is needed"),
     ),
     "0 replicas": Refused(job("bad", replicas=0), ("spec.replicas", "greater than or equal to 1")),
-    "100000 replicas": Refused(job("bad", replicas=100000), ("spec.replicas", "less than or equal to 1500")),
+    "100000 replicas": Refused(
+        job("bad", replicas=100000), ("spec.replicas", "less than or equal to 1500")
+    ),
     "no container": Refused(
         changed(job("bad"), "spec.template.spec.containers", []),
-        ("spec.template.spec", "at least one container", "put it under spec.template.spec.containers"),
+        (
+            "spec.template.spec",
+            "at least one container",
+            "put it under spec.template.spec.containers",
+        ),
     ),
     "an empty pod spec": Refused(
-        changed(job("bad"), "spec.template.spec", None), ("spec.template.spec", "at least one container")
+        changed(job("bad"), "spec.template.spec", None),
+        ("spec.template.spec", "at least one container"),
     ),
-    "no template": Refused(changed(job("bad"), "spec.template", None), ("spec.template", "Required"), lines=0),
+    "no template": Refused(
+        changed(job("bad"), "spec.template", None), ("spec.template", "Required"), lines=0
+    ),
     "restartPolicy Always": Refused(
         changed(job("bad"), "spec.template.spec.restartPolicy", "Always"),
         ("spec.template.spec.restartPolicy", "OnFailure or Never"),
     ),
     "hostname": Refused(
-        changed(job("bad"), "spec.template.spec.hostname", "a"), ("spec.template.spec.hostname", "remove it")
+        changed(job("bad"), "spec.template.spec.hostname", "a"),
+        ("spec.template.spec.hostname", "remove it"),
     ),
     "a variable of the topology": Refused(
-        _env("DI_RANK"), ("spec.template.spec.containers[0].env[0].name", "DI_RANK is set by the operator", "remove")
+        _env("DI_RANK"),
+        (
+            "spec.template.spec.containers[0].env[0].name",
+            "DI_RANK is set by the operator",
+            "remove",
+        ),
     ),
-    "another variable of the topology": Refused(_env("DI_NODES"), ("env[0].name", "DI_NODES is set by the operator")),
+    "another variable of the topology": Refused(
+        _env("DI_NODES"), ("env[0].name", "DI_NODES is set by the operator")
+    ),
     "a variable of the topology in an init container": Refused(
-        changed(job("bad"), "spec.template.spec.initContainers", [{"name": "a", "env": [{"name": "DI_EPOCH"}]}]),
+        changed(
+            job("bad"),
+            "spec.template.spec.initContainers",
+            [{"name": "a", "env": [{"name": "DI_EPOCH"}]}],
+        ),
         ("spec.template.spec.initContainers[0].env[0].name", "DI_EPOCH is set by the operator"),
     ),
     "a label of the operator": Refused(
@@ -122,11 +150,21 @@ REFUSED: dict[str, Refused] = {
     "a name that is no Service name": Refused(_named("1st"), NAME_RULE),
     "a name with a dot": Refused(_named("a.b"), NAME_RULE),
     "a name that is too long": Refused(_named("a" * 59), NAME_RULE),
-    "no such topology": Refused(job("bad", topology="ring"), ("spec.topology", '"mesh", "star", "alone"'), lines=0),
-    "no such launcher": Refused(job("bad", launcher="off"), ("spec.launcher", '"Auto", "Off"'), lines=0),
-    "no such addressing": Refused(job("bad", addressing="DNS"), ("spec.addressing", '"IP", "Hostname"'), lines=0),
-    "a typo in our own part": Refused(job("bad", toplogy="star"), ("unknown field", "spec.toplogy"), lines=0),
-    "too many workers": Refused(job("bad", parallelWorkers=65), ("spec.parallelWorkers", "less than or equal to 64")),
+    "no such topology": Refused(
+        job("bad", topology="ring"), ("spec.topology", '"mesh", "star", "alone"'), lines=0
+    ),
+    "no such launcher": Refused(
+        job("bad", launcher="off"), ("spec.launcher", '"Auto", "Off"'), lines=0
+    ),
+    "no such addressing": Refused(
+        job("bad", addressing="DNS"), ("spec.addressing", '"IP", "Hostname"'), lines=0
+    ),
+    "a typo in our own part": Refused(
+        job("bad", toplogy="star"), ("unknown field", "spec.toplogy"), lines=0
+    ),
+    "too many workers": Refused(
+        job("bad", parallelWorkers=65), ("spec.parallelWorkers", "less than or equal to 64")
+    ),
 }
 
 EDITS: dict[str, EditRefused] = {
@@ -137,7 +175,9 @@ EDITS: dict[str, EditRefused] = {
     "a field that only Kubernetes knows": EditRefused(
         patch(template={"spec": {"nodeSelector": {"a": "b"}}}), ("spec.template", CANNOT)
     ),
-    "a label of the pods": EditRefused(patch(template={"metadata": {"labels": {"a": "b"}}}), ("spec.template", CANNOT)),
+    "a label of the pods": EditRefused(
+        patch(template={"metadata": {"labels": {"a": "b"}}}), ("spec.template", CANNOT)
+    ),
     "topology": EditRefused(patch(topology="star"), ("spec.topology", CANNOT)),
     "parallelWorkers": EditRefused(patch(parallelWorkers=2), ("spec.parallelWorkers", CANNOT)),
     "launcher": EditRefused(patch(launcher="Off"), ("spec.launcher", CANNOT)),
@@ -146,9 +186,12 @@ EDITS: dict[str, EditRefused] = {
         patch(minReplicas=3, maxReplicas=3), ("spec.replicas", "add it to the file")
     ),
     "kubectl scale beyond maxReplicas": EditRefused(
-        ("scale", "dijob", "{}", "--replicas=9"), ("spec.replicas", "from minReplicas to maxReplicas")
+        ("scale", "dijob", "{}", "--replicas=9"),
+        ("spec.replicas", "from minReplicas to maxReplicas"),
     ),
-    "kubectl scale to 0": EditRefused(("scale", "dijob", "{}", "--replicas=0"), ("greater than or equal to 1",)),
+    "kubectl scale to 0": EditRefused(
+        ("scale", "dijob", "{}", "--replicas=0"), ("greater than or equal to 1",)
+    ),
     "kubectl scale to 100000": EditRefused(
         ("scale", "dijob", "{}", "--replicas=100000"), ("less than or equal to 1500",)
     ),
@@ -158,8 +201,12 @@ ENDED = ("the job has ended (Failed): delete it and apply again, or use a new na
 
 # Of a job that has failed. Nothing else is said, least of all an advice that leads nowhere.
 EDITS_AFTER_THE_END: dict[str, EditRefused] = {
-    "the image": EditRefused(("patch", "dijob", "{}", "--type=json", "-p", json.dumps(_IMAGE)), ENDED),
-    "a field that only Kubernetes knows": EditRefused(patch(template={"spec": {"nodeSelector": {"a": "b"}}}), ENDED),
+    "the image": EditRefused(
+        ("patch", "dijob", "{}", "--type=json", "-p", json.dumps(_IMAGE)), ENDED
+    ),
+    "a field that only Kubernetes knows": EditRefused(
+        patch(template={"spec": {"nodeSelector": {"a": "b"}}}), ENDED
+    ),
     "topology": EditRefused(patch(topology="star"), ENDED),
     "suspend": EditRefused(patch(suspend=True), ENDED),
     "suspend, with the correction": EditRefused(patch(suspend=True, topology="star"), ENDED),
@@ -178,10 +225,16 @@ ALLOWED_AFTER_THE_END: dict[str, tuple[str, ...]] = {
 
 REPORTED: dict[str, Reported] = {
     "parallelWorkers against the command": Reported(
-        changed(job("bad", parallelWorkers=3), f"{CONTAINER}.args", ["ditask --parallel-workers 2"]),
+        changed(
+            job("bad", parallelWorkers=3), f"{CONTAINER}.args", ["ditask --parallel-workers 2"]
+        ),
         "Invalid",
         "True",
-        ("spec.parallelWorkers", "is 3, but the command says --parallel-workers 2", "make them equal"),
+        (
+            "spec.parallelWorkers",
+            "is 3, but the command says --parallel-workers 2",
+            "make them equal",
+        ),
     ),
     "topology against the command": Reported(
         changed(job("bad", topology="mesh"), f"{CONTAINER}.args", ["ditask --topology star"]),
@@ -202,7 +255,9 @@ REPORTED: dict[str, Reported] = {
         ("PodRejected", "unknown field", "resorces"),
     ),
     "a request above its limit": Reported(
-        changed(job("bad"), f"{CONTAINER}.resources", {"limits": {"cpu": "1"}, "requests": {"cpu": "2"}}),
+        changed(
+            job("bad"), f"{CONTAINER}.resources", {"limits": {"cpu": "1"}, "requests": {"cpu": "2"}}
+        ),
         "PodsCreated",
         "False",
         ("PodRejected", "requests", "must be less than or equal to cpu limit"),

@@ -13,7 +13,10 @@ def tasks_job(name: str, *tasks: Body, **spec: Any) -> Body:
     made = job(name)
     template = made["spec"].pop("template")
     usual = ({"type": "learner"}, {"type": "collector", "replicas": 2})
-    made["spec"] = {"tasks": [{"template": copy.deepcopy(template), **task} for task in tasks or usual], **spec}
+    made["spec"] = {
+        "tasks": [{"template": copy.deepcopy(template), **task} for task in tasks or usual],
+        **spec,
+    }
     return made
 
 
@@ -25,11 +28,16 @@ def _change(path: str, value: Any) -> tuple[str, ...]:
 NEITHER = job("bad")
 NEITHER["spec"].pop("template")
 CODES: Body = {"action": "FailJob", "onExitCodes": {"values": [3]}}
-ENV: Body = {"spec": {"containers": [{"name": "a", "image": "i", "env": [{"name": "DI_RANK", "value": "1"}]}]}}
+ENV: Body = {
+    "spec": {
+        "containers": [{"name": "a", "image": "i", "env": [{"name": "DI_RANK", "value": "1"}]}]
+    }
+}
 
 REFUSED: dict[str, Refused] = {
     "both shapes": Refused(
-        tasks_job("bad", template=job("bad")["spec"]["template"]), ("spec.tasks", "remove one of the two")
+        tasks_job("bad", template=job("bad")["spec"]["template"]),
+        ("spec.tasks", "remove one of the two"),
     ),
     "neither shape": Refused(NEITHER, ("spec.template", "add one of the two")),
     "replicas with tasks": Refused(
@@ -55,27 +63,37 @@ REFUSED: dict[str, Refused] = {
         tasks_job("bad", {"type": "learner", "name": "A_b"}), ("spec.tasks[0].name", "must match")
     ),
     "slurm with tasks": Refused(
-        tasks_job("bad", runtime="slurm"), ("spec.runtime", "all nodes of slurm and oneflow are alike")
+        tasks_job("bad", runtime="slurm"),
+        ("spec.runtime", "all nodes of slurm and oneflow are alike"),
     ),
     "a server without redis": Refused(
-        job("bad", messageQueue={"host": "a"}), ("spec.messageQueue", "the Redis server of type redis")
+        job("bad", messageQueue={"host": "a"}),
+        ("spec.messageQueue", "the Redis server of type redis"),
     ),
     "an unknown runtime": Refused(
-        job("bad", runtime="mpi"), ("spec.runtime", '"ditask", "torch", "slurm", "oneflow"'), lines=0
+        job("bad", runtime="mpi"),
+        ("spec.runtime", '"ditask", "torch", "slurm", "oneflow"'),
+        lines=0,
     ),
-    "no task": Refused({**tasks_job("bad"), "spec": {"tasks": []}}, ("spec.tasks", "at least 1"), lines=0),
+    "no task": Refused(
+        {**tasks_job("bad"), "spec": {"tasks": []}}, ("spec.tasks", "at least 1"), lines=0
+    ),
     "a task without a template": Refused(
-        {**tasks_job("bad"), "spec": {"tasks": [{"type": "learner"}]}}, ("spec.tasks[0].template", "Required"), lines=0
+        {**tasks_job("bad"), "spec": {"tasks": [{"type": "learner"}]}},
+        ("spec.tasks[0].template", "Required"),
+        lines=0,
     ),
     "our variable in a task": Refused(
         tasks_job("bad", {"type": "learner", "template": ENV}),
         ("spec.tasks[0].template.spec.containers[0].env[0].name", "DI_RANK is set by the operator"),
     ),
     "a rule on exit codes under OnFailure": Refused(
-        tasks_job("bad", failurePolicy={"rules": [CODES]}), ("spec.failurePolicy", "needs restartPolicy: Never")
+        tasks_job("bad", failurePolicy={"rules": [CODES]}),
+        ("spec.failurePolicy", "needs restartPolicy: Never"),
     ),
     "the same with a template": Refused(
-        job("bad", failurePolicy={"rules": [CODES]}), ("spec.failurePolicy", "needs restartPolicy: Never")
+        job("bad", failurePolicy={"rules": [CODES]}),
+        ("spec.failurePolicy", "needs restartPolicy: Never"),
     ),
     "a rule about no task of the job": Refused(
         tasks_job("bad", failurePolicy={"rules": [{"action": "Ignore", "task": "evaluator"}]}),
@@ -87,28 +105,39 @@ REFUSED: dict[str, Refused] = {
         lines=0,
     ),
     "a success policy that names no task": Refused(
-        tasks_job("bad", successPolicy="evaluator"), ("spec.successPolicy", "AllReplicas, Rank0 or the name")
+        tasks_job("bad", successPolicy="evaluator"),
+        ("spec.successPolicy", "AllReplicas, Rank0 or the name"),
     ),
     "a deadline of 0": Refused(
-        job("bad", activeDeadlineSeconds=0), ("spec.activeDeadlineSeconds", "greater than or equal to 1")
+        job("bad", activeDeadlineSeconds=0),
+        ("spec.activeDeadlineSeconds", "greater than or equal to 1"),
     ),
     "a startup deadline of 0": Refused(
-        job("bad", startupDeadlineSeconds=0), ("spec.startupDeadlineSeconds", "greater than or equal to 1")
+        job("bad", startupDeadlineSeconds=0),
+        ("spec.startupDeadlineSeconds", "greater than or equal to 1"),
     ),
     "a negative time to live": Refused(
-        job("bad", ttlSecondsAfterFinished=-1), ("spec.ttlSecondsAfterFinished", "greater than or equal to 0")
+        job("bad", ttlSecondsAfterFinished=-1),
+        ("spec.ttlSecondsAfterFinished", "greater than or equal to 0"),
     ),
-    "an unknown priority": Refused(job("bad", priority="low"), ("spec.priority", '"normal", "high"'), lines=0),
+    "an unknown priority": Refused(
+        job("bad", priority="low"), ("spec.priority", '"normal", "high"'), lines=0
+    ),
     "a group that is no label": Refused(job("bad", group="a b"), ("spec.group", "becomes a label")),
 }
 
 # Of a running job with tasks.
 EDITS: dict[str, EditRefused] = {
     "kubectl scale": EditRefused(
-        ("scale", "dijob", "{}", "--replicas=4"), ("spec.replicas", "replicas of its last task instead")
+        ("scale", "dijob", "{}", "--replicas=4"),
+        ("spec.replicas", "replicas of its last task instead"),
     ),
-    "another task's replicas": EditRefused(_change("0/replicas", 2), ("spec.tasks", "only the last task's replicas")),
-    "a task's type": EditRefused(_change("0/type", "evaluator"), ("spec.tasks", "names, types and order cannot")),
+    "another task's replicas": EditRefused(
+        _change("0/replicas", 2), ("spec.tasks", "only the last task's replicas")
+    ),
+    "a task's type": EditRefused(
+        _change("0/type", "evaluator"), ("spec.tasks", "names, types and order cannot")
+    ),
     "a task's name": EditRefused(
         (
             "patch",
@@ -124,15 +153,23 @@ EDITS: dict[str, EditRefused] = {
         _change("1/template/spec/containers/0/image", "other"),
         ("spec.tasks", "their templates cannot", "suspend the job"),
     ),
-    "the volumes": EditRefused(patch(volumes=[{"name": "v", "emptyDir": {}}]), ("spec.volumes", "cannot be changed")),
+    "the volumes": EditRefused(
+        patch(volumes=[{"name": "v", "emptyDir": {}}]), ("spec.volumes", "cannot be changed")
+    ),
     "the group": EditRefused(patch(group="other"), ("spec.group", "cannot be changed")),
     "the priority": EditRefused(patch(priority="high"), ("spec.priority", "cannot be changed")),
-    "engineFields": EditRefused(patch(engineFields={"topology": "star"}), ("spec.engineFields", "cannot be changed")),
+    "engineFields": EditRefused(
+        patch(engineFields={"topology": "star"}), ("spec.engineFields", "cannot be changed")
+    ),
 }
 
 REPORTED: dict[str, Reported] = {
     "a priority without a class": Reported(
-        job("bad", priority="high"), "SpecWarning", "True", ("spec.priority", "priorityClasses.high"), pods=2
+        job("bad", priority="high"),
+        "SpecWarning",
+        "True",
+        ("spec.priority", "priorityClasses.high"),
+        pods=2,
     ),
     "a task's name that makes the pods' too long": Reported(
         tasks_job("b" * 30, {"type": "none", "name": "t" * 40}),
@@ -144,7 +181,12 @@ REPORTED: dict[str, Reported] = {
         tasks_job(
             "bad",
             *(
-                {"type": kind, "template": {"spec": {"containers": [{"name": "a", "image": "i", "command": command}]}}}
+                {
+                    "type": kind,
+                    "template": {
+                        "spec": {"containers": [{"name": "a", "image": "i", "command": command}]}
+                    },
+                }
                 for kind, command in (
                     ("learner", ["ditask", "--parallel-workers", "2"]),
                     ("collector", ["ditask", "--parallel-workers", "3"]),

@@ -11,7 +11,9 @@ pytestmark = pytest.mark.apiserver
 EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))
 
 
-def test_scale_speaks_of_a_job_that_was_written_without_replicas(plane: Plane, untouched: str) -> None:
+def test_scale_speaks_of_a_job_that_was_written_without_replicas(
+    plane: Plane, untouched: str
+) -> None:
     path = f"/apis/diengine.opendilab.org/v2alpha1/namespaces/default/dijobs/{untouched}/scale"
     scale = json.loads(plane.kubectl("get", "--raw", path))
     assert scale["spec"] == {"replicas": 2}
@@ -23,7 +25,12 @@ def test_kubectl_scale(plane: Plane, untouched: str) -> None:
         assert plane.apply(job("scaled", minReplicas=2, maxReplicas=3, replicas=2)).ok
         plane.until_condition("scaled", "Running", "True")
         plane.kubectl("scale", "dijob", "scaled", "--replicas=3")
-        plane.until("three pods run", lambda: _ready(plane, "scaled") == 3, lambda: plane.get("dijob", "scaled"), 60)
+        plane.until(
+            "three pods run",
+            lambda: _ready(plane, "scaled") == 3,
+            lambda: plane.get("dijob", "scaled"),
+            60,
+        )
         assert len(plane.pods("scaled")) == 3
     finally:
         plane.remove("dijob/scaled")
@@ -45,12 +52,16 @@ def test_wait_for_a_condition(plane: Plane, untouched: str) -> None:
         plane.remove("dijob/ends")
 
 
-def test_waiting_for_the_end_returns_for_a_job_that_fails_and_the_next_line_says_so(plane: Plane) -> None:
+def test_waiting_for_the_end_returns_for_a_job_that_fails_and_the_next_line_says_so(
+    plane: Plane,
+) -> None:
     try:
         assert plane.apply(job("fails", activeDeadlineSeconds=1)).ok
         said = plane.ask("wait", "--for=condition=Finished", "dijob/fails", "--timeout=40s")
         assert said.ok, f"{said.text}; {plane.get('dijob', 'fails')}"
-        shown = plane.kubectl("get", "dijob", "fails", "-o", "jsonpath={.status.phase}: {.status.message}")
+        shown = plane.kubectl(
+            "get", "dijob", "fails", "-o", "jsonpath={.status.phase}: {.status.message}"
+        )
         assert shown.startswith("Failed: not done within activeDeadlineSeconds"), shown
     finally:
         plane.remove("dijob/fails")
@@ -100,7 +111,9 @@ def test_min_and_max_may_change_while_it_runs(plane: Plane) -> None:
         generation = (plane.get("dijob", "grows") or {})["metadata"]["generation"]
         plane.until(
             "the operator has seen it",
-            lambda: (plane.get("dijob", "grows") or {})["status"]["observedGeneration"] == generation,
+            lambda: (
+                (plane.get("dijob", "grows") or {})["status"]["observedGeneration"] == generation
+            ),
             lambda: plane.get("dijob", "grows"),
         )
         assert {name: pod["metadata"]["uid"] for name, pod in plane.pods("grows").items()} == before

@@ -1,4 +1,6 @@
-"""Bad input against the real apiserver: each row is refused or reported in words, and changes nothing that runs."""
+"""Bad input against the real apiserver: each row is refused or reported in words, and changes
+nothing that runs.
+"""
 
 from collections.abc import Iterator
 
@@ -28,7 +30,9 @@ def test_refused(plane: Plane, untouched: str, row: Refused) -> None:
 
 @pytest.mark.parametrize("row", EDITS.values(), ids=EDITS.keys())
 def test_edits_of_a_running_job_are_refused(plane: Plane, untouched: str, row: EditRefused) -> None:
-    said = plane.ask(*(word.replace("{}", untouched, 1) if word == "{}" else word for word in row.arguments))
+    said = plane.ask(
+        *(word.replace("{}", untouched, 1) if word == "{}" else word for word in row.arguments)
+    )
     assert not said.ok, said.text
     assert lacking(said.text, row.words) == [], said.text
 
@@ -45,7 +49,9 @@ def with_tasks(plane: Plane) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("row", rows_tasks.EDITS.values(), ids=rows_tasks.EDITS.keys())
-def test_edits_of_a_running_job_with_tasks_are_refused(plane: Plane, with_tasks: str, row: EditRefused) -> None:
+def test_edits_of_a_running_job_with_tasks_are_refused(
+    plane: Plane, with_tasks: str, row: EditRefused
+) -> None:
     said = plane.ask(*(with_tasks if word == "{}" else word for word in row.arguments))
     assert not said.ok, said.text
     assert lacking(said.text, row.words) == [], said.text
@@ -60,7 +66,9 @@ def ended(plane: Plane) -> Iterator[str]:
     plane.remove("dijob/ended")
 
 
-@pytest.mark.parametrize("row", rows.EDITS_AFTER_THE_END.values(), ids=rows.EDITS_AFTER_THE_END.keys())
+@pytest.mark.parametrize(
+    "row", rows.EDITS_AFTER_THE_END.values(), ids=rows.EDITS_AFTER_THE_END.keys()
+)
 def test_edits_of_a_job_that_has_failed_are_refused_with_what_to_do_instead(
     plane: Plane, ended: str, row: EditRefused
 ) -> None:
@@ -72,7 +80,9 @@ def test_edits_of_a_job_that_has_failed_are_refused_with_what_to_do_instead(
     assert (plane.get("dijob", ended) or {})["spec"] == before
 
 
-@pytest.mark.parametrize("edit", rows.ALLOWED_AFTER_THE_END.values(), ids=rows.ALLOWED_AFTER_THE_END.keys())
+@pytest.mark.parametrize(
+    "edit", rows.ALLOWED_AFTER_THE_END.values(), ids=rows.ALLOWED_AFTER_THE_END.keys()
+)
 def test_what_still_means_something_after_the_end_can_be_changed(
     plane: Plane, ended: str, edit: tuple[str, ...]
 ) -> None:
@@ -87,7 +97,12 @@ def test_what_cannot_be_changed_can_while_the_job_is_suspended(plane: Plane) -> 
         assert plane.apply(made).ok
         plane.until_condition("held", "Suspended", "True", "spec.suspend")
         new = rows_tasks.tasks_job(
-            "held", {"type": "none", "name": "other"}, {"type": "learner"}, suspend=True, group="g", topology="star"
+            "held",
+            {"type": "none", "name": "other"},
+            {"type": "learner"},
+            suspend=True,
+            group="g",
+            topology="star",
         )
         assert (said := plane.apply(new)).ok, said.text
         # In the other shape, and no longer suspended.
@@ -102,22 +117,33 @@ def owned(plane: Plane, name: str) -> dict[str, Body]:
     """The pods of the job that stands there now."""
     uid = (plane.get("dijob", name) or {"metadata": {"uid": "none"}})["metadata"]["uid"]
     found = plane.pods(name)
-    return {n: p for n, p in found.items() if [o["uid"] for o in p["metadata"]["ownerReferences"]] == [uid]}
+    return {
+        n: p
+        for n, p in found.items()
+        if [o["uid"] for o in p["metadata"]["ownerReferences"]] == [uid]
+    }
 
 
 @pytest.mark.parametrize("row", REPORTED.values(), ids=REPORTED.keys())
 def test_reported(plane: Plane, untouched: str, row: Reported) -> None:
-    things = [f"{body['kind'].lower()}/{body['metadata']['name']}" for body in (*row.before, *row.cure)]
+    things = [
+        f"{body['kind'].lower()}/{body['metadata']['name']}" for body in (*row.before, *row.cure)
+    ]
     try:
         for body in row.before:
             assert (said := plane.apply(body)).ok, said.text
-        # What is somebody else's may change by Kubernetes' own hand (a pod that starts), never by ours.
+        # What is somebody else's may change by Kubernetes' own hand (a pod that starts), never by
+        # ours.
         before = [(body, _identity(plane, body)) for body in row.before]
         said = plane.apply(row.body)
         assert said.ok, said.text
         name = row.body["metadata"]["name"]
         plane.until_condition(name, row.condition, row.status, *row.words)
-        plane.until(f"{row.pods} pods", lambda: len(owned(plane, name)) == row.pods, lambda: owned(plane, name))
+        plane.until(
+            f"{row.pods} pods",
+            lambda: len(owned(plane, name)) == row.pods,
+            lambda: owned(plane, name),
+        )
         assert [_identity(plane, body) for body, _ in before] == [was for _, was in before]
         if row.cure:
             assert plane.apply(*row.cure).ok
@@ -132,7 +158,11 @@ def test_reported(plane: Plane, untouched: str, row: Reported) -> None:
 def _identity(plane: Plane, body: Body) -> tuple[str, Body, Body]:
     found = plane.get(body["kind"], body["metadata"]["name"])
     assert found is not None, f"{body['kind']} {body['metadata']['name']} is gone"
-    return found["metadata"]["uid"], found["metadata"]["labels"], found["metadata"].get("ownerReferences", {})
+    return (
+        found["metadata"]["uid"],
+        found["metadata"]["labels"],
+        found["metadata"].get("ownerReferences", {}),
+    )
 
 
 def test_deleted_and_applied_again_at_once(plane: Plane, untouched: str) -> None:
@@ -155,16 +185,22 @@ def test_applied_again_while_an_old_pod_takes_long_to_end(plane: Plane, untouche
     made = changed(job("again"), "spec.template.spec.nodeSelector", {"no": "such-node"})
     try:
         assert plane.apply(made).ok
-        plane.until("two pods", lambda: len(owned(plane, "again")) == 2, lambda: plane.pods("again"))
+        plane.until(
+            "two pods", lambda: len(owned(plane, "again")) == 2, lambda: plane.pods("again")
+        )
         held = '{"metadata":{"finalizers":["test.dijob/hold"]}}'
         plane.kubectl("patch", "pod", "again-0", "--type=merge", "-p", held)
         old = plane.pods("again")["again-0"]["metadata"]["uid"]
         plane.kubectl("delete", "dijob", "again", "--wait=false")
         assert plane.apply(made).ok
         plane.until_condition("again", "PodsCreated", "False", "WaitingForOldPod", "pod again-0")
-        plane.kubectl("patch", "pod", "again-0", "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
+        plane.kubectl(
+            "patch", "pod", "again-0", "--type=merge", "-p", '{"metadata":{"finalizers":null}}'
+        )
         plane.until_condition("again", "PodsCreated", "True")
         assert old not in {pod["metadata"]["uid"] for pod in owned(plane, "again").values()}
     finally:
-        plane.ask("patch", "pod", "again-0", "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
+        plane.ask(
+            "patch", "pod", "again-0", "--type=merge", "-p", '{"metadata":{"finalizers":null}}'
+        )
         plane.remove("dijob/again")

@@ -42,7 +42,9 @@ def test_no_min_replicas_of_0(plane: Plane) -> None:
 
 
 def test_a_backoff_limit_of_null_is_the_default(plane: Plane) -> None:
-    said = dry(plane, "-o", "jsonpath={.spec.backoffLimit}", "-f", "-", stdin=changed(backoffLimit=None))
+    said = dry(
+        plane, "-o", "jsonpath={.spec.backoffLimit}", "-f", "-", stdin=changed(backoffLimit=None)
+    )
     assert (said.ok, said.text) == (True, "3")
 
 
@@ -63,11 +65,19 @@ def test_a_job_of_theirs_runs_and_is_found_by_their_labels(plane: Plane) -> None
         assert sorted(found) == ["pod/normal-job-collector-0", "pod/normal-job-collector-1"]
         for name, pod in pods.items():
             labels, notes = pod["metadata"]["labels"], pod["metadata"]["annotations"]
-            assert (labels["diengine/operator"], labels["diengine/group"]) == ("di-operator", "diengine")
-            assert (labels["diengine/pod"], labels["diengine/rank"]) == (name, notes["diengine/rank"])
+            assert (labels["diengine/operator"], labels["diengine/group"]) == (
+                "di-operator",
+                "diengine",
+            )
+            assert (labels["diengine/pod"], labels["diengine/rank"]) == (
+                name,
+                notes["diengine/rank"],
+            )
             assert notes["diengine/replicas"] == "4"
         each = {task: {"Running": size} for task, (_, size) in tasks.items()}
-        plane.until("the tasks are counted", lambda: _counted(plane) == each, lambda: _counted(plane))
+        plane.until(
+            "the tasks are counted", lambda: _counted(plane) == each, lambda: _counted(plane)
+        )
     finally:
         plane.remove("dijob/normal-job")
 

@@ -34,20 +34,29 @@ def autoscaler(name: str) -> Body:
         "kind": "HorizontalPodAutoscaler",
         "metadata": {"name": name},
         "spec": {
-            "scaleTargetRef": {"apiVersion": "diengine.opendilab.org/v2alpha1", "kind": "DIJob", "name": name},
+            "scaleTargetRef": {
+                "apiVersion": "diengine.opendilab.org/v2alpha1",
+                "kind": "DIJob",
+                "name": name,
+            },
             "minReplicas": 1,
             "maxReplicas": 4,
-            "metrics": [{"type": "External", "external": {"metric": {"name": METRIC}, "target": target}}],
+            "metrics": [
+                {"type": "External", "external": {"metric": {"name": METRIC}, "target": target}}
+            ],
             "behavior": {"scaleUp": at_once, "scaleDown": at_once},
         },
     }
 
 
-def test_an_autoscaler_grows_and_shrinks_a_job(plane: Plane, untouched: str, metric: Metric) -> None:
+def test_an_autoscaler_grows_and_shrinks_a_job(
+    plane: Plane, untouched: str, metric: Metric
+) -> None:
     metric.value = 20
     try:
         assert plane.apply(
-            job("auto", minReplicas=1, maxReplicas=4, replicas=2, gatherSeconds=60), autoscaler("auto")
+            job("auto", minReplicas=1, maxReplicas=4, replicas=2, gatherSeconds=60),
+            autoscaler("auto"),
         ).ok
         plane.until_condition("auto", "Running", "True")
         before = {name: pod["metadata"]["uid"] for name, pod in plane.pods("auto").items()}
@@ -73,4 +82,9 @@ def until_ranks(plane: Plane, count: int) -> None:
         sizes = (status.get("replicas"), status.get("readyReplicas"), len(plane.pods("auto")))
         return sizes == (count, count, count)
 
-    plane.until(f"auto has {count} ranks", true, lambda: plane.kubectl("describe", "hpa/auto", "dijob/auto"), SECONDS)
+    plane.until(
+        f"auto has {count} ranks",
+        true,
+        lambda: plane.kubectl("describe", "hpa/auto", "dijob/auto"),
+        SECONDS,
+    )

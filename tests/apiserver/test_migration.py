@@ -1,4 +1,6 @@
-"""From DI-orchestrator's CRD to ours: the commands of docs/migration.md, as they stand there, on a real apiserver."""
+"""From DI-orchestrator's CRD to ours: the commands of docs/migration.md, as they stand there, on a
+real apiserver.
+"""
 
 import json
 import re
@@ -25,7 +27,9 @@ TIME = "2022-07-01T08:00:00Z"
 @pytest.fixture
 def plane(tmp_path: Path) -> Iterator[Plane]:
     """A control plane of its own, without our CRD and without an operator."""
-    with up(Options(name=own("migration"), mode=CONTROL_PLANE, kwok_nodes=1, quiet=True)) as cluster:
+    with up(
+        Options(name=own("migration"), mode=CONTROL_PLANE, kwok_nodes=1, quiet=True)
+    ) as cluster:
         yield Plane(cluster, tmp_path / "log")
 
 
@@ -73,7 +77,13 @@ def create(plane: Plane, name: str, version: str, phase: str) -> None:
     plane.kubectl("create", "-f", "-", stdin=json.dumps(made))
     condition = {"type": phase, "status": "True", "reason": f"Job{phase}", "message": "m"}
     condition |= {"lastUpdateTime": TIME, "lastTransitionTime": TIME}
-    status = {"phase": phase, "replicas": 4, "reschedules": 0, "profilings": {}, "conditions": [condition]}
+    status = {
+        "phase": phase,
+        "replicas": 4,
+        "reschedules": 0,
+        "profilings": {},
+        "conditions": [condition],
+    }
     patch = json.dumps({"status": status})
     plane.kubectl("patch", "dijobs", name, "--subresource=status", "--type=merge", "-p", patch)
 
@@ -85,7 +95,11 @@ def their_pod(plane: Plane, job: str, task: str, rank: int) -> None:
     reference |= {key: owner["metadata"][key] for key in ("name", "uid")}
     labels = {"diengine/operator": "di-operator", "diengine/job": job, "diengine/task-type": task}
     container = {"name": "di-container", "image": "example/x", "command": ["sleep", "9999"]}
-    meta = {"name": f"{job}-{task}-0", "labels": labels, "annotations": {"diengine/rank": str(rank)}}
+    meta = {
+        "name": f"{job}-{task}-0",
+        "labels": labels,
+        "annotations": {"diengine/rank": str(rank)},
+    }
     made = {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -97,7 +111,10 @@ def their_pod(plane: Plane, job: str, task: str, rank: int) -> None:
 
 def deployment(name: str) -> Body:
     labels = {"control-plane": name}
-    pod = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "a", "image": "example/x"}]}}
+    pod = {
+        "metadata": {"labels": labels},
+        "spec": {"containers": [{"name": "a", "image": "example/x"}]},
+    }
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -118,11 +135,17 @@ def all_pods(plane: Plane) -> dict[str, str]:
 
 
 def _theirs_with_history(plane: Plane) -> None:
-    """A cluster in which DI-orchestrator was upgraded from its 0.x: one job is still stored as v1alpha1."""
+    """A cluster in which DI-orchestrator was upgraded from its 0.x: one job is still stored as
+    v1alpha1.
+    """
     apply(plane, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "di-system"}})
     apply(plane, their_crd("v1alpha1"), deployment("di-operator"), deployment("di-server"))
     until_established(plane.kubectl, CRD)
-    plane.until("v1alpha1 is served", lambda: plane.ask("get", "dijobs").ok, lambda: plane.ask("get", "dijobs"))
+    plane.until(
+        "v1alpha1 is served",
+        lambda: plane.ask("get", "dijobs").ok,
+        lambda: plane.ask("get", "dijobs"),
+    )
     create(plane, "ended", "v1alpha1", "Succeeded")
     apply(plane, their_crd("v2alpha1"))
     plane.until("two versions are stored", lambda: len(stored(plane)) == 2, lambda: stored(plane))
@@ -145,7 +168,10 @@ def test_the_steps_of_the_document(plane: Plane, do: Any, tmp_path: Path) -> Non
     assert 'stored: ["v1alpha1","v2alpha1"]' in do(1)
     assert "name: ended" in (tmp_path / "dijobs-before.yaml").read_text()
     do(2)
-    paused = {name: bool((plane.get("dijobs", name) or {})["metadata"].get("annotations")) for name in _phases(plane)}
+    paused = {
+        name: bool((plane.get("dijobs", name) or {})["metadata"].get("annotations"))
+        for name in _phases(plane)
+    }
     assert paused == {"ended": False, "failed": False, "runs": True}
     do(3)
     assert plane.kubectl("get", "pods", "-n", "di-system", "-o", "name") == ""
@@ -156,26 +182,40 @@ def test_the_steps_of_the_document(plane: Plane, do: Any, tmp_path: Path) -> Non
     assert stored(plane) == ["v2alpha1"]
     # What step 5 is there for: the chart does not take a CRD that is not its own.
     lab = Lab(plane.cluster.binaries, plane.cluster.kubeconfig)
-    refused = lab.try_helm("install", "dijob", str(ROOT / "charts/dijob"), "-n", "dijob-system", "--create-namespace")
+    refused = lab.try_helm(
+        "install", "dijob", str(ROOT / "charts/dijob"), "-n", "dijob-system", "--create-namespace"
+    )
     assert "Nothing was changed" in refused.text
     do(5)
     assert _phases(plane) == {"ended": "Succeeded", "failed": "Failed", "runs": "Running"}
     do(6)
     with operator(plane.cluster.kubeconfig, plane.log):
         plane.until_condition("runs", "Paused", "True", seconds=60)
-        plane.until("all were looked at", lambda: _seen(plane), lambda: plane.kubectl("get", "dij", "-o", "yaml"))
+        plane.until(
+            "all were looked at",
+            lambda: _seen(plane),
+            lambda: plane.kubectl("get", "dij", "-o", "yaml"),
+        )
         assert 'v2alpha1 stored: ["v2alpha1"]' in do(7)
         _ours_is_in_force(plane)
-        # A job that begins after all of this has had its turn: nobody was created for the others meanwhile.
+        # A job that begins after all of this has had its turn: nobody was created for the others
+        # meanwhile.
         apply(plane, yaml.safe_load((MANIFESTS / NORMAL).read_text()))
         plane.until_condition("normal-job", "Running", "True", seconds=60)
-        left = {name: uid for name, uid in all_pods(plane).items() if not name.startswith("normal-job")}
+        left = {
+            name: uid for name, uid in all_pods(plane).items() if not name.startswith("normal-job")
+        }
         assert left == pods
         assert _label(plane) is None
         _has_not_been_run_again(plane)
-        # What the document warns of: without the annotation, a pod that has the name of ours is taken over.
+        # What the document warns of: without the annotation, a pod that has the name of ours is
+        # taken over.
         plane.kubectl("annotate", "dij", "runs", "diengine.opendilab.org/paused-")
-        plane.until("the pod is taken over", lambda: _label(plane) == "dijob-operator", lambda: _label(plane))
+        plane.until(
+            "the pod is taken over",
+            lambda: _label(plane) == "dijob-operator",
+            lambda: _label(plane),
+        )
     lab.helm("uninstall", "dijob", "-n", "dijob-system")
     plane.kubectl("replace", "-f", str(THEIR_CRD))
     assert _phases(plane) | {"ended": "Succeeded", "failed": "Failed"} == _phases(plane)
@@ -184,7 +224,9 @@ def test_the_steps_of_the_document(plane: Plane, do: Any, tmp_path: Path) -> Non
 
 def _ours_is_in_force(plane: Plane) -> None:
     crd = plane.get("crd", CRD) or {}
-    assert [(v["name"], "scale" in v["subresources"]) for v in crd["spec"]["versions"]] == [("v2alpha1", True)]
+    assert [(v["name"], "scale" in v["subresources"]) for v in crd["spec"]["versions"]] == [
+        ("v2alpha1", True)
+    ]
     assert crd["metadata"]["labels"]["app.kubernetes.io/part-of"] == "dijob"
     assert "controller-gen.kubebuilder.io/version" not in crd["metadata"]["annotations"]
 

@@ -1,4 +1,6 @@
-"""How the apiserver says that another object has the name now, and that the operator's client knows it."""
+"""How the apiserver says that another object has the name now, and that the operator's client knows
+it.
+"""
 
 from collections.abc import AsyncIterator
 
@@ -56,7 +58,9 @@ async def test_a_patch_of_a_pod_that_is_wrong_is_no_conflict(api: Api, pod: str)
         pytest.param("/status", {"uid": OTHER, "resourceVersion": "1"}, id="status"),
     ],
 )
-async def test_a_patch_of_another_job_is_a_conflict(api: Api, untouched: str, part: str, meta: dict[str, str]) -> None:
+async def test_a_patch_of_another_job_is_a_conflict(
+    api: Api, untouched: str, part: str, meta: dict[str, str]
+) -> None:
     with pytest.raises(ApiError) as caught:
         await api.patch(f"{JOBS}/{untouched}{part}", {"metadata": meta, "status": {"epoch": 3}})
     assert caught.value.conflict, caught.value

@@ -1,4 +1,6 @@
-"""Jobs that were made to break the operator, against the real apiserver: it lives, and serves the others."""
+"""Jobs that were made to break the operator, against the real apiserver: it lives, and serves the
+others.
+"""
 
 import json
 import sys
@@ -34,9 +36,15 @@ def with_resources(name: str, resources: Body) -> Body:
 
 
 POISON: dict[str, tuple[Body, tuple[str, ...]]] = {
-    "deep": (changed(job("deep"), "spec.template.spec.x", nested(DEPTH)), ("spec.template.spec.x.a", "100 levels")),
+    "deep": (
+        changed(job("deep"), "spec.template.spec.x", nested(DEPTH)),
+        ("spec.template.spec.x.a", "100 levels"),
+    ),
     "less-deep": (changed(job("less-deep"), "spec.template.spec.x", nested(150)), ("100 levels",)),
-    "wide": (changed(job("wide"), "spec.template.spec.x", [[] for _ in range(30_000)]), ("spec", "10,000 values")),
+    "wide": (
+        changed(job("wide"), "spec.template.spec.x", [[] for _ in range(30_000)]),
+        ("spec", "10,000 values"),
+    ),
 }
 HARMLESS = {
     "script": with_script("script", "$(" * 60_000),

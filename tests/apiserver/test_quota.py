@@ -1,4 +1,6 @@
-"""A quota with room for some of an elastic job's pods: those begin, and the others join when it is raised."""
+"""A quota with room for some of an elastic job's pods: those begin, and the others join when it is
+raised.
+"""
 
 import pytest
 from apiserver.plane import Body, Plane, changed, job
@@ -30,7 +32,11 @@ def test_an_elastic_job_begins_without_what_a_quota_refuses(plane: Plane, untouc
     made = job(NAME, minReplicas=1, maxReplicas=4, replicas=4, gatherSeconds=2)
     try:
         assert (said := plane.apply(CLASS, quota(1))).ok, said.text
-        plane.until("the quota is counted", lambda: in_force(plane, 1), lambda: plane.get("resourcequota", NAME))
+        plane.until(
+            "the quota is counted",
+            lambda: in_force(plane, 1),
+            lambda: plane.get("resourcequota", NAME),
+        )
         assert plane.apply(changed(made, "spec.template.spec.priorityClassName", NAME)).ok
         plane.until_condition(NAME, "Running", "True", "1 of 4 ranks run")
         plane.until_condition(NAME, "PodsCreated", "False", "PodForbidden", "exceeded quota")

@@ -1,4 +1,6 @@
-"""An admission policy that protects pods: its words are in a condition, and without it the job heals by itself."""
+"""An admission policy that protects pods: its words are in a condition, and without it the job
+heals by itself.
+"""
 
 from collections.abc import Iterator
 
@@ -13,13 +15,21 @@ WORDS = "ask the owner of the cluster first"
 SELECTED = {"matchLabels": {JOB_LABEL: NAME}}
 # What the policy is about, what it demands, and a request that shows whether it is in force.
 POLICIES = {
-    "UPDATE": ("object.metadata.?annotations == oldObject.metadata.?annotations", ("annotate", "pod", "probe", "a=b")),
+    "UPDATE": (
+        "object.metadata.?annotations == oldObject.metadata.?annotations",
+        ("annotate", "pod", "probe", "a=b"),
+    ),
     "DELETE": ("false", ("delete", "pod", "probe")),
 }
 
 
 def policy(operation: str) -> tuple[Body, Body]:
-    rule = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": [operation]}
+    rule = {
+        "apiGroups": [""],
+        "apiVersions": ["v1"],
+        "resources": ["pods"],
+        "operations": [operation],
+    }
     group = "admissionregistration.k8s.io/v1"
     return (
         {
@@ -44,7 +54,10 @@ PROBE: Body = {
     "apiVersion": "v1",
     "kind": "Pod",
     "metadata": {"name": "probe", "labels": {JOB_LABEL: NAME}},
-    "spec": {"containers": [{"name": "a", "image": "example/y"}], "nodeSelector": {"no": "such-node"}},
+    "spec": {
+        "containers": [{"name": "a", "image": "example/y"}],
+        "nodeSelector": {"no": "such-node"},
+    },
 }
 THINGS = (f"validatingadmissionpolicybinding/{NAME}", f"validatingadmissionpolicy/{NAME}")
 
@@ -56,7 +69,9 @@ def probe(plane: Plane) -> Iterator[None]:
         yield
     finally:
         plane.kubectl("delete", *THINGS, "--ignore-not-found")
-        plane.until("nothing is protected", lambda: _allowed(plane, "DELETE"), lambda: _ask(plane, "DELETE"))
+        plane.until(
+            "nothing is protected", lambda: _allowed(plane, "DELETE"), lambda: _ask(plane, "DELETE")
+        )
         plane.remove("pod/probe", f"dijob/{NAME}")
 
 
@@ -70,13 +85,21 @@ def _allowed(plane: Plane, operation: str) -> bool:
 
 def protect(plane: Plane, operation: str) -> None:
     assert (said := plane.apply(*policy(operation))).ok, said.text
-    plane.until("the policy is in force", lambda: not _allowed(plane, operation), lambda: _ask(plane, operation))
+    plane.until(
+        "the policy is in force",
+        lambda: not _allowed(plane, operation),
+        lambda: _ask(plane, operation),
+    )
 
 
-def test_refused_changes_are_said_in_the_policys_words_and_heal(plane: Plane, untouched: str, probe: None) -> None:
+def test_refused_changes_are_said_in_the_policys_words_and_heal(
+    plane: Plane, untouched: str, probe: None
+) -> None:
     protect(plane, "UPDATE")
     assert plane.apply(job(NAME, minReplicas=1, maxReplicas=2, replicas=2)).ok
-    plane.until_condition(NAME, "ChangesRefused", "True", "PodUpdateRefused", f"pod {NAME}-0", WORDS)
+    plane.until_condition(
+        NAME, "ChangesRefused", "True", "PodUpdateRefused", f"pod {NAME}-0", WORDS
+    )
     assert WORDS in plane.kubectl("get", "dijob", NAME, "-o", "jsonpath={.status.message}")
     plane.kubectl("delete", *THINGS)
     plane.until_condition(NAME, "Running", "True", seconds=90)
@@ -84,8 +107,14 @@ def test_refused_changes_are_said_in_the_policys_words_and_heal(plane: Plane, un
 
     protect(plane, "DELETE")
     plane.kubectl("scale", "dijob", NAME, "--replicas=1")
-    plane.until_condition(NAME, "ChangesRefused", "True", "PodDeletionRefused", f"pod {NAME}-1", WORDS)
+    plane.until_condition(
+        NAME, "ChangesRefused", "True", "PodDeletionRefused", f"pod {NAME}-1", WORDS
+    )
     assert plane.condition(NAME, "PeersReady")["status"] == "True"
     plane.kubectl("delete", *THINGS)
     plane.until_condition(NAME, "ChangesRefused", "False", "Accepted", seconds=90)
-    plane.until("rank 1 is gone", lambda: set(plane.pods(NAME)) == {f"{NAME}-0", "probe"}, lambda: plane.pods(NAME))
+    plane.until(
+        "rank 1 is gone",
+        lambda: set(plane.pods(NAME)) == {f"{NAME}-0", "probe"},
+        lambda: plane.pods(NAME),
+    )

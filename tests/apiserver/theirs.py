@@ -1,4 +1,6 @@
-"""DI-orchestrator's own manifests, and what becomes of each here (see di-orchestrator/README.md)."""
+"""DI-orchestrator's own manifests, and what becomes of each here (see
+di-orchestrator/README.md).
+"""
 
 from pathlib import Path
 from typing import Any
@@ -20,16 +22,28 @@ ACCEPTED: dict[str, tuple[int, int, Topology, str]] = {
     "v1.1.0/name-validate-without-name.yaml": (4, 1, Topology.MESH, FOUR),
     "v1.1.0/normal-job-sleep.yaml": (4, 1, Topology.MESH, FOUR),
     "v1.1.0/normal-job.yaml": (4, 1, Topology.MESH, FOUR),
-    "v1.1.3/atari-dqn-dist-config.yaml": (6, 2, Topology.MESH, "learner 1, evaluator 1, collector 1"),
+    "v1.1.3/atari-dqn-dist-config.yaml": (
+        6,
+        2,
+        Topology.MESH,
+        "learner 1, evaluator 1, collector 1",
+    ),
     "v1.1.3/atari-dqn-dist.yaml": (4, 1, Topology.MESH, FOUR),
     "v1.1.3/dijob-serial.yaml": (1, 1, Topology.MESH, "serial 1"),
 }
-# By file: the one problem, as DI-orchestrator's validator sees it too (pkg/utils/validator.go). A task without a name
-# is no such problem: it is named after its type there (SetDefaultJobNameInCluster) as here.
+# By file: the one problem, as DI-orchestrator's validator sees it too (pkg/utils/validator.go). A
+# task without a name is no such problem: it is named after its type there
+# (SetDefaultJobNameInCluster) as here.
 REFUSED: dict[str, tuple[str, str]] = {
     "v1.1.0/name-validate-name-repeat.yaml": ("spec.tasks[2].name", "two tasks have this name"),
-    "v1.1.0/name-validate-none-type-task-without-name.yaml": ("spec.tasks[3].name", "a task of type none needs a name"),
-    "v1.1.0/name-validate-task-repeat.yaml": ("spec.tasks[2].type", "at most one task of each of learner, collector"),
+    "v1.1.0/name-validate-none-type-task-without-name.yaml": (
+        "spec.tasks[3].name",
+        "a task of type none needs a name",
+    ),
+    "v1.1.0/name-validate-task-repeat.yaml": (
+        "spec.tasks[2].type",
+        "at most one task of each of learner, collector",
+    ),
 }
 NORMAL = "v1.1.0/normal-job.yaml"
 GOBIGGER = "v1.0.0/dijob-gobigger.yaml"

@@ -1,4 +1,6 @@
-"""Runs helm and kubectl for the tests of the chart, and shows what they said when it was not what a test wants."""
+"""Runs helm and kubectl for the tests of the chart, and shows what they said when it was not what a
+test wants.
+"""
 
 import json
 import os
@@ -15,7 +17,9 @@ CHART = ROOT / "charts/dijob"
 CRD = "dijobs.diengine.opendilab.org"
 
 # What a release leaves out where somebody else has brought it, as docs/install.md says.
-CLUSTER_WIDE_OFF = "crds.install=false,crds.check=false,policies.enabled=false,userRoles.enabled=false"
+CLUSTER_WIDE_OFF = (
+    "crds.install=false,crds.check=false,policies.enabled=false,userRoles.enabled=false"
+)
 
 Right = tuple[str, str]  # resource or resource/subresource, verb
 
@@ -39,7 +43,9 @@ class Said:
 
 @dataclass(frozen=True)
 class Lab:
-    """helm, kubectl, and the cluster they talk to. Without a kubeconfig only helm's offline commands work."""
+    """helm, kubectl, and the cluster they talk to. Without a kubeconfig only helm's offline
+    commands work.
+    """
 
     binaries: Path
     kubeconfig: Path | None = None
@@ -49,7 +55,10 @@ class Lab:
         path = f"{self.binaries}{os.pathsep}{os.environ.get('PATH', '/usr/bin:/bin')}"
         env = {**os.environ, "PATH": path, "KUBECONFIG": str(self.kubeconfig or os.devnull)}
         # Asked of the file itself: subprocess looks a bare name up in this process's own PATH.
-        words = [str(self.binaries / argv[0]) if argv[0] in ("helm", "kubectl") else argv[0], *argv[1:]]
+        words = [
+            str(self.binaries / argv[0]) if argv[0] in ("helm", "kubectl") else argv[0],
+            *argv[1:],
+        ]
         done = subprocess.run(
             words,
             input=stdin,
@@ -90,7 +99,9 @@ class Lab:
         self.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(objects))
 
     def rights(self, user: str, namespace: str) -> set[Right]:
-        """All that a user may do to objects in a namespace, less what every user may ask about himself."""
+        """All that a user may do to objects in a namespace, less what every user may ask about
+        himself.
+        """
         review = {
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SelfSubjectRulesReview",
@@ -103,7 +114,12 @@ class Lab:
         assert not status["incomplete"], status
         own = {"authorization.k8s.io", "authentication.k8s.io"}
         rules = [rule for rule in status["resourceRules"] if not set(rule["apiGroups"]) & own]
-        return {(resource, verb) for rule in rules for resource in rule["resources"] for verb in rule["verbs"]}
+        return {
+            (resource, verb)
+            for rule in rules
+            for resource in rule["resources"]
+            for verb in rule["verbs"]
+        }
 
 
 def job(name: str, **pod_spec: Any) -> dict[str, Any]:
@@ -113,5 +129,9 @@ def job(name: str, **pod_spec: Any) -> dict[str, Any]:
         "apiVersion": "diengine.opendilab.org/v2alpha1",
         "kind": "DIJob",
         "metadata": {"name": name},
-        "spec": {"minReplicas": 1, "maxReplicas": 2, "template": {"spec": {**pod_spec, "containers": [container]}}},
+        "spec": {
+            "minReplicas": 1,
+            "maxReplicas": 2,
+            "template": {"spec": {**pod_spec, "containers": [container]}},
+        },
     }

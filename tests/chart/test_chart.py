@@ -1,4 +1,6 @@
-"""The chart's life in a real apiserver: install, upgrade, uninstall, and CRDs that are somebody else's."""
+"""The chart's life in a real apiserver: install, upgrade, uninstall, and CRDs that are somebody
+else's.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -13,21 +15,32 @@ pytestmark = pytest.mark.e2e
 
 HOME = "dijob-system"
 
-# What DI-orchestrator's CRD has in common with ours: the group, the name and the kind. Made by controller-gen.
+# What DI-orchestrator's CRD has in common with ours: the group, the name and the kind. Made by
+# controller-gen.
 FOREIGN = {
     "apiVersion": "apiextensions.k8s.io/v1",
     "kind": "CustomResourceDefinition",
     "metadata": {"name": CRD, "annotations": {"controller-gen.kubebuilder.io/version": "v0.9.2"}},
     "spec": {
         "group": "diengine.opendilab.org",
-        "names": {"kind": "DIJob", "listKind": "DIJobList", "plural": "dijobs", "singular": "dijob"},
+        "names": {
+            "kind": "DIJob",
+            "listKind": "DIJobList",
+            "plural": "dijobs",
+            "singular": "dijob",
+        },
         "scope": "Namespaced",
         "versions": [
             {
                 "name": "v2alpha1",
                 "served": True,
                 "storage": True,
-                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "x-kubernetes-preserve-unknown-fields": True,
+                    }
+                },
             }
         ],
     },
@@ -43,13 +56,19 @@ def running() -> Iterator[Lab]:
 
 @pytest.fixture
 def lab(running: Lab) -> Lab:
-    """The control plane without any release, without the CRD, with the operator's namespace enforcing `restricted`."""
-    for release in yaml.safe_load(running.helm("list", "--all", "--all-namespaces", "-o", "yaml")) or []:
+    """The control plane without any release, without the CRD, with the operator's namespace
+    enforcing `restricted`.
+    """
+    for release in (
+        yaml.safe_load(running.helm("list", "--all", "--all-namespaces", "-o", "yaml")) or []
+    ):
         running.helm("uninstall", release["name"], "-n", release["namespace"], "--wait")
     running.kubectl("delete", "crd", CRD, "--ignore-not-found", "--wait")
     enforce = {"pod-security.kubernetes.io/enforce": "restricted"}
     for name in (HOME, "elsewhere"):
-        running.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": enforce}})
+        running.apply(
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": enforce}}
+        )
     return running
 
 
@@ -61,7 +80,11 @@ def install(lab: Lab, *more: str) -> str:
 def wait_served(lab: Lab) -> None:
     """Until the apiserver serves DIJobs."""
     until_established(lab.kubectl, CRD)
-    wait_for("DIJobs can be listed", lambda: "" if (said := lab.try_kubectl("get", "dij")).ok else said.text, 30)
+    wait_for(
+        "DIJobs can be listed",
+        lambda: "" if (said := lab.try_kubectl("get", "dij")).ok else said.text,
+        30,
+    )
 
 
 def only_crd_of_ours(lab: Lab) -> list[str]:
@@ -76,7 +99,9 @@ def only_crd_of_ours(lab: Lab) -> list[str]:
 
 def arguments(lab: Lab) -> list[str]:
     """The operator's flags in the Deployment."""
-    found = lab.get("deployment", "dijob", "-n", HOME)["spec"]["template"]["spec"]["containers"][0]["args"]
+    found = lab.get("deployment", "dijob", "-n", HOME)["spec"]["template"]["spec"]["containers"][0][
+        "args"
+    ]
     return list(found)
 
 
@@ -92,7 +117,11 @@ def test_the_pod_security_admission_lets_the_operator_in(lab: Lab) -> None:
 
 def test_notes_tell_the_next_commands(lab: Lab) -> None:
     notes = install(lab).partition("NOTES:")[2]
-    for command in ("rollout status deployment/dijob", "kubectl apply -f examples/dijob.yaml", "kubectl get dij"):
+    for command in (
+        "rollout status deployment/dijob",
+        "kubectl apply -f examples/dijob.yaml",
+        "kubectl get dij",
+    ):
         assert command in notes
     assert "WARNING" not in notes
     upgraded = lab.helm("upgrade", "dijob", str(CHART), "-n", HOME, "--set", "crds.keep=false")
@@ -123,14 +152,18 @@ def test_without_keep_the_crd_goes_with_the_release(lab: Lab) -> None:
 
 
 def refused(lab: Lab, release: str, namespace: str) -> str:
-    """The sentence by which an install is refused; AssertionError where it is not, or where it changed something."""
+    """The sentence by which an install is refused; AssertionError where it is not, or where it
+    changed something.
+    """
     before, crd = only_crd_of_ours(lab), lab.get("crd", CRD)
     said = lab.try_helm("install", release, str(CHART), "-n", namespace)
     assert not said.ok, said.text
     assert "Nothing was changed" in said.text
     assert only_crd_of_ours(lab) == before
     assert lab.get("crd", CRD)["metadata"]["resourceVersion"] == crd["metadata"]["resourceVersion"]
-    listed: list[dict[str, Any]] = yaml.safe_load(lab.helm("list", "-a", "-n", namespace, "-o", "yaml")) or []
+    listed: list[dict[str, Any]] = (
+        yaml.safe_load(lab.helm("list", "-a", "-n", namespace, "-o", "yaml")) or []
+    )
     assert release not in [each["name"] for each in listed]
     return said.text
 
@@ -172,12 +205,16 @@ def test_di_orchestrators_crd_gets_one_sentence_and_stays_as_it_is(lab: Lab) -> 
     assert CRD in sentence
     assert "DI-orchestrator" in sentence
     assert "docs/install.md#di-orchestrator" in sentence
-    without = lab.try_helm("install", "dijob", str(CHART), "-n", HOME, "--set", "crds.install=false")
+    without = lab.try_helm(
+        "install", "dijob", str(CHART), "-n", HOME, "--set", "crds.install=false"
+    )
     assert "docs/install.md#di-orchestrator" in without.text
 
 
 def test_unchecked_helm_itself_leaves_a_foreign_crd_alone(lab: Lab) -> None:
-    """crds.check=false is for installers who may not read CRDs; it must not open a way to overwrite one."""
+    """crds.check=false is for installers who may not read CRDs; it must not open a way to overwrite
+    one.
+    """
     lab.apply(FOREIGN)
     until_established(lab.kubectl, CRD)  # the apiserver writes its status a moment later
     before = lab.get("crd", CRD)["metadata"]["resourceVersion"]

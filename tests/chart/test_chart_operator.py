@@ -32,9 +32,19 @@ def lab(cluster: Cluster) -> Lab:
     """One release for the whole cluster, and one for two namespaces."""
     lab = Lab(cluster.binaries, cluster.kubeconfig)
     names = (HOME, TEAM, DOOMED)
-    lab.apply(*({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in names))
+    lab.apply(
+        *({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in names)
+    )
     lab.helm("install", "dijob", str(CHART), "-n", HOME)
-    lab.helm("install", "few", str(CHART), "-n", TEAM, "--set", f"namespaces={{{TEAM},{DOOMED}}},{CLUSTER_WIDE_OFF}")
+    lab.helm(
+        "install",
+        "few",
+        str(CHART),
+        "-n",
+        TEAM,
+        "--set",
+        f"namespaces={{{TEAM},{DOOMED}}},{CLUSTER_WIDE_OFF}",
+    )
     until_established(lab.kubectl, CRD)
     return lab
 
@@ -42,7 +52,9 @@ def lab(cluster: Cluster) -> Lab:
 def kubeconfig(lab: Lab, folder: Path, account: str, namespace: str) -> Path:
     """A kubeconfig with a token of the operator's own service account, as its pod would have."""
     config = yaml.safe_load(lab.kubectl("config", "view", "--raw", "--flatten", "-o", "yaml"))
-    config["users"][0]["user"] = {"token": lab.kubectl("create", "token", account, "-n", namespace).strip()}
+    config["users"][0]["user"] = {
+        "token": lab.kubectl("create", "token", account, "-n", namespace).strip()
+    }
     path = folder / "kubeconfig"
     path.write_text(yaml.safe_dump(config))
     return path
@@ -55,7 +67,10 @@ def operator(config: Path, *served: str) -> Iterator[tuple[subprocess.Popen[byte
     scope = [word for namespace in served for word in ("--namespace", namespace)]
     argv = [sys.executable, "-m", "dijob", "--health-port=0", f"--kubeconfig={config}", *scope]
     env = {**os.environ, "PYTHONPATH": str(ROOT / "operator")}
-    with log.open("a") as output, subprocess.Popen(argv, env=env, stdout=output, stderr=output) as process:
+    with (
+        log.open("a") as output,
+        subprocess.Popen(argv, env=env, stdout=output, stderr=output) as process,
+    ):
         try:
             yield process, log
         finally:
@@ -64,12 +79,16 @@ def operator(config: Path, *served: str) -> Iterator[tuple[subprocess.Popen[byte
 
 
 def asked(audit: Path, user: str, begin: int) -> dict[Right, set[int]]:
-    """(resource, verb) of the operator's requests since a line of the audit log, with the HTTP codes of the answers."""
+    """(resource, verb) of the operator's requests since a line of the audit log, with the HTTP
+    codes of the answers.
+    """
     seen: dict[Right, set[int]] = {}
     for entry in map(json.loads, audit.read_text().splitlines()[begin:]):
         if entry["user"]["username"] == user and (ref := entry.get("objectRef")):
             resource = "/".join(filter(None, (ref["resource"], ref.get("subresource"))))
-            seen.setdefault((resource, entry["verb"]), set()).add(entry.get("responseStatus", {}).get("code", 0))
+            seen.setdefault((resource, entry["verb"]), set()).add(
+                entry.get("responseStatus", {}).get("code", 0)
+            )
     return seen
 
 
@@ -97,7 +116,9 @@ def remove(lab: Lab, name: str) -> None:
 def test_the_rights_suffice_for_a_jobs_whole_life(
     lab: Lab, cluster: Cluster, tmp_path: Path, served: tuple[str, ...]
 ) -> None:
-    """Start, a pod lost, success, the time to live: no request is refused, and none is outside the table."""
+    """Start, a pod lost, success, the time to live: no request is refused, and none is outside the
+    table.
+    """
     begin = len(cluster.audit_log.read_text().splitlines())
     made = job("lives")["spec"]["template"]
     made["metadata"] = {"annotations": {"test.dijob/exit": "0", "test.dijob/exit-delay": "8s"}}
@@ -107,32 +128,53 @@ def test_the_rights_suffice_for_a_jobs_whole_life(
             wait_for("the job runs", phase(lab, "lives", "Running", log), 60)
             lab.kubectl("delete", "pod", "lives-0", "-n", TEAM, "--wait=false")
             wait_for("the job has succeeded", phase(lab, "lives", "Succeeded", log), 60)
-            wait_for("the job is deleted", lambda: lab.kubectl("get", "dij", "-n", TEAM, "-o", "name").strip(), 30)
+            wait_for(
+                "the job is deleted",
+                lambda: lab.kubectl("get", "dij", "-n", TEAM, "-o", "name").strip(),
+                30,
+            )
     finally:
         remove(lab, "lives")
     requests = asked(cluster.audit_log, f"system:serviceaccount:{HOME}:dijob", begin)
-    assert {("pods", "create"), ("pods", "patch"), ("dijobs/status", "patch"), ("dijobs", "delete")} <= requests.keys()
+    assert {
+        ("pods", "create"),
+        ("pods", "patch"),
+        ("dijobs/status", "patch"),
+        ("dijobs", "delete"),
+    } <= requests.keys()
     assert {right: codes for right, codes in requests.items() if 403 in codes} == {}
     assert requests.keys() <= pairs(GRANTED)
 
 
 def test_a_deleted_namespace_takes_nobody_elses_operator_along(lab: Lab, tmp_path: Path) -> None:
-    """With it goes the Role in it. The process ends, and the one that is started in its place serves the others."""
+    """With it goes the Role in it. The process ends, and the one that is started in its place
+    serves the others.
+    """
     config = kubeconfig(lab, tmp_path, "few-dijob", TEAM)
     create(lab, "stays")
     try:
         with operator(config, TEAM, DOOMED) as (process, log):
             wait_for("the job runs", phase(lab, "stays", "Running", log), 60)
             lab.kubectl("delete", "namespace", DOOMED)
-            wait_for("the operator ends", lambda: "" if process.poll() is not None else log.read_text()[-2000:], 60)
+            wait_for(
+                "the operator ends",
+                lambda: "" if process.poll() is not None else log.read_text()[-2000:],
+                60,
+            )
             assert process.returncode == 0
         before = lab.get("pod", "stays-0", "-n", TEAM)["metadata"]["uid"]
         lab.kubectl("delete", "pod", "stays-0", "-n", TEAM)
         with operator(config, TEAM, DOOMED) as (process, log):
 
             def same() -> str:
-                pod = lab.try_kubectl("get", "pod", "stays-0", "-n", TEAM, "-o", "jsonpath={.metadata.uid}")
-                return "" if pod.ok and pod.text != before else f"{pod.text}\n{log.read_text()[-2000:]}"
+                pod = lab.try_kubectl(
+                    "get", "pod", "stays-0", "-n", TEAM, "-o", "jsonpath={.metadata.uid}"
+                )
+                return (
+                    ""
+                    if pod.ok and pod.text != before
+                    else f"{pod.text}\n{log.read_text()[-2000:]}"
+                )
 
             wait_for("the lost pod is replaced", same, 60)
             assert process.poll() is None

@@ -57,7 +57,9 @@ def parsed(text: str) -> Objects:
 
 def one(objects: Objects, kind: str, name: str = "") -> dict[str, Any]:
     """The only object of that kind (and name)."""
-    (found,) = [each for each in objects if each["kind"] == kind and name in ("", each["metadata"]["name"])]
+    (found,) = [
+        each for each in objects if each["kind"] == kind and name in ("", each["metadata"]["name"])
+    ]
     return found
 
 
@@ -117,14 +119,19 @@ OWN = {"key": UNREACHABLE, "operator": "Exists", "effect": "NoExecute", "tolerat
 TOLERATIONS: dict[str, tuple[dict[str, Any], Objects]] = {
     "defaults": ({}, [brief(UNREACHABLE, 5), brief(NOT_READY, 5)]),
     "another time": ({"lostNodeSeconds": 0}, [brief(UNREACHABLE, 0), brief(NOT_READY, 0)]),
-    "beside others": ({"tolerations": [SYSTEM]}, [SYSTEM, brief(UNREACHABLE, 5), brief(NOT_READY, 5)]),
+    "beside others": (
+        {"tolerations": [SYSTEM]},
+        [SYSTEM, brief(UNREACHABLE, 5), brief(NOT_READY, 5)],
+    ),
     # The shorter of two would hold.
     "one's own": ({"tolerations": [OWN]}, [OWN, brief(NOT_READY, 5)]),
 }
 
 
 @pytest.mark.parametrize(("values", "expected"), TOLERATIONS.values(), ids=TOLERATIONS)
-def test_the_operator_leaves_a_lost_node_soon(offline: Lab, values: dict[str, Any], expected: Objects) -> None:
+def test_the_operator_leaves_a_lost_node_soon(
+    offline: Lab, values: dict[str, Any], expected: Objects
+) -> None:
     """Kubernetes' own 300 s are for pods that say nothing."""
     pod = one(parsed(render(offline, values)), "Deployment")["spec"]["template"]["spec"]
     assert pod["tolerations"] == expected
@@ -133,11 +140,18 @@ def test_the_operator_leaves_a_lost_node_soon(offline: Lab, values: dict[str, An
 def test_every_object_is_marked_as_ours(objects: Objects) -> None:
     for each in objects:
         labels = each["metadata"].get("labels", {})
-        assert labels.get("app.kubernetes.io/part-of") == "dijob", f"{each['kind']} {each['metadata']['name']}"
+        assert labels.get("app.kubernetes.io/part-of") == "dijob", (
+            f"{each['kind']} {each['metadata']['name']}"
+        )
 
 
 def test_no_rule_has_a_wildcard(objects: Objects) -> None:
-    rules = [rule for each in objects if each["kind"] in ("Role", "ClusterRole") for rule in each["rules"]]
+    rules = [
+        rule
+        for each in objects
+        if each["kind"] in ("Role", "ClusterRole")
+        for rule in each["rules"]
+    ]
     assert rules
     assert not [rule for rule in rules if any("*" in values for values in rule.values())]
 
@@ -151,7 +165,9 @@ def commented_rules(manifest: str) -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("values", SETS.values(), ids=SETS)
-def test_every_rule_in_the_manifest_has_its_reason_above_it(offline: Lab, values: dict[str, Any]) -> None:
+def test_every_rule_in_the_manifest_has_its_reason_above_it(
+    offline: Lab, values: dict[str, Any]
+) -> None:
     """The reasons reach the cluster's administrator: `helm get manifest` shows them."""
     rules = list(commented_rules(render(offline, values)))
     assert len(rules) >= 5
@@ -159,10 +175,17 @@ def test_every_rule_in_the_manifest_has_its_reason_above_it(offline: Lab, values
 
 
 def test_the_flags_follow_the_values(offline: Lab) -> None:
-    (container,) = one(parsed(render(offline, {})), "Deployment")["spec"]["template"]["spec"]["containers"]
+    (container,) = one(parsed(render(offline, {})), "Deployment")["spec"]["template"]["spec"][
+        "containers"
+    ]
     resources = '{"limits":{"memory":"2Gi"},"requests":{"cpu":"100m","memory":"64Mi"}}'
     redis = ["--redis-image=redis:7.2-alpine", f"--redis-resources={resources}"]
-    assert container["args"] == ["--cluster-domain=cluster.local", *redis, "--log-level=info", "--health-port=8080"]
+    assert container["args"] == [
+        "--cluster-domain=cluster.local",
+        *redis,
+        "--log-level=info",
+        "--health-port=8080",
+    ]
     assert container["image"] == "dijob/operator:dev"
     both = {**SETS["everything"], **SETS["namespaces"]}
     pod = one(parsed(render(offline, both)), "Deployment")["spec"]["template"]
@@ -205,7 +228,10 @@ def test_the_optional_objects(offline: Lab) -> None:
     assert monitor["spec"]["selector"]["matchLabels"].items() <= labels.items()
     assert monitor["metadata"]["labels"]["release"] == "prometheus"
     (rule,) = one(everything, "NetworkPolicy")["spec"]["ingress"]
-    assert rule == {"from": [{"namespaceSelector": {}}], "ports": [{"protocol": "TCP", "port": 9090}]}
+    assert rule == {
+        "from": [{"namespaceSelector": {}}],
+        "ports": [{"protocol": "TCP", "port": 9090}],
+    }
 
 
 def test_a_network_policy_without_peers_admits_nobody(offline: Lab) -> None:

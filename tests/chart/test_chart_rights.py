@@ -1,4 +1,6 @@
-"""Who may do what once the chart is installed: the operator, users by role, and the admission policy's verdicts."""
+"""Who may do what once the chart is installed: the operator, users by role, and the admission
+policy's verdicts.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -13,18 +15,34 @@ pytestmark = pytest.mark.e2e
 
 HOME, TEAM = "dijob-system", "team"
 OPERATOR = f"system:serviceaccount:{HOME}:dijob"
-JOBS = {"apiGroups": ["diengine.opendilab.org"], "resources": ["dijobs"], "verbs": ["get", "create", "update", "patch"]}
+JOBS = {
+    "apiGroups": ["diengine.opendilab.org"],
+    "resources": ["dijobs"],
+    "verbs": ["get", "create", "update", "patch"],
+}
 PODS = {"apiGroups": [""], "resources": ["pods"], "verbs": ["create"]}
-USE = {"apiGroups": [""], "resources": ["serviceaccounts"], "resourceNames": ["trainer"], "verbs": ["use"]}
+USE = {
+    "apiGroups": [""],
+    "resources": ["serviceaccounts"],
+    "resourceNames": ["trainer"],
+    "verbs": ["use"],
+}
 
-STATUS = {"apiGroups": ["diengine.opendilab.org"], "resources": ["dijobs/status"], "verbs": ["patch"]}
+STATUS = {
+    "apiGroups": ["diengine.opendilab.org"],
+    "resources": ["dijobs/status"],
+    "verbs": ["patch"],
+}
 
-# Users by what their own role in the namespace holds, and those who have one of the cluster's roles there.
+# Users by what their own role in the namespace holds, and those who have one of the cluster's roles
+# there.
 USERS = {"alice": [JOBS], "bob": [JOBS, PODS], "carol": [JOBS, PODS, USE], "adam": [STATUS]}
 BUILT_IN = {"edgar": "edit", "vera": "view", "adam": "admin"}
 
 NO_PODS = "spec: a DIJob creates pods, and {user} may not create pods in namespace team"
-NO_ACCOUNT = "spec.template.spec.serviceAccountName: {user} may not run pods as service account {account}"
+NO_ACCOUNT = (
+    "spec.template.spec.serviceAccountName: {user} may not run pods as service account {account}"
+)
 
 
 def bound(user: str, kind: str, role: str) -> dict[str, Any]:
@@ -46,7 +64,14 @@ def objects() -> list[dict[str, Any]]:
     ]
     for user, rules in USERS.items():
         meta = {"name": user, "namespace": TEAM}
-        made.append({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": meta, "rules": rules})
+        made.append(
+            {
+                "apiVersion": "rbac.authorization.k8s.io/v1",
+                "kind": "Role",
+                "metadata": meta,
+                "rules": rules,
+            }
+        )
         made.append(bound(user, "Role", user))
     return made + [bound(user, "ClusterRole", role) for user, role in BUILT_IN.items()]
 
@@ -88,7 +113,9 @@ TRAINER = f"system:serviceaccount:{TEAM}:trainer"
     [
         pytest.param("alice", {}, NO_PODS, id="no right on pods"),
         pytest.param("bob", {}, "", id="right on pods"),
-        pytest.param("bob", {"serviceAccountName": "default"}, "", id="the default account by name"),
+        pytest.param(
+            "bob", {"serviceAccountName": "default"}, "", id="the default account by name"
+        ),
         pytest.param("bob", {"serviceAccountName": ""}, "", id="an empty account"),
         pytest.param("bob", {"serviceAccountName": "trainer"}, NO_ACCOUNT, id="a foreign account"),
         pytest.param("bob", {"serviceAccount": "trainer"}, NO_ACCOUNT, id="the field's old name"),
@@ -99,17 +126,28 @@ TRAINER = f"system:serviceaccount:{TEAM}:trainer"
             id="the old name behind ''",
         ),
         pytest.param("bob", {"serviceAccountName": None}, "", id="null"),
-        pytest.param("bob", {"serviceAccountName": None, "serviceAccount": None}, "", id="null twice"),
+        pytest.param(
+            "bob", {"serviceAccountName": None, "serviceAccount": None}, "", id="null twice"
+        ),
         pytest.param(
             "bob",
             {"serviceAccountName": None, "serviceAccount": "trainer"},
             NO_ACCOUNT,
             id="the old name behind null",
         ),
-        pytest.param("bob", {"serviceAccountName": "trainer", "serviceAccount": None}, NO_ACCOUNT, id="before null"),
+        pytest.param(
+            "bob",
+            {"serviceAccountName": "trainer", "serviceAccount": None},
+            NO_ACCOUNT,
+            id="before null",
+        ),
         pytest.param("carol", {"serviceAccountName": "trainer"}, "", id="right to use it"),
-        pytest.param("carol", {"serviceAccount": "trainer"}, "", id="right to use it by the old name"),
-        pytest.param("carol", {"serviceAccountName": "admin"}, NO_ACCOUNT, id="right to use another one"),
+        pytest.param(
+            "carol", {"serviceAccount": "trainer"}, "", id="right to use it by the old name"
+        ),
+        pytest.param(
+            "carol", {"serviceAccountName": "admin"}, NO_ACCOUNT, id="right to use another one"
+        ),
         pytest.param("edgar", {"serviceAccountName": "trainer"}, "", id="the built-in edit role"),
     ],
 )
@@ -125,7 +163,9 @@ def test_who_may_create(lab: Lab, user: str, pod_spec: dict[str, Any], refusal: 
     [(("trainer", ""), "trainer"), (("", "trainer"), "trainer"), (("", "default"), "")],
     ids=["the first task's", "the last task's", "the default account"],
 )
-def test_the_account_of_every_task_is_judged(lab: Lab, accounts: tuple[str, str], refused: str) -> None:
+def test_the_account_of_every_task_is_judged(
+    lab: Lab, accounts: tuple[str, str], refused: str
+) -> None:
     made = job("j")
     template = made["spec"]["template"]
     made["spec"] = {"tasks": [
@@ -135,7 +175,9 @@ def test_the_account_of_every_task_is_judged(lab: Lab, accounts: tuple[str, str]
     said = create(lab, "bob", made)
     assert said.ok == (not refused), said.text
     if refused:
-        expected = NO_ACCOUNT.format(user="bob", account=refused).replace("spec.template", "spec.tasks[].template")
+        expected = NO_ACCOUNT.format(user="bob", account=refused).replace(
+            "spec.template", "spec.tasks[].template"
+        )
         assert expected in said.text
 
 
@@ -146,11 +188,17 @@ def test_the_account_of_every_task_is_judged(lab: Lab, accounts: tuple[str, str]
         pytest.param({"template": None}, id="a template"),
         pytest.param({"tasks": None}, id="tasks"),
         pytest.param({"volumes": None}, id="volumes"),
-        pytest.param({"template": None, "tasks": [{"type": "learner", "template": None}]}, id="a task's template"),
         pytest.param(
-            {"template": None, "tasks": [{"type": "learner", "template": {"spec": None}}]}, id="a task's spec"
+            {"template": None, "tasks": [{"type": "learner", "template": None}]},
+            id="a task's template",
         ),
-        pytest.param({"template": None, "tasks": [{"type": "learner"}]}, id="a task without a template"),
+        pytest.param(
+            {"template": None, "tasks": [{"type": "learner", "template": {"spec": None}}]},
+            id="a task's spec",
+        ),
+        pytest.param(
+            {"template": None, "tasks": [{"type": "learner"}]}, id="a task without a template"
+        ),
     ],
 )
 def test_null_anywhere_is_judged_as_absent(lab: Lab, change: dict[str, Any]) -> None:
@@ -170,10 +218,13 @@ def test_an_account_may_run_jobs_as_itself(lab: Lab) -> None:
             "subjects": [{"kind": "ServiceAccount", "name": "trainer", "namespace": TEAM}],
         }
     )
-    wait_for("it may", lambda: "" if ("dijobs", "create") in lab.rights(TRAINER, TEAM) else "not yet", 10)
+    wait_for(
+        "it may", lambda: "" if ("dijobs", "create") in lab.rights(TRAINER, TEAM) else "not yet", 10
+    )
     assert create(lab, TRAINER, job("j", serviceAccountName="trainer")).ok
     assert (
-        "may not run pods as service account admin" in create(lab, TRAINER, job("j", serviceAccountName="admin")).text
+        "may not run pods as service account admin"
+        in create(lab, TRAINER, job("j", serviceAccountName="admin")).text
     )
 
 
@@ -189,7 +240,9 @@ def trained(lab: Lab) -> Iterator[str]:
 
 def patch(lab: Lab, user: str, change: str) -> Said:
     """A merge patch of the job above."""
-    return lab.try_kubectl("patch", "dij", "trained", "-n", TEAM, "--as", user, "--type=merge", "-p", change)
+    return lab.try_kubectl(
+        "patch", "dij", "trained", "-n", TEAM, "--as", user, "--type=merge", "-p", change
+    )
 
 
 @pytest.mark.usefixtures("trained")
@@ -213,7 +266,9 @@ def test_an_undeclared_field_of_a_template_under_a_foreign_account_stays(
     lab: Lab,
 ) -> None:
     """A CEL rule of the CRD compares declared fields only; the policy compares everything."""
-    said = patch(lab, "bob", '{"spec": {"template": {"spec": {"nodeSelector": null, "nodeName": "x"}}}}')
+    said = patch(
+        lab, "bob", '{"spec": {"template": {"spec": {"nodeSelector": null, "nodeName": "x"}}}}'
+    )
     assert not said.ok, said.text
     before = lab.get("dij", "trained", "-n", TEAM)["spec"]["template"]["spec"]
     assert before["nodeSelector"] == {"a": "b"}
@@ -223,7 +278,9 @@ def test_an_undeclared_field_of_a_template_under_a_foreign_account_stays(
 @pytest.mark.usefixtures("trained")
 def test_volumes_under_a_foreign_account_stay_also_while_the_job_is_suspended(lab: Lab) -> None:
     """Whoever may swap what is mounted may run what they like as that account."""
-    lab.kubectl("patch", "dij", "trained", "-n", TEAM, "--type=merge", "-p", '{"spec": {"suspend": true}}')
+    lab.kubectl(
+        "patch", "dij", "trained", "-n", TEAM, "--type=merge", "-p", '{"spec": {"suspend": true}}'
+    )
     said = patch(lab, "bob", '{"spec": {"volumes": [{"name": "code", "emptyDir": {}}]}}')
     assert not said.ok, said.text
     assert NO_ACCOUNT.format(user="bob", account="trainer") in said.text
@@ -236,10 +293,18 @@ def test_the_operator_has_the_rights_of_the_table_and_no_other(lab: Lab) -> None
 
 
 def test_with_namespaces_the_operator_has_rights_there_only(lab: Lab) -> None:
-    """Installed as docs/install.md says, by one who is no more than admin of the namespace and may patch statuses."""
+    """Installed as docs/install.md says, by one who is no more than admin of the namespace and may
+    patch statuses.
+    """
     adam = ("-n", TEAM, "--kube-as-user", "adam")
-    wait_for("adam is admin", lambda: "" if ("dijobs", "create") in lab.rights("adam", TEAM) else "not yet", 30)
-    lab.helm("install", "few", str(CHART), *adam, "--set", f"namespaces={{{TEAM}}},{CLUSTER_WIDE_OFF}")
+    wait_for(
+        "adam is admin",
+        lambda: "" if ("dijobs", "create") in lab.rights("adam", TEAM) else "not yet",
+        30,
+    )
+    lab.helm(
+        "install", "few", str(CHART), *adam, "--set", f"namespaces={{{TEAM}}},{CLUSTER_WIDE_OFF}"
+    )
     few = f"system:serviceaccount:{TEAM}:few-dijob"
     # RBAC is answered from a cache that follows by watch.
     wait_for("the rights are there", lambda: str(pairs(GRANTED) ^ lab.rights(few, TEAM) or ""), 10)
@@ -250,11 +315,15 @@ def test_with_namespaces_the_operator_has_rights_there_only(lab: Lab) -> None:
 
 def test_users_get_dijobs_with_their_built_in_role(lab: Lab) -> None:
     reads = pairs({"dijobs": "get list watch", "dijobs/scale": "get", "dijobs/status": "get"})
-    writes = pairs({"dijobs": "create update patch delete deletecollection", "dijobs/scale": "update patch"})
+    writes = pairs(
+        {"dijobs": "create update patch delete deletecollection", "dijobs/scale": "update patch"}
+    )
 
     def ours(user: str) -> set[Right]:
         return {right for right in lab.rights(user, TEAM) if right[0].startswith("dijobs")}
 
     # The controller-manager folds our roles into the built-in ones a moment after the install.
-    wait_for("edgar may write", lambda: "" if ours("edgar") == reads | writes else f"{ours('edgar')}", 30)
+    wait_for(
+        "edgar may write", lambda: "" if ours("edgar") == reads | writes else f"{ours('edgar')}", 30
+    )
     wait_for("vera may read", lambda: "" if ours("vera") == reads else f"{ours('vera')}", 30)

@@ -1,4 +1,6 @@
-"""The image archives that the tests load: the project's own, and variants made of them without any tool."""
+"""The image archives that the tests load: the project's own, and variants made of them without any
+tool.
+"""
 
 import hashlib
 import io
@@ -11,7 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-# Somebody may edit the sources while the image is built: what was built is then no longer what they are.
+# Somebody may edit the sources while the image is built: what was built is then no longer what they
+# are.
 ATTEMPTS = 3
 
 
@@ -28,11 +31,15 @@ def archive(image: str) -> Path:
         printed = subprocess.check_output([sys.executable, program, "--print", image], text=True)
         if (path := Path(printed.strip())).is_file():
             return path
-    raise FileNotFoundError(f"{path}: the sources of image {image} changed during each of {ATTEMPTS} builds")
+    raise FileNotFoundError(
+        f"{path}: the sources of image {image} changed during each of {ATTEMPTS} builds"
+    )
 
 
 def with_entry_point(source: Path, target: Path, name: str, entry_point: Sequence[str]) -> Path:
-    """Write a copy of a docker archive under another name whose image has an entry point and no command."""
+    """Write a copy of a docker archive under another name whose image has an entry point and no
+    command.
+    """
     with tarfile.open(source) as old, tarfile.open(target, "w") as new:
         manifest = json.loads(_content(old, "manifest.json"))[0]
         config = json.loads(_content(old, manifest["Config"]))
@@ -43,7 +50,11 @@ def with_entry_point(source: Path, target: Path, name: str, entry_point: Sequenc
         data = json.dumps(config).encode()
         digest = hashlib.sha256(data).hexdigest()
         _add(new, f"{digest}.json", data)
-        _add(new, "manifest.json", json.dumps([manifest | {"Config": f"{digest}.json", "RepoTags": [name]}]).encode())
+        _add(
+            new,
+            "manifest.json",
+            json.dumps([manifest | {"Config": f"{digest}.json", "RepoTags": [name]}]).encode(),
+        )
     return target
 
 

@@ -22,14 +22,35 @@ KEEP = "DIJOB_E2E_KEEP"
 
 
 def install(cluster: Cluster, operator: Path) -> None:
-    """The operator by its chart, in a namespace under the restricted profile. Another image restarts it."""
+    """The operator by its chart, in a namespace under the restricted profile. Another image
+    restarts it.
+    """
     cluster.run_kubectl("apply", "-f", "-", stdin=RESTRICTED)
-    chart = ["upgrade", "--install", "dijob", str(ROOT / "charts/dijob"), "--namespace", HOME, "--wait"]
+    chart = [
+        "upgrade",
+        "--install",
+        "dijob",
+        str(ROOT / "charts/dijob"),
+        "--namespace",
+        HOME,
+        "--wait",
+    ]
     # The name of the archive is a hash of all that is in the image.
-    told = ["--set", f"podAnnotations.dijob-image={operator.stem}", "--set", f"redis.image={LIGHT}", "--timeout", "3m"]
+    told = [
+        "--set",
+        f"podAnnotations.dijob-image={operator.stem}",
+        "--set",
+        f"redis.image={LIGHT}",
+        "--timeout",
+        "3m",
+    ]
     env = {**os.environ, **cluster.env()}
     done = subprocess.run(
-        [str(cluster.helm), *chart, *told], check=False, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        [str(cluster.helm), *chart, *told],
+        check=False,
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
     )
     assert done.returncode == 0, done.stdout.decode()
 
@@ -45,7 +66,9 @@ metadata:
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Cluster]:
-    """The cluster that these tests share, taken down at the end; DIJOB_E2E_KEEP=1 keeps it for the next run."""
+    """The cluster that these tests share, taken down at the end; DIJOB_E2E_KEEP=1 keeps it for the
+    next run.
+    """
     before = signal.signal(signal.SIGTERM, _interrupted)
     archives = tuple(archive(image) for image in IMAGES)
     cluster = up(Options(name=NAME, images=archives))
@@ -88,7 +111,10 @@ def pytest_runtest_makereport(
     """A test that failed shows what was going on in its namespace."""
     report = yield
     spaces = (value for value in getattr(item, "funcargs", {}).values() if isinstance(value, Space))
-    space, shown = next(spaces, None), "the operator's log" in str(getattr(call.excinfo, "value", ""))
+    space, shown = (
+        next(spaces, None),
+        "the operator's log" in str(getattr(call.excinfo, "value", "")),
+    )
     if report.when == "call" and report.failed and space and not shown:
         report.sections.append(("the cluster", space.evidence()))
     return report

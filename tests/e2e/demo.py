@@ -1,7 +1,8 @@
-"""`make demo`: a cluster, the images, the operator by its chart, and a real DQN that trains on four pods.
+"""`make demo`: a cluster, the images, the operator by its chart, and a real DQN that trains on four
+pods.
 
-Everything is built from source the first time; every step says what it does, how long it has taken and how long all
-of it takes. The cluster stays up at the end, to be looked at.
+Everything is built from source the first time; every step says what it does, how long it has taken
+and how long all of it takes. The cluster stays up at the end, to be looked at.
 """
 
 import os
@@ -32,7 +33,10 @@ def main() -> int:
     try:
         begin.say(f"images {', '.join(IMAGES)} (built once, ~9 min)")
         subprocess.run([sys.executable, ROOT / "images/build.py", *IMAGES], check=True)
-        begin.say("a test cluster (kind where Docker answers, else one built from Go modules: ~8 min once)")
+        begin.say(
+            "a test cluster (kind where Docker answers, else one built from Go modules: ~8 min"
+            " once)"
+        )
         archives = tuple(_archive(image) for image in IMAGES)
         cluster = up(Options(images=archives))
         _install(cluster, begin)
@@ -55,20 +59,34 @@ def _is_warm() -> bool:
 
 def _archive(image: str) -> Path:
     printed = subprocess.run(
-        [sys.executable, ROOT / "images/build.py", "--print", image], check=True, capture_output=True, text=True
+        [sys.executable, ROOT / "images/build.py", "--print", image],
+        check=True,
+        capture_output=True,
+        text=True,
     )
     return Path(printed.stdout.strip())
 
 
 def _install(cluster: Cluster, progress: Progress) -> None:
     progress.say("helm install dijob charts/dijob")
-    helm = ["upgrade", "--install", "dijob", str(ROOT / "charts/dijob"), "--namespace", "dijob-system"]
+    helm = [
+        "upgrade",
+        "--install",
+        "dijob",
+        str(ROOT / "charts/dijob"),
+        "--namespace",
+        "dijob-system",
+    ]
     flags = ["--create-namespace", "--wait", "--timeout", "3m"]
     env = {**os.environ, **cluster.env()}
-    subprocess.run([str(cluster.helm), *helm, *flags], check=True, env=env, stdout=subprocess.DEVNULL)
+    subprocess.run(
+        [str(cluster.helm), *helm, *flags], check=True, env=env, stdout=subprocess.DEVNULL
+    )
     # An image of the same name may be newer than the one that runs.
     cluster.run_kubectl("-n", "dijob-system", "rollout", "restart", "deployment")
-    cluster.run_kubectl("-n", "dijob-system", "rollout", "status", "deployment", "--timeout=120s", timeout=130)
+    cluster.run_kubectl(
+        "-n", "dijob-system", "rollout", "status", "deployment", "--timeout=120s", timeout=130
+    )
 
 
 def _train(cluster: Cluster, progress: Progress) -> int:
@@ -80,11 +98,21 @@ def _train(cluster: Cluster, progress: Progress) -> int:
     returns = _returns(cluster)
     if phase != "Succeeded" or not returns or returns[-1] < TARGET:
         print(cluster.run_kubectl("describe", "dijob", EXAMPLE))
-        print(f"demo: the job is {phase}, the evaluator's returns were {returns}; {TARGET} was wanted", file=sys.stderr)
+        print(
+            f"demo: the job is {phase}, the evaluator's returns were {returns}; {TARGET} was"
+            " wanted",
+            file=sys.stderr,
+        )
         return 1
-    print(f"from `kubectl logs {EVALUATOR}`: last Episode Return {returns[-1]:.1f} (target {TARGET:.0f})")
+    print(
+        f"from `kubectl logs {EVALUATOR}`: last Episode Return {returns[-1]:.1f} (target"
+        f" {TARGET:.0f})"
+    )
     progress.say("done. The cluster is still up; look around, and take it down when you like:")
-    print('  eval "$(make -s cluster-env)"\n  kubectl describe dijob cartpole-dqn\n  make cluster-down')
+    print(
+        '  eval "$(make -s cluster-env)"\n  kubectl describe dijob cartpole-dqn\n  make'
+        " cluster-down"
+    )
     return 0
 
 
@@ -95,7 +123,10 @@ def _follow(cluster: Cluster, progress: Progress) -> str:
     while time.monotonic() < end:
         phase = cluster.run_kubectl("get", "dijob", EXAMPLE, "-o", "jsonpath={.status.phase}")
         conditions = cluster.run_kubectl("get", "dijob", EXAMPLE, "-o", _CONDITIONS).splitlines()
-        news = [*conditions, *(f"evaluator: Episode Return {value:.1f}" for value in _returns(cluster))]
+        news = [
+            *conditions,
+            *(f"evaluator: Episode Return {value:.1f}" for value in _returns(cluster)),
+        ]
         for line in news:
             if line not in said:
                 said.add(line)
@@ -106,7 +137,9 @@ def _follow(cluster: Cluster, progress: Progress) -> str:
     return "still not ended after 15 minutes"
 
 
-_CONDITIONS: Final = 'jsonpath={range .status.conditions[*]}{.type}={.status} ({.reason}): {.message}{"\\n"}{end}'
+_CONDITIONS: Final = (
+    'jsonpath={range .status.conditions[*]}{.type}={.status} ({.reason}): {.message}{"\\n"}{end}'
+)
 
 
 def _returns(cluster: Cluster) -> list[float]:

@@ -1,7 +1,9 @@
-"""Runs inside a pod of the ditask image: what DI-engine's own code would dial, as JSON on standard output.
+"""Runs inside a pod of the ditask image: what DI-engine's own code would dial, as JSON on standard
+output.
 
-Input, as JSON: a list of [topology, pods, workers]. Output: one object a case, node id -> the links that it dials, with
-host names h0, h1 ... for the pods. The calls are those of ding/entry/cli_ditask.py for `--platform k8s`.
+Input, as JSON: a list of [topology, pods, workers]. Output: one object a case, node id -> the links
+that it dials, with host names h0, h1 ... for the pods. The calls are those of
+ding/entry/cli_ditask.py for `--platform k8s`.
 """
 
 import json
@@ -18,7 +20,9 @@ def dials(topology: str, pods: int, workers: int) -> dict[int, list[str]]:
     for rank in range(pods):
         os.environ["DI_RANK"] = str(rank)
         told = k8s_parser(None, topology=topology, parallel_workers=workers, mq_type="nng")
-        attach = [link.strip() for link in told["attach_to"].split(",")] if told["attach_to"] else None
+        attach = (
+            [link.strip() for link in told["attach_to"].split(",")] if told["attach_to"] else None
+        )
         started = Parallel._nng_args_parser(
             n_parallel_workers=told["parallel_workers"],
             protocol="tcp",

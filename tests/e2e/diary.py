@@ -1,4 +1,6 @@
-"""Writes down every change of a namespace's objects while a test acts, so that what lasts a moment can be asserted."""
+"""Writes down every change of a namespace's objects while a test acts, so that what lasts a moment
+can be asserted.
+"""
 
 import json
 import subprocess
@@ -26,7 +28,9 @@ class Diary:
 
 @contextmanager
 def kept(space: Space, resource: str) -> Iterator[Diary]:
-    """A diary of all objects of a resource in the namespace, from now until the end of the block."""
+    """A diary of all objects of a resource in the namespace, from now until the end of the
+    block.
+    """
     watch = subprocess.Popen(
         space.command("get", resource, "--watch", "--output-watch-events", "-o", "json"),
         stdout=subprocess.PIPE,

@@ -1,4 +1,6 @@
-"""Reads what processes in a pod really have in their environment, and says what the README promises them."""
+"""Reads what processes in a pod really have in their environment, and says what the README promises
+them.
+"""
 
 from dataclasses import dataclass
 
@@ -42,12 +44,16 @@ def processes(space: Space, pod: str) -> list[Process]:
 
 
 def program(space: Space, pod: str, name: str) -> Process:
-    """The one process whose command line has `name` in it; a container runs before its program does."""
+    """The one process whose command line has `name` in it; a container runs before its program
+    does.
+    """
     found: list[Process] = []
 
     def problem() -> str:
         found[:] = [process for process in processes(space, pod) if name in process.command]
-        return "" if len(found) == 1 else f"{name} in {pod}: {[process.command for process in found]}"
+        return (
+            "" if len(found) == 1 else f"{name} in {pod}: {[process.command for process in found]}"
+        )
 
     space.until(f"{name} runs", problem, 30)
     return found[0]
@@ -63,7 +69,9 @@ class Shape:
 
 
 def expected(job: Body, ips: list[str], rank: int, shape: Shape) -> dict[str, str]:
-    """The README's table for one rank, from the apiserver's view of the job and the shape that was asked."""
+    """The README's table for one rank, from the apiserver's view of the job and the shape that was
+    asked.
+    """
     first = rank * shape.workers
     return {
         "DI_JOB_ID": job["metadata"]["uid"],

@@ -26,7 +26,9 @@ def identities(space: Space, job: str) -> dict[str, Identity]:
 
 
 def begun(space: Space, pods: Iterable[str]) -> tuple[float, float]:
-    """When the last of these light peers started, and when the last of them had all its edges (epoch seconds)."""
+    """When the last of these light peers started, and when the last of them had all its edges
+    (epoch seconds).
+    """
     found: dict[str, tuple[float, float]] = {}
 
     def problem() -> str:
@@ -42,33 +44,59 @@ def begun(space: Space, pods: Iterable[str]) -> tuple[float, float]:
 
 
 def kill_program(space: Space, pod: str) -> None:
-    """SIGKILL for what the launcher has started. A moment after the command, which would end with the container."""
-    space.execute(pod, "sh", "-c", "(sleep 0.3; kill -KILL $(cat /proc/1/task/1/children)) >/dev/null 2>&1 &")
+    """SIGKILL for what the launcher has started. A moment after the command, which would end with
+    the container.
+    """
+    space.execute(
+        pod, "sh", "-c", "(sleep 0.3; kill -KILL $(cat /proc/1/task/1/children)) >/dev/null 2>&1 &"
+    )
 
 
 def running(space: Space, **spec: Any) -> dict[str, Identity]:
-    """A job "world" whose ranks all run, and which no failure may cost anything unless `spec` says so."""
+    """A job "world" whose ranks all run, and which no failure may cost anything unless `spec` says
+    so.
+    """
     space.apply(peers("world", "--forever", **{"backoffLimit": 0, **spec}))
     space.until_true("world", "PeersReady")
     return identities(space, "world")
 
 
-def until_healed(space: Space, job: str, before: dict[str, Identity], renewed: set[str], epoch: int) -> float:
-    """Poll until just the named pods are new, all is Ready under this epoch, and the rest is as it was."""
+def until_healed(
+    space: Space, job: str, before: dict[str, Identity], renewed: set[str], epoch: int
+) -> float:
+    """Poll until just the named pods are new, all is Ready under this epoch, and the rest is as it
+    was.
+    """
 
     def problem() -> str:
         now = identities(space, job)
         changed = {name for name in before if now.get(name) != before[name]}
         known = space.status(job).get("epoch")
         ready = space.condition(job, "PeersReady")
-        right = now.keys() == before.keys() and changed == renewed and known == epoch and ready.get("status") == "True"
-        return "" if right else f"new: {sorted(changed)}, there: {sorted(now)}, epoch {known}, {ready.get('message')}"
+        right = (
+            now.keys() == before.keys()
+            and changed == renewed
+            and known == epoch
+            and ready.get("status") == "True"
+        )
+        return (
+            ""
+            if right
+            else (
+                f"new: {sorted(changed)}, there: {sorted(now)}, epoch {known},"
+                f" {ready.get('message')}"
+            )
+        )
 
-    return space.until(f"{sorted(renewed)} of {job} are renewed, the others as they were", problem, 60)
+    return space.until(
+        f"{sorted(renewed)} of {job} are renewed, the others as they were", problem, 60
+    )
 
 
 def how(space: Space, before: dict[str, Identity]) -> dict[str, str]:
-    """How each rank of "world" that is not as before was renewed: in a new pod, or in its old one."""
+    """How each rank of "world" that is not as before was renewed: in a new pod, or in its old
+    one.
+    """
     now = identities(space, "world")
     changed = [name for name in before if now[name] != before[name]]
     return {name: "in place" if now[name][0] == before[name][0] else "anew" for name in changed}

@@ -9,7 +9,8 @@ Body = dict[str, Any]
 
 LIGHT = "dijob/light:dev"
 DITASK = "dijob/ditask:0.5.3"
-# Importing DI-engine takes each process several CPU seconds, which a busy machine does not have: a bound, no figure.
+# Importing DI-engine takes each process several CPU seconds, which a busy machine does not have: a
+# bound, no figure.
 REAL_SECONDS = 600
 EXAMPLES = ROOT / "examples"
 # Pods without a request get next to no time on a machine that is busy otherwise.
@@ -22,11 +23,18 @@ REAL: Body = {
 
 
 def job(name: str, main: Body, *, pod: Body | None = None, **spec: Any) -> Body:
-    """A DIJob. `main` is merged into its main container (light image), `pod` into the pod's spec, `spec` into the spec.
+    """A DIJob. `main` is merged into its main container (light image), `pod` into the pod's spec,
+    `spec` into the spec.
 
     Containers in `pod` come beside the main one. Two replicas unless `spec` says otherwise.
     """
-    container = {"name": "di-container", "image": LIGHT, "imagePullPolicy": "IfNotPresent", **REQUESTS, **main}
+    container = {
+        "name": "di-container",
+        "image": LIGHT,
+        "imagePullPolicy": "IfNotPresent",
+        **REQUESTS,
+        **main,
+    }
     beside = dict(pod or {})
     containers = [container, *beside.pop("containers", [])]
     return {

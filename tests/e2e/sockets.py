@@ -1,4 +1,6 @@
-"""Reads the established TCP connections between a job's pods from /proc/net/tcp and tcp6 in the pods themselves."""
+"""Reads the established TCP connections between a job's pods from /proc/net/tcp and tcp6 in the
+pods themselves.
+"""
 
 import ipaddress
 import struct
@@ -60,8 +62,12 @@ def _table(space: Space, pod: str) -> str:
     return space.execute(pod, "cat", "/proc/net/tcp", "/proc/net/tcp6")
 
 
-def until_edges(space: Space, job: str, wanted: Edges, ports: Sequence[int], seconds: float = 60) -> float:
-    """Poll until exactly the wanted connections are there, three readings in a row; the seconds until then."""
+def until_edges(
+    space: Space, job: str, wanted: Edges, ports: Sequence[int], seconds: float = 60
+) -> float:
+    """Poll until exactly the wanted connections are there, three readings in a row; the seconds
+    until then.
+    """
     in_a_row = 0
 
     def problem() -> str:
@@ -70,7 +76,10 @@ def until_edges(space: Space, job: str, wanted: Edges, ports: Sequence[int], sec
         in_a_row = in_a_row + 1 if seen == wanted == dialled else 0
         if in_a_row == 3:
             return ""
-        return f"missing {dict(wanted - seen)}, beyond {dict(seen - wanted)}, dialling ends differ: {seen != dialled}"
+        return (
+            f"missing {dict(wanted - seen)}, beyond {dict(seen - wanted)}, dialling ends differ:"
+            f" {seen != dialled}"
+        )
 
     return space.until(f"{wanted.total()} connections of {job}", problem, seconds)
 
@@ -79,7 +88,9 @@ def mesh(ips: Sequence[str], workers: int) -> Edges:
     """Each node dials all nodes below it; test_mesh.py holds this against DI-engine's own code."""
     first = 50515
     nodes = [(ip, first + worker) for ip in ips for worker in range(workers)]
-    return Counter((dialler[0], *listener) for at, dialler in enumerate(nodes) for listener in nodes[:at])
+    return Counter(
+        (dialler[0], *listener) for at, dialler in enumerate(nodes) for listener in nodes[:at]
+    )
 
 
 def star(ips: Sequence[str]) -> Edges:

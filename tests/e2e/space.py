@@ -1,4 +1,6 @@
-"""A namespace of one test's own in a running cluster: apply, read, wait with a bound, and say why a wait failed."""
+"""A namespace of one test's own in a running cluster: apply, read, wait with a bound, and say why a
+wait failed.
+"""
 
 import json
 import time
@@ -22,9 +24,12 @@ MANAGED = "app.kubernetes.io/managed-by=dijob-operator"
 JOB_LABEL = "diengine.opendilab.org/job"
 RANK_LABEL = "diengine.opendilab.org/rank"
 POLL_SECONDS = 0.2
-# Who has waited long looks less often: each look costs the apiserver as much as the work that is waited for.
+# Who has waited long looks less often: each look costs the apiserver as much as the work that is
+# waited for.
 POLL_SHARE = 0.04
-_CONTAINERS = "{range .status['initContainerStatuses','containerStatuses'][*]}{.name}={.state} {end}"
+_CONTAINERS = (
+    "{range .status['initContainerStatuses','containerStatuses'][*]}{.name}={.state} {end}"
+)
 _STATES = _CONTAINERS + r"{.metadata.annotations.diengine\.opendilab\.org/node-ips}"
 _NAMES = ("get", "pods", "-o", "name")
 _numbers = count(1)
@@ -45,7 +50,9 @@ class Api:
 
     def pods(self, namespace: str, selector: str) -> list[Body]:
         """The pods that a label selector finds, as JSON."""
-        answer = self.core.list_namespaced_pod(namespace, label_selector=selector, _preload_content=False)
+        answer = self.core.list_namespaced_pod(
+            namespace, label_selector=selector, _preload_content=False
+        )
         return list(json.loads(answer.data)["items"])
 
     def job(self, namespace: str, name: str) -> Body:
@@ -61,13 +68,16 @@ class Api:
         return found
 
     def logs(self, namespace: str, pod: str, previous: bool = False) -> str:
-        """What a pod's main container has printed, or did before its last restart; "" where it has not started."""
+        """What a pod's main container has printed, or did before its last restart; "" where it has
+        not started.
+        """
         try:
             answer = self.core.read_namespaced_pod_log(
                 pod, namespace, container=MAIN, previous=previous, _preload_content=False
             )
         except client.ApiException as error:
-            if error.status in (400, 404):  # no such pod, no node yet, no container that has started
+            # No such pod, no node yet, no container that has started.
+            if error.status in (400, 404):
                 return ""
             raise
         return str(answer.data.decode(errors="replace"))
@@ -84,7 +94,13 @@ class Space:
 
     def command(self, *arguments: str) -> list[str]:
         """kubectl in this namespace as a command line, for what goes on while a test acts."""
-        return [str(self.cluster.kubectl), f"--kubeconfig={self.cluster.kubeconfig}", "-n", self.name, *arguments]
+        return [
+            str(self.cluster.kubectl),
+            f"--kubeconfig={self.cluster.kubeconfig}",
+            "-n",
+            self.name,
+            *arguments,
+        ]
 
     def kubectl(self, *arguments: str, stdin: str | None = None, timeout: float = 60) -> str:
         """kubectl in this namespace; ClusterError with its words where it fails."""
@@ -147,11 +163,15 @@ class Space:
         return self.kubectl("exec", *flags, pod, "-c", MAIN, "--", *command, stdin=stdin)
 
     def until(self, what: str, problem: Callable[[], str], seconds: float) -> float:
-        """Poll until problem() is ""; the seconds that it took. AssertionError with evidence after the bound."""
+        """Poll until problem() is ""; the seconds that it took. AssertionError with evidence after
+        the bound.
+        """
         begin = time.monotonic()
         while reason := problem():
             waited = time.monotonic() - begin
-            assert waited < seconds, f"{what}: not so after {seconds:g} s: {reason}\n{self.evidence()}"
+            assert waited < seconds, (
+                f"{what}: not so after {seconds:g} s: {reason}\n{self.evidence()}"
+            )
             time.sleep(max(POLL_SECONDS, waited * POLL_SHARE))
         return time.monotonic() - begin
 
@@ -159,7 +179,11 @@ class Space:
         """Poll until a condition of the DIJob is True."""
 
         def problem() -> str:
-            return "" if self.condition(job, condition).get("status") == "True" else str(self.condition(job, condition))
+            return (
+                ""
+                if self.condition(job, condition).get("status") == "True"
+                else str(self.condition(job, condition))
+            )
 
         return self.until(f"{self.name}/{job} is {condition}", problem, seconds)
 
@@ -177,15 +201,23 @@ class Space:
         return self.kubectl("get", "pods,services", "-l", MANAGED, "-o", "name").split()
 
     def evidence(self) -> str:
-        """What a person would look at. The short and telling parts come first: long outputs are cut at their end."""
+        """What a person would look at. The short and telling parts come first: long outputs are cut
+        at their end.
+        """
         names = self._try(*_NAMES, "-n", self.name).split()
+        log = self._try("-n", HOME, "logs", "deployment/dijob", "--tail=30")
+        events = self._try("-n", self.name, "get", "events", "--sort-by=.lastTimestamp")
+        jobs = self._try("-n", self.name, "get", "dij", "-o", "yaml")
         parts = [
-            f"--- kubectl get pods\n{self._try('-n', self.name, 'get', 'pods', '-o', 'wide')[-3000:]}",
+            (
+                "--- kubectl get"
+                f" pods\n{self._try('-n', self.name, 'get', 'pods', '-o', 'wide')[-3000:]}"
+            ),
             *(f"--- {name}, its containers\n{self._containers(name)}" for name in names),
-            f"--- the operator's log\n{self._try('-n', HOME, 'logs', 'deployment/dijob', '--tail=30')[-4000:]}",
-            f"--- events\n{self._try('-n', self.name, 'get', 'events', '--sort-by=.lastTimestamp')[-4000:]}",
+            f"--- the operator's log\n{log[-4000:]}",
+            f"--- events\n{events[-4000:]}",
             *(f"--- {name}\n{self._told_by(name)}" for name in names),
-            f"--- kubectl get dij -o yaml\n{self._try('-n', self.name, 'get', 'dij', '-o', 'yaml')[-6000:]}",
+            f"--- kubectl get dij -o yaml\n{jobs[-6000:]}",
         ]
         return "\n".join(parts)
 
@@ -196,10 +228,15 @@ class Space:
         return f"{states[-1500:]}\nthe gate: {gate[-500:]}"
 
     def _told_by(self, pod: str) -> str:
-        """A pod's state, and the end of what its main container has printed, now and before its last restart."""
+        """A pod's state, and the end of what its main container has printed, now and before its
+        last restart.
+        """
         state = self._try("-n", self.name, "get", pod, "-o", "jsonpath={.status}")
         logs = ("-n", self.name, "logs", pod, "--tail=12")
-        return f"{state[-3000:]}\n{self._try(*logs)[-2000:]}\nbefore: {self._try(*logs, '--previous')[-2000:]}"
+        return (
+            f"{state[-3000:]}\n{self._try(*logs)[-2000:]}\nbefore:"
+            f" {self._try(*logs, '--previous')[-2000:]}"
+        )
 
     def _try(self, *command: str) -> str:
         try:
@@ -231,12 +268,23 @@ def without_operator(cluster: Cluster) -> Iterator[None]:
     scale = ("-n", HOME, "scale", "deployment/dijob")
     cluster.run_kubectl(*scale, "--replicas=0")
     try:
-        gone = ("-n", HOME, "wait", "pod", "-l", "app.kubernetes.io/name=dijob", "--for=delete", "--timeout=60s")
+        gone = (
+            "-n",
+            HOME,
+            "wait",
+            "pod",
+            "-l",
+            "app.kubernetes.io/name=dijob",
+            "--for=delete",
+            "--timeout=60s",
+        )
         cluster.run_kubectl(*gone, timeout=70)
         yield
     finally:
         cluster.run_kubectl(*scale, "--replicas=1")
-        cluster.run_kubectl("-n", HOME, "rollout", "status", "deployment/dijob", "--timeout=60s", timeout=70)
+        cluster.run_kubectl(
+            "-n", HOME, "rollout", "status", "deployment/dijob", "--timeout=60s", timeout=70
+        )
 
 
 def _account_missing(space: Space) -> str:
@@ -245,7 +293,9 @@ def _account_missing(space: Space) -> str:
 
 
 def share_of_a_node(space: Space, count: int) -> Body:
-    """A container's resources of which `count` fill the CPU of a node, but for a little that else runs there."""
+    """A container's resources of which `count` fill the CPU of a node, but for a little that else
+    runs there.
+    """
     nodes = space.api.core.list_node().items
     free = min(_millicores(node.status.allocatable["cpu"]) for node in nodes)
     return {"resources": {"requests": {"cpu": f"{(free - 200) // count}m"}}}

@@ -1,4 +1,6 @@
-"""What every process of a job finds in its environment and under which names its peers answer, read in the pods."""
+"""What every process of a job finds in its environment and under which names its peers answer, read
+in the pods.
+"""
 
 import pytest
 from environ import Shape, expected, processes, program
@@ -24,7 +26,9 @@ def test_the_program_has_every_variable_of_the_contract(space: Space, shape: Sha
         first = processes(space, f"world-{rank}")[0]
         assert first.pid == 1
         for process in (first, peer):
-            assert process.di == expected(body, ips, rank, shape), f"{process.pid} {process.command}"
+            assert process.di == expected(body, ips, rank, shape), (
+                f"{process.pid} {process.command}"
+            )
 
 
 def test_what_the_user_sets_wins_and_may_refer_to_the_pods_own_address(space: Space) -> None:

@@ -1,4 +1,6 @@
-"""cartpole-dqn loses pods while it trains: the learner has all begin anew, a collector costs nothing but time."""
+"""cartpole-dqn loses pods while it trains: the learner has all begin anew, a collector costs
+nothing but time.
+"""
 
 import pytest
 from archives import ROOT
@@ -22,7 +24,9 @@ def starts(pod: Body) -> int:
 
 
 def until_evaluated(space: Space, start: int) -> None:
-    """The evaluator's first word since it started, and started again so often: all four ranks work together."""
+    """The evaluator's first word since it started, and started again so often: all four ranks work
+    together.
+    """
 
     def problem() -> str:
         evaluator = pods(space).get(f"{JOB}-1", {"status": {}})
@@ -35,12 +39,18 @@ def until_evaluated(space: Space, start: int) -> None:
 
 def lose(space: Space, rank: int, renewals: int) -> None:
     space.kubectl("delete", "pod", f"{JOB}-{rank}", "--wait=false")
-    space.until("the loss is told", lambda: "" if space.status(JOB).get("renewals") == renewals else "not told", 30)
+    space.until(
+        "the loss is told",
+        lambda: "" if space.status(JOB).get("renewals") == renewals else "not told",
+        30,
+    )
     said = space.condition(JOB, "PeersReady")
     assert (said["status"], said["message"].split(":")[0]) == ("False", f"rank {rank}"), said
 
 
-def test_a_dqn_reaches_its_target_although_its_learner_and_a_collector_were_deleted(space: Space) -> None:
+def test_a_dqn_reaches_its_target_although_its_learner_and_a_collector_were_deleted(
+    space: Space,
+) -> None:
     space.kubectl("apply", "-f", str(ROOT / "examples/cartpole-dqn.yaml"))
     until_evaluated(space, start=0)
     first = identities(space, JOB)
@@ -53,11 +63,16 @@ def test_a_dqn_reaches_its_target_although_its_learner_and_a_collector_were_dele
     lose(space, 3, renewals=2)
     waited = space.until_true(JOB, "Succeeded", 2 * REAL_SECONDS)
     third = pods(space)
-    assert {name for name in second if second[name][0] != third[name]["metadata"]["uid"]} == {f"{JOB}-3"}
+    assert {name for name in second if second[name][0] != third[name]["metadata"]["uid"]} == {
+        f"{JOB}-3"
+    }
     assert [starts(pod) for pod in space.pods(JOB)] == [0, 1, 1, 0]
     returns = [float(value) for value in RETURN.findall(space.logs(f"{JOB}-1"))]
     assert returns, space.logs(f"{JOB}-1")[-2000:]
     assert returns[-1] >= TARGET
     status = space.status(JOB)
     assert (status.get("restarts", 0), status["renewals"]) == (0, 2)
-    measured("seconds from the deletion of rank 3 of cartpole-dqn until it has Succeeded", f"{waited:.0f}")
+    measured(
+        "seconds from the deletion of rank 3 of cartpole-dqn until it has Succeeded",
+        f"{waited:.0f}",
+    )

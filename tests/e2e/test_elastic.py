@@ -29,7 +29,13 @@ def until_told(space: Space, size: int, workers: int = 1) -> float:
         if len(ips) != size or not all(ips):
             return f"addresses: {ips}"
         ids = [rank * workers for rank in range(size)]
-        wanted = {"epoch": epoch, "worldSize": size * workers, "numNodes": size, "nodeIps": ips, "firstNodeIds": ids}
+        wanted = {
+            "epoch": epoch,
+            "worldSize": size * workers,
+            "numNodes": size,
+            "nodeIps": ips,
+            "firstNodeIds": ids,
+        }
         for rank in range(size):
             told = topology(space, f"world-{rank}")
             if wrong := {key: told.get(key) for key in wanted if told.get(key) != wanted[key]}:
@@ -59,7 +65,9 @@ def until_size(space: Space, size: int, before: dict[str, Identity]) -> float:
 
 @pytest.mark.parametrize("shape", ["mesh", "star"])
 def test_from_three_to_five_and_back_nobody_else_is_touched(space: Space, shape: str) -> None:
-    before = running(space, minReplicas=2, maxReplicas=6, replicas=3, topology=shape, gatherSeconds=60)
+    before = running(
+        space, minReplicas=2, maxReplicas=6, replicas=3, topology=shape, gatherSeconds=60
+    )
     edges = mesh if shape == "mesh" else lambda ips, workers: star(ips)
     until_told(space, 3)
     scale(space, 5)
@@ -69,12 +77,17 @@ def test_from_three_to_five_and_back_nobody_else_is_touched(space: Space, shape:
     measured(f"seconds from kubectl scale 3 to 5 to all Ready ({shape})", f"{grown:.1f}")
     measured("seconds from then until topology.json says so in each pod", f"{told:.1f}")
     assert all(f"peer 0: greeting from {node}" in space.logs("world-0") for node in (3, 4))
-    assert space.execute("world-4", "printenv", "DI_WORLD_SIZE", "DI_NUM_NODES").split() == ["5", "5"]
+    assert space.execute("world-4", "printenv", "DI_WORLD_SIZE", "DI_NUM_NODES").split() == [
+        "5",
+        "5",
+    ]
     scale(space, 3)
     shrunk = until_size(space, 3, before)
     until_edges(space, "world", edges(space.ips("world"), 1), PORTS)
     until_told(space, 3)
-    measured(f"seconds from kubectl scale 5 to 3 until the others are gone ({shape})", f"{shrunk:.1f}")
+    measured(
+        f"seconds from kubectl scale 5 to 3 until the others are gone ({shape})", f"{shrunk:.1f}"
+    )
     status = space.status("world")
     assert (status.get("restarts", 0), status.get("renewals", 0), status["epoch"]) == (0, 0, 3)
 
@@ -83,7 +96,12 @@ def test_up_and_down_and_up_within_a_second_ends_right(space: Space) -> None:
     before = running(space, minReplicas=2, maxReplicas=6, replicas=3)
     for replicas in (5, 3, 5):
         space.api.custom.patch_namespaced_custom_object_scale(
-            "diengine.opendilab.org", "v2alpha1", space.name, "dijobs", "world", {"spec": {"replicas": replicas}}
+            "diengine.opendilab.org",
+            "v2alpha1",
+            space.name,
+            "dijobs",
+            "world",
+            {"spec": {"replicas": replicas}},
         )
     until_size(space, 5, before)
     until_edges(space, "world", mesh(space.ips("world"), 1), PORTS)
@@ -107,7 +125,9 @@ def test_a_rank_that_restarts_after_growth_knows_all_peers(space: Space) -> None
     until_edges(space, "world", mesh(space.ips("world"), 1), PORTS)
 
 
-def test_room_for_three_of_two_to_four_and_the_fourth_joins_when_there_is_more(space: Space) -> None:
+def test_room_for_three_of_two_to_four_and_the_fourth_joins_when_there_is_more(
+    space: Space,
+) -> None:
     """Two ranks fill a node; beside them a pod of somebody else holds the place of the fourth."""
     request = share_of_a_node(space, 2)
     hog = {
@@ -116,7 +136,9 @@ def test_room_for_three_of_two_to_four_and_the_fourth_joins_when_there_is_more(s
         "metadata": {"name": "hog"},
         "spec": {
             "terminationGracePeriodSeconds": 0,
-            "containers": [{"name": "hog", "image": "dijob/light:dev", "command": ["sleep", "3600"], **request}],
+            "containers": [
+                {"name": "hog", "image": "dijob/light:dev", "command": ["sleep", "3600"], **request}
+            ],
         },
     }
     space.apply(hog)
@@ -126,7 +148,9 @@ def test_room_for_three_of_two_to_four_and_the_fourth_joins_when_there_is_more(s
     world["spec"]["template"]["spec"]["containers"][0] |= request
     space.apply(world)
     begun = space.until_true("world", "Running")
-    measured("seconds until a job of 2 to 4 runs with room for 3 (gatherSeconds: 8)", f"{begun:.1f}")
+    measured(
+        "seconds until a job of 2 to 4 runs with room for 3 (gatherSeconds: 8)", f"{begun:.1f}"
+    )
     before = identities(space, "world")
     assert sorted(before) == ["world-0", "world-1", "world-2"]
     said = space.condition("world", "AddressesReady")
@@ -134,6 +158,8 @@ def test_room_for_three_of_two_to_four_and_the_fourth_joins_when_there_is_more(s
     assert "nsufficient cpu" in said["message"]
     space.kubectl("delete", "pod", "hog", "--wait=false")
     joined = until_size(space, 4, before)
-    measured("seconds from the moment when there is room until the fourth rank is Ready", f"{joined:.1f}")
+    measured(
+        "seconds from the moment when there is room until the fourth rank is Ready", f"{joined:.1f}"
+    )
     until_edges(space, "world", mesh(space.ips("world"), 1), PORTS)
     assert space.status("world").get("renewals", 0) == 0

@@ -1,4 +1,6 @@
-"""Every file in examples/, applied as it is: what its ranks did together is read from their own logs."""
+"""Every file in examples/, applied as it is: what its ranks did together is read from their own
+logs.
+"""
 
 import json
 import re
@@ -17,10 +19,19 @@ SCALE = "/apis/diengine.opendilab.org/v2alpha1/namespaces/{}/dijobs/{}/scale"
 
 
 def test_every_example_has_a_test() -> None:
-    """Here, in test_dqn_losses.py (cartpole-dqn), test_tasks.py (cartpole-tasks), and where a runtime or a queue is the
-    subject."""
+    """Here, in test_dqn_losses.py (cartpole-dqn), test_tasks.py (cartpole-tasks), and where a
+    runtime or a queue is the subject.
+    """
     known = {"dijob.yaml", "star.yaml", "cartpole-dqn.yaml", "cartpole-tasks.yaml"}
-    known |= {"events.yaml", "torch.yaml", "slurm.yaml", "oneflow.yaml", "runner.yaml", "redis.yaml", "torchrpc.yaml"}
+    known |= {
+        "events.yaml",
+        "torch.yaml",
+        "slurm.yaml",
+        "oneflow.yaml",
+        "runner.yaml",
+        "redis.yaml",
+        "torchrpc.yaml",
+    }
     assert {path.name for path in EXAMPLES.iterdir()} == known
 
 
@@ -42,7 +53,8 @@ def programs(space: Space, pod: str) -> list[Process]:
 
 
 def test_every_process_of_the_first_job_has_every_variable(first: Space) -> None:
-    # The status, which the variables are compared with, may come up to 3 s later than the processes.
+    # The status, which the variables are compared with, may come up to 3 s later than the
+    # processes.
     first.until_true("test", "AddressesReady", REAL_SECONDS)
     for rank in range(3):
 
@@ -64,9 +76,9 @@ def test_the_first_job_scales_within_its_bounds(first: Space) -> None:
         first.kubectl("scale", "dijob/test", "--replicas=4")
     shown = json.loads(first.kubectl("get", "--raw", raw))
     assert shown["spec"]["replicas"] == 3
-    assert first.kubectl("get", "pods", "-l", shown["status"]["selector"], "-o", "name").split() == [
-        f"pod/test-{rank}" for rank in range(3)
-    ]
+    assert first.kubectl(
+        "get", "pods", "-l", shown["status"]["selector"], "-o", "name"
+    ).split() == [f"pod/test-{rank}" for rank in range(3)]
 
 
 def scale(space: Space, raw: str) -> bool:
@@ -75,7 +87,11 @@ def scale(space: Space, raw: str) -> bool:
 
 def test_node_0_of_the_first_job_is_greeted_by_nodes_1_to_5(first: Space) -> None:
     first.kubectl(
-        "wait", "--for=condition=Succeeded", f"--timeout={REAL_SECONDS}s", "dijob/test", timeout=REAL_SECONDS + 10
+        "wait",
+        "--for=condition=Succeeded",
+        f"--timeout={REAL_SECONDS}s",
+        "dijob/test",
+        timeout=REAL_SECONDS + 10,
     )
     greeted = set(re.findall(r"Get msg: Hi from node (\d+)", first.logs("test-0")))
     assert greeted == set("12345")
@@ -86,4 +102,6 @@ def test_the_star_adds_up_what_its_workers_computed_apart(space: Space) -> None:
     space.kubectl("apply", "-f", str(EXAMPLES / "star.yaml"))
     waited = space.until_true("star", "Succeeded", REAL_SECONDS)
     measured("seconds until star.yaml has Succeeded", f"{waited:.0f}")
-    assert "pi is 3.14159, from nodes [1, 2, 3]; results they heard of each other: 0" in space.logs("star-0")
+    assert "pi is 3.14159, from nodes [1, 2, 3]; results they heard of each other: 0" in space.logs(
+        "star-0"
+    )

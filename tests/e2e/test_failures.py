@@ -1,4 +1,6 @@
-"""Programs that fail: what is charged, when it is enough, what is left to read, and what is a success all the same."""
+"""Programs that fail: what is charged, when it is enough, what is left to read, and what is a
+success all the same.
+"""
 
 from typing import Any
 
@@ -29,7 +31,9 @@ def left(space: Space, job: str) -> dict[str, str]:
 
 def until_left(space: Space, job: str, wanted: dict[str, str]) -> None:
     """Until exactly these pods are left, in these phases."""
-    space.until(f"pods of {job}", lambda: "" if (found := left(space, job)) == wanted else str(found), 30)
+    space.until(
+        f"pods of {job}", lambda: "" if (found := left(space, job)) == wanted else str(found), 30
+    )
 
 
 def test_a_rank_that_crashes_again_and_again_ends_the_job_and_its_logs_stay(space: Space) -> None:
@@ -51,10 +55,17 @@ def test_a_rank_that_crashes_again_and_again_ends_the_job_and_its_logs_stay(spac
     (failed_pod,) = (pod for pod in space.pods("crash") if pod["metadata"]["name"] == "crash-1")
     main = failed_pod["status"]["containerStatuses"][0]
     assert main["restartCount"] == 2
-    # How it ended is there also where the kubelet has other words for it, and the pod says what those mean.
-    ends = [main[when]["terminated"]["exitCode"] for when in ("state", "lastState") if "terminated" in main[when]]
+    # How it ended is there also where the kubelet has other words for it, and the pod says what
+    # those mean.
+    ends = [
+        main[when]["terminated"]["exitCode"]
+        for when in ("state", "lastState")
+        if "terminated" in main[when]
+    ]
     assert 7 in ends, main
-    assert "DeadlineExceeded" in failed_pod["metadata"]["annotations"]["diengine.opendilab.org/ended"]
+    assert (
+        "DeadlineExceeded" in failed_pod["metadata"]["annotations"]["diengine.opendilab.org/ended"]
+    )
     assert "rank 1 has begun and gives up" in space.all_logs("crash-1")
 
 
@@ -65,7 +76,9 @@ def test_a_rank_that_crashes_again_and_again_ends_the_job_and_its_logs_stay(spac
         ("None", {"crash-0": "Running", "crash-1": "Failed", "crash-2": "Running"}),
     ],
 )
-def test_after_a_failure_pods_go_as_clean_pod_policy_says(space: Space, policy: str, wanted: dict[str, str]) -> None:
+def test_after_a_failure_pods_go_as_clean_pod_policy_says(
+    space: Space, policy: str, wanted: dict[str, str]
+) -> None:
     space.apply(shell("crash", WHEN_TOLD, replicas=3, backoffLimit=0, cleanPodPolicy=policy))
     space.until_true("crash", "Running", 120)
     space.execute("crash-1", "touch", "/tmp/now")

@@ -1,4 +1,6 @@
-"""A newcomer's first commands, as README.md and docs/install.md print them, one page after the other."""
+"""A newcomer's first commands, as README.md and docs/install.md print them, one page after the
+other.
+"""
 
 import os
 import re
@@ -24,9 +26,15 @@ SECONDS = 600
 
 @pytest.fixture
 def shell() -> Iterator[dict[str, str]]:
-    """The environment of a shell that knows no cluster. Its own has a developer's name elsewhere."""
+    """The environment of a shell that knows no cluster. Its own has a developer's name
+    elsewhere.
+    """
     place = state.root().with_name(own("dijob-first-steps"))
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS", "PYTEST"))}
+    inherited = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("MAKE", "MFLAGS", "PYTEST"))
+    }
     env = {**inherited, "DIJOB_CLUSTER_DIR": str(place)}
     env.pop("KUBECONFIG", None)
     yield env
@@ -37,7 +45,11 @@ def shell() -> Iterator[dict[str, str]]:
 
 def test_the_commands_of_the_pages_work_as_printed_in_their_order(shell: dict[str, str]) -> None:
     typed = "\n".join(STEPS)
-    for command in ("make cluster-up", "helm upgrade --install dijob charts/dijob", "kubectl logs test-0"):
+    for command in (
+        "make cluster-up",
+        "helm upgrade --install dijob charts/dijob",
+        "kubectl logs test-0",
+    ):
         assert typed.count(command) == 2, command
     done = subprocess.run(
         ["bash", "-euxo", "pipefail", "-c", typed],
@@ -51,7 +63,9 @@ def test_the_commands_of_the_pages_work_as_printed_in_their_order(shell: dict[st
     )
     assert done.returncode == 0, done.stdout[-6000:]
     # Each page waits for the job's end, prints how it ended, and shows its log.
-    assert len(re.findall(r"(?m)^Succeeded: all 3 ranks exited 0$", done.stdout)) == 2, done.stdout[-6000:]
+    assert len(re.findall(r"(?m)^Succeeded: all 3 ranks exited 0$", done.stdout)) == 2, done.stdout[
+        -6000:
+    ]
     assert set(re.findall(r"Get msg: Hi from node (\d)", done.stdout)) == set("12345")
     up = re.search(r"\[ *(\d+) s / ~\d+ s\] dijob is up;", done.stdout)
     measured("seconds of make cluster-up with the images", up[1] if up else "not said")

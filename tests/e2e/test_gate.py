@@ -1,4 +1,6 @@
-"""The gate on a real kubelet: no program with a wrong list, a quick end, and a reason for each rank that is missing."""
+"""The gate on a real kubelet: no program with a wrong list, a quick end, and a reason for each rank
+that is missing.
+"""
 
 import re
 import statistics
@@ -25,7 +27,8 @@ while True:
     with connection, connection.makefile() as lines:
         print(lines.readline().strip(), flush=True)
 """
-# Each program's first act, before it listens or dials: it tells the witness what it was told, and who it is.
+# Each program's first act, before it listens or dials: it tells the witness what it was told, and
+# who it is.
 SWEAR = f"""
 exec 3<>/dev/tcp/$WITNESS/{WITNESS_PORT}
 echo "$HOSTNAME $DI_EPOCH $DI_RANK $DI_NODES $(hostname -I)" >&3
@@ -52,7 +55,9 @@ def witness(space: Space) -> str:
 
 def starts(space: Space) -> int:
     """How many main containers kubelets say that they have started for the job."""
-    chosen = "--field-selector=reason=Started,involvedObject.fieldPath=spec.containers{di-container}"
+    chosen = (
+        "--field-selector=reason=Started,involvedObject.fieldPath=spec.containers{di-container}"
+    )
     path = '{range .items[*]}{.involvedObject.name}={.count}{"\\n"}{end}'
     lines = space.kubectl("get", "events", chosen, "-o", f"jsonpath={path}").splitlines()
     return sum(int(line.partition("=")[2]) for line in lines if line.startswith("world-"))
@@ -64,7 +69,9 @@ def sworn(space: Space, witness: str) -> Space:
     if space.cluster.mode != EMBEDDED:
         pytest.skip("only the embedded cluster can kill a sandbox")
     world = shell("world", SWEAR, replicas=3)
-    world["spec"]["template"]["spec"]["containers"][0]["env"] = [{"name": "WITNESS", "value": witness}]
+    world["spec"]["template"]["spec"]["containers"][0]["env"] = [
+        {"name": "WITNESS", "value": witness}
+    ]
     space.apply(world)
     space.until_true("world", "Running")
     until_edges(space, "world", mesh(space.ips("world"), 1), [50515])
@@ -79,7 +86,9 @@ def test_a_dead_sandbox_renews_its_rank_and_those_that_dial_it_at_once(sworn: Sp
 
 
 def test_the_gate_holds_a_pod_in_a_new_sandbox_until_a_list_names_it(sworn: Space) -> None:
-    """No operator for a while, so that the kubelet has the time to make the new sandbox under the old list."""
+    """No operator for a while, so that the kubelet has the time to make the new sandbox under the
+    old list.
+    """
     victim = sworn.pods("world")[1]
     uid, old = victim["metadata"]["uid"], victim["status"]["podIP"]
     with without_operator(sworn.cluster):
@@ -95,22 +104,31 @@ def test_the_gate_holds_a_pod_in_a_new_sandbox_until_a_list_names_it(sworn: Spac
         # The same pod under another address, which is not in the list.
         assert sworn.pods("world")[1]["metadata"]["uid"] == uid
         assert re.search(
-            rf"the list names {re.escape(old)} for this rank, this pod has (?!{re.escape(old)}\b)", said
+            rf"the list names {re.escape(old)} for this rank, this pod has (?!{re.escape(old)}\b)",
+            said,
         ), said
     sworn.until("a second list is in force", lambda: no_second_list(sworn), 60)
     whole_and_true(sworn)
 
 
 def gate_log(cluster: Cluster, pod: str) -> str:
-    """What the newest gate of a pod has said, as its node has it: kubelets of 1.34 do not report that it runs again."""
-    kubelets = [process.pid for name, process in recorded(cluster.state).items() if name.endswith("-kubelet")]
+    """What the newest gate of a pod has said, as its node has it: kubelets of 1.34 do not report
+    that it runs again.
+    """
+    kubelets = [
+        process.pid
+        for name, process in recorded(cluster.state).items()
+        if name.endswith("-kubelet")
+    ]
     folders = [Path(f"/proc/{pid}/root/var/log/pods/{pod}/{GATE}") for pid in kubelets]
     logs = [log for folder in folders for log in folder.glob("*.log")]
     return max(logs, key=lambda log: int(log.stem)).read_text() if logs else "no log"
 
 
 def whole_and_true(space: Space) -> None:
-    """All connections stand, nothing was charged, and no program that ever ran was told a wrong list."""
+    """All connections stand, nothing was charged, and no program that ever ran was told a wrong
+    list.
+    """
     until_edges(space, "world", mesh(space.ips("world"), 1), [50515])
     told: list[list[str]] = []
 
@@ -122,7 +140,9 @@ def whole_and_true(space: Space) -> None:
     space.until("each start is told once", untold, 30)
     for host, epoch, rank, nodes, own in told:
         assert host == f"world-{rank}"
-        assert nodes.split(",")[int(rank)] == own, f"{host}, epoch {epoch}, has {nodes} and is {own}"
+        assert nodes.split(",")[int(rank)] == own, (
+            f"{host}, epoch {epoch}, has {nodes} and is {own}"
+        )
     # Rank 0 dials nobody: it runs on under the first list.
     assert {(host, epoch) for host, epoch, *_ in told} == {
         (f"world-{r}", e) for r in range(3) for e in "12"[: min(r, 1) + 1]
@@ -145,7 +165,9 @@ def remaining(space: Space, victim: Body) -> list[str]:
 
 def apart(name: str) -> Body:
     """A job of three pods no two of which may share a node: with two nodes, one of them waits."""
-    terms = [{"labelSelector": {"matchLabels": {"apart": name}}, "topologyKey": "kubernetes.io/hostname"}]
+    terms = [
+        {"labelSelector": {"matchLabels": {"apart": name}}, "topologyKey": "kubernetes.io/hostname"}
+    ]
     affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
     made = peers(name, "--forever", pod={"affinity": affinity}, replicas=3)
     made["spec"]["template"]["metadata"] = {"labels": {"apart": name}}
@@ -164,18 +186,27 @@ def at_gate(space: Space, name: str) -> list[Body]:
 
 @pytest.mark.alone
 def test_a_pod_deleted_at_the_gate_is_gone_in_under_3_seconds(space: Space) -> None:
-    """A shell that is PID 1 and ignores TERM takes the whole grace period of 30 s: each of three must not."""
+    """A shell that is PID 1 and ignores TERM takes the whole grace period of 30 s: each of three
+    must not.
+    """
     space.apply(apart("apart"))
     took = []
     for _ in range(3):
-        space.until("two wait at the gate", lambda: "" if len(at_gate(space, "apart")) == 2 else "not yet", 60)
+        space.until(
+            "two wait at the gate",
+            lambda: "" if len(at_gate(space, "apart")) == 2 else "not yet",
+            60,
+        )
         victim = at_gate(space, "apart")[0]["metadata"]
         begin = time.monotonic()
         space.api.core.delete_namespaced_pod(victim["name"], space.name)
         left = partial(remaining, space, victim)
         space.until_gone("the pod", left, 31)
         took.append(time.monotonic() - begin)
-    measured("seconds until a pod deleted at the gate is gone", " ".join(f"{seconds:.1f}" for seconds in took))
+    measured(
+        "seconds until a pod deleted at the gate is gone",
+        " ".join(f"{seconds:.1f}" for seconds in took),
+    )
     assert statistics.median(took) < 3
     assert max(took) < 10
 

@@ -1,4 +1,6 @@
-"""Losses that nobody is to blame for, and jobs that are deleted: the set gets whole again, or goes whole."""
+"""Losses that nobody is to blame for, and jobs that are deleted: the set gets whole again, or goes
+whole.
+"""
 
 import time
 from collections.abc import Iterator
@@ -14,26 +16,36 @@ from space import Space, measured, without_operator
 pytestmark = pytest.mark.e2e
 
 PORTS = (50515, 50516)
-# By how those who dial the lost rank are renewed. Alone on a machine it takes 4 to 5 s in place; here another file's
-# pods run beside these.
+# By how those who dial the lost rank are renewed. Alone on a machine it takes 4 to 5 s in place;
+# here another file's pods run beside these.
 START_SECONDS = {"in place": 9.0, "anew": 20.0}
 
 
 @pytest.fixture(scope="module")
 def figures() -> Iterator[dict[str, list[float]]]:
-    """Seconds from a loss to the last renewed start, by how those who dial the lost rank are renewed."""
+    """Seconds from a loss to the last renewed start, by how those who dial the lost rank are
+    renewed.
+    """
     found: dict[str, list[float]] = {}
     yield found
     for way, seconds in found.items():
         shown = ", ".join(f"{value:.2f}" for value in seconds)
-        measured(f"seconds from a loss to the last renewed start, {way}", f"median {median(seconds):.2f} ({shown})")
+        measured(
+            f"seconds from a loss to the last renewed start, {way}",
+            f"median {median(seconds):.2f} ({shown})",
+        )
         assert median(seconds) < START_SECONDS[way], shown
 
 
 def timed(space: Space, loss: str, fault: float, pods: set[str]) -> float:
-    """Print how long the renewal of these pods took; seconds from the fault (epoch seconds) to the last start."""
+    """Print how long the renewal of these pods took; seconds from the fault (epoch seconds) to the
+    last start.
+    """
     started, whole = (at - fault for at in begun(space, pods))
-    measured(f"seconds from {loss} to the last renewed start, to all its edges", f"{started:.2f}, {whole:.2f}")
+    measured(
+        f"seconds from {loss} to the last renewed start, to all its edges",
+        f"{started:.2f}, {whole:.2f}",
+    )
     return started
 
 
@@ -63,22 +75,36 @@ def test_a_deleted_pod_comes_back_and_only_who_dials_it_is_renewed(
     assert how(space, before) == {name: "anew"} | dict.fromkeys(others, in_place)
     ips = space.ips("world")
     until_edges(space, "world", mesh(ips, 1) if topology == "mesh" else star(ips), PORTS[:1])
-    started = timed(space, f"the deletion of rank {victim} of {size} ({topology}, {launcher})", fault, {name, *others})
+    started = timed(
+        space,
+        f"the deletion of rank {victim} of {size} ({topology}, {launcher})",
+        fault,
+        {name, *others},
+    )
     if launcher == "Auto":  # without it the gate itself takes three seconds more
         figures.setdefault("in place", []).append(started)
     status = space.status("world")
     assert status.get("restarts", 0) == 0
     assert status.get("firstFailure") is None
     assert status["lastRenewal"]["message"].startswith(f"rank {victim}: ")
-    said = [c for _, _, body in diary.entries for c in body["status"]["conditions"] if c["status"] == "False"]
-    assert any(c["type"] == "PeersReady" and c["message"].startswith(f"rank {victim}: ") for c in said), said
+    said = [
+        c
+        for _, _, body in diary.entries
+        for c in body["status"]["conditions"]
+        if c["status"] == "False"
+    ]
+    assert any(
+        c["type"] == "PeersReady" and c["message"].startswith(f"rank {victim}: ") for c in said
+    ), said
     # Where somebody runs on, the job does.
     stopped = [c for c in said if c["type"] == "Running"]
     assert bool(stopped) == (len(dialers) + 1 == size), stopped
     assert "Warning" in space.kubectl("get", "events", "--field-selector=involvedObject.name=world")
 
 
-def test_who_was_renewed_in_place_lately_is_made_anew(space: Space, figures: dict[str, list[float]]) -> None:
+def test_who_was_renewed_in_place_lately_is_made_anew(
+    space: Space, figures: dict[str, list[float]]
+) -> None:
     """The kubelet would make it wait for its third start."""
     ranks = {"world-1", "world-2"}
     before = running(space, replicas=3)
@@ -117,15 +143,26 @@ def test_a_killed_process_heals_in_place_and_touches_nobody(space: Space) -> Non
 def test_everything_goes_with_the_job(space: Space) -> None:
     space.apply(peers("world", "--forever", replicas=3))
     space.until_true("world", "Running")
-    space.until("the service is there", lambda: "" if len(space.children()) == 4 else str(space.children()), 15)
+    space.until(
+        "the service is there",
+        lambda: "" if len(space.children()) == 4 else str(space.children()),
+        15,
+    )
     space.kubectl("delete", "dijob", "world")
-    measured("seconds from a job's deletion to its last child's", f"{space.until_gone('all', space.children, 15):.1f}")
+    measured(
+        "seconds from a job's deletion to its last child's",
+        f"{space.until_gone('all', space.children, 15):.1f}",
+    )
 
 
 def test_everything_goes_with_the_job_while_there_is_no_operator(space: Space) -> None:
     space.apply(peers("world", "--forever", replicas=3))
     space.until_true("world", "Running")
-    space.until("the service is there", lambda: "" if len(space.children()) == 4 else str(space.children()), 15)
+    space.until(
+        "the service is there",
+        lambda: "" if len(space.children()) == 4 else str(space.children()),
+        15,
+    )
     with without_operator(space.cluster):
         space.kubectl("delete", "dijob", "world")
         seconds = space.until_gone("all", space.children, 15)

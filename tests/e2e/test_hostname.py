@@ -14,7 +14,9 @@ pytestmark = pytest.mark.e2e
 PORTS = (50515,)
 
 
-def until_only(space: Space, name: str, victim: str, before: dict[str, Identity], seconds: float = 60) -> float:
+def until_only(
+    space: Space, name: str, victim: str, before: dict[str, Identity], seconds: float = 60
+) -> float:
     """Poll until one rank is new, all is Ready, and everybody else is as before."""
 
     def problem() -> str:
@@ -32,7 +34,10 @@ def test_a_lost_rank_comes_back_by_its_name_and_nobody_else_is_touched(space: Sp
     names = [f"world-{rank}.world" for rank in range(4)]
     assert space.execute("world-1", "printenv", "DI_NODES").strip() == ",".join(names)
     assert "DI_NODE_IPS" not in space.execute("world-1", "env")
-    assert json.loads(space.execute("world-1", "cat", "/run/dijob/topology.json"))["nodeNames"] == names
+    assert (
+        json.loads(space.execute("world-1", "cat", "/run/dijob/topology.json"))["nodeNames"]
+        == names
+    )
     until_edges(space, "world", mesh(space.ips("world"), 1), PORTS)
     space.kubectl("delete", "pod", "world-0", "--wait=false")
     waited = until_only(space, "world", "world-0", before)
@@ -50,7 +55,11 @@ def test_it_grows_and_shrinks(space: Space) -> None:
         def problem(size: int = replicas) -> str:
             now = identities(space, "world")
             right = len(now) == len(space.pods("world")) == size
-            return "" if right and space.condition("world", "PeersReady").get("status") == "True" else str(now)
+            return (
+                ""
+                if right and space.condition("world", "PeersReady").get("status") == "True"
+                else str(now)
+            )
 
         space.until(f"{replicas} ranks", problem, 60)
         assert {name: identities(space, "world").get(name) for name in before} == before
@@ -65,12 +74,18 @@ def test_real_di_engine_finds_a_lost_listener_again_by_its_name(space: Space) ->
         "env": [{"name": "OMP_NUM_THREADS", "value": "1"}],
         **mount,
     }
-    space.apply(config_map("code", idle_py=IDLE), job("real", main, pod=volume, replicas=3, addressing="Hostname"))
+    space.apply(
+        config_map("code", idle_py=IDLE),
+        job("real", main, pod=volume, replicas=3, addressing="Hostname"),
+    )
     space.until_true("real", "PeersReady", REAL_SECONDS)
     until_edges(space, "real", mesh(space.ips("real"), 1), PORTS, REAL_SECONDS)
     before = identities(space, "real")
     space.kubectl("delete", "pod", "real-0", "--wait=false")
     waited = until_only(space, "real", "real-0", before, REAL_SECONDS)
     again = until_edges(space, "real", mesh(space.ips("real"), 1), PORTS, REAL_SECONDS)
-    measured("seconds from the deletion of rank 0 of 3 (DI-engine, told names) to all Ready", f"{waited:.1f}")
+    measured(
+        "seconds from the deletion of rank 0 of 3 (DI-engine, told names) to all Ready",
+        f"{waited:.1f}",
+    )
     measured("seconds from then to the complete mesh", f"{again:.1f}")

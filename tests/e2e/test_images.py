@@ -1,4 +1,6 @@
-"""The images keep their promises: size, user, what is in them and what is not, and that their programs run."""
+"""The images keep their promises: size, user, what is in them and what is not, and that their
+programs run.
+"""
 
 import importlib.metadata
 import os
@@ -23,7 +25,8 @@ from ding.framework import task
 
 def main():
     with task.start(async_mode=False):
-        task.use(lambda ctx: print(f"step {ctx.total_step} of node {task.router.node_id}", flush=True))
+        node = task.router.node_id
+        task.use(lambda ctx: print(f"step {ctx.total_step} of node {node}", flush=True))
         task.run(max_step=1)
 """
 
@@ -64,12 +67,18 @@ def test_size_and_user(image: Unpacked) -> None:
 
 def test_nothing_of_the_building_machine_stays(image: Unpacked) -> None:
     names = {str(path.relative_to(image.files)) for path in image.walk()}
-    left = [n for n in names if re.match(r"run/.*(pip\.conf|ca\.crt)|var/lib/apt/lists/.|.*\.deb$|root/\.cache/", n)]
+    left = [
+        n
+        for n in names
+        if re.match(r"run/.*(pip\.conf|ca\.crt)|var/lib/apt/lists/.|.*\.deb$|root/\.cache/", n)
+    ]
     assert not left
     for name in ("etc/resolv.conf", "etc/hostname"):
         path = image.files / name
         assert not path.exists() or not path.read_text().strip(), f"{name}: {path.read_text()!r}"
-    assert not [n for n in names if re.fullmatch(r"usr/bin/(cc|gcc|g\+\+|ld|make)(-.*)?", n)], "a compiler"
+    assert not [n for n in names if re.fullmatch(r"usr/bin/(cc|gcc|g\+\+|ld|make)(-.*)?", n)], (
+        "a compiler"
+    )
 
 
 def test_ditask_is_di_engine_and_of_ours_only_what_is_for_users_pods(ditask: Unpacked) -> None:
@@ -84,8 +93,14 @@ def test_ditask_is_di_engine_and_of_ours_only_what_is_for_users_pods(ditask: Unp
     found = {f"{d.metadata['Name']}=={d.version}".lower().replace("-", "_") for d in installed}
     assert "di_engine==0.5.3" in found
     assert found <= allowed, found - allowed
-    recorded = {os.path.normpath(packages / str(file)) for dist in installed for file in dist.files or []}
-    strangers = [str(p) for p in rest if p.is_relative_to(ditask.files / "usr/local") and str(p) not in recorded]
+    recorded = {
+        os.path.normpath(packages / str(file)) for dist in installed for file in dist.files or []
+    }
+    strangers = [
+        str(p)
+        for p in rest
+        if p.is_relative_to(ditask.files / "usr/local") and str(p) not in recorded
+    ]
     assert not [name for name in strangers if not name.endswith(".pyc")]
 
 
@@ -104,16 +119,29 @@ def test_every_module_of_ditask_is_compiled_and_valid(ditask: Unpacked) -> None:
 def test_ditask_takes_a_step_on_each_worker(ditask: Unpacked, user: str) -> None:
     module = ditask.files / "home/ditask/one_step.py"
     module.write_text(ONE_STEP)
-    command = "ditask --package . --main one_step.main --platform k8s --topology mesh --parallel-workers 2"
+    command = (
+        "ditask --package . --main one_step.main --platform k8s --topology mesh"
+        " --parallel-workers 2"
+    )
     world = {"DI_RANK": "0", "DI_NODES": "127.0.0.1"}
     done = ditask.run("sh", "-c", f"cd && {command}", user=user, **world)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert sorted(re.findall(r"step \d of node \d", done.stdout)) == ["step 0 of node 0", "step 0 of node 1"]
+    assert sorted(re.findall(r"step \d of node \d", done.stdout)) == [
+        "step 0 of node 0",
+        "step 0 of node 1",
+    ]
 
 
 def test_ditask_has_the_shells_and_pythons_that_users_call(ditask: Unpacked) -> None:
-    done = ditask.run("bash", "-c", "readlink /bin/sh; command -v ditask python3; python3 -m ding.entry.cli_ditask")
-    assert (done.returncode, done.stdout.split()) == (0, ["dash", "/usr/local/bin/ditask", "/usr/bin/python3"]), done
+    done = ditask.run(
+        "bash",
+        "-c",
+        "readlink /bin/sh; command -v ditask python3; python3 -m ding.entry.cli_ditask",
+    )
+    assert (done.returncode, done.stdout.split()) == (
+        0,
+        ["dash", "/usr/local/bin/ditask", "/usr/bin/python3"],
+    ), done
 
 
 def test_operator_starts_on_a_read_only_root(operator: Unpacked) -> None:
@@ -133,7 +161,12 @@ def test_operator_holds_no_installer(operator: Unpacked) -> None:
 
 
 def test_light_peer_completes_a_world_of_its_own(light: Unpacked) -> None:
-    world = {"DI_RANK": "0", "DI_NODES": "127.0.0.1", "DI_PARALLEL_WORKERS": "3", "DI_TOPOLOGY": "mesh"}
+    world = {
+        "DI_RANK": "0",
+        "DI_NODES": "127.0.0.1",
+        "DI_PARALLEL_WORKERS": "3",
+        "DI_TOPOLOGY": "mesh",
+    }
     done = light.run("light-peer", "--exit-code", "7", **world)
     assert done.returncode == 7, done
     assert sorted(re.findall(r"^peer \d connected to \d$", done.stdout, re.M)) == [

@@ -1,4 +1,6 @@
-"""What others write into a job's pods, or say of pods of their own, changes nothing for the ranks that run."""
+"""What others write into a job's pods, or say of pods of their own, changes nothing for the ranks
+that run.
+"""
 
 import json
 from collections.abc import Iterator
@@ -44,7 +46,13 @@ def test_what_is_forged_on_a_rank_is_repaired_and_no_rank_starts_again(space: Sp
     ranks = running(space, replicas=3)
     before = told(space)
     for forged in FORGED.values():
-        space.kubectl("annotate", "pod", "world-1", "--overwrite", *(f"{key}={value}" for key, value in forged.items()))
+        space.kubectl(
+            "annotate",
+            "pod",
+            "world-1",
+            "--overwrite",
+            *(f"{key}={value}" for key, value in forged.items()),
+        )
         until_told(space, before)
     assert identities(space, "world") == ranks
     nothing_has_happened(space)
@@ -59,11 +67,21 @@ def elsewhere(space: Space) -> Iterator[str]:
         yield name
     finally:
         with suppress(ClusterError):  # there is no such pod
-            space.kubectl("-n", name, "patch", "pod", "world-1", "--type=merge", '-p={"metadata":{"finalizers":null}}')
+            space.kubectl(
+                "-n",
+                name,
+                "patch",
+                "pod",
+                "world-1",
+                "--type=merge",
+                '-p={"metadata":{"finalizers":null}}',
+            )
         space.kubectl("delete", "namespace", name, "--wait=false")
 
 
-def test_a_pod_of_another_namespace_is_no_peer_whatever_it_says(space: Space, elsewhere: str) -> None:
+def test_a_pod_of_another_namespace_is_no_peer_whatever_it_says(
+    space: Space, elsewhere: str
+) -> None:
     """It has the labels, a list, and the job's uid in a reference of a kind that does not exist."""
     ranks = running(space, replicas=3)
     before, uid = told(space), space.job("world")["metadata"]["uid"]
@@ -71,7 +89,11 @@ def test_a_pod_of_another_namespace_is_no_peer_whatever_it_says(space: Space, el
     meta = {
         "name": "world-1",
         "namespace": elsewhere,
-        "labels": {"app.kubernetes.io/managed-by": "dijob-operator", f"{GROUP}/job": "world", f"{GROUP}/rank": "1"},
+        "labels": {
+            "app.kubernetes.io/managed-by": "dijob-operator",
+            f"{GROUP}/job": "world",
+            f"{GROUP}/rank": "1",
+        },
         "annotations": LURE,
         "ownerReferences": [owner],
         "finalizers": ["example.org/stays"],
@@ -91,7 +113,11 @@ def test_a_pod_of_another_namespace_is_no_peer_whatever_it_says(space: Space, el
     space.kubectl("patch", "dijob", "world", "--type=merge", '-p={"spec":{"backoffLimit":1}}')
 
     def not_seen() -> str:
-        return "" if space.status("world")["observedGeneration"] > generation else "the edit is not seen"
+        return (
+            ""
+            if space.status("world")["observedGeneration"] > generation
+            else "the edit is not seen"
+        )
 
     space.until("the job is looked at", not_seen, 30)
     assert told(space) == before

@@ -1,4 +1,6 @@
-"""The ways in which users start ditask, in DI-engine's own image: each gets the mesh, or a loud warning."""
+"""The ways in which users start ditask, in DI-engine's own image: each gets the mesh, or a loud
+warning.
+"""
 
 import subprocess
 import time
@@ -38,7 +40,8 @@ cp /usr/local/bin/ditask /tmp/venv/bin/
 . /tmp/venv/bin/activate
 {CALL}
 """
-# The exec form is that of test_mesh.py. A script is read by nobody but its shell: what it says must win all the same.
+# The exec form is that of test_mesh.py. A script is read by nobody but its shell: what it says must
+# win all the same.
 FORMS: dict[str, list[str]] = {
     "bash": ["/bin/bash", "-c", CALL],
     "sh": ["sh", "-c", CALL],
@@ -50,7 +53,8 @@ UNREACHABLE = f"""
 [ "$DI_RANK" = 0 ] || export DI_NODES="${{DI_POD_IP%.*}}.254,$DI_POD_IP"
 {CALL}
 """
-# Far more than an end that was asked for takes on a busy machine: whoever does not hear TERM is killed after it.
+# Far more than an end that was asked for takes on a busy machine: whoever does not hear TERM is
+# killed after it.
 GRACE = 120
 ENTRY = "dijob/entry:dev"
 
@@ -58,7 +62,10 @@ ENTRY = "dijob/entry:dev"
 def real(name: str, command: list[str], **spec: object) -> Body:
     """A job that runs DI-engine."""
     mount, volume = mounted("code", "/code")
-    env = [{"name": "OMP_NUM_THREADS", "value": "1"}, {"name": "DIJOB_REACH_SECONDS", "value": "10"}]
+    env = [
+        {"name": "OMP_NUM_THREADS", "value": "1"},
+        {"name": "DIJOB_REACH_SECONDS", "value": "10"},
+    ]
     pod = {**volume, "terminationGracePeriodSeconds": GRACE}
     return job(name, {"image": DITASK, "command": command, "env": env, **mount}, pod=pod, **spec)
 
@@ -89,7 +96,9 @@ def test_a_script_is_launched_and_the_topology_in_it_wins(forms: Space) -> None:
     forms.until_true("script", "Running", REAL_SECONDS)
     first, *others = forms.ips("script")
     assert "DI_TOPOLOGY=mesh" in forms.execute("script-1", "env").splitlines()
-    until_edges(forms, "script", Counter({(ip, first, PORTS[0]): 1 for ip in others}), PORTS, REAL_SECONDS)
+    until_edges(
+        forms, "script", Counter({(ip, first, PORTS[0]): 1 for ip in others}), PORTS, REAL_SECONDS
+    )
 
 
 def test_an_activated_environment_is_warned_of_in_condition_and_log(forms: Space) -> None:
@@ -100,22 +109,35 @@ def test_an_activated_environment_is_warned_of_in_condition_and_log(forms: Space
 
         def silent(pod: str = f"venv-{rank}") -> str:
             log = forms.logs(pod)
-            return "" if "dijob: WARNING: process" in log and "--platform k8s" in log else log or "nothing said yet"
+            return (
+                ""
+                if "dijob: WARNING: process" in log and "--platform k8s" in log
+                else log or "nothing said yet"
+            )
 
         forms.until("the log warns", silent, REAL_SECONDS)
 
 
 def test_term_reaches_di_engine_through_bash(forms: Space) -> None:
-    forms.until("main runs", lambda: "" if "main runs" in forms.logs("bash-1") else "not yet", REAL_SECONDS)
+    forms.until(
+        "main runs", lambda: "" if "main runs" in forms.logs("bash-1") else "not yet", REAL_SECONDS
+    )
     uid = forms.pods("bash")[1]["metadata"]["uid"]
-    # Unbuffered: the first line is read by itself, and what comes with it is not cut within a character.
-    with subprocess.Popen(forms.command("logs", "-f", "bash-1"), stdout=subprocess.PIPE, bufsize=0) as follower:
+    # Unbuffered: the first line is read by itself, and what comes with it is not cut within a
+    # character.
+    with subprocess.Popen(
+        forms.command("logs", "-f", "bash-1"), stdout=subprocess.PIPE, bufsize=0
+    ) as follower:
         try:
             assert follower.stdout is not None
             follower.stdout.readline()  # it follows
             begin = time.monotonic()
             forms.kubectl("delete", "pod", "bash-1", "--wait=false")
-            forms.until_gone("bash-1", lambda: [uid for p in forms.pods("bash") if p["metadata"]["uid"] == uid], 90)
+            forms.until_gone(
+                "bash-1",
+                lambda: [uid for p in forms.pods("bash") if p["metadata"]["uid"] == uid],
+                90,
+            )
             seconds = time.monotonic() - begin
             forms.kubectl("delete", "dijob", "bash")
             log = follower.communicate(timeout=90)[0].decode()

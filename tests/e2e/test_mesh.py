@@ -1,4 +1,6 @@
-"""Who is connected to whom: the kernel's own tables in every pod, against what DI-engine's own code would dial."""
+"""Who is connected to whom: the kernel's own tables in every pod, against what DI-engine's own code
+would dial.
+"""
 
 import importlib.util
 import json
@@ -33,7 +35,9 @@ IDLE = "import time\n\n\ndef main():\n    time.sleep(3600)\n"
 
 
 @pytest.fixture(scope="module")
-def tables(open_space: Callable[[str], AbstractContextManager[Space]]) -> Iterator[dict[Case, Table]]:
+def tables(
+    open_space: Callable[[str], AbstractContextManager[Space]],
+) -> Iterator[dict[Case, Table]]:
     """What DI-engine dials in each case, asked of its code in its image."""
     with open_space("parser") as space:
         space.apply(job("asked", {"image": DITASK, "command": ["sleep", "3600"]}, replicas=1))
@@ -67,7 +71,9 @@ def dialled(table: Table, ips: list[str], workers: int) -> Edges:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: "{}-{}x{}".format(*case))
-def test_light_peer_dials_what_di_engine_dials(tables: dict[Case, Table], peer: ModuleType, case: Case) -> None:
+def test_light_peer_dials_what_di_engine_dials(
+    tables: dict[Case, Table], peer: ModuleType, case: Case
+) -> None:
     topology, pods, workers = case
     world = peer.World(0, tuple(f"h{rank}" for rank in range(pods)), workers, topology)
     ours = {
@@ -78,9 +84,13 @@ def test_light_peer_dials_what_di_engine_dials(tables: dict[Case, Table], peer: 
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: "{}-{}x{}".format(*case))
-def test_exactly_these_connections_stand(space: Space, tables: dict[Case, Table], case: Case) -> None:
+def test_exactly_these_connections_stand(
+    space: Space, tables: dict[Case, Table], case: Case
+) -> None:
     topology, pods, workers = case
-    space.apply(peers("world", "--forever", replicas=pods, parallelWorkers=workers, topology=topology))
+    space.apply(
+        peers("world", "--forever", replicas=pods, parallelWorkers=workers, topology=topology)
+    )
     space.until_true("world", "Running")
     wanted = dialled(tables[case], space.ips("world"), workers)
     assert CASES[case] in (None, wanted.total())
@@ -88,11 +98,21 @@ def test_exactly_these_connections_stand(space: Space, tables: dict[Case, Table]
     measured("connections, {} of {} x {}".format(*case), wanted.total())
 
 
-def test_real_di_engine_makes_exactly_the_mesh_of_its_parser(space: Space, tables: dict[Case, Table]) -> None:
+def test_real_di_engine_makes_exactly_the_mesh_of_its_parser(
+    space: Space, tables: dict[Case, Table]
+) -> None:
     mount, volume = mounted("code", "/code")
     main = {
         "image": DITASK,
-        "command": ["ditask", "--package", "/code", "--main", "idle.main", "--parallel-workers", "2"],
+        "command": [
+            "ditask",
+            "--package",
+            "/code",
+            "--main",
+            "idle.main",
+            "--parallel-workers",
+            "2",
+        ],
         "env": [{"name": "OMP_NUM_THREADS", "value": "1"}],
         **mount,
     }

@@ -1,4 +1,6 @@
-"""The operator dies between two patches of a renewal, on real pods: whoever comes after it finishes what it began."""
+"""The operator dies between two patches of a renewal, on real pods: whoever comes after it finishes
+what it began.
+"""
 
 import asyncio
 from pathlib import Path
@@ -15,7 +17,9 @@ pytestmark = pytest.mark.e2e
 
 
 def patch_of_pod(asked: Asked) -> bool:
-    """A renewal of rank 1 of 4 writes the loss into the status and makes the new pod, then it patches four pods."""
+    """A renewal of rank 1 of 4 writes the loss into the status and makes the new pod, then it
+    patches four pods.
+    """
     return asked.method == "PATCH" and "/pods/world-" in asked.path
 
 
@@ -24,7 +28,11 @@ async def until_whole(space: Space, before: dict[str, Identity]) -> None:
         now, ready = identities(space, "world"), space.condition("world", "PeersReady")
         changed = {name for name in before if now.get(name) != before[name]}
         right = changed == {"world-1", "world-2", "world-3"} and ready.get("status") == "True"
-        return "" if right and space.status("world")["epoch"] == 2 else f"{now}; {ready.get('message')}"
+        return (
+            ""
+            if right and space.status("world")["epoch"] == 2
+            else f"{now}; {ready.get('message')}"
+        )
 
     await asyncio.to_thread(space.until, "renewed", problem, 60)
 
@@ -46,6 +54,10 @@ async def test_between_the_patches(space: Space, tmp_path: Path, patch: int) -> 
                 await until_whole(space, before)
     await asyncio.to_thread(until_edges, space, "world", mesh(space.ips("world"), 1), (50515,))
     after = identities(space, "world")
-    assert {name for name in before if after[name][0] == before[name][0]} == {"world-0", "world-2", "world-3"}
+    assert {name for name in before if after[name][0] == before[name][0]} == {
+        "world-0",
+        "world-2",
+        "world-3",
+    }
     status = space.status("world")
     assert (status.get("restarts", 0), status["renewals"], status["epoch"]) == (0, 1, 2)

@@ -12,7 +12,9 @@ pytestmark = pytest.mark.e2e
 
 # Rank 1 of the first list ends badly when it is asked to; the rest stays.
 FAILS_ONCE = """
-if [ "$DI_RANK" = 1 ] && [ "$DI_EPOCH" = 1 ]; then until [ -e /tmp/fail ]; do sleep 0.1; done; exit 42; fi
+if [ "$DI_RANK" = 1 ] && [ "$DI_EPOCH" = 1 ]; then
+  until [ -e /tmp/fail ]; do sleep 0.1; done; exit 42
+fi
 trap 'exit 0' TERM
 while :; do sleep 0.1; done
 """
@@ -27,7 +29,10 @@ def job(name: str, action: str, script: str = FAILS_ONCE, **spec: Any) -> Body:
 
 def epoch(space: Space, name: str, number: int) -> str:
     status = space.status(name)
-    right = status.get("epoch") == number and space.condition(name, "PeersReady").get("status") == "True"
+    right = (
+        status.get("epoch") == number
+        and space.condition(name, "PeersReady").get("status") == "True"
+    )
     return "" if right else f"epoch {status.get('epoch')}: {status.get('message')}"
 
 
@@ -61,7 +66,9 @@ def test_a_failed_rank(space: Space, action: str, expected: tuple[set[int], int]
     fail(space, "mends")
     space.until("it runs again", lambda: epoch(space, "mends", 2), 60)
     now = identities(space, "mends")
-    assert {rank for rank in range(3) if now[f"mends-{rank}"][0] != before[f"mends-{rank}"][0]} == anew
+    assert {
+        rank for rank in range(3) if now[f"mends-{rank}"][0] != before[f"mends-{rank}"][0]
+    } == anew
     assert space.status("mends").get("restarts", 0) == restarts
 
 
@@ -102,8 +109,12 @@ def test_time_suspended_counts_for_no_deadline(space: Space) -> None:
     assert space.status("short")["suspendedSeconds"] >= 26
 
 
-def test_a_job_that_cannot_start_fails_at_its_deadline_and_says_who_never_came(space: Space) -> None:
-    made = shell("never", STAYS, pod={"nodeSelector": {"no": "such-node"}}, startupDeadlineSeconds=8)
+def test_a_job_that_cannot_start_fails_at_its_deadline_and_says_who_never_came(
+    space: Space,
+) -> None:
+    made = shell(
+        "never", STAYS, pod={"nodeSelector": {"no": "such-node"}}, startupDeadlineSeconds=8
+    )
     space.apply(made)
     waited = space.until_true("never", "Failed", 30)
     measured("seconds until a job with startupDeadlineSeconds 8 has Failed", f"{waited:.1f}")
@@ -115,6 +126,8 @@ def test_a_job_that_cannot_start_fails_at_its_deadline_and_says_who_never_came(s
 def test_a_job_is_deleted_when_its_time_to_live_is_over(space: Space) -> None:
     space.apply(shell("brief", "exit 0", ttlSecondsAfterFinished=8))
     space.until_true("brief", "Succeeded")
-    waited = space.until("the job is gone", lambda: "" if not space.job("brief") else "still there", 30)
+    waited = space.until(
+        "the job is gone", lambda: "" if not space.job("brief") else "still there", 30
+    )
     assert waited > 3
     space.until_gone("its children", space.children, 30)

@@ -1,4 +1,6 @@
-"""A peer is lost over each message queue, and found again: what test_queues.py asks of them when all goes well."""
+"""A peer is lost over each message queue, and found again: what test_queues.py asks of them when
+all goes well.
+"""
 
 import pytest
 from jobs import DITASK, REAL_SECONDS, config_map, job, mounted
@@ -46,7 +48,8 @@ def main():
             until(lambda: not away(), "all are here, %d" % number)
             task.emit("big", number, data, only_remote=True)
             want = {(n, number): zlib.crc32(data) for n in range(1, NODES)}
-            until(lambda: {k: v for k, v in sums.items() if k[1] == number} == want, "all got 64 MB, %d" % number)
+            got = lambda: {key: value for key, value in sums.items() if key[1] == number}
+            until(lambda: got() == want, "all got 64 MB, %d" % number)
 
         if me:
             until(lambda: over, "it is over")
@@ -62,7 +65,9 @@ def main():
 
 
 @QUEUES
-def test_a_peer_is_lost_and_comes_back_and_all_get_64_mb_before_and_after(space: Space, queue: str) -> None:
+def test_a_peer_is_lost_and_comes_back_and_all_get_64_mb_before_and_after(
+    space: Space, queue: str
+) -> None:
     mount, volume = mounted("peers-code", "/code")
     env = [{"name": "PYTHONUNBUFFERED", "value": "1"}, {"name": "OMP_NUM_THREADS", "value": "1"}]
     main = {"image": DITASK, "env": env, "workingDir": "/code", **mount}
@@ -79,7 +84,9 @@ def test_a_peer_is_lost_and_comes_back_and_all_get_64_mb_before_and_after(space:
     space.kubectl("delete", "pod", "peers-1", "--grace-period=1", "--wait=false")
     space.until("it is missed", lambda: lacks("the pod of nodes 2 and 3 is away"), 60)
     waited = space.until("all got 64 MB again", lambda: lacks("all got 64 MB, 2"), REAL_SECONDS)
-    measured(f"seconds from the loss of a pod until all got 64 MB again, over {queue}", f"{waited:.0f}")
+    measured(
+        f"seconds from the loss of a pod until all got 64 MB again, over {queue}", f"{waited:.0f}"
+    )
     space.until_true("peers", "Succeeded", 120)
     assert "the suite has passed" in space.logs("peers-0")
     assert space.status("peers").get("restarts", 0) == 0

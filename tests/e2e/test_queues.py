@@ -1,7 +1,9 @@
-"""One suite for all message queues: what DI-engine's events do is the same over nng, redis and torchrpc.
+"""One suite for all message queues: what DI-engine's events do is the same over nng, redis and
+torchrpc.
 
-3 pods with 2 processes each, on real pods, with real DI-engine. What nng itself does not promise is asked of none of
-them: that an event arrives which was sent before the connection stood, or while the receiver was away.
+3 pods with 2 processes each, on real pods, with real DI-engine. What nng itself does not promise is
+asked of none of them: that an event arrives which was sent before the connection stood, or while
+the receiver was away.
 """
 
 import re
@@ -22,13 +24,23 @@ def over(queue: str) -> Body:
 
 @QUEUES
 def test_events_go_where_they_should(space: Space, queue: str) -> None:
-    """emit, on, once, off, wait_for, only_local, only_remote and finish: each process of the example asserts them."""
+    """emit, on, once, off, wait_for, only_local, only_remote and finish: each process of the
+    example asserts them.
+    """
     made, code = yaml.safe_load_all((EXAMPLES / "events.yaml").read_text())
     made["spec"] |= over(queue)
     space.apply(made, code)
     waited = space.until_true("events", "Succeeded", REAL_SECONDS)
     measured(f"seconds until events.yaml has Succeeded over {queue}", f"{waited:.0f}")
-    said = "".join(space.logs(name) for name in ("events-learner-0", "events-collector-0", "events-collector-1"))
-    words = r"node (\d) \((\w+)\): on, once, off, wait_for, only_local, only_remote and finish are right"
-    assert sorted(re.findall(words, said)) == [(str(n), "learner" if n < 2 else "collector") for n in range(6)]
+    said = "".join(
+        space.logs(name)
+        for name in ("events-learner-0", "events-collector-0", "events-collector-1")
+    )
+    words = (
+        r"node (\d) \((\w+)\): on, once, off, wait_for, only_local, only_remote and finish are"
+        r" right"
+    )
+    assert sorted(re.findall(words, said)) == [
+        (str(n), "learner" if n < 2 else "collector") for n in range(6)
+    ]
     assert space.status("events").get("restarts", 0) == 0

@@ -15,15 +15,25 @@ pytestmark = pytest.mark.e2e
 def redis(*flags: str) -> list[Body]:
     """Debian's Redis server in a pod of its own, by the name of a Service."""
     command = ["redis-server", "--protected-mode", "no", "--save", "", "--appendonly", "no", *flags]
-    container = {"name": "redis", "image": LIGHT, "imagePullPolicy": "IfNotPresent", "command": command}
+    container = {
+        "name": "redis",
+        "image": LIGHT,
+        "imagePullPolicy": "IfNotPresent",
+        "command": command,
+    }
     meta = {"name": "redis", "labels": {"app": "redis"}}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"containers": [container]}}
     ports = {"selector": {"app": "redis"}, "ports": [{"port": 6379}]}
-    return [pod, {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "redis"}, "spec": ports}]
+    return [
+        pod,
+        {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "redis"}, "spec": ports},
+    ]
 
 
 def test_ditask_over_redis_with_distinct_node_ids(space: Space) -> None:
-    """The example of the star, whose result needs every rank, without a word about redis in its command."""
+    """The example of the star, whose result needs every rank, without a word about redis in its
+    command.
+    """
     made, code = yaml.safe_load_all((EXAMPLES / "star.yaml").read_text())
     # Redis knows no topology: the workers hear of each other too.
     made["spec"] |= {"replicas": 3, "messageQueue": {"type": "redis", "host": "redis"}}
@@ -38,14 +48,20 @@ def test_the_operator_runs_a_redis_server_for_the_job(space: Space) -> None:
     space.kubectl("apply", "-f", str(EXAMPLES / "redis.yaml"))
     space.until_true("redis", "Running", REAL_SECONDS)
     assert space.condition("redis", "BrokerReady")["status"] == "True"
-    objects = space.kubectl("get", "pod/redis-mq", "service/redis-mq", "networkpolicy/redis-mq", "-o", "name")
+    objects = space.kubectl(
+        "get", "pod/redis-mq", "service/redis-mq", "networkpolicy/redis-mq", "-o", "name"
+    )
     assert len(objects.split()) == 3
     assert space.status("redis")["replicas"] == 3
     space.until_true("redis", "Succeeded", REAL_SECONDS)
     for rank in range(3):
         said = re.findall(r"node (\d) has heard of nodes (\[.*\])", space.logs(f"redis-{rank}"))
-        assert sorted(said) == [(str(n), str([m for m in range(6) if m != n])) for n in (2 * rank, 2 * rank + 1)]
-    space.until_gone("redis-mq", lambda: [name for name in space.children() if name == "pod/redis-mq"], 20)
+        assert sorted(said) == [
+            (str(n), str([m for m in range(6) if m != n])) for n in (2 * rank, 2 * rank + 1)
+        ]
+    space.until_gone(
+        "redis-mq", lambda: [name for name in space.children() if name == "pod/redis-mq"], 20
+    )
 
 
 TICKS = """
@@ -101,17 +117,24 @@ def end(space: Space) -> None:
     space.until_true("ticks", "Succeeded", 60)
 
 
-def test_a_redis_server_of_the_jobs_own_is_made_anew_and_all_begin_anew_in_their_pods(space: Space) -> None:
+def test_a_redis_server_of_the_jobs_own_is_made_anew_and_all_begin_anew_in_their_pods(
+    space: Space,
+) -> None:
     """A connection to one that is gone can take TCP minutes to give up, or for ever."""
     space.apply(*ticks())
     space.until("all hear each other", hear_each_other(space), REAL_SECONDS)
     before = space.uids("ticks")
     space.kubectl("delete", "pod", "ticks-mq", "--wait=false")
-    space.until("the loss is told", lambda: "" if space.status("ticks").get("renewals") else "not yet", 60)
+    space.until(
+        "the loss is told", lambda: "" if space.status("ticks").get("renewals") else "not yet", 60
+    )
     assert space.status("ticks")["lastRenewal"]["reason"] == "BrokerLost"
     waited = space.until_true("ticks", "PeersReady", REAL_SECONDS)
     waited += space.until("all hear each other again", hear_each_other(space), REAL_SECONDS)
-    measured("seconds from the loss of a Redis server of the job's own until all hear each other", f"{waited:.0f}")
+    measured(
+        "seconds from the loss of a Redis server of the job's own until all hear each other",
+        f"{waited:.0f}",
+    )
     status = space.status("ticks")
     assert (status["epoch"], status["renewals"], status.get("restarts", 0)) == (2, 1, 0)
     assert space.uids("ticks") == before
@@ -123,12 +146,18 @@ def test_ranks_hear_again_when_somebodys_redis_server_was_away(space: Space) -> 
     server, service = redis()
     main = server["spec"]["containers"][0]
     away = "while [ -e /tmp/away ]; do sleep 0.2; done"
-    main["command"] = ["/bin/bash", "-c", f"while :; do {shlex.join(main['command'])}; {away}; done"]
+    main["command"] = [
+        "/bin/bash",
+        "-c",
+        f"while :; do {shlex.join(main['command'])}; {away}; done",
+    ]
     space.apply(server, service, *ticks(host="redis"))
     space.until("all hear each other", hear_each_other(space), REAL_SECONDS)
     before = space.uids("ticks")
     space.kubectl("exec", "redis", "--", "sh", "-c", "touch /tmp/away; redis-cli shutdown nosave")
-    space.until("DI-engine has noticed everywhere", said(space, "Meet exception when listening"), 60)
+    space.until(
+        "DI-engine has noticed everywhere", said(space, "Meet exception when listening"), 60
+    )
     space.until("nobody hears anybody", hear_nobody(space), 60)
     space.kubectl("exec", "redis", "--", "rm", "/tmp/away")
     space.until("all hear each other again", hear_each_other(space), 60)
@@ -141,7 +170,11 @@ def test_ranks_hear_again_when_somebodys_redis_server_was_away(space: Space) -> 
     ("flags", "host", "words"),
     [
         ((), "absent", "cannot reach redis (absent: "),
-        (("--requirepass", "secret"), "redis", "(redis: it asks for a password, which DI-engine does not know)"),
+        (
+            ("--requirepass", "secret"),
+            "redis",
+            "(redis: it asks for a password, which DI-engine does not know)",
+        ),
         (("--port", "7000"), "redis", "(redis: Connection refused)"),
     ],
     ids=["no such name", "a password", "refuses"],

@@ -1,4 +1,6 @@
-"""Renewals that something holds up, or that meet another one: the set gets whole again, and nobody pays twice."""
+"""Renewals that something holds up, or that meet another one: the set gets whole again, and nobody
+pays twice.
+"""
 
 import pytest
 from diary import kept
@@ -34,10 +36,19 @@ def test_a_program_that_holds_up_its_end_is_killed_and_renewed(space: Space) -> 
 
 
 def test_a_program_that_saves_a_checkpoint_has_its_own_grace_period_for_it(space: Space) -> None:
-    """It takes longer than most, and says where the checkpoint is in a termination message of its own."""
-    save = 'save() { [ "$DI_RANK" = 0 ] || sleep 25; echo "saved at step 7" >/dev/termination-log; exit 3; }'
+    """It takes longer than most, and says where the checkpoint is in a termination message of its
+    own.
+    """
+    save = (
+        'save() { [ "$DI_RANK" = 0 ] || sleep 25; echo "saved at step 7" >/dev/termination-log;'
+        " exit 3; }"
+    )
     script = f"{save}; trap save TERM; light-peer --forever & while :; do wait; done"
-    space.apply(shell("world", script, replicas=2, backoffLimit=0, pod={"terminationGracePeriodSeconds": 90}))
+    space.apply(
+        shell(
+            "world", script, replicas=2, backoffLimit=0, pod={"terminationGracePeriodSeconds": 90}
+        )
+    )
     space.until_true("world", "PeersReady")
     before = identities(space, "world")
     with kept(space, "dijobs") as diary:
@@ -45,7 +56,12 @@ def test_a_program_that_saves_a_checkpoint_has_its_own_grace_period_for_it(space
         until_healed(space, "world", before, {"world-0", "world-1"}, 2)
     assert how(space, before) == {"world-0": "anew", "world-1": "in place"}
     assert space.status("world").get("restarts", 0) == 0
-    said = [c for _, _, body in diary.entries for c in body["status"]["conditions"] if c["type"] == "PeersReady"]
+    said = [
+        c
+        for _, _, body in diary.entries
+        for c in body["status"]["conditions"]
+        if c["type"] == "PeersReady"
+    ]
     assert any("rank 1: its program has up to 90 s to end" in c["message"] for c in said), said
 
 

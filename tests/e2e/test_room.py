@@ -15,18 +15,29 @@ def test_two_jobs_of_four_with_room_for_six_both_succeed(space: Space) -> None:
     nodes = space.api.core.list_node().items
     assert len(nodes) == 2, [node.metadata.name for node in nodes]
     request = share_of_a_node(space, NODE_ROOM)
-    jobs = [peers(name, "--seconds=3", replicas=4, scheduleTimeoutSeconds=5) for name in ("left", "right")]
+    jobs = [
+        peers(name, "--seconds=3", replicas=4, scheduleTimeoutSeconds=5)
+        for name in ("left", "right")
+    ]
     for job in jobs:
         job["spec"]["template"]["spec"]["containers"][0] |= request
     space.apply(*jobs)
     waited = [space.until_true(name, "Succeeded", 240) for name in ("left", "right")]
-    measured("seconds until two jobs of 4 with room for 6 have both succeeded", f"{sum(waited):.0f}")
+    measured(
+        "seconds until two jobs of 4 with room for 6 have both succeeded", f"{sum(waited):.0f}"
+    )
     assert all(space.status(name).get("restarts", 0) == 0 for name in ("left", "right"))
 
 
 def test_in_the_nodes_network_no_two_ranks_share_a_node(space: Space) -> None:
     """Their ports are the node's: a third rank finds none that is free, and the job says so."""
-    size = {"replicas": 3, "minReplicas": 2, "maxReplicas": 3, "parallelWorkers": 2, "gatherSeconds": 1}
+    size = {
+        "replicas": 3,
+        "minReplicas": 2,
+        "maxReplicas": 3,
+        "parallelWorkers": 2,
+        "gatherSeconds": 1,
+    }
     space.apply(peers("host", "--forever", pod={"hostNetwork": True}, **size))
     space.until_true("host", "Running", 90)
     placed = [pod for pod in space.pods("host") if pod["spec"].get("nodeName")]

@@ -1,4 +1,6 @@
-"""Each runtime by its real program on real pods, and the commands of DI-engine's pages as they are printed there."""
+"""Each runtime by its real program on real pods, and the commands of DI-engine's pages as they are
+printed there.
+"""
 
 import re
 
@@ -9,14 +11,16 @@ from space import Space
 
 pytestmark = pytest.mark.e2e
 
-# --- slurm ---------------------------------------------------------------------------------------------------------
+# --- slurm
+# ------------------------------------------------------------------------------------------------
 
 
 def test_ditask_for_slurm_runs_unchanged(space: Space) -> None:
     succeeded(space, "slurm.yaml", "cluster")
     for rank in range(3):
         said = re.findall(
-            r"node (\d) of 6 heard nodes \[(.*)\]; task (\d) of 3 on (\S+)", space.logs(f"cluster-{rank}")
+            r"node (\d) of 6 heard nodes \[(.*)\]; task (\d) of 3 on (\S+)",
+            space.logs(f"cluster-{rank}"),
         )
         assert len(said) == 2, space.logs(f"cluster-{rank}")
         for node, heard, task, host in said:
@@ -28,14 +32,18 @@ SPEC = '{"tasks": [{"node_ids": 0, "ports": 16001}, {"node_ids": 1, "attach_to":
 
 
 def test_a_platform_spec_names_its_peers_by_their_nodes(space: Space) -> None:
-    """`$node.0` is resolved by DI-engine's own parser (ding 0.5.3, slurm_parser.py), to the task's name and port."""
-    (_, hello) = yaml.safe_load_all((EXAMPLES / "slurm.yaml").read_text())
+    """`$node.0` is resolved by DI-engine's own parser (ding 0.5.3, slurm_parser.py), to the task's
+    name and port.
+    """
+    _, hello = yaml.safe_load_all((EXAMPLES / "slurm.yaml").read_text())
     text = hello["data"]["hello.py"].replace("* 2  # --parallel-workers 2", "")
     mount, volume = mounted("spec-code", "/code/hello")
     flags = ["--platform", "slurm", "--platform-spec", SPEC]
     command = ["ditask", "--package", "hello", "--main", "hello.main", *flags]
     main = {**REAL, "command": command, "workingDir": "/code", **mount}
-    space.apply(config_map("spec-code", hello_py=text), job("spec", main, pod=volume, runtime="slurm"))
+    space.apply(
+        config_map("spec-code", hello_py=text), job("spec", main, pod=volume, runtime="slurm")
+    )
     space.until_true("spec", "Succeeded", REAL_SECONDS)
     assert "node 0 of 2 heard nodes [1]; task 0 of 2 on spec-0" in space.logs("spec-0")
     assert "node 1 of 2 heard nodes [0]; task 1 of 2 on spec-1" in space.logs("spec-1")
@@ -51,13 +59,23 @@ set -e
 first=${SLURM_NODELIST%%[*}0
 getent hosts "$first" >/dev/null
 number=$((SLURM_JOB_ID))
-echo "$SLURM_PROCID $SLURM_LOCALID $SLURM_NTASKS $SLURM_NNODES $SLURM_NODELIST $SLURMD_NODENAME $first $number"
+where="$SLURM_NODELIST $SLURMD_NODENAME $first"
+echo "$SLURM_PROCID $SLURM_LOCALID $SLURM_NTASKS $SLURM_NNODES $where $number"
 """
 
 
 def test_a_script_that_was_written_for_srun(space: Space) -> None:
     """Also after it has grown, by names that have no dot in them."""
-    space.apply(shell("srun", SRUN + "exec sleep 3600", runtime="slurm", maxReplicas=3, minReplicas=2, replicas=2))
+    space.apply(
+        shell(
+            "srun",
+            SRUN + "exec sleep 3600",
+            runtime="slurm",
+            maxReplicas=3,
+            minReplicas=2,
+            replicas=2,
+        )
+    )
     space.until_true("srun", "PeersReady")
     for rank in range(2):
         until_logged(space, f"srun-{rank}")
@@ -65,10 +83,19 @@ def test_a_script_that_was_written_for_srun(space: Space) -> None:
         assert said == [str(rank), "0", "2", "2", "srun-[0-1]", f"srun-{rank}", "srun-0"]
     space.kubectl("scale", "dijob/srun", "--replicas=3")
     until_logged(space, "srun-2")
-    assert space.logs("srun-2").split()[:7] == ["2", "0", "3", "3", "srun-[0-2]", "srun-2", "srun-0"]
+    assert space.logs("srun-2").split()[:7] == [
+        "2",
+        "0",
+        "3",
+        "3",
+        "srun-[0-2]",
+        "srun-2",
+        "srun-0",
+    ]
 
 
-# --- a script of one's own, and OneFlow ------------------------------------------------------------------------------
+# --- a script of one's own, and OneFlow
+# ------------------------------------------------------------------------------
 
 
 def test_a_script_asks_for_its_arguments_in_a_job_and_on_one_machine(space: Space) -> None:
@@ -83,7 +110,11 @@ def test_a_script_asks_for_its_arguments_in_a_job_and_on_one_machine(space: Spac
     }
     space.apply(pod)
     said = "Get msg: Hi, from nodes [1]\n"
-    space.until("the pod's processes meet", lambda: "" if said in space.logs("machine") else "not yet", REAL_SECONDS)
+    space.until(
+        "the pod's processes meet",
+        lambda: "" if said in space.logs("machine") else "not yet",
+        REAL_SECONDS,
+    )
 
 
 def test_the_machines_of_oneflow_meet_on_its_control_port(space: Space) -> None:

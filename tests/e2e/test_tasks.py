@@ -1,4 +1,6 @@
-"""Jobs with tasks on real pods: who is who, whose success counts, and a real DQN that is suspended on its way."""
+"""Jobs with tasks on real pods: who is who, whose success counts, and a real DQN that is suspended
+on its way.
+"""
 
 import json
 import subprocess
@@ -25,14 +27,17 @@ NAMES = ["learner-0", "evaluator-0", "collector-0", "collector-1"]
 TERM, KILLED = 143, 137
 
 
-def tasks(name: str, learner: str, collector: str = "exec light-peer --forever", **spec: Any) -> Body:
+def tasks(
+    name: str, learner: str, collector: str = "exec light-peer --forever", **spec: Any
+) -> Body:
     """A light job of a learner and two collectors; each runs a bash script."""
     made = job(name, {}, **spec)
     (template,) = [made["spec"].pop(key) for key in ("template",)]
     made["spec"].pop("replicas")
     kinds = (("learner", 1, learner), ("collector", 2, collector))
     made["spec"]["tasks"] = [
-        {"type": kind, "replicas": size, "template": with_script(template, script)} for kind, size, script in kinds
+        {"type": kind, "replicas": size, "template": with_script(template, script)}
+        for kind, size, script in kinds
     ]
     return made
 
@@ -56,8 +61,13 @@ def test_every_process_knows_its_task_and_all_addresses(space: Space) -> None:
             "DI_LEARNER_NODES": ips[0],
             "DI_COLLECTOR_NODES": ",".join(ips[1:]),
         }
-    assert space.status("kinds")["taskStatus"] == {"learner": {"Running": 1}, "collector": {"Running": 2}}
-    found = space.kubectl("get", "pods", "-l", "diengine/job=kinds,diengine/task-type=collector", "-o", "name").split()
+    assert space.status("kinds")["taskStatus"] == {
+        "learner": {"Running": 1},
+        "collector": {"Running": 2},
+    }
+    found = space.kubectl(
+        "get", "pods", "-l", "diengine/job=kinds,diengine/task-type=collector", "-o", "name"
+    ).split()
     assert found == ["pod/kinds-collector-0", "pod/kinds-collector-1"]
 
 
@@ -66,7 +76,11 @@ def test_only_the_last_task_grows(space: Space) -> None:
     space.until_true("grows", "PeersReady")
     before = identities(space, "grows")
     space.kubectl("patch", "dijob/grows", "--type=json", "-p", json.dumps([replicas(1, 3)]))
-    space.until("a third collector runs", lambda: "" if len(identities(space, "grows")) == 4 else "not yet", 60)
+    space.until(
+        "a third collector runs",
+        lambda: "" if len(identities(space, "grows")) == 4 else "not yet",
+        60,
+    )
     now = identities(space, "grows")
     assert {name: now[name] for name in before} == before
     assert "grows-collector-2" in now
@@ -109,13 +123,19 @@ def test_when_the_learner_is_done_the_collectors_end_gently(space: Space) -> Non
     collectors = [f"learns-collector-{number}" for number in range(2)]
     with kept(space, "pods") as diary:
         space.apply(tasks("learns", learns, saves, successPolicy="learner"))
-        space.until("they collect", lambda: " ".join(c for c in collectors if "ready" not in space.logs(c)), 120)
+        space.until(
+            "they collect",
+            lambda: " ".join(c for c in collectors if "ready" not in space.logs(c)),
+            120,
+        )
         space.execute("learns-learner-0", "touch", "/tmp/done")
         space.until_true("learns", "Succeeded")
         assert space.condition("learns", "Succeeded")["reason"] == "SuccessPolicy"
         assert space.status("learns")["succeededRanks"] == "0"
         space.until_left("learns", "learns-learner-0")
-        space.until("all ends are seen", lambda: "" if len(ends(diary)) == 3 else str(ends(diary)), 10)
+        space.until(
+            "all ends are seen", lambda: "" if len(ends(diary)) == 3 else str(ends(diary)), 10
+        )
     assert ends(diary) == {"learns-learner-0": 0, "learns-collector-0": 0, "learns-collector-1": 0}
 
 
@@ -128,11 +148,17 @@ def trained(space: Space, name: str, epoch: int) -> str:
 
 
 def still_running(space: Space, name: str) -> list[str]:
-    return [pod["metadata"]["name"] for pod in space.pods(name) if pod["status"]["phase"] == "Running"]
+    return [
+        pod["metadata"]["name"] for pod in space.pods(name) if pod["status"]["phase"] == "Running"
+    ]
 
 
-def test_a_dqn_with_tasks_is_suspended_edited_and_trained_to_its_target(space: Space, tmp_path: Path) -> None:
-    """examples/cartpole-tasks.yaml. (That no deadline counts the time suspended is test_policies.py's.)"""
+def test_a_dqn_with_tasks_is_suspended_edited_and_trained_to_its_target(
+    space: Space, tmp_path: Path
+) -> None:
+    """examples/cartpole-tasks.yaml. (That no deadline counts the time suspended is
+    test_policies.py's.)
+    """
     name = "cartpole-tasks"
     (body,) = yaml.safe_load_all(EXAMPLE.read_text())
     space.apply(body)
@@ -141,15 +167,25 @@ def test_a_dqn_with_tasks_is_suspended_edited_and_trained_to_its_target(space: S
     assert list(before) == [f"{name}-{rest}" for rest in NAMES]
 
     space.kubectl("patch", f"dijob/{name}", "--type=merge", "-p", '{"spec": {"suspend": true}}')
-    measured("seconds until a training that is suspended has no pods", f"{space.until_left(name):.1f}")
-    space.until("it is Suspended", lambda: "" if space.status(name)["phase"] == "Suspended" else "not yet", 10)
+    measured(
+        "seconds until a training that is suspended has no pods", f"{space.until_left(name):.1f}"
+    )
+    space.until(
+        "it is Suspended",
+        lambda: "" if space.status(name)["phase"] == "Suspended" else "not yet",
+        10,
+    )
     for task in body["spec"]["tasks"]:
-        task["template"]["spec"]["containers"][0]["env"].append({"name": "EDITED", "value": "meanwhile"})
+        task["template"]["spec"]["containers"][0]["env"].append(
+            {"name": "EDITED", "value": "meanwhile"}
+        )
     space.apply({**body, "spec": {**body["spec"], "suspend": True}})
     assert not space.pods(name)
 
     with kept(space, "pods") as diary:
-        space.kubectl("patch", f"dijob/{name}", "--type=merge", "-p", '{"spec": {"suspend": false}}')
+        space.kubectl(
+            "patch", f"dijob/{name}", "--type=merge", "-p", '{"spec": {"suspend": false}}'
+        )
         space.until("it trains again", lambda: trained(space, name, 2), REAL_SECONDS)
         with followed(space, f"{name}-evaluator-0", tmp_path / "evaluator.log"):
             after = {pod["metadata"]["name"]: pod["metadata"]["labels"] for pod in space.pods(name)}
@@ -157,7 +193,10 @@ def test_a_dqn_with_tasks_is_suspended_edited_and_trained_to_its_target(space: S
             main = space.pods(name)[0]["spec"]["containers"][0]
             assert {"name": "EDITED", "value": "meanwhile"} in main["env"]
             waited = space.until_true(name, "Succeeded", 2 * REAL_SECONDS)
-            measured("seconds from the first evaluation to the success of cartpole-tasks.yaml", f"{waited:.0f}")
+            measured(
+                "seconds from the first evaluation to the success of cartpole-tasks.yaml",
+                f"{waited:.0f}",
+            )
             space.until("nobody runs any more", lambda: " ".join(still_running(space, name)), 60)
     returns = [float(value) for value in RETURN.findall((tmp_path / "evaluator.log").read_text())]
     measured("the evaluator's last Episode Return", returns[-1] if returns else "none")
@@ -169,6 +208,7 @@ def test_a_dqn_with_tasks_is_suspended_edited_and_trained_to_its_target(space: S
     ended = ends(diary)
     measured("exit codes of cartpole-tasks", ended)
     assert ended[f"{name}-learner-0"] == 0
-    # Those that were not done when the learner was have been asked to end, and nobody had to be killed.
+    # Those that were not done when the learner was have been asked to end, and nobody had to be
+    # killed.
     assert {ended[f"{name}-collector-{number}"] for number in range(2)} <= {0, TERM}
     assert KILLED not in ended.values()

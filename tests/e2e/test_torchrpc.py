@@ -1,4 +1,6 @@
-"""torchrpc as the message queue, by the commands of DI-engine's page; what stands in the status when it cannot be."""
+"""torchrpc as the message queue, by the commands of DI-engine's page; what stands in the status
+when it cannot be.
+"""
 
 import pytest
 from jobs import LIGHT, REAL, REAL_SECONDS, config_map, job, mounted, program, succeeded
@@ -9,7 +11,9 @@ pytestmark = pytest.mark.e2e
 
 def test_a_learner_and_its_collectors_over_torchrpc(space: Space) -> None:
     succeeded(space, "torchrpc.yaml", "rpc")
-    assert "5 versions of 4 MB sent, episodes of version 5 from nodes [1, 2]" in space.logs("rpc-learner-0")
+    assert "5 versions of 4 MB sent, episodes of version 5 from nodes [1, 2]" in space.logs(
+        "rpc-learner-0"
+    )
 
 
 # As they are printed on the page.
@@ -77,15 +81,28 @@ def main():
 @pytest.mark.parametrize(
     ("command", "words"),
     [
-        (["/bin/bash", "-c", PRINTED["learner"]], "torchrpc:cuda asks for GPUs, and this process sees none"),
         (
-            ["ditask", "--main", "main.main", "--mq_type", "torchrpc:cpu", "--cuda-device-map", "1-0-0"],
+            ["/bin/bash", "-c", PRINTED["learner"]],
+            "torchrpc:cuda asks for GPUs, and this process sees none",
+        ),
+        (
+            [
+                "ditask",
+                "--main",
+                "main.main",
+                "--mq_type",
+                "torchrpc:cpu",
+                "--cuda-device-map",
+                "1-0-0",
+            ],
             "'1-0-0' is not <peer node id>_<local gpu>_<peer gpu>",
         ),
     ],
     ids=["no GPU", "device map"],
 )
-def test_what_torchrpc_cannot_do_stands_in_the_status(space: Space, command: list[str], words: str) -> None:
+def test_what_torchrpc_cannot_do_stands_in_the_status(
+    space: Space, command: list[str], words: str
+) -> None:
     code, made = program("refused", command, "def main(): pass", backoffLimit=0, replicas=2)
     code["data"]["atari_dqn_dist_rdma.py"] = code["data"]["main.py"]
     space.apply(made, code)
@@ -100,6 +117,9 @@ def test_an_image_without_dijob_runtime_is_told_what_it_lacks(space: Space) -> N
     path = {"name": "PATH", "value": "/code:/usr/local/bin:/usr/bin:/bin"}
     main = {"image": LIGHT, "command": ["ditask", "--main", "a.b"], "env": [path], **mount}
     queue = {"type": "torchrpc:cpu"}
-    space.apply(config_map("bare-code", ditask=code), job("bare", main, pod=volume, messageQueue=queue, backoffLimit=0))
+    space.apply(
+        config_map("bare-code", ditask=code),
+        job("bare", main, pod=volume, messageQueue=queue, backoffLimit=0),
+    )
     space.until_true("bare", "Failed", 90)
     assert "needs dijob-runtime in this image" in space.status("bare")["firstFailure"]["message"]

@@ -1,4 +1,6 @@
-"""runtime: torch by torchrun and its like on real pods: a group starts together, and starts again together."""
+"""runtime: torch by torchrun and its like on real pods: a group starts together, and starts again
+together.
+"""
 
 import re
 
@@ -38,15 +40,22 @@ while steps < 10 or os.environ["DI_EPOCH"] == "1":
 
 
 def test_a_lost_pod_restarts_the_group(space: Space) -> None:
-    """The others hang in their allreduce, or fail in it: either way all begin anew together, and nothing is charged."""
+    """The others hang in their allreduce, or fail in it: either way all begin anew together, and
+    nothing is charged.
+    """
     space.apply(*program("group", ["torchrun", "main.py"], LOOP, runtime="torch"))
     space.until(
-        "it computes", lambda: "" if "epoch 1 step 1 ranks 2" in space.logs("group-0") else "not yet", TORCH_SECONDS
+        "it computes",
+        lambda: "" if "epoch 1 step 1 ranks 2" in space.logs("group-0") else "not yet",
+        TORCH_SECONDS,
     )
     before = space.uids("group")
     space.kubectl("delete", "pod", "group-1", "--wait=false")
     waited = space.until_true("group", "Succeeded", TORCH_SECONDS)
-    measured("seconds from the loss of a pod of torchrun's until its group has finished anew", f"{waited:.0f}")
+    measured(
+        "seconds from the loss of a pod of torchrun's until its group has finished anew",
+        f"{waited:.0f}",
+    )
     status = space.status("group")
     assert (status["epoch"], status["renewals"], status.get("restarts", 0)) == (2, 1, 0)
     assert "epoch 2 step 10 ranks 2" in space.logs("group-0")
@@ -54,7 +63,9 @@ def test_a_lost_pod_restarts_the_group(space: Space) -> None:
 
 
 def test_a_crash_restarts_the_group_and_is_charged_once(space: Space) -> None:
-    crash = LOOP.replace("steps += 1", "steps += 1\n    if steps == 50 and dist.get_rank() == 1: raise SystemExit(3)")
+    crash = LOOP.replace(
+        "steps += 1", "steps += 1\n    if steps == 50 and dist.get_rank() == 1: raise SystemExit(3)"
+    )
     space.apply(*program("crash", ["torchrun", "main.py"], crash, runtime="torch"))
     space.until_true("crash", "Succeeded", TORCH_SECONDS)
     status = space.status("crash")
@@ -63,10 +74,15 @@ def test_a_crash_restarts_the_group_and_is_charged_once(space: Space) -> None:
 
 
 def test_the_command_of_the_ddp_page_runs_until_it_asks_for_cuda(space: Space) -> None:
-    """DI-engine's DDPContext is NCCL's alone; there is no GPU here, so the rest of the page is not exercised."""
+    """DI-engine's DDPContext is NCCL's alone; there is no GPU here, so the rest of the page is not
+    exercised.
+    """
     printed = "python -m torch.distributed.launch --nproc_per_node=2 --master_port=29501"
     page = f"{printed} ./dizoo/atari/config/serial/pong/pong_dqn_ddp_config.py"
-    main = {**REAL, "command": ["/bin/bash", "-c", f"cd /usr/local/lib/python3.11/dist-packages; {page}"]}
+    main = {
+        **REAL,
+        "command": ["/bin/bash", "-c", f"cd /usr/local/lib/python3.11/dist-packages; {page}"],
+    }
     # The log of a container that starts again is empty.
     made = job("pong", main, pod={"restartPolicy": "Never"})
     made["spec"] |= {"runtime": "torch", "parallelWorkers": 2, "backoffLimit": 0}
@@ -79,17 +95,28 @@ def test_the_command_of_the_ddp_page_runs_until_it_asks_for_cuda(space: Space) -
     assert "RANK expected, but not set" not in logs
 
 
-def test_a_rendezvous_that_never_comes_about_ends_with_the_rank_that_did_not_come(space: Space) -> None:
+def test_a_rendezvous_that_never_comes_about_ends_with_the_rank_that_did_not_come(
+    space: Space,
+) -> None:
     """DI-engine's own patience with it is 60,000 s."""
     wait = 'import torch.distributed as dist; dist.init_process_group("gloo"); print("met")'
     made = job("alone", {**REAL, "command": ["python3", "-c", wait]})
     template = made["spec"].pop("template")
     made["spec"].pop("replicas")
-    absent = {"spec": {"containers": [{"name": "di-container", "image": "127.0.0.1:9/absent:1", "command": ["true"]}]}}
+    absent = {
+        "spec": {
+            "containers": [
+                {"name": "di-container", "image": "127.0.0.1:9/absent:1", "command": ["true"]}
+            ]
+        }
+    }
     made["spec"] |= {
         "runtime": "torch",
         "startupDeadlineSeconds": 40,
-        "tasks": [{"type": "learner", "template": template}, {"type": "collector", "template": absent}],
+        "tasks": [
+            {"type": "learner", "template": template},
+            {"type": "collector", "template": absent},
+        ],
     }
     space.apply(made)
     space.until_true("alone", "Failed", 90)

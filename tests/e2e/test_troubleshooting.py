@@ -1,4 +1,6 @@
-"""docs/troubleshooting.md: each text that it shows is said by a real job, and how the job comes out of it."""
+"""docs/troubleshooting.md: each text that it shows is said by a real job, and how the job comes out
+of it.
+"""
 
 import re
 from collections.abc import Callable
@@ -15,9 +17,14 @@ FOREVER = "trap 'exit 0' TERM; sleep infinity & wait"
 
 
 def rows(page: Path) -> dict[str, list[str]]:
-    """What the page's tables show as seen, by the heading above them; "…" stands for what differs from job to job."""
+    """What the page's tables show as seen, by the heading above them; "…" stands for what differs
+    from job to job.
+    """
     sections = re.split(r"(?m)^## ", page.read_text())[1:]
-    found = {section.split("\n", 1)[0]: re.findall(r"(?m)^\| `([^`]+)` \|", section) for section in sections}
+    found = {
+        section.split("\n", 1)[0]: re.findall(r"(?m)^\| `([^`]+)` \|", section)
+        for section in sections
+    }
     return {heading: texts for heading, texts in found.items() if texts}
 
 
@@ -57,7 +64,9 @@ JOBS: dict[str, list[Body]] = {
 def texts(space: Space, names: list[str]) -> list[str]:
     """All that is said of these jobs: messages of conditions, and events."""
     said = [c["message"] for name in names for c in space.status(name).get("conditions", ())]
-    printed = space.kubectl("get", "events", "-o", r'jsonpath={range .items[*]}{.involvedObject.name} {.message}{"\n"}')
+    printed = space.kubectl(
+        "get", "events", "-o", r'jsonpath={range .items[*]}{.involvedObject.name} {.message}{"\n"}'
+    )
     events = (line.partition(" ") for line in printed.splitlines())
     return [*said, *(message for name, _, message in events if name in names)]
 

@@ -16,21 +16,35 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 BUILD = ROOT / "images" / "build.py"
 
-# Everything lives in namespaces: no route but loopback, mounts and processes that end with the command.
+# Everything lives in namespaces: no route but loopback, mounts and processes that end with the
+# command.
 ENTER = """
 root=$1 user=$2 writable=$3; shift 3
 ip link set lo up
 mount --bind "$root" "$root"
 mount -t proc proc "$root/proc"
 mount -t tmpfs -o mode=755 dev "$root/dev"
-for name in null zero random urandom; do : >"$root/dev/$name"; mount --bind "/dev/$name" "$root/dev/$name"; done
+for name in null zero random urandom; do
+  : >"$root/dev/$name"; mount --bind "/dev/$name" "$root/dev/$name"
+done
 mkdir -m 1777 "$root/dev/shm"
 ln -s /proc/self/fd "$root/dev/fd"
 for folder in $writable; do mount -t tmpfs -o mode=1777 tmp "$root/$folder"; done
 if [ -n "$writable" ]; then mount -o remount,ro,bind "$root"; fi
 exec chroot --userspec="$user" "$root" "$@"
 """
-SANDBOX = ["unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "sh", "-euc", ENTER, "sandbox"]
+SANDBOX = [
+    "unshare",
+    "--mount",
+    "--net",
+    "--pid",
+    "--fork",
+    "--kill-child",
+    "sh",
+    "-euc",
+    ENTER,
+    "sandbox",
+]
 
 
 @dataclass(frozen=True)
@@ -55,19 +69,28 @@ class Unpacked:
     def run(
         self, *command: str, user: str | None = None, only_writable: str = "", **env: str
     ) -> subprocess.CompletedProcess[str]:
-        """Run with the image's environment for 4 minutes at most; `only_writable`: folders, all else is read-only."""
+        """Run with the image's environment for 4 minutes at most; `only_writable`: folders, all
+        else is read-only.
+        """
         variables = [*self.config["Env"], *(f"{name}={value}" for name, value in env.items())]
         place = [str(self.files), user or self.config["User"], only_writable]
         inside = ["env", "-i", *variables, *command]
-        return subprocess.run([*SANDBOX, *place, *inside], capture_output=True, text=True, check=False, timeout=240)
+        return subprocess.run(
+            [*SANDBOX, *place, *inside], capture_output=True, text=True, check=False, timeout=240
+        )
 
 
 @contextmanager
 def unpacked(name: str) -> Iterator[Unpacked]:
     """The image of the present sources, built if the cache has none, in a folder that goes away."""
-    built = subprocess.run([sys.executable, str(BUILD), name], check=True, stdout=subprocess.PIPE, text=True)
+    built = subprocess.run(
+        [sys.executable, str(BUILD), name], check=True, stdout=subprocess.PIPE, text=True
+    )
     archive = Path(built.stdout.strip())
-    with tempfile.TemporaryDirectory(prefix="unpacked-", dir=archive.parent) as folder, tarfile.open(archive) as tar:
+    with (
+        tempfile.TemporaryDirectory(prefix="unpacked-", dir=archive.parent) as folder,
+        tarfile.open(archive) as tar,
+    ):
         manifest = json.loads(_read(tar, "manifest.json"))[0]
         files = Path(folder)
         files.chmod(0o755)
@@ -86,12 +109,18 @@ def _extract(tar: tarfile.TarFile, layer: str, files: Path) -> None:
     """One layer over the ones below; `.wh.NAME` says that NAME of a layer below is gone."""
     stream = tar.extractfile(layer)
     assert stream is not None, f"no {layer} in {tar.name!r}"
-    with subprocess.Popen(["tar", "--extract", "--directory", str(files)], stdin=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        ["tar", "--extract", "--directory", str(files)], stdin=subprocess.PIPE
+    ) as process:
         assert process.stdin is not None
         shutil.copyfileobj(stream, process.stdin, 1 << 20)
         process.stdin.close()
     assert process.returncode == 0, f"tar failed on {layer} of {tar.name!r}"
     for mark in list(files.rglob(".wh.*")):
         gone = mark.with_name(mark.name.removeprefix(".wh."))
-        shutil.rmtree(gone) if gone.is_dir() and not gone.is_symlink() else gone.unlink(missing_ok=True)
+        (
+            shutil.rmtree(gone)
+            if gone.is_dir() and not gone.is_symlink()
+            else gone.unlink(missing_ok=True)
+        )
         mark.unlink()

@@ -38,14 +38,25 @@ class Audit:
             if entry["verb"] in WRITES and entry.get("userAgent", "").startswith(agent):
                 about = entry["objectRef"]
                 sub = f"/{about['subresource']}" if about.get("subresource") else ""
-                yield Write(entry["verb"], about["resource"] + sub, about["name"], about.get("namespace", ""))
+                yield Write(
+                    entry["verb"],
+                    about["resource"] + sub,
+                    about["name"],
+                    about.get("namespace", ""),
+                )
 
     def count(self, namespace: str, agent: str = OPERATOR) -> Counter[str]:
         """How many of each kind there were in a namespace: "create pods" and the like."""
-        return Counter(f"{write.verb} {write.kind}" for write in self.each(agent) if write.namespace == namespace)
+        return Counter(
+            f"{write.verb} {write.kind}"
+            for write in self.each(agent)
+            if write.namespace == namespace
+        )
 
     def asked(self, agent: str = OPERATOR) -> Counter[str]:
-        """How often a client has asked for what: "get pods ns/name" and the like. An open watch counts when it ends."""
+        """How often a client has asked for what: "get pods ns/name" and the like. An open watch
+        counts when it ends.
+        """
         counted: Counter[str] = Counter()
         for entry in self._entries():
             if entry.get("userAgent", "").startswith(agent) and "objectRef" in entry:

@@ -1,4 +1,6 @@
-"""Fills a control plane with copies of one job that really ran: what thousands of jobs look like to an operator."""
+"""Fills a control plane with copies of one job that really ran: what thousands of jobs look like to
+an operator.
+"""
 
 import asyncio
 import hashlib
@@ -43,7 +45,9 @@ class Original:
 
     @staticmethod
     async def of(kube: Kube, namespace: str, name: str) -> "Original":
-        found = await kube.items(pods(namespace) + f"?labelSelector=diengine.opendilab.org/job={name}")
+        found = await kube.items(
+            pods(namespace) + f"?labelSelector=diengine.opendilab.org/job={name}"
+        )
         return Original(
             namespace,
             await kube.get(jobs(namespace, name)),
@@ -56,7 +60,9 @@ class Original:
         return str(self.job["metadata"]["name"])
 
     def copy(self, body: Json, name: str, uid: str) -> Json:
-        """An object of the original as an object of the copy: other names, another owner, no server's fields."""
+        """An object of the original as an object of the copy: other names, another owner, no
+        server's fields.
+        """
         text = json.dumps(body).replace(self.name, name).replace(self.job["metadata"]["uid"], uid)
         made: Json = json.loads(text)
         kept = ("name", "namespace", "labels", "annotations", "ownerReferences")
@@ -64,19 +70,26 @@ class Original:
         return made
 
     async def clone(self, kube: Kube, number: int) -> None:
-        """The job number `number` (0 to 9999), Running, as the operator and the kubelets would have left it."""
+        """The job number `number` (0 to 9999), Running, as the operator and the kubelets would have
+        left it.
+        """
         name = f"copy{number:04}"
-        made = await kube.create(jobs(self.namespace), self.copy({**self.job, "status": None}, name, ""))
+        made = await kube.create(
+            jobs(self.namespace), self.copy({**self.job, "status": None}, name, "")
+        )
         uid = made["metadata"]["uid"]
         ips = [
-            f"10.{200 + number // 2500}.{number // 10 % 250}.{number % 10 * 16 + r + 1}" for r in range(len(self.pods))
+            f"10.{200 + number // 2500}.{number // 10 % 250}.{number % 10 * 16 + r + 1}"
+            for r in range(len(self.pods))
         ]
         status = self.copy(self.job, name, uid)["status"]
         proof = hashlib.sha256(f"{status['epoch']} {','.join(ips)}".encode()).hexdigest()[:32]
         status["addressList"] = {**status["addressList"], "digest": proof}
         await kube.patch(jobs(self.namespace, name) + "/status", {"status": status})
         service = self.copy(self.service, name, uid)
-        service["spec"] = {k: v for k, v in service["spec"].items() if k in ("clusterIP", "selector", "ports")}
+        service["spec"] = {
+            k: v for k, v in service["spec"].items() if k in ("clusterIP", "selector", "ports")
+        }
         await kube.create(services(self.namespace), service)
         for rank, pod in enumerate(self.pods):
             await self._clone_pod(kube, self.copy(pod, name, uid), ips, rank)
@@ -91,4 +104,6 @@ class Original:
         status = pod.pop("status")
         await kube.create(pods(self.namespace), pod)
         status |= {"podIP": ips[rank], "podIPs": [{"ip": ips[rank]}]}
-        await kube.patch(pods(self.namespace, pod["metadata"]["name"]) + "/status", {"status": status})
+        await kube.patch(
+            pods(self.namespace, pod["metadata"]["name"]) + "/status", {"status": status}
+        )

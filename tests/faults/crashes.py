@@ -1,4 +1,6 @@
-"""kill -9 around each write of a stretch of a job's life, enumerated: the end is always the right one."""
+"""kill -9 around each write of a stretch of a job's life, enumerated: the end is always the right
+one.
+"""
 
 import asyncio
 import itertools
@@ -15,7 +17,8 @@ from faults.proxy import Kill, table
 REPLICAS = 4
 LANES = 3
 CONVERGED_SECONDS = 120
-# The operator puts off writes that are not urgent by up to three seconds: after this long without any, none is to come.
+# The operator puts off writes that are not urgent by up to three seconds: after this long without
+# any, none is to come.
 QUIET_SECONDS = 4.0
 # So many points may be tried again because kwok gave a pod a second address.
 SPARE = 6
@@ -46,7 +49,9 @@ class Scenario:
 
 @dataclass(frozen=True)
 class Point:
-    """Where the operator dies: at the k-th write (1 is the first), before it arrives or after it is done."""
+    """Where the operator dies: at the k-th write (1 is the first), before it arrives or after it is
+    done.
+    """
 
     k: int
     after: bool
@@ -57,7 +62,9 @@ class Point:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one point: the write it was ("": fewer were needed), seconds to the right end, what was wrong."""
+    """What came of one point: the write it was ("": fewer were needed), seconds to the right end,
+    what was wrong.
+    """
 
     point: Point
     write: str
@@ -65,13 +72,19 @@ class Outcome:
     wrong: str
 
     def row(self) -> tuple[object, ...]:
-        return (self.point, self.write, f"{self.seconds:.1f} s", "WRONG" if self.wrong else "as without faults")
+        return (
+            self.point,
+            self.write,
+            f"{self.seconds:.1f} s",
+            "WRONG" if self.wrong else "as without faults",
+        )
 
 
 async def reference(lane: Lane, scenario: Scenario) -> tuple[int, Json]:
     """The stretch without faults: how many writes it takes, and where it ends."""
     job = f"{scenario.name}-{next(NUMBERS)}"
-    # At once, as each point does it: how often the status is written depends on when it was written last.
+    # At once, as each point does it: how often the status is written depends on when it was written
+    # last.
     await scenario.prepare(lane, job)
     before = len(lane.proxy.writes)
     await scenario.trigger(lane, job)
@@ -98,7 +111,9 @@ async def quiet(lane: Lane) -> None:
 
 
 async def crash(lane: Lane, scenario: Scenario, point: Point, wanted: Json) -> Outcome | None:
-    """One point. None where it says nothing, because kwok has given a pod a second address on the way."""
+    """One point. None where it says nothing, because kwok has given a pod a second address on the
+    way.
+    """
     job = f"{scenario.name}-{next(NUMBERS)}"
     await scenario.prepare(lane, job)
     kill = Kill(point.k, point.after, lane.operator.end)
@@ -114,12 +129,18 @@ async def crash(lane: Lane, scenario: Scenario, point: Point, wanted: Json) -> O
     await lane.remove(job)
     if lane.census.moved_of(job):
         return None
-    write = str(kill.write).replace(lane.namespace, "NAMESPACE").replace(job, "JOB") if kill.write else ""
+    write = (
+        str(kill.write).replace(lane.namespace, "NAMESPACE").replace(job, "JOB")
+        if kill.write
+        else ""
+    )
     return Outcome(point, write, time.monotonic() - begin, wrong)
 
 
 async def converges(lane: Lane, job: str, kill: Kill, wanted: Json) -> str:
-    """Restart the operator once it is dead, and wait for the wanted end; "" or how the end differs."""
+    """Restart the operator once it is dead, and wait for the wanted end; "" or how the end
+    differs.
+    """
     restarted = False
 
     async def unlike() -> str:
@@ -129,8 +150,8 @@ async def converges(lane: Lane, job: str, kill: Kill, wanted: Json) -> str:
             lane.proxy.revive()
             await lane.operator.start()
             restarted = True
-            # An end that was reached before the kill must also be left alone by the operator that comes after it.
-            # (Where the job is gone in the end, it may be gone already.)
+            # An end that was reached before the kill must also be left alone by the operator that
+            # comes after it. (Where the job is gone in the end, it may be gone already.)
             if wanted["spec"] is not None:
                 await lane.reconciled(1, CONVERGED_SECONDS)
         return "\n".join(difference(wanted, await lane.snapshot(job)))
@@ -147,16 +168,21 @@ async def converges(lane: Lane, job: str, kill: Kill, wanted: Json) -> str:
 def points_of(writes: int) -> list[Point]:
     """Before each write, and after the last one.
 
-    After the k-th is the same as before the next one: k writes are done, and of who made them nothing is left.
+    After the k-th is the same as before the next one: k writes are done, and of who made them
+    nothing is left.
     """
     return [*(Point(k, after=False) for k in range(1, writes + 1)), Point(writes, after=True)]
 
 
 async def enumerate_points(team: list[Lane], scenario: Scenario) -> tuple[int, list[Outcome]]:
-    """All points of a scenario, shared out among the lanes; and how many writes it takes at least without faults."""
+    """All points of a scenario, shared out among the lanes; and how many writes it takes at least
+    without faults.
+    """
     references = await asyncio.gather(*(reference(lane, scenario) for lane in team[:2]))
     (count, wanted), (other, again) = references
-    assert not difference(wanted, again), "two runs without faults end differently: the mask is not complete"
+    assert not difference(wanted, again), (
+        "two runs without faults end differently: the mask is not complete"
+    )
     points = points_of(max(count, other))
     outcomes: list[Outcome] = []
     spare = SPARE
@@ -176,14 +202,21 @@ async def enumerate_points(team: list[Lane], scenario: Scenario) -> tuple[int, l
 
 
 async def killed_at_each_write(scenario: Scenario, lanes: Lanes) -> None:
-    """The test: whatever the write, the end is the same, and no pod was created more than without faults."""
+    """The test: whatever the write, the end is the same, and no pod was created more than without
+    faults.
+    """
     async with AsyncExitStack() as stack:
         team = [await stack.enter_async_context(lanes()) for _ in range(LANES)]
         least, outcomes = await enumerate_points(team, scenario)
     killed = [outcome for outcome in outcomes if outcome.write]
     wrong = [outcome for outcome in outcomes if outcome.wrong]
-    print(f"\n{scenario.name}: {least} writes at least, {len(killed)} points, wrong points {len(wrong)}")
+    print(
+        f"\n{scenario.name}: {least} writes at least, {len(killed)} points, wrong points"
+        f" {len(wrong)}"
+    )
     print(shown := table(outcome.row() for outcome in outcomes))
     # How often the status is written depends on the times of the pods: one write may be spared.
-    assert len(killed) >= least - 1 > 0, f"only {len(killed)} of {least + 1} points were reached\n{shown}"
+    assert len(killed) >= least - 1 > 0, (
+        f"only {len(killed)} of {least + 1} points were reached\n{shown}"
+    )
     assert not wrong, "\n".join([shown, *(f"{o.point}: {o.wrong}" for o in wrong)])

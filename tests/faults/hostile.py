@@ -1,4 +1,6 @@
-"""Objects that a tenant may send and that do nobody any good, as Hypothesis makes them up from the CRD's own schema."""
+"""Objects that a tenant may send and that do nobody any good, as Hypothesis makes them up from the
+CRD's own schema.
+"""
 
 import json
 from collections.abc import Callable
@@ -15,19 +17,24 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
 GROUP = "diengine.opendilab.org"
-# So many ranks a job has at most: what is under test is what it says, not how many pretended nodes there are.
+# So many ranks a job has at most: what is under test is what it says, not how many pretended nodes
+# there are.
 RANKS = 3
 # What the apiserver of 1.34 admits is a little more.
 DEPTH = 900
 
 # Which of the jobs that were sent before, modulo their number.
 PLACES = st.integers(0, 600)
-NUMBERS = st.sampled_from(["0", "1", "2", "3", "-1", "01", "x", "777", "99999", "999999999999999", "9" * 40])
+NUMBERS = st.sampled_from(
+    ["0", "1", "2", "3", "-1", "01", "x", "777", "99999", "999999999999999", "9" * 40]
+)
 
 
 @dataclass(frozen=True)
 class Sent:
-    """One request: what kind of object, and its body. Whose status it is, is said by "of": a number."""
+    """One request: what kind of object, and its body. Whose status it is, is said by "of": a
+    number.
+    """
 
     kind: str
     body: Json
@@ -52,22 +59,66 @@ def nested(depth: int) -> Json:
     return made
 
 
-CONTAINER = ("name", "image", "command", "args", "env", "envFrom", "ports", "resources", "volumeMounts", "lifecycle")
+CONTAINER = (
+    "name",
+    "image",
+    "command",
+    "args",
+    "env",
+    "envFrom",
+    "ports",
+    "resources",
+    "volumeMounts",
+    "lifecycle",
+)
 POD = (
-    *("nodeName", "schedulerName", "serviceAccountName", "restartPolicy", "terminationGracePeriodSeconds", "volumes"),
-    *("initContainers", "containers", "securityContext", "overhead", "hostNetwork", "hostAliases", "dnsPolicy"),
+    *(
+        "nodeName",
+        "schedulerName",
+        "serviceAccountName",
+        "restartPolicy",
+        "terminationGracePeriodSeconds",
+        "volumes",
+    ),
+    *(
+        "initContainers",
+        "containers",
+        "securityContext",
+        "overhead",
+        "hostNetwork",
+        "hostAliases",
+        "dnsPolicy",
+    ),
     *("affinity", "tolerations", "nodeSelector", "priorityClassName", "subdomain", "hostname", "x"),
 )
 # What a shell's reader has trouble with.
 BITS = st.sampled_from(
-    ["$(", "`", "'", '"', "\\\n", "env ", "${", "<<E\n", "a;", "²", "\u202e", "exec ", "sh -c '", "&&", "|"]
+    [
+        "$(",
+        "`",
+        "'",
+        '"',
+        "\\\n",
+        "env ",
+        "${",
+        "<<E\n",
+        "a;",
+        "²",
+        "\u202e",
+        "exec ",
+        "sh -c '",
+        "&&",
+        "|",
+    ]
 )
 KNOWN = {
     "nodeName": st.just("nowhere"),
     "schedulerName": st.just("nobody"),
     "serviceAccountName": st.sampled_from([None, "nobody"]),
     "restartPolicy": st.sampled_from(["Never", "Always", "OnFailure", "Sometimes"]),
-    "resources": st.sampled_from([{"limits": {"nvidia.com/gpu": text}} for text in ("²", "1", "9", "-1", "1e3", "")]),
+    "resources": st.sampled_from(
+        [{"limits": {"nvidia.com/gpu": text}} for text in ("²", "1", "9", "-1", "1e3", "")]
+    ),
 }
 
 
@@ -88,7 +139,9 @@ def _script(draw: DrawFn, body: Json) -> None:
 
 def _container(draw: DrawFn, body: Json) -> None:
     field = draw(st.sampled_from(CONTAINER))
-    body["spec"]["template"]["spec"]["containers"][0][field] = draw(KNOWN.get(field, ANYTHING) | ANYTHING)
+    body["spec"]["template"]["spec"]["containers"][0][field] = draw(
+        KNOWN.get(field, ANYTHING) | ANYTHING
+    )
 
 
 def _pod(draw: DrawFn, body: Json) -> None:
@@ -136,9 +189,23 @@ def labels() -> SearchStrategy[Json]:
 
 def annotations() -> SearchStrategy[Json]:
     """Our annotations with other words in them."""
-    keys = ("node-ips", "epoch", "renew-from", "topology", "template-hash", "nudged", "pod-ip", "num-nodes", "broker")
-    lists = st.sampled_from(["10.6.6.6,10.6.6.6,10.6.6.6,10.6.6.6", ",,,", "{}", "[" * 50_000, '{"nodeIps":1}'])
-    return st.fixed_dictionaries({}, optional={f"{GROUP}/{key}": NUMBERS | lists | WORDS for key in keys})
+    keys = (
+        "node-ips",
+        "epoch",
+        "renew-from",
+        "topology",
+        "template-hash",
+        "nudged",
+        "pod-ip",
+        "num-nodes",
+        "broker",
+    )
+    lists = st.sampled_from(
+        ["10.6.6.6,10.6.6.6,10.6.6.6,10.6.6.6", ",,,", "{}", "[" * 50_000, '{"nodeIps":1}']
+    )
+    return st.fixed_dictionaries(
+        {}, optional={f"{GROUP}/{key}": NUMBERS | lists | WORDS for key in keys}
+    )
 
 
 @st.composite
@@ -147,7 +214,9 @@ def job(draw: DrawFn, fields: dict[str, SearchStrategy[Any]]) -> Sent:
     body = dijob("", "", draw(st.integers(1, RANKS)))
     for field in draw(st.lists(st.sampled_from(sorted(fields)), max_size=3, unique=True)):
         body["spec"][field] = draw(fields[field])
-    for twist in sorted(draw(st.lists(st.sampled_from(TWISTS), max_size=3, unique=True)), key=TWISTS.index):
+    for twist in sorted(
+        draw(st.lists(st.sampled_from(TWISTS), max_size=3, unique=True)), key=TWISTS.index
+    ):
         twist(draw, body)
     return Sent("dijobs", body)
 
@@ -170,7 +239,9 @@ def owners(uids: tuple[str, ...]) -> SearchStrategy[list[Json]]:
 def child(draw: DrawFn, kind: str, uids: tuple[str, ...]) -> Sent:
     """A pod or a service that says of itself that it is part of a job."""
     name = draw(st.just("a") | PLACES.map("h{}".format))
-    suffix = f"-{draw(st.sampled_from(['0', '1', '2', '7', '99999', 'mq']))}" if kind == "pods" else ""
+    suffix = (
+        f"-{draw(st.sampled_from(['0', '1', '2', '7', '99999', 'mq']))}" if kind == "pods" else ""
+    )
     meta = {
         "name": f"{name}{suffix}",
         "labels": draw(labels()),
@@ -184,14 +255,24 @@ def child(draw: DrawFn, kind: str, uids: tuple[str, ...]) -> Sent:
     }
     spec = pod if kind == "pods" else {"clusterIP": "None", "ports": [{"port": 1}]}
     return Sent(
-        kind, {"apiVersion": "v1", "kind": "Pod" if kind == "pods" else "Service", "metadata": meta, "spec": spec}
+        kind,
+        {
+            "apiVersion": "v1",
+            "kind": "Pod" if kind == "pods" else "Service",
+            "metadata": meta,
+            "spec": spec,
+        },
     )
 
 
 def objects(uids: tuple[str, ...]) -> SearchStrategy[Sent]:
     """All kinds, jobs most often."""
     whole = schema()["properties"]
-    fields = {name: values(part) for name, part in whole["spec"]["properties"].items() if name != "template"}
+    fields = {
+        name: values(part)
+        for name, part in whole["spec"]["properties"].items()
+        if name != "template"
+    }
     status = st.fixed_dictionaries({"of": PLACES, "status": values(whole["status"])})
     made = {
         "dijobs": job(fields),
@@ -199,9 +280,9 @@ def objects(uids: tuple[str, ...]) -> SearchStrategy[Sent]:
         "pods": child("pods", uids),
         "services": child("services", uids),
     }
-    return st.sampled_from(["dijobs", "dijobs", "dijobs", "status", "pods", "pods", "services"]).flatmap(
-        made.__getitem__
-    )
+    return st.sampled_from(
+        ["dijobs", "dijobs", "dijobs", "status", "pods", "pods", "services"]
+    ).flatmap(made.__getitem__)
 
 
 def drawn(strategy: SearchStrategy[Sent], count: int, number: int) -> list[Sent]:

@@ -44,14 +44,16 @@ class Access:
         config = yaml.safe_load(kubeconfig.read_text())
         cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
         authority = base64.b64decode(cluster["certificate-authority-data"]).decode()
-        return Access(cluster["server"], user["token"], ssl.create_default_context(cadata=authority))
+        return Access(
+            cluster["server"], user["token"], ssl.create_default_context(cadata=authority)
+        )
 
 
 class Session:
     """An HTTP session whose end waits until its sockets are closed.
 
-    A TLS connection that is closed in the middle of an answer says goodbye and waits up to 30 s for the peer's. When
-    the event loop ends first, a warning about it fails whichever test runs next.
+    A TLS connection that is closed in the middle of an answer says goodbye and waits up to 30 s for
+    the peer's. When the event loop ends first, a warning about it fails whichever test runs next.
     """
 
     def __init__(self, access: Access, **settings: Any) -> None:
@@ -95,7 +97,9 @@ class Kube:
         """One request; the answer as JSON, KubeError on 400 and more."""
         data = None if body is None else io.BytesIO(json.dumps(body).encode())
         given = {"Content-Type": "application/json", **headers}
-        async with self._session.http.request(method, self.access.server + path, data=data, headers=given) as response:
+        async with self._session.http.request(
+            method, self.access.server + path, data=data, headers=given
+        ) as response:
             text = await response.text()
             if response.status >= 400:
                 raise KubeError(response.status, text)
@@ -119,7 +123,9 @@ class Kube:
 
     async def patch(self, path: str, body: Json) -> Json:
         """A merge patch."""
-        return await self.call("PATCH", path, body, **{"Content-Type": "application/merge-patch+json"})
+        return await self.call(
+            "PATCH", path, body, **{"Content-Type": "application/merge-patch+json"}
+        )
 
     async def delete(self, path: str, **options: Any) -> None:
         """Delete; what is gone already is fine."""
@@ -169,7 +175,9 @@ async def make_namespace(kube: Kube, name: str) -> None:
 
 
 async def until(what: str, missing: Callable[[], Awaitable[str]], seconds: float) -> float:
-    """Ask until nothing is missing; gives how long it took. After `seconds` AssertionError with what still was."""
+    """Ask until nothing is missing; gives how long it took. After `seconds` AssertionError with
+    what still was.
+    """
     begin = time.monotonic()
     while said := await missing():
         if time.monotonic() - begin > seconds:

@@ -1,4 +1,6 @@
-"""A lane: one namespace with its own proxy and its own operator, and an own count of the pods that came and went."""
+"""A lane: one namespace with its own proxy and its own operator, and an own count of the pods that
+came and went.
+"""
 
 import asyncio
 import json
@@ -15,7 +17,8 @@ from faults.kube import Json, Kube, dijob, jobs, make_namespace, pods, services,
 from faults.proxy import Proxy
 from faults.running import Operator
 
-# What differs from run to run and means nothing: times, uids, versions, nodes, names that the apiserver makes up.
+# What differs from run to run and means nothing: times, uids, versions, nodes, names that the
+# apiserver makes up.
 MASKED = re.compile(
     r"(time|Time|renewedAt|uid|resourceVersion|nodeName|node|selfLink|managedFields|suspendedSeconds|containerID|generateName|digest)$"
 )
@@ -25,7 +28,8 @@ MASKED = re.compile(
 class Census:
     """How often a pod of each name has come and gone, as a watch of our own sees it.
 
-    `moved` names the pods to which kwok gave a second address: it does so, rarely, when its own view of a pod is old.
+    `moved` names the pods to which kwok gave a second address: it does so, rarely, when its own
+    view of a pod is old.
     """
 
     added: Counter[str] = field(default_factory=Counter)
@@ -73,7 +77,9 @@ class Lane:
 
     async def pods(self, job: str) -> dict[str, Json]:
         """The job's pods, by name."""
-        found = await self.kube.items(pods(self.namespace) + f"?labelSelector=diengine.opendilab.org/job={job}")
+        found = await self.kube.items(
+            pods(self.namespace) + f"?labelSelector=diengine.opendilab.org/job={job}"
+        )
         return {pod["metadata"]["name"]: pod for pod in found}
 
     async def remove(self, job: str) -> None:
@@ -85,7 +91,9 @@ class Lane:
         return body.get("status") or {}
 
     async def reaches(self, job: str, phase: str | None, seconds: float = 60) -> float:
-        """Wait for the phase (for Running: and for all that comes with it; None: the job is gone); how long it took."""
+        """Wait for the phase (for Running: and for all that comes with it; None: the job is gone);
+        how long it took.
+        """
 
         async def missing() -> str:
             status = await self.status(job)
@@ -113,13 +121,19 @@ class Lane:
         """Wait until all three watches are open (on paths that contain `within` right before)."""
 
         async def missing() -> str:
-            absent = [part for part in ("/pods", "/services", "/dijobs") if not self.proxy.watches(within + part)]
+            absent = [
+                part
+                for part in ("/pods", "/services", "/dijobs")
+                if not self.proxy.watches(within + part)
+            ]
             return f"no watch of {', '.join(absent)}; {self.evidence()}" if absent else ""
 
         await until("watches", missing, seconds)
 
     async def snapshot(self, job: str) -> Json:
-        """The job and its children, with what differs from run to run masked (Sieve's oracle, OSDI'22)."""
+        """The job and its children, with what differs from run to run masked (Sieve's oracle,
+        OSDI'22).
+        """
         body = await self.kube.find(jobs(self.namespace, job))
         found = await self.pods(job)
         service = await self.kube.find(services(self.namespace, job))
@@ -138,7 +152,10 @@ class Lane:
     def evidence(self) -> str:
         """What a reader of a failed test wants to see."""
         writes = "; ".join(map(str, self.proxy.writes[-12:]))
-        state = self.operator.died() or f"it has used {self.operator.usage().cpu:g} s of CPU; {self.operator.tail()}"
+        state = (
+            self.operator.died()
+            or f"it has used {self.operator.usage().cpu:g} s of CPU; {self.operator.tail()}"
+        )
         return f"last writes: {writes}\n{state}"
 
 
@@ -147,13 +164,16 @@ def _uid(body: Json | None) -> str:
 
 
 def _pod(pod: Json, siblings: dict[str, Json]) -> Json:
-    """A pod without what the cluster decides; its address list is compared with the addresses that there are."""
+    """A pod without what the cluster decides; its address list is compared with the addresses that
+    there are.
+    """
     meta, spec = pod["metadata"], pod["spec"]
     truth = {int(name.rpartition("-")[2]): p["status"].get("podIP") for name, p in siblings.items()}
     # A reminder is a matter of how fast kwok was: it changes nothing.
     kept = {k: v for k, v in (meta.get("annotations") or {}).items() if not k.endswith("/nudged")}
     annotations = {k: _addresses(v, truth) for k, v in kept.items()}
-    volumes = [v for v in spec["volumes"] if "projected" not in v]  # the apiserver's service account token
+    # The apiserver's service account token.
+    volumes = [v for v in spec["volumes"] if "projected" not in v]
     containers = [{k: v for k, v in c.items() if k != "volumeMounts"} for c in spec["containers"]]
     return {
         "labels": meta["labels"],
@@ -166,16 +186,22 @@ def _pod(pod: Json, siblings: dict[str, Json]) -> Json:
 
 
 def _either_word(status: Any) -> Any:
-    """A pod that is deleted without grace is seen as going or as gone, by chance: both are the same loss."""
+    """A pod that is deleted without grace is seen as going or as gone, by chance: both are the same
+    loss.
+    """
     renewal = (status or {}).get("lastRenewal") or {}
     if renewal.get("reason") in ("PodDeleted", "PodLost"):
-        renewal["message"] = re.sub(r"(its pod is gone|pod \S+ is being deleted)", "GONE", renewal["message"])
+        renewal["message"] = re.sub(
+            r"(its pod is gone|pod \S+ is being deleted)", "GONE", renewal["message"]
+        )
         renewal["reason"] = "GONE"
     return status
 
 
 def _addresses(text: str, truth: dict[int, str]) -> str:
-    """A list of addresses as whether it is true of the pods that are there; any other text as it is."""
+    """A list of addresses as whether it is true of the pods that are there; any other text as it
+    is.
+    """
     if text.startswith("{"):
         topology = json.loads(text)
         return json.dumps({**topology, "nodeIps": _addresses(",".join(topology["nodeIps"]), truth)})
@@ -197,18 +223,27 @@ def difference(wanted: Any, found: Any, at: str = "") -> list[str]:
     """Where two states differ, in words."""
     if isinstance(wanted, dict) and isinstance(found, dict):
         keys = sorted({*wanted, *found})
-        return [line for key in keys for line in difference(wanted.get(key), found.get(key), f"{at}.{key}")]
+        return [
+            line
+            for key in keys
+            for line in difference(wanted.get(key), found.get(key), f"{at}.{key}")
+        ]
     if isinstance(wanted, list) and isinstance(found, list) and len(wanted) == len(found):
         return [
-            line for i, pair in enumerate(zip(wanted, found, strict=True)) for line in difference(*pair, f"{at}[{i}]")
+            line
+            for i, pair in enumerate(zip(wanted, found, strict=True))
+            for line in difference(*pair, f"{at}[{i}]")
         ]
     return [] if wanted == found else [f"{at}: wanted {wanted!r}, found {found!r}"]
 
 
 @asynccontextmanager
-async def lane(kube: Kube, namespace: str, folder: Path, others: tuple[str, ...] = ()) -> AsyncIterator[Lane]:
-    """A lane with a running operator, which serves `others` too; at its end the operator is gone and the namespace on
-    its way."""
+async def lane(
+    kube: Kube, namespace: str, folder: Path, others: tuple[str, ...] = ()
+) -> AsyncIterator[Lane]:
+    """A lane with a running operator, which serves `others` too; at its end the operator is gone
+    and the namespace on its way.
+    """
     await make_namespace(kube, namespace)
     census = Census()
     counting = asyncio.create_task(census.follow(kube, namespace))

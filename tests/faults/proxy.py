@@ -1,4 +1,6 @@
-"""A reverse proxy between the operator and the apiserver: it counts writes, kills at the k-th, and makes faults."""
+"""A reverse proxy between the operator and the apiserver: it counts writes, kills at the k-th, and
+makes faults.
+"""
 
 import asyncio
 import json
@@ -18,7 +20,14 @@ from yarl import URL
 
 WRITES = ("POST", "PATCH", "PUT", "DELETE")
 # What the proxy's own connections say for themselves, hop by hop.
-HOP = ("host", "transfer-encoding", "content-length", "connection", "authorization", "accept-encoding")
+HOP = (
+    "host",
+    "transfer-encoding",
+    "content-length",
+    "connection",
+    "authorization",
+    "accept-encoding",
+)
 
 
 @dataclass(frozen=True)
@@ -33,7 +42,11 @@ class Asked:
     @property
     def write(self) -> bool:
         """A write that matters: events are told, not counted."""
-        return self.method in WRITES and not self.path.rstrip("/").endswith("/events") and "/events/" not in self.path
+        return (
+            self.method in WRITES
+            and not self.path.rstrip("/").endswith("/events")
+            and "/events/" not in self.path
+        )
 
     def __str__(self) -> str:
         return f"{self.method} {self.path}"
@@ -56,8 +69,9 @@ class Fault:
 
 @dataclass
 class Kill:
-    """End the operator at its k-th write from now (1 is the first) of those that `about` is true of, before it arrives
-    or after it is done."""
+    """End the operator at its k-th write from now (1 is the first) of those that `about` is true
+    of, before it arrives or after it is done.
+    """
 
     k: int
     after: bool
@@ -78,15 +92,19 @@ class Watch:
 
     @property
     def open(self) -> bool:
-        """The operator still listens; the proxy's own handler notices its end only with the next line."""
+        """The operator still listens; the proxy's own handler notices its end only with the next
+        line.
+        """
         transport = self.request.transport
         return transport is not None and not transport.is_closing()
 
 
 class Proxy:
-    """Plain HTTP on loopback towards the operator, TLS and the administrator's token towards the apiserver.
+    """Plain HTTP on loopback towards the operator, TLS and the administrator's token towards the
+    apiserver.
 
-    `answer` may give a fault for a request, `hide` may swallow a watch event. Both are functions that a test sets.
+    `answer` may give a fault for a request, `hide` may swallow a watch event. Both are functions
+    that a test sets.
     """
 
     def __init__(self, access: Access, folder: Path) -> None:
@@ -102,7 +120,9 @@ class Proxy:
         self._watches: list[Watch] = []
 
     async def __aenter__(self) -> Self:
-        self._session = Session(self._access, timeout=aiohttp.ClientTimeout(total=None), auto_decompress=False)
+        self._session = Session(
+            self._access, timeout=aiohttp.ClientTimeout(total=None), auto_decompress=False
+        )
         app = web.Application(client_max_size=1 << 26)
         app.router.add_route("*", "/{path:.*}", self._serve)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
@@ -120,7 +140,9 @@ class Proxy:
         await self._session.close()
 
     def kill_at(self, kill: Kill) -> None:
-        """Arm. From the kill on, nothing more of the old operator reaches the apiserver until `revive`."""
+        """Arm. From the kill on, nothing more of the old operator reaches the apiserver until
+        `revive`.
+        """
         self._kill = kill
 
     def revive(self) -> None:
@@ -150,7 +172,9 @@ class Proxy:
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         query = request.query
-        asked = Asked(request.method, request.path, "watch" in query, query.get("labelSelector", ""))
+        asked = Asked(
+            request.method, request.path, "watch" in query, query.get("labelSelector", "")
+        )
         self.requests.append(asked)
         body = await request.read()
         kill, number = self._kill, 0
@@ -171,8 +195,12 @@ class Proxy:
             return await self._die(request, kill, asked)
         return answer
 
-    async def _die(self, request: web.Request, kill: Kill, asked: Asked | None) -> web.StreamResponse:
-        """The operator ends at this request, which never gets an answer; later ones (None) wait for the same end."""
+    async def _die(
+        self, request: web.Request, kill: Kill, asked: Asked | None
+    ) -> web.StreamResponse:
+        """The operator ends at this request, which never gets an answer; later ones (None) wait for
+        the same end.
+        """
         if asked is not None:
             kill.write = asked
             kill.end()
@@ -189,7 +217,9 @@ class Proxy:
             return web.Response(status=answer.status, body=await answer.read(), headers=kept)
 
     async def _stream(self, request: web.Request, asked: Asked) -> web.StreamResponse:
-        async with self._session.http.get(self._url(request), headers=self._headers(request)) as answer:
+        async with self._session.http.get(
+            self._url(request), headers=self._headers(request)
+        ) as answer:
             kept = {k: v for k, v in answer.headers.items() if k.lower() not in HOP}
             response = web.StreamResponse(status=answer.status, headers=kept)
             response.enable_chunked_encoding()
@@ -251,4 +281,7 @@ def table(rows: Iterable[tuple[object, ...]]) -> str:
     """Rows in columns, for evidence."""
     words = [[str(cell) for cell in row] for row in rows]
     widths = [max(len(row[i]) for row in words) for i in range(len(words[0]))]
-    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in words)
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        for row in words
+    )

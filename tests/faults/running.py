@@ -1,4 +1,6 @@
-"""The operator as a process of the tests: started, killed, measured, and what it says of its passes."""
+"""The operator as a process of the tests: started, killed, measured, and what it says of its
+passes.
+"""
 
 import asyncio
 import os
@@ -20,7 +22,9 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True)
 class Usage:
-    """What the process has used so far: CPU seconds (user and system), peak resident memory in MB."""
+    """What the process has used so far: CPU seconds (user and system), peak resident memory in
+    MB.
+    """
 
     cpu: float
     peak: float
@@ -28,12 +32,15 @@ class Usage:
 
 @dataclass
 class Operator:
-    """One operator at a time, with the same kubeconfig; as a context manager it is gone at the end."""
+    """One operator at a time, with the same kubeconfig; as a context manager it is gone at the
+    end.
+    """
 
     kubeconfig: Path
     log: Path
     namespaces: tuple[str, ...] = ()
-    stretches: Path | None = None  # where to note the long stretches of its event loop (stretches.py)
+    # Where to note the long stretches of its event loop (stretches.py)
+    stretches: Path | None = None
     starts: int = 0
     port: int = 0
     _process: asyncio.subprocess.Process | None = field(default=None, repr=False)
@@ -58,7 +65,14 @@ class Operator:
             log.flush()
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable,
-                *("-m", *noted, "dijob", f"--kubeconfig={self.kubeconfig}", f"--health-port={self.port}", *scope),
+                *(
+                    "-m",
+                    *noted,
+                    "dijob",
+                    f"--kubeconfig={self.kubeconfig}",
+                    f"--health-port={self.port}",
+                    *scope,
+                ),
                 env={**os.environ, "PYTHONPATH": f"{ROOT / 'operator'}:{ROOT / 'tests'}"},
                 stdout=log,
                 stderr=log,
@@ -92,13 +106,17 @@ class Operator:
         return "" if code is None else f"the operator has exited with {code}; {self.tail()}"
 
     def usage(self) -> Usage:
-        """Of the process that runs now; one that has just ended shows no memory, or nothing at all."""
+        """Of the process that runs now; one that has just ended shows no memory, or nothing at
+        all.
+        """
         try:
             numbers = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
             peak = re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{self.pid}/status").read_text())
         except (FileNotFoundError, ProcessLookupError):
             return Usage(0.0, 0.0)
-        return Usage((int(numbers[11]) + int(numbers[12])) / TICKS, int(peak[1]) / 1024 if peak else 0.0)
+        return Usage(
+            (int(numbers[11]) + int(numbers[12])) / TICKS, int(peak[1]) / 1024 if peak else 0.0
+        )
 
     async def metric(self, name: str) -> float:
         """The sum of a metric over its labels; 0 while the operator does not answer yet."""
@@ -119,5 +137,8 @@ def _free_port() -> int:
     """A port that nobody listens on, below those that the kernel gives to outgoing connections."""
     while True:
         port = random.randrange(20_000, 32_000)
-        with suppress(OSError), socket.create_server(("::", port), family=socket.AF_INET6, dualstack_ipv6=True):
+        with (
+            suppress(OSError),
+            socket.create_server(("::", port), family=socket.AF_INET6, dualstack_ipv6=True),
+        ):
             return port

@@ -1,7 +1,9 @@
-"""Runs the operator, and notes the longest steps of its event loop: python -m faults.stretches FILE dijob ARGS.
+"""Runs the operator, and notes the longest steps of its event loop: python -m faults.stretches FILE
+dijob ARGS.
 
-A step is what a task does between two pauses. Of each look at what has come in meanwhile, with all the steps since the
-look before, one line says how long its longest step took, and all together, in seconds of the thread's CPU.
+A step is what a task does between two pauses. Of each look at what has come in meanwhile, with all
+the steps since the look before, one line says how long its longest step took, and all together, in
+seconds of the thread's CPU.
 """
 
 import asyncio

@@ -1,6 +1,8 @@
-"""Hypothesis strategies from a structural schema: what an apiserver stores of a field, and a little that it refuses.
+"""Hypothesis strategies from a structural schema: what an apiserver stores of a field, and a little
+that it refuses.
 
-hypothesis-jsonschema does this for JSON Schema; its last release (0.23.1) does not run with today's Hypothesis.
+hypothesis-jsonschema does this for JSON Schema; its last release (0.23.1) does not run with today's
+Hypothesis.
 """
 
 from typing import Any
@@ -10,13 +12,29 @@ from hypothesis.strategies import SearchStrategy
 
 Schema = dict[str, Any]
 
-# The keywords that this reads, and those that say nothing of a value's form. With any other it refuses to guess.
+# The keywords that this reads, and those that say nothing of a value's form. With any other it
+# refuses to guess.
 SILENT = {
     *("description", "default", "format", "type", "nullable", "uniqueItems"),
-    *("x-kubernetes-validations", "x-kubernetes-list-type", "x-kubernetes-list-map-keys", "x-kubernetes-map-type"),
+    *(
+        "x-kubernetes-validations",
+        "x-kubernetes-list-type",
+        "x-kubernetes-list-map-keys",
+        "x-kubernetes-map-type",
+    ),
 }
 READ = {
-    *("enum", "minimum", "maximum", "minLength", "maxLength", "pattern", "items", "minItems", "maxItems"),
+    *(
+        "enum",
+        "minimum",
+        "maximum",
+        "minLength",
+        "maxLength",
+        "pattern",
+        "items",
+        "minItems",
+        "maxItems",
+    ),
     *("properties", "required", "additionalProperties", "minProperties", "maxProperties"),
     *("x-kubernetes-preserve-unknown-fields", "x-kubernetes-int-or-string"),
 }
@@ -67,7 +85,9 @@ def values(schema: Schema) -> SearchStrategy[Any]:
 def _text(schema: Schema) -> SearchStrategy[str]:
     least, most = schema.get("minLength", 0), schema.get("maxLength", TEXT)
     if pattern := schema.get("pattern"):
-        return st.from_regex(str(pattern), fullmatch=True).filter(lambda text: least <= len(text) <= most)
+        return st.from_regex(str(pattern), fullmatch=True).filter(
+            lambda text: least <= len(text) <= most
+        )
     short = st.text(CHARACTERS, min_size=least, max_size=max(least, min(TEXT, most)))
     return short | CHARACTERS.map(lambda character: character * most)
 
@@ -81,7 +101,9 @@ def _object(schema: Schema) -> SearchStrategy[dict[str, Any]]:
     )
     more = schema.get("additionalProperties")
     if isinstance(more, dict):
-        return st.dictionaries(WORDS, values(more), min_size=schema.get("minProperties", 0), max_size=ITEMS)
+        return st.dictionaries(
+            WORDS, values(more), min_size=schema.get("minProperties", 0), max_size=ITEMS
+        )
     if schema.get("x-kubernetes-preserve-unknown-fields"):
         unknown = st.dictionaries(WORDS, ANYTHING, max_size=2)
         return st.tuples(unknown, known).map(lambda two: {**two[0], **two[1]})

@@ -33,8 +33,9 @@ SCENARIOS = (
     Scenario("redis", start_with_redis, "Running", REPLICAS + 1, started=False),
     Scenario("success", succeed, "Succeeded", REPLICAS, spec=(("cleanPodPolicy", "All"),)),
     Scenario("failure", fail, "Failed", REPLICAS, spec=(("backoffLimit", 0),)),
-    # Rank 1 comes back, and those that dial it are renewed in their pods. (Where there is no launcher they are made
-    # anew: 11 writes, no wrong point either, and two minutes more; the state machine has those kills.)
+    # Rank 1 comes back, and those that dial it are renewed in their pods. (Where there is no
+    # launcher they are made anew: 11 writes, no wrong point either, and two minutes more; the state
+    # machine has those kills.)
     Scenario("renewal", lose_a_pod, "Running", REPLICAS + 1),
 )
 

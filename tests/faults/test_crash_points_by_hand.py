@@ -1,4 +1,6 @@
-"""kill -9 around each write of what a user does to a running job, and of what time does to an ended one."""
+"""kill -9 around each write of what a user does to a running job, and of what time does to an ended
+one.
+"""
 
 import pytest
 from faults.conftest import Lanes

@@ -1,4 +1,6 @@
-"""What an apiserver and a network can do to an operator: it recovers in bounded time, and creates nothing twice."""
+"""What an apiserver and a network can do to an operator: it recovers in bounded time, and creates
+nothing twice.
+"""
 
 import asyncio
 import random
@@ -13,8 +15,14 @@ from faults.waits import SOON, calm, ended, first_pod, renewed, running
 
 pytestmark = pytest.mark.apiserver
 
-GONE = {"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}}
-BROKEN = {"type": "ERROR", "object": {"kind": "Status", "code": 500, "reason": "InternalError", "message": "etcd"}}
+GONE = {
+    "type": "ERROR",
+    "object": {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"},
+}
+BROKEN = {
+    "type": "ERROR",
+    "object": {"kind": "Status", "code": 500, "reason": "InternalError", "message": "etcd"},
+}
 
 
 def measured(name: str, seconds: float) -> None:
@@ -39,7 +47,9 @@ async def test_a_watch_that_is_cut(lane: Lane) -> None:
 
 @pytest.mark.parametrize(("part", "refusals"), [("/pods", 2), ("/services", 2), ("/dijobs", 0)])
 async def test_a_watch_that_is_too_old(lane: Lane, part: str, refusals: int) -> None:
-    """ERROR 410 in the stream, and HTTP 410 on the next watches: a new list, and not one write too many."""
+    """ERROR 410 in the stream, and HTTP 410 on the next watches: a new list, and not one write too
+    many.
+    """
     await running(lane, "a")
     before, left = len(lane.proxy.writes), [refusals]
 
@@ -66,7 +76,9 @@ async def lacking(count: int) -> str:
 
 
 async def test_a_watch_that_ends_in_error_500(lane: Lane) -> None:
-    """kopf ends itself on any ERROR but 410: the process must end too, for the kubelet to start it again."""
+    """kopf ends itself on any ERROR but 410: the process must end too, for the kubelet to start it
+    again.
+    """
     await running(lane, "a")
     assert await lane.proxy.tell_watches(BROKEN) >= 3
     begin = time.monotonic()
@@ -100,7 +112,9 @@ async def swallowed(lane: Lane) -> str:
 
 
 async def test_twenty_seconds_of_503(lane: Lane) -> None:
-    """Reads, writes and watches all fail; what was asked for and what vanished meanwhile is seen within 10 s."""
+    """Reads, writes and watches all fail; what was asked for and what vanished meanwhile is seen
+    within 10 s.
+    """
     await running(lane, "a", "c")
     lane.proxy.answer = lambda asked: Fault(503, reason="ServiceUnavailable")
     lane.proxy.cut_watches()
@@ -150,9 +164,13 @@ async def test_too_many_requests(lane: Lane) -> None:
 
 @pytest.mark.parametrize("status", [409, 500])
 async def test_five_percent_of_all_calls_fail(lane: Lane, status: int) -> None:
-    """At random, in calls of every kind: ten jobs get through, each with its own four pods and no more."""
+    """At random, in calls of every kind: ten jobs get through, each with its own four pods and no
+    more.
+    """
     dice = random.Random(status)
-    lane.proxy.answer = lambda asked: Fault(status) if not asked.watch and dice.random() < 0.05 else None
+    lane.proxy.answer = lambda asked: (
+        Fault(status) if not asked.watch and dice.random() < 0.05 else None
+    )
     names = [f"j{number}" for number in range(10)]
     begin = time.monotonic()
     await running(lane, *names)
@@ -160,7 +178,9 @@ async def test_five_percent_of_all_calls_fail(lane: Lane, status: int) -> None:
     assert lane.proxy.faults > 0
     still = [name for name in names if not lane.census.moved_of(name)]
     assert len(still) >= 7, f"kwok has moved {lane.census.moved}"
-    assert {name: lane.census.of(name) for name in still} == dict.fromkeys(still, 4), lane.evidence()
+    assert {name: lane.census.of(name) for name in still} == dict.fromkeys(still, 4), (
+        lane.evidence()
+    )
 
 
 async def test_deleted_while_the_operator_is_down(lane: Lane) -> None:
@@ -182,7 +202,9 @@ async def test_deleted_while_the_operator_is_down(lane: Lane) -> None:
 
 
 async def test_a_deletion_in_a_gap_of_the_watch(lane: Lane) -> None:
-    """The operator never hears that the job is gone, only that its pods go: it asks before it makes new ones."""
+    """The operator never hears that the job is gone, only that its pods go: it asks before it makes
+    new ones.
+    """
     await running(lane, "a")
 
     def hide(asked: Asked, event: dict[str, Any]) -> bool:
@@ -195,7 +217,8 @@ async def test_a_deletion_in_a_gap_of_the_watch(lane: Lane) -> None:
         names, events = list(await lane.pods("a")), lane.census.deleted.total()
         return f"{names}, {events} deleted; {lane.evidence()}" if names or events < 4 else ""
 
-    # The garbage collector looks for new kinds every 30 s only, and this may be the first test after the CRD was made.
+    # The garbage collector looks for new kinds every 30 s only, and this may be the first test
+    # after the CRD was made.
     await until("all pods gone", pods_left, 100)
     await until("no more pods made", calm(lane), SOON)
     made = lane.census.of("a") - 4

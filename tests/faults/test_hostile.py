@@ -1,4 +1,6 @@
-"""A tenant sends whatever an apiserver stores: the operator lives, and another tenant's jobs run and start as ever."""
+"""A tenant sends whatever an apiserver stores: the operator lives, and another tenant's jobs run
+and start as ever.
+"""
 
 import asyncio
 import itertools
@@ -30,7 +32,8 @@ OBJECTS = int(os.environ.get("DIJOB_HOSTILE_OBJECTS", "60"))
 SEED = int(os.environ.get("DIJOB_HOSTILE_SEED", "1"))
 STARTS = int(os.environ.get("DIJOB_HOSTILE_STARTS", "3"))
 RANKS = 4
-# In the long form alone on its machine: the median of three starts beside other tests tells nothing.
+# In the long form alone on its machine: the median of three starts beside other tests tells
+# nothing.
 ALONE = STARTS >= 10
 SLOWER = 1.2
 # Beside other tests the same step takes up to twice as long: they share the cores' caches.
@@ -51,7 +54,9 @@ def deep_reader() -> Iterator[None]:
 
 @dataclass
 class Two:
-    """Two tenants, who share an operator: ours, whose job "a" runs, and theirs, who sends anything."""
+    """Two tenants, who share an operator: ours, whose job "a" runs, and theirs, who sends
+    anything.
+    """
 
     kube: Kube
     operator: Operator
@@ -80,8 +85,14 @@ class Two:
     async def reaches(self, name: str, phase: str) -> None:
         async def missing() -> str:
             status = (await self.kube.get(jobs(self.ours, name))).get("status") or {}
-            right = status.get("phase") == phase and status.get("readyReplicas") == status.get("replicas")
-            return "" if right else f"{name} is {status}; {self.operator.died() or self.operator.tail()}"
+            right = status.get("phase") == phase and status.get("readyReplicas") == status.get(
+                "replicas"
+            )
+            return (
+                ""
+                if right
+                else f"{name} is {status}; {self.operator.died() or self.operator.tail()}"
+            )
 
         await until(f"{name} {phase}", missing, 60)
 
@@ -107,14 +118,20 @@ class Two:
             case "dijobs":
                 name = f"h{next(self.numbers)}"
                 body = {**sent.body, "metadata": {**meta, "name": name}}
-                self.jobs[name] = (await self.kube.create(jobs(self.theirs), body))["metadata"]["uid"]
+                self.jobs[name] = (await self.kube.create(jobs(self.theirs), body))["metadata"][
+                    "uid"
+                ]
             case "status" if known:
                 name, _ = known[sent.body["of"] % len(known)]
-                await self.kube.patch(jobs(self.theirs, name) + "/status", {"status": sent.body["status"]})
+                await self.kube.patch(
+                    jobs(self.theirs, name) + "/status", {"status": sent.body["status"]}
+                )
             case "pods" | "services":
                 for reference in meta["ownerReferences"]:
                     if isinstance(reference["uid"], int):
-                        reference["uid"] = known[reference["uid"] % len(known)][1] if known else "none"
+                        reference["uid"] = (
+                            known[reference["uid"] % len(known)][1] if known else "none"
+                        )
                 path = pods(self.theirs) if sent.kind == "pods" else services(self.theirs)
                 await self.kube.create(path, {**sent.body, "metadata": meta})
 
@@ -127,7 +144,10 @@ class Two:
 
     async def status(self) -> dict[str, Json]:
         """The statuses of their jobs, by name."""
-        return {body["metadata"]["name"]: body.get("status") or {} for body in await self.kube.items(jobs(self.theirs))}
+        return {
+            body["metadata"]["name"]: body.get("status") or {}
+            for body in await self.kube.items(jobs(self.theirs))
+        }
 
     async def until_calm(self) -> float:
         """Wait until all their jobs have been dealt with; seconds."""
@@ -136,27 +156,40 @@ class Two:
             before = await self.operator.metric("dijob_api_requests_total")
             await asyncio.sleep(CALM_SECONDS)
             asked = await self.operator.metric("dijob_api_requests_total") - before
-            return f"{asked:g} requests in {CALM_SECONDS:g} s; {self.operator.tail()}" if asked > CALM_REQUESTS else ""
+            return (
+                f"{asked:g} requests in {CALM_SECONDS:g} s; {self.operator.tail()}"
+                if asked > CALM_REQUESTS
+                else ""
+            )
 
         return await until("all dealt with", busy, DEALT_WITH_SECONDS)
 
     async def needless(self) -> tuple[Counter[str], int]:
-        """What the operator asks the apiserver for within a minute and more, and that is about none of the jobs that
-        change meanwhile, or wait for something; and how many such jobs there are."""
+        """What the operator asks the apiserver for within a minute and more, and that is about none
+        of the jobs that change meanwhile, or wait for something; and how many such jobs there are.
+        """
         before, audit = await self.status(), Audit(self.audit_log)
         await asyncio.sleep(REST_SECONDS)
         asked, after = audit.asked(), await self.status()
-        excused = {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
+        excused = {
+            name for name in before.keys() | after.keys() if before.get(name) != after.get(name)
+        }
         excused |= {name for name, status in after.items() if _waits(status)}
         about = re.compile(rf"{self.theirs}/(h\d+)")
         named = {what: found[1] if (found := about.search(what)) else "" for what in asked}
-        return Counter({what: asked[what] for what, name in named.items() if name not in excused}), len(excused)
+        return Counter(
+            {what: asked[what] for what, name in named.items() if name not in excused}
+        ), len(excused)
 
 
 def _waits(status: Json) -> bool:
-    """Whether a job says that it waits: for nodes, for addresses, or for what the apiserver refuses."""
+    """Whether a job says that it waits: for nodes, for addresses, or for what the apiserver
+    refuses.
+    """
     reasons = [condition["reason"] for condition in status.get("conditions", ())]
-    return status.get("phase") in ("Pending", "Starting") or any("Taken" in one or "Refused" in one for one in reasons)
+    return status.get("phase") in ("Pending", "Starting") or any(
+        "Taken" in one or "Refused" in one for one in reasons
+    )
 
 
 @asynccontextmanager
@@ -174,12 +207,16 @@ async def two(plane: Cluster, kube: Kube, folder: Path) -> AsyncIterator[Two]:
         for path in (jobs(theirs), pods(theirs)):
             for body in await kube.items(path):
                 if body["metadata"].get("finalizers"):
-                    await kube.patch(f"{path}/{body['metadata']['name']}", {"metadata": {"finalizers": None}})
+                    await kube.patch(
+                        f"{path}/{body['metadata']['name']}", {"metadata": {"finalizers": None}}
+                    )
         for namespace in (ours, theirs):
             await kube.delete(f"/api/v1/namespaces/{namespace}")
 
 
-async def test_what_a_tenant_sends_harms_no_other(plane: Cluster, kube: Kube, tmp_path: Path) -> None:
+async def test_what_a_tenant_sends_harms_no_other(
+    plane: Cluster, kube: Kube, tmp_path: Path
+) -> None:
     async with two(plane, kube, tmp_path) as tenants:
         await kube.create(jobs(tenants.ours), dijob(tenants.ours, "a", RANKS))
         await tenants.reaches("a", "Running")
@@ -191,15 +228,23 @@ async def test_what_a_tenant_sends_harms_no_other(plane: Cluster, kube: Kube, tm
         print(f"MEASURED refused: {dict(tenants.refused)}")
         print(f"MEASURED seconds until all are dealt with: {await tenants.until_calm():.0f}")
         needless, excused = await tenants.needless()
-        print(f"MEASURED requests at rest, but for {excused} jobs that change or wait: {dict(needless)}")
+        print(
+            f"MEASURED requests at rest, but for {excused} jobs that change or wait:"
+            f" {dict(needless)}"
+        )
         among = [await tenants.start(f"after{number}") for number in range(STARTS)]
         ratio = statistics.median(among) / statistics.median(alone)
-        print(f"MEASURED a job's start: median {statistics.median(among):.2f} s, {ratio:.2f} times that before")
+        print(
+            f"MEASURED a job's start: median {statistics.median(among):.2f} s, {ratio:.2f} times"
+            " that before"
+        )
         took, words = longest(tenants.stretches)
-        print(f"MEASURED longest stretch of the loop: {took * 1000:.0f} ms of CPU", *words, sep="\n  ")
+        print(
+            f"MEASURED longest stretch of the loop: {took * 1000:.0f} ms of CPU", *words, sep="\n  "
+        )
         assert await tenants.ranks() == before
-        # Once a minute the operator compares its list of jobs with the apiserver's. It looks for the events of pods
-        # that wait for a node, and a pod that is refused unread has no name.
+        # Once a minute the operator compares its list of jobs with the apiserver's. It looks for
+        # the events of pods that wait for a node, and a pod that is refused unread has no name.
         waits = {f"list events {tenants.theirs}/", f"create pods {tenants.theirs}/"}
         assert not needless.keys() - waits - {"list dijobs /"}
         assert tenants.operator.died() == ""

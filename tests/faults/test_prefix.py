@@ -1,4 +1,6 @@
-"""Room for three of two to four, twenty times over: the world is always ranks 0 to 2, and the fourth joins later."""
+"""Room for three of two to four, twenty times over: the world is always ranks 0 to 2, and the
+fourth joins later.
+"""
 
 import asyncio
 from typing import Any
@@ -27,7 +29,9 @@ def pinned(namespace: str, name: str, node: str) -> Json:
 
 
 async def until_listed(lane: Lane, names: list[str], size: int) -> float:
-    """Poll until each job's list has so many ranks, which are the first ones and run; it never has others."""
+    """Poll until each job's list has so many ranks, which are the first ones and run; it never has
+    others.
+    """
 
     async def missing() -> str:
         behind = []
@@ -39,7 +43,10 @@ async def until_listed(lane: Lane, names: list[str], size: int) -> float:
             assert all(rank < words for rank, words in listed.items()), f"{name}: {told}"
             if listed != dict.fromkeys(range(size), size):
                 behind.append(f"{name}: {told}")
-        return "; ".join(behind[:3]) and f"{len(behind)} jobs are not there yet: {'; '.join(behind[:3])}"
+        return (
+            "; ".join(behind[:3])
+            and f"{len(behind)} jobs are not there yet: {'; '.join(behind[:3])}"
+        )
 
     return await until(f"{len(names)} jobs of {size}", missing, 60)
 
@@ -48,18 +55,28 @@ async def test_the_ranks_are_always_a_prefix(lanes: Lanes) -> None:
     async with lanes() as lane:
         nodes = sorted(node["metadata"]["name"] for node in await lane.kube.items("/api/v1/nodes"))
         names = [f"job{number}" for number in range(JOBS)]
-        bodies = [pinned(lane.namespace, name, node) for name, node in zip(names, nodes, strict=False)]
+        bodies = [
+            pinned(lane.namespace, name, node) for name, node in zip(names, nodes, strict=False)
+        ]
         assert len(bodies) == JOBS
         await asyncio.gather(*(lane.kube.create(jobs(lane.namespace), body) for body in bodies))
         begun = await until_listed(lane, names, 3)
-        print(f"\nMEASURED seconds until {JOBS} jobs of 2 to 4 with room for 3 run (gatherSeconds: 5): {begun:.1f}")
+        print(
+            f"\nMEASURED seconds until {JOBS} jobs of 2 to 4 with room for 3 run (gatherSeconds:"
+            f" 5): {begun:.1f}"
+        )
         waited = await until("all say who joins later", lambda: unsaid(lane, names), 30)
         print(f"MEASURED seconds from then until all say who joins later: {waited:.1f}")
         # A rank that has succeeded holds no room any more: its place is the fourth one's.
         done = {"metadata": {"annotations": {"test.dijob/exit": "0"}}}
-        await asyncio.gather(*(lane.kube.patch(pods(lane.namespace, f"{name}-2"), done) for name in names))
+        await asyncio.gather(
+            *(lane.kube.patch(pods(lane.namespace, f"{name}-2"), done) for name in names)
+        )
         joined = await until_joined(lane, names)
-        print(f"MEASURED seconds from the moment when there is room until the fourth has joined in each: {joined:.1f}")
+        print(
+            "MEASURED seconds from the moment when there is room until the fourth has joined in"
+            f" each: {joined:.1f}"
+        )
         assert [(await lane.status(name)).get("renewals", 0) for name in names] == [0] * JOBS
 
 
@@ -70,7 +87,9 @@ async def unsaid(lane: Lane, names: list[str]) -> str:
         status = await lane.status(name)
         said = {c["type"]: c["message"] for c in status["conditions"]}
         wanted = ("3 of 4 ranks run", "Running", "joining later: rank 3: Unschedulable")
-        if (said["Running"], status["phase"]) != wanted[:2] or wanted[2] not in said["AddressesReady"]:
+        if (said["Running"], status["phase"]) != wanted[:2] or wanted[2] not in said[
+            "AddressesReady"
+        ]:
             silent.append(f"{name}: {said}")
     return "; ".join(silent[:2])
 
@@ -78,7 +97,15 @@ async def unsaid(lane: Lane, names: list[str]) -> str:
 async def until_joined(lane: Lane, names: list[str]) -> float:
     async def missing() -> str:
         told = {name: (await lane.pods(name)).get(f"{name}-3") or {} for name in names}
-        late = [n for n, pod in told.items() if pod.get("metadata", {}).get("annotations", {}).get(LISTED) != "4"]
-        return f"{len(late)} have no rank 3 in their list: {late[:3]}; {lane.evidence()}" if late else ""
+        late = [
+            n
+            for n, pod in told.items()
+            if pod.get("metadata", {}).get("annotations", {}).get(LISTED) != "4"
+        ]
+        return (
+            f"{len(late)} have no rank 3 in their list: {late[:3]}; {lane.evidence()}"
+            if late
+            else ""
+        )
 
     return await until("the fourth ranks", missing, 90)

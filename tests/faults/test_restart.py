@@ -1,4 +1,6 @@
-"""What a new operator does first: nothing about what is as it should be, and what is new at once."""
+"""What a new operator does first: nothing about what is as it should be, and what is new at
+once.
+"""
 
 import pytest
 from faults.kube import pods, until
@@ -10,9 +12,13 @@ pytestmark = pytest.mark.apiserver
 
 
 async def test_a_restart_that_finds_nothing_to_do(lane: Lane) -> None:
-    """Running and ended jobs: a new operator looks at all of them and writes nothing, not even an event."""
+    """Running and ended jobs: a new operator looks at all of them and writes nothing, not even an
+    event.
+    """
     await running(lane, "a", "b", "c")
-    await lane.kube.patch(pods(lane.namespace, "c-1"), {"metadata": {"annotations": {"test.dijob/exit": "1"}}})
+    await lane.kube.patch(
+        pods(lane.namespace, "c-1"), {"metadata": {"annotations": {"test.dijob/exit": "1"}}}
+    )
     await renewed(lane, "c")
     await lane.operator.kill()
     before = {name: await versions(lane, name) for name in ("a", "b", "c")}
@@ -27,7 +33,9 @@ async def test_a_restart_that_finds_nothing_to_do(lane: Lane) -> None:
 
 
 async def test_a_new_job_does_not_wait_for_the_list_of_everybodys_pods(lane: Lane) -> None:
-    """A list of thousands takes seconds (here: for ever). Jobs that ran before wait for it, a new one does not."""
+    """A list of thousands takes seconds (here: for ever). Jobs that ran before wait for it, a new
+    one does not.
+    """
     await running(lane, "a")
     await lane.operator.kill()
     before = await versions(lane, "a")
@@ -35,7 +43,9 @@ async def test_a_new_job_does_not_wait_for_the_list_of_everybodys_pods(lane: Lan
 
     def everybodys(asked: Asked) -> Fault | None:
         return (
-            Fault(503) if asked.path.endswith("/pods") and "/job=" not in asked.selector and not asked.write else None
+            Fault(503)
+            if asked.path.endswith("/pods") and "/job=" not in asked.selector and not asked.write
+            else None
         )
 
     lane.proxy.answer = everybodys
@@ -53,8 +63,9 @@ async def test_a_new_job_does_not_wait_for_the_list_of_everybodys_pods(lane: Lan
 
 
 async def test_a_namespace_that_is_gone_does_not_take_the_others_along(lane: Lane) -> None:
-    """With it goes the Role in it: 403, where an operator is told its namespaces by name. It serves the others; when it
-    is back, the process ends, for the kubelet to start it with all of them. (The way there: chart/test_chart_operator.)
+    """With it goes the Role in it: 403, where an operator is told its namespaces by name. It serves
+    the others; when it is back, the process ends, for the kubelet to start it with all of them.
+    (The way there: chart/test_chart_operator.)
     """
     await running(lane, "a")
     await lane.operator.kill()

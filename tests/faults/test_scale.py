@@ -1,4 +1,6 @@
-"""A thousand jobs run on 4,000 pods: a restarted operator writes nothing about them and sees a new job at once."""
+"""A thousand jobs run on 4,000 pods: a restarted operator writes nothing about them and sees a new
+job at once.
+"""
 
 import asyncio
 import os
@@ -15,7 +17,8 @@ from faults.running import TICKS, Operator
 
 pytestmark = pytest.mark.apiserver
 
-# `make scale` asks for the full 1,000; `make test` for fewer, since making them takes most of the time.
+# `make scale` asks for the full 1,000; `make test` for fewer, since making them takes most of the
+# time.
 JOBS, RANKS = int(os.environ.get("DIJOB_SCALE_JOBS", "150")), 4
 FIRST_POD_SECONDS = 5.0
 QUIET_SECONDS = 180.0
@@ -27,21 +30,32 @@ PEAK_MB = 250.0
 
 
 async def fill(kube: Kube, namespace: str, operator: Operator) -> None:
-    """One job by the operator itself, and copies of it: each with 4 pods, a service and its status."""
+    """One job by the operator itself, and copies of it: each with 4 pods, a service and its
+    status.
+    """
     await operator.start()
     body = dijob(namespace, "original", RANKS)
-    # Else the operator writes it once, and the copies would be of a generation that their status has not seen.
+    # Else the operator writes it once, and the copies would be of a generation that their status
+    # has not seen.
     body["spec"]["replicas"] = RANKS
     await kube.create(jobs(namespace), body)
 
     async def missing() -> str:
         status = (await kube.get(jobs(namespace, "original"))).get("status") or {}
-        return "" if status.get("readyReplicas") == RANKS else f"{status}; {operator.died() or operator.tail()}"
+        return (
+            ""
+            if status.get("readyReplicas") == RANKS
+            else f"{status}; {operator.died() or operator.tail()}"
+        )
 
     await until("the original", missing, 60)
 
     async def no_service() -> str:
-        return "" if await kube.find(f"/api/v1/namespaces/{namespace}/services/original") else operator.tail()
+        return (
+            ""
+            if await kube.find(f"/api/v1/namespaces/{namespace}/services/original")
+            else operator.tail()
+        )
 
     await until("its service", no_service, 30)
     await operator.kill()
@@ -50,8 +64,10 @@ async def fill(kube: Kube, namespace: str, operator: Operator) -> None:
 
 
 async def quiet(plane: Cluster) -> None:
-    """Wait until the control plane has digested what was made in bulk: its controllers work on it for half a minute,
-    and meanwhile the apiserver's watch cache is thousands of versions behind. (Others may work beside it.)"""
+    """Wait until the control plane has digested what was made in bulk: its controllers work on it
+    for half a minute, and meanwhile the apiserver's watch cache is thousands of versions behind.
+    (Others may work beside it.)
+    """
 
     async def busy() -> str:
         before = _seconds(plane)
@@ -63,8 +79,12 @@ async def quiet(plane: Cluster) -> None:
 
 
 def _seconds(plane: Cluster) -> float:
-    """CPU seconds that the control plane's programs have used so far (proc_pid_stat(5): fields 14 and 15)."""
-    stats = (Path(f"/proc/{process.pid}/stat").read_text() for process in recorded(plane.state).values())
+    """CPU seconds that the control plane's programs have used so far (proc_pid_stat(5): fields 14
+    and 15).
+    """
+    stats = (
+        Path(f"/proc/{process.pid}/stat").read_text() for process in recorded(plane.state).values()
+    )
     return sum(sum(map(int, stat.rpartition(")")[2].split()[11:13])) for stat in stats) / TICKS
 
 
@@ -76,7 +96,11 @@ async def first_pod(kube: Kube, namespace: str, operator: Operator, number: int)
     await operator.start()
 
     async def missing() -> str:
-        return "" if await kube.find(pods(namespace, f"{name}-0")) else operator.died() or operator.tail()
+        return (
+            ""
+            if await kube.find(pods(namespace, f"{name}-0"))
+            else operator.died() or operator.tail()
+        )
 
     await until(f"first pod of {name}", missing, 60)
     return time.monotonic() - begin
@@ -90,7 +114,11 @@ async def settled(kube: Kube, namespace: str, operator: Operator, number: int) -
         phase = ((await kube.get(jobs(namespace, f"new{number}"))).get("status") or {}).get("phase")
         service = await kube.find(f"/api/v1/namespaces/{namespace}/services/new{number}")
         done = passes >= JOBS and phase == "Running" and service
-        return "" if done else f"{passes:g} passes, new{number} {phase}; {operator.died() or operator.tail()}"
+        return (
+            ""
+            if done
+            else f"{passes:g} passes, new{number} {phase}; {operator.died() or operator.tail()}"
+        )
 
     await until("all passes", missing, PASSES_SECONDS)
 
@@ -103,7 +131,10 @@ async def test_a_restart_among_a_thousand_jobs(plane: Cluster, kube: Kube, tmp_p
     try:
         await fill(kube, namespace, operator)
         await quiet(plane)
-        print(f"\nMEASURED {JOBS} jobs x {RANKS} pods made, as copies of one, in: {time.monotonic() - begin:.0f} s")
+        print(
+            f"\nMEASURED {JOBS} jobs x {RANKS} pods made, as copies of one, in:"
+            f" {time.monotonic() - begin:.0f} s"
+        )
         starts = []
         for number in range(STARTS):
             audit = Audit(plane.audit_log)
@@ -111,7 +142,10 @@ async def test_a_restart_among_a_thousand_jobs(plane: Cluster, kube: Kube, tmp_p
             await settled(kube, namespace, operator, number)
             used = operator.usage()
             print(f"MEASURED start to a new job's first pod: {starts[-1]:.1f} s")
-            print(f"MEASURED CPU until all {JOBS} jobs had their pass: {used.cpu:.1f} s, peak RSS: {used.peak:.0f} MB")
+            print(
+                f"MEASURED CPU until all {JOBS} jobs had their pass: {used.cpu:.1f} s, peak RSS:"
+                f" {used.peak:.0f} MB"
+            )
             others = others_than(audit, namespace, number)
             assert not others, f"writes about jobs that needed none: {others}; {operator.tail()}"
             assert used.peak < PEAK_MB
@@ -127,4 +161,8 @@ async def test_a_restart_among_a_thousand_jobs(plane: Cluster, kube: Kube, tmp_p
 def others_than(audit: Audit, namespace: str, number: int) -> list[str]:
     """The operator's writes in the namespace about anything but the new job."""
     written = (write for write in audit.each() if write.namespace == namespace)
-    return [f"{write.verb} {write.name}" for write in written if not write.name.startswith(f"new{number}")]
+    return [
+        f"{write.verb} {write.name}"
+        for write in written
+        if not write.name.startswith(f"new{number}")
+    ]

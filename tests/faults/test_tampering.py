@@ -1,4 +1,6 @@
-"""Somebody edits, or deletes, what the operator has made: it is repaired, or said; the job ends up whole."""
+"""Somebody edits, or deletes, what the operator has made: it is repaired, or said; the job ends up
+whole.
+"""
 
 import random
 import secrets
@@ -37,8 +39,14 @@ async def until_whole(lane: Lane) -> float:
             return f"{sorted(found)} {ips}; {lane.evidence()}"
         for rank in range(RANKS):
             meta = found[f"a-{rank}"]["metadata"]
-            told = {key.removeprefix(f"{GROUP}/"): value for key, value in meta["annotations"].items()}
-            wanted = {"node-ips": ",".join(map(str, ips)), "epoch": str(status["epoch"]), "num-nodes": str(RANKS)}
+            told = {
+                key.removeprefix(f"{GROUP}/"): value for key, value in meta["annotations"].items()
+            }
+            wanted = {
+                "node-ips": ",".join(map(str, ips)),
+                "epoch": str(status["epoch"]),
+                "num-nodes": str(RANKS),
+            }
             if wrong := {key: told.get(key) for key in wanted if told.get(key) != wanted[key]}:
                 return f"rank {rank} has {wrong}, not {wanted}"
             if meta["labels"].get(f"{GROUP}/rank") != str(rank) or "deletionTimestamp" in meta:
@@ -57,7 +65,9 @@ FORGED: dict[str, Json] = {
     "a renewal": {"annotations": {f"{GROUP}/renew-from": "777"}},
     "another topology": {"annotations": {f"{GROUP}/topology": "{}"}},
     "another template": {"annotations": {f"{GROUP}/template-hash": "forged"}},
-    "another address list": {"annotations": {f"{GROUP}/node-ips": "10.9.9.9,10.9.9.8,10.9.9.7,10.9.9.6"}},
+    "another address list": {
+        "annotations": {f"{GROUP}/node-ips": "10.9.9.9,10.9.9.8,10.9.9.7,10.9.9.6"}
+    },
     "no address list": {"annotations": {f"{GROUP}/node-ips": None}},
     "a higher epoch": {"annotations": {f"{GROUP}/epoch": "99"}},
     "no epoch": {"annotations": {f"{GROUP}/epoch": None}},
@@ -65,7 +75,13 @@ FORGED: dict[str, Json] = {
     "another job's label": {"labels": {f"{GROUP}/job": "b"}},
     "another rank's label": {"labels": {f"{GROUP}/rank": "3"}},
     "not managed by us": {"labels": {"app.kubernetes.io/managed-by": None}},
-    "no labels at all": {"labels": {"app.kubernetes.io/managed-by": None, f"{GROUP}/job": None, f"{GROUP}/rank": None}},
+    "no labels at all": {
+        "labels": {
+            "app.kubernetes.io/managed-by": None,
+            f"{GROUP}/job": None,
+            f"{GROUP}/rank": None,
+        }
+    },
 }
 
 
@@ -104,11 +120,22 @@ async def until_told(lane: Lane, before: dict[str, Json]) -> None:
 
 def impostor(namespace: str, uid: str, **owner: str) -> Json:
     """Somebody's pod that says of itself that it is a rank of the job with this uid."""
-    reference = {"apiVersion": "v9", "kind": "Nothing", "name": "a", "uid": uid, "controller": True, **owner}
+    reference = {
+        "apiVersion": "v9",
+        "kind": "Nothing",
+        "name": "a",
+        "uid": uid,
+        "controller": True,
+        **owner,
+    }
     meta = {
         "name": "a-1",
         "namespace": namespace,
-        "labels": {"app.kubernetes.io/managed-by": "dijob-operator", f"{GROUP}/job": "a", f"{GROUP}/rank": "1"},
+        "labels": {
+            "app.kubernetes.io/managed-by": "dijob-operator",
+            f"{GROUP}/job": "a",
+            f"{GROUP}/rank": "1",
+        },
         "annotations": LURE,
         "ownerReferences": [reference],
         "finalizers": ["example.org/stays"],
@@ -124,7 +151,9 @@ REFERENCES = {
 
 
 @pytest.mark.parametrize("owner", REFERENCES.values(), ids=REFERENCES)
-async def test_a_pod_of_another_namespace_is_no_rank(kube: Kube, tmp_path: Path, owner: dict[str, str]) -> None:
+async def test_a_pod_of_another_namespace_is_no_rank(
+    kube: Kube, tmp_path: Path, owner: dict[str, str]
+) -> None:
     ours, theirs = (f"{side}-{secrets.token_hex(4)}" for side in ("ours", "theirs"))
     await make_namespace(kube, theirs)
     try:
@@ -142,9 +171,15 @@ async def test_a_pod_of_another_namespace_is_no_rank(kube: Kube, tmp_path: Path,
             await made.reconciled(int(passes) + 3)
             await made.remove("b")
             await made.reaches("b", None)
-            assert {name: pod for name, pod in (await told(made)).items() if name.startswith("a-")} == before
+            assert {
+                name: pod for name, pod in (await told(made)).items() if name.startswith("a-")
+            } == before
             status = await made.status("a")
-            assert (status.get("renewals", 0), status["epoch"], status["phase"]) == (0, 1, "Running")
+            assert (status.get("renewals", 0), status["epoch"], status["phase"]) == (
+                0,
+                1,
+                "Running",
+            )
             # A new operator lists it among the first, and heals the real rank beside it.
             await made.operator.kill()
             await kube.delete(pods(ours, "a-1"))
@@ -162,7 +197,11 @@ async def test_a_pod_that_was_taken_from_us_is_never_touched_and_said(lane: Lane
 
     async def missing() -> str:
         said = {c["type"]: c for c in (await lane.status("a")).get("conditions", ())}
-        return "" if said["PodsCreated"]["reason"] == "PodNameTaken" else f"{said['PodsCreated']}; {lane.evidence()}"
+        return (
+            ""
+            if said["PodsCreated"]["reason"] == "PodNameTaken"
+            else f"{said['PodsCreated']}; {lane.evidence()}"
+        )
 
     await until("it is said", missing, 30)
     assert (await lane.kube.get(pods(lane.namespace, "a-3")))["metadata"]["uid"] == before

@@ -33,16 +33,27 @@ async def first_pod(lane: Lane, job: str, seconds: float = SOON) -> float:
 
 
 async def renewed(lane: Lane, job: str, seconds: float = SOON) -> float:
-    """Wait until rank 1 of a job of 4 runs in a new pod after its loss, and ranks 2 and 3 again in their old ones; how
-    long it took."""
+    """Wait until rank 1 of a job of 4 runs in a new pod after its loss, and ranks 2 and 3 again in
+    their old ones; how long it took.
+    """
 
     async def missing() -> str:
         status, found = await lane.status(job), await lane.pods(job)
         starts = {pod: main_restarts(body) for pod, body in found.items()}
         again = starts == {f"{job}-0": 0, f"{job}-1": 0, f"{job}-2": 1, f"{job}-3": 1}
-        ready = next((c["status"] for c in status.get("conditions", ()) if c["type"] == "PeersReady"), "")
-        right = (status.get("phase"), status.get("epoch"), ready, lane.census.of(job)) == ("Running", 2, "True", 5)
-        said = f"{status.get('phase')}, epoch {status.get('epoch')}, {starts}, {lane.census.added}, {lane.census.moved}"
+        ready = next(
+            (c["status"] for c in status.get("conditions", ()) if c["type"] == "PeersReady"), ""
+        )
+        right = (status.get("phase"), status.get("epoch"), ready, lane.census.of(job)) == (
+            "Running",
+            2,
+            "True",
+            5,
+        )
+        said = (
+            f"{status.get('phase')}, epoch {status.get('epoch')}, {starts}, {lane.census.added},"
+            f" {lane.census.moved}"
+        )
         return "" if right and again else f"{said}; {lane.evidence()}"
 
     return await until(f"{job} renewed", missing, seconds)
@@ -55,7 +66,11 @@ def calm(lane: Lane, seconds: float = 4.0) -> Callable[[], Any]:
     async def missing() -> str:
         if lane.census.added.total() != seen[0]:
             seen[:] = [lane.census.added.total(), time.monotonic()]
-        return "" if time.monotonic() - seen[1] >= seconds else f"{lane.census.added}; {lane.evidence()}"
+        return (
+            ""
+            if time.monotonic() - seen[1] >= seconds
+            else f"{lane.census.added}; {lane.evidence()}"
+        )
 
     return missing
 
@@ -68,7 +83,9 @@ async def pods_of(lane: Lane, job: str, count: int) -> str:
 async def versions(lane: Lane, job: str) -> Json:
     """The resourceVersions of a job and of its pods."""
     body = await lane.kube.get(jobs(lane.namespace, job))
-    found = {name: pod["metadata"]["resourceVersion"] for name, pod in (await lane.pods(job)).items()}
+    found = {
+        name: pod["metadata"]["resourceVersion"] for name, pod in (await lane.pods(job)).items()
+    }
     return {**found, job: body["metadata"]["resourceVersion"]}
 
 

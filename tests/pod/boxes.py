@@ -1,4 +1,6 @@
-"""Runs the pod's scripts as a container would: a folder with the launcher, a shell, an environment, namespaces."""
+"""Runs the pod's scripts as a container would: a folder with the launcher, a shell, an environment,
+namespaces.
+"""
 
 import os
 import shutil
@@ -14,7 +16,8 @@ from typing import NoReturn, TypeVar
 import pytest
 
 T = TypeVar("T")
-# What /bin/sh is in images: Debian's, the one of Red Hat and SUSE (bash called as sh is in POSIX mode), Alpine's.
+# What /bin/sh is in images: Debian's, the one of Red Hat and SUSE (bash called as sh is in POSIX
+# mode), Alpine's.
 SHELLS = {"dash": "dash", "bash": "bash --posix", "busybox": "busybox sh"}
 MARK = "DIJOB_TEST_RUN"
 # The tests start namespaces: as root, or as the root of a user namespace.
@@ -49,7 +52,9 @@ def program(name: str) -> str:
 @cache
 def may_unshare() -> bool:
     """Whether this user may start namespaces: some systems let only root do so."""
-    return subprocess.run([*PID_NAMESPACE, "true"], capture_output=True, check=False).returncode == 0
+    return (
+        subprocess.run([*PID_NAMESPACE, "true"], capture_output=True, check=False).returncode == 0
+    )
 
 
 @dataclass
@@ -91,7 +96,9 @@ class Box:
         return process
 
     def run(self, command: list[str], stdin: str = "", **env: str) -> tuple[int, str, str]:
-        """Runs `command` to its end: exit code, stdout, stderr. The pipes close only when nobody holds them."""
+        """Runs `command` to its end: exit code, stdout, stderr. The pipes close only when nobody
+        holds them.
+        """
         process = self.start(command, **env)
         out, _ = process.communicate(stdin, timeout=20)
         return process.returncode, out, self.err()
@@ -101,7 +108,9 @@ class Box:
         return (self.path / "err").read_text()
 
     def shows(self, epoch: str, ips: str, renew_from: str = "") -> None:
-        """Write the pod's files as a kubelet does: a new folder each time, and one link that is moved to it."""
+        """Write the pod's files as a kubelet does: a new folder each time, and one link that is
+        moved to it.
+        """
         pod = self.path / "pod"
         pod.mkdir(exist_ok=True)
         folder = Path(tempfile.mkdtemp(prefix="..", dir=pod))
@@ -118,7 +127,9 @@ class Box:
         return file.read_text() if file.exists() else ""
 
     def script(self, name: str, text: str) -> Path:
-        """An executable file below the box. Renamed into place: one that runs just then cannot be written to."""
+        """An executable file below the box. Renamed into place: one that runs just then cannot be
+        written to.
+        """
         file = self.path / name
         file.parent.mkdir(exist_ok=True, parents=True)
         new = file.with_name(f".{file.name}.new")
@@ -132,7 +143,10 @@ class Box:
         found = {}
         for pid in filter(str.isdigit, os.listdir("/proc")):
             try:
-                with open(f"/proc/{pid}/environ", "rb") as environ, open(f"/proc/{pid}/cmdline") as cmdline:
+                with (
+                    open(f"/proc/{pid}/environ", "rb") as environ,
+                    open(f"/proc/{pid}/cmdline") as cmdline,
+                ):
                     if mark in environ.read():
                         found[int(pid)] = cmdline.read().replace("\0", " ")
             except OSError:

@@ -30,7 +30,9 @@ def applets() -> Iterator[Path]:
 
 @pytest.fixture(params=list(SHELLS))
 def box(request: pytest.FixtureRequest) -> Iterator[Box]:
-    """The launcher as it is delivered, its first line naming the shell under test; nothing outlives the test."""
+    """The launcher as it is delivered, its first line naming the shell under test; nothing outlives
+    the test.
+    """
     shell = shlex.split(SHELLS[request.param])
     interpreter = program(shell[0])
     # Not pytest's tmp_path: other users must be able to enter.
@@ -42,8 +44,16 @@ def box(request: pytest.FixtureRequest) -> Iterator[Box]:
     search = f"{python}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
     if request.param == "busybox":
         search = f"{python}:{request.getfixturevalue('applets')}"
-    usual = {"DIJOB_POD_DIR": str(path / "pod"), "DIJOB_TERMINATION_LOG": str(path / "said-last"), "DIJOB_NAP": "0.1"}
-    box = Box(path, [interpreter, *shell[1:]], {"PATH": search, MARK: uuid.uuid4().hex, "LC_ALL": "C.UTF-8", **usual})
+    usual = {
+        "DIJOB_POD_DIR": str(path / "pod"),
+        "DIJOB_TERMINATION_LOG": str(path / "said-last"),
+        "DIJOB_NAP": "0.1",
+    }
+    box = Box(
+        path,
+        [interpreter, *shell[1:]],
+        {"PATH": search, MARK: uuid.uuid4().hex, "LC_ALL": "C.UTF-8", **usual},
+    )
     first = "#!" + " ".join(box.shell) + "\n"
     for name, text in (("launch", scripts.LAUNCHER), ("ditask", scripts.DITASK)):
         box.script(f"bin/{name}", first + text.partition("\n")[2])
@@ -64,6 +74,8 @@ def box(request: pytest.FixtureRequest) -> Iterator[Box]:
 @pytest.fixture
 def image(box: Box) -> Path:
     """The image's ditask says its arguments, each ended by a NUL; its folder comes late in PATH."""
-    ditask = box.script("image/ditask", """#!/bin/sh\nfor a in "$@"; do printf '%s\\0' "$a"; done\n""")
+    ditask = box.script(
+        "image/ditask", """#!/bin/sh\nfor a in "$@"; do printf '%s\\0' "$a"; done\n"""
+    )
     box.env["PATH"] = f"{box.bin}:{box.env['PATH']}:{ditask.parent}"
     return ditask

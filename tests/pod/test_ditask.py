@@ -18,24 +18,51 @@ NASTY = ["--package", "two words", "-m", "", "'", '"', "a\nb", "$HOME", "*", "\\
         (["--topology=alone"], {}, ["--platform", "k8s", *ALONE]),
         (["--platform", "k8s"], {}, ["--topology", "mesh", *ALONE]),
         (["--platform=k8s", "--topology", "star", "--parallel-workers=1"], {}, []),
-        (["-m", "a"], {"DI_TOPOLOGY": "star", "DI_PARALLEL_WORKERS": "3"}, [*WORLD[:3], "star", *ALONE[:1], "3"]),
+        (
+            ["-m", "a"],
+            {"DI_TOPOLOGY": "star", "DI_PARALLEL_WORKERS": "3"},
+            [*WORLD[:3], "star", *ALONE[:1], "3"],
+        ),
         (["-m", "a"], {"DI_LABELS": "x,y"}, [*WORLD, *ALONE, "--labels", "x,y"]),
         (["--labels", "mine"], {"DI_LABELS": "x"}, [*WORLD, *ALONE]),
         (["--labels="], {"DI_LABELS": "x"}, [*WORLD, *ALONE]),
-        (["--mq-type", "redis"], {"DI_NODE_IDS": "4,5"}, [*WORLD, *ALONE, "--node-ids", "4,5", *SERVER]),
+        (
+            ["--mq-type", "redis"],
+            {"DI_NODE_IDS": "4,5"},
+            [*WORLD, *ALONE, "--node-ids", "4,5", *SERVER],
+        ),
         (["--mq-type=redis", "--node-ids", "9"], {"DI_NODE_IDS": "4"}, [*WORLD, *ALONE, *SERVER]),
         (
             [],
             {"DI_MQ_TYPE": "redis", "DI_REDIS_HOST": "10.0.0.9", "DI_REDIS_PORT": "7000"},
-            [*WORLD, *ALONE, "--node-ids", "0", *SERVER[:1], "10.0.0.9", *SERVER[2:3], "7000", "--mq-type", "redis"],
+            [
+                *WORLD,
+                *ALONE,
+                "--node-ids",
+                "0",
+                *SERVER[:1],
+                "10.0.0.9",
+                *SERVER[2:3],
+                "7000",
+                "--mq-type",
+                "redis",
+            ],
         ),
-        (["--mq-type", "redis", "--redis-host", "a", "--redis-port=7"], {}, [*WORLD, *ALONE, "--node-ids", "0"]),
+        (
+            ["--mq-type", "redis", "--redis-host", "a", "--redis-port=7"],
+            {},
+            [*WORLD, *ALONE, "--node-ids", "0"],
+        ),
         (["--mq-type", "other"], {}, [*WORLD, *ALONE, "--node-ids", "0"]),
         (["--mq-type", "nng"], {"DI_MQ_TYPE": "redis"}, [*WORLD, *ALONE]),
         (["--node-ids", "7", "--ports", "6000"], {}, [*WORLD, *ALONE]),
         (NASTY, {}, [*WORLD, *ALONE]),
         (["--", "--topology", "star"], {}, [*WORLD, *ALONE]),
-        (["--startup-interval", "2", "--new-flag", "--topology", "star"], {}, ["--platform", "k8s", *ALONE]),
+        (
+            ["--startup-interval", "2", "--new-flag", "--topology", "star"],
+            {},
+            ["--platform", "k8s", *ALONE],
+        ),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -53,12 +80,22 @@ def test_adds_what_the_user_did_not_say(
         (["--version"], JOB, ""),
         (["-v"], JOB, ""),
         (["-m", "x", "--help"], JOB, ""),
-        (["--platform", "slurm"], JOB, "dijob: --platform slurm is given: nothing added, no address checked\n"),
-        (["--platform=x"], JOB, "dijob: --platform x is given: nothing added, no address checked\n"),
+        (
+            ["--platform", "slurm"],
+            JOB,
+            "dijob: --platform slurm is given: nothing added, no address checked\n",
+        ),
+        (
+            ["--platform=x"],
+            JOB,
+            "dijob: --platform x is given: nothing added, no address checked\n",
+        ),
     ],
     ids=["outside a DIJob", "--version", "-v", "--help", "slurm", "unknown"],
 )
-def test_leaves_alone(box: Box, image: Path, args: list[str], env: dict[str, str], said: str) -> None:
+def test_leaves_alone(
+    box: Box, image: Path, args: list[str], env: dict[str, str], said: str
+) -> None:
     assert told(box, args, **env) == (args, said)
 
 
@@ -96,7 +133,8 @@ def test_the_exit_code_and_stdin_are_the_images(box: Box, image: Path) -> None:
     assert box.run([box.launch, "ditask"], stdin="abcde", **JOB | {"DI_RANK": "2"})[0] == 5
 
 
-# --- torchrpc ------------------------------------------------------------------------------------------------------
+# --- torchrpc
+# ------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -113,11 +151,16 @@ def runtime(box: Box, image: Path) -> Path:
 
 
 @pytest.mark.parametrize("how", ["flag", "variable"])
-def test_torchrpc_goes_by_dijob_runtime_under_the_images_python(box: Box, runtime: Path, how: str) -> None:
+def test_torchrpc_goes_by_dijob_runtime_under_the_images_python(
+    box: Box, runtime: Path, how: str
+) -> None:
     flag = ["--mq_type", "torchrpc:cpu"]
     args, env = (flag, {}) if how == "flag" else ([], {"DI_MQ_TYPE": "torchrpc:cpu"})
     added = [*WORLD, *ALONE] if how == "flag" else [*WORLD, *ALONE, "--mq-type", "torchrpc:cpu"]
-    assert told(box, args, **JOB | env | {"DI_NODE_IDS": "0", "DIJOB_REACH_SECONDS": "0"}) == (added + args, "")
+    assert told(box, args, **JOB | env | {"DI_NODE_IDS": "0", "DIJOB_REACH_SECONDS": "0"}) == (
+        added + args,
+        "",
+    )
 
 
 def test_an_env_in_the_first_line_will_do(box: Box, image: Path, runtime: Path) -> None:
@@ -127,8 +170,12 @@ def test_an_env_in_the_first_line_will_do(box: Box, image: Path, runtime: Path) 
 
 
 def test_an_image_without_dijob_runtime_is_told(box: Box, image: Path) -> None:
-    rc, out, err = box.run([box.ditask, "--mq-type", "torchrpc"], **JOB | {"DIJOB_REACH_SECONDS": "0"})
+    rc, out, err = box.run(
+        [box.ditask, "--mq-type", "torchrpc"], **JOB | {"DIJOB_REACH_SECONDS": "0"}
+    )
     assert (rc, out) == (1, "")
     assert (
-        err == "dijob: --mq-type torchrpc needs dijob-runtime in this image (images/dijob-runtime of the repository)\n"
+        err
+        == "dijob: --mq-type torchrpc needs dijob-runtime in this image (images/dijob-runtime of"
+        " the repository)\n"
     )

@@ -1,4 +1,6 @@
-"""The gate, run as the kubelet runs it: it opens for the right list only, says why it waits, and ends at once."""
+"""The gate, run as the kubelet runs it: it opens for the right list only, says why it waits, and
+ends at once.
+"""
 
 import os
 import shutil
@@ -72,10 +74,20 @@ def test_opens_for_its_own_address(box: Box, ips: str, rank: int, ip: str) -> No
 
 @pytest.mark.parametrize(
     "ips",
-    [None, "", "10.0.0.1", "10.0.0.1,10.0.0.22,10.0.0.3", "10.0.0.2,10.0.0.1", "10.0.0.1,,10.0.0.2", "10.0.0.1,*"],
+    [
+        None,
+        "",
+        "10.0.0.1",
+        "10.0.0.1,10.0.0.22,10.0.0.3",
+        "10.0.0.2,10.0.0.1",
+        "10.0.0.1,,10.0.0.2",
+        "10.0.0.1,*",
+    ],
     ids=["no-file", "empty", "too-short", "prefix", "other-rank", "no-entry", "glob"],
 )
-def test_a_list_without_its_address_never_opens_and_the_right_one_does(box: Box, ips: str | None) -> None:
+def test_a_list_without_its_address_never_opens_and_the_right_one_does(
+    box: Box, ips: str | None
+) -> None:
     env = environment(box)
     if ips is not None:
         project(box, ips)
@@ -91,13 +103,20 @@ def test_a_list_without_its_address_never_opens_and_the_right_one_does(box: Box,
     assert report[0].startswith("dijob gate: rank 1 has waited 10 s: ")
     assert "kubectl describe dijob demo -n team" in report[0]
     named = [*(ips or "").split(","), ""][1]
-    why = f"the list names {named} for this rank, this pod has 10.0.0.2" if named else "not every rank"
+    why = (
+        f"the list names {named} for this rank, this pod has 10.0.0.2"
+        if named
+        else "not every rank"
+    )
     assert why in report[0]
 
 
 def test_opens_soon_after_the_list_came(box: Box) -> None:
     process = box.start(gate(box), **environment(box))
-    until(lambda: (box.path / "drop" / "reach.py").exists(), "the scripts are there before the list is")
+    until(
+        lambda: (box.path / "drop" / "reach.py").exists(),
+        "the scripts are there before the list is",
+    )
     project(box, IPS)
     start = time.monotonic()
     process.communicate(timeout=30)
@@ -124,7 +143,10 @@ def test_no_sleep_at_all_ends_with_a_sentence(box: Box) -> None:
     _, path = fast(box)
     box.script("fast/sleep", "#!/bin/sh\nexit 127\n")
     rc, _, err = box.run(gate(box), **environment(box) | path)
-    assert (rc, err) == (1, "dijob gate: this image's sleep does not work; set the chart's gateImage\n")
+    assert (rc, err) == (
+        1,
+        "dijob gate: this image's sleep does not work; set the chart's gateImage\n",
+    )
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["TERM", "INT"])
@@ -134,7 +156,11 @@ def test_ends_at_once(box: Box, namespace: list[str], number: signal.Signals) ->
     until(lambda: (box.path / "drop" / "reach.py").exists(), "the gate runs")
     target = process.pid
     if namespace:
-        target = int(until(lambda: Path(f"/proc/{target}/task/{target}/children").read_text(), "a child").split()[0])
+        target = int(
+            until(
+                lambda: Path(f"/proc/{target}/task/{target}/children").read_text(), "a child"
+            ).split()[0]
+        )
     os.kill(target, number)
     process.communicate(timeout=30)  # a PID 1 without a trap would never end
     assert process.returncode == 128 + number
@@ -149,7 +175,9 @@ def test_drops_the_scripts_and_does_so_again(box: Box) -> None:
         dropped = {file.name: file for file in (box.path / "drop").iterdir()}
         assert set(dropped) == {"launch", "ditask", "reach.py"}
         texts = {"launch": pod.LAUNCHER, "ditask": pod.DITASK, "reach.py": pod.REACH}
-        assert {name: file.read_text() for name, file in dropped.items()} == {n: t + "\n" for n, t in texts.items()}
+        assert {name: file.read_text() for name, file in dropped.items()} == {
+            n: t + "\n" for n, t in texts.items()
+        }
         assert {stat.S_IMODE(file.stat().st_mode) for file in dropped.values()} == {0o755}
 
 
@@ -160,7 +188,9 @@ def test_settles_where_no_launcher_will_look(box: Box) -> None:
     assert time.monotonic() - begin >= 1
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: a user namespace of one's own has one user")
+@pytest.mark.skipif(
+    os.geteuid() != 0, reason="needs root: a user namespace of one's own has one user"
+)
 def test_as_nobody_on_a_read_only_root(box: Box) -> None:
     project(box, IPS)
     volume = box.path / "volume"
@@ -175,8 +205,14 @@ def test_as_nobody_on_a_read_only_root(box: Box) -> None:
         "--no-new-privs",
         "--inh-caps=-all",
     ]
-    mounts = 'set -e; /bin/mount -t tmpfs -o mode=0777 none "${DIJOB_BIN_DIR%/*}"; /bin/mount -o remount,bind,ro /; '
-    probe = '"$@"; /bin/ls -ln "$DIJOB_BIN_DIR" "${DIJOB_BIN_DIR%/*}"; ! /bin/touch "$DIJOB_POD_DIR/x" 2>/dev/null'
+    mounts = (
+        'set -e; /bin/mount -t tmpfs -o mode=0777 none "${DIJOB_BIN_DIR%/*}"; /bin/mount -o'
+        " remount,bind,ro /; "
+    )
+    probe = (
+        '"$@"; /bin/ls -ln "$DIJOB_BIN_DIR" "${DIJOB_BIN_DIR%/*}"; ! /bin/touch "$DIJOB_POD_DIR/x"'
+        " 2>/dev/null"
+    )
     command = [*UNSHARE, "--mount", "/bin/sh", "-c", mounts + probe, "sh", *setpriv, *gate(box)]
     rc, out, err = box.run(command, **env)
     assert (rc, err) == (0, ""), out
@@ -190,10 +226,15 @@ def test_a_folder_that_cannot_be_written_ends_with_a_sentence(box: Box) -> None:
     env = environment(box) | {"DIJOB_BIN_DIR": str(box.path / "file/bin")}
     rc, _, err = box.run(gate(box), **env)
     assert rc == 1
-    assert f"cannot write {box.path / 'file/bin'}: it must be an emptyDir that this user may write" in err
+    assert (
+        f"cannot write {box.path / 'file/bin'}: it must be an emptyDir that this user may write"
+        in err
+    )
 
 
-@pytest.mark.parametrize(("name", "value"), [("DI_RANK", ""), ("DI_RANK", "1;x"), ("DI_RANK", "-1"), ("DI_POD_IP", "")])
+@pytest.mark.parametrize(
+    ("name", "value"), [("DI_RANK", ""), ("DI_RANK", "1;x"), ("DI_RANK", "-1"), ("DI_POD_IP", "")]
+)
 def test_a_variable_that_is_wrong_is_named(box: Box, name: str, value: str) -> None:
     project(box, ",,")
     rc, _, err = box.run(gate(box), **environment(box) | {name: value})

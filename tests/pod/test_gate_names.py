@@ -1,4 +1,6 @@
-"""The gate where ranks are told names: its own must lead to this pod, and those that it dials to anywhere."""
+"""The gate where ranks are told names: its own must lead to this pod, and those that it dials to
+anywhere.
+"""
 
 import os
 from pathlib import Path
@@ -19,7 +21,9 @@ exit 2
 
 
 def resolves(box: Box, *ranks: str) -> Path:
-    """Put a DNS into the image that knows these ranks ("1" or "1=10.9.9.9"); gives the folder of its files."""
+    """Put a DNS into the image that knows these ranks ("1" or "1=10.9.9.9"); gives the folder of
+    its files.
+    """
     folder = box.path / "dns"
     program = box.script("dns/getent", GETENT.format(folder=folder))
     known = (rank.partition("=")[::2] for rank in ranks)
@@ -83,7 +87,10 @@ def test_ends_with_a_sentence_when_a_name_never_resolves(box: Box) -> None:
     project(box, NAMES)
     _, path = fast(box)
     rc, _, err = box.run(gate(box), **named(box, DIJOB_RESOLVE_SECONDS="10") | path)
-    assert (rc, err) == (1, "dijob gate: rank 1: world-0.world does not resolve; is the cluster's DNS well?\n")
+    assert (rc, err) == (
+        1,
+        "dijob gate: rank 1: world-0.world does not resolve; is the cluster's DNS well?\n",
+    )
 
 
 def test_the_time_for_names_begins_with_the_list(box: Box) -> None:
@@ -122,7 +129,11 @@ def without(box: Box, *programs: str) -> None:
     kept.mkdir()
     for folder in box.env["PATH"].split(":"):
         for file in Path(folder).iterdir() if Path(folder).is_dir() else ():
-            if file.name not in programs and not (kept / file.name).is_symlink() and os.access(file, os.X_OK):
+            if (
+                file.name not in programs
+                and not (kept / file.name).is_symlink()
+                and os.access(file, os.X_OK)
+            ):
                 (kept / file.name).symlink_to(file)
     box.env["PATH"] = str(kept)
 
@@ -130,7 +141,9 @@ def without(box: Box, *programs: str) -> None:
 def test_with_python_where_there_is_no_getent(box: Box) -> None:
     python = ("python", "python3")
     without(box, "getent", *python)
-    fake = box.script("dns/python3", '#!/bin/sh\nfor a; do :; done\necho "$a" >>"$ASKED"; echo 10.0.0.1\n')
+    fake = box.script(
+        "dns/python3", '#!/bin/sh\nfor a; do :; done\necho "$a" >>"$ASKED"; echo 10.0.0.1\n'
+    )
     box.env["PATH"] = f"{fake.parent}:{box.env['PATH']}"
     project(box, NAMES)
     asked = box.path / "asked"

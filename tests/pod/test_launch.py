@@ -1,4 +1,6 @@
-"""The launcher stands in for the command: arguments, stdin, exit code, signals; and it sees who goes round it."""
+"""The launcher stands in for the command: arguments, stdin, exit code, signals; and it sees who
+goes round it.
+"""
 
 import json
 import os
@@ -12,10 +14,26 @@ from pathlib import Path
 import pytest
 from pod.boxes import ENTER, PID_NAMESPACE, UNSHARE, Box, until
 
-ARGS = ["two words", "", "'", '"', "new\nline", "$HOME", "`id`", "*", "?", "\\", "--", "-n", "--platform", "a=b", "é"]
+ARGS = [
+    "two words",
+    "",
+    "'",
+    '"',
+    "new\nline",
+    "$HOME",
+    "`id`",
+    "*",
+    "?",
+    "\\",
+    "--",
+    "-n",
+    "--platform",
+    "a=b",
+    "é",
+]
 ECHO = "import json, sys; print(json.dumps(sys.argv[1:]))"
-# Says which signals came, a line each, and ends after the first TERM as a program that saves its state would. os.write:
-# a signal may come while print is at work, which print does not survive.
+# Says which signals came, a line each, and ends after the first TERM as a program that saves its
+# state would. os.write: a signal may come while print is at work, which print does not survive.
 LISTEN = """
 import os, signal, sys, time
 def say(text):
@@ -48,7 +66,9 @@ def first_process(process: subprocess.Popen[str], namespace: list[str]) -> int:
 
 
 def rests(pid: int) -> bool:
-    """Whether a shell is back in its wait for its one child: a trap is at work, or forks, otherwise."""
+    """Whether a shell is back in its wait for its one child: a trap is at work, or forks,
+    otherwise.
+    """
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     return len(children) == 1 and "State:\tS" in Path(f"/proc/{pid}/status").read_text()
 
@@ -85,11 +105,19 @@ def test_the_exit_code_is_the_commands(box: Box, code: int) -> None:
 
 @pytest.mark.parametrize("name", ["TERM", "KILL", "INT"])
 @WHERE
-def test_a_command_ended_by_a_signal_is_128_and_its_number(box: Box, namespace: list[str], name: str) -> None:
-    suicide = "import os, signal, sys; signal.signal(int(sys.argv[1]), 0) if sys.argv[1] != '9' else 0;"
+def test_a_command_ended_by_a_signal_is_128_and_its_number(
+    box: Box, namespace: list[str], name: str
+) -> None:
+    suicide = (
+        "import os, signal, sys; signal.signal(int(sys.argv[1]), 0) if sys.argv[1] != '9' else 0;"
+    )
     number = getattr(signal, f"SIG{name}")
     rc, _, _ = box.run(
-        [*namespace, box.launch, *python(suicide + "os.kill(os.getpid(), int(sys.argv[1]))", str(+number))]
+        [
+            *namespace,
+            box.launch,
+            *python(suicide + "os.kill(os.getpid(), int(sys.argv[1]))", str(+number)),
+        ]
     )
     assert rc == 128 + number
 
@@ -101,7 +129,8 @@ def test_stdin_goes_to_the_command(box: Box, namespace: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "code"), [("no-such-program", 127), ("./no-such-file", 127), ("./plain", 126), ("cd", 127)]
+    ("name", "code"),
+    [("no-such-program", 127), ("./no-such-file", 127), ("./plain", 126), ("cd", 127)],
 )
 def test_a_command_that_cannot_run(box: Box, name: str, code: int) -> None:
     (box.path / "plain").write_text("no program")
@@ -128,16 +157,23 @@ TOLD = ("DI_EPOCH", "DI_NODES", "DI_NODE_IPS")
         ({"DI_EPOCH": "", "DI_NODES": "", "DI_NODE_IPS": ""}, (*NEW, NEW[1])),
         ({"DI_EPOCH": "2", "DI_NODES": "10.0.0.9", "DI_NODE_IPS": "10.0.0.9"}, (*NEW, NEW[1])),
         ({"DI_EPOCH": "3", "DI_NODES": "10.0.0.1,10.0.0.2", "DI_NODE_IPS": "x"}, (*NEW, "x")),
-        ({"DI_EPOCH": "4", "DI_NODES": "10.0.0.7", "DI_NODE_IPS": "10.0.0.7"}, ("4", "10.0.0.7", "10.0.0.7")),
+        (
+            {"DI_EPOCH": "4", "DI_NODES": "10.0.0.7", "DI_NODE_IPS": "10.0.0.7"},
+            ("4", "10.0.0.7", "10.0.0.7"),
+        ),
     ],
     ids=["empty", "older", "the-same", "newer"],
 )
 def test_an_environment_older_than_the_files_is_made_true(
     box: Box, env: dict[str, str], expected: tuple[str, ...]
 ) -> None:
-    """The kubelet can start a container with a view of the pod that is older than the files that it shows."""
+    """The kubelet can start a container with a view of the pod that is older than the files that it
+    shows.
+    """
     box.shows(*NEW)
-    program = f"import os; print(*(os.environ[name] for name in {TOLD!r})); print(os.environ['PATH'])"
+    program = (
+        f"import os; print(*(os.environ[name] for name in {TOLD!r})); print(os.environ['PATH'])"
+    )
     rc, out, err = box.run([box.launch, *python(program)], DI_RANK="0", **env)
     *told, path = out.split()
     assert (rc, tuple(told), path) == (0, expected, f"{box.bin}:{box.env['PATH']}"), err
@@ -146,7 +182,13 @@ def test_an_environment_older_than_the_files_is_made_true(
 def test_the_sizes_follow_from_the_files(box: Box) -> None:
     box.shows("3", "10.0.0.1,10.0.0.2,10.0.0.3")
     program = "import os; print(os.environ['DI_NUM_NODES'], os.environ['DI_WORLD_SIZE'])"
-    env = {"DI_RANK": "0", "DI_NODES": "", "DI_NUM_NODES": "", "DI_WORLD_SIZE": "", "DI_PARALLEL_WORKERS": "2"}
+    env = {
+        "DI_RANK": "0",
+        "DI_NODES": "",
+        "DI_NUM_NODES": "",
+        "DI_WORLD_SIZE": "",
+        "DI_PARALLEL_WORKERS": "2",
+    }
     rc, out, err = box.run([box.launch, *python(program)], **env)
     assert (rc, out) == (0, "3 6\n"), err
 
@@ -164,23 +206,32 @@ def test_each_task_has_its_part_of_the_list(box: Box, tasks: str, expected: str)
     box.shows("3", "10.0.0.1,10.0.0.2,10.0.0.3,10.0.0.4")
     variables = ("DI_LEARNER_NODES", "DI_SIDE_CAR_NODES", "DI_COLLECTOR_NODES")
     program = f"import os; print(*(os.environ.get(name) or '-' for name in {variables!r}))"
-    rc, out, err = box.run([box.launch, *python(program)], DI_RANK="0", DI_NODES="", DIJOB_TASKS=tasks)
+    rc, out, err = box.run(
+        [box.launch, *python(program)], DI_RANK="0", DI_NODES="", DIJOB_TASKS=tasks
+    )
     assert (rc, out) == (0, f"{expected}\n"), err
 
 
 def test_what_a_runtime_makes_of_the_list_is_mended_too(box: Box) -> None:
     box.shows("3", "10.0.0.1,10.0.0.2")
     (box.path / "pod" / "master-addr").write_text("10.0.0.1")
-    program = "import os; print(os.environ['MASTER_ADDR'], os.environ['PET_MASTER_ADDR'], os.environ['ABSENT'])"
+    program = (
+        "import os; print(os.environ['MASTER_ADDR'], os.environ['PET_MASTER_ADDR'],"
+        " os.environ['ABSENT'])"
+    )
     listed = {"DIJOB_LISTED": "MASTER_ADDR=master-addr PET_MASTER_ADDR=master-addr ABSENT=absent"}
     stale = {"MASTER_ADDR": "10.0.0.9", "PET_MASTER_ADDR": "", "ABSENT": "as it was"}
-    rc, out, err = box.run([box.launch, *python(program)], DI_RANK="0", DI_NODES="", **listed, **stale)
+    rc, out, err = box.run(
+        [box.launch, *python(program)], DI_RANK="0", DI_NODES="", **listed, **stale
+    )
     assert (rc, out) == (0, "10.0.0.1 10.0.0.1 as it was\n"), err
 
 
 def test_outside_a_dijob_the_files_are_nothing(box: Box) -> None:
     box.shows("3", "10.0.0.1")
-    assert box.run([box.launch, *python("import os; print('DI_NODES' in os.environ)")])[1] == "False\n"
+    assert (
+        box.run([box.launch, *python("import os; print('DI_NODES' in os.environ)")])[1] == "False\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -195,7 +246,9 @@ def test_outside_a_dijob_the_files_are_nothing(box: Box) -> None:
 def test_ipv6_gets_the_brackets_that_a_url_needs(box: Box, given: str, expected: str) -> None:
     """DI-engine forms tcp://ADDRESS:PORT from DI_NODES; DI_NODE_IPS is bare."""
     program = "import os; print(os.environ['DI_NODES'], os.environ['DI_NODE_IPS'])"
-    rc, out, err = box.run([box.launch, *python(program)], DI_RANK="0", DI_NODES=given, DI_NODE_IPS=given)
+    rc, out, err = box.run(
+        [box.launch, *python(program)], DI_RANK="0", DI_NODES=given, DI_NODE_IPS=given
+    )
     assert (rc, out) == (0, f"{expected} {given}\n"), err
 
 
@@ -205,8 +258,12 @@ def test_its_folder_comes_first_in_path(box: Box) -> None:
 
 
 @WHERE
-@pytest.mark.parametrize("wrapper", [[], ["bash", "-c", '"$0" "$@"; true'], ["sh", "-c", '"$0" "$@"; true']])
-def test_term_reaches_the_program_which_may_save_its_state(box: Box, namespace: list[str], wrapper: list[str]) -> None:
+@pytest.mark.parametrize(
+    "wrapper", [[], ["bash", "-c", '"$0" "$@"; true'], ["sh", "-c", '"$0" "$@"; true']]
+)
+def test_term_reaches_the_program_which_may_save_its_state(
+    box: Box, namespace: list[str], wrapper: list[str]
+) -> None:
     search = f"{box.env['PATH']}:/bin"
     process = box.start([*namespace, box.launch, *wrapper, *python(LISTEN)], PATH=search)
     assert line(process) == "ready"
@@ -216,7 +273,9 @@ def test_term_reaches_the_program_which_may_save_its_state(box: Box, namespace: 
 
 
 @WHERE
-def test_signals_that_tell_go_to_the_command_alone_and_end_nothing(box: Box, namespace: list[str]) -> None:
+def test_signals_that_tell_go_to_the_command_alone_and_end_nothing(
+    box: Box, namespace: list[str]
+) -> None:
     # `sleep` has no handler: a broadcast USR1 would kill it, and the shell would say so.
     both = f"sleep 3600 & exec python3 -c '{LISTEN}'"
     process = box.start([*namespace, box.launch, "sh", "-c", both])
@@ -225,7 +284,10 @@ def test_signals_that_tell_go_to_the_command_alone_and_end_nothing(box: Box, nam
     for name in ("USR1", "USR2", "USR1"):
         os.kill(launch, getattr(signal, f"SIG{name}"))
         assert line(process) == f"SIG{name}"
-    until(lambda: any(command.startswith("sleep 3600") for command in box.alive().values()), "sleep is there")
+    until(
+        lambda: any(command.startswith("sleep 3600") for command in box.alive().values()),
+        "sleep is there",
+    )
     for name in ("HUP", "TERM"):
         os.kill(launch, getattr(signal, f"SIG{name}"))
         assert line(process) == f"SIG{name}"
@@ -234,15 +296,21 @@ def test_signals_that_tell_go_to_the_command_alone_and_end_nothing(box: Box, nam
 
 @WHERE
 def test_int_and_quit_arrive_where_env_can_reset_them(box: Box, namespace: list[str]) -> None:
-    show = "import signal; print([signal.getsignal(s) is signal.SIG_IGN for s in (signal.SIGINT, signal.SIGQUIT)])"
+    show = (
+        "import signal; print([signal.getsignal(s) is signal.SIG_IGN for s in (signal.SIGINT,"
+        " signal.SIGQUIT)])"
+    )
     _, out, _ = box.run([*namespace, box.launch, *python(show)])
-    # busybox has no `env --default-signal`: background children of its ash ignore both (docs/launcher.md).
+    # busybox has no `env --default-signal`: background children of its ash ignore both
+    # (docs/launcher.md).
     assert out == ("[True, True]\n" if "busybox" in box.shell[0] else "[False, False]\n")
 
 
 @WHERE
 @pytest.mark.parametrize("code", [0, 127, 143])
-def test_the_code_stays_exact_when_signals_interrupt_the_wait(box: Box, namespace: list[str], code: int) -> None:
+def test_the_code_stays_exact_when_signals_interrupt_the_wait(
+    box: Box, namespace: list[str], code: int
+) -> None:
     stubborn = f"""
 import os, signal, sys
 heard = []
@@ -298,7 +366,9 @@ def test_the_whole_container_hears_term(box: Box) -> None:
 def test_works_where_proc_cannot_be_read(box: Box) -> None:
     hide = ["sh", "-c", 'mount -t tmpfs none /proc && exec "$@"', "sh"]
     search = f"{box.env['PATH']}:/bin"
-    process = box.start([*UNSHARE, "--mount", *hide, box.launch, *python(LISTEN)], PATH=search, DI_NODES="a")
+    process = box.start(
+        [*UNSHARE, "--mount", *hide, box.launch, *python(LISTEN)], PATH=search, DI_NODES="a"
+    )
     assert line(process) == "ready"
     process.terminate()
     assert end(process) == (7, ["SIGTERM", "saved"])
@@ -326,13 +396,17 @@ print("dead", found)
     assert box.run([*PID_NAMESPACE, box.launch, *python(orphans)]) == (0, "dead 0\n", "")
 
 
-# An interpreter that is called like Python, so that the command line is what it is in an image; it ends with stdin.
+# An interpreter that is called like Python, so that the command line is what it is in an image; it
+# ends with stdin.
 FAKE = "#!{python}\nimport sys\nprint('ready', flush=True)\nsys.stdin.read()\n"
 
 
 def looked(box: Box, command: list[str], programs: int = 1) -> str:
     """stderr of launch when its watcher has looked twice; the programs run all the while."""
-    nap = "#!/bin/sh\nuntil [ -e $NAPS.go ]; do /bin/sleep 0.01; done\necho >>$NAPS\nexec /bin/sleep 0.005\n"
+    nap = (
+        "#!/bin/sh\nuntil [ -e $NAPS.go ]; do /bin/sleep 0.01; done\necho >>$NAPS\nexec /bin/sleep"
+        " 0.005\n"
+    )
     naps = box.script("naps/sleep", nap).parent
     env = {"DI_NODES": "127.0.0.1", "DI_RANK": "0", "NAPS": str(box.path / "naps/taken")}
     process = box.start([box.launch, *command], PATH=f"{naps}:{box.env['PATH']}", **env)
@@ -388,7 +462,9 @@ def test_who_does_not_is_not(box: Box, image: Path) -> None:
 
 
 def test_outside_a_dijob_nothing_is_watched(box: Box) -> None:
-    siblings = "import os; p = os.getppid(); c = open(f'/proc/{p}/task/{p}/children').read().split()"
+    siblings = (
+        "import os; p = os.getppid(); c = open(f'/proc/{p}/task/{p}/children').read().split()"
+    )
     children = siblings + "; print(c == [str(os.getpid())])"
     assert box.run([box.launch, *python(children)]) == (0, "True\n", "")
 

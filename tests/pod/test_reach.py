@@ -1,4 +1,6 @@
-"""Our ditask looks whether this rank reaches every peer that it will dial, and never leaves it to hang."""
+"""Our ditask looks whether this rank reaches every peer that it will dial, and never leaves it to
+hang.
+"""
 
 import os
 import re
@@ -18,7 +20,9 @@ from pod.boxes import ALONE, ENTER, JOB, NET_NAMESPACE, SEED, WORLD, Box, argume
 
 @contextmanager
 def listeners(count: int) -> Iterator[tuple[int, list[int]]]:
-    """`count` neighbouring ports on which somebody listens; the list grows by a port per connection."""
+    """`count` neighbouring ports on which somebody listens; the list grows by a port per
+    connection.
+    """
     seen: list[int] = []
 
     def accept(server: socket.socket, port: int) -> None:
@@ -52,7 +56,9 @@ def listeners(count: int) -> Iterator[tuple[int, list[int]]]:
     ("topology", "rank", "tried"),
     [("mesh", "2", 4), ("mesh", "1", 2), ("star", "2", 2), ("mesh", "0", 0), ("alone", "2", 0)],
 )
-def test_tries_each_address_once_that_it_will_dial(box: Box, image: Path, topology: str, rank: str, tried: int) -> None:
+def test_tries_each_address_once_that_it_will_dial(
+    box: Box, image: Path, topology: str, rank: str, tried: int
+) -> None:
     env = JOB | {"DI_RANK": rank, "DI_TOPOLOGY": topology, "DI_PARALLEL_WORKERS": "2"}
     with listeners(3) as (port, seen):
         _, err = told(box, ["--ports", str(port)], **env)
@@ -109,7 +115,10 @@ def test_a_redis_server_that_answers_is_reached(box: Box, image: Path) -> None:
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (b"-NOAUTH Authentication required.\r\n", "it asks for a password, which DI-engine does not know"),
+        (
+            b"-NOAUTH Authentication required.\r\n",
+            "it asks for a password, which DI-engine does not know",
+        ),
         (b"HTTP/1.1 400 Bad Request\r\n", "no Redis server: it says 'HTTP/1.1 400 Bad Request'"),
         (b"", "no Redis server: it says ''"),
     ],
@@ -131,7 +140,10 @@ def test_one_that_refuses_is_named(box: Box, image: Path) -> None:
     assert "rank 0 cannot reach redis (127.0.0.1: Connection refused)" in err
 
 
-FARAWAY = "ip link set lo up; ip link add d0 type dummy; ip addr add 10.9.9.1/24 dev d0; ip link set d0 arp off up; "
+FARAWAY = (
+    "ip link set lo up; ip link add d0 type dummy; ip addr add 10.9.9.1/24 dev d0; ip link set d0"
+    " arp off up; "
+)
 NOWHERE = {"no-route": "", "no-answer": FARAWAY}
 
 
@@ -161,7 +173,9 @@ def test_an_unreachable_peer_ends_it_with_the_ranks_named(
     message = log.read_text()
     assert message in err
     assert message.startswith(f"rank {env['DI_RANK']} cannot reach {named[0]}")
-    assert [f"rank {i} (" in message for i in range(3)] == [f"rank {i} (" in "".join(named) for i in range(3)]
+    assert [f"rank {i} (" in message for i in range(3)] == [
+        f"rank {i} (" in "".join(named) for i in range(3)
+    ]
     assert "After 0.4 s it ends" in message
     assert message.count("10.9.9.7") == 1
     if network == "no-route":
@@ -172,7 +186,13 @@ def test_a_peer_that_comes_within_the_bound_is_waited_for(box: Box, image: Path)
     namespace = [*NET_NAMESPACE, "/bin/sh", "-c", 'exec "$@"', "sh"]
     process = box.start([*namespace, box.ditask, "-m", "a"], **JOB | {"DI_RANK": "1"})
     # Without its loopback device the namespace knows no way to 127.0.0.1.
-    until(lambda: "dijob: cannot reach rank 0 (127.0.0.1: Network is unreachable); tries for 60 s" in box.err(), "said")
+    until(
+        lambda: (
+            "dijob: cannot reach rank 0 (127.0.0.1: Network is unreachable); tries for 60 s"
+            in box.err()
+        ),
+        "said",
+    )
     ip = [*ENTER, f"--target={process.pid}", "--net", "ip", "link", "set", "lo", "up"]
     assert os.spawnvp(os.P_WAIT, ip[0], ip) == 0
     out, _ = process.communicate(timeout=30)
@@ -180,7 +200,11 @@ def test_a_peer_that_comes_within_the_bound_is_waited_for(box: Box, image: Path)
 
 
 def test_a_name_that_nobody_knows(box: Box, image: Path) -> None:
-    env = JOB | {"DI_NODES": "no-such-host.invalid,127.0.0.1", "DI_RANK": "1", "DIJOB_REACH_SECONDS": "0.1"}
+    env = JOB | {
+        "DI_NODES": "no-such-host.invalid,127.0.0.1",
+        "DI_RANK": "1",
+        "DIJOB_REACH_SECONDS": "0.1",
+    }
     rc, _, err = box.run([*NET_NAMESPACE, box.ditask, "-m", "a"], **env)
     assert rc == 1
     assert "rank 1 cannot reach rank 0 (no-such-host.invalid: " in err
@@ -196,7 +220,11 @@ def test_term_ends_the_wait_for_peers(box: Box, image: Path) -> None:
 
 UNCHECKED = {
     "off": (["-m", "a"], {"DIJOB_REACH_SECONDS": "0"}, ""),
-    "platform-spec": (["--platform-spec", "{}"], {}, "dijob: --platform-spec is given: addresses not checked\n"),
+    "platform-spec": (
+        ["--platform-spec", "{}"],
+        {},
+        "dijob: --platform-spec is given: addresses not checked\n",
+    ),
     "another queue": (["--mq-type", "another"], {}, ""),
     "topology alone": (["--topology", "alone"], {}, ""),
 }
@@ -212,10 +240,16 @@ def test_not_checked(box: Box, image: Path, name: str) -> None:
 
 @pytest.mark.parametrize(
     ("python", "said"),
-    [("", "no Python in PATH"), ("exit 1", "python3 .*reach.py failed"), ("exit 2", "python3 .*reach.py failed")],
+    [
+        ("", "no Python in PATH"),
+        ("exit 1", "python3 .*reach.py failed"),
+        ("exit 2", "python3 .*reach.py failed"),
+    ],
     ids=["none", "broken", "too old"],
 )
-def test_without_a_useful_python_the_check_is_skipped(box: Box, image: Path, python: str, said: str) -> None:
+def test_without_a_useful_python_the_check_is_skipped(
+    box: Box, image: Path, python: str, said: str
+) -> None:
     image.write_text("#!/bin/sh\necho ran\n")
     (box.path / "python" / "python3").unlink()
     if python:
@@ -242,5 +276,6 @@ def test_a_long_list_fits_into_the_termination_message() -> None:
 
 
 def test_ipv6_addresses_lose_their_brackets() -> None:
-    # [::1] refuses or accepts, whoever listens there: it is reached. With the brackets it would be no name.
+    # [::1] refuses or accepts, whoever listens there: it is reached. With the brackets it would be
+    # no name.
     assert reach.problem(("[::1]", 9), 1.0, False) == "", sys.platform

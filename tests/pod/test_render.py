@@ -16,7 +16,9 @@ SCRIPTS = {"gate": pod.GATE, "launch": pod.LAUNCHER, "ditask": pod.DITASK}
 
 
 def expand(text: str, env: dict[str, str]) -> str:
-    """The kubelet's expansion of command and args (Kubernetes' third_party/forked/golang/expansion), written anew."""
+    """The kubelet's expansion of command and args (Kubernetes'
+    third_party/forked/golang/expansion), written anew.
+    """
     out, at = "", 0
     while at < len(text):
         rest = text[at:]
@@ -33,7 +35,15 @@ def expand(text: str, env: dict[str, str]) -> str:
 
 @pytest.mark.parametrize(
     ("text", "seen"),
-    [("$(A)", "1"), ("$$(A)", "$(A)"), ("$(B)", "$(B)"), ("$A", "$A"), ("$$$(A)", "$1"), ("$(A", "$(A"), ("a$", "a$")],
+    [
+        ("$(A)", "1"),
+        ("$$(A)", "$(A)"),
+        ("$(B)", "$(B)"),
+        ("$A", "$A"),
+        ("$$$(A)", "$1"),
+        ("$(A", "$(A"),
+        ("a$", "a$"),
+    ],
 )
 def test_the_expansion_is_the_kubelets(text: str, seen: str) -> None:
     # Rows of the documentation of `command` in the Pod API.
@@ -47,9 +57,15 @@ def test_any_escaped_text_comes_back(text: str) -> None:
 
 def test_the_gates_command_comes_back_byte_for_byte() -> None:
     # The worst case: a variable for every $( ) in the scripts.
-    env = {part.partition(")")[0]: "EXPANDED" for text in SCRIPTS.values() for part in text.split("$(")[1:]}
+    env = {
+        part.partition(")")[0]: "EXPANDED"
+        for text in SCRIPTS.values()
+        for part in text.split("$(")[1:]
+    }
     assert env, "the scripts use no $( ) any more: this test needs another worst case"
-    assert expand(pod.GATE, env) != pod.GATE, "an unescaped script must be damaged, or the test sees nothing"
+    assert expand(pod.GATE, env) != pod.GATE, (
+        "an unescaped script must be damaged, or the test sees nothing"
+    )
     want = ["/bin/sh", "-c", pod.GATE, "dijob-gate", pod.LAUNCHER, pod.DITASK, pod.REACH]
     assert [expand(part, env) for part in pod.GATE_COMMAND] == want
 
@@ -71,7 +87,9 @@ def test_every_shell_can_read_it(name: str, shell: str) -> None:
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_shellcheck(name: str) -> None:
     source = str(files(pod) / f"{name}.sh")
-    check = subprocess.run([program("shellcheck"), "-s", "sh", source], text=True, capture_output=True, timeout=60)
+    check = subprocess.run(
+        [program("shellcheck"), "-s", "sh", source], text=True, capture_output=True, timeout=60
+    )
     assert check.returncode == 0, check.stdout
 
 
@@ -86,7 +104,9 @@ def test_stripping_drops_comments_only() -> None:
     assert pod.strip_python('"""Doc."""\n# why\nif x:\n    y = 1\n') == "if x:\n    y = 1"
 
 
-def test_a_missing_program_skips_its_tests_but_fails_them_in_ci(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_program_skips_its_tests_but_fails_them_in_ci(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("DIJOB_SKIP_NOTHING", raising=False)
     with pytest.raises(pytest.skip.Exception, match="missing: dash"):

@@ -1,4 +1,6 @@
-"""The launcher ends its program when a new list is due, and says so: the kubelet starts it again with that list."""
+"""The launcher ends its program when a new list is due, and says so: the kubelet starts it again
+with that list.
+"""
 
 import os
 import signal
@@ -15,7 +17,8 @@ NEW = "10.0.0.7,10.0.0.2"
 WHERE = pytest.mark.parametrize("namespace", [[], PID_NAMESPACE], ids=["child", "PID-1"])
 # Hears nothing, and says when it is there.
 DEAF = (
-    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready', flush=True); time.sleep(3600)"
+    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready',"
+    " flush=True); time.sleep(3600)"
 )
 
 
@@ -49,21 +52,20 @@ def test_the_program_may_end_well_and_the_exit_code_is_85(box: Box, namespace: l
     assert "list 5" in box.err()
 
 
-# Writes a termination message of its own when it is told to end, as a program may that says where its checkpoint is.
+# Writes a termination message of its own when it is told to end, as a program may that says where
+# its checkpoint is.
 WRITES = (
-    "import os, signal, sys, time\n"
-    "def end(*_):\n"
-    "    open(os.environ['SAID_LAST'], 'w').write('saved at step 7, and a good deal more than the mark is long\\n')\n"
-    "    time.sleep(0.3)\n"
-    "    sys.exit(3)\n"
-    "signal.signal(signal.SIGTERM, end)\n"
-    "print('ready', flush=True)\n"
-    "time.sleep(3600)"
+    "import os, signal, sys, time\ndef end(*_):\n    open(os.environ['SAID_LAST'],"
+    " 'w').write('saved at step 7, and a good deal more than the mark is long\\n')\n   "
+    " time.sleep(0.3)\n    sys.exit(3)\nsignal.signal(signal.SIGTERM, end)\nprint('ready',"
+    " flush=True)\ntime.sleep(3600)"
 )
 
 
 @WHERE
-def test_the_mark_is_the_last_word_also_of_a_program_that_writes_its_own(box: Box, namespace: list[str]) -> None:
+def test_the_mark_is_the_last_word_also_of_a_program_that_writes_its_own(
+    box: Box, namespace: list[str]
+) -> None:
     said = box.path / "said-last"
     process = started(box, [*namespace, box.launch, *python(WRITES)], SAID_LAST=str(said))
     box.shows("5", NEW, "5")
@@ -73,7 +75,8 @@ def test_the_mark_is_the_last_word_also_of_a_program_that_writes_its_own(box: Bo
 
 def test_85_also_where_the_program_exits_0(box: Box) -> None:
     program = (
-        "import signal, sys, time; signal.signal(signal.SIGTERM, lambda *_: sys.exit(0)); print('ready', flush=True)"
+        "import signal, sys, time; signal.signal(signal.SIGTERM, lambda *_: sys.exit(0));"
+        " print('ready', flush=True)"
     )
     process = started(box, [box.launch, *python(program + "; time.sleep(3600)")])
     box.shows("4", NEW, "4")
@@ -116,7 +119,9 @@ def test_a_program_that_ends_by_itself_has_the_last_word(box: Box) -> None:
     process = started(box, [box.launch, *python("print('ready', flush=True); input()")])
     os.kill(process.pid, signal.SIGSTOP)
     # It stops when it is scheduled next: until then it can still take the program's end away.
-    until(lambda: "T (stopped)" in Path(f"/proc/{process.pid}/status").read_text(), "launch is held")
+    until(
+        lambda: "T (stopped)" in Path(f"/proc/{process.pid}/status").read_text(), "launch is held"
+    )
     assert process.stdin
     process.stdin.write("\n")
     process.stdin.flush()

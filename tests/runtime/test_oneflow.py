@@ -1,4 +1,6 @@
-"""OneFlow's calls, recorded by a double: the engine itself cannot run here (its package on PyPI is a stub)."""
+"""OneFlow's calls, recorded by a double: the engine itself cannot run here (its package on PyPI is
+a stub).
+"""
 
 import json
 from types import SimpleNamespace
@@ -18,7 +20,9 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
 def double(calls: list[tuple[str, Any]]) -> SimpleNamespace:
     """The module oneflow, as its documentation of 0.3 uses it."""
     return SimpleNamespace(
-        config=SimpleNamespace(gpu_device_num=lambda count: calls.append(("gpu_device_num", count))),
+        config=SimpleNamespace(
+            gpu_device_num=lambda count: calls.append(("gpu_device_num", count))
+        ),
         env=SimpleNamespace(
             ctrl_port=lambda port: calls.append(("ctrl_port", port)),
             machine=lambda nodes: calls.append(("machine", nodes)),
@@ -26,7 +30,9 @@ def double(calls: list[tuple[str, Any]]) -> SimpleNamespace:
     )
 
 
-def test_the_calls_of_the_documentation(monkeypatch: pytest.MonkeyPatch, calls: list[tuple[str, Any]]) -> None:
+def test_the_calls_of_the_documentation(
+    monkeypatch: pytest.MonkeyPatch, calls: list[tuple[str, Any]]
+) -> None:
     nodes = [{"addr": "192.168.1.12"}, {"addr": "192.168.1.11"}]
     monkeypatch.setenv("DI_ONEFLOW_NODES", json.dumps(nodes))
     monkeypatch.setenv("DI_ONEFLOW_CTRL_PORT", "9988")
@@ -36,7 +42,9 @@ def test_the_calls_of_the_documentation(monkeypatch: pytest.MonkeyPatch, calls: 
 
 
 def test_without_gpus_their_number_is_left_alone(
-    monkeypatch: pytest.MonkeyPatch, calls: list[tuple[str, Any]], capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch,
+    calls: list[tuple[str, Any]],
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("DI_ONEFLOW_GPU_DEVICE_NUM", "0")
     config_distributed(double(calls))

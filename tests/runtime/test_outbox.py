@@ -1,4 +1,6 @@
-"""What waits for one peer of the torchrpc queue: order, calls together, bounds, and a peer that goes."""
+"""What waits for one peer of the torchrpc queue: order, calls together, bounds, and a peer that
+goes.
+"""
 
 import threading
 from collections.abc import Callable
@@ -12,7 +14,9 @@ MB = 2**20
 
 
 class Call:
-    """A call that is on its way until the test ends it; what it looks like to its maker is a torch future."""
+    """A call that is on its way until the test ends it; what it looks like to its maker is a torch
+    future.
+    """
 
     def __init__(self, messages: list[Message]) -> None:
         self.topics = [topic for topic, _ in messages]
@@ -83,7 +87,9 @@ def test_a_large_one_takes_along_what_waits_before_it(wire: Wire) -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "most"), [(outbox.MOST_BYTES // 4, 4), (1, outbox.MOST_MESSAGES)], ids=["bytes", "messages"]
+    ("size", "most"),
+    [(outbox.MOST_BYTES // 4, 4), (1, outbox.MOST_MESSAGES)],
+    ids=["bytes", "messages"],
 )
 def test_a_publisher_that_is_too_fast_waits(wire: Wire, size: int, most: int) -> None:
     wire.put(*["early"] * most, size=size)
@@ -101,7 +107,9 @@ def test_one_message_may_be_larger_than_all_that_may_wait(wire: Wire) -> None:
     assert wire.sent == [["huge"]]
 
 
-def test_nobody_waits_for_a_peer_that_has_gone(wire: Wire, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nobody_waits_for_a_peer_that_has_gone(
+    wire: Wire, capsys: pytest.CaptureFixture[str]
+) -> None:
     wire.put("huge", size=outbox.MOST_BYTES)
     late = threading.Thread(target=wire.put, args=("late",), daemon=True)
     late.start()
@@ -115,7 +123,9 @@ def test_nobody_waits_for_a_peer_that_has_gone(wire: Wire, capsys: pytest.Captur
     assert capsys.readouterr().err == "", "that it has gone is said once, by others"
 
 
-def test_what_did_not_arrive_is_said_and_the_next_goes(wire: Wire, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_did_not_arrive_is_said_and_the_next_goes(
+    wire: Wire, capsys: pytest.CaptureFixture[str]
+) -> None:
     wire.put("a", "b", "c")
     wire.calls[0].end()
     wire.calls[1].end("broken pipe\nand a stack")
@@ -124,7 +134,9 @@ def test_what_did_not_arrive_is_said_and_the_next_goes(wire: Wire, capsys: pytes
     assert capsys.readouterr().err == "dijob: 2 messages to node 7 did not arrive: broken pipe\n"
 
 
-def test_a_peer_that_goes_at_this_very_moment_stops_nobody(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_peer_that_goes_at_this_very_moment_stops_nobody(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     def refuse(messages: list[Message]) -> Call:
         raise RuntimeError("no such worker")
 
@@ -132,7 +144,9 @@ def test_a_peer_that_goes_at_this_very_moment_stops_nobody(capsys: pytest.Captur
     for _ in range(2 * outbox.MOST_MESSAGES):
         box.put(("a", b""), 1)
     box.flush(5)
-    assert capsys.readouterr().err.count("a message to node 7 did not arrive: no such worker") == 512
+    assert (
+        capsys.readouterr().err.count("a message to node 7 did not arrive: no such worker") == 512
+    )
 
 
 def test_flush_waits_until_all_has_arrived(wire: Wire) -> None:

@@ -1,4 +1,6 @@
-"""The arguments that a script of the user's own gives Parallel.runner: those that ditask would have given."""
+"""The arguments that a script of the user's own gives Parallel.runner: those that ditask would have
+given.
+"""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -6,13 +8,25 @@ from pathlib import Path
 import pytest
 from dijob_runtime import NotReachable, World, parallel_args, world
 
-MESH = {"DI_NODES": "10.0.0.1,10.0.0.2,10.0.0.3", "DI_RANK": "2", "DI_PARALLEL_WORKERS": "2", "DI_TOPOLOGY": "mesh"}
+MESH = {
+    "DI_NODES": "10.0.0.1,10.0.0.2,10.0.0.3",
+    "DI_RANK": "2",
+    "DI_PARALLEL_WORKERS": "2",
+    "DI_TOPOLOGY": "mesh",
+}
 
 
 @pytest.fixture(autouse=True)
 def outside(monkeypatch: pytest.MonkeyPatch) -> None:
     """No variable of a DIJob, whatever runs the tests."""
-    for name in ("DI_NODES", "DI_RANK", "DI_PARALLEL_WORKERS", "DI_TOPOLOGY", "DI_LABELS", "DI_MQ_TYPE"):
+    for name in (
+        "DI_NODES",
+        "DI_RANK",
+        "DI_PARALLEL_WORKERS",
+        "DI_TOPOLOGY",
+        "DI_LABELS",
+        "DI_MQ_TYPE",
+    ):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -22,7 +36,9 @@ def put(monkeypatch: pytest.MonkeyPatch, env: Mapping[str, str]) -> None:
 
 
 def test_as_ditask_in_a_mesh(monkeypatch: pytest.MonkeyPatch) -> None:
-    """ding 0.5.3, k8s_parser.py: what it gives _cli_ditask for rank 2, and that gives Parallel.runner."""
+    """ding 0.5.3, k8s_parser.py: what it gives _cli_ditask for rank 2, and that gives
+    Parallel.runner.
+    """
     put(monkeypatch, MESH)
     assert parallel_args() == {
         "n_parallel_workers": 2,
@@ -49,29 +65,46 @@ def test_as_ditask_in_a_mesh(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"DI_TOPOLOGY": "star"}, ["tcp://10.0.0.1:50515", "tcp://10.0.0.1:50516"]),
         ({"DI_TOPOLOGY": "star", "DI_RANK": "0"}, []),
         ({"DI_TOPOLOGY": "alone"}, []),
-        ({"DI_NODES": "fd00::1,fd00::2", "DI_RANK": "1", "DI_PARALLEL_WORKERS": "1"}, ["tcp://[fd00::1]:50515"]),
-        ({"DI_NODES": "[fd00::1],[fd00::2]", "DI_RANK": "1", "DI_PARALLEL_WORKERS": ""}, ["tcp://[fd00::1]:50515"]),
+        (
+            {"DI_NODES": "fd00::1,fd00::2", "DI_RANK": "1", "DI_PARALLEL_WORKERS": "1"},
+            ["tcp://[fd00::1]:50515"],
+        ),
+        (
+            {"DI_NODES": "[fd00::1],[fd00::2]", "DI_RANK": "1", "DI_PARALLEL_WORKERS": ""},
+            ["tcp://[fd00::1]:50515"],
+        ),
     ],
     ids=["rank-0", "star", "hub", "alone", "IPv6", "brackets-already"],
 )
-def test_who_is_dialled(monkeypatch: pytest.MonkeyPatch, env: dict[str, str], attached: list[str]) -> None:
+def test_who_is_dialled(
+    monkeypatch: pytest.MonkeyPatch, env: dict[str, str], attached: list[str]
+) -> None:
     put(monkeypatch, MESH | env)
     assert parallel_args()["attach_to"] == attached
 
 
 def test_outside_a_dijob_it_is_one_machine() -> None:
     assert parallel_args() == {"n_parallel_workers": 1}
-    assert parallel_args(n_parallel_workers=4, topology="star") == {"n_parallel_workers": 4, "topology": "star"}
+    assert parallel_args(n_parallel_workers=4, topology="star") == {
+        "n_parallel_workers": 4,
+        "topology": "star",
+    }
 
 
 def test_what_is_given_wins(monkeypatch: pytest.MonkeyPatch) -> None:
     put(monkeypatch, {**MESH, "DI_LABELS": "learner, gpu"})
     found = parallel_args(topology="alone", ports=6000)
-    assert (found["topology"], found["ports"], found["labels"]) == ("alone", 6000, {"learner", "gpu"})
+    assert (found["topology"], found["ports"], found["labels"]) == (
+        "alone",
+        6000,
+        {"learner", "gpu"},
+    )
     assert found["attach_to"] == []
 
 
-def test_what_follows_from_what_is_given(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_follows_from_what_is_given(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Every rank runs the same script: each has so many workers, on these ports."""
     put(monkeypatch, MESH)
     found = parallel_args(n_parallel_workers=1, topology="star", ports=6000)
@@ -89,9 +122,16 @@ def test_ports_that_the_peers_cannot_know_are_refused(monkeypatch: pytest.Monkey
 
 
 def test_another_queue_dials_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    put(monkeypatch, {**MESH, "DI_MQ_TYPE": "redis", "DI_REDIS_HOST": "10.0.0.9", "DI_REDIS_PORT": "6379"})
+    put(
+        monkeypatch,
+        {**MESH, "DI_MQ_TYPE": "redis", "DI_REDIS_HOST": "10.0.0.9", "DI_REDIS_PORT": "6379"},
+    )
     found = parallel_args()
-    assert (found["mq_type"], found["redis_host"], found["redis_port"]) == ("redis", "10.0.0.9", 6379)
+    assert (found["mq_type"], found["redis_host"], found["redis_port"]) == (
+        "redis",
+        "10.0.0.9",
+        6379,
+    )
     assert found["node_ids"] == [4, 5]
     assert "attach_to" not in found
 
@@ -116,9 +156,14 @@ def test_what_is_wrong_is_named(env: dict[str, str], words: str) -> None:
 def test_it_waits_until_its_peers_can_be_reached(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, code: int, reached: bool
 ) -> None:
-    """The operator's own check, as ditask's: it says who cannot be reached. One that breaks down stops nobody."""
+    """The operator's own check, as ditask's: it says who cannot be reached. One that breaks down
+    stops nobody.
+    """
     script = tmp_path / "reach.py"
-    script.write_text(f"import sys; open({str(tmp_path / 'asked')!r}, 'w').write(str(sys.argv[1:])); sys.exit({code})")
+    script.write_text(
+        f"import sys; open({str(tmp_path / 'asked')!r}, 'w').write(str(sys.argv[1:]));"
+        f" sys.exit({code})"
+    )
     monkeypatch.setattr(world, "REACH", script)
     put(monkeypatch, MESH)
     if reached:

@@ -34,7 +34,9 @@ class Process:
         self.neighbours = Neighbours(self.card, self.here.add, self.here.remove, self.said.append)
 
     def start(self, port: int, *dial: int) -> "Process":
-        self.neighbours.start(f"tcp://127.0.0.1:{port}", [f"tcp://127.0.0.1:{other}" for other in dial])
+        self.neighbours.start(
+            f"tcp://127.0.0.1:{port}", [f"tcp://127.0.0.1:{other}" for other in dial]
+        )
         return self
 
 
@@ -119,7 +121,8 @@ def test_the_interface_that_has_an_address() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "links"), [("", ()), ("1_0_1,2_0_2, 0_0_0", (Link(1, 0, 1), Link(2, 0, 2), Link(0, 0, 0)))]
+    ("text", "links"),
+    [("", ()), ("1_0_1,2_0_2, 0_0_0", (Link(1, 0, 1), Link(2, 0, 2), Link(0, 0, 0)))],
 )
 def test_a_device_map_as_the_page_writes_it(text: str, links: tuple[Link, ...]) -> None:
     assert device_map(text) == links
@@ -127,7 +130,9 @@ def test_a_device_map_as_the_page_writes_it(text: str, links: tuple[Link, ...]) 
 
 @pytest.mark.parametrize("text", ["1_0", "a_0_1", "1_0_1;2_0_2", "1_0_1_1"])
 def test_what_is_no_device_map(text: str) -> None:
-    with pytest.raises(ValueError, match=r"--cuda-device-map: .* is not <peer node id>_<local gpu>_<peer gpu>"):
+    with pytest.raises(
+        ValueError, match=r"--cuda-device-map: .* is not <peer node id>_<local gpu>_<peer gpu>"
+    ):
         device_map(text)
 
 
@@ -143,7 +148,10 @@ def test_gpus_are_numbers(text: str) -> None:
     [
         ([Link(1, 0, 3)], ""),
         ([Link(1, 2, 0)], "--cuda-device-map 1_2_0 names GPU 2 here, and this process has 2"),
-        ([Link(4, 0, 0)], "--cuda-device-map 4_0_0 names node 4, and the job's node ids are 0 to 3"),
+        (
+            [Link(4, 0, 0)],
+            "--cuda-device-map 4_0_0 names node 4, and the job's node ids are 0 to 3",
+        ),
     ],
 )
 def test_a_device_map_that_does_not_fit(links: list[Link], words: str) -> None:
@@ -153,4 +161,7 @@ def test_a_device_map_that_does_not_fit(links: list[Link], words: str) -> None:
 def test_a_peer_that_has_too_few_gpus() -> None:
     assert misfit_of_peer([Link(1, 0, 0)], 1, 1) == ""
     assert misfit_of_peer([Link(2, 0, 9)], 1, 1) == ""
-    assert misfit_of_peer([Link(1, 0, 1)], 1, 1) == "--cuda-device-map 1_0_1 names GPU 1 of node 1, which has 1"
+    assert (
+        misfit_of_peer([Link(1, 0, 1)], 1, 1)
+        == "--cuda-device-map 1_0_1 names GPU 1 of node 1, which has 1"
+    )

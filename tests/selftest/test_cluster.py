@@ -1,4 +1,6 @@
-"""The test cluster itself: real nodes whose pods reach each other, and nothing left behind, however it ends."""
+"""The test cluster itself: real nodes whose pods reach each other, and nothing left behind, however
+it ends.
+"""
 
 import json
 import os
@@ -51,7 +53,9 @@ def in_pod(cluster: Cluster, pod: str, script: str) -> str:
 
 
 def fetch(cluster: Cluster, pod: str, address: str) -> str:
-    return in_pod(cluster, pod, f"printf 'GET / HTTP/1.0\\r\\n\\r\\n' | busybox nc -w 3 {address} 80; true")
+    return in_pod(
+        cluster, pod, f"printf 'GET / HTTP/1.0\\r\\n\\r\\n' | busybox nc -w 3 {address} 80; true"
+    )
 
 
 def wait_fetch(cluster: Cluster, pod: str, address: str, answer: str) -> None:
@@ -64,7 +68,8 @@ def wait_fetch(cluster: Cluster, pod: str, address: str, answer: str) -> None:
 
 @pytest.fixture(scope="module")
 def image() -> Path:
-    return busybox_archive(cache() / "test-images")  # kept: each new file would become an image store of its own
+    # Kept: each new file would become an image store of its own.
+    return busybox_archive(cache() / "test-images")
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +85,9 @@ def web(cluster: Cluster, image: Path) -> Cluster:
     objects = [server("web-1", "node-1"), server("web-2", "node-2")]
     objects += [service("web", clusterIP="None"), service("balanced")]
     cluster.run_kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(objects))
-    cluster.run_kubectl("wait", "--for=condition=Ready", "pod", "--all", "--timeout=60s", timeout=70)
+    cluster.run_kubectl(
+        "wait", "--for=condition=Ready", "pod", "--all", "--timeout=60s", timeout=70
+    )
     return cluster
 
 
@@ -93,7 +100,9 @@ def test_both_nodes_are_ready_and_a_second_up_changes_nothing(cluster: Cluster) 
 
 
 @pytest.mark.parametrize(("pod", "other"), [("web-1", "web-2"), ("web-2", "web-1")])
-def test_a_headless_name_resolves_to_the_pod_on_the_other_node(web: Cluster, pod: str, other: str) -> None:
+def test_a_headless_name_resolves_to_the_pod_on_the_other_node(
+    web: Cluster, pod: str, other: str
+) -> None:
     address = field(web, f"pod {other}", ".status.podIP")
     look = f"busybox nslookup {other}.web.default.svc.cluster.local | tail -n +3"
 
@@ -106,7 +115,9 @@ def test_a_headless_name_resolves_to_the_pod_on_the_other_node(web: Cluster, pod
 
 
 def test_a_name_that_does_not_exist_is_said_at_once(web: Cluster) -> None:
-    assert "NXDOMAIN" in in_pod(web, "web-1", "busybox nslookup nobody.web.default.svc.cluster.local 2>&1; true")
+    assert "NXDOMAIN" in in_pod(
+        web, "web-1", "busybox nslookup nobody.web.default.svc.cluster.local 2>&1; true"
+    )
     assert "NXDOMAIN" in in_pod(web, "web-1", "busybox nslookup example.com 2>&1; true")
 
 
@@ -124,7 +135,9 @@ def test_a_service_address_reaches_the_pods_of_both_nodes(web: Cluster) -> None:
 def test_a_pod_reaches_the_apiserver_with_its_own_account(web: Cluster) -> None:
     assert field(web, "service kubernetes", ".spec.clusterIP") == "10.96.0.1"
     assert "open" in in_pod(web, "web-2", "busybox nc -w 3 10.96.0.1 443 < /dev/null && echo open")
-    assert "I am web-2" in web.run_kubectl("get", "--raw", "/api/v1/namespaces/default/pods/web-2:80/proxy/")
+    assert "I am web-2" in web.run_kubectl(
+        "get", "--raw", "/api/v1/namespaces/default/pods/web-2:80/proxy/"
+    )
 
 
 def test_pids_are_those_of_the_container(web: Cluster) -> None:
@@ -168,7 +181,9 @@ def test_a_stopped_node_is_gone_at_once_and_comes_back_with_its_images(web: Clus
 
 
 def machine() -> dict[str, object]:
-    """All that a cluster could leave on this machine, save what belongs to other clusters that are up."""
+    """All that a cluster could leave on this machine, save what belongs to other clusters that are
+    up.
+    """
     names = clusters()
     found = _machine(names)
     # A control plane of other tests may have come, or gone, while we looked.
@@ -176,11 +191,15 @@ def machine() -> dict[str, object]:
 
 
 def until_as(before: dict[str, object]) -> None:
-    """Until the machine is as it was: what other tests are just starting may look like ours for a moment."""
+    """Until the machine is as it was: what other tests are just starting may look like ours for a
+    moment.
+    """
 
     def differs() -> str:
         now = machine()
-        return "; ".join(f"{key}: {before[key]} became {now[key]}" for key in before if now[key] != before[key])
+        return "; ".join(
+            f"{key}: {before[key]} became {now[key]}" for key in before if now[key] != before[key]
+        )
 
     wait_for("all as before", differs, 10)
 
@@ -194,12 +213,25 @@ def _machine(names: list[str]) -> dict[str, object]:
     tokens = [state.token(place) for place in others]
 
     def ours(text: str) -> bool:
-        return not any(token in text for token in tokens) and "/var/lib/containers/" not in text  # buildah's
+        # Buildah's.
+        return not any(token in text for token in tokens) and "/var/lib/containers/" not in text
 
-    rules = subprocess.run(["iptables-save"], capture_output=True, text=True, check=True).stdout.splitlines()
-    settings = ("kernel/panic", "kernel/panic_on_oops", "vm/overcommit_memory", "net/ipv4/ip_forward")
+    rules = subprocess.run(
+        ["iptables-save"], capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    settings = (
+        "kernel/panic",
+        "kernel/panic_on_oops",
+        "vm/overcommit_memory",
+        "net/ipv4/ip_forward",
+    )
     mounts = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
-    groups = [f"{top}/{name}" for top, names, _ in os.walk("/sys/fs/cgroup") for name in names if "dijob" in name]
+    groups = [
+        f"{top}/{name}"
+        for top, names, _ in os.walk("/sys/fs/cgroup")
+        for name in names
+        if "dijob" in name
+    ]
     return {
         "processes": programs(others, tokens),
         "interfaces": set(filter(ours, os.listdir("/sys/class/net"))),
@@ -207,21 +239,27 @@ def _machine(names: list[str]) -> dict[str, object]:
         "cgroups": set(filter(ours, groups)),
         "rules": [line for line in rules if not line.startswith(("#", ":"))],
         "settings": [Path("/proc/sys", name).read_text() for name in settings],
-        "folders": {str(path) for top in ("/run", "/var/lib", "/var/log") for path in Path(top).iterdir()}
+        "folders": {
+            str(path) for top in ("/run", "/var/lib", "/var/log") for path in Path(top).iterdir()
+        }
         - {str(state.root())},
         "clusters": [name for name in names if name == NAME],
     }
 
 
 def programs(others: list[Path], tokens: list[str]) -> set[str]:
-    """Processes of the cluster's programs; a process of another cluster shows it by environment or cgroup."""
+    """Processes of the cluster's programs; a process of another cluster shows it by environment or
+    cgroup.
+    """
     kinds = ("cluster-bin", "pause", "containerd", "runc", "kwok")
     marks = [f"DIJOB_CLUSTER_STATE={place}".encode() for place in others]
     found = set()
     for entry in Path("/proc").glob("[0-9]*"):
         try:
             environment, group = (entry / "environ").read_bytes(), (entry / "cgroup").read_text()
-            theirs = any(mark in environment for mark in marks) or any(token in group for token in tokens)
+            theirs = any(mark in environment for mark in marks) or any(
+                token in group for token in tokens
+            )
             theirs = theirs or (entry / "cmdline").read_text().split("\0")[0].endswith(
                 "kubectl"
             )  # other tests' clients
@@ -245,7 +283,9 @@ def test_nothing_is_left_after_down_and_no_pod_can_change_the_stored_images(
     with up(Options(NAME, EMBEDDED, images=(image,))) as running:
         objects = [server("web-1", "node-1"), server("web-2", "node-2")]
         running.run_kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(objects))
-        running.run_kubectl("wait", "--for=condition=Ready", "pod", "--all", "--timeout=60s", timeout=70)
+        running.run_kubectl(
+            "wait", "--for=condition=Ready", "pod", "--all", "--timeout=60s", timeout=70
+        )
         in_pod(running, "web-1", "echo changed > /bin/sh")
         assert in_pod(running, "web-1", "busybox cat /bin/sh") == "changed\n"
         assert "changed" not in in_pod(running, "web-2", "busybox head -c 100 /bin/sh")
@@ -262,7 +302,9 @@ def begin_up(name: str, started: str) -> subprocess.Popen[bytes]:
     """`up` as a command of its own, stopped at the moment when the program `started` has begun."""
     path = os.pathsep.join(sys.path)
     argv = [sys.executable, "-m", "cluster", "up", "--name", name, "--mode", EMBEDDED]
-    command = subprocess.Popen(argv, env={**os.environ, "PYTHONPATH": path}, stderr=subprocess.DEVNULL)
+    command = subprocess.Popen(
+        argv, env={**os.environ, "PYTHONPATH": path}, stderr=subprocess.DEVNULL
+    )
     place = state.folder(name)
 
     def not_begun() -> str:
@@ -272,7 +314,9 @@ def begin_up(name: str, started: str) -> subprocess.Popen[bytes]:
     return command
 
 
-@pytest.mark.parametrize("started", ["network", "kube-apiserver", "node-1-containerd", "node-2-kubelet"])
+@pytest.mark.parametrize(
+    "started", ["network", "kube-apiserver", "node-1-containerd", "node-2-kubelet"]
+)
 def test_ctrl_c_during_up_leaves_nothing(before: dict[str, object], started: str) -> None:
     with begin_up(NAME, started) as command:
         command.send_signal(signal.SIGINT)
@@ -289,7 +333,9 @@ def test_down_cleans_up_after_a_killed_up(before: dict[str, object], started: st
 
 
 @pytest.mark.parametrize("victim", ["etcd", "node-2-containerd"])
-def test_up_replaces_a_cluster_of_which_a_part_was_killed(before: dict[str, object], victim: str) -> None:
+def test_up_replaces_a_cluster_of_which_a_part_was_killed(
+    before: dict[str, object], victim: str
+) -> None:
     first = up(Options(NAME, EMBEDDED))
     old = field(first, "namespace kube-system", ".metadata.uid")
     first.stop_component(victim)
@@ -334,18 +380,33 @@ def test_a_pretended_pod_ends_as_its_annotation_says(plane: Cluster, code: str, 
     pod = {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": name, "annotations": {"test.dijob/exit": code, "test.dijob/exit-delay": "100ms"}},
-        "spec": {"restartPolicy": "Never", "containers": [{"name": "di-container", "image": "none"}]},
+        "metadata": {
+            "name": name,
+            "annotations": {"test.dijob/exit": code, "test.dijob/exit-delay": "100ms"},
+        },
+        "spec": {
+            "restartPolicy": "Never",
+            "containers": [{"name": "di-container", "image": "none"}],
+        },
     }
     plane.run_kubectl("apply", "-f", "-", stdin=yaml.safe_dump(pod))
-    plane.run_kubectl("wait", f"--for=jsonpath={{.status.phase}}={phase}", f"pod/{name}", "--timeout=20s")
-    assert field(plane, f"pod {name}", ".status.containerStatuses[0].state.terminated.exitCode") == code
+    plane.run_kubectl(
+        "wait", f"--for=jsonpath={{.status.phase}}={phase}", f"pod/{name}", "--timeout=20s"
+    )
+    assert (
+        field(plane, f"pod {name}", ".status.containerStatuses[0].state.terminated.exitCode")
+        == code
+    )
 
 
 def test_every_request_is_in_the_audit_log(plane: Cluster) -> None:
     plane.run_kubectl("get", "configmaps", "-n", "kube-public")
     events = [json.loads(line) for line in plane.audit_log.read_text().splitlines()]
-    seen = [e["verb"] for e in events if e["requestURI"].startswith("/api/v1/namespaces/kube-public/configmaps?")]
+    seen = [
+        e["verb"]
+        for e in events
+        if e["requestURI"].startswith("/api/v1/namespaces/kube-public/configmaps?")
+    ]
     assert "list" in seen
     assert {"Metadata"} == {event["level"] for event in events}
 

@@ -1,4 +1,6 @@
-"""A simulated apiserver: what it stores, and by which rules. Nothing that is stored is ever changed in place."""
+"""A simulated apiserver: what it stores, and by which rules. Nothing that is stored is ever changed
+in place.
+"""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -11,7 +13,9 @@ from unit.objects import KINDS, Body, No, Selector, Target, merged
 
 ANNOTATIONS_LIMIT = 256 * 1024
 GRACE_SECONDS = 30
-CHANGED = "the object has been modified; please apply your changes to the latest version and try again"
+CHANGED = (
+    "the object has been modified; please apply your changes to the latest version and try again"
+)
 
 
 @dataclass(frozen=True)
@@ -29,7 +33,8 @@ class Change:
 class ApiServer:
     """The objects by path, what has happened to them, and who is told of it.
 
-    `admission` is asked before anything is created, `pruned` are fields of a DIJob's status that its CRD does not know.
+    `admission` is asked before anything is created, `pruned` are fields of a DIJob's status that
+    its CRD does not know.
     """
 
     now: Callable[[], datetime]
@@ -63,10 +68,16 @@ class ApiServer:
 
     def find(self, selector: Selector) -> list[Body]:
         plural = selector.target.plural
-        return [body for key, body in self.objects.items() if key.plural == plural and selector.takes(body)]
+        return [
+            body
+            for key, body in self.objects.items()
+            if key.plural == plural and selector.takes(body)
+        ]
 
     def page(self, selector: Selector, limit: int, token: str) -> tuple[list[Body], int, str]:
-        """So many objects (0: all) of one moment, that moment's version, and the token for the rest."""
+        """So many objects (0: all) of one moment, that moment's version, and the token for the
+        rest.
+        """
         if token and token not in self.pages:
             raise No(410, "The provided continue parameter is too old")
         items, version = self.pages.pop(token) if token else (self.find(selector), self.version)
@@ -102,10 +113,17 @@ class ApiServer:
     def patch(self, target: Target, patch: Mapping[str, Any]) -> Body:
         """A merge patch of an object or of its status."""
         old, meta = self.get(target), patch.get("metadata") or {}
-        if meta.get("resourceVersion", old["metadata"]["resourceVersion"]) != old["metadata"]["resourceVersion"]:
-            raise No(409, f'Operation cannot be fulfilled on {target.plural} "{target.name}": {CHANGED}')
+        if (
+            meta.get("resourceVersion", old["metadata"]["resourceVersion"])
+            != old["metadata"]["resourceVersion"]
+        ):
+            raise No(
+                409, f'Operation cannot be fulfilled on {target.plural} "{target.name}": {CHANGED}'
+            )
         if meta.get("uid", old["metadata"]["uid"]) != old["metadata"]["uid"]:
-            raise No(422, f'{target.plural} "{target.name}" is invalid: metadata.uid: field is immutable')
+            raise No(
+                422, f'{target.plural} "{target.name}" is invalid: metadata.uid: field is immutable'
+            )
         if target.sub:
             status = {k: v for k, v in (patch.get("status") or {}).items() if k not in self.pruned}
             return self.replace(target, merged(old, {"status": status}))
@@ -115,7 +133,11 @@ class ApiServer:
             new["metadata"]["managedFields"] = []
         _check(new)
         if target.plural == "pods" and _fixed(new) != _fixed(old):
-            raise No(422, f'Pod "{target.name}" is invalid: spec: Forbidden: pod updates may not change fields')
+            raise No(
+                422,
+                f'Pod "{target.name}" is invalid: spec: Forbidden: pod updates may not change'
+                " fields",
+            )
         return self.replace(target, new)
 
     def replace(self, target: Target, body: Body) -> Body:
@@ -132,7 +154,9 @@ class ApiServer:
         return self._store("MODIFIED", target.whole, body)
 
     def delete(self, target: Target, options: Mapping[str, Any] | None = None) -> Body:
-        """DELETE: a pod on a node that runs waits for its kubelet; a finalizer holds what it is on."""
+        """DELETE: a pod on a node that runs waits for its kubelet; a finalizer holds what it is
+        on.
+        """
         body, options = self.get(target), options or {}
         only = options.get("preconditions") or {}
         for name in ("uid", "resourceVersion"):
@@ -153,7 +177,9 @@ class ApiServer:
         return self._store("DELETED", target.whole, body)
 
     def compact(self) -> None:
-        """Forget what has happened: watches can begin from now on only, lists that are half read begin anew."""
+        """Forget what has happened: watches can begin from now on only, lists that are half read
+        begin anew.
+        """
         self.compacted = self.version
         self.history.clear()
         self.pages.clear()
@@ -180,7 +206,9 @@ class ApiServer:
 def _check(body: Mapping[str, Any]) -> None:
     annotations = body["metadata"].get("annotations") or {}
     if sum(len(key) + len(value) for key, value in annotations.items()) > ANNOTATIONS_LIMIT:
-        raise No(422, f"metadata.annotations: Too long: may not be more than {ANNOTATIONS_LIMIT} bytes")
+        raise No(
+            422, f"metadata.annotations: Too long: may not be more than {ANNOTATIONS_LIMIT} bytes"
+        )
 
 
 def _fixed(body: Mapping[str, Any]) -> Body:

@@ -1,4 +1,6 @@
-"""Builders of the unit tests: a job, a pod as the apiserver would show it, a view of a pod, what a pass observes."""
+"""Builders of the unit tests: a job, a pod as the apiserver would show it, a view of a pod, what a
+pass observes.
+"""
 
 import copy
 from collections.abc import Iterable, Mapping
@@ -44,25 +46,39 @@ def container(**fields: Any) -> Body:
     return {key: value for key, value in made.items() if value is not None}
 
 
-def job_body(pod: Mapping[str, Any] | None = None, status: Mapping[str, Any] | None = None, **spec: Any) -> Body:
-    """A DIJob as the apiserver gives it: three ranks unless `spec` says otherwise; `pod` goes into its pod spec."""
+def job_body(
+    pod: Mapping[str, Any] | None = None, status: Mapping[str, Any] | None = None, **spec: Any
+) -> Body:
+    """A DIJob as the apiserver gives it: three ranks unless `spec` says otherwise; `pod` goes into
+    its pod spec.
+    """
     template = {"spec": {"containers": [container()], **(pod or {})}}
     sizes = {} if {"replicas", "minReplicas", "maxReplicas"} & spec.keys() else {"replicas": 3}
     made = {
         "apiVersion": names.API_VERSION,
         "kind": names.KIND,
-        "metadata": {"name": "job", "namespace": "ns", "uid": UID, "generation": 1, "resourceVersion": "1"},
+        "metadata": {
+            "name": "job",
+            "namespace": "ns",
+            "uid": UID,
+            "generation": 1,
+            "resourceVersion": "1",
+        },
         "spec": {**sizes, "template": template, **spec},
         "status": dict(status or {}),
     }
     return copy.deepcopy(made)
 
 
-def job(pod: Mapping[str, Any] | None = None, status: Mapping[str, Any] | None = None, **spec: Any) -> DIJob:
+def job(
+    pod: Mapping[str, Any] | None = None, status: Mapping[str, Any] | None = None, **spec: Any
+) -> DIJob:
     return parse_job(job_body(pod, status, **spec))
 
 
-def gang(size: int = 3, workers: int = 1, topology: Topology = Topology.MESH, minimum: int = 0) -> Gang:
+def gang(
+    size: int = 3, workers: int = 1, topology: Topology = Topology.MESH, minimum: int = 0
+) -> Gang:
     return Gang(
         job="job",
         namespace="ns",
@@ -82,7 +98,11 @@ def manifest(owner: DIJob, rank: int = 0, options: Options | None = None) -> Bod
 def pod_body(rank: int = 0, owner: DIJob | None = None, **status: Any) -> Body:
     """A pod of the job as the apiserver shows it: the real manifest, and a status."""
     made = copy.deepcopy(manifest(owner or job(), rank))
-    made["metadata"] |= {"uid": f"uid-{rank}", "resourceVersion": "7", "creationTimestamp": "2026-05-04T12:00:00Z"}
+    made["metadata"] |= {
+        "uid": f"uid-{rank}",
+        "resourceVersion": "7",
+        "creationTimestamp": "2026-05-04T12:00:00Z",
+    }
     return {**made, "status": status}
 
 
@@ -91,9 +111,12 @@ def main(body: Body) -> Body:
 
 
 def pod_env(body: Body) -> Body:
-    """The variables of a pod's main container: values, and the paths of those that the kubelet fills in."""
+    """The variables of a pod's main container: values, and the paths of those that the kubelet
+    fills in.
+    """
     return {
-        e["name"]: e["value"] if "value" in e else e["valueFrom"]["fieldRef"]["fieldPath"] for e in main(body)["env"]
+        e["name"]: e["value"] if "value" in e else e["valueFrom"]["fieldRef"]["fieldPath"]
+        for e in main(body)["env"]
     }
 
 
@@ -103,7 +126,9 @@ def main_status(restarts: int = 0, name: str = names.MAIN_CONTAINER, **states: A
 
 
 def terminated(code: int, **fields: Any) -> Body:
-    return {"terminated": {"exitCode": code, "reason": "Completed" if code == 0 else "Error", **fields}}
+    return {
+        "terminated": {"exitCode": code, "reason": "Completed" if code == 0 else "Error", **fields}
+    }
 
 
 def view(rank: int, owner: DIJob | None = None, **fields: Any) -> Pod:
@@ -141,7 +166,11 @@ def listed(rank: int, owner: DIJob | None = None, **fields: Any) -> Pod:
     told: dict[str, Any] = {"ips": LIST, "epoch": 1, **fields}
     given = AddressList(told["epoch"], told["ips"])
     made = follows(made_of(gang_of(owner or job()), given)) if given.text else frozenset()
-    return view(rank, owner, **{"phase": "Running", "ready": True, "started": STARTED, "derived": made, **told})
+    return view(
+        rank,
+        owner,
+        **{"phase": "Running", "ready": True, "started": STARTED, "derived": made, **told},
+    )
 
 
 def observed(*pods: Pod, services: Iterable[str] = (), **fields: Any) -> Observed:
@@ -150,7 +179,9 @@ def observed(*pods: Pod, services: Iterable[str] = (), **fields: Any) -> Observe
 
 
 def written(status: Status, seen: Observed) -> Status:
-    """The status as the operator has left it where pods have lists: with number and digest of the newest."""
+    """The status as the operator has left it where pods have lists: with number and digest of the
+    newest.
+    """
     held = (pod.copy.address_list for pod in seen.pods.values())
     newest = max(held, key=lambda one: one.number, default=NO_LIST)
     if status.address_list is not None or not newest.text:
@@ -185,11 +216,15 @@ def plan(owner: DIJob, seen: Observed, now: datetime) -> Plan:
 
 
 def hands_out(owner: DIJob, seen: Observed, now: datetime) -> Plan:
-    """The pass that hands a new list out; the one before writes its number and digest down, and nothing else."""
+    """The pass that hands a new list out; the one before writes its number and digest down, and
+    nothing else.
+    """
     first = plan(owner, seen, now)
     assert (first.actions, first.requeue_after) == ((), 0.0)
     assert first.status.address_list is not None
-    return real_plan(DIJob(metadata=owner.metadata, spec=owner.spec, status=first.status), seen, now)
+    return real_plan(
+        DIJob(metadata=owner.metadata, spec=owner.spec, status=first.status), seen, now
+    )
 
 
 def world_of(gang: Gang, seen: Observed, status: Status, now: datetime) -> World:
@@ -202,11 +237,18 @@ def read(body: Body) -> Pod:
 
 
 def tasks_body(*sizes: int, pod: Mapping[str, Any] | None = None, **spec: Any) -> Body:
-    """A DIJob with a learner, an evaluator and collectors, as many of each as `sizes` says (1, 1, 2)."""
+    """A DIJob with a learner, an evaluator and collectors, as many of each as `sizes` says (1, 1,
+    2).
+    """
     template = {"spec": {"containers": [container()], **(pod or {})}}
     kinds = zip(("learner", "evaluator", "collector"), sizes or (1, 1, 2), strict=False)
     made = job_body(
-        **{"tasks": [{"type": kind, "replicas": size, "template": template} for kind, size in kinds], **spec}
+        **{
+            "tasks": [
+                {"type": kind, "replicas": size, "template": template} for kind, size in kinds
+            ],
+            **spec,
+        }
     )
     for name in {"replicas", "template"} - spec.keys():
         made["spec"].pop(name, None)

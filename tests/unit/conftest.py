@@ -1,6 +1,8 @@
-"""Hypothesis for the unit tests: the same examples on every run; `--hypothesis-profile=search` looks for new ones.
+"""Hypothesis for the unit tests: the same examples on every run; `--hypothesis-profile=search`
+looks for new ones.
 
-Tests marked `virtual_time` run in a loop that never waits."""
+Tests marked `virtual_time` run in a loop that never waits.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -16,7 +18,9 @@ settings.register_profile("search", COMMON, max_examples=5000, derandomize=False
 settings.load_profile("dijob")
 
 
-def pytest_asyncio_loop_factories(item: pytest.Item) -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
+def pytest_asyncio_loop_factories(
+    item: pytest.Item,
+) -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
     if item.get_closest_marker("virtual_time"):
         return {"virtual": VirtualLoop}
     return {"real": asyncio.new_event_loop}

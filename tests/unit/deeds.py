@@ -33,13 +33,17 @@ def crash(pod: SimPod, main: bool) -> None:
 
 
 def fail_for_good(pod: SimPod) -> None:
-    """The user's own deadline, or an init container under Never: Failed, also before any list was there."""
+    """The user's own deadline, or an init container under Never: Failed, also before any list was
+    there.
+    """
     pod.crashes += max(1, sum(box.state == "running" for box in pod.boxes))
     pod.kill("DeadlineExceeded")
 
 
 def lose_sandbox(chaos: Surroundings, pod: SimPod) -> None:
-    """Under Never the kubelet makes no new one: the pod has Failed, and nothing tells that from a crash."""
+    """Under Never the kubelet makes no new one: the pod has Failed, and nothing tells that from a
+    crash.
+    """
     pod.crashes += sum(box.state == "running" for box in pod.boxes) if pod.never else 0
     chaos.exact = False
     pod.kill()
@@ -62,7 +66,9 @@ def evict(pod: SimPod) -> None:
 
 
 def collect(chaos: Surroundings, pod: SimPod) -> None:
-    """A kubelet that looks for dead containers between the creation of one and its start keeps that one alone."""
+    """A kubelet that looks for dead containers between the creation of one and its start keeps that
+    one alone.
+    """
     pod.main.collected = True
 
 
@@ -80,40 +86,55 @@ def alive(pod: SimPod) -> bool:
 
 KUBELET = {
     "places it": Deed(
-        lambda pod: not (pod.sandbox or pod.done or pod.deleting), lambda c, pod: c.nodes.place(pod, False)
+        lambda pod: not (pod.sandbox or pod.done or pod.deleting),
+        lambda c, pod: c.nodes.place(pod, False),
     ),
     "reuses an address": Deed(
-        lambda pod: not (pod.sandbox or pod.done or pod.deleting), lambda c, pod: c.nodes.place(pod, True)
+        lambda pod: not (pod.sandbox or pod.done or pod.deleting),
+        lambda c, pod: c.nodes.place(pod, True),
     ),
     "starts it": Deed(lambda pod: bool(pod.startable()), lambda c, pod: c.nodes.start(pod)),
     "launcher renews it": Deed(lambda pod: pod.due, lambda c, pod: pod.renew()),
-    "finds it ready": Deed(lambda pod: running(pod) and not pod.silent, lambda c, pod: setattr(pod, "ready", True)),
+    "finds it ready": Deed(
+        lambda pod: running(pod) and not pod.silent, lambda c, pod: setattr(pod, "ready", True)
+    ),
     "collects its record": Deed(lambda pod: running(pod) and pod.main.restarts > 0, collect),
-    "ends it": Deed(lambda pod: (pod.deleting or pod.overdue) and not pod.silent, lambda c, pod: c.nodes.end(pod)),
+    "ends it": Deed(
+        lambda pod: (pod.deleting or pod.overdue) and not pod.silent,
+        lambda c, pod: c.nodes.end(pod),
+    ),
 }
 
 
 def forge(chaos: Surroundings, pod: SimPod) -> None:
     """Somebody edits what the operator has written on the pod."""
-    meta = {"labels": {names.LABEL_JOB: "another"}, "annotations": {names.ANNOTATION_NUM_NODES: FORGED}}
+    meta = {
+        "labels": {names.LABEL_JOB: "another"},
+        "annotations": {names.ANNOTATION_NUM_NODES: FORGED},
+    }
     chaos.cluster.patch("pods", pod.name, {"metadata": meta})
 
 
 def write(annotations: dict[str, str]) -> Deed:
     """Somebody writes annotations that only the operator writes."""
     patch = {"metadata": {"annotations": annotations}}
-    return Deed(lambda pod: not pod.deleting, lambda c, pod: c.cluster.patch("pods", pod.name, patch))
+    return Deed(
+        lambda pod: not pod.deleting, lambda c, pod: c.cluster.patch("pods", pod.name, patch)
+    )
 
 
 # A number beyond all others, and a list in which the pod's peers are somebody else's.
 LURE = {names.ANNOTATION_EPOCH: "999999999999999", names.ANNOTATION_IPS: ",".join(["10.6.6.6"] * 3)}
-# Not among what happens at random: a program that starts before this is repaired has what somebody else has told it.
+# Not among what happens at random: a program that starts before this is repaired has what somebody
+# else has told it.
 FORGERY = {
     "its list is forged": write(LURE),
     "its renewal is forged": write({names.ANNOTATION_RENEW: "777"}),
     "its label is taken off": Deed(
         lambda pod: not pod.deleting,
-        lambda c, pod: c.cluster.patch("pods", pod.name, {"metadata": {"labels": {names.MANAGED_BY: None}}}),
+        lambda c, pod: c.cluster.patch(
+            "pods", pod.name, {"metadata": {"labels": {names.MANAGED_BY: None}}}
+        ),
     ),
 }
 FATE = {

@@ -18,8 +18,9 @@ PLENTY = 1_000_000
 
 @dataclass(frozen=True)
 class Faults:
-    """What goes wrong while the operator goes on: after how many writes it is killed, or waits for the apiserver while
-    other things happen, and how many of its first writes come after the others."""
+    """What goes wrong while the operator goes on: after how many writes it is killed, or waits for
+    the apiserver while other things happen, and how many of its first writes come after the others.
+    """
 
     writes: int = PLENTY
     kills: bool = True
@@ -27,7 +28,9 @@ class Faults:
 
 
 class Driven(Watched):
-    """The operator runs for as long as it is told to; pods do what they do only when they are told to."""
+    """The operator runs for as long as it is told to; pods do what they do only when they are told
+    to.
+    """
 
     # Of nothing happening that are rest: longer than anything waits.
     patience = QUIET_SECONDS
@@ -61,7 +64,9 @@ class Driven(Watched):
         twin.left = self.cluster.loop.left
 
     def goes_on(self, faults: Faults, seconds: float) -> None:
-        """The operator runs for so long, or until it is killed: then another one begins in its place."""
+        """The operator runs for so long, or until it is killed: then another one begins in its
+        place.
+        """
         self.line.go_on()
         if faults.writes < PLENTY:
             self.line.fuse, self.line.kills = faults.writes, faults.kills

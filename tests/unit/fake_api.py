@@ -1,4 +1,6 @@
-"""An apiserver in memory for the shell's tests: it answers what it was told to, and keeps what it was asked."""
+"""An apiserver in memory for the shell's tests: it answers what it was told to, and keeps what it
+was asked.
+"""
 
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
@@ -13,7 +15,9 @@ Body = dict[str, Any]
 
 @dataclass
 class FakeApi:
-    """Lists and watches come from scripts, one entry per call; writes are kept. The end of a script is silence."""
+    """Lists and watches come from scripts, one entry per call; writes are kept. The end of a script
+    is silence.
+    """
 
     lists: list[Body | ApiError] = field(default_factory=list)
     watches: list[list[Body | ApiError]] = field(default_factory=list)
@@ -36,7 +40,9 @@ class FakeApi:
 
     async def watch(self, stream: Stream) -> AsyncGenerator[Body]:
         if stream.initial and not self.streams:
-            raise ApiError(422, "Invalid", "sendInitialEvents is forbidden unless the WatchList gate is on")
+            raise ApiError(
+                422, "Invalid", "sendInitialEvents is forbidden unless the WatchList gate is on"
+            )
         self.watched.append(stream)
         if not self.watches:
             raise Over

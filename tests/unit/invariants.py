@@ -40,12 +40,22 @@ class Watched(Judged):
             crashes += sum(pod.disrupted for pod in every)
         assert status.restarts <= crashes, (status, crashes)
         for charge in status.restarts_seen:
-            assert charge.restarts + charge.disrupted >= charge.failures >= self.charged.get(charge.uid, 0), charge
+            assert (
+                charge.restarts + charge.disrupted
+                >= charge.failures
+                >= self.charged.get(charge.uid, 0)
+            ), charge
             self.charged[charge.uid] = charge.failures
         failures = sum(self.charged.values())
         # Those that renew all ranks are charged together.
-        together = any(rule.action is FailureAction.RESTART_JOB for rule in self.job.spec.failure_policy.rules)
-        right = bool(failures) <= status.restarts <= failures if together else status.restarts == failures
+        together = any(
+            rule.action is FailureAction.RESTART_JOB for rule in self.job.spec.failure_policy.rules
+        )
+        right = (
+            bool(failures) <= status.restarts <= failures
+            if together
+            else status.restarts == failures
+        )
         assert right or not self.exact, status
 
     @invariant()
@@ -60,12 +70,15 @@ class Watched(Judged):
         self.met[pod.uid] = self.run_of()
 
     def check_start(self, process: Process) -> None:
-        """A process that starts is told the truth: about itself always, about those that it dials as far as anyone
-        could know. (Of the others it may have an old list: it waits for them, and needs no address.)"""
+        """A process that starts is told the truth: about itself always, about those that it dials
+        as far as anyone could know. (Of the others it may have an old list: it waits for them, and
+        needs no address.)
+        """
         nodes, env = process.nodes, process.env
         own = self.named_address(process.rank)
         assert nodes[process.rank] == (own if self.named else env["DI_POD_IP"]), env
-        assert env["DI_NUM_NODES"] in (str(len(nodes)), FORGED), env  # somebody's edit, until it is repaired
+        # Somebody's edit, until it is repaired.
+        assert env["DI_NUM_NODES"] in (str(len(nodes)), FORGED), env
         assert env.get("DI_NODE_IPS", "") == ("" if self.named else env["DI_NODES"])
         every = [*self.cluster.pods.values(), *self.cluster.buried]
         for rank in self.dialled(process.rank):
@@ -102,7 +115,9 @@ class Watched(Judged):
             assert self.active > limit - 5, (self.active, failed)  # stamps have whole seconds
 
     def check_rare(self, before: int) -> None:
-        """Where nothing happens the operator looks rarely: at most so often in the time after which it always does."""
+        """Where nothing happens the operator looks rarely: at most so often in the time after which
+        it always does.
+        """
         passes = self.operator.passes - before
         assert passes <= 12, f"{passes} passes over a job to which nothing happens"
 
@@ -143,14 +158,22 @@ class Watched(Judged):
                 assert epoch == status.epoch, pod
                 assert len(addresses.split(",")) == size, (addresses, size)
                 assert pod.body["metadata"]["labels"][names.LABEL_JOB] == "job", pod
-                assert [addresses.split(",")[rank] for rank in waiting] == [ips[rank] for rank in waiting], pod
+                assert [addresses.split(",")[rank] for rank in waiting] == [
+                    ips[rank] for rank in waiting
+                ], pod
         for process in processes.values():
-            assert self.met[process.uid] == self.run_of(), f"{process} does not hear the server there is"
+            assert self.met[process.uid] == self.run_of(), (
+                f"{process} does not hear the server there is"
+            )
             dialled = [rank for rank in self.dialled(process.rank) if rank in waiting]
-            assert [process.nodes[rank] for rank in dialled] == [ips[rank] for rank in dialled], process
+            assert [process.nodes[rank] for rank in dialled] == [ips[rank] for rank in dialled], (
+                process
+            )
 
 
 def told(pod: SimPod) -> tuple[int, str]:
     """The number and the list in the pod's annotations."""
     annotations = pod.body["metadata"].get("annotations") or {}
-    return int(annotations.get(names.ANNOTATION_EPOCH, 0)), annotations.get(names.ANNOTATION_IPS, "")
+    return int(annotations.get(names.ANNOTATION_EPOCH, 0)), annotations.get(
+        names.ANNOTATION_IPS, ""
+    )

@@ -1,4 +1,6 @@
-"""What must hold of each single write of the operator: by what it does, and by what the pass that makes it knew."""
+"""What must hold of each single write of the operator: by what it does, and by what the pass that
+makes it knew.
+"""
 
 from dijob import names
 from dijob.api.model import DIJob
@@ -21,7 +23,9 @@ from unit.wire import Line, Request
 
 
 class Judged(RuleBasedStateMachine):
-    """The cluster and the operator, and what is asserted of each write of it, as the write comes."""
+    """The cluster and the operator, and what is asserted of each write of it, as the write
+    comes.
+    """
 
     cluster: Cluster
     nodes: Nodes
@@ -46,7 +50,8 @@ class Judged(RuleBasedStateMachine):
         self.before = Status()
         self.lists: dict[int, str] = {}
         self.charged: dict[str, int] = {}
-        self.met: dict[str, str] = {}  # the server that a pod's process has begun with, by the pod's uid
+        # The server that a pod's process has begun with, by the pod's uid.
+        self.met: dict[str, str] = {}
 
     @property
     def job(self) -> DIJob:
@@ -60,12 +65,17 @@ class Judged(RuleBasedStateMachine):
     def pods(self) -> list[SimPod]:
         """The pods of the job's ranks, in rank order."""
         others = [*self.unranked(), *self.servers()]
-        return sorted((pod for pod in self.cluster.pods.values() if pod not in others), key=lambda pod: pod.rank)
+        return sorted(
+            (pod for pod in self.cluster.pods.values() if pod not in others),
+            key=lambda pod: pod.rank,
+        )
 
     def servers(self) -> list[SimPod]:
         """The pod of the job's own Redis server, where there is one."""
         return [
-            pod for pod in self.cluster.pods.values() if names.LABEL_SERVER in pod.body["metadata"].get("labels", {})
+            pod
+            for pod in self.cluster.pods.values()
+            if names.LABEL_SERVER in pod.body["metadata"].get("labels", {})
         ]
 
     def run_of(self) -> str:
@@ -73,7 +83,11 @@ class Judged(RuleBasedStateMachine):
         return "".join(f"{pod.uid} {pod.main.restarts}" for pod in self.servers())
 
     def unranked(self) -> list[SimPod]:
-        return [pod for pod in self.cluster.pods.values() if "ownerReferences" not in pod.body["metadata"]]
+        return [
+            pod
+            for pod in self.cluster.pods.values()
+            if "ownerReferences" not in pod.body["metadata"]
+        ]
 
     @property
     def named(self) -> bool:
@@ -81,10 +95,14 @@ class Judged(RuleBasedStateMachine):
         return self.job.spec.addressing is Addressing.HOSTNAME
 
     def check_write(self, request: Request) -> None:
-        """What is true of each single write, judged just before it is made: by what it does, and by what the pass that
-        makes it could know."""
+        """What is true of each single write, judged just before it is made: by what it does, and by
+        what the pass that makes it could know.
+        """
         if currently_in_test_context():
-            note(f"{request.method} {request.target.plural} {request.target.name} {request.target.sub}")
+            note(
+                f"{request.method} {request.target.plural} {request.target.name}"
+                f" {request.target.sub}"
+            )
         method, target, status = request.method, request.target, self.job.status
         if target.plural == "events":
             if method == "POST":
@@ -128,7 +146,9 @@ class Judged(RuleBasedStateMachine):
         assert deadline or request.method == "DELETE", request
         if request.method == "DELETE" and self.policy is CleanPodPolicy.NONE:
             view = self.operator.views()[request.body["preconditions"]["uid"]]
-            assert view.containers.gated or view.phase == "Pending" or view.name == self.gang.server, view
+            assert (
+                view.containers.gated or view.phase == "Pending" or view.name == self.gang.server
+            ), view
 
     def check_creation(self, name: str, status: Status) -> None:
         spec, rank = self.operator.job().spec, self.gang.rank_of(name)
@@ -141,13 +161,18 @@ class Judged(RuleBasedStateMachine):
 
     def check_list(self, epoch: int, ips: str, status: Status) -> None:
         assert status.address_list is not None, epoch
-        shown, kept = (epoch, AddressList(epoch, ips).digest), (status.epoch, status.address_list.digest)
+        shown, kept = (
+            (epoch, AddressList(epoch, ips).digest),
+            (status.epoch, status.address_list.digest),
+        )
         assert shown == kept, (epoch, ips, status)
         assert epoch in self.lists or status.phase == "Running" or self.served(), epoch
         self.lists[epoch] = ips
 
     def served(self) -> bool:
-        """Whether the job's Redis server can be used, as far as the operator could know; nobody begins without."""
+        """Whether the job's Redis server can be used, as far as the operator could know; nobody
+        begins without.
+        """
         views = [view for view in self.operator.views().values() if view.name == self.gang.server]
         return not self.gang.server or any(view.ready for view in views)
 
@@ -160,8 +185,8 @@ class Judged(RuleBasedStateMachine):
         if view.name == self.gang.server or view.deleting:
             return  # it knows nothing
         died = status.last_renewal.epoch if status.last_renewal else 0
-        # Those of a dead list were counted when it died; what happens in them until they go is nobody's fault, nor is
-        # what happens in those who are in no list any more.
+        # Those of a dead list were counted when it died; what happens in them until they go is
+        # nobody's fault, nor is what happens in those who are in no list any more.
         rank = self.gang.rank_of(view.name)
         doomed = died >= view.copy.address_list.number > 0 and self.is_renewed(rank, status)
         doomed = doomed or (view.copy.address_list.number > 0 and self.is_beyond(rank))
@@ -174,14 +199,18 @@ class Judged(RuleBasedStateMachine):
         assert meta.get("resourceVersion"), "a status that is written over whatever there is"
         if meta["resourceVersion"] != old.metadata.resource_version:
             return  # a conflict
-        status = stored(merged(self.cluster.read(names.PLURAL, "job"), {"status": request.body["status"]}))
+        status = stored(
+            merged(self.cluster.read(names.PLURAL, "job"), {"status": request.body["status"]})
+        )
         if status.renewals > old.status.renewals:
             views = self.operator.views().values()
             ranks = (view for view in views if view.name != self.gang.server)
             known = [
                 view
                 for view in ranks
-                if not (view.copy.address_list.number and self.is_beyond(self.gang.rank_of(view.name)))
+                if not (
+                    view.copy.address_list.number and self.is_beyond(self.gang.rank_of(view.name))
+                )
             ]
             assert all(self.is_counted(view, status) for view in known), status
 
@@ -189,8 +218,12 @@ class Judged(RuleBasedStateMachine):
         """What is told has been written down."""
         reason, conditions = request.body["reason"], self.job.status.conditions
         size = self.job.status.address_list.size if self.job.status.address_list else 0
-        written = reason == "Scaled" and request.body["message"].endswith(f" to {count(size, 'rank')}")
-        written = written or any(reason == c.reason or (reason == c.type and c.status == "True") for c in conditions)
+        written = reason == "Scaled" and request.body["message"].endswith(
+            f" to {count(size, 'rank')}"
+        )
+        written = written or any(
+            reason == c.reason or (reason == c.type and c.status == "True") for c in conditions
+        )
         assert written, (reason, conditions)
 
     def is_renewed(self, rank: int, status: Status) -> bool:

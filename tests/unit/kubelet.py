@@ -1,4 +1,6 @@
-"""A pretended kubelet: one pod's sandbox, gate and containers, and the status that a real one would report of them."""
+"""A pretended kubelet: one pod's sandbox, gate and containers, and the status that a real one would
+report of them.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -14,7 +16,9 @@ from unit.objects import Body, Target
 
 @dataclass(frozen=True)
 class Process:
-    """What a process of a main container was started with: resolved as the kubelet does it, at its start."""
+    """What a process of a main container was started with: resolved as the kubelet does it, at its
+    start.
+    """
 
     rank: int
     uid: str
@@ -47,12 +51,23 @@ class Box:
         self.state, self.since = "running", now
 
     def end(self, code: int, now: str, message: str = "") -> None:
-        self.state, self.last, self.until, self.message, self.collected = "dead", code, now, message, False
+        self.state, self.last, self.until, self.message, self.collected = (
+            "dead",
+            code,
+            now,
+            message,
+            False,
+        )
 
     def status(self) -> Body:
         reason = "Error" if self.last else "Completed"
         ended = {
-            "terminated": {"exitCode": self.last, "reason": reason, "message": self.message, "finishedAt": self.until}
+            "terminated": {
+                "exitCode": self.last,
+                "reason": reason,
+                "message": self.message,
+                "finishedAt": self.until,
+            }
         }
         if self.state == "dead":
             return {"name": self.name, "restartCount": self.restarts, "state": ended}
@@ -118,7 +133,9 @@ class SimPod:
     @property
     def gated(self) -> bool:
         """Whether it is a rank's: it has the gate."""
-        return any(c["name"] == names.GATE_CONTAINER for c in self.body["spec"].get("initContainers") or ())
+        return any(
+            c["name"] == names.GATE_CONTAINER for c in self.body["spec"].get("initContainers") or ()
+        )
 
     @property
     def never(self) -> bool:
@@ -152,7 +169,9 @@ class SimPod:
                 box.state = "waiting"
 
     def gate_opens(self) -> bool:
-        """The rule of gate.sh: the list's entry of this rank is this pod's own address, or its name."""
+        """The rule of gate.sh: the list's entry of this rank is this pod's own address, or its
+        name.
+        """
         if not self.gated:
             return True
         ips = self._annotations.get(names.ANNOTATION_IPS, "").split(",")
@@ -188,7 +207,11 @@ class SimPod:
     def due(self) -> bool:
         """The rule of launch.sh: its program has an older list than it may have."""
         told = int(self._annotations.get(names.ANNOTATION_RENEW) or 0)
-        return self.process is not None and told > self.process.epoch and not (self.silent or self.stuck)
+        return (
+            self.process is not None
+            and told > self.process.epoch
+            and not (self.silent or self.stuck)
+        )
 
     def renew(self) -> None:
         """The launcher ends its program, and says that this was no failure."""
@@ -198,7 +221,12 @@ class SimPod:
 
     def kill(self, reason: str = "") -> None:
         """The sandbox dies with all that runs in it; with a reason the pod is Failed for good."""
-        self.sandbox, self.ready, self.process, self.failed = False, False, None, self.failed or reason
+        self.sandbox, self.ready, self.process, self.failed = (
+            False,
+            False,
+            None,
+            self.failed or reason,
+        )
         for box in self.boxes:
             if box.state == "running":
                 box.end(137, stamp(self.clock()))
@@ -212,19 +240,31 @@ class SimPod:
         conditions = [
             {"type": "PodReadyToStartContainers", "status": str(self.sandbox)},
             {"type": "Ready", "status": str(self.ready and self.main.state == "running")},
-            {"type": "DisruptionTarget", "status": str(self.disrupted), "reason": self.why_disrupted},
+            {
+                "type": "DisruptionTarget",
+                "status": str(self.disrupted),
+                "reason": self.why_disrupted,
+            },
         ]
         if self.homeless:
-            no = {"status": "False", "reason": "Unschedulable", "message": "0/2 nodes are available"}
+            no = {
+                "status": "False",
+                "reason": "Unschedulable",
+                "message": "0/2 nodes are available",
+            }
             conditions.append({"type": "PodScheduled", **no})
         elif "nodeName" in self.body["spec"]:
-            conditions.append({"type": "PodScheduled", "status": "True", "lastTransitionTime": self.placed})
+            conditions.append(
+                {"type": "PodScheduled", "status": "True", "lastTransitionTime": self.placed}
+            )
         status: Body = {"phase": self.phase, "conditions": conditions, "podIP": self.ip}
         if self.failed:
             status["reason"] = self.failed
         if self.ip:
             status["containerStatuses"] = [box.status() for box in self.boxes]
-            status["initContainerStatuses"] = [{"name": names.GATE_CONTAINER, "state": self._gate()}]
+            status["initContainerStatuses"] = [
+                {"name": names.GATE_CONTAINER, "state": self._gate()}
+            ]
         return {**self.body, "status": status}
 
     def _gate(self) -> Body:

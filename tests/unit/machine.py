@@ -1,4 +1,6 @@
-"""The state machine: all that can happen to a job's pods and to the operator, and what must hold all the while."""
+"""The state machine: all that can happen to a job's pods and to the operator, and what must hold
+all the while.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -25,14 +27,21 @@ EXTRAS: dict[str, Body] = {
     "failures renew all": {"failurePolicy": {"rules": [{"action": "RestartJob"}]}},
     "failures cost nothing": {"failurePolicy": {"rules": [{"action": "Ignore"}]}},
     "disruptions cost": {
-        "failurePolicy": {"rules": [{"action": "Restart", "onPodConditions": [{"type": "DisruptionTarget"}]}]}
+        "failurePolicy": {
+            "rules": [{"action": "Restart", "onPodConditions": [{"type": "DisruptionTarget"}]}]
+        }
     },
     "a deadline": {"activeDeadlineSeconds": DEADLINE},
     "a time to live": {"ttlSecondsAfterFinished": 100},
     "redis": {"messageQueue": {"type": "redis"}},
 }
 INDEX = st.integers(0, 3)
-FAULTS = st.builds(Faults, writes=st.sampled_from([0, 1, 2, 3, 5, PLENTY]), kills=st.booleans(), turn=st.integers(0, 3))
+FAULTS = st.builds(
+    Faults,
+    writes=st.sampled_from([0, 1, 2, 3, 5, PLENTY]),
+    kills=st.booleans(),
+    turn=st.integers(0, 3),
+)
 # What an apiserver can answer, or fail to: 0 is a connection that breaks.
 NOES = st.builds(
     Fault,
@@ -45,7 +54,9 @@ NOES = st.builds(
 
 
 class Chaos(Driven):
-    """Each rule is one thing that happens; the operator's passes are rules too: anything can come in between."""
+    """Each rule is one thing that happens; the operator's passes are rules too: anything can come
+    in between.
+    """
 
     @initialize(
         size=st.sampled_from([3, 2, 4, 1]),
@@ -53,7 +64,9 @@ class Chaos(Driven):
         never=st.booleans(),
         sidecar=st.booleans(),
         limit=st.sampled_from([0, 1, 1000]),
-        shape=st.sampled_from([("mesh", "Pod"), ("star", "Pod"), ("alone", "Pod"), ("mesh", "Job")]),
+        shape=st.sampled_from(
+            [("mesh", "Pod"), ("star", "Pod"), ("alone", "Pod"), ("mesh", "Job")]
+        ),
         least=st.sampled_from([4, 1, 2]),
         launcher=st.sampled_from(Launcher),
         addressing=st.sampled_from(Addressing),
@@ -74,8 +87,12 @@ class Chaos(Driven):
         extra: str = "nothing",
         rounds: int = 0,
     ) -> None:
-        """`rounds`: in which all goes well at first, for half of what can happen can happen to a whole world only."""
-        pod: Body = {"containers": [container(), *([{"name": "side", "image": "s"}] if sidecar else [])]}
+        """`rounds`: in which all goes well at first, for half of what can happen can happen to a
+        whole world only.
+        """
+        pod: Body = {
+            "containers": [container(), *([{"name": "side", "image": "s"}] if sidecar else [])]
+        }
         if never:
             pod |= {"restartPolicy": "Never"}
         spec: Body = {"cleanPodPolicy": policy.value, "backoffLimit": limit, "maxReplicas": 4}
@@ -88,24 +105,31 @@ class Chaos(Driven):
         }
         spec |= {} if size == 4 else {"replicas": size}
         cluster = Cluster(VirtualLoop())
-        cluster.apply(in_tasks(size, pod, spec) if extra == "tasks" else job_body(pod, **spec | EXTRAS[extra]))
+        cluster.apply(
+            in_tasks(size, pod, spec) if extra == "tasks" else job_body(pod, **spec | EXTRAS[extra])
+        )
         self.watch(cluster)
         self.operator.start()
         if rounds:
             self.it_goes_on_until_a_fault(rounds, Faults())
 
-    # --- what happens -------------------------------------------------------------------------------------------
+    # --- what happens
+    # -------------------------------------------------------------------------------------------
 
     @rule(faults=FAULTS, hears=st.booleans(), seconds=st.sampled_from([0, 0.5, 4]))
     def operator_goes_on(self, faults: Faults, hears: bool, seconds: float) -> None:
-        """For a while; of what happens meanwhile, and until it goes on again, it hears nothing unless it `hears`."""
+        """For a while; of what happens meanwhile, and until it goes on again, it hears nothing
+        unless it `hears`.
+        """
         self.hears(hears)
         self.goes_on(faults, seconds)
         self.hears(False)
 
     @rule(rounds=st.integers(0, 6), faults=FAULTS)
     def it_goes_on_until_a_fault(self, rounds: int, faults: Faults) -> None:
-        """Without this the deep states (a whole world, running) would be found once in a blue moon."""
+        """Without this the deep states (a whole world, running) would be found once in a blue
+        moon.
+        """
         self.hears(True)
         for fault in [Faults()] * rounds + [faults]:
             self.nodes.work()
@@ -125,7 +149,11 @@ class Chaos(Driven):
     def apiserver_says_no(self, fault: Fault) -> None:
         self.line.faults.append(replace(fault))
 
-    @rule(how=st.sampled_from(["end", "reset", "expired", "again", "silence"]), lose=st.booleans(), index=INDEX)
+    @rule(
+        how=st.sampled_from(["end", "reset", "expired", "again", "silence"]),
+        lose=st.booleans(),
+        index=INDEX,
+    )
     def watches_break(self, how: str, lose: bool, index: int) -> None:
         """Where they lose something, a pod has vanished in the gap."""
         if how == "again":
@@ -176,7 +204,10 @@ class Chaos(Driven):
         self.nodes.room = room
 
     @rule(
-        rank=st.integers(0, 3), exhausted=st.booleans(), leave=st.booleans(), seconds=st.sampled_from([0, 5, 60, 700])
+        rank=st.integers(0, 3),
+        exhausted=st.booleans(),
+        leave=st.booleans(),
+        seconds=st.sampled_from([0, 5, 60, 700]),
     )
     def surroundings_change(self, rank: int, exhausted: bool, leave: bool, seconds: float) -> None:
         """The quota, pods of other people, time."""
@@ -189,7 +220,8 @@ class Chaos(Driven):
             spec = {"containers": [{"name": "x"}], "restartPolicy": "OnFailure"}
             self.cluster.create("pods", {"metadata": {"name": name}, "spec": spec})
 
-    # --- when the faults are over -------------------------------------------------------------------------------
+    # --- when the faults are over
+    # -------------------------------------------------------------------------------
 
     def teardown(self) -> None:
         if not hasattr(self, "cluster"):
@@ -217,7 +249,11 @@ def in_tasks(size: int, pod: Body, spec: Body) -> Body:
     template = {"spec": pod}
     tasks: list[Body] = [{"type": "learner", "template": template}]
     tasks += [{"type": "collector", "replicas": size - 1, "template": template}] if size > 1 else []
-    rest = {name: value for name, value in spec.items() if name not in ("replicas", "minReplicas", "maxReplicas")}
+    rest = {
+        name: value
+        for name, value in spec.items()
+        if name not in ("replicas", "minReplicas", "maxReplicas")
+    }
     made = job_body(**rest, tasks=tasks, successPolicy="learner")
     for name in ("replicas", "template"):
         made["spec"].pop(name)

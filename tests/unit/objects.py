@@ -1,4 +1,6 @@
-"""What an apiserver makes of a request: which object it is about, selectors, merge patches, its words for a no."""
+"""What an apiserver makes of a request: which object it is about, selectors, merge patches, its
+words for a no.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -40,7 +42,9 @@ class No(Exception):
 
 @dataclass(frozen=True)
 class Target:
-    """An object, or where the name is "" a collection; without a namespace that of all namespaces."""
+    """An object, or where the name is "" a collection; without a namespace that of all
+    namespaces.
+    """
 
     plural: str
     namespace: str = ""
@@ -78,8 +82,12 @@ class Selector:
         if self.target.namespace not in ("", meta["namespace"]):
             return False
         carried = meta.get("labels") or {}
-        by_label = all(_meets(term, carried.get(term.partition("=")[0])) for term in _terms(self.labels))
-        return by_label and all(_meets(term, _field(body, term.partition("=")[0])) for term in _terms(self.fields))
+        by_label = all(
+            _meets(term, carried.get(term.partition("=")[0])) for term in _terms(self.labels)
+        )
+        return by_label and all(
+            _meets(term, _field(body, term.partition("=")[0])) for term in _terms(self.fields)
+        )
 
 
 def _terms(text: str) -> list[str]:
@@ -113,4 +121,8 @@ def merged(old: Any, patch: Any) -> Any:
 
 def only_metadata(body: Mapping[str, Any]) -> Body:
     """What is given to who asks for PartialObjectMetadata."""
-    return {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": body["metadata"]}
+    return {
+        "kind": "PartialObjectMetadata",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": body["metadata"],
+    }

@@ -1,4 +1,6 @@
-"""One process of the operator: the product's own shell as main.py puts it together, with kopf's watch played."""
+"""One process of the operator: the product's own shell as main.py puts it together, with kopf's
+watch played.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -40,10 +42,16 @@ class Recorded(Reconciler):
 
 
 class Operator:
-    """It begins with an empty memory. `passes` is how many it has made, `line.problems` keeps what it must not do."""
+    """It begins with an empty memory. `passes` is how many it has made, `line.problems` keeps what
+    it must not do.
+    """
 
     def __init__(
-        self, cluster: Cluster, line: Line, namespaces: tuple[str, ...] = (), options: Options | None = None
+        self,
+        cluster: Cluster,
+        line: Line,
+        namespaces: tuple[str, ...] = (),
+        options: Options | None = None,
     ) -> None:
         self.cluster = cluster
         self.line = line
@@ -52,7 +60,7 @@ class Operator:
         self.children = Children.of(namespaces, cluster.clock)
         self.reconciler = Recorded(self.api, self.children, options or Options(), cluster.clock)
         self.queue = WorkQueue(self._pass, 4, cluster.clock)
-        self.children.wake(self.reconciler.key_of, self.queue)
+        self.children.wake(self.reconciler.jobs.key_of_owner, self.queue)
         self.arrivals = Arrivals(self.reconciler, self.queue, self.children)
         self.audit = Audit(self.api, self.reconciler, self.queue, namespaces, cluster.clock)
         self.passes = 0
@@ -66,7 +74,10 @@ class Operator:
             self.queue.run,
             self.arrivals.release,
             self.audit.run,
-            *(partial(self._watch_jobs, JOBS.path(namespace)) for namespace in self._namespaces or ("",)),
+            *(
+                partial(self._watch_jobs, JOBS.path(namespace))
+                for namespace in self._namespaces or ("",)
+            ),
         ]
         self._tasks = [self.cluster.loop.create_task(self._part(part)) for part in parts]
 
@@ -88,11 +99,17 @@ class Operator:
     def check_known(self) -> None:
         """At rest it knows all that there is of its jobs, as it is, and nothing else."""
         server, shown = self.cluster.server, f"{names.MANAGED_BY}={names.MANAGER}"
-        jobs_there = {body["metadata"]["uid"] for body in server.find(Selector(Target(names.PLURAL)))}
+        jobs_there = {
+            body["metadata"]["uid"] for body in server.find(Selector(Target(names.PLURAL)))
+        }
         assert set(self.reconciler.jobs.uids()) == jobs_there
         for store in self.children.stores.values():
             there = [store._view(body) for body in server.find(Selector(Target(store.kind), shown))]
-            known = [one for owner in {one.owner for one in there} | jobs_there for one in store.of(owner)]
+            known = [
+                one
+                for owner in {one.owner for one in there} | jobs_there
+                for one in store.of(owner)
+            ]
             assert {one.uid: one for one in known} == {one.uid: one for one in there}
 
     async def _pass(self, key: Key) -> float | None:
@@ -118,8 +135,9 @@ class Operator:
             self.line.problems.append(error)
 
     async def _watch_jobs(self, path: str) -> None:
-        """As kopf does: a list, whose objects have no type; then watches, and a new list where one says 410. What is
-        deleted in between is never told."""
+        """As kopf does: a list, whose objects have no type; then watches, and a new list where one
+        says 410. What is deleted in between is never told.
+        """
         while True:
             try:
                 listed = await self.api.get(path)

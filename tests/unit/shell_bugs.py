@@ -1,4 +1,6 @@
-"""Bugs of the shell, to be put in by hand: each must be found by the test or story that it stands with."""
+"""Bugs of the shell, to be put in by hand: each must be found by the test or story that it stands
+with.
+"""
 
 from typing import Any
 
@@ -59,7 +61,11 @@ def a_status_is_written_over_whatever_there_is(patch: Patch) -> None:
     sent = Api.patch
 
     async def blind(self: Api, path: str, body: Json, *, whole: bool = False) -> Json:
-        meta = {name: value for name, value in body.get("metadata", {}).items() if name != "resourceVersion"}
+        meta = {
+            name: value
+            for name, value in body.get("metadata", {}).items()
+            if name != "resourceVersion"
+        }
         return await sent(self, path, {**body, "metadata": meta}, whole=whole)
 
     patch.setattr(Api, "patch", blind)

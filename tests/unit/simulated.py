@@ -57,10 +57,16 @@ class World:
             await self.runs(ROUND_SECONDS)
             if self.cluster.server.version != version:
                 version, since = self.cluster.server.version, self.cluster.loop.time()
-            assert self.cluster.loop.time() - begin < LONGEST_SECONDS, f"no rest: {self.line.calls[-10:]}"
+            assert self.cluster.loop.time() - begin < LONGEST_SECONDS, (
+                f"no rest: {self.line.calls[-10:]}"
+            )
 
-    def refuse(self, method: str, plural: str, status: int, times: int = 1, done: bool = False) -> None:
-        """The next calls of this kind are refused; `done`: they are carried out, and the answer is lost."""
+    def refuse(
+        self, method: str, plural: str, status: int, times: int = 1, done: bool = False
+    ) -> None:
+        """The next calls of this kind are refused; `done`: they are carried out, and the answer is
+        lost.
+        """
         self.line.faults.append(Fault(method, plural, status, times, done))
 
     async def restart(self) -> None:
@@ -73,7 +79,9 @@ class World:
         """Until it is so, which must be within so many seconds. Gives how many it took."""
         begin = self.cluster.loop.time()
         while not done():
-            assert self.cluster.loop.time() - begin < seconds, f"not within {seconds} s: {self.line.calls[-10:]}"
+            assert self.cluster.loop.time() - begin < seconds, (
+                f"not within {seconds} s: {self.line.calls[-10:]}"
+            )
             await self.runs(ROUND_SECONDS)
         return self.cluster.loop.time() - begin
 
@@ -98,7 +106,10 @@ class World:
 
 @asynccontextmanager
 async def simulated(
-    *jobs: Body, namespaces: tuple[str, ...] = (), options: Options | None = None, starts: bool = True
+    *jobs: Body,
+    namespaces: tuple[str, ...] = (),
+    options: Options | None = None,
+    starts: bool = True,
 ) -> AsyncIterator[World]:
     """A cluster with these jobs, and an operator that runs in it (unless the test starts it)."""
     cluster = Cluster(cast(VirtualLoop, asyncio.get_running_loop()))

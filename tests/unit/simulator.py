@@ -1,4 +1,6 @@
-"""A simulated cluster: the apiserver, the pods behind it, and the garbage collector, in virtual time."""
+"""A simulated cluster: the apiserver, the pods behind it, and the garbage collector, in virtual
+time.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +18,9 @@ NAMESPACE = "ns"
 
 
 class Cluster:
-    """What there is, and what its users do to it. `quota`: it is exhausted, pods are refused with 403."""
+    """What there is, and what its users do to it. `quota`: it is exhausted, pods are refused with
+    403.
+    """
 
     def __init__(self, loop: VirtualLoop, server: ApiServer | None = None) -> None:
         self.loop = loop
@@ -40,7 +44,8 @@ class Cluster:
         twin._parsed = dict(self._parsed)
         return twin
 
-    # --- what there is ----------------------------------------------------------------------------------------------
+    # --- what there is
+    # ----------------------------------------------------------------------------------------------
 
     def read(self, plural: str, name: str, namespace: str = NAMESPACE) -> Body:
         """An object as it is stored."""
@@ -53,7 +58,10 @@ class Cluster:
     def job(self, name: str = "job", namespace: str = NAMESPACE) -> DIJob:
         """A DIJob as it is stored, or as it was last."""
         target = Target(names.PLURAL, namespace, name)
-        body, (before, known) = self.server.objects.get(target), self._parsed.get(target, (None, None))
+        body, (before, known) = (
+            self.server.objects.get(target),
+            self._parsed.get(target, (None, None)),
+        )
         if body is not None and body is not before:
             if before and known and body["spec"] is before["spec"]:
                 meta = Metadata.model_validate(body["metadata"])
@@ -74,7 +82,8 @@ class Cluster:
     def processes(self) -> list[Process]:
         return [pod.process for pod in self.pods.values() if pod.process]
 
-    # --- what users do ----------------------------------------------------------------------------------------------
+    # --- what users do
+    # ----------------------------------------------------------------------------------------------
 
     def apply(self, body: Body) -> None:
         """Create a DIJob, or write the spec of one that there is."""
@@ -98,7 +107,10 @@ class Cluster:
         last = job.spec.tasks[-1]
         others = job.spec.desired - last.replicas
         self.edit(
-            tasks=[*body["spec"]["tasks"][:-1], body["spec"]["tasks"][-1] | {"replicas": max(1, replicas - others)}]
+            tasks=[
+                *body["spec"]["tasks"][:-1],
+                body["spec"]["tasks"][-1] | {"replicas": max(1, replicas - others)},
+            ]
         )
 
     def patch(self, plural: str, name: str, patch: Body, namespace: str = NAMESPACE) -> None:
@@ -111,9 +123,12 @@ class Cluster:
 
     def create(self, plural: str, body: Body) -> Body:
         """What somebody else makes."""
-        return self.server.create(Target(plural, body["metadata"].get("namespace", NAMESPACE)), body)
+        return self.server.create(
+            Target(plural, body["metadata"].get("namespace", NAMESPACE)), body
+        )
 
-    # --- what the cluster does --------------------------------------------------------------------------------------
+    # --- what the cluster does
+    # --------------------------------------------------------------------------------------
 
     def report(self, pod: SimPod) -> None:
         """Its kubelet writes down what has become of it."""
@@ -131,9 +146,15 @@ class Cluster:
 
     def collect(self) -> None:
         """The garbage collector: what belongs to a DIJob that is not there any more goes."""
-        there = {body["metadata"]["uid"] for body in self.server.find(Selector(Target(names.PLURAL)))}
+        there = {
+            body["metadata"]["uid"] for body in self.server.find(Selector(Target(names.PLURAL)))
+        }
         for target, body in list(self.server.objects.items()):
-            owners = [one for one in body["metadata"].get("ownerReferences") or () if one.get("kind") == names.KIND]
+            owners = [
+                one
+                for one in body["metadata"].get("ownerReferences") or ()
+                if one.get("kind") == names.KIND
+            ]
             left = owners and not any(one.get("uid") in there for one in owners)
             if left and "deletionTimestamp" not in body["metadata"]:
                 self.server.delete(target)
@@ -157,10 +178,14 @@ class Cluster:
 
 
 class Nodes:
-    """The scheduler and all kubelets: `room` for so many pods; `started` is told of each process that begins."""
+    """The scheduler and all kubelets: `room` for so many pods; `started` is told of each process
+    that begins.
+    """
 
     def __init__(
-        self, cluster: Cluster, started: Callable[[SimPod, Process], None] = lambda pod, process: None
+        self,
+        cluster: Cluster,
+        started: Callable[[SimPod, Process], None] = lambda pod, process: None,
     ) -> None:
         self.room = 1_000_000
         self.ips = 0  # how many addresses there have been
@@ -211,6 +236,8 @@ class Nodes:
         """A pod that is on a node stays there; the scheduler says of another when it finds none."""
         if not pod.gated:
             return True
-        placed = sum("nodeName" in other.body["spec"] for other in self._cluster.pods.values() if other.gated)
+        placed = sum(
+            "nodeName" in other.body["spec"] for other in self._cluster.pods.values() if other.gated
+        )
         pod.homeless = "nodeName" not in pod.body["spec"] and placed >= self.room
         return not pod.homeless

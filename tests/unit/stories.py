@@ -13,7 +13,8 @@ from unit.machine import Chaos
 TO_RUN = 4
 # Whatever is to happen happens by then, and not only when every job is looked at again.
 REST_SECONDS = 70.0
-# (rounds in which all goes well, then what happens, and to which of the pods to which it can happen)
+# (rounds in which all goes well, then what happens, and to which of the pods to which it can
+# happen)
 Step = tuple[int, str, int]
 # (what is done, what is left of it when the operator has been killed in it)
 Part = tuple[Callable[[Chaos], None], Callable[[Chaos], None]]
@@ -31,11 +32,18 @@ STORIES: dict[str, tuple[Step, ...]] = {
     "pod evicted": ((TO_RUN, "is evicted", 0),),
     "node lost": ((TO_RUN, "loses its node", 2),),
     "sandbox lost": ((TO_RUN, "loses its sandbox", 1), (0, LOOK, 0)),
-    "crashes until it fails": ((TO_RUN, "main crashes", 1), (2, "main crashes", 1), (2, "main crashes", 1)),
+    "crashes until it fails": (
+        (TO_RUN, "main crashes", 1),
+        (2, "main crashes", 1),
+        (2, "main crashes", 1),
+    ),
     "one succeeds, another is lost": ((TO_RUN, "succeeds", 0), (0, "is deleted by hand", 1)),
     "all succeed": ((TO_RUN, "succeeds", 0), (0, "succeeds", 0), (0, "succeeds", 0)),
     "lost twice": ((TO_RUN, "is deleted by hand", 1), (2, "is deleted by hand", 0)),
-    "lower rank lost during a renewal": ((TO_RUN, "is deleted by hand", 2), (1, "is deleted by hand", 1)),
+    "lower rank lost during a renewal": (
+        (TO_RUN, "is deleted by hand", 2),
+        (1, "is deleted by hand", 1),
+    ),
     "crashes as it is lost": ((TO_RUN, "main crashes", 0), (0, "is deleted by hand", 1)),
     "grows": ((ELASTIC_TO_RUN, SCALE, 4),),
     "shrinks": ((ELASTIC_TO_RUN, SCALE, 2),),
@@ -45,7 +53,10 @@ STORIES: dict[str, tuple[Step, ...]] = {
     "crashes as it shrinks": ((ELASTIC_TO_RUN, "main crashes", 2), (0, SCALE, 2)),
     "its list is forged": ((1, "places it", 0), (0, "its list is forged", 0)),
     "its list is forged as it runs": ((TO_RUN, "its list is forged", 0),),
-    "its list is forged, and another is lost": ((TO_RUN, "its list is forged", 0), (0, "is deleted by hand", 1)),
+    "its list is forged, and another is lost": (
+        (TO_RUN, "its list is forged", 0),
+        (0, "is deleted by hand", 1),
+    ),
     "its renewal is forged": ((TO_RUN, "its renewal is forged", 1), (0, LOOK, 0)),
     "its label is taken off": ((TO_RUN, "its label is taken off", 1), (0, LOOK, 0)),
     "succeeds and is shrunk away": ((ELASTIC_TO_RUN, "succeeds", 2), (0, SCALE, 2), (2, SCALE, 4)),
@@ -58,23 +69,41 @@ LIVES: dict[str, tuple[str, tuple[Step, ...]]] = {
     "suspended before the list": ("nothing", ((1, SUSPEND, 0), (2, RESUME, 0))),
     "resumed at once": ("nothing", ((TO_RUN, SUSPEND, 0), (1, RESUME, 0))),
     "crashes as it is suspended": ("nothing", ((TO_RUN, "main crashes", 1), (0, SUSPEND, 0))),
-    "a rank has succeeded before": ("nothing", ((TO_RUN, "succeeds", 1), (0, SUSPEND, 0), (3, RESUME, 0))),
-    "suspended while it is renewed": ("nothing", ((TO_RUN, "is deleted by hand", 1), (2, SUSPEND, 0), (2, RESUME, 0))),
-    "a deadline does not count it": ("a deadline", ((TO_RUN, SUSPEND, 0), (2, TIME, 5000), (0, RESUME, 0))),
+    "a rank has succeeded before": (
+        "nothing",
+        ((TO_RUN, "succeeds", 1), (0, SUSPEND, 0), (3, RESUME, 0)),
+    ),
+    "suspended while it is renewed": (
+        "nothing",
+        ((TO_RUN, "is deleted by hand", 1), (2, SUSPEND, 0), (2, RESUME, 0)),
+    ),
+    "a deadline does not count it": (
+        "a deadline",
+        ((TO_RUN, SUSPEND, 0), (2, TIME, 5000), (0, RESUME, 0)),
+    ),
     "a deadline ends it": ("a deadline", ((TO_RUN, TIME, 901), (0, LOOK, 0))),
     "the learner succeeds": ("tasks", ((TO_RUN, "succeeds", 0),)),
     "tasks are suspended": ("tasks", ((TO_RUN, SUSPEND, 0), (3, RESUME, 0))),
     "rank 0 succeeds": ("success of rank 0", ((TO_RUN, "succeeds", 0),)),
     "a failure ends it": ("failures end it", ((TO_RUN, "main crashes", 1),)),
     "a failure renews all": ("failures renew all", ((TO_RUN, "main crashes", 2),)),
-    "a failure costs nothing": ("failures cost nothing", ((TO_RUN, "main crashes", 1), (2, "main crashes", 2))),
+    "a failure costs nothing": (
+        "failures cost nothing",
+        ((TO_RUN, "main crashes", 1), (2, "main crashes", 2)),
+    ),
     "an eviction costs": ("disruptions cost", ((TO_RUN, "is evicted", 1),)),
-    "an eviction before the list costs": ("disruptions cost", ((1, "places it", 0), (0, "is evicted", 0))),
+    "an eviction before the list costs": (
+        "disruptions cost",
+        ((1, "places it", 0), (0, "is evicted", 0)),
+    ),
     "its server goes with it": ("redis", ((TO_RUN, SUSPEND, 0), (3, RESUME, 0))),
     "its server is lost": ("redis", ((TO_RUN, SERVER, 0), (1, "is deleted by hand", 1))),
     "its server crashes": ("redis", ((TO_RUN, SERVER, 2), (1, "is deleted by hand", 1))),
     "its server is lost before the list": ("redis", ((1, SERVER, 0), (0, SERVER, 1))),
-    "its time to live ends": ("a time to live", ((TO_RUN, "succeeds", 0), (0, "succeeds", 0), (0, "succeeds", 0))),
+    "its time to live ends": (
+        "a time to live",
+        ((TO_RUN, "succeeds", 0), (0, "succeeds", 0), (0, "succeeds", 0)),
+    ),
 }
 
 
@@ -114,7 +143,9 @@ def parts_of(steps: Sequence[Step]) -> list[Part]:
     parts: list[Part] = []
     for rounds, deed, index in steps:
         parts += [(a_round, end_of_round)] * rounds
-        parts.append((partial(step, deed=deed, index=index), end_of_step if deed != TIME else nothing_more))
+        parts.append(
+            (partial(step, deed=deed, index=index), end_of_step if deed != TIME else nothing_more)
+        )
     parts.append((Chaos.rests, rests_again))
     return parts if steps else [*parts, (Chaos.succeeds, ends_again)]
 

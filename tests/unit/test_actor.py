@@ -28,7 +28,14 @@ class Quota(FakeApi):
         if not self.room:
             raise ApiError(403, "Forbidden", "exceeded quota")
         self.room -= 1
-        return {**body, "metadata": {**body["metadata"], "uid": body["metadata"]["name"], "resourceVersion": "1"}}
+        return {
+            **body,
+            "metadata": {
+                **body["metadata"],
+                "uid": body["metadata"]["name"],
+                "resourceVersion": "1",
+            },
+        }
 
 
 @pytest.mark.parametrize(

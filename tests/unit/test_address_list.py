@@ -47,12 +47,32 @@ def by_rank(*pods: Pod) -> dict[int, Pod]:
 IN_FORCE: dict[str, tuple[Gang, tuple[Pod, ...], Status, str]] = {
     "no pod has it yet": (gang(), (view(0), view(1), view(2)), TRUE, LIST),
     "all have it": (gang(), (listed(0), listed(1), listed(2)), TRUE, LIST),
-    "all copies are forged": (gang(), tuple(listed(rank, ips=THEIRS) for rank in range(3)), TRUE, LIST),
-    "one has moved, the copies prove it": (gang(), (listed(0), listed(1, ip="10.0.0.9"), listed(2)), TRUE, LIST),
-    "one has moved, no copy is left": (gang(), (view(0), view(1, ip="10.0.0.9"), view(2)), TRUE, ""),
+    "all copies are forged": (
+        gang(),
+        tuple(listed(rank, ips=THEIRS) for rank in range(3)),
+        TRUE,
+        LIST,
+    ),
+    "one has moved, the copies prove it": (
+        gang(),
+        (listed(0), listed(1, ip="10.0.0.9"), listed(2)),
+        TRUE,
+        LIST,
+    ),
+    "one has moved, no copy is left": (
+        gang(),
+        (view(0), view(1, ip="10.0.0.9"), view(2)),
+        TRUE,
+        "",
+    ),
     "one is gone, no copy is left": (gang(), (view(0), view(2)), TRUE, ""),
     "forged under its number": (gang(), (view(0), listed(2, ips=THEIRS)), TRUE, ""),
-    "right list under another number": (gang(), (view(0), listed(2)), TRUE.model_copy(update={"epoch": 2}), ""),
+    "right list under another number": (
+        gang(),
+        (view(0), listed(2)),
+        TRUE.model_copy(update={"epoch": 2}),
+        "",
+    ),
     "of names": (NAMED, (view(0),), Status(epoch=4, address_list=record(4, NAMES)), NAMES),
     "a rank had succeeded": (
         gang(),
@@ -85,7 +105,9 @@ FORGED: dict[str, dict[str, Any]] = {
     "nothing left": {"epoch": 0, "ips": ""},
     "a renewal": {"renew_from": 1},
     "a renewal to come": {"renew_from": 777},
-    "what follows from the list": {"derived": frozenset({("diengine.opendilab.org/topology", "0")})},
+    "what follows from the list": {
+        "derived": frozenset({("diengine.opendilab.org/topology", "0")})
+    },
     "a label": {"labelled": False},
 }
 
@@ -97,12 +119,18 @@ def running(**status: Any) -> DIJob:
 
 
 @pytest.mark.parametrize("forged", FORGED.values(), ids=FORGED)
-@pytest.mark.parametrize("given", [{}, {"uid-1": 1}], ids=["a new operator", "the one that wrote it"])
+@pytest.mark.parametrize(
+    "given", [{}, {"uid-1": 1}], ids=["a new operator", "the one that wrote it"]
+)
 def test_what_somebody_writes_on_a_pod_is_written_again_and_nothing_else_happens(
     forged: dict[str, Any], given: dict[str, int]
 ) -> None:
     owner, services = running(), frozenset({"job"})
-    decided = real_plan(owner, observed(listed(0), listed(1, **forged), listed(2), given=given, services=services), NOW)
+    decided = real_plan(
+        owner,
+        observed(listed(0), listed(1, **forged), listed(2), given=given, services=services),
+        NOW,
+    )
     assert decided.actions == (gives(1, 1, LIST),)
     assert (decided.status.epoch, decided.status.renewals, decided.status.restarts) == (1, 0, 0)
 
@@ -113,7 +141,11 @@ def test_a_number_set_back_is_no_renewal_that_is_owed() -> None:
     status = {"epoch": 2, "address_list": record(2, LIST), "last_renewal": last}
     pods = [listed(rank, epoch=2) for rank in (0, 1)]
     back = listed(2, epoch=1, ips=THEIRS)
-    decided = real_plan(running(**status), observed(*pods, back, given={"uid-2": 2}, services=frozenset({"job"})), NOW)
+    decided = real_plan(
+        running(**status),
+        observed(*pods, back, given={"uid-2": 2}, services=frozenset({"job"})),
+        NOW,
+    )
     assert decided.actions == (gives(2, 2, LIST),)
 
 
@@ -132,14 +164,18 @@ def test_a_pod_at_its_gate_with_a_forged_list_gets_the_true_one_with_all_others(
     assert decided.actions == tuple(gives(rank, 1, LIST) for rank in range(3))
 
 
-def test_killed_between_the_number_and_the_first_pod_the_next_operator_hands_the_same_list_out() -> None:
+def test_killed_between_the_number_and_the_first_pod_the_next_operator_gives_the_same_list() -> (
+    None
+):
     owner = running()
     assert owner.status.epoch == 1
     decided = real_plan(owner, observed(view(0), view(1), view(2)), NOW)
     assert decided.actions == tuple(gives(rank, 1, LIST) for rank in range(3))
 
 
-def test_killed_there_and_a_pod_has_moved_meanwhile_the_list_is_dead_and_the_next_one_is_made() -> None:
+def test_killed_there_and_a_pod_has_moved_meanwhile_the_list_is_dead_and_the_next_one_is_made() -> (
+    None
+):
     owner, moved = running(), observed(view(0), view(1, ip="10.0.0.9"), view(2))
     dead = real_plan(owner, moved, NOW).status
     assert dead.last_renewal is not None
@@ -158,9 +194,17 @@ def test_killed_there_and_a_pod_has_moved_meanwhile_the_list_is_dead_and_the_nex
         ([view(rank) for rank in range(3)], 0),
         ([view(rank, epoch=5, ips=",".join([NOBODY] * 3)) for rank in range(3)], 0),
     ],
-    ids=["the kubelets say the same", "one has another address", "forged", "no list", "all finished, before any began"],
+    ids=[
+        "the kubelets say the same",
+        "one has another address",
+        "forged",
+        "no list",
+        "all finished, before any began",
+    ],
 )
-def test_a_status_that_was_wiped_finds_the_list_again_that_the_kubelets_confirm(pods: list[Pod], epoch: int) -> None:
+def test_a_status_that_was_wiped_finds_the_list_again_that_the_kubelets_confirm(
+    pods: list[Pod], epoch: int
+) -> None:
     assert address_list.adopted(gang(), observed(*pods), Status()).epoch == epoch
 
 
@@ -175,7 +219,9 @@ OTHERS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("forged", OTHERS.values(), ids=OTHERS)
-def test_a_pod_with_the_uid_of_a_job_is_its_own_only_by_all_of_the_reference(forged: dict[str, Any]) -> None:
+def test_a_pod_with_the_uid_of_a_job_is_its_own_only_by_all_of_the_reference(
+    forged: dict[str, Any],
+) -> None:
     body = pod_body(1)
     assert parse.pod(body).owner == OWNER
     body["metadata"]["namespace"] = forged.pop("namespace", "ns")
@@ -197,7 +243,13 @@ ABSURD: dict[str, dict[str, Any]] = {
 def test_a_status_with_absurd_numbers_is_read_without_them(forged: dict[str, Any]) -> None:
     seen = job(status={"phase": "Running", **forged}).status
     assert seen.phase == "Running"
-    assert (seen.epoch, seen.restarts, seen.renewals, seen.last_renewal, seen.restarts_seen) == (0, 0, 0, None, ())
+    assert (seen.epoch, seen.restarts, seen.renewals, seen.last_renewal, seen.restarts_seen) == (
+        0,
+        0,
+        0,
+        None,
+        (),
+    )
 
 
 def test_the_hash_that_a_pod_shows_changes_nothing() -> None:
@@ -209,21 +261,29 @@ def test_the_hash_that_a_pod_shows_changes_nothing() -> None:
 
 
 def test_a_pod_that_has_started_has_begun() -> None:
-    assert (view(0).begun, view(0, started=STARTED).begun, view(0, ended=STARTED).begun) == (False, True, True)
+    assert (view(0).begun, view(0, started=STARTED).begun, view(0, ended=STARTED).begun) == (
+        False,
+        True,
+        True,
+    )
     assert names.owner_key("ns", "job", UID) == OWNER
 
 
 def test_numbers_that_were_given_out_are_not_used_again_though_the_status_was_wiped() -> None:
     """The processes run with number 3: a list 1 would not have them start again."""
     given = {f"uid-{rank}": 3 for rank in range(3)}
-    seen = observed(view(0, uid="new", ip="10.0.0.9"), listed(1, epoch=3), listed(2, epoch=3), given=given)
+    seen = observed(
+        view(0, uid="new", ip="10.0.0.9"), listed(1, epoch=3), listed(2, epoch=3), given=given
+    )
     dead = real_plan(job(), seen, NOW).status
     assert dead.last_renewal is not None
     assert (dead.last_renewal.epoch, dead.last_renewal.ranks) == (3, "0-2")
 
 
 def test_a_forged_last_renewal_costs_one_number_and_no_more() -> None:
-    owner = running(last_renewal=Renewal(epoch=1_000_000, ranks="0-2", reason="PodLost", message="", time=""))
+    owner = running(
+        last_renewal=Renewal(epoch=1_000_000, ranks="0-2", reason="PodLost", message="", time="")
+    )
     seen = observed(view(0), view(1), view(2), services=frozenset({"job"}))
     numbered = real_plan(owner, seen, NOW)
     assert numbered.status.epoch == 1_000_001
@@ -241,9 +301,15 @@ def test_a_world_whose_list_nothing_proves_is_renewed_whole_also_while_it_grows(
 
 
 def test_a_write_whose_answer_was_lost_is_believed_when_it_shows() -> None:
-    """Given list 1 as far as the operator knows; the pod shows list 2; then list 3 comes, with another rank."""
+    """Given list 1 as far as the operator knows; the pod shows list 2; then list 3 comes, with
+    another rank.
+    """
     last = Renewal(epoch=1, ranks="1-2", reason="PodLost", message="", time="")
     owner = running(epoch=3, address_list=record(3, LIST), last_renewal=last)
     pods = [listed(0, epoch=3), listed(1, epoch=2, renew_from=2, renewed=2), listed(2, epoch=3)]
-    decided = real_plan(owner, observed(*pods, given={"uid-1": 1}, services=frozenset({"job"})), NOW)
-    assert [one.copy.renew_from for one in decided.actions if isinstance(one, PublishAddresses)] == [2]
+    decided = real_plan(
+        owner, observed(*pods, given={"uid-1": 1}, services=frozenset({"job"})), NOW
+    )
+    assert [
+        one.copy.renew_from for one in decided.actions if isinstance(one, PublishAddresses)
+    ] == [2]

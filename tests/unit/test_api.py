@@ -1,4 +1,6 @@
-"""The door to the apiserver, against a server on the loopback: what waits for what, and what an answer means."""
+"""The door to the apiserver, against a server on the loopback: what waits for what, and what an
+answer means.
+"""
 
 import asyncio
 import contextlib
@@ -18,7 +20,9 @@ BOOKMARK = {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "1"}}
 
 
 class Server:
-    """Watches say one bookmark and stay open; writes in namespaces with names that begin with "slow" never end."""
+    """Watches say one bookmark and stay open; writes in namespaces with names that begin with
+    "slow" never end.
+    """
 
     def __init__(self) -> None:
         self.watches = 0
@@ -103,13 +107,22 @@ async def until(condition: Callable[[], bool]) -> None:
 
 async def test_watches_of_sixty_namespaces_leave_connections_for_writes(api: Api) -> None:
     seen: set[str] = set()
-    watches = [(f"ns-{number}", f"{number}-{kind}") for number in range(60) for kind in ("pods", "services")]
-    async with asyncio.timeout(BOUND_SECONDS), busy(*(follow(api, ns, seen, name) for ns, name in watches)):
+    watches = [
+        (f"ns-{number}", f"{number}-{kind}")
+        for number in range(60)
+        for kind in ("pods", "services")
+    ]
+    async with (
+        asyncio.timeout(BOUND_SECONDS),
+        busy(*(follow(api, ns, seen, name) for ns, name in watches)),
+    ):
         await until(lambda: len(seen) == len(watches))
         await asyncio.gather(*(api.create(pods(f"ns-{number}"), {}) for number in range(60)))
 
 
-@pytest.mark.parametrize("slow", [("slow",), ("slow-0", "slow-1", "slow-2", "slow-3")], ids=["one", "four"])
+@pytest.mark.parametrize(
+    "slow", [("slow",), ("slow-0", "slow-1", "slow-2", "slow-3")], ids=["one", "four"]
+)
 async def test_writes_that_hang_in_some_namespaces_hold_up_no_other(
     api: Api, server: tuple[Server, str], slow: tuple[str, ...]
 ) -> None:
@@ -122,7 +135,9 @@ async def test_writes_that_hang_in_some_namespaces_hold_up_no_other(
         assert server[0].hanging == CONCURRENT_WRITES * len(slow)
 
 
-async def test_writes_of_many_namespaces_are_bounded_together(api: Api, server: tuple[Server, str]) -> None:
+async def test_writes_of_many_namespaces_are_bounded_together(
+    api: Api, server: tuple[Server, str]
+) -> None:
     writes = [api.create(pods(f"slow-{number}"), {}) for number in range(200)]
     async with asyncio.timeout(BOUND_SECONDS), busy(*writes):
         await until(lambda: server[0].hanging == api_module.BRISK_WRITES)
@@ -143,7 +158,11 @@ async def test_an_answer_is_a_beat_of_the_apiserver_and_an_error_is_none(api: Ap
     assert len(beats) == 3
 
 
-IMMUTABLE = {"reason": "FieldValueInvalid", "message": "field is immutable", "field": "metadata.uid"}
+IMMUTABLE = {
+    "reason": "FieldValueInvalid",
+    "message": "field is immutable",
+    "field": "metadata.uid",
+}
 
 
 @pytest.mark.parametrize(
@@ -151,18 +170,24 @@ IMMUTABLE = {"reason": "FieldValueInvalid", "message": "field is immutable", "fi
     [
         pytest.param(409, [], True, id="deleted with another uid, or another version"),
         pytest.param(422, [IMMUTABLE], True, id="patched with another uid"),
-        pytest.param(422, [{**IMMUTABLE, "field": "spec.containers"}], False, id="another field is immutable"),
+        pytest.param(
+            422, [{**IMMUTABLE, "field": "spec.containers"}], False, id="another field is immutable"
+        ),
         pytest.param(422, [IMMUTABLE, {**IMMUTABLE, "field": "spec"}], True, id="both"),
         pytest.param(422, None, False, id="no causes"),
         pytest.param(500, [IMMUTABLE], False, id="another status"),
     ],
 )
-def test_that_another_object_has_the_name_is_known_in_one_place(status: int, causes: Any, conflict: bool) -> None:
+def test_that_another_object_has_the_name_is_known_in_one_place(
+    status: int, causes: Any, conflict: bool
+) -> None:
     answer = {"kind": "Status", "reason": "Invalid", "message": "no", "details": {"causes": causes}}
     error = api_module.error_of(status, json.dumps(answer).encode())
     assert (error.conflict, error.reason, error.message) == (conflict, "Invalid", "no")
 
 
-@pytest.mark.parametrize("data", [b"", b"no json", b"[]", b'{"details": null}', b'{"details": {"causes": [1]}}'])
+@pytest.mark.parametrize(
+    "data", [b"", b"no json", b"[]", b'{"details": null}', b'{"details": {"causes": [1]}}']
+)
 def test_an_answer_in_any_form_is_an_error_of_its_status(data: bytes) -> None:
     assert api_module.error_of(422, data).status == 422

@@ -1,4 +1,6 @@
-"""The simulated apiserver answers as a real one does (tests/apiserver and tests/faults ask the real one)."""
+"""The simulated apiserver answers as a real one does (tests/apiserver and tests/faults ask the real
+one).
+"""
 
 import asyncio
 from typing import Any
@@ -20,7 +22,10 @@ MINE = {"app": "mine"}
 
 
 def pod(name: str = "a", **meta: Any) -> Body:
-    return {"metadata": {"name": name, "labels": MINE, **meta}, "spec": {"containers": [{"name": "x"}]}}
+    return {
+        "metadata": {"name": name, "labels": MINE, **meta},
+        "spec": {"containers": [{"name": "x"}]},
+    }
 
 
 class Door:
@@ -70,7 +75,12 @@ async def test_its_noes() -> None:
     assert await door.no(door.api.patch(f"{PODS}/a", of)) == 422
     assert await door.no(door.api.patch(f"{PODS}/a", {"metadata": {"resourceVersion": "1"}})) == 409
     assert await door.no(door.api.patch(f"{PODS}/a", {"spec": {"nodeName": "x"}})) == 422
-    assert await door.no(door.api.patch(f"{PODS}/a", {"metadata": {"annotations": {"x": "y" * 300_000}}})) == 422
+    assert (
+        await door.no(
+            door.api.patch(f"{PODS}/a", {"metadata": {"annotations": {"x": "y" * 300_000}}})
+        )
+        == 422
+    )
     assert await door.no(door.api.delete(f"{PODS}/a", "another")) == 409
     assert await door.no(door.api.delete(f"{PODS}/a", made["uid"], version="1")) == 409
     assert await door.no(door.api.get("/api/v1/namespaces/ns/secrets")) == 404
@@ -81,7 +91,11 @@ async def test_the_status_is_another_resource() -> None:
     both = {"spec": {"suspend": True}, "status": {"phase": "Running", "new": 1}}
     await door.api.patch(JOB, both)
     stored = await door.api.get(JOB)
-    assert (stored["spec"]["suspend"], stored["status"], stored["metadata"]["generation"]) == (True, {}, 2)
+    assert (stored["spec"]["suspend"], stored["status"], stored["metadata"]["generation"]) == (
+        True,
+        {},
+        2,
+    )
     door.cluster.server.pruned.add("new")
     await door.api.patch(f"{JOB}/status", {**both, "spec": {"suspend": False}})
     stored = await door.api.get(JOB)
@@ -102,14 +116,18 @@ async def test_a_write_that_changes_nothing_is_none() -> None:
 async def test_a_pod_on_a_node_waits_for_its_kubelet_and_what_has_a_finalizer_stays() -> None:
     door = Door()
     for name in ("waits", "goes", "held"):
-        await door.api.create(PODS, pod(name, **({"finalizers": ["x/y"]} if name == "held" else {})))
+        await door.api.create(
+            PODS, pod(name, **({"finalizers": ["x/y"]} if name == "held" else {}))
+        )
     waits = door.cluster.pod("waits")
     waits.place("10.0.0.1")
     door.cluster.report(waits)
     for name in ("waits", "goes", "held"):
         await door.api.delete(f"{PODS}/{name}", door.cluster.pod(name).uid)
     assert door.cluster.names_of("pods") == {"waits", "held"}
-    assert (await door.api.get(f"{PODS}/waits"))["metadata"]["deletionTimestamp"] > "2026-05-04T12:00:29Z"
+    assert (await door.api.get(f"{PODS}/waits"))["metadata"][
+        "deletionTimestamp"
+    ] > "2026-05-04T12:00:29Z"
     await door.api.delete(f"{PODS}/waits", waits.uid, force=True)
     await door.api.patch(f"{PODS}/held", {"metadata": {"finalizers": None}})
     assert door.cluster.names_of("pods") == set()
@@ -123,10 +141,20 @@ async def test_lists_by_label_field_and_page() -> None:
     first = await door.api.get("/api/v1/pods", labelSelector="app=mine", limit="2")
     await door.api.create(PODS, pod("e"))
     rest = await door.api.get(
-        "/api/v1/pods", labelSelector="app=mine", limit="2", **{"continue": first["metadata"]["continue"]}
+        "/api/v1/pods",
+        labelSelector="app=mine",
+        limit="2",
+        **{"continue": first["metadata"]["continue"]},
     )
-    assert [body["metadata"]["name"] for body in (*first["items"], *rest["items"])] == ["a", "b", "c"]
-    assert rest["metadata"] == {"resourceVersion": first["metadata"]["resourceVersion"], "continue": ""}
+    assert [body["metadata"]["name"] for body in (*first["items"], *rest["items"])] == [
+        "a",
+        "b",
+        "c",
+    ]
+    assert rest["metadata"] == {
+        "resourceVersion": first["metadata"]["resourceVersion"],
+        "continue": "",
+    }
     found = await door.api.get(PODS, fieldSelector="metadata.name=d,status.phase=Pending")
     assert [body["metadata"]["name"] for body in found["items"]] == ["d"]
 
@@ -204,7 +232,9 @@ async def test_what_is_held_back_comes_when_it_is_released() -> None:
     watching.cancel()
 
 
-@pytest.mark.parametrize(("status", "done", "there"), [(503, False, False), (0, False, False), (0, True, True)])
+@pytest.mark.parametrize(
+    ("status", "done", "there"), [(503, False, False), (0, False, False), (0, True, True)]
+)
 async def test_faults_are_answered_so_many_times(status: int, done: bool, there: bool) -> None:
     door = Door()
     door.line.faults.append(Fault("POST", "pods", status, done=done))
@@ -216,7 +246,13 @@ async def test_faults_are_answered_so_many_times(status: int, done: bool, there:
 async def test_the_garbage_collector_takes_what_a_deleted_job_has_left() -> None:
     door = Door()
     for name, uid in (("left", "job-uid"), ("stays", "")):
-        owner = {"apiVersion": names.API_VERSION, "kind": names.KIND, "name": "job", "uid": uid, "controller": True}
+        owner = {
+            "apiVersion": names.API_VERSION,
+            "kind": names.KIND,
+            "name": "job",
+            "uid": uid,
+            "controller": True,
+        }
         await door.api.create(PODS, pod(name, **({"ownerReferences": [owner]} if uid else {})))
     door.cluster.collect()
     assert door.cluster.names_of("pods") == {"left", "stays"}

@@ -1,4 +1,6 @@
-"""An object that breaks the operator is set aside; all others are served, and it is looked at when it changes."""
+"""An object that breaks the operator is set aside; all others are served, and it is looked at when
+it changes.
+"""
 
 import logging
 from typing import Any
@@ -63,7 +65,11 @@ WHERE = {
 
 @pytest.mark.parametrize(("owner", "name"), WHERE.values(), ids=WHERE)
 async def test_a_job_that_breaks_a_pass_is_told_so_and_left_alone_until_it_changes(
-    owner: object, name: str, children: Children, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    owner: object,
+    name: str,
+    children: Children,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     api = Api()
     under_test = Reconciler(api.api(), children, Options())
@@ -76,7 +82,11 @@ async def test_a_job_that_breaks_a_pass_is_told_so_and_left_alone_until_it_chang
     statuses = [body["status"] for method, path, body in api.calls if path.endswith("/status")]
     assert len(statuses) == 1
     (condition,) = statuses[0]["conditions"]
-    assert (condition["type"], condition["status"], condition["reason"]) == ("Invalid", "True", "OperatorError")
+    assert (condition["type"], condition["status"], condition["reason"]) == (
+        "Invalid",
+        "True",
+        "OperatorError",
+    )
     assert "(Broken: no such thing)" in condition["message"]
     told = [record for record in caplog.records if record.levelno == logging.ERROR]
     assert [(record.getMessage()[:27], bool(record.exc_info)) for record in told] == [
@@ -139,7 +149,12 @@ async def test_a_pod_that_cannot_be_read_hides_no_other_and_is_read_when_it_chan
     first: Body = {"metadata": {"resourceVersion": "5"}, "items": [poisoned(), pod_body(1)]}
     api.lists = [first]
     events = [poisoned(resourceVersion="8"), pod_body(2), cured]
-    api.watches = [[*(shown("MODIFIED", body) for body in events), shown("DELETED", poisoned(resourceVersion="10"))]]
+    api.watches = [
+        [
+            *(shown("MODIFIED", body) for body in events),
+            shown("DELETED", poisoned(resourceVersion="10")),
+        ]
+    ]
     seen = list[tuple[list[str], float]]()
     pods.on_change = lambda _: seen.append(([pod.uid for pod in pods.of(OWNER)], set_aside("pods")))
     with pytest.raises(Over):
@@ -150,7 +165,8 @@ async def test_a_pod_that_cannot_be_read_hides_no_other_and_is_read_when_it_chan
         (["uid-1", "uid-2", "poison"], 0),
         (["uid-1", "uid-2"], 0),
     ]
-    assert caplog.text.count("pods ns/job-0 is set aside") == 2  # once for what it was, once after it had been well
+    # Once for what it was, once after it had been well.
+    assert caplog.text.count("pods ns/job-0 is set aside") == 2
 
 
 async def test_what_was_known_of_a_pod_stays_when_it_cannot_be_read_any_more() -> None:

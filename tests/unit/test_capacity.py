@@ -16,7 +16,12 @@ from unit.builders import NOW, gang, job, job_body, later, listed, observed, pla
 
 BORN = NOW.isoformat()
 HOME: dict[str, Any] = {"created": BORN}
-HOMELESS: dict[str, Any] = {"node": "", "ip": "", "complaint": "Unschedulable: 0/2 nodes", "created": BORN}
+HOMELESS: dict[str, Any] = {
+    "node": "",
+    "ip": "",
+    "complaint": "Unschedulable: 0/2 nodes",
+    "created": BORN,
+}
 FULL = observed(view(0, **HOME), view(1, **HOME), view(2, **HOMELESS))
 
 
@@ -34,42 +39,91 @@ CASES: dict[str, tuple[Observed, dict[str, Any], float, bool]] = {
     "a rank finds no node": (FULL, {}, 11, True),
     "not for long": (FULL, {}, 9, False),
     "nobody holds anything": (observed(*(view(r, **HOMELESS) for r in range(3))), {}, 99, False),
-    "no word from the scheduler": (observed(view(0), view(2, **HOMELESS | {"complaint": ""})), {}, 99, False),
+    "no word from the scheduler": (
+        observed(view(0), view(2, **HOMELESS | {"complaint": ""})),
+        {},
+        99,
+        False,
+    ),
     "its pod is going": (observed(view(0), view(2, **HOMELESS, deleting=True)), {}, 99, False),
-    "the job has started": (observed(listed(0), listed(1), view(2, **HOMELESS)), {"epoch": 1}, 99, False),
+    "the job has started": (
+        observed(listed(0), listed(1), view(2, **HOMELESS)),
+        {"epoch": 1},
+        99,
+        False,
+    ),
     "only a finished rank has a node": (
         observed(view(0, **HOMELESS), view(1, **HOME, phase="Succeeded")),
         {"succeeded": frozenset({1})},
         99,
         False,
     ),
-    "a renewed one of which nobody runs": (FULL, {"epoch": 1, "last_renewal": Renewal(epoch=1)}, 11, True),
+    "a renewed one of which nobody runs": (
+        FULL,
+        {"epoch": 1, "last_renewal": Renewal(epoch=1)},
+        11,
+        True,
+    ),
     "one above the minimum": (FULL, {"minimum": 2}, 99, False),
     "a rank is refused": (held(0, 1, refusals=quota(0)), {}, 11, True),
     "not for long enough": (held(0, 1, refusals=quota(2)), {}, 11, False),
     "by a spec that is wrong": (held(0, 1, refusals=quota(0, Refused.REJECTED)), {}, 99, False),
-    "by an apiserver that is away": (held(0, 1, refusals=quota(0, Refused.UNAVAILABLE)), {}, 99, False),
+    "by an apiserver that is away": (
+        held(0, 1, refusals=quota(0, Refused.UNAVAILABLE)),
+        {},
+        99,
+        False,
+    ),
     "a pod without a node fills a quota too": (UNPLACED, {}, 11, True),
     "all are refused": (held(refusals=quota(0) | quota(0, rank=0)), {}, 99, False),
     "it was refused once, and is there": (held(0, 1, 2, refusals=quota(0)), {}, 99, False),
     "one above the minimum is refused": (held(0, 1, refusals=quota(0)), {"minimum": 2}, 99, False),
-    "refused, and the others run": (observed(listed(0), listed(1), refusals=quota(0)), {
-        "epoch": 1, "last_renewal": Renewal(epoch=1, ranks="2")}, 99, False),
-    "refused again after the last time": (held(0, 1, refusals=quota(-300)), {
-        "given_back": GivenBack(count=1, until=stamp(later(5)))}, 11, False),
-    "refused again for long": (held(0, 1, refusals=quota(-300)), {
-        "given_back": GivenBack(count=1, until=stamp(later(5)))}, 16, True),
-    "refused before it was resumed": (held(0, 1, refusals=quota(-300)), {"resume_time": stamp(later(5))}, 11, False),
-    "it waits already": (FULL, {"given_back": GivenBack(count=1, until=stamp(later(200)))}, 99, False),
-}  # fmt: skip
+    "refused, and the others run": (
+        observed(listed(0), listed(1), refusals=quota(0)),
+        {"epoch": 1, "last_renewal": Renewal(epoch=1, ranks="2")},
+        99,
+        False,
+    ),
+    "refused again after the last time": (
+        held(0, 1, refusals=quota(-300)),
+        {"given_back": GivenBack(count=1, until=stamp(later(5)))},
+        11,
+        False,
+    ),
+    "refused again for long": (
+        held(0, 1, refusals=quota(-300)),
+        {"given_back": GivenBack(count=1, until=stamp(later(5)))},
+        16,
+        True,
+    ),
+    "refused before it was resumed": (
+        held(0, 1, refusals=quota(-300)),
+        {"resume_time": stamp(later(5))},
+        11,
+        False,
+    ),
+    "it waits already": (
+        FULL,
+        {"given_back": GivenBack(count=1, until=stamp(later(200)))},
+        99,
+        False,
+    ),
+}
 
 
 @pytest.mark.parametrize(("seen", "status", "seconds", "gives"), CASES.values(), ids=CASES)
-def test_a_job_gives_its_pods_back_when(seen: Observed, status: dict[str, Any], seconds: float, gives: bool) -> None:
+def test_a_job_gives_its_pods_back_when(
+    seen: Observed, status: dict[str, Any], seconds: float, gives: bool
+) -> None:
     words = dict(status)
     done, minimum = words.pop("succeeded", frozenset()), words.pop("minimum", 3)
     stored = Status(**words)
-    world = world_of(gang(minimum=minimum), seen, stored.model_copy(update={"succeeded_ranks": compact(done)}), NOW)
+    world = world_of(
+        gang(minimum=minimum),
+        seen,
+        stored.model_copy(update={"succeeded_ranks": compact(done)}),
+        NOW,
+    )
     given = capacity.release_of_all(Gathering(world, seen, 10, later(seconds)), stored, 10)
     assert (given is not None) == gives
     if given:
@@ -82,7 +136,9 @@ def test_the_pause_grows_and_differs_between_jobs() -> None:
     pauses = [[capacity._pause(uid, count) for count in range(8)] for uid in ("a", "b")]
     assert pauses[0] != pauses[1]
     for jobs in pauses:
-        assert all(15 * 2 ** min(n, 4) <= pause <= min(45 * 2**n, 900) for n, pause in enumerate(jobs)), jobs
+        assert all(
+            15 * 2 ** min(n, 4) <= pause <= min(45 * 2**n, 900) for n, pause in enumerate(jobs)
+        ), jobs
 
 
 def step(owner: DIJob, seen: Observed, seconds: float) -> tuple[Any, DIJob]:
@@ -115,7 +171,8 @@ def test_a_started_job_never_gives_back_what_it_has() -> None:
 
 
 class Tenant:
-    """A job in a namespace of which others hold pods too: what its plans ask for comes true, as far as the quota lets.
+    """A job in a namespace of which others hold pods too: what its plans ask for comes true, as far
+    as the quota lets.
 
     `Quota` below counts the pods of all tenants.
     """
@@ -145,12 +202,16 @@ class Tenant:
 
     def _create(self, rank: int, key: str, seconds: float) -> None:
         if self.quota.used >= self.quota.pods:
-            self.refusals[key] = rejected(403, "exceeded quota", self.refusals.get(key), later(seconds))
+            self.refusals[key] = rejected(
+                403, "exceeded quota", self.refusals.get(key), later(seconds)
+            )
             return
         self.refusals.pop(key, None)
         name, born = key.removeprefix("pod/"), later(seconds).isoformat()
         self.creations[name] = Creation(1, later(seconds))
-        self.pods[rank] = view(rank, self.job, name=name, uid=f"{name} {seconds}", created=born, ip=f"10.1.0.{rank}")
+        self.pods[rank] = view(
+            rank, self.job, name=name, uid=f"{name} {seconds}", created=born, ip=f"10.1.0.{rank}"
+        )
 
 
 class Quota:

@@ -1,4 +1,6 @@
-"""Changes that the apiserver refuses: what is said, when they are asked for again, and what of the rest goes on."""
+"""Changes that the apiserver refuses: what is said, when they are asked for again, and what of the
+rest goes on.
+"""
 
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -47,7 +49,9 @@ from unit.builders import (
 )
 from unit.fake_api import FakeApi
 
-POLICY = "pods is forbidden: ValidatingAdmissionPolicy 'protect' denied request: ask the owner first"
+POLICY = (
+    "pods is forbidden: ValidatingAdmissionPolicy 'protect' denied request: ask the owner first"
+)
 KEYS: dict[str, Action] = {
     "patch pod/x-0 u": PublishAddresses("x-0", "u", given(1, "10.0.0.0")),
     "patch pod/x-1 u": NudgePod("x-1", "u", 1, "now"),
@@ -61,7 +65,9 @@ KEYS: dict[str, Action] = {
 }
 
 
-@pytest.mark.parametrize(("key", "action"), KEYS.items(), ids=[type(action).__name__ for action in KEYS.values()])
+@pytest.mark.parametrize(
+    ("key", "action"), KEYS.items(), ids=[type(action).__name__ for action in KEYS.values()]
+)
 def test_each_change_has_a_key_of_its_own_and_creations_have_none(key: str, action: Action) -> None:
     assert changes.key(action) == key
     # What can be refused has a reason and a sentence.
@@ -77,7 +83,13 @@ def refused(status: int = 403, attempts: int = 1, seconds: float = 7) -> Refusal
     ("status", "attempts", "why", "seconds"),
     [
         pytest.param(403, 0, Refused.FORBIDDEN, 1, id="a webhook"),
-        pytest.param(422, 2, Refused.FORBIDDEN, 4, id="an admission policy answers 422 unless it says otherwise"),
+        pytest.param(
+            422,
+            2,
+            Refused.FORBIDDEN,
+            4,
+            id="an admission policy answers 422 unless it says otherwise",
+        ),
         pytest.param(413, 50, Refused.FORBIDDEN, 60, id="too large"),
         pytest.param(429, 1, Refused.UNAVAILABLE, 2, id="too many requests"),
         pytest.param(500, 1, Refused.UNAVAILABLE, 2, id="a webhook that hangs"),
@@ -138,7 +150,12 @@ WISHES: dict[str, tuple[DIJob, Observed, str, str]] = {
         "delete pod/job-0 uid-0",
         "PodDeletionRefused",
     ),
-    "an ended job cleans up": (job(status=ENDED), observed(listed(0)), "delete pod/job-0 uid-0", "PodDeletionRefused"),
+    "an ended job cleans up": (
+        job(status=ENDED),
+        observed(listed(0)),
+        "delete pod/job-0 uid-0",
+        "PodDeletionRefused",
+    ),
     "a time to live is over": (
         job(ttlSecondsAfterFinished=10, status=ENDED),
         Observed(),
@@ -153,7 +170,9 @@ def keys(decided: Plan) -> set[str]:
 
 
 @pytest.mark.parametrize(("owner", "seen", "key", "reason"), WISHES.values(), ids=WISHES)
-def test_a_refused_change_is_said_and_waits_for_its_time(owner: DIJob, seen: Observed, key: str, reason: str) -> None:
+def test_a_refused_change_is_said_and_waits_for_its_time(
+    owner: DIJob, seen: Observed, key: str, reason: str
+) -> None:
     assert key in keys(plan(owner, seen, NOW))
     seen = replace(seen, refusals={key: refused()})
     waits = plan(owner, seen, NOW)
@@ -195,7 +214,9 @@ def test_it_is_no_longer_said_when_nothing_is_refused() -> None:
 
 
 def test_a_pass_that_only_writes_down_says_neither() -> None:
-    """A failure is written before its pod goes: nothing is asked for in that pass, and nothing has been accepted."""
+    """A failure is written before its pod goes: nothing is asked for in that pass, and nothing has
+    been accepted.
+    """
     owner, seen, key, _ = WISHES["a list is given out"]
     seen = replace(seen, refusals={key: refused()})
     owner = then(owner, plan(owner, seen, NOW))
@@ -214,9 +235,14 @@ def test_an_apiserver_that_does_not_answer_once_is_no_news(attempts: int, told: 
     assert (fact.reason if fact else "") == ("ApiUnavailable" if told else "")
 
 
-def test_a_reminder_that_is_refused_is_asked_for_again_when_it_is_time_and_no_pass_turns_in_between() -> None:
+def test_a_refused_reminder_is_asked_for_again_when_it_is_time_and_no_pass_turns_between() -> None:
     pods = [listed(0), listed(1, gated=True, ready=False), listed(2)]
-    seen = observed(*pods, **SERVED, told={("uid-1", 1): NOW}, refusals={"patch pod/job-1 uid-1": refused(seconds=20)})
+    seen = observed(
+        *pods,
+        **SERVED,
+        told={("uid-1", 1): NOW},
+        refusals={"patch pod/job-1 uid-1": refused(seconds=20)},
+    )
     decided = plan(running(), seen, later(9))
     assert decided.actions == ()
     assert decided.requeue_after >= 4
@@ -225,19 +251,28 @@ def test_a_reminder_that_is_refused_is_asked_for_again_when_it_is_time_and_no_pa
 
 def test_a_paused_job_asks_for_nothing_and_so_is_refused_nothing() -> None:
     _, seen, key, _ = WISHES["a list is given out"]
-    body = job_body(status={"conditions": [{"type": "ChangesRefused", "status": "True", "reason": "PodUpdateRefused"}]})
+    body = job_body(
+        status={
+            "conditions": [
+                {"type": "ChangesRefused", "status": "True", "reason": "PodUpdateRefused"}
+            ]
+        }
+    )
     body["metadata"]["annotations"] = {"diengine.opendilab.org/paused": "true"}
     fact = said(plan(parse_job(body), replace(seen, refusals={key: refused()}), NOW))
     assert fact is not None
     assert fact.status == "False"
 
 
-# --- the shell ----------------------------------------------------------------------------------------------------
+# --- the shell
+# ------------------------------------------------------------------------------------------------
 
 
 @dataclass
 class Protected(FakeApi):
-    """It keeps the job, and meets every change of the pods that are named here with the same answer."""
+    """It keeps the job, and meets every change of the pods that are named here with the same
+    answer.
+    """
 
     body: Body = field(default_factory=dict)
     protected: set[str] = field(default_factory=set)
@@ -286,7 +321,11 @@ async def test_a_refused_change_is_remembered_and_forgotten_when_it_is_accepted(
     assert {key: (no.why, no.message) for key, no in memory.refusals.items()} == {
         "delete pod/job-1 uid-1": (Refused.FORBIDDEN, POLICY)
     }
-    assert {pod.name: pod.deleting for pod in known.pods.of(OWNER)} == {"job-0": True, "job-1": False, "job-2": True}
+    assert {pod.name: pod.deleting for pod in known.pods.of(OWNER)} == {
+        "job-0": True,
+        "job-1": False,
+        "job-2": True,
+    }
     api.protected.clear()
     await actor.carry_out(job(), actions[1:2], memory)
     assert memory.refusals == {}
@@ -305,7 +344,9 @@ async def test_of_many_that_were_refused_one_asks_for_all_and_each_in_its_turn()
     api.calls.clear()
     await actor.carry_out(job(replicas=MANY), DELETIONS, memory)
     assert api.asked("DELETE") == ["job-0"]
-    assert {no.retry_at for no in memory.refusals.values()} == {memory.refusals["delete pod/job-0 uid-0"].retry_at}
+    assert {no.retry_at for no in memory.refusals.values()} == {
+        memory.refusals["delete pod/job-0 uid-0"].retry_at
+    }
     # One pod may be protected for ever: the others do not wait for it.
     api.protected = {"job-0"}
     api.calls.clear()
@@ -333,7 +374,9 @@ def test_what_was_refused_of_a_pod_that_is_gone_is_forgotten() -> None:
 
 async def passes(api: Protected, *pods: Pod, times: int = 1) -> float | None:
     """So many passes over the job; gives what the last one waits for."""
-    api.body = job_body(status={"epoch": 1, "conditions": [{"type": "PeersReady", "status": "True"}]})
+    api.body = job_body(
+        status={"epoch": 1, "conditions": [{"type": "PeersReady", "status": "True"}]}
+    )
     known = children(*pods)
     reconciler = Reconciler(api.api(), known, Options())
     reconciler.jobs.put(api.body)
@@ -344,7 +387,12 @@ async def passes(api: Protected, *pods: Pod, times: int = 1) -> float | None:
 
 
 # Rank 2 leaves the job of two, or would; rank 1 has crashed in its pod.
-LEAVES = (listed(0), listed(1, ready=False, complaint="container di-container: CrashLoopBackOff"), listed(2), listed(3))
+LEAVES = (
+    listed(0),
+    listed(1, ready=False, complaint="container di-container: CrashLoopBackOff"),
+    listed(2),
+    listed(3),
+)
 
 
 def status(api: Protected) -> Status:

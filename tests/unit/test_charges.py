@@ -1,4 +1,6 @@
-"""What a pod's life costs, from the statuses that its kubelet writes one after the other (1.34, pkg/kubelet)."""
+"""What a pod's life costs, from the statuses that its kubelet writes one after the other (1.34,
+pkg/kubelet).
+"""
 
 from typing import Any
 
@@ -11,7 +13,19 @@ from dijob.core.membership.losses import loss_of
 from dijob.core.membership.policy import Policy
 from dijob.core.observed import parse
 from dijob.core.observed.views import Pod
-from unit.builders import NOW, Body, container, gang, job, listed, main_status, observed, pod_body, terminated, world_of
+from unit.builders import (
+    NOW,
+    Body,
+    container,
+    gang,
+    job,
+    listed,
+    main_status,
+    observed,
+    pod_body,
+    terminated,
+    world_of,
+)
 
 RUNNING: Body = {"state": {"running": {"startedAt": "2026-05-04T11:59:00Z"}}}
 MESH: Body = {"name": "proxy", "image": "p", "restartPolicy": "Always"}
@@ -21,18 +35,39 @@ SIDE: Body = {"name": "side", "image": "s"}
 REJECTED = "Pod was rejected: "
 ADMISSION = (
     ("OutOfcpu", "Node didn't have enough resource: cpu, requested: 100, used: 10, capacity: 50"),
-    ("OutOfnvidia.com/gpu", "Node didn't have enough resource: nvidia.com/gpu, requested: 1, used: 0, capacity: 0"),
-    ("NodeAffinity", "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector"),
+    (
+        "OutOfnvidia.com/gpu",
+        "Node didn't have enough resource: nvidia.com/gpu, requested: 1, used: 0, capacity: 0",
+    ),
+    (
+        "NodeAffinity",
+        "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector",
+    ),
     ("NodeName", "Predicate NodeName failed: node(s) didn't match the requested node name"),
-    ("NodePorts", "Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports"),
-    ("TaintToleration", "Predicate TaintToleration failed: node(s) had taints that the pod didn't tolerate"),
+    (
+        "NodePorts",
+        "Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports",
+    ),
+    (
+        "TaintToleration",
+        "Predicate TaintToleration failed: node(s) had taints that the pod didn't tolerate",
+    ),
     ("TopologyAffinityError", "Resources cannot be allocated with Topology locality"),
     ("SMTAlignmentError", "SMT Alignment Error: requested 3 cpus not multiple cpus per core = 2"),
-    ("UnexpectedAdmissionError", "Allocate failed due to no healthy devices present, which is unexpected"),
-    ("PodOSSelectorNodeLabelDoesNotMatch", "Failed to admit pod as the `kubernetes.io/os` label doesn't match"),
+    (
+        "UnexpectedAdmissionError",
+        "Allocate failed due to no healthy devices present, which is unexpected",
+    ),
+    (
+        "PodOSSelectorNodeLabelDoesNotMatch",
+        "Failed to admit pod as the `kubernetes.io/os` label doesn't match",
+    ),
     ("PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS"),
     ("InvalidNodeInfo", "Kubelet cannot get node info."),
-    ("SupplementalGroupsPolicyNotSupported", "SupplementalGroupsPolicy=Strict is not supported in this node"),
+    (
+        "SupplementalGroupsPolicyNotSupported",
+        "SupplementalGroupsPolicy=Strict is not supported in this node",
+    ),
     ("AppArmor", "Cannot enforce AppArmor: AppArmor is not enabled on the host"),
     ("SysctlForbidden", 'forbidden sysctl: "kernel.msgmax" not allowlisted'),
     ("PodLevelResourcesNotSupported", "PodLevelResources feature gate is disabled"),
@@ -44,7 +79,12 @@ ADMISSION = (
 
 
 def status(*main: Body, init: tuple[Body, ...] = (), **fields: Any) -> Body:
-    return {"phase": "Running", **fields, "containerStatuses": list(main), "initContainerStatuses": list(init)}
+    return {
+        "phase": "Running",
+        **fields,
+        "containerStatuses": list(main),
+        "initContainerStatuses": list(init),
+    }
 
 
 def disruption(reason: str) -> Body:
@@ -68,12 +108,15 @@ def again(code: int, restarts: int = 1, name: str = names.MAIN_CONTAINER) -> Bod
 
 def lost(code: int, reason: str) -> Body:
     """A container of which nobody saw the end."""
-    return {"terminated": {"exitCode": code, "reason": reason, "finishedAt": "2026-05-04T12:00:00Z"}}
+    return {
+        "terminated": {"exitCode": code, "reason": reason, "finishedAt": "2026-05-04T12:00:00Z"}
+    }
 
 
 UP, DONE = main_status(**RUNNING), main_status(name="init", state=terminated(0))
 WAITS = main_status(state={"waiting": {"reason": "PodInitializing"}})
-# containerd after a reboot (pkg/cri/server: unknownExitCode), and a kubelet that finds no container any more.
+# containerd after a reboot (pkg/cri/server: unknownExitCode), and a kubelet that finds no container
+# any more.
 CONTAINERD, NOWHERE = lost(255, "Unknown"), lost(137, "ContainerStatusUnknown")
 KILLED = terminated(137)
 TOO_MUCH = {
@@ -86,20 +129,44 @@ LOW = "The node was low on resource: memory. Threshold quantity: 100Mi, availabl
 # restartPolicy, the statuses in order, what they cost.
 LIVES: dict[str, tuple[str, list[Body], int]] = {
     **{
-        f"rejected, {reason}": ("OnFailure", [{"phase": "Failed", "reason": reason, "message": REJECTED + said}], 0)
+        f"rejected, {reason}": (
+            "OnFailure",
+            [{"phase": "Failed", "reason": reason, "message": REJECTED + said}],
+            0,
+        )
         for reason, said in ADMISSION
     },
-    "rejected, in an older kubelet's words": ("OnFailure", [{"phase": "Failed", "reason": "NodePorts"}], 0),
+    "rejected, in an older kubelet's words": (
+        "OnFailure",
+        [{"phase": "Failed", "reason": "NodePorts"}],
+        0,
+    ),
     "preempted for a critical pod": (
         "OnFailure",
         [failed(137, "Preempting", "Preempted in order to admit critical pod")],
         0,
     ),
-    "its node shuts down": ("Never", [failed(143, "Terminated", "Pod was terminated in response to imminent")], 0),
-    "its node shuts down, an old kubelet": ("Never", [failed(143, "Shutdown", "Node is shutting down")], 0),
-    "evicted, the node was low": ("OnFailure", [failed(137, "Evicted", LOW, **disruption("TerminationByKubelet"))], 0),
+    "its node shuts down": (
+        "Never",
+        [failed(143, "Terminated", "Pod was terminated in response to imminent")],
+        0,
+    ),
+    "its node shuts down, an old kubelet": (
+        "Never",
+        [failed(143, "Shutdown", "Node is shutting down")],
+        0,
+    ),
+    "evicted, the node was low": (
+        "OnFailure",
+        [failed(137, "Evicted", LOW, **disruption("TerminationByKubelet"))],
+        0,
+    ),
     **{
-        f"evicted for its own disk, by the {what}": (policy, [status(UP), failed(137, "Evicted", said)], 1)
+        f"evicted for its own disk, by the {what}": (
+            policy,
+            [status(UP), failed(137, "Evicted", said)],
+            1,
+        )
         for policy in ("OnFailure", "Never")
         for what, said in ((f"{one}, {policy}", words) for one, words in TOO_MUCH.items())
     },
@@ -117,14 +184,34 @@ LIVES: dict[str, tuple[str, list[Body], int]] = {
         ],
         1,
     ),
-    "evicted for its own disk after a crash": ("OnFailure", [status(down(1)), failed(137, "Evicted", "x")], 1),
-    "its template's deadline": ("OnFailure", [failed(137, "DeadlineExceeded", "active longer than")], 1),
+    "evicted for its own disk after a crash": (
+        "OnFailure",
+        [status(down(1)), failed(137, "Evicted", "x")],
+        1,
+    ),
+    "its template's deadline": (
+        "OnFailure",
+        [failed(137, "DeadlineExceeded", "active longer than")],
+        1,
+    ),
     "a crash": ("OnFailure", [status(down(1)), status(again(1)), status(down(1, 1))], 2),
     "a crash under Never": ("Never", [status(main_status(state=terminated(1))), failed(1)], 1),
     "255 that the program said": ("Never", [failed(255)], 1),
-    "137 that memory said": ("Never", [status(main_status(state=lost(137, "OOMKilled")), phase="Failed")], 1),
-    "rebooted under Never, containerd": ("Never", [status(main_status(state=CONTAINERD), phase="Failed")], 0),
-    "rebooted under Never, the container is gone": ("Never", [status(main_status(state=NOWHERE), phase="Failed")], 0),
+    "137 that memory said": (
+        "Never",
+        [status(main_status(state=lost(137, "OOMKilled")), phase="Failed")],
+        1,
+    ),
+    "rebooted under Never, containerd": (
+        "Never",
+        [status(main_status(state=CONTAINERD), phase="Failed")],
+        0,
+    ),
+    "rebooted under Never, the container is gone": (
+        "Never",
+        [status(main_status(state=NOWHERE), phase="Failed")],
+        0,
+    ),
     "rebooted under Never, with a sidecar that holds the pod": (
         "Never",
         [status(main_status(state=CONTAINERD), main_status(name="side", **RUNNING))],
@@ -150,7 +237,10 @@ LIVES: dict[str, tuple[str, list[Body], int]] = {
     ),
     "a native sidecar that started again, under Never": (
         "Never",
-        [status(UP, init=(again(1, 3, "proxy"),)), failed(1, init=(main_status(3, "proxy", state=KILLED),))],
+        [
+            status(UP, init=(again(1, 3, "proxy"),)),
+            failed(1, init=(main_status(3, "proxy", state=KILLED),)),
+        ],
         1,
     ),
     "a native sidecar that goes once all is done": (
@@ -165,7 +255,13 @@ LIVES: dict[str, tuple[str, list[Body], int]] = {
     ),
     "two containers under Never": (
         "Never",
-        [status(main_status(state=terminated(1)), main_status(name="side", state=terminated(1)), phase="Failed")],
+        [
+            status(
+                main_status(state=terminated(1)),
+                main_status(name="side", state=terminated(1)),
+                phase="Failed",
+            )
+        ],
         1,
     ),
     "an init container under Never": (
@@ -198,13 +294,20 @@ LIVES: dict[str, tuple[str, list[Body], int]] = {
 
 
 def owner(policy: str) -> DIJob:
-    return job({"containers": [container(), SIDE], "initContainers": [INIT, MESH], "restartPolicy": policy})
+    return job(
+        {"containers": [container(), SIDE], "initContainers": [INIT, MESH], "restartPolicy": policy}
+    )
 
 
 def seen(policy: str, shown: Body) -> Pod:
-    """The pod as a pass sees it: in a job that has its list, where the kubelet still shows it at its address."""
+    """The pod as a pass sees it: in a job that has its list, where the kubelet still shows it at
+    its address.
+    """
     body = pod_body(1, owner(policy), **{"podIP": "10.0.0.1", **shown})
-    body["metadata"]["annotations"] |= {names.ANNOTATION_IPS: "10.0.0.0,10.0.0.1,10.0.0.2", names.ANNOTATION_EPOCH: "1"}
+    body["metadata"]["annotations"] |= {
+        names.ANNOTATION_IPS: "10.0.0.0,10.0.0.1,10.0.0.2",
+        names.ANNOTATION_EPOCH: "1",
+    }
     return parse.pod(body)
 
 
@@ -224,7 +327,11 @@ def test_what_a_life_costs(policy: str, life: list[Body], cost: int) -> None:
 ENDS: dict[str, tuple[Body, bool, bool]] = {
     "by itself": (status(main_status(state=terminated(0)), phase="Succeeded"), True, False),
     "by itself, just as the scheduler chose it": (
-        status(main_status(state=terminated(0)), phase="Succeeded", **disruption("PreemptionByScheduler")),
+        status(
+            main_status(state=terminated(0)),
+            phase="Succeeded",
+            **disruption("PreemptionByScheduler"),
+        ),
         True,
         False,
     ),
@@ -243,9 +350,21 @@ ENDS: dict[str, tuple[Body, bool, bool]] = {
         False,
         True,
     ),
-    "with 0 on TERM, evicted": (failed(0, "Evicted", LOW, **disruption("TerminationByKubelet")), False, True),
-    "with 0 on TERM, evicted for its own disk": (failed(0, "Evicted", TOO_MUCH["pod"]), False, True),
-    "with 0 on TERM, its template's deadline": (failed(0, "DeadlineExceeded", "too long"), False, True),
+    "with 0 on TERM, evicted": (
+        failed(0, "Evicted", LOW, **disruption("TerminationByKubelet")),
+        False,
+        True,
+    ),
+    "with 0 on TERM, evicted for its own disk": (
+        failed(0, "Evicted", TOO_MUCH["pod"]),
+        False,
+        True,
+    ),
+    "with 0 on TERM, its template's deadline": (
+        failed(0, "DeadlineExceeded", "too long"),
+        False,
+        True,
+    ),
     "with 0, and a sidecar failed the pod": (failed(0), True, False),
     "with 0, while its eviction is under way": (
         status(main_status(state=terminated(0)), **disruption("EvictionByEvictionAPI")),
@@ -256,7 +375,9 @@ ENDS: dict[str, tuple[Body, bool, bool]] = {
 
 
 @pytest.mark.parametrize(("shown", "succeeded", "lost"), ENDS.values(), ids=ENDS)
-def test_who_ended_by_itself_has_succeeded_and_who_was_ended_is_lost(shown: Body, succeeded: bool, lost: bool) -> None:
+def test_who_ended_by_itself_has_succeeded_and_who_was_ended_is_lost(
+    shown: Body, succeeded: bool, lost: bool
+) -> None:
     pod = seen("OnFailure", shown)
     done = Status(epoch=1, succeeded_ranks="1" if succeeded else "")
     world = world_of(gang(), observed(listed(0), pod, listed(2)), done, NOW)

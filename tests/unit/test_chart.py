@@ -1,4 +1,6 @@
-"""The chart's own promises that need no helm: values, schema, README, reasons and documentation agree."""
+"""The chart's own promises that need no helm: values, schema, README, reasons and documentation
+agree.
+"""
 
 import json
 import re
@@ -71,7 +73,9 @@ def test_the_readme_has_no_row_of_a_value_that_is_gone() -> None:
     assert sorted(rows) == sorted(PATHS)
 
 
-@pytest.mark.parametrize(("path", "node"), [pytest.param(*each, id=each[0]) for each in nodes(SCHEMA)])
+@pytest.mark.parametrize(
+    ("path", "node"), [pytest.param(*each, id=each[0]) for each in nodes(SCHEMA)]
+)
 def test_the_schema_describes_and_closes_every_part(path: str, node: Mapping[str, Any]) -> None:
     assert node.get("description") or node.get("title"), f"{path} has no description"
     if "properties" in node:
@@ -88,7 +92,9 @@ def test_every_rule_has_its_reason_above_it() -> None:
 
 
 def test_the_rules_are_the_least() -> None:
-    """Widening the operator's rights takes a change in shell/kinds.py too, and a row in docs/security.md."""
+    """Widening the operator's rights takes a change in shell/kinds.py too, and a row in
+    docs/security.md.
+    """
     granted = [
         (group, resource, verb)
         for rule in RULES
@@ -126,7 +132,9 @@ def test_the_policy_judges_every_pod_template_of_the_api() -> None:
 
 
 def test_the_crd_says_that_it_is_ours() -> None:
-    """The chart tells DI-orchestrator's CRD from ours by this label (dijob.checkCrd in _helpers.tpl)."""
+    """The chart tells DI-orchestrator's CRD from ours by this label (dijob.checkCrd in
+    _helpers.tpl).
+    """
     crd = yaml.safe_load((ROOT / "crds/dijob.yaml").read_text())
     assert crd["metadata"].get("labels", {}).get("app.kubernetes.io/part-of") == "dijob"
 
@@ -145,5 +153,9 @@ def test_links_between_the_pages_lead_somewhere() -> None:
             file = (page.parent / path).resolve() if path else page
             assert file.exists(), f"{page.name} links to {target}"
             headings = re.findall(r"^#+ (.*)$", file.read_text(), re.MULTILINE)
-            slugs = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
-            assert not anchor or anchor in slugs, f"{page.name} links to {target}; there are {sorted(slugs)}"
+            slugs = {
+                re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings
+            }
+            assert not anchor or anchor in slugs, (
+                f"{page.name} links to {target}; there are {sorted(slugs)}"
+            )

@@ -12,7 +12,9 @@ OTHERS = [path for path in sorted(Path(shell.__path__[0]).glob("*.py")) if path.
 
 @pytest.mark.parametrize("path", OTHERS, ids=lambda path: path.name)
 def test_nobody_else_in_the_shell_asks_for_the_time_or_for_chance(path: Path) -> None:
-    assert not re.findall(r"\b(time\.monotonic|time\.time|datetime\.now|random\.\w+)\(", path.read_text())
+    assert not re.findall(
+        r"\b(time\.monotonic|time\.time|datetime\.now|random\.\w+)\(", path.read_text()
+    )
 
 
 def test_time_goes_on_and_what_is_spread_stays_near() -> None:

@@ -14,7 +14,11 @@ SEED = "ditask --package my_module --main my_module.main --parallel-workers 2\n"
 
 
 def bash(script: str, *options: str) -> dict[str, Any]:
-    return {"name": "di-container", "command": ["/bin/bash", *(options or ("-c",))], "args": [script]}
+    return {
+        "name": "di-container",
+        "command": ["/bin/bash", *(options or ("-c",))],
+        "args": [script],
+    }
 
 
 def argv(*words: str) -> dict[str, Any]:
@@ -34,13 +38,17 @@ RUNS = {
     "exec": bash("exec ditask --parallel-workers 2"),
     "assignment": bash("FOO=1 BAR='x y' ditask --parallel-workers 2"),
     "env": argv("env", "FOO=1", "ditask", "--parallel-workers", "2"),
-    "wrapper with options": bash("xvfb-run -a -s '-screen 0 640x480x24' ditask --parallel-workers 2"),
+    "wrapper with options": bash(
+        "xvfb-run -a -s '-screen 0 640x480x24' ditask --parallel-workers 2"
+    ),
     "timeout": argv("timeout", "3600", "ditask", "--parallel-workers", "2"),
     "tini and a shell": argv("/usr/bin/tini", "--", "sh", "-c", "exec ditask --parallel-workers 2"),
     "continuation": bash("ditask \\\n  --main a.main \\\n  --parallel-workers 2\n"),
     "comments with quotes": bash("# don't\nditask --parallel-workers 2 # can't\n"),
     "hash inside a word": bash("ditask --labels a#b --parallel-workers 2"),
-    "here-document": bash("cat > m.py <<'EOF'\nprint(\"it's\")\nditask --parallel-workers 9\nEOF\n" + SEED),
+    "here-document": bash(
+        "cat > m.py <<'EOF'\nprint(\"it's\")\nditask --parallel-workers 9\nEOF\n" + SEED
+    ),
     "redirected": bash("ditask --parallel-workers 2 > /tmp/log 2>&1"),
     "piped": bash("ditask --parallel-workers 2 2>&1 | tee log"),
     "background": bash("ditask --parallel-workers 2 &\nwait $!"),
@@ -48,13 +56,19 @@ RUNS = {
     "in a loop": bash("for i in 1 2; do ditask --parallel-workers 2; done"),
     "last one wins": argv("ditask", "--parallel-workers", "1", "--parallel-workers", "2"),
     "shell in shell": bash("bash -c 'ditask --parallel-workers 2'"),
-    "value of an option looks like one": argv("ditask", "--labels", "--x", "--parallel-workers", "2"),
+    "value of an option looks like one": argv(
+        "ditask", "--labels", "--x", "--parallel-workers", "2"
+    ),
     "quoted main": bash("ditask --main 'a b.main' --parallel-workers '2'"),
     "quoted operators": bash("ditask --labels '>' \">\" \\> --parallel-workers 2"),
     "a comment after a parenthesis": bash("(cd /code)# can't\nditask --parallel-workers 2"),
-    "two here-documents": bash("cat <<A; cat <<-'B'\nditask\nA\ncat <<B\nditask --mq-type redis\n\tB\n" + SEED),
+    "two here-documents": bash(
+        "cat <<A; cat <<-'B'\nditask\nA\ncat <<B\nditask --mq-type redis\n\tB\n" + SEED
+    ),
     "a here-document that does not end": bash("cat <<A\nditask --parallel-workers 2"),
-    "substitutions in substitutions": bash("export A=$(b $((1 + 2)) $(c `d`) (e)); ditask --parallel-workers 2"),
+    "substitutions in substitutions": bash(
+        "export A=$(b $((1 + 2)) $(c `d`) (e)); ditask --parallel-workers 2"
+    ),
     "equal calls": bash("ditask --parallel-workers 2 || ditask --parallel-workers 2"),
 }
 
@@ -62,7 +76,11 @@ RUNS = {
 @pytest.mark.parametrize("container", RUNS.values(), ids=RUNS.keys())
 def test_ditask_with_two_workers_is_seen(container: dict[str, Any]) -> None:
     command = Command.of(container)
-    assert (command.runs_ditask, command.parallel_workers, command.hides("parallel-workers")) == (True, 2, False)
+    assert (command.runs_ditask, command.parallel_workers, command.hides("parallel-workers")) == (
+        True,
+        2,
+        False,
+    )
     assert command.bypass is None
     assert listen_port(Command.of(container)) == 50515
 
@@ -107,7 +125,9 @@ def test_dynamic_says_that_something_is_hidden(container: dict[str, Any], dynami
     "script",
     [
         pytest.param("ditask --topology $T --parallel-workers 2", id="variable"),
-        pytest.param('ditask --topology "${T:-star}" --parallel-workers 2', id="default of a variable"),
+        pytest.param(
+            'ditask --topology "${T:-star}" --parallel-workers 2', id="default of a variable"
+        ),
         pytest.param("ditask --topology $(cat /t) --parallel-workers 2", id="substitution"),
         pytest.param("ditask --topology `cat /t` --parallel-workers 2", id="backticks"),
         pytest.param("ditask --topology=$T --parallel-workers 2", id="equals"),
@@ -116,7 +136,10 @@ def test_dynamic_says_that_something_is_hidden(container: dict[str, Any], dynami
             "else ditask --topology mesh --parallel-workers 2; fi",
             id="calls that differ",
         ),
-        pytest.param("ditask --parallel-workers 2 && ditask --topology star --parallel-workers 2", id="given once"),
+        pytest.param(
+            "ditask --parallel-workers 2 && ditask --topology star --parallel-workers 2",
+            id="given once",
+        ),
     ],
 )
 def test_a_hidden_value_is_none_and_its_neighbours_are_read(script: str) -> None:
@@ -164,10 +187,15 @@ BYPASSES = {
     "login shell": (bash("ditask", "-lc"), "login shell"),
     "long login": (bash("ditask", "--login", "-c"), "login shell"),
     "absolute path": (argv("/opt/conda/bin/ditask", "-m", "a.main"), "/opt/conda/bin/ditask"),
-    "module": (argv("python3", "-u", "-m", "ding.entry.cli_ditask", "--package", "."), "ding.entry.cli_ditask"),
+    "module": (
+        argv("python3", "-u", "-m", "ding.entry.cli_ditask", "--package", "."),
+        "ding.entry.cli_ditask",
+    ),
     "file": (argv("python", "/opt/conda/bin/ditask", "-m", "a.main"), "/opt/conda/bin/ditask"),
     "torch launch": (
-        argv("python", "-m", "torch.distributed.launch", "--use_env", "-m", "ding.entry.cli_ditask"),
+        argv(
+            "python", "-m", "torch.distributed.launch", "--use_env", "-m", "ding.entry.cli_ditask"
+        ),
         "ding.entry",
     ),
     "conda run": (argv("conda", "run", "-n", "x", "ditask", "-m", "a.main"), "conda run"),
@@ -191,13 +219,20 @@ def test_the_option_of_another_is_not_taken() -> None:
     assert Command.of(bash("prepare --parallel-workers 7; ditask")).parallel_workers is None
 
 
-SHELL_TEXT = st.text(alphabet=st.sampled_from(list("ditask -$`'\"\\\n#;&|()<>{}=abEOF ")), max_size=60)
+SHELL_TEXT = st.text(
+    alphabet=st.sampled_from(list("ditask -$`'\"\\\n#;&|()<>{}=abEOF ")), max_size=60
+)
 
 
 @settings(max_examples=400, deadline=None)
 @given(st.one_of(SHELL_TEXT, SHELL_TEXT.map(lambda text: "ditask " + text), st.text(max_size=40)))
 def test_no_text_makes_it_raise(script: str) -> None:
-    for container in (bash(script), argv("ditask", script), argv(script), {"command": script, "args": None}):
+    for container in (
+        bash(script),
+        argv("ditask", script),
+        argv(script),
+        {"command": script, "args": None},
+    ):
         listen_port(Command.of(container))
 
 
@@ -267,17 +302,29 @@ def test_options_and_calls_are_compared_once() -> None:
     [
         pytest.param(bash(SEED + "#" * (READ_LENGTH - 200)), True, id="almost"),
         pytest.param(bash(SEED + "#" * READ_LENGTH), False, id="script"),
-        pytest.param(argv("ditask", "-m", "a.main", "--labels", "x" * READ_LENGTH), False, id="words"),
-        pytest.param(bash("bash -c 'bash -c \"ditask #" + "#" * (READ_LENGTH // 2) + "\"'"), False, id="in each other"),
+        pytest.param(
+            argv("ditask", "-m", "a.main", "--labels", "x" * READ_LENGTH), False, id="words"
+        ),
+        pytest.param(
+            bash("bash -c 'bash -c \"ditask #" + "#" * (READ_LENGTH // 2) + "\"'"),
+            False,
+            id="in each other",
+        ),
     ],
 )
 def test_a_command_is_read_up_to_16_kib(container: dict[str, Any], read: bool) -> None:
     command = Command.of(container)
-    assert (command.runs_ditask, command.dynamic, command.hides("topology")) == (read, not read, not read)
+    assert (command.runs_ditask, command.dynamic, command.hides("topology")) == (
+        read,
+        not read,
+        not read,
+    )
 
 
 def test_what_is_too_long_to_be_read_is_said() -> None:
-    long = builders.job({"containers": [builders.container(command=["sh", "-c", SEED + "#" * READ_LENGTH])]})
+    long = builders.job(
+        {"containers": [builders.container(command=["sh", "-c", SEED + "#" * READ_LENGTH])]}
+    )
     assert [(warning.field, "16 KiB" in warning.message) for warning in warnings(long)] == [
         ("spec.parallelWorkers", True),
         ("spec.topology", True),

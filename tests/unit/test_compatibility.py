@@ -1,4 +1,6 @@
-"""DI-orchestrator's own manifests, fields and names: what this operator makes of each (docs/compatibility.md)."""
+"""DI-orchestrator's own manifests, fields and names: what this operator makes of each
+(docs/compatibility.md).
+"""
 
 import re
 from pathlib import Path
@@ -37,9 +39,14 @@ def pod(of: DIJob, rank: int, options: Options | None = None) -> Body:
 
 
 def env(of: DIJob, rank: int) -> dict[str, Any]:
-    """The variables of the main container; those that the address list decides have the annotation's name."""
+    """The variables of the main container; those that the address list decides have the
+    annotation's name.
+    """
     entries = pod(of, rank)["spec"]["containers"][0]["env"]
-    return {e["name"]: e.get("value", e.get("valueFrom", {}).get("fieldRef", {}).get("fieldPath")) for e in entries}
+    return {
+        e["name"]: e.get("value", e.get("valueFrom", {}).get("fieldRef", {}).get("fieldPath"))
+        for e in entries
+    }
 
 
 def test_each_manifest_has_its_row() -> None:
@@ -51,7 +58,12 @@ def test_accepted(file: str) -> None:
     world, workers, topology, tasks = ACCEPTED[file]
     made = job(file)
     named = ", ".join(f"{role.name} {role.replicas}" for role in made.roles if role.name)
-    assert (made.spec.desired * made.workers, made.workers, made.topology, named) == (world, workers, topology, tasks)
+    assert (made.spec.desired * made.workers, made.workers, made.topology, named) == (
+        world,
+        workers,
+        topology,
+        tasks,
+    )
     assert warnings(made) == ()
 
 
@@ -88,7 +100,9 @@ def test_labels_and_annotations_of_a_tasks_pod() -> None:
         "diengine/task-type": "collector",
         "diengine/task-name": "collector",
     }
-    assert {key: value for key, value in meta["annotations"].items() if key.startswith("diengine/")} == {
+    assert {
+        key: value for key, value in meta["annotations"].items() if key.startswith("diengine/")
+    } == {
         "diengine/replicas": "4",
         "diengine/rank": "3",
         "diengine/task-rank": "1",
@@ -104,20 +118,34 @@ def test_labels_of_a_pod_without_task_and_group() -> None:
 
 def test_labels_of_the_template_are_kept() -> None:
     made = body(NORMAL)
-    made["spec"]["tasks"][0]["template"]["metadata"] = {"labels": {"mine": "1"}, "annotations": {"also": "2"}}
+    made["spec"]["tasks"][0]["template"]["metadata"] = {
+        "labels": {"mine": "1"},
+        "annotations": {"also": "2"},
+    }
     meta = pod(parse_job(made), 0)["metadata"]
     assert (meta["labels"]["mine"], meta["annotations"]["also"]) == ("1", "2")
 
 
 def test_variables() -> None:
     seen = env(job(), 3)
-    assert (seen["DI_JOB_ID"], seen["DI_JOB_NAMESPACE"], seen["DI_JOB_NAME"]) == ("the-uid", "ns", "normal-job")
+    assert (seen["DI_JOB_ID"], seen["DI_JOB_NAMESPACE"], seen["DI_JOB_NAME"]) == (
+        "the-uid",
+        "ns",
+        "normal-job",
+    )
     assert (seen["DI_RANK"], seen["DI_LABELS"]) == ("3", "collector")
     assert seen["DI_NODES"] == "metadata.annotations['diengine.opendilab.org/node-ips']"
     # There only the pod's own task had its list.
-    lists = {name: seen[name] for name in seen if re.fullmatch("DI_(LEARNER|EVALUATOR|COLLECTOR)_NODES", name)}
+    lists = {
+        name: seen[name]
+        for name in seen
+        if re.fullmatch("DI_(LEARNER|EVALUATOR|COLLECTOR)_NODES", name)
+    }
     prefix = "metadata.annotations['diengine.opendilab.org/nodes-"
-    assert lists == {f"DI_{task.upper()}_NODES": f"{prefix}{task}']" for task in ("learner", "evaluator", "collector")}
+    assert lists == {
+        f"DI_{task.upper()}_NODES": f"{prefix}{task}']"
+        for task in ("learner", "evaluator", "collector")
+    }
 
 
 @pytest.mark.parametrize("file", [NORMAL, GOBIGGER])
@@ -138,11 +166,15 @@ def test_variables_that_are_not_there(name: str, file: str) -> None:
 
 def test_variables_are_those_of_the_main_container_alone() -> None:
     made = body(NORMAL)
-    made["spec"]["tasks"][0]["template"]["spec"]["containers"].append({"name": "side", "image": "x"})
+    made["spec"]["tasks"][0]["template"]["spec"]["containers"].append(
+        {"name": "side", "image": "x"}
+    )
     assert "env" not in pod(parse_job(made), 0)["spec"]["containers"][1]
 
 
-@pytest.mark.parametrize(("policy", "kept"), [("Never", "Never"), ("OnFailure", "OnFailure"), (None, "OnFailure")])
+@pytest.mark.parametrize(
+    ("policy", "kept"), [("Never", "Never"), ("OnFailure", "OnFailure"), (None, "OnFailure")]
+)
 def test_the_templates_restart_policy_is_kept(policy: str | None, kept: str) -> None:
     made = body(NORMAL)
     made["spec"]["tasks"][0]["template"]["spec"]["restartPolicy"] = policy
@@ -154,7 +186,10 @@ def test_names_and_service() -> None:
     assert (spec["hostname"], spec["subdomain"]) == ("normal-job-collector-1", "normal-job")
     assert made["metadata"]["name"] == "normal-job"
     assert made["spec"]["ports"] == [{"name": "di-port", "port": 50515}]
-    assert (made["metadata"]["labels"]["diengine/job"], made["spec"]["clusterIP"]) == ("normal-job", "None")
+    assert (made["metadata"]["labels"]["diengine/job"], made["spec"]["clusterIP"]) == (
+        "normal-job",
+        "None",
+    )
 
 
 def test_volumes_are_every_tasks() -> None:
@@ -172,7 +207,9 @@ def test_volumes_are_every_tasks() -> None:
         pytest.param("normal", {"high": "gold"}, None, id="normal"),
     ],
 )
-def test_priority_is_a_priority_class(priority: str, classes: dict[str, str], expected: str | None) -> None:
+def test_priority_is_a_priority_class(
+    priority: str, classes: dict[str, str], expected: str | None
+) -> None:
     made = pod(job(priority=priority), 0, Options(priority_classes=classes))
     assert made["spec"].get("priorityClassName") == expected
 
@@ -196,8 +233,16 @@ DIFFERENCES: dict[str, tuple[Body, str, str]] = {
     "a negative backoffLimit": ({"backoffLimit": -1}, "spec.backoffLimit", "at least 0"),
     "another priority": ({"priority": "low"}, "spec.priority", "normal"),
     "another cleanPodPolicy": ({"cleanPodPolicy": "Never"}, "spec.cleanPodPolicy", "Running"),
-    "0 workers": ({"engineFields": {"parallelWorkers": 0}}, "spec.engineFields.parallelWorkers", "at least 1"),
-    "another topology": ({"engineFields": {"topology": "ring"}}, "spec.engineFields.topology", "mesh"),
+    "0 workers": (
+        {"engineFields": {"parallelWorkers": 0}},
+        "spec.engineFields.parallelWorkers",
+        "at least 1",
+    ),
+    "another topology": (
+        {"engineFields": {"topology": "ring"}},
+        "spec.engineFields.topology",
+        "mesh",
+    ),
     "a group that is no label": ({"group": "a b"}, "spec.group", "becomes a label"),
 }
 
@@ -226,7 +271,9 @@ def test_tasks_refused_here(row: str) -> None:
     made["spec"]["tasks"][0] |= change
     with pytest.raises(SpecError) as caught:
         parse_job(made)
-    assert [(problem.field, words in problem.message) for problem in caught.value.problems] == [(field, True)]
+    assert [(problem.field, words in problem.message) for problem in caught.value.problems] == [
+        (field, True)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -244,7 +291,9 @@ def test_how_many_pods_a_job_of_1_0_wishes(spec: Body, wish: int) -> None:
 def test_an_end_with_143_is_free_where_the_job_is_preemptible(preemptible: bool) -> None:
     made = builders.job(preemptible=preemptible, backoffLimit=0)
     killed = {"phase": "Failed", "failures": 1, "ending": Ending(143, 15, "Error", "")}
-    seen = builders.observed(*(builders.listed(rank, owner=made, **(killed if rank == 1 else {})) for rank in range(3)))
+    seen = builders.observed(
+        *(builders.listed(rank, owner=made, **(killed if rank == 1 else {})) for rank in range(3))
+    )
     assert ended(plan(made, seen, builders.NOW).status) is not preemptible
 
 
@@ -309,16 +358,21 @@ def test_the_tests_that_the_document_names_exist() -> None:
     assert lost == []
 
 
-# pkg/api/v2alpha1/dijob_types.go, pkg/common/config.go and pkg/context/ of v1.0.0 and v1.1.0 to v1.1.3.
+# pkg/api/v2alpha1/dijob_types.go, pkg/common/config.go and pkg/context/ of v1.0.0 and v1.1.0 to
+# v1.1.3.
 THEIRS = """
-spec.group spec.priority spec.engineFields.topology spec.engineFields.parallelWorkers spec.cleanPodPolicy
-spec.preemptible spec.minReplicas spec.maxReplicas spec.template spec.backoffLimit spec.volumes spec.tasks
+spec.group spec.priority spec.engineFields.topology spec.engineFields.parallelWorkers
+spec.cleanPodPolicy spec.preemptible spec.minReplicas spec.maxReplicas spec.template
+spec.backoffLimit spec.volumes spec.tasks
 tasks[].replicas tasks[].type tasks[].name tasks[].template
-status.completionTimestamp status.generation status.phase status.replicas status.readyReplicas status.allocation
+status.completionTimestamp status.generation status.phase status.replicas
+status.readyReplicas status.allocation
 status.profilings status.conditions status.restarts status.reschedules status.taskStatus
-diengine/operator diengine/group diengine/job diengine/rank diengine/pod diengine/task-type diengine/task-name
+diengine/operator diengine/group diengine/job diengine/rank diengine/pod
+diengine/task-type diengine/task-name
 diengine/generation diengine/replicas diengine/node diengine/task-rank
-DI_JOB_ID DI_JOB_GENERATION DI_SERVER_URL DI_PARALLEL_WORKERS_ARG DI_PORTS_ARG DI_NODE_IDS_ARG DI_ATTACHED_NODES_ARG
+DI_JOB_ID DI_JOB_GENERATION DI_SERVER_URL DI_PARALLEL_WORKERS_ARG
+DI_PORTS_ARG DI_NODE_IDS_ARG DI_ATTACHED_NODES_ARG
 DI_RANK DI_NODES DI_<TASK>_NODES DI_JOB_DEFAULT_RESOURCES
 """
 

@@ -34,7 +34,13 @@ CRASH = Ending(3, 0, "Error", "no GPU")
 REASONS: dict[str, tuple[Observed, str, bool, str, str]] = {
     "creating": (observed(view(0)), "PodsCreated", False, "Creating", "1 of 3 pods exist"),
     "created": (observed(*ALL), "PodsCreated", True, "AllCreated", "3 of 3"),
-    "gathering": (observed(view(0, ip=""), view(1), view(2)), "AddressesReady", False, "Gathering", "rank 0"),
+    "gathering": (
+        observed(view(0, ip=""), view(1), view(2)),
+        "AddressesReady",
+        False,
+        "Gathering",
+        "rank 0",
+    ),
     "missing an address": (
         observed(view(0, ip="", complaint="Unschedulable: 0/2"), view(1), view(2)),
         "AddressesReady",
@@ -49,9 +55,27 @@ REASONS: dict[str, tuple[Observed, str, bool, str, str]] = {
         "AddressMissing",
         "rank 0: FailedMount: x",
     ),
-    "half handed out": (observed(listed(0), view(1), view(2)), "AddressesReady", False, "Publishing", "epoch 1"),
-    "published": (observed(*ALL), "AddressesReady", True, "Published", "3 addresses published as epoch 1"),
-    "waits for addresses": (observed(view(0)), "Running", False, "Starting", "waits for the addresses"),
+    "half handed out": (
+        observed(listed(0), view(1), view(2)),
+        "AddressesReady",
+        False,
+        "Publishing",
+        "epoch 1",
+    ),
+    "published": (
+        observed(*ALL),
+        "AddressesReady",
+        True,
+        "Published",
+        "3 addresses published as epoch 1",
+    ),
+    "waits for addresses": (
+        observed(view(0)),
+        "Running",
+        False,
+        "Starting",
+        "waits for the addresses",
+    ),
     "not all ready": (
         observed(listed(0, ready=False), listed(1), listed(2)),
         "Running",
@@ -83,11 +107,19 @@ REASONS: dict[str, tuple[Observed, str, bool, str, str]] = {
         "Blocked",
         "rank 2: its program exited 3: no GPU, and starts again",
     ),
-    "list died": (observed(listed(0), listed(1)), "AddressesReady", False, "PodLost", "rank 2: its pod is gone"),
+    "list died": (
+        observed(listed(0), listed(1)),
+        "AddressesReady",
+        False,
+        "PodLost",
+        "rank 2: its pod is gone",
+    ),
 }
 
 
-@pytest.mark.parametrize(("seen", "type_", "true", "reason", "words"), REASONS.values(), ids=REASONS)
+@pytest.mark.parametrize(
+    ("seen", "type_", "true", "reason", "words"), REASONS.values(), ids=REASONS
+)
 def test_each_condition_has_its_reason_and_its_words(
     seen: Observed, type_: str, true: bool, reason: str, words: str
 ) -> None:
@@ -117,14 +149,22 @@ def test_a_rank_that_is_not_ready_is_a_problem_after_a_minute() -> None:
 
 
 NOT_READY = {
-    "gone": ((listed(0), listed(1)), "Renewing", "rank 2: its pod is gone; rank 2 is renewed, the others run on"),
+    "gone": (
+        (listed(0), listed(1)),
+        "Renewing",
+        "rank 2: its pod is gone; rank 2 is renewed, the others run on",
+    ),
     "crashed": (
         (listed(0), listed(1), listed(2, ready=False, ending=CRASH, ended=stamp(NOW))),
         "RankNotReady",
         "rank 2: its program exited 3: no GPU, and starts again",
     ),
     "complains": (
-        (listed(0), listed(1), listed(2, ready=False, complaint="container di-container exited 1: boom")),
+        (
+            listed(0),
+            listed(1),
+            listed(2, ready=False, complaint="container di-container exited 1: boom"),
+        ),
         "RankNotReady",
         "rank 2: container di-container exited 1: boom",
     ),
@@ -146,8 +186,14 @@ def done(rank: int) -> Pod:
 
 
 FINISHED = {
-    "one": ((listed(0), listed(1), done(2)), "2 of 3 ranks run, rank 2 has finished (at 2026-05-04T12:00:00Z)"),
-    "two": ((listed(0), done(1), done(2)), "1 of 3 ranks run, ranks 1-2 have finished (at 2026-05-04T12:00:00Z)"),
+    "one": (
+        (listed(0), listed(1), done(2)),
+        "2 of 3 ranks run, rank 2 has finished (at 2026-05-04T12:00:00Z)",
+    ),
+    "two": (
+        (listed(0), done(1), done(2)),
+        "1 of 3 ranks run, ranks 1-2 have finished (at 2026-05-04T12:00:00Z)",
+    ),
 }
 
 
@@ -160,7 +206,12 @@ def test_who_has_finished_is_said_and_what_ends_the_job(pods: tuple[Pod, ...], w
 
 
 def test_a_resumed_job_is_not_told_to_resume() -> None:
-    died = {"epoch": 1, "reason": "Suspended", "message": "the job was suspended", "time": stamp(NOW)}
+    died = {
+        "epoch": 1,
+        "reason": "Suspended",
+        "message": "the job was suspended",
+        "time": stamp(NOW),
+    }
     owner = job(status={"epoch": 1, "lastRenewal": died, "resumeTime": stamp(NOW)})
     said = say(observed(view(0)), owner)
     assert said["AddressesReady"].reason == "Gathering"
@@ -173,7 +224,10 @@ def test_while_the_set_is_renewed_the_reason_stays() -> None:
     gathering = plan(owner, observed(view(0, uid="n0"), view(1, uid="n1", ip="")), later(2))
     said = {c.type: c for c in gathering.status.conditions}
     assert said["AddressesReady"].reason == "PodLost"
-    assert "rank 2: its pod is gone; rank 2 is renewed, the others run on. " in said["AddressesReady"].message
+    assert (
+        "rank 2: its pod is gone; rank 2 is renewed, the others run on. "
+        in said["AddressesReady"].message
+    )
     assert "its pod is being created" in said["AddressesReady"].message
 
 
@@ -200,7 +254,9 @@ FIRST: dict[str, tuple[Ending | None, str]] = {
 
 
 @pytest.mark.parametrize(("ending", "words"), FIRST.values(), ids=FIRST)
-def test_a_failed_job_names_its_first_failure_and_its_log(ending: Ending | None, words: str) -> None:
+def test_a_failed_job_names_its_first_failure_and_its_log(
+    ending: Ending | None, words: str
+) -> None:
     pods = (listed(0), listed(1, failures=4, ready=False, ending=ending), listed(2))
     said = say(observed(*pods), running())
     assert (said["Failed"].status, said["Failed"].reason) == ("True", "BackoffLimitExceeded")
@@ -213,15 +269,24 @@ def test_a_failed_job_names_its_first_failure_and_its_log(ending: Ending | None,
 def test_a_succeeded_job_says_so() -> None:
     decided = plan(running(), observed(*(changed(pod, succeeded=True) for pod in ALL)), later(60))
     said = {c.type: c for c in decided.status.conditions}
-    assert (said["Succeeded"].reason, said["Succeeded"].message) == ("AllRanksSucceeded", "all 3 ranks exited 0")
+    assert (said["Succeeded"].reason, said["Succeeded"].message) == (
+        "AllRanksSucceeded",
+        "all 3 ranks exited 0",
+    )
     assert decided.status.completion_time == "2026-05-04T12:01:00Z"
 
 
 @pytest.mark.parametrize(
     ("why", "reason"),
-    [(Refused.TAKEN, "ServiceNameTaken"), (Refused.FORBIDDEN, "ServiceRefused"), (Refused.REJECTED, "ServiceRefused")],
+    [
+        (Refused.TAKEN, "ServiceNameTaken"),
+        (Refused.FORBIDDEN, "ServiceRefused"),
+        (Refused.REJECTED, "ServiceRefused"),
+    ],
 )
-def test_a_service_that_cannot_be_made_is_said_and_forgotten_once_it_is_there(why: Refused, reason: str) -> None:
+def test_a_service_that_cannot_be_made_is_said_and_forgotten_once_it_is_there(
+    why: Refused, reason: str
+) -> None:
     owner = running()
     seen = observed(*ALL, refusals={"service/job": Refusal(why, "no, because", later(60))})
     decided = plan(owner, seen, later(1))
@@ -237,7 +302,10 @@ def test_a_service_that_cannot_be_made_is_said_and_forgotten_once_it_is_there(wh
 def test_a_refused_service_that_nobody_wants_now_is_not_asked_for_every_moment() -> None:
     """A job that renews its set wants none before it runs again."""
     seen = observed(
-        view(0, ip=""), view(1), view(2), refusals={"service/job": Refusal(Refused.TAKEN, "no", later(-60))}
+        view(0, ip=""),
+        view(1),
+        view(2),
+        refusals={"service/job": Refusal(Refused.TAKEN, "no", later(-60))},
     )
     assert plan(job(), seen, NOW).requeue_after >= 1
 
@@ -268,7 +336,9 @@ def test_a_bypassed_launcher_is_said_until_it_is_no_longer_so() -> None:
 
 
 def test_a_spec_that_is_read_with_a_doubt_is_no_bypassed_launcher() -> None:
-    doubtful = job({"containers": [container(command=["sh", "-c", "ditask --parallel-workers $N"])]})
+    doubtful = job(
+        {"containers": [container(command=["sh", "-c", "ditask --parallel-workers $N"])]}
+    )
     decided = plan(doubtful, Observed(), NOW)
     said = {c.type: c for c in decided.status.conditions}
     assert "spec.parallelWorkers: is not set" in said["SpecWarning"].message
@@ -288,7 +358,9 @@ def test_a_changed_template_is_said_until_it_is_written_back() -> None:
 
 
 def test_an_invalid_spec_is_said_in_all_its_sentences() -> None:
-    (fact,) = conditions.invalid(SpecError([Problem("spec.replicas", "is 0"), Problem("spec.x", "y")]))
+    (fact,) = conditions.invalid(
+        SpecError([Problem("spec.replicas", "is 0"), Problem("spec.x", "y")])
+    )
     assert fact.reason is Invalid.SpecInvalid
     assert fact.message == "spec.replicas: is 0; spec.x: y"
 

@@ -26,9 +26,12 @@ DONE, FAILED = terminated(0), terminated(1)
 def test_a_pod_is_finished_once_no_container_will_run_again(
     policy: str, states: list[dict[str, Any]], finished: bool
 ) -> None:
-    """The kubelet reports the last container's end and the pod's phase in two updates, a second apart."""
+    """The kubelet reports the last container's end and the pod's phase in two updates, a second
+    apart.
+    """
     statuses = [
-        main_status(name=name, state=state) for name, state in zip(("di-container", "side"), states, strict=False)
+        main_status(name=name, state=state)
+        for name, state in zip(("di-container", "side"), states, strict=False)
     ]
     body = pod_body(phase="Running", containerStatuses=statuses)
     body["spec"]["restartPolicy"] = policy

@@ -45,11 +45,27 @@ def test_plain_kubectl_apply_can_hold_it() -> None:
 
 def test_every_node_is_structural() -> None:
     allowed = {
-        "type", "description", "enum", "default", "minimum", "maximum", "maxLength", "maxItems", "maxProperties",
-        "minLength", "minItems",
-        "required", "nullable", "properties", "items", "additionalProperties", "x-kubernetes-validations",
-        "x-kubernetes-preserve-unknown-fields", "x-kubernetes-list-type", "x-kubernetes-list-map-keys",
-    }  # fmt: skip
+        "type",
+        "description",
+        "enum",
+        "default",
+        "minimum",
+        "maximum",
+        "maxLength",
+        "maxItems",
+        "maxProperties",
+        "minLength",
+        "minItems",
+        "required",
+        "nullable",
+        "properties",
+        "items",
+        "additionalProperties",
+        "x-kubernetes-validations",
+        "x-kubernetes-preserve-unknown-fields",
+        "x-kubernetes-list-type",
+        "x-kubernetes-list-map-keys",
+    }
     assert {path: set(node) - allowed for path, node in ALL.items() if set(node) - allowed} == {}
     assert [path for path, node in ALL.items() if "type" not in node] == []
 
@@ -66,7 +82,9 @@ def test_every_node_is_bounded() -> None:
 
 
 def test_every_field_teaches() -> None:
-    silent = [path for path, node in ALL.items() if not node.get("description") and "[add" not in path]
+    silent = [
+        path for path, node in ALL.items() if not node.get("description") and "[add" not in path
+    ]
     assert silent == [".metadata"], "Kubernetes forbids a description there"
 
 
@@ -115,14 +133,28 @@ def test_of_a_job_that_has_ended_every_field_is_held_but_those_that_still_mean_s
 
 
 def test_no_rule_speaks_of_a_change_where_it_cannot_see_whether_the_job_has_ended() -> None:
-    blind = [(path, rule.message) for path, rules in RULES.items() for rule in rules if "oldSelf" in rule.rule and path]
-    unaware = [rule.message for rule in RULES[""] if "oldSelf" in rule.rule and "oldSelf.status.phase" not in rule.rule]
+    blind = [
+        (path, rule.message)
+        for path, rules in RULES.items()
+        for rule in rules
+        if "oldSelf" in rule.rule and path
+    ]
+    unaware = [
+        rule.message
+        for rule in RULES[""]
+        if "oldSelf" in rule.rule and "oldSelf.status.phase" not in rule.rule
+    ]
     assert (blind, unaware) == ([], [])
 
 
 def test_the_rules_of_the_crd_and_of_the_operator_say_the_same() -> None:
     said = [rule.message for rules in RULES.values() for rule in rules]
-    for sentence in (template.SLIP_MESSAGE, checks.NO_SIZE_MESSAGE, template.PREFIX_MESSAGE, template.RESTART_MESSAGE):
+    for sentence in (
+        template.SLIP_MESSAGE,
+        checks.NO_SIZE_MESSAGE,
+        template.PREFIX_MESSAGE,
+        template.RESTART_MESSAGE,
+    ):
         assert any(sentence in message for message in said)
     env = RULES["spec.template.spec.containers[].env[]"][0]
     assert [name for name in names.RESERVED_ENV if f"'{name}'" not in env.rule] == []
@@ -135,7 +167,11 @@ def test_the_rules_of_the_crd_and_of_the_operator_say_the_same() -> None:
         pytest.param({"replicas": 100000}, "greater than the maximum", id="far too many"),
         pytest.param({"topology": "ring"}, "is not one of", id="no such topology"),
         pytest.param({"backoffLimit": 1001}, "greater than the maximum", id="backoffLimit"),
-        pytest.param({"template": {"spec": {"containers": [{"image": "x"}]}}}, "'name' is a required", id="no name"),
+        pytest.param(
+            {"template": {"spec": {"containers": [{"image": "x"}]}}},
+            "'name' is a required",
+            id="no name",
+        ),
     ],
 )
 def test_the_schema_alone_refuses(spec: Node, words: str) -> None:

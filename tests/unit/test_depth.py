@@ -1,4 +1,6 @@
-"""What is nested too deep, or too large: it neither breaks a parser nor hides what stands beside it."""
+"""What is nested too deep, or too large: it neither breaks a parser nor hides what stands beside
+it.
+"""
 
 import asyncio
 import json
@@ -39,15 +41,23 @@ def listed(levels: int, opening: str = '{"a":', closing: str = "}") -> bytes:
     """A list of a poisoned job and a healthy one."""
     made = [job_body(pod={"x": 0}), job_body()]
     made[0]["metadata"]["uid"] = "poison"
-    return json.dumps({"items": made}).replace('"x": 0', f'"x": {nested(levels, opening, closing)}').encode()
+    return (
+        json.dumps({"items": made})
+        .replace('"x": 0', f'"x": {nested(levels, opening, closing)}')
+        .encode()
+    )
 
 
-KINDS = pytest.mark.parametrize("brackets", [('{"a":', "}"), ("[", "]"), ('[{"]}":', "}]")], ids=["{", "[", "[{"])
+KINDS = pytest.mark.parametrize(
+    "brackets", [('{"a":', "}"), ("[", "]"), ('[{"]}":', "}]")], ids=["{", "[", "[{"]
+)
 
 
 @LEVELS
 @KINDS
-async def test_one_document_that_is_too_deep_does_not_hide_the_others(levels: int, brackets: tuple[str, str]) -> None:
+async def test_one_document_that_is_too_deep_does_not_hide_the_others(
+    levels: int, brackets: tuple[str, str]
+) -> None:
     poisoned, healthy = (await parsed(listed(levels, *brackets)))["items"]
     assert healthy == job_body()
     with pytest.raises(SpecError) as refused:
@@ -72,7 +82,10 @@ async def test_what_is_not_too_deep_is_as_it_was() -> None:
 
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**60), 2**60) | st.text(st.sampled_from('[]{}"\\,:éa')),
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**60), 2**60)
+    | st.text(st.sampled_from('[]{}"\\,:éa')),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(st.sampled_from('[]{}"\\a')), inner),
 )
 
@@ -114,16 +127,23 @@ LARGE = pytest.mark.parametrize("text", WIDE.values(), ids=WIDE)
 
 
 def large(text: str) -> bytes:
-    """A job that has it where anything may stand, and in what the apiserver notes of who has written it."""
+    """A job that has it where anything may stand, and in what the apiserver notes of who has
+    written it.
+    """
     body = job_body(pod={"x": 0})
     body["metadata"] = {"managedFields": [{"fieldsV1": 0}], **body["metadata"]}
     return (
-        json.dumps(body, separators=(",", ":")).replace('"x":0', f'"x":{text}').replace(":0}]", f":{text}}}]").encode()
+        json.dumps(body, separators=(",", ":"))
+        .replace('"x":0', f'"x":{text}')
+        .replace(":0}]", f":{text}}}]")
+        .encode()
     )
 
 
 @LARGE
-async def test_what_has_very_many_values_is_cut_before_it_is_read_and_still_refused(text: str) -> None:
+async def test_what_has_very_many_values_is_cut_before_it_is_read_and_still_refused(
+    text: str,
+) -> None:
     read, event = list[Any](), b'{"type":"ADDED","object":%s}' % large(text)
 
     async def as_ours() -> None:
@@ -151,11 +171,15 @@ def test_a_document_that_has_few_values_is_kept_whole(value: object, levels: int
 @settings(max_examples=50, deadline=None)
 def test_what_is_cut_is_marked_and_all_else_is_kept(value: object, levels: int, most: int) -> None:
     text = json.dumps(value)
-    assert json.loads(depth.narrow(text.encode(), levels, most)) == marked(json.loads(text), levels, most)
+    assert json.loads(depth.narrow(text.encode(), levels, most)) == marked(
+        json.loads(text), levels, most
+    )
 
 
 def marked(value: object, levels: int, most: int) -> object:
-    """The value, with CUT in what is below so many levels and has more commas and brackets than `most` in it."""
+    """The value, with CUT in what is below so many levels and has more commas and brackets than
+    `most` in it.
+    """
     if not isinstance(value, dict | list):
         return value
     if not levels and tokens(value) - 1 > most:
@@ -177,14 +201,22 @@ def tokens(value: object) -> int:
 
 def resource(plural: str, singular: str, kind: str) -> Body:
     verbs = ["list", "watch", "patch"]
-    return {"name": plural, "singularName": singular, "kind": kind, "namespaced": True, "verbs": verbs}
+    return {
+        "name": plural,
+        "singularName": singular,
+        "kind": kind,
+        "namespaced": True,
+        "verbs": verbs,
+    }
 
 
 VERSION = {"version": names.VERSION}
 DISCOVERY: Body = {
     "/api": {"versions": ["v1"]},
     "/api/v1": {"resources": [resource("namespaces", "namespace", "Namespace")]},
-    "/apis": {"groups": [{"name": names.GROUP, "versions": [VERSION], "preferredVersion": VERSION}]},
+    "/apis": {
+        "groups": [{"name": names.GROUP, "versions": [VERSION], "preferredVersion": VERSION}]
+    },
     f"/apis/{names.API_VERSION}": {"resources": [resource(names.PLURAL, "dijob", names.KIND)]},
 }
 
@@ -231,7 +263,9 @@ async def test_our_own_connection_lives_through_a_poisoned_list_and_watch(apiser
         await client.close()
 
 
-async def test_kopf_lives_through_a_poisoned_list_and_watch(apiserver: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_kopf_lives_through_a_poisoned_list_and_watch(
+    apiserver: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     info = kopf.ConnectionInfo(server=apiserver)
     monkeypatch.setattr(kopf, "login_with_service_account", lambda **_: info)
     watched, stop = list[Any](), asyncio.Event()

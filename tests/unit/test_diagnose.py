@@ -11,7 +11,9 @@ from unit.builders import NOW, gang, listed, observed, view
 
 GATE = f"container {names.GATE_CONTAINER}: CrashLoopBackOff: "
 # runc's words, and those of runtimes that look a path up as they do a name.
-NO_SH = f'{GATE}runc create failed: exec: "/bin/sh": stat /bin/sh: no such file or directory: unknown'
+NO_SH = (
+    f'{GATE}runc create failed: exec: "/bin/sh": stat /bin/sh: no such file or directory: unknown'
+)
 NOT_FOUND = f'{GATE}exec: "/bin/sh": executable file not found in $PATH'
 
 
@@ -26,7 +28,11 @@ WAITS: dict[str, tuple[Pod | None, dict[str, Any], str]] = {
     "of an older list": (listed(1), {}, "its pod belongs to an older address list and is replaced"),
     "no node": (view(1, ip="", node=""), {}, "it waits for a node"),
     "on a node": (view(1, ip=""), {}, "its node is starting it"),
-    "complains": (view(1, ip="", complaint="Unschedulable: 0/2 nodes"), {}, "Unschedulable: 0/2 nodes"),
+    "complains": (
+        view(1, ip="", complaint="Unschedulable: 0/2 nodes"),
+        {},
+        "Unschedulable: 0/2 nodes",
+    ),
     "an event knows": (
         view(1, ip=""),
         {"warnings": {"uid-1": "FailedMount: no such ConfigMap"}},
@@ -67,7 +73,10 @@ def test_why_a_rank_is_not_ready_grouped_by_cause(pods: tuple[Pod, ...], text: s
 
 def test_a_refusal_has_its_reason_and_the_apiservers_words() -> None:
     seen = Observed(refusals={f"pod/job-{rank}": refused("exceeded quota") for rank in (0, 2)})
-    assert diagnose.refusal(gang(), [0, 1, 2], seen) == (PodsCreated.PodForbidden, "ranks 0,2: exceeded quota")
+    assert diagnose.refusal(gang(), [0, 1, 2], seen) == (
+        PodsCreated.PodForbidden,
+        "ranks 0,2: exceeded quota",
+    )
     assert diagnose.refusal(gang(), [1], seen) is None
 
 

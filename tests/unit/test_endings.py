@@ -1,4 +1,6 @@
-"""The words for the end of a process: what it exited with, and the line of its output that says why."""
+"""The words for the end of a process: what it exited with, and the line of its output that says
+why.
+"""
 
 import pytest
 from dijob.core.observed.endings import headline, how_it_ended
@@ -57,20 +59,32 @@ Root Cause (first observed failure):
 ============================================================
 """
 HEADLINES = {
-    "torchrun": (TORCHRUN, "torchrun's local rank 2 exited -9, whose own words stand further up in the log"),
+    "torchrun": (
+        TORCHRUN,
+        "torchrun's local rank 2 exited -9, whose own words stand further up in the log",
+    ),
     "nothing": ("", ""),
     "blank lines": ("\n \n", ""),
     "one line": ("no GPU found\n", "no GPU found"),
     "the last of some lines": ("step 1\nstep 2\nkilled by me\n\n", "killed by me"),
-    "marks under the place of an error": ("sh: bad substitution\n    ^^^^^\n-----\n", "sh: bad substitution"),
+    "marks under the place of an error": (
+        "sh: bad substitution\n    ^^^^^\n-----\n",
+        "sh: bad substitution",
+    ),
     "a traceback": (TRACEBACK, "ModuleNotFoundError: No module named 'mymod'"),
-    "words after a traceback": (TRACEBACK + "wandb: run saved\n", "ModuleNotFoundError: No module named 'mymod'"),
+    "words after a traceback": (
+        TRACEBACK + "wandb: run saved\n",
+        "ModuleNotFoundError: No module named 'mymod'",
+    ),
     "the last of two tracebacks": (CHAINED, "RuntimeError: CUDA error: out of memory"),
     "a traceback whose header is cut off": (
         TRACEBACK.split("\n", 2)[2],
         "ModuleNotFoundError: No module named 'mymod'",
     ),
-    "a traceback whose end is cut off": ("Traceback (most recent call last):\n  File 'x'\n", "  File 'x'".strip()),
+    "a traceback whose end is cut off": (
+        "Traceback (most recent call last):\n  File 'x'\n",
+        "  File 'x'".strip(),
+    ),
     "a group": (GROUP, "ValueError: a"),
     "a long line": ("x" * 999, "x" * 196 + " ..."),
     "another alphabet": ("内存不足\n", "内存不足"),
@@ -83,12 +97,18 @@ def test_the_headline_of_an_output(text: str, line: str) -> None:
 
 
 ENDS = {
-    "exit code": ((1, 0, "Error", TRACEBACK), "exited 1: ModuleNotFoundError: No module named 'mymod'"),
+    "exit code": (
+        (1, 0, "Error", TRACEBACK),
+        "exited 1: ModuleNotFoundError: No module named 'mymod'",
+    ),
     "no output": ((3, 0, "Error", ""), "exited 3"),
     "a signal": ((137, 9, "Error", "saving"), "was ended by SIGKILL: saving"),
     "no such signal": ((228, 100, "Error", ""), "was ended by signal 100"),
     "out of memory": ((137, 9, "OOMKilled", ""), "ran out of memory (OOMKilled)"),
-    "no container": ((None, None, "Evicted", "The node was low on disk"), "failed (Evicted): The node was low on disk"),
+    "no container": (
+        (None, None, "Evicted", "The node was low on disk"),
+        "failed (Evicted): The node was low on disk",
+    ),
     "nothing is known": ((None, None, "", ""), "failed"),
 }
 

@@ -1,4 +1,6 @@
-"""What is charged to backoffLimit and what is not; what has succeeded; which failure was the first."""
+"""What is charged to backoffLimit and what is not; what has succeeded; which failure was the
+first.
+"""
 
 from dataclasses import replace
 from typing import Any
@@ -24,7 +26,10 @@ def settle(before: Ledger, seen: Observed, status: Status | None = None) -> Ledg
 
 
 def crashed(rank: int = 1, failures: int = 1, **fields: Any) -> Pod:
-    return listed(rank, **{"ready": False, "failures": failures, "ending": Ending(1, 0, "Error", "boom"), **fields})
+    return listed(
+        rank,
+        **{"ready": False, "failures": failures, "ending": Ending(1, 0, "Error", "boom"), **fields},
+    )
 
 
 OTHERS = (listed(0), listed(2))
@@ -52,9 +57,15 @@ def test_what_is_charged(pod: Pod, status: Status, charge: int) -> None:
 
 
 def test_one_restart_of_all_is_charged_once_to_whoever_failed_first() -> None:
-    """What rank 1 breaks for the others ends them within the same second or two, and one pass may see it all."""
-    early, late = (Ending(1, 0, "Error", "boom", f"2026-05-04T11:59:5{second}Z") for second in (7, 8))
-    seen = observed(crashed(0, failures=2, ending=late), crashed(1, ending=early), crashed(2, ending=early))
+    """What rank 1 breaks for the others ends them within the same second or two, and one pass may
+    see it all.
+    """
+    early, late = (
+        Ending(1, 0, "Error", "boom", f"2026-05-04T11:59:5{second}Z") for second in (7, 8)
+    )
+    seen = observed(
+        crashed(0, failures=2, ending=late), crashed(1, ending=early), crashed(2, ending=early)
+    )
     torch = Policy(gang(), together=True)
     after = failures.settle(EMPTY, world_of(gang(), seen, Status(), NOW), torch, NOW)
     assert (after.restarts, list(after.new)) == (1, [1, 2, 0])
@@ -62,18 +73,35 @@ def test_one_restart_of_all_is_charged_once_to_whoever_failed_first() -> None:
     assert after.first_failure.rank == 1
     assert {rank: charge.failures for rank, charge in after.charges.items()} == {0: 2, 1: 1, 2: 1}
     # What was judged is judged: nothing of it is charged by the next pass.
-    assert failures.settle(after, world_of(gang(), seen, after.into(Status()), NOW), torch, NOW).restarts == 1
+    assert (
+        failures.settle(
+            after, world_of(gang(), seen, after.into(Status()), NOW), torch, NOW
+        ).restarts
+        == 1
+    )
 
 
 def test_what_renews_all_makes_other_failures_of_the_same_moment_its_own() -> None:
-    """As it does when a pass sees them later: then they are of the world that is renewed already."""
+    """As it does when a pass sees them later: then they are of the world that is renewed
+    already.
+    """
     rule = FailureRule.model_validate({"action": "RestartJob", "onExitCodes": {"values": [42]}})
     one = crashed(2, ending=Ending(42, 0, "Error", ""))
     mixed = observed(listed(0), crashed(1), one)
-    assert failures.settle(EMPTY, world_of(gang(), mixed, Status(), NOW), Policy(gang(), (rule,)), NOW).restarts == 1
+    assert (
+        failures.settle(
+            EMPTY, world_of(gang(), mixed, Status(), NOW), Policy(gang(), (rule,)), NOW
+        ).restarts
+        == 1
+    )
     # While none has begun nothing is renewed: each starts again by itself.
     unlisted = observed(view(0), view(1, failures=1), replace(one, copy=given(0, "")))
-    assert failures.settle(EMPTY, world_of(gang(), unlisted, Status(), NOW), Policy(gang(), (rule,)), NOW).restarts == 2
+    assert (
+        failures.settle(
+            EMPTY, world_of(gang(), unlisted, Status(), NOW), Policy(gang(), (rule,)), NOW
+        ).restarts
+        == 2
+    )
 
 
 def test_nothing_is_charged_twice() -> None:
@@ -83,7 +111,9 @@ def test_nothing_is_charged_twice() -> None:
 
 
 def test_what_is_free_now_is_not_charged_later() -> None:
-    """The pass that sees the new address writes the list's death; in the next one nothing tells that it moved."""
+    """The pass that sees the new address writes the list's death; in the next one nothing tells
+    that it moved.
+    """
     free = settle(EMPTY, observed(crashed(ip="10.0.0.9"), *OTHERS))
     assert settle(free, observed(crashed(ip="10.0.0.9"), *OTHERS), DEAD).restarts == 0
     assert free.charges[1].restarts == 1
@@ -114,7 +144,13 @@ def test_the_first_failure_stays_the_first() -> None:
     assert then.first_failure == once.first_failure
     first = once.first_failure
     assert first is not None
-    assert (first.rank, first.pod, first.node, first.exit_code, first.signal) == (1, "job-1", "node-a", 1, None)
+    assert (first.rank, first.pod, first.node, first.exit_code, first.signal) == (
+        1,
+        "job-1",
+        "node-a",
+        1,
+        None,
+    )
     assert (first.reason, first.message, first.time) == ("Error", "boom", "2026-05-04T12:00:00Z")
 
 
@@ -127,7 +163,9 @@ def test_the_first_failure_stays_the_first() -> None:
     ],
     ids=["kubelet", "no-container", "long"],
 )
-def test_the_first_failure_says_what_is_known(fields: dict[str, Any], reason: str, message: str) -> None:
+def test_the_first_failure_says_what_is_known(
+    fields: dict[str, Any], reason: str, message: str
+) -> None:
     first = settle(EMPTY, observed(crashed(complaint="too much", **fields), *OTHERS)).first_failure
     assert first is not None
     assert (first.reason, first.message) == (reason, message)
@@ -137,7 +175,10 @@ def test_what_is_written_is_read_back() -> None:
     made = settle(EMPTY, observed(crashed(), listed(0, succeeded=True), listed(2, succeeded=True)))
     status = made.into(Status(epoch=1))
     assert (status.succeeded_ranks, status.restarts, status.epoch) == ("0,2", 1, 1)
-    assert failures.read(Status.model_validate_json(status.model_dump_json(by_alias=True)), gang()) == made
+    assert (
+        failures.read(Status.model_validate_json(status.model_dump_json(by_alias=True)), gang())
+        == made
+    )
 
 
 def test_a_time_is_written_as_kubernetes_writes_it() -> None:

@@ -1,4 +1,6 @@
-"""Who is in the next list, and when: the prefix, the window, those who join later, those who give way."""
+"""Who is in the next list, and when: the prefix, the window, those who join later, those who give
+way.
+"""
 
 from typing import Any
 
@@ -64,18 +66,33 @@ SIZES: dict[str, tuple[tuple[Pod, ...], float, dict[str, Any], int]] = {
     "they run": ((runs(0), runs(1), runs(2), homeless(3)), 99, {}, 0),
     "one more is there": ((runs(0), runs(1), runs(2), home(3)), 0, {}, 4),
     "renewed, one finds no room": ((runs(0), runs(1), home(2), homeless(3)), 10, RENEWED, 3),
-    "renewed, one has not found room yet": ((runs(0), runs(1), home(2), homeless(3)), 9, RENEWED, 0),
+    "renewed, one has not found room yet": (
+        (runs(0), runs(1), home(2), homeless(3)),
+        9,
+        RENEWED,
+        0,
+    ),
     "renewed, one is ending": ((runs(0), runs(1), home(2), runs(3, deleting=True)), 99, RENEWED, 0),
     "renewed, one has no pod yet": ((runs(0), runs(1), home(2)), 99, RENEWED, 0),
-    "renewed, all are back and nobody else": ((runs(0), runs(1), home(2)), 0, {
-        "epoch": 1, "last_renewal": Renewal(epoch=1, ranks="2")}, 3),
-    "renewed, not without those who run on": ((runs(0), runs(3), home(1)), 99, RENEWED | {
-        "last_renewal": Renewal(epoch=1, ranks="1-2")}, 0),
-}  # fmt: skip
+    "renewed, all are back and nobody else": (
+        (runs(0), runs(1), home(2)),
+        0,
+        {"epoch": 1, "last_renewal": Renewal(epoch=1, ranks="2")},
+        3,
+    ),
+    "renewed, not without those who run on": (
+        (runs(0), runs(3), home(1)),
+        99,
+        RENEWED | {"last_renewal": Renewal(epoch=1, ranks="1-2")},
+        0,
+    ),
+}
 
 
 @pytest.mark.parametrize(("pods", "seconds", "status", "size"), SIZES.values(), ids=SIZES)
-def test_how_many_the_next_list_has(pods: tuple[Pod, ...], seconds: float, status: dict[str, Any], size: int) -> None:
+def test_how_many_the_next_list_has(
+    pods: tuple[Pod, ...], seconds: float, status: dict[str, Any], size: int
+) -> None:
     assert gathering(pods, seconds, **status).next_size == size
 
 
@@ -84,12 +101,22 @@ def test_a_job_that_is_not_elastic_waits_for_all() -> None:
 
 
 def test_a_list_of_nobody_is_none() -> None:
-    world = world_of(gang(size=4, minimum=2), observed(homeless(2)), Status(succeeded_ranks="0-1", **RENEWED), NOW)
+    world = world_of(
+        gang(size=4, minimum=2),
+        observed(homeless(2)),
+        Status(succeeded_ranks="0-1", **RENEWED),
+        NOW,
+    )
     assert Gathering(world, Observed(), 0, later(99)).next_size == 0
 
 
-def refused(*ranks: int, seconds: float = 0, why: Refused = Refused.FORBIDDEN) -> dict[str, Refusal]:
-    return {f"pod/job-{rank}": Refusal(why, "exceeded quota", NOW, since=later(seconds)) for rank in ranks}
+def refused(
+    *ranks: int, seconds: float = 0, why: Refused = Refused.FORBIDDEN
+) -> dict[str, Refusal]:
+    return {
+        f"pod/job-{rank}": Refusal(why, "exceeded quota", NOW, since=later(seconds))
+        for rank in ranks
+    }
 
 
 def lists(owner: DIJob, seen: Observed, seconds: float) -> set[str]:
@@ -111,14 +138,23 @@ def test_an_elastic_job_begins_without_ranks_that_a_quota_refuses() -> None:
 
 
 def test_an_elastic_job_that_is_renewed_goes_on_without_a_rank_that_is_refused_for_long() -> None:
-    last = Renewal(epoch=1, ranks="1-2", reason="PodLost", message="rank 1: gone").model_dump(by_alias=True)
-    owner = job(minReplicas=1, maxReplicas=3, replicas=3, scheduleTimeoutSeconds=30, status={
-        "epoch": 1, "lastRenewal": last})  # fmt: skip
+    last = Renewal(epoch=1, ranks="1-2", reason="PodLost", message="rank 1: gone").model_dump(
+        by_alias=True
+    )
+    owner = job(
+        minReplicas=1,
+        maxReplicas=3,
+        replicas=3,
+        scheduleTimeoutSeconds=30,
+        status={"epoch": 1, "lastRenewal": last},
+    )
     seen = observed(runs(0), home(1), refusals=refused(2, seconds=5))
     assert lists(owner, seen, 34) == set()
     assert lists(owner, seen, 35) == {"10.0.0.0,10.0.0.1"}
     lower = observed(runs(0), home(2), refusals=refused(1, seconds=5))
-    assert not [action for action in plan(owner, lower, later(34)).actions if isinstance(action, ReleasePod)]
+    assert not [
+        action for action in plan(owner, lower, later(34)).actions if isinstance(action, ReleasePod)
+    ]
     assert ReleasePod("job-2", "uid-2") in hands_out(owner, lower, later(35)).actions
 
 
@@ -129,7 +165,10 @@ BACK: dict[str, tuple[tuple[Pod, ...], int | None]] = {
     "one is going already": ((home(0), homeless(1), home(2), home(3, deleting=True)), None),
     "below the minimum": ((homeless(0), home(1)), None),
     "it runs": ((runs(0), homeless(1), runs(2)), None),
-    "no word from the scheduler": ((home(0), home(1), view(2, **HOMELESS | {"complaint": ""}), home(3)), None),
+    "no word from the scheduler": (
+        (home(0), home(1), view(2, **HOMELESS | {"complaint": ""}), home(3)),
+        None,
+    ),
 }
 
 
@@ -158,31 +197,47 @@ RECRUITS: dict[str, tuple[tuple[Pod, ...], frozenset[str], tuple[int, ...], tupl
 }
 
 
-@pytest.mark.parametrize(("pods", "held", "needed", "ranks_to_add"), RECRUITS.values(), ids=RECRUITS)
+@pytest.mark.parametrize(
+    ("pods", "held", "needed", "ranks_to_add"), RECRUITS.values(), ids=RECRUITS
+)
 def test_who_is_created_now(
-    pods: tuple[Pod, ...], held: frozenset[str], needed: tuple[int, ...], ranks_to_add: tuple[int, ...]
+    pods: tuple[Pod, ...],
+    held: frozenset[str],
+    needed: tuple[int, ...],
+    ranks_to_add: tuple[int, ...],
 ) -> None:
     under_test = Gathering(gathering(pods, 0).world, observed(*pods, given_back=held), 10, NOW)
     assert (under_test.needed, under_test.ranks_to_add) == (needed, ranks_to_add)
 
 
 def test_a_wish_that_does_not_fit_takes_no_running_job_down() -> None:
-    """With `replicas` alone the minimum follows the wish; who has once run needs no more than he had."""
+    """With `replicas` alone the minimum follows the wish; who has once run needs no more than he
+    had.
+    """
     last = Renewal(epoch=1, ranks="0-2")
     pods = (home(0), home(1), home(2), home(3), homeless(4))
-    world = world_of(gang(size=5, minimum=5), observed(*pods), Status(epoch=1, last_renewal=last), NOW)
+    world = world_of(
+        gang(size=5, minimum=5), observed(*pods), Status(epoch=1, last_renewal=last), NOW
+    )
     under_test = Gathering(world, observed(*pods), 10, NOW)
     assert (world.size, under_test.floor, under_test.next_size) == (3, 3, 4)
 
 
 def test_room_for_three_of_four() -> None:
-    """Three begin after the window; the fourth joins when it has a node, and nobody else notices."""
-    owner, pods = job(minReplicas=2, maxReplicas=4, replicas=4), (home(0), home(1), home(2), homeless(3))
+    """Three begin after the window; the fourth joins when it has a node, and nobody else
+    notices.
+    """
+    owner, pods = (
+        job(minReplicas=2, maxReplicas=4, replicas=4),
+        (home(0), home(1), home(2), homeless(3)),
+    )
     before = plan(owner, observed(*pods), later(4))
     assert (before.actions, before.requeue_after) == ((), 4.0)
     said = {c.type: c for c in before.status.conditions}["AddressesReady"]
     assert (said.status, said.reason) == ("False", "AddressMissing")
-    assert said.message.startswith("rank 3: Unschedulable: 0/2 nodes (the job begins 10 s after ranks 0-1 have")
+    assert said.message.startswith(
+        "rank 3: Unschedulable: 0/2 nodes (the job begins 10 s after ranks 0-1 have"
+    )
     begun = hands_out(owner, observed(*pods), later(10))
     assert begun.actions == tuple(gives(r, 1, LIST) for r in range(3))
 
@@ -204,7 +259,9 @@ def test_room_for_three_of_four() -> None:
 
 def test_the_highest_gives_way_and_comes_back_later() -> None:
     owner = job(minReplicas=1, maxReplicas=3, replicas=3)
-    assert plan(owner, observed(home(0), homeless(1), home(2)), NOW).actions == (ReleasePod("job-2", "uid-2"),)
+    assert plan(owner, observed(home(0), homeless(1), home(2)), NOW).actions == (
+        ReleasePod("job-2", "uid-2"),
+    )
     waits = plan(owner, observed(home(0), homeless(1), given_back=frozenset({"job-2"})), NOW)
     assert waits.actions == ()
     said = {c.type: c.message for c in waits.status.conditions}["AddressesReady"]
@@ -215,7 +272,10 @@ def test_the_highest_gives_way_and_comes_back_later() -> None:
 
 def test_who_is_needed_is_created_at_once_and_the_others_in_order() -> None:
     owner = job(minReplicas=2, maxReplicas=4, replicas=4)
-    assert [type(action) for action in plan(owner, Observed(), NOW).actions] == [CreatePod, CreatePod]
+    assert [type(action) for action in plan(owner, Observed(), NOW).actions] == [
+        CreatePod,
+        CreatePod,
+    ]
     (action,) = plan(owner, observed(home(0), home(1)), NOW).actions
     assert isinstance(action, CreateInOrder)
     assert [member.rank for member in action.members] == [2, 3]

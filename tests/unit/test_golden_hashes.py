@@ -1,4 +1,6 @@
-"""The hash of the template is pinned: running pods carry it, and another value would mark each as out of date."""
+"""The hash of the template is pinned: running pods carry it, and another value would mark each as
+out of date.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -40,7 +42,14 @@ OF_DI_ORCHESTRATOR = {
 
 SAMPLES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "plain": ({}, {}),
-    "pod": ({"restartPolicy": "Never", "nodeSelector": {"gpu": "yes"}, "initContainers": [container(name="i")]}, {}),
+    "pod": (
+        {
+            "restartPolicy": "Never",
+            "nodeSelector": {"gpu": "yes"},
+            "initContainers": [container(name="i")],
+        },
+        {},
+    ),
     "sizes": ({}, {"minReplicas": 2, "maxReplicas": 7}),
     "workers": ({}, {"parallelWorkers": 4}),
     "topology": ({}, {"topology": "star"}),
@@ -48,13 +57,19 @@ SAMPLES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "launcher": ({}, {"launcher": "Off"}),
     "runtime": ({}, {"runtime": "torch"}),
     "queue": ({}, {"messageQueue": {"type": "redis"}}),
-    "queue of the user's": ({}, {"messageQueue": {"type": "redis", "host": "redis.example", "port": 6380}}),
+    "queue of the user's": (
+        {},
+        {"messageQueue": {"type": "redis", "host": "redis.example", "port": 6380}},
+    ),
     "addressing": ({}, {"addressing": "Hostname"}),
     "engineFields": ({}, {"engineFields": {"topology": "alone", "parallelWorkers": 2}}),
     "volumes": ({}, {"volumes": [{"name": "data", "emptyDir": {}}]}),
     "group": ({}, {"group": "team"}),
     "priority": ({}, {"priority": "high"}),
-    "policies": ({}, {"backoffLimit": 0, "successPolicy": "Rank0", "cleanPodPolicy": "All", "suspend": True}),
+    "policies": (
+        {},
+        {"backoffLimit": 0, "successPolicy": "Rank0", "cleanPodPolicy": "All", "suspend": True},
+    ),
 }
 OF_SAMPLES = {
     "plain": "8998fd0a6b6c51fc",

@@ -1,4 +1,6 @@
-"""When /livez fails: a stream is dead while others would be served, not while the apiserver is away."""
+"""When /livez fails: a stream is dead while others would be served, not while the apiserver is
+away.
+"""
 
 from dataclasses import dataclass
 
@@ -35,7 +37,9 @@ class Lab:
         self.children = Children.of((), self.clock)
         reconciler = Reconciler(api, self.children, Options())
         self.audit = Audit(api, reconciler, WorkQueue(reconciler.reconcile), (), self.clock)
-        self.watchdog = health.Watchdog(self.children, reconciler.jobs, self.audit, self.pulse, self.clock)
+        self.watchdog = health.Watchdog(
+            self.children, reconciler.jobs, self.audit, self.pulse, self.clock
+        )
         self.streams()
 
     def streams(self) -> None:

@@ -1,4 +1,6 @@
-"""The tests' own client leaves no connection behind, whatever its peer does: a warning would fail another test."""
+"""The tests' own client leaves no connection behind, whatever its peer does: a warning would fail
+another test.
+"""
 
 import asyncio
 import os
@@ -15,8 +17,14 @@ from faults.kube import Access, Kube
 
 @pytest.fixture
 def silent_peer() -> Iterator[Access]:
-    """A TLS server that sends the head of an answer, and then never says anything again, not even a goodbye."""
-    authority, context, trust = trustme.CA(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.create_default_context()
+    """A TLS server that sends the head of an answer, and then never says anything again, not even a
+    goodbye.
+    """
+    authority, context, trust = (
+        trustme.CA(),
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER),
+        ssl.create_default_context(),
+    )
     authority.issue_cert("127.0.0.1").configure_cert(context)
     authority.configure_trust(trust)
     kept: list[socket.socket] = []
@@ -27,7 +35,9 @@ def silent_peer() -> Iterator[Access]:
                 connection = context.wrap_socket(server.accept()[0], server_side=True)
                 kept.append(connection)
                 connection.recv(65536)
-                connection.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n{}\n\r\n")
+                connection.sendall(
+                    b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n{}\n\r\n"
+                )
 
     with socket.create_server(("127.0.0.1", 0)) as server:
         thread = Thread(target=serve)

@@ -35,7 +35,8 @@ def says(decided: Plan, type_: str) -> tuple[str, str]:
     return next((c.status, c.reason) for c in decided.status.conditions if c.type == type_)
 
 
-# --- deadlines -----------------------------------------------------------------------------------------------------
+# --- deadlines
+# ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("seconds", "failed"), [(59, False), (60, True)])
@@ -53,18 +54,26 @@ def test_the_active_deadline_ends_a_running_job(seconds: float, failed: bool) ->
 def test_the_startup_deadline_names_the_rank_that_never_came() -> None:
     owner = job(startupDeadlineSeconds=30)
     waiting = observed(
-        view(0, owner), view(1, owner), view(2, owner, ip="", complaint="ImagePullBackOff: no such image")
+        view(0, owner),
+        view(1, owner),
+        view(2, owner, ip="", complaint="ImagePullBackOff: no such image"),
     )
     decided, owner = then(owner, waiting)
     assert decided.status.phase == "Pending"
     decided, _ = then(owner, waiting, 31)
     assert says(decided, "Failed") == ("True", "StartupDeadlineExceeded")
-    assert "startupDeadlineSeconds, 30: rank 2: ImagePullBackOff: no such image" in decided.status.message
+    assert (
+        "startupDeadlineSeconds, 30: rank 2: ImagePullBackOff: no such image"
+        in decided.status.message
+    )
 
 
 def test_the_startup_deadline_is_over_once_the_job_runs() -> None:
     owner = running(startupDeadlineSeconds=30)
-    assert then(owner, observed(*all_run(owner), services=frozenset({"job"})), 1000)[0].status.phase == "Running"
+    assert (
+        then(owner, observed(*all_run(owner), services=frozenset({"job"})), 1000)[0].status.phase
+        == "Running"
+    )
 
 
 def test_each_start_has_the_whole_startup_deadline() -> None:
@@ -80,9 +89,16 @@ def test_each_start_has_the_whole_startup_deadline() -> None:
 
 def test_no_deadline_while_somebody_has_paused_the_job() -> None:
     owner = running(activeDeadlineSeconds=60)
-    meta = owner.metadata.model_copy(update={"annotations": {"diengine.opendilab.org/paused": "true"}})
+    meta = owner.metadata.model_copy(
+        update={"annotations": {"diengine.opendilab.org/paused": "true"}}
+    )
     paused = DIJob(metadata=meta, spec=owner.spec, status=owner.status)
-    assert plan(paused, observed(*all_run(owner), services=frozenset({"job"})), later(100)).status.phase == "Running"
+    assert (
+        plan(
+            paused, observed(*all_run(owner), services=frozenset({"job"})), later(100)
+        ).status.phase
+        == "Running"
+    )
 
 
 def test_a_rank_that_is_lost_again_and_again_has_no_more_time() -> None:
@@ -100,7 +116,9 @@ def test_a_job_that_has_run_for_hours_has_its_time_when_it_stops() -> None:
     owner = running(startupDeadlineSeconds=600, minReplicas=1, maxReplicas=3, replicas=3)
     left = observed(listed(0, owner), listed(1, owner))
     _, owner = then(owner, left, 1000)
-    done = [listed(rank, owner, phase="Succeeded", succeeded=True, ready=False) for rank in range(2)]
+    done = [
+        listed(rank, owner, phase="Succeeded", succeeded=True, ready=False) for rank in range(2)
+    ]
     homeless = view(2, owner, uid="new", ip="", node="", complaint="Unschedulable: no node")
     _, owner = then(owner, observed(*done, homeless), 5000)
     assert says(then(owner, observed(*done, homeless), 5001)[0], "Running")[0] == "False"
@@ -114,15 +132,20 @@ def test_a_job_that_found_no_room_is_looked_at_when_its_deadline_comes() -> None
     assert decided.requeue_after == pytest.approx(5.5)
 
 
-# --- time to live --------------------------------------------------------------------------------------------------
+# --- time to live
+# ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("ttl", "seconds", "gone"), [(0, 10, True), (60, 69, False), (60, 71, True), (None, 1e6, False)]
 )
-def test_a_job_that_has_ended_is_deleted_when_its_time_is_over(ttl: int | None, seconds: float, gone: bool) -> None:
+def test_a_job_that_has_ended_is_deleted_when_its_time_is_over(
+    ttl: int | None, seconds: float, gone: bool
+) -> None:
     owner = running(ttlSecondsAfterFinished=ttl)
-    done = observed(*all_run(owner, phase="Succeeded", succeeded=True, ready=False), services=frozenset({"job"}))
+    done = observed(
+        *all_run(owner, phase="Succeeded", succeeded=True, ready=False), services=frozenset({"job"})
+    )
     _, owner = then(owner, done, 10)
     assert owner.status.phase == "Succeeded"
     decided, _ = then(owner, done, seconds)
@@ -136,7 +159,8 @@ def test_a_job_that_runs_is_never_deleted() -> None:
     assert then(owner, observed(*all_run(owner), services=frozenset({"job"})), 1e6)[0].actions == ()
 
 
-# --- edits after the end -------------------------------------------------------------------------------------------
+# --- edits after the end
+# -------------------------------------------------------------------------------------------
 
 ENDED = "the job has ended (Failed): delete it and apply again, or use a new name"
 EDITS: dict[str, tuple[dict[str, Any], tuple[str, str, str]]] = {
@@ -161,7 +185,8 @@ def test_an_edit_of_a_job_that_has_failed_is_answered_with_what_to_do_instead(
     assert then(owner, made, 63)[0].status == decided.status
 
 
-# --- suspend -------------------------------------------------------------------------------------------------------
+# --- suspend
+# ------------------------------------------------------------------------------------------------
 
 
 def suspended(owner: DIJob, at: float = 10) -> DIJob:
@@ -200,7 +225,11 @@ def test_it_goes_on_with_the_same_ranks_under_the_next_number() -> None:
     assert decided.status.suspended_seconds == 90
     assert says(decided, "Suspended") == ("False", "Resumed")
     decided, owner = then(owner, Observed(), 101)
-    assert [a.member.name for a in decided.actions if isinstance(a, CreatePod)] == ["job-0", "job-1", "job-2"]
+    assert [a.member.name for a in decided.actions if isinstance(a, CreatePod)] == [
+        "job-0",
+        "job-1",
+        "job-2",
+    ]
     new = observed(*(view(rank, owner, uid=f"new-{rank}") for rank in range(3)))
     decided, owner = then(owner, new, 102)
     assert (decided.actions, decided.status.epoch) == ((), 2)
@@ -230,7 +259,9 @@ def test_what_was_edited_meanwhile_is_in_force() -> None:
 
 def test_ranks_below_the_minimum_that_are_done_do_not_end_a_suspended_job() -> None:
     owner = running(minReplicas=2, maxReplicas=4, replicas=3)
-    done = [listed(rank, owner, phase="Succeeded", succeeded=True, ready=False) for rank in range(2)]
+    done = [
+        listed(rank, owner, phase="Succeeded", succeeded=True, ready=False) for rank in range(2)
+    ]
     _, owner = then(owner, observed(*done, listed(2, owner)), 5)
     _, owner = then(owner, observed(*done, listed(2, owner)), 6, suspend=True)
     decided, owner = then(owner, observed(*done, listed(2, owner)), 7)

@@ -1,4 +1,6 @@
-"""light-peer dials what DI-engine dials, completes a mesh of real processes, and ends when it is told to."""
+"""light-peer dials what DI-engine dials, completes a mesh of real processes, and ends when it is
+told to.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,10 @@ import pytest
 
 PEER = Path(__file__).resolve().parents[2] / "images" / "light" / "peer.py"
 
-# Node id -> node ids it dials, in DI-engine's order: what DI-engine 0.5.3's own code returned for DI_NODES of n hosts
-# and --parallel-workers w (k8s_parser, then Parallel._nng_args_parser for each DI_RANK). The rules are in
-# ding/entry/cli_parsers/k8s_parser.py:66-94 (other pods) and ding/framework/parallel.py:156-164 (the same pod).
+# Node id -> node ids it dials, in DI-engine's order: what DI-engine 0.5.3's own code returned for
+# DI_NODES of n hosts and --parallel-workers w (k8s_parser, then Parallel._nng_args_parser for each
+# DI_RANK). The rules are in ding/entry/cli_parsers/k8s_parser.py:66-94 (other pods) and
+# ding/framework/parallel.py:156-164 (the same pod).
 DIALS: dict[tuple[str, int, int], dict[int, list[int]]] = {
     ("mesh", 3, 2): {0: [], 1: [0], 2: [0, 1], 3: [2, 0, 1], 4: [0, 1, 2, 3], 5: [4, 0, 1, 2, 3]},
     ("mesh", 4, 1): {0: [], 1: [0], 2: [0, 1], 3: [0, 1, 2]},
@@ -32,7 +35,9 @@ DIALS: dict[tuple[str, int, int], dict[int, list[int]]] = {
 
 
 def load() -> ModuleType:
-    """The program as a module. When this file is imported: Hypothesis looks at all modules for values to try."""
+    """The program as a module. When this file is imported: Hypothesis looks at all modules for
+    values to try.
+    """
     spec = importlib.util.spec_from_file_location("light_peer", PEER)
     assert spec
     assert spec.loader
@@ -75,16 +80,26 @@ def test_a_wrong_environment_is_named(change: dict[str, str | None], named: str)
 
 
 def start(rank: int, addresses: list[str], *flags: str, workers: int = 2) -> subprocess.Popen[str]:
-    world = {"DI_RANK": str(rank), "DI_NODES": ",".join(addresses), "DI_PARALLEL_WORKERS": str(workers)}
+    world = {
+        "DI_RANK": str(rank),
+        "DI_NODES": ",".join(addresses),
+        "DI_PARALLEL_WORKERS": str(workers),
+    }
     command = [sys.executable, str(PEER), *flags]
     return subprocess.Popen(
-        command, env={**os.environ, **world}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        command,
+        env={**os.environ, **world},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
     )
 
 
 @pytest.fixture
 def addresses() -> list[str]:
-    """Three loopback addresses on which nobody else listens: they differ from process to process."""
+    """Three loopback addresses on which nobody else listens: they differ from process to
+    process.
+    """
     second, third = divmod(os.getpid() % 65025, 255)
     found = [f"127.{second + 1}.{third}.{i}" for i in (1, 2, 3)]
     for address in found:
@@ -104,10 +119,17 @@ def test_three_pods_of_two_workers_complete_and_exit_as_told(addresses: list[str
             pod.wait()
     assert [pod.returncode for pod in pods] == [5, 3, 4], outputs
     text = "".join(outputs.values())
-    connected = {(int(a), int(b)) for a, b in re.findall(r"^peer (\d+) connected to (\d+)$", text, re.M)}
-    greeted = {(int(b), int(a)) for a, b in re.findall(r"^peer (\d+): greeting from (\d+)$", text, re.M)}
-    expected = {(node, target) for node, targets in DIALS["mesh", 3, 2].items() for target in targets}
-    # A pod is complete, and here exits, when its own dials are answered: a greeting may come too late to be printed.
+    connected = {
+        (int(a), int(b)) for a, b in re.findall(r"^peer (\d+) connected to (\d+)$", text, re.M)
+    }
+    greeted = {
+        (int(b), int(a)) for a, b in re.findall(r"^peer (\d+): greeting from (\d+)$", text, re.M)
+    }
+    expected = {
+        (node, target) for node, targets in DIALS["mesh", 3, 2].items() for target in targets
+    }
+    # A pod is complete, and here exits, when its own dials are answered: a greeting may come too
+    # late to be printed.
     assert connected == expected, text
     assert greeted <= expected, text
 

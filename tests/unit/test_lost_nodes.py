@@ -1,4 +1,6 @@
-"""Pods that hang Terminating: by force only where the cluster has given their node up, and their grace is over."""
+"""Pods that hang Terminating: by force only where the cluster has given their node up, and their
+grace is over.
+"""
 
 from typing import Any
 
@@ -29,7 +31,8 @@ def test_by_force(pod: Pod, seconds: float, force: bool) -> None:
 
 def test_the_plan_looks_again_when_the_grace_is_over() -> None:
     owner, seen = job(), observed(listed(0), listed(1, **HANGS), listed(2))
-    owner = owner.model_copy(update={"status": plan(owner, seen, NOW).status})  # written down: rank 1 is lost
+    # Written down: rank 1 is lost.
+    owner = owner.model_copy(update={"status": plan(owner, seen, NOW).status})
     waits = plan(owner, seen, later(20))
     assert not any(isinstance(action, ForceDeletePod) for action in waits.actions)
     assert waits.requeue_after <= 15.5

@@ -1,4 +1,6 @@
-"""A job under everything that can happen to it, in any order (see docs/decisions/005-state-machine.md)."""
+"""A job under everything that can happen to it, in any order (see
+docs/decisions/005-state-machine.md).
+"""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -30,18 +32,23 @@ def test_killed_before_any_write_of_a_story_the_operator_ends_right(story: str) 
     play_with_each_kill(story)
 
 
-@pytest.mark.parametrize("story", ["sandbox lost", "pod fails before the list", "crashes until it fails"])
+@pytest.mark.parametrize(
+    "story", ["sandbox lost", "pod fails before the list", "crashes until it fails"]
+)
 def test_the_same_under_restart_policy_never(story: str) -> None:
     play_with_each_kill(story, never=True)
 
 
-@pytest.mark.parametrize("story", ["pod deleted by hand", "lower rank lost during a renewal", "crashes as it is lost"])
+@pytest.mark.parametrize(
+    "story", ["pod deleted by hand", "lower rank lost during a renewal", "crashes as it is lost"]
+)
 def test_the_same_where_pods_are_made_anew(story: str) -> None:
     play_with_each_kill(story, launcher=Launcher.OFF)
 
 
 @pytest.mark.parametrize(
-    "story", ["starts", "pod deleted by hand", "sandbox lost", "one succeeds, another is lost", "grows"]
+    "story",
+    ["starts", "pod deleted by hand", "sandbox lost", "one succeeds, another is lost", "grows"],
 )
 def test_the_same_where_ranks_are_told_names(story: str) -> None:
     play_with_each_kill(story, addressing=Addressing.HOSTNAME)
@@ -52,10 +59,16 @@ def test_the_same_where_the_job_asks_for_more(story: str) -> None:
     play_with_each_kill(story, extra=LIVES[story][0])
 
 
-def after_a_loss(rank: int, addressing: Addressing = Addressing.IP) -> tuple[Chaos, set[int], set[int]]:
-    """A job of three at rest after the loss of a rank; the ranks whose process, and whose pod, is as before."""
+def after_a_loss(
+    rank: int, addressing: Addressing = Addressing.IP
+) -> tuple[Chaos, set[int], set[int]]:
+    """A job of three at rest after the loss of a rank; the ranks whose process, and whose pod, is
+    as before.
+    """
     chaos = Chaos()
-    chaos.begin(3, CleanPodPolicy.RUNNING, never=False, sidecar=False, limit=0, addressing=addressing)
+    chaos.begin(
+        3, CleanPodPolicy.RUNNING, never=False, sidecar=False, limit=0, addressing=addressing
+    )
     try:
         chaos.it_goes_on_until_a_fault(TO_RUN, Faults())
         before = {pod.rank: (pod.uid, pod.process) for pod in chaos.pods()}
@@ -122,12 +135,18 @@ def a_list_is_what_a_pod_says(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_forged_list_is_left_on_its_pod(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(World, "unpublished", property(lambda world: tuple(p for p in world.pods.values() if not p.has_list)))
+    patch.setattr(
+        World,
+        "unpublished",
+        property(lambda world: tuple(p for p in world.pods.values() if not p.has_list)),
+    )
 
 
 def pods_go_before_their_failure_is_written(patch: pytest.MonkeyPatch) -> None:
     look = plan._build_context
-    patch.setattr(plan, "_build_context", lambda *given: replace(look(*given), has_unstored_counts=False))
+    patch.setattr(
+        plan, "_build_context", lambda *given: replace(look(*given), has_unstored_counts=False)
+    )
 
 
 def a_list_half_handed_out_stays_so(patch: pytest.MonkeyPatch) -> None:
@@ -157,15 +176,22 @@ def who_dials_the_lost_rank_is_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 def the_survivors_are_not_told_of_the_next_list(patch: pytest.MonkeyPatch) -> None:
     publish = address_writes._publish
-    patch.setattr(address_writes, "_publish", lambda world, pods: publish(world, [p for p in pods if not p.has_list]))
+    patch.setattr(
+        address_writes,
+        "_publish",
+        lambda world, pods: publish(world, [p for p in pods if not p.has_list]),
+    )
 
 
 def who_is_too_many_stays(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(World, "_must_be_deleted", lambda self, rank, pod: rank < self.gang.size and pod.failed)
+    patch.setattr(
+        World, "_must_be_deleted", lambda self, rank, pod: rank < self.gang.size and pod.failed
+    )
 
 
 def the_list_keeps_those_who_left(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Gathering, "size", property(lambda self: self.world.reach if not self.world.alive else 0))
+    reach = property(lambda self: self.world.reach if not self.world.alive else 0)
+    patch.setattr(Gathering, "next_size", reach)
 
 
 def a_renewal_is_a_failure(patch: pytest.MonkeyPatch) -> None:
@@ -203,7 +229,11 @@ def who_does_not_hear_is_asked_again(patch: pytest.MonkeyPatch) -> None:
 
 
 def pods_go_before_the_suspension_is_written(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(suspension, "actions", lambda this: deletions(pod for _, pod in sorted(this.world.pods.items())))
+    patch.setattr(
+        suspension,
+        "actions",
+        lambda this: deletions(pod for _, pod in sorted(this.world.pods.items())),
+    )
 
 
 def time_suspended_counts(patch: pytest.MonkeyPatch) -> None:
@@ -211,7 +241,9 @@ def time_suspended_counts(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
         completion,
         "_active_left",
-        lambda this: left(replace(this, status=this.status.model_copy(update={"suspended_seconds": 0}))),
+        lambda this: left(
+            replace(this, status=this.status.model_copy(update={"suspended_seconds": 0}))
+        ),
     )
 
 
@@ -220,13 +252,17 @@ def nobody_waits_for_the_server(patch: pytest.MonkeyPatch) -> None:
 
 
 def another_server_is_taken_for_the_old_one(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Observed, "life", lambda self, name: "always the same")
+    patch.setattr(Observed, "run_of", lambda self, name: "always the same")
 
 
 def a_disruption_is_counted_again_and_again(patch: pytest.MonkeyPatch) -> None:
     new = failures._new
     patch.setattr(
-        failures, "_new", lambda pod, before, policy: new(pod, before.model_copy(update={"disrupted": False}), policy)
+        failures,
+        "_new",
+        lambda pod, before, policy: new(
+            pod, before.model_copy(update={"disrupted": False}), policy
+        ),
     )
 
 

@@ -19,7 +19,9 @@ def test_ranks_are_written_compactly_and_read_back(ranks: tuple[int, ...], text:
 
 
 @pytest.mark.parametrize(
-    "text", ["a", "-", "1-", "x-3", " ", "0x1", "²", "1-²", "9" * 5000, "7-" + "9" * 5000], ids=lambda text: text[:9]
+    "text",
+    ["a", "-", "1-", "x-3", " ", "0x1", "²", "1-²", "9" * 5000, "7-" + "9" * 5000],
+    ids=lambda text: text[:9],
 )
 def test_what_is_no_rank_is_left_out(text: str) -> None:
     assert expand(text) <= {1}
@@ -44,19 +46,25 @@ NO_NUMBERS = ("9" * 16, "²", "٣", "1_0", "", " 1", "-1", "+1", "1.0", "9" * 50
 NUMBERS = {"0": 0, "15": 15, "9" * 15: 10**15 - 1, **dict.fromkeys(NO_NUMBERS)}
 
 
-@pytest.mark.parametrize(("text", "number"), NUMBERS.items(), ids=[ascii(text)[:9] for text in NUMBERS])
+@pytest.mark.parametrize(
+    ("text", "number"), NUMBERS.items(), ids=[ascii(text)[:9] for text in NUMBERS]
+)
 def test_a_number_is_plain_digits_and_not_too_many(text: str, number: int | None) -> None:
     assert natural(text) == number
 
 
-@pytest.mark.parametrize("gpus", ["²", "1k", "1_0", "9" * 5000, True, None, [], {"a": 1}], ids=lambda g: str(g)[:9])
+@pytest.mark.parametrize(
+    "gpus", ["²", "1k", "1_0", "9" * 5000, True, None, [], {"a": 1}], ids=lambda g: str(g)[:9]
+)
 def test_gpus_that_are_no_number_count_as_none(gpus: object) -> None:
     owner = job({"containers": [{"name": "x", "resources": {"limits": {"nvidia.com/gpu": gpus}}}]})
     assert gang_of(owner).gpus == 0
     assert plan(owner, observed(), NOW).actions
 
 
-@pytest.mark.parametrize("name", ["job-1500", "job-99999", "job-²", "job-01", "job-" + "9" * 5000], ids=lambda n: n[:9])
+@pytest.mark.parametrize(
+    "name", ["job-1500", "job-99999", "job-²", "job-01", "job-" + "9" * 5000], ids=lambda n: n[:9]
+)
 def test_a_failed_namesake_with_a_number_that_no_rank_has_is_a_stranger(name: str) -> None:
     body = pod_body(phase="Failed", containerStatuses=[])
     body["metadata"]["name"] = name
@@ -68,6 +76,10 @@ def test_a_failed_namesake_with_a_number_that_no_rank_has_is_a_stranger(name: st
 
 def test_no_rank_of_a_task_is_beyond_what_a_job_can_have() -> None:
     world = gang_of(tasks_job(1, 1, 2))
-    assert [world.rank_of(f"job-collector-{index}") for index in (1497, 1498, 1499)] == [1499, -1, -1]
+    assert [world.rank_of(f"job-collector-{index}") for index in (1497, 1498, 1499)] == [
+        1499,
+        -1,
+        -1,
+    ]
     ranked, unranked = by_rank([view(0, name="job-collector-1498")], world)
     assert [ranked, len(unranked)] == [{}, 1]

@@ -28,8 +28,11 @@ def watchdog(api: Api) -> tuple[health.Watchdog, Reconciler]:
 
 def test_every_series_is_in_the_document() -> None:
     rows = re.findall(r"^\| `(dijob_\w+)` \|([^|]*)\|", DOC.read_text(), re.MULTILINE)
-    documented = {name.removesuffix("_total"): set(re.findall(r"`(\w+)`", labels)) for name, labels in rows}
-    names: Any = metrics.REGISTRY._collector_to_names  # the library gives labels of series that have samples only
+    documented = {
+        name.removesuffix("_total"): set(re.findall(r"`(\w+)`", labels)) for name, labels in rows
+    }
+    # The library gives labels of series that have samples only.
+    names: Any = metrics.REGISTRY._collector_to_names
     assert documented == {collector._name: set(collector._labelnames) for collector in names}
 
 
@@ -40,5 +43,12 @@ def test_jobs_are_counted_by_phase() -> None:
         body["metadata"] |= {"name": f"job{number}", "uid": f"uid{number}"}
         reconciler.jobs.put(body)
     found.problems()
-    told = dict(re.findall(r'^dijob_jobs\{phase="(\w+)"\} (\S+)$', generate_latest(metrics.REGISTRY).decode(), re.M))
-    assert {phase: count for phase, count in told.items() if count != "0.0"} == {"New": "1.0", "Running": "2.0"}
+    told = dict(
+        re.findall(
+            r'^dijob_jobs\{phase="(\w+)"\} (\S+)$', generate_latest(metrics.REGISTRY).decode(), re.M
+        )
+    )
+    assert {phase: count for phase, count in told.items() if count != "0.0"} == {
+        "New": "1.0",
+        "Running": "2.0",
+    }

@@ -38,10 +38,18 @@ spec:
 
 
 def body(**spec: Any) -> Body:
-    container = {"name": "di-container", "image": "x", "command": ["sh", "-c"], "args": ["ditask -m a.main"]}
+    container = {
+        "name": "di-container",
+        "image": "x",
+        "command": ["sh", "-c"],
+        "args": ["ditask -m a.main"],
+    }
     template = {"spec": {"containers": [container]}}
     sizes = {} if {"replicas", "minReplicas", "maxReplicas"} & spec.keys() else {"replicas": 4}
-    return {"metadata": {"name": "job", "uid": "u"}, "spec": {**sizes, "template": template, **spec}}
+    return {
+        "metadata": {"name": "job", "uid": "u"},
+        "spec": {**sizes, "template": template, **spec},
+    }
 
 
 def with_command(line: str, **spec: Any) -> Body:
@@ -58,7 +66,10 @@ def with_pod(**fields: Any) -> Body:
 
 def with_env(name: str, key: str = "containers") -> Body:
     made = with_pod(**({} if key == "containers" else {key: [{"name": "x", "image": "y"}]}))
-    made["spec"]["template"]["spec"][key][0]["env"] = [{"name": "FINE"}, {"name": name, "value": "7"}]
+    made["spec"]["template"]["spec"][key][0]["env"] = [
+        {"name": "FINE"},
+        {"name": name, "value": "7"},
+    ]
     return made
 
 
@@ -81,7 +92,9 @@ def refusal(made: Body) -> tuple[tuple[str, str], ...]:
         pytest.param({"minReplicas": 4}, (4, 4, 4), id="minReplicas alone"),
         pytest.param({"maxReplicas": 4}, (4, 4, 4), id="maxReplicas alone"),
         pytest.param({"minReplicas": 2, "maxReplicas": 4}, (2, 4, 4), id="the wish is maxReplicas"),
-        pytest.param({"minReplicas": 2, "maxReplicas": 4, "replicas": 3}, (2, 3, 4), id="all three"),
+        pytest.param(
+            {"minReplicas": 2, "maxReplicas": 4, "replicas": 3}, (2, 3, 4), id="all three"
+        ),
         pytest.param({"maxReplicas": 4, "replicas": 3}, (3, 3, 4), id="no minimum"),
         pytest.param({"minReplicas": 2, "replicas": 3}, (2, 3, 3), id="no maximum"),
         pytest.param({"replicas": names.MAX_REPLICAS}, (1500, 1500, 1500), id="the largest"),
@@ -93,11 +106,19 @@ def test_sizes(spec: Body, sizes: tuple[int, int, int]) -> None:
 
 
 REFUSED: dict[str, tuple[Body, str, str]] = {
-    "the seed as printed": (yaml.safe_load(PRINTED), "spec.template.containers", "belongs under template.spec"),
+    "the seed as printed": (
+        yaml.safe_load(PRINTED),
+        "spec.template.containers",
+        "belongs under template.spec",
+    ),
     "no size": (body(replicas=None), "spec", "one of replicas, minReplicas and maxReplicas"),
     "below min": (body(replicas=1, minReplicas=2), "spec.replicas", "is 1, but minReplicas is 2"),
     "above max": (body(replicas=5, maxReplicas=4), "spec.replicas", "is 5, but maxReplicas is 4"),
-    "min above max": (body(minReplicas=5, maxReplicas=4), "spec.minReplicas", "is 5, but maxReplicas is 4"),
+    "min above max": (
+        body(minReplicas=5, maxReplicas=4),
+        "spec.minReplicas",
+        "is 5, but maxReplicas is 4",
+    ),
     "zero": (body(replicas=0), "spec.replicas", "at least 1"),
     "far too many": (body(replicas=100000), "spec.replicas", "at most 1500"),
     "a number as text": (body(replicas="3"), "spec.replicas", "valid integer"),
@@ -115,13 +136,35 @@ REFUSED: dict[str, tuple[Body, str, str]] = {
     "backoffLimit": (body(backoffLimit=-1), "spec.backoffLimit", "at least 0"),
     "no template": ({**named("a"), "spec": {"replicas": 1}}, "spec", "either a template"),
     "no spec": ({"metadata": {"name": "a"}}, "spec", "either a template"),
-    "no container": (with_pod(containers=[]), "spec.template.spec.containers", "at least one container"),
-    "null pod spec": (body(template={"spec": None}), "spec.template.spec.containers", "at least one"),
-    "containers of nonsense": (with_pod(containers=["x"]), "spec.template.spec.containers", "at least one"),
-    "restartPolicy": (with_pod(restartPolicy="Always"), "spec.template.spec.restartPolicy", "OnFailure or Never"),
+    "no container": (
+        with_pod(containers=[]),
+        "spec.template.spec.containers",
+        "at least one container",
+    ),
+    "null pod spec": (
+        body(template={"spec": None}),
+        "spec.template.spec.containers",
+        "at least one",
+    ),
+    "containers of nonsense": (
+        with_pod(containers=["x"]),
+        "spec.template.spec.containers",
+        "at least one",
+    ),
+    "restartPolicy": (
+        with_pod(restartPolicy="Always"),
+        "spec.template.spec.restartPolicy",
+        "OnFailure or Never",
+    ),
     "our folder": (
         with_pod(
-            containers=[{"name": "a", "image": "i", "volumeMounts": [{"name": "v", "mountPath": "/run/dijob/bin"}]}]
+            containers=[
+                {
+                    "name": "a",
+                    "image": "i",
+                    "volumeMounts": [{"name": "v", "mountPath": "/run/dijob/bin"}],
+                }
+            ]
         ),
         "spec.template.spec.containers[0].volumeMounts",
         "/run/dijob/bin is where the operator mounts its own files",
@@ -132,12 +175,16 @@ REFUSED: dict[str, tuple[Body, str, str]] = {
         "can have 813 replicas so",
     ),
     "names without the cluster's DNS": (
-        builders.job_body({"containers": [builders.container()], "dnsPolicy": "Default"}, addressing="Hostname"),
+        builders.job_body(
+            {"containers": [builders.container()], "dnsPolicy": "Default"}, addressing="Hostname"
+        ),
         "spec.template.spec.dnsPolicy",
         "which addressing: Hostname, runtime: slurm and",
     ),
     "slurm without the cluster's DNS": (
-        builders.job_body({"containers": [builders.container()], "dnsPolicy": "Default"}, runtime="slurm"),
+        builders.job_body(
+            {"containers": [builders.container()], "dnsPolicy": "Default"}, runtime="slurm"
+        ),
         "spec.template.spec.dnsPolicy",
         "which addressing: Hostname, runtime: slurm and",
     ),
@@ -146,19 +193,40 @@ REFUSED: dict[str, tuple[Body, str, str]] = {
         "spec.runtime",
         "or another runtime",
     ),
-    "a server without redis": (body(messageQueue={"host": "a"}), "spec.messageQueue.host", "add `type: redis`"),
-    "no such queue": (body(messageQueue={"type": "zmq"}), "spec.messageQueue.type", "'nng', 'redis', 'torchrpc'"),
+    "a server without redis": (
+        body(messageQueue={"host": "a"}),
+        "spec.messageQueue.host",
+        "add `type: redis`",
+    ),
+    "no such queue": (
+        body(messageQueue={"type": "zmq"}),
+        "spec.messageQueue.type",
+        "'nng', 'redis', 'torchrpc'",
+    ),
     "another queue in the command": (
         with_command("ditask --mq-type nng", messageQueue={"type": "redis", "host": "a"}),
         "spec.messageQueue.type",
         "is redis, but the command says --mq-type nng",
     ),
-    "no such runtime": (body(runtime="mpi"), "spec.runtime", "'ditask', 'torch', 'slurm' or 'oneflow'"),
+    "no such runtime": (
+        body(runtime="mpi"),
+        "spec.runtime",
+        "'ditask', 'torch', 'slurm' or 'oneflow'",
+    ),
     "hostname": (with_pod(hostname="a"), "spec.template.spec.hostname", "remove it"),
     "subdomain": (with_pod(subdomain="a"), "spec.template.spec.subdomain", "remove it"),
-    "init env": (with_env("DI_RANK", "initContainers"), "spec.template.spec.initContainers[0].env", "DI_RANK"),
+    "init env": (
+        with_env("DI_RANK", "initContainers"),
+        "spec.template.spec.initContainers[0].env",
+        "DI_RANK",
+    ),
     "own label": (
-        body(template={"metadata": {"labels": {names.LABEL_RANK: "1"}}, "spec": {"containers": [{"name": "a"}]}}),
+        body(
+            template={
+                "metadata": {"labels": {names.LABEL_RANK: "1"}},
+                "spec": {"containers": [{"name": "a"}]},
+            }
+        ),
         "spec.template.metadata.labels",
         names.LABEL_RANK,
     ),
@@ -199,7 +267,9 @@ REFUSED: dict[str, tuple[Body, str, str]] = {
 
 
 @pytest.mark.parametrize(("made", "field", "words"), REFUSED.values(), ids=REFUSED.keys())
-def test_one_sentence_names_the_field_and_what_is_allowed(made: Body, field: str, words: str) -> None:
+def test_one_sentence_names_the_field_and_what_is_allowed(
+    made: Body, field: str, words: str
+) -> None:
     ((at, message),) = refusal(made)
     assert at == field
     assert words in message
@@ -220,7 +290,11 @@ def test_all_problems_are_said_at_once() -> None:
     made = with_pod(restartPolicy="Always", hostname="x")
     made["metadata"]["name"] = "9"
     fields = [field for field, _ in refusal(made)]
-    assert fields == ["metadata.name", "spec.template.spec.restartPolicy", "spec.template.spec.hostname"]
+    assert fields == [
+        "metadata.name",
+        "spec.template.spec.restartPolicy",
+        "spec.template.spec.hostname",
+    ]
 
 
 def test_the_exception_reads_as_a_sentence() -> None:
@@ -239,7 +313,9 @@ def test_names_at_the_bounds(length: int) -> None:
         pytest.param("ditask --parallel-workers 2", {}, 2, id="the command's"),
         pytest.param("ditask", {"parallelWorkers": 3}, 3, id="the field's"),
         pytest.param("ditask --parallel-workers 3", {"parallelWorkers": 3}, 3, id="equal"),
-        pytest.param("ditask --parallel-workers $N", {"parallelWorkers": 3}, 3, id="field beside a variable"),
+        pytest.param(
+            "ditask --parallel-workers $N", {"parallelWorkers": 3}, 3, id="field beside a variable"
+        ),
         pytest.param("ditask", {}, 1, id="DI-engine's default"),
         pytest.param("sleep 1", {}, 1, id="another program"),
     ],
@@ -263,17 +339,31 @@ def test_topology(line: str, spec: Body, topology: Topology) -> None:
 
 
 def test_the_main_container_is_the_named_one_else_the_first() -> None:
-    made = with_pod(containers=[{"name": "side", "command": ["x"]}, {"name": "di-container", "command": ["y"]}])
+    made = with_pod(
+        containers=[{"name": "side", "command": ["x"]}, {"name": "di-container", "command": ["y"]}]
+    )
     assert parse_job(made).roles[0].main_container["command"] == ["y"]
     made["spec"]["template"]["spec"]["containers"][1]["name"] = "other"
     assert parse_job(made).roles[0].main_container["command"] == ["x"]
 
 
 WARNED: dict[str, tuple[Body, str, str]] = {
-    "conda": (with_command("conda activate x; ditask"), "spec.template.spec.containers", "--platform k8s"),
+    "conda": (
+        with_command("conda activate x; ditask"),
+        "spec.template.spec.containers",
+        "--platform k8s",
+    ),
     "launcher off": (with_command("ditask", launcher="Off"), "spec.launcher", "launcher: Auto"),
-    "hidden workers": (with_command("ditask --parallel-workers $N"), "spec.parallelWorkers", "1 is assumed"),
-    "slurm's command": (with_command("ditask --platform slurm"), "spec.runtime", "set runtime: slurm"),
+    "hidden workers": (
+        with_command("ditask --parallel-workers $N"),
+        "spec.parallelWorkers",
+        "1 is assumed",
+    ),
+    "slurm's command": (
+        with_command("ditask --platform slurm"),
+        "spec.runtime",
+        "set runtime: slurm",
+    ),
     "no GPU for a queue between GPUs": (
         body(messageQueue={"type": "torchrpc:cuda"}),
         "spec.messageQueue.type",
@@ -298,7 +388,9 @@ def test_a_warning_stops_nothing(made: Body, field: str, words: str) -> None:
 @pytest.mark.parametrize(
     "made",
     [
-        pytest.param(with_command("conda activate x; ditask --platform k8s --topology mesh"), id="by hand"),
+        pytest.param(
+            with_command("conda activate x; ditask --platform k8s --topology mesh"), id="by hand"
+        ),
         pytest.param(with_command("ditask --platform k8s", launcher="Off"), id="off, by hand"),
         pytest.param(with_command("ditask --platform slurm", runtime="slurm"), id="slurm in slurm"),
         pytest.param(with_command("conda activate x; python train.py"), id="no ditask in sight"),
@@ -314,18 +406,31 @@ def test_no_warning_where_nothing_is_wrong(made: Body) -> None:
     ("status", "read"),
     [
         pytest.param(
-            {"phase": "Running", "epoch": 3, "profilings": {}}, {"phase": "Running", "epoch": 3}, id="unknown"
+            {"phase": "Running", "epoch": 3, "profilings": {}},
+            {"phase": "Running", "epoch": 3},
+            id="unknown",
         ),
         pytest.param({"replicas": {"a": 1}, "epoch": 3}, {"epoch": 3}, id="another shape"),
-        pytest.param({"replicas": -1, "restarts": -2, "epoch": 3}, {"epoch": 3}, id="out of bounds"),
-        pytest.param({"conditions": [{"type": "Failed"}], "epoch": 3}, {"epoch": 3}, id="something below it lacks"),
+        pytest.param(
+            {"replicas": -1, "restarts": -2, "epoch": 3}, {"epoch": 3}, id="out of bounds"
+        ),
+        pytest.param(
+            {"conditions": [{"type": "Failed"}], "epoch": 3},
+            {"epoch": 3},
+            id="something below it lacks",
+        ),
         pytest.param({"ready_replicas": -1, "epoch": 3}, {"epoch": 3}, id="our own name of it"),
         pytest.param("Running", {}, id="text"),
         pytest.param(None, {}, id="null"),
     ],
 )
 def test_what_cannot_be_read_of_a_status_counts_as_absent(status: object, read: Body) -> None:
-    assert parse_job(body() | {"status": status}).status.model_dump(by_alias=True, exclude_defaults=True) == read
+    assert (
+        parse_job(body() | {"status": status}).status.model_dump(
+            by_alias=True, exclude_defaults=True
+        )
+        == read
+    )
 
 
 PODS: list[tuple[str, Callable[[Body], object]]] = [
@@ -349,7 +454,9 @@ def fields_refused(made: Body) -> list[str]:
 
 
 @pytest.mark.parametrize("slip", [slip for _, slip in PODS], ids=[name for name, _ in PODS])
-def test_a_pod_spec_of_any_shape_is_answered_by_sentences_only(slip: Callable[[Body], object]) -> None:
+def test_a_pod_spec_of_any_shape_is_answered_by_sentences_only(
+    slip: Callable[[Body], object],
+) -> None:
     made = copy.deepcopy(body())
     slip(made["spec"]["template"]["spec"])
     no_container = not isinstance(made["spec"]["template"]["spec"]["containers"], list)

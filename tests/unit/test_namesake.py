@@ -10,7 +10,13 @@ from unit.builders import UID, Body
 
 
 def owned(kind: str = names.KIND, name: str = "job", uid: str = UID, **meta: Any) -> Body:
-    owner = {"apiVersion": names.API_VERSION, "kind": kind, "name": name, "uid": uid, "controller": True}
+    owner = {
+        "apiVersion": names.API_VERSION,
+        "kind": kind,
+        "name": name,
+        "uid": uid,
+        "controller": True,
+    }
     return {"metadata": {"name": "job-0", "namespace": "ns", "ownerReferences": [owner], **meta}}
 
 
@@ -22,7 +28,10 @@ NAMESAKES: dict[str, tuple[Body, Refused | None]] = {
     "with our uid, of another kind": (owned(kind="Nothing"), Refused.TAKEN),
     "of another kind": (owned(kind="ReplicaSet", uid="x"), Refused.TAKEN),
     "nobody's": ({"metadata": {"name": "job-0"}}, Refused.TAKEN),
-    "nobody's, ending": ({"metadata": {"name": "job-0", "deletionTimestamp": "now"}}, Refused.TERMINATING),
+    "nobody's, ending": (
+        {"metadata": {"name": "job-0", "deletionTimestamp": "now"}},
+        Refused.TERMINATING,
+    ),
 }
 
 

@@ -20,7 +20,9 @@ class Rights(FakeApi):
         self.seen = 0
 
     async def get(self, path: str, **_: str) -> Body:
-        status = self.looks[min(self.seen, len(self.looks) - 1)].get(path.split("/namespaces/")[1].split("/")[0], 200)
+        status = self.looks[min(self.seen, len(self.looks) - 1)].get(
+            path.split("/namespaces/")[1].split("/")[0], 200
+        )
         if status != 200:
             raise ApiError(status, "", "no")
         return {"items": []}
@@ -34,7 +36,9 @@ class Rights(FakeApi):
         pytest.param({"b": 404, "c": 403}, {"b", "c"}, id="two"),
         pytest.param({"b": 403, "c": 500}, None, id="an error says nothing"),
         pytest.param({"a": 0}, None, id="no answer"),
-        pytest.param({"a": 403, "b": 403, "c": 403}, None, id="the operator's own rights are wrong"),
+        pytest.param(
+            {"a": 403, "b": 403, "c": 403}, None, id="the operator's own rights are wrong"
+        ),
     ],
 )
 async def test_who_is_left_out(statuses: dict[str, int], found: set[str] | None) -> None:
@@ -55,11 +59,16 @@ B, C, OPEN, SILENT = {"b": 403}, {"c": 403}, dict[str, int](), {"a": 503, "b": 5
         pytest.param(set(), [B, B], 2, id="it goes"),
         pytest.param(set(), [B, OPEN, B, B], 4, id="no for a moment"),
         pytest.param(set(), [B, C, C], 3, id="twice the same"),
-        pytest.param({"b"}, [SILENT, SILENT, B, SILENT, OPEN, SILENT, OPEN], 7, id="an outage is no news"),
+        pytest.param(
+            {"b"}, [SILENT, SILENT, B, SILENT, OPEN, SILENT, OPEN], 7, id="an outage is no news"
+        ),
     ],
 )
 async def test_it_ends_when_others_must_be_left_out(
-    monkeypatch: pytest.MonkeyPatch, left_out: set[str], looks: list[dict[str, int]], ends_after: int
+    monkeypatch: pytest.MonkeyPatch,
+    left_out: set[str],
+    looks: list[dict[str, int]],
+    ends_after: int,
 ) -> None:
     rights = Rights({}, *looks)
     monkeypatch.setattr(asyncio, "sleep", next_look(rights))

@@ -1,4 +1,6 @@
-"""A pod that no node and no scheduler takes: no status and no event says so, the job's conditions do."""
+"""A pod that no node and no scheduler takes: no status and no event says so, the job's conditions
+do.
+"""
 
 from typing import Any
 
@@ -8,8 +10,14 @@ from dijob.core.observed.views import Pod
 from unit.builders import Body, job, later, observed, pod_body, read, view
 
 CREATED = "2026-05-04T12:00:00Z"
-NOWHERE = "rank 0: node nowhere has not taken it within 10 s: there is no such node, or its kubelet does not answer"
-NOBODY = "rank 0: no scheduler named nobody has taken it within 10 s: it is not installed, or does not run"
+NOWHERE = (
+    "rank 0: node nowhere has not taken it within 10 s: there is no such node, or its kubelet does"
+    " not answer"
+)
+NOBODY = (
+    "rank 0: no scheduler named nobody has taken it within 10 s: it is not installed, or does"
+    " not run"
+)
 
 
 def bound(node: str, **status: Any) -> Body:
@@ -29,11 +37,15 @@ def asked(scheduler: str, **status: Any) -> Body:
     [
         pytest.param(bound("nowhere"), "node nowhere", id="a node that says nothing"),
         pytest.param(bound("a", startTime=CREATED), "", id="a node that has begun"),
-        pytest.param(bound("a", containerStatuses=[{"name": "c"}]), "", id="a node that shows containers"),
+        pytest.param(
+            bound("a", containerStatuses=[{"name": "c"}]), "", id="a node that shows containers"
+        ),
         pytest.param(asked("nobody"), "scheduler nobody", id="a scheduler that says nothing"),
         pytest.param(asked(""), "scheduler default-scheduler", id="the default one"),
         pytest.param(
-            asked("nobody", conditions=[{"type": "PodScheduled", "status": "False"}]), "", id="a scheduler that says no"
+            asked("nobody", conditions=[{"type": "PodScheduled", "status": "False"}]),
+            "",
+            id="a scheduler that says no",
         ),
     ],
 )
@@ -48,7 +60,9 @@ def lonely(**fields: Any) -> Pod:
 @pytest.mark.parametrize(
     ("pod", "seconds", "reason", "says"),
     [
-        pytest.param(lonely(untaken="node nowhere"), 11, "AddressMissing", NOWHERE, id="no such node"),
+        pytest.param(
+            lonely(untaken="node nowhere"), 11, "AddressMissing", NOWHERE, id="no such node"
+        ),
         pytest.param(
             lonely(untaken="scheduler nobody", node=""),
             11,
@@ -56,14 +70,26 @@ def lonely(**fields: Any) -> Pod:
             NOBODY,
             id="no scheduler",
         ),
-        pytest.param(lonely(untaken="node nowhere"), 9, "Gathering", "its node is starting it", id="not so soon"),
+        pytest.param(
+            lonely(untaken="node nowhere"),
+            9,
+            "Gathering",
+            "its node is starting it",
+            id="not so soon",
+        ),
         pytest.param(lonely(), 600, "Gathering", "its node is starting it", id="its node has it"),
         pytest.param(
-            lonely(untaken="node a", complaint="Evicted: x"), 11, "AddressMissing", "Evicted", id="a complaint"
+            lonely(untaken="node a", complaint="Evicted: x"),
+            11,
+            "AddressMissing",
+            "Evicted",
+            id="a complaint",
         ),
     ],
 )
-def test_the_conditions_name_who_has_not_taken_a_pod(pod: Pod, seconds: float, reason: str, says: str) -> None:
+def test_the_conditions_name_who_has_not_taken_a_pod(
+    pod: Pod, seconds: float, reason: str, says: str
+) -> None:
     decided = plan(job(replicas=2), observed(pod, view(1)), later(seconds))
     found = {c.type: c for c in decided.status.conditions}["AddressesReady"]
     assert (found.status, found.reason) == ("False", reason)

@@ -1,4 +1,6 @@
-"""What may wait is written more rarely while the apiserver is slow, and never much beside what may not."""
+"""What may wait is written more rarely while the apiserver is slow, and never much beside what may
+not.
+"""
 
 import itertools
 from typing import Any
@@ -53,7 +55,9 @@ def test_a_start_of_400_pods_has_at_most_a_tenth_of_reminders_whatever_its_kubel
 
 
 def deaf(seconds: float, ranks: int = 1, **fields: Any) -> tuple[Plan, list[str]]:
-    """The plan of a job of which so many gates do not see the list that they were told at second 0."""
+    """The plan of a job of which so many gates do not see the list that they were told at
+    second 0.
+    """
     told = {(f"uid-{rank}", 1): NOW for rank in range(ranks)}
     pods = (listed(rank, gated=rank < ranks, ready=rank >= ranks) for rank in range(3))
     seen = observed(*pods, **{"services": frozenset({"job"}), "told": told, **fields})
@@ -91,10 +95,17 @@ def stored(phase: str, replicas: int) -> Status:
 class Slow(FakeApi):
     async def patch(self, path: str, body: Body, **_: Any) -> Body:
         self.calls.append(("PATCH", path, body))
-        return job_body(status={"phase": "Pending", **{k: v for k, v in body["status"].items() if v is not None}})
+        return job_body(
+            status={
+                "phase": "Pending",
+                **{k: v for k, v in body["status"].items() if v is not None},
+            }
+        )
 
 
-async def written(monkeypatch: pytest.MonkeyPatch, latency: float, statuses: list[Status]) -> list[float]:
+async def written(
+    monkeypatch: pytest.MonkeyPatch, latency: float, statuses: list[Status]
+) -> list[float]:
     """The seconds at which statuses that are one step further each second are written."""
     clock = [1000.0]
     monkeypatch.setattr("time.monotonic", lambda: clock[0])
@@ -126,7 +137,9 @@ async def test_steps_on_the_way_are_written_as_rarely_as_a_slow_apiserver_needs(
 
 
 async def test_of_many_jobs_few_write_a_step_while_the_apiserver_is_slow() -> None:
-    """One for ten writes of a start, and one that was left over: what is put off is written later."""
+    """One for ten writes of a start, and one that was left over: what is put off is written
+    later.
+    """
     api = Slow()
     for _ in range(20):
         api.throttle.wrote(200, 2.0)
@@ -135,7 +148,9 @@ async def test_of_many_jobs_few_write_a_step_while_the_apiserver_is_slow() -> No
     for number in range(30):
         own = meta.model_copy(update={"uid": f"uid-{number}"})
         memory = reconciler._memories.of(own.uid)
-        await reconciler._status.write(own, stored("Pending", 0), Plan(stored("Pending", 1)), memory)
+        await reconciler._status.write(
+            own, stored("Pending", 0), Plan(stored("Pending", 1)), memory
+        )
     assert len(api.calls) == 3
 
 
@@ -152,7 +167,9 @@ async def test_lists_that_were_given_out_pay_for_reminders_of_all_jobs_together(
 
 
 async def test_what_is_urgent_never_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    failed = [Status.model_validate({"phase": "Pending", "restarts": count}) for count in range(1, 6)]
+    failed = [
+        Status.model_validate({"phase": "Pending", "restarts": count}) for count in range(1, 6)
+    ]
     assert await written(monkeypatch, 2.0, failed) == [0.0, 1.0, 2.0, 3.0, 4.0]
 
 

@@ -10,15 +10,25 @@ ROOT = Path(__file__).parents[2]
 # Whatever a user reads, as it is printed.
 PAGES = sorted(
     path
-    for pattern in ("*.md", "docs/*.md", "charts/dijob/*.md", "charts/dijob/templates/NOTES.txt", "examples/*.yaml")
+    for pattern in (
+        "*.md",
+        "docs/*.md",
+        "charts/dijob/*.md",
+        "charts/dijob/templates/NOTES.txt",
+        "examples/*.yaml",
+    )
     for path in ROOT.glob(pattern)
     if "kubectl wait" in path.read_text()
 )
 
 
 def waits(text: str) -> list[tuple[str, str, str]]:
-    """Each `kubectl wait` for a condition of a job: the condition, the job, and the line after it."""
-    found = re.compile(r"(?m)^[# ]*kubectl wait.*?--for=condition=(\w+).* dij(?:ob)?/([\w-]+).*\n(.*)")
+    """Each `kubectl wait` for a condition of a job: the condition, the job, and the line after
+    it.
+    """
+    found = re.compile(
+        r"(?m)^[# ]*kubectl wait.*?--for=condition=(\w+).* dij(?:ob)?/([\w-]+).*\n(.*)"
+    )
     return [(match[1], match[2], match[3]) for match in found.finditer(text)]
 
 
@@ -36,7 +46,9 @@ def test_no_page_waits_for_an_end_that_a_failed_job_never_has(page: Path) -> Non
 def test_after_waiting_for_the_end_a_page_prints_how_it_ended(page: Path) -> None:
     for condition, job, following in waits(page.read_text()):
         if condition == "Finished":
-            assert re.search(rf"kubectl get.* dij(ob)?[ /]{job}\b.*status\.phase", following), following
+            assert re.search(rf"kubectl get.* dij(ob)?[ /]{job}\b.*status\.phase", following), (
+                following
+            )
 
 
 MAKEFILE = (ROOT / "Makefile").read_text()
@@ -45,8 +57,17 @@ FIRST = ("README.md", "Install it in a cluster"), ("docs/install.md", "")
 
 
 def test_every_target_of_make_that_a_page_names_exists() -> None:
-    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("*/*/README.md"), *ROOT.glob("images/*.md")]
-    named = {word for page in pages for word in re.findall(r"[`(\n]make (?:-s )?([a-z][\w-]*)", page.read_text())}
+    pages = [
+        *ROOT.glob("*.md"),
+        *ROOT.glob("docs/**/*.md"),
+        *ROOT.glob("*/*/README.md"),
+        *ROOT.glob("images/*.md"),
+    ]
+    named = {
+        word
+        for page in pages
+        for word in re.findall(r"[`(\n]make (?:-s )?([a-z][\w-]*)", page.read_text())
+    }
     assert named >= {"demo", "cluster-up", "cluster-env", "cluster-down"}
     assert named - TARGETS == set()
 

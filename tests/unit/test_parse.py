@@ -1,4 +1,6 @@
-"""What is read from a pod as the apiserver shows it: what counts as a failure, a success, a complaint."""
+"""What is read from a pod as the apiserver shows it: what counts as a failure, a success, a
+complaint.
+"""
 
 from typing import Any
 
@@ -8,7 +10,19 @@ from dijob.core.addresses import AddressList
 from dijob.core.observed.containers import Ending
 from dijob.core.observed.parse import main_name
 from dijob.core.observed.views import puzzling
-from unit.builders import OWNER, Body, container, job, later, main_status, manifest, pod_body, read, terminated, view
+from unit.builders import (
+    OWNER,
+    Body,
+    container,
+    job,
+    later,
+    main_status,
+    manifest,
+    pod_body,
+    read,
+    terminated,
+    view,
+)
 
 RUNNING: Body = {"running": {}}
 TWO = {"containers": [container(), {"name": "side", "image": "s"}]}
@@ -39,30 +53,55 @@ def looping(code: int, restarts: int = 1) -> Body:
     return main_status(restarts, state=waiting, lastState=terminated(code, message="boom"))
 
 
-# Restarts, and an end that was not followed by a start yet; the gate never; disruptions are not counted
-# here but not charged by the ledger.
+# Restarts, and an end that was not followed by a start yet; the gate never; disruptions are not
+# counted here but not charged by the ledger.
 FAILURES: dict[str, tuple[Body, int]] = {
     "nothing yet": ({}, 0),
     "runs": ({"containerStatuses": [main_status(state=RUNNING)]}, 0),
-    "runs again": ({"containerStatuses": [main_status(2, state=RUNNING, lastState=terminated(1))]}, 2),
+    "runs again": (
+        {"containerStatuses": [main_status(2, state=RUNNING, lastState=terminated(1))]},
+        2,
+    ),
     "down": ({"containerStatuses": [main_status(2, state=terminated(1))]}, 3),
     "crash loop": ({"containerStatuses": [looping(1)]}, 2),
-    "waits before its first start": ({"containerStatuses": [main_status(state={"waiting": {}})]}, 0),
+    "waits before its first start": (
+        {"containerStatuses": [main_status(state={"waiting": {}})]},
+        0,
+    ),
     "exited 0": ({"containerStatuses": [main_status(state=terminated(0))]}, 0),
     "exited 0 after restarts": ({"containerStatuses": [main_status(2, state=terminated(0))]}, 2),
     "sidecar down": (
-        {"containerStatuses": [main_status(state=RUNNING), main_status(name="side", state=terminated(1))]},
+        {
+            "containerStatuses": [
+                main_status(state=RUNNING),
+                main_status(name="side", state=terminated(1)),
+            ]
+        },
         1,
     ),
     "sidecar crashes after the main container's success": (
-        {"containerStatuses": [main_status(1, state=terminated(0)), {**looping(1, 5), "name": "side"}]},
+        {
+            "containerStatuses": [
+                main_status(1, state=terminated(0)),
+                {**looping(1, 5), "name": "side"},
+            ]
+        },
         1,
     ),
     "init container fails": ({"initContainerStatuses": [{**looping(1), "name": "init"}]}, 2),
-    "init container ran again": ({"initContainerStatuses": [main_status(1, "init", state=terminated(0))]}, 0),
-    "gate restarted": ({"initContainerStatuses": [{**looping(1), "name": names.GATE_CONTAINER}]}, 0),
+    "init container ran again": (
+        {"initContainerStatuses": [main_status(1, "init", state=terminated(0))]},
+        0,
+    ),
+    "gate restarted": (
+        {"initContainerStatuses": [{**looping(1), "name": names.GATE_CONTAINER}]},
+        0,
+    ),
     "failed without a word": ({"phase": "Failed"}, 1),
-    "failed and down": ({"phase": "Failed", "containerStatuses": [main_status(state=terminated(1))]}, 1),
+    "failed and down": (
+        {"phase": "Failed", "containerStatuses": [main_status(state=terminated(1))]},
+        1,
+    ),
 }
 
 
@@ -74,23 +113,39 @@ def test_failures_are_counted_once_each(status: Body, count: int) -> None:
 SUCCEEDED: dict[str, tuple[Body, bool]] = {
     "runs": ({"containerStatuses": [main_status(state=RUNNING)]}, False),
     "main exited 0, sidecar runs": (
-        {"containerStatuses": [main_status(state=terminated(0)), main_status(name="side", state=RUNNING)]},
+        {
+            "containerStatuses": [
+                main_status(state=terminated(0)),
+                main_status(name="side", state=RUNNING),
+            ]
+        },
         True,
     ),
     "sidecar exited 0, main runs": (
-        {"containerStatuses": [main_status(state=RUNNING), main_status(name="side", state=terminated(0))]},
+        {
+            "containerStatuses": [
+                main_status(state=RUNNING),
+                main_status(name="side", state=terminated(0)),
+            ]
+        },
         False,
     ),
     "phase says so": ({"phase": "Succeeded"}, True),
     "exited 1": ({"containerStatuses": [main_status(state=terminated(1))]}, False),
     "exited 0 because it was evicted": (
-        {"containerStatuses": [main_status(state=terminated(0))], "conditions": [condition("DisruptionTarget")]},
+        {
+            "containerStatuses": [main_status(state=terminated(0))],
+            "conditions": [condition("DisruptionTarget")],
+        },
         False,
     ),
     "sidecar failed the pod": (
         {
             "phase": "Failed",
-            "containerStatuses": [main_status(state=terminated(0)), main_status(name="side", state=terminated(1))],
+            "containerStatuses": [
+                main_status(state=terminated(0)),
+                main_status(name="side", state=terminated(1)),
+            ],
         },
         True,
     ),
@@ -98,7 +153,9 @@ SUCCEEDED: dict[str, tuple[Body, bool]] = {
 
 
 @pytest.mark.parametrize(("status", "succeeded"), SUCCEEDED.values(), ids=SUCCEEDED)
-def test_a_rank_succeeds_when_its_main_container_exits_0_by_itself(status: Body, succeeded: bool) -> None:
+def test_a_rank_succeeds_when_its_main_container_exits_0_by_itself(
+    status: Body, succeeded: bool
+) -> None:
     found = read(pod_body(owner=job(TWO), **status))
     assert found.containers.succeeded is succeeded
     assert not (found.containers.succeeded and found.failed)
@@ -141,9 +198,16 @@ def test_under_never_a_sidecar_does_not_hide_that_the_main_container_failed(
 
 @pytest.mark.parametrize(
     ("phase", "ready_to_start", "sandbox"),
-    [("Running", "False", False), ("Running", "True", True), ("Pending", "False", True), ("Failed", "False", True)],
+    [
+        ("Running", "False", False),
+        ("Running", "True", True),
+        ("Pending", "False", True),
+        ("Failed", "False", True),
+    ],
 )
-def test_a_sandbox_that_died_under_a_running_pod_is_seen(phase: str, ready_to_start: str, sandbox: bool) -> None:
+def test_a_sandbox_that_died_under_a_running_pod_is_seen(
+    phase: str, ready_to_start: str, sandbox: bool
+) -> None:
     conditions = [condition("PodReadyToStartContainers", ready_to_start)]
     assert read(pod_body(phase=phase, conditions=conditions)).containers.sandbox is sandbox
 
@@ -154,26 +218,42 @@ def test_a_sandbox_of_which_nothing_is_said_is_there() -> None:
 
 ENDINGS: dict[str, tuple[Body, Ending | None]] = {
     "none": ({"containerStatuses": [main_status(state=RUNNING)]}, None),
-    "main": ({"containerStatuses": [main_status(state=terminated(3, message=" so \n"))]}, Ending(3, 0, "Error", "so")),
+    "main": (
+        {"containerStatuses": [main_status(state=terminated(3, message=" so \n"))]},
+        Ending(3, 0, "Error", "so"),
+    ),
     "main, before this start": (
         {"containerStatuses": [main_status(1, state=RUNNING, lastState=terminated(1))]},
         Ending(1, 0, "Error", ""),
     ),
-    "signal": ({"containerStatuses": [main_status(state=terminated(137))]}, Ending(137, 9, "Error", "")),
+    "signal": (
+        {"containerStatuses": [main_status(state=terminated(137))]},
+        Ending(137, 9, "Error", ""),
+    ),
     "signal in words": (
         {"containerStatuses": [main_status(state=terminated(1, signal=15))]},
         Ending(1, 15, "Error", ""),
     ),
-    "no signal": ({"containerStatuses": [main_status(state=terminated(255))]}, Ending(255, 0, "Error", "")),
+    "no signal": (
+        {"containerStatuses": [main_status(state=terminated(255))]},
+        Ending(255, 0, "Error", ""),
+    ),
     "an init container": (
         {
-            "initContainerStatuses": [main_status(1, "init", state={"waiting": {}}, lastState=terminated(7))],
+            "initContainerStatuses": [
+                main_status(1, "init", state={"waiting": {}}, lastState=terminated(7))
+            ],
             "containerStatuses": [main_status(state={"waiting": {}})],
         },
         Ending(7, 0, "Error", ""),
     ),
     "a sidecar, the main container having ended well": (
-        {"containerStatuses": [main_status(state=terminated(0)), main_status(name="side", state=terminated(4))]},
+        {
+            "containerStatuses": [
+                main_status(state=terminated(0)),
+                main_status(name="side", state=terminated(4)),
+            ]
+        },
         Ending(4, 0, "Error", ""),
     ),
 }
@@ -184,22 +264,33 @@ def test_the_ending_is_that_of_who_failed(status: Body, ending: Ending | None) -
     assert read(pod_body(**status)).containers.ending == ending
 
 
-def waiting(reason: str, message: str = "", name: str = names.MAIN_CONTAINER, image: str = "") -> Body:
-    return main_status(name=name, image=image, state={"waiting": {"reason": reason, "message": message}})
+def waiting(
+    reason: str, message: str = "", name: str = names.MAIN_CONTAINER, image: str = ""
+) -> Body:
+    return main_status(
+        name=name, image=image, state={"waiting": {"reason": reason, "message": message}}
+    )
 
 
 # As kubelet 1.34 and containerd 2 say it.
 PULL = (
-    'Back-off pulling image "nope:1": ErrImagePull: rpc error: code = NotFound desc = failed to pull and unpack image '
-    '"docker.io/library/nope:1": failed to resolve reference "docker.io/library/nope:1": docker.io/library/nope:1: '
-    "not found"
+    'Back-off pulling image "nope:1": ErrImagePull: rpc error: code = NotFound desc = failed to'
+    ' pull and unpack image "docker.io/library/nope:1": failed to resolve reference'
+    ' "docker.io/library/nope:1": docker.io/library/nope:1: not found'
 )
 
 
 COMPLAINTS: dict[str, tuple[Body, str]] = {
-    "on its way": ({"containerStatuses": [waiting("PodInitializing"), waiting("ContainerCreating")]}, ""),
+    "on its way": (
+        {"containerStatuses": [waiting("PodInitializing"), waiting("ContainerCreating")]},
+        "",
+    ),
     "unschedulable": (
-        {"conditions": [condition("PodScheduled", "False", reason="Unschedulable", message="0/2 nodes")]},
+        {
+            "conditions": [
+                condition("PodScheduled", "False", reason="Unschedulable", message="0/2 nodes")
+            ]
+        },
         "Unschedulable: 0/2 nodes",
     ),
     "image": (
@@ -207,38 +298,63 @@ COMPLAINTS: dict[str, tuple[Body, str]] = {
         "container di-container: ImagePullBackOff: image nope:1 cannot be pulled: not found",
     ),
     "image, just tried": (
-        {"containerStatuses": [waiting("ErrImagePull", PULL.partition(": ErrImagePull: ")[2], image="nope:1")]},
+        {
+            "containerStatuses": [
+                waiting("ErrImagePull", PULL.partition(": ErrImagePull: ")[2], image="nope:1")
+            ]
+        },
         "container di-container: ImagePullBackOff: image nope:1 cannot be pulled: not found",
     ),
     "image, and nothing is said": (
-        {"containerStatuses": [waiting("ImagePullBackOff", 'Back-off pulling image "nope:1"', image="nope:1")]},
+        {
+            "containerStatuses": [
+                waiting("ImagePullBackOff", 'Back-off pulling image "nope:1"', image="nope:1")
+            ]
+        },
         "container di-container: ImagePullBackOff: image nope:1 cannot be pulled",
     ),
     "image of the gate, which is the user's": (
         {
-            "initContainerStatuses": [waiting("ErrImagePull", PULL, names.GATE_CONTAINER, "nope:1")],
+            "initContainerStatuses": [
+                waiting("ErrImagePull", PULL, names.GATE_CONTAINER, "nope:1")
+            ],
             "containerStatuses": [waiting("PodInitializing", image="nope:1")],
         },
         "container di-container: ImagePullBackOff: image nope:1 cannot be pulled: not found",
     ),
     "image of the gate, which is the operator's": (
         {
-            "initContainerStatuses": [waiting("ErrImagePull", PULL, names.GATE_CONTAINER, "nope:1")],
+            "initContainerStatuses": [
+                waiting("ErrImagePull", PULL, names.GATE_CONTAINER, "nope:1")
+            ],
             "containerStatuses": [waiting("PodInitializing", image="mine:1")],
         },
-        f"container {names.GATE_CONTAINER}: ImagePullBackOff: image nope:1 cannot be pulled: not found",
+        (
+            f"container {names.GATE_CONTAINER}: ImagePullBackOff: image nope:1 cannot be pulled:"
+            " not found"
+        ),
     ),
     "image's name": (
-        {"containerStatuses": [waiting("InvalidImageName", "couldn't parse image name", image="No:1")]},
+        {
+            "containerStatuses": [
+                waiting("InvalidImageName", "couldn't parse image name", image="No:1")
+            ]
+        },
         "container di-container: InvalidImageName: couldn't parse image name",
     ),
     "crash loop says why it crashed": (
         {"containerStatuses": [looping(1)]},
         "container di-container exited 1: boom, and starts again after a pause (CrashLoopBackOff)",
     ),
-    "down": ({"containerStatuses": [main_status(state=terminated(2))]}, "container di-container exited 2"),
+    "down": (
+        {"containerStatuses": [main_status(state=terminated(2))]},
+        "container di-container exited 2",
+    ),
     "ended well": ({"containerStatuses": [main_status(state=terminated(0))]}, ""),
-    "failed": ({"phase": "Failed", "reason": "Evicted", "message": "low on memory"}, "Evicted: low on memory"),
+    "failed": (
+        {"phase": "Failed", "reason": "Evicted", "message": "low on memory"},
+        "Evicted: low on memory",
+    ),
     "failed in silence": ({"phase": "Failed"}, ""),
 }
 
@@ -250,7 +366,15 @@ def test_a_complaint_is_in_the_clusters_own_words(status: Body, complaint: str) 
 
 @pytest.mark.parametrize(
     ("name", "rank"),
-    [("job-0", 0), ("job-12", 12), ("job-01", -1), ("job-", -1), ("job", -1), ("other-1", -1), ("job-x", -1)],
+    [
+        ("job-0", 0),
+        ("job-12", 12),
+        ("job-01", -1),
+        ("job-", -1),
+        ("job", -1),
+        ("other-1", -1),
+        ("job-x", -1),
+    ],
 )
 def test_the_rank_is_in_the_computed_name(name: str, rank: int) -> None:
     body = pod_body()
@@ -259,7 +383,9 @@ def test_the_rank_is_in_the_computed_name(name: str, rank: int) -> None:
     assert read(body).rank == rank
 
 
-@pytest.mark.parametrize("text", ["²", "x", "", "-1", "1.5", "9" * 5000, "9" * 20], ids=lambda text: text[:10])
+@pytest.mark.parametrize(
+    "text", ["²", "x", "", "-1", "1.5", "9" * 5000, "9" * 20], ids=lambda text: text[:10]
+)
 def test_annotations_that_anybody_can_edit_hurt_nobody(text: str) -> None:
     """One pod that raises here would stop the watch of all pods of all jobs."""
     body = pod_body()
@@ -268,7 +394,11 @@ def test_annotations_that_anybody_can_edit_hurt_nobody(text: str) -> None:
 
 
 def test_a_gate_that_runs_is_seen() -> None:
-    for state, gated in (({"running": {}}, True), ({"terminated": {"exitCode": 0}}, False), ({"waiting": {}}, False)):
+    for state, gated in (
+        ({"running": {}}, True),
+        ({"terminated": {"exitCode": 0}}, False),
+        ({"waiting": {}}, False),
+    ):
         shown = main_status(name=names.GATE_CONTAINER, state=state)
         assert read(pod_body(initContainerStatuses=[shown])).containers.gated is gated
 
@@ -284,11 +414,19 @@ def test_labels_that_somebody_has_changed_are_seen(key: str) -> None:
 def test_what_the_operator_wrote_is_read_back() -> None:
     body = pod_body(1, podIP="10.0.0.1", phase="Running", conditions=[condition("Ready")])
     body["spec"] |= {"nodeName": "node-a", "activeDeadlineSeconds": 1}
-    body["metadata"]["annotations"] |= {names.ANNOTATION_IPS: "10.0.0.0,10.0.0.1", names.ANNOTATION_EPOCH: "4"}
+    body["metadata"]["annotations"] |= {
+        names.ANNOTATION_IPS: "10.0.0.0,10.0.0.1",
+        names.ANNOTATION_EPOCH: "4",
+    }
     found = read(body)
     assert (found.rank, found.uid, found.owner, found.version) == (1, "uid-1", OWNER, "7")
     assert (found.ip, found.copy.address_list) == ("10.0.0.1", AddressList(4, "10.0.0.0,10.0.0.1"))
-    assert (found.placement.node, found.scheduled, found.ready, found.ending_soon) == ("node-a", True, True, True)
+    assert (found.placement.node, found.scheduled, found.ready, found.ending_soon) == (
+        "node-a",
+        True,
+        True,
+        True,
+    )
 
 
 @pytest.mark.parametrize(
@@ -300,19 +438,36 @@ def test_the_main_container_is_the_named_one_else_the_first(given: list[str], na
     assert main_name({"containers": [{"name": one} for one in given]}) == name
 
 
-PROXY: Body = {"name": "istio-proxy", "image": "p", "volumeMounts": [{"name": "certs", "mountPath": "/certs"}]}
+PROXY: Body = {
+    "name": "istio-proxy",
+    "image": "p",
+    "volumeMounts": [{"name": "certs", "mountPath": "/certs"}],
+}
 # A webhook may add volume mounts of its own to every container, and put its own container first.
 INJECTED: dict[str, tuple[list[Body], str]] = {
     "a proxy before it": ([container(name="trainer")], "trainer"),
-    "a proxy before it, among others": ([container(name="trainer"), {"name": "side", "image": "s"}], "trainer"),
-    "a proxy before it, and it has our name": ([{"name": "side", "image": "s"}, container()], names.MAIN_CONTAINER),
+    "a proxy before it, among others": (
+        [container(name="trainer"), {"name": "side", "image": "s"}],
+        "trainer",
+    ),
+    "a proxy before it, and it has our name": (
+        [{"name": "side", "image": "s"}, container()],
+        names.MAIN_CONTAINER,
+    ),
 }
 
 
 @pytest.mark.parametrize(("given", "main"), INJECTED.values(), ids=INJECTED)
-def test_the_main_container_is_the_templates_whatever_is_injected(given: list[Body], main: str) -> None:
-    """It ended although the proxy runs on: the rank has succeeded, and its launcher can still start it again."""
-    states = [main_status(name=PROXY["name"], state=RUNNING), main_status(name=main, state=terminated(0))]
+def test_the_main_container_is_the_templates_whatever_is_injected(
+    given: list[Body], main: str
+) -> None:
+    """It ended although the proxy runs on: the rank has succeeded, and its launcher can still start
+    it again.
+    """
+    states = [
+        main_status(name=PROXY["name"], state=RUNNING),
+        main_status(name=main, state=terminated(0)),
+    ]
     body = pod_body(owner=job({"containers": given}), phase="Running", containerStatuses=states)
     for one in body["spec"]["containers"]:
         one.setdefault("volumeMounts", []).append({"name": "certs", "mountPath": "/certs"})
@@ -344,5 +499,10 @@ def test_only_a_silent_pod_is_asked_after(fields: Body, seconds: float, asked: b
 def test_a_pod_without_status_or_owner_is_read_as_nothing_known() -> None:
     body = {"metadata": {"name": "stray"}}
     found = read(body)
-    assert (found.rank, found.phase, found.owner, found.containers.failures) == (-1, "Pending", "", 0)
+    assert (found.rank, found.phase, found.owner, found.containers.failures) == (
+        -1,
+        "Pending",
+        "",
+        0,
+    )
     assert read(manifest(job())).owner == OWNER

@@ -1,8 +1,9 @@
 """What users of the other operators suffered from, thread by thread: each is a test named after it.
 
-The threads are those of JobSet, Kubernetes, the training operator (T1), pytorch-operator, DI-orchestrator, KubeRay,
-Volcano, PyTorch and DLRover about ranks, restarts and elasticity. What needs real processes is shown on real pods too,
-in tests/e2e (healing, elastic, node_loss, failures), and autoscalers in tests/apiserver/test_hpa.py.
+The threads are those of JobSet, Kubernetes, the training operator (T1), pytorch-operator,
+DI-orchestrator, KubeRay, Volcano, PyTorch and DLRover about ranks, restarts and elasticity. What
+needs real processes is shown on real pods too, in tests/e2e (healing, elastic, node_loss,
+failures), and autoscalers in tests/apiserver/test_hpa.py.
 """
 
 from collections.abc import Iterator
@@ -32,11 +33,21 @@ def closed() -> Iterator[None]:
         WORLDS.pop().close()
 
 
-def world(size: int = 3, shape: str = "mesh", scope: str = "Pod", limit: int = 3, **more: Any) -> Chaos:
+def world(
+    size: int = 3, shape: str = "mesh", scope: str = "Pod", limit: int = 3, **more: Any
+) -> Chaos:
     """A job whose ranks all run."""
     chaos = Chaos()
     WORLDS.append(chaos)
-    chaos.begin(size, CleanPodPolicy.RUNNING, more.get("never", False), False, limit, (shape, scope), least=1)
+    chaos.begin(
+        size,
+        CleanPodPolicy.RUNNING,
+        more.get("never", False),
+        False,
+        limit,
+        (shape, scope),
+        least=1,
+    )
     rounds(chaos, ENOUGH_ROUNDS)
     chaos.check_running()
     return chaos
@@ -89,7 +100,8 @@ def test_jobset_684_nobody_starts_before_the_old_pods_have_gone() -> None:
     epoch = chaos.job.status.epoch
     for _ in range(5):
         chaos.hears(True)
-        chaos.goes_on(Faults(), ROUND_SECONDS)  # the kubelet does nothing: the old pod hangs Terminating
+        # The kubelet does nothing: the old pod hangs Terminating.
+        chaos.goes_on(Faults(), ROUND_SECONDS)
     assert [pod.deleting for pod in chaos.pods()] == [True, False, False]
     assert all(told(pod)[0] == epoch for pod in chaos.pods())
     assert chaos.job.status.epoch == epoch
@@ -243,7 +255,8 @@ def test_volcano_5385_no_restart_gets_stuck() -> None:
     chaos.calm()
 
 
-# --- elastic --------------------------------------------------------------------------------------------------------
+# --- elastic
+# ------------------------------------------------------------------------------------------------
 
 
 def test_t1_1509_scaling_down_restarts_nobody() -> None:
@@ -300,7 +313,9 @@ def test_t2_2903_jobset_463_1179_a_running_job_grows() -> None:
 
 
 def test_volcano_scale_up_down_what_a_restarted_process_reads_is_new() -> None:
-    """There the environment stays stale; here it is resolved at each start, and the file follows while it runs."""
+    """There the environment stays stale; here it is resolved at each start, and the file follows
+    while it runs.
+    """
     chaos = world(size=2)
     chaos.user_scales(3)
     chaos.calm()
@@ -315,4 +330,6 @@ def test_these_tests_can_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the dialers forgotten, the first thread is back."""
     monkeypatch.setattr(Gang, "dialers", lambda self, rank: frozenset())
     with pytest.raises(AssertionError):
-        test_jobset_574_a_deleted_pod_or_a_lost_node_renews_those_that_dialled_it("is deleted by hand")
+        test_jobset_574_a_deleted_pod_or_a_lost_node_renews_those_that_dialled_it(
+            "is deleted by hand"
+        )

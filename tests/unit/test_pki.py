@@ -1,4 +1,6 @@
-"""The test cluster's certificates: by what names its apiserver is trusted, and who it is to a kubelet."""
+"""The test cluster's certificates: by what names its apiserver is trusted, and who it is to a
+kubelet.
+"""
 
 import ssl
 from contextlib import suppress
@@ -18,7 +20,9 @@ def pki(tmp_path_factory: pytest.TempPathFactory) -> Pki:
 
 
 def context(pki: Pki, purpose: ssl.Purpose, own: str) -> ssl.SSLContext:
-    """One side of a connection: it shows its own certificate, and demands another of the same authority."""
+    """One side of a connection: it shows its own certificate, and demands another of the same
+    authority.
+    """
     made = ssl.create_default_context(purpose, cafile=str(pki["ca.crt"]))
     made.load_cert_chain(pki[f"{own}.crt"], pki[f"{own}.key"])
     made.verify_mode = ssl.CERT_REQUIRED
@@ -27,10 +31,14 @@ def context(pki: Pki, purpose: ssl.Purpose, own: str) -> ssl.SSLContext:
 
 
 def shaken(pki: Pki, name: str) -> ssl.SSLObject:
-    """The server's end of a connection by which the kubelet's client has reached the apiserver under this name."""
+    """The server's end of a connection by which the kubelet's client has reached the apiserver
+    under this name.
+    """
     up, down = ssl.MemoryBIO(), ssl.MemoryBIO()
     server = context(pki, ssl.Purpose.CLIENT_AUTH, "apiserver").wrap_bio(up, down, server_side=True)
-    client = context(pki, ssl.Purpose.SERVER_AUTH, "kubelet-client").wrap_bio(down, up, server_hostname=name)
+    client = context(pki, ssl.Purpose.SERVER_AUTH, "kubelet-client").wrap_bio(
+        down, up, server_hostname=name
+    )
     for side in (client, server, client):
         with suppress(ssl.SSLWantReadError):
             side.do_handshake()
@@ -38,7 +46,9 @@ def shaken(pki: Pki, name: str) -> ssl.SSLObject:
     return server
 
 
-@pytest.mark.parametrize("name", ["127.0.0.1", "10.96.0.1", "localhost", "kubernetes.default.svc.cluster.local"])
+@pytest.mark.parametrize(
+    "name", ["127.0.0.1", "10.96.0.1", "localhost", "kubernetes.default.svc.cluster.local"]
+)
 def test_the_apiserver_is_trusted_by_each_of_its_names(pki: Pki, name: str) -> None:
     assert shaken(pki, name).getpeercert()
 
@@ -51,12 +61,20 @@ def test_and_by_no_other(pki: Pki) -> None:
 def test_the_kubelets_client_is_a_user_of_the_group_that_may_do_all(pki: Pki) -> None:
     told: Any = shaken(pki, "localhost").getpeercert()
     subject = dict(part for (part,) in told["subject"])
-    assert (subject["commonName"], subject["organizationName"]) == ("kube-apiserver-kubelet-client", "system:masters")
+    assert (subject["commonName"], subject["organizationName"]) == (
+        "kube-apiserver-kubelet-client",
+        "system:masters",
+    )
     # Go refuses a certificate whose list of names is critical, as trustme's are, and empty.
     assert told["subjectAltName"]
 
 
 def test_only_their_owner_may_read_them(pki: Pki) -> None:
     found = list(pki.directory.iterdir())
-    assert {path.name for path in found} >= {"ca.crt", "sa.key", "tokens.csv", "system:node:worker.kubeconfig"}
+    assert {path.name for path in found} >= {
+        "ca.crt",
+        "sa.key",
+        "tokens.csv",
+        "system:node:worker.kubeconfig",
+    }
     assert {path.stat().st_mode & 0o777 for path in found} == {0o600}

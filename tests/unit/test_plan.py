@@ -1,4 +1,6 @@
-"""What the plan decides, situation by situation: the actions, the conditions, when to look again."""
+"""What the plan decides, situation by situation: the actions, the conditions, when to look
+again.
+"""
 
 from dataclasses import replace
 from itertools import chain
@@ -76,7 +78,9 @@ def test_a_new_job_gets_all_its_pods_at_once() -> None:
 def test_the_wish_is_written_once_where_the_user_left_it_out() -> None:
     decided, _ = then(job(minReplicas=2, maxReplicas=2), Observed())
     assert decided.actions[0] == SetReplicas(2)
-    assert not any(isinstance(action, SetReplicas) for action in plan(job(replicas=2), Observed(), NOW).actions)
+    assert not any(
+        isinstance(action, SetReplicas) for action in plan(job(replicas=2), Observed(), NOW).actions
+    )
 
 
 def test_nothing_is_published_before_the_last_address() -> None:
@@ -124,7 +128,9 @@ LOSSES = {
 
 
 @pytest.mark.parametrize(("reason", "rank_1"), LOSSES.items(), ids=LOSSES)
-def test_any_loss_kills_the_list_in_writing_before_anything_is_done(reason: str, rank_1: dict[int, Pod]) -> None:
+def test_any_loss_kills_the_list_in_writing_before_anything_is_done(
+    reason: str, rank_1: dict[int, Pod]
+) -> None:
     pods = [listed(0), *rank_1.values(), listed(2)]
     decided, owner = then(running(), observed(*pods))
     assert (decided.actions, decided.requeue_after) == ((), 0.0)
@@ -142,7 +148,9 @@ def test_any_loss_kills_the_list_in_writing_before_anything_is_done(reason: str,
 
 def test_the_next_list_has_the_next_number() -> None:
     _, owner = then(running(), observed(listed(0), listed(2)))
-    decided = hands_out(owner, observed(view(0, uid="n0"), view(1, uid="n1"), view(2, uid="n2")), NOW)
+    decided = hands_out(
+        owner, observed(view(0, uid="n0"), view(1, uid="n1"), view(2, uid="n2")), NOW
+    )
     assert {one.number for one in lists_of(decided.actions)} == {2}
 
 
@@ -163,7 +171,10 @@ def test_growing_touches_nobody_who_runs() -> None:
 
 
 def test_shrinking_takes_the_highest_and_touches_nobody_else() -> None:
-    owner, seen = scaled(running(), 2), observed(*(listed(rank) for rank in range(3)), services=frozenset({"job"}))
+    owner, seen = (
+        scaled(running(), 2),
+        observed(*(listed(rank) for rank in range(3)), services=frozenset({"job"})),
+    )
     decided = hands_out(owner, seen, NOW)
     told = tuple(gives(r, 2, "10.0.0.0,10.0.0.1") for r in range(2))
     assert decided.actions == (*told, DeletePod("job-2", "uid-2"))
@@ -193,7 +204,10 @@ def test_a_failure_is_written_before_its_pod_is_deleted() -> None:
     failed = view(1, never, phase="Failed", failures=1, ending=TERMINATED)
     decided, owner = then(never, observed(view(0, never), failed, view(2, never, ip="")))
     assert decided.actions == ()
-    assert (decided.status.restarts, decided.status.first_failure.rank if decided.status.first_failure else -1) == (
+    assert (
+        decided.status.restarts,
+        decided.status.first_failure.rank if decided.status.first_failure else -1,
+    ) == (
         1,
         1,
     )
@@ -205,7 +219,11 @@ def test_a_failure_is_written_before_its_pod_is_deleted() -> None:
 def test_all_ranks_done_is_success_and_only_then_pods_are_cleaned() -> None:
     done = [listed(rank, phase="Running", succeeded=True, ready=False) for rank in range(3)]
     decided, owner = then(running(), observed(*done))
-    assert (decided.actions, decided.status.phase, decided.status.succeeded_ranks) == ((), "Succeeded", "0-2")
+    assert (decided.actions, decided.status.phase, decided.status.succeeded_ranks) == (
+        (),
+        "Succeeded",
+        "0-2",
+    )
     after, _ = then(owner, observed(*done))
     assert after.actions == tuple(DeletePod(f"job-{rank}", f"uid-{rank}") for rank in range(3))
 
@@ -213,7 +231,10 @@ def test_all_ranks_done_is_success_and_only_then_pods_are_cleaned() -> None:
 @pytest.mark.parametrize(
     ("policy", "expected"),
     [
-        ("Running", (EndPod("job-1", "uid-1"), DeletePod("job-0", "uid-0"), DeletePod("job-2", "uid-2"))),
+        (
+            "Running",
+            (EndPod("job-1", "uid-1"), DeletePod("job-0", "uid-0"), DeletePod("job-2", "uid-2")),
+        ),
         ("None", (EndPod("job-1", "uid-1"),)),
         ("All", tuple(DeletePod(f"job-{rank}", f"uid-{rank}") for rank in range(3))),
     ],
@@ -226,11 +247,16 @@ def test_more_failures_than_allowed_end_the_job(policy: str, expected: tuple[Any
     assert says(decided)["Failed"] == ("True", "BackoffLimitExceeded")
     after, _ = then(owner, observed(*pods))
     assert after.actions == expected
-    assert plan(owner, observed(replace(crashing, ending_soon=True)), NOW).actions == () or policy == "All"
+    assert (
+        plan(owner, observed(replace(crashing, ending_soon=True)), NOW).actions == ()
+        or policy == "All"
+    )
 
 
 def test_whatever_the_policy_nobody_waits_at_the_gate_of_a_job_that_has_ended() -> None:
-    """A rank that would have joined later holds its node, and a pending one asks an autoscaler for another."""
+    """A rank that would have joined later holds its node, and a pending one asks an autoscaler for
+    another.
+    """
     owner = job(minReplicas=1, maxReplicas=3, replicas=3, cleanPodPolicy="None")
     pods = [listed(0, ips="10.0.0.0", succeeded=True, ready=False), view(1, ip=""), view(2, ip="")]
     decided, owner = then(owner, observed(*pods))
@@ -244,13 +270,16 @@ def failed(decided: Plan) -> str:
 
 
 def test_the_message_of_the_end_says_where_there_is_a_log() -> None:
-    """Rank 1's failure was the first, and its pod has been made anew since: rank 0's is the one that is kept."""
+    """Rank 1's failure was the first, and its pod has been made anew since: rank 0's is the one
+    that is kept.
+    """
     first = {"rank": 1, "pod": "job-1", "exitCode": 3, "message": "no GPU", "time": stamp(NOW)}
     owner = running(backoffLimit=1, status={"epoch": 1, "restarts": 1, "firstFailure": first})
     crashing = listed(0, ready=False, failures=1, ending=TERMINATED)
     message = failed(then(owner, observed(crashing, listed(1), listed(2)))[0])
     assert message.endswith(
-        "the first failure: rank 1 exited 3: no GPU; `kubectl logs job-0` has what came last" + completion.KEPT
+        "the first failure: rank 1 exited 3: no GPU; `kubectl logs job-0` has what came last"
+        + completion.KEPT
     )
     again = then(owner, observed(listed(0), listed(1, failures=1, ending=TERMINATED), listed(2)))[0]
     assert failed(again).endswith(
@@ -260,21 +289,30 @@ def test_the_message_of_the_end_says_where_there_is_a_log() -> None:
     over = listed(1, failures=1, ending=TERMINATED, phase="Failed")
     never = then(owner, observed(listed(0), over, listed(2)))[0]
     assert failed(never).endswith("see `kubectl logs job-1`")
-    gone = then(running(cleanPodPolicy="All"), observed(listed(0), listed(1, failures=4), listed(2)))[0]
+    gone = then(
+        running(cleanPodPolicy="All"), observed(listed(0), listed(1, failures=4), listed(2))
+    )[0]
     assert "DeadlineExceeded" not in failed(gone)
 
 
 def test_a_pod_that_is_ended_says_what_the_kubelets_words_for_it_mean() -> None:
-    """The kubelet says DeadlineExceeded of it, and ContainerStatusUnknown of a container that waited just then."""
+    """The kubelet says DeadlineExceeded of it, and ContainerStatusUnknown of a container that
+    waited just then.
+    """
     patch = end_patch("uid-1")
-    assert (patch["metadata"]["uid"], patch["spec"]) == ("uid-1", {"activeDeadlineSeconds": END_SECONDS})
+    assert (patch["metadata"]["uid"], patch["spec"]) == (
+        "uid-1",
+        {"activeDeadlineSeconds": END_SECONDS},
+    )
     says = patch["metadata"]["annotations"][names.ANNOTATION_ENDED]
     for word in ("DeadlineExceeded", "ContainerStatusUnknown", "lastState", "logs"):
         assert word in says
 
 
 def test_nobody_waits_there_with_a_list_that_its_kubelet_has_missed_either() -> None:
-    """Rank 1 has failed before rank 2 began, and a kubelet is not reminded of the list of a job that has ended."""
+    """Rank 1 has failed before rank 2 began, and a kubelet is not reminded of the list of a job
+    that has ended.
+    """
     crashing = listed(1, ready=False, failures=4, ending=TERMINATED)
     pods = [listed(0), crashing, listed(2, gated=True, ready=False, phase="Pending")]
     _, owner = then(running(cleanPodPolicy="None"), observed(*pods))
@@ -288,7 +326,9 @@ def test_as_many_failures_as_allowed_do_not() -> None:
 
 
 def test_a_gate_that_does_not_see_its_list_is_reminded() -> None:
-    """The kubelet's volume manager may lose the update; without a reminder the rank would wait for its next round."""
+    """The kubelet's volume manager may lose the update; without a reminder the rank would wait for
+    its next round.
+    """
     pods = [listed(0), listed(1, gated=True, ready=False), listed(2)]
     told = {("uid-1", 1): NOW}
     waits, _ = then(running(), observed(*pods, services=frozenset({"job"}), told=told), 5)
@@ -296,10 +336,15 @@ def test_a_gate_that_does_not_see_its_list_is_reminded() -> None:
     late, _ = then(running(), observed(*pods, services=frozenset({"job"}), told=told), 9)
     assert late.actions == (NudgePod("job-1", "uid-1", 1, stamp(later(9))),)
     nudged = {("uid-1", 1): later(9)}
-    again, _ = then(running(), observed(*pods, services=frozenset({"job"}), told=told, nudged=nudged), 10)
+    again, _ = then(
+        running(), observed(*pods, services=frozenset({"job"}), told=told, nudged=nudged), 10
+    )
     assert again.actions == ()
     unlisted = view(1, gated=True)
-    assert not any(isinstance(a, NudgePod) for a in then(job(), observed(view(0), unlisted, view(2)), 99)[0].actions)
+    assert not any(
+        isinstance(a, NudgePod)
+        for a in then(job(), observed(view(0), unlisted, view(2)), 99)[0].actions
+    )
 
 
 REFUSALS = {
@@ -312,7 +357,9 @@ REFUSALS = {
 
 
 @pytest.mark.parametrize(("why", "reason"), REFUSALS.items(), ids=REFUSALS.values())
-def test_a_refused_pod_is_said_and_asked_for_again_when_it_is_time(why: Refused, reason: str) -> None:
+def test_a_refused_pod_is_said_and_asked_for_again_when_it_is_time(
+    why: Refused, reason: str
+) -> None:
     refusals = {"pod/job-1": Refusal(why, "no, because", later(7))}
     seen = observed(view(0), view(2), refusals=refusals)
     decided, _ = then(job(), seen)
@@ -327,12 +374,18 @@ def test_a_pod_that_goes_again_and_again_is_made_ever_more_slowly() -> None:
     seen = observed(view(0), view(2), creations={"job-1": Creation(4, NOW)})
     assert created(plan(job(), seen, later(7.9))) == []
     assert created(plan(job(), seen, later(8))) == [1]
-    assert created(plan(job(), observed(creations={"job-1": Creation(50, NOW)}), later(601))) == [0, 1, 2]
+    assert created(plan(job(), observed(creations={"job-1": Creation(50, NOW)}), later(601))) == [
+        0,
+        1,
+        2,
+    ]
 
 
 def test_a_template_that_is_not_the_pods_own_is_said_and_nothing_is_touched() -> None:
     owner = running()
-    edited = owner.model_copy(update={"spec": owner.spec.model_copy(update={"parallel_workers": 2})})
+    edited = owner.model_copy(
+        update={"spec": owner.spec.model_copy(update={"parallel_workers": 2})}
+    )
     decided, _ = then(edited, observed(listed(0), listed(2)))
     assert decided.actions == ()
     assert says(decided)["Invalid"] == ("True", "TemplateChanged")
@@ -341,7 +394,11 @@ def test_a_template_that_is_not_the_pods_own_is_said_and_nothing_is_touched() ->
 def test_a_job_that_is_being_deleted_is_left_to_the_garbage_collector() -> None:
     leaving = job()
     leaving = leaving.model_copy(
-        update={"metadata": leaving.metadata.model_copy(update={"deletion_timestamp": "2026-05-04T12:00:00Z"})}
+        update={
+            "metadata": leaving.metadata.model_copy(
+                update={"deletion_timestamp": "2026-05-04T12:00:00Z"}
+            )
+        }
     )
     assert plan(leaving, Observed(), NOW) == Plan(leaving.status)
 
@@ -351,7 +408,10 @@ def test_after_the_end_nothing_is_charged_any_more() -> None:
     _, failed = then(running(), observed(*pods))
     ended = changed(pods[1], phase="Failed", failures=5, ending_soon=True)
     decided, _ = then(failed, observed(pods[0], ended, pods[2]), 9)
-    assert (decided.status.restarts, decided.status.restarts_seen) == (4, failed.status.restarts_seen)
+    assert (decided.status.restarts, decided.status.restarts_seen) == (
+        4,
+        failed.status.restarts_seen,
+    )
 
 
 def test_a_back_off_of_a_day_does_not_overflow() -> None:
@@ -377,11 +437,19 @@ def test_what_has_succeeded_is_not_run_again_when_the_set_is_renewed() -> None:
 
 
 def test_every_rank_that_crashed_keeps_its_logs_when_the_job_has_failed() -> None:
-    pods = [listed(0), listed(1, failures=3, ending=TERMINATED), listed(2, failures=1, ending=TERMINATED)]
+    pods = [
+        listed(0),
+        listed(1, failures=3, ending=TERMINATED),
+        listed(2, failures=1, ending=TERMINATED),
+    ]
     decided, failed = then(running(), observed(*pods))
     assert (decided.status.phase, decided.requeue_after) == ("Failed", 0.0)
     actions = plan(failed, observed(*pods), NOW).actions
-    assert actions == (EndPod("job-1", "uid-1"), EndPod("job-2", "uid-2"), DeletePod("job-0", "uid-0"))
+    assert actions == (
+        EndPod("job-1", "uid-1"),
+        EndPod("job-2", "uid-2"),
+        DeletePod("job-0", "uid-0"),
+    )
 
 
 def test_the_start_is_when_the_job_was_first_seen() -> None:
@@ -391,30 +459,39 @@ def test_the_start_is_when_the_job_was_first_seen() -> None:
 
 
 @pytest.mark.parametrize(
-    ("age", "seconds"), [(0, 4), (15, 4), (100, 25), (240, 60), (100_000, 60)], ids=lambda value: f"{value}s"
+    ("age", "seconds"),
+    [(0, 4), (15, 4), (100, 25), (240, 60), (100_000, 60)],
+    ids=lambda value: f"{value}s",
 )
 def test_the_longer_a_job_waits_the_more_rarely_it_is_looked_at(age: float, seconds: float) -> None:
     _, owner = then(job(), Observed())
-    assert plan(owner, observed(view(0, ip=""), view(1), view(2)), later(age)).requeue_after == seconds
+    assert (
+        plan(owner, observed(view(0, ip=""), view(1), view(2)), later(age)).requeue_after == seconds
+    )
 
 
 def test_a_refused_service_is_asked_for_again_when_it_is_time() -> None:
     seen = observed(
-        *(listed(rank) for rank in range(3)), refusals={"service/job": Refusal(Refused.TAKEN, "no", later(15))}
+        *(listed(rank) for rank in range(3)),
+        refusals={"service/job": Refusal(Refused.TAKEN, "no", later(15))},
     )
     assert plan(running(), seen, later(14.9)).actions == ()
     assert plan(running(), seen, later(15)).actions == (CreateShared(service.manifests),)
 
 
 def test_counts_are_of_the_pods_that_stay() -> None:
-    decided, _ = then(running(), observed(listed(0), listed(1, ready=False), listed(2, deleting=True)))
+    decided, _ = then(
+        running(), observed(listed(0), listed(1, ready=False), listed(2, deleting=True))
+    )
     assert (decided.status.replicas, decided.status.ready_replicas) == (2, 1)
     assert decided.status.selector == "diengine.opendilab.org/job=job"
 
 
 def paused(owner: DIJob, value: str | None = "true") -> DIJob:
     annotations = {} if value is None else {names.ANNOTATION_PAUSED: value}
-    return owner.model_copy(update={"metadata": owner.metadata.model_copy(update={"annotations": annotations})})
+    return owner.model_copy(
+        update={"metadata": owner.metadata.model_copy(update={"annotations": annotations})}
+    )
 
 
 def test_a_paused_job_is_looked_at_and_left_alone() -> None:
@@ -431,7 +508,9 @@ def test_a_paused_job_is_looked_at_and_left_alone() -> None:
 
 
 def test_a_paused_job_that_has_ended_is_not_cleaned_up() -> None:
-    _, owner = then(running(cleanPodPolicy="All"), observed(*(listed(r, succeeded=True) for r in range(3))))
+    _, owner = then(
+        running(cleanPodPolicy="All"), observed(*(listed(r, succeeded=True) for r in range(3)))
+    )
     seen = observed(listed(0, phase="Succeeded", succeeded=True))
     assert plan(paused(owner), seen, NOW).actions == ()
     assert plan(paused(owner, "false"), seen, NOW).actions == (DeletePod("job-0", "uid-0"),)

@@ -1,4 +1,6 @@
-"""The pods and the service that are created: whose they are, what is added, and what is left to the user."""
+"""The pods and the service that are created: whose they are, what is added, and what is left to the
+user.
+"""
 
 import copy
 import json
@@ -55,7 +57,11 @@ def test_a_pod_says_whose_it_is_and_which_rank() -> None:
 
 def test_addresses_come_from_the_pods_own_annotations() -> None:
     found = env(manifest(job(), rank=1))
-    assert found["DI_NODES"] == found["DI_NODE_IPS"] == f"metadata.annotations['{names.ANNOTATION_IPS}']"
+    assert (
+        found["DI_NODES"]
+        == found["DI_NODE_IPS"]
+        == f"metadata.annotations['{names.ANNOTATION_IPS}']"
+    )
     assert found["DI_EPOCH"] == f"metadata.annotations['{names.ANNOTATION_EPOCH}']"
     assert found["DI_POD_IP"] == "status.podIP"
     assert found["DI_RANK"] == "1"
@@ -70,35 +76,53 @@ def test_where_ranks_are_told_names_the_list_and_the_gate_have_them() -> None:
     list_ = PublishAddresses("job-1", "u", given(1, "job-0.job,job-1.job", pod_ip="10.0.0.2"))
     annotations = addresses_patch(gang_of(owner), list_)["metadata"]["annotations"]
     assert annotations[names.ANNOTATION_POD_IP] == "10.0.0.2"
-    assert json.loads(annotations[names.ANNOTATION_TOPOLOGY])["nodeNames"] == ["job-0.job", "job-1.job"]
+    assert json.loads(annotations[names.ANNOTATION_TOPOLOGY])["nodeNames"] == [
+        "job-0.job",
+        "job-1.job",
+    ]
     assert "DIJOB_HOST" not in {entry["name"] for entry in gate(manifest(job()))["env"]}
     assert template_hash(owner) != template_hash(job(topology="star"))
 
 
 def test_only_who_renews_and_only_where_names_are_told_more_is_written() -> None:
-    plain = addresses_patch(gang(), PublishAddresses("job-1", "u", given(2, "a,b,c")))["metadata"]["annotations"]
+    plain = addresses_patch(gang(), PublishAddresses("job-1", "u", given(2, "a,b,c")))["metadata"][
+        "annotations"
+    ]
     assert names.ANNOTATION_POD_IP not in plain
     assert plain[names.ANNOTATION_RENEW] is None  # taken away where somebody has written it
-    renewed = addresses_patch(gang(), PublishAddresses("job-1", "u", given(2, "a,b,c", renew_from=2)))["metadata"]
+    renewed = addresses_patch(
+        gang(), PublishAddresses("job-1", "u", given(2, "a,b,c", renew_from=2))
+    )["metadata"]
     assert renewed["annotations"][names.ANNOTATION_RENEW] == "2"
 
 
 def test_what_our_scripts_must_know_of_the_pod_is_told_where_it_is_not_as_usual() -> None:
     assert not env(manifest(job())).keys() & {"DIJOB_TERMINATION_LOG", "DIJOB_KILL_SECONDS"}
-    own = job({"containers": [container(terminationMessagePath="/x")], "terminationGracePeriodSeconds": 3})
+    own = job(
+        {"containers": [container(terminationMessagePath="/x")], "terminationGracePeriodSeconds": 3}
+    )
     found = env(manifest(own))
     assert (found["DIJOB_TERMINATION_LOG"], found["DIJOB_KILL_SECONDS"]) == ("/x", "3")
 
 
 # terminationGracePeriodSeconds, and how long the launcher and the operator give a program to end.
-GRACES = {"short": (3, 3), "none": (0, 0), "kubernetes' own": (30, 30), "a checkpoint": (600, 600), "null": (None, 30)}
+GRACES = {
+    "short": (3, 3),
+    "none": (0, 0),
+    "kubernetes' own": (30, 30),
+    "a checkpoint": (600, 600),
+    "null": (None, 30),
+}
 
 
 @pytest.mark.parametrize(("given", "seconds"), GRACES.values(), ids=GRACES)
-def test_a_program_has_its_own_grace_period_to_end_for_a_renewal(given: int | None, seconds: int) -> None:
+def test_a_program_has_its_own_grace_period_to_end_for_a_renewal(
+    given: int | None, seconds: int
+) -> None:
     body = pod_body(owner=job({"terminationGracePeriodSeconds": given}))
     told = env(body).get("DIJOB_KILL_SECONDS", str(KILL_SECONDS))
-    body["spec"]["terminationGracePeriodSeconds"] = 30 if given is None else given  # as the apiserver stores it
+    # As the apiserver stores it.
+    body["spec"]["terminationGracePeriodSeconds"] = 30 if given is None else given
     assert (told, read(body).made.grace) == (str(seconds), seconds)
     assert f"${{DIJOB_KILL_SECONDS:-{KILL_SECONDS}}}" in LAUNCHER
 
@@ -112,7 +136,12 @@ def test_a_pod_of_an_older_operator_is_not_waited_for_longer_than_its_launcher_w
 
 def test_who_names_another_time_to_end_himself_has_it() -> None:
     own = container(env=[{"name": "DIJOB_KILL_SECONDS", "value": "90"}])
-    assert read(pod_body(owner=job({"containers": [own], "terminationGracePeriodSeconds": 600}))).made.grace == 90
+    assert (
+        read(
+            pod_body(owner=job({"containers": [own], "terminationGracePeriodSeconds": 600}))
+        ).made.grace
+        == 90
+    )
 
 
 def test_the_users_variables_win_and_come_after_ours() -> None:
@@ -159,25 +188,44 @@ PROBE = {"tcpSocket": {"port": 50515}, "periodSeconds": 1}
     ("fields", "spec", "probe"),
     [
         ({}, {}, PROBE),
-        ({"command": [*container()["command"], "--ports", "6000"]}, {}, {**PROBE, "tcpSocket": {"port": 6000}}),
+        (
+            {"command": [*container()["command"], "--ports", "6000"]},
+            {},
+            {**PROBE, "tcpSocket": {"port": 6000}},
+        ),
         ({"command": ["python", "train.py"]}, {}, None),
         ({"command": [*container()["command"], "--mq-type", "redis"]}, {}, None),
         ({}, {"launcher": "Off"}, None),
         ({"command": [*container()["command"], "--platform", "k8s"]}, {"launcher": "Off"}, PROBE),
-        ({"command": ["bash", "-c", "conda activate x && ditask --package p --main p.main"]}, {}, None),
+        (
+            {"command": ["bash", "-c", "conda activate x && ditask --package p --main p.main"]},
+            {},
+            None,
+        ),
         ({"readinessProbe": {"exec": {"command": ["true"]}}}, {}, {"exec": {"command": ["true"]}}),
     ],
     ids=["ditask", "ports", "other", "redis", "off", "off-and-told", "bypassed", "users-own"],
 )
-def test_a_probe_only_where_the_program_visibly_listens(fields: Body, spec: Body, probe: Body | None) -> None:
+def test_a_probe_only_where_the_program_visibly_listens(
+    fields: Body, spec: Body, probe: Body | None
+) -> None:
     found = main(manifest(job({"containers": [container(**fields)]}, **spec)))
     assert found.get("readinessProbe") == probe
 
 
 def test_the_gate_looks_like_the_main_container_without_its_gpus() -> None:
-    resources = {"limits": {"cpu": 2, "memory": "1Gi", "nvidia.com/gpu": 1}, "claims": [{"name": "x"}]}
-    fields = {"resources": resources, "imagePullPolicy": "Never", "securityContext": {"runAsNonRoot": True}}
-    found = gate(manifest(job({"initContainers": [{"name": "first"}], "containers": [container(**fields)]})))
+    resources = {
+        "limits": {"cpu": 2, "memory": "1Gi", "nvidia.com/gpu": 1},
+        "claims": [{"name": "x"}],
+    }
+    fields = {
+        "resources": resources,
+        "imagePullPolicy": "Never",
+        "securityContext": {"runAsNonRoot": True},
+    }
+    found = gate(
+        manifest(job({"initContainers": [{"name": "first"}], "containers": [container(**fields)]}))
+    )
     assert found["resources"] == {"limits": {"cpu": 2, "memory": "1Gi"}}
     assert (found["image"], found["imagePullPolicy"]) == ("img:1", "Never")
     assert found["securityContext"] == {"runAsNonRoot": True}
@@ -189,7 +237,10 @@ def test_the_gate_reads_the_list_and_leaves_the_launcher() -> None:
     mounts = {m["mountPath"]: m.get("readOnly", False) for m in gate(body)["volumeMounts"]}
     assert mounts == {pod.DIR: False, pod.POD_DIR: True}
     volumes = {volume["name"]: volume for volume in body["spec"]["volumes"]}
-    files = {item["path"]: item["fieldRef"]["fieldPath"] for item in volumes[names.POD_VOLUME]["downwardAPI"]["items"]}
+    files = {
+        item["path"]: item["fieldRef"]["fieldPath"]
+        for item in volumes[names.POD_VOLUME]["downwardAPI"]["items"]
+    }
     assert files == {
         pod.IPS_FILE: f"metadata.annotations['{names.ANNOTATION_IPS}']",
         pod.EPOCH_FILE: f"metadata.annotations['{names.ANNOTATION_EPOCH}']",
@@ -225,7 +276,9 @@ def test_null_is_as_good_as_absent(pod_spec: Body, field: str, value: object) ->
 
 @pytest.mark.parametrize("slip", ["x", 7, {"name": "x"}, ["x"], [7]], ids=str)
 @pytest.mark.parametrize("field", ["ports", "volumeMounts", "resources"])
-def test_what_has_the_wrong_shape_is_left_to_the_apiserver_to_refuse(field: str, slip: object) -> None:
+def test_what_has_the_wrong_shape_is_left_to_the_apiserver_to_refuse(
+    field: str, slip: object
+) -> None:
     """It answers with the field's name; a pass that raises would tell the user nothing."""
     found = main(manifest(job({"containers": [container(**{field: slip})]})))
     assert found[field] == slip or (isinstance(slip, list) and found[field][: len(slip)] == slip)
@@ -240,8 +293,12 @@ def test_the_pod_carries_what_it_was_made_from() -> None:
     given = {"labels": {"team": "a", names.MANAGED_BY: "me"}, "annotations": {"note": "b"}}
     owner = job()
     assert owner.spec.template is not None
-    template = owner.spec.template.model_copy(update={"metadata": TemplateMetadata.model_validate(given)})
-    owner = DIJob(metadata=owner.metadata, spec=owner.spec.model_copy(update={"template": template}))
+    template = owner.spec.template.model_copy(
+        update={"metadata": TemplateMetadata.model_validate(given)}
+    )
+    owner = DIJob(
+        metadata=owner.metadata, spec=owner.spec.model_copy(update={"template": template})
+    )
     meta = manifest(owner)["metadata"]
     assert meta["labels"]["team"] == "a"
     assert meta["labels"][names.MANAGED_BY] == names.MANAGER
@@ -273,7 +330,9 @@ def test_the_main_container_has_one_di_port(ports: list[Body] | None, added: Bod
     [(None, [50515, 50516]), ([{"name": "di-port", "containerPort": 50516}], [50515])],
     ids=["none", "one of them"],
 )
-def test_in_the_nodes_network_each_workers_port_is_claimed(ports: list[Body] | None, added: list[int]) -> None:
+def test_in_the_nodes_network_each_workers_port_is_claimed(
+    ports: list[Body] | None, added: list[int]
+) -> None:
     pod = {"containers": [container(ports=ports)], "hostNetwork": True}
     found = manifest(job(pod, parallelWorkers=2))["spec"]
     own = [port["containerPort"] for port in found["containers"][0]["ports"][len(ports or []) :]]
@@ -289,7 +348,9 @@ def test_a_dns_policy_of_the_users_own_stays() -> None:
 
 
 def test_making_a_pod_leaves_the_template_alone() -> None:
-    owner = job({"containers": [container(env=[{"name": "A", "value": "1"}])], "volumes": [{"name": "v"}]})
+    owner = job(
+        {"containers": [container(env=[{"name": "A", "value": "1"}])], "volumes": [{"name": "v"}]}
+    )
     before = template_hash(owner)
     assert manifest(owner, 0) == manifest(owner, 0)
     assert template_hash(owner) == before
@@ -325,7 +386,9 @@ def test_the_patch_is_lean_and_names_its_pod() -> None:
 def test_the_list_of_the_largest_world_fits_into_an_annotation() -> None:
     """Kubernetes bounds all annotations of an object at 256 KiB in sum."""
     ips = ",".join(f"255.255.{rank // 250}.{rank % 250}" for rank in range(names.MAX_REPLICAS))
-    annotations = addresses_patch(gang(size=1500, workers=64), PublishAddresses("p", "u", given(1, ips)))["metadata"]
+    annotations = addresses_patch(
+        gang(size=1500, workers=64), PublishAddresses("p", "u", given(1, ips))
+    )["metadata"]
     assert len(json.dumps(annotations)) < 100_000
 
 
@@ -346,15 +409,22 @@ def test_the_service_publishes_names_before_ready() -> None:
     ],
     ids=["others", "topology", "workers", "launcher", "template"],
 )
-def test_the_fingerprint_covers_what_is_immutable_and_no_more(pod_spec: Body, spec: Body, same: bool) -> None:
+def test_the_fingerprint_covers_what_is_immutable_and_no_more(
+    pod_spec: Body, spec: Body, same: bool
+) -> None:
     assert (template_hash(job(pod_spec, **spec)) == template_hash(job())) is same
 
 
-SCRIPT = "\n".join(f"export A{number}=$(cat /etc/{number}) # a comment" for number in range(280)) + "\nditask -m a.main"
+SCRIPT = (
+    "\n".join(f"export A{number}=$(cat /etc/{number}) # a comment" for number in range(280))
+    + "\nditask -m a.main"
+)
 
 
 @pytest.mark.timed
-def test_a_command_is_read_once_for_all_pods_and_versions_of_the_status(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_is_read_once_for_all_pods_and_versions_of_the_status(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     read, real = list[str](), shellwords.simple_commands
 
     def noted(script: str) -> list[list[str]] | None:
@@ -377,7 +447,10 @@ def test_a_command_is_read_once_for_all_pods_and_versions_of_the_status(monkeypa
 
 @pytest.mark.timed
 def test_a_pod_is_made_without_copying_or_changing_the_template() -> None:
-    body = job_body({"containers": [container(), {"name": "side"}], "x": [{} for _ in range(8_000)]}, replicas=1500)
+    body = job_body(
+        {"containers": [container(), {"name": "side"}], "x": [{} for _ in range(8_000)]},
+        replicas=1500,
+    )
     owner, before = parse_job(body), copy.deepcopy(body)
     begin = time.process_time()
     for member in gang_of(owner).members[:100]:

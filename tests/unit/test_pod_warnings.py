@@ -1,4 +1,6 @@
-"""Why a pod has no address, when only its events know: each is asked in its turn, and none again within seconds."""
+"""Why a pod has no address, when only its events know: each is asked in its turn, and none again
+within seconds.
+"""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -28,7 +30,10 @@ TURNS: dict[str, tuple[dict[int, float], list[int]]] = {
 def test_who_is_asked_for(asked: dict[int, float], order: list[int]) -> None:
     known = {f"uid-{rank}": later(seconds) for rank, seconds in asked.items()}
     assert [pod.rank for pod in to_ask(SILENT, known, NOW)] == order
-    talks = (view(0, created="2026-05-04T11:00:00Z"), view(1, ip="", complaint="x", created="2026-05-04T11:00:00Z"))
+    talks = (
+        view(0, created="2026-05-04T11:00:00Z"),
+        view(1, ip="", complaint="x", created="2026-05-04T11:00:00Z"),
+    )
     assert to_ask(talks, {}, NOW) == ()
 
 
@@ -51,15 +56,24 @@ class Cluster(FakeApi):
     async def get(self, path: str, **query: str) -> Body:
         if not path.endswith("/events"):
             return self.body
-        uid = query["fieldSelector"].removeprefix("involvedObject.uid=").removesuffix(",type=Warning")
+        uid = (
+            query["fieldSelector"].removeprefix("involvedObject.uid=").removesuffix(",type=Warning")
+        )
         self.read.append(uid)
         if uid in self.broken:
             raise ApiError(503, "ServiceUnavailable", "try later")
         return {"items": [{"reason": "FailedMount", "message": f"volume of {uid}"}]}
 
     async def patch(self, path: str, body: Body, **_: Any) -> Body:
-        meta = {**self.body["metadata"], "resourceVersion": str(int(self.body["metadata"]["resourceVersion"]) + 1)}
-        self.body = {**self.body, "metadata": meta, "status": {**self.body["status"], **body["status"]}}
+        meta = {
+            **self.body["metadata"],
+            "resourceVersion": str(int(self.body["metadata"]["resourceVersion"]) + 1),
+        }
+        self.body = {
+            **self.body,
+            "metadata": meta,
+            "status": {**self.body["status"], **body["status"]},
+        }
         return self.body
 
 

@@ -39,14 +39,23 @@ RULES: dict[str, tuple[list[Body], Pod, str]] = {
     "another exit code": ([codes(1, 2, action="FailJob")], failed(code=3), "Restart"),
     "not one of these": ([codes(1, operator="NotIn", action="FailJob")], failed(code=3), "FailJob"),
     "one of these": ([codes(1, operator="NotIn", action="FailJob")], failed(code=1), "Restart"),
-    "no exit code is known": ([codes(1, operator="NotIn", action="FailJob")], failed(ending=None), "Restart"),
+    "no exit code is known": (
+        [codes(1, operator="NotIn", action="FailJob")],
+        failed(ending=None),
+        "Restart",
+    ),
     "a condition of the pod": (
         [{"action": "FailJob", "onPodConditions": [{"type": "DisruptionTarget"}]}],
         failed(disrupted=True, conditions=(EVICTED,)),
         "FailJob",
     ),
     "one of several conditions": (
-        [{"action": "Restart", "onPodConditions": [{"type": "Other"}, {"type": "DisruptionTarget"}]}],
+        [
+            {
+                "action": "Restart",
+                "onPodConditions": [{"type": "Other"}, {"type": "DisruptionTarget"}],
+            }
+        ],
         failed(disrupted=True, conditions=(EVICTED,)),
         "Restart",
     ),
@@ -55,7 +64,11 @@ RULES: dict[str, tuple[list[Body], Pod, str]] = {
         failed(conditions=("Sick=False",)),
         "FailJob",
     ),
-    "no such condition": ([{"action": "FailJob", "onPodConditions": [{"type": "Sick"}]}], failed(), "Restart"),
+    "no such condition": (
+        [{"action": "FailJob", "onPodConditions": [{"type": "Sick"}]}],
+        failed(),
+        "Restart",
+    ),
     "both must hold": (
         [codes(1, action="FailJob", onPodConditions=[{"type": "Sick"}])],
         failed(conditions=("Sick=True",), code=2),
@@ -66,9 +79,16 @@ RULES: dict[str, tuple[list[Body], Pod, str]] = {
         failed(disrupted=True, conditions=(EVICTED,)),
         "Ignore",
     ),
-    "evicted, and the rule is about its exit code": ([codes(1, action="FailJob")], failed(disrupted=True), "Ignore"),
+    "evicted, and the rule is about its exit code": (
+        [codes(1, action="FailJob")],
+        failed(disrupted=True),
+        "Ignore",
+    ),
     "evicted, but an earlier rule forgives all": (
-        [{"action": "Ignore"}, {"action": "FailJob", "onPodConditions": [{"type": "DisruptionTarget"}]}],
+        [
+            {"action": "Ignore"},
+            {"action": "FailJob", "onPodConditions": [{"type": "DisruptionTarget"}]},
+        ],
         failed(disrupted=True, conditions=(EVICTED,)),
         "Ignore",
     ),
@@ -88,7 +108,9 @@ def test_the_first_rule_that_matches(rules: list[Body], pod: Pod, action: str) -
 
 
 @pytest.mark.parametrize(
-    ("rank", "action"), [(0, "FailJob"), (1, "Restart"), (2, "Ignore"), (3, "Ignore")], ids=lambda value: str(value)
+    ("rank", "action"),
+    [(0, "FailJob"), (1, "Restart"), (2, "Ignore"), (3, "Ignore")],
+    ids=lambda value: str(value),
 )
 def test_a_rule_of_a_task_is_about_its_ranks(rank: int, action: str) -> None:
     rules = [{"action": "FailJob", "task": "learner"}, {"action": "Ignore", "task": "collector"}]
@@ -125,7 +147,9 @@ def test_who_cannot_begin_anew_alone_takes_the_others_along(spec: Body, action: 
 
 @pytest.mark.parametrize(("runtime", "anew"), [("torch", {0, 1, 2}), ("ditask", {0})])
 def test_no_rendezvous_meets_a_process_of_the_old_world(runtime: str, anew: set[int]) -> None:
-    """Who cannot take a member back is made anew: in its pod it could begin while another is still ending."""
+    """Who cannot take a member back is made anew: in its pod it could begin while another is still
+    ending.
+    """
     owner = running(runtime=runtime, pod=None)
     pods = [listed(rank, owner, restartable=True, deleting=not rank) for rank in range(3)]
     dead = plan(owner, observed(*pods), NOW).status
@@ -161,7 +185,8 @@ def test_whose_success_is_the_jobs(spec: Body, succeeded: set[int], done: bool) 
     assert Policy.of(owner, gang_of(owner)).fulfilled(frozenset(succeeded), waiting) is done
 
 
-# --- what the plan makes of it -------------------------------------------------------------------------------------
+# --- what the plan makes of it
+# -------------------------------------------------------------------------------------
 
 
 def running(**spec: Any) -> DIJob:
@@ -188,14 +213,19 @@ def reasons(decided: Plan) -> dict[str, tuple[str, str]]:
 def test_fail_job_ends_it_at_once() -> None:
     _, decided = after("FailJob", backoffLimit=10)
     assert reasons(decided)["Failed"] == ("True", "FailurePolicy")
-    assert "rank 1 exited 1: boom, and failurePolicy.rules[0] says FailJob" in decided.status.message
+    assert (
+        "rank 1 exited 1: boom, and failurePolicy.rules[0] says FailJob" in decided.status.message
+    )
     assert decided.status.completion_time
 
 
 def test_restart_job_renews_all_ranks_and_is_charged_once() -> None:
     _, decided = after("RestartJob")
     assert decided.status.last_renewal is not None
-    assert (decided.status.last_renewal.reason, decided.status.last_renewal.ranks) == ("FailurePolicy", "0-2")
+    assert (decided.status.last_renewal.reason, decided.status.last_renewal.ranks) == (
+        "FailurePolicy",
+        "0-2",
+    )
     assert decided.status.restarts == 1
     assert decided.actions == ()  # written down first
 
@@ -214,7 +244,10 @@ def test_restart_job_is_not_lost_while_the_job_is_paused() -> None:
 def test_restart_renews_only_whom_it_must() -> None:
     _, decided = after("Restart")
     assert decided.status.last_renewal is not None
-    assert (decided.status.last_renewal.reason, decided.status.last_renewal.ranks) == ("PodFailed", "1-2")
+    assert (decided.status.last_renewal.reason, decided.status.last_renewal.ranks) == (
+        "PodFailed",
+        "1-2",
+    )
     assert decided.status.restarts == 1
 
 

@@ -1,4 +1,6 @@
-"""The catalogue of reasons: the code uses each of them, docs/conditions.md shows all, events are as it says."""
+"""The catalogue of reasons: the code uses each of them, docs/conditions.md shows all, events are as
+it says.
+"""
 
 import ast
 import re
@@ -25,14 +27,20 @@ def test_every_type_of_condition_is_in_the_catalogue() -> None:
 
 
 def test_no_reason_is_another_name_of_the_one_before() -> None:
-    assert [reason.name for reason in ALL] == [name for each in CATALOGUE for name in each.__members__]
+    assert [reason.name for reason in ALL] == [
+        name for each in CATALOGUE for name in each.__members__
+    ]
 
 
 def written(folder: Path) -> set[str]:
     """Every `Class.Name` that the operator's code mentions outside the catalogue."""
     paths = (path for path in folder.rglob("*.py") if path.parent.name != "reasons")
     nodes = (node for path in paths for node in ast.walk(ast.parse(path.read_text())))
-    return {ast.unparse(node).removeprefix("reasons.") for node in nodes if isinstance(node, ast.Attribute)}
+    return {
+        ast.unparse(node).removeprefix("reasons.")
+        for node in nodes
+        if isinstance(node, ast.Attribute)
+    }
 
 
 def test_the_code_uses_every_reason() -> None:
@@ -81,13 +89,20 @@ def test_an_event_that_is_said_to_be_shown_is_told_and_no_other(reason: Reason) 
     opposite = Condition(type=reason.condition, status=str(not status), reason="Before")
     other = Condition(type=reason.condition, status=str(status), reason="Before")
     for conditions in ((), (opposite,), (other,)):
-        before = Status(conditions=(running, *conditions) if not isinstance(reason, Running) else conditions)
+        before = Status(
+            conditions=(running, *conditions) if not isinstance(reason, Running) else conditions
+        )
         after = conclude(before, [Fact(reason, "words")], 1, NOW)
         found = events(before, after)
-        assert [("Warning" if one.warning else "Normal") for one in found] == list(filter(None, [event.value]))
+        assert [("Warning" if one.warning else "Normal") for one in found] == list(
+            filter(None, [event.value])
+        )
         # As the page's last part says.
         good = status and reason.entry.kind is Kind.GOOD
-        assert all((one.reason, one.message) == (reason.condition if good else reason.name, "words") for one in found)
+        assert all(
+            (one.reason, one.message) == (reason.condition if good else reason.name, "words")
+            for one in found
+        )
         assert events(after, after) == ()
 
 
@@ -117,7 +132,10 @@ def told(old: Status, new: Status) -> list[tuple[str, str, bool]]:
 def test_the_first_start_is_told_once_with_its_seconds() -> None:
     waits = having_had(Fact(Running.Starting, "waits"), Fact(PeersReady.Starting, "waits"))
     begun = having_had(
-        Fact(Running.AllRanksReady, "all 3 ranks run"), Fact(PeersReady.AllRanksReady, "all"), before=waits, seconds=7
+        Fact(Running.AllRanksReady, "all 3 ranks run"),
+        Fact(PeersReady.AllRanksReady, "all"),
+        before=waits,
+        seconds=7,
     )
     assert told(waits, begun) == [("Running", "all 3 ranks run, after 7 s", False)]
 
@@ -125,21 +143,27 @@ def test_the_first_start_is_told_once_with_its_seconds() -> None:
 def test_a_loss_that_has_healed_is_told_with_its_seconds() -> None:
     runs = having_had(Fact(Running.AllRanksReady), Fact(PeersReady.AllRanksReady))
     lost = having_had(Fact(PeersReady.RankNotReady, "rank 1: its pod is gone"), before=runs)
-    healed = having_had(Fact(PeersReady.AllRanksReady, "all ranks are Ready, epoch 2"), before=lost, seconds=6)
+    healed = having_had(
+        Fact(PeersReady.AllRanksReady, "all ranks are Ready, epoch 2"), before=lost, seconds=6
+    )
     assert told(runs, lost) == [("RankNotReady", "rank 1: its pod is gone", True)]
     assert told(lost, healed) == [("PeersReady", "all ranks are Ready, epoch 2, after 6 s", False)]
 
 
 def test_another_size_of_a_running_job_is_told() -> None:
-    three = having_had(Fact(Running.AllRanksReady)).model_copy(update={"address_list": ListProof(size=3)})
+    three = having_had(Fact(Running.AllRanksReady)).model_copy(
+        update={"address_list": ListProof(size=3)}
+    )
     four = three.model_copy(update={"address_list": ListProof(size=4)})
     assert told(three, four) == [("Scaled", "from 3 to 4 ranks", False)]
-    assert told(Status(address_list=ListProof(size=3)), Status(address_list=ListProof(size=4))) == []
+    assert (
+        told(Status(address_list=ListProof(size=3)), Status(address_list=ListProof(size=4))) == []
+    )
 
 
 def test_the_page_names_fields_that_exist_and_every_phase() -> None:
     page = table()
-    head = page.split("\n## ")[0]
+    head = " ".join(page.split("\n## ")[0].split())
     assert [word for word in Phase if word not in head] == []
     first = re.search(r"The first that holds: (.*?), else (\w+)\.", head, re.DOTALL)
     assert first

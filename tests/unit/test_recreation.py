@@ -1,4 +1,6 @@
-"""A job is deleted and applied again at once: the names of its old pods are free when those have ended, not before."""
+"""A job is deleted and applied again at once: the names of its old pods are free when those have
+ended, not before.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -69,14 +71,18 @@ def _rank(path: str) -> int:
 
 
 async def recreate(owner: DIJob, api: OldPods) -> dict[int, float]:
-    """Passes over the new job until its old pods are long gone. Gives when the pod of each rank was created."""
+    """Passes over the new job until its old pods are long gone. Gives when the pod of each rank was
+    created.
+    """
     children, memory, created = Children.of(()), Memory(), dict[int, float]()
     hands = Actor(api.api(), children, Options(), Told(api))
     while (passed := (api.now - NOW).total_seconds()) <= GRACE + 30:
         pods, _ = by_rank(children.pods.of(OWNER), gang_of(owner))
         seen = Observed(pods, refusals=dict(memory.refusals), creations=dict(memory.creations))
         decided = plan(owner, seen, api.now)
-        await hands.carry_out(owner, tuple(a for a in decided.actions if isinstance(a, CreatePod)), memory)
+        await hands.carry_out(
+            owner, tuple(a for a in decided.actions if isinstance(a, CreatePod)), memory
+        )
         created |= dict.fromkeys(api.made - created.keys(), passed)
         api.now += timedelta(seconds=0.2 if decided.actions else decided.requeue_after)
     return created
@@ -87,10 +93,18 @@ async def recreate(owner: DIJob, api: OldPods) -> dict[int, float]:
     [
         pytest.param(600, lambda rank: GRACE, 200, 5.0, id="all end together"),
         pytest.param(600, lambda rank: 0.0, 0, 0.0, id="none is there"),
-        pytest.param(300, lambda rank: GRACE if rank else NEVER, 200, 8.0, id="the first hangs with its node"),
-        pytest.param(300, lambda rank: GRACE if rank % 2 else NEVER, 600, 12.0, id="every other one hangs"),
-        pytest.param(300, lambda rank: GRACE if rank >= 150 else NEVER, 600, 12.0, id="the lower half hangs"),
-        pytest.param(300, lambda rank: GRACE if rank < 150 else NEVER, 600, 12.0, id="the upper half hangs"),
+        pytest.param(
+            300, lambda rank: GRACE if rank else NEVER, 200, 8.0, id="the first hangs with its node"
+        ),
+        pytest.param(
+            300, lambda rank: GRACE if rank % 2 else NEVER, 600, 12.0, id="every other one hangs"
+        ),
+        pytest.param(
+            300, lambda rank: GRACE if rank >= 150 else NEVER, 600, 12.0, id="the lower half hangs"
+        ),
+        pytest.param(
+            300, lambda rank: GRACE if rank < 150 else NEVER, 600, 12.0, id="the upper half hangs"
+        ),
         pytest.param(300, lambda rank: GRACE * rank / 300, 600, 20.0, id="one after the other"),
         pytest.param(4, lambda rank: 3.0 * rank, 40, 8.0, id="a small job"),
     ],
@@ -98,7 +112,9 @@ async def recreate(owner: DIJob, api: OldPods) -> dict[int, float]:
 async def test_the_old_pods_names_are_asked_for_by_one_probe(
     size: int, end: Callable[[int], float], most: int, late: float
 ) -> None:
-    """`most`: calls that find no name free, 90,000 where each name is asked for each second; `late`: seconds."""
+    """`most`: calls that find no name free, 90,000 where each name is asked for each second;
+    `late`: seconds.
+    """
     api = OldPods(end=end)
     created = await recreate(job(replicas=size), api)
     free = {rank for rank in range(size) if end(rank) < NEVER}

@@ -1,4 +1,6 @@
-"""The job's own Redis server: when it comes, when it goes, who waits for it, and what is said of it."""
+"""The job's own Redis server: when it comes, when it goes, who waits for it, and what is said of
+it.
+"""
 
 from dataclasses import replace
 from typing import Any
@@ -33,11 +35,15 @@ CREATE_SERVER = redis.manifests
 
 
 def server(**fields: Any) -> Pod:
-    return changed(view(0, OWNER), **{"rank": -1, "name": "job-mq", "uid": "uid-mq", "ready": True, **fields})
+    return changed(
+        view(0, OWNER), **{"rank": -1, "name": "job-mq", "uid": "uid-mq", "ready": True, **fields}
+    )
 
 
 def seen(*pods: Pod, by: Pod | None = None, **fields: Any) -> Observed:
-    return replace(observed(*pods, **{"services": SERVICES, **fields}), unranked=(by,) if by else ())
+    return replace(
+        observed(*pods, **{"services": SERVICES, **fields}), unranked=(by,) if by else ()
+    )
 
 
 def gathered() -> list[Pod]:
@@ -46,7 +52,10 @@ def gathered() -> list[Pod]:
 
 def kinds(decided: Plan) -> set[Any]:
     """What a plan does: the classes of its actions, or what makes the objects to create."""
-    return {action.manifests if isinstance(action, CreateShared) else type(action) for action in decided.actions}
+    return {
+        action.manifests if isinstance(action, CreateShared) else type(action)
+        for action in decided.actions
+    }
 
 
 def said(decided: Plan, type_: str) -> tuple[str, str]:
@@ -79,7 +88,9 @@ def test_it_comes_with_the_pods_and_nobody_begins_before_it_is_ready() -> None:
     ],
     ids=["failed", "ending", "gone"],
 )
-def test_a_lost_one_is_made_anew_and_nothing_else_happens_before_it_runs(lost: Pod | None, does: set[Any]) -> None:
+def test_a_lost_one_is_made_anew_and_nothing_else_happens_before_it_runs(
+    lost: Pod | None, does: set[Any]
+) -> None:
     ranks = [listed(rank, OWNER) for rank in range(3)]
     running = stored(OWNER, plan(OWNER, seen(*ranks, by=server()), NOW))
     decided = plan(running, seen(*ranks, by=lost), later(60))
@@ -97,7 +108,10 @@ def told(rank: int, life: str = "uid-mq/0", **fields: Any) -> Pod:
 
 @pytest.mark.parametrize(
     "other",
-    [server(uid="uid-2", started=stamp(later(55))), server(restarts=1, started=stamp(NOW), ready=False)],
+    [
+        server(uid="uid-2", started=stamp(later(55))),
+        server(restarts=1, started=stamp(NOW), ready=False),
+    ],
     ids=["another pod", "another container"],
 )
 def test_all_begin_anew_with_another_one_and_are_not_charged(other: Pod) -> None:
@@ -107,14 +121,19 @@ def test_all_begin_anew_with_another_one_and_are_not_charged(other: Pod) -> None
     assert not plan(running, seen(*ranks, by=LIFE), later(50)).actions
     lost = plan(running, seen(*ranks, by=other), later(60))
     assert lost.status.last_renewal is not None
-    assert (lost.status.last_renewal.reason, lost.status.last_renewal.ranks) == ("BrokerLost", "0-2")
+    assert (lost.status.last_renewal.reason, lost.status.last_renewal.ranks) == (
+        "BrokerLost",
+        "0-2",
+    )
     assert "rank 0: the Redis server job-mq that it began with is gone" in lost.status.message
     assert (lost.status.renewals, lost.status.restarts) == (1, 0)
     waiting = plan(stored(running, lost), seen(*ranks, by=replace(other, ready=False)), later(61))
     assert PublishAddresses not in kinds(waiting)
     begun = hands_out(stored(running, lost), seen(*ranks, by=replace(other, ready=True)), later(62))
     lists = [action for action in begun.actions if isinstance(action, PublishAddresses)]
-    copies = {(one.copy.address_list.number, one.copy.renew_from, one.copy.redis_run) for one in lists}
+    copies = {
+        (one.copy.address_list.number, one.copy.renew_from, one.copy.redis_run) for one in lists
+    }
     assert copies == {(2, 2, f"{other.uid}/{other.containers.restarts}")}
     assert len(lists) == 3
 
@@ -122,7 +141,12 @@ def test_all_begin_anew_with_another_one_and_are_not_charged(other: Pod) -> None
 def test_one_that_does_not_run_yet_is_no_other_one() -> None:
     ranks = [told(rank) for rank in range(3)]
     running = stored(OWNER, plan(OWNER, seen(*ranks, by=LIFE), NOW))
-    for now in (None, server(uid="uid-2", ready=False), replace(LIFE, deleting=True), changed(LIFE, started="")):
+    for now in (
+        None,
+        server(uid="uid-2", ready=False),
+        replace(LIFE, deleting=True),
+        changed(LIFE, started=""),
+    ):
         assert plan(running, seen(*ranks, by=now), later(60)).status.last_renewal is None
 
 
@@ -131,7 +155,9 @@ def test_who_joined_while_it_was_away_is_told_of_it_and_nobody_is_disturbed() ->
     ranks = [told(0), told(1, life=""), told(2)]
     running = stored(OWNER, plan(OWNER, seen(*ranks, by=LIFE), NOW))
     decided = plan(running, seen(*ranks, by=LIFE), later(60))
-    assert [action.name for action in decided.actions if isinstance(action, PublishAddresses)] == ["job-1"]
+    assert [action.name for action in decided.actions if isinstance(action, PublishAddresses)] == [
+        "job-1"
+    ]
     assert decided.status.last_renewal is None
 
 
@@ -156,7 +182,9 @@ def test_who_fails_for_want_of_it_is_not_charged(by: Pod | None, charged: int) -
 
 
 def test_a_service_that_was_deleted_comes_back() -> None:
-    assert kinds(plan(OWNER, seen(*gathered(), by=server(), services=frozenset()), NOW)) == {CREATE_SERVER}
+    assert kinds(plan(OWNER, seen(*gathered(), by=server(), services=frozenset()), NOW)) == {
+        CREATE_SERVER
+    }
 
 
 def test_one_that_is_lost_again_and_again_comes_later_each_time() -> None:
@@ -178,12 +206,22 @@ def test_one_that_is_lost_again_and_again_comes_later_each_time() -> None:
             {"by": server(ready=False), "warnings": {"uid-mq": "FailedScheduling: no node"}},
             *("NotRunning", "pod job-mq: FailedScheduling"),
         ),
-        ({"refusals": {"service/job-mq": Refusal(Refused.TAKEN, "is taken", later(15))}}, "NameTaken", "is taken"),
-        ({"refusals": {"networkpolicy/job-mq": Refusal(Refused.FORBIDDEN, "no", later(9))}}, "Refused", "no"),
+        (
+            {"refusals": {"service/job-mq": Refusal(Refused.TAKEN, "is taken", later(15))}},
+            "NameTaken",
+            "is taken",
+        ),
+        (
+            {"refusals": {"networkpolicy/job-mq": Refusal(Refused.FORBIDDEN, "no", later(9))}},
+            "Refused",
+            "no",
+        ),
     ],
     ids=["image", "event", "name", "policy"],
 )
-def test_what_is_wrong_stands_in_the_status(fields: dict[str, Any], reason: str, words: str) -> None:
+def test_what_is_wrong_stands_in_the_status(
+    fields: dict[str, Any], reason: str, words: str
+) -> None:
     decided = plan(OWNER, seen(*gathered(), **fields), NOW)
     assert said(decided, "BrokerReady") == ("False", reason)
     assert words in decided.status.message
@@ -194,8 +232,12 @@ def test_what_is_wrong_stands_in_the_status(fields: dict[str, Any], reason: str,
 def test_it_goes_when_the_ranks_go(edit: dict[str, Any]) -> None:
     succeeded = {} if edit else {"phase": "Succeeded", "succeeded": True, "ready": False}
     ranks = [listed(rank, OWNER, **succeeded) for rank in range(3)]
-    owner = stored(OWNER, plan(OWNER, seen(*[listed(rank, OWNER) for rank in range(3)], by=server()), NOW))
-    owner = DIJob(metadata=owner.metadata, spec=owner.spec.model_copy(update=edit), status=owner.status)
+    owner = stored(
+        OWNER, plan(OWNER, seen(*[listed(rank, OWNER) for rank in range(3)], by=server()), NOW)
+    )
+    owner = DIJob(
+        metadata=owner.metadata, spec=owner.spec.model_copy(update=edit), status=owner.status
+    )
     pods = seen(*ranks, by=server())
     first = plan(owner, pods, later(1))
     second = plan(stored(owner, first), pods, later(2))
@@ -216,18 +258,32 @@ def test_the_ranks_are_told_its_name_and_port() -> None:
 
 
 def test_what_it_is_made_of() -> None:
-    """Nothing that selects the job's ranks finds it, nobody else gets in, and it may run where they may."""
+    """Nothing that selects the job's ranks finds it, nobody else gets in, and it may run where they
+    may.
+    """
     options = Options(redis_image="img:redis", redis_resources={"limits": {"memory": "1Gi"}})
-    placed = {"containers": [container()], "tolerations": [{"key": "gpu"}], "priorityClassName": "high", "volumes": []}
-    policy, service, pod = redis.manifests(job(placed, messageQueue={"type": "redis", "port": 7000}), options)
+    placed = {
+        "containers": [container()],
+        "tolerations": [{"key": "gpu"}],
+        "priorityClassName": "high",
+        "volumes": [],
+    }
+    policy, service, pod = redis.manifests(
+        job(placed, messageQueue={"type": "redis", "port": 7000}), options
+    )
     assert {names.LABEL_JOB, names.LEGACY_JOB} & pod["metadata"]["labels"].keys() == set()
     for made in (policy, service, pod):
         assert made["metadata"]["name"] == "job-mq"
         assert made["metadata"]["ownerReferences"][0]["uid"] == OWNER.metadata.uid
     own = {names.LABEL_SERVER: "job"}
     assert own.items() <= pod["metadata"]["labels"].items()
-    assert (policy["spec"]["podSelector"], service["spec"]["selector"]) == ({"matchLabels": own}, own)
-    assert policy["spec"]["ingress"][0]["from"] == [{"podSelector": {"matchLabels": {names.LABEL_JOB: "job"}}}]
+    assert (policy["spec"]["podSelector"], service["spec"]["selector"]) == (
+        {"matchLabels": own},
+        own,
+    )
+    assert policy["spec"]["ingress"][0]["from"] == [
+        {"podSelector": {"matchLabels": {names.LABEL_JOB: "job"}}}
+    ]
     assert policy["spec"]["ingress"][0]["ports"] == [{"port": 7000, "protocol": "TCP"}]
     spec = pod["spec"]
     assert (spec["tolerations"], spec["priorityClassName"]) == ([{"key": "gpu"}], "high")

@@ -35,7 +35,10 @@ WANTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"services": frozenset(), "refusals": {"service/job": refused(-9)}},
         {},
     ),
-    "its service, refused just now": ({"services": frozenset(), "refusals": {"service/job": refused(0.3)}}, {}),
+    "its service, refused just now": (
+        {"services": frozenset(), "refusals": {"service/job": refused(0.3)}},
+        {},
+    ),
     "a gate that does not see its list": ({"told": TOLD}, {"gated": True, "ready": False}),
     "a gate that was reminded a moment ago": (
         {"told": TOLD, "nudged": {("uid-1", 1): later(-7.9)}},
@@ -50,7 +53,10 @@ WANTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"renew_from": 2, "restartable": True, "started": stamp(later(-900))},
     ),
     "a pod that is gone, and refused": ({"refusals": {"pod/job-1": refused(-9)}}, {"gone": True}),
-    "a pod that is gone again and again": ({"creations": {"job-1": Creation(3, later(-2))}}, {"gone": True}),
+    "a pod that is gone again and again": (
+        {"creations": {"job-1": Creation(3, later(-2))}},
+        {"gone": True},
+    ),
     "a pod that finds no node": (
         {},
         {"node": "", "ip": "", "ips": "", "epoch": 0, "phase": "Pending", "complaint": "no room"},
@@ -61,7 +67,10 @@ WANTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 BRANCHES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "begins": ({}, {"fresh": True}),
     "runs": ({}, {}),
-    "runs elastically": ({"minReplicas": 2, "maxReplicas": 5, "replicas": 5, "gatherSeconds": 60}, {}),
+    "runs elastically": (
+        {"minReplicas": 2, "maxReplicas": 5, "replicas": 5, "gatherSeconds": 60},
+        {},
+    ),
     "has a server": ({"messageQueue": {"type": "redis"}}, {}),
     "has a deadline": ({"activeDeadlineSeconds": 3000, "startupDeadlineSeconds": 2000}, {}),
     "is renewed": ({}, {"dead": True}),
@@ -70,7 +79,10 @@ BRANCHES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "is paused": ({}, {"paused": True}),
     "is suspended": ({"suspend": True}, {}),
     "has failed": ({}, {"ended": "Failed"}),
-    "has succeeded, and is deleted in the end": ({"ttlSecondsAfterFinished": 3600}, {"ended": "Succeeded"}),
+    "has succeeded, and is deleted in the end": (
+        {"ttlSecondsAfterFinished": 3600},
+        {"ended": "Succeeded"},
+    ),
     "is being deleted": ({}, {"going": True}),
 }
 
@@ -78,13 +90,25 @@ BRANCHES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 def status(how: Mapping[str, Any]) -> Body:
     ends = {"phase": how["ended"], "completionTime": stamp(NOW)} if how.get("ended") else {}
     type_ = how.get("ended") or "Running"
-    told = () if how.get("fresh") else ({"type": type_, "status": "True", "lastTransitionTime": stamp(LONG_AGO)},)
+    told = (
+        ()
+        if how.get("fresh")
+        else ({"type": type_, "status": "True", "lastTransitionTime": stamp(LONG_AGO)},)
+    )
     return {
         "startTime": stamp(LONG_AGO),
         "epoch": 0 if how.get("fresh") else 1,
         "conditions": list(told),
-        **({"lastRenewal": {"epoch": 1, "ranks": "1-2", "time": stamp(NOW)}} if how.get("dead") else {}),
-        **({"givenBack": {"count": 1, "until": stamp(later(20)), "message": "no"}} if how.get("no_room") else {}),
+        **(
+            {"lastRenewal": {"epoch": 1, "ranks": "1-2", "time": stamp(NOW)}}
+            if how.get("dead")
+            else {}
+        ),
+        **(
+            {"givenBack": {"count": 1, "until": stamp(later(20)), "message": "no"}}
+            if how.get("no_room")
+            else {}
+        ),
         **ends,
     }
 
@@ -98,7 +122,9 @@ def body(spec: Mapping[str, Any], how: Mapping[str, Any]) -> Body:
     return made
 
 
-def seen(how: Mapping[str, Any], fields: Mapping[str, Any], pod: Mapping[str, Any], owner: DIJob) -> Observed:
+def seen(
+    how: Mapping[str, Any], fields: Mapping[str, Any], pod: Mapping[str, Any], owner: DIJob
+) -> Observed:
     bare = how.get("fresh")
     made = {rank: view(rank, owner) if bare else listed(rank, owner) for rank in range(3)}
     if how.get("changed"):
@@ -119,7 +145,9 @@ def settled(owner: DIJob, given: Observed, now: datetime) -> tuple[Plan, DIJob]:
 
 
 @pytest.mark.parametrize(("branch", "want"), list(product(BRANCHES, WANTS)))
-def test_a_pass_with_nothing_to_do_is_followed_by_another_only_where_something_is_due(branch: str, want: str) -> None:
+def test_a_pass_with_nothing_to_do_is_followed_by_another_only_where_something_is_due(
+    branch: str, want: str
+) -> None:
     (spec, how), (fields, pod) = BRANCHES[branch], WANTS[want]
     owner = parse_job(body(spec, how))
     given = seen(how, fields, pod, owner)

@@ -1,4 +1,6 @@
-"""Renewal in place: whose process may start again in its pod, who still has to, and which ends are no failure."""
+"""Renewal in place: whose process may start again in its pod, who still has to, and which ends are
+no failure.
+"""
 
 from dataclasses import replace
 from datetime import datetime
@@ -74,19 +76,49 @@ PENDING: dict[str, tuple[Pod, Status, float, bool]] = {
         2 + SETTLED_SECONDS,
         False,
     ),
-    "crashed just then, a moment ago": (sound(renew_from=2, started=stamp(later(2))), Status(), 3, True),
-    "started in the second in which it was told": (sound(renew_from=2, started=stamp(NOW)), Status(), 99, True),
-    "crashed, and waits to start again": (sound(renew_from=2, started="", ended=LATELY), Status(), 99, True),
-    "ended, and nobody knows how": (sound(renew_from=2, started="", restarts=1), Status(), 99, True),
+    "crashed just then, a moment ago": (
+        sound(renew_from=2, started=stamp(later(2))),
+        Status(),
+        3,
+        True,
+    ),
+    "started in the second in which it was told": (
+        sound(renew_from=2, started=stamp(NOW)),
+        Status(),
+        99,
+        True,
+    ),
+    "crashed, and waits to start again": (
+        sound(renew_from=2, started="", ended=LATELY),
+        Status(),
+        99,
+        True,
+    ),
+    "ended, and nobody knows how": (
+        sound(renew_from=2, started="", restarts=1),
+        Status(),
+        99,
+        True,
+    ),
     "its image is still being pulled": (sound(renew_from=2, started=""), Status(), 99, False),
-    "it has started for the first time just now": (sound(renew_from=2, started=stamp(later(97))), Status(), 99, True),
+    "it has started for the first time just now": (
+        sound(renew_from=2, started=stamp(later(97))),
+        Status(),
+        99,
+        True,
+    ),
     "it has started for the first time a while ago": (
         sound(renew_from=2, started=stamp(later(90))),
         Status(),
         99,
         False,
     ),
-    "it has succeeded, and never starts again": (sound(renew_from=2, succeeded=True), Status(), 99, False),
+    "it has succeeded, and never starts again": (
+        sound(renew_from=2, succeeded=True),
+        Status(),
+        99,
+        False,
+    ),
 }
 
 
@@ -150,12 +182,17 @@ def test_which_end_was_a_renewal(code: int, message: str, epoch: int) -> None:
     assert containers.renewed(main_status(1, state={"running": {}}, lastState=ended)) == epoch
 
 
-def renewed(*pods: Pod, seconds: float = 0, told: dict[tuple[str, int], datetime] | None = None) -> list[str]:
+def renewed(
+    *pods: Pod, seconds: float = 0, told: dict[tuple[str, int], datetime] | None = None
+) -> list[str]:
     """What is done in a job whose rank 0 was lost, and is back."""
     last = Renewal(epoch=1, reason="PodLost", message="rank 0: gone", ranks="0-2", time=stamp(NOW))
     owner = job(status={"epoch": 1, "lastRenewal": last.model_dump(by_alias=True)})
     seen = observed(view(0), *pods, told=told or {})
-    return [f"{type(a).__name__} {getattr(a, 'name', '')}" for a in plan(owner, seen, later(seconds)).actions]
+    return [
+        f"{type(a).__name__} {getattr(a, 'name', '')}"
+        for a in plan(owner, seen, later(seconds)).actions
+    ]
 
 
 def test_who_can_is_told_in_place_and_who_cannot_goes() -> None:
@@ -169,14 +206,20 @@ def test_only_who_dials_the_lost_rank_is_asked_to_start_again() -> None:
     owner = job(replicas=3, status={"epoch": 1, "lastRenewal": last.model_dump(by_alias=True)})
     pods = (listed(0, restartable=True), view(1), listed(2, restartable=True))
     decided = hands_out(owner, observed(*pods), NOW)
-    assert [one.copy.renew_from for one in decided.actions if isinstance(one, PublishAddresses)] == [0, 0, 2]
+    assert [
+        one.copy.renew_from for one in decided.actions if isinstance(one, PublishAddresses)
+    ] == [0, 0, 2]
 
 
 def test_who_does_not_start_again_is_made_anew_and_named() -> None:
-    owner = job(status={"epoch": 2, "lastRenewal": {"epoch": 1, "ranks": "0-1", "time": stamp(NOW)}})
+    owner = job(
+        status={"epoch": 2, "lastRenewal": {"epoch": 1, "ranks": "0-1", "time": stamp(NOW)}}
+    )
     lists: dict[str, Any] = {"ips": "10.0.0.0,10.0.0.1,10.0.0.2", "epoch": 2}
     stuck = sound(renew_from=2, **lists)
-    seen = observed(listed(0, **lists), stuck, listed(2, **lists), services=frozenset({"job"}), told=TOLD)
+    seen = observed(
+        listed(0, **lists), stuck, listed(2, **lists), services=frozenset({"job"}), told=TOLD
+    )
     bound = KILL_SECONDS + SLACK_SECONDS
     # The reminder a moment ago would not have it looked at again in time.
     nudged = replace(seen, nudged={(stuck.uid, 2): later(bound - 2)})
@@ -196,7 +239,11 @@ def test_who_does_not_start_again_is_made_anew_and_named() -> None:
 
 LATE: dict[str, tuple[Pod, float, bool]] = {
     "it has never started": (sound(renew_from=2, started=""), 300, False),
-    "it has started for the first time just now": (sound(renew_from=2, started=stamp(later(299))), 300, False),
+    "it has started for the first time just now": (
+        sound(renew_from=2, started=stamp(later(299))),
+        300,
+        False,
+    ),
     "it had crashed, and has started again just now": (
         sound(renew_from=2, started=stamp(later(299)), restarts=1, ended=stamp(later(200))),
         300,
@@ -208,8 +255,12 @@ LATE: dict[str, tuple[Pod, float, bool]] = {
 
 
 @pytest.mark.parametrize(("pod", "seconds", "anew"), LATE.values(), ids=LATE)
-def test_only_a_process_that_could_have_started_again_is_made_anew(pod: Pod, seconds: float, anew: bool) -> None:
-    owner = job(status={"epoch": 2, "lastRenewal": {"epoch": 1, "ranks": "0-1", "time": stamp(NOW)}})
+def test_only_a_process_that_could_have_started_again_is_made_anew(
+    pod: Pod, seconds: float, anew: bool
+) -> None:
+    owner = job(
+        status={"epoch": 2, "lastRenewal": {"epoch": 1, "ranks": "0-1", "time": stamp(NOW)}}
+    )
     lists: dict[str, Any] = {"ips": "10.0.0.0,10.0.0.1,10.0.0.2", "epoch": 2}
     pods = (listed(0, **lists), changed(pod, ready=False, **lists), listed(2, **lists))
     seen = observed(*pods, services=frozenset({"job"}), told=TOLD)
@@ -224,12 +275,19 @@ def test_a_program_that_saves_a_checkpoint_has_the_time_that_it_asks_for() -> No
     owner = job(status={"epoch": 2, "lastRenewal": died, "conditions": [begun]})
     lists: dict[str, Any] = {"ips": "10.0.0.0,10.0.0.1,10.0.0.2", "epoch": 2}
     saves = sound(renew_from=2, grace=600, **lists)
-    others = (listed(0, **lists), listed(2, **lists, ready=False, complaint="container di-container: Error: boom"))
+    others = (
+        listed(0, **lists),
+        listed(2, **lists, ready=False, complaint="container di-container: Error: boom"),
+    )
     seen = observed(*others, saves, services=frozenset({"job"}), told=TOLD)
     for seconds, lost in ((300, False), (614, False), (615, True)):
         decided = plan(owner, seen, later(seconds)).status
-        assert (decided.last_renewal is not None and decided.last_renewal.reason == "NotRestarted") is lost, seconds
-    says = next(c for c in plan(owner, seen, later(300)).status.conditions if c.type == "PeersReady")
+        assert (
+            decided.last_renewal is not None and decided.last_renewal.reason == "NotRestarted"
+        ) is lost, seconds
+    says = next(
+        c for c in plan(owner, seen, later(300)).status.conditions if c.type == "PeersReady"
+    )
     # Somebody else is not Ready for another reason: that is said too.
     assert says.reason == "RankNotReady"
     assert "rank 1: its program has up to 600 s to end" in says.message

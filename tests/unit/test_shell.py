@@ -1,4 +1,6 @@
-"""The shell on a simulated cluster: what its passes make of what the apiserver says, does not say, or says twice."""
+"""The shell on a simulated cluster: what its passes make of what the apiserver says, does not say,
+or says twice.
+"""
 
 import pytest
 from dijob import names
@@ -20,7 +22,9 @@ def reason(world: World, type_: str) -> str:
 
 
 def lose(world: World, plural: str, name: str) -> None:
-    """An object goes, and the watch breaks before it says so; it goes on with what happens afterwards."""
+    """An object goes, and the watch breaks before it says so; it goes on with what happens
+    afterwards.
+    """
     world.cluster.watches.held = True
     world.cluster.server.remove(Target(plural, "ns", name))
     world.cluster.watches.end("reset")
@@ -33,7 +37,9 @@ async def test_a_job_starts_and_says_so_at_once() -> None:
         assert await world.until(lambda: world.phase == "Running") < STATUS_INTERVAL_SECONDS
         await world.settle()
         assert world.cluster.names_of("pods") == {"job-0", "job-1", "job-2"}
-        assert {process.env["DI_NODES"] for process in world.cluster.processes} == {"10.0.0.1,10.0.0.2,10.0.0.3"}
+        assert {process.env["DI_NODES"] for process in world.cluster.processes} == {
+            "10.0.0.1,10.0.0.2,10.0.0.3"
+        }
         world.operator.check_known()
 
 
@@ -121,7 +127,9 @@ async def test_a_watch_that_says_nothing_any_more_is_made_anew() -> None:
 
 
 async def test_a_deletion_that_no_watch_has_shown_brings_no_pods_back() -> None:
-    """The audit finds it within a minute; until then the pods that the garbage collector takes are not made again."""
+    """The audit finds it within a minute; until then the pods that the garbage collector takes are
+    not made again.
+    """
     async with simulated(job_body()) as world:
         await world.running()
         await world.runs(15)
@@ -179,7 +187,10 @@ async def test_somebody_elses_pod_is_left_alone() -> None:
     async with simulated(starts=False) as world:
         theirs = world.cluster.create(
             "pods",
-            {"metadata": {"name": "job-1", "labels": {"app": "theirs"}}, "spec": {"containers": [{"name": "x"}]}},
+            {
+                "metadata": {"name": "job-1", "labels": {"app": "theirs"}},
+                "spec": {"containers": [{"name": "x"}]},
+            },
         )
         world.cluster.apply(job_body())
         world.operator.start()
@@ -199,8 +210,12 @@ async def test_labels_that_were_taken_off_are_put_back() -> None:
         assert (stored["uid"], stored["labels"][names.MANAGED_BY]) == (uid, names.MANAGER)
 
 
-@pytest.mark.parametrize("fault", [("GET", 503), ("GET", 0), ("PATCH", 503), ("PATCH", 403)], ids=str)
-async def test_a_pod_that_lost_its_label_is_not_lost_whatever_the_apiserver_answers(fault: tuple[str, int]) -> None:
+@pytest.mark.parametrize(
+    "fault", [("GET", 503), ("GET", 0), ("PATCH", 503), ("PATCH", 403)], ids=str
+)
+async def test_a_pod_that_lost_its_label_is_not_lost_whatever_the_apiserver_answers(
+    fault: tuple[str, int],
+) -> None:
     method, status = fault
     async with simulated(job_body()) as world:
         await world.running()
@@ -210,20 +225,29 @@ async def test_a_pod_that_lost_its_label_is_not_lost_whatever_the_apiserver_answ
         assert not world.line.faults
         found = world.cluster.job().status
         assert (found.renewals, found.epoch, found.phase) == (0, 1, "Running")
-        assert world.cluster.read("pods", "job-1")["metadata"]["labels"][names.MANAGED_BY] == names.MANAGER
+        assert (
+            world.cluster.read("pods", "job-1")["metadata"]["labels"][names.MANAGED_BY]
+            == names.MANAGER
+        )
 
 
 async def test_the_pods_of_a_job_that_is_being_deleted_are_not_asked_for() -> None:
     async with simulated(job_body()) as world:
         await world.running()
-        world.cluster.patch(names.PLURAL, "job", {"metadata": {"finalizers": ["example.org/stays"]}})
+        world.cluster.patch(
+            names.PLURAL, "job", {"metadata": {"finalizers": ["example.org/stays"]}}
+        )
         world.cluster.remove(names.PLURAL, "job")
         await world.runs(1)
         world.line.calls.clear()
         world.cluster.remove("pods", "job-1")
         world.nodes.work()
         await world.runs(5)
-        assert not [call for call in world.line.calls if call.about("GET", "pods") and call.target.name == "job-1"]
+        assert not [
+            call
+            for call in world.line.calls
+            if call.about("GET", "pods") and call.target.name == "job-1"
+        ]
 
 
 async def test_an_older_crd_is_named() -> None:

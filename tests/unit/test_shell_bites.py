@@ -1,4 +1,6 @@
-"""Bugs of the shell that are put in by hand are found: by a test of test_shell.py, or by a story of the machine."""
+"""Bugs of the shell that are put in by hand are found: by a test of test_shell.py, or by a story of
+the machine.
+"""
 
 from collections.abc import Awaitable, Callable
 
@@ -19,23 +21,44 @@ def named(value: object) -> str:
 @pytest.mark.parametrize(
     ("bug", "test"),
     [
-        (bugs.a_conflict_is_taken_for_success, shell.test_a_status_that_meets_a_conflict_is_written_again_at_once),
-        (bugs.an_older_view_replaces_a_newer_one, shell.test_an_older_view_never_replaces_a_newer_one),
+        (
+            bugs.a_conflict_is_taken_for_success,
+            shell.test_a_status_that_meets_a_conflict_is_written_again_at_once,
+        ),
+        (
+            bugs.an_older_view_replaces_a_newer_one,
+            shell.test_an_older_view_never_replaces_a_newer_one,
+        ),
         (
             bugs.a_pod_that_is_gone_stays_in_the_store,
             shell.test_a_pod_that_is_not_there_any_more_is_made_again_although_no_watch_says_so,
         ),
         (bugs.a_deleted_job_is_not_forgotten, shell.test_a_deleted_job_is_forgotten),
-        (bugs.a_refusal_is_not_remembered, shell.test_what_a_quota_refuses_is_asked_for_more_and_more_rarely),
-        (bugs.what_was_deleted_is_not_marked, shell.test_what_was_just_deleted_is_known_before_a_watch_says_so),
-        (bugs.what_was_created_is_not_taken_in, shell.test_what_was_just_made_is_known_before_a_watch_says_so),
-        (bugs.a_list_does_not_show_what_has_vanished, shell.test_what_vanished_in_a_gap_of_the_watch_is_healed),
+        (
+            bugs.a_refusal_is_not_remembered,
+            shell.test_what_a_quota_refuses_is_asked_for_more_and_more_rarely,
+        ),
+        (
+            bugs.what_was_deleted_is_not_marked,
+            shell.test_what_was_just_deleted_is_known_before_a_watch_says_so,
+        ),
+        (
+            bugs.what_was_created_is_not_taken_in,
+            shell.test_what_was_just_made_is_known_before_a_watch_says_so,
+        ),
+        (
+            bugs.a_list_does_not_show_what_has_vanished,
+            shell.test_what_vanished_in_a_gap_of_the_watch_is_healed,
+        ),
         (bugs.what_is_urgent_is_put_off, shell.test_a_job_starts_and_says_so_at_once),
         (
             bugs.nobody_asks_whether_a_job_is_still_there,
             shell.test_no_pods_come_for_a_job_whose_deletion_no_watch_has_shown,
         ),
-        (bugs.the_audit_finds_nothing, shell.test_the_audit_finds_the_deletion_of_a_job_to_which_nothing_happens),
+        (
+            bugs.the_audit_finds_nothing,
+            shell.test_the_audit_finds_the_deletion_of_a_job_to_which_nothing_happens,
+        ),
         (bugs.everybodys_pod_is_ours, shell.test_somebody_elses_pod_is_left_alone),
     ],
     ids=named,
@@ -60,7 +83,9 @@ async def test_a_bug_of_the_shell_is_found(
     ],
     ids=named,
 )
-def test_a_bug_of_the_shell_is_found_by_the_machine(bug: Bug, story: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bug_of_the_shell_is_found_by_the_machine(
+    bug: Bug, story: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     bug(monkeypatch)
     with pytest.raises(AssertionError):
         play_with_each_kill(story, **({"extra": LIVES[story][0]} if story in LIVES else {}))

@@ -1,4 +1,6 @@
-"""Bounds that keep the operator readable: classes, dataclasses, and how those of the core are built."""
+"""Bounds that keep the operator readable: classes, dataclasses, and how those of the core are
+built.
+"""
 
 import ast
 from collections.abc import Iterator

@@ -33,8 +33,15 @@ Body = dict[str, Any]
             {"taskStatus": {"b": None}},
             id="a task that is gone",
         ),
-        pytest.param({"taskStatus": {"a": {"Running": 1}}}, {}, {"taskStatus": {"a": None}}, id="the last task"),
+        pytest.param(
+            {"taskStatus": {"a": {"Running": 1}}},
+            {},
+            {"taskStatus": {"a": None}},
+            id="the last task",
+        ),
     ],
 )
-def test_only_what_differs_is_written_and_what_is_gone_is_named(was: Body, becomes: Body, patch: Body) -> None:
+def test_only_what_differs_is_written_and_what_is_gone_is_named(
+    was: Body, becomes: Body, patch: Body
+) -> None:
     assert _changes(Status.model_validate(was), Status.model_validate(becomes)) == patch

@@ -1,4 +1,6 @@
-"""The store: what a list and a watch show, what vanishes unseen, and what our own writes put in ahead of both."""
+"""The store: what a list and a watch show, what vanishes unseen, and what our own writes put in
+ahead of both.
+"""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -38,7 +40,9 @@ def event(type_: str, raw: Body) -> Body:
 
 
 def made(*paths: str, clock: Clock = SYSTEM) -> Informer[Thing]:
-    return Informer("things", tuple(Stream(path, "x=y") for path in paths or ("/things",)), thing, clock)
+    return Informer(
+        "things", tuple(Stream(path, "x=y") for path in paths or ("/things",)), thing, clock
+    )
 
 
 async def run(under_test: Informer[Thing], api: FakeApi) -> list[str]:
@@ -64,7 +68,11 @@ async def test_a_list_in_pages_then_a_watch_from_its_version() -> None:
     api, under_test = FakeApi(), made()
     api.lists = [page(5, body("1"), token="more"), page(5, body("2", owner="b"))]
     api.watches = [
-        [event("ADDED", body("3", 6)), event("MODIFIED", body("1", 7)), event("DELETED", body("2", 8, owner="b"))]
+        [
+            event("ADDED", body("3", 6)),
+            event("MODIFIED", body("1", 7)),
+            event("DELETED", body("2", 8, owner="b")),
+        ]
     ]
     told = await run(under_test, api)
     assert uids(under_test) == {"1", "3"}
@@ -95,7 +103,9 @@ async def test_a_bookmark_moves_the_version_and_is_no_object() -> None:
     ],
     ids=["410-event", "410", "reset", "503"],
 )
-async def test_what_vanished_while_the_watch_was_down_is_noticed(ending: list[Body | ApiError]) -> None:
+async def test_what_vanished_while_the_watch_was_down_is_noticed(
+    ending: list[Body | ApiError],
+) -> None:
     api, under_test = FakeApi(), made()
     api.lists = [page(5, body("1"), body("2", owner="b")), page(9, body("1"))]
     api.watches = [ending]
@@ -237,7 +247,10 @@ class Brief(FakeApi):
     ],
 )
 async def test_a_watch_that_ends_at_once_is_begun_again_after_longer_and_longer_pauses(
-    monkeypatch: pytest.MonkeyPatch, ending: list[Body | ApiError], lasts: list[float], pauses: list[float]
+    monkeypatch: pytest.MonkeyPatch,
+    ending: list[Body | ApiError],
+    lasts: list[float],
+    pauses: list[float],
 ) -> None:
     clock = Sleeper()
     monkeypatch.setattr(reflector, "RETRY_SECONDS", (0.2, 6.0))
@@ -248,7 +261,9 @@ async def test_a_watch_that_ends_at_once_is_begun_again_after_longer_and_longer_
 
 END = {
     "type": "BOOKMARK",
-    "object": {"metadata": {"resourceVersion": "9", "annotations": {reflector.INITIAL_END: "true"}}},
+    "object": {
+        "metadata": {"resourceVersion": "9", "annotations": {reflector.INITIAL_END: "true"}}
+    },
 }
 
 
@@ -262,7 +277,11 @@ async def test_a_list_as_a_stream_then_a_watch_from_its_end() -> None:
     api.watches = [[*listed, END], [event("ADDED", body("3", 10))]]
     told = await run(under_test, api)
     assert uids(under_test) == {"1", "3"}
-    assert [(stream.initial, stream.version) for stream in api.watched[:3]] == [(True, ""), (False, "9"), (False, "10")]
+    assert [(stream.initial, stream.version) for stream in api.watched[:3]] == [
+        (True, ""),
+        (False, "9"),
+        (False, "10"),
+    ]
     assert api.calls == []
     assert set(told) == {"a"}
 
@@ -277,7 +296,8 @@ async def test_what_a_later_stream_does_not_list_has_vanished() -> None:
     ]
     told = await run(under_test, api)
     assert uids(under_test) == {"2"}
-    assert len(told) == 3 - 1  # once for the first list, once for what vanished; what is as it was is no news
+    # Once for the first list, once for what vanished; what is as it was is no news.
+    assert len(told) == 3 - 1
 
 
 async def test_a_stream_that_ends_half_way_is_begun_again() -> None:
@@ -291,7 +311,8 @@ async def test_a_stream_that_ends_half_way_is_begun_again() -> None:
     told = await run(under_test, api)
     assert uids(under_test) == {"2"}
     assert under_test.listed
-    assert len(told) == 2  # what the broken one has shown is told too: the next one finds nothing new in it
+    # What the broken one has shown is told too: the next one finds nothing new in it.
+    assert len(told) == 2
 
 
 async def test_where_the_stream_fails_for_any_reason_pages_do() -> None:
@@ -305,7 +326,11 @@ async def test_where_the_stream_fails_for_any_reason_pages_do() -> None:
 async def test_what_lost_its_label_comes_back_with_it() -> None:
     api, under_test = FakeApi(), made()
     api.lists = [page(9, body("1", 5))]
-    deleted, old, new = event("DELETED", body("1", 11)), event("ADDED", body("1", 10)), event("ADDED", body("1", 12))
+    deleted, old, new = (
+        event("DELETED", body("1", 11)),
+        event("ADDED", body("1", 10)),
+        event("ADDED", body("1", 12)),
+    )
     api.watches = [[deleted, old], [new]]
     await run(under_test, api)
     assert {view.version for view in under_test.of("a")} == {"12"}

@@ -1,4 +1,6 @@
-"""No stretch of the loop without a pause takes 50 ms of its thread's CPU, however large a job is."""
+"""No stretch of the loop without a pause takes 50 ms of its thread's CPU, however large a job
+is.
+"""
 
 import asyncio
 import gc
@@ -22,7 +24,10 @@ pytestmark = pytest.mark.timed
 SIZE = 1500
 BOUND = 0.05
 KEY = ("ns", "job")
-SCRIPT = "\n".join(f"export A{number}=$(cat /etc/{number}) # a comment" for number in range(280)) + "\nditask -m a.main"
+SCRIPT = (
+    "\n".join(f"export A{number}=$(cat /etc/{number}) # a comment" for number in range(280))
+    + "\nditask -m a.main"
+)
 
 
 class Stub:
@@ -31,7 +36,9 @@ class Stub:
     def __init__(self) -> None:
         self.pulse, self.throttle = Pulse(), Throttle()
         self._version = 10
-        self.job = job_body({"containers": [container(command=["bash", "-c", SCRIPT])]}, replicas=SIZE)
+        self.job = job_body(
+            {"containers": [container(command=["bash", "-c", SCRIPT])]}, replicas=SIZE
+        )
 
     def version(self) -> str:
         self._version += 1
@@ -53,7 +60,11 @@ class Stub:
             return {"metadata": {"resourceVersion": self.version()}}
         merged = {**self.job["status"], **body["status"]}
         meta = {**self.job["metadata"], "resourceVersion": self.version()}
-        self.job = {**self.job, "metadata": meta, "status": {k: v for k, v in merged.items() if v is not None}}
+        self.job = {
+            **self.job,
+            "metadata": meta,
+            "status": {k: v for k, v in merged.items() if v is not None},
+        }
         answer: Body = json.loads(json.dumps(self.job))
         return answer
 
@@ -62,8 +73,9 @@ class Stub:
 
 
 async def longest(work: Callable[[], Awaitable[object]]) -> float:
-    """The longest stretch between two looks at what has come in meanwhile, in seconds of this thread's CPU. What was
-    there before is left out of garbage collections, as main.py does it."""
+    """The longest stretch between two looks at what has come in meanwhile, in seconds of this
+    thread's CPU. What was there before is left out of garbage collections, as main.py does it.
+    """
     selector = asyncio.get_running_loop()._selector  # type: ignore[attr-defined]
     select, stretches, begin = selector.select, list[float](), [0.0]
 
@@ -121,7 +133,8 @@ async def life() -> dict[str, float]:
 
 
 async def test_no_step_in_the_life_of_a_job_of_1500_holds_up_the_others() -> None:
-    # What else goes on in the machine makes it longer, and nothing makes it shorter: the shortest of some lives counts.
+    # What else goes on in the machine makes it longer, and nothing makes it shorter: the shortest
+    # of some lives counts.
     shortest = await life()
     for _ in range(4):
         if max(shortest.values()) <= BOUND:
@@ -135,12 +148,17 @@ async def test_a_list_of_thousands_does_not_hold_up_the_others() -> None:
     def pods(first: int) -> list[Body]:
         made = pod_body(0)
         names = (f"job-{number}" for number in range(first, first + 500))
-        return [{**made, "metadata": {**made["metadata"], "name": name, "uid": name}} for name in names]
+        return [
+            {**made, "metadata": {**made["metadata"], "name": name, "uid": name}} for name in names
+        ]
 
     async def listed() -> None:
         api, store = FakeApi(), Children.of(()).pods
         api.lists = [
-            {"metadata": {"resourceVersion": "9", "continue": "x" if page < 3 else ""}, "items": items}
+            {
+                "metadata": {"resourceVersion": "9", "continue": "x" if page < 3 else ""},
+                "items": items,
+            }
             for page, items in enumerate(pages)
         ]
         try:

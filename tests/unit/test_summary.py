@@ -24,7 +24,9 @@ from unit.builders import NOW, later
 OLD, NEW = "2026-05-04T12:00:00Z", "2026-05-04T12:00:09Z"
 
 
-def having(*facts: Fact, before: Status | None = None, generation: int = 1, seconds: float = 0) -> Status:
+def having(
+    *facts: Fact, before: Status | None = None, generation: int = 1, seconds: float = 0
+) -> Status:
     return conclude(before or Status(), facts, generation, later(seconds))
 
 
@@ -45,7 +47,10 @@ PHASES: dict[str, tuple[tuple[Fact, ...], Phase]] = {
         (Fact(Running.Starting), Fact(Failed.BackoffLimitExceeded), Fact(AddressesReady.Published)),
         Phase.FAILED,
     ),
-    "invalid beside what runs": ((Fact(Invalid.SpecInvalid), Fact(Running.AllRanksReady)), Phase.RUNNING),
+    "invalid beside what runs": (
+        (Fact(Invalid.SpecInvalid), Fact(Running.AllRanksReady)),
+        Phase.RUNNING,
+    ),
 }
 
 
@@ -66,7 +71,10 @@ FINISHED: dict[str, tuple[tuple[Fact, ...], list[tuple[str, str, str, str]]]] = 
     "on its way": ((Fact(Running.Starting),), []),
     "running": ((Fact(Running.AllRanksReady),), []),
     "invalid": ((Fact(Invalid.SpecInvalid),), []),
-    "succeeded": ((Fact(Succeeded.AllRanksSucceeded, "all 3"),), [("True", "Succeeded", "all 3", OLD)]),
+    "succeeded": (
+        (Fact(Succeeded.AllRanksSucceeded, "all 3"),),
+        [("True", "Succeeded", "all 3", OLD)],
+    ),
     "failed": ((Fact(Failed.DeadlineExceeded, "too late"),), [("True", "Failed", "too late", OLD)]),
     "forged as both": (
         (Fact(Succeeded.AllRanksSucceeded), Fact(Failed.BackoffLimitExceeded, "no")),
@@ -84,7 +92,11 @@ def test_what_has_ended_well_or_badly_is_finished(
 
 @pytest.mark.parametrize("end", ["Succeeded", "Failed"])
 def test_a_job_that_ended_before_the_condition_existed_gets_it_without_an_event(end: str) -> None:
-    old = Status(conditions=(Condition(type=end, status="True", reason="R", message="why", last_transition_time=OLD),))
+    old = Status(
+        conditions=(
+            Condition(type=end, status="True", reason="R", message="why", last_transition_time=OLD),
+        )
+    )
     new = having(before=old, generation=7, seconds=9)
     assert ends(new) == [("True", end, "why", OLD)]
     assert events(old, new) == ()
@@ -97,7 +109,9 @@ def test_finished_is_not_left_standing_where_nothing_has_ended() -> None:
 
 
 def test_a_condition_has_the_shape_of_metav1() -> None:
-    assert found(having(Fact(Running.AllRanksReady, "all 3"), generation=4), "Running") == Condition(
+    assert found(
+        having(Fact(Running.AllRanksReady, "all 3"), generation=4), "Running"
+    ) == Condition(
         type="Running",
         status="True",
         reason="AllRanksReady",
@@ -119,9 +133,16 @@ def test_the_transition_time_moves_with_the_status_alone(fact: Fact, time: str) 
 
 
 def test_conditions_that_no_fact_is_about_stay_and_the_order_is_fixed() -> None:
-    before = having(Fact(ServiceReady.Created), Fact(Running.AllRanksReady), Fact(PodsCreated.Creating))
+    before = having(
+        Fact(ServiceReady.Created), Fact(Running.AllRanksReady), Fact(PodsCreated.Creating)
+    )
     after = having(Fact(AddressesReady.Published), before=before, seconds=9)
-    assert [c.type for c in after.conditions] == ["PodsCreated", "AddressesReady", "Running", "ServiceReady"]
+    assert [c.type for c in after.conditions] == [
+        "PodsCreated",
+        "AddressesReady",
+        "Running",
+        "ServiceReady",
+    ]
     assert is_true(after, ServiceReady)
     assert not is_true(after, PodsCreated)
 
@@ -149,11 +170,23 @@ EVENTS: dict[str, tuple[tuple[Fact, ...], tuple[Fact, ...], tuple[Event, ...]]] 
         (Fact(Running.AllRanksReady, "all run"),),
         (Event("Running", "all run, after 1 s", False),),
     ),
-    "succeeded": ((), (Fact(Succeeded.AllRanksSucceeded, "all 0"),), (Event("Succeeded", "all 0", False),)),
-    "failed": ((), (Fact(Failed.BackoffLimitExceeded, "4"),), (Event("BackoffLimitExceeded", "4"),)),
+    "succeeded": (
+        (),
+        (Fact(Succeeded.AllRanksSucceeded, "all 0"),),
+        (Event("Succeeded", "all 0", False),),
+    ),
+    "failed": (
+        (),
+        (Fact(Failed.BackoffLimitExceeded, "4"),),
+        (Event("BackoffLimitExceeded", "4"),),
+    ),
     "invalid": ((), (Fact(Invalid.SpecInvalid, "x"),), (Event("SpecInvalid", "x"),)),
     "valid again": ((Fact(Invalid.SpecInvalid),), (Fact(Invalid.Valid),), ()),
-    "bypassed": ((), (Fact(LauncherBypassed.LauncherBypassed, "x"),), (Event("LauncherBypassed", "x"),)),
+    "bypassed": (
+        (),
+        (Fact(LauncherBypassed.LauncherBypassed, "x"),),
+        (Event("LauncherBypassed", "x"),),
+    ),
     "a pod refused": (
         (Fact(PodsCreated.Creating),),
         (Fact(PodsCreated.PodRejected, "x"),),
@@ -164,7 +197,11 @@ EVENTS: dict[str, tuple[tuple[Fact, ...], tuple[Fact, ...], tuple[Event, ...]]] 
         (Fact(AddressesReady.PodLost, "x"),),
         (Event("PodLost", "x"),),
     ),
-    "service name taken": ((), (Fact(ServiceReady.ServiceNameTaken, "x"),), (Event("ServiceNameTaken", "x"),)),
+    "service name taken": (
+        (),
+        (Fact(ServiceReady.ServiceNameTaken, "x"),),
+        (Event("ServiceNameTaken", "x"),),
+    ),
     "pods created": ((Fact(PodsCreated.Creating),), (Fact(PodsCreated.AllCreated),), ()),
     "only the words differ": (
         (Fact(PodsCreated.PodRejected, "a"),),
@@ -189,7 +226,9 @@ EVENTS: dict[str, tuple[tuple[Fact, ...], tuple[Fact, ...], tuple[Event, ...]]] 
 
 
 @pytest.mark.parametrize(("before", "after", "expected"), EVENTS.values(), ids=EVENTS)
-def test_what_is_told(before: tuple[Fact, ...], after: tuple[Fact, ...], expected: tuple[Event, ...]) -> None:
+def test_what_is_told(
+    before: tuple[Fact, ...], after: tuple[Fact, ...], expected: tuple[Event, ...]
+) -> None:
     assert told(before, after) == expected
     assert told(after, after) == ()
 
@@ -221,19 +260,31 @@ def test_what_is_written_at_once(old: Status, new: Status, at_once: bool) -> Non
 MESSAGES: dict[str, tuple[tuple[Fact, ...], str]] = {
     "runs": ((Fact(Running.AllRanksReady, "all 3 ranks run"),), "all 3 ranks run"),
     "bypassed": (
-        (Fact(Running.AllRanksReady, "all 3 ranks run"), Fact(LauncherBypassed.LauncherBypassed, "long")),
+        (
+            Fact(Running.AllRanksReady, "all 3 ranks run"),
+            Fact(LauncherBypassed.LauncherBypassed, "long"),
+        ),
         "each pod may train alone, see LauncherBypassed; all 3 ranks run",
     ),
     "bypassed, and succeeded": (
-        (Fact(Succeeded.AllRanksSucceeded, "all 3 ranks exited 0"), Fact(LauncherBypassed.LauncherBypassed, "long")),
+        (
+            Fact(Succeeded.AllRanksSucceeded, "all 3 ranks exited 0"),
+            Fact(LauncherBypassed.LauncherBypassed, "long"),
+        ),
         "each pod may train alone, see LauncherBypassed; all 3 ranks exited 0",
     ),
     "bypassed, and failed": (
-        (Fact(Failed.DeadlineExceeded, "too late"), Fact(LauncherBypassed.LauncherBypassed, "long")),
+        (
+            Fact(Failed.DeadlineExceeded, "too late"),
+            Fact(LauncherBypassed.LauncherBypassed, "long"),
+        ),
         "too late",
     ),
     "paused": (
-        (Fact(Running.AllRanksReady, "all 3 ranks run"), Fact(Paused.Annotated, "paused: nothing is changed")),
+        (
+            Fact(Running.AllRanksReady, "all 3 ranks run"),
+            Fact(Paused.Annotated, "paused: nothing is changed"),
+        ),
         "paused: nothing is changed",
     ),
     "long": ((Fact(Failed.DeadlineExceeded, "x" * 201),), "x" * 196 + " ..."),
@@ -241,7 +292,9 @@ MESSAGES: dict[str, tuple[tuple[Fact, ...], str]] = {
 
 
 @pytest.mark.parametrize(("facts", "message"), MESSAGES.values(), ids=MESSAGES)
-def test_the_message_is_short_and_says_what_voids_the_result(facts: tuple[Fact, ...], message: str) -> None:
+def test_the_message_is_short_and_says_what_voids_the_result(
+    facts: tuple[Fact, ...], message: str
+) -> None:
     assert having(*facts).message == message
 
 
@@ -249,4 +302,6 @@ def test_a_status_survives_being_stored() -> None:
     status = having(Fact(Running.AllRanksReady, "words"), Fact(PodsCreated.Creating))
     stored: dict[str, Any] = status.model_dump(mode="json", by_alias=True, exclude_none=True)
     assert Status.model_validate(stored) == status
-    assert stored["conditions"][0]["lastTransitionTime"] == OLD == NOW.strftime("%Y-%m-%dT%H:%M:%SZ")
+    assert (
+        stored["conditions"][0]["lastTransitionTime"] == OLD == NOW.strftime("%Y-%m-%dT%H:%M:%SZ")
+    )

@@ -1,4 +1,6 @@
-"""Jobs with tasks: who has which rank and name, what the pods say of themselves, what the spec may say."""
+"""Jobs with tasks: who has which rank and name, what the pods say of themselves, what the spec may
+say.
+"""
 
 import json
 from typing import Any
@@ -69,7 +71,10 @@ def test_a_pod_says_which_task_it_is_of() -> None:
             "diengine.opendilab.org/rank": "3",
         }.items()
     )
-    assert annotations.items() >= {"diengine/rank": "3", "diengine/task-rank": "1", "diengine/replicas": "4"}.items()
+    assert (
+        annotations.items()
+        >= {"diengine/rank": "3", "diengine/task-rank": "1", "diengine/replicas": "4"}.items()
+    )
 
 
 def test_a_process_knows_its_labels_and_each_tasks_addresses() -> None:
@@ -77,8 +82,14 @@ def test_a_process_knows_its_labels_and_each_tasks_addresses() -> None:
     found = env(manifest(owner, 2))
     assert (found["DI_RANK"], found["DI_LABELS"]) == ("2", "collector")
     assert found["DIJOB_TASKS"] == "LEARNER 1 EVALUATOR 1 COLLECTOR 2"
-    patch = addresses_patch(gang_of(owner), PublishAddresses(NAMES[2], "u", given(1, "a,b,c,d")))["metadata"]
-    told = {name: patch["annotations"][found[name]] for name in found if name.endswith("_NODES") and "NUM" not in name}
+    patch = addresses_patch(gang_of(owner), PublishAddresses(NAMES[2], "u", given(1, "a,b,c,d")))[
+        "metadata"
+    ]
+    told = {
+        name: patch["annotations"][found[name]]
+        for name in found
+        if name.endswith("_NODES") and "NUM" not in name
+    }
     assert told == {
         "DI_NODES": "a,b,c,d",
         "DI_LEARNER_NODES": "a",
@@ -91,7 +102,10 @@ def test_a_process_knows_its_labels_and_each_tasks_addresses() -> None:
 
 def named(*tasks: tuple[str, str, int]) -> DIJob:
     template = tasks_body()["spec"]["tasks"][0]["template"]
-    made = [{"name": name, "type": kind, "replicas": size, "template": template} for name, kind, size in tasks]
+    made = [
+        {"name": name, "type": kind, "replicas": size, "template": template}
+        for name, kind, size in tasks
+    ]
     return tasks_job(tasks=made)
 
 
@@ -110,7 +124,10 @@ def test_each_task_has_its_own_template() -> None:
     }
     owner = parse_job(body)
     learner, evaluator = manifest(owner, 0), manifest(owner, 1)
-    assert [pod["spec"]["containers"][0]["image"] for pod in (learner, evaluator)] == ["img:1", "other"]
+    assert [pod["spec"]["containers"][0]["image"] for pod in (learner, evaluator)] == [
+        "img:1",
+        "other",
+    ]
     assert "readinessProbe" in learner["spec"]["containers"][0]
     assert "readinessProbe" not in evaluator["spec"]["containers"][0]
     assert evaluator["metadata"]["labels"]["a"] == "b"
@@ -134,7 +151,9 @@ def test_what_a_running_pod_was_made_from(edit: Body, same: bool) -> None:
     owner = tasks_job(1, 1, 2)
     tasks = owner.spec.tasks or ()
     spec = owner.spec.model_copy(update={"tasks": (*tasks[:-1], tasks[-1].model_copy(update=edit))})
-    assert (template_hash(owner) == template_hash(DIJob(metadata=owner.metadata, spec=spec))) is same
+    assert (
+        template_hash(owner) == template_hash(DIJob(metadata=owner.metadata, spec=spec))
+    ) is same
 
 
 def test_the_last_task_grows_and_shrinks() -> None:
@@ -146,7 +165,9 @@ def test_the_last_task_grows_and_shrinks() -> None:
     ("classes", "template", "expected"),
     [
         pytest.param({"high": "urgent"}, {}, "urgent", id="the operator's"),
-        pytest.param({"high": "urgent"}, {"priorityClassName": "mine"}, "mine", id="the template's own"),
+        pytest.param(
+            {"high": "urgent"}, {"priorityClassName": "mine"}, "mine", id="the template's own"
+        ),
         pytest.param({}, {}, None, id="none is known"),
     ],
 )
@@ -162,9 +183,13 @@ def test_a_group_is_a_label() -> None:
 
 
 FIELDS = [
-    pytest.param({"engineFields": {"topology": "alone", "parallelWorkers": 2}}, ("alone", 2), id="both"),
+    pytest.param(
+        {"engineFields": {"topology": "alone", "parallelWorkers": 2}}, ("alone", 2), id="both"
+    ),
     pytest.param({"engineFields": {}}, ("star", 1), id="star, as in DI-orchestrator 1.0"),
-    pytest.param({"engineFields": {"topology": "mesh"}, "topology": "mesh"}, ("mesh", 1), id="the same twice"),
+    pytest.param(
+        {"engineFields": {"topology": "mesh"}, "topology": "mesh"}, ("mesh", 1), id="the same twice"
+    ),
 ]
 
 
@@ -190,13 +215,33 @@ def with_command(*commands: str) -> Body:
 NO_TASK = {"action": "Ignore", "task": "other"}
 CODES = {"action": "FailJob", "onExitCodes": {"values": [3]}}
 REFUSED: dict[str, tuple[Body, str, str]] = {
-    "both shapes": (with_tasks(template=tasks_body()["spec"]["tasks"][0]["template"]), "spec", "remove one of the two"),
+    "both shapes": (
+        with_tasks(template=tasks_body()["spec"]["tasks"][0]["template"]),
+        "spec",
+        "remove one of the two",
+    ),
     "neither": (with_tasks(tasks=None), "spec", "add one of the two"),
-    "slurm": (with_tasks(runtime="slurm"), "spec.runtime", "all nodes of slurm and oneflow are alike"),
-    "oneflow": (with_tasks(runtime="oneflow"), "spec.runtime", "all nodes of slurm and oneflow are alike"),
+    "slurm": (
+        with_tasks(runtime="slurm"),
+        "spec.runtime",
+        "all nodes of slurm and oneflow are alike",
+    ),
+    "oneflow": (
+        with_tasks(runtime="oneflow"),
+        "spec.runtime",
+        "all nodes of slurm and oneflow are alike",
+    ),
     "no task": (with_tasks(tasks=[]), "spec.tasks", "at least 1 item"),
-    "replicas as well": (with_tasks(replicas=4), "spec.replicas", "replicas of its last task instead"),
-    "one name twice": (with_tasks({"name": "a"}, {"name": "a"}), "spec.tasks[1].name", "two tasks have this name"),
+    "replicas as well": (
+        with_tasks(replicas=4),
+        "spec.replicas",
+        "replicas of its last task instead",
+    ),
+    "one name twice": (
+        with_tasks({"name": "a"}, {"name": "a"}),
+        "spec.tasks[1].name",
+        "two tasks have this name",
+    ),
     "one type twice": (
         with_tasks({}, {"type": "learner", "name": "b"}),
         "spec.tasks[1].type",
@@ -209,10 +254,24 @@ REFUSED: dict[str, tuple[Body, str, str]] = {
     ),
     "none without a name": (with_tasks({"type": "none"}), "spec.tasks[0].name", "needs a name"),
     "a name that is none": (with_tasks({"name": "A_b"}), "spec.tasks[0].name", "must match"),
-    "a typo in a task": (with_tasks({"replica": 1}), "spec.tasks[0].replica", "did you mean replicas?"),
-    "no container": (with_tasks({"template": {"spec": {}}}), "spec.tasks[0].template.spec.containers", "at least one"),
+    "a typo in a task": (
+        with_tasks({"replica": 1}),
+        "spec.tasks[0].replica",
+        "did you mean replicas?",
+    ),
+    "no container": (
+        with_tasks({"template": {"spec": {}}}),
+        "spec.tasks[0].template.spec.containers",
+        "at least one",
+    ),
     "our variable": (
-        with_tasks({"template": {"spec": {"containers": [container(env=[{"name": "DI_RANK", "value": "1"}])]}}}),
+        with_tasks(
+            {
+                "template": {
+                    "spec": {"containers": [container(env=[{"name": "DI_RANK", "value": "1"}])]}
+                }
+            }
+        ),
         "spec.tasks[0].template.spec.containers[0].env",
         "DI_RANK is set by the operator",
     ),
@@ -226,7 +285,11 @@ REFUSED: dict[str, tuple[Body, str, str]] = {
         "spec.successPolicy",
         "AllReplicas, Rank0, learner",
     ),
-    "a rule of nobody": (with_tasks(failurePolicy={"rules": [NO_TASK]}), "spec.failurePolicy.rules[0].task", "no task"),
+    "a rule of nobody": (
+        with_tasks(failurePolicy={"rules": [NO_TASK]}),
+        "spec.failurePolicy.rules[0].task",
+        "no task",
+    ),
     "exit codes under OnFailure": (
         with_tasks(failurePolicy={"rules": [CODES]}),
         "spec.failurePolicy.rules[0].onExitCodes",
@@ -238,7 +301,9 @@ REFUSED: dict[str, tuple[Body, str, str]] = {
         "at least 1 item",
     ),
     "exit code 0": (
-        with_tasks(failurePolicy={"rules": [{"action": "FailJob", "onExitCodes": {"values": [0]}}]}),
+        with_tasks(
+            failurePolicy={"rules": [{"action": "FailJob", "onExitCodes": {"values": [0]}}]}
+        ),
         "spec.failurePolicy.rules[0].onExitCodes.values[0]",
         "at least 1",
     ),
@@ -253,7 +318,9 @@ REFUSED: dict[str, tuple[Body, str, str]] = {
         "DI_NUM_NODES",
     ),
     "a rule on what every pod goes through": (
-        with_tasks(failurePolicy={"rules": [{"action": "FailJob", "onPodConditions": [{"type": "Ready"}]}]}),
+        with_tasks(
+            failurePolicy={"rules": [{"action": "FailJob", "onPodConditions": [{"type": "Ready"}]}]}
+        ),
         "spec.failurePolicy.rules[0].onPodConditions[0].type",
         "every pod goes through",
     ),
@@ -262,10 +329,26 @@ REFUSED: dict[str, tuple[Body, str, str]] = {
         "spec.volumes[0].name",
         "something that the operator adds",
     ),
-    "a shared volume twice": (with_tasks(volumes=[{"name": "v"}, {"name": "v"}]), "spec.volumes[1].name", "twice"),
-    "a shared volume without a name": (with_tasks(volumes=[{"emptyDir": {}}]), "spec.volumes[0].name", "is missing"),
-    "a deadline of 0": (with_tasks(activeDeadlineSeconds=0), "spec.activeDeadlineSeconds", "at least 1"),
-    "a startup deadline of 0": (with_tasks(startupDeadlineSeconds=0), "spec.startupDeadlineSeconds", "at least 1"),
+    "a shared volume twice": (
+        with_tasks(volumes=[{"name": "v"}, {"name": "v"}]),
+        "spec.volumes[1].name",
+        "twice",
+    ),
+    "a shared volume without a name": (
+        with_tasks(volumes=[{"emptyDir": {}}]),
+        "spec.volumes[0].name",
+        "is missing",
+    ),
+    "a deadline of 0": (
+        with_tasks(activeDeadlineSeconds=0),
+        "spec.activeDeadlineSeconds",
+        "at least 1",
+    ),
+    "a startup deadline of 0": (
+        with_tasks(startupDeadlineSeconds=0),
+        "spec.startupDeadlineSeconds",
+        "at least 1",
+    ),
     "an unknown priority": (with_tasks(priority="low"), "spec.priority", "'normal' or 'high'"),
     "a group that is no label": (with_tasks(group="a b"), "spec.group", "becomes a label"),
     "two topologies": (
@@ -275,7 +358,8 @@ REFUSED: dict[str, tuple[Body, str, str]] = {
     ),
     "a volume twice": (
         with_tasks(
-            {"template": {"spec": {"containers": [container()], "volumes": [{"name": "v"}]}}}, volumes=[{"name": "v"}]
+            {"template": {"spec": {"containers": [container()], "volumes": [{"name": "v"}]}}},
+            volumes=[{"name": "v"}],
         ),
         "spec.tasks[0].template.spec.volumes[0].name",
         "one of spec.volumes too",
@@ -293,8 +377,15 @@ def test_what_is_refused_and_why(made: Body, field: str, words: str) -> None:
 
 def test_exit_codes_need_never_only_where_the_rule_is() -> None:
     never = {"spec": {"containers": [container()], "restartPolicy": "Never"}}
-    assert parse_job(with_tasks({"template": never}, failurePolicy={"rules": [{**CODES, "task": "learner"}]}))
+    assert parse_job(
+        with_tasks({"template": never}, failurePolicy={"rules": [{**CODES, "task": "learner"}]})
+    )
 
 
 def test_every_field_of_a_task_is_known() -> None:
-    assert {str(field.alias) for field in Task.model_fields.values()} == {"name", "type", "replicas", "template"}
+    assert {str(field.alias) for field in Task.model_fields.values()} == {
+        "name",
+        "type",
+        "replicas",
+        "template",
+    }

@@ -1,4 +1,6 @@
-"""The queue: one pass per key at a time, nothing lost, nothing hot, and an error that stops nobody else."""
+"""The queue: one pass per key at a time, nothing lost, nothing hot, and an error that stops nobody
+else.
+"""
 
 import asyncio
 import contextlib
@@ -13,7 +15,9 @@ BOUND_SECONDS = 5.0
 
 
 class Worker:
-    """Keeps what was done; each key's answers come from a script (None at its end), an exception is raised."""
+    """Keeps what was done; each key's answers come from a script (None at its end), an exception is
+    raised.
+    """
 
     def __init__(self) -> None:
         self.answers: dict[Key, list[float | Exception | None]] = {}
@@ -125,7 +129,9 @@ async def test_asking_later_never_delays_what_is_queued() -> None:
         await until(lambda: work.done == [A], lambda: work.done)
 
 
-async def test_a_pass_that_raises_is_tried_again_and_stops_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_pass_that_raises_is_tried_again_and_stops_nobody(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(workqueue, "BACKOFF_SECONDS", (0.001, 0.002))
     work = Worker()
     work.answers[A] = [ValueError("poison"), KeyError("x"), None]
@@ -138,7 +144,9 @@ async def test_a_pass_that_raises_is_tried_again_and_stops_nobody(monkeypatch: p
     assert queue._failures == {}
 
 
-async def test_news_do_not_shorten_the_back_off_of_a_pass_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_news_do_not_shorten_the_back_off_of_a_pass_that_fails(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(workqueue, "BACKOFF_SECONDS", (3600.0, 3600.0))
     work = Worker()
     gate = work.gates[A] = asyncio.Event()
@@ -155,9 +163,13 @@ async def test_news_do_not_shorten_the_back_off_of_a_pass_that_fails(monkeypatch
 
 
 @pytest.mark.parametrize(
-    ("failures", "least", "most"), [(0, 0.4, 0.6), (3, 3.2, 4.8), (20, 48, 72), (5000, 48, 72)], ids=str
+    ("failures", "least", "most"),
+    [(0, 0.4, 0.6), (3, 3.2, 4.8), (20, 48, 72), (5000, 48, 72)],
+    ids=str,
 )
-def test_the_back_off_grows_to_a_minute_and_no_further(failures: int, least: float, most: float) -> None:
+def test_the_back_off_grows_to_a_minute_and_no_further(
+    failures: int, least: float, most: float
+) -> None:
     """2.0 ** 1024 raises: a pass that fails for 17 hours would take the operator down with it."""
     queue = WorkQueue(Worker())
     queue._failures[A] = failures
@@ -213,7 +225,14 @@ async def test_five_hundred_jobs_of_one_namespace_hold_up_no_other(background: b
     async with started(queue):
         await until(lambda: len(work.done) == 503, lambda: work.done)
     first = crowd(3)
-    assert work.done[:6] == [first[0], ("other", "a"), ("third", "c"), first[1], ("other", "b"), first[2]]
+    assert work.done[:6] == [
+        first[0],
+        ("other", "a"),
+        ("third", "c"),
+        first[1],
+        ("other", "b"),
+        first[2],
+    ]
     assert [key for key in work.done if key[0] == "crowded"] == crowd(500)
 
 
@@ -224,7 +243,9 @@ async def test_a_namespace_with_passes_that_hang_leaves_workers_to_the_others() 
         work.gates[key] = asyncio.Event()
         queue.add(key)
     async with started(queue):
-        await until(lambda: len(work.running) == workqueue.WORKERS_PER_NAMESPACE, lambda: work.running)
+        await until(
+            lambda: len(work.running) == workqueue.WORKERS_PER_NAMESPACE, lambda: work.running
+        )
         queue.add(A)
         await until(lambda: work.done == [A], lambda: work.done)
         await turns()
@@ -234,7 +255,9 @@ async def test_a_namespace_with_passes_that_hang_leaves_workers_to_the_others() 
         await until(lambda: len(work.done) == 501, lambda: len(work.done))
 
 
-async def test_passes_that_hang_in_any_number_of_namespaces_hold_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_passes_that_hang_in_any_number_of_namespaces_hold_up_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(workqueue, "SLOW_SECONDS", 0.001)
     work = Worker()
     queue = WorkQueue(work, workers=2)

@@ -1,4 +1,6 @@
-"""The address list in force: which number it has, whether it holds, and what becomes of the pods when it does not."""
+"""The address list in force: which number it has, whether it holds, and what becomes of the pods
+when it does not.
+"""
 
 from dataclasses import replace
 from typing import Any
@@ -8,7 +10,7 @@ from dijob.api.status import Renewal, Status
 from dijob.core.addresses import AddressList
 from dijob.core.members import compact
 from dijob.core.membership.address_list import NOBODY
-from dijob.core.membership.gathering import Gathering
+from dijob.core.membership.gathering import Gathering, is_outdated
 from dijob.core.membership.losses import has_moved, loss_of
 from dijob.core.membership.world import World
 from dijob.core.observed.views import Observed, Pod
@@ -20,8 +22,12 @@ ALL = (listed(0), listed(1), listed(2))
 FRESH = (view(0), view(1), view(2))
 
 
-def world(seen: Observed, size: int = 3, succeeded: frozenset[int] = frozenset(), **status: Any) -> World:
-    return world_of(gang(size=size), seen, Status(succeeded_ranks=compact(succeeded), **status), NOW)
+def world(
+    seen: Observed, size: int = 3, succeeded: frozenset[int] = frozenset(), **status: Any
+) -> World:
+    return world_of(
+        gang(size=size), seen, Status(succeeded_ranks=compact(succeeded), **status), NOW
+    )
 
 
 def gathering(found: World) -> Gathering:
@@ -68,7 +74,11 @@ def test_the_number_is_what_the_status_says(
 
 LOSSES: dict[str, tuple[tuple[Pod, ...], str, str]] = {
     "gone": (without(1), "PodLost", "rank 1: its pod is gone"),
-    "ending": (instead(listed(1, deleting=True)), "PodDeleted", "rank 1: pod job-1 is being deleted"),
+    "ending": (
+        instead(listed(1, deleting=True)),
+        "PodDeleted",
+        "rank 1: pod job-1 is being deleted",
+    ),
     "failed": (
         instead(listed(1, phase="Failed", complaint="Evicted: low on memory")),
         "PodFailed",
@@ -76,7 +86,11 @@ LOSSES: dict[str, tuple[tuple[Pod, ...], str, str]] = {
     ),
     "failed in silence": (instead(listed(1, phase="Failed")), "PodFailed", "no reason given"),
     "main container failed for good": (instead(listed(1, broken=True)), "PodFailed", "rank 1"),
-    "sandbox gone": (instead(listed(1, sandbox=False)), "SandboxLost", "rank 1: the sandbox of pod job-1 died"),
+    "sandbox gone": (
+        instead(listed(1, sandbox=False)),
+        "SandboxLost",
+        "rank 1: the sandbox of pod job-1 died",
+    ),
     "moved": (
         instead(listed(1, ip="10.0.0.9")),
         "AddressChanged",
@@ -87,7 +101,9 @@ LOSSES: dict[str, tuple[tuple[Pod, ...], str, str]] = {
 
 
 @pytest.mark.parametrize(("pods", "reason", "words"), LOSSES.values(), ids=LOSSES)
-def test_a_loss_names_the_rank_and_what_happened_to_it(pods: tuple[Pod, ...], reason: str, words: str) -> None:
+def test_a_loss_names_the_rank_and_what_happened_to_it(
+    pods: tuple[Pod, ...], reason: str, words: str
+) -> None:
     loss = loss_of(world(observed(*pods)))
     assert loss is not None
     assert loss.reason.name == reason
@@ -120,7 +136,9 @@ SPREAD: dict[str, tuple[Topology, int, set[int]]] = {
 
 
 @pytest.mark.parametrize(("topology", "lost", "renewed"), SPREAD.values(), ids=SPREAD)
-def test_a_loss_takes_those_with_it_that_dial_the_lost_rank(topology: Topology, lost: int, renewed: set[int]) -> None:
+def test_a_loss_takes_those_with_it_that_dial_the_lost_rank(
+    topology: Topology, lost: int, renewed: set[int]
+) -> None:
     under_test = world_of(gang(topology=topology), observed(*without(lost)), Status(), NOW)
     loss, all_go = loss_of(under_test), loss_of(replace(under_test, together=True))
     assert loss is not None
@@ -140,10 +158,20 @@ def test_a_loss_during_a_renewal_adds_to_it() -> None:
 
 def test_only_the_renewed_ranks_go_and_the_next_list_waits_for_them() -> None:
     found = world(observed(*ALL), epoch=1, last_renewal=Renewal(epoch=1, ranks="1-2"))
-    assert (found.survivors, found.outdated_copies, found.addressless) == ((0,), frozenset({1, 2}), (1, 2))
+    assert (found.survivors, found.outdated_copies, found.addressless) == (
+        (0,),
+        frozenset({1, 2}),
+        (1, 2),
+    )
     assert [pod.rank for pod in found.to_delete] == [1, 2]
-    again = world(observed(listed(0), view(1), view(2)), epoch=1, last_renewal=Renewal(epoch=1, ranks="1-2"))
-    assert (again.to_delete, again.addressless, gathering(again).next_list(2)) == ((), (), AddressList(2, LIST))
+    again = world(
+        observed(listed(0), view(1), view(2)), epoch=1, last_renewal=Renewal(epoch=1, ranks="1-2")
+    )
+    assert (again.to_delete, again.addressless, gathering(again).next_list(2)) == (
+        (),
+        (),
+        AddressList(2, LIST),
+    )
 
 
 def test_a_rank_that_has_succeeded_is_no_loss() -> None:
@@ -152,14 +180,18 @@ def test_a_rank_that_has_succeeded_is_no_loss() -> None:
 
 
 def test_a_list_that_nobody_holds_any_more_is_lost() -> None:
-    """Handed out to one rank alone, which has ended and gone: the others would wait at their gates for ever."""
+    """Handed out to one rank alone, which has ended and gone: the others would wait at their gates
+    for ever.
+    """
     loss = loss_of(world(observed(view(1), view(2)), succeeded=frozenset({0}), epoch=1))
     assert loss is not None
     assert loss.reason is AddressesReady.ListLost
 
 
 def test_a_rank_that_was_not_told_yet_is_known_to_those_who_were() -> None:
-    """The list was half handed out when rank 3 was lost; then rank 1, still at its gate, got another address."""
+    """The list was half handed out when rank 3 was lost; then rank 1, still at its gate, got
+    another address.
+    """
     four = "10.0.0.0,10.0.0.1,10.0.0.2,10.0.0.3"
     pods = (listed(0, ips=four), view(1, ip="10.0.0.9"), listed(2, ips=four), view(3))
     found = world(observed(*pods), size=4, epoch=1, last_renewal=Renewal(epoch=1, ranks="3"))
@@ -187,7 +219,7 @@ OUTDATED: dict[str, tuple[Pod, frozenset[int], bool]] = {
 def test_who_starts_again_must_not_dial_the_address_of_a_rank_that_is_done(
     pod: Pod, succeeded: frozenset[int], outdated: bool
 ) -> None:
-    assert gathering(world(observed(listed(1), pod), succeeded=succeeded)).outdated is outdated
+    assert is_outdated(world(observed(listed(1), pod), succeeded=succeeded)) is outdated
 
 
 def test_a_list_half_handed_out_is_for_the_rest() -> None:
@@ -217,13 +249,24 @@ def test_a_rank_beyond_the_last_goes() -> None:
     found = world(observed(view(0), view(1), extra), size=2)
     assert (found.to_delete, found.missing, found.addressless) == ((extra,), (), ())
     found = world(observed(*ALL), size=2)
-    assert (found.to_delete, loss_of(found), found.size, found.unfinished) == ((ALL[2],), None, 3, (0, 1))
+    assert (found.to_delete, loss_of(found), found.size, found.unfinished) == (
+        (ALL[2],),
+        None,
+        3,
+        (0, 1),
+    )
 
 
 def test_a_finished_rank_beyond_the_last_keeps_its_logs_unless_something_of_it_runs_on() -> None:
     done = listed(2, succeeded=True, all_ended=True)
-    for pod, stale in ((done, ()), (changed(done, all_ended=False), (changed(done, all_ended=False),))):
-        assert world(observed(listed(0), listed(1), pod), size=2, succeeded=frozenset({2})).to_delete == stale
+    for pod, stale in (
+        (done, ()),
+        (changed(done, all_ended=False), (changed(done, all_ended=False),)),
+    ):
+        assert (
+            world(observed(listed(0), listed(1), pod), size=2, succeeded=frozenset({2})).to_delete
+            == stale
+        )
 
 
 def test_a_succeeded_rank_keeps_its_pod_and_nobody_stands_for_it_in_the_next_list() -> None:
@@ -232,7 +275,9 @@ def test_a_succeeded_rank_keeps_its_pod_and_nobody_stands_for_it_in_the_next_lis
     found = world(seen, succeeded=frozenset({0}), epoch=1, last_renewal=Renewal(epoch=1))
     assert (found.to_delete, found.missing, found.addressless) == ((), (), ())
     assert gathering(found).next_list(2).text == f"{NOBODY},10.0.0.1,10.0.0.2"
-    gone = world(observed(view(1), view(2)), succeeded=frozenset({0}), epoch=1, last_renewal=Renewal(epoch=1))
+    gone = world(
+        observed(view(1), view(2)), succeeded=frozenset({0}), epoch=1, last_renewal=Renewal(epoch=1)
+    )
     assert gathering(gone).next_list(2).text == f"{NOBODY},10.0.0.1,10.0.0.2"
     assert gone.missing == ()
 
@@ -258,16 +303,30 @@ def test_moved_and_outdated() -> None:
     assert found.outdated_copies == frozenset()
     dead = world(observed(*without(2, pods), view(2)), epoch=1, last_renewal=Renewal(epoch=1))
     assert dead.outdated_copies == {0, 1}
-    assert not any(has_moved(dead, pod) for rank, pod in dead.pods.items() if rank not in dead.outdated_copies)
+    assert not any(
+        has_moved(dead, pod) for rank, pod in dead.pods.items() if rank not in dead.outdated_copies
+    )
 
 
 SIZES: dict[str, tuple[Observed, dict[str, Any], tuple[int, int]]] = {
     "before the start": (observed(*FRESH), {}, (2, 2)),
     "runs": (observed(*ALL), {}, (3, 4)),
     "its list is lost": (observed(*FRESH), {"epoch": 1}, (5, 6)),
-    "all are renewed": (observed(*FRESH), {"epoch": 1, "last_renewal": Renewal(epoch=1, ranks="0-2")}, (3, 2)),
-    "the last is renewed": (observed(*ALL), {"epoch": 1, "last_renewal": Renewal(epoch=1, ranks="2")}, (3, 2)),
-    "an early one is renewed": (observed(*ALL), {"epoch": 1, "last_renewal": Renewal(epoch=1, ranks="1")}, (3, 3)),
+    "all are renewed": (
+        observed(*FRESH),
+        {"epoch": 1, "last_renewal": Renewal(epoch=1, ranks="0-2")},
+        (3, 2),
+    ),
+    "the last is renewed": (
+        observed(*ALL),
+        {"epoch": 1, "last_renewal": Renewal(epoch=1, ranks="2")},
+        (3, 2),
+    ),
+    "an early one is renewed": (
+        observed(*ALL),
+        {"epoch": 1, "last_renewal": Renewal(epoch=1, ranks="1")},
+        (3, 3),
+    ),
 }
 
 

@@ -7,8 +7,8 @@ from typing import Any
 from dijob.shell.clock import Clock
 from unit.builders import NOW
 
-# So many turns of the loop may follow each other at once; each one more takes time, as it would in truth: what goes on
-# for ever would else never come to the end of a test.
+# So many turns of the loop may follow each other at once; each one more takes time, as it would in
+# truth: what goes on for ever would else never come to the end of a test.
 TURNS_AT_ONCE = 500
 TURN_SECONDS = 0.01
 
@@ -18,7 +18,9 @@ class NothingLeftError(AssertionError):
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
-    """Where others would wait for the next timer, its clock jumps to it. It serves no files and no sockets."""
+    """Where others would wait for the next timer, its clock jumps to it. It serves no files and no
+    sockets.
+    """
 
     def __init__(self, now: float = 0.0) -> None:
         super().__init__()
@@ -49,7 +51,9 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return []
 
     def run_for(self, seconds: float) -> None:
-        """Let everything happen that happens within so many seconds, what is ready at their end included."""
+        """Let everything happen that happens within so many seconds, what is ready at their end
+        included.
+        """
         self._until = self._now + seconds
         try:
             self.run_forever()

@@ -16,8 +16,9 @@ INITIAL_END = "k8s.io/initial-events-end"
 
 @dataclass
 class Watches:
-    """All that are open. `held`: what happens is not shown until it is released. `lists`: a watch can begin with a list
-    (the feature gate WatchList)."""
+    """All that are open. `held`: what happens is not shown until it is released. `lists`: a watch
+    can begin with a list (the feature gate WatchList).
+    """
 
     server: ApiServer
     held: bool = False
@@ -33,13 +34,19 @@ class Watches:
         watch = Watch(self, selector, silence)
         if query.get("sendInitialEvents") == "true":
             if not self.lists:
-                raise No(422, "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled")
+                raise No(
+                    422,
+                    "sendInitialEvents is forbidden for watch unless the WatchList feature gate is"
+                    " enabled",
+                )
             for body in self.server.find(selector):
                 watch.show("ADDED", body)
             watch.bookmark({INITIAL_END: "true"})
         else:
             try:
-                for change in self.server.since(query.get("resourceVersion") or str(self.server.version)):
+                for change in self.server.since(
+                    query.get("resourceVersion") or str(self.server.version)
+                ):
                     watch.tell(change)
             except No as error:
                 watch.say("ERROR", error.body)
@@ -54,18 +61,23 @@ class Watches:
             watch.release(count)
 
     def silence(self) -> None:
-        """Those that are open now say nothing any more, as where a connection is gone and nobody has told."""
+        """Those that are open now say nothing any more, as where a connection is gone and nobody
+        has told.
+        """
         for watch in self.open:
             watch.fall_silent()
 
     def end(self, how: str, lose: bool = True) -> None:
-        """All of them end: by the apiserver ("end"), by the network ("reset"), or since they are too far behind
-        ("expired"). `lose`: what was held back is never shown by them."""
+        """All of them end: by the apiserver ("end"), by the network ("reset"), or since they are
+        too far behind ("expired"). `lose`: what was held back is never shown by them.
+        """
         for watch in list(self.open):
             watch.break_off(how, lose)
 
     def repeat(self, back: int = 1) -> None:
-        """Show once more what was shown so many events ago, as another apiserver that lags behind would."""
+        """Show once more what was shown so many events ago, as another apiserver that lags behind
+        would.
+        """
         for watch in self.open:
             if len(watch.shown) >= back:
                 watch.deliver(watch.shown[-back])
@@ -157,7 +169,9 @@ class Watch:
         self._timer = self._loop.call_later(BOOKMARK_SECONDS, self._tick)
 
     def tell(self, change: Change) -> None:
-        """An object that comes to be selected is new, one that is selected no longer is gone: for this watch."""
+        """An object that comes to be selected is new, one that is selected no longer is gone: for
+        this watch.
+        """
         if change.target.plural != self._selector.target.plural:
             return
         was = change.before is not None and self._selector.takes(change.before)
@@ -173,7 +187,9 @@ class Watch:
 
     def bookmark(self, annotations: dict[str, str] | None = None) -> None:
         meta: dict[str, Any] = {"resourceVersion": str(self._watches.server.version)}
-        self.say("BOOKMARK", {"metadata": meta | ({"annotations": annotations} if annotations else {})})
+        self.say(
+            "BOOKMARK", {"metadata": meta | ({"annotations": annotations} if annotations else {})}
+        )
 
     def end(self) -> None:
         self._put(None)
@@ -188,7 +204,10 @@ class Watch:
         else:
             self.release(None)
         if how == "expired":
-            self.deliver(to_json({"type": "ERROR", "object": No(410, "too old resource version").body}) + b"\n")
+            self.deliver(
+                to_json({"type": "ERROR", "object": No(410, "too old resource version").body})
+                + b"\n"
+            )
         self.deliver(aiohttp.ClientConnectionError("reset") if how == "reset" else None)
 
     def release(self, count: int | None) -> None:

@@ -1,4 +1,6 @@
-"""What the operator's Api takes for the Kubernetes client: the way to the simulated apiserver, and what goes wrong."""
+"""What the operator's Api takes for the Kubernetes client: the way to the simulated apiserver, and
+what goes wrong.
+"""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -52,16 +54,20 @@ class Fault:
     message: str = "put in by the test"
 
     def raised(self) -> Exception:
-        return No(self.status, self.message) if self.status else aiohttp.ClientConnectionError(self.message)
+        return (
+            No(self.status, self.message)
+            if self.status
+            else aiohttp.ClientConnectionError(self.message)
+        )
 
 
 @dataclass
 class Line:
     """What goes on between the operators and the apiserver.
 
-    `fuse`: so many writes go through, then the operator is killed (`kills`) or waits until it is let go on. `later`: so
-    many of the next writes come after those that follow them. `judge` sees each write before it is done, `problems` are
-    what it has found.
+    `fuse`: so many writes go through, then the operator is killed (`kills`) or waits until it is
+    let go on. `later`: so many of the next writes come after those that follow them. `judge` sees
+    each write before it is done, `problems` are what it has found.
     """
 
     judge: Callable[[Request], None] = lambda request: None
@@ -80,7 +86,9 @@ class Line:
             self.held = None
 
     def fault(self, request: Request) -> Fault | None:
-        found = next((fault for fault in self.faults if request.about(fault.method, fault.plural)), None)
+        found = next(
+            (fault for fault in self.faults if request.about(fault.method, fault.plural)), None
+        )
         if found is not None:
             found.times -= 1
             if found.times <= 0:
@@ -109,18 +117,28 @@ class Wire:
         return method, url, given.get("header_params") or {}, given.get("body")
 
     async def call_api(
-        self, method: str, url: str, headers: Mapping[str, str], body: Body | None, *, _request_timeout: Any
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        body: Body | None,
+        *,
+        _request_timeout: Any,
     ) -> "Answer":
         parts = urlsplit(url)
         query = dict(parse_qsl(parts.query))
         try:
-            request = Request(method, Target.of(parts.path), query, body or {}, headers.get("Accept", ""))
+            request = Request(
+                method, Target.of(parts.path), query, body or {}, headers.get("Accept", "")
+            )
             await self._pass(request)
             fault = self._line.fault(request)
             if fault and not fault.done:
                 raise fault.raised()
             if query.get("watch"):
-                return Answer(200, self._watches.begin(selector(request), query, _request_timeout.sock_read))
+                return Answer(
+                    200, self._watches.begin(selector(request), query, _request_timeout.sock_read)
+                )
             if request.method != "GET":
                 self._judge(request)
             answer = self._answered(request)
@@ -168,14 +186,20 @@ class Wire:
             body = server.patch(target, request.body)
         else:
             body = server.delete(target, request.body)
-        return to_json(only_metadata(body)) if "PartialObject" in request.accept else self._watches.encoded(body)
+        return (
+            to_json(only_metadata(body))
+            if "PartialObject" in request.accept
+            else self._watches.encoded(body)
+        )
 
     def _listed(self, request: Request) -> bytes:
         limit, token = int(request.query.get("limit", 0)), request.query.get("continue", "")
         items, version, rest = self._server.page(selector(request), limit, token)
         if "PartialObject" in request.accept:
             items = [only_metadata(body) for body in items]
-        return to_json({"metadata": {"resourceVersion": str(version), "continue": rest}, "items": items})
+        return to_json(
+            {"metadata": {"resourceVersion": str(version), "continue": rest}, "items": items}
+        )
 
 
 def selector(request: Request) -> Selector:

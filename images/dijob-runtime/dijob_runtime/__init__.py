@@ -1,4 +1,6 @@
-"""What runs beside a user's code in the pods of a DIJob. Python 3.7 or newer, the standard library only."""
+"""What runs beside a user's code in the pods of a DIJob. Python 3.7 or newer, the standard library
+only.
+"""
 
 from dijob_runtime.parallel import parallel_args
 from dijob_runtime.world import NotReachable, World

@@ -1,7 +1,9 @@
-"""nng against torchrpc: `python -m dijob_runtime.bench` in an image with DI-engine, torch and this package.
+"""nng against torchrpc: `python -m dijob_runtime.bench` in an image with DI-engine, torch and this
+package.
 
-One process (the hub) and some peers on one machine, over loopback TCP, through DI-engine's own queue classes. Messages
-go in windows that are answered: nng drops what its buffers cannot hold. Queues take turns, and the median counts.
+One process (the hub) and some peers on one machine, over loopback TCP, through DI-engine's own
+queue classes. Messages go in windows that are answered: nng drops what its buffers cannot hold.
+Queues take turns, and the median counts.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ GO, DATA, ACK, END = "go", "data", "ack", "end"
 
 
 def make(kind: str, number: int, port: int) -> Any:
-    """The queue of process `number`; 0 is the hub, which all others dial. It listens when this returns."""
+    """The queue of process `number`; 0 is the hub, which all others dial. It listens when this
+    returns.
+    """
     listen, dial = f"tcp://127.0.0.1:{port + number}", [f"tcp://127.0.0.1:{port}"] if number else []
     if kind == "nng":
         from ding.framework.message_queue.nng import NNGMQ
@@ -96,7 +100,10 @@ DIRECTIONS: tuple[tuple[str, Direction], ...] = (("1→N", one_to_all), ("N→1"
 def measure(kind: str, peers: int, port: int) -> dict[tuple[int, str], float]:
     """Messages per second, each to or from every peer, by size and direction."""
     context = mp.get_context("spawn")
-    others = [context.Process(target=peer, args=(kind, number, port), daemon=True) for number in range(1, peers + 1)]
+    others = [
+        context.Process(target=peer, args=(kind, number, port), daemon=True)
+        for number in range(1, peers + 1)
+    ]
     hub = make(kind, 0, port)
     for process in others:
         process.start()
@@ -119,7 +126,10 @@ def measure(kind: str, peers: int, port: int) -> dict[tuple[int, str], float]:
 def table(found: dict[str, list[dict[tuple[int, str], float]]], peers: int) -> str:
     """Medians, as Markdown."""
     lines = [
-        f"| message | direction (N = {peers}) | {' | '.join(f'{kind}, messages/s' for kind in QUEUES)} | ratio |",
+        (
+            f"| message | direction (N = {peers}) |"
+            f" {' | '.join(f'{kind}, messages/s' for kind in QUEUES)} | ratio |"
+        ),
         "|---|---|---|---|---|",
     ]
     for size, _, _ in SIZES:

@@ -1,4 +1,5 @@
-"""ditask with torchrpc: `python -m dijob_runtime.ditask` takes what ditask takes, and the flags of DI-engine's page.
+"""ditask with torchrpc: `python -m dijob_runtime.ditask` takes what ditask takes, and the flags of
+DI-engine's page.
 
 In a DIJob none of them is needed: addresses, ranks and names come from the environment.
 """
@@ -18,11 +19,20 @@ from dijob_runtime.torchrpc import devices, runner
 DEVICE_MAP = re.compile(r"\d+_\d+_\d+(,\d+_\d+_\d+)*")
 OPTIONS = (
     click.Option(
-        ["--init-method"], type=str, help="Where torch's processes meet: not needed, and not used, see the page."
+        ["--init-method"],
+        type=str,
+        help="Where torch's processes meet: not needed, and not used, see the page.",
     ),
-    click.Option(["--local-cuda-devices"], type=str, default="", help="GPUs of this process that may send, e.g. 0,1."),
+    click.Option(
+        ["--local-cuda-devices"],
+        type=str,
+        default="",
+        help="GPUs of this process that may send, e.g. 0,1.",
+    ),
     click.Option(["--cuda-device-map"], type=str, default="", help=f"{devices.FORM},..."),
-    click.Option(["--global_rank", "--global-rank"], type=int, help="This process's number: its node id."),
+    click.Option(
+        ["--global_rank", "--global-rank"], type=int, help="This process's number: its node id."
+    ),
 )
 
 

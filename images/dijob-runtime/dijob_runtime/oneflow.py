@@ -15,9 +15,11 @@ CTRL_PORT = "9988"
 
 
 def config_distributed(flow: Any = None) -> None:
-    """Tell OneFlow its nodes, the port and the GPUs of each, as `runtime: oneflow` says; rank 0 is the master.
+    """Tell OneFlow its nodes, the port and the GPUs of each, as `runtime: oneflow` says; rank 0 is
+    the master.
 
-    `flow` is the module oneflow where it is not to be imported here. Outside a DIJob: this machine alone.
+    `flow` is the module oneflow where it is not to be imported here. Outside a DIJob: this machine
+    alone.
     """
     flow = flow or importlib.import_module("oneflow")
     nodes = json.loads(os.environ.get("DI_ONEFLOW_NODES") or ALONE)

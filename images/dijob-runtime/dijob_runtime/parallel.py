@@ -14,11 +14,12 @@ BASE_PORT = 50515
 
 
 def parallel_args(**given: Any) -> dict[str, Any]:
-    """What ditask would tell Parallel.runner in this pod of a DIJob; what is `given` wins, and all follows from it.
+    """What ditask would tell Parallel.runner in this pod of a DIJob; what is `given` wins, and all
+    follows from it.
 
-    Outside a DIJob these are the arguments of one machine: one process, or as many as given. In one it returns only
-    when every peer's address can be reached; NotReachable, with a sentence on stderr, when one cannot. ValueError for
-    ports that the peers cannot know.
+    Outside a DIJob these are the arguments of one machine: one process, or as many as given. In one
+    it returns only when every peer's address can be reached; NotReachable, with a sentence on
+    stderr, when one cannot. ValueError for ports that the peers cannot know.
     """
     world = World.read()
     if world is None:
@@ -45,10 +46,12 @@ def _as_given(world: World, given: dict[str, Any]) -> World:
     workers = given.get("n_parallel_workers", world.workers)
     if workers != world.workers:
         say(
-            f"WARNING: n_parallel_workers={workers}, but DI_PARALLEL_WORKERS is {world.workers}: DI_NODE_IDS and "
-            f"DI_WORLD_SIZE are wrong. Set spec.parallelWorkers: {workers}"
+            f"WARNING: n_parallel_workers={workers}, but DI_PARALLEL_WORKERS is {world.workers}:"
+            f" DI_NODE_IDS and DI_WORLD_SIZE are wrong. Set spec.parallelWorkers: {workers}"
         )
-    return replace(world, **{ours: given[theirs] for theirs, ours in names.items() if theirs in given})
+    return replace(
+        world, **{ours: given[theirs] for theirs, ours in names.items() if theirs in given}
+    )
 
 
 def _common(world: World) -> dict[str, Any]:
@@ -62,22 +65,31 @@ def _common(world: World) -> dict[str, Any]:
 
 
 def _nng(world: World, given: dict[str, Any]) -> dict[str, Any]:
-    """Listen on the pod's own address, one port per worker; dial all workers of the ranks that the topology names."""
+    """Listen on the pod's own address, one port per worker; dial all workers of the ranks that the
+    topology names.
+    """
     first = given.get("ports", BASE_PORT)
     if "attach_to" in given:
         return {"protocol": "tcp", "address": world.addresses[world.rank], "ports": first}
     if not isinstance(first, int):
-        raise ValueError(f"ports is {first!r}; give the first port: worker i of each pod listens on port + i")
+        raise ValueError(
+            f"ports is {first!r}; give the first port: worker i of each pod listens on port + i"
+        )
     ports = [first + worker for worker in range(world.workers)]
     return {
         "protocol": "tcp",
         "address": world.addresses[world.rank],
         "ports": first,
-        "attach_to": [f"tcp://{world.addresses[rank]}:{port}" for rank in world.dialled for port in ports],
+        "attach_to": [
+            f"tcp://{world.addresses[rank]}:{port}" for rank in world.dialled for port in ports
+        ],
     }
 
 
 def _broker() -> dict[str, Any]:
     """Redis, which every process connects to."""
-    host, port = os.environ.get("DI_REDIS_HOST") or "localhost", os.environ.get("DI_REDIS_PORT") or "6379"
+    host, port = (
+        os.environ.get("DI_REDIS_HOST") or "localhost",
+        os.environ.get("DI_REDIS_PORT") or "6379",
+    )
     return {"redis_host": host, "redis_port": int(port)}

@@ -32,10 +32,14 @@ class World:
 
     @staticmethod
     def read(env: Mapping[str, str] = os.environ) -> World | None:
-        """The world, None outside a DIJob. ValueError with the variable's name where one is missing or wrong."""
+        """The world, None outside a DIJob. ValueError with the variable's name where one is missing
+        or wrong.
+        """
         if not env.get("DI_NODES"):
             if env.get("DI_RANK"):
-                raise ValueError("DI_NODES is empty: the pod has no address list yet (docs/runtimes.md)")
+                raise ValueError(
+                    "DI_NODES is empty: the pod has no address list yet (docs/runtimes.md)"
+                )
             return None
         world = World(
             _number(env, "DI_RANK", None),
@@ -46,12 +50,16 @@ class World:
             env.get("DI_MQ_TYPE") or "nng",
         )
         if world.rank >= len(world.addresses):
-            raise ValueError(f"DI_RANK is {world.rank}, but DI_NODES has {len(world.addresses)} addresses")
+            raise ValueError(
+                f"DI_RANK is {world.rank}, but DI_NODES has {len(world.addresses)} addresses"
+            )
         return world
 
     @property
     def node_ids(self) -> list[int]:
-        """DI-engine's node ids of this pod's processes: rank * workers + i (ding 0.5.3, k8s_parser.py)."""
+        """DI-engine's node ids of this pod's processes: rank * workers + i (ding 0.5.3,
+        k8s_parser.py).
+        """
         return list(range(self.rank * self.workers, (self.rank + 1) * self.workers))
 
     @property
@@ -61,9 +69,11 @@ class World:
 
 
 def wait_for_peers(world: World, port: int) -> None:
-    """Wait until every address that this pod dials can be reached. NotReachable after DIJOB_REACH_SECONDS (60).
+    """Wait until every address that this pod dials can be reached. NotReachable after
+    DIJOB_REACH_SECONDS (60).
 
-    NNG never tries an address again that it could not route to, and says nothing: the job would hang.
+    NNG never tries an address again that it could not route to, and says nothing: the job would
+    hang.
     """
     if world.dialled:
         _wait(world.topology, str(port), str(world.workers))
@@ -77,7 +87,10 @@ def wait_for_redis(host: str, port: int) -> None:
 def _wait(*words: str) -> None:
     if not REACH.exists() or os.environ.get("DIJOB_REACH_SECONDS") == "0":
         return
-    if subprocess.run([sys.executable, "-I", "-S", str(REACH), *words, ""], check=False).returncode == UNREACHABLE:
+    if (
+        subprocess.run([sys.executable, "-I", "-S", str(REACH), *words, ""], check=False).returncode
+        == UNREACHABLE
+    ):
         raise NotReachable("what this process dials cannot be reached, see the line above")
 
 

@@ -9,49 +9,64 @@ from dijob.api.model import DIJob
 from dijob.api.parts import MessageQueue
 from dijob.api.problems import Problem
 from dijob.api.spec import Spec
-from dijob.api.template_checks import OWN_NAME_MESSAGE, OWN_VOLUMES, command_problems, template_problems
+from dijob.api.template_checks import (
+    OWN_NAME_MESSAGE,
+    OWN_VOLUMES,
+    command_problems,
+    template_problems,
+)
 from dijob.names import Addressing, Queue, Runtime, TaskType
 
 # As strict as a Service's name; JOB-RANK with a rank of four digits must fit into 63 characters.
 NAME_PATTERN: Final = "[a-z]([-a-z0-9]*[a-z0-9])?"
 NAME_LENGTH: Final = 58
 NAME_MESSAGE: Final = (
-    f"must match {NAME_PATTERN} and have at most {NAME_LENGTH} characters, because the pods are named "
-    "NAME-RANK and the Service NAME: choose another name"
+    f"must match {NAME_PATTERN} and have at most {NAME_LENGTH} characters, because the pods are"
+    " named NAME-RANK and the Service NAME: choose another name"
 )
 # {} is replaced by Succeeded or Failed.
 ENDED_MESSAGE: Final = "the job has ended ({}): delete it and apply again, or use a new name"
-NO_SIZE_MESSAGE: Final = "one of replicas, minReplicas and maxReplicas is needed: it says how many pods the job has"
+NO_SIZE_MESSAGE: Final = (
+    "one of replicas, minReplicas and maxReplicas is needed: it says how many pods the job has"
+)
 SHAPE_MESSAGE: Final = (
-    "a job has either a template, with replicas, minReplicas or maxReplicas, or tasks, each with a template of its own"
+    "a job has either a template, with replicas, minReplicas or maxReplicas, or tasks, each with a"
+    " template of its own"
 )
 ONE_SHAPE_MESSAGE: Final = f"{SHAPE_MESSAGE}: remove one of the two"
 NO_SHAPE_MESSAGE: Final = f"{SHAPE_MESSAGE}: add one of the two"
 TASKS_SIZE_MESSAGE: Final = (
-    "a job with tasks has the sum of their replicas: change spec.tasks[].replicas of its last task instead "
-    "(the ranks of the others are before its own)"
+    "a job with tasks has the sum of their replicas: change spec.tasks[].replicas of its last task"
+    " instead (the ranks of the others are before its own)"
 )
 TASK_NAME_PATTERN: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-TASK_NAME_MESSAGE: Final = f"must match {TASK_NAME_PATTERN}, because the pods are named JOB-TASK-INDEX"
-NO_TASK_NAME_MESSAGE: Final = "a task of type none needs a name: add one"
-TASK_TWICE_MESSAGE: Final = "two tasks have this name (absent, it is the type): give each a name of its own"
-TYPE_TWICE_MESSAGE: Final = (
-    "a job has at most one task of each of learner, collector and evaluator: make one of the two, or take type none"
+TASK_NAME_MESSAGE: Final = (
+    f"must match {TASK_NAME_PATTERN}, because the pods are named JOB-TASK-INDEX"
 )
-NUM_MESSAGE: Final = "DI_NUM_NODES would be this task's variable, and it is the number of ranks: choose another name"
+NO_TASK_NAME_MESSAGE: Final = "a task of type none needs a name: add one"
+TASK_TWICE_MESSAGE: Final = (
+    "two tasks have this name (absent, it is the type): give each a name of its own"
+)
+TYPE_TWICE_MESSAGE: Final = (
+    "a job has at most one task of each of learner, collector and evaluator: make one of the two,"
+    " or take type none"
+)
+NUM_MESSAGE: Final = (
+    "DI_NUM_NODES would be this task's variable, and it is the number of ranks: choose another name"
+)
 ORDINARY_MESSAGE: Final = (
-    "is a condition that every pod goes through, so that no failure can be told by it: take another, such as "
-    "DisruptionTarget"
+    "is a condition that every pod goes through, so that no failure can be told by it: take"
+    " another, such as DisruptionTarget"
 )
 EXIT_CODE_MESSAGE: Final = (
-    "needs restartPolicy: Never in the template, or the container is started again in its pod, which shows its exit "
-    "code only in passing: set it, or take onPodConditions"
+    "needs restartPolicy: Never in the template, or the container is started again in its pod,"
+    " which shows its exit code only in passing: set it, or take onPodConditions"
 )
 HOST_MESSAGE: Final = "is the Redis server of type redis: add `type: redis`, or remove it"
 HOMOGENEOUS: Final = tuple(runtime for runtime in Runtime if runtime.traits.homogeneous)
 HOMOGENEOUS_MESSAGE: Final = (
-    f"all nodes of {' and '.join(HOMOGENEOUS)} are alike, and the pods of tasks have no common names: use a "
-    "template instead of tasks, or another runtime"
+    f"all nodes of {' and '.join(HOMOGENEOUS)} are alike, and the pods of tasks have no common"
+    " names: use a template instead of tasks, or another runtime"
 )
 GROUP_PATTERN: Final = "([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?"
 GROUP_MESSAGE: Final = f"becomes a label of the pods and must match {GROUP_PATTERN}"
@@ -99,18 +114,25 @@ def _sizes(spec: Spec) -> Iterator[Problem]:
             yield Problem("spec.replicas", TASKS_SIZE_MESSAGE)
         if spec.desired > names.MAX_REPLICAS:
             yield Problem(
-                "spec.tasks", f"have {spec.desired} replicas together; it must be at most {names.MAX_REPLICAS}"
+                "spec.tasks",
+                f"have {spec.desired} replicas together; it must be at most {names.MAX_REPLICAS}",
             )
         return
     if least is None and most is None and wish is None:
         yield Problem("spec", NO_SIZE_MESSAGE)
     if least is not None and most is not None and least > most:
-        yield Problem("spec.minReplicas", f"is {least}, but maxReplicas is {most}: change one of them")
+        yield Problem(
+            "spec.minReplicas", f"is {least}, but maxReplicas is {most}: change one of them"
+        )
         return
     if wish is not None and least is not None and wish < least:
-        yield Problem("spec.replicas", f"is {wish}, but minReplicas is {least}: change both in the same edit")
+        yield Problem(
+            "spec.replicas", f"is {wish}, but minReplicas is {least}: change both in the same edit"
+        )
     if wish is not None and most is not None and wish > most:
-        yield Problem("spec.replicas", f"is {wish}, but maxReplicas is {most}: change both in the same edit")
+        yield Problem(
+            "spec.replicas", f"is {wish}, but maxReplicas is {most}: change both in the same edit"
+        )
 
 
 def _tasks(job: DIJob) -> Iterator[Problem]:
@@ -125,7 +147,10 @@ def _tasks(job: DIJob) -> Iterator[Problem]:
         elif not re.fullmatch(TASK_NAME_PATTERN, name):
             yield Problem(f"{place}.name", f"{name!r} {TASK_NAME_MESSAGE}")
         elif (length := len(f"{job.metadata.name}-{name}-{task.replicas - 1}")) > 63:
-            yield Problem(f"{place}.name", f"its pods' names would have {length} characters; it must be at most 63")
+            yield Problem(
+                f"{place}.name",
+                f"its pods' names would have {length} characters; it must be at most 63",
+            )
         if names.nodes_variable(name) in names.RESERVED_ENV:
             yield Problem(f"{place}.name", NUM_MESSAGE)
         if task.type in types and task.type is not TaskType.NONE:
@@ -145,8 +170,9 @@ def _addressing(job: DIJob) -> Iterator[Problem]:
         said, remedy = (needs, "another runtime") if named else ("Hostname", "addressing: IP")
         yield Problem(
             "spec.runtime" if named else "spec.addressing",
-            f"is {said}, and a list of {size} names of {each} characters does not fit into a pod: a job of this "
-            f"name can have {most} replicas so; take fewer, a shorter name, or {remedy}",
+            f"is {said}, and a list of {size} names of {each} characters does not fit into a pod: a"
+            f" job of this name can have {most} replicas so; take fewer, a shorter name, or"
+            f" {remedy}",
         )
 
 
@@ -168,12 +194,20 @@ def _agreed(job: DIJob) -> Iterator[Problem]:
         if below is not None and here != below:
             alias = job.spec.place(field).removeprefix("spec.")
             yield Problem(
-                f"spec.engineFields.{alias}", f"is {below}, but spec.{alias} is {here}: remove one of the two"
+                f"spec.engineFields.{alias}",
+                f"is {below}, but spec.{alias} is {here}: remove one of the two",
             )
-        said = {value: role for role in job.roles if (value := getattr(role.command, field)) is not None}
+        said = {
+            value: role for role in job.roles if (value := getattr(role.command, field)) is not None
+        }
         if job.spec.told(field) is None and len(said) > 1:
-            words = " and ".join(f"{option} {value} in task {role.name}" for value, role in said.items())
-            yield Problem(job.spec.place(field), f"the commands say {words}: all ranks have the same, make them equal")
+            words = " and ".join(
+                f"{option} {value} in task {role.name}" for value, role in said.items()
+            )
+            yield Problem(
+                job.spec.place(field),
+                f"the commands say {words}: all ranks have the same, make them equal",
+            )
 
 
 def _group(spec: Spec) -> Iterator[Problem]:
@@ -186,11 +220,16 @@ def _volumes(spec: Spec) -> Iterator[Problem]:
     for at, volume in enumerate(spec.volumes or ()):
         name = volume.get("name")
         if not isinstance(name, str) or not name:
-            yield Problem(f"spec.volumes[{at}].name", "is missing: name the volume, so that containers can mount it")
+            yield Problem(
+                f"spec.volumes[{at}].name",
+                "is missing: name the volume, so that containers can mount it",
+            )
         elif name in OWN_VOLUMES:
             yield Problem(f"spec.volumes[{at}].name", f"{name} {OWN_NAME_MESSAGE}")
         elif name in seen:
-            yield Problem(f"spec.volumes[{at}].name", f"{name} is there twice: rename or remove one")
+            yield Problem(
+                f"spec.volumes[{at}].name", f"{name} is there twice: rename or remove one"
+            )
         seen.add(str(name))
 
 
@@ -200,16 +239,23 @@ def _policies(job: DIJob) -> Iterator[Problem]:
     policy = job.spec.success_policy
     if policy not in (names.ALL_REPLICAS, names.RANK_0, *known):
         allowed = ", ".join((names.ALL_REPLICAS, names.RANK_0, *known))
-        yield Problem("spec.successPolicy", f"is {policy!r}, which is no task of this job; it must be one of {allowed}")
+        yield Problem(
+            "spec.successPolicy",
+            f"is {policy!r}, which is no task of this job; it must be one of {allowed}",
+        )
     for at, rule in enumerate(job.spec.failure_policy.rules):
         place = f"spec.failurePolicy.rules[{at}]"
         if rule.task and rule.task not in known:
             yield Problem(
-                f"{place}.task", f"is {rule.task!r}, which is no task of this job ({', '.join(known) or 'none'})"
+                f"{place}.task",
+                f"is {rule.task!r}, which is no task of this job ({', '.join(known) or 'none'})",
             )
         for number, condition in enumerate(rule.on_pod_conditions or ()):
             if condition.type in names.ORDINARY_CONDITIONS:
-                yield Problem(f"{place}.onPodConditions[{number}].type", f"{condition.type} {ORDINARY_MESSAGE}")
+                yield Problem(
+                    f"{place}.onPodConditions[{number}].type",
+                    f"{condition.type} {ORDINARY_MESSAGE}",
+                )
         meant = [role for role in job.roles if rule.task in ("", role.name)]
         if rule.on_exit_codes and any(role.pod.get("restartPolicy") != "Never" for role in meant):
             yield Problem(f"{place}.onExitCodes", EXIT_CODE_MESSAGE)

@@ -19,7 +19,9 @@ DITASK: Final = "ditask"
 _SHORT: Final = {"-p": "package", "-m": "main"}
 _FLAGS: Final = frozenset({"-v", "--version", "-h", "--help"})
 # Options that decide whether and where a process listens.
-_LISTENING: Final = frozenset({"ports", "mq-type", "protocol", "platform", "platform-spec", "address"})
+_LISTENING: Final = frozenset(
+    {"ports", "mq-type", "protocol", "platform", "platform-spec", "address"}
+)
 # Longest text of a command that is read, over all words; a script in a script counts once more.
 READ_LENGTH: Final = 16 * 1024
 _ACTIVATORS: Final = frozenset({"conda", "mamba", "micromamba"})
@@ -42,14 +44,16 @@ class Command:
     bypass: str | None = None  # what keeps the launcher's ditask from being found, in words
     dynamic: bool = False  # a script, a variable or calls that differ hide something
     hidden: frozenset[str] = frozenset()
-    options: Mapping[str, str] | None = None  # every readable option, by its long name without dashes
+    # Every readable option, by its long name without dashes.
+    options: Mapping[str, str] | None = None
 
     @staticmethod
     def of(container: Mapping[str, Any]) -> "Command":
         """Read a container of a pod template (`command` and `args`, both optional)."""
         words = _strings(container.get("command"))
         if not words:
-            return Command(dynamic=True)  # the image's entry point decides, and it is not here to be read
+            # The image's entry point decides, and it is not here to be read.
+            return Command(dynamic=True)
         words += _strings(container.get("args"))
         seen = _Seen()
         if seen.may_read(words):
@@ -142,7 +146,11 @@ def _read_shell(program: str, rest: Sequence[str], seen: _Seen, depth: int) -> N
     if call.login:
         seen.detour = f"the login shell `{basename(program)} -l`"
     # The outermost has been counted with the words.
-    script = call.script if call.script is not None and (not depth or seen.may_read([call.script])) else None
+    script = (
+        call.script
+        if call.script is not None and (not depth or seen.may_read([call.script]))
+        else None
+    )
     simple = None if script is None else shellwords.simple_commands(script)
     if simple is None:
         seen.opaque = True

@@ -26,8 +26,12 @@ _SAID: Final = 100
 _STRING: Final = rb'"[^"\\]*(?:\\.[^"\\]*)*"'
 _BRACKET: Final = re.compile(_STRING + rb"|[\[\]{}]", re.DOTALL)
 _TOKEN: Final = re.compile(_STRING + rb"|[\[\]{},]", re.DOTALL)
-DEEP_MESSAGE: Final = f"is nested more than {LEVELS} levels deep, and no field of a pod is: remove it"
-LARGE_MESSAGE: Final = f"has more than {VALUES:,} values, and each pod would have all of them: make it smaller"
+DEEP_MESSAGE: Final = (
+    f"is nested more than {LEVELS} levels deep, and no field of a pod is: remove it"
+)
+LARGE_MESSAGE: Final = (
+    f"has more than {VALUES:,} values, and each pod would have all of them: make it smaller"
+)
 
 
 def shallow(document: bytes) -> bytes:

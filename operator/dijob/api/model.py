@@ -52,7 +52,9 @@ class DIJob(Stored):
 
     def role_of(self, rank: int) -> Role:
         """The kind of pod that a rank has; the last kind for a rank above the desired ones."""
-        return next((role for role in self.roles if rank < role.first + role.replicas), self.roles[-1])
+        return next(
+            (role for role in self.roles if rank < role.first + role.replicas), self.roles[-1]
+        )
 
     @property
     def workers(self) -> int:
@@ -66,7 +68,9 @@ class DIJob(Stored):
         engineFields, as in DI-orchestrator 1.0)."""
         if (field := self.spec.told("topology")) is not None:
             return Topology(field)
-        told = (role.command.topology for role in self.roles if role.command.topology in set(Topology))
+        told = (
+            role.command.topology for role in self.roles if role.command.topology in set(Topology)
+        )
         return Topology(next(told, Topology.STAR if self.spec.engine_fields else Topology.MESH))
 
     @property

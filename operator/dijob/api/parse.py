@@ -72,7 +72,9 @@ class Parsed:
         if before.job.metadata.resource_version == version:
             return before
         # Most new versions differ in status and metadata alone: a command is not read again.
-        return Parsed(_with_spec_of(before.job, body) if spec == before.spec else parse_job(body), spec)
+        return Parsed(
+            _with_spec_of(before.job, body) if spec == before.spec else parse_job(body), spec
+        )
 
 
 def _with_spec_of(job: DIJob, body: Body) -> DIJob:

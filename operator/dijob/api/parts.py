@@ -129,7 +129,9 @@ class FailureRule(Written):
     on_exit_codes: OnExitCodes | None = None
     """Exit codes of the container that failed; of the main one, if it did. Needs restartPolicy:
     Never, since a container that restarts in its pod shows its exit code only briefly."""
-    on_pod_conditions: Annotated[tuple[OnPodCondition, ...], Field(min_length=1, max_length=20)] | None = None
+    on_pod_conditions: (
+        Annotated[tuple[OnPodCondition, ...], Field(min_length=1, max_length=20)] | None
+    ) = None
     """Conditions of the failed pod; one of them must hold."""
 
 

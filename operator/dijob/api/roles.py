@@ -59,7 +59,14 @@ def roles(spec: Spec) -> tuple[Role, ...]:
         return (Role("spec.template", spec.template or Template(), spec.desired),)
     firsts = accumulate((task.replicas for task in spec.tasks), initial=0)
     return tuple(
-        Role(f"spec.tasks[{at}].template", task.template, task.replicas, first, task.name or task.type.value, task.type)
+        Role(
+            f"spec.tasks[{at}].template",
+            task.template,
+            task.replicas,
+            first,
+            task.name or task.type.value,
+            task.type,
+        )
         for at, (task, first) in enumerate(zip(spec.tasks, firsts, strict=False))
     )
 

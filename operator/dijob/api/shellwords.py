@@ -8,8 +8,31 @@ from typing import Final
 SHELLS: Final = frozenset({"sh", "bash", "dash", "ash", "zsh", "ksh"})
 # Programs and words that run the rest of their line: the command that counts comes after them.
 _WRAPPERS: Final = frozenset(
-    {"env", "exec", "command", "nohup", "time", "nice", "ionice", "stdbuf", "timeout", "tini", "dumb-init"}
-    | {"catatonit", "xvfb-run", "setsid", "sudo", "chrt", "numactl", "taskset", "setpriv", "gosu", "su-exec"}
+    {
+        "env",
+        "exec",
+        "command",
+        "nohup",
+        "time",
+        "nice",
+        "ionice",
+        "stdbuf",
+        "timeout",
+        "tini",
+        "dumb-init",
+    }
+    | {
+        "catatonit",
+        "xvfb-run",
+        "setsid",
+        "sudo",
+        "chrt",
+        "numactl",
+        "taskset",
+        "setpriv",
+        "gosu",
+        "su-exec",
+    }
 )
 _KEYWORDS: Final = frozenset({"if", "then", "else", "elif", "do", "while", "until", "!", "{"})
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
@@ -25,7 +48,9 @@ _TOKEN: Final = re.compile(
 )
 # Words, operators and blanks: a script as long as may be read has half as many.
 _TOKENS: Final = 8192
-_QUOTED: Final = re.compile(r"""'([^']*)' | "([^"\\]*(?:\\.[^"\\]*)*)" | \\(.)""", re.VERBOSE | re.DOTALL)
+_QUOTED: Final = re.compile(
+    r"""'([^']*)' | "([^"\\]*(?:\\.[^"\\]*)*)" | \\(.)""", re.VERBOSE | re.DOTALL
+)
 _ESCAPED: Final = re.compile(r"""\\(["\\])""")
 
 
@@ -87,7 +112,11 @@ def unwrap(words: Sequence[str]) -> list[str]:
                 return []  # asks where a program is, runs nothing
             at += 1
             # A wrapper's own options and operands stand before the program: skip to a known one.
-            found = next((i for i in range(at, len(words)) if is_known_program(words[i])), None) if known else None
+            found = (
+                next((i for i in range(at, len(words)) if is_known_program(words[i])), None)
+                if known
+                else None
+            )
             known = found is not None  # else no further search would find one
             at = at if found is None else found
         else:
@@ -109,7 +138,8 @@ def simple_commands(script: str) -> list[list[str]] | None:
             return None  # an open quote, or too long for a script
         at = token.end()
         if operator := token["operator"]:
-            skip = not operator.strip("<>&|") and operator.strip("&|") != ""  # the next word is a file
+            # The next word is a file.
+            skip = not operator.strip("<>&|") and operator.strip("&|") != ""
             if not skip:
                 commands.append([])
         elif (word := token["word"]) is not None:
@@ -121,7 +151,9 @@ def simple_commands(script: str) -> list[list[str]] | None:
 
 def _unquoted(quoted: re.Match[str]) -> str:
     plain, text, escaped = quoted.groups()
-    return _ESCAPED.sub(r"\1", text) if text is not None else plain if plain is not None else escaped
+    return (
+        _ESCAPED.sub(r"\1", text) if text is not None else plain if plain is not None else escaped
+    )
 
 
 def _without_documents(script: str) -> str:

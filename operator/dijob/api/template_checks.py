@@ -10,20 +10,23 @@ from dijob.api.spec import Spec
 from dijob.names import Topology
 
 SLIP_MESSAGE: Final = (
-    "containers belongs under template.spec, not beside it: indent `containers:` by two more spaces, so "
-    "that it stands below `spec:`"
+    "containers belongs under template.spec, not beside it: indent `containers:` by two more"
+    " spaces, so that it stands below `spec:`"
 )
-NO_CONTAINER_MESSAGE: Final = "needs at least one container: put it under spec.template.spec.containers"
+NO_CONTAINER_MESSAGE: Final = (
+    "needs at least one container: put it under spec.template.spec.containers"
+)
 RESTART_MESSAGE: Final = (
-    "Always would start finished ranks again for ever; it must be OnFailure or Never (absent means OnFailure)"
+    "Always would start finished ranks again for ever; it must be OnFailure or Never (absent means"
+    " OnFailure)"
 )
 RESERVED_MESSAGE: Final = (
-    f"is set by the operator and cannot be given ({', '.join(names.RESERVED_ENV)} describe the rank and its "
-    "peers): remove it"
+    f"is set by the operator and cannot be given ({', '.join(names.RESERVED_ENV)} describe the rank"
+    " and its peers): remove it"
 )
 DNS_MESSAGE: Final = (
-    "is Default, and pods then know no names of the cluster, which addressing: Hostname, runtime: slurm and a Redis "
-    "server of the job's own need: remove one of the two"
+    "is Default, and pods then know no names of the cluster, which addressing: Hostname, runtime:"
+    " slurm and a Redis server of the job's own need: remove one of the two"
 )
 OWNED_MESSAGE: Final = "is set by the operator to the rank's own name: remove it"
 PREFIX_MESSAGE: Final = f"keys below {names.GROUP}/ belong to the operator: choose another prefix"
@@ -88,20 +91,26 @@ def _own_folder(role: Role) -> Iterator[Problem]:
         for mount in mounts if isinstance(mounts, list) else []:
             path = f"{mount.get('mountPath')}/" if isinstance(mount, Mapping) else ""
             if path.startswith(f"{names.POD_FOLDER}/"):
-                yield Problem(f"{role.path}.spec.containers[{at}].volumeMounts", f"{path[:-1]} {FOLDER_MESSAGE}")
+                yield Problem(
+                    f"{role.path}.spec.containers[{at}].volumeMounts",
+                    f"{path[:-1]} {FOLDER_MESSAGE}",
+                )
 
 
 def _own_names(role: Role, spec: Spec) -> Iterator[Problem]:
     for key, own in _OWN.items():
         for at, one in enumerate(containers(role.pod, key)):
             if one.get("name") in own:
-                yield Problem(f"{role.path}.spec.{key}[{at}].name", f"{one['name']} {OWN_NAME_MESSAGE}")
+                yield Problem(
+                    f"{role.path}.spec.{key}[{at}].name", f"{one['name']} {OWN_NAME_MESSAGE}"
+                )
     shared = {volume.get("name") for volume in spec.volumes or ()}
     for at, one in enumerate(containers(role.pod, "volumes")):
         if one.get("name") in shared:
             yield Problem(
                 f"{role.path}.spec.volumes[{at}].name",
-                f"{one['name']} is the name of one of spec.volumes too, which every pod has: rename or remove one",
+                f"{one['name']} is the name of one of spec.volumes too, which every pod has: rename"
+                " or remove one",
             )
 
 
@@ -112,15 +121,20 @@ def command_problems(role: Role, spec: Spec) -> Iterator[Problem]:
     if flag is not None and field is not None and flag != field:
         yield Problem(
             spec.place("parallel_workers"),
-            f"is {field}, but the command{_of(role)} says --parallel-workers {flag}: make them equal or remove one",
+            f"is {field}, but the command{_of(role)} says --parallel-workers {flag}: make them"
+            " equal or remove one",
         )
     elif flag is not None and not 1 <= flag <= names.MAX_WORKERS:
-        yield Problem(at, f"the command says --parallel-workers {flag}; it must be from 1 to {names.MAX_WORKERS}")
+        yield Problem(
+            at,
+            f"the command says --parallel-workers {flag}; it must be from 1 to {names.MAX_WORKERS}",
+        )
     queue = spec.message_queue.type if spec.message_queue else None
     if queue and told.mq_type is not None and told.mq_type != queue:
         yield Problem(
             "spec.messageQueue.type",
-            f"is {queue}, but the command{_of(role)} says --mq-type {told.mq_type}: make them equal or remove one",
+            f"is {queue}, but the command{_of(role)} says --mq-type {told.mq_type}: make them equal"
+            " or remove one",
         )
     topology, known = spec.told("topology"), ", ".join(Topology)
     if told.topology is not None and told.topology not in set(Topology):
@@ -128,7 +142,8 @@ def command_problems(role: Role, spec: Spec) -> Iterator[Problem]:
     elif told.topology is not None and topology is not None and told.topology != topology:
         yield Problem(
             spec.place("topology"),
-            f"is {topology}, but the command{_of(role)} says --topology {told.topology}: make them equal or remove one",
+            f"is {topology}, but the command{_of(role)} says --topology {told.topology}: make them"
+            " equal or remove one",
         )
 
 

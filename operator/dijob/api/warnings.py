@@ -23,17 +23,26 @@ def _stranger(role: Role, spec: Spec) -> Iterator[Problem]:
         return
     remedy = "add `--platform k8s --topology mesh` to the command yourself"
     if spec.launcher is Launcher.OFF:
-        why = "launcher is Off and the command gives ditask no --platform, so every pod will train alone"
+        why = (
+            "launcher is Off and the command gives ditask no --platform, so every pod will train"
+            " alone"
+        )
         yield Problem("spec.launcher", f"{why}: {remedy}, or set launcher: Auto")
     elif told.bypass is not None:
-        why = f"{told.bypass} keeps the operator's ditask from being found, so every pod may train alone"
+        why = (
+            f"{told.bypass} keeps the operator's ditask from being found, so every pod may train"
+            " alone"
+        )
         yield Problem(f"{role.path}.spec.containers", f"{why}: {remedy}, or start plain `ditask`")
 
 
 def _foreign(role: Role, spec: Spec) -> Iterator[Problem]:
     """A command for a runtime whose variables the pods do not have."""
     if role.command.platform == Runtime.SLURM and spec.runtime is not Runtime.SLURM:
-        said = f"is {spec.runtime}, but the command says --platform slurm, which reads SLURM_NTASKS and others"
+        said = (
+            f"is {spec.runtime}, but the command says --platform slurm, which reads SLURM_NTASKS"
+            " and others"
+        )
         yield Problem("spec.runtime", f"{said}: set runtime: slurm")
 
 
@@ -42,7 +51,9 @@ def _gpuless(role: Role, spec: Spec) -> Iterator[Problem]:
     told = spec.message_queue.type if spec.message_queue else role.command.mq_type
     if told == Queue.TORCHRPC_CUDA and not role.gpus:
         why = "is torchrpc:cuda, and the template asks for no GPU, so no rank may find one"
-        yield Problem("spec.messageQueue.type", f"{why}: add a limit of nvidia.com/gpu, or take torchrpc:cpu")
+        yield Problem(
+            "spec.messageQueue.type", f"{why}: add a limit of nvidia.com/gpu, or take torchrpc:cpu"
+        )
 
 
 def _hidden(role: Role, spec: Spec) -> Iterator[Problem]:
@@ -52,6 +63,6 @@ def _hidden(role: Role, spec: Spec) -> Iterator[Problem]:
         if role.command.hides(option) and spec.told(field) is None:
             yield Problem(
                 spec.place(field),
-                f"is not set and the command's --{option} cannot be read (a variable, calls that differ, or more "
-                f"than 16 KiB), so {default} is assumed: set spec.{field}",
+                f"is not set and the command's --{option} cannot be read (a variable, calls that"
+                f" differ, or more than 16 KiB), so {default} is assumed: set spec.{field}",
             )

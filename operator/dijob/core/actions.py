@@ -84,7 +84,9 @@ class DeletePod(PodAction):
 
 @dataclass(frozen=True)
 class ReleasePod(PodAction):
-    """Delete a pod that holds a node while a lower rank finds none; it comes back when that one has its place."""
+    """Delete a pod that holds a node while a lower rank finds none; it comes back when that one has
+    its place.
+    """
 
     changes: ClassVar = "delete pod"
 
@@ -103,7 +105,9 @@ class EndPod(PodAction):
 
 @dataclass(frozen=True)
 class DeleteJob:
-    """Delete the DIJob itself, with all that belongs to it: it has ended, and its time to live is over."""
+    """Delete the DIJob itself, with all that belongs to it: it has ended, and its time to live is
+    over.
+    """
 
     changes: ClassVar = "delete dijob"
 

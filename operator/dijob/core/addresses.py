@@ -1,4 +1,6 @@
-"""Address lists: the addresses of all ranks under one number, and the copy of one that a pod has."""
+"""Address lists: the addresses of all ranks under one number, and the copy of one that a pod
+has.
+"""
 
 import hashlib
 import sys

@@ -1,4 +1,6 @@
-"""Who is in the world: ranks, names, node ids. Every name is computed, so that no two writers can disagree."""
+"""Who is in the world: ranks, names, node ids. Every name is computed, so that no two writers can
+disagree.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -23,11 +25,12 @@ class Part:
 class Gang:
     """One job's world, as every member sees it.
 
-    `size` is the number of pods that are wished for, `workers` the processes in each. `minimum` is the number of pods
-    without which no world begins, from 1 to `size`. `parts` are the tasks in rank order, () where the job has none.
-    `gpus` is the number of GPUs that each pod may use, 0 where none is asked for. `queue` is DI-engine's --mq-type,
-    `redis` the server of it that the operator knows: host and port. `server` is its pod and its service where the
-    operator runs it for this job, else "".
+    `size` is the number of pods that are wished for, `workers` the processes in each. `minimum` is
+    the number of pods without which no world begins, from 1 to `size`. `parts` are the tasks in
+    rank order, () where the job has none. `gpus` is the number of GPUs that each pod may use, 0
+    where none is asked for. `queue` is DI-engine's --mq-type, `redis` the server of it that the
+    operator knows: host and port. `server` is its pod and its service where the operator runs it
+    for this job, else "".
     """
 
     job: str
@@ -46,10 +49,11 @@ class Gang:
     server: str = ""
 
     def dialers(self, rank: int) -> frozenset[int]:
-        """The ranks that connect to this one by its address (DI-engine 0.5.3, k8s_parser.py): in a mesh each rank
-        dials all below it, in a star all dial rank 0. Whoever dials a dialer dials the rank too, or is its equal: the
-        set is closed. Who dials a name finds the peer behind it again (docs/decisions/010): nobody then. Nor where all
-        dial a broker."""
+        """The ranks that connect to this one by its address (DI-engine 0.5.3, k8s_parser.py): in a
+        mesh each rank dials all below it, in a star all dial rank 0. Whoever dials a dialer dials
+        the rank too, or is its equal: the set is closed. Who dials a name finds the peer behind it
+        again (docs/decisions/010): nobody then. Nor where all dial a broker.
+        """
         if self.addressing is Addressing.HOSTNAME or self.queue not in DIALLING:
             return frozenset()
         match self.topology:
@@ -66,8 +70,12 @@ class Gang:
         return tuple(map(self.member, range(self.size)))
 
     def address(self, rank: int, ip: str) -> str:
-        """What stands for a rank in address lists. The name is that of the headless service, in the pods' namespace."""
-        return f"{self.member(rank).name}.{self.job}" if self.addressing is Addressing.HOSTNAME else ip
+        """What stands for a rank in address lists. The name is that of the headless service, in the
+        pods' namespace.
+        """
+        return (
+            f"{self.member(rank).name}.{self.job}" if self.addressing is Addressing.HOSTNAME else ip
+        )
 
     def member(self, rank: int) -> "Member":
         """The member of this rank; one beyond the wish belongs to the last task."""
@@ -78,7 +86,9 @@ class Gang:
         return Member(rank, f"{self.job}-{part.name}-{index}", index, part)
 
     def rank_of(self, name: str) -> int:
-        """The rank of the pod of this name; -1 where no rank of this gang, or of a larger one, has it."""
+        """The rank of the pod of this name; -1 where no rank of this gang, or of a larger one, has
+        it.
+        """
         prefix, index = split(name)
         if not self.parts:
             return index if prefix == self.job else -1
@@ -88,8 +98,9 @@ class Gang:
 
     @property
     def words(self) -> str:
-        """The tasks, by which a rank's number means what it means: "learner 1 evaluator 1 collector". The last one may
-        have any size; "" where there are none."""
+        """The tasks, by which a rank's number means what it means: "learner 1 evaluator 1
+        collector". The last one may have any size; "" where there are none.
+        """
         sized = [f"{part.name} {part.size}" for part in self.parts[:-1]]
         return " ".join([*sized, *(part.name for part in self.parts[-1:])])
 
@@ -145,7 +156,9 @@ def gang_of(job: DIJob) -> Gang:
         topology=job.topology,
         minimum=job.spec.minimum,
         addressing=job.addressing,
-        parts=tuple(Part(role.name, role.type, role.first, role.replicas) for role in job.roles if role.name),
+        parts=tuple(
+            Part(role.name, role.type, role.first, role.replicas) for role in job.roles if role.name
+        ),
         runtime=job.spec.runtime,
         gpus=job.roles[0].gpus,
         queue=job.queue,
@@ -155,7 +168,9 @@ def gang_of(job: DIJob) -> Gang:
 
 
 def split(name: str) -> tuple[str, int]:
-    """A pod's name without its last number, and that number; -1 where it is none, not as we write it, or too large."""
+    """A pod's name without its last number, and that number; -1 where it is none, not as we write
+    it, or too large.
+    """
     prefix, _, digits = name.rpartition("-")
     return prefix, rank if (rank := _rank(digits)) >= 0 and str(rank) == digits else -1
 
@@ -172,7 +187,9 @@ def compact(ranks: Iterable[int]) -> str:
 
 
 def expand(text: str) -> frozenset[int]:
-    """Read "0-3,7" back; a part that is no number or range is left out (status can be edited by hand)."""
+    """Read "0-3,7" back; a part that is no number or range is left out (status can be edited by
+    hand).
+    """
     ranks: set[int] = set()
     for part in text.split(","):
         first, _, last = part.partition("-")
@@ -182,7 +199,9 @@ def expand(text: str) -> frozenset[int]:
 
 
 def _rank(text: str) -> int:
-    """The rank that plain digits say; -1 where no job has one of that number: no status could be written about it."""
+    """The rank that plain digits say; -1 where no job has one of that number: no status could be
+    written about it.
+    """
     rank = natural(text)
     return rank if rank is not None and rank < MAX_REPLICAS else -1
 

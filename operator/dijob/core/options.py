@@ -16,9 +16,10 @@ REDIS_IMAGE = "redis:7.2-alpine"
 class Options:
     """What the operator was started with.
 
-    `gate_image` serves images that have no sh; "" is the user's own image. `cluster_domain` ends the names of services.
-    `priority_classes` are the names of the priority classes that spec.priority stands for; one that is missing, or "",
-    is none. `redis_image` has a redis-server in its PATH, and `redis_resources` are those of its container.
+    `gate_image` serves images that have no sh; "" is the user's own image. `cluster_domain` ends
+    the names of services. `priority_classes` are the names of the priority classes that
+    spec.priority stands for; one that is missing, or "", is none. `redis_image` has a redis-server
+    in its PATH, and `redis_resources` are those of its container.
     """
 
     gate_image: str = ""
@@ -34,6 +35,12 @@ def notes(job: DIJob, options: Options) -> tuple[Problem, ...]:
     if priority is Priority.NORMAL or options.priority_classes.get(priority.value):
         return ()
     said = (
-        f"is {priority}, and the operator knows no priority class for it, so the pods have none: set the chart's value"
+        f"is {priority}, and the operator knows no priority class for it, so the pods have none:"
+        " set the chart's value"
     )
-    return (Problem("spec.priority", f"{said} priorityClasses.{priority}, or priorityClassName in the template"),)
+    return (
+        Problem(
+            "spec.priority",
+            f"{said} priorityClasses.{priority}, or priorityClassName in the template",
+        ),
+    )

@@ -1,17 +1,21 @@
-"""How much more may be written while the apiserver is slow: reminders and steps on the way wait, nothing else does."""
+"""How much more may be written while the apiserver is slow: reminders and steps on the way wait,
+nothing else does.
+"""
 
 from dataclasses import dataclass, replace
 
-# What may wait is written at most this many times as rarely as one of our own writes takes: those of a start take 10 ms
-# at rest and half a second on a machine that is busy.
+# What may wait is written at most this many times as rarely as one of our own writes takes: those
+# of a start take 10 ms at rest and half a second on a machine that is busy.
 TIMES = 30.0
 LONGEST_SECONDS = 60.0
 # A write that was refused for want of room (429) counts as one that took this long.
 REFUSED_SECONDS = 2.0
-# Of what has been measured so much is the newest write's, and half of it is forgotten in so many silent seconds.
+# Of what has been measured so much is the newest write's, and half of it is forgotten in so many
+# silent seconds.
 WEIGHT = 0.125
 HALF_LIFE_SECONDS = 30.0
-# For ten writes of a start one that may wait, with a few left over from before, and one a minute whatever happens.
+# For ten writes of a start one that may wait, with a few left over from before, and one a minute
+# whatever happens.
 SHARE = 0.1
 SAVED = 10.0
 EARNED_PER_SECOND = 1 / 60

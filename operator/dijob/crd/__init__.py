@@ -56,7 +56,8 @@ def schema() -> Schema:
 
 def _version() -> dict[str, Any]:
     columns = [
-        {"name": name, "type": kind, "jsonPath": path, "priority": priority} for name, kind, path, priority in _COLUMNS
+        {"name": name, "type": kind, "jsonPath": path, "priority": priority}
+        for name, kind, path, priority in _COLUMNS
     ]
     return {
         "name": names.VERSION,

@@ -51,7 +51,9 @@ def chart(crd: str) -> str:
 def main() -> int:
     """Exit code 1: with --check, something is out of date."""
     parser = argparse.ArgumentParser(prog="python -m dijob.crd", description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing; fail where a file differs")
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; fail where a file differs"
+    )
     check = parser.parse_args().check
     stale = []
     for name, text in outputs().items():

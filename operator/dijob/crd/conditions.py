@@ -1,4 +1,6 @@
-"""docs/conditions.md: every condition and reason, what to do about it, and which of them are told as events."""
+"""docs/conditions.md: every condition and reason, what to do about it, and which of them are told
+as events.
+"""
 
 from dijob.reasons import CATALOGUE, Reason
 
@@ -8,11 +10,12 @@ Generated from `operator/dijob/reasons` by `make crds`; do not edit.
 
 `kubectl describe dijob NAME` shows all of this about a job: its phase, its conditions, its events.
 
-- **status.phase** is one word for people, derived from the conditions. The first that holds: Failed, Succeeded,
-  Suspended, Running, Starting (the addresses are published), else Pending.
-- **status.message** is the sentence that matters most now: why the job ended, what is wrong, or what it waits for.
-- **status.conditions** are for programs. Each is True or False, with a reason (one word, below) and a message (which
-  rank, and why). A condition that is absent has never applied.
+- **status.phase** is one word for people, derived from the conditions. The first that holds:
+  Failed, Succeeded, Suspended, Running, Starting (the addresses are published), else Pending.
+- **status.message** is the sentence that matters most now: why the job ended, what is wrong, or
+  what it waits for.
+- **status.conditions** are for programs. Each is True or False, with a reason (one word, below) and
+  a message (which rank, and why). A condition that is absent has never applied.
 
 ```sh
 kubectl wait --for=condition=Running --timeout=10m dijob/NAME          # it has begun
@@ -20,18 +23,19 @@ kubectl wait --for=condition=Finished --timeout=24h dijob/NAME         # it has 
 kubectl get dijob NAME -o jsonpath='{.status.phase}: {.status.message}{"\\n"}'   # how, and why
 ```
 
-In the tables: **good** is as it should be; **waiting** needs nothing unless it lasts; **problem** is something
-that went wrong, whether you must act or the job heals by itself; **over** will not change any more. The last column is
-the type of the event that tells of it, if any.
+In the tables: **good** is as it should be; **waiting** needs nothing unless it lasts; **problem**
+is something that went wrong, whether you must act or the job heals by itself; **over** will not
+change any more. The last column is the type of the event that tells of it, if any.
 """
 
 _EVENTS = """## Events
 
-An event has the reason and the message of its condition, and is published when the condition's status or reason
-changes. Three have the condition's type as their reason: Running and PeersReady, which say after how many seconds, and
-Succeeded. Besides these, Scaled (Normal) says that a running job has another size. An event that is published
-again in the same words is folded into the first: its count and its last time go up. The cluster forgets events, usually
-after an hour; conditions stay.
+An event has the reason and the message of its condition, and is published when the condition's
+status or reason changes. Three have the condition's type as their reason: Running and PeersReady,
+which say after how many seconds, and Succeeded. Besides these, Scaled (Normal) says that a running
+job has another size. An event that is published again in the same words is folded into the first:
+its count and its last time go up. The cluster forgets events, usually after an hour; conditions
+stay.
 
 ```sh
 kubectl get events --field-selector involvedObject.kind=DIJob,involvedObject.name=NAME

@@ -8,8 +8,8 @@ from dijob.crd.schema import Schema
 
 _HEAD = f"""# Reference: {names.KIND} ({names.API_VERSION})
 
-Generated from `operator/dijob/api/model.py` by `make crds`; do not edit. `kubectl explain dijob.spec` shows the
-same. Fields of `template.spec` that are not listed are those of a pod.
+Generated from `operator/dijob/api/model.py` by `make crds`; do not edit. `kubectl explain
+dijob.spec` shows the same. Fields of `template.spec` that are not listed are those of a pod.
 """
 _TABLE = "| field | type | meaning |\n|---|---|---|\n"
 
@@ -20,8 +20,14 @@ def reference(schema: Schema) -> str:
     for name in ("spec", "status"):
         rows = "\n".join(_rows(schema["properties"][name], name))
         parts.append(f"## {name}\n\n{_TABLE}{rows}\n")
-    parts.append("## Rules beyond types and bounds\n\nThe apiserver refuses with these sentences.\n")
-    parts.append("\n".join(f"- {_place(path)}: {rule.message}" for path, group in RULES.items() for rule in group))
+    parts.append(
+        "## Rules beyond types and bounds\n\nThe apiserver refuses with these sentences.\n"
+    )
+    parts.append(
+        "\n".join(
+            f"- {_place(path)}: {rule.message}" for path, group in RULES.items() for rule in group
+        )
+    )
     return "\n".join(parts) + "\n"
 
 

@@ -2,11 +2,13 @@
 
 What the pod must have, for `GATE_COMMAND` and `LAUNCH` to work (built in core/render/pod.py):
 
-- volume `DIR`, an emptyDir, mounted in the gate and in the main container; the gate makes `BIN_DIR` in it, and the link
-  `topology.json`;
-- volume `POD_DIR`, a downwardAPI with the files `node-ips`, `epoch`, `topology.json` and `renew-from`, mounted in both;
+- volume `DIR`, an emptyDir, mounted in the gate and in the main container; the gate makes `BIN_DIR`
+  in it, and the link `topology.json`;
+- volume `POD_DIR`, a downwardAPI with the files `node-ips`, `epoch`, `topology.json` and
+  `renew-from`, mounted in both;
 - the gate's env: DI_RANK, DI_POD_IP (fieldRef status.podIP), DI_JOB_NAME, DI_JOB_NAMESPACE;
-- the main container's command: `LAUNCH` before the template's `command`, and the variables of the contract.
+- the main container's command: `LAUNCH` before the template's `command`, and the variables of the
+  contract.
 """
 
 from importlib.resources import files
@@ -22,8 +24,9 @@ EPOCH_FILE: Final = "epoch"
 TOPOLOGY_FILE: Final = "topology.json"
 RENEW_FILE: Final = "renew-from"
 LAUNCH: Final = f"{BIN_DIR}/launch"
-# The launcher sends KILL after this (Kubernetes' own grace period), or after that of the pod where it is another one
-# (launch.sh, DIJOB_KILL_SECONDS): saving a checkpoint takes no less time than when the pod is deleted.
+# The launcher sends KILL after this (Kubernetes' own grace period), or after that of the pod where
+# it is another one (launch.sh, DIJOB_KILL_SECONDS): saving a checkpoint takes no less time than
+# when the pod is deleted.
 KILL_SECONDS: Final = 30
 
 
@@ -33,20 +36,26 @@ def escape(text: str) -> str:
 
 
 def strip(text: str) -> str:
-    """Drops what only readers need: empty lines and lines that are a comment. The first line may be `#!`."""
+    """Drops what only readers need: empty lines and lines that are a comment. The first line may be
+    `#!`.
+    """
     lines = text.splitlines()
     kept = [line for line in lines if line.strip() and not line.lstrip().startswith("#")]
     return "\n".join(lines[:1] + kept if text.startswith("#!") else kept)
 
 
 def strip_sh(text: str) -> str:
-    """As `strip`, without indentation, which says nothing in sh (and there are no here-documents)."""
+    """As `strip`, without indentation, which says nothing in sh (and there are no
+    here-documents).
+    """
     return "\n".join(line.lstrip() for line in strip(text).splitlines())
 
 
 def strip_python(text: str) -> str:
     """As `strip`, without the one-line docstrings (which never are a whole body here)."""
-    return "\n".join(line for line in strip(text).splitlines() if not line.lstrip().startswith('"""'))
+    return "\n".join(
+        line for line in strip(text).splitlines() if not line.lstrip().startswith('"""')
+    )
 
 
 def _read(name: str) -> str:
@@ -58,7 +67,8 @@ LAUNCHER: Final = strip_sh(_read("launch.sh"))
 DITASK: Final = strip_sh(_read("ditask.sh"))
 REACH: Final = strip_python(_read("reach.py"))
 
-# The init container's whole command. Not `sh`: PATH is the user's, and launch's first line needs /bin/sh too.
+# The init container's whole command. Not `sh`: PATH is the user's, and launch's first line needs
+# /bin/sh too.
 GATE_COMMAND: Final[tuple[str, ...]] = (
     "/bin/sh",
     "-c",

@@ -1,8 +1,10 @@
-"""Run by ditask.sh under the image's Python: does this rank reach every address that it will dial?"""
+"""Run by ditask.sh under the image's Python: does this rank reach every address that it will
+dial?
+"""
 
-# Python 3.7 or newer, the standard library only. NNG retries an address that refuses, but never one that is
-# unroutable or has no such name: its thread ends, the port still listens, and the job hangs without a word.
-# A connection that is closed at once does a listening NNG no harm.
+# Python 3.7 or newer, the standard library only. NNG retries an address that refuses, but never one
+# that is unroutable or has no such name: its thread ends, the port still listens, and the job hangs
+# without a word. A connection that is closed at once does a listening NNG no harm.
 from __future__ import annotations
 
 import os
@@ -24,25 +26,36 @@ def say(text: str) -> None:
 
 
 def dialled(topology: str, port: str, workers: str, attach: str) -> dict[tuple[str, int], str]:
-    """Address -> whose it is, for all that this rank dials by DI-engine's k8s parser; `attach` replaces all."""
+    """Address -> whose it is, for all that this rank dials by DI-engine's k8s parser; `attach`
+    replaces all.
+    """
     # A broker's host and port come in the places of port and workers.
     if topology == BROKER:
         return {(port, int(workers)): BROKER}
     if attach:
         links = [link.strip().rpartition(":") for link in attach.split(",") if "tcp://" in link]
         # What has no port is ditask's to complain of.
-        return {(h.replace("tcp://", ""), int(end)): "--attach-to" for h, _, end in links if end.isdecimal()}
+        return {
+            (h.replace("tcp://", ""), int(end)): "--attach-to"
+            for h, _, end in links
+            if end.isdecimal()
+        }
     rank = int(os.environ["DI_RANK"])
     nodes = os.environ["DI_NODES"].split(",")
     below = {"mesh": rank, "star": min(rank, 1)}.get(topology, 0)
-    return {(nodes[i], int(port) + w): f"rank {i}" for i in range(below) for w in range(int(workers))}
+    return {
+        (nodes[i], int(port) + w): f"rank {i}" for i in range(below) for w in range(int(workers))
+    }
 
 
 def problem(address: tuple[str, int], seconds: float, broker: bool) -> str:
-    """Connects once. "" when somebody is there; a peer may also refuse, since it comes up later. A `broker` answers."""
+    """Connects once. "" when somebody is there; a peer may also refuse, since it comes up later. A
+    `broker` answers.
+    """
     try:
         with socket.create_connection((address[0].strip("[]"), address[1]), seconds) as link:
-            # Closed by a reset: no TIME_WAIT that could hold a port which this rank is about to listen on.
+            # Closed by a reset: no TIME_WAIT that could hold a port which this rank is about to
+            # listen on.
             link.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             return redis_problem(link) if broker else ""
     except (ConnectionRefusedError, ConnectionResetError, ConnectionAbortedError) as error:
@@ -75,7 +88,8 @@ def unreachable(names: dict[tuple[str, int], str], bound: float) -> str:
     # 128 threads: one round of 1,499 peers that do not answer fits into the default bound of 60 s.
     with ThreadPoolExecutor(128) as pool:
         while True:
-            # 3 s: a SYN that is lost once is repeated after 1 s. 1 s in the last round too: who is slow is not gone.
+            # 3 s: a SYN that is lost once is repeated after 1 s. 1 s in the last round too: who is
+            # slow is not gone.
             seconds = max(1.0, min(3.0, end - time.monotonic()))
             asked = list(missing)
             answers = pool.map(problem, asked, repeat(seconds), (names[a] == BROKER for a in asked))
@@ -95,8 +109,15 @@ def main(args: list[str]) -> int:
     lost = unreachable(dialled(*args), bound)
     if not lost:
         return 0
-    what = "that server (spec.messageQueue)" if args[0] == BROKER else "those pods, their nodes and network policies"
-    text = f"rank {os.environ['DI_RANK']} cannot reach {lost}. After {bound:g} s it ends, for it would hang"
+    what = (
+        "that server (spec.messageQueue)"
+        if args[0] == BROKER
+        else "those pods, their nodes and network policies"
+    )
+    text = (
+        f"rank {os.environ['DI_RANK']} cannot reach {lost}. After {bound:g} s it ends, for it would"
+        " hang"
+    )
     text += f" without a word. Look at {what}"
     say(text)
     log = os.environ.get("DIJOB_TERMINATION_LOG") or "/dev/termination-log"

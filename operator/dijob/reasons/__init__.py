@@ -1,4 +1,5 @@
-"""Every reason that a condition can have: what it means, what to do about it, which event tells of it.
+"""Every reason that a condition can have: what it means, what to do about it, which event tells of
+it.
 
 docs/conditions.md is made from it.
 """
@@ -54,7 +55,9 @@ __all__ = [
 
 
 def find(condition: str, name: str) -> Reason | None:
-    """The entry of a condition's type and reason as they are stored; None where the catalogue has none."""
+    """The entry of a condition's type and reason as they are stored; None where the catalogue has
+    none.
+    """
     return _BY_TYPE[condition].__members__.get(name) if condition in _BY_TYPE else None
 
 

@@ -35,9 +35,10 @@ class Entry:
 class Reason(Enum):
     """A reason of a condition, as `Running.Blocked`.
 
-    Each subclass is one type of condition: its name is the type's, its docstring says what the condition is about, and
-    its members are the reasons, in the order in which a job meets them. Nothing else makes a condition (summary.Fact),
-    so that a reason without an entry cannot be written.
+    Each subclass is one type of condition: its name is the type's, its docstring says what the
+    condition is about, and its members are the reasons, in the order in which a job meets them.
+    Nothing else makes a condition (summary.Fact), so that a reason without an entry cannot be
+    written.
     """
 
     @property
@@ -58,7 +59,9 @@ def good(means: str, *, status: bool = True, event: EventType = EventType.NONE) 
     return Entry(status, Kind.GOOD, means, event=event)
 
 
-def waiting(means: str, remedy: str = "", *, status: bool = False, event: EventType = EventType.NONE) -> Entry:
+def waiting(
+    means: str, remedy: str = "", *, status: bool = False, event: EventType = EventType.NONE
+) -> Entry:
     """On its way, or held by somebody's wish."""
     return Entry(status, Kind.WAITING, means, remedy, event)
 

@@ -6,9 +6,9 @@ from dijob import names
 from dijob.reasons.catalogue import EventType, Reason, finished, good, over, problem, waiting
 
 _LOGS: Final = (
-    "`kubectl logs` of the pod that the message names; it is kept unless `cleanPodPolicy` is All. "
-    "The pod's annotation `diengine.opendilab.org/ended` says what DeadlineExceeded and ContainerStatusUnknown "
-    "mean there"
+    "`kubectl logs` of the pod that the message names; it is kept unless `cleanPodPolicy` is All."
+    " The pod's annotation `diengine.opendilab.org/ended` says what DeadlineExceeded and"
+    " ContainerStatusUnknown mean there"
 )
 
 
@@ -19,15 +19,22 @@ class Suspended(Reason):
         "its pods are ending, within their grace periods; also while old pods hold up a resumption",
         status=True,
     )
-    Suspended = waiting("it has no pods", "set `spec.suspend` to false to go on", status=True, event=EventType.NORMAL)
-    Resumed = good("it goes on, with the same ranks and names", status=False, event=EventType.NORMAL)
+    Suspended = waiting(
+        "it has no pods",
+        "set `spec.suspend` to false to go on",
+        status=True,
+        event=EventType.NORMAL,
+    )
+    Resumed = good(
+        "it goes on, with the same ranks and names", status=False, event=EventType.NORMAL
+    )
     Finished = finished()
 
 
 class Paused(Reason):
     """Whether the annotation `diengine.opendilab.org/paused` is set: the operator observes and
-    reports, and creates, changes and deletes nothing of the job. For emergencies:
-    `kubectl annotate dijob NAME diengine.opendilab.org/paused=true`. There only after it has been set.
+    reports, and creates, changes and deletes nothing of the job. For emergencies: `kubectl annotate
+    dijob NAME diengine.opendilab.org/paused=true`. There only after it has been set.
     """
 
     Annotated = waiting(
@@ -44,7 +51,8 @@ class Succeeded(Reason):
 
     AllRanksSucceeded = good("the main container of every rank exited 0", event=EventType.NORMAL)
     SuccessPolicy = good(
-        "those have exited 0 whose success `successPolicy` asks for; the others are ended", event=EventType.NORMAL
+        "those have exited 0 whose success `successPolicy` asks for; the others are ended",
+        event=EventType.NORMAL,
     )
 
 
@@ -53,16 +61,20 @@ class Failed(Reason):
     usually the cause.
     """
 
-    BackoffLimitExceeded = problem("more failures than `backoffLimit`, of all ranks together", _LOGS, status=True)
-    FailurePolicy = problem("a rule of `failurePolicy` says FailJob; the message says which", _LOGS, status=True)
+    BackoffLimitExceeded = problem(
+        "more failures than `backoffLimit`, of all ranks together", _LOGS, status=True
+    )
+    FailurePolicy = problem(
+        "a rule of `failurePolicy` says FailJob; the message says which", _LOGS, status=True
+    )
     DeadlineExceeded = problem(
         "not done within `activeDeadlineSeconds`; time suspended does not count",
         "give it more time in a new job, or see what it waited for",
         status=True,
     )
     StartupDeadlineExceeded = problem(
-        "not Running within `startupDeadlineSeconds` of its creation, of being resumed, or of its last renewal; "
-        "the message says for which rank it waited, and why",
+        "not Running within `startupDeadlineSeconds` of its creation, of being resumed, or of its"
+        " last renewal; the message says for which rank it waited, and why",
         "remove that cause, or give it more time, and create the job anew",
         status=True,
     )

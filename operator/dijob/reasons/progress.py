@@ -5,7 +5,10 @@ from typing import Final
 from dijob.reasons.catalogue import EventType, Reason, finished, good, problem, suspended, waiting
 
 _HEALS: Final = "nothing: the job heals by itself"
-_GOES: Final = f"{_HEALS}. The failed pod goes with its log; `status.firstFailure` keeps the job's first failure"
+_GOES: Final = (
+    f"{_HEALS}. The failed pod goes with its log; `status.firstFailure` keeps the job's first"
+    " failure"
+)
 
 
 class PodsCreated(Reason):
@@ -14,23 +17,27 @@ class PodsCreated(Reason):
     Creating = waiting("in progress; the message counts the pods that exist")
     WaitingForOldPod = waiting(
         "the pod of a deleted job of the same name, or a deleted pod of this one, is still ending",
-        "if it lasts: see what holds that pod (a finalizer, a long grace period, a node that is gone)",
+        "if it lasts: see what holds that pod (a finalizer, a long grace period, a node that is"
+        " gone)",
     )
     PodNameTaken = problem(
         "a pod of that name belongs to somebody else; it is never touched",
         "delete or rename that pod, or give the job another name",
     )
     PodRejected = problem(
-        "the apiserver refuses the pod as it is written; its words are in the message. Asked again every 5 min",
-        "correct the template while the job is suspended (`spec.suspend: true`), or delete the job and apply it again",
+        "the apiserver refuses the pod as it is written; its words are in the message. Asked again"
+        " every 5 min",
+        "correct the template while the job is suspended (`spec.suspend: true`), or delete the job"
+        " and apply it again",
     )
     PodForbidden = problem(
-        "refused for now: a service account or priority class that does not exist yet, a quota, a policy. "
-        "Asked again after 1, 2, 4 ... 60 s",
+        "refused for now: a service account or priority class that does not exist yet, a quota, a"
+        " policy. Asked again after 1, 2, 4 ... 60 s",
         "create what is missing or make room in the quota; the job goes on by itself",
     )
     ApiUnavailable = problem(
-        "the apiserver, or a webhook that it asks, does not answer. Asked again after 1, 2, 4 ... 60 s",
+        "the apiserver, or a webhook that it asks, does not answer. Asked again after 1, 2, 4 ..."
+        " 60 s",
         "nothing; if it lasts: look after the control plane",
     )
     Suspended = suspended()
@@ -42,14 +49,14 @@ class AddressesReady(Reason):
 
     Gathering = waiting("in progress; the message names the ranks without an address")
     AddressMissing = problem(
-        "a rank cannot get an address; the message says why in the cluster's words: unschedulable, image, mount; "
-        "or which node or scheduler has not taken its pod within 10 s",
+        "a rank cannot get an address; the message says why in the cluster's words: unschedulable,"
+        " image, mount; or which node or scheduler has not taken its pod within 10 s",
         "do what the message asks for; the job goes on by itself",
     )
     NoRoom = problem(
-        "nobody of the job runs, and a rank below `minReplicas` found no node, or no room in a quota, within "
-        "`scheduleTimeoutSeconds`: the job has given all its pods back for others to start. The message says when "
-        "it tries again",
+        "nobody of the job runs, and a rank below `minReplicas` found no node, or no room in a"
+        " quota, within `scheduleTimeoutSeconds`: the job has given all its pods back for others to"
+        " start. The message says when it tries again",
         "add nodes, raise the quota, ask for less, or lower `minReplicas`",
     )
     Publishing = waiting("the list is being written to the pods")
@@ -58,27 +65,36 @@ class AddressesReady(Reason):
         "see BrokerReady",
     )
     Published = good(
-        "the list is written to the pods, as the epoch that the message names; it also says which ranks join later, "
-        "and why",
+        "the list is written to the pods, as the epoch that the message names; it also says which"
+        " ranks join later, and why",
     )
     PodLost = problem("the pod of a rank is gone", f"{_HEALS}; if it repeats: see who deletes pods")
     PodDeleted = problem("the pod of a rank is being deleted, evicted or preempted", _HEALS)
     PodFailed = problem(
-        "a rank failed with its pod; charged to `backoffLimit`, save disruptions and what a rule ignores",
+        "a rank failed with its pod; charged to `backoffLimit`, save disruptions and what a rule"
+        " ignores",
         _GOES,
     )
-    SandboxLost = problem("a pod's sandbox died, and its address with it: its node started again", _HEALS)
-    AddressChanged = problem("a pod has another address than the list says: its sandbox was made anew", _HEALS)
+    SandboxLost = problem(
+        "a pod's sandbox died, and its address with it: its node started again", _HEALS
+    )
+    AddressChanged = problem(
+        "a pod has another address than the list says: its sandbox was made anew", _HEALS
+    )
     NotRestarted = problem(
-        "a rank was told to start again in its pod, and has not within its grace period and 15 s: its pod is made anew",
+        "a rank was told to start again in its pod, and has not within its grace period and 15 s:"
+        " its pod is made anew",
         f"{_HEALS}, but sooner if the command passes TERM on (`exec` in a shell script)",
     )
     BrokerLost = problem(
-        "the job's own Redis server was lost, or has started again: all ranks begin anew with the new one, and are "
-        "not charged",
+        "the job's own Redis server was lost, or has started again: all ranks begin anew with the"
+        " new one, and are not charged",
         f"{_HEALS}; if it repeats: see why its pod, JOB-mq, ends",
     )
-    ListLost = problem("the pods' addresses are not those of the newest list any more: all ranks are renewed", _HEALS)
+    ListLost = problem(
+        "the pods' addresses are not those of the newest list any more: all ranks are renewed",
+        _HEALS,
+    )
     Scaled = waiting("another size, with `restart.scope: Job`: all ranks are renewed in it")
     FailurePolicy = problem(
         "a rule of `failurePolicy`, or the runtime, says RestartJob: all ranks are renewed",
@@ -92,9 +108,12 @@ class Running(Reason):
     process starts again in its pod, and while some ranks are renewed and others run on.
     """
 
-    Starting = waiting("the message names the ranks that are not Ready yet, or says that addresses are missing")
+    Starting = waiting(
+        "the message names the ranks that are not Ready yet, or says that addresses are missing"
+    )
     Blocked = problem(
-        "a rank cannot start: its image cannot be pulled, it crashes; the message says why in the cluster's words",
+        "a rank cannot start: its image cannot be pulled, it crashes; the message says why in the"
+        " cluster's words",
         "correct the image or the command; the log of the rank's pod says more",
     )
     AllRanksReady = good("the job has begun; the event says after how long", event=EventType.NORMAL)
@@ -107,21 +126,23 @@ class PeersReady(Reason):
     """Whether every rank is Ready now and has the newest list. The one to wait for after a loss."""
 
     Starting = waiting(
-        "the job has not begun, or the message names ranks that are not Ready yet, for less than a minute"
+        "the job has not begun, or the message names ranks that are not Ready yet, for less than a"
+        " minute"
     )
     AllRanksReady = good(
-        "every rank is Ready, and knows the newest list; the event comes only after the job has begun, and gives the "
-        "seconds",
+        "every rank is Ready, and knows the newest list; the event comes only after the job has"
+        " begun, and gives the seconds",
         event=EventType.NORMAL,
     )
     RankNotReady = problem(
-        "a rank of a running job crashed and starts again, or cannot start, or has not been Ready for a minute: "
-        "its readiness probe fails, or its node is silent",
+        "a rank of a running job crashed and starts again, or cannot start, or has not been Ready"
+        " for a minute: its readiness probe fails, or its node is silent",
         f"{_HEALS}; if it repeats: see the log of the rank that the message names",
     )
     Renewing = waiting(
-        "the message says which rank was lost, what happened to it, and which ranks are renewed; then which of "
-        "them still end their programs, and how long they have for it (terminationGracePeriodSeconds)",
+        "the message says which rank was lost, what happened to it, and which ranks are renewed;"
+        " then which of them still end their programs, and how long they have for it"
+        " (terminationGracePeriodSeconds)",
     )
     Suspended = suspended()
     Finished = finished()

@@ -11,8 +11,8 @@ class ServiceReady(Reason):
     """
 
     ServiceNameTaken = problem(
-        "a service of the job's name belongs to somebody else: ranks have no DNS names. IPs work all the same; "
-        "a job with `addressing: Hostname` cannot connect",
+        "a service of the job's name belongs to somebody else: ranks have no DNS names. IPs work"
+        " all the same; a job with `addressing: Hostname` cannot connect",
         "delete or rename that service, or give the job another name",
     )
     ServiceRefused = problem(
@@ -31,15 +31,17 @@ class BrokerReady(Reason):
     Starting = waiting("its pod is being created")
     NotRunning = problem(
         "its pod cannot run; the message says why in the cluster's words",
-        "if it is the image: set the chart's value redis.image, or give `messageQueue.host` a server of your own",
+        "if it is the image: set the chart's value redis.image, or give `messageQueue.host` a"
+        " server of your own",
     )
     NameTaken = problem(
-        "a pod, service or network policy of its name, JOB-mq, belongs to somebody else; it is never touched",
+        "a pod, service or network policy of its name, JOB-mq, belongs to somebody else; it is"
+        " never touched",
         "delete or rename that one, or give the job another name",
     )
     Refused = problem(
-        "the apiserver would not create its pod, service or network policy; its words are in the message. Asked "
-        "again, as for pods",
+        "the apiserver would not create its pod, service or network policy; its words are in the"
+        " message. Asked again, as for pods",
         "as for PodRejected and PodForbidden",
     )
     Ready = good("it answers")
@@ -49,7 +51,8 @@ class BrokerReady(Reason):
 
 class ChangesRefused(Reason):
     """True: the apiserver refuses what the operator would change or delete; its words are in the
-    message. Each change is asked for again after 1, 2, 4 ... 60 s. There only after it has been True.
+    message. Each change is asked for again after 1, 2, 4 ... 60 s. There only after it has been
+    True.
     """
 
     PodUpdateRefused = problem(
@@ -63,7 +66,8 @@ class ChangesRefused(Reason):
         status=True,
     )
     JobUpdateRefused = problem(
-        "`spec.replicas` cannot be written into a job that leaves it out, which `kubectl scale` needs",
+        "`spec.replicas` cannot be written into a job that leaves it out, which `kubectl scale`"
+        " needs",
         "let the operator patch DIJobs, or write `replicas` into the manifest",
         status=True,
     )

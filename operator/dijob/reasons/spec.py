@@ -4,7 +4,9 @@ from dijob.reasons.catalogue import Reason, good, problem
 
 
 class Invalid(Reason):
-    """True: the spec asks for what cannot be done; what runs is left alone. There only after it has been True."""
+    """True: the spec asks for what cannot be done; what runs is left alone. There only after it has
+    been True.
+    """
 
     SpecInvalid = problem(
         "the message names each field and what is wrong with it; lost ranks are not made anew",
@@ -13,14 +15,15 @@ class Invalid(Reason):
     )
     TemplateChanged = problem(
         "the spec differs from what the running pods were made from: lost ones are not made anew",
-        "write the old one back, or suspend the job (`spec.suspend: true`) until its pods are gone; one that has "
-        "ended: delete it and apply again",
+        "write the old one back, or suspend the job (`spec.suspend: true`) until its pods are gone;"
+        " one that has ended: delete it and apply again",
         status=True,
     )
     OperatorError = problem(
-        "the operator itself fails with this job, or with what belongs to it, as the message says; it leaves both "
-        "alone until they change",
-        "report it with the traceback in the operator's log; if something was changed by hand, change it back",
+        "the operator itself fails with this job, or with what belongs to it, as the message says;"
+        " it leaves both alone until they change",
+        "report it with the traceback in the operator's log; if something was changed by hand,"
+        " change it back",
         status=True,
     )
     Valid = good("corrected", status=False)
@@ -38,7 +41,11 @@ class LauncherBypassed(Reason):
 
 
 class SpecWarning(Reason):
-    """True: something in the spec cannot be read or done as it is written. There only after it has been True."""
+    """True: something in the spec cannot be read or done as it is written. There only after it has
+    been True.
+    """
 
-    SpecWarning = problem("the message says what, and what is done instead", "do what the message says", status=True)
+    SpecWarning = problem(
+        "the message says what, and what is done instead", "do what the message says", status=True
+    )
     NothingToSay = good("no longer so", status=False)

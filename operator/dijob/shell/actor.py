@@ -39,14 +39,18 @@ log = logging.getLogger(__name__)
 class Actor:
     """Makes the calls of a pass."""
 
-    def __init__(self, api: Api, children: Children, options: Options, clock: Clock = SYSTEM) -> None:
+    def __init__(
+        self, api: Api, children: Children, options: Options, clock: Clock = SYSTEM
+    ) -> None:
         self.creator = Creator(api, children, options, clock)
         self._api = api
         self._pods = children.pods
         self._clock = clock
 
     async def carry_out(self, job: DIJob, actions: tuple[Action, ...], memory: Memory) -> Outcome:
-        """Do all of them, concurrently (api.py bounds the writes). Refusals are noted in `memory`."""
+        """Do all of them, concurrently (api.py bounds the writes). Refusals are noted in
+        `memory`.
+        """
         group = Group(job, memory)
         doing = Doing(memory.refusals, lambda action: self._one(group, action), self._clock)
         return await doing.outcome(actions)

@@ -1,4 +1,6 @@
-"""The one door to the apiserver: raw JSON through the Kubernetes client's connection, errors as one exception."""
+"""The one door to the apiserver: raw JSON through the Kubernetes client's connection, errors as one
+exception.
+"""
 
 import json
 from collections.abc import AsyncGenerator, Mapping
@@ -22,10 +24,12 @@ from dijob.shell.throttle import Throttle
 
 Json = dict[str, Any]
 
-# Answers of writes are wanted for their metadata only; the apiserver then has less to encode (docs/decisions/003).
+# Answers of writes are wanted for their metadata only; the apiserver then has less to encode
+# (docs/decisions/003).
 METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
-# In one namespace; and in all, of those that have not lasted longer than that. A webhook may take 30 s for each
-# write, and is mostly asked about some namespaces only: they wait, and the others go on.
+# In one namespace; and in all, of those that have not lasted longer than that. A webhook may take
+# 30 s for each write, and is mostly asked about some namespaces only: they wait, and the others go
+# on.
 CONCURRENT_WRITES = 32
 BRISK_WRITES = 64
 BRISK_SECONDS = 2.0
@@ -36,10 +40,13 @@ MERGE_PATCH = "application/merge-patch+json"
 class ApiError(Exception):
     """The apiserver (or the way to it) said no.
 
-    `status` is the HTTP code, 0 when there was no answer; `fields` are those of the object that it complained of.
+    `status` is the HTTP code, 0 when there was no answer; `fields` are those of the object that it
+    complained of.
     """
 
-    def __init__(self, status: int, reason: str, message: str, fields: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self, status: int, reason: str, message: str, fields: frozenset[str] = frozenset()
+    ) -> None:
         super().__init__(f"{status} {reason}: {message}")
         self.status = status
         self.reason = reason
@@ -52,16 +59,19 @@ class ApiError(Exception):
 
     @property
     def conflict(self) -> bool:
-        """Another object has the name, or another version of it is there: 409, save that a PATCH with another uid is
-        taken for an attempt to change it (422)."""
+        """Another object has the name, or another version of it is there: 409, save that a PATCH
+        with another uid is taken for an attempt to change it (422).
+        """
         return self.status == 409 or (self.status == 422 and "metadata.uid" in self.fields)
 
 
 @dataclass(frozen=True)
 class Stream:
-    """A watch: the collection's path, its label selector, where to begin and how long it may last (seconds).
+    """A watch: the collection's path, its label selector, where to begin and how long it may last
+    (seconds).
 
-    `initial`: it begins with all that there is, and says by a bookmark when that was all (KEP-3157, WatchList).
+    `initial`: it begins with all that there is, and says by a bookmark when that was all (KEP-3157,
+    WatchList).
     """
 
     path: str
@@ -94,8 +104,11 @@ class Api:
 
     @staticmethod
     async def connect(kubeconfig: str | None) -> "Api":
-        """Connect as the pod's service account, or as a kubeconfig says (for runs outside a cluster)."""
-        # No bound: each watch has a connection for itself, two per namespace, and the writes must find one too.
+        """Connect as the pod's service account, or as a kubeconfig says (for runs outside a
+        cluster).
+        """
+        # No bound: each watch has a connection for itself, two per namespace, and the writes must
+        # find one too.
         settings = Configuration(connection_pool_maxsize=0)
         if kubeconfig:
             await load_kube_config(config_file=kubeconfig, client_configuration=settings)
@@ -111,9 +124,13 @@ class Api:
         return await self._call(_Call("GET", path, None, query, accept))
 
     async def create(self, path: str, body: Json) -> Json:
-        """POST; an unknown field anywhere in the object is an error (without this it is dropped in silence)."""
+        """POST; an unknown field anywhere in the object is an error (without this it is dropped in
+        silence).
+        """
         async with self._slots.of(_namespace(path)):
-            return await self._call(_Call("POST", path, body, {"fieldValidation": "Strict"}, METADATA_ONLY))
+            return await self._call(
+                _Call("POST", path, body, {"fieldValidation": "Strict"}, METADATA_ONLY)
+            )
 
     async def patch(self, path: str, body: Json, *, whole: bool = False) -> Json:
         """JSON merge patch. The answer holds metadata only, unless `whole`."""
@@ -122,15 +139,18 @@ class Api:
             return await self._call(_Call("PATCH", path, body, {}, accept))
 
     async def delete(self, path: str, uid: str, *, force: bool = False, version: str = "") -> None:
-        """Delete this very object (never a namesake), with its own grace period; by force: without, and without asking
-        its node. `version`: only as long as it has this resourceVersion."""
+        """Delete this very object (never a namesake), with its own grace period; by force: without,
+        and without asking its node. `version`: only as long as it has this resourceVersion.
+        """
         only = {"uid": uid, **({"resourceVersion": version} if version else {})}
         body = {"preconditions": only, **({"gracePeriodSeconds": 0} if force else {})}
         async with self._slots.of(_namespace(path)):
             await self._call(_Call("DELETE", path, body, {}, METADATA_ONLY))
 
     async def watch(self, stream: Stream) -> AsyncGenerator[Json]:
-        """Events of a watch as they come; ends when the apiserver ends it, raises ApiError when it breaks."""
+        """Events of a watch as they come; ends when the apiserver ends it, raises ApiError when it
+        breaks.
+        """
         query = {
             "watch": "true",
             "allowWatchBookmarks": "true",
@@ -188,11 +208,15 @@ def _namespace(path: str) -> str:
 
 
 def error_of(status: int, data: bytes) -> ApiError:
-    """The error in an answer: a Status, as the apiserver says it, or what stands between us and it."""
+    """The error in an answer: a Status, as the apiserver says it, or what stands between us and
+    it.
+    """
     try:
         answer = json.loads(data)
         causes = (answer.get("details") or {}).get("causes") or ()
         fields = frozenset(str(cause.get("field")) for cause in causes)
-        return ApiError(status, str(answer.get("reason") or ""), str(answer.get("message") or ""), fields)
+        return ApiError(
+            status, str(answer.get("reason") or ""), str(answer.get("message") or ""), fields
+        )
     except (ValueError, AttributeError):
         return ApiError(status, "", data[:500].decode(errors="replace"))

@@ -1,4 +1,6 @@
-"""What the watch of DIJobs shows, and what waits until the children are known: how a job comes to its first pass."""
+"""What the watch of DIJobs shows, and what waits until the children are known: how a job comes to
+its first pass.
+"""
 
 import logging
 from collections.abc import Mapping
@@ -34,8 +36,12 @@ class Arrivals:
         self._reconciler.aside.put(name_of(body), error)
 
     async def release(self) -> None:
-        """A job that has been started before waits until its children are known: a pod that is there and not known
-        would be created again."""
+        """A job that has been started before waits until its children are known: a pod that is
+        there and not known would be created again.
+        """
         await self._children.synced()
-        log.info("%d pods of DIJobs known: the passes over jobs that ran before begin", len(self._children.pods))
+        log.info(
+            "%d pods of DIJobs known: the passes over jobs that ran before begin",
+            len(self._children.pods),
+        )
         self._queue.release()

@@ -1,4 +1,6 @@
-"""What has broken the operator: it is set aside, so that all others are served, and looked at when it changes."""
+"""What has broken the operator: it is set aside, so that all others are served, and looked at when
+it changes.
+"""
 
 import logging
 from collections.abc import Mapping
@@ -10,7 +12,9 @@ log = logging.getLogger(__name__)
 
 
 class Aside:
-    """The objects of one kind that could not be dealt with when they were last looked at, and why."""
+    """The objects of one kind that could not be dealt with when they were last looked at, and
+    why.
+    """
 
     def __init__(self, kind: str) -> None:
         self._kind = kind
@@ -20,7 +24,13 @@ class Aside:
         """Note one. The traceback is logged once for each error of it: a pod changes often."""
         why = f"{type(error).__name__}: {error}"
         if self._why.get(name) != why:
-            log.error("%s %s is set aside until it changes: %s", self._kind, name, why[:500], exc_info=error)
+            log.error(
+                "%s %s is set aside until it changes: %s",
+                self._kind,
+                name,
+                why[:500],
+                exc_info=error,
+            )
         self._why[name] = why
         metrics.SET_ASIDE.labels(self._kind).set(len(self._why))
 

@@ -1,4 +1,6 @@
-"""Compares, once a minute, the DIJobs of the apiserver with those known: a watch may fail unseen."""
+"""Compares, once a minute, the DIJobs of the apiserver with those known: a watch may fail
+unseen.
+"""
 
 import asyncio
 import logging
@@ -22,7 +24,12 @@ class Audit:
     """
 
     def __init__(
-        self, api: Api, reconciler: Reconciler, queue: WorkQueue, namespaces: tuple[str, ...], clock: Clock = SYSTEM
+        self,
+        api: Api,
+        reconciler: Reconciler,
+        queue: WorkQueue,
+        namespaces: tuple[str, ...],
+        clock: Clock = SYSTEM,
     ) -> None:
         self._paths = [JOBS.path(namespace) for namespace in namespaces or ("",)]
         self._api = api

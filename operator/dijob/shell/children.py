@@ -36,7 +36,9 @@ class Children:
     def existing(self, owner: str) -> frozenset[str]:
         """A job's watched objects besides its pods, each as "service/x"."""
         others = ((kind, store) for kind, store in self.stores.items() if kind != PODS.name)
-        return frozenset(f"{kind.lower()}/{o.name}" for kind, store in others for o in store.of(owner))
+        return frozenset(
+            f"{kind.lower()}/{o.name}" for kind, store in others for o in store.of(owner)
+        )
 
     def wake(self, key_of: Callable[[str], Key | None], queue: WorkQueue) -> None:
         """An event about a child asks for a pass over its job."""

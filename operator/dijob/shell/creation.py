@@ -102,7 +102,9 @@ class Creator:
             self._children.stores[kind.name].put(kind.view(body))
         return True
 
-    async def _adopt(self, group: Group, key: str, path: str, labels: Mapping[str, str]) -> Json | None:
+    async def _adopt(
+        self, group: Group, key: str, path: str, labels: Mapping[str, str]
+    ) -> Json | None:
         """The object that has the name; None: it is not the job's, or gone, or cannot be read."""
         noted = group.memory.refusals
         try:
@@ -113,7 +115,9 @@ class Creator:
                 noted[key] = refusals.of_change(error.status, error.message, before, now)
             return None
 
-    async def _found(self, group: Group, key: str, path: str, labels: Mapping[str, str]) -> Json | None:
+    async def _found(
+        self, group: Group, key: str, path: str, labels: Mapping[str, str]
+    ) -> Json | None:
         """The object, if it is the job's and no watch shows it: it is new, or has lost its labels,
         which are put back. None for another's, which is noted."""
         body = await self._api.get(path)

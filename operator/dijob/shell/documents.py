@@ -1,4 +1,6 @@
-"""JSON as it comes from the apiserver. Nothing that is nested deeper than anything we work with comes in with it."""
+"""JSON as it comes from the apiserver. Nothing that is nested deeper than anything we work with
+comes in with it.
+"""
 
 import asyncio
 from typing import Any
@@ -9,14 +11,15 @@ from dijob.api.depth import is_wide, narrow, shallow
 
 # The parser's own bound, of which it says only this.
 _TOO_DEEP = "recursion limit exceeded"
-# How the apiserver begins an event of a watch; and what is in the beginning of each list, and of nothing else: what a
-# user may name comes later.
+# How the apiserver begins an event of a watch; and what is in the beginning of each list, and of
+# nothing else: what a user may name comes later.
 _EVENT, _LIST, _HEAD_BYTES = b'{"type":', b'"items":[', 300
 
 
 async def parsed(document: bytes) -> Any:
-    """The document, without what is too deep in it or too much (api/depth.py), so that one object does not hide the
-    others of a list, nor hold them up. ValueError where it is no JSON."""
+    """The document, without what is too deep in it or too much (api/depth.py), so that one object
+    does not hide the others of a list, nor hold them up. ValueError where it is no JSON.
+    """
     if _is_large(document):
         return from_json(await asyncio.to_thread(_cut, document))
     try:
@@ -29,7 +32,9 @@ async def parsed(document: bytes) -> Any:
 
 
 async def readable(document: bytes) -> bytes:
-    """The document as it is, where every parser can read it soon, else without what is too deep in it or too much."""
+    """The document as it is, where every parser can read it soon, else without what is too deep in
+    it or too much.
+    """
     if document.count(b"{") + document.count(b"[") <= 100:
         return document
     if _is_large(document):
@@ -42,7 +47,9 @@ async def readable(document: bytes) -> bytes:
 
 
 def _is_large(document: bytes) -> bool:
-    """Whether an object, or the event about one, may have too much in it. A list may well have many values."""
+    """Whether an object, or the event about one, may have too much in it. A list may well have many
+    values.
+    """
     return is_wide(document) and _LIST not in document[:_HEAD_BYTES]
 
 

@@ -9,7 +9,8 @@ from dijob.shell.memory import Memory
 
 
 class Group:
-    """The creations of one pass: when the apiserver refuses one for a reason that holds for all, the rest is spared.
+    """The creations of one pass: when the apiserver refuses one for a reason that holds for all,
+    the rest is spared.
 
     Where it refused the last time, one asks for all, and the others follow when it may.
     """
@@ -19,14 +20,19 @@ class Group:
         self.memory = memory
         self.refusal: Refusal | None = None
         self._free = 0
-        refused = any(no.why is not Refused.TAKEN for key, no in memory.refusals.items() if key.startswith("pod/"))
+        refused = any(
+            no.why is not Refused.TAKEN
+            for key, no in memory.refusals.items()
+            if key.startswith("pod/")
+        )
         self._waiting = CONCURRENT_WRITES - 1 if refused else 0
         self.turns = asyncio.Semaphore(CONCURRENT_WRITES - self._waiting)
 
     def answered(self, refusal: Refusal | None) -> None:
         """One pod's answer is known: what does not hold for all lets the others ask.
 
-        An old pod that still has the name is taken to hold for all, unless one name in three is found free.
+        An old pod that still has the name is taken to hold for all, unless one name in three is
+        found free.
         """
         ending = refusal is not None and refusal.why is Refused.TERMINATING
         if ending or not refusal:

@@ -25,7 +25,9 @@ NO_PHASE = "New"
 class Watchdog:
     """Knows the age of each stream. kopf's own liveness always answers 200 (kopf issue 1276)."""
 
-    def __init__(self, children: Children, jobs: Jobs, audit: Audit, pulse: Pulse, clock: Clock = SYSTEM) -> None:
+    def __init__(
+        self, children: Children, jobs: Jobs, audit: Audit, pulse: Pulse, clock: Clock = SYSTEM
+    ) -> None:
         self._clock = clock
         self._children = children
         self._jobs = jobs
@@ -72,14 +74,20 @@ async def serve(port: int, watchdog: Watchdog) -> None:
 
     async def readyz(_: web.Request) -> web.Response:
         ready = watchdog.ready()
-        return web.Response(status=200 if ready else 503, text="ok" if ready else "pods are being listed")
+        return web.Response(
+            status=200 if ready else 503, text="ok" if ready else "pods are being listed"
+        )
 
     async def show(_: web.Request) -> web.Response:
         watchdog.problems()
-        return web.Response(body=generate_latest(metrics.REGISTRY), headers={"Content-Type": CONTENT_TYPE_LATEST})
+        return web.Response(
+            body=generate_latest(metrics.REGISTRY), headers={"Content-Type": CONTENT_TYPE_LATEST}
+        )
 
     app = web.Application()
-    app.add_routes([web.get("/livez", livez), web.get("/readyz", readyz), web.get("/metrics", show)])
+    app.add_routes(
+        [web.get("/livez", livez), web.get("/readyz", readyz), web.get("/metrics", show)]
+    )
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     try:

@@ -15,7 +15,9 @@ from dijob.shell.store import Store, T, View
 class Informer(Store[T]):
     """The objects of one kind that the streams show."""
 
-    def __init__(self, kind: str, streams: tuple[Stream, ...], view: View[T], clock: Clock = SYSTEM) -> None:
+    def __init__(
+        self, kind: str, streams: tuple[Stream, ...], view: View[T], clock: Clock = SYSTEM
+    ) -> None:
         super().__init__(kind, view, frozenset(stream.path for stream in streams))
         self._clock = clock
         self.reflectors = tuple(Reflector(stream, self, clock) for stream in streams)

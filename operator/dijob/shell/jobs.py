@@ -33,6 +33,12 @@ class Jobs:
     def key_of(self, uid: str) -> Key | None:
         return self._keys.get(uid)
 
+    def key_of_owner(self, owner: str) -> Key | None:
+        """The key of the job that a child names (names.owner_key); None for an unknown job."""
+        namespace, _, rest = owner.partition("/")
+        name, _, uid = rest.partition("/")
+        return (namespace, name) if self.key_of(uid) == (namespace, name) else None
+
     def is_old(self, key: Key) -> bool:
         """Whether what is known of the job could be out of date."""
         return self._clock.monotonic() - self._heard.get(key, 0.0) > OLD_SECONDS
@@ -55,7 +61,9 @@ class Jobs:
 
     def phases(self) -> Counter[str]:
         """How many jobs are in each phase; "" where none has been written yet."""
-        return Counter((body.get("status") or {}).get("phase") or "" for body in self._bodies.values())
+        return Counter(
+            (body.get("status") or {}).get("phase") or "" for body in self._bodies.values()
+        )
 
     def uids(self) -> dict[str, Key]:
         """All jobs known."""

@@ -1,4 +1,6 @@
-"""What the operator remembers of a job between passes. To forget it costs calls, never the truth."""
+"""What the operator remembers of a job between passes. To forget it costs calls, never the
+truth.
+"""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -14,11 +16,12 @@ from dijob.core.observed.views import Creation, Pod, Refusal, Refused
 
 @dataclass
 class Memory:
-    """One job's: refusals by kind and name or by change, creations by pod name, names of pods that gave their
-    node back, the number of the list that a pod (by uid) was given, names of pods that are known not to be
-    there, and of those whose labels are to be put back, when a list was seen on a pod and when its kubelet was
-    reminded of it, when its events were read last and the newest warning among them by pod uid, when status was
-    written."""
+    """One job's: refusals by kind and name or by change, creations by pod name, names of pods that
+    gave their node back, the number of the list that a pod (by uid) was given, names of pods that
+    are known not to be there, and of those whose labels are to be put back, when a list was seen on
+    a pod and when its kubelet was reminded of it, when its events were read last and the newest
+    warning among them by pod uid, when status was written.
+    """
 
     refusals: dict[str, Refusal] = field(default_factory=dict)
     creations: dict[str, Creation] = field(default_factory=dict)
@@ -34,18 +37,32 @@ class Memory:
     _parsed: Parsed | None = None
 
     def parse(self, body: Mapping[str, Any]) -> DIJob:
-        """The job in this body, read once per version of it: most passes are about its pods. SpecError as in Parsed."""
+        """The job in this body, read once per version of it: most passes are about its pods.
+        SpecError as in Parsed.
+        """
         before, self._parsed = self._parsed, Parsed.of(body, self._parsed)
         job = self._parsed.job
         if before is not None and before.job.metadata.generation != job.metadata.generation:
             # What was wrong as it was written may be right now.
-            self.refusals = {k: no for k, no in self.refusals.items() if no.why is not Refused.REJECTED}
+            self.refusals = {
+                k: no for k, no in self.refusals.items() if no.why is not Refused.REJECTED
+            }
         return job
 
     def saw_lists(self, pods: Collection[Pod], now: datetime) -> None:
-        """Note when a list was first seen on a pod that is to act on it; what is past is forgotten."""
-        at_gate = {(pod.uid, pod.copy.address_list.number) for pod in pods if pod.containers.gated and pod.has_list}
-        asked = {(pod.uid, pod.copy.renew_from) for pod in pods if pod.copy.renew_from > pod.containers.renewed}
+        """Note when a list was first seen on a pod that is to act on it; what is past is
+        forgotten.
+        """
+        at_gate = {
+            (pod.uid, pod.copy.address_list.number)
+            for pod in pods
+            if pod.containers.gated and pod.has_list
+        }
+        asked = {
+            (pod.uid, pod.copy.renew_from)
+            for pod in pods
+            if pod.copy.renew_from > pod.containers.renewed
+        }
         self.told = {key: self.told.get(key, now) for key in at_gate | asked}
         there = {pod.uid for pod in pods}
         self.given = {uid: number for uid, number in self.given.items() if uid in there}
@@ -54,7 +71,9 @@ class Memory:
     def saw_pods(self, pods: Iterable[Pod]) -> None:
         """Forget what was refused and heard of pods that are gone."""
         there = {"", *(pod.uid for pod in pods)}
-        self.refusals = {key: no for key, no in self.refusals.items() if changes.pod_uid(key) in there}
+        self.refusals = {
+            key: no for key, no in self.refusals.items() if changes.pod_uid(key) in there
+        }
         self.asked = {uid: when for uid, when in self.asked.items() if uid in there}
         self.warnings = {uid: text for uid, text in self.warnings.items() if uid in there}
 

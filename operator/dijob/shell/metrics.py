@@ -14,9 +14,18 @@ PASS_SECONDS = Histogram(
 QUEUED = Gauge("dijob_queue_depth", "DIJobs that wait for a pass", registry=REGISTRY)
 JOBS = Gauge("dijob_jobs", "DIJobs known", ["phase"], registry=REGISTRY)
 PODS = Gauge("dijob_pods", "Pods of DIJobs known", registry=REGISTRY)
-SET_ASIDE = Gauge("dijob_set_aside", "Objects that the operator cannot deal with", ["kind"], registry=REGISTRY)
-API_REQUESTS = Counter("dijob_api_requests_total", "Calls to the apiserver", ["method", "code"], registry=REGISTRY)
-RELISTS = Counter("dijob_relists_total", "Lists made because a watch broke or began", ["kind"], registry=REGISTRY)
+SET_ASIDE = Gauge(
+    "dijob_set_aside", "Objects that the operator cannot deal with", ["kind"], registry=REGISTRY
+)
+API_REQUESTS = Counter(
+    "dijob_api_requests_total", "Calls to the apiserver", ["method", "code"], registry=REGISTRY
+)
+RELISTS = Counter(
+    "dijob_relists_total", "Lists made because a watch broke or began", ["kind"], registry=REGISTRY
+)
 STREAM_AGE = Gauge(
-    "dijob_stream_silence_seconds", "Seconds since a watch last said anything", ["kind"], registry=REGISTRY
+    "dijob_stream_silence_seconds",
+    "Seconds since a watch last said anything",
+    ["kind"],
+    registry=REGISTRY,
 )

@@ -25,7 +25,9 @@ async def closed(api: Api, given: tuple[str, ...]) -> frozenset[str] | None:
     None where that is not known: no answer, or a refusal for all (the operator lacks the rights).
     """
     few = asyncio.Semaphore(LOOKED_AT_ONCE)
-    answers = dict(zip(given, await asyncio.gather(*(_open(api, name, few) for name in given)), strict=True))
+    answers = dict(
+        zip(given, await asyncio.gather(*(_open(api, name, few) for name in given)), strict=True)
+    )
     found = frozenset(namespace for namespace, answer in answers.items() if answer is False)
     return None if None in answers.values() or (given and len(found) == len(given)) else found
 
@@ -33,7 +35,10 @@ async def closed(api: Api, given: tuple[str, ...]) -> frozenset[str] | None:
 async def until_others(api: Api, given: tuple[str, ...], left_out: frozenset[str]) -> None:
     """Look until others must be left out than are."""
     if left_out:
-        log.warning("not served, nothing may be read there (deleted, or no Role in it): %s", _words(left_out))
+        log.warning(
+            "not served, nothing may be read there (deleted, or no Role in it): %s",
+            _words(left_out),
+        )
     others, looks = left_out, 0
     while looks < LOOKS:
         await asyncio.sleep(LOOK_SECONDS)
@@ -42,7 +47,10 @@ async def until_others(api: Api, given: tuple[str, ...], left_out: frozenset[str
             continue
         looks = 0 if now == left_out else looks + 1 if now == others else 1
         others = now
-    log.warning("what can be served has changed, the operator ends to begin anew: %s", _words(others ^ left_out))
+    log.warning(
+        "what can be served has changed, the operator ends to begin anew: %s",
+        _words(others ^ left_out),
+    )
 
 
 async def _open(api: Api, namespace: str, few: asyncio.Semaphore) -> bool | None:

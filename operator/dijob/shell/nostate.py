@@ -1,10 +1,14 @@
-"""What kopf would keep in annotations of users' objects: nothing. It would also work it out anew for each event."""
+"""What kopf would keep in annotations of users' objects: nothing. It would also work it out anew
+for each event.
+"""
 
 import kopf
 
 
 class NoDiffBase(kopf.DiffBaseStorage):
-    """No last-handled configuration: the plan compares what is with what should be, not with what was."""
+    """No last-handled configuration: the plan compares what is with what should be, not with what
+    was.
+    """
 
     def build(self, *, body: kopf.Body, extra_fields: object = None) -> kopf.BodyEssence:
         return kopf.BodyEssence({})
@@ -22,7 +26,9 @@ class NoProgress(kopf.ProgressStorage):
     def fetch(self, *, key: object, body: kopf.Body) -> kopf.ProgressRecord | None:
         return None
 
-    def store(self, *, key: object, record: kopf.ProgressRecord, body: kopf.Body, patch: kopf.Patch) -> None:
+    def store(
+        self, *, key: object, record: kopf.ProgressRecord, body: kopf.Body, patch: kopf.Patch
+    ) -> None:
         """Nowhere."""
 
     def purge(self, *, key: object, body: kopf.Body, patch: kopf.Patch) -> None:

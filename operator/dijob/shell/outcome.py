@@ -1,4 +1,6 @@
-"""The actions of one pass, done at once, and what comes of them: a change that is refused is noted, not raised."""
+"""The actions of one pass, done at once, and what comes of them: a change that is refused is noted,
+not raised.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
@@ -17,8 +19,9 @@ Results = list[Json | BaseException | None]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a plan's actions: the job's new body where the job changed, and the first error that is no refusal,
-    to be raised once the status is written."""
+    """What came of a plan's actions: the job's new body where the job changed, and the first error
+    that is no refusal, to be raised once the status is written.
+    """
 
     body: Json | None = None
     error: BaseException | None = None
@@ -26,8 +29,9 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Doing:
-    """How the actions of one pass are done: by `act`. The refusals of changes come and go in `noted`; creations note
-    theirs themselves."""
+    """How the actions of one pass are done: by `act`. The refusals of changes come and go in
+    `noted`; creations note theirs themselves.
+    """
 
     noted: dict[str, Refusal]
     act: Act
@@ -44,8 +48,9 @@ class Doing:
         )
 
     async def _all(self, actions: Iterable[Action]) -> Results:
-        """Some at a time: to begin 1,500 at once would hold up everybody, and a list for each of so many ranks takes
-        more memory than there is."""
+        """Some at a time: to begin 1,500 at once would hold up everybody, and a list for each of so
+        many ranks takes more memory than there is.
+        """
         results: Results = []
         left = iter(actions)
 
@@ -57,7 +62,9 @@ class Doing:
         return results
 
     async def _in_turn(self, actions: tuple[Action, ...]) -> Results:
-        """Changes that were refused before: the first asks, the others when it may; else they wait as it does."""
+        """Changes that were refused before: the first asks, the others when it may; else they wait
+        as it does.
+        """
         first, *others = actions
         results = await self._all((first,))
         if (refusal := self.noted.get(changes.key(first))) is None:

@@ -3,7 +3,8 @@
 import time
 from collections.abc import Callable
 
-# The audit asks it once a minute (audit.py), and waits 30 s for an answer: after so long it does not answer.
+# The audit asks it once a minute (audit.py), and waits 30 s for an answer: after so long it does
+# not answer.
 ABSENT_SECONDS = 100.0
 
 

@@ -31,7 +31,9 @@ log = logging.getLogger(__name__)
 class Reconciler:
     """Brings jobs to what they should be, one pass at a time per job."""
 
-    def __init__(self, api: Api, children: Children, options: Options, clock: Clock = SYSTEM) -> None:
+    def __init__(
+        self, api: Api, children: Children, options: Options, clock: Clock = SYSTEM
+    ) -> None:
         self.jobs = Jobs(clock)
         self._clock = clock
         self._api = api
@@ -86,7 +88,9 @@ class Reconciler:
             job = memory.parse(body)
             decided = await self._plan(job, memory)
         await yield_to_others()
-        wait = await self._status.write(job.metadata, job.status, decided, self._memories.of(job.metadata.uid))
+        wait = await self._status.write(
+            job.metadata, job.status, decided, self._memories.of(job.metadata.uid)
+        )
         if outcome.error is not None:
             raise outcome.error
         # The actions that are left wait for an event (a conflict, a pod that is gone already).
@@ -104,12 +108,6 @@ class Reconciler:
             self.aside.clear("/".join(key))
         self.jobs.pop(uid)
         self._memories.forget(uid)
-
-    def key_of(self, owner: str) -> Key | None:
-        """The key of the job that a child names (names.owner_key); None for an unknown job."""
-        namespace, _, rest = owner.partition("/")
-        name, _, uid = rest.partition("/")
-        return (namespace, name) if self.jobs.key_of(uid) == (namespace, name) else None
 
     def _observe(self, job: DIJob, memory: Memory) -> Observed:
         owner = job.metadata.owner_key
@@ -138,8 +136,7 @@ class Reconciler:
         gang = gang_of(job)
         pods, _ = by_rank(self._children.pods.of(job.metadata.owner_key), gang)
         memory.absent -= {pod.name for pod in pods.values()}
-        over = job.metadata.deletion_timestamp or job.status.suspend_time or summary.ended(job.status)
-        if self._children.listed and not over and not job.paused:
+        if self._children.listed and not _is_over(job) and not job.paused:
             members = map(gang.member, unaccounted(gang, pods, job.status))
             asked = {one.name: one for one in members if one.name not in memory.absent}
             ranks = {name: gang.rank_of(name) for name in memory.unlabelled}
@@ -178,3 +175,9 @@ class Reconciler:
         except Exception as another:  # not even the condition can be written: the log has to do
             log.warning("%s/%s: its status cannot be written: %r", *key, another)
             return RESYNC_SECONDS
+
+
+def _is_over(job: DIJob) -> bool:
+    """Whether the job needs no pods any more."""
+    status = job.status
+    return bool(job.metadata.deletion_timestamp or status.suspend_time) or summary.ended(status)

@@ -46,7 +46,9 @@ class Recorder:
             # 409: told by an operator before this one. 404: forgotten by the apiserver after an
             # hour.
             if not (error.conflict or error.gone):
-                log.warning("%s/%s: event %s not posted: %s", job.namespace, job.name, event.reason, error)
+                log.warning(
+                    "%s/%s: event %s not posted: %s", job.namespace, job.name, event.reason, error
+                )
                 count = told
             count = 0 if error.gone else count
         self._counts[name] = count
@@ -55,7 +57,9 @@ class Recorder:
             self._counts.popitem(last=False)
 
     async def read_warnings(self, job: Metadata, pods: Iterable[Pod], memory: Memory) -> None:
-        """Ask why silent pods get no address (FailedMount, a sandbox that fails): only events say."""
+        """Ask why silent pods get no address (FailedMount, a sandbox that fails): only events
+        say.
+        """
         now = self._clock.now()
         for pod in to_ask(pods, memory.asked, now)[:READ_AT_ONCE]:
             memory.asked[pod.uid] = now
@@ -66,7 +70,9 @@ class Recorder:
             except ApiError as error:
                 log.warning("%s: events of %s not read: %s", job.name, pod.name, error)
                 return
-            items = sorted(found.get("items") or (), key=lambda e: str(e.get("lastTimestamp") or ""))
+            items = sorted(
+                found.get("items") or (), key=lambda e: str(e.get("lastTimestamp") or "")
+            )
             if items:
                 memory.warnings[pod.uid] = f"{items[-1].get('reason')}: {items[-1].get('message')}"
 

@@ -1,7 +1,8 @@
-"""kopf's connection to the apiserver: its own credentials, and documents that every parser can read.
+"""kopf's connection to the apiserver: its own credentials, and documents that every parser can
+read.
 
-kopf reads with `json.loads`, which a single object that is nested 1,000 levels deep makes raise RecursionError: that
-ends the process, and the next one at its first list.
+kopf reads with `json.loads`, which a single object that is nested 1,000 levels deep makes raise
+RecursionError: that ends the process, and the next one at its first list.
 """
 
 import asyncio
@@ -46,13 +47,15 @@ class _Response(aiohttp.ClientResponse):
         try:
             return await parsed(await self.read())
         except ValueError as error:
-            raise json.JSONDecodeError(str(error), "", 0) from error  # kopf tells an answer that is no JSON by it
+            # Kopf tells an answer that is no JSON by it.
+            raise json.JSONDecodeError(str(error), "", 0) from error
 
 
 @dataclass(frozen=True, kw_only=True)
 class Session(kopf.AiohttpSession):
-    """A session of ours with the credentials of kopf's own; equal to another where those are, since kopf asks whether
-    what it gets is what has just been refused."""
+    """A session of ours with the credentials of kopf's own; equal to another where those are, since
+    kopf asks whether what it gets is what has just been refused.
+    """
 
     aiohttp_session: aiohttp.ClientSession = field(compare=False)
     info: kopf.ConnectionInfo

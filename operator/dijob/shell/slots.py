@@ -1,4 +1,6 @@
-"""Who may write now: what hangs in one namespace, for example at a webhook of its own, holds up no other."""
+"""Who may write now: what hangs in one namespace, for example at a webhook of its own, holds up no
+other.
+"""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -7,9 +9,11 @@ from weakref import WeakValueDictionary
 
 
 class Slots:
-    """At most `each` holders per namespace, and at most `brisk` in all that began less than `seconds` ago.
+    """At most `each` holders per namespace, and at most `brisk` in all that began less than
+    `seconds` ago.
 
-    What takes longer waits for something that is not the apiserver: it counts in its own namespace only.
+    What takes longer waits for something that is not the apiserver: it counts in its own namespace
+    only.
     """
 
     def __init__(self, each: int, brisk: int, seconds: float) -> None:

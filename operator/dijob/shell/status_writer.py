@@ -27,26 +27,35 @@ STATUS_INTERVAL_SECONDS = 3.0
 
 
 class StaleCrdError(Exception):
-    """The apiserver has dropped fields of a status, since its CRD is older; no plan may need them."""
+    """The apiserver has dropped fields of a status, since its CRD is older; no plan may need
+    them.
+    """
 
     def __init__(self, fields: list[str]) -> None:
         super().__init__(
-            f"the apiserver keeps no status.{', status.'.join(fields)}: the CRD in the cluster is older than this "
-            "operator; apply crds/dijob.yaml of this version, or upgrade the chart with crds.install: true"
+            f"the apiserver keeps no status.{', status.'.join(fields)}: the CRD in the cluster is"
+            " older than this operator; apply crds/dijob.yaml of this version, or upgrade the"
+            " chart with crds.install: true"
         )
 
 
 class StatusWriter:
-    """Writes what differs, and puts off what is not urgent; `forget` is called if the job is gone."""
+    """Writes what differs, and puts off what is not urgent; `forget` is called if the job is
+    gone.
+    """
 
-    def __init__(self, api: Api, jobs: Jobs, recorder: Recorder, forget: Forget, clock: Clock) -> None:
+    def __init__(
+        self, api: Api, jobs: Jobs, recorder: Recorder, forget: Forget, clock: Clock
+    ) -> None:
         self._api = api
         self._jobs = jobs
         self._forget = forget
         self._clock = clock
         self._recorder = recorder
 
-    async def write_conditions(self, body: Json, facts: list[summary.Fact], memory: Memory) -> float:
+    async def write_conditions(
+        self, body: Json, facts: list[summary.Fact], memory: Memory
+    ) -> float:
         """Write conditions alone, where no plan can be made. Gives the same as `write`."""
         meta, now = Metadata.model_validate(body["metadata"]), self._clock.now()
         if meta.deletion_timestamp:

@@ -1,4 +1,6 @@
-"""What the operator measures of the apiserver by its own writes, and what it still may write that could wait."""
+"""What the operator measures of the apiserver by its own writes, and what it still may write that
+could wait.
+"""
 
 from dijob.core.pace import REFUSED_SECONDS, Budget, Latency
 from dijob.shell.clock import SYSTEM, Clock
@@ -16,7 +18,9 @@ class Throttle:
     def wrote(self, status: int, seconds: float) -> None:
         """A write has been answered, after so many seconds."""
         now = self._clock.monotonic()
-        self._latency = self._latency.after(max(seconds, REFUSED_SECONDS) if status == 429 else seconds, now)
+        self._latency = self._latency.after(
+            max(seconds, REFUSED_SECONDS) if status == 429 else seconds, now
+        )
         self._steps = self._steps.earned(1, now)
 
     def published(self) -> None:

@@ -1,4 +1,6 @@
-"""A keyed queue: one pass per key at a time, duplicates merged, namespaces in turn, back-off after an error."""
+"""A keyed queue: one pass per key at a time, duplicates merged, namespaces in turn, back-off after
+an error.
+"""
 
 import asyncio
 import logging
@@ -16,8 +18,8 @@ Key = tuple[str, str]  # namespace, name
 Work = Callable[[Key], Awaitable[float | None]]
 
 BACKOFF_SECONDS = (0.5, 60.0)
-# A pass over a job whose webhook hangs takes 30 s and more: so many of one namespace run at once, and one that
-# has lasted so long leaves its turn to another namespace.
+# A pass over a job whose webhook hangs takes 30 s and more: so many of one namespace run at once,
+# and one that has lasted so long leaves its turn to another namespace.
 WORKERS_PER_NAMESPACE = 16
 SLOW_SECONDS = 3.0
 
@@ -25,8 +27,9 @@ SLOW_SECONDS = 3.0
 class WorkQueue:
     """Runs `work(key)` for every key added, namespace by namespace in turn.
 
-    The result of `work` says after how many seconds to run again; None: not by itself. What is added in the background
-    waits for `release`. `workers` is how many passes run at once, of those that have just begun.
+    The result of `work` says after how many seconds to run again; None: not by itself. What is
+    added in the background waits for `release`. `workers` is how many passes run at once, of those
+    that have just begun.
     """
 
     def __init__(self, work: Work, workers: int = 64, clock: Clock = SYSTEM) -> None:
@@ -45,10 +48,11 @@ class WorkQueue:
         self._failures: dict[Key, int] = {}
 
     def add(self, key: Key, background: bool = False) -> None:
-        """Ask for a pass over the key as soon as possible; in the background: after all that is no background.
+        """Ask for a pass over the key as soon as possible; in the background: after all that is no
+        background.
 
-        What a new operator finds in its first list is background: nothing has happened to those jobs, and a thousand
-        of them must not stand before the one that has just been applied.
+        What a new operator finds in its first list is background: nothing has happened to those
+        jobs, and a thousand of them must not stand before the one that has just been applied.
         """
         if background and self._held is not None:
             self._held[key] = None
@@ -91,7 +95,11 @@ class WorkQueue:
 
     def _begin(self) -> None:
         """Begin as many passes as may run."""
-        while self._start and len(self._running) - len(self._slow) < self._workers and (key := self._next()):
+        while (
+            self._start
+            and len(self._running) - len(self._slow) < self._workers
+            and (key := self._next())
+        ):
             del self._queued[key]
             metrics.QUEUED.set(len(self._queued))
             self._running.add(key)
@@ -99,7 +107,9 @@ class WorkQueue:
             self._start(self._run(key))
 
     def _next(self) -> Key | None:
-        full = {namespace for namespace, count in self._busy.items() if count >= WORKERS_PER_NAMESPACE}
+        full = {
+            namespace for namespace, count in self._busy.items() if count >= WORKERS_PER_NAMESPACE
+        }
         return self._ready[False].pop(full) or self._ready[True].pop(full)
 
     async def _run(self, key: Key) -> None:
@@ -145,7 +155,12 @@ class WorkQueue:
         delay = self._clock.spread(doubled(count, BACKOFF_SECONDS))
         # The traceback once: what repeats is one line each.
         log.warning(
-            "%s/%s: pass failed (%d in a row), again in %.1f s: %s", *key, count, delay, error, exc_info=count == 1
+            "%s/%s: pass failed (%d in a row), again in %.1f s: %s",
+            *key,
+            count,
+            delay,
+            error,
+            exc_info=count == 1,
         )
         return delay
 
@@ -166,7 +181,9 @@ class _Turns:
                 del self._namespaces[key[0]]
 
     def pop(self, full: Container[str]) -> Key | None:
-        """Take the next key of a namespace that is not full; the namespace goes to the end of the line."""
+        """Take the next key of a namespace that is not full; the namespace goes to the end of the
+        line.
+        """
         namespace = next((name for name in self._namespaces if name not in full), None)
         if namespace is None:
             return None

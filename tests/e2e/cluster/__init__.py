@@ -1,4 +1,5 @@
-"""The test cluster: kind, an embedded one of two real nodes, or a control plane with pretended nodes.
+"""The test cluster: kind, an embedded one of two real nodes, or a control plane with pretended
+nodes.
 
 from cluster import Options, up
 with up(Options(name="faults", mode="control-plane", kwok_nodes=50)) as cluster:
@@ -9,4 +10,14 @@ from cluster.cluster import CONTROL_PLANE, EMBEDDED, KIND, Cluster, find, get
 from cluster.errors import ClusterError
 from cluster.lifecycle import Options, up
 
-__all__ = ["CONTROL_PLANE", "EMBEDDED", "KIND", "Cluster", "ClusterError", "Options", "find", "get", "up"]
+__all__ = [
+    "CONTROL_PLANE",
+    "EMBEDDED",
+    "KIND",
+    "Cluster",
+    "ClusterError",
+    "Options",
+    "find",
+    "get",
+    "up",
+]

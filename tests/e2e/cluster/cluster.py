@@ -37,7 +37,12 @@ class Cluster:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
         self.down()
 
     @property
@@ -83,7 +88,9 @@ class Cluster:
         if self.mode != EMBEDDED or name not in self.nodes:
             known = ", ".join(self.nodes) if self.mode == EMBEDDED else f"none in mode {self.mode}"
             raise ClusterError(f"no node {name}; real nodes of {self.name}: {known}")
-        return Node(ControlPlane(self.state, self.binaries, self.endpoint), self.nodes.index(name) + 1)
+        return Node(
+            ControlPlane(self.state, self.binaries, self.endpoint), self.nodes.index(name) + 1
+        )
 
     def load(self, archives: Sequence[Path]) -> None:
         """Import image archives into every running node, all nodes at once."""
@@ -93,7 +100,9 @@ class Cluster:
             return
         targets = [self.node(name) for name in self.nodes if name not in self.stopped()]
         with ThreadPoolExecutor(len(targets)) as pool:
-            for done in [pool.submit(node.load, archive) for archive in archives for node in targets]:
+            for done in [
+                pool.submit(node.load, archive) for archive in archives for node in targets
+            ]:
                 done.result()
         self.note_loaded(archives)
 
@@ -116,7 +125,9 @@ class Cluster:
         return {path.stem for path in (self.state / "stopped").glob("*")}
 
     def stop_node(self, name: str) -> None:
-        """Power off: kubelet, containerd and every container on the node end at once, as by a pulled plug."""
+        """Power off: kubelet, containerd and every container on the node end at once, as by a
+        pulled plug.
+        """
         if self.mode == KIND:
             kind.stop_node(self.name, name)
             return
@@ -141,10 +152,14 @@ class Cluster:
 
     def pids(self, namespace: str, pod: str, container: str) -> list[int]:
         """Host pids of a container's processes, lowest first."""
-        return pods.container_pids(self.run_kubectl, state.cgroup(self.state), (namespace, pod, container))
+        return pods.container_pids(
+            self.run_kubectl, state.cgroup(self.state), (namespace, pod, container)
+        )
 
     def kill_sandbox(self, namespace: str, pod: str) -> int:
-        """Kill the sandbox process under a running pod: same uid, new IP. Returns the pid that was killed."""
+        """Kill the sandbox process under a running pod: same uid, new IP. Returns the pid that was
+        killed.
+        """
         return pods.kill_sandbox(self.run_kubectl, state.cgroup(self.state), (namespace, pod))
 
     def components(self) -> tuple[str, ...]:
@@ -165,16 +180,29 @@ class Cluster:
         if process is None:
             raise ClusterError(f"no program {name}; there are: {', '.join(self.components())}")
         if not process.alive:
-            owner = next((self.state / node for node in self.nodes if name.startswith(f"{node}-")), self.state)
+            owner = next(
+                (self.state / node for node in self.nodes if name.startswith(f"{node}-")),
+                self.state,
+            )
             spawn(self.state, name, process.argv, owner)
 
     def problems(self) -> list[str]:
-        """What is not as it should be; empty for a healthy cluster. Stopped nodes are not a problem."""
+        """What is not as it should be; empty for a healthy cluster. Stopped nodes are not a
+        problem.
+        """
         if self.mode == KIND:
             return kind.problems(self.name)
         resting = tuple(f"{name}-" for name in self.stopped())
-        known = {name: p for name, p in recorded(self.state).items() if not name.startswith(resting or ("/",))}
-        dead = [f"{name} has ended: {log_tail(self.state, name, 2)}" for name, p in known.items() if not p.alive]
+        known = {
+            name: p
+            for name, p in recorded(self.state).items()
+            if not name.startswith(resting or ("/",))
+        }
+        dead = [
+            f"{name} has ended: {log_tail(self.state, name, 2)}"
+            for name, p in known.items()
+            if not p.alive
+        ]
         if dead or not known:
             return dead or ["it was never started whole"]
         if reason := ControlPlane(self.state, self.binaries, self.endpoint).not_ready():
@@ -184,7 +212,10 @@ class Cluster:
 
     def ready_nodes(self) -> set[str]:
         """Names of the nodes whose condition Ready is True."""
-        path = '{range .items[*]}{.metadata.name}={.status.conditions[?(@.type=="Ready")].status} {end}'
+        path = (
+            '{range .items[*]}{.metadata.name}={.status.conditions[?(@.type=="Ready")].status}'
+            " {end}"
+        )
         listed = self.run_kubectl("get", "nodes", "-o", f"jsonpath={path}").split()
         return {word.removesuffix("=True") for word in listed if word.endswith("=True")}
 
@@ -230,5 +261,8 @@ def get(name: str) -> Cluster:
     """The cluster of that name, or an error that tells how to start it."""
     found = find(name)
     if found is None:
-        raise ClusterError(f"no cluster {name} in {state.root()}; start it with: python -m cluster up --name {name}")
+        raise ClusterError(
+            f"no cluster {name} in {state.root()}; start it with: python -m cluster up --name"
+            f" {name}"
+        )
     return found

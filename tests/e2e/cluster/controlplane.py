@@ -1,4 +1,6 @@
-"""etcd, kube-apiserver, kube-controller-manager and kube-scheduler as processes, on loopback or in a namespace."""
+"""etcd, kube-apiserver, kube-controller-manager and kube-scheduler as processes, on loopback or in
+a namespace.
+"""
 
 import socket
 from collections.abc import Callable
@@ -45,7 +47,9 @@ def loopback() -> Endpoint:
 
 @dataclass(frozen=True)
 class ControlPlane:
-    """One control plane: its state folder, its programs, where it listens, and what enters its namespace."""
+    """One control plane: its state folder, its programs, where it listens, and what enters its
+    namespace.
+    """
 
     state: Path
     binaries: Path
@@ -106,10 +110,16 @@ class ControlPlane:
         return flags
 
     def start_controllers(self) -> None:
-        """Start controller-manager and scheduler; their client rates do not hold back a test of scale."""
+        """Start controller-manager and scheduler; their client rates do not hold back a test of
+        scale.
+        """
         pki = self.pki
         # kwok's nodes (of a control plane on loopback) say rarely that they live: kwok_stages.py.
-        patience = {"node-monitor-grace-period": f"{kwok_stages.LEASE_SECONDS}s"} if self.endpoint.local else {}
+        patience = (
+            {"node-monitor-grace-period": f"{kwok_stages.LEASE_SECONDS}s"}
+            if self.endpoint.local
+            else {}
+        )
         self._spawn(
             "kube-controller-manager",
             {
@@ -128,7 +138,11 @@ class ControlPlane:
             },
         )
         config = self.state / "scheduler.yaml"
-        client = {"kubeconfig": str(pki["system:kube-scheduler.kubeconfig"]), "qps": 5000, "burst": 5000}
+        client = {
+            "kubeconfig": str(pki["system:kube-scheduler.kubeconfig"]),
+            "qps": 5000,
+            "burst": 5000,
+        }
         config.write_text(
             yaml.safe_dump(
                 {
@@ -169,7 +183,9 @@ class ControlPlane:
     def wait_default_account(self, timeout: float = 60) -> None:
         """Until pods can be created in the default namespace."""
         account = ("get", "serviceaccount", "default", "-o", "name")
-        wait_for("the default service account", lambda: _reason(lambda: self.kubectl(*account)), timeout)
+        wait_for(
+            "the default service account", lambda: _reason(lambda: self.kubectl(*account)), timeout
+        )
 
 
 def _reason(call: Callable[[], str]) -> str:

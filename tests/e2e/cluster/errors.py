@@ -1,4 +1,6 @@
-"""The one exception of the test cluster: what is wrong and what to do about it, for the person at the terminal."""
+"""The one exception of the test cluster: what is wrong and what to do about it, for the person at
+the terminal.
+"""
 
 
 class ClusterError(Exception):

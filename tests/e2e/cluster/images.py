@@ -15,8 +15,12 @@ PAUSE = "dijob.local/pause:1"
 BUSYBOX = "dijob.local/busybox:1"
 
 
-def write_archive(archive: Path, name: str, files: Mapping[str, bytes], entrypoint: Sequence[str]) -> Path:
-    """Write a docker archive of one layer: files by path (all executable), the image's name and entry point."""
+def write_archive(
+    archive: Path, name: str, files: Mapping[str, bytes], entrypoint: Sequence[str]
+) -> Path:
+    """Write a docker archive of one layer: files by path (all executable), the image's name and
+    entry point.
+    """
     layer = io.BytesIO()
     with tarfile.open(fileobj=layer, mode="w") as tar:
         for path, content in files.items():
@@ -27,13 +31,22 @@ def write_archive(archive: Path, name: str, files: Mapping[str, bytes], entrypoi
             "architecture": {"aarch64": "arm64"}.get(platform.machine(), "amd64"),
             "os": "linux",
             "config": {"Entrypoint": list(entrypoint), "Env": ["PATH=/usr/bin:/bin"]},
-            "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(data).hexdigest()}"]},
+            "rootfs": {
+                "type": "layers",
+                "diff_ids": [f"sha256:{hashlib.sha256(data).hexdigest()}"],
+            },
         }
     ).encode()
     config_name = f"{hashlib.sha256(config).hexdigest()}.json"
-    manifest = json.dumps([{"Config": config_name, "RepoTags": [name], "Layers": ["layer.tar"]}]).encode()
+    manifest = json.dumps(
+        [{"Config": config_name, "RepoTags": [name], "Layers": ["layer.tar"]}]
+    ).encode()
     with tarfile.open(archive, mode="w") as tar:
-        for path, content in ((config_name, config), ("layer.tar", data), ("manifest.json", manifest)):
+        for path, content in (
+            (config_name, config),
+            ("layer.tar", data),
+            ("manifest.json", manifest),
+        ):
             _add(tar, path, content)
     return archive
 
@@ -47,18 +60,30 @@ def _add(tar: tarfile.TarFile, path: str, content: bytes) -> None:
 
 def pause_archive(binaries: Path, folder: Path) -> Path:
     """The sandbox image: one static program."""
-    return write_archive(folder / "pause.tar", PAUSE, {"/pause": (binaries / "pause").read_bytes()}, ["/pause"])
+    return write_archive(
+        folder / "pause.tar", PAUSE, {"/pause": (binaries / "pause").read_bytes()}, ["/pause"]
+    )
 
 
 def busybox_archive(folder: Path) -> Path:
-    """The smallest image with a shell: Debian's static busybox as /bin/sh and /bin/busybox, 4 MB."""
+    """The smallest image with a shell: Debian's static busybox as /bin/sh and /bin/busybox, 4
+    MB.
+    """
     archive = folder / "busybox.tar"
     # made once: a new file would be a new image to every store
     if archive.exists():
         return archive
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch:
-        run(["sh", "-c", 'cd "$1" && apt-get download -q busybox-static && dpkg-deb -x ./*.deb .', "sh", scratch])
+        run(
+            [
+                "sh",
+                "-c",
+                'cd "$1" && apt-get download -q busybox-static && dpkg-deb -x ./*.deb .',
+                "sh",
+                scratch,
+            ]
+        )
         program = (Path(scratch) / "bin/busybox").read_bytes()
     files = {"/bin/busybox": program, "/bin/sh": program}
     return write_archive(archive, BUSYBOX, files, ["/bin/sh"])

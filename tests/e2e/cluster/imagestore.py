@@ -1,4 +1,6 @@
-"""Keeps containerd's unpacked images between clusters: a new node links them instead of unpacking them again."""
+"""Keeps containerd's unpacked images between clusters: a new node links them instead of unpacking
+them again.
+"""
 
 import json
 import os
@@ -23,11 +25,15 @@ def key(archive: Path) -> str:
 
 
 def best(archives: Sequence[Path]) -> tuple[Path | None, list[Path]]:
-    """The store that holds most bytes of these archives and nothing else, and the archives that it lacks."""
+    """The store that holds most bytes of these archives and nothing else, and the archives that it
+    lacks.
+    """
     wanted = {key(archive): archive for archive in archives}
     stores = {store: _keys(store) for store in _stores()}
     fitting = [store for store, keys in stores.items() if keys and keys <= wanted.keys()]
-    found = max(fitting, key=lambda s: sum(wanted[k].stat().st_size for k in stores[s]), default=None)
+    found = max(
+        fitting, key=lambda s: sum(wanted[k].stat().st_size for k in stores[s]), default=None
+    )
     have = stores[found] if found else set()
     return found, [archive for name, archive in wanted.items() if name not in have]
 
@@ -40,7 +46,9 @@ def link(store: Path, root: Path) -> None:
 
 
 def save(root: Path, archives: Sequence[Path]) -> Path:
-    """Keep the root of a stopped containerd that has run no pod, under the archives that it holds."""
+    """Keep the root of a stopped containerd that has run no pod, under the archives that it
+    holds.
+    """
     top = cache() / "stores"
     top.mkdir(parents=True, exist_ok=True)
     made = Path(tempfile.mkdtemp(prefix="store-", dir=top))
@@ -53,7 +61,9 @@ def save(root: Path, archives: Sequence[Path]) -> Path:
 
 
 def _link_tree(source: Path, target: Path) -> None:
-    """Hard links for layers and blobs, which nobody writes again; real copies of the databases, which are written."""
+    """Hard links for layers and blobs, which nobody writes again; real copies of the databases,
+    which are written.
+    """
     try:
         run(["cp", "-a", "--link", str(source), str(target)], timeout=300)
     except ClusterError:  # another file system, or one without links

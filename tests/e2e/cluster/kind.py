@@ -29,7 +29,15 @@ def up(name: str, kubeconfig: Path) -> tuple[str, ...]:
         "nodes": [{"role": "control-plane"}, *({"role": "worker"} for _ in range(WORKERS))],
     }
     run(
-        ["kind", "create", "cluster", f"--name={name}", f"--kubeconfig={kubeconfig}", "--config=-", "--wait=120s"],
+        [
+            "kind",
+            "create",
+            "cluster",
+            f"--name={name}",
+            f"--kubeconfig={kubeconfig}",
+            "--config=-",
+            "--wait=120s",
+        ],
         stdin=yaml.safe_dump(config),
         timeout=900,
     )

@@ -11,16 +11,16 @@ NODE_IPS = "diengine.opendilab.org/node-ips"  # the annotation that opens it
 RENEW = "diengine.opendilab.org/renew-from"  # the annotation on which the launcher ends its program
 EXIT = "test.dijob/exit"  # annotation: a running pod ends with this exit code,
 EXIT_DELAY = "test.dijob/exit-delay"  # this long after it ran ("500ms"; 1 s where absent)
-# Renewed after a quarter of it. With each renewal kwok 0.6 lists all pods of the node: with 4,000 pods and 40 s that
-# took three quarters of two cores, for nothing.
+# Renewed after a quarter of it. With each renewal kwok 0.6 lists all pods of the node: with 4,000
+# pods and 40 s that took three quarters of two cores, for nothing.
 LEASE_SECONDS = 600
 NO_START = "test.dijob/no-start"  # annotation: the pod stays as the scheduler left it
 
 Match = dict[str, Any]  # one expression of a stage's selector
 
 _GONE: Match = {"key": ".metadata.deletionTimestamp", "operator": "DoesNotExist"}
-# The grace is 0 in the last event of a pod that kwok has deleted already. kwok deletes by name: it would take the next
-# pod of that name for the old one.
+# The grace is 0 in the last event of a pod that kwok has deleted already. kwok deletes by name: it
+# would take the next pod of that name for the old one.
 _ASKED_TO_GO: Match = {
     "key": ".metadata.deletionGracePeriodSeconds | select(. != null and . > 0)",
     "operator": "Exists",
@@ -158,7 +158,9 @@ containerStatuses:
 """.replace("EXIT", EXIT)
 
 
-def _stage(kind: str, name: str, when: list[Match], then: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+def _stage(
+    kind: str, name: str, when: list[Match], then: Mapping[str, Any], **more: Any
+) -> dict[str, Any]:
     return {
         "apiVersion": "kwok.x-k8s.io/v1alpha1",
         "kind": "Stage",
@@ -173,15 +175,20 @@ def _stage(kind: str, name: str, when: list[Match], then: Mapping[str, Any], **m
 
 
 def _status(template: str) -> dict[str, Any]:
-    """Write a pod's status, but only of the very version that the stage has seen: kwok's view of a pod may be old,
-    and without this it plays a stage twice and gives a pod a second address.
+    """Write a pod's status, but only of the very version that the stage has seen: kwok's view of a
+    pod may be old, and without this it plays a stage twice and gives a pod a second address.
     """
-    whole = "metadata: {resourceVersion: {{ .metadata.resourceVersion | Quote }}}\nstatus:\n" + indent(template, "  ")
+    whole = (
+        "metadata: {resourceVersion: {{ .metadata.resourceVersion | Quote }}}\nstatus:\n"
+        + indent(template, "  ")
+    )
     return {"patches": [{"subresource": "status", "type": "strategic", "template": whole}]}
 
 
 def pod_stages() -> list[dict[str, Any]]:
-    """A pod without a gate runs at once; one with a gate waits for its addresses; either may be told to end."""
+    """A pod without a gate runs at once; one with a gate waits for its addresses; either may be
+    told to end.
+    """
     waits: list[Match] = [
         _GONE,
         {"key": ".status.phase", "operator": "In", "values": ["Pending"]},
@@ -194,16 +201,25 @@ def pod_stages() -> list[dict[str, Any]]:
         {"key": ".status.phase", "operator": "In", "values": ["Running"]},
         {"key": f'.metadata.annotations["{EXIT}"]', "operator": "Exists"},
     ]
-    # Once: after that the operator knows that the kubelet would make it wait, and asks for a new pod.
+    # Once: after that the operator knows that the kubelet would make it wait, and asks for a new
+    # pod.
     renews: list[Match] = [
         _GONE,
         {"key": ".status.phase", "operator": "In", "values": ["Running"]},
         {"key": f'.metadata.annotations["{RENEW}"]', "operator": "Exists"},
-        {"key": ".status.containerStatuses.[].lastState.terminated.message", "operator": "DoesNotExist"},
+        {
+            "key": ".status.containerStatuses.[].lastState.terminated.message",
+            "operator": "DoesNotExist",
+        },
     ]
-    delay = {"durationMilliseconds": 1000, "durationFrom": {"expressionFrom": f'.metadata.annotations["{EXIT_DELAY}"]'}}
+    delay = {
+        "durationMilliseconds": 1000,
+        "durationFrom": {"expressionFrom": f'.metadata.annotations["{EXIT_DELAY}"]'},
+    }
     return [
-        _stage("Pod", "run", [_GONE, _NO_IP, _MAY_START, _HAS_NO_GATE], _status(_RUNNING + _ADDRESSES)),
+        _stage(
+            "Pod", "run", [_GONE, _NO_IP, _MAY_START, _HAS_NO_GATE], _status(_RUNNING + _ADDRESSES)
+        ),
         _stage("Pod", "wait-at-gate", [_GONE, _NO_IP, _MAY_START, _HAS_GATE], _status(_AT_GATE)),
         _stage("Pod", "pass-gate", waits, _status(_RUNNING)),
         _stage("Pod", "renew", renews, _status(_RENEWED)),
@@ -228,7 +244,9 @@ phase: Running
 
 
 def config() -> str:
-    """kwok's --config: options and stages. Leases keep nodes Ready; their status is written once."""
+    """kwok's --config: options and stages. Leases keep nodes Ready; their status is written
+    once.
+    """
     ready = {
         "key": '.status.conditions.[] | select( .type == "Ready" ) | .status',
         "operator": "NotIn",
@@ -257,7 +275,10 @@ def nodes(names: tuple[str, ...]) -> str:
             {
                 "apiVersion": "v1",
                 "kind": "Node",
-                "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, "type": "kwok"}},
+                "metadata": {
+                    "name": name,
+                    "labels": {"kubernetes.io/hostname": name, "type": "kwok"},
+                },
                 "status": {"capacity": room, "allocatable": room},
             }
             for name in names

@@ -1,4 +1,6 @@
-"""Brings clusters up: checks, builds, starts, waits; whatever goes wrong on the way, nothing is left behind."""
+"""Brings clusters up: checks, builds, starts, waits; whatever goes wrong on the way, nothing is
+left behind.
+"""
 
 import signal
 import threading
@@ -26,12 +28,15 @@ class Options:
     name: str = "dijob"
     mode: str = ""
     kwok_nodes: int = 10  # of the control-plane mode
-    images: tuple[Path, ...] = ()  # archives that every node has at once; later ones come by Cluster.load
+    # Archives that every node has at once; later ones come by Cluster.load.
+    images: tuple[Path, ...] = ()
     quiet: bool = False
 
 
 def up(options: Options) -> Cluster:
-    """A healthy cluster of that name: the one that is there, or a new one in place of a broken one."""
+    """A healthy cluster of that name: the one that is there, or a new one in place of a broken
+    one.
+    """
     mode = options.mode or (KIND if kind.usable() else EMBEDDED)
     check_archives(options.images)
     progress = Progress(UP_SECONDS[mode], options.quiet)
@@ -47,7 +52,9 @@ def up(options: Options) -> Cluster:
         binaries = build(progress)
         with _undone_on_failure(place, mode, options.name):
             place.mkdir(parents=True)
-            cluster = STARTERS[mode](Start(options.name, place, binaries, options.kwok_nodes, options.images), progress)
+            cluster = STARTERS[mode](
+                Start(options.name, place, binaries, options.kwok_nodes, options.images), progress
+            )
     progress.say(f"{options.name} is up; KUBECONFIG={cluster.kubeconfig}")
     return cluster
 
@@ -61,7 +68,9 @@ def _still_good(known: Cluster, mode: str, progress: Progress) -> Cluster | None
         progress.say(f"{known.name}: {node} was stopped, starts")
         known.start_node(node)
     if known.nodes:
-        wait_for("Ready nodes", lambda: " ".join(sorted(set(known.nodes) - known.ready_nodes())), 60)
+        wait_for(
+            "Ready nodes", lambda: " ".join(sorted(set(known.nodes) - known.ready_nodes())), 60
+        )
     progress.say(f"{known.name} is up already and healthy; KUBECONFIG={known.kubeconfig}")
     return known
 
@@ -71,7 +80,9 @@ def _load(cluster: Cluster, archives: Sequence[Path], progress: Progress) -> Non
     new = cluster.not_loaded(archives)
     progress.expected += sum(archive.stat().st_size for archive in new) / LOAD_BYTES_PER_SECOND
     for archive in new:
-        progress.say(f"import of {archive.name} ({archive.stat().st_size / 1e6:.0f} MB) into every node")
+        progress.say(
+            f"import of {archive.name} ({archive.stat().st_size / 1e6:.0f} MB) into every node"
+        )
         cluster.load([archive])
 
 
@@ -81,7 +92,9 @@ def _check(mode: str, place: Path, progress: Progress) -> None:
     elif mode == CONTROL_PLANE:
         needs.check_control_plane()
     elif not kind.usable():
-        raise ClusterError("mode kind needs kind and docker on PATH and a Docker engine that answers `docker info`")
+        raise ClusterError(
+            "mode kind needs kind and docker on PATH and a Docker engine that answers `docker info`"
+        )
 
 
 @contextmanager

@@ -64,7 +64,9 @@ def start_embedded(start: Start, progress: Progress) -> Cluster:
     endpoint = Endpoint(f"{subnet}.1", 6443, 2379, 2380, local=False)
     cluster = Cluster(start.name, EMBEDDED, start.place, start.binaries, WORKERS, endpoint)
     cluster.save()
-    Pki(start.place / "pki").create(endpoint.url, ["127.0.0.1", SERVICE_IP, endpoint.address], WORKERS)
+    Pki(start.place / "pki").create(
+        endpoint.url, ["127.0.0.1", SERVICE_IP, endpoint.address], WORKERS
+    )
     switch = hold_network(start.place, start.binaries)
     give_address(switch, "br0", f"{endpoint.address}/24")
     plug(switch, None, ("machine", state.interface(start.place)), f"{subnet}.254/24")
@@ -87,7 +89,9 @@ def start_embedded(start: Start, progress: Progress) -> Cluster:
 
 
 def _start_containerds(nodes: Sequence[Node], archives: Sequence[Path], progress: Progress) -> None:
-    """containerd on every node with the images in it: linked from a store, imported once where none has them."""
+    """containerd on every node with the images in it: linked from a store, imported once where none
+    has them.
+    """
     first, *others = nodes
     store, missing = imagestore.best(archives)
     if store:
@@ -112,17 +116,27 @@ def _start_containerds(nodes: Sequence[Node], archives: Sequence[Path], progress
 def _start_dns(plane: ControlPlane) -> None:
     """CoreDNS in the control plane's namespace: names outlive the loss of any node."""
     address = plane.endpoint.address
-    plane.kubectl("create", "-f", "-", stdin=(MANIFESTS / "dns.yaml").read_text().replace("CONTROL_PLANE_IP", address))
+    plane.kubectl(
+        "create",
+        "-f",
+        "-",
+        stdin=(MANIFESTS / "dns.yaml").read_text().replace("CONTROL_PLANE_IP", address),
+    )
     corefile = (MANIFESTS / "Corefile").read_text().replace("CONTROL_PLANE_IP", address)
     path = plane.state / "Corefile"
     path.write_text(corefile.replace("KUBECONFIG", str(plane.pki["coredns.kubeconfig"])))
-    spawn(plane.state, "coredns", [*plane.enter, str(plane.binaries / "coredns"), "-conf", str(path)])
+    spawn(
+        plane.state, "coredns", [*plane.enter, str(plane.binaries / "coredns"), "-conf", str(path)]
+    )
 
 
 def _dns_not_ready(plane: ControlPlane) -> str:
     if not recorded(plane.state)["coredns"].alive:
         return log_tail(plane.state, "coredns")
-    ask = "exec 3<>/dev/tcp/127.0.0.1/8181; printf 'GET /ready HTTP/1.0\\r\\n\\r\\n' >&3; grep -q '200 OK' <&3"
+    ask = (
+        "exec 3<>/dev/tcp/127.0.0.1/8181; printf 'GET /ready HTTP/1.0\\r\\n\\r\\n' >&3; grep -q"
+        " '200 OK' <&3"
+    )
     try:
         run([*plane.enter, "bash", "-c", ask], timeout=5)
     except ClusterError as no:
@@ -141,7 +155,11 @@ def _wait_whole(cluster: Cluster, plane: ControlPlane, progress: Progress) -> No
         for node in sorted(ready - seen) if cluster.mode == EMBEDDED else ():
             progress.say(f"{node} Ready")
         seen.update(ready)
-        return f"not Ready: {' '.join(sorted(set(cluster.nodes) - ready))}" if set(cluster.nodes) - ready else ""
+        return (
+            f"not Ready: {' '.join(sorted(set(cluster.nodes) - ready))}"
+            if set(cluster.nodes) - ready
+            else ""
+        )
 
     wait_for("all nodes Ready", not_whole, NODE_SECONDS)
     plane.wait_default_account()

@@ -1,4 +1,6 @@
-"""Namespaces held open by one small process each, and the cables between them: no trace outlives the process."""
+"""Namespaces held open by one small process each, and the cables between them: no trace outlives
+the process.
+"""
 
 import os
 from collections.abc import Sequence
@@ -7,15 +9,15 @@ from pathlib import Path
 from cluster.process import Process, log_tail, spawn
 from cluster.shell import run, wait_for
 
-# What the kubelet would otherwise write into the machine's own kernel settings. It finds these values in
-# their place, in the node's view alone.
+# What the kubelet would otherwise write into the machine's own kernel settings. It finds these
+# values in their place, in the node's view alone.
 _SYSCTLS = (
     "vm/overcommit_memory=1 vm/panic_on_oom=0 kernel/panic=10 kernel/panic_on_oops=1 "
     "kernel/keys/root_maxkeys=1000000 kernel/keys/root_maxbytes=25000000"
 )
 
-# $1 the node's folder, $2 the programs. The node gets a /run and a /var of its own, so that containerd and
-# kubelet keep their usual paths and the machine's are not touched.
+# $1 the node's folder, $2 the programs. The node gets a /run and a /var of its own, so that
+# containerd and kubelet keep their usual paths and the machine's are not touched.
 _NODE = f"""
 set -e
 mount --make-rshared /
@@ -41,7 +43,9 @@ exec /run/bin/pause
 def hold_network(state: Path, binaries: Path) -> Process:
     """A network namespace for the control plane, with a bridge that is the cluster's switch."""
     script = 'ip link set lo up && ip link add br0 type bridge && exec "$1/pause"'
-    return _hold(state, "network", ["unshare", "--net", "sh", "-c", script, "sh", str(binaries)], state)
+    return _hold(
+        state, "network", ["unshare", "--net", "sh", "-c", script, "sh", str(binaries)], state
+    )
 
 
 def hold_node(state: Path, node: str, binaries: Path) -> Process:
@@ -76,7 +80,9 @@ def _hold(state: Path, name: str, argv: Sequence[str], owner: Path) -> Process:
 
 
 def enter(holder: Process, mount: bool = True) -> tuple[str, ...]:
-    """What to put before a command so that it runs in the holder's namespaces, under its own pid."""
+    """What to put before a command so that it runs in the holder's namespaces, under its own
+    pid.
+    """
     return ("nsenter", f"--target={holder.pid}", "--net", *(["--mount"] if mount else []), "--")
 
 
@@ -87,7 +93,9 @@ def ip(holder: Process | None, *arguments: str) -> str:
 
 
 def plug(switch: Process, end: Process | None, names: tuple[str, str], address: str) -> None:
-    """A cable from the switch (port names[0]) to a namespace or the machine (interface names[1]/address)."""
+    """A cable from the switch (port names[0]) to a namespace or the machine (interface
+    names[1]/address).
+    """
     port, device = names
     target = end.pid if end else os.getpid()
     ip(switch, "link", "add", port, "type", "veth", "peer", "name", device, "netns", str(target))
@@ -98,17 +106,22 @@ def plug(switch: Process, end: Process | None, names: tuple[str, str], address: 
 def give_address(end: Process | None, device: str, address: str) -> None:
     """Set an interface's IP, and a MAC that follows from it, and bring it up.
 
-    Left alone, a bridge takes the MAC of a port and changes it when a node leaves, and a node comes back with
-    another one: either way the others would send into the void until their ARP entries are too old.
+    Left alone, a bridge takes the MAC of a port and changes it when a node leaves, and a node comes
+    back with another one: either way the others would send into the void until their ARP entries
+    are too old.
     """
-    mac = ":".join(["02", "00", *(f"{int(byte):02x}" for byte in address.partition("/")[0].split("."))])
+    mac = ":".join(
+        ["02", "00", *(f"{int(byte):02x}" for byte in address.partition("/")[0].split("."))]
+    )
     ip(end, "link", "set", device, "address", mac)
     ip(end, "address", "add", address, "dev", device)
     ip(end, "link", "set", device, "up")
 
 
 def free_subnet(preferred: int) -> str:
-    """The first three bytes of a /24 in 10.95.0.0/16 that this machine has no address or route in."""
+    """The first three bytes of a /24 in 10.95.0.0/16 that this machine has no address or route
+    in.
+    """
     taken = ip(None, "-4", "-oneline", "address") + ip(None, "-4", "route", "show", "table", "all")
     numbers = (str((preferred + i) % 256) for i in range(256))
     return next(f"10.95.{number}" for number in numbers if f" 10.95.{number}." not in f" {taken}")

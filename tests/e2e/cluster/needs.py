@@ -1,4 +1,6 @@
-"""Checks what the cluster needs before anything is started, and installs the missing Debian packages."""
+"""Checks what the cluster needs before anything is started, and installs the missing Debian
+packages.
+"""
 
 import os
 import shutil
@@ -30,11 +32,13 @@ def check_control_plane() -> None:
 
 
 def check_nodes(state_root: Path, progress: Progress) -> None:
-    """What real nodes need: root, disk, a file system that overlayfs can lie on, and Debian's packages."""
+    """What real nodes need: root, disk, a file system that overlayfs can lie on, and Debian's
+    packages.
+    """
     if os.geteuid() != 0:
         raise ClusterError(
-            "Not root: nodes need network namespaces, mounts and cgroups. Run it again with sudo -E, "
-            "or use: up --control-plane (which needs no root and has no real nodes)"
+            "Not root: nodes need network namespaces, mounts and cgroups. Run it again with sudo"
+            " -E, or use: up --control-plane (which needs no root and has no real nodes)"
         )
     check_disk(cache(), 6 if not target().exists() else 1)
     check_disk(state_root, 6)
@@ -53,8 +57,9 @@ def check_disk(folder: Path, gib: int) -> None:
     free = shutil.disk_usage(existing).free
     if free < gib * GIB:
         raise ClusterError(
-            f"Too little disk: {existing} has {free / GIB:.1f} GiB free, {gib} are needed. Free some, "
-            "or move the folder with XDG_CACHE_HOME (builds) or DIJOB_CLUSTER_DIR (the cluster)"
+            f"Too little disk: {existing} has {free / GIB:.1f} GiB free, {gib} are needed. Free"
+            " some, or move the folder with XDG_CACHE_HOME (builds) or DIJOB_CLUSTER_DIR (the"
+            " cluster)"
         )
 
 
@@ -64,7 +69,9 @@ def _existing(folder: Path) -> Path:
 
 def missing_packages() -> list[str]:
     """Debian packages whose programs are not here."""
-    missing = {package for program, package in PACKAGES.items() if not shutil.which(program, path=_path())}
+    missing = {
+        package for program, package in PACKAGES.items() if not shutil.which(program, path=_path())
+    }
     if not (CNI / "ptp").exists():
         missing.add("containernetworking-plugins")
     return sorted(missing)
@@ -81,13 +88,21 @@ def install_packages(progress: Progress) -> None:
         return
     if not shutil.which("apt-get"):
         raise ClusterError(
-            f"Missing: {', '.join(missing)} (Debian's package names), and there is no apt-get here. "
-            "Install them (CNI plugins into /usr/lib/cni), or use a Debian 12 machine or container"
+            f"Missing: {', '.join(missing)} (Debian's package names), and there is no apt-get here."
+            " Install them (CNI plugins into /usr/lib/cni), or use a Debian 12 machine or"
+            " container"
         )
     progress.expected += 30
     progress.say(f"apt-get install {' '.join(missing)}")
     env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     run(["apt-get", "update", "-q"], env=env, timeout=300)
-    run(["apt-get", "install", "-y", "-q", "--no-install-recommends", *missing], env=env, timeout=600)
+    run(
+        ["apt-get", "install", "-y", "-q", "--no-install-recommends", *missing],
+        env=env,
+        timeout=600,
+    )
     if left := missing_packages():
-        raise ClusterError(f"apt-get installed {', '.join(missing)}, yet programs of {', '.join(left)} are not on PATH")
+        raise ClusterError(
+            f"apt-get installed {', '.join(missing)}, yet programs of {', '.join(left)} are not on"
+            " PATH"
+        )

@@ -59,7 +59,9 @@ class Node:
     @property
     def components(self) -> tuple[str, ...]:
         """The names of its processes' records."""
-        return tuple(f"{self.name}-{part}" for part in ("namespace", "containerd", "kubelet", "kube-proxy"))
+        return tuple(
+            f"{self.name}-{part}" for part in ("namespace", "containerd", "kubelet", "kube-proxy")
+        )
 
     @property
     def images_root(self) -> Path:
@@ -139,13 +141,17 @@ class Node:
         return ["ctr", f"--address={SOCKET}", "--namespace=k8s.io", *arguments]
 
     def _no_containerd(self) -> str:
-        if dead := "" if recorded(self.state)[f"{self.name}-containerd"].alive else "it has ended: ":
+        if dead := (
+            "" if recorded(self.state)[f"{self.name}-containerd"].alive else "it has ended: "
+        ):
             return dead + log_tail(self.state, f"{self.name}-containerd")
         ready = Path(f"/proc/{self.holder.pid}/root{SOCKET}").exists()
         return "" if ready else f"{SOCKET} is not there"
 
     def _spawn(self, part: str, *argv: str) -> None:
-        spawn(self.state, f"{self.name}-{part}", [*enter(self.holder), *argv], self.state / self.name)
+        spawn(
+            self.state, f"{self.name}-{part}", [*enter(self.holder), *argv], self.state / self.name
+        )
 
     def _write_config(self) -> None:
         inside = self.state / self.name / INSIDE.lstrip("/")
@@ -164,9 +170,13 @@ class Node:
             (inside / name).write_bytes(pki[source].read_bytes())
 
     def _network(self) -> dict[str, object]:
-        # ptp, not bridge: pods of one node reach each other through routes, where kube-proxy's rules hold
-        # without the kernel's br_netfilter
-        ipam = {"type": "host-local", "ranges": [[{"subnet": self.pods}]], "routes": [{"dst": "0.0.0.0/0"}]}
+        # ptp, not bridge: pods of one node reach each other through routes, where kube-proxy's
+        # rules hold without the kernel's br_netfilter
+        ipam = {
+            "type": "host-local",
+            "ranges": [[{"subnet": self.pods}]],
+            "routes": [{"dst": "0.0.0.0/0"}],
+        }
         return {
             "cniVersion": "0.4.0",
             "name": "dijob",
@@ -195,7 +205,8 @@ class Node:
             "failCgroupV1": False,
             "resolvConf": "/dev/null",
             "serializeImagePulls": False,
-            # the machine's disk may be rather full: there is no registry to get a collected image back from
+            # the machine's disk may be rather full: there is no registry to get a collected image
+            # back from
             "imageGCHighThresholdPercent": 100,
             "imageGCLowThresholdPercent": 99,
             "evictionHard": {
@@ -210,7 +221,8 @@ class Node:
 CONTAINERD = f"""
 version = 2
 disabled_plugins = ["io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.zfs",
-  "io.containerd.snapshotter.v1.aufs", "io.containerd.snapshotter.v1.devmapper", "io.containerd.internal.v1.tracing"]
+  "io.containerd.snapshotter.v1.aufs", "io.containerd.snapshotter.v1.devmapper",
+  "io.containerd.internal.v1.tracing"]
 [grpc]
   address = "{SOCKET}"
 [plugins."io.containerd.grpc.v1.cri"]

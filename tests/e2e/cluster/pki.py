@@ -9,7 +9,8 @@ import trustme
 import yaml
 
 ADMIN = "admin"
-# user name -> group; a token is enough for a cluster that lives on one machine, and needs no certificate per user
+# user name -> group; a token is enough for a cluster that lives on one machine, and needs no
+# certificate per user
 USERS = {
     ADMIN: "system:masters",
     "system:kube-controller-manager": "",
@@ -28,7 +29,9 @@ SERVER_NAMES = (
 
 
 class Pki:
-    """The files below DIRECTORY: ca.crt, apiserver and kubelet-client key pairs, sa.key, tokens.csv, *.kubeconfig."""
+    """The files below DIRECTORY: ca.crt, apiserver and kubelet-client key pairs, sa.key,
+    tokens.csv, *.kubeconfig.
+    """
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -37,18 +40,26 @@ class Pki:
         return self.directory / name
 
     def create(self, server: str, addresses: Sequence[str], nodes: Sequence[str]) -> None:
-        """Make everything; `server` is the apiserver's URL, `addresses` the IPs it is reached by."""
+        """Make everything; `server` is the apiserver's URL, `addresses` the IPs it is reached
+        by.
+        """
         self.directory.mkdir(mode=0o700)
         authority = trustme.CA(organization_unit_name="dijob-test-cluster")
         self._write("ca.crt", authority.cert_pem.bytes())
-        self._pair("apiserver", authority.issue_cert(*SERVER_NAMES, *addresses, common_name="kube-apiserver"))
-        # For logs and exec the apiserver is the kubelet's client; this group may do all. A client needs no name to be
-        # reached by, but trustme marks the list of them critical, and Go takes no critical list that is empty.
+        self._pair(
+            "apiserver",
+            authority.issue_cert(*SERVER_NAMES, *addresses, common_name="kube-apiserver"),
+        )
+        # For logs and exec the apiserver is the kubelet's client; this group may do all. A client
+        # needs no name to be reached by, but trustme marks the list of them critical, and Go takes
+        # no critical list that is empty.
         client = "kube-apiserver-kubelet-client"
         self._pair(
-            "kubelet-client", authority.issue_cert(client, common_name=client, organization_name="system:masters")
+            "kubelet-client",
+            authority.issue_cert(client, common_name=client, organization_name="system:masters"),
         )
-        # What service accounts' tokens are signed with. trustme makes no key without a certificate, which nobody reads.
+        # What service accounts' tokens are signed with. trustme makes no key without a certificate,
+        # which nobody reads.
         self._write("sa.key", trustme.CA(key_type=trustme.KeyType.RSA).private_key_pem.bytes())
         users = {**USERS, **{f"system:node:{node}": "system:nodes" for node in nodes}}
         tokens = {user: secrets.token_hex(16) for user in users}
@@ -67,11 +78,17 @@ class Pki:
         path.write_bytes(content)
 
     def _kubeconfig(self, server: str, user: str, token: str) -> str:
-        authority = b64encode(self["ca.crt"].read_bytes()).decode()  # in the file, so that it may be copied away
+        # In the file, so that it may be copied away.
+        authority = b64encode(self["ca.crt"].read_bytes()).decode()
         config = {
             "apiVersion": "v1",
             "kind": "Config",
-            "clusters": [{"name": "dijob", "cluster": {"server": server, "certificate-authority-data": authority}}],
+            "clusters": [
+                {
+                    "name": "dijob",
+                    "cluster": {"server": server, "certificate-authority-data": authority},
+                }
+            ],
             "users": [{"name": user, "user": {"token": token}}],
             "contexts": [{"name": "dijob", "context": {"cluster": "dijob", "user": user}}],
             "current-context": "dijob",

@@ -12,15 +12,21 @@ from cluster import cgroups
 from cluster.errors import ClusterError
 
 
-def container_pids(kubectl: Callable[..., str], group: str, target: tuple[str, str, str]) -> list[int]:
-    """Host pids in the container (namespace, pod, container), lowest first; empty when it does not run."""
+def container_pids(
+    kubectl: Callable[..., str], group: str, target: tuple[str, str, str]
+) -> list[int]:
+    """Host pids in the container (namespace, pod, container), lowest first; empty when it does not
+    run.
+    """
     namespace, name, container = target
     pod = _pod(kubectl, namespace, name)
     status = pod.get("status", {})
     known = [*status.get("containerStatuses", []), *status.get("initContainerStatuses", [])]
     ids = {c["name"]: c.get("containerID", "").rpartition("/")[2] for c in known}
     if container not in ids:
-        raise ClusterError(f"pod {namespace}/{name} has no container {container}; it has: {', '.join(sorted(ids))}")
+        raise ClusterError(
+            f"pod {namespace}/{name} has no container {container}; it has: {', '.join(sorted(ids))}"
+        )
     if not ids[container]:
         return []
     found: set[int] = set()
@@ -39,7 +45,9 @@ def kill_sandbox(kubectl: Callable[..., str], group: str, target: tuple[str, str
                 if Path(f"/proc/{pid}/comm").read_text().strip() == "pause":
                     os.kill(pid, signal.SIGKILL)
                     return pid
-    raise ClusterError(f"pod {namespace}/{name} has no sandbox process on an embedded node; is it running?")
+    raise ClusterError(
+        f"pod {namespace}/{name} has no sandbox process on an embedded node; is it running?"
+    )
 
 
 def _pod(kubectl: Callable[..., str], namespace: str, name: str) -> dict[str, Any]:
@@ -56,6 +64,8 @@ def _folders(group: str, pod: dict[str, Any]) -> list[Path]:
     """The pod's cgroup in one hierarchy: kubepods/[qos/]podUID below its node's."""
     uid = pod["metadata"]["uid"]
     for top in cgroups.hierarchies():
-        if found := [p for p in (top / group.strip("/")).glob(f"*/kubepods/**/pod{uid}") if p.is_dir()]:
+        if found := [
+            p for p in (top / group.strip("/")).glob(f"*/kubepods/**/pod{uid}") if p.is_dir()
+        ]:
             return found
     return []

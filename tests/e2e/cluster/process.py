@@ -1,4 +1,6 @@
-"""Starts programs that outlive this one, remembers them by pid and start time, and ends only those."""
+"""Starts programs that outlive this one, remembers them by pid and start time, and ends only
+those.
+"""
 
 import contextlib
 import json
@@ -12,15 +14,17 @@ from pathlib import Path
 from cluster.errors import ClusterError
 from cluster.shell import wait_for
 
-# Every program that the cluster starts, and every shim that they start, carries the state directory here:
-# what a killed CLI did not live to write down is found by it.
+# Every program that the cluster starts, and every shim that they start, carries the state directory
+# here: what a killed CLI did not live to write down is found by it.
 MARK = "DIJOB_CLUSTER_STATE"
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 @dataclass(frozen=True)
 class Process:
-    """A started program: enough to tell it from a later one of the same pid, and to start it again."""
+    """A started program: enough to tell it from a later one of the same pid, and to start it
+    again.
+    """
 
     name: str
     argv: tuple[str, ...]
@@ -43,7 +47,8 @@ def start_time(pid: int) -> int | None:
 
 
 def spawn(state: Path, name: str, argv: Sequence[str], owner: Path | None = None) -> Process:
-    """Start argv in a session of its own, output to STATE/logs/NAME.log, and record it in STATE/processes.
+    """Start argv in a session of its own, output to STATE/logs/NAME.log, and record it in
+    STATE/processes.
 
     `owner` is what the mark names: STATE, or a node's folder below it.
     """
@@ -51,7 +56,8 @@ def spawn(state: Path, name: str, argv: Sequence[str], owner: Path | None = None
     record = state / "processes" / f"{name}.json"
     for directory in (log.parent, record.parent):
         directory.mkdir(parents=True, exist_ok=True)
-    # The shell in between ends at once, so that init, not this process, is the one to reap the program.
+    # The shell in between ends at once, so that init, not this process, is the one to reap the
+    # program.
     env = {"PATH": PATH, "HOME": str(state), MARK: str(owner or state)}
     script = 'log=$1; shift; "$@" >>"$log" 2>&1 </dev/null & echo $!'
     done = subprocess.run(
@@ -72,7 +78,8 @@ def recorded(state: Path) -> dict[str, Process]:
     """Every program recorded for this cluster, by name, alive or not."""
     found: dict[str, Process] = {}
     for path in sorted((state / "processes").glob("*.json")):
-        with contextlib.suppress(ValueError, FileNotFoundError):  # a record cut short by a kill: MARK finds it
+        # A record cut short by a kill: MARK finds it.
+        with contextlib.suppress(ValueError, FileNotFoundError):
             fields = json.loads(path.read_text())
             found[path.stem] = Process(**{**fields, "argv": tuple(fields["argv"])})
     return found
@@ -100,7 +107,11 @@ def stop(process: Process, sig: signal.Signals = signal.SIGKILL, timeout: float 
     if process.alive:
         with contextlib.suppress(ProcessLookupError):
             os.kill(process.pid, sig)
-        wait_for(f"end of {process.name}", lambda: f"pid {process.pid} lives" if process.alive else "", timeout)
+        wait_for(
+            f"end of {process.name}",
+            lambda: f"pid {process.pid} lives" if process.alive else "",
+            timeout,
+        )
 
 
 def marked(owner: Path) -> set[int]:

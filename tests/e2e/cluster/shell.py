@@ -1,4 +1,6 @@
-"""Small helpers to run commands, to wait for a condition with a bound, and to say how far things are."""
+"""Small helpers to run commands, to wait for a condition with a bound, and to say how far things
+are.
+"""
 
 import json
 import subprocess
@@ -18,7 +20,9 @@ def run(
     env: Mapping[str, str] | None = None,
     timeout: float = 120,
 ) -> str:
-    """Run a command to its end and return its standard output; any failure is a ClusterError with its own words."""
+    """Run a command to its end and return its standard output; any failure is a ClusterError with
+    its own words.
+    """
     if isinstance(stdin, str):
         with tempfile.TemporaryFile() as file:
             file.write(stdin.encode())
@@ -26,7 +30,12 @@ def run(
             return run(argv, stdin=file, env=env, timeout=timeout)
     try:
         done = subprocess.run(
-            argv, stdin=stdin or subprocess.DEVNULL, env=env, timeout=timeout, capture_output=True, check=False
+            argv,
+            stdin=stdin or subprocess.DEVNULL,
+            env=env,
+            timeout=timeout,
+            capture_output=True,
+            check=False,
         )
     except FileNotFoundError as missing:
         raise ClusterError(f"{argv[0]}: no such program; is its package installed?") from missing
@@ -39,7 +48,9 @@ def run(
 
 
 def wait_for(what: str, probe: Callable[[], str], timeout: float, interval: float = 0.1) -> None:
-    """Poll until probe() returns "" (it is so); after `timeout` seconds raise with what it last returned."""
+    """Poll until probe() returns "" (it is so); after `timeout` seconds raise with what it last
+    returned.
+    """
     end = time.monotonic() + timeout
     while reason := probe():
         if time.monotonic() > end:
@@ -48,18 +59,28 @@ def wait_for(what: str, probe: Callable[[], str], timeout: float, interval: floa
 
 
 def until_established(kubectl: Callable[..., str], crd: str) -> None:
-    """Wait until the apiserver serves a CRD. (`kubectl wait` fails on one that has no conditions yet, and so does a
-    jsonpath with a filter.)"""
+    """Wait until the apiserver serves a CRD. (`kubectl wait` fails on one that has no conditions
+    yet, and so does a jsonpath with a filter.)
+    """
 
     def problem() -> str:
-        conditions = json.loads(kubectl("get", "crd", crd, "-o", "json")).get("status", {}).get("conditions") or ()
-        return "" if ("Established", "True") in {(c["type"], c["status"]) for c in conditions} else "not yet"
+        conditions = (
+            json.loads(kubectl("get", "crd", crd, "-o", "json")).get("status", {}).get("conditions")
+            or ()
+        )
+        return (
+            ""
+            if ("Established", "True") in {(c["type"], c["status"]) for c in conditions}
+            else "not yet"
+        )
 
     wait_for(f"{crd} is established", problem, 30)
 
 
 class Progress:
-    """Prints each step with the seconds gone and the seconds expected in all: `[ 12 s / ~70 s] node-1 Ready`."""
+    """Prints each step with the seconds gone and the seconds expected in all: `[ 12 s / ~70 s]
+    node-1 Ready`.
+    """
 
     def __init__(self, expected: float, quiet: bool = False) -> None:
         self.started = time.monotonic()
@@ -72,4 +93,8 @@ class Progress:
 
     def say(self, text: str) -> None:
         if not self.quiet:
-            print(f"[{self.elapsed:4.0f} s / ~{self.expected:.0f} s] {text}", file=sys.stderr, flush=True)
+            print(
+                f"[{self.elapsed:4.0f} s / ~{self.expected:.0f} s] {text}",
+                file=sys.stderr,
+                flush=True,
+            )

@@ -12,7 +12,9 @@ from cluster.errors import ClusterError
 
 
 def root() -> Path:
-    """The folder of all clusters: $DIJOB_CLUSTER_DIR, else /var/lib/dijob-cluster, or the user's own run folder."""
+    """The folder of all clusters: $DIJOB_CLUSTER_DIR, else /var/lib/dijob-cluster, or the user's
+    own run folder.
+    """
     if chosen := os.environ.get("DIJOB_CLUSTER_DIR"):
         return Path(chosen).resolve()
     if os.geteuid() == 0:
@@ -24,12 +26,16 @@ def root() -> Path:
 def folder(name: str) -> Path:
     """The folder of the cluster of that name."""
     if not re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?", name):
-        raise ClusterError(f"cluster name {name!r}: lower-case letters, digits and '-', at most 40, e.g. dijob")
+        raise ClusterError(
+            f"cluster name {name!r}: lower-case letters, digits and '-', at most 40, e.g. dijob"
+        )
     return root() / name
 
 
 def token(state: Path) -> str:
-    """8 hex digits that stand for this place: two clusters of one name in two folders must not share a thing."""
+    """8 hex digits that stand for this place: two clusters of one name in two folders must not
+    share a thing.
+    """
     return hashlib.sha256(str(state).encode()).hexdigest()[:8]
 
 
@@ -45,10 +51,14 @@ def interface(state: Path) -> str:
 
 @contextmanager
 def exclusive(state: Path) -> Iterator[None]:
-    """One `up` or `down` of a cluster at a time: an abstract socket leaves no file and ends with its process."""
+    """One `up` or `down` of a cluster at a time: an abstract socket leaves no file and ends with
+    its process.
+    """
     with socket.socket(socket.AF_UNIX) as lock:
         try:
             lock.bind(f"\0dijob-cluster-{token(state)}")
         except OSError:
-            raise ClusterError(f"another up or down of {state.name} is at work; wait for it to end") from None
+            raise ClusterError(
+                f"another up or down of {state.name} is at work; wait for it to end"
+            ) from None
         yield

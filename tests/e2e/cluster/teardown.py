@@ -14,20 +14,24 @@ from cluster.state import cgroup, interface
 
 
 def remove(state: Path) -> None:
-    """End the processes (namespaces, mounts and interfaces go with them), then cgroups and files."""
+    """End the processes (namespaces, mounts and interfaces go with them), then cgroups and
+    files.
+    """
     end_processes(state, cgroup(state))
     subprocess.run(["ip", "link", "delete", interface(state)], capture_output=True, check=False)
     wait_for("removal of cgroups", lambda: " ".join(map(str, cgroups.remove(cgroup(state)))), 20)
     for mount in _mounts_below(state):
         subprocess.run(["umount", "--lazy", mount], capture_output=True, check=False)
     _delete(state)
-    with contextlib.suppress(OSError):  # another cluster's folder is still in there, or it never was
+    # Another cluster's folder is still in there, or it never was.
+    with contextlib.suppress(OSError):
         state.parent.rmdir()
 
 
 def end_processes(owner: Path, group: str) -> None:
-    """SIGKILL to what was started for `owner` and to all in the cgroup, until two looks find none: a process has no
-    environment to be known by while it becomes another program."""
+    """SIGKILL to what was started for `owner` and to all in the cgroup, until two looks find none:
+    a process has no environment to be known by while it becomes another program.
+    """
     empty = 0
 
     def left() -> str:
@@ -61,6 +65,14 @@ def leftovers(state: Path) -> list[str]:
     """What still exists of a cluster that was removed; empty when nothing does."""
     found = [f"process {pid}" for pid in sorted(marked(state) | cgroups.pids(cgroup(state)))]
     found += [f"mount {point}" for point in _mounts_below(state)]
-    found += [f"cgroup {path}" for top in cgroups.hierarchies() if (path := top / cgroup(state).strip("/")).exists()]
-    found += [f"interface {interface(state)}"] if (Path("/sys/class/net") / interface(state)).exists() else []
+    found += [
+        f"cgroup {path}"
+        for top in cgroups.hierarchies()
+        if (path := top / cgroup(state).strip("/")).exists()
+    ]
+    found += (
+        [f"interface {interface(state)}"]
+        if (Path("/sys/class/net") / interface(state)).exists()
+        else []
+    )
     return found + ([f"folder {state}"] if state.exists() else [])

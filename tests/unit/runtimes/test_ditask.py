@@ -10,7 +10,12 @@ from unit.builders import Body, gang, job, manifest
 def test_a_server_of_a_queue_is_told() -> None:
     owner = job(messageQueue={"type": "redis", "host": "redis.ns", "port": 7000})
     world = gang_of(owner)
-    told = {"DI_MQ_TYPE": "redis", "DI_REDIS_HOST": "redis.ns", "DI_REDIS_PORT": "7000", "DISABLE_RICH": "1"}
+    told = {
+        "DI_MQ_TYPE": "redis",
+        "DI_REDIS_HOST": "redis.ns",
+        "DI_REDIS_PORT": "7000",
+        "DISABLE_RICH": "1",
+    }
     assert told.items() <= ditask.env(world.members[0], world).items()
     assert all(not world.dialers(rank) for rank in range(3)), "all dial the server"
     assert "readinessProbe" not in manifest(owner)["spec"]["containers"][0], "nobody listens"
@@ -38,7 +43,9 @@ def test_nng_is_what_ditask_takes_by_itself(spec: Body) -> None:
     assert world.dialers(0)
 
 
-@pytest.mark.parametrize(("rank", "workers", "ids"), [(0, 1, "0"), (2, 1, "2"), (0, 2, "0,1"), (2, 2, "4,5")], ids=str)
+@pytest.mark.parametrize(
+    ("rank", "workers", "ids"), [(0, 1, "0"), (2, 1, "2"), (0, 2, "0,1"), (2, 2, "4,5")], ids=str
+)
 def test_each_rank_knows_itself_and_the_world(rank: int, workers: int, ids: str) -> None:
     world = gang(size=3, workers=workers, topology=Topology.STAR)
     assert ditask.env(world.members[rank], world) == {

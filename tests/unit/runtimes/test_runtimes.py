@@ -23,10 +23,15 @@ LIST = "10.0.0.7,10.0.0.8,10.0.0.9"
 
 
 def told(owner: DIJob, rank: int, listed: str = LIST) -> dict[str, str]:
-    """The variables of a rank's main container, as the kubelet would resolve them under this list."""
+    """The variables of a rank's main container, as the kubelet would resolve them under this
+    list.
+    """
     body, gang = manifest(owner, rank), gang_of(owner)
     patch = addresses_patch(gang, PublishAddresses(gang.member(rank).name, "uid", given(1, listed)))
-    annotations = {f"metadata.annotations['{key}']": value for key, value in patch["metadata"]["annotations"].items()}
+    annotations = {
+        f"metadata.annotations['{key}']": value
+        for key, value in patch["metadata"]["annotations"].items()
+    }
     env: dict[str, str] = pod_env(body)
     return {name: annotations.get(value, value) for name, value in env.items()}
 
@@ -49,10 +54,14 @@ def test_what_a_runtime_makes_of_the_list_is_read_back_from_the_pods(runtime: Ru
 
 
 def test_no_runtime_leaks_into_another() -> None:
-    """DI-engine's dist_init takes SLURM_LOCALID before RANK (ding/utils/pytorch_ddp_dist_helper.py)."""
+    """DI-engine's dist_init takes SLURM_LOCALID before RANK
+    (ding/utils/pytorch_ddp_dist_helper.py).
+    """
     owner = job(replicas=3)
     usual = set(told(owner, 0))
-    own = {runtime: set(told(job(replicas=3, runtime=runtime.value), 0)) - usual for runtime in Runtime}
+    own = {
+        runtime: set(told(job(replicas=3, runtime=runtime.value), 0)) - usual for runtime in Runtime
+    }
     assert own[Runtime.DITASK] == set()
     prefixes = {Runtime.TORCH: "PET_", Runtime.SLURM: "SLURM", Runtime.ONEFLOW: "DI_ONEFLOW_"}
     for one, other in combinations(prefixes, 2):
@@ -100,7 +109,9 @@ def test_slurm() -> None:
 
 
 def test_a_node_list_of_one_has_the_brackets_too() -> None:
-    """DI-engine's parser takes `job-0` for one node as well, and scripts that cut at the bracket do not."""
+    """DI-engine's parser takes `job-0` for one node as well, and scripts that cut at the bracket do
+    not.
+    """
     assert told(job(replicas=1, runtime="slurm"), 0, "job-0.job")["SLURM_NODELIST"] == "job-[0-0]"
 
 
@@ -109,7 +120,9 @@ def test_oneflow(gpus: int) -> None:
     limits: dict[str, Any] = {"resources": {"limits": {"nvidia.com/gpu": gpus}}} if gpus else {}
     container = {"name": "di-container", "image": "i", "command": ["python3", "train.py"], **limits}
     found = told(job({"containers": [container]}, replicas=3, runtime="oneflow"), 1)
-    assert json.loads(found["DI_ONEFLOW_NODES"]) == [{"addr": address} for address in LIST.split(",")]
+    assert json.loads(found["DI_ONEFLOW_NODES"]) == [
+        {"addr": address} for address in LIST.split(",")
+    ]
     wanted = {
         "DI_ONEFLOW_CTRL_PORT": "9988",
         "DI_ONEFLOW_GPU_DEVICE_NUM": str(gpus),
@@ -123,7 +136,10 @@ def test_oneflow(gpus: int) -> None:
 
 
 def test_the_names_of_slurm_resolve_without_a_dot() -> None:
-    spec = {"containers": [{"name": "di-container", "image": "i"}], "dnsConfig": {"searches": ["mine"], "options": []}}
+    spec = {
+        "containers": [{"name": "di-container", "image": "i"}],
+        "dnsConfig": {"searches": ["mine"], "options": []},
+    }
     assert manifest(job(spec, runtime="slurm"))["spec"]["dnsConfig"] == {
         "searches": ["mine", "job.ns.svc.cluster.local"],
         "options": [],
@@ -134,7 +150,9 @@ def test_the_names_of_slurm_resolve_without_a_dot() -> None:
 @pytest.mark.parametrize("runtime", Runtime)
 def test_the_launcher_can_mend_each_variable_from_a_file(runtime: Runtime) -> None:
     body = manifest(job(runtime=runtime.value))
-    volume = next(volume for volume in body["spec"]["volumes"] if volume["name"] == names.POD_VOLUME)
+    volume = next(
+        volume for volume in body["spec"]["volumes"] if volume["name"] == names.POD_VOLUME
+    )
     files = {item["path"]: item["fieldRef"]["fieldPath"] for item in volume["downwardAPI"]["items"]}
     listed = dict(word.split("=") for word in pod_env(body).get("DIJOB_LISTED", "").split())
     assert listed.keys() == RUNTIMES[runtime].list_env.keys()
@@ -143,7 +161,8 @@ def test_the_launcher_can_mend_each_variable_from_a_file(runtime: Runtime) -> No
 
 
 @pytest.mark.parametrize(
-    ("runtime", "scope"), [("ditask", "Pod"), ("slurm", "Pod"), ("torch", "Job"), ("oneflow", "Job")]
+    ("runtime", "scope"),
+    [("ditask", "Pod"), ("slurm", "Pod"), ("torch", "Job"), ("oneflow", "Job")],
 )
 def test_who_cannot_take_a_member_back_begins_anew_together(runtime: str, scope: str) -> None:
     assert job(runtime=runtime).restart_scope == scope
@@ -158,7 +177,13 @@ def test_the_first_process_of_each_pod_has_a_rank_of_its_own() -> None:
 
 def test_the_seed_of_ddp_needs_no_field_of_its_own() -> None:
     """A container without resources, or with what is no number, has no GPUs."""
-    body = job_body({"containers": [{"name": "a", "image": "i", "resources": {"limits": {"nvidia.com/gpu": "x"}}}]})
+    body = job_body(
+        {
+            "containers": [
+                {"name": "a", "image": "i", "resources": {"limits": {"nvidia.com/gpu": "x"}}}
+            ]
+        }
+    )
     assert parse_job(body).roles[0].gpus == 0
 
 
@@ -166,6 +191,9 @@ def test_the_seed_of_ddp_needs_no_field_of_its_own() -> None:
 def test_the_document_names_each_variable(runtime: Runtime) -> None:
     text = (ROOT / "docs/runtimes.md").read_text()
     section = text.partition(f"\n## {runtime}\n")[2].partition("\n## ")[0]
-    listed = RUNTIMES[runtime].list_env.keys() | RUNTIMES[runtime].env(gang_of(job()).member(0), gang_of(job())).keys()
+    listed = (
+        RUNTIMES[runtime].list_env.keys()
+        | RUNTIMES[runtime].env(gang_of(job()).member(0), gang_of(job())).keys()
+    )
     assert [name for name in listed if f"`{name}`" not in section] == []
     assert f"`{runtime}`" in text

@@ -1,8 +1,8 @@
 """One process's RPC agent, whose peers come and go. torch 1.13 or newer.
 
-torch makes a group without a fixed size of such steps (torch/distributed/rpc/backend_registry.py, world_size None), and
-tells each member of each other through one store, all at once, which no member may miss. Here each process has a store
-of its own, and enters who has introduced himself.
+torch makes a group without a fixed size of such steps (torch/distributed/rpc/backend_registry.py,
+world_size None), and tells each member of each other through one store, all at once, which no
+member may miss. Here each process has a store of its own, and enters who has introduced himself.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from torch.distributed.rpc import TensorPipeRpcBackendOptions, api
 
 from dijob_runtime.torchrpc.outbox import Message
 
-# Shared memory and CMA are chosen by the machine's boot id, which pods of one node share while their memory is apart.
+# Shared memory and CMA are chosen by the machine's boot id, which pods of one node share while
+# their memory is apart.
 TRANSPORTS = ["uv"]
 CHANNELS = ["mpt_uv", "basic"]
 # One thread: with more of them two messages of one peer can overtake each other.
@@ -52,7 +53,10 @@ class Agent:
         self._last = 0
         name = _name(node)
         options = TensorPipeRpcBackendOptions(
-            num_worker_threads=THREADS, rpc_timeout=TIMEOUT_SECONDS, _transports=TRANSPORTS, _channels=CHANNELS
+            num_worker_threads=THREADS,
+            rpc_timeout=TIMEOUT_SECONDS,
+            _transports=TRANSPORTS,
+            _channels=CHANNELS,
         )
         if gpus:  # torch's own choice then, which knows how to reach a GPU
             options = TensorPipeRpcBackendOptions(
@@ -72,11 +76,15 @@ class Agent:
     def join(self, node: int, url: str, back: dict[int, int]) -> None:
         """A peer has come; `back` maps its GPUs to those here that it sends to."""
         if self._last == MOST_PEERS:
-            raise RuntimeError(f"this process has had {MOST_PEERS} peers, which is all that torch can count")
+            raise RuntimeError(
+                f"this process has had {MOST_PEERS} peers, which is all that torch can count"
+            )
         self._last += 1
         self._ids[node] = self._last
         self._store.set(_name(node), url)
-        reverse = {_name(node): {torch.device("cuda", a): torch.device("cuda", b) for a, b in back.items()}}
+        reverse = {
+            _name(node): {torch.device("cuda", a): torch.device("cuda", b) for a, b in back.items()}
+        }
         self._agent._update_group_membership(
             WorkerInfo(_name(node), self._last), self._devices, reverse if back else {}, True
         )
@@ -85,7 +93,9 @@ class Agent:
         """A peer has gone. What is on its way to it fails."""
         number = self._ids.pop(node, None)
         if number is not None:
-            self._agent._update_group_membership(WorkerInfo(_name(node), number), self._devices, {}, False)
+            self._agent._update_group_membership(
+                WorkerInfo(_name(node), number), self._devices, {}, False
+            )
 
     def send(self, node: int, messages: list[Message]) -> torch.futures.Future[None]:
         """Send to a peer that has joined. The future fails where it cannot have arrived."""

@@ -11,7 +11,9 @@ FORM = "<peer node id>_<local gpu>_<peer gpu>"
 
 @dataclass(frozen=True)
 class Link:
-    """GPU `local` of this process and GPU `remote` of the process with node id `peer` send to each other directly."""
+    """GPU `local` of this process and GPU `remote` of the process with node id `peer` send to each
+    other directly.
+    """
 
     peer: int
     local: int
@@ -38,8 +40,9 @@ def gpus(text: str) -> tuple[int, ...]:
 
 
 def misfit(links: Iterable[Link], local: int, nodes: int | None) -> str:
-    """What a device map names that this process cannot have: one of its `local` GPUs, one of `nodes` node ids (None:
-    unknown). "" where all is well."""
+    """What a device map names that this process cannot have: one of its `local` GPUs, one of
+    `nodes` node ids (None: unknown). "" where all is well.
+    """
     for link in links:
         what = f"--cuda-device-map {link.peer}_{link.local}_{link.remote}"
         if link.local >= local:
@@ -50,11 +53,13 @@ def misfit(links: Iterable[Link], local: int, nodes: int | None) -> str:
 
 
 def misfit_of_peer(links: Iterable[Link], node: int, gpus: int) -> str:
-    """What a device map names that the process with this node id cannot have. "" where all is well."""
+    """What a device map names that the process with this node id cannot have. "" where all is
+    well.
+    """
     for link in links:
         if link.peer == node and link.remote >= gpus:
             return (
-                f"--cuda-device-map {link.peer}_{link.local}_{link.remote} names GPU {link.remote} of node {node}, "
-                f"which has {gpus}"
+                f"--cuda-device-map {link.peer}_{link.local}_{link.remote} names GPU {link.remote}"
+                f" of node {node}, which has {gpus}"
             )
     return ""

@@ -1,7 +1,7 @@
 """Events whose arguments go to torch as they are, which sends tensors from GPU to GPU.
 
-DI-engine pickles an event before its queue sees it (ding 0.5.3, ding/framework/parallel.py), which takes tensors to the
-CPU. So a process whose GPUs are mapped emits, and hears, past that.
+DI-engine pickles an event before its queue sees it (ding 0.5.3, ding/framework/parallel.py), which
+takes tensors to the CPU. So a process whose GPUs are mapped emits, and hears, past that.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""The queue as DI-engine knows it (ding 0.5.3, ding/framework/message_queue/mq.py). Importing it registers it."""
+"""The queue as DI-engine knows it (ding 0.5.3, ding/framework/message_queue/mq.py). Importing it
+registers it.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,8 @@ from dijob_runtime.torchrpc.agent import Agent, as_bytes, as_tensor, inbox
 from dijob_runtime.torchrpc.neighbours import Card, Neighbours, interface_of, split
 from dijob_runtime.torchrpc.outbox import Outbox
 
-# torch sends a tensor's memory by a channel of its own, which costs more than it saves for less than this.
+# torch sends a tensor's memory by a channel of its own, which costs more than it saves for less
+# than this.
 TENSOR_BYTES = 256 * 2**10
 # What is on its way when the queue is stopped has this long to arrive.
 FLUSH_SECONDS = 5.0
@@ -27,7 +30,9 @@ FLUSH_SECONDS = 5.0
 
 @MQ_REGISTRY.register("torchrpc:cpu")
 class TorchRpcMQ(MQ):
-    """Each message goes to all neighbours, as with nng; those who do not listen to its topic drop it."""
+    """Each message goes to all neighbours, as with nng; those who do not listen to its topic drop
+    it.
+    """
 
     def __init__(
         self,
@@ -56,13 +61,16 @@ class TorchRpcMQ(MQ):
             os.environ.setdefault("TP_SOCKET_IFNAME", interface)
         self._agent = Agent(self._node, self._gpus)
         for peer in {link.peer for link in self._links}:
-            self._agent.map_devices(peer, {link.local: link.remote for link in self._links if link.peer == peer})
+            self._agent.map_devices(
+                peer, {link.local: link.remote for link in self._links if link.peer == peer}
+            )
         card = Card(self._node, self._agent.url, uuid.uuid4().hex, torch.cuda.device_count())
         self._neighbours = Neighbours(card, self._joined, self._left, say)
         self._running = True
         self._neighbours.start(self.listen_to, self.attach_to)
         say(
-            f"torchrpc: node {self._node} listens on {self.listen_to} and dials {', '.join(self.attach_to) or 'nobody'}"
+            f"torchrpc: node {self._node} listens on {self.listen_to} and dials"
+            f" {', '.join(self.attach_to) or 'nobody'}"
         )
 
     def publish(self, topic: str, data: bytes) -> None:

@@ -1,4 +1,6 @@
-"""Who is there: connections that stay open for as long as both ends live. The standard library only."""
+"""Who is there: connections that stay open for as long as both ends live. The standard library
+only.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ HELLO_SECONDS = 10.0
 # Between two attempts to reach somebody who does not answer.
 PAUSE_SECONDS = 0.5
 SAY_EVERY_SECONDS = 30.0
-# A peer whose node is cut off says no goodbye: gone after 10 s of silence and three questions, 5 s apart.
+# A peer whose node is cut off says no goodbye: gone after 10 s of silence and three questions, 5 s
+# apart.
 KEEPALIVE = (("TCP_KEEPIDLE", 10), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3))
 # From linux/sockios.h: an interface's IPv4 address.
 SIOCGIFADDR = 0x8915
@@ -26,7 +29,8 @@ LIMIT = 4096
 
 @dataclass(frozen=True)
 class Card:
-    """A process as it introduces itself: DI-engine's node id, its RPC agent's address, its GPUs, its life.
+    """A process as it introduces itself: DI-engine's node id, its RPC agent's address, its GPUs,
+    its life.
 
     `life` differs between two processes of one node id: one that has come back is another.
     """
@@ -55,10 +59,14 @@ class Neighbours:
         self._servers: list[asyncio.AbstractServer] = []
         self._kept: set[Any] = set()  # asyncio itself keeps no task alive
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="torchrpc_neighbours", daemon=True)
+        self._thread = threading.Thread(
+            target=self._loop.run_forever, name="torchrpc_neighbours", daemon=True
+        )
 
     def start(self, listen: str, dial: list[str]) -> None:
-        """Listen on tcp://HOST:PORT, and dial such addresses for ever. OSError where it cannot listen."""
+        """Listen on tcp://HOST:PORT, and dial such addresses for ever. OSError where it cannot
+        listen.
+        """
         self._thread.start()
         asyncio.run_coroutine_threadsafe(self._begin(listen, dial), self._loop).result()
 
@@ -79,7 +87,9 @@ class Neighbours:
         while True:
             try:
                 # A task of its own, as for who dials us: it is dropped by its own end.
-                await self._loop.create_task(self._talk(*await asyncio.open_connection(host, port, limit=LIMIT)))
+                await self._loop.create_task(
+                    self._talk(*await asyncio.open_connection(host, port, limit=LIMIT))
+                )
                 said = clock()
             except OSError as error:
                 if clock() - said > SAY_EVERY_SECONDS:

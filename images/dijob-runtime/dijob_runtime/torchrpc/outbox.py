@@ -1,4 +1,6 @@
-"""What is on its way to one peer, in order. What waits goes together: a call costs torch about as much as 100 KB do."""
+"""What is on its way to one peer, in order. What waits goes together: a call costs torch about as
+much as 100 KB do.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ class Outbox:
         self._changed = threading.Condition()
 
     def put(self, message: Message, size: int) -> None:
-        """Send once there is room for so many bytes, which there is at once where nothing is on its way."""
+        """Send once there is room for so many bytes, which there is at once where nothing is on its
+        way.
+        """
         with self._changed:
             self._changed.wait_for(lambda: self._gone or not self._messages or self._room(size))
             if self._gone:
@@ -88,7 +92,11 @@ class Outbox:
             self._send_due()
 
     def _done(self, messages: int, size: int, problem: str) -> None:
-        self._calls, self._messages, self._bytes = self._calls - 1, self._messages - messages, self._bytes - size
+        self._calls, self._messages, self._bytes = (
+            self._calls - 1,
+            self._messages - messages,
+            self._bytes - size,
+        )
         self._changed.notify_all()
         if problem and not self._gone:
             what = "a message" if messages == 1 else f"{messages} messages"

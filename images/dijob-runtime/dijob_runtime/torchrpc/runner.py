@@ -1,4 +1,6 @@
-"""Parallel.runner with torchrpc: DI-engine's own (ding 0.5.3, ding/framework/parallel.py) knows nng and redis alone."""
+"""Parallel.runner with torchrpc: DI-engine's own (ding 0.5.3, ding/framework/parallel.py) knows nng
+and redis alone.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +27,9 @@ class Flags:
 
 
 def install(flags: Flags | None = None, instead_of_nng: str = "") -> None:
-    """Teach Parallel.runner of this process mq_type="torchrpc:cpu" and its like, once; `instead_of_nng` is the one that
-    a caller who knows nng alone has in mind."""
+    """Teach Parallel.runner of this process mq_type="torchrpc:cpu" and its like, once;
+    `instead_of_nng` is the one that a caller who knows nng alone has in mind.
+    """
     known = Parallel.runner
     if getattr(known, "knows_torchrpc", False):
         return
@@ -43,7 +46,9 @@ def install(flags: Flags | None = None, instead_of_nng: str = "") -> None:
 
 
 class Registered:
-    """A main function that registers the queue in whatever process unpickles it: a worker process knows ding alone."""
+    """A main function that registers the queue in whatever process unpickles it: a worker process
+    knows ding alone.
+    """
 
     def __init__(self, main: Callable[..., None]) -> None:
         self._main = main
@@ -56,7 +61,9 @@ class Registered:
         self._main(*args, **kwargs)
 
 
-def _runner(flags: Flags, n_parallel_workers: int, mq_type: str, **args: Any) -> Callable[..., None]:
+def _runner(
+    flags: Flags, n_parallel_workers: int, mq_type: str, **args: Any
+) -> Callable[..., None]:
     """As Parallel.runner; addresses, topology and node ids are nng's."""
 
     def run(main: Callable[..., None], *given: Any, **named: Any) -> None:
@@ -65,7 +72,10 @@ def _runner(flags: Flags, n_parallel_workers: int, mq_type: str, **args: Any) ->
         group = []
         for worker, kwargs in enumerate(params):
             own = {"mq_type": "torchrpc:cpu", "node": kwargs["node_id"], "local_id": worker}
-            own.update(device_map=flags.cuda_device_map if gpus else "", local_gpus=",".join(map(str, gpus)))
+            own.update(
+                device_map=flags.cuda_device_map if gpus else "",
+                local_gpus=",".join(map(str, gpus)),
+            )
             group.append([{**kwargs, **own}, (Registered(main), given, named)])
         if n_parallel_workers == 1:
             Parallel._subprocess_runner(*group[0])
@@ -78,10 +88,15 @@ def _runner(flags: Flags, n_parallel_workers: int, mq_type: str, **args: Any) ->
 
 
 def _gpus(mq_type: str, flags: Flags) -> tuple[int, ...]:
-    """The GPUs that may send to others: none over torchrpc:cpu, and over torchrpc where there are none."""
+    """The GPUs that may send to others: none over torchrpc:cpu, and over torchrpc where there are
+    none.
+    """
     torch = _register()
     try:
-        links, named = devices.device_map(flags.cuda_device_map), devices.gpus(flags.local_cuda_devices)
+        links, named = (
+            devices.device_map(flags.cuda_device_map),
+            devices.gpus(flags.local_cuda_devices),
+        )
     except ValueError as error:
         fail(str(error))
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
@@ -89,8 +104,8 @@ def _gpus(mq_type: str, flags: Flags) -> tuple[int, ...]:
         return ()
     if not count:
         fail(
-            "--mq-type torchrpc:cuda asks for GPUs, and this process sees none: ask for them in the template's "
-            "resources (nvidia.com/gpu), or take torchrpc:cpu"
+            "--mq-type torchrpc:cuda asks for GPUs, and this process sees none: ask for them in the"
+            " template's resources (nvidia.com/gpu), or take torchrpc:cpu"
         )
     missing = [gpu for gpu in named if gpu >= count]
     if missing:
@@ -107,7 +122,10 @@ def _register() -> Any:
         import torch
         import torch.distributed.rpc
     except ImportError as error:
-        fail(f"torchrpc needs torch with torch.distributed.rpc, and this image's Python says: {error}")
+        fail(
+            "torchrpc needs torch with torch.distributed.rpc, and this image's Python says:"
+            f" {error}"
+        )
     from dijob_runtime.torchrpc import mq  # noqa: F401 (it registers the queue)
 
     return torch

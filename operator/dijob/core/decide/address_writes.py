@@ -1,4 +1,6 @@
-"""A new address list, step by step: first its number and digest in the status, then the list on each pod."""
+"""A new address list, step by step: first its number and digest in the status, then the list on
+each pod.
+"""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -27,13 +29,15 @@ def next_list(this: Pass) -> AddressList | None:
     if not this.gathering.next_size:
         return None
     if not world.alive and redis.absence(world.gang, this.observed):
-        return None  # a program that begins without it would give up after a while, and be charged for it
+        # A program that begins without it would give up after a while, and be charged for it.
+        return None
     last = this.status.last_renewal
     return this.gathering.next_list(max(world.address_list.number, last.epoch if last else 0) + 1)
 
 
 def numbered(this: Pass, due: AddressList) -> Pass:
-    """The pass with the number and the digest of a new list in its status: the list is in force once that is written.
+    """The pass with the number and the digest of a new list in its status: the list is in force
+    once that is written.
 
     An operator that is killed before it has given the list to a pod finds it again by them.
     """
@@ -44,12 +48,17 @@ def numbered(this: Pass, due: AddressList) -> Pass:
 
 
 def actions(this: Pass) -> tuple[Action, ...]:
-    """Give the list in force to those that do not have it, save to a pod that would begin without its Redis server."""
+    """Give the list in force to those that do not have it, save to a pod that would begin without
+    its Redis server.
+    """
     world = this.world
     if not world.alive:
         return ()
     absent = redis.absence(world.gang, this.observed)
-    return (*_publish(world, (pod for pod in world.unpublished if pod.begun or not absent)), *_nudge(this))
+    return (
+        *_publish(world, (pod for pod in world.unpublished if pod.begun or not absent)),
+        *_nudge(this),
+    )
 
 
 def _nudge(this: Pass) -> tuple[Action, ...]:
@@ -67,7 +76,9 @@ def _publish(world: World, pods: Iterable[Pod]) -> tuple[Action, ...]:
                 address_list=newest,
                 pod_ip=pod.ip if by_name else "",
                 redis_run=world.redis_run or pod.copy.redis_run,
-                renew_from=newest.number if pod.rank in world.restarts.not_yet_told else pod.copy.renew_from,
+                renew_from=newest.number
+                if pod.rank in world.restarts.not_yet_told
+                else pod.copy.renew_from,
             ),
         )
         for pod in pods

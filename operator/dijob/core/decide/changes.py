@@ -1,7 +1,9 @@
-"""Changes of what is there that the apiserver refuses: which of them wait, what is said, and which asks first.
+"""Changes of what is there that the apiserver refuses: which of them wait, what is said, and which
+asks first.
 
-A creation that is refused is remembered by the kind and name of its object; a change is remembered by what it does to
-which object, so that a pod that may not be patched can still be deleted, and its successor begins anew.
+A creation that is refused is remembered by the kind and name of its object; a change is remembered
+by what it does to which object, so that a pod that may not be patched can still be deleted, and its
+successor begins anew.
 """
 
 from collections.abc import Iterable, Mapping
@@ -32,7 +34,11 @@ CANNOT = {
 
 def key(action: Action) -> str:
     """What a refusal of this change is remembered by; "" for a creation."""
-    return f"{action.changes}/{action.name} {action.uid}" if isinstance(action, PodAction) else action.changes
+    return (
+        f"{action.changes}/{action.name} {action.uid}"
+        if isinstance(action, PodAction)
+        else action.changes
+    )
 
 
 def pod_uid(remembered: str) -> str:
@@ -51,9 +57,14 @@ def wait(this: Pass, actions: Iterable[Action]) -> float | None:
 
 
 def facts(this: Pass, actions: tuple[Action, ...] | None) -> list[Fact]:
-    """Whether the apiserver refuses what is to be done (`actions`). Nothing is known where the pass only writes down
-    what another acts on: None, or a failure that is not stored yet."""
-    refused = [(each, no) for each in actions or () if (no := this.observed.refusals.get(key(each))) and _is_news(no)]
+    """Whether the apiserver refuses what is to be done (`actions`). Nothing is known where the pass
+    only writes down what another acts on: None, or a failure that is not stored yet.
+    """
+    refused = [
+        (each, no)
+        for each in actions or ()
+        if (no := this.observed.refusals.get(key(each))) and _is_news(no)
+    ]
     if refused:
         action, no = refused[0]
         what = _what(key(action))
@@ -64,16 +75,21 @@ def facts(this: Pass, actions: tuple[Action, ...] | None) -> list[Fact]:
     return [Fact(ChangesRefused.Accepted)]
 
 
-def turns(actions: Iterable[Action], refusals: Refusals) -> tuple[tuple[Action, ...], tuple[tuple[Action, ...], ...]]:
-    """Those that have not been refused; and for each kind of change those that have been, in the order in which they
-    ask: the first for all of them, and each in its turn."""
+def turns(
+    actions: Iterable[Action], refusals: Refusals
+) -> tuple[tuple[Action, ...], tuple[tuple[Action, ...], ...]]:
+    """Those that have not been refused; and for each kind of change those that have been, in the
+    order in which they ask: the first for all of them, and each in its turn.
+    """
     plain, again = list[Action](), dict[str, list[Action]]()
     for action in actions:
         if key(action) in refusals:
             again.setdefault(_what(key(action)), []).append(action)
         else:
             plain.append(action)
-    ordered = (sorted(group, key=lambda action: refusals[key(action)].attempts) for group in again.values())
+    ordered = (
+        sorted(group, key=lambda action: refusals[key(action)].attempts) for group in again.values()
+    )
     return tuple(plain), tuple(map(tuple, ordered))
 
 

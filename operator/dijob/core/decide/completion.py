@@ -1,4 +1,6 @@
-"""How a job ends: by whose success, by which failure or deadline; and what is cleaned up after it."""
+"""How a job ends: by whose success, by which failure or deadline; and what is cleaned up after
+it.
+"""
 
 from dijob.api.status import FirstFailure, instant
 from dijob.core.actions import Action, DeleteJob, EndPod
@@ -10,12 +12,13 @@ from dijob.core.observed import diagnose
 from dijob.core.observed.endings import how_it_ended
 from dijob.core.observed.views import Pod
 from dijob.core.report import conditions
+from dijob.core.report.optional import optional_conditions
 from dijob.core.report.summary import Fact, find, is_true
 from dijob.names import CleanPodPolicy, FailureAction
 from dijob.reasons import BrokerReady, Failed, PeersReady, Reason, Running, Succeeded, Suspended
 
-# How a pod shows it that was ended so that its logs stay (annotations.end_patch). The kubelet may have started its
-# container again just before.
+# How a pod shows it that was ended so that its logs stay (annotations.end_patch). The kubelet may
+# have started its container again just before.
 KEPT = " (or with --previous); a pod that was ended so that its logs stay shows DeadlineExceeded"
 
 
@@ -44,7 +47,9 @@ def _too_many_failures(this: Pass) -> list[Fact] | None:
     failures, limit = this.status.restarts, this.job.spec.backoff_limit
     if failures <= limit:
         return None
-    return _failed(this, Failed.BackoffLimitExceeded, f"{count(failures, 'failure')}, backoffLimit is {limit}")
+    return _failed(
+        this, Failed.BackoffLimitExceeded, f"{count(failures, 'failure')}, backoffLimit is {limit}"
+    )
 
 
 def _not_done_in_time(this: Pass) -> list[Fact] | None:
@@ -71,12 +76,17 @@ def deadline(this: Pass) -> float | None:
     """Seconds until a deadline ends the job; None where it has none."""
     if suspension.concerns(this):
         return None
-    return min((left for left in (_active_left(this), _startup_left(this)) if left is not None), default=None)
+    return min(
+        (left for left in (_active_left(this), _startup_left(this)) if left is not None),
+        default=None,
+    )
 
 
 def clean(this: Pass) -> tuple[Action, ...]:
-    """After the end: pods go as cleanPodPolicy says. One that failed again and again is ended so that its logs stay.
-    When its time to live is over, the job itself goes, and all that belongs to it."""
+    """After the end: pods go as cleanPodPolicy says. One that failed again and again is ended so
+    that its logs stay. When its time to live is over, the job itself goes, and all that belongs to
+    it.
+    """
     if (left := time_to_live(this)) is not None and left <= 0:
         return (DeleteJob(),)
     pods = this.observed.everything
@@ -85,12 +95,18 @@ def clean(this: Pass) -> tuple[Action, ...]:
         return deletions(pods)
     going = [pod for pod in pods if not pod.finished and not pod.deleting]
     failed = _have_failed(this) if is_true(this.job.status, Failed) else frozenset()
-    end = tuple(EndPod(pod.name, pod.uid) for pod in going if pod.uid in failed and not pod.ending_soon)
-    # Who has not begun goes whatever the policy: nobody begins after the end, and at the gate he would wait for ever,
-    # without a list and even with one, since a kubelet that misses it (requeue.NUDGE_SECONDS) is not reminded any more.
+    end = tuple(
+        EndPod(pod.name, pod.uid) for pod in going if pod.uid in failed and not pod.ending_soon
+    )
+    # Who has not begun goes whatever the policy: nobody begins after the end, and at the gate he
+    # would wait for ever, without a list and even with one, since a kubelet that misses it
+    # (requeue.NUDGE_SECONDS) is not reminded any more.
     running = policy is CleanPodPolicy.RUNNING
     innocent = (pod for pod in going if pod.uid not in failed)
-    return (*end, *deletions(pod for pod in innocent if running or not _has_begun(pod) or pod.name == server))
+    return (
+        *end,
+        *deletions(pod for pod in innocent if running or not _has_begun(pod) or pod.name == server),
+    )
 
 
 def _have_failed(this: Pass) -> frozenset[str]:
@@ -126,7 +142,10 @@ def _failed(this: Pass, reason: Failed, message: str, rank: int | None = None) -
 
 
 def _told(first: FirstFailure) -> str:
-    return f"rank {first.rank} {how_it_ended(first.exit_code, first.signal, first.reason, first.message)}"
+    return (
+        f"rank {first.rank}"
+        f" {how_it_ended(first.exit_code, first.signal, first.reason, first.message)}"
+    )
 
 
 def _where_logs_are(this: Pass, first: FirstFailure) -> str:
@@ -137,7 +156,9 @@ def _where_logs_are(this: Pass, first: FirstFailure) -> str:
     if kept and not log:
         log = f"; `kubectl logs {kept[0]}` has what came last"
     ended = this.job.spec.clean_pod_policy is not CleanPodPolicy.ALL and any(
-        not pod.finished and not pod.deleting for pod in this.world.pods.values() if pod.uid in failed
+        not pod.finished and not pod.deleting
+        for pod in this.world.pods.values()
+        if pod.uid in failed
     )
     return log + (KEPT if ended else "")
 
@@ -158,7 +179,11 @@ def _end(this: Pass, fact: Fact) -> list[Fact]:
         over.append(BrokerReady.Finished)
     if is_true(this.job.status, Suspended):
         over.append(Suspended.Finished)
-    return [*conditions.optional_conditions(this), *(Fact(reason, "the job has ended") for reason in over), fact]
+    return [
+        *optional_conditions(this),
+        *(Fact(reason, "the job has ended") for reason in over),
+        fact,
+    ]
 
 
 def _active_left(this: Pass) -> float | None:
@@ -169,7 +194,9 @@ def _active_left(this: Pass) -> float | None:
 
 
 def _startup_left(this: Pass) -> float | None:
-    """Each start counts for itself: the first, one after the job was suspended, one after all ranks were renewed."""
+    """Each start counts for itself: the first, one after the job was suspended, one after all ranks
+    were renewed.
+    """
     limit, status = this.job.spec.startup_deadline_seconds, this.status
     if limit is None:
         return None

@@ -1,38 +1,34 @@
-"""Decides one pass: plan(job, observed, now) gives the actions to carry out and the status to write.
+"""Decides one pass: plan(job, observed, now) gives the actions to carry out and the status to
+write.
 
 The rules, in the order in which a job meets them:
 1. Missing pods are created; the gate in each of them waits for the address list.
-2. When every rank has an address, the list gets the next number; that and its digest are written down first. Then each
-   pod is given the list, and the programs start.
-   Those below minReplicas must be there; the others are waited for a little, and may join later (gathering.py).
-3. A rank that is lost makes the list dead for itself and for those that dial it (losses.py): that is written first.
-   Then the lost pod is re-created; those that dial it start again in their pods where that is possible (restart.py),
-   else they are re-created too. All others run on. Once all have addresses, rule 2 begins again. Failures and successes
-   are written down before the pods that show them are deleted.
-4. All ranks have succeeded, or those whose success is the job's; more failures than backoffLimit, one that the job's
-   policy does not forgive, a deadline (completion.py): the job has ended, and its pods are cleaned up.
+2. When every rank has an address, the list gets the next number; that and its digest are written
+   down first. Then each pod is given the list, and the programs start. Those below minReplicas must
+   be there; the others are waited for a little, and may join later (gathering.py).
+3. A rank that is lost makes the list dead for itself and for those that dial it (losses.py): that
+   is written first. Then the lost pod is re-created; those that dial it start again in their pods
+   where that is possible (restart.py), else they are re-created too. All others run on. Once all
+   have addresses, rule 2 begins again. Failures and successes are written down before the pods that
+   show them are deleted.
+4. All ranks have succeeded, or those whose success is the job's; more failures than backoffLimit,
+   one that the job's policy does not forgive, a deadline (completion.py): the job has ended, and
+   its pods are cleaned up.
 5. A job that is suspended has no pods (suspension.py); when it goes on, rule 1 begins again.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import takewhile
 
 from dijob import names
 from dijob.api.model import DIJob
 from dijob.api.status import Renewal, Status, stamp
 from dijob.core.actions import (
     Action,
-    CreateInOrder,
-    CreatePod,
-    CreateShared,
     Event,
-    ReleasePod,
-    SetReplicas,
 )
-from dijob.core.decide import address_writes, changes, completion, requeue, suspension
-from dijob.core.decide.deletion import deletions, removals
+from dijob.core.decide import address_writes, changes, completion, requeue, steps, suspension
 from dijob.core.members import compact, gang_of
 from dijob.core.membership import capacity, failures
 from dijob.core.membership.address_list import adopted
@@ -42,23 +38,21 @@ from dijob.core.membership.list_state import ListState
 from dijob.core.membership.losses import Loss
 from dijob.core.membership.policy import Policy
 from dijob.core.membership.world import World
-from dijob.core.observed import diagnose, lost_nodes
+from dijob.core.observed import diagnose
 from dijob.core.observed.views import Observed, Pod
-from dijob.core.render import redis as redis_server
-from dijob.core.render import service
 from dijob.core.render.pod import template_hash
-from dijob.core.report import conditions, redis
+from dijob.core.report import conditions
+from dijob.core.report.optional import optional_conditions
 from dijob.core.report.summary import Fact, conclude, ended, events
 from dijob.names import FailureAction
 from dijob.reasons import AddressesReady
 
-# Of the pods that are created one after the other, so many in one pass.
-IN_ORDER_AT_ONCE = 32
-
 
 @dataclass(frozen=True)
 class Plan:
-    """One pass: the status to write (if it differs), what to do, what to tell, when to look again (seconds)."""
+    """One pass: the status to write (if it differs), what to do, what to tell, when to look again
+    (seconds).
+    """
 
     status: Status
     actions: tuple[Action, ...] = ()
@@ -71,16 +65,22 @@ class Plan:
 def plan(job: DIJob, observed: Observed, now: datetime) -> Plan:
     """Decide one pass.
 
-    Pure: the same arguments give the same plan, and when a plan has been carried out the next one is empty.
+    Pure: the same arguments give the same plan, and when a plan has been carried out the next one
+    is empty.
     """
     if job.metadata.deletion_timestamp:
-        return Plan(status=job.status)  # the garbage collector takes the pods; nothing is created behind its back
+        # The garbage collector takes the pods; nothing is created behind its back.
+        return Plan(status=job.status)
     this = _build_context(job, observed, now)
     if ended(job.status):
         if job.paused:
-            return _conclude(this, this.status, conditions.optional_conditions(this), requeue.rarely)
+            return _conclude(this, this.status, optional_conditions(this), requeue.rarely)
         return _conclude(
-            this, this.status, conditions.optional_conditions(this), requeue.after_end, completion.clean(this)
+            this,
+            this.status,
+            optional_conditions(this),
+            requeue.after_end,
+            completion.clean(this),
         )
     if (last := completion.end(this)) is not None:
         return _conclude(this, _completed(this), last, requeue.at_once)
@@ -98,7 +98,9 @@ def plan(job: DIJob, observed: Observed, now: datetime) -> Plan:
 
 
 def _plan_active(this: Pass) -> Plan:
-    """The pass over a job that runs, or is to. What kills a list, or makes one, is written down before any act."""
+    """The pass over a job that runs, or is to. What kills a list, or makes one, is written down
+    before any act.
+    """
     if loss := this.loss or _scaled(this):
         return _renew(this, loss)
     timeout = this.job.spec.schedule_timeout_seconds
@@ -107,15 +109,25 @@ def _plan_active(this: Pass) -> Plan:
         this = replace(this, status=this.status.model_copy(update={"given_back": given}))
         return _conclude(this, this.status, conditions.progress(this), requeue.at_once)
     if this.world.idle and capacity.waits(this.status, this.now) > 0:
-        return _conclude(this, this.status, conditions.progress(this), requeue.pausing, _release_all_pods(this))
+        return _conclude(
+            this,
+            this.status,
+            conditions.progress(this),
+            requeue.pausing,
+            steps.release_all_pods(this),
+        )
     if due := address_writes.next_list(this):
         this = address_writes.numbered(this, due)
         return _conclude(this, this.status, conditions.progress(this), requeue.at_once)
-    return _conclude(this, this.status, conditions.progress(this), requeue.advancing, _advance(this))
+    return _conclude(
+        this, this.status, conditions.progress(this), requeue.advancing, steps.advance(this)
+    )
 
 
 def _build_context(job: DIJob, observed: Observed, now: datetime) -> Pass:
-    """Gather what the pass decides on: the world as it stands, and the status with everything counted so far."""
+    """Gather what the pass decides on: the world as it stands, and the status with everything
+    counted so far.
+    """
     gang, observed = gang_of(job), diagnose.with_untaken(observed, now)
     stored = adopted(gang, observed, job.status)
     policy, known = Policy.of(job, gang), failures.read(stored, gang)
@@ -164,25 +176,34 @@ def _build_context(job: DIJob, observed: Observed, now: datetime) -> Pass:
 
 
 def _made_from(job: DIJob, present: Iterable[Pod]) -> str:
-    """The fingerprint of what the pods are made from. What a pod says of itself counts only while the status does not
-    know: the operator was killed before it could write it."""
+    """The fingerprint of what the pods are made from. What a pod says of itself counts only while
+    the status does not know: the operator was killed before it could write it.
+    """
     fingerprint = template_hash(job)
     said = [pod.made.template_hash for pod in present]
     if not said:
         return fingerprint
-    return job.status.template_hash or next((one for one in said if one not in ("", fingerprint)), fingerprint)
+    return job.status.template_hash or next(
+        (one for one in said if one not in ("", fingerprint)), fingerprint
+    )
 
 
 def _conclude(
-    this: Pass, status: Status, facts: Iterable[Fact], when: requeue.When, actions: tuple[Action, ...] | None = None
+    this: Pass,
+    status: Status,
+    facts: Iterable[Fact],
+    when: requeue.When,
+    actions: tuple[Action, ...] | None = None,
 ) -> Plan:
     """The plan of a branch: what it says, when it is looked at again, what it does.
 
-    `actions` is None where the branch only writes down what the next pass acts on. Actions that the apiserver has just
-    refused are left out until they are due again.
+    `actions` is None where the branch only writes down what the next pass acts on. Actions that the
+    apiserver has just refused are left out until they are due again.
     """
     wished = actions or ()
-    status = conclude(status, (*facts, *changes.facts(this, actions)), this.job.metadata.generation, this.now)
+    status = conclude(
+        status, (*facts, *changes.facts(this, actions)), this.job.metadata.generation, this.now
+    )
     seconds, refused = when(this, status), changes.wait(this, wished)
     seconds = seconds if refused is None else max(min(seconds, refused), 0.1)
     write_now = this.has_unstored_counts and (
@@ -200,14 +221,21 @@ def _conclude(
 def _suspend(this: Pass) -> Plan:
     status = suspension.status(this)
     if suspension.resumed(this):
-        return _conclude(this, status, conditions.optional_conditions(replace(this, status=status)), requeue.at_once)
-    actions = (*_default_replicas(this), *suspension.actions(this))
+        return _conclude(
+            this,
+            status,
+            optional_conditions(replace(this, status=status)),
+            requeue.at_once,
+        )
+    actions = (*steps.default_replicas(this), *suspension.actions(this))
     return _conclude(this, status, suspension.facts(this), requeue.suspended, actions)
 
 
 def _renewal_demanded(this: Pass) -> Loss | None:
     """A failure for which the job's policy renews all ranks; None while no rank has begun."""
-    asked = [rank for rank, action in this.new_failures.items() if action is FailureAction.RESTART_JOB]
+    asked = [
+        rank for rank, action in this.new_failures.items() if action is FailureAction.RESTART_JOB
+    ]
     if not asked or this.world.idle:
         return None
     message = f"{completion.met(this, asked[0])} says RestartJob"
@@ -216,7 +244,8 @@ def _renewal_demanded(this: Pass) -> Loss | None:
 
 def _renew(this: Pass, loss: Loss) -> Plan:
     """Write down for whom the list is dead, and whose fault it is. The next pass acts on it."""
-    # Also ranks that are scaled away and still have the list: a scale-up may want them again before they are gone.
+    # Also ranks that are scaled away and still have the list: a scale-up may want them again before
+    # they are gone.
     ranks = loss.ranks | this.world.outdated_copies
     renewal = Renewal(
         epoch=this.world.address_list.number,
@@ -226,7 +255,10 @@ def _renew(this: Pass, loss: Loss) -> Plan:
         time=stamp(this.now),
     )
     # A second loss before the next list extends this renewal, and is not counted again.
-    update = {"last_renewal": renewal, "renewals": this.status.renewals + (1 if this.world.alive else 0)}
+    update = {
+        "last_renewal": renewal,
+        "renewals": this.status.renewals + (1 if this.world.alive else 0),
+    }
     status = this.status.model_copy(update=update)
     dead = replace(this.world, state=ListState.DEAD, renewing=ranks)
     this = replace(this, gathering=replace(this.gathering, world=dead), status=status)
@@ -234,67 +266,14 @@ def _renew(this: Pass, loss: Loss) -> Plan:
 
 
 def _scaled(this: Pass) -> Loss | None:
-    """Programs that cannot take or lose a member while they run are all made anew in the new size."""
+    """Programs that cannot take or lose a member while they run are all made anew in the new
+    size.
+    """
     world, size = this.world, this.gathering.next_size
     if not (world.together and world.alive and size) or size == world.size:
         return None
     message = f"replicas changed from {world.size} to {size}"
     return Loss(AddressesReady.Scaled, message, frozenset(world.unfinished))
-
-
-def _release_all_pods(this: Pass) -> tuple[Action, ...]:
-    """No room: all pods go, once it is written down how those that have ended did."""
-    pods = (pod for _, pod in sorted(this.world.pods.items()) if not pod.finished)
-    return () if this.has_unstored_counts else deletions(pods)
-
-
-def _advance(this: Pass) -> tuple[Action, ...]:
-    """The next step towards running, or towards another size."""
-    return (
-        *_default_replicas(this),
-        *address_writes.actions(this),
-        *_create_and_delete_pods(this),
-        *_shared_objects(this),
-    )
-
-
-def _default_replicas(this: Pass) -> tuple[Action, ...]:
-    """Tasks have replicas of their own."""
-    spec = this.job.spec
-    return (SetReplicas(spec.desired),) if spec.replicas is None and not spec.tasks else ()
-
-
-def _create_and_delete_pods(this: Pass) -> tuple[Action, ...]:
-    """Pods that are missing come, pods that belong to no list go."""
-    world, gathering, member = this.world, this.gathering, this.world.gang.member
-    free = [rank for rank in gathering.needed if requeue.wait_to_create(this, rank) <= 0]
-    create: tuple[Action, ...] = tuple(CreatePod(member(rank)) for rank in requeue.in_turn(this, free))
-    due = takewhile(lambda rank: requeue.wait_to_create(this, rank) <= 0, gathering.ranks_to_add)
-    if ranks := tuple(due)[:IN_ORDER_AT_ONCE]:
-        create = (CreateInOrder(tuple(map(member, ranks))),)
-    if this.has_unstored_counts:
-        # A failure that is not in the stored status yet would be lost with its pod: that write comes first.
-        return create
-    back = (ReleasePod(pod.name, pod.uid),) if (pod := gathering.pod_to_release) else ()
-    force = removals(lost_nodes.overdue(world.pods.values(), this.now))
-    return (*deletions(world.to_delete), *back, *force, *create)
-
-
-def _shared_objects(this: Pass) -> tuple[Action, ...]:
-    """What the ranks share: their names, and their Redis server."""
-    due = requeue.unserved(this) and requeue.may_ask(this, f"service/{this.world.gang.job}")
-    return (*((CreateShared(service.manifests),) if due else ()), *_broker(this))
-
-
-def _broker(this: Pass) -> tuple[Action, ...]:
-    name, seen = this.world.gang.server, this.observed
-    pod = seen.unranked_pod(name)
-    if not name or (pod and f"service/{name}" in seen.existing and not pod.finished and not pod.deleting):
-        return ()
-    if pod and (pod.finished or pod.deleting):
-        return (*deletions([pod]), *removals(lost_nodes.overdue([pod], this.now)))
-    may = all(requeue.may_ask(this, f"{kind}/{name}") for kind in redis.KINDS)
-    return (CreateShared(redis_server.manifests),) if may and requeue.wait_for_pod(this, name) <= 0 else ()
 
 
 def _completed(this: Pass) -> Status:

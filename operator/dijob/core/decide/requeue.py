@@ -20,11 +20,13 @@ from dijob.reasons import Running
 
 # A full pass that writes nothing when nothing differs (the shell adds jitter).
 RESYNC_SECONDS = 300.0
-# While the job is not running yet: reasons such as FailedMount come only as events, which nobody watches. The longer
-# the job waits, the more rarely it is looked at: after a quarter of its age, within these bounds.
+# While the job is not running yet: reasons such as FailedMount come only as events, which nobody
+# watches. The longer the job waits, the more rarely it is looked at: after a quarter of its age,
+# within these bounds.
 LOOK_AGAIN_SECONDS = (4.0, 60.0)
-# A kubelet can miss that a list should show in the pod's files: once in some 500 pods, on a busy machine, a gate waited
-# for over a minute although its pod had the list. Any change of the pod makes it look again.
+# A kubelet can miss that a list should show in the pod's files: once in some 500 pods, on a busy
+# machine, a gate waited for over a minute although its pod had the list. Any change of the pod
+# makes it look again.
 NUDGE_SECONDS = 8.0
 # Between two creations of one pod: 1, 2, 4 ... seconds; one that has lived long starts anew.
 CREATION_BACKOFF_SECONDS = (1.0, 60.0)
@@ -35,8 +37,8 @@ GOLDEN_RATIO = 0.618034
 STAMPED_SECONDS = 0.5
 
 
-# When a branch of the plan is looked at again although nothing happens, in seconds: from what it does, and from the
-# status that it writes.
+# When a branch of the plan is looked at again although nothing happens, in seconds: from what it
+# does, and from the status that it writes.
 When = Callable[[Pass, Status], float]
 
 
@@ -62,11 +64,16 @@ def suspended(this: Pass, status: Status) -> float:
 
 def pausing(this: Pass, status: Status) -> float:
     """All is given back until the next try."""
-    return min(_at_latest(completion.deadline(this)), capacity.waits(this.status, this.now) + STAMPED_SECONDS)
+    return min(
+        _at_latest(completion.deadline(this)),
+        capacity.waits(this.status, this.now) + STAMPED_SECONDS,
+    )
 
 
 def watching(this: Pass, status: Status) -> float:
-    """Nothing is done to the pods; a deadline may end the job, and what is said of it may change."""
+    """Nothing is done to the pods; a deadline may end the job, and what is said of it may
+    change.
+    """
     return min([_at_latest(completion.deadline(this)), *_looking(this, status)])
 
 
@@ -90,14 +97,20 @@ def _hiring(this: Pass) -> Iterator[float]:
 
 
 def _telling(this: Pass) -> Iterator[float]:
-    """When a list is given out, when its kubelet is reminded of it, when a pod that does not heed it is made anew."""
+    """When a list is given out, when its kubelet is reminded of it, when a pod that does not heed
+    it is made anew.
+    """
     if (seconds := this.gathering.wait) > 0:
         yield seconds + STAMPED_SECONDS
     for _, seconds in deaf(this):
         if seconds > 0:
             yield seconds
-    for rank in (rank for rank in this.world.restarts.pending if not this.world.pods[rank].deleting):
-        yield max(0.0, restart.left(this.world.pods[rank], this.observed, this.now)) + STAMPED_SECONDS
+    for rank in (
+        rank for rank in this.world.restarts.pending if not this.world.pods[rank].deleting
+    ):
+        yield (
+            max(0.0, restart.left(this.world.pods[rank], this.observed, this.now)) + STAMPED_SECONDS
+        )
 
 
 def _serving(this: Pass) -> Iterator[float]:
@@ -120,12 +133,16 @@ def _looking(this: Pass, status: Status) -> Iterator[float]:
 
 def _at_latest(left: float | None) -> float:
     """When something comes in so many seconds (None: nothing does; 0 or less: it is there)."""
-    return RESYNC_SECONDS if left is None or left <= 0 else min(RESYNC_SECONDS, left + STAMPED_SECONDS)
+    return (
+        RESYNC_SECONDS if left is None or left <= 0 else min(RESYNC_SECONDS, left + STAMPED_SECONDS)
+    )
 
 
 def deaf(this: Pass) -> list[tuple[NudgePod, float]]:
-    """The pods in which a list has had no effect yet: they are still at the gate, or their process has not started
-    again. How to remind their kubelets, and in how many seconds: each time it waits twice as long as before."""
+    """The pods in which a list has had no effect yet: they are still at the gate, or their process
+    has not started again. How to remind their kubelets, and in how many seconds: each time it waits
+    twice as long as before.
+    """
     world, now, newest = this.world, this.now, this.world.address_list.number
     pause = pace.interval(NUDGE_SECONDS, this.observed.latency)
     soonest = -math.inf if this.observed.reminders else pause
@@ -145,7 +162,8 @@ def deaf(this: Pass) -> list[tuple[NudgePod, float]]:
 def unserved(this: Pass) -> bool:
     """Whether the service is wanted and missing.
 
-    Who is told IPs waits for it no longer than until all run: its endpoints take a fifth of the control plane's work.
+    Who is told IPs waits for it no longer than until all run: its endpoints take a fifth of the
+    control plane's work.
     """
     by_name = this.world.gang.addressing is Addressing.HOSTNAME
     wanted = by_name or (this.world.alive and is_true(this.job.status, Running))
@@ -174,10 +192,15 @@ def wait_for_pod(this: Pass, name: str) -> float:
 
 
 def in_turn(this: Pass, ranks: Sequence[int]) -> list[int]:
-    """In which order pods are asked for. The first answer may spare the others their question (group.py): where old
-    pods have the names, another rank is the first each time, or one pod that never ends would hold up all; then its
-    neighbours, which have most likely met the same fate."""
-    refusals = (this.observed.refusals.get(f"pod/{this.world.gang.member(rank).name}") for rank in ranks)
+    """In which order pods are asked for. The first answer may spare the others their question
+    (group.py): where old pods have the names, another rank is the first each time, or one pod that
+    never ends would hold up all; then its neighbours, which have most likely met the same fate.
+    """
+    refusals = (
+        this.observed.refusals.get(f"pod/{this.world.gang.member(rank).name}") for rank in ranks
+    )
     tried = max((no.attempts for no in refusals if no and no.why is Refused.TERMINATING), default=0)
     first = int(len(ranks) * (tried * GOLDEN_RATIO % 1.0))
-    return [ranks[index] for index in sorted(range(len(ranks)), key=lambda index: abs(index - first))]
+    return [
+        ranks[index] for index in sorted(range(len(ranks)), key=lambda index: abs(index - first))
+    ]

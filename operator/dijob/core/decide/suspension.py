@@ -1,7 +1,9 @@
-"""spec.suspend: the job's pods are ended gently, and come back with the same ranks and names when it is false again.
+"""spec.suspend: the job's pods are ended gently, and come back with the same ranks and names when
+it is false again.
 
-Written down first (suspendTime), so that what only the pods know is stored before they go, and their list is dead for
-all. Once it is false again, the old pods must be gone before the job begins anew: a name has one pod.
+Written down first (suspendTime), so that what only the pods know is stored before they go, and
+their list is dead for all. Once it is false again, the old pods must be gone before the job begins
+anew: a name has one pod.
 """
 
 from dijob.api.status import Renewal, Status, instant, stamp
@@ -11,7 +13,7 @@ from dijob.core.members import count
 from dijob.core.membership.context import Pass
 from dijob.core.membership.list_state import SUSPENDED
 from dijob.core.observed import lost_nodes
-from dijob.core.report.conditions import optional_conditions
+from dijob.core.report.optional import optional_conditions
 from dijob.core.report.summary import Fact
 from dijob.reasons import AddressesReady, PeersReady, PodsCreated, Running, Suspended
 
@@ -28,18 +30,26 @@ def status(this: Pass) -> Status:
     since = instant(this.job.status.suspend_time)
     if since is None:
         number = this.world.address_list.number
-        died = Renewal(epoch=number, reason=SUSPENDED, message="the job was suspended", time=stamp(this.now))
+        died = Renewal(
+            epoch=number, reason=SUSPENDED, message="the job was suspended", time=stamp(this.now)
+        )
         update = {"suspend_time": stamp(this.now), "last_renewal": died, "given_back": None}
     elif resumed(this):
         seconds = this.status.suspended_seconds + max(0, int((this.now - since).total_seconds()))
-        update = {"suspend_time": None, "resume_time": stamp(this.now), "suspended_seconds": seconds}
+        update = {
+            "suspend_time": None,
+            "resume_time": stamp(this.now),
+            "suspended_seconds": seconds,
+        }
     else:
         update = {}
     return this.status.model_copy(update=update)
 
 
 def resumed(this: Pass) -> bool:
-    """Whether the job can begin again: it is no longer suspended, and nothing is left from before."""
+    """Whether the job can begin again: it is no longer suspended, and nothing is left from
+    before.
+    """
     return not (this.job.spec.suspend or this.observed.everything)
 
 
@@ -52,10 +62,22 @@ def actions(this: Pass) -> tuple[Action, ...]:
 
 
 def facts(this: Pass) -> list[Fact]:
-    """The conditions of a job that is suspended, or that waits for its old pods to end before it goes on."""
+    """The conditions of a job that is suspended, or that waits for its old pods to end before it
+    goes on.
+    """
     left = len(this.observed.everything)
     going = f"; {count(left, 'pod')} still to end" if left else ""
-    message = f"{MESSAGE}{going}" if this.job.spec.suspend else f"the job goes on when its old pods are gone{going}"
+    message = (
+        f"{MESSAGE}{going}"
+        if this.job.spec.suspend
+        else f"the job goes on when its old pods are gone{going}"
+    )
     state = Suspended.Suspending if left else Suspended.Suspended
-    conditions = (PodsCreated.Suspended, AddressesReady.Suspended, Running.Suspended, PeersReady.Suspended, state)
+    conditions = (
+        PodsCreated.Suspended,
+        AddressesReady.Suspended,
+        Running.Suspended,
+        PeersReady.Suspended,
+        state,
+    )
     return [*(Fact(reason, message) for reason in conditions), *optional_conditions(this)]

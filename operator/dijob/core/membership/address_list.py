@@ -1,8 +1,9 @@
 """The address list in force, and what proves it: the status has its number and digest first.
 
-A pod's annotations can be written by whoever may patch pods. So they are copies, never the source: a list is in force
-if it has the digest in the status. It is rebuilt from the addresses that the kubelets report; a copy counts where it
-has that digest too, which shows that it is the list that the operator has made (docs/decisions/015).
+A pod's annotations can be written by whoever may patch pods. So they are copies, never the source:
+a list is in force if it has the digest in the status. It is rebuilt from the addresses that the
+kubelets report; a copy counts where it has that digest too, which shows that it is the list that
+the operator has made (docs/decisions/015).
 """
 
 from collections.abc import Mapping
@@ -14,9 +15,10 @@ from dijob.core.addresses import NO_LIST, AddressList
 from dijob.core.members import Gang, compact, expand
 from dijob.core.observed.views import Observed, Pod
 
-# Stands in a list for a rank that has succeeded. Its own address may be another job's by now, or nobody's, where NNG
-# hangs without a word. A refused connection is tried again for ever, and no DI-engine process listens here:
-# they listen on the pod's own address (ding/entry/cli_parsers/k8s_parser.py).
+# Stands in a list for a rank that has succeeded. Its own address may be another job's by now, or
+# nobody's, where NNG hangs without a word. A refused connection is tried again for ever, and no
+# DI-engine process listens here: they listen on the pod's own address
+# (ding/entry/cli_parsers/k8s_parser.py).
 NOBODY = "127.0.0.2"
 # Stands for the list of a pod that runs with one of which nothing true is known.
 UNKNOWN = "?"
@@ -52,11 +54,12 @@ def _rebuilt(gang: Gang, pods: Mapping[int, Pod], number: int, proof: ListProof)
 
 
 def adopted(gang: Gang, observed: Observed, status: Status) -> Status:
-    """The status, with the number or the list that it lacks where the pods run with one all the same.
+    """The status, with the number or the list that it lacks where the pods run with one all the
+    same.
 
-    A status of a former version has no digest, and a status can be wiped. The copy on the pods with the highest number
-    is taken where the kubelets report the very same addresses: then it is what would be made now. Numbers that this
-    operator itself has given out are never used again.
+    A status of a former version has no digest, and a status can be wiped. The copy on the pods with
+    the highest number is taken where the kubelets report the very same addresses: then it is what
+    would be made now. Numbers that this operator itself has given out are never used again.
     """
     pods = observed.pods
     given = max((observed.given.get(pod.uid, 0) for pod in pods.values()), default=0)
@@ -78,7 +81,8 @@ def adopted(gang: Gang, observed: Observed, status: Status) -> Status:
 def believed(pod: Pod, newest: AddressList, given: int, status: Status) -> Pod:
     """The pod with what its annotations claim put right, `forged` where something was.
 
-    `given` is the number of the newest list that this operator has written on the pod, 0 where it does not know.
+    `given` is the number of the newest list that this operator has written on the pod, 0 where it
+    does not know.
     """
     claimed, held = pod.copy, NO_LIST
     if number := _number_of(pod, newest, given):
@@ -96,8 +100,9 @@ def believed(pod: Pod, newest: AddressList, given: int, status: Status) -> Pod:
 def _number_of(pod: Pod, newest: AddressList, given: int) -> int:
     """The number of the list that the pod really has, 0 for none, whatever it claims.
 
-    Where a claim is known to be false and nothing else is known: nothing has been started without a list, and what runs
-    is taken to have the newest one, so that it is written again and nothing else happens.
+    Where a claim is known to be false and nothing else is known: nothing has been started without a
+    list, and what runs is taken to have the newest one, so that it is written again and nothing
+    else happens.
     """
     claimed = pod.copy.address_list
     if newest.text and claimed == newest:
@@ -125,14 +130,15 @@ def _may_renew(pod: Pod, status: Status) -> bool:
 def unaccounted(gang: Gang, pods: Mapping[int, Pod], status: Status) -> tuple[int, ...]:
     """The ranks of the newest list that have neither succeeded nor a pod that is known.
 
-    Before such a pod is called lost it is asked for by its name: somebody may have taken our label off, and then no
-    watch shows it any more.
+    Before such a pod is called lost it is asked for by its name: somebody may have taken our label
+    off, and then no watch shows it any more.
     """
     if status.address_list is None:
         return ()
     size, known = min(status.address_list.size, gang.size), expand(status.succeeded_ranks)
     if status.last_renewal is not None and status.last_renewal.epoch == status.epoch:
-        known |= expand(status.last_renewal.ranks)  # lost already, or made anew by the operator itself
+        # Lost already, or made anew by the operator itself.
+        known |= expand(status.last_renewal.ranks)
     return tuple(rank for rank in range(size) if rank not in pods and rank not in known)
 
 
@@ -141,4 +147,6 @@ def all_believed(
 ) -> tuple[dict[int, Pod], AddressList]:
     """The pods by rank as `believed`, and the newest list."""
     listed = newest(gang, pods, status)
-    return {rank: believed(pod, listed, given.get(pod.uid, 0), status) for rank, pod in pods.items()}, listed
+    return {
+        rank: believed(pod, listed, given.get(pod.uid, 0), status) for rank, pod in pods.items()
+    }, listed

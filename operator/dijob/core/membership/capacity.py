@@ -1,4 +1,6 @@
-"""Not enough room: a job that cannot start gives its pods back, and tries again later (docs/decisions/007)."""
+"""Not enough room: a job that cannot start gives its pods back, and tries again later
+(docs/decisions/007).
+"""
 
 import hashlib
 from datetime import datetime, timedelta
@@ -10,18 +12,23 @@ from dijob.core.membership.world import World
 from dijob.core.observed import diagnose
 from dijob.core.observed.views import Observed, Refused, age
 
-# Between two tries: 30, 60, 120 ... seconds, each times 0.5 to 1.5: two jobs that each hold half must not meet again.
+# Between two tries: 30, 60, 120 ... seconds, each times 0.5 to 1.5: two jobs that each hold half
+# must not meet again.
 RETRY_SECONDS = (30.0, 600.0)
 
 
 def release_of_all(gathering: Gathering, status: Status, timeout: int) -> GivenBack | None:
     """What to write down when it is time to give the pods back; None when it is not.
 
-    `timeout` (seconds) is how long a rank may look for a node, or be refused its pod, while others of a job in which
-    nobody runs hold theirs.
+    `timeout` (seconds) is how long a rank may look for a node, or be refused its pod, while others
+    of a job in which nobody runs hold theirs.
     """
     world, observed, now = gathering.world, gathering.observed, gathering.now
-    if waits(status, now) > 0 or (left := patience(gathering, status, timeout)) is None or left >= 0:
+    if (
+        waits(status, now) > 0
+        or (left := patience(gathering, status, timeout)) is None
+        or left >= 0
+    ):
         return None
     before = status.given_back.count if status.given_back else 0
     until = now + timedelta(seconds=_pause(world.gang.uid, before))
@@ -42,7 +49,8 @@ def patience(gathering: Gathering, status: Status, timeout: int) -> float | None
 
 
 def refused(world: World, observed: Observed, status: Status, now: datetime) -> dict[int, float]:
-    """For how long (seconds) each rank without a pod has been refused one: a quota is full, a policy says no.
+    """For how long (seconds) each rank without a pod has been refused one: a quota is full, a
+    policy says no.
 
     The time in which the job itself asked for none does not count.
     """
@@ -50,7 +58,10 @@ def refused(world: World, observed: Observed, status: Status, now: datetime) -> 
         return {}
     stamps = (status.resume_time, status.given_back.until if status.given_back else None)
     begun = [time for time in map(instant, stamps) if time]
-    known = ((rank, observed.refusals.get(f"pod/{world.gang.member(rank).name}")) for rank in world.missing)
+    known = (
+        (rank, observed.refusals.get(f"pod/{world.gang.member(rank).name}"))
+        for rank in world.missing
+    )
     return {
         rank: max(0.0, (now - max([no.since, *begun])).total_seconds())
         for rank, no in known
@@ -65,8 +76,9 @@ def waits(status: Status, now: datetime) -> float:
 
 
 def _waited(gathering: Gathering, status: Status) -> dict[int, float]:
-    """For how long each rank has found no node, or was refused its pod. Nobody waits for those that the world can do
-    without: they join later."""
+    """For how long each rank has found no node, or was refused its pod. Nobody waits for those that
+    the world can do without: they join later.
+    """
     world, now = gathering.world, gathering.now
     without_node = (rank for rank in gathering.unschedulable if rank in world.pods)
     waited = {rank: age(world.pods[rank], now) for rank in without_node}

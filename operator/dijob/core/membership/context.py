@@ -1,4 +1,6 @@
-"""The context of a pass: the job, its world and what has been counted, as every decision sees them."""
+"""The context of a pass: the job, its world and what has been counted, as every decision sees
+them.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,8 +21,9 @@ from dijob.names import FailureAction
 class Pass:
     """Everything that one pass knows.
 
-    `status` has this pass's counts in it, and `has_unstored_counts` says that a failure or success among them is not
-    stored yet. `new_failures` are the ranks that have failed since the last pass, oldest first, and what that leads to.
+    `status` has this pass's counts in it, and `has_unstored_counts` says that a failure or success
+    among them is not stored yet. `new_failures` are the ranks that have failed since the last pass,
+    oldest first, and what that leads to.
     """
 
     job: DIJob

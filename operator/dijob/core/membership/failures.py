@@ -1,4 +1,6 @@
-"""What has been counted: ranks that succeeded, failures charged to backoffLimit, the first failure of all."""
+"""What has been counted: ranks that succeeded, failures charged to backoffLimit, the first failure
+of all.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -14,21 +16,23 @@ from dijob.core.observed.views import Observed, Pod
 from dijob.names import FailureAction
 
 MESSAGE_LIMIT = 1024
-# redis-py tries to connect again three times, after up to 2, 4 and 8 s (7.1, Redis.__init__), and its clients come back
-# one after the other.
+# redis-py tries to connect again three times, after up to 2, 4 and 8 s (7.1, Redis.__init__), and
+# its clients come back one after the other.
 RECONNECT_SECONDS = 20
 
 
 @dataclass(frozen=True)
 class Ledger:
-    """The part of the status that cannot be observed again, once the pods that it came from are gone."""
+    """The part of the status that cannot be observed again, once the pods that it came from are
+    gone.
+    """
 
     succeeded: frozenset[int]
     charges: Mapping[int, Charge]
     restarts: int
     first_failure: FirstFailure | None
-    # The failures that this very pass has found, oldest first, and what they lead to. Not stored: what acts on them
-    # does so in the write that stores the charge.
+    # The failures that this very pass has found, oldest first, and what they lead to. Not stored:
+    # what acts on them does so in the write that stores the charge.
     new: Mapping[int, FailureAction] = field(default_factory=dict, compare=False)
 
     def into(self, status: Status) -> Status:
@@ -44,8 +48,9 @@ class Ledger:
 
 
 def read(status: Status, gang: Gang) -> Ledger:
-    """The ledger as the last pass left it. Where the tasks are others now (they can be changed while the job is
-    suspended), a rank's number means another rank: none of them has succeeded."""
+    """The ledger as the last pass left it. Where the tasks are others now (they can be changed
+    while the job is suspended), a rank's number means another rank: none of them has succeeded.
+    """
     same = gang.words == status.tasks
     charges = {charge.rank: charge for charge in status.restarts_seen if same}
     succeeded = expand(status.succeeded_ranks) if same else frozenset[int]()
@@ -59,21 +64,28 @@ def read(status: Status, gang: Gang) -> Ledger:
 
 def with_successes(ledger: Ledger, pods: Mapping[int, Pod], policy: Policy) -> Ledger:
     """The ledger with the ranks that have succeeded, as their pods show."""
-    done = frozenset(rank for rank, pod in pods.items() if pod.containers.succeeded and policy.counts(pod))
+    done = frozenset(
+        rank for rank, pod in pods.items() if pod.containers.succeeded and policy.counts(pod)
+    )
     return replace(ledger, succeeded=ledger.succeeded | done)
 
 
 def settle(
-    ledger: Ledger, world: World, policy: Policy, now: datetime, excused: frozenset[int] = frozenset()
+    ledger: Ledger,
+    world: World,
+    policy: Policy,
+    now: datetime,
+    excused: frozenset[int] = frozenset(),
 ) -> Ledger:
     """Enter the failures that the pods show and the ledger does not have yet.
 
-    A failure is every bad end of a pod that nobody is deleting, that is not about to be deleted with its dead list, and
-    that no rule forgives (policy.py). What is new about a pod whose address changed is free: its sandbox died under
-    it (a node's reboot). One whose sandbox has just died and has no new one yet is judged when it has. A process that
-    was ended to start again with a new list has not failed. The `excused` ranks have failed for want of something of
-    ours, unless a rule is about that. Each is charged, but where one of them renews all ranks: all that this pass finds
-    are one then, since what rank 1 breaks ends every rank's program, and one restart follows.
+    A failure is every bad end of a pod that nobody is deleting, that is not about to be deleted
+    with its dead list, and that no rule forgives (policy.py). What is new about a pod whose address
+    changed is free: its sandbox died under it (a node's reboot). One whose sandbox has just died
+    and has no new one yet is judged when it has. A process that was ended to start again with a new
+    list has not failed. The `excused` ranks have failed for want of something of ours, unless a
+    rule is about that. Each is charged, but where one of them renews all ranks: all that this pass
+    finds are one then, since what rank 1 breaks ends every rank's program, and one restart follows.
     """
     charges, news, failures = dict(ledger.charges), dict[int, FailureAction](), 0
     for rank, pod in sorted(world.pods.items(), key=_oldest_first):
@@ -99,8 +111,9 @@ def settle(
 
 
 def excused(gang: Gang, observed: Observed) -> frozenset[int]:
-    """The ranks that may have failed for want of the server, if they have: DI-engine's emit raises where it cannot send
-    (ding/framework/message_queue/redis.py, publish)."""
+    """The ranks that may have failed for want of the server, if they have: DI-engine's emit raises
+    where it cannot send (ding/framework/message_queue/redis.py, publish).
+    """
     if not gang.server:
         return frozenset()
     server = observed.unranked_pod(gang.server)
@@ -108,11 +121,15 @@ def excused(gang: Gang, observed: Observed) -> frozenset[int]:
         return frozenset(observed.pods)
     back = instant(server.containers.started)
     ends = ((rank, instant(pod.containers.ended)) for rank, pod in observed.pods.items())
-    return frozenset(r for r, end in ends if end and back and (end - back).total_seconds() < RECONNECT_SECONDS)
+    return frozenset(
+        r for r, end in ends if end and back and (end - back).total_seconds() < RECONNECT_SECONDS
+    )
 
 
 def _oldest_first(ranked: tuple[int, Pod]) -> tuple[str, int]:
-    """In the order in which they ended: who fails first pulls others down. The stamps have whole seconds."""
+    """In the order in which they ended: who fails first pulls others down. The stamps have whole
+    seconds.
+    """
     rank, pod = ranked
     return (pod.containers.ending.at if pod.containers.ending else "") or "~", rank
 
@@ -127,21 +144,29 @@ def _charge(pod: Pod, before: Charge, new: int, forgiven: bool) -> Charge:
         init_restarts=max(before.init_restarts, pod.containers.init_failures),
         disrupted=pod.placement.disrupted,
         failures=before.failures + (0 if forgiven else new - uncharged),
-        renewed=max(before.renewed, pod.containers.renewed, pod.copy.renew_from if uncharged else 0),
-        renewed_at=pod.containers.ended if uncharged and pod.containers.renewed else before.renewed_at,
+        renewed=max(
+            before.renewed, pod.containers.renewed, pod.copy.renew_from if uncharged else 0
+        ),
+        renewed_at=pod.containers.ended
+        if uncharged and pod.containers.renewed
+        else before.renewed_at,
     )
 
 
 def _new(pod: Pod, before: Charge, policy: Policy) -> int:
-    """How many failures of a pod are to be judged. None of one that somebody deletes or that a disruption takes; where
-    a rule is about the disruption, that is one, whatever it has ended in the pod. Init containers have a count of their
-    own: once they are through, nothing tells any more how often they had failed."""
+    """How many failures of a pod are to be judged. None of one that somebody deletes or that a
+    disruption takes; where a rule is about the disruption, that is one, whatever it has ended in
+    the pod. Init containers have a count of their own: once they are through, nothing tells any
+    more how often they had failed.
+    """
     if pod.placement.disrupted and not pod.containers.succeeded:
         return 1 if policy.rule(pod) is not None and not before.disrupted else 0
     if pod.deleting:
         return 0
     others = pod.containers.failures - pod.containers.init_failures
-    return max(0, others - before.restarts) + max(0, pod.containers.init_failures - before.init_restarts)
+    return max(0, others - before.restarts) + max(
+        0, pod.containers.init_failures - before.init_restarts
+    )
 
 
 def _failure(pod: Pod, now: datetime) -> FirstFailure:

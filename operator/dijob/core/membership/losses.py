@@ -11,7 +11,9 @@ from dijob.reasons import AddressesReady
 
 @dataclass(frozen=True)
 class Loss:
-    """Why an address list has died: a reason for programs, a sentence for people, and the ranks to renew."""
+    """Why an address list has died: a reason for programs, a sentence for people, and the ranks to
+    renew.
+    """
 
     reason: AddressesReady
     message: str
@@ -22,7 +24,9 @@ Rule = Callable[[World, Pod], Loss | None]
 
 
 def loss_of(world: World) -> Loss | None:
-    """What has become untrue for ranks that are not being renewed yet, None while all of it holds."""
+    """What has become untrue for ranks that are not being renewed yet, None while all of it
+    holds.
+    """
     if world.idle or not world.unfinished:
         return None
     everybody, unproven = frozenset(world.unfinished), world.alive and not world.address_list.text
@@ -55,7 +59,11 @@ def _loss(world: World, rank: int) -> Loss | None:
 
 
 def _deleted(world: World, pod: Pod) -> Loss | None:
-    return Loss(AddressesReady.PodDeleted, f"pod {pod.name} is being deleted") if pod.deleting else None
+    return (
+        Loss(AddressesReady.PodDeleted, f"pod {pod.name} is being deleted")
+        if pod.deleting
+        else None
+    )
 
 
 def _failed(world: World, pod: Pod) -> Loss | None:
@@ -70,13 +78,18 @@ def _without_sandbox(world: World, pod: Pod) -> Loss | None:
     needs that address."""
     if pod.containers.sandbox:
         return None
-    return Loss(AddressesReady.SandboxLost, f"the sandbox of pod {pod.name} died, and its address with it")
+    return Loss(
+        AddressesReady.SandboxLost, f"the sandbox of pod {pod.name} died, and its address with it"
+    )
 
 
 def _moved(world: World, pod: Pod) -> Loss | None:
     if not has_moved(world, pod):
         return None
-    return Loss(AddressesReady.AddressChanged, f"pod {pod.name} moved from {_known_ip(world, pod)} to {pod.ip}")
+    return Loss(
+        AddressesReady.AddressChanged,
+        f"pod {pod.name} moved from {_known_ip(world, pod)} to {pod.ip}",
+    )
 
 
 def _not_restarted(world: World, pod: Pod) -> Loss | None:
@@ -91,7 +104,10 @@ def _without_its_redis(world: World, pod: Pod) -> Loss | None:
     went can take TCP two minutes."""
     began, now = pod.copy.redis_run, world.redis_run
     if now and began not in ("", now) and pod.rank not in world.restarts.not_yet_told:
-        return Loss(AddressesReady.BrokerLost, f"the Redis server {world.gang.server} that it began with is gone")
+        return Loss(
+            AddressesReady.BrokerLost,
+            f"the Redis server {world.gang.server} that it began with is gone",
+        )
     return None
 
 

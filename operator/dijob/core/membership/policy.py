@@ -1,4 +1,6 @@
-"""What a failure leads to, and whose success is the job's: spec.failurePolicy and spec.successPolicy."""
+"""What a failure leads to, and whose success is the job's: spec.failurePolicy and
+spec.successPolicy.
+"""
 
 from collections.abc import Set
 from dataclasses import dataclass
@@ -16,8 +18,10 @@ ASKED_TO_END = 143
 
 @dataclass(frozen=True)
 class Policy:
-    """The rules of one job, for its gang. `together`: no rank can begin again alone, so that a failure renews all.
-    `suspended`: a suspension is written down, so that pods end because they are deleted."""
+    """The rules of one job, for its gang. `together`: no rank can begin again alone, so that a
+    failure renews all. `suspended`: a suspension is written down, so that pods end because they are
+    deleted.
+    """
 
     gang: Gang
     rules: tuple[FailureRule, ...] = ()
@@ -48,8 +52,9 @@ class Policy:
         return next((at for at, rule in enumerate(self.rules) if self._matches(rule, pod)), None)
 
     def action(self, pod: Pod) -> FailureAction:
-        """What its failure leads to. Without a rule: disruptions cost nothing, nor does an end on demand
-        where the job says that it is preemptible (DI-orchestrator 1.1, pkg/utils/util.go)."""
+        """What its failure leads to. Without a rule: disruptions cost nothing, nor does an end on
+        demand where the job says that it is preemptible (DI-orchestrator 1.1, pkg/utils/util.go).
+        """
         if (at := self.rule(pod)) is not None:
             return self.rules[at].action
         ending = pod.containers.ending
@@ -77,14 +82,22 @@ class Policy:
         return "rank 0 has" if self.decisive == {0} else f"all ranks of task {self.success} have"
 
     def _matches(self, rule: FailureRule, pod: Pod) -> bool:
-        if pod.placement.disrupted and not rule.on_pod_conditions and rule.action is not FailureAction.IGNORE:
+        if (
+            pod.placement.disrupted
+            and not rule.on_pod_conditions
+            and rule.action is not FailureAction.IGNORE
+        ):
             return False  # nobody's failure, unless a rule says that it is one
-        if rule.task and ((part := self.gang.member(pod.rank).part) is None or part.name != rule.task):
+        if rule.task and (
+            (part := self.gang.member(pod.rank).part) is None or part.name != rule.task
+        ):
             return False
         if rule.on_exit_codes is not None:
             code = pod.containers.ending.exit_code if pod.containers.ending else None
             listed = code in rule.on_exit_codes.values
             if not code or listed != (rule.on_exit_codes.operator == "In"):
                 return False
-        wanted = [f"{condition.type}={condition.status}" for condition in rule.on_pod_conditions or ()]
+        wanted = [
+            f"{condition.type}={condition.status}" for condition in rule.on_pod_conditions or ()
+        ]
         return not wanted or any(condition in pod.placement.conditions for condition in wanted)

@@ -41,8 +41,12 @@ class World:
     redis_run: str
 
     @staticmethod
-    def of(gang: Gang, observed: Observed, status: Status, now: datetime, together: bool = False) -> "World":
-        """The world as the status and the pods show it; the status as `address_list.adopted` leaves it."""
+    def of(
+        gang: Gang, observed: Observed, status: Status, now: datetime, together: bool = False
+    ) -> "World":
+        """The world as the status and the pods show it; the status as `address_list.adopted` leaves
+        it.
+        """
         pods, newest = all_believed(gang, observed.pods, observed.given, status)
         last, proof, state = status.last_renewal, status.address_list, list_state(status)
         renewed = (expand(last.ranks) or frozenset(range(gang.size))) if last else frozenset[int]()
@@ -72,8 +76,9 @@ class World:
 
     @cached_property
     def size(self) -> int:
-        """How many ranks the world has: those of the list in force; where it is dead, those that were in it and still
-        are wished for; before one begins, the minimum."""
+        """How many ranks the world has: those of the list in force; where it is dead, those that
+        were in it and still are wished for; before one begins, the minimum.
+        """
         if self.alive:
             return len(self.address_list.addresses) or self.listed_size or self.gang.size
         if self.state is ListState.NONE:
@@ -88,14 +93,21 @@ class World:
 
     @cached_property
     def unfinished(self) -> tuple[int, ...]:
-        """The ranks of this world that still have to run or are running, in order; others may join later."""
+        """The ranks of this world that still have to run or are running, in order; others may join
+        later.
+        """
         return tuple(rank for rank in self.wanted if rank < self.size)
 
     @cached_property
     def outdated_copies(self) -> frozenset[int]:
-        """The ranks whose pod has a list that does not hold for them any more: it will be deleted."""
-        if self.state is ListState.NONE:  # no list has been made since it began, whatever a pod has started with
-            return frozenset(rank for rank, pod in self.pods.items() if pod.copy.forged and pod.begun)
+        """The ranks whose pod has a list that does not hold for them any more: it will be
+        deleted.
+        """
+        # No list has been made since it began, whatever a pod has started with.
+        if self.state is ListState.NONE:
+            return frozenset(
+                rank for rank, pod in self.pods.items() if pod.copy.forged and pod.begun
+            )
         told = (rank for rank, pod in self.pods.items() if pod.has_list)
         if self.dead:
             anew = self.renewing - self.restarts.possible
@@ -115,15 +127,20 @@ class World:
 
     @cached_property
     def unpublished(self) -> tuple[Pod, ...]:
-        """The pods that have not been given the list in force (an operator can be killed half way), have lost it or
-        their labels to somebody's edit, or were given it while the job's Redis server was away."""
+        """The pods that have not been given the list in force (an operator can be killed half way),
+        have lost it or their labels to somebody's edit, or were given it while the job's Redis
+        server was away.
+        """
+        derived = follows(made_of(self.gang, self.address_list))
         pods = (self.pods.get(rank) for rank in self.unfinished)
-        return tuple(pod for pod in pods if pod and not self._told(pod))
+        return tuple(pod for pod in pods if pod and not _has_newest(self, pod, derived))
 
     @cached_property
     def to_delete(self) -> tuple[Pod, ...]:
         """The pods that are part of no list that holds, and cannot become part of the next one."""
-        return tuple(pod for rank, pod in sorted(self.pods.items()) if self._must_be_deleted(rank, pod))
+        return tuple(
+            pod for rank, pod in sorted(self.pods.items()) if self._must_be_deleted(rank, pod)
+        )
 
     @cached_property
     def missing(self) -> tuple[int, ...]:
@@ -133,22 +150,15 @@ class World:
     @cached_property
     def addressless(self) -> tuple[int, ...]:
         """The ranks that keep the next list from being complete."""
-        return tuple(rank for rank in self.wanted if not self._usable(rank))
+        doomed = {pod.rank for pod in self.to_delete}
+        pods = ((rank, self.pods.get(rank)) for rank in self.wanted)
+        usable = {r for r, pod in pods if pod and pod.ip and not pod.deleting and r not in doomed}
+        return tuple(rank for rank in self.wanted if rank not in usable)
 
     @cached_property
     def reach(self) -> int:
         """How many ranks the next list could have now: it has no gap."""
         return self.addressless[0] if self.addressless else self.gang.size
-
-    def _told(self, pod: Pod) -> bool:
-        """Whether the pod says what we have told it."""
-        copy = pod.copy
-        listed = copy.address_list == self.address_list and pod.recognized and not copy.forged
-        return listed and self._derived <= copy.derived and bool(copy.redis_run or not self.redis_run)
-
-    @cached_property
-    def _derived(self) -> frozenset[tuple[str, str]]:
-        return follows(made_of(self.gang, self.address_list))
 
     def _must_be_deleted(self, rank: int, pod: Pod) -> bool:
         if pod.deleting:
@@ -157,6 +167,9 @@ class World:
             return rank >= self.gang.size and not pod.finished
         return rank in self.outdated_copies or pod.failed or rank >= self.gang.size
 
-    def _usable(self, rank: int) -> bool:
-        pod = self.pods.get(rank)
-        return pod is not None and bool(pod.ip) and not pod.deleting and not self._must_be_deleted(rank, pod)
+
+def _has_newest(world: World, pod: Pod, derived: frozenset[tuple[str, str]]) -> bool:
+    """Whether the pod has the newest list, with what is `derived` from it, and its own labels."""
+    copy = pod.copy
+    listed = copy.address_list == world.address_list and pod.recognized and not copy.forged
+    return listed and derived <= copy.derived and bool(copy.redis_run or not world.redis_run)

@@ -10,14 +10,17 @@ from dijob.core.observed.endings import how_it_ended
 
 Body = Mapping[str, Any]
 
-# How the launcher ends for a renewal (pod/launch.sh), and what it then writes as the termination message.
+# How the launcher ends for a renewal (pod/launch.sh), and what it then writes as the termination
+# message.
 RENEWAL_CODE = 85
 RENEWED = re.compile(r"dijob: renewal, epoch ([0-9]{1,15})\b")
-# What is said of a container whose end nobody saw: by containerd after a reboot (pkg/cri/server: unknownExitCode; a
-# program that exits 255 is an Error), and by a kubelet that finds it no more. Docker says 255 and Error of both, so
-# that there a reboot cannot be told from a crash: it is charged.
+# What is said of a container whose end nobody saw: by containerd after a reboot (pkg/cri/server:
+# unknownExitCode; a program that exits 255 is an Error), and by a kubelet that finds it no more.
+# Docker says 255 and Error of both, so that there a reboot cannot be told from a crash: it is
+# charged.
 UNSEEN = (("Unknown", 255), ("ContainerStatusUnknown", 137))
-# The kubelet goes to and fro between these two. Below: other reasons for an image that cannot be used.
+# The kubelet goes to and fro between these two. Below: other reasons for an image that cannot be
+# used.
 PULL_REASONS = ("ImagePullBackOff", "ErrImagePull")
 PULL_NOISE = (*PULL_REASONS, "rpc error")
 IMAGE_REASONS = (*PULL_REASONS, "InvalidImageName", "ErrImageNeverPull", "ImageInspectError")
@@ -26,7 +29,9 @@ WAITING_IS_FINE = ("PodInitializing", "ContainerCreating", "")
 
 @dataclass(frozen=True)
 class Ending:
-    """How a container ended last: exit code, signal (0: none), reason, message, and when ("": unknown)."""
+    """How a container ended last: exit code, signal (0: none), reason, message, and when ("":
+    unknown).
+    """
 
     exit_code: int
     signal: int
@@ -75,13 +80,17 @@ def named(status: Body, name: str) -> Body:
 
 
 def exit_code(container: Body) -> int | None:
-    """The exit code of a container that has ended and has not been started again; None of any other."""
+    """The exit code of a container that has ended and has not been started again; None of any
+    other.
+    """
     ended = (container.get("state") or {}).get("terminated")
     return None if ended is None else int(ended.get("exitCode") or 0)
 
 
 def all_ended(status: Body, restart_policy: str) -> bool:
-    """Whether no container runs or will be started again, which the pod's phase says only a moment later."""
+    """Whether no container runs or will be started again, which the pod's phase says only a moment
+    later.
+    """
     codes = [exit_code(c) for c in status.get("containerStatuses") or ()]
     if restart_policy == "Never":
         return bool(codes) and None not in codes
@@ -94,9 +103,10 @@ def unseen(end: Ending) -> bool:
 
 
 def failures(spec: Body, status: Body, main: Body) -> int:
-    """How often containers ended badly (init containers: init_failures). Where nothing starts again, and in a pod that
-    has failed as a whole, what ends together is one failure; side containers that start again by themselves are
-    among the init containers. Once the main container has exited 0, what the others do is of no account.
+    """How often containers ended badly (init containers: init_failures). Where nothing starts
+    again, and in a pod that has failed as a whole, what ends together is one failure; side
+    containers that start again by themselves are among the init containers. Once the main container
+    has exited 0, what the others do is of no account.
     """
     given = status.get("containerStatuses") or ()
     if exit_code(main) == 0:
@@ -104,7 +114,9 @@ def failures(spec: Body, status: Body, main: Body) -> int:
     over = status.get("phase") == "Failed"
     if spec.get("restartPolicy") == "Never":
         sidecars = _sidecars(spec)
-        init = (c for c in status.get("initContainerStatuses") or () if c.get("name") not in sidecars)
+        init = (
+            c for c in status.get("initContainerStatuses") or () if c.get("name") not in sidecars
+        )
         return int(over or any(map(_down, (*init, *given))))
     if over:
         return sum(int(c.get("restartCount") or 0) for c in given) + 1
@@ -112,21 +124,30 @@ def failures(spec: Body, status: Body, main: Body) -> int:
 
 
 def init_failures(spec: Body, status: Body, main: Body) -> int:
-    """How often those init containers ended badly that are down now. It falls when they succeed; the status keeps
-    the highest.
+    """How often those init containers ended badly that are down now. It falls when they succeed;
+    the status keeps the highest.
 
-    The gate never counts, nor do init containers that merely ran again because the sandbox was made anew, nor what the
-    kubelet ends because the pod is over.
+    The gate never counts, nor do init containers that merely ran again because the sandbox was made
+    anew, nor what the kubelet ends because the pod is over.
     """
-    if spec.get("restartPolicy") == "Never" or status.get("phase") == "Failed" or exit_code(main) == 0:
+    if (
+        spec.get("restartPolicy") == "Never"
+        or status.get("phase") == "Failed"
+        or exit_code(main) == 0
+    ):
         return 0
     given = status.get("initContainerStatuses") or ()
     return sum(_failures(c) for c in given if c.get("name") != names.GATE_CONTAINER and _down(c))
 
 
 def ending(status: Body, main: Body) -> Ending | None:
-    """How the main container ended last; where it never did badly, the first other container that did."""
-    others = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
+    """How the main container ended last; where it never did badly, the first other container that
+    did.
+    """
+    others = [
+        *(status.get("initContainerStatuses") or ()),
+        *(status.get("containerStatuses") or ()),
+    ]
     ended = _last(main)
     if not (ended and ended.get("exitCode")):
         ended = next((last for c in others if (last := _last(c)) and last.get("exitCode")), ended)
@@ -142,22 +163,34 @@ def complaint(status: Body) -> str:
             return _sentence(condition.get("reason"), condition.get("message"))
     main = status.get("containerStatuses") or ()
     containers: Iterable[Body] = (*(status.get("initContainerStatuses") or ()), *main)
-    return next((f"container {_user_container(c, main)}{text}" for c in containers if (text := _complaint(c))), "")
+    return next(
+        (
+            f"container {_user_container(c, main)}{text}"
+            for c in containers
+            if (text := _complaint(c))
+        ),
+        "",
+    )
 
 
 def _user_container(container: Body, main: Iterable[Body]) -> str:
-    """The name of a container; for the gate, which mostly runs in the user's own image, that of the user's container
-    whose image cannot be pulled."""
+    """The name of a container; for the gate, which mostly runs in the user's own image, that of the
+    user's container whose image cannot be pulled.
+    """
     name, waiting = container.get("name", ""), (container.get("state") or {}).get("waiting") or {}
     if name != names.GATE_CONTAINER or waiting.get("reason") not in IMAGE_REASONS:
         return str(name)
-    return str(next((c.get("name") for c in main if c.get("image") == container.get("image")), name))
+    return str(
+        next((c.get("name") for c in main if c.get("image") == container.get("image")), name)
+    )
 
 
 def renewed(main: Body) -> int:
-    """For which address list the main container ended last, as its launcher says; 0 when it ended for another reason.
+    """For which address list the main container ended last, as its launcher says; 0 when it ended
+    for another reason.
 
-    A user's program may exit with the same code: the mark in the termination message is what counts.
+    A user's program may exit with the same code: the mark in the termination message is what
+    counts.
     """
     return _renewed(_last(main) or {})
 
@@ -173,9 +206,10 @@ def ended(main: Body) -> str:
 
 
 def unrecorded(main: Body) -> bool:
-    """Whether the main container has ended before, and nobody knows how: the kubelet throws such a record away when it
-    looks for dead containers just between the creation of the next and its start (1.34, pkg/kubelet/kuberuntime:
-    evictableContainers)."""
+    """Whether the main container has ended before, and nobody knows how: the kubelet throws such a
+    record away when it looks for dead containers just between the creation of the next and its
+    start (1.34, pkg/kubelet/kuberuntime: evictableContainers).
+    """
     return int(main.get("restartCount") or 0) > 0 and not _last(main)
 
 
@@ -227,7 +261,9 @@ def _complaint(container: Body) -> str:
 
 
 def _pull_failure(image: str, message: str) -> str:
-    """The same for both reasons, between which the kubelet goes to and fro; the image is named once."""
+    """The same for both reasons, between which the kubelet goes to and fro; the image is named
+    once.
+    """
     parts = message.split(": ") if image else []
     cause = ": ".join(part for part in parts if image not in part and part not in PULL_NOISE)
     return _sentence(f"{PULL_REASONS[0]}: image {image} cannot be pulled", cause)

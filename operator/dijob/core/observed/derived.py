@@ -20,11 +20,18 @@ def follows(annotations: Mapping[str, str]) -> frozenset[tuple[str, str]]:
     """Fingerprints of those annotations that are made of a list, each its key with a hash of its
     value."""
     return fingerprints(
-        tuple(sorted((key, value) for key, value in annotations.items() if key.startswith(MADE_OF_LIST)))
+        tuple(
+            sorted(
+                (key, value) for key, value in annotations.items() if key.startswith(MADE_OF_LIST)
+            )
+        )
     )
 
 
 @lru_cache(maxsize=256)
 def fingerprints(annotations: tuple[tuple[str, str], ...]) -> frozenset[tuple[str, str]]:
     """Remembered: topology.json of 1,500 ranks has 40 KB, and stands on each of 1,500 pods."""
-    return frozenset((key, hashlib.blake2b(value.encode(), digest_size=8).hexdigest()) for key, value in annotations)
+    return frozenset(
+        (key, hashlib.blake2b(value.encode(), digest_size=8).hexdigest())
+        for key, value in annotations
+    )

@@ -1,4 +1,6 @@
-"""Sentences for people: which rank waits for what, grouped by cause and short enough for a condition."""
+"""Sentences for people: which rank waits for what, grouped by cause and short enough for a
+condition.
+"""
 
 from collections.abc import Callable, Container, Iterable
 from dataclasses import replace
@@ -31,13 +33,19 @@ def without_address(gang: Gang, ranks: Iterable[int], observed: Observed) -> str
     return _grouped(ranks, lambda rank: _why_no_address(gang, rank, observed))
 
 
-def not_ready(ranks: Iterable[int], observed: Observed, now: datetime, renewing: Container[int] = ()) -> str:
-    """Each rank that is not Ready, and why. `renewing` are those whose process has been told to start again."""
+def not_ready(
+    ranks: Iterable[int], observed: Observed, now: datetime, renewing: Container[int] = ()
+) -> str:
+    """Each rank that is not Ready, and why. `renewing` are those whose process has been told to
+    start again.
+    """
     return _grouped(ranks, lambda rank: _why_not_ready(rank, observed, now, rank in renewing))
 
 
 def trouble(rank: int, observed: Observed, now: datetime) -> str:
-    """What keeps a rank from being Ready, if that is more than that it is starting; "" where it is not."""
+    """What keeps a rank from being Ready, if that is more than that it is starting; "" where it is
+    not.
+    """
     pod = observed.pods.get(rank)
     if pod is None:
         return "its pod is gone"
@@ -49,8 +57,14 @@ def trouble(rank: int, observed: Observed, now: datetime) -> str:
 
 
 def refusal(gang: Gang, ranks: Iterable[int], observed: Observed) -> tuple[PodsCreated, str] | None:
-    """Reason and sentence for the pods that the apiserver would not create; None when it refused none."""
-    refused = {rank: no for rank in ranks if (no := observed.refusals.get(f"pod/{gang.member(rank).name}")) is not None}
+    """Reason and sentence for the pods that the apiserver would not create; None when it refused
+    none.
+    """
+    refused = {
+        rank: no
+        for rank in ranks
+        if (no := observed.refusals.get(f"pod/{gang.member(rank).name}")) is not None
+    }
     if not refused:
         return None
     first = next(iter(refused.values()))
@@ -58,12 +72,16 @@ def refusal(gang: Gang, ranks: Iterable[int], observed: Observed) -> tuple[PodsC
 
 
 def with_untaken(observed: Observed, now: datetime) -> Observed:
-    """The same, with a warning for each pod to which neither node nor scheduler has reacted for a while: no status and
-    no event would have one."""
+    """The same, with a warning for each pod to which neither node nor scheduler has reacted for a
+    while: no status and no event would have one.
+    """
     found = {
         pod.uid: _untaken(pod)
         for pod in observed.everything
-        if pod.placement.untaken and not pod.ip and not pod.deleting and age(pod, now) > UNTAKEN_SECONDS
+        if pod.placement.untaken
+        and not pod.ip
+        and not pod.deleting
+        and age(pod, now) > UNTAKEN_SECONDS
     }
     return replace(observed, warnings={**found, **observed.warnings}) if found else observed
 
@@ -72,8 +90,13 @@ def _untaken(pod: Pod) -> str:
     kind, _, name = pod.placement.untaken.partition(" ")
     within = f"within {UNTAKEN_SECONDS:.0f} s"
     if kind == "scheduler":
-        return f"no scheduler named {name} has taken it {within}: it is not installed, or does not run"
-    return f"node {name} has not taken it {within}: there is no such node, or its kubelet does not answer"
+        return (
+            f"no scheduler named {name} has taken it {within}: it is not installed, or does not run"
+        )
+    return (
+        f"node {name} has not taken it {within}: there is no such node, or its kubelet does not"
+        " answer"
+    )
 
 
 def shorten(text: str, limit: int = MESSAGE_LIMIT) -> str:
@@ -94,28 +117,45 @@ def _why_no_address(gang: Gang, rank: int, observed: Observed) -> str:
         name = gang.member(rank).name
         if refused := observed.refusals.get(f"pod/{name}"):
             return refused.message
-        return "it gave its node back for a lower rank" if name in observed.given_back else "its pod is being created"
+        return (
+            "it gave its node back for a lower rank"
+            if name in observed.given_back
+            else "its pod is being created"
+        )
     if pod.deleting:
         return "its old pod is ending"
     if pod.has_list:
         return "its pod belongs to an older address list and is replaced"
-    return _hint(pod, observed) or ("its node is starting it" if pod.scheduled else "it waits for a node")
+    return _hint(pod, observed) or (
+        "its node is starting it" if pod.scheduled else "it waits for a node"
+    )
 
 
 def _why_not_ready(rank: int, observed: Observed, now: datetime, renewing: bool) -> str:
     pod = observed.pods.get(rank)
     if pod and renewing and pod.containers.started:
-        return f"its program has up to {pod.made.grace} s to end, and starts again with the new list"
+        return (
+            f"its program has up to {pod.made.grace} s to end, and starts again with the new list"
+        )
     if said := trouble(rank, observed, now):
         return said
     if pod and pod.ready:
         return "it has not got the newest address list yet"
-    return "its program runs, and is not Ready" if pod and pod.containers.started else "it is starting"
+    return (
+        "its program runs, and is not Ready" if pod and pod.containers.started else "it is starting"
+    )
 
 
 def _hint(pod: Pod, observed: Observed) -> str:
     """The cluster's own words, with what to do about it where we know better."""
     text = pod.complaint or observed.warnings.get(pod.uid, "")
-    if names.GATE_CONTAINER in text and '"/bin/sh"' in text and any(word in text for word in NO_SUCH_PROGRAM):
-        return f"{text} (the image has no sh: set gateImage in the chart's values, see docs/launcher.md)"
+    if (
+        names.GATE_CONTAINER in text
+        and '"/bin/sh"' in text
+        and any(word in text for word in NO_SUCH_PROGRAM)
+    ):
+        return (
+            f"{text} (the image has no sh: set gateImage in the chart's values, see"
+            " docs/launcher.md)"
+        )
     return text

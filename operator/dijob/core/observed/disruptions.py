@@ -7,11 +7,13 @@ from dijob.core.observed import containers
 
 Body = Mapping[str, Any]
 
-# What a kubelet says of each pod that it does not admit, whatever the reason (1.30 to 1.34, pkg/kubelet: rejectPod).
+# What a kubelet says of each pod that it does not admit, whatever the reason (1.30 to 1.34,
+# pkg/kubelet: rejectPod).
 REJECTED = "Pod was rejected"
-# The reasons by themselves, for kubelets that use other words: the checks of a node (pkg/kubelet: predicate.go and
-# admissionRejectionReasons), and what ends a pod for another's sake. Who is ended for its own sake is not here: Evicted
-# for more disk than it may use (an eviction for the node's sake has the condition DisruptionTarget), DeadlineExceeded.
+# The reasons by themselves, for kubelets that use other words: the checks of a node (pkg/kubelet:
+# predicate.go and admissionRejectionReasons), and what ends a pod for another's sake. Who is ended
+# for its own sake is not here: Evicted for more disk than it may use (an eviction for the node's
+# sake has the condition DisruptionTarget), DeadlineExceeded.
 DISRUPTIONS = (
     "AppArmor",
     "InvalidNodeInfo",
@@ -43,23 +45,31 @@ def disrupted(status: Body) -> bool:
     if targeted(status):
         return True
     reason, message = status.get("reason") or "", status.get("message") or ""
-    rejected = status.get("phase") == "Failed" and (message.startswith(REJECTED) or reason.startswith("OutOf"))
+    rejected = status.get("phase") == "Failed" and (
+        message.startswith(REJECTED) or reason.startswith("OutOf")
+    )
     return rejected or reason in DISRUPTIONS
 
 
 def went_down(status: Body, ended: containers.Ending | None) -> bool:
-    """Whether a pod in which nothing starts again went down with its node: nobody knows then how it `ended`, and its
-    program is not to blame. With a reason of its own it was ended while nothing ran in it."""
+    """Whether a pod in which nothing starts again went down with its node: nobody knows then how it
+    `ended`, and its program is not to blame. With a reason of its own it was ended while nothing
+    ran in it.
+    """
     return ended is not None and containers.unseen(ended) and not status.get("reason")
 
 
 def on_demand(status: Body) -> bool:
-    """Whether a pod that is Failed was ended, whatever its program then said: the kubelet gives a reason just then. One
-    that it makes Succeeded had ended by itself before (1.34, pkg/kubelet: evictPod, nodeshutdown, preemption)."""
+    """Whether a pod that is Failed was ended, whatever its program then said: the kubelet gives a
+    reason just then. One that it makes Succeeded had ended by itself before (1.34, pkg/kubelet:
+    evictPod, nodeshutdown, preemption).
+    """
     return status.get("phase") == "Failed" and bool(status.get("reason") or targeted(status))
 
 
 def targeted(status: Body) -> bool:
     """Whether the pod has been chosen to go."""
     conditions = status.get("conditions") or ()
-    return any(c.get("type") == "DisruptionTarget" and c.get("status") == "True" for c in conditions)
+    return any(
+        c.get("type") == "DisruptionTarget" and c.get("status") == "True" for c in conditions
+    )

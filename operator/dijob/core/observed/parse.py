@@ -29,20 +29,24 @@ def child(body: Body) -> Child:
 def owner_of(meta: Body) -> str:
     """The job that an object belongs to; "" where its controller is none.
 
-    A reference holds within a namespace only, and the garbage collector leaves one alone whose kind does not exist: all
-    of its fields must be as we write them.
+    A reference holds within a namespace only, and the garbage collector leaves one alone whose kind
+    does not exist: all of its fields must be as we write them.
     """
     owner = _controller(meta)
     if (owner.get("apiVersion"), owner.get("kind")) != (names.API_VERSION, names.KIND):
         return ""
-    return sys.intern(names.owner_key(meta.get("namespace", ""), str(owner.get("name")), str(owner.get("uid"))))
+    return sys.intern(
+        names.owner_key(meta.get("namespace", ""), str(owner.get("name")), str(owner.get("uid")))
+    )
 
 
 def namesake(body: Body, job: str, uid: str) -> Refused | None:
-    """What the object is that has a name we wanted; None: this job's own, which the watch has not shown yet.
+    """What the object is that has a name we wanted; None: this job's own, which the watch has not
+    shown yet.
 
-    The leftovers of a deleted job of the same name are on their way out (the garbage collector follows within
-    seconds), as is everything that is being deleted: `kubectl delete` and `apply` at once is what everyone does.
+    The leftovers of a deleted job of the same name are on their way out (the garbage collector
+    follows within seconds), as is everything that is being deleted: `kubectl delete` and `apply` at
+    once is what everyone does.
     """
     meta = body["metadata"]
     owner = _controller(meta)
@@ -55,7 +59,9 @@ def namesake(body: Body, job: str, uid: str) -> Refused | None:
 
 
 def pod(body: Body) -> Pod:
-    """Read one pod. Its rank is in its computed name JOB-RANK, never in a label, which anyone can write; -1: none."""
+    """Read one pod. Its rank is in its computed name JOB-RANK, never in a label, which anyone can
+    write; -1: none.
+    """
     meta, spec, status = body["metadata"], body.get("spec") or {}, body.get("status") or {}
     annotations = meta.get("annotations") or {}
     owner, main = _controller(meta), containers.named(status, main_name(spec))
@@ -138,7 +144,11 @@ def _copy(annotations: Mapping[str, str]) -> ListCopy:
 def _untaken(spec: Body, status: Body) -> str:
     """The node or scheduler that has not said anything of the pod yet; "": it has."""
     if node := spec.get("nodeName"):
-        return "" if status.get("startTime") or status.get("containerStatuses") else sys.intern(f"node {node}")
+        return (
+            ""
+            if status.get("startTime") or status.get("containerStatuses")
+            else sys.intern(f"node {node}")
+        )
     scheduler = spec.get("schedulerName") or "default-scheduler"
     return "" if _condition(status, "PodScheduled") else sys.intern(f"scheduler {scheduler}")
 
@@ -155,9 +165,17 @@ def _launched(spec: Body, name: str) -> bool:
 
 
 def _grace(spec: Body, name: str) -> int:
-    """How long the launcher in this container gives its program to end: what it was told. Pods of older operators were
-    told of shorter times only; their launchers wait for 20 s at most."""
-    told: Body = next((e for e in _container(spec, name).get("env") or () if e.get("name") == "DIJOB_KILL_SECONDS"), {})
+    """How long the launcher in this container gives its program to end: what it was told. Pods of
+    older operators were told of shorter times only; their launchers wait for 20 s at most.
+    """
+    told: Body = next(
+        (
+            e
+            for e in _container(spec, name).get("env") or ()
+            if e.get("name") == "DIJOB_KILL_SECONDS"
+        ),
+        {},
+    )
     own = int(spec.get("terminationGracePeriodSeconds") or 0)
     return _number(told["value"]) if "value" in told else min(own, KILL_SECONDS)
 
@@ -176,7 +194,9 @@ def _label(meta: Body, key: str) -> str:
 
 def _conditions(status: Body) -> tuple[str, ...]:
     """Those that a rule of the failure policy can be about: not what every pod goes through."""
-    found = (c for c in status.get("conditions") or () if c.get("type") not in names.ORDINARY_CONDITIONS)
+    found = (
+        c for c in status.get("conditions") or () if c.get("type") not in names.ORDINARY_CONDITIONS
+    )
     return tuple(sys.intern(f"{c.get('type')}={c.get('status')}") for c in found)
 
 
@@ -191,24 +211,32 @@ def _rank(name: str, job: str) -> int:
 
 
 def main_name(spec: Body) -> str:
-    """The name of the main container of the job's own template: the one that mounts what we have put there.
+    """The name of the main container of the job's own template: the one that mounts what we have
+    put there.
 
-    The order of the containers does not tell (a mesh's webhook may put its proxy first), annotations can be forged, and
-    the job may be another by now; but no mount of a pod can be changed once it is there, and who injects a container
-    does not give it ours. Without one it is none of our making (a broker's): di-container, else the first.
+    The order of the containers does not tell (a mesh's webhook may put its proxy first),
+    annotations can be forged, and the job may be another by now; but no mount of a pod can be
+    changed once it is there, and who injects a container does not give it ours. Without one it is
+    none of our making (a broker's): di-container, else the first.
     """
     given = spec.get("containers") or ()
-    found = [c.get("name", "") for c in given if _mounts_ours(c)] or [c.get("name", "") for c in given]
+    found = [c.get("name", "") for c in given if _mounts_ours(c)] or [
+        c.get("name", "") for c in given
+    ]
     return names.MAIN_CONTAINER if names.MAIN_CONTAINER in found else next(iter(found), "")
 
 
 def _mounts_ours(container: Body) -> bool:
-    mounts = {(one.get("name"), one.get("mountPath")) for one in container.get("volumeMounts") or ()}
+    mounts = {
+        (one.get("name"), one.get("mountPath")) for one in container.get("volumeMounts") or ()
+    }
     return {(names.BIN_VOLUME, DIR), (names.POD_VOLUME, POD_DIR)} <= mounts
 
 
 def _number(text: Any) -> int:
-    """A number of ours in text that anybody can edit: what is none, or too large for the status, counts as 0."""
+    """A number of ours in text that anybody can edit: what is none, or too large for the status,
+    counts as 0.
+    """
     return (natural(text) if isinstance(text, str) else None) or 0
 
 
@@ -227,11 +255,16 @@ def _condition(status: Body, type_: str) -> Body:
 
 
 def _succeeded(meta: Body, status: Body, main: Body) -> bool:
-    """The main container exited 0 by itself: sidecars that never end do not count, nor does an end on demand."""
+    """The main container exited 0 by itself: sidecars that never end do not count, nor does an end
+    on demand.
+    """
     if meta.get("deletionTimestamp") or disruptions.on_demand(status):
         return False
-    # Of one that has been chosen to go and still runs nothing is known yet: it goes, or ends by itself.
-    return status.get("phase") == "Succeeded" or (containers.exit_code(main) == 0 and not disruptions.targeted(status))
+    # Of one that has been chosen to go and still runs nothing is known yet: it goes, or ends by
+    # itself.
+    return status.get("phase") == "Succeeded" or (
+        containers.exit_code(main) == 0 and not disruptions.targeted(status)
+    )
 
 
 def _disrupted(status: Body) -> bool:
@@ -245,5 +278,10 @@ def _went_down(spec: Body, status: Body, main: Body) -> bool:
 
 
 def _sandbox_died(status: Body) -> bool:
-    """The kubelet reports the containers that died with a sandbox before it makes the new one, with the old address."""
-    return status.get("phase") == "Running" and _condition(status, "PodReadyToStartContainers").get("status") == "False"
+    """The kubelet reports the containers that died with a sandbox before it makes the new one, with
+    the old address.
+    """
+    return (
+        status.get("phase") == "Running"
+        and _condition(status, "PodReadyToStartContainers").get("status") == "False"
+    )

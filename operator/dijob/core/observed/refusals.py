@@ -1,11 +1,14 @@
-"""What a "no" from the apiserver means for a job: whose fault, what to say, and when to ask again."""
+"""What a "no" from the apiserver means for a job: whose fault, what to say, and when to ask
+again.
+"""
 
 from datetime import datetime, timedelta
 
 from dijob.core.backoff import doubled
 from dijob.core.observed.views import Refusal, Refused
 
-# 400 and 422 are final as the object is written; an admission policy may have been the cause, so ask quietly again.
+# 400 and 422 are final as the object is written; an admission policy may have been the cause, so
+# ask quietly again.
 FINAL_SECONDS = 300.0
 # Nobody tells when a foreign object that has our name goes: we see our own only.
 TAKEN_SECONDS = (5.0, 60.0)
@@ -22,28 +25,36 @@ def name_in_use(why: Refused, what: str, now: datetime, before: Refusal | None =
         message = f"waits for the old {what} to end"
         return Refusal(why=why, message=message, retry_at=again, attempts=attempts)
     again = now + timedelta(seconds=doubled(attempts, TAKEN_SECONDS))
-    message = f"{what} exists and belongs to somebody else: delete or rename it, or give the job another name"
+    message = (
+        f"{what} exists and belongs to somebody else: delete or rename it, or give the job another"
+        " name"
+    )
     return Refusal(why=Refused.TAKEN, message=message, retry_at=again, attempts=attempts)
 
 
 def rejected(status: int, message: str, before: Refusal | None, now: datetime) -> Refusal:
     """The apiserver's answer to a creation (`status`: HTTP code, 0 for none), in its own words.
 
-    400 and 422 are wrong as they stand. 403 (a missing service account or priority class, a quota, a policy), 429 and
-    5xx heal by themselves: asked again after 1, 2, 4 ... 60 seconds.
+    400 and 422 are wrong as they stand. 403 (a missing service account or priority class, a quota,
+    a policy), 429 and 5xx heal by themselves: asked again after 1, 2, 4 ... 60 seconds.
     """
     if status in (400, 422):
         attempts = before.attempts + 1 if before else 1
         again = now + timedelta(seconds=FINAL_SECONDS)
-        return Refusal(why=Refused.REJECTED, message=message, retry_at=again, attempts=attempts, since=now)
-    return _for_now(Refused.FORBIDDEN if status == 403 else Refused.UNAVAILABLE, message, before, now)
+        return Refusal(
+            why=Refused.REJECTED, message=message, retry_at=again, attempts=attempts, since=now
+        )
+    return _for_now(
+        Refused.FORBIDDEN if status == 403 else Refused.UNAVAILABLE, message, before, now
+    )
 
 
 def of_change(status: int, message: str, before: Refusal | None, now: datetime) -> Refusal:
     """The apiserver's answer to a change of what is there (a patch, a deletion), in its own words.
 
-    What is changed is written by the operator, not by the user: a policy, a webhook or a limit says no, whatever the
-    code (an admission policy's is 422 unless it says otherwise), and may say yes the next time.
+    What is changed is written by the operator, not by the user: a policy, a webhook or a limit says
+    no, whatever the code (an admission policy's is 422 unless it says otherwise), and may say yes
+    the next time.
     """
     lasting = 400 <= status < 500 and status != 429
     return _for_now(Refused.FORBIDDEN if lasting else Refused.UNAVAILABLE, message, before, now)

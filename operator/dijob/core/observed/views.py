@@ -1,4 +1,6 @@
-"""What is there: frozen views that hold just what the plan asks about (parse.py makes them of raw objects)."""
+"""What is there: frozen views that hold just what the plan asks about (parse.py makes them of raw
+objects).
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -120,8 +122,9 @@ class Refused(StrEnum):
 
 @dataclass(frozen=True)
 class Refusal:
-    """The apiserver's last "no" to the creation or a change of one object, in its own words, when to ask again, and
-    since when it has been the same one."""
+    """The apiserver's last "no" to the creation or a change of one object, in its own words, when
+    to ask again, and since when it has been the same one.
+    """
 
     why: Refused
     message: str
@@ -142,17 +145,18 @@ class Creation:
 class Observed:
     """Everything that one pass decides on, besides the job itself.
 
-    `pods` maps a rank to its pod; `unranked` are pods of the job that no rank of it has (its own Redis server's;
-    those of tasks that had other names before it was suspended). `existing` are its other objects
-    that are watched, as "service/x". `refusals` maps a kind and name ("pod/x-0", "service/x") or a
-    change (changes.py) to the last refusal, `creations` a pod's
-    name to how often it was created lately, and `warnings` a pod's uid to the newest warning event about it.
-    `given_back` are the names of pods that gave their node back for a lower rank. `told` maps the uid of a pod that
-    is to act on a list, and the list's number, to when that list was seen on it, `nudged` to when it was last
-    reminded. `given` maps a pod's uid to the number of the newest list that this operator has written on it. These
-    seven live in the operator's memory only: a new operator learns them again. `notes` is what the operator's own
-    settings have to say of the job. `latency` is how long a write takes now, in seconds, and `reminders` how many
-    kubelets may be reminded (pace.py).
+    `pods` maps a rank to its pod; `unranked` are pods of the job that no rank of it has (its own
+    Redis server's; those of tasks that had other names before it was suspended). `existing` are its
+    other objects that are watched, as "service/x". `refusals` maps a kind and name ("pod/x-0",
+    "service/x") or a change (changes.py) to the last refusal, `creations` a pod's name to how often
+    it was created lately, and `warnings` a pod's uid to the newest warning event about it.
+    `given_back` are the names of pods that gave their node back for a lower rank. `told` maps the
+    uid of a pod that is to act on a list, and the list's number, to when that list was seen on it,
+    `nudged` to when it was last reminded. `given` maps a pod's uid to the number of the newest list
+    that this operator has written on it. These seven live in the operator's memory only: a new
+    operator learns them again. `notes` is what the operator's own settings have to say of the job.
+    `latency` is how long a write takes now, in seconds, and `reminders` how many kubelets may be
+    reminded (pace.py).
     """
 
     pods: Mapping[int, Pod] = field(default_factory=dict)
@@ -174,9 +178,15 @@ class Observed:
         return next((pod for pod in self.unranked if pod.name == name), None)
 
     def run_of(self, name: str) -> str:
-        """One run of the main container of a pod that no rank has, as uid/restarts; "" while it does not run."""
+        """One run of the main container of a pod that no rank has, as uid/restarts; "" while it
+        does not run.
+        """
         pod = self.unranked_pod(name)
-        return f"{pod.uid}/{pod.containers.restarts}" if pod and pod.containers.started and not pod.deleting else ""
+        return (
+            f"{pod.uid}/{pod.containers.restarts}"
+            if pod and pod.containers.started and not pod.deleting
+            else ""
+        )
 
     @property
     def everything(self) -> tuple[Pod, ...]:
@@ -206,12 +216,20 @@ class Child:
 
 
 def puzzling(pods: Iterable[Pod], now: datetime) -> tuple[Pod, ...]:
-    """The pods of which only an event can say what they wait for: on a node for a while, silent, no address."""
-    return tuple(p for p in pods if p.scheduled and not p.ip and not p.complaint and age(p, now) > PATIENCE_SECONDS)
+    """The pods of which only an event can say what they wait for: on a node for a while, silent, no
+    address.
+    """
+    return tuple(
+        p
+        for p in pods
+        if p.scheduled and not p.ip and not p.complaint and age(p, now) > PATIENCE_SECONDS
+    )
 
 
 def to_ask(pods: Iterable[Pod], asked: Mapping[str, datetime], now: datetime) -> tuple[Pod, ...]:
-    """Those of the puzzling pods whose events are read next, in turn; `asked` is when each was asked last, by uid."""
+    """Those of the puzzling pods whose events are read next, in turn; `asked` is when each was
+    asked last, by uid.
+    """
     long_ago = now - timedelta(seconds=ASK_AGAIN_SECONDS)
     due = (pod for pod in puzzling(pods, now) if asked.get(pod.uid, long_ago) <= long_ago)
     return tuple(sorted(due, key=lambda pod: (pod.uid in asked, asked.get(pod.uid, now))))

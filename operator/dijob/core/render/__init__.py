@@ -1,1 +1,3 @@
-"""What is written: the objects that are created, and the annotations that an address list becomes."""
+"""What is written: the objects that are created, and the annotations that an address list
+becomes.
+"""

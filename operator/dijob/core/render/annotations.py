@@ -1,4 +1,6 @@
-"""What is written on a pod that is there: an address list, which becomes variables and files in it, or its end."""
+"""What is written on a pod that is there: an address list, which becomes variables and files in it,
+or its end.
+"""
 
 import json
 from dataclasses import replace
@@ -16,7 +18,8 @@ from dijob.names import Addressing, Runtime
 
 Manifest = dict[str, Any]
 
-# What an address list decides: the variables (resolved at each start of the container) and the files (kept up to date).
+# What an address list decides: the variables (resolved at each start of the container) and the
+# files (kept up to date).
 VARIABLES: Final = {
     "DI_NODES": names.ANNOTATION_IPS,
     "DI_NODE_IPS": names.ANNOTATION_IPS,
@@ -30,31 +33,40 @@ FILES: Final = {
     pod.TOPOLOGY_FILE: names.ANNOTATION_TOPOLOGY,
     pod.RENEW_FILE: names.ANNOTATION_RENEW,
 }
-# A deadline is the one way to end a pod that starts again and again and to keep its logs, which go with a pod that is
-# deleted: the status of a pod could be written as well, but the right to do so is one over all pods. The words for it
-# are the kubelet's, and nobody has set such a deadline, so they are explained where they are seen.
+# A deadline is the one way to end a pod that starts again and again and to keep its logs, which go
+# with a pod that is deleted: the status of a pod could be written as well, but the right to do so
+# is one over all pods. The words for it are the kubelet's, and nobody has set such a deadline, so
+# they are explained where they are seen.
 ENDED = (
-    "The job has failed, and the operator ended this pod by activeDeadlineSeconds, so that its logs stay. The kubelet "
-    "calls that DeadlineExceeded, and a container that waited for its next start ContainerStatusUnknown: how its "
-    "program ended is in the container's lastState"
+    "The job has failed, and the operator ended this pod by activeDeadlineSeconds, so that its logs"
+    " stay. The kubelet calls that DeadlineExceeded, and a container that waited for its next start"
+    " ContainerStatusUnknown: how its program ended is in the container's lastState"
 )
 
 
 def variables(gang: Gang) -> list[tuple[str, str]]:
     """The variables of the main container, each with its annotation."""
-    common = [(k, v) for k, v in VARIABLES.items() if k != "DI_NODE_IPS" or gang.addressing is Addressing.IP]
+    common = [
+        (k, v)
+        for k, v in VARIABLES.items()
+        if k != "DI_NODE_IPS" or gang.addressing is Addressing.IP
+    ]
     parts = ((names.nodes_variable(part.name), _annotation(part)) for part in gang.parts)
     return [*common, *parts, *RUNTIMES[gang.runtime].list_env.items()]
 
 
 def files(gang: Gang) -> dict[str, str]:
     """The files in each pod, by name, with their annotations."""
-    runtimes = {_file(annotation): annotation for annotation in RUNTIMES[gang.runtime].list_env.values()}
+    runtimes = {
+        _file(annotation): annotation for annotation in RUNTIMES[gang.runtime].list_env.values()
+    }
     return FILES | runtimes
 
 
 def files_of(runtime: Runtime) -> dict[str, str]:
-    """The runtime's variables that follow from the list, each with the file that the launcher can mend it from."""
+    """The runtime's variables that follow from the list, each with the file that the launcher can
+    mend it from.
+    """
     return {name: _file(annotation) for name, annotation in RUNTIMES[runtime].list_env.items()}
 
 
@@ -63,7 +75,9 @@ def _file(annotation: str) -> str:
 
 
 def slices(gang: Gang) -> str:
-    """How the launcher divides a list among the tasks' variables: "LEARNER 1 COLLECTOR 2", the rest is the last's."""
+    """How the launcher divides a list among the tasks' variables: "LEARNER 1 COLLECTOR 2", the rest
+    is the last's.
+    """
     return " ".join(f"{names.task_word(part.name)} {part.size}" for part in gang.parts)
 
 
@@ -72,7 +86,10 @@ def tasks_lists(gang: Gang, address_list: AddressList) -> dict[str, str]:
     """The annotations that hold each task's part of a list. One that has none left yet is empty."""
     ips = address_list.addresses
     ends = [part.first + part.size for part in gang.parts[:-1]] + [len(ips)] * bool(gang.parts)
-    return {_annotation(part): ",".join(ips[part.first : end]) for part, end in zip(gang.parts, ends, strict=True)}
+    return {
+        _annotation(part): ",".join(ips[part.first : end])
+        for part, end in zip(gang.parts, ends, strict=True)
+    }
 
 
 def _annotation(part: Part) -> str:
@@ -80,10 +97,12 @@ def _annotation(part: Part) -> str:
 
 
 def addresses_patch(gang: Gang, action: PublishAddresses) -> Manifest:
-    """The merge patch that opens a pod's gate: the address list, its number, and what follows from it.
+    """The merge patch that opens a pod's gate: the address list, its number, and what follows from
+    it.
 
-    managedFields are emptied on the way ([{}] clears them, as Kubernetes documents): it makes this and every later
-    write of the pod cheaper for the apiserver (0.76 of the time, docs/decisions/003).
+    managedFields are emptied on the way ([{}] clears them, as Kubernetes documents): it makes this
+    and every later write of the pod cheaper for the apiserver (0.76 of the time,
+    docs/decisions/003).
     """
     copy = action.copy
     annotations = {
@@ -96,19 +115,31 @@ def addresses_patch(gang: Gang, action: PublishAddresses) -> Manifest:
         **({names.ANNOTATION_BROKER: copy.redis_run} if copy.redis_run else {}),
     }
     labels = {names.LABEL_JOB: gang.job, names.LABEL_RANK: str(gang.rank_of(action.name))}
-    return {"metadata": {"uid": action.uid, "managedFields": [{}], "labels": labels, "annotations": annotations}}
+    return {
+        "metadata": {
+            "uid": action.uid,
+            "managedFields": [{}],
+            "labels": labels,
+            "annotations": annotations,
+        }
+    }
 
 
 @lru_cache(maxsize=16)
 def made_of(gang: Gang, address_list: AddressList) -> dict[str, str]:
-    """The annotations that follow from a list, the same on each pod of the job (to be read only)."""
+    """The annotations that follow from a list, the same on each pod of the job (to be read
+    only).
+    """
     ips = address_list.addresses
     return {
         names.ANNOTATION_NUM_NODES: str(len(ips)),
         names.ANNOTATION_WORLD_SIZE: str(len(ips) * gang.workers),
         names.ANNOTATION_TOPOLOGY: topology_json(gang, address_list),
         **tasks_lists(gang, address_list),
-        **{key: build(gang, ips) for key, build in RUNTIMES[gang.runtime].annotation_builders.items()},
+        **{
+            key: build(gang, ips)
+            for key, build in RUNTIMES[gang.runtime].annotation_builders.items()
+        },
     }
 
 
@@ -119,11 +150,12 @@ def copied(gang: Gang, copy: ListCopy) -> ListCopy:
 
 @lru_cache(maxsize=16)
 def topology_json(gang: Gang, address_list: AddressList) -> str:
-    """/run/dijob/topology.json: the world as it is now, for programs that live through growth and shrinkage.
+    """/run/dijob/topology.json: the world as it is now, for programs that live through growth and
+    shrinkage.
 
-    Index = rank in nodeIps and firstNodeIds; a rank has parallelWorkers node ids from its first one on. Short, because
-    each of up to 1,500 pods carries it, and Kubernetes bounds all annotations of an object at 256 KiB in sum.
-    Remembered, because it is the same for each of them.
+    Index = rank in nodeIps and firstNodeIds; a rank has parallelWorkers node ids from its first one
+    on. Short, because each of up to 1,500 pods carries it, and Kubernetes bounds all annotations of
+    an object at 256 KiB in sum. Remembered, because it is the same for each of them.
     """
     ips = address_list.addresses
     world = {

@@ -1,6 +1,7 @@
 """Who an object is: the labels, annotations and owner of what the operator creates.
 
-The keys below diengine/ are DI-orchestrator's (1.0 and 1.1, pkg/common/config.go): its users' selectors find our pods.
+The keys below diengine/ are DI-orchestrator's (1.0 and 1.1, pkg/common/config.go): its users'
+selectors find our pods.
 """
 
 from typing import Any
@@ -35,15 +36,19 @@ def of_pod(job: DIJob, gang: Gang, member: Member, template_hash: str) -> Metada
         names.LEGACY_REPLICAS: str(gang.size),
     }
     if member.part is not None:
-        kind = {names.LEGACY_TASK_NAME: member.part.name, names.LEGACY_TASK_TYPE: member.part.type.value}
+        kind = {
+            names.LEGACY_TASK_NAME: member.part.name,
+            names.LEGACY_TASK_TYPE: member.part.type.value,
+        }
         meta["labels"] |= kind
         meta["annotations"][names.LEGACY_TASK_RANK] = str(member.index)
     return meta
 
 
 def of_server(job: DIJob) -> Metadata:
-    """The metadata of what makes up the job's own Redis server. It is no rank, so nothing that selects the job's ranks
-    may find it."""
+    """The metadata of what makes up the job's own Redis server. It is no rank, so nothing that
+    selects the job's ranks may find it.
+    """
     meta = _metadata(job, job.server, None)
     meta["labels"].pop(names.LABEL_JOB)
     meta["labels"].pop(names.LEGACY_JOB)

@@ -16,11 +16,12 @@ from dijob.pod import KILL_SECONDS
 
 Manifest = dict[str, Any]
 
-# A probe asks every second from the start, so that Ready costs no more than the program's own start. It never gives
-# up by itself (a probe of readiness restarts nobody).
+# A probe asks every second from the start, so that Ready costs no more than the program's own
+# start. It never gives up by itself (a probe of readiness restarts nobody).
 PROBE_PERIOD_SECONDS = 1
-# The kubelet may start a container with a view of the pod that is older than the list which opened the gate (gate.sh).
-# The launcher notices and mends it; where there is none, the gate waits until the older view has passed.
+# The kubelet may start a container with a view of the pod that is older than the list which opened
+# the gate (gate.sh). The launcher notices and mends it; where there is none, the gate waits until
+# the older view has passed.
 SETTLE_SECONDS = "3"
 
 
@@ -30,10 +31,11 @@ def template_hash(job: DIJob) -> str:
 
 
 def pod_manifest(job: DIJob, member: Member, options: Options) -> Manifest:
-    """The pod of one member: the user's template, with identity, gate, launcher and environment added.
+    """The pod of one member: the user's template, with identity, gate, launcher and environment
+    added.
 
-    What stays as the user wrote it is the template's own, of which there may be thousands of values, and not a copy:
-    it is to be read only.
+    What stays as the user wrote it is the template's own, of which there may be thousands of
+    values, and not a copy: it is to be read only.
     """
     gang = gang_of(job)
     role = job.role_of(member.rank)
@@ -50,8 +52,8 @@ def pod_manifest(job: DIJob, member: Member, options: Options) -> Manifest:
         _fit_dns(spec, f"{gang.job}.{gang.namespace}.svc.{options.cluster_domain}")
     spec["hostname"] = member.name
     spec["subdomain"] = gang.job
-    # In-place restarts heal a crash within seconds, and need this policy. Null is as good as absent: the
-    # apiserver would take it for its own default, Always.
+    # In-place restarts heal a crash within seconds, and need this policy. Null is as good as
+    # absent: the apiserver would take it for its own default, Always.
     for name, value in (("enableServiceLinks", False), ("restartPolicy", "OnFailure")):
         if spec.get(name) is None:
             spec[name] = value
@@ -63,49 +65,71 @@ def pod_manifest(job: DIJob, member: Member, options: Options) -> Manifest:
 
 def _with_main(role: Role, main: Manifest) -> list[Any]:
     """The template's containers, with this one in the place of the main one."""
-    return [main if container is role.main_container else container for container in role.pod["containers"]]
+    return [
+        main if container is role.main_container else container
+        for container in role.pod["containers"]
+    ]
 
 
 def _launched(job: DIJob, main: Manifest) -> bool:
-    """Whether the launcher stands before the main container's command (which must not have been fitted yet)."""
+    """Whether the launcher stands before the main container's command (which must not have been
+    fitted yet).
+    """
     return job.spec.launcher is Launcher.AUTO and bool(main.get("command"))
 
 
 def _fit_main(spec: Manifest, main: Manifest, job: DIJob, member: Member, gang: Gang) -> None:
-    """Give the main container (both are copies) environment, port, launcher and, where it visibly fits, a probe."""
+    """Give the main container (both are copies) environment, port, launcher and, where it visibly
+    fits, a probe.
+    """
     command = job.role_of(member.rank).command
     port = listen_port(command)
     launched = _launched(job, main)
     main["env"] = _env(main.get("env"), member, gang, _told(main, spec, gang))
-    # What a program said last is the best word on why it failed, and outlives the container (status.firstFailure).
+    # What a program said last is the best word on why it failed, and outlives the container
+    # (status.firstFailure).
     if main.get("terminationMessagePolicy") is None:
         main["terminationMessagePolicy"] = "FallbackToLogsOnError"
     if launched:
         main["command"] = [pod.LAUNCH, *main["command"]]
     main["volumeMounts"] = _more(main.get("volumeMounts"), *_mounts())
     main["ports"] = _more(
-        main.get("ports"), *_ports(main, port or names.BASE_PORT, gang, bool(spec.get("hostNetwork")))
+        main.get("ports"),
+        *_ports(main, port or names.BASE_PORT, gang, bool(spec.get("hostNetwork"))),
     )
     # A ditask that is not told its platform listens somewhere else: no probe may hold it back.
     told = command.platform == "k8s" or (launched and command.bypass is None)
     if port is not None and told and gang.queue in DIALLING and "readinessProbe" not in main:
-        main["readinessProbe"] = {"tcpSocket": {"port": port}, "periodSeconds": PROBE_PERIOD_SECONDS}
+        main["readinessProbe"] = {
+            "tcpSocket": {"port": port},
+            "periodSeconds": PROBE_PERIOD_SECONDS,
+        }
 
 
 def _ports(main: Manifest, first: int, gang: Gang, on_host: bool) -> list[Manifest]:
-    """The port of the first worker, unless the template names it. In the node's network all workers': a container's
-    ports are the node's there, and the scheduler gives no two pods one of them, so that no two ranks share a node."""
+    """The port of the first worker, unless the template names it. In the node's network all
+    workers': a container's ports are the node's there, and the scheduler gives no two pods one of
+    them, so that no two ranks share a node.
+    """
     given = _objects(main.get("ports"))
     taken = {port.get("containerPort") for port in given}
     named = any(port.get("name") == names.MAIN_PORT for port in given)
     if not on_host:
-        return [] if named or names.BASE_PORT in taken else [{"name": names.MAIN_PORT, "containerPort": first}]
+        return (
+            []
+            if named or names.BASE_PORT in taken
+            else [{"name": names.MAIN_PORT, "containerPort": first}]
+        )
     own = {first + worker: f"{names.MAIN_PORT}-{worker}" for worker in range(gang.workers)}
-    return [{"name": name, "containerPort": port} for port, name in own.items() if port not in taken]
+    return [
+        {"name": name, "containerPort": port} for port, name in own.items() if port not in taken
+    ]
 
 
 def _fit_priority(spec: Manifest, job: DIJob, options: Options) -> None:
-    """The template's own class wins. (priority: null would be the apiserver's default, and ours too.)"""
+    """The template's own class wins. (priority: null would be the apiserver's default, and ours
+    too.)
+    """
     name = options.priority_classes.get(job.spec.priority.value, "")
     if name and not spec.get("priorityClassName") and spec.get("priority") is None:
         spec["priorityClassName"] = name
@@ -116,7 +140,10 @@ def _fit_dns(spec: Manifest, domain: str) -> None:
     given = spec.get("dnsConfig")
     if given is None or isinstance(given, dict):
         searches = _object(given).get("searches")
-        spec["dnsConfig"] = {**_object(given), "searches": [*(searches if isinstance(searches, list) else ()), domain]}
+        spec["dnsConfig"] = {
+            **_object(given),
+            "searches": [*(searches if isinstance(searches, list) else ()), domain],
+        }
 
 
 def _told(main: Manifest, spec: Manifest, gang: Gang) -> dict[str, str]:
@@ -125,19 +152,35 @@ def _told(main: Manifest, spec: Manifest, gang: Gang) -> dict[str, str]:
     said = {"DIJOB_TERMINATION_LOG": path} if path else {}
     said |= {"DIJOB_TASKS": annotations.slices(gang)} if gang.parts else {}
     listed = annotations.files_of(gang.runtime)
-    said |= {"DIJOB_LISTED": " ".join(f"{name}={file}" for name, file in listed.items())} if listed else {}
-    return said | ({"DIJOB_KILL_SECONDS": str(grace)} if isinstance(grace, int) and grace != KILL_SECONDS else {})
+    said |= (
+        {"DIJOB_LISTED": " ".join(f"{name}={file}" for name, file in listed.items())}
+        if listed
+        else {}
+    )
+    return said | (
+        {"DIJOB_KILL_SECONDS": str(grace)}
+        if isinstance(grace, int) and grace != KILL_SECONDS
+        else {}
+    )
 
 
 def _env(users: Any, member: Member, gang: Gang, extra: Mapping[str, str]) -> Any:
-    """Ours first, so that the user's own values may say $(DI_POD_IP); what the user names himself is left to him."""
+    """Ours first, so that the user's own values may say $(DI_POD_IP); what the user names himself
+    is left to him.
+    """
     if users is not None and not isinstance(users, list):
         return users
     taken = {e.get("name") for e in _objects(users)} - set(names.RESERVED_ENV)
     ours = [
         _field("DI_POD_IP", "status.podIP"),
-        *(_field(name, f"metadata.annotations['{annotation}']") for name, annotation in annotations.variables(gang)),
-        *({"name": name, "value": value} for name, value in {**environment(member, gang), **extra}.items()),
+        *(
+            _field(name, f"metadata.annotations['{annotation}']")
+            for name, annotation in annotations.variables(gang)
+        ),
+        *(
+            {"name": name, "value": value}
+            for name, value in {**environment(member, gang), **extra}.items()
+        ),
     ]
     return [*(e for e in ours if e["name"] not in taken), *(users or ())]
 
@@ -147,7 +190,9 @@ def _field(name: str, path: str) -> Manifest:
 
 
 def _gate(main: Manifest, gang: Gang, member: Member, options: Options) -> Manifest:
-    """The last init container: it looks like the main container, so that quotas and policies see nothing new."""
+    """The last init container: it looks like the main container, so that quotas and policies see
+    nothing new.
+    """
     gate: Manifest = {
         "name": names.GATE_CONTAINER,
         "image": options.gate_image or main.get("image"),
@@ -185,7 +230,9 @@ def _plain_resources(resources: Any) -> Manifest:
 
 
 def _more(given: Any, *added: Manifest) -> Any:
-    """The user's list with ours after it. What is no list is left as it is: the apiserver refuses it by its name."""
+    """The user's list with ours after it. What is no list is left as it is: the apiserver refuses
+    it by its name.
+    """
     return [*(given or ()), *added] if given is None or isinstance(given, list) else given
 
 

@@ -1,8 +1,9 @@
-"""The job's own Redis server: one pod, the service that names it, and a policy that lets in the job's ranks alone.
+"""The job's own Redis server: one pod, the service that names it, and a policy that lets in the
+job's ranks alone.
 
-It keeps nothing (DI-engine uses publish and subscribe, ding/framework/message_queue/redis.py), so a new pod is as good
-as the old one, for ranks that begin with it (world.py renews those who began with another). It is no rank: it goes with
-the ranks when the job is suspended, or has ended.
+It keeps nothing (DI-engine uses publish and subscribe, ding/framework/message_queue/redis.py), so a
+new pod is as good as the old one, for ranks that begin with it (world.py renews those who began
+with another). It is no rank: it goes with the ranks when the job is suspended, or has ended.
 """
 
 import copy
@@ -13,10 +14,11 @@ from dijob.core.options import Options
 from dijob.core.render import metadata
 from dijob.core.render.pod import PROBE_PERIOD_SECONDS, Manifest
 
-# What of the ranks' own pods says where they may run, and with which credentials: so may the server.
+# What of the ranks' own pods says where they may run, and with which credentials: so may the
+# server.
 PLACEMENT = ("priorityClassName", "nodeSelector", "tolerations", "imagePullSecrets")
-# What has not been read by a subscriber yet: Redis's own bound, 32 MB, would cut off all who are sent one message of
-# 64 MB. Whoever falls behind by this much is cut off, and subscribes again.
+# What has not been read by a subscriber yet: Redis's own bound, 32 MB, would cut off all who are
+# sent one message of 64 MB. Whoever falls behind by this much is cut off, and subscribes again.
 BUFFER = "pubsub 1gb 512mb 60"
 COMMAND = (
     *("redis-server", "--save", "", "--appendonly", "no"),
@@ -43,7 +45,9 @@ def _policy(job: DIJob, port: int) -> Manifest:
             "policyTypes": ["Ingress"],
             "ingress": [
                 {
-                    "from": [{"podSelector": {"matchLabels": {names.LABEL_JOB: job.metadata.name}}}],
+                    "from": [
+                        {"podSelector": {"matchLabels": {names.LABEL_JOB: job.metadata.name}}}
+                    ],
                     "ports": [{"port": port, "protocol": "TCP"}],
                 }
             ],
@@ -52,13 +56,22 @@ def _policy(job: DIJob, port: int) -> Manifest:
 
 
 def _service(job: DIJob, port: int) -> Manifest:
-    """An address that stays when the pod is made anew; a headless one would be looked up in vain until it is there."""
+    """An address that stays when the pod is made anew; a headless one would be looked up in vain
+    until it is there.
+    """
     spec = {"selector": _selector(job), "ports": [{"name": "redis", "port": port}]}
-    return {"apiVersion": "v1", "kind": "Service", "metadata": metadata.of_server(job), "spec": spec}
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": metadata.of_server(job),
+        "spec": spec,
+    }
 
 
 def _pod(job: DIJob, port: int, options: Options) -> Manifest:
-    """It runs where the restricted pod security standard is enforced, and it needs no right and no disk."""
+    """It runs where the restricted pod security standard is enforced, and it needs no right and no
+    disk.
+    """
     ranks = job.roles[0].pod
     redis: Manifest = {
         "name": "redis",
@@ -80,7 +93,11 @@ def _pod(job: DIJob, port: int, options: Options) -> Manifest:
         "restartPolicy": "Always",
         "terminationGracePeriodSeconds": GRACE_SECONDS,
         # 999 is redis in the official images; any other would do.
-        "securityContext": {"runAsNonRoot": True, "runAsUser": 999, "seccompProfile": {"type": "RuntimeDefault"}},
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": 999,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
         "containers": [redis],
     }
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata.of_server(job), "spec": spec}

@@ -15,4 +15,6 @@ def manifests(job: DIJob, _options: Options) -> tuple[Manifest, ...]:
         "selector": {names.LABEL_JOB: job.metadata.name},
         "ports": [{"name": names.MAIN_PORT, "port": names.BASE_PORT}],
     }
-    return ({"apiVersion": "v1", "kind": "Service", "metadata": metadata.of_service(job), "spec": spec},)
+    return (
+        {"apiVersion": "v1", "kind": "Service", "metadata": metadata.of_service(job), "spec": spec},
+    )

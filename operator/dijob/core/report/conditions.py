@@ -2,46 +2,26 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import replace
 from datetime import datetime
 
-from dijob import names
-from dijob.api import checks
 from dijob.api.problems import SpecError
 from dijob.api.status import Renewal, Status, instant
-from dijob.api.warnings import warnings
 from dijob.core.members import Gang, count, say
 from dijob.core.membership import capacity
 from dijob.core.membership.context import Pass
 from dijob.core.membership.list_state import ListState
 from dijob.core.membership.world import World
 from dijob.core.observed import diagnose
-from dijob.core.observed.views import Pod, Refused
+from dijob.core.observed.views import Pod
 from dijob.core.report import redis
-from dijob.core.report.summary import Fact, ended, find, is_true
+from dijob.core.report.optional import optional_conditions
+from dijob.core.report.summary import Fact, find, is_true
 from dijob.reasons import (
     AddressesReady,
-    BrokerReady,
     Invalid,
-    LauncherBypassed,
-    Paused,
     PeersReady,
     PodsCreated,
-    Reason,
     Running,
-    ServiceReady,
-    SpecWarning,
-    Suspended,
-)
-
-TEMPLATE_CHANGED = (
-    "spec differs from what the running pods were made from: they are left alone, and lost ones are not re-created. "
-    "Write the old one back, or suspend the job (spec.suspend: true) until its pods are gone"
-)
-
-PAUSED = (
-    f"paused: nothing of this job is created, changed or deleted, and no loss is healed, until its annotation "
-    f"{names.ANNOTATION_PAUSED} is removed"
 )
 
 BROKEN = "it is left alone until it changes. That is a defect of the operator, whose log says more"
@@ -49,52 +29,16 @@ BROKEN = "it is left alone until it changes. That is a defect of the operator, w
 # A rank of a running job that has not been Ready for so long is a problem.
 NOT_READY_SECONDS = 60.0
 
-# The fields that warnings about a launcher that is gone round are about (warnings.py); all others are about the spec.
-LAUNCHER_FIELDS = ("spec.launcher", ".spec.containers")
-
 
 def progress(this: Pass) -> list[Fact]:
     """The conditions of a job on its way."""
-    return [_pods_created(this), _addresses_ready(this), _running(this), _peers_ready(this), *optional_conditions(this)]
-
-
-def optional_conditions(this: Pass) -> list[Fact]:
-    """Conditions that are there only when there is, or was, something to say."""
-    status, facts = this.job.status, []
-    over = checks.ENDED_MESSAGE.format(status.phase) if ended(status) else ""
-    if this.template_changed:
-        facts.append(Fact(Invalid.TemplateChanged, over or TEMPLATE_CHANGED))
-    elif is_true(status, Invalid):
-        facts.append(Fact(Invalid.Valid))
-    if over and this.job.spec.suspend:
-        facts.append(Fact(Suspended.Finished, over))
-    elif not this.job.spec.suspend and is_true(status, Suspended) and not this.status.suspend_time:
-        facts.append(Fact(Suspended.Resumed))
-    if this.job.paused:
-        facts.append(Fact(Paused.Annotated, PAUSED))
-    elif is_true(status, Paused):
-        facts.append(Fact(Paused.Resumed))
-    return [*facts, *_warnings(this), *_service(this), *_broker(this)]
-
-
-def _service(this: Pass) -> list[Fact]:
-    service = f"service/{this.world.gang.job}"
-    if refusal := this.observed.refusals.get(service):
-        taken = refusal.why is Refused.TAKEN
-        reason = ServiceReady.ServiceNameTaken if taken else ServiceReady.ServiceRefused
-        return [Fact(reason, refusal.message)]
-    known = find(this.job.status, ServiceReady)
-    return [Fact(ServiceReady.Created)] if known and service in this.observed.existing else []
-
-
-def _broker(this: Pass) -> list[Fact]:
-    gang = this.world.gang
-    if not gang.server or ended(this.job.status):
-        return []
-    if this.job.spec.suspend or this.status.suspend_time:
-        return [Fact(BrokerReady.Suspended, "the job is suspended, and its Redis server with it")]
-    now = redis.fact(gang, this.observed)
-    return [replace(now, message=diagnose.shorten(now.message))]
+    return [
+        _pods_created(this),
+        _addresses_ready(this),
+        _running(this),
+        _peers_ready(this),
+        *optional_conditions(this),
+    ]
 
 
 def invalid(error: SpecError) -> list[Fact]:
@@ -104,7 +48,10 @@ def invalid(error: SpecError) -> list[Fact]:
 
 def broken(error: Exception) -> list[Fact]:
     """The condition of a job that the operator itself fails with. What runs is left alone."""
-    said = f"the operator cannot deal with this job as it is ({type(error).__name__}: {error}): {BROKEN}"
+    said = (
+        f"the operator cannot deal with this job as it is ({type(error).__name__}: {error}):"
+        f" {BROKEN}"
+    )
     return [Fact(Invalid.OperatorError, diagnose.shorten(said))]
 
 
@@ -118,7 +65,11 @@ def by_task(gang: Gang, pods: Iterable[Pod]) -> dict[str, dict[str, int]]:
     """How many pods of each task are in each phase (DI-orchestrator 1.1's status.taskStatus)."""
     if not gang.parts:
         return {}
-    parts = ((part.name, pod.phase) for pod in pods if pod.rank >= 0 and (part := gang.member(pod.rank).part))
+    parts = (
+        (part.name, pod.phase)
+        for pod in pods
+        if pod.rank >= 0 and (part := gang.member(pod.rank).part)
+    )
     counted: dict[str, dict[str, int]] = {}
     for (task, phase), number in sorted(Counter(parts).items()):
         counted.setdefault(task, {})[phase] = number
@@ -129,23 +80,6 @@ def obstacle(this: Pass) -> str:
     """Which rank the job waits for before it is Running, and why."""
     first = _addresses_ready(this)
     return (_running(this) if first.reason.entry.status else first).message
-
-
-def _warnings(this: Pass) -> list[Fact]:
-    """What runs, but perhaps not as its author thinks; False once the cause is gone."""
-    about = (*warnings(this.job), *this.observed.notes)
-    bypassed = [str(one) for one in about if one.field.endswith(LAUNCHER_FIELDS)]
-    others = [str(one) for one in about if not one.field.endswith(LAUNCHER_FIELDS)]
-    return [
-        *_warning(this, bypassed, LauncherBypassed.LauncherBypassed, LauncherBypassed.NothingToSay),
-        *_warning(this, others, SpecWarning.SpecWarning, SpecWarning.NothingToSay),
-    ]
-
-
-def _warning(this: Pass, sentences: list[str], reason: Reason, gone: Reason) -> list[Fact]:
-    if sentences:
-        return [Fact(reason, diagnose.shorten("; ".join(sentences)))]
-    return [Fact(gone)] if is_true(this.job.status, type(gone)) else []
 
 
 def _pods_created(this: Pass) -> Fact:
@@ -163,10 +97,17 @@ def _addresses_ready(this: Pass) -> Fact:
     world = this.world
     if world.alive and not this.loss:
         if world.unpublished:
-            return Fact(AddressesReady.Publishing, f"epoch {world.address_list.number} is being published")
-        message = f"{count(world.size, 'address', 'addresses')} published as epoch {world.address_list.number}"
+            return Fact(
+                AddressesReady.Publishing, f"epoch {world.address_list.number} is being published"
+            )
+        message = (
+            f"{count(world.size, 'address', 'addresses')} published as epoch"
+            f" {world.address_list.number}"
+        )
         return Fact(AddressesReady.Published, diagnose.shorten(message + _joining(this)))
-    return _without_list(this, diagnose.without_address(world.gang, world.addressless, this.observed))
+    return _without_list(
+        this, diagnose.without_address(world.gang, world.addressless, this.observed)
+    )
 
 
 def _without_list(this: Pass, lacking: str) -> Fact:
@@ -224,7 +165,9 @@ def _running(this: Pass) -> Fact:
     lagging = _lagging(world)
     if latched or not lagging:
         # Latched: a rank that restarts in place or is renewed heals by itself, see PeersReady.
-        return Fact(Running.AllRanksReady, "it has begun, see PeersReady" if lagging else _all_run(this))
+        return Fact(
+            Running.AllRanksReady, "it has begun, see PeersReady" if lagging else _all_run(this)
+        )
     wrong = any(diagnose.trouble(rank, this.observed, this.now) for rank in lagging)
     reason = Running.Blocked if wrong else Running.Starting
     return Fact(reason, diagnose.not_ready(lagging, this.observed, this.now))
@@ -235,12 +178,18 @@ def _all_run(this: Pass) -> str:
     world, wish = this.world, this.world.gang.size
     done = [rank for rank in sorted(world.succeeded) if rank < world.size]
     if not done:
-        return f"all {count(wish, 'rank')} run" if world.size == wish else f"{world.size} of {count(wish, 'rank')} run"
+        return (
+            f"all {count(wish, 'rank')} run"
+            if world.size == wish
+            else f"{world.size} of {count(wish, 'rank')} run"
+        )
     ends = [pod.containers.ended for rank in done if (pod := world.pods.get(rank))]
     since = f" (at {last})" if (last := max(ends, default="")) else ""
     run = f"{len(world.unfinished)} of {count(wish, 'rank')} run"
     verb = "has" if len(done) == 1 else "have"
-    return f"{run}, {say(done)} {verb} finished{since}; the job ends when {this.policy.who} exited 0"
+    return (
+        f"{run}, {say(done)} {verb} finished{since}; the job ends when {this.policy.who} exited 0"
+    )
 
 
 def _peers_ready(this: Pass) -> Fact:
@@ -251,7 +200,9 @@ def _peers_ready(this: Pass) -> Fact:
         return Fact(PeersReady.Renewing, diagnose.shorten(message))
     lagging = _lagging(world) if world.alive else list(world.wanted)
     if not lagging:
-        return Fact(PeersReady.AllRanksReady, f"all ranks are Ready, epoch {world.address_list.number}")
+        return Fact(
+            PeersReady.AllRanksReady, f"all ranks are Ready, epoch {world.address_list.number}"
+        )
     message = diagnose.not_ready(lagging, this.observed, this.now, world.restarts.pending)
     if world.restarts.pending >= set(lagging):
         return Fact(PeersReady.Renewing, message)
@@ -263,9 +214,11 @@ def _peers_ready(this: Pass) -> Fact:
 
 
 def patience(status: Status, now: datetime) -> float | None:
-    """Seconds until ranks of a running job that are not Ready are a problem; None while all are Ready.
+    """Seconds until ranks of a running job that are not Ready are a problem; None while all are
+    Ready.
 
-    A rank that joins takes a while, and one that is about to exit closes its port before."""
+    A rank that joins takes a while, and one that is about to exit closes its port before.
+    """
     peers = find(status, PeersReady)
     if peers is None or peers.status == "True" or not is_true(status, Running):
         return None
@@ -276,11 +229,19 @@ def patience(status: Status, now: datetime) -> float | None:
 def _lagging(world: World) -> list[int]:
     """The ranks that are not Ready, or do not have the list in force."""
     untold = {pod.rank for pod in world.unpublished} | world.restarts.pending
-    ready = (rank for rank in world.unfinished if (pod := world.pods.get(rank)) and pod.ready and rank not in untold)
+    ready = (
+        rank
+        for rank in world.unfinished
+        if (pod := world.pods.get(rank)) and pod.ready and rank not in untold
+    )
     return sorted(set(world.unfinished) - set(ready))
 
 
 def _renewed(world: World) -> str:
     whole = world.renewing >= set(world.unfinished)
     verb = "is" if len(world.renewing) == 1 else "are"
-    return "the whole set is renewed" if whole else f"{say(world.renewing)} {verb} renewed, the others run on"
+    return (
+        "the whole set is renewed"
+        if whole
+        else f"{say(world.renewing)} {verb} renewed, the others run on"
+    )

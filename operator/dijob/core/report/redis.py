@@ -27,7 +27,9 @@ def fact(gang: Gang, observed: Observed) -> Fact:
 
 
 def absence(gang: Gang, observed: Observed) -> str:
-    """Why nobody can begin yet: the job has a server, and it cannot be used. "" where that is not so."""
+    """Why nobody can begin yet: the job has a server, and it cannot be used. "" where that is not
+    so.
+    """
     if not gang.server:
         return ""
     now = fact(gang, observed)

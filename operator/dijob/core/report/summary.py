@@ -1,4 +1,6 @@
-"""What the status says: conditions for programs, one phase for people, events for what has just changed."""
+"""What the status says: conditions for programs, one phase for people, events for what has just
+changed.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -79,7 +81,11 @@ def _main_sentence(status: Status) -> str:
     ):
         condition = find(status, type_)
         # That pods are being created says less than why.
-        creating = type_ is reasons.PodsCreated and condition and condition.reason == reasons.PodsCreated.Creating.name
+        creating = (
+            type_ is reasons.PodsCreated
+            and condition
+            and condition.reason == reasons.PodsCreated.Creating.name
+        )
         if condition and condition.status == bad and not creating:
             return condition.message
     running = find(status, reasons.Running)
@@ -87,18 +93,25 @@ def _main_sentence(status: Status) -> str:
 
 
 def urgent(old: Status, new: Status) -> bool:
-    """Whether a change must be written at once: the first sight of a job, Running, its end, a list that begins or has
-    died, a pause, a failure (the pod that shows it is not deleted before)."""
+    """Whether a change must be written at once: the first sight of a job, Running, its end, a list
+    that begins or has died, a pause, a failure (the pod that shows it is not deleted before).
+    """
     begun = is_true(new, reasons.Running) and not is_true(old, reasons.Running)
     begun = begun or is_true(new, reasons.Paused) != is_true(old, reasons.Paused)
     begun = begun or old.suspend_time != new.suspend_time
     begun = begun or old.epoch != new.epoch
-    lost = old.last_renewal != new.last_renewal or old.restarts != new.restarts or old.given_back != new.given_back
+    lost = (
+        old.last_renewal != new.last_renewal
+        or old.restarts != new.restarts
+        or old.given_back != new.given_back
+    )
     return not old.phase or begun or lost or ended(new) != ended(old)
 
 
 def conclude(status: Status, facts: Iterable[Fact], generation: int, now: datetime) -> Status:
-    """The status with the facts as its conditions. Conditions that no fact is about stay as they were."""
+    """The status with the facts as its conditions. Conditions that no fact is about stay as they
+    were.
+    """
     kept = {condition.type: condition for condition in status.conditions}
     for fact in facts:
         type_ = fact.reason.condition
@@ -113,10 +126,15 @@ def conclude(status: Status, facts: Iterable[Fact], generation: int, now: dateti
 
 
 def events(old: Status, new: Status) -> tuple[Event, ...]:
-    """What to tell in `kubectl describe`: the conditions that have changed, where the catalogue gives their new reason
-    an event, and another size of a job that runs."""
+    """What to tell in `kubectl describe`: the conditions that have changed, where the catalogue
+    gives their new reason an event, and another size of a job that runs.
+    """
     before = {c.type: c for c in old.conditions}
-    told = [event for condition in new.conditions if (event := _event(old, before.get(condition.type), condition))]
+    told = [
+        event
+        for condition in new.conditions
+        if (event := _event(old, before.get(condition.type), condition))
+    ]
     return (*told, *_scaled(old, new))
 
 
@@ -133,11 +151,15 @@ def _event(status: Status, before: Condition | None, now: Condition) -> Event | 
     warning = reason.entry.event is EventType.WARNING
     good = reason.entry.kind is Kind.GOOD and reason.entry.status
     words = now.message + (_after(before, now) if good else "")
-    return Event(now.type if good else now.reason, words or f"the job is {now.type}", warning=warning)
+    return Event(
+        now.type if good else now.reason, words or f"the job is {now.type}", warning=warning
+    )
 
 
 def _after(before: Condition | None, now: Condition) -> str:
-    """How long the condition had been False: from the first sight of the job, a loss, or a resumption."""
+    """How long the condition had been False: from the first sight of the job, a loss, or a
+    resumption.
+    """
     start = instant(before.last_transition_time) if before and before.status == "False" else None
     end = instant(now.last_transition_time)
     return f", after {(end - start).total_seconds():.0f} s" if start and end else ""
@@ -147,19 +169,29 @@ def _scaled(old: Status, new: Status) -> tuple[Event, ...]:
     if not (old.address_list and new.address_list and is_true(old, reasons.Running)):
         return ()
     was, size = old.address_list.size, new.address_list.size
-    return (Event("Scaled", f"from {was} to {count(size, 'rank')}", warning=False),) if was != size else ()
+    return (
+        (Event("Scaled", f"from {was} to {count(size, 'rank')}", warning=False),)
+        if was != size
+        else ()
+    )
 
 
 def _finished(told: Mapping[str, Condition], now: datetime) -> Condition | None:
-    """The condition that is True at either end, with the words and the time of that end; None before it.
+    """The condition that is True at either end, with the words and the time of that end; None
+    before it.
 
-    Made from the two in each pass: a job that ended under an operator that did not know it gets it too.
+    Made from the two in each pass: a job that ended under an operator that did not know it gets it
+    too.
     """
     ends = (told.get(each.__name__) for each in (reasons.Failed, reasons.Succeeded))
     end = next((each for each in ends if each and each.status == "True"), None)
     if end is None:
         return None
-    reason = reasons.Finished.Failed if end.type == reasons.Failed.__name__ else reasons.Finished.Succeeded
+    reason = (
+        reasons.Finished.Failed
+        if end.type == reasons.Failed.__name__
+        else reasons.Finished.Succeeded
+    )
     return _condition(end, Fact(reason, end.message), end.observed_generation, now)
 
 

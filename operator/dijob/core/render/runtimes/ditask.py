@@ -7,9 +7,10 @@ from dijob.names import Queue
 def env(member: Member, gang: Gang) -> dict[str, str]:
     """Variables that are known before any pod has an address.
 
-    DI_RANK (with DI_NODES, which the kubelet fills in from the pod's annotations) is all that DI-engine's own
-    parser reads (ding/entry/cli_parsers/k8s_parser.py); it takes the node id as DI_RANK * workers + i. With another
-    queue than nng it leaves the node ids out, so the launcher gives them (pod/ditask.sh).
+    DI_RANK (with DI_NODES, which the kubelet fills in from the pod's annotations) is all that
+    DI-engine's own parser reads (ding/entry/cli_parsers/k8s_parser.py); it takes the node id as
+    DI_RANK * workers + i. With another queue than nng it leaves the node ids out, so the launcher
+    gives them (pod/ditask.sh).
     """
     return {
         "DI_JOB_ID": gang.uid,
@@ -30,10 +31,12 @@ def _queue(gang: Gang) -> dict[str, str]:
     if gang.redis is not None:
         told |= {"DI_REDIS_HOST": gang.redis[0], "DI_REDIS_PORT": str(gang.redis[1])}
     if gang.queue == Queue.REDIS:
-        # DI-engine's thread that listens ends when it logs a lost connection: its words do not fit their format, which
-        # rich's handler raises (ditk/logging/terminal.py). With the plain one it connects again.
+        # DI-engine's thread that listens ends when it logs a lost connection: its words do not fit
+        # their format, which rich's handler raises (ditk/logging/terminal.py). With the plain one
+        # it connects again.
         told |= {"DISABLE_RICH": "1"}
     if gang.queue.startswith(Queue.TORCHRPC):
-        # RDMA and fork do not go together without (rdmamojo.com, ibv_fork_init); nothing else reads them.
+        # RDMA and fork do not go together without (rdmamojo.com, ibv_fork_init); nothing else reads
+        # them.
         told |= {"IBV_FORK_SAFE": "1", "RDMAV_FORK_SAFE": "1"}
     return told

@@ -1,8 +1,9 @@
-"""What OneFlow's programs are told: the node list, the port and the GPUs of `flow.env` and `flow.config`.
+"""What OneFlow's programs are told: the node list, the port and the GPUs of `flow.env` and
+`flow.config`.
 
-The calls are those of its documentation of 0.3 (flow.env.machine, flow.env.ctrl_port, flow.config.gpu_device_num):
-dijob_runtime.oneflow makes them from the DI_ONEFLOW_ variables. Newer versions read MASTER_ADDR, MASTER_PORT,
-WORLD_SIZE, RANK and LOCAL_RANK. The master is rank 0.
+The calls are those of its documentation of 0.3 (flow.env.machine, flow.env.ctrl_port,
+flow.config.gpu_device_num): dijob_runtime.oneflow makes them from the DI_ONEFLOW_ variables. Newer
+versions read MASTER_ADDR, MASTER_PORT, WORLD_SIZE, RANK and LOCAL_RANK. The master is rank 0.
 """
 
 import json

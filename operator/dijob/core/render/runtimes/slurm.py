@@ -1,8 +1,10 @@
-"""What srun would set, for one task per pod: `ditask --platform slurm` and scripts that were written for srun.
+"""What srun would set, for one task per pod: `ditask --platform slurm` and scripts that were
+written for srun.
 
-DI-engine's parser (0.5.3, ding/entry/cli_parsers/slurm_parser.py) knows a node list `prefix[a-b,c]`, or one name, and
-nothing else. It repeats each name SLURM_NTASKS_PER_NODE times, takes the entry SLURM_PROCID for its own, and insists
-that this is SLURMD_NODENAME. Worker processes are not Slurm's tasks: `ditask --parallel-workers` starts them.
+DI-engine's parser (0.5.3, ding/entry/cli_parsers/slurm_parser.py) knows a node list
+`prefix[a-b,c]`, or one name, and nothing else. It repeats each name SLURM_NTASKS_PER_NODE times,
+takes the entry SLURM_PROCID for its own, and insists that this is SLURMD_NODENAME. Worker processes
+are not Slurm's tasks: `ditask --parallel-workers` starts them.
 """
 
 from typing import Final

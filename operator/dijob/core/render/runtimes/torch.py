@@ -1,8 +1,9 @@
 """What torchrun, torch.distributed.launch and init_process_group("env://") read.
 
-torchrun takes a default for each of its options from PET_<OPTION> (torch 1.13 to 2.x, torch/distributed/run.py and
-argparse_util.py), and sets RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT of its children itself. A program
-that is started without it finds its own here: those of the pod's first process.
+torchrun takes a default for each of its options from PET_<OPTION> (torch 1.13 to 2.x,
+torch/distributed/run.py and argparse_util.py), and sets RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR
+and MASTER_PORT of its children itself. A program that is started without it finds its own here:
+those of the pod's first process.
 """
 
 from typing import Final

@@ -1,0 +1,86 @@
+"""The actions of a pass: the next step towards running, or towards another size."""
+
+from itertools import takewhile
+
+from dijob.core.actions import (
+    Action,
+    CreateInOrder,
+    CreatePod,
+    CreateShared,
+    ReleasePod,
+    SetReplicas,
+)
+from dijob.core.decide import address_writes, requeue
+from dijob.core.decide.deletion import deletions, removals
+from dijob.core.membership.context import Pass
+from dijob.core.observed import lost_nodes
+from dijob.core.render import redis as redis_server
+from dijob.core.render import service
+from dijob.core.report import redis
+
+# Of the pods that are created one after the other, so many in one pass.
+IN_ORDER_AT_ONCE = 32
+
+
+def release_all_pods(this: Pass) -> tuple[Action, ...]:
+    """No room: all pods go, once it is written down how those that have ended did."""
+    pods = (pod for _, pod in sorted(this.world.pods.items()) if not pod.finished)
+    return () if this.has_unstored_counts else deletions(pods)
+
+
+def advance(this: Pass) -> tuple[Action, ...]:
+    """The next step towards running, or towards another size."""
+    return (
+        *default_replicas(this),
+        *address_writes.actions(this),
+        *_create_and_delete_pods(this),
+        *_shared_objects(this),
+    )
+
+
+def default_replicas(this: Pass) -> tuple[Action, ...]:
+    """Tasks have replicas of their own."""
+    spec = this.job.spec
+    return (SetReplicas(spec.desired),) if spec.replicas is None and not spec.tasks else ()
+
+
+def _create_and_delete_pods(this: Pass) -> tuple[Action, ...]:
+    """Pods that are missing come, pods that belong to no list go."""
+    world, gathering, member = this.world, this.gathering, this.world.gang.member
+    free = [rank for rank in gathering.needed if requeue.wait_to_create(this, rank) <= 0]
+    create: tuple[Action, ...] = tuple(
+        CreatePod(member(rank)) for rank in requeue.in_turn(this, free)
+    )
+    due = takewhile(lambda rank: requeue.wait_to_create(this, rank) <= 0, gathering.ranks_to_add)
+    if ranks := tuple(due)[:IN_ORDER_AT_ONCE]:
+        create = (CreateInOrder(tuple(map(member, ranks))),)
+    if this.has_unstored_counts:
+        # A failure that is not in the stored status yet would be lost with its pod: that write
+        # comes first.
+        return create
+    back = (ReleasePod(pod.name, pod.uid),) if (pod := gathering.pod_to_release) else ()
+    force = removals(lost_nodes.overdue(world.pods.values(), this.now))
+    return (*deletions(world.to_delete), *back, *force, *create)
+
+
+def _shared_objects(this: Pass) -> tuple[Action, ...]:
+    """What the ranks share: their names, and their Redis server."""
+    due = requeue.unserved(this) and requeue.may_ask(this, f"service/{this.world.gang.job}")
+    return (*((CreateShared(service.manifests),) if due else ()), *_broker(this))
+
+
+def _broker(this: Pass) -> tuple[Action, ...]:
+    name, seen = this.world.gang.server, this.observed
+    pod = seen.unranked_pod(name)
+    if not name or (
+        pod and f"service/{name}" in seen.existing and not pod.finished and not pod.deleting
+    ):
+        return ()
+    if pod and (pod.finished or pod.deleting):
+        return (*deletions([pod]), *removals(lost_nodes.overdue([pod], this.now)))
+    may = all(requeue.may_ask(this, f"{kind}/{name}") for kind in redis.KINDS)
+    return (
+        (CreateShared(redis_server.manifests),)
+        if may and requeue.wait_for_pod(this, name) <= 0
+        else ()
+    )

@@ -1,0 +1,93 @@
+"""Conditions that a job has only when there is, or was, something to say."""
+
+from dataclasses import replace
+
+from dijob import names
+from dijob.api import checks
+from dijob.api.warnings import warnings
+from dijob.core.membership.context import Pass
+from dijob.core.observed import diagnose
+from dijob.core.observed.views import Refused
+from dijob.core.report import redis
+from dijob.core.report.summary import Fact, ended, find, is_true
+from dijob.reasons import (
+    BrokerReady,
+    Invalid,
+    LauncherBypassed,
+    Paused,
+    Reason,
+    ServiceReady,
+    SpecWarning,
+    Suspended,
+)
+
+TEMPLATE_CHANGED = (
+    "spec differs from what the running pods were made from: they are left alone, and lost ones are"
+    " not re-created. Write the old one back, or suspend the job (spec.suspend: true) until its"
+    " pods are gone"
+)
+
+PAUSED = (
+    "paused: nothing of this job is created, changed or deleted, and no loss is healed, until its"
+    f" annotation {names.ANNOTATION_PAUSED} is removed"
+)
+
+# The fields that warnings about a launcher that is gone round are about (warnings.py); all others
+# are about the spec.
+LAUNCHER_FIELDS = ("spec.launcher", ".spec.containers")
+
+
+def optional_conditions(this: Pass) -> list[Fact]:
+    """Conditions that are there only when there is, or was, something to say."""
+    status, facts = this.job.status, []
+    over = checks.ENDED_MESSAGE.format(status.phase) if ended(status) else ""
+    if this.template_changed:
+        facts.append(Fact(Invalid.TemplateChanged, over or TEMPLATE_CHANGED))
+    elif is_true(status, Invalid):
+        facts.append(Fact(Invalid.Valid))
+    if over and this.job.spec.suspend:
+        facts.append(Fact(Suspended.Finished, over))
+    elif not this.job.spec.suspend and is_true(status, Suspended) and not this.status.suspend_time:
+        facts.append(Fact(Suspended.Resumed))
+    if this.job.paused:
+        facts.append(Fact(Paused.Annotated, PAUSED))
+    elif is_true(status, Paused):
+        facts.append(Fact(Paused.Resumed))
+    return [*facts, *_warnings(this), *_service(this), *_broker(this)]
+
+
+def _service(this: Pass) -> list[Fact]:
+    service = f"service/{this.world.gang.job}"
+    if refusal := this.observed.refusals.get(service):
+        taken = refusal.why is Refused.TAKEN
+        reason = ServiceReady.ServiceNameTaken if taken else ServiceReady.ServiceRefused
+        return [Fact(reason, refusal.message)]
+    known = find(this.job.status, ServiceReady)
+    return [Fact(ServiceReady.Created)] if known and service in this.observed.existing else []
+
+
+def _broker(this: Pass) -> list[Fact]:
+    gang = this.world.gang
+    if not gang.server or ended(this.job.status):
+        return []
+    if this.job.spec.suspend or this.status.suspend_time:
+        return [Fact(BrokerReady.Suspended, "the job is suspended, and its Redis server with it")]
+    now = redis.fact(gang, this.observed)
+    return [replace(now, message=diagnose.shorten(now.message))]
+
+
+def _warnings(this: Pass) -> list[Fact]:
+    """What runs, but perhaps not as its author thinks; False once the cause is gone."""
+    about = (*warnings(this.job), *this.observed.notes)
+    bypassed = [str(one) for one in about if one.field.endswith(LAUNCHER_FIELDS)]
+    others = [str(one) for one in about if not one.field.endswith(LAUNCHER_FIELDS)]
+    return [
+        *_warning(this, bypassed, LauncherBypassed.LauncherBypassed, LauncherBypassed.NothingToSay),
+        *_warning(this, others, SpecWarning.SpecWarning, SpecWarning.NothingToSay),
+    ]
+
+
+def _warning(this: Pass, sentences: list[str], reason: Reason, gone: Reason) -> list[Fact]:
+    if sentences:
+        return [Fact(reason, diagnose.shorten("; ".join(sentences)))]
+    return [Fact(gone)] if is_true(this.job.status, type(gone)) else []
