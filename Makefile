@@ -106,7 +106,7 @@ images: venv ## build all images into the cache (6 min once)
 	@$(PY) images/build.py
 
 # A file goes to one of two workers as a whole: the long ones first, or one worker is idle in the end.
-LONG := $(patsubst %,tests/e2e/test_%.py,queue_losses tasks hostname node_loss healing redis torchrun)
+FIRST := $(patsubst %,tests/e2e/test_%.py,tasks node_loss healing redis torchrun)
 
 .PHONY: apiserver
 apiserver: cluster-build images ## bad input, kill -9 at each write, faults, 150 jobs, the chart, the test cluster itself (~11 min)
@@ -123,8 +123,12 @@ scale: cluster-build ## a restart among 1,000 jobs with 4,000 pods, with its fig
 
 .PHONY: e2e
 e2e: cluster-build images ## real pods on real nodes (~28 min)
-	$(PY) -m pytest $(LONG) tests/e2e -m "not alone" -n 2 --dist loadfile --no-loadscope-reorder
+	$(PY) -m pytest $(FIRST) tests/e2e -m "not alone and not long" -n 2 --dist loadfile --no-loadscope-reorder
 	$(PY) -m pytest tests/e2e -m alone
+
+.PHONY: long
+long: cluster-build images ## what takes minutes and is about DI-engine itself: losses over its message queues, NNG's redial (~8 min)
+	$(PY) -m pytest tests/e2e -m long
 
 .PHONY: stress
 stress: venv ## make unit 20 times beside 4 busy processes (UNIT=, LOAD=), make e2e 3 times (E2E=): no test of luck (~3 h)

@@ -66,6 +66,22 @@ def large(root: Path, files: list[Path]) -> list[Large]:
     ]
 
 
+def statements(files: list[Path]) -> int:
+    """How many statements of Python: unlike lines, they do not depend on how long lines may be.
+
+    Docstrings are not counted.
+    """
+    nodes = (
+        node
+        for path in files
+        if path.suffix == ".py"
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.stmt)
+    )
+    texts = (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) for node in nodes)
+    return sum(not text for text in texts)
+
+
 def _is_dataclass(node: ast.ClassDef) -> bool:
     names = (each.func if isinstance(each, ast.Call) else each for each in node.decorator_list)
     return any(ast.unparse(name).rpartition(".")[2] == "dataclass" for name in names)
@@ -97,14 +113,16 @@ def figures(root: Path) -> tuple[dict[str, str], list[Large]]:
         files = code(root, folders)
         lines = [line for path in files for line in path.read_text().splitlines()]
         too_large = large(root, files)
-        totals[name] = len(lines)
+        totals[name] = statements(files)
         rows[f"{name}: lines"] = str(len(lines))
+        rows[f"{name}: statements of Python"] = str(totals[name])
         for kind in MOST:
             rows[f"{name}: {kind}"] = str(sum(each.kind == kind for each in too_large))
         wide = sum(len(line) > COLUMNS for line in lines)
         rows[f"{name}: lines over {COLUMNS} columns"] = f"{100 * wide / len(lines):.1f} %"
         found += too_large
-    rows["lines of tests per line of product"] = f"{totals['tests'] / totals['product']:.2f}"
+    ratio = totals["tests"] / totals["product"]
+    rows["statements of tests per statement of product"] = f"{ratio:.2f}"
     core, imports = core_imports(root)
     rows["core: folders"] = str(len(core))
     rows["core: imports between folders"] = str(len(imports))

@@ -66,6 +66,7 @@ def test_it_grows_and_shrinks(space: Space) -> None:
         until_edges(space, "world", mesh(space.ips("world"), 1), PORTS)
 
 
+@pytest.mark.long
 def test_real_di_engine_finds_a_lost_listener_again_by_its_name(space: Space) -> None:
     mount, volume = mounted("code", "/code")
     main = {

@@ -7,7 +7,7 @@ from jobs import DITASK, REAL_SECONDS, config_map, job, mounted
 from space import Space, measured
 from test_queues import QUEUES, over
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.long]
 
 # Node 0 leads: it finds out who is there from what it hears, and the others answer what it asks.
 PEERS = """
