@@ -101,7 +101,7 @@ def test_the_check_runs_on_the_oldest_python_of_di_engine() -> None:
 def test_stripping_drops_comments_only() -> None:
     text = "#!/bin/sh\n# why\n\n  echo '# kept' # kept\n"
     assert pod.strip_sh(text) == "#!/bin/sh\necho '# kept' # kept"
-    assert pod.strip_python('"""Doc."""\n# why\nif x:\n    y = 1\n') == "if x:\n    y = 1"
+    assert pod.strip_python('"""Doc."""\n# why\nif x:\n    y = 1\n') == "if x:\n y = 1"
 
 
 def test_a_missing_program_skips_its_tests_but_fails_them_in_ci(

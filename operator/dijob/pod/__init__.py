@@ -52,9 +52,12 @@ def strip_sh(text: str) -> str:
 
 
 def strip_python(text: str) -> str:
-    """As `strip`, without the one-line docstrings (which never are a whole body here)."""
+    """As `strip`, without the docstrings (each is one line, and never a whole body here), and
+    with one space for each four of indentation.
+    """
+    lines = (line for line in strip(text).splitlines() if not line.lstrip().startswith('"""'))
     return "\n".join(
-        line for line in strip(text).splitlines() if not line.lstrip().startswith('"""')
+        " " * ((len(line) - len(line.lstrip())) // 4) + line.lstrip() for line in lines
     )
 
 

@@ -1,6 +1,4 @@
-"""Run by ditask.sh under the image's Python: does this rank reach every address that it will
-dial?
-"""
+"""Run by ditask.sh under the image's Python: does this rank reach each address that it dials?"""
 
 # Python 3.7 or newer, the standard library only. NNG retries an address that refuses, but never one
 # that is unroutable or has no such name: its thread ends, the port still listens, and the job hangs
@@ -26,32 +24,24 @@ def say(text: str) -> None:
 
 
 def dialled(topology: str, port: str, workers: str, attach: str) -> dict[tuple[str, int], str]:
-    """Address -> whose it is, for all that this rank dials by DI-engine's k8s parser; `attach`
-    replaces all.
-    """
-    # A broker's host and port come in the places of port and workers.
+    """Address -> whose it is, for all that this rank dials by DI-engine's k8s parser."""
+    # `attach` replaces all. A broker's host and port come in the places of port and workers.
     if topology == BROKER:
         return {(port, int(workers)): BROKER}
     if attach:
         links = [link.strip().rpartition(":") for link in attach.split(",") if "tcp://" in link]
         # What has no port is ditask's to complain of.
-        return {
-            (h.replace("tcp://", ""), int(end)): "--attach-to"
-            for h, _, end in links
-            if end.isdecimal()
-        }
+        ends = [(host.replace("tcp://", ""), end) for host, _, end in links if end.isdecimal()]
+        return {(host, int(end)): "--attach-to" for host, end in ends}
     rank = int(os.environ["DI_RANK"])
     nodes = os.environ["DI_NODES"].split(",")
     below = {"mesh": rank, "star": min(rank, 1)}.get(topology, 0)
-    return {
-        (nodes[i], int(port) + w): f"rank {i}" for i in range(below) for w in range(int(workers))
-    }
+    ports = range(int(port), int(port) + int(workers))
+    return {(nodes[i], each): f"rank {i}" for i in range(below) for each in ports}
 
 
 def problem(address: tuple[str, int], seconds: float, broker: bool) -> str:
-    """Connects once. "" when somebody is there; a peer may also refuse, since it comes up later. A
-    `broker` answers.
-    """
+    """Connects once. "" when somebody is there; a peer may refuse (it is late), a `broker` not."""
     try:
         with socket.create_connection((address[0].strip("[]"), address[1]), seconds) as link:
             # Closed by a reset: no TIME_WAIT that could hold a port which this rank is about to
@@ -109,16 +99,10 @@ def main(args: list[str]) -> int:
     lost = unreachable(dialled(*args), bound)
     if not lost:
         return 0
-    what = (
-        "that server (spec.messageQueue)"
-        if args[0] == BROKER
-        else "those pods, their nodes and network policies"
-    )
-    text = (
-        f"rank {os.environ['DI_RANK']} cannot reach {lost}. After {bound:g} s it ends, for it would"
-        " hang"
-    )
-    text += f" without a word. Look at {what}"
+    what = "those pods, their nodes and network policies"
+    what = "that server (spec.messageQueue)" if args[0] == BROKER else what
+    text = f"rank {os.environ['DI_RANK']} cannot reach {lost}. After {bound:g} s it ends, for it"
+    text += f" would hang without a word. Look at {what}"
     say(text)
     log = os.environ.get("DIJOB_TERMINATION_LOG") or "/dev/termination-log"
     # Outside a container there is none, and none is made.
