@@ -76,8 +76,7 @@ def build(progress: Progress) -> Path:
     folder = target()
     if folder.exists():
         return folder
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with _one_at_a_time(folder.parent / "build.lock"):
+    with one_at_a_time(folder.parent / "build.lock"):
         if folder.exists():  # another process built it while this one waited
             return folder
         progress.expected += COLD_BUILD_SECONDS
@@ -94,7 +93,9 @@ def build(progress: Progress) -> Path:
 
 
 @contextmanager
-def _one_at_a_time(lock: Path) -> Iterator[None]:
+def one_at_a_time(lock: Path) -> Iterator[None]:
+    """Wait until no other process or thread is inside a block with this lock file."""
+    lock.parent.mkdir(parents=True, exist_ok=True)
     with lock.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

@@ -8,9 +8,10 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
-from cluster.build import cache
+from cluster.build import cache, one_at_a_time
 from cluster.errors import ClusterError
 from cluster.shell import run
 
@@ -22,6 +23,13 @@ def key(archive: Path) -> str:
     """Tells an archive from a changed one of the same name without reading all of it."""
     found = archive.stat()
     return f"{archive.resolve()} {found.st_size} {found.st_mtime_ns}"
+
+
+def exclusive() -> AbstractContextManager[None]:
+    """Held from the look for a store until the last link: what one start imports serves those that
+    wait, and no other start drops the store meanwhile.
+    """
+    return one_at_a_time(cache() / "stores.lock")
 
 
 def best(archives: Sequence[Path]) -> tuple[Path | None, list[Path]]:
@@ -55,8 +63,8 @@ def save(root: Path, archives: Sequence[Path]) -> Path:
     _link_tree(root, made / "root")
     # this file is what makes it a store: written last
     (made / FILE).write_text(json.dumps([key(archive) for archive in archives]))
-    for old in _stores()[KEPT:]:
-        shutil.rmtree(old, ignore_errors=True)  # another run may be at it too
+    for old in set(top.iterdir()) - set(_stores()[:KEPT]):  # a killed start's too
+        shutil.rmtree(old)
     return made
 
 

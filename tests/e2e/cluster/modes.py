@@ -89,28 +89,33 @@ def start_embedded(start: Start, progress: Progress) -> Cluster:
 
 
 def _start_containerds(nodes: Sequence[Node], archives: Sequence[Path], progress: Progress) -> None:
-    """containerd on every node with the images in it: linked from a store, imported once where none
-    has them.
-    """
-    first, *others = nodes
-    store, missing = imagestore.best(archives)
-    if store:
-        imagestore.link(store, first.images_root)
-        progress.say(f"{len(archives) - len(missing)} image archives linked from {store}")
-    first.start_containerd()
-    for archive in missing:
-        progress.expected += archive.stat().st_size / IMPORT_BYTES_PER_SECOND
-        progress.say(f"import of {archive.name}, once for all later starts")
-        first.load(archive)
-    if missing:
-        first.stop_containerd()
-        store = imagestore.save(first.images_root, archives)
-        first.start_containerd()
-    for node in others:
-        if store:
-            imagestore.link(store, node.images_root)
+    """containerd on every node with the images in it."""
+    with imagestore.exclusive():
+        _fill_nodes(nodes, archives, progress)
+    for node in nodes:
         node.start_containerd()
     progress.say(f"containerd runs on {' and '.join(node.name for node in nodes)}")
+
+
+def _fill_nodes(nodes: Sequence[Node], archives: Sequence[Path], progress: Progress) -> None:
+    """Link the images from a store; what no store has is imported once, on the first node."""
+    first = nodes[0]
+    store, missing = imagestore.best(archives)
+    if missing:
+        if store:
+            imagestore.link(store, first.images_root)
+        first.start_containerd()
+        for archive in missing:
+            progress.expected += archive.stat().st_size / IMPORT_BYTES_PER_SECOND
+            progress.say(f"import of {archive.name}, once for all later starts")
+            first.load(archive)
+        first.stop_containerd()
+        store = imagestore.save(first.images_root, archives)
+        nodes = nodes[1:]
+    if store:
+        for node in nodes:
+            imagestore.link(store, node.images_root)
+        progress.say(f"{len(archives)} image archives linked from {store}")
 
 
 def _start_dns(plane: ControlPlane) -> None:
