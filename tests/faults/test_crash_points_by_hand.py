@@ -45,16 +45,20 @@ async def resume(lane: Lane, job: str) -> None:
 
 
 ELASTIC = (("minReplicas", 1), ("maxReplicas", 8), ("replicas", REPLICAS))
-SCENARIOS = (
+SCENARIOS = (Scenario("resume", resume, "Running", 2 * REPLICAS, before=suspended),)
+LONG = (
     Scenario("growth", grow, "Running", REPLICAS + 2, spec=ELASTIC),
     Scenario("shrinkage", shrink, "Running", REPLICAS, spec=ELASTIC),
     Scenario("suspend", suspend, "Suspended", REPLICAS),
-    Scenario("resume", resume, "Running", 2 * REPLICAS, before=suspended),
     # It ends well, and is gone, with all that belonged to it.
     Scenario("time-to-live", succeed, None, REPLICAS, spec=(("ttlSecondsAfterFinished", 1),)),
 )
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+@pytest.mark.parametrize(
+    "scenario",
+    [*SCENARIOS, *(pytest.param(scenario, marks=pytest.mark.long) for scenario in LONG)],
+    ids=lambda scenario: scenario.name,
+)
 async def test_killed_at_each_write(scenario: Scenario, lanes: Lanes) -> None:
     await killed_at_each_write(scenario, lanes)

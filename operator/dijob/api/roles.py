@@ -63,9 +63,9 @@ def roles(spec: Spec) -> tuple[Role, ...]:
             f"spec.tasks[{at}].template",
             task.template,
             task.replicas,
-            first,
-            task.name or task.type.value,
-            task.type,
+            first=first,
+            name=task.name or task.type.value,
+            type=task.type,
         )
         for at, (task, first) in enumerate(zip(spec.tasks, firsts, strict=False))
     )

@@ -63,12 +63,12 @@ def waiting(
     means: str, remedy: str = "", *, status: bool = False, event: EventType = EventType.NONE
 ) -> Entry:
     """On its way, or held by somebody's wish."""
-    return Entry(status, Kind.WAITING, means, remedy, event)
+    return Entry(status, Kind.WAITING, means, remedy, event=event)
 
 
 def problem(means: str, remedy: str, *, status: bool = False) -> Entry:
     """Went wrong, whether somebody must act or it heals by itself: told by a Warning."""
-    return Entry(status, Kind.PROBLEM, means, remedy, EventType.WARNING)
+    return Entry(status, Kind.PROBLEM, means, remedy, event=EventType.WARNING)
 
 
 def over(means: str, remedy: str = "", *, status: bool = False) -> Entry:

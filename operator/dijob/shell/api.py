@@ -4,7 +4,7 @@ exception.
 
 import json
 from collections.abc import AsyncGenerator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode
 
@@ -27,6 +27,7 @@ Json = dict[str, Any]
 # Answers of writes are wanted for their metadata only; the apiserver then has less to encode
 # (docs/decisions/003).
 METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+STRICT = {"fieldValidation": "Strict"}
 # In one namespace; and in all, of those that have not lasted longer than that. A webhook may take
 # 30 s for each write, and is mostly asked about some namespaces only: they wait, and the others go
 # on.
@@ -86,8 +87,8 @@ class Stream:
 class _Call:
     method: str
     path: str
-    body: Json | None
-    query: Mapping[str, str]
+    body: Json | None = None
+    query: Mapping[str, str] = field(default_factory=dict)
     accept: str = "application/json"
 
 
@@ -121,22 +122,20 @@ class Api:
 
     async def get(self, path: str, *, accept: str = "application/json", **query: str) -> Json:
         """Read an object or a list."""
-        return await self._call(_Call("GET", path, None, query, accept))
+        return await self._call(_Call("GET", path, query=query, accept=accept))
 
     async def create(self, path: str, body: Json) -> Json:
         """POST; an unknown field anywhere in the object is an error (without this it is dropped in
         silence).
         """
         async with self._slots.of(_namespace(path)):
-            return await self._call(
-                _Call("POST", path, body, {"fieldValidation": "Strict"}, METADATA_ONLY)
-            )
+            return await self._call(_Call("POST", path, body, query=STRICT, accept=METADATA_ONLY))
 
     async def patch(self, path: str, body: Json, *, whole: bool = False) -> Json:
         """JSON merge patch. The answer holds metadata only, unless `whole`."""
         async with self._slots.of(_namespace(path)):
             accept = "application/json" if whole else METADATA_ONLY
-            return await self._call(_Call("PATCH", path, body, {}, accept))
+            return await self._call(_Call("PATCH", path, body, accept=accept))
 
     async def delete(self, path: str, uid: str, *, force: bool = False, version: str = "") -> None:
         """Delete this very object (never a namesake), with its own grace period; by force: without,
@@ -145,7 +144,7 @@ class Api:
         only = {"uid": uid, **({"resourceVersion": version} if version else {})}
         body = {"preconditions": only, **({"gracePeriodSeconds": 0} if force else {})}
         async with self._slots.of(_namespace(path)):
-            await self._call(_Call("DELETE", path, body, {}, METADATA_ONLY))
+            await self._call(_Call("DELETE", path, body, accept=METADATA_ONLY))
 
     async def watch(self, stream: Stream) -> AsyncGenerator[Json]:
         """Events of a watch as they come; ends when the apiserver ends it, raises ApiError when it
@@ -162,7 +161,7 @@ class Api:
             query |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
         timeout = aiohttp.ClientTimeout(total=None, sock_read=stream.silence, sock_connect=5)
         try:
-            response = await self._send(_Call("GET", stream.path, None, query), timeout)
+            response = await self._send(_Call("GET", stream.path, query=query), timeout)
             try:
                 async for line in response.response.content:
                     self.pulse.beat()
