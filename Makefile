@@ -111,7 +111,7 @@ FIRST := $(patsubst %,tests/e2e/test_%.py,tasks node_loss healing redis torchrun
 
 .PHONY: apiserver
 apiserver: cluster-build images ## bad input, kill -9 at each write, faults, 150 jobs, the chart, the test cluster itself (~11 min)
-	$(PY) -m pytest tests/faults tests/selftest tests/apiserver tests/chart -m "not long" -n 3 --dist loadfile --no-loadscope-reorder
+	$(PY) -m pytest tests/chart tests/selftest tests/faults tests/apiserver -m "not long" -n 3 --dist loadfile --no-loadscope-reorder
 
 .PHONY: hostile
 hostile: cluster-build ## a tenant sends 1,000 objects of any kind, each time others: what others notice (~6 min)
