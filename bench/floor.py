@@ -16,7 +16,7 @@ from faults.bulk import for_all
 from faults.kube import Json, Kube, dijob, pods, services
 
 IPS = "diengine.opendilab.org/node-ips"
-EPOCH = "diengine.opendilab.org/epoch"
+NUMBER = "diengine.opendilab.org/list-number"
 
 
 @dataclass
@@ -91,7 +91,7 @@ class Floor:
 
     async def _patch(self, name: str, ips: str) -> Json:
         async with self.room:
-            annotations = {IPS: ips, EPOCH: "1"}
+            annotations = {IPS: ips, NUMBER: "1"}
             return await self.kube.patch(
                 pods(self.namespace, name), {"metadata": {"annotations": annotations}}
             )

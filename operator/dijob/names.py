@@ -29,9 +29,9 @@ LABEL_RANK: Final = f"{GROUP}/rank"
 LABEL_SERVER: Final = f"{GROUP}/redis-of"
 
 # Annotations on the pods, written with each address list: the kubelet turns them into DI_NODE_IPS,
-# DI_EPOCH, DI_NUM_NODES, DI_WORLD_SIZE and the file topology.json.
+# DI_LIST_NUMBER, DI_NUM_NODES, DI_WORLD_SIZE and the file topology.json.
 ANNOTATION_IPS: Final = f"{GROUP}/node-ips"
-ANNOTATION_EPOCH: Final = f"{GROUP}/epoch"
+ANNOTATION_LIST_NUMBER: Final = f"{GROUP}/list-number"
 ANNOTATION_NUM_NODES: Final = f"{GROUP}/num-nodes"
 ANNOTATION_WORLD_SIZE: Final = f"{GROUP}/world-size"
 ANNOTATION_TOPOLOGY: Final = f"{GROUP}/topology"
@@ -57,6 +57,13 @@ ANNOTATION_NUDGED: Final = f"{GROUP}/nudged"
 ANNOTATION_ENDED: Final = f"{GROUP}/ended"
 # What the pod was made from: a hash of the user's words.
 ANNOTATION_TEMPLATE: Final = f"{GROUP}/template-hash"
+
+# The former names of the list number: understood, and written beside the new ones, until 0.1.0.
+# Then they go, with all that `grep -rE 'FORMER_|former.name' operator` finds (docs/decisions/020).
+FORMER_ANNOTATION: Final = f"{GROUP}/epoch"
+FORMER_VARIABLE: Final = "DI_EPOCH"
+# In topology.json, and in the termination message of older pods' launchers.
+FORMER_WORD: Final = "epoch"
 
 # On the DIJob, by hand: while it is there, the operator looks and tells, and touches nothing of the
 # job.
@@ -107,8 +114,9 @@ RESERVED_ENV: Final = (
     "DI_NODE_IDS",
     "DI_WORLD_SIZE",
     "DI_NUM_NODES",
-    "DI_EPOCH",
+    "DI_LIST_NUMBER",
     "DI_POD_IP",
+    FORMER_VARIABLE,
 )
 # spec.successPolicy, where it is not the name of a task.
 ALL_REPLICAS: Final = "AllReplicas"

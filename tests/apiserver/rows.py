@@ -139,9 +139,12 @@ REFUSED: dict[str, Refused] = {
         changed(
             job("bad"),
             "spec.template.spec.initContainers",
-            [{"name": "a", "env": [{"name": "DI_EPOCH"}]}],
+            [{"name": "a", "env": [{"name": "DI_LIST_NUMBER"}]}],
         ),
-        ("spec.template.spec.initContainers[0].env[0].name", "DI_EPOCH is set by the operator"),
+        (
+            "spec.template.spec.initContainers[0].env[0].name",
+            "DI_LIST_NUMBER is set by the operator",
+        ),
     ),
     "a label of the operator": Refused(
         changed(job("bad"), "spec.template.metadata.labels", {"diengine.opendilab.org/rank": "0"}),

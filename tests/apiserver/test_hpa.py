@@ -68,7 +68,7 @@ def test_an_autoscaler_grows_and_shrinks_a_job(
         after = {name: pod["metadata"]["uid"] for name, pod in plane.pods("auto").items()}
         assert after == before
         status = (plane.get("dijob", "auto") or {})["status"]
-        assert (status.get("renewals", 0), status["epoch"]) == (0, 3)
+        assert (status.get("renewals", 0), status["listNumber"]) == (0, 3)
         assert metric.asked >= 2
     finally:
         plane.remove("hpa/auto", "dijob/auto")

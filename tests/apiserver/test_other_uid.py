@@ -62,5 +62,7 @@ async def test_a_patch_of_another_job_is_a_conflict(
     api: Api, untouched: str, part: str, meta: dict[str, str]
 ) -> None:
     with pytest.raises(ApiError) as caught:
-        await api.patch(f"{JOBS}/{untouched}{part}", {"metadata": meta, "status": {"epoch": 3}})
+        await api.patch(
+            f"{JOBS}/{untouched}{part}", {"metadata": meta, "status": {"listNumber": 3}}
+        )
     assert caught.value.conflict, caught.value

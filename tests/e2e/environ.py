@@ -4,6 +4,7 @@ them.
 
 from dataclasses import dataclass
 
+from dijob import names
 from space import Body, Space
 
 # One block a process: a line with its id and command, then its environment, a variable a line.
@@ -86,6 +87,7 @@ def expected(job: Body, ips: list[str], rank: int, shape: Shape) -> dict[str, st
         "DI_PARALLEL_WORKERS": str(shape.workers),
         "DI_TOPOLOGY": shape.topology,
         "DI_LABELS": "",
-        "DI_EPOCH": str(job["status"]["epoch"]),
+        "DI_LIST_NUMBER": str(job["status"]["listNumber"]),
+        names.FORMER_VARIABLE: str(job["status"]["listNumber"]),
         "DI_POD_IP": ips[rank],
     }

@@ -62,28 +62,28 @@ def running(space: Space, **spec: Any) -> dict[str, Identity]:
 
 
 def until_healed(
-    space: Space, job: str, before: dict[str, Identity], renewed: set[str], epoch: int
+    space: Space, job: str, before: dict[str, Identity], renewed: set[str], number: int
 ) -> float:
-    """Poll until just the named pods are new, all is Ready under this epoch, and the rest is as it
+    """Poll until just the named pods are new, all is Ready with this list, and the rest is as it
     was.
     """
 
     def problem() -> str:
         now = identities(space, job)
         changed = {name for name in before if now.get(name) != before[name]}
-        known = space.status(job).get("epoch")
+        known = space.status(job).get("listNumber")
         ready = space.condition(job, "PeersReady")
         right = (
             now.keys() == before.keys()
             and changed == renewed
-            and known == epoch
+            and known == number
             and ready.get("status") == "True"
         )
         return (
             ""
             if right
             else (
-                f"new: {sorted(changed)}, there: {sorted(now)}, epoch {known},"
+                f"new: {sorted(changed)}, there: {sorted(now)}, list {known},"
                 f" {ready.get('message')}"
             )
         )

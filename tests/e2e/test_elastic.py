@@ -25,12 +25,13 @@ def until_told(space: Space, size: int, workers: int = 1) -> float:
     """Poll until topology.json in every pod of "world" says what is true now."""
 
     def problem() -> str:
-        ips, epoch = space.ips("world"), space.status("world").get("epoch")
+        ips, number = space.ips("world"), space.status("world").get("listNumber")
         if len(ips) != size or not all(ips):
             return f"addresses: {ips}"
         ids = [rank * workers for rank in range(size)]
         wanted = {
-            "epoch": epoch,
+            "listNumber": number,
+            "epoch": number,
             "worldSize": size * workers,
             "numNodes": size,
             "nodeIps": ips,
@@ -89,7 +90,7 @@ def test_from_three_to_five_and_back_nobody_else_is_touched(space: Space, shape:
         f"seconds from kubectl scale 5 to 3 until the others are gone ({shape})", f"{shrunk:.1f}"
     )
     status = space.status("world")
-    assert (status.get("restarts", 0), status.get("renewals", 0), status["epoch"]) == (0, 0, 3)
+    assert (status.get("restarts", 0), status.get("renewals", 0), status["listNumber"]) == (0, 0, 3)
 
 
 def test_up_and_down_and_up_within_a_second_ends_right(space: Space) -> None:

@@ -109,7 +109,7 @@ def test_under_restart_policy_never_a_failed_pod_is_made_anew_and_charged(space:
     space.apply(shell("never", CRASHER, pod={"restartPolicy": "Never"}, backoffLimit=1))
     space.until_true("never", "Failed", 90)
     status = space.status("never")
-    assert (status["restarts"], status["epoch"], status["renewals"]) == (2, 2, 1)
+    assert (status["restarts"], status["listNumber"], status["renewals"]) == (2, 2, 1)
     assert status["firstFailure"]["exitCode"] == 7
     until_left(space, "never", {"never-1": "Failed"})
     assert "gives up" in space.logs("never-1")
@@ -127,6 +127,6 @@ def test_a_rank_that_crashes_once_heals_in_place_and_costs_one_restart(space: Sp
     space.apply(job)
     space.until_true("once", "Succeeded", 90)
     status = space.status("once")
-    assert (status["restarts"], status["epoch"], status.get("renewals", 0)) == (1, 1, 0)
+    assert (status["restarts"], status["listNumber"], status.get("renewals", 0)) == (1, 1, 0)
     assert status["firstFailure"]["exitCode"] == 5
     assert status["succeededRanks"] == "0-2"

@@ -31,7 +31,7 @@ while True:
 # who it is.
 SWEAR = f"""
 exec 3<>/dev/tcp/$WITNESS/{WITNESS_PORT}
-echo "$HOSTNAME $DI_EPOCH $DI_RANK $DI_NODES $(hostname -I)" >&3
+echo "$HOSTNAME $DI_LIST_NUMBER $DI_RANK $DI_NODES $(hostname -I)" >&3
 exec 3>&-
 exec light-peer --forever
 """
@@ -138,13 +138,13 @@ def whole_and_true(space: Space) -> None:
         return "" if len(told) == starts(space) else f"{starts(space)} starts, told are {told}"
 
     space.until("each start is told once", untold, 30)
-    for host, epoch, rank, nodes, own in told:
+    for host, number, rank, nodes, own in told:
         assert host == f"world-{rank}"
         assert nodes.split(",")[int(rank)] == own, (
-            f"{host}, epoch {epoch}, has {nodes} and is {own}"
+            f"{host}, list {number}, has {nodes} and is {own}"
         )
     # Rank 0 dials nobody: it runs on under the first list.
-    assert {(host, epoch) for host, epoch, *_ in told} == {
+    assert {(host, number) for host, number, *_ in told} == {
         (f"world-{r}", e) for r in range(3) for e in "12"[: min(r, 1) + 1]
     }
     status = space.status("world")
@@ -156,7 +156,11 @@ def whole_and_true(space: Space) -> None:
 def no_second_list(space: Space) -> str:
     status = space.status("world")
     ready = space.condition("world", "PeersReady").get("status") == "True"
-    return "" if status["epoch"] == 2 and ready else f"epoch {status['epoch']}, all ready {ready}"
+    return (
+        ""
+        if status["listNumber"] == 2 and ready
+        else f"list {status['listNumber']}, all ready {ready}"
+    )
 
 
 def remaining(space: Space, victim: Body) -> list[str]:

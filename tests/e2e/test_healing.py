@@ -108,11 +108,11 @@ def test_who_was_renewed_in_place_lately_is_made_anew(
     """The kubelet would make it wait for its third start."""
     ranks = {"world-1", "world-2"}
     before = running(space, replicas=3)
-    for epoch, ways in ((2, {"anew", "in place"}), (3, {"anew"})):
+    for number, ways in ((2, {"anew", "in place"}), (3, {"anew"})):
         space.kubectl("delete", "pod", "world-1", "--wait=false")
         fault = time.time()
-        until_healed(space, "world", before, ranks, epoch)
-        assert set(how(space, before).values()) == ways, epoch
+        until_healed(space, "world", before, ranks, number)
+        assert set(how(space, before).values()) == ways, number
         until_edges(space, "world", mesh(space.ips("world"), 1), PORTS[:1])
         way = "in place" if "in place" in ways else "anew"
         figures.setdefault(way, []).append(timed(space, f"a deletion, {way}", fault, ranks))
@@ -136,7 +136,7 @@ def test_a_killed_process_heals_in_place_and_touches_nobody(space: Space) -> Non
     until_edges(space, "world", mesh(space.ips("world"), 1), PORTS[:1])
     measured("seconds from SIGKILL of a process to its next start", f"{waited:.1f}")
     status = space.status("world")
-    assert (status["restarts"], status["epoch"]) == (1, 1)
+    assert (status["restarts"], status["listNumber"]) == (1, 1)
     assert status["firstFailure"]["signal"] == 9
 
 

@@ -16,10 +16,10 @@ pytestmark = pytest.mark.e2e
 
 GROUP = "diengine.opendilab.org"
 PORTS = (50515,)
-LURE = {f"{GROUP}/node-ips": "10.6.6.6,10.6.6.6,10.6.6.6", f"{GROUP}/epoch": "777"}
+LURE = {f"{GROUP}/node-ips": "10.6.6.6,10.6.6.6,10.6.6.6", f"{GROUP}/list-number": "777"}
 FORGED = {
     "a list with the highest number": LURE,
-    "a number that has no next one": {f"{GROUP}/epoch": "999999999999999"},
+    "a number that has no next one": {f"{GROUP}/list-number": "999999999999999"},
 }
 
 
@@ -39,7 +39,7 @@ def until_told(space: Space, before: dict[str, dict[str, str]]) -> None:
 def nothing_has_happened(space: Space) -> None:
     until_edges(space, "world", mesh(space.ips("world"), 1), PORTS)
     status = space.status("world")
-    assert (status["epoch"], status.get("renewals", 0), status.get("restarts", 0)) == (1, 0, 0)
+    assert (status["listNumber"], status.get("renewals", 0), status.get("restarts", 0)) == (1, 0, 0)
 
 
 def test_what_is_forged_on_a_rank_is_repaired_and_no_rank_starts_again(space: Space) -> None:

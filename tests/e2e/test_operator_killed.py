@@ -30,7 +30,7 @@ async def until_whole(space: Space, before: dict[str, Identity]) -> None:
         right = changed == {"world-1", "world-2", "world-3"} and ready.get("status") == "True"
         return (
             ""
-            if right and space.status("world")["epoch"] == 2
+            if right and space.status("world")["listNumber"] == 2
             else f"{now}; {ready.get('message')}"
         )
 
@@ -60,4 +60,4 @@ async def test_between_the_patches(space: Space, tmp_path: Path, patch: int) -> 
         "world-3",
     }
     status = space.status("world")
-    assert (status.get("restarts", 0), status["renewals"], status["epoch"]) == (0, 1, 2)
+    assert (status.get("restarts", 0), status["renewals"], status["listNumber"]) == (0, 1, 2)

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.e2e
 
 # Rank 1 of the first list ends badly when it is asked to; the rest stays.
 FAILS_ONCE = """
-if [ "$DI_RANK" = 1 ] && [ "$DI_EPOCH" = 1 ]; then
+if [ "$DI_RANK" = 1 ] && [ "$DI_LIST_NUMBER" = 1 ]; then
   until [ -e /tmp/fail ]; do sleep 0.1; done; exit 42
 fi
 trap 'exit 0' TERM
@@ -27,18 +27,18 @@ def job(name: str, action: str, script: str = FAILS_ONCE, **spec: Any) -> Body:
     return shell(name, script, pod=never, replicas=3, failurePolicy={"rules": rules}, **spec)
 
 
-def epoch(space: Space, name: str, number: int) -> str:
+def has_list(space: Space, name: str, number: int) -> str:
     status = space.status(name)
     right = (
-        status.get("epoch") == number
+        status.get("listNumber") == number
         and space.condition(name, "PeersReady").get("status") == "True"
     )
-    return "" if right else f"epoch {status.get('epoch')}: {status.get('message')}"
+    return "" if right else f"list {status.get('listNumber')}: {status.get('message')}"
 
 
 def fail(space: Space, name: str) -> None:
     """Wait until the job runs, and let its rank 1 fail."""
-    space.until("it runs", lambda: epoch(space, name, 1), 60)
+    space.until("it runs", lambda: has_list(space, name, 1), 60)
     space.execute(f"{name}-1", "touch", "/tmp/fail")
 
 
@@ -61,10 +61,10 @@ def test_a_failed_rank(space: Space, action: str, expected: tuple[set[int], int]
     """Rank 2 dials rank 1, rank 0 dials nobody."""
     anew, restarts = expected
     space.apply(job("mends", action, backoffLimit=1))
-    space.until("it runs", lambda: epoch(space, "mends", 1), 60)
+    space.until("it runs", lambda: has_list(space, "mends", 1), 60)
     before = identities(space, "mends")
     fail(space, "mends")
-    space.until("it runs again", lambda: epoch(space, "mends", 2), 60)
+    space.until("it runs again", lambda: has_list(space, "mends", 2), 60)
     now = identities(space, "mends")
     assert {
         rank for rank in range(3) if now[f"mends-{rank}"][0] != before[f"mends-{rank}"][0]
@@ -103,7 +103,7 @@ def test_time_suspended_counts_for_no_deadline(space: Space) -> None:
     space.until("26 s pass", lambda: "" if space.seconds_since(since) > 26 else "not yet", 60)
     assert space.status("short")["phase"] == "Suspended"
     space.kubectl("patch", "dijob/short", "--type=merge", "-p", '{"spec": {"suspend": false}}')
-    space.until("it runs again", lambda: epoch(space, "short", 2), 60)
+    space.until("it runs again", lambda: has_list(space, "short", 2), 60)
     space.until_true("short", "Failed", 60)
     assert space.condition("short", "Failed")["reason"] == "DeadlineExceeded"
     assert space.status("short")["suspendedSeconds"] >= 26

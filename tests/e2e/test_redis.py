@@ -136,7 +136,7 @@ def test_a_redis_server_of_the_jobs_own_is_made_anew_and_all_begin_anew_in_their
         f"{waited:.0f}",
     )
     status = space.status("ticks")
-    assert (status["epoch"], status["renewals"], status.get("restarts", 0)) == (2, 1, 0)
+    assert (status["listNumber"], status["renewals"], status.get("restarts", 0)) == (2, 1, 0)
     assert space.uids("ticks") == before
     end(space)
 

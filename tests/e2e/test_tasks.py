@@ -139,10 +139,10 @@ def test_when_the_learner_is_done_the_collectors_end_gently(space: Space) -> Non
     assert ends(diary) == {"learns-learner-0": 0, "learns-collector-0": 0, "learns-collector-1": 0}
 
 
-def trained(space: Space, name: str, epoch: int) -> str:
-    """Why the evaluator has not evaluated under this epoch yet; "" once it has."""
+def trained(space: Space, name: str, number: int) -> str:
+    """Why the evaluator has not evaluated with this list yet; "" once it has."""
     status = space.status(name)
-    if status.get("epoch") != epoch or not RETURN.search(space.logs(f"{name}-evaluator-0")):
+    if status.get("listNumber") != number or not RETURN.search(space.logs(f"{name}-evaluator-0")):
         return f"no return yet: {status.get('message')}"
     return ""
 

@@ -30,12 +30,12 @@ import torch.distributed as dist
 
 dist.init_process_group("gloo")
 steps = 0
-while steps < 10 or os.environ["DI_EPOCH"] == "1":
+while steps < 10 or os.environ["DI_LIST_NUMBER"] == "1":
     one = torch.ones(1)
     dist.all_reduce(one)
     steps += 1
     if dist.get_rank() == 0 and steps in (1, 10):
-        print("epoch", os.environ["DI_EPOCH"], "step", steps, "ranks", int(one.item()))
+        print("list", os.environ["DI_LIST_NUMBER"], "step", steps, "ranks", int(one.item()))
 """
 
 
@@ -46,7 +46,7 @@ def test_a_lost_pod_restarts_the_group(space: Space) -> None:
     space.apply(*program("group", ["torchrun", "main.py"], LOOP, runtime="torch"))
     space.until(
         "it computes",
-        lambda: "" if "epoch 1 step 1 ranks 2" in space.logs("group-0") else "not yet",
+        lambda: "" if "list 1 step 1 ranks 2" in space.logs("group-0") else "not yet",
         TORCH_SECONDS,
     )
     before = space.uids("group")
@@ -57,8 +57,8 @@ def test_a_lost_pod_restarts_the_group(space: Space) -> None:
         f"{waited:.0f}",
     )
     status = space.status("group")
-    assert (status["epoch"], status["renewals"], status.get("restarts", 0)) == (2, 1, 0)
-    assert "epoch 2 step 10 ranks 2" in space.logs("group-0")
+    assert (status["listNumber"], status["renewals"], status.get("restarts", 0)) == (2, 1, 0)
+    assert "list 2 step 10 ranks 2" in space.logs("group-0")
     assert not before & space.uids("group"), "in new pods: no rendezvous meets an old process"
 
 
@@ -69,7 +69,7 @@ def test_a_crash_restarts_the_group_and_is_charged_once(space: Space) -> None:
     space.apply(*program("crash", ["torchrun", "main.py"], crash, runtime="torch"))
     space.until_true("crash", "Succeeded", TORCH_SECONDS)
     status = space.status("crash")
-    assert (status["epoch"], status["renewals"], status["restarts"]) == (2, 1, 1)
+    assert (status["listNumber"], status["renewals"], status["restarts"]) == (2, 1, 1)
     assert status["lastRenewal"]["message"].endswith("and runtime: torch says RestartJob")
 
 

@@ -83,7 +83,7 @@ class Original:
             for r in range(len(self.pods))
         ]
         status = self.copy(self.job, name, uid)["status"]
-        proof = hashlib.sha256(f"{status['epoch']} {','.join(ips)}".encode()).hexdigest()[:32]
+        proof = hashlib.sha256(f"{status['listNumber']} {','.join(ips)}".encode()).hexdigest()[:32]
         status["addressList"] = {**status["addressList"], "digest": proof}
         await kube.patch(jobs(self.namespace, name) + "/status", {"status": status})
         service = self.copy(self.service, name, uid)

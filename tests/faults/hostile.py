@@ -191,7 +191,7 @@ def annotations() -> SearchStrategy[Json]:
     """Our annotations with other words in them."""
     keys = (
         "node-ips",
-        "epoch",
+        "listNumber",
         "renew-from",
         "topology",
         "template-hash",

@@ -44,7 +44,7 @@ async def until_whole(lane: Lane) -> float:
             }
             wanted = {
                 "node-ips": ",".join(map(str, ips)),
-                "epoch": str(status["epoch"]),
+                "list-number": str(status["listNumber"]),
                 "num-nodes": str(RANKS),
             }
             if wrong := {key: told.get(key) for key in wanted if told.get(key) != wanted[key]}:
@@ -57,11 +57,11 @@ async def until_whole(lane: Lane) -> float:
     return await until("a is whole", missing, WHOLE_SECONDS)
 
 
-LURE = {f"{GROUP}/node-ips": ",".join(["10.6.6.6"] * RANKS), f"{GROUP}/epoch": "777"}
+LURE = {f"{GROUP}/node-ips": ",".join(["10.6.6.6"] * RANKS), f"{GROUP}/list-number": "777"}
 FORGED: dict[str, Json] = {
     "a list with the highest number": {"annotations": LURE},
-    "a number that has no next one": {"annotations": {f"{GROUP}/epoch": "999999999999999"}},
-    "a number of old": {"annotations": {f"{GROUP}/epoch": "0"}},
+    "a number that has no next one": {"annotations": {f"{GROUP}/list-number": "999999999999999"}},
+    "a number of old": {"annotations": {f"{GROUP}/list-number": "0"}},
     "a renewal": {"annotations": {f"{GROUP}/renew-from": "777"}},
     "another topology": {"annotations": {f"{GROUP}/topology": "{}"}},
     "another template": {"annotations": {f"{GROUP}/template-hash": "forged"}},
@@ -69,9 +69,9 @@ FORGED: dict[str, Json] = {
         "annotations": {f"{GROUP}/node-ips": "10.9.9.9,10.9.9.8,10.9.9.7,10.9.9.6"}
     },
     "no address list": {"annotations": {f"{GROUP}/node-ips": None}},
-    "a higher epoch": {"annotations": {f"{GROUP}/epoch": "99"}},
-    "no epoch": {"annotations": {f"{GROUP}/epoch": None}},
-    "an epoch of nonsense": {"annotations": {f"{GROUP}/epoch": "x"}},
+    "a higher number": {"annotations": {f"{GROUP}/list-number": "99"}},
+    "no number": {"annotations": {f"{GROUP}/list-number": None}},
+    "a number of nonsense": {"annotations": {f"{GROUP}/list-number": "x"}},
     "another job's label": {"labels": {f"{GROUP}/job": "b"}},
     "another rank's label": {"labels": {f"{GROUP}/rank": "3"}},
     "not managed by us": {"labels": {"app.kubernetes.io/managed-by": None}},
@@ -91,7 +91,7 @@ async def test_what_is_forged_on_a_pod_is_repaired(lane: Lane, patch: dict[str, 
     await lane.kube.patch(pods(lane.namespace, "a-1"), {"metadata": patch})
     await until_told(lane, before)
     status = await lane.status("a")
-    assert (status.get("restarts", 0), status.get("renewals", 0), status["epoch"]) == (0, 0, 1)
+    assert (status.get("restarts", 0), status.get("renewals", 0), status["listNumber"]) == (0, 0, 1)
 
 
 async def told(lane: Lane) -> dict[str, Json]:
@@ -175,7 +175,7 @@ async def test_a_pod_of_another_namespace_is_no_rank(
                 name: pod for name, pod in (await told(made)).items() if name.startswith("a-")
             } == before
             status = await made.status("a")
-            assert (status.get("renewals", 0), status["epoch"], status["phase"]) == (
+            assert (status.get("renewals", 0), status["listNumber"], status["phase"]) == (
                 0,
                 1,
                 "Running",

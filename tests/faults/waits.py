@@ -44,15 +44,15 @@ async def renewed(lane: Lane, job: str, seconds: float = SOON) -> float:
         ready = next(
             (c["status"] for c in status.get("conditions", ()) if c["type"] == "PeersReady"), ""
         )
-        right = (status.get("phase"), status.get("epoch"), ready, lane.census.of(job)) == (
+        right = (status.get("phase"), status.get("listNumber"), ready, lane.census.of(job)) == (
             "Running",
             2,
             "True",
             5,
         )
         said = (
-            f"{status.get('phase')}, epoch {status.get('epoch')}, {starts}, {lane.census.added},"
-            f" {lane.census.moved}"
+            f"{status.get('phase')}, list {status.get('listNumber')}, {starts},"
+            f" {lane.census.added}, {lane.census.moved}"
         )
         return "" if right and again else f"{said}; {lane.evidence()}"
 

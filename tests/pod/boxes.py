@@ -107,14 +107,14 @@ class Box:
         """What went to stderr so far."""
         return (self.path / "err").read_text()
 
-    def shows(self, epoch: str, ips: str, renew_from: str = "") -> None:
+    def shows(self, number: str, ips: str, renew_from: str = "") -> None:
         """Write the pod's files as a kubelet does: a new folder each time, and one link that is
         moved to it.
         """
         pod = self.path / "pod"
         pod.mkdir(exist_ok=True)
         folder = Path(tempfile.mkdtemp(prefix="..", dir=pod))
-        for name, text in (("epoch", epoch), ("node-ips", ips), ("renew-from", renew_from)):
+        for name, text in (("list-number", number), ("node-ips", ips), ("renew-from", renew_from)):
             (folder / name).write_text(text)
             if not (pod / name).is_symlink():
                 (pod / name).symlink_to(f"..data/{name}")

@@ -148,17 +148,20 @@ def test_no_command(box: Box) -> None:
 
 
 NEW = ("3", "10.0.0.1,10.0.0.2")
-TOLD = ("DI_EPOCH", "DI_NODES", "DI_NODE_IPS")
+TOLD = ("DI_LIST_NUMBER", "DI_NODES", "DI_NODE_IPS")
 
 
 @pytest.mark.parametrize(
     ("env", "expected"),
     [
-        ({"DI_EPOCH": "", "DI_NODES": "", "DI_NODE_IPS": ""}, (*NEW, NEW[1])),
-        ({"DI_EPOCH": "2", "DI_NODES": "10.0.0.9", "DI_NODE_IPS": "10.0.0.9"}, (*NEW, NEW[1])),
-        ({"DI_EPOCH": "3", "DI_NODES": "10.0.0.1,10.0.0.2", "DI_NODE_IPS": "x"}, (*NEW, "x")),
+        ({"DI_LIST_NUMBER": "", "DI_NODES": "", "DI_NODE_IPS": ""}, (*NEW, NEW[1])),
         (
-            {"DI_EPOCH": "4", "DI_NODES": "10.0.0.7", "DI_NODE_IPS": "10.0.0.7"},
+            {"DI_LIST_NUMBER": "2", "DI_NODES": "10.0.0.9", "DI_NODE_IPS": "10.0.0.9"},
+            (*NEW, NEW[1]),
+        ),
+        ({"DI_LIST_NUMBER": "3", "DI_NODES": "10.0.0.1,10.0.0.2", "DI_NODE_IPS": "x"}, (*NEW, "x")),
+        (
+            {"DI_LIST_NUMBER": "4", "DI_NODES": "10.0.0.7", "DI_NODE_IPS": "10.0.0.7"},
             ("4", "10.0.0.7", "10.0.0.7"),
         ),
     ],
@@ -177,6 +180,13 @@ def test_an_environment_older_than_the_files_is_made_true(
     rc, out, err = box.run([box.launch, *python(program)], DI_RANK="0", **env)
     *told, path = out.split()
     assert (rc, tuple(told), path) == (0, expected, f"{box.bin}:{box.env['PATH']}"), err
+
+
+def test_a_program_that_knows_the_former_name_of_the_number_is_told_too(box: Box) -> None:
+    box.shows(*NEW)
+    program = "import os; print(os.environ['DI_LIST_NUMBER'], os.environ['DI_EPOCH'])"
+    old = {"DI_LIST_NUMBER": "2", "DI_EPOCH": "2", "DI_NODES": "10.0.0.9"}
+    assert box.run([box.launch, *python(program)], DI_RANK="0", **old)[:2] == (0, "3 3\n")
 
 
 def test_the_sizes_follow_from_the_files(box: Box) -> None:

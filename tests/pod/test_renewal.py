@@ -12,7 +12,7 @@ import pytest
 from pod.boxes import PID_NAMESPACE, Box, until
 from pod.test_launch import LISTEN, end, first_process, line, python
 
-OLD = {"DI_RANK": "1", "DI_EPOCH": "3", "DI_NODES": "10.0.0.1,10.0.0.2", "DIJOB_NAP": "0.05"}
+OLD = {"DI_RANK": "1", "DI_LIST_NUMBER": "3", "DI_NODES": "10.0.0.1,10.0.0.2", "DIJOB_NAP": "0.05"}
 NEW = "10.0.0.7,10.0.0.2"
 WHERE = pytest.mark.parametrize("namespace", [[], PID_NAMESPACE], ids=["child", "PID-1"])
 # Hears nothing, and says when it is there.
@@ -48,7 +48,7 @@ def test_the_program_may_end_well_and_the_exit_code_is_85(box: Box, namespace: l
     box.shows("5", NEW, "5")
     assert line(process) == "SIGTERM"
     assert end(process) == (85, ["saved"])
-    assert box.said_last() == "dijob: renewal, epoch 5\n"
+    assert box.said_last() == "dijob: renewal, list 5\n"
     assert "list 5" in box.err()
 
 
@@ -70,7 +70,7 @@ def test_the_mark_is_the_last_word_also_of_a_program_that_writes_its_own(
     process = started(box, [*namespace, box.launch, *python(WRITES)], SAID_LAST=str(said))
     box.shows("5", NEW, "5")
     assert end(process)[0] == 85
-    assert box.said_last() == "dijob: renewal, epoch 5\n"
+    assert box.said_last() == "dijob: renewal, list 5\n"
 
 
 def test_85_also_where_the_program_exits_0(box: Box) -> None:

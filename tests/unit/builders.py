@@ -133,7 +133,7 @@ def terminated(code: int, **fields: Any) -> Body:
 
 def view(rank: int, owner: DIJob | None = None, **fields: Any) -> Pod:
     """A pod of the job as a pass sees it: on a node, with an address, without a list. `fields` are
-    those of Pod and of its parts, `epoch` and `ips` those of the list in its copy."""
+    those of Pod and of its parts, `number` and `ips` those of the list in its copy."""
     made: dict[str, Any] = {
         "node": "node-a",
         "ip": f"10.0.0.{rank}",
@@ -147,7 +147,7 @@ def view(rank: int, owner: DIJob | None = None, **fields: Any) -> Pod:
 def changed(pod: Pod, **fields: Any) -> Pod:
     """The pod with other fields, named as in `view`."""
     before = pod.copy.address_list
-    told = AddressList(fields.pop("epoch", before.number), fields.pop("ips", before.text))
+    told = AddressList(fields.pop("number", before.number), fields.pop("ips", before.text))
     pod = replace(pod, copy=replace(pod.copy, address_list=told))
     for group in ("copy", "containers", "made", "placement"):
         part = getattr(pod, group)
@@ -162,9 +162,9 @@ STARTED = "2026-05-04T11:00:00Z"
 
 
 def listed(rank: int, owner: DIJob | None = None, **fields: Any) -> Pod:
-    """A pod that runs in a world of three, under epoch 1."""
-    told: dict[str, Any] = {"ips": LIST, "epoch": 1, **fields}
-    given = AddressList(told["epoch"], told["ips"])
+    """A pod that runs in a world of three, with list 1."""
+    told: dict[str, Any] = {"ips": LIST, "number": 1, **fields}
+    given = AddressList(told["number"], told["ips"])
     made = follows(made_of(gang_of(owner or job()), given)) if given.text else frozenset()
     return view(
         rank,
@@ -186,8 +186,10 @@ def written(status: Status, seen: Observed) -> Status:
     newest = max(held, key=lambda one: one.number, default=NO_LIST)
     if status.address_list is not None or not newest.text:
         return status
-    number = status.epoch or newest.number
-    return status.model_copy(update={"epoch": number, "address_list": record(number, newest.text)})
+    number = status.list_number or newest.number
+    return status.model_copy(
+        update={"list_number": number, "address_list": record(number, newest.text)}
+    )
 
 
 def record(number: int, text: str) -> ListProof:

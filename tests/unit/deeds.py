@@ -124,7 +124,10 @@ def write(annotations: dict[str, str]) -> Deed:
 
 
 # A number beyond all others, and a list in which the pod's peers are somebody else's.
-LURE = {names.ANNOTATION_EPOCH: "999999999999999", names.ANNOTATION_IPS: ",".join(["10.6.6.6"] * 3)}
+LURE = {
+    names.ANNOTATION_LIST_NUMBER: "999999999999999",
+    names.ANNOTATION_IPS: ",".join(["10.6.6.6"] * 3),
+}
 # Not among what happens at random: a program that starts before this is repaired has what somebody
 # else has told it.
 FORGERY = {

@@ -24,7 +24,7 @@ class Watched(Judged):
     @invariant()
     def status_only_grows(self) -> None:
         old, new = self.before, self.job.status
-        for field in ("epoch", "restarts", "renewals"):
+        for field in ("list_number", "restarts", "renewals"):
             assert getattr(new, field) >= getattr(old, field), (field, old, new)
         assert expand(new.succeeded_ranks) >= expand(old.succeeded_ranks)
         for field in ("first_failure", "start_time", "completion_time"):
@@ -61,9 +61,9 @@ class Watched(Judged):
     @invariant()
     def one_number_means_one_list(self) -> None:
         """Among all that can meet: what lives now, and what the annotations would start now."""
-        shown = [(p.epoch, p.env["DI_NODES"]) for p in self.cluster.processes]
+        shown = [(p.list_number, p.env["DI_NODES"]) for p in self.cluster.processes]
         shown += [told(pod) for pod in self.pods() if told(pod)[0]]
-        assert len({epoch for epoch, _ in shown}) == len(set(shown)), shown
+        assert len({number for number, _ in shown}) == len(set(shown)), shown
 
     def process_starts(self, pod: SimPod, process: Process) -> None:
         self.check_start(process)
@@ -154,8 +154,8 @@ class Watched(Judged):
         ips = {pod.rank: f"{pod.name}.job" if self.named else pod.ip for pod in self.pods()}
         for pod in self.pods():
             if pod.rank in waiting:
-                epoch, addresses = told(pod)
-                assert epoch == status.epoch, pod
+                number, addresses = told(pod)
+                assert number == status.list_number, pod
                 assert len(addresses.split(",")) == size, (addresses, size)
                 assert pod.body["metadata"]["labels"][names.LABEL_JOB] == "job", pod
                 assert [addresses.split(",")[rank] for rank in waiting] == [
@@ -174,6 +174,6 @@ class Watched(Judged):
 def told(pod: SimPod) -> tuple[int, str]:
     """The number and the list in the pod's annotations."""
     annotations = pod.body["metadata"].get("annotations") or {}
-    return int(annotations.get(names.ANNOTATION_EPOCH, 0)), annotations.get(
+    return int(annotations.get(names.ANNOTATION_LIST_NUMBER, 0)), annotations.get(
         names.ANNOTATION_IPS, ""
     )

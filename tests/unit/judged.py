@@ -126,7 +126,7 @@ class Judged(RuleBasedStateMachine):
         else:
             annotations = (request.body.get("metadata") or {}).get("annotations") or {}
             if ips := annotations.get(names.ANNOTATION_IPS):
-                self.check_list(int(annotations[names.ANNOTATION_EPOCH]), ips, status)
+                self.check_list(int(annotations[names.ANNOTATION_LIST_NUMBER]), ips, status)
 
     @staticmethod
     def named_uid(request: Request) -> str:
@@ -159,15 +159,15 @@ class Judged(RuleBasedStateMachine):
         assert rank not in expand(status.succeeded_ranks), name
         assert 0 <= rank < spec.desired, name
 
-    def check_list(self, epoch: int, ips: str, status: Status) -> None:
-        assert status.address_list is not None, epoch
+    def check_list(self, number: int, ips: str, status: Status) -> None:
+        assert status.address_list is not None, number
         shown, kept = (
-            (epoch, AddressList(epoch, ips).digest),
-            (status.epoch, status.address_list.digest),
+            (number, AddressList(number, ips).digest),
+            (status.list_number, status.address_list.digest),
         )
-        assert shown == kept, (epoch, ips, status)
-        assert epoch in self.lists or status.phase == "Running" or self.served(), epoch
-        self.lists[epoch] = ips
+        assert shown == kept, (number, ips, status)
+        assert number in self.lists or status.phase == "Running" or self.served(), number
+        self.lists[number] = ips
 
     def served(self) -> bool:
         """Whether the job's Redis server can be used, as far as the operator could know; nobody
@@ -184,7 +184,7 @@ class Judged(RuleBasedStateMachine):
             assert pod is None or pod.silent, view
         if view.name == self.gang.server or view.deleting:
             return  # it knows nothing
-        died = status.last_renewal.epoch if status.last_renewal else 0
+        died = status.last_renewal.list_number if status.last_renewal else 0
         # Those of a dead list were counted when it died; what happens in them until they go is
         # nobody's fault, nor is what happens in those who are in no list any more.
         rank = self.gang.rank_of(view.name)

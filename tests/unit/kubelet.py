@@ -25,8 +25,13 @@ class Process:
     env: dict[str, str]
 
     @property
-    def epoch(self) -> int:
-        return int(self.env["DI_EPOCH"])
+    def number_variable(self) -> str:
+        """Pods from before the rename have the former one alone."""
+        return "DI_LIST_NUMBER" if "DI_LIST_NUMBER" in self.env else names.FORMER_VARIABLE
+
+    @property
+    def list_number(self) -> int:
+        return int(self.env[self.number_variable])
 
     @property
     def nodes(self) -> list[str]:
@@ -209,13 +214,15 @@ class SimPod:
         told = int(self._annotations.get(names.ANNOTATION_RENEW) or 0)
         return (
             self.process is not None
-            and told > self.process.epoch
+            and told > self.process.list_number
             and not (self.silent or self.stuck)
         )
 
     def renew(self) -> None:
         """The launcher ends its program, and says that this was no failure."""
-        said = f"dijob: renewal, epoch {self._annotations[names.ANNOTATION_RENEW]}\n"
+        before = self.process and self.process.number_variable == names.FORMER_VARIABLE
+        word = names.FORMER_WORD if before else "list"
+        said = f"dijob: renewal, {word} {self._annotations[names.ANNOTATION_RENEW]}\n"
         self.main.end(RENEWAL_CODE, stamp(self.clock()), said)
         self.ready, self.process = False, None
 

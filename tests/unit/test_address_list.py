@@ -34,7 +34,7 @@ from unit.builders import (
     view,
 )
 
-TRUE = Status(epoch=1, address_list=record(1, LIST))
+TRUE = Status(list_number=1, address_list=record(1, LIST))
 THEIRS = "10.6.6.6,10.6.6.6,10.6.6.6"
 NAMED = replace(gang(), addressing=Addressing.HOSTNAME)
 NAMES = "job-0.job,job-1.job,job-2.job"
@@ -70,14 +70,18 @@ IN_FORCE: dict[str, tuple[Gang, tuple[Pod, ...], Status, str]] = {
     "right list under another number": (
         gang(),
         (view(0), listed(2)),
-        TRUE.model_copy(update={"epoch": 2}),
+        TRUE.model_copy(update={"list_number": 2}),
         "",
     ),
-    "of names": (NAMED, (view(0),), Status(epoch=4, address_list=record(4, NAMES)), NAMES),
+    "of names": (NAMED, (view(0),), Status(list_number=4, address_list=record(4, NAMES)), NAMES),
     "a rank had succeeded": (
         gang(),
         (view(0), view(2)),
-        Status(epoch=3, address_list=record(3, f"10.0.0.0,{NOBODY},10.0.0.2"), succeeded_ranks="1"),
+        Status(
+            list_number=3,
+            address_list=record(3, f"10.0.0.0,{NOBODY},10.0.0.2"),
+            succeeded_ranks="1",
+        ),
         f"10.0.0.0,{NOBODY},10.0.0.2",
     ),
     "a rank succeeded later": (
@@ -86,7 +90,7 @@ IN_FORCE: dict[str, tuple[Gang, tuple[Pod, ...], Status, str]] = {
         TRUE.model_copy(update={"succeeded_ranks": "1"}),
         LIST,
     ),
-    "none in the status": (gang(), (listed(0), listed(1), listed(2)), Status(epoch=1), ""),
+    "none in the status": (gang(), (listed(0), listed(1), listed(2)), Status(list_number=1), ""),
 }
 
 
@@ -94,15 +98,15 @@ IN_FORCE: dict[str, tuple[Gang, tuple[Pod, ...], Status, str]] = {
 def test_a_list_is_in_force_if_it_has_the_digest_in_the_status(
     of: Gang, pods: tuple[Pod, ...], status: Status, found: str
 ) -> None:
-    assert newest(of, by_rank(*pods), status) == AddressList(status.epoch, found)
+    assert newest(of, by_rank(*pods), status) == AddressList(status.list_number, found)
 
 
 FORGED: dict[str, dict[str, Any]] = {
-    "a number beyond all": {"epoch": 999_999_999_999_999},
+    "a number beyond all": {"number": 999_999_999_999_999},
     "a list": {"ips": THEIRS},
-    "a list with a number": {"epoch": 777, "ips": THEIRS},
-    "a number of old": {"epoch": 0},
-    "nothing left": {"epoch": 0, "ips": ""},
+    "a list with a number": {"number": 777, "ips": THEIRS},
+    "a number of old": {"number": 0},
+    "nothing left": {"number": 0, "ips": ""},
     "a renewal": {"renew_from": 1},
     "a renewal to come": {"renew_from": 777},
     "what follows from the list": {
@@ -132,15 +136,19 @@ def test_what_somebody_writes_on_a_pod_is_written_again_and_nothing_else_happens
         NOW,
     )
     assert decided.actions == (gives(1, 1, LIST),)
-    assert (decided.status.epoch, decided.status.renewals, decided.status.restarts) == (1, 0, 0)
+    assert (decided.status.list_number, decided.status.renewals, decided.status.restarts) == (
+        1,
+        0,
+        0,
+    )
 
 
 def test_a_number_set_back_is_no_renewal_that_is_owed() -> None:
     """The operator that has written the newest list on a pod knows that the pod has it."""
-    last = Renewal(epoch=1, ranks="1-2", reason="PodLost", message="", time="")
-    status = {"epoch": 2, "address_list": record(2, LIST), "last_renewal": last}
-    pods = [listed(rank, epoch=2) for rank in (0, 1)]
-    back = listed(2, epoch=1, ips=THEIRS)
+    last = Renewal(list_number=1, ranks="1-2", reason="PodLost", message="", time="")
+    status = {"list_number": 2, "address_list": record(2, LIST), "last_renewal": last}
+    pods = [listed(rank, number=2) for rank in (0, 1)]
+    back = listed(2, number=1, ips=THEIRS)
     decided = real_plan(
         running(**status),
         observed(*pods, back, given={"uid-2": 2}, services=frozenset({"job"})),
@@ -150,14 +158,14 @@ def test_a_number_set_back_is_no_renewal_that_is_owed() -> None:
 
 
 def test_a_pod_that_began_with_a_list_before_there_was_one_is_made_anew() -> None:
-    lured = listed(1, epoch=777, ips=THEIRS)
+    lured = listed(1, number=777, ips=THEIRS)
     decided = real_plan(job(), observed(view(0), lured, view(2), services=frozenset({"job"})), NOW)
     assert decided.actions == (DeletePod("job-1", "uid-1"),)
     assert decided.status.restarts == 0
 
 
 def test_a_pod_at_its_gate_with_a_forged_list_gets_the_true_one_with_all_others() -> None:
-    lured = view(1, epoch=777, ips=THEIRS)
+    lured = view(1, number=777, ips=THEIRS)
     owner, seen = job(), observed(view(0), lured, view(2))
     owner = owner.model_copy(update={"status": real_plan(owner, seen, NOW).status})
     decided = real_plan(owner, seen, NOW)
@@ -168,7 +176,7 @@ def test_killed_between_the_number_and_the_first_pod_the_next_operator_gives_the
     None
 ):
     owner = running()
-    assert owner.status.epoch == 1
+    assert owner.status.list_number == 1
     decided = real_plan(owner, observed(view(0), view(1), view(2)), NOW)
     assert decided.actions == tuple(gives(rank, 1, LIST) for rank in range(3))
 
@@ -186,13 +194,13 @@ def test_killed_there_and_a_pod_has_moved_meanwhile_the_list_is_dead_and_the_nex
 
 
 @pytest.mark.parametrize(
-    ("pods", "epoch"),
+    ("pods", "number"),
     [
-        ([listed(rank, epoch=5) for rank in range(3)], 5),
-        ([listed(0, epoch=5), listed(1, epoch=5), listed(2, epoch=5, ip="10.0.0.9")], 0),
-        ([listed(rank, epoch=5, ips=THEIRS) for rank in range(3)], 0),
+        ([listed(rank, number=5) for rank in range(3)], 5),
+        ([listed(0, number=5), listed(1, number=5), listed(2, number=5, ip="10.0.0.9")], 0),
+        ([listed(rank, number=5, ips=THEIRS) for rank in range(3)], 0),
         ([view(rank) for rank in range(3)], 0),
-        ([view(rank, epoch=5, ips=",".join([NOBODY] * 3)) for rank in range(3)], 0),
+        ([view(rank, number=5, ips=",".join([NOBODY] * 3)) for rank in range(3)], 0),
     ],
     ids=[
         "the kubelets say the same",
@@ -203,9 +211,9 @@ def test_killed_there_and_a_pod_has_moved_meanwhile_the_list_is_dead_and_the_nex
     ],
 )
 def test_a_status_that_was_wiped_finds_the_list_again_that_the_kubelets_confirm(
-    pods: list[Pod], epoch: int
+    pods: list[Pod], number: int
 ) -> None:
-    assert address_list.adopted(gang(), observed(*pods), Status()).epoch == epoch
+    assert address_list.adopted(gang(), observed(*pods), Status()).list_number == number
 
 
 OTHERS: dict[str, dict[str, Any]] = {
@@ -231,10 +239,10 @@ def test_a_pod_with_the_uid_of_a_job_is_its_own_only_by_all_of_the_reference(
 
 
 ABSURD: dict[str, dict[str, Any]] = {
-    "number": {"epoch": 2**53},
+    "number": {"listNumber": 2**53},
     "restarts": {"restarts": 2**31 - 1},
     "renewals": {"renewals": 2**31 - 1},
-    "last list": {"lastRenewal": {"epoch": 2**53}},
+    "last list": {"lastRenewal": {"listNumber": 2**53}},
     "a charge": {"restartsSeen": [{"rank": 0, "uid": "u", "restarts": 2**31 - 1}]},
 }
 
@@ -243,7 +251,13 @@ ABSURD: dict[str, dict[str, Any]] = {
 def test_a_status_with_absurd_numbers_is_read_without_them(forged: dict[str, Any]) -> None:
     seen = job(status={"phase": "Running", **forged}).status
     assert seen.phase == "Running"
-    assert (seen.epoch, seen.restarts, seen.renewals, seen.last_renewal, seen.restarts_seen) == (
+    assert (
+        seen.list_number,
+        seen.restarts,
+        seen.renewals,
+        seen.last_renewal,
+        seen.restarts_seen,
+    ) == (
         0,
         0,
         0,
@@ -273,20 +287,22 @@ def test_numbers_that_were_given_out_are_not_used_again_though_the_status_was_wi
     """The processes run with number 3: a list 1 would not have them start again."""
     given = {f"uid-{rank}": 3 for rank in range(3)}
     seen = observed(
-        view(0, uid="new", ip="10.0.0.9"), listed(1, epoch=3), listed(2, epoch=3), given=given
+        view(0, uid="new", ip="10.0.0.9"), listed(1, number=3), listed(2, number=3), given=given
     )
     dead = real_plan(job(), seen, NOW).status
     assert dead.last_renewal is not None
-    assert (dead.last_renewal.epoch, dead.last_renewal.ranks) == (3, "0-2")
+    assert (dead.last_renewal.list_number, dead.last_renewal.ranks) == (3, "0-2")
 
 
 def test_a_forged_last_renewal_costs_one_number_and_no_more() -> None:
     owner = running(
-        last_renewal=Renewal(epoch=1_000_000, ranks="0-2", reason="PodLost", message="", time="")
+        last_renewal=Renewal(
+            list_number=1_000_000, ranks="0-2", reason="PodLost", message="", time=""
+        )
     )
     seen = observed(view(0), view(1), view(2), services=frozenset({"job"}))
     numbered = real_plan(owner, seen, NOW)
-    assert numbered.status.epoch == 1_000_001
+    assert numbered.status.list_number == 1_000_001
     after = real_plan(owner.model_copy(update={"status": numbered.status}), seen, NOW)
     assert {one.number for one in lists_of(after.actions)} == {1_000_001}
 
@@ -304,9 +320,9 @@ def test_a_write_whose_answer_was_lost_is_believed_when_it_shows() -> None:
     """Given list 1 as far as the operator knows; the pod shows list 2; then list 3 comes, with
     another rank.
     """
-    last = Renewal(epoch=1, ranks="1-2", reason="PodLost", message="", time="")
-    owner = running(epoch=3, address_list=record(3, LIST), last_renewal=last)
-    pods = [listed(0, epoch=3), listed(1, epoch=2, renew_from=2, renewed=2), listed(2, epoch=3)]
+    last = Renewal(list_number=1, ranks="1-2", reason="PodLost", message="", time="")
+    owner = running(list_number=3, address_list=record(3, LIST), last_renewal=last)
+    pods = [listed(0, number=3), listed(1, number=2, renew_from=2, renewed=2), listed(2, number=3)]
     decided = real_plan(
         owner, observed(*pods, given={"uid-1": 1}, services=frozenset({"job"})), NOW
     )

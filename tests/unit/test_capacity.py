@@ -48,7 +48,7 @@ CASES: dict[str, tuple[Observed, dict[str, Any], float, bool]] = {
     "its pod is going": (observed(view(0), view(2, **HOMELESS, deleting=True)), {}, 99, False),
     "the job has started": (
         observed(listed(0), listed(1), view(2, **HOMELESS)),
-        {"epoch": 1},
+        {"list_number": 1},
         99,
         False,
     ),
@@ -60,7 +60,7 @@ CASES: dict[str, tuple[Observed, dict[str, Any], float, bool]] = {
     ),
     "a renewed one of which nobody runs": (
         FULL,
-        {"epoch": 1, "last_renewal": Renewal(epoch=1)},
+        {"list_number": 1, "last_renewal": Renewal(list_number=1)},
         11,
         True,
     ),
@@ -80,7 +80,7 @@ CASES: dict[str, tuple[Observed, dict[str, Any], float, bool]] = {
     "one above the minimum is refused": (held(0, 1, refusals=quota(0)), {"minimum": 2}, 99, False),
     "refused, and the others run": (
         observed(listed(0), listed(1), refusals=quota(0)),
-        {"epoch": 1, "last_renewal": Renewal(epoch=1, ranks="2")},
+        {"list_number": 1, "last_renewal": Renewal(list_number=1, ranks="2")},
         99,
         False,
     ),
@@ -165,7 +165,7 @@ def test_written_down_then_given_back_then_tried_again() -> None:
 
 def test_a_started_job_never_gives_back_what_it_has() -> None:
     pods: list[Pod] = [listed(0), listed(1), view(2, **HOMELESS)]
-    owner = job(status={"epoch": 1}, scheduleTimeoutSeconds=10)
+    owner = job(status={"listNumber": 1}, scheduleTimeoutSeconds=10)
     decided, _ = step(owner, observed(*pods), 600)
     assert not any(isinstance(action, DeletePod) for action in decided.actions)
 

@@ -120,20 +120,20 @@ def said(decided: Plan, type_: str = "ChangesRefused") -> Condition | None:
 
 SERVED = {"services": frozenset({"job"})}
 ENDED: dict[str, Any] = {
-    "epoch": 1,
+    "listNumber": 1,
     "completionTime": "2026-05-04T11:00:00Z",
     "conditions": [{"type": "Succeeded", "status": "True"}],
 }
 # A job and its pods, the key of a change that the plan asks for, and the reason of the condition.
 WISHES: dict[str, tuple[DIJob, Observed, str, str]] = {
     "a list is given out": (
-        job(status={"epoch": 1, "addressList": record(1, LIST).model_dump(by_alias=True)}),
+        job(status={"listNumber": 1, "addressList": record(1, LIST).model_dump(by_alias=True)}),
         observed(view(0), view(1), view(2)),
         "patch pod/job-1 uid-1",
         "PodUpdateRefused",
     ),
     "a rank goes": (
-        job(replicas=2, status={"epoch": 1}),
+        job(replicas=2, status={"listNumber": 1}),
         observed(*(listed(rank, ips="10.0.0.0,10.0.0.1") for rank in range(3)), **SERVED),
         "delete pod/job-2 uid-2",
         "PodDeletionRefused",
@@ -145,7 +145,7 @@ WISHES: dict[str, tuple[DIJob, Observed, str, str]] = {
         "JobUpdateRefused",
     ),
     "a suspended job ends its pods": (
-        job(suspend=True, status={"epoch": 1, "suspendTime": "2026-05-04T11:00:00Z"}),
+        job(suspend=True, status={"listNumber": 1, "suspendTime": "2026-05-04T11:00:00Z"}),
         observed(listed(0)),
         "delete pod/job-0 uid-0",
         "PodDeletionRefused",
@@ -375,7 +375,7 @@ def test_what_was_refused_of_a_pod_that_is_gone_is_forgotten() -> None:
 async def passes(api: Protected, *pods: Pod, times: int = 1) -> float | None:
     """So many passes over the job; gives what the last one waits for."""
     api.body = job_body(
-        status={"epoch": 1, "conditions": [{"type": "PeersReady", "status": "True"}]}
+        status={"listNumber": 1, "conditions": [{"type": "PeersReady", "status": "True"}]}
     )
     known = children(*pods)
     reconciler = Reconciler(api.api(), known, Options())

@@ -306,7 +306,7 @@ def seen(policy: str, shown: Body) -> Pod:
     body = pod_body(1, owner(policy), **{"podIP": "10.0.0.1", **shown})
     body["metadata"]["annotations"] |= {
         names.ANNOTATION_IPS: "10.0.0.0,10.0.0.1,10.0.0.2",
-        names.ANNOTATION_EPOCH: "1",
+        names.ANNOTATION_LIST_NUMBER: "1",
     }
     return parse.pod(body)
 
@@ -315,10 +315,12 @@ def seen(policy: str, shown: Body) -> Pod:
 def test_what_a_life_costs(policy: str, life: list[Body], cost: int) -> None:
     counted = failures.read(Status(), gang())
     for shown in life:
-        world = world_of(gang(), observed(seen(policy, shown)), counted.into(Status(epoch=1)), NOW)
+        world = world_of(
+            gang(), observed(seen(policy, shown)), counted.into(Status(list_number=1)), NOW
+        )
         counted = failures.settle(counted, world, Policy(gang()), NOW)
         # What was judged is judged, also by an operator that has just read it from the status.
-        counted = failures.read(counted.into(Status(epoch=1)), gang())
+        counted = failures.read(counted.into(Status(list_number=1)), gang())
         assert failures.settle(counted, world, Policy(gang()), NOW) == counted
     assert counted.restarts == cost
 
@@ -379,7 +381,7 @@ def test_who_ended_by_itself_has_succeeded_and_who_was_ended_is_lost(
     shown: Body, succeeded: bool, lost: bool
 ) -> None:
     pod = seen("OnFailure", shown)
-    done = Status(epoch=1, succeeded_ranks="1" if succeeded else "")
+    done = Status(list_number=1, succeeded_ranks="1" if succeeded else "")
     world = world_of(gang(), observed(listed(0), pod, listed(2)), done, NOW)
     assert (pod.containers.succeeded, pod.failed) == (succeeded, lost)
     assert (loss_of(world) is not None) is lost

@@ -60,14 +60,14 @@ REASONS: dict[str, tuple[Observed, str, bool, str, str]] = {
         "AddressesReady",
         False,
         "Publishing",
-        "epoch 1",
+        "list 1",
     ),
     "published": (
         observed(*ALL),
         "AddressesReady",
         True,
         "Published",
-        "3 addresses published as epoch 1",
+        "3 addresses published as list 1",
     ),
     "waits for addresses": (
         observed(view(0)),
@@ -92,7 +92,7 @@ REASONS: dict[str, tuple[Observed, str, bool, str, str]] = {
         "Renewing",
         "rank 2 is renewed, the others run on",
     ),
-    "all ready": (observed(*ALL), "PeersReady", True, "AllRanksReady", "epoch 1"),
+    "all ready": (observed(*ALL), "PeersReady", True, "AllRanksReady", "list 1"),
     "not begun": (
         observed(listed(0), listed(1), listed(2, ready=False)),
         "PeersReady",
@@ -207,12 +207,12 @@ def test_who_has_finished_is_said_and_what_ends_the_job(pods: tuple[Pod, ...], w
 
 def test_a_resumed_job_is_not_told_to_resume() -> None:
     died = {
-        "epoch": 1,
+        "listNumber": 1,
         "reason": "Suspended",
         "message": "the job was suspended",
         "time": stamp(NOW),
     }
-    owner = job(status={"epoch": 1, "lastRenewal": died, "resumeTime": stamp(NOW)})
+    owner = job(status={"listNumber": 1, "lastRenewal": died, "resumeTime": stamp(NOW)})
     said = say(observed(view(0)), owner)
     assert said["AddressesReady"].reason == "Gathering"
     assert [c.type for c in said.values() if "suspend" in c.message] == []

@@ -33,7 +33,7 @@ def crashed(rank: int = 1, failures: int = 1, **fields: Any) -> Pod:
 
 
 OTHERS = (listed(0), listed(2))
-DEAD = Status(epoch=1, last_renewal=Renewal(epoch=1))
+DEAD = Status(list_number=1, last_renewal=Renewal(list_number=1))
 
 CHARGED: dict[str, tuple[Pod, Status, int]] = {
     "a crash": (crashed(), Status(), 1),
@@ -173,8 +173,8 @@ def test_the_first_failure_says_what_is_known(
 
 def test_what_is_written_is_read_back() -> None:
     made = settle(EMPTY, observed(crashed(), listed(0, succeeded=True), listed(2, succeeded=True)))
-    status = made.into(Status(epoch=1))
-    assert (status.succeeded_ranks, status.restarts, status.epoch) == ("0,2", 1, 1)
+    status = made.into(Status(list_number=1))
+    assert (status.succeeded_ranks, status.restarts, status.list_number) == ("0,2", 1, 1)
     assert (
         failures.read(Status.model_validate_json(status.model_dump_json(by_alias=True)), gang())
         == made

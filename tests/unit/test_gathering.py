@@ -53,7 +53,7 @@ def gathering(pods: tuple[Pod, ...], seconds: float, minimum: int = 2, **status:
 
 
 ALL = (home(0), home(1), home(2), home(3))
-RENEWED = {"epoch": 1, "last_renewal": Renewal(epoch=1, ranks="2-3")}
+RENEWED = {"list_number": 1, "last_renewal": Renewal(list_number=1, ranks="2-3")}
 SIZES: dict[str, tuple[tuple[Pod, ...], float, dict[str, Any], int]] = {
     "all are there": (ALL, 0, {}, 4),
     "too few": (ALL[:1], 99, {}, 0),
@@ -62,7 +62,7 @@ SIZES: dict[str, tuple[tuple[Pod, ...], float, dict[str, Any], int]] = {
     "a gap": ((home(0), home(1), home(3)), 10, {}, 2),
     "nobody says when he was placed": ((view(0), view(1)), 0, {}, 2),
     "the last one came late": ((home(0), view(1, placed=later(8).isoformat())), 17, {}, 0),
-    "one joins, within the window": ((runs(0), runs(1), home(2)), 9, {"epoch": 1}, 0),
+    "one joins, within the window": ((runs(0), runs(1), home(2)), 9, {"list_number": 1}, 0),
     "they run": ((runs(0), runs(1), runs(2), homeless(3)), 99, {}, 0),
     "one more is there": ((runs(0), runs(1), runs(2), home(3)), 0, {}, 4),
     "renewed, one finds no room": ((runs(0), runs(1), home(2), homeless(3)), 10, RENEWED, 3),
@@ -77,13 +77,13 @@ SIZES: dict[str, tuple[tuple[Pod, ...], float, dict[str, Any], int]] = {
     "renewed, all are back and nobody else": (
         (runs(0), runs(1), home(2)),
         0,
-        {"epoch": 1, "last_renewal": Renewal(epoch=1, ranks="2")},
+        {"list_number": 1, "last_renewal": Renewal(list_number=1, ranks="2")},
         3,
     ),
     "renewed, not without those who run on": (
         (runs(0), runs(3), home(1)),
         99,
-        RENEWED | {"last_renewal": Renewal(epoch=1, ranks="1-2")},
+        RENEWED | {"last_renewal": Renewal(list_number=1, ranks="1-2")},
         0,
     ),
 }
@@ -138,7 +138,7 @@ def test_an_elastic_job_begins_without_ranks_that_a_quota_refuses() -> None:
 
 
 def test_an_elastic_job_that_is_renewed_goes_on_without_a_rank_that_is_refused_for_long() -> None:
-    last = Renewal(epoch=1, ranks="1-2", reason="PodLost", message="rank 1: gone").model_dump(
+    last = Renewal(list_number=1, ranks="1-2", reason="PodLost", message="rank 1: gone").model_dump(
         by_alias=True
     )
     owner = job(
@@ -146,7 +146,7 @@ def test_an_elastic_job_that_is_renewed_goes_on_without_a_rank_that_is_refused_f
         maxReplicas=3,
         replicas=3,
         scheduleTimeoutSeconds=30,
-        status={"epoch": 1, "lastRenewal": last},
+        status={"listNumber": 1, "lastRenewal": last},
     )
     seen = observed(runs(0), home(1), refusals=refused(2, seconds=5))
     assert lists(owner, seen, 34) == set()
@@ -214,10 +214,10 @@ def test_a_wish_that_does_not_fit_takes_no_running_job_down() -> None:
     """With `replicas` alone the minimum follows the wish; who has once run needs no more than he
     had.
     """
-    last = Renewal(epoch=1, ranks="0-2")
+    last = Renewal(list_number=1, ranks="0-2")
     pods = (home(0), home(1), home(2), home(3), homeless(4))
     world = world_of(
-        gang(size=5, minimum=5), observed(*pods), Status(epoch=1, last_renewal=last), NOW
+        gang(size=5, minimum=5), observed(*pods), Status(list_number=1, last_renewal=last), NOW
     )
     under_test = Gathering(world, observed(*pods), 10, NOW)
     assert (world.size, under_test.floor, under_test.next_size) == (3, 3, 4)
@@ -247,7 +247,7 @@ def test_room_for_three_of_four() -> None:
     said = {c.type: c for c in told.status.conditions}["AddressesReady"]
     assert (said.status, said.message) == (
         "True",
-        "3 addresses published as epoch 1; joining later: rank 3: Unschedulable: 0/2 nodes",
+        "3 addresses published as list 1; joining later: rank 3: Unschedulable: 0/2 nodes",
     )
     assert {c.type: c.message for c in told.status.conditions}["Running"] == "3 of 4 ranks run"
     owner = owner.model_copy(update={"status": told.status})

@@ -232,7 +232,7 @@ def test_it_goes_on_with_the_same_ranks_under_the_next_number() -> None:
     ]
     new = observed(*(view(rank, owner, uid=f"new-{rank}") for rank in range(3)))
     decided, owner = then(owner, new, 102)
-    assert (decided.actions, decided.status.epoch) == ((), 2)
+    assert (decided.actions, decided.status.list_number) == ((), 2)
     decided, _ = then(owner, new, 102)
     assert {one.number for one in lists_of(decided.actions)} == {2}
     assert decided.status.renewals == 0
@@ -304,7 +304,7 @@ def test_pods_whose_task_has_another_name_now_go_as_well() -> None:
 def test_time_suspended_does_not_count() -> None:
     owner = suspended(running(activeDeadlineSeconds=60))
     _, owner = then(owner, Observed(), 1010, suspend=False)
-    pods = observed(*all_run(owner, epoch=2), services=frozenset({"job"}))
+    pods = observed(*all_run(owner, number=2), services=frozenset({"job"}))
     assert then(owner, pods, 1059)[0].status.phase != "Failed"
     assert says(then(owner, pods, 1061)[0], "Failed") == ("True", "DeadlineExceeded")
 

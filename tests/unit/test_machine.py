@@ -112,12 +112,12 @@ def address_changes_are_not_seen(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(losses, "has_moved", lambda world, pod: False)
 
 
-def an_epoch_is_used_again(patch: pytest.MonkeyPatch) -> None:
+def a_list_number_is_used_again(patch: pytest.MonkeyPatch) -> None:
     numbered = address_writes.numbered
 
     def first(this: Any, due: AddressList) -> Any:
         made, again = numbered(this, due), address_list.proof_of(AddressList(1, due.text))
-        update = {"epoch": 1, "address_list": again}
+        update = {"list_number": 1, "address_list": again}
         return replace(made, status=made.status.model_copy(update=update))
 
     patch.setattr(address_writes, "numbered", first)
@@ -129,7 +129,7 @@ def a_list_is_what_a_pod_says(patch: pytest.MonkeyPatch) -> None:
     def claimed(gang: Any, pods: Any, status: Any) -> AddressList:
         held = (pod.copy.address_list for pod in pods.values() if pod.has_list)
         highest = max(((one.number, one.text) for one in held), default=(0, ""))
-        return AddressList(status.epoch, highest[1])
+        return AddressList(status.list_number, highest[1])
 
     patch.setattr(address_list, "newest", claimed)
 
@@ -207,7 +207,7 @@ def who_was_not_told_of_a_renewal_is_forgotten(patch: pytest.MonkeyPatch) -> Non
 
     def blind(pods: Any, ranks: Any, last: Any) -> frozenset[int]:
         """Only while no pod has the next list."""
-        begun = any(pod.copy.address_list.number > last.epoch for pod in pods.values())
+        begun = any(pod.copy.address_list.number > last.list_number for pod in pods.values())
         return frozenset() if begun else told(pods, ranks, last)
 
     patch.setattr(restart, "not_yet_told", blind)
@@ -281,7 +281,7 @@ def a_disruption_is_counted_again_and_again(patch: pytest.MonkeyPatch) -> None:
         (who_does_not_hear_is_waited_for, "hears nothing"),
         (who_does_not_hear_is_asked_again, "hears nothing"),
         (address_changes_are_not_seen, "sandbox lost"),
-        (an_epoch_is_used_again, "pod deleted by hand"),
+        (a_list_number_is_used_again, "pod deleted by hand"),
         (a_list_is_what_a_pod_says, "its list is forged"),
         (a_forged_list_is_left_on_its_pod, "its list is forged as it runs"),
         (pods_go_before_their_failure_is_written, "pod fails before the list"),

@@ -406,20 +406,24 @@ def test_no_warning_where_nothing_is_wrong(made: Body) -> None:
     ("status", "read"),
     [
         pytest.param(
-            {"phase": "Running", "epoch": 3, "profilings": {}},
-            {"phase": "Running", "epoch": 3},
+            {"phase": "Running", "listNumber": 3, "profilings": {}},
+            {"phase": "Running", "listNumber": 3},
             id="unknown",
         ),
-        pytest.param({"replicas": {"a": 1}, "epoch": 3}, {"epoch": 3}, id="another shape"),
         pytest.param(
-            {"replicas": -1, "restarts": -2, "epoch": 3}, {"epoch": 3}, id="out of bounds"
+            {"replicas": {"a": 1}, "listNumber": 3}, {"listNumber": 3}, id="another shape"
         ),
         pytest.param(
-            {"conditions": [{"type": "Failed"}], "epoch": 3},
-            {"epoch": 3},
+            {"replicas": -1, "restarts": -2, "listNumber": 3}, {"listNumber": 3}, id="out of bounds"
+        ),
+        pytest.param(
+            {"conditions": [{"type": "Failed"}], "listNumber": 3},
+            {"listNumber": 3},
             id="something below it lacks",
         ),
-        pytest.param({"ready_replicas": -1, "epoch": 3}, {"epoch": 3}, id="our own name of it"),
+        pytest.param(
+            {"ready_replicas": -1, "listNumber": 3}, {"listNumber": 3}, id="our own name of it"
+        ),
         pytest.param("Running", {}, id="text"),
         pytest.param(None, {}, id="null"),
     ],

@@ -61,7 +61,7 @@ def deaf(seconds: float, ranks: int = 1, **fields: Any) -> tuple[Plan, list[str]
     told = {(f"uid-{rank}", 1): NOW for rank in range(ranks)}
     pods = (listed(rank, gated=rank < ranks, ready=rank >= ranks) for rank in range(3))
     seen = observed(*pods, **{"services": frozenset({"job"}), "told": told, **fields})
-    owner = job(status={"epoch": 1, "startTime": NOW.isoformat()})
+    owner = job(status={"listNumber": 1, "startTime": NOW.isoformat()})
     decided = plan(owner, seen, later(seconds))
     return decided, [action.name for action in decided.actions if isinstance(action, NudgePod)]
 

@@ -389,7 +389,7 @@ def test_the_rank_is_in_the_computed_name(name: str, rank: int) -> None:
 def test_annotations_that_anybody_can_edit_hurt_nobody(text: str) -> None:
     """One pod that raises here would stop the watch of all pods of all jobs."""
     body = pod_body()
-    body["metadata"]["annotations"][names.ANNOTATION_EPOCH] = text
+    body["metadata"]["annotations"][names.ANNOTATION_LIST_NUMBER] = text
     assert read(body).copy.address_list.number == 0
 
 
@@ -416,7 +416,7 @@ def test_what_the_operator_wrote_is_read_back() -> None:
     body["spec"] |= {"nodeName": "node-a", "activeDeadlineSeconds": 1}
     body["metadata"]["annotations"] |= {
         names.ANNOTATION_IPS: "10.0.0.0,10.0.0.1",
-        names.ANNOTATION_EPOCH: "4",
+        names.ANNOTATION_LIST_NUMBER: "4",
     }
     found = read(body)
     assert (found.rank, found.uid, found.owner, found.version) == (1, "uid-1", OWNER, "7")

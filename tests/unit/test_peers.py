@@ -80,7 +80,7 @@ def test_jobset_262_a_set_that_is_renewed_begins_once_and_whole() -> None:
     chaos.happens("is deleted by hand", 2)
     chaos.calm()
     status = chaos.job.status
-    assert (status.epoch, status.renewals) == (2, 1)
+    assert (status.list_number, status.renewals) == (2, 1)
     assert all(len(process.nodes) == 4 for process in chaos.cluster.processes)
 
 
@@ -97,14 +97,14 @@ def test_jobset_684_nobody_starts_before_the_old_pods_have_gone() -> None:
     """Overlapping attempts connected to dying pods."""
     chaos = world()
     chaos.happens("is deleted by hand", 0)
-    epoch = chaos.job.status.epoch
+    number = chaos.job.status.list_number
     for _ in range(5):
         chaos.hears(True)
         # The kubelet does nothing: the old pod hangs Terminating.
         chaos.goes_on(Faults(), ROUND_SECONDS)
     assert [pod.deleting for pod in chaos.pods()] == [True, False, False]
-    assert all(told(pod)[0] == epoch for pod in chaos.pods())
-    assert chaos.job.status.epoch == epoch
+    assert all(told(pod)[0] == number for pod in chaos.pods())
+    assert chaos.job.status.list_number == number
     chaos.calm()
 
 

@@ -52,7 +52,7 @@ def then(owner: DIJob, seen: Observed, seconds: float = 0) -> tuple[Plan, DIJob]
 
 
 def running(**spec: Any) -> DIJob:
-    """A job whose three ranks run under epoch 1, as its status says."""
+    """A job whose three ranks run with list 1, as its status says."""
     _, owner = then(job(**spec), observed(*(listed(rank) for rank in range(3))))
     assert owner.status.phase == "Running"
     return owner
@@ -274,7 +274,7 @@ def test_the_message_of_the_end_says_where_there_is_a_log() -> None:
     that is kept.
     """
     first = {"rank": 1, "pod": "job-1", "exitCode": 3, "message": "no GPU", "time": stamp(NOW)}
-    owner = running(backoffLimit=1, status={"epoch": 1, "restarts": 1, "firstFailure": first})
+    owner = running(backoffLimit=1, status={"listNumber": 1, "restarts": 1, "firstFailure": first})
     crashing = listed(0, ready=False, failures=1, ending=TERMINATED)
     message = failed(then(owner, observed(crashing, listed(1), listed(2)))[0])
     assert message.endswith(

@@ -62,7 +62,7 @@ def test_addresses_come_from_the_pods_own_annotations() -> None:
         == found["DI_NODE_IPS"]
         == f"metadata.annotations['{names.ANNOTATION_IPS}']"
     )
-    assert found["DI_EPOCH"] == f"metadata.annotations['{names.ANNOTATION_EPOCH}']"
+    assert found["DI_LIST_NUMBER"] == f"metadata.annotations['{names.ANNOTATION_LIST_NUMBER}']"
     assert found["DI_POD_IP"] == "status.podIP"
     assert found["DI_RANK"] == "1"
 
@@ -243,7 +243,7 @@ def test_the_gate_reads_the_list_and_leaves_the_launcher() -> None:
     }
     assert files == {
         pod.IPS_FILE: f"metadata.annotations['{names.ANNOTATION_IPS}']",
-        pod.EPOCH_FILE: f"metadata.annotations['{names.ANNOTATION_EPOCH}']",
+        pod.NUMBER_FILE: f"metadata.annotations['{names.ANNOTATION_LIST_NUMBER}']",
         pod.TOPOLOGY_FILE: f"metadata.annotations['{names.ANNOTATION_TOPOLOGY}']",
         pod.RENEW_FILE: f"metadata.annotations['{names.ANNOTATION_RENEW}']",
     }
@@ -365,12 +365,14 @@ def test_the_patch_is_lean_and_names_its_pod() -> None:
     topology = json.loads(patch["annotations"].pop(names.ANNOTATION_TOPOLOGY))
     assert patch["annotations"] == {
         names.ANNOTATION_IPS: "10.0.0.1,10.0.0.2",
-        names.ANNOTATION_EPOCH: "3",
+        names.ANNOTATION_LIST_NUMBER: "3",
+        names.FORMER_ANNOTATION: "3",
         names.ANNOTATION_NUM_NODES: "2",
         names.ANNOTATION_WORLD_SIZE: "4",
         names.ANNOTATION_RENEW: None,
     }
     assert topology == {
+        "listNumber": 3,
         "epoch": 3,
         "worldSize": 4,
         "numNodes": 2,

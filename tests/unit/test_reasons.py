@@ -144,10 +144,12 @@ def test_a_loss_that_has_healed_is_told_with_its_seconds() -> None:
     runs = having_had(Fact(Running.AllRanksReady), Fact(PeersReady.AllRanksReady))
     lost = having_had(Fact(PeersReady.RankNotReady, "rank 1: its pod is gone"), before=runs)
     healed = having_had(
-        Fact(PeersReady.AllRanksReady, "all ranks are Ready, epoch 2"), before=lost, seconds=6
+        Fact(PeersReady.AllRanksReady, "all ranks are Ready with list 2"), before=lost, seconds=6
     )
     assert told(runs, lost) == [("RankNotReady", "rank 1: its pod is gone", True)]
-    assert told(lost, healed) == [("PeersReady", "all ranks are Ready, epoch 2, after 6 s", False)]
+    assert told(lost, healed) == [
+        ("PeersReady", "all ranks are Ready with list 2, after 6 s", False)
+    ]
 
 
 def test_another_size_of_a_running_job_is_told() -> None:

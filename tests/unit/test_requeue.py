@@ -59,7 +59,7 @@ WANTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     ),
     "a pod that finds no node": (
         {},
-        {"node": "", "ip": "", "ips": "", "epoch": 0, "phase": "Pending", "complaint": "no room"},
+        {"node": "", "ip": "", "ips": "", "number": 0, "phase": "Pending", "complaint": "no room"},
     ),
     "a pod on a lost node": ({}, {"deleting": True, "node_lost": True, "gone_by": stamp(LONG_AGO)}),
     "a pod that has been chosen to go": ({}, {"disrupted": True}),
@@ -97,10 +97,10 @@ def status(how: Mapping[str, Any]) -> Body:
     )
     return {
         "startTime": stamp(LONG_AGO),
-        "epoch": 0 if how.get("fresh") else 1,
+        "listNumber": 0 if how.get("fresh") else 1,
         "conditions": list(told),
         **(
-            {"lastRenewal": {"epoch": 1, "ranks": "1-2", "time": stamp(NOW)}}
+            {"lastRenewal": {"listNumber": 1, "ranks": "1-2", "time": stamp(NOW)}}
             if how.get("dead")
             else {}
         ),

@@ -166,28 +166,30 @@ def test_one_end_for_each_renewal_is_free(pod: Pod, before: Charge, new: int, fr
 
 
 SAID: dict[str, tuple[int, str, int]] = {
-    "the launcher": (85, "dijob: renewal, epoch 7\n", 7),
+    "the launcher": (85, "dijob: renewal, list 7\n", 7),
     "a program that ends with 85": (85, "out of luck", 0),
-    "a program that says the words": (1, "dijob: renewal, epoch 7\n", 0),
-    "nonsense": (85, "dijob: renewal, epoch x", 0),
-    "more digits than a number of ours has": (85, "dijob: renewal, epoch " + 16 * "9", 0),
+    "a program that says the words": (1, "dijob: renewal, list 7\n", 0),
+    "nonsense": (85, "dijob: renewal, list x", 0),
+    "more digits than a number of ours has": (85, "dijob: renewal, list " + 16 * "9", 0),
     "an end without a message": (85, "", 0),
 }
 
 
-@pytest.mark.parametrize(("code", "message", "epoch"), SAID.values(), ids=SAID)
-def test_which_end_was_a_renewal(code: int, message: str, epoch: int) -> None:
+@pytest.mark.parametrize(("code", "message", "number"), SAID.values(), ids=SAID)
+def test_which_end_was_a_renewal(code: int, message: str, number: int) -> None:
     ended = terminated(code, message=message)
-    assert containers.renewed(main_status(state=ended)) == epoch
-    assert containers.renewed(main_status(1, state={"running": {}}, lastState=ended)) == epoch
+    assert containers.renewed(main_status(state=ended)) == number
+    assert containers.renewed(main_status(1, state={"running": {}}, lastState=ended)) == number
 
 
 def renewed(
     *pods: Pod, seconds: float = 0, told: dict[tuple[str, int], datetime] | None = None
 ) -> list[str]:
     """What is done in a job whose rank 0 was lost, and is back."""
-    last = Renewal(epoch=1, reason="PodLost", message="rank 0: gone", ranks="0-2", time=stamp(NOW))
-    owner = job(status={"epoch": 1, "lastRenewal": last.model_dump(by_alias=True)})
+    last = Renewal(
+        list_number=1, reason="PodLost", message="rank 0: gone", ranks="0-2", time=stamp(NOW)
+    )
+    owner = job(status={"listNumber": 1, "lastRenewal": last.model_dump(by_alias=True)})
     seen = observed(view(0), *pods, told=told or {})
     return [
         f"{type(a).__name__} {getattr(a, 'name', '')}"
@@ -202,8 +204,10 @@ def test_who_can_is_told_in_place_and_who_cannot_goes() -> None:
 
 
 def test_only_who_dials_the_lost_rank_is_asked_to_start_again() -> None:
-    last = Renewal(epoch=1, ranks="1-2", reason="PodLost", message="rank 1: gone", time=stamp(NOW))
-    owner = job(replicas=3, status={"epoch": 1, "lastRenewal": last.model_dump(by_alias=True)})
+    last = Renewal(
+        list_number=1, ranks="1-2", reason="PodLost", message="rank 1: gone", time=stamp(NOW)
+    )
+    owner = job(replicas=3, status={"listNumber": 1, "lastRenewal": last.model_dump(by_alias=True)})
     pods = (listed(0, restartable=True), view(1), listed(2, restartable=True))
     decided = hands_out(owner, observed(*pods), NOW)
     assert [
@@ -213,9 +217,12 @@ def test_only_who_dials_the_lost_rank_is_asked_to_start_again() -> None:
 
 def test_who_does_not_start_again_is_made_anew_and_named() -> None:
     owner = job(
-        status={"epoch": 2, "lastRenewal": {"epoch": 1, "ranks": "0-1", "time": stamp(NOW)}}
+        status={
+            "listNumber": 2,
+            "lastRenewal": {"listNumber": 1, "ranks": "0-1", "time": stamp(NOW)},
+        }
     )
-    lists: dict[str, Any] = {"ips": "10.0.0.0,10.0.0.1,10.0.0.2", "epoch": 2}
+    lists: dict[str, Any] = {"ips": "10.0.0.0,10.0.0.1,10.0.0.2", "number": 2}
     stuck = sound(renew_from=2, **lists)
     seen = observed(
         listed(0, **lists), stuck, listed(2, **lists), services=frozenset({"job"}), told=TOLD
@@ -259,9 +266,12 @@ def test_only_a_process_that_could_have_started_again_is_made_anew(
     pod: Pod, seconds: float, anew: bool
 ) -> None:
     owner = job(
-        status={"epoch": 2, "lastRenewal": {"epoch": 1, "ranks": "0-1", "time": stamp(NOW)}}
+        status={
+            "listNumber": 2,
+            "lastRenewal": {"listNumber": 1, "ranks": "0-1", "time": stamp(NOW)},
+        }
     )
-    lists: dict[str, Any] = {"ips": "10.0.0.0,10.0.0.1,10.0.0.2", "epoch": 2}
+    lists: dict[str, Any] = {"ips": "10.0.0.0,10.0.0.1,10.0.0.2", "number": 2}
     pods = (listed(0, **lists), changed(pod, ready=False, **lists), listed(2, **lists))
     seen = observed(*pods, services=frozenset({"job"}), told=TOLD)
     last = plan(owner, seen, later(seconds)).status.last_renewal
@@ -271,9 +281,9 @@ def test_only_a_process_that_could_have_started_again_is_made_anew(
 
 def test_a_program_that_saves_a_checkpoint_has_the_time_that_it_asks_for() -> None:
     begun = {"type": "Running", "status": "True"}
-    died = {"epoch": 1, "ranks": "0-1", "time": stamp(NOW)}
-    owner = job(status={"epoch": 2, "lastRenewal": died, "conditions": [begun]})
-    lists: dict[str, Any] = {"ips": "10.0.0.0,10.0.0.1,10.0.0.2", "epoch": 2}
+    died = {"listNumber": 1, "ranks": "0-1", "time": stamp(NOW)}
+    owner = job(status={"listNumber": 2, "lastRenewal": died, "conditions": [begun]})
+    lists: dict[str, Any] = {"ips": "10.0.0.0,10.0.0.1,10.0.0.2", "number": 2}
     saves = sound(renew_from=2, grace=600, **lists)
     others = (
         listed(0, **lists),

@@ -224,7 +224,7 @@ async def test_a_pod_that_lost_its_label_is_not_lost_whatever_the_apiserver_answ
         await world.settle()
         assert not world.line.faults
         found = world.cluster.job().status
-        assert (found.renewals, found.epoch, found.phase) == (0, 1, "Running")
+        assert (found.renewals, found.list_number, found.phase) == (0, 1, "Running")
         assert (
             world.cluster.read("pods", "job-1")["metadata"]["labels"][names.MANAGED_BY]
             == names.MANAGER
@@ -252,10 +252,10 @@ async def test_the_pods_of_a_job_that_is_being_deleted_are_not_asked_for() -> No
 
 async def test_an_older_crd_is_named() -> None:
     async with simulated(job_body(), starts=False) as world:
-        world.cluster.server.pruned.add("epoch")
+        world.cluster.server.pruned.add("listNumber")
         world.operator.start()
         await world.runs(20)
-        assert "epoch" not in world.cluster.read(names.PLURAL, "job")["status"]
+        assert "listNumber" not in world.cluster.read(names.PLURAL, "job")["status"]
         assert len(world.writes("PATCH", names.PLURAL)) < 10
 
 

@@ -12,8 +12,8 @@ Body = dict[str, Any]
 @pytest.mark.parametrize(
     ("was", "becomes", "patch"),
     [
-        pytest.param({"epoch": 1}, {"epoch": 1}, {}, id="nothing"),
-        pytest.param({"epoch": 1}, {"epoch": 2}, {"epoch": 2}, id="a value"),
+        pytest.param({"listNumber": 1}, {"listNumber": 1}, {}, id="nothing"),
+        pytest.param({"listNumber": 1}, {"listNumber": 2}, {"listNumber": 2}, id="a value"),
         pytest.param({"startTime": "t"}, {}, {"startTime": None}, id="a field that is gone"),
         pytest.param(
             {"taskStatus": {"a": {"Pending": 2}}},

@@ -246,7 +246,7 @@ SEEN = having(Fact(Running.Starting))
         (Status(), SEEN, True),
         (SEEN, SEEN.model_copy(update={"ready_replicas": 2}), False),
         (SEEN, having(Fact(AddressesReady.Published), before=SEEN), False),
-        (SEEN, SEEN.model_copy(update={"last_renewal": Renewal(epoch=1)}), True),
+        (SEEN, SEEN.model_copy(update={"last_renewal": Renewal(list_number=1)}), True),
         (SEEN, having(Fact(Running.AllRanksReady), before=SEEN), True),
         (SEEN, having(Fact(Succeeded.AllRanksSucceeded), before=SEEN), True),
         (SEEN, having(Fact(Failed.BackoffLimitExceeded), before=SEEN), True),

@@ -43,16 +43,21 @@ def instead(pod: Pod, pods: tuple[Pod, ...] = ALL) -> tuple[Pod, ...]:
 
 
 @pytest.mark.parametrize(
-    ("pods", "status", "epoch", "alive"),
+    ("pods", "status", "number", "alive"),
     [
         (FRESH, {}, 0, False),
         (ALL, {}, 1, True),
-        (ALL, {"epoch": 1}, 1, True),
-        (ALL, {"epoch": 3}, 3, True),
-        ((listed(0, epoch=2), listed(1), listed(2)), {"epoch": 1}, 1, True),
-        (ALL, {"epoch": 1, "last_renewal": Renewal(epoch=1)}, 1, False),
-        (instead(listed(0, epoch=2)), {"epoch": 1, "last_renewal": Renewal(epoch=1)}, 1, False),
-        (ALL, {"epoch": 2, "last_renewal": Renewal(epoch=1)}, 2, True),
+        (ALL, {"list_number": 1}, 1, True),
+        (ALL, {"list_number": 3}, 3, True),
+        ((listed(0, number=2), listed(1), listed(2)), {"list_number": 1}, 1, True),
+        (ALL, {"list_number": 1, "last_renewal": Renewal(list_number=1)}, 1, False),
+        (
+            instead(listed(0, number=2)),
+            {"list_number": 1, "last_renewal": Renewal(list_number=1)},
+            1,
+            False,
+        ),
+        (ALL, {"list_number": 2, "last_renewal": Renewal(list_number=1)}, 2, True),
     ],
     ids=[
         "none-yet",
@@ -66,10 +71,10 @@ def instead(pod: Pod, pods: tuple[Pod, ...] = ALL) -> tuple[Pod, ...]:
     ],
 )
 def test_the_number_is_what_the_status_says(
-    pods: tuple[Pod, ...], status: dict[str, Any], epoch: int, alive: bool
+    pods: tuple[Pod, ...], status: dict[str, Any], number: int, alive: bool
 ) -> None:
     found = world(observed(*pods), **status)
-    assert (found.address_list.number, found.alive) == (epoch, alive)
+    assert (found.address_list.number, found.alive) == (number, alive)
 
 
 LOSSES: dict[str, tuple[tuple[Pod, ...], str, str]] = {
@@ -148,16 +153,16 @@ def test_a_loss_takes_those_with_it_that_dial_the_lost_rank(
 
 
 def test_a_loss_during_a_renewal_adds_to_it() -> None:
-    last = Renewal(epoch=1, ranks="2")
+    last = Renewal(list_number=1, ranks="2")
     seen = observed(listed(0), listed(1, deleting=True), view(2))
-    loss = loss_of(world(seen, epoch=1, last_renewal=last))
+    loss = loss_of(world(seen, list_number=1, last_renewal=last))
     assert loss is not None
     assert loss.ranks == {1, 2}
-    assert loss_of(world(observed(listed(0), listed(1)), epoch=1, last_renewal=last)) is None
+    assert loss_of(world(observed(listed(0), listed(1)), list_number=1, last_renewal=last)) is None
 
 
 def test_only_the_renewed_ranks_go_and_the_next_list_waits_for_them() -> None:
-    found = world(observed(*ALL), epoch=1, last_renewal=Renewal(epoch=1, ranks="1-2"))
+    found = world(observed(*ALL), list_number=1, last_renewal=Renewal(list_number=1, ranks="1-2"))
     assert (found.survivors, found.outdated_copies, found.addressless) == (
         (0,),
         frozenset({1, 2}),
@@ -165,7 +170,9 @@ def test_only_the_renewed_ranks_go_and_the_next_list_waits_for_them() -> None:
     )
     assert [pod.rank for pod in found.to_delete] == [1, 2]
     again = world(
-        observed(listed(0), view(1), view(2)), epoch=1, last_renewal=Renewal(epoch=1, ranks="1-2")
+        observed(listed(0), view(1), view(2)),
+        list_number=1,
+        last_renewal=Renewal(list_number=1, ranks="1-2"),
     )
     assert (again.to_delete, again.addressless, gathering(again).next_list(2)) == (
         (),
@@ -183,7 +190,7 @@ def test_a_list_that_nobody_holds_any_more_is_lost() -> None:
     """Handed out to one rank alone, which has ended and gone: the others would wait at their gates
     for ever.
     """
-    loss = loss_of(world(observed(view(1), view(2)), succeeded=frozenset({0}), epoch=1))
+    loss = loss_of(world(observed(view(1), view(2)), succeeded=frozenset({0}), list_number=1))
     assert loss is not None
     assert loss.reason is AddressesReady.ListLost
 
@@ -194,7 +201,9 @@ def test_a_rank_that_was_not_told_yet_is_known_to_those_who_were() -> None:
     """
     four = "10.0.0.0,10.0.0.1,10.0.0.2,10.0.0.3"
     pods = (listed(0, ips=four), view(1, ip="10.0.0.9"), listed(2, ips=four), view(3))
-    found = world(observed(*pods), size=4, epoch=1, last_renewal=Renewal(epoch=1, ranks="3"))
+    found = world(
+        observed(*pods), size=4, list_number=1, last_renewal=Renewal(list_number=1, ranks="3")
+    )
     loss = loss_of(found)
     assert loss is not None
     assert (loss.reason, loss.ranks) == (AddressesReady.AddressChanged, frozenset({1, 2, 3}))
@@ -202,7 +211,7 @@ def test_a_rank_that_was_not_told_yet_is_known_to_those_who_were() -> None:
 
 def test_who_is_wished_for_during_a_renewal_is_not_lost() -> None:
     seen = observed(*ALL[:2], view(2))
-    found = world(seen, size=5, epoch=1, last_renewal=Renewal(epoch=1, ranks="2"))
+    found = world(seen, size=5, list_number=1, last_renewal=Renewal(list_number=1, ranks="2"))
     assert loss_of(found) is None
     assert found.missing == (3, 4)
 
@@ -223,7 +232,7 @@ def test_who_starts_again_must_not_dial_the_address_of_a_rank_that_is_done(
 
 
 def test_a_list_half_handed_out_is_for_the_rest() -> None:
-    found = world(observed(listed(0), view(1), view(2, epoch=1)))
+    found = world(observed(listed(0), view(1), view(2, number=1)))
     assert [pod.rank for pod in found.unpublished] == [1, 2]
     assert found.address_list.text == LIST
     assert world(observed(*ALL)).unpublished == ()
@@ -239,7 +248,9 @@ STALE: dict[str, tuple[Pod, bool]] = {
 
 @pytest.mark.parametrize(("pod", "stale"), STALE.values(), ids=STALE)
 def test_what_cannot_be_part_of_the_next_list_goes(pod: Pod, stale: bool) -> None:
-    found = world(observed(view(0), pod, view(2)), epoch=1, last_renewal=Renewal(epoch=1))
+    found = world(
+        observed(view(0), pod, view(2)), list_number=1, last_renewal=Renewal(list_number=1)
+    )
     assert found.to_delete == ((pod,) if stale else ())
     assert (1 in found.addressless) is (stale or pod.deleting)
 
@@ -272,11 +283,16 @@ def test_a_finished_rank_beyond_the_last_keeps_its_logs_unless_something_of_it_r
 def test_a_succeeded_rank_keeps_its_pod_and_nobody_stands_for_it_in_the_next_list() -> None:
     """Its address may be another job's by then, or nobody's: NNG gives up on it without a word."""
     seen = observed(listed(0, succeeded=True), view(1), view(2))
-    found = world(seen, succeeded=frozenset({0}), epoch=1, last_renewal=Renewal(epoch=1))
+    found = world(
+        seen, succeeded=frozenset({0}), list_number=1, last_renewal=Renewal(list_number=1)
+    )
     assert (found.to_delete, found.missing, found.addressless) == ((), (), ())
     assert gathering(found).next_list(2).text == f"{NOBODY},10.0.0.1,10.0.0.2"
     gone = world(
-        observed(view(1), view(2)), succeeded=frozenset({0}), epoch=1, last_renewal=Renewal(epoch=1)
+        observed(view(1), view(2)),
+        succeeded=frozenset({0}),
+        list_number=1,
+        last_renewal=Renewal(list_number=1),
     )
     assert gathering(gone).next_list(2).text == f"{NOBODY},10.0.0.1,10.0.0.2"
     assert gone.missing == ()
@@ -301,7 +317,9 @@ def test_moved_and_outdated() -> None:
     found = world(observed(*pods))
     assert {pod.rank for pod in pods if has_moved(found, pod)} == {1}
     assert found.outdated_copies == frozenset()
-    dead = world(observed(*without(2, pods), view(2)), epoch=1, last_renewal=Renewal(epoch=1))
+    dead = world(
+        observed(*without(2, pods), view(2)), list_number=1, last_renewal=Renewal(list_number=1)
+    )
     assert dead.outdated_copies == {0, 1}
     assert not any(
         has_moved(dead, pod) for rank, pod in dead.pods.items() if rank not in dead.outdated_copies
@@ -311,20 +329,20 @@ def test_moved_and_outdated() -> None:
 SIZES: dict[str, tuple[Observed, dict[str, Any], tuple[int, int]]] = {
     "before the start": (observed(*FRESH), {}, (2, 2)),
     "runs": (observed(*ALL), {}, (3, 4)),
-    "its list is lost": (observed(*FRESH), {"epoch": 1}, (5, 6)),
+    "its list is lost": (observed(*FRESH), {"list_number": 1}, (5, 6)),
     "all are renewed": (
         observed(*FRESH),
-        {"epoch": 1, "last_renewal": Renewal(epoch=1, ranks="0-2")},
+        {"list_number": 1, "last_renewal": Renewal(list_number=1, ranks="0-2")},
         (3, 2),
     ),
     "the last is renewed": (
         observed(*ALL),
-        {"epoch": 1, "last_renewal": Renewal(epoch=1, ranks="2")},
+        {"list_number": 1, "last_renewal": Renewal(list_number=1, ranks="2")},
         (3, 2),
     ),
     "an early one is renewed": (
         observed(*ALL),
-        {"epoch": 1, "last_renewal": Renewal(epoch=1, ranks="1")},
+        {"list_number": 1, "last_renewal": Renewal(list_number=1, ranks="1")},
         (3, 3),
     ),
 }

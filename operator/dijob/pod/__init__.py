@@ -4,7 +4,7 @@ What the pod must have, for `GATE_COMMAND` and `LAUNCH` to work (built in core/r
 
 - volume `DIR`, an emptyDir, mounted in the gate and in the main container; the gate makes `BIN_DIR`
   in it, and the link `topology.json`;
-- volume `POD_DIR`, a downwardAPI with the files `node-ips`, `epoch`, `topology.json` and
+- volume `POD_DIR`, a downwardAPI with the files `node-ips`, `list-number`, `topology.json` and
   `renew-from`, mounted in both;
 - the gate's env: DI_RANK, DI_POD_IP (fieldRef status.podIP), DI_JOB_NAME, DI_JOB_NAMESPACE;
 - the main container's command: `LAUNCH` before the template's `command`, and the variables of the
@@ -20,7 +20,7 @@ DIR: Final = names.POD_FOLDER
 BIN_DIR: Final = f"{DIR}/bin"
 POD_DIR: Final = f"{DIR}/pod"
 IPS_FILE: Final = "node-ips"
-EPOCH_FILE: Final = "epoch"
+NUMBER_FILE: Final = "list-number"
 TOPOLOGY_FILE: Final = "topology.json"
 RENEW_FILE: Final = "renew-from"
 LAUNCH: Final = f"{BIN_DIR}/launch"

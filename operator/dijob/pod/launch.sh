@@ -5,14 +5,13 @@ bin=${0%/*} pod=${DIJOB_POD_DIR:-/run/dijob/pod}
 child='' got='' told='' renewing='' killer=''
 [ "$#" -gt 0 ] || { echo "dijob: usage: $0 COMMAND [ARGUMENT...]" >&2; exit 2; }
 
-# The newest list, as the kubelet shows it: "EPOCH LIST". Both files are of one version of the pod in the folder that
+# The newest list, as the kubelet shows it: "NUMBER LIST". Both files are of one version of the pod in the folder that
 # ..data points to; the kubelet replaces that folder as a whole.
-# shellcheck disable=SC2094 # epoch is a variable and a file
 newest() {
   cd -P "$pod/..data" || cd -P "$pod" || return
-  { IFS= read -r epoch || :; } <epoch
+  { IFS= read -r number || :; } <list-number
   { IFS= read -r ips || :; } <node-ips
-  echo "$epoch $ips"
+  echo "$number $ips"
   [ -n "$ips" ]
 } 2>/dev/null
 # The kubelet can start a container with a view of the pod that is a moment older than its files; then the variables are
@@ -20,15 +19,16 @@ newest() {
 # that PID 1 shows them too; a newer environment stands.
 # Twice: the folder may be replaced just then.
 if [ -n "${DI_RANK-}" ] && { world=$(newest) || world=$(newest); }; then
-  ips=${world#* } epoch=${world%% *}
-  if [ -z "${DI_NODES-}" ] || [ "${DI_EPOCH:-0}" -lt "${epoch:-0}" ]; then
-    DI_EPOCH=$epoch DI_NODES=$ips DI_NUM_NODES=1
+  ips=${world#* } number=${world%% *}
+  if [ -z "${DI_NODES-}" ] || [ "${DI_LIST_NUMBER:-0}" -lt "${number:-0}" ]; then
+    DI_LIST_NUMBER=$number DI_NODES=$ips DI_NUM_NODES=1
     [ -z "${DI_NODE_IPS+x}" ] || DI_NODE_IPS=$ips # the list may hold names
     while case $ips in *,*) ;; *) false ;; esac; do
       ips=${ips#*,} DI_NUM_NODES=$((DI_NUM_NODES + 1))
     done
     DI_WORLD_SIZE=$((DI_NUM_NODES * ${DI_PARALLEL_WORKERS:-1}))
-    export DI_EPOCH DI_NODES DI_NUM_NODES DI_WORLD_SIZE
+    export DI_LIST_NUMBER DI_NODES DI_NUM_NODES DI_WORLD_SIZE
+    export DI_EPOCH="$number" # the former name of DI_LIST_NUMBER, until 0.1.0
     # Each task's part of the list: "LEARNER 1 COLLECTOR 2", and what is left is the last one's.
     words=${DIJOB_TASKS-} rest=$DI_NODES
     while [ -n "$words" ]; do
@@ -108,7 +108,7 @@ done
 due() {
   from=
   { IFS= read -r from || :; } <"$pod/renew-from"
-  [ "${from:=0}" -gt "${DI_EPOCH:-0}" ]
+  [ "${from:=0}" -gt "${DI_LIST_NUMBER:-0}" ]
 } 2>/dev/null
 
 # shellcheck disable=SC2317 # called by a trap
@@ -230,5 +230,5 @@ done
 [ -z "$killer" ] || { kill -KILL "$killer"; wait "$killer"; } 2>/dev/null
 # The termination message tells the operator that this was no failure. It comes last: a program that is told to end may
 # write one of its own.
-[ -z "$renewing" ] || { rc=85; echo "dijob: renewal, epoch $renewing" >"${DIJOB_TERMINATION_LOG:-/dev/termination-log}"; }
+[ -z "$renewing" ] || { rc=85; echo "dijob: renewal, list $renewing" >"${DIJOB_TERMINATION_LOG:-/dev/termination-log}"; }
 exit "$rc"

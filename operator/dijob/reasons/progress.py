@@ -65,7 +65,7 @@ class AddressesReady(Reason):
         "see BrokerReady",
     )
     Published = good(
-        "the list is written to the pods, as the epoch that the message names; it also says which"
+        "the list with the number that the message names is written to the pods; it also says which"
         " ranks join later, and why",
     )
     PodLost = problem("the pod of a rank is gone", f"{_HEALS}; if it repeats: see who deletes pods")

@@ -110,7 +110,7 @@ containerStatuses:
 
 _RENEWED = """
 {{ $now := Now }}
-{{ $epoch := index .metadata.annotations "RENEW" }}
+{{ $number := index .metadata.annotations "RENEW" }}
 conditions:
 - {type: Ready, status: "True", reason: "", lastTransitionTime: {{ $now | Quote }}}
 - {type: ContainersReady, status: "True", reason: "", lastTransitionTime: {{ $now | Quote }}}
@@ -127,7 +127,7 @@ containerStatuses:
     terminated:
       exitCode: 85
       reason: Error
-      message: "dijob: renewal, epoch {{ $epoch }}"
+      message: "dijob: renewal, list {{ $number }}"
       startedAt: {{ $now | Quote }}
       finishedAt: {{ $now | Quote }}
 {{ end }}

@@ -32,7 +32,8 @@ def next_list(this: Pass) -> AddressList | None:
         # A program that begins without it would give up after a while, and be charged for it.
         return None
     last = this.status.last_renewal
-    return this.gathering.next_list(max(world.address_list.number, last.epoch if last else 0) + 1)
+    died = last.list_number if last else 0
+    return this.gathering.next_list(max(world.address_list.number, died) + 1)
 
 
 def numbered(this: Pass, due: AddressList) -> Pass:
@@ -41,7 +42,7 @@ def numbered(this: Pass, due: AddressList) -> Pass:
 
     An operator that is killed before it has given the list to a pod finds it again by them.
     """
-    kept = {"epoch": due.number, "address_list": proof_of(due), "given_back": None}
+    kept = {"list_number": due.number, "address_list": proof_of(due), "given_back": None}
     status = this.status.model_copy(update=kept)
     world = World.of(this.world.gang, this.observed, status, this.now, together(this.job))
     return replace(this, gathering=replace(this.gathering, world=world), status=status)

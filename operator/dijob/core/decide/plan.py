@@ -23,7 +23,7 @@ from datetime import datetime
 
 from dijob import names
 from dijob.api.model import DIJob
-from dijob.api.status import Renewal, Status, stamp
+from dijob.api.status import Renewal, Status, stamp, with_former_names
 from dijob.core.actions import (
     Action,
     Event,
@@ -204,6 +204,7 @@ def _conclude(
     status = conclude(
         status, (*facts, *changes.facts(this, actions)), this.job.metadata.generation, this.now
     )
+    status = with_former_names(status)
     seconds, refused = when(this, status), changes.wait(this, wished)
     seconds = seconds if refused is None else max(min(seconds, refused), 0.1)
     write_now = this.has_unstored_counts and (
@@ -248,7 +249,7 @@ def _renew(this: Pass, loss: Loss) -> Plan:
     # they are gone.
     ranks = loss.ranks | this.world.outdated_copies
     renewal = Renewal(
-        epoch=this.world.address_list.number,
+        list_number=this.world.address_list.number,
         reason=loss.reason.name,
         message=loss.message,
         ranks=compact(ranks),

@@ -29,9 +29,11 @@ def status(this: Pass) -> Status:
     """The status of a job that is suspended, or resumed in this pass."""
     since = instant(this.job.status.suspend_time)
     if since is None:
-        number = this.world.address_list.number
         died = Renewal(
-            epoch=number, reason=SUSPENDED, message="the job was suspended", time=stamp(this.now)
+            list_number=this.world.address_list.number,
+            reason=SUSPENDED,
+            message="the job was suspended",
+            time=stamp(this.now),
         )
         update = {"suspend_time": stamp(this.now), "last_renewal": died, "given_back": None}
     elif resumed(this):

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from itertools import chain
 
-from dijob.api.status import ListProof, Status
+from dijob.api.status import ListProof, Status, with_former_names
 from dijob.core.addresses import NO_LIST, AddressList
 from dijob.core.members import Gang, compact, expand
 from dijob.core.observed.views import Observed, Pod
@@ -32,7 +32,7 @@ def proof_of(made: AddressList) -> ListProof:
 
 def newest(gang: Gang, pods: Mapping[int, Pod], status: Status) -> AddressList:
     """The newest list; without addresses where nothing that is known now has its digest."""
-    number, proof = status.epoch, status.address_list
+    number, proof = status.list_number, status.address_list
     if proof is not None:
         copies = (AddressList(number, pod.copy.address_list.text) for pod in pods.values())
         for found in chain([_rebuilt(gang, pods, number, proof)], copies):
@@ -61,21 +61,21 @@ def adopted(gang: Gang, observed: Observed, status: Status) -> Status:
     the highest number is taken where the kubelets report the very same addresses: then it is what
     would be made now. Numbers that this operator itself has given out are never used again.
     """
-    pods = observed.pods
+    status, pods = with_former_names(status), observed.pods
     given = max((observed.given.get(pod.uid, 0) for pod in pods.values()), default=0)
-    if given > status.epoch:
-        status = status.model_copy(update={"epoch": given, "address_list": None})
+    if given > status.list_number:
+        status = status.model_copy(update={"list_number": given, "address_list": None})
     if status.address_list is not None or not any(pod.begun for pod in pods.values()):
         return status
     held = max((pod.copy.address_list for pod in pods.values()), key=lambda one: one.number)
-    if held.number < max(status.epoch, 1) or len(held.addresses) < gang.minimum:
+    if held.number < max(status.list_number, 1) or len(held.addresses) < gang.minimum:
         return status
     proof = proof_of(held)
     if not expand(proof.finished) <= expand(status.succeeded_ranks):
         return status
     if _rebuilt(gang, pods, held.number, proof) != held:
         return status
-    return status.model_copy(update={"epoch": held.number, "address_list": proof})
+    return status.model_copy(update={"list_number": held.number, "address_list": proof})
 
 
 def believed(pod: Pod, newest: AddressList, given: int, status: Status) -> Pod:
@@ -121,10 +121,10 @@ def _may_renew(pod: Pod, status: Status) -> bool:
     last, renew_from = status.last_renewal, pod.copy.renew_from
     if renew_from == 0:
         return True
-    if last is None or renew_from > status.epoch:
+    if last is None or renew_from > status.list_number:
         return False
     ranks = expand(last.ranks)
-    return renew_from <= last.epoch or not ranks or pod.rank in ranks
+    return renew_from <= last.list_number or not ranks or pod.rank in ranks
 
 
 def unaccounted(gang: Gang, pods: Mapping[int, Pod], status: Status) -> tuple[int, ...]:
@@ -133,10 +133,11 @@ def unaccounted(gang: Gang, pods: Mapping[int, Pod], status: Status) -> tuple[in
     Before such a pod is called lost it is asked for by its name: somebody may have taken our label
     off, and then no watch shows it any more.
     """
+    status = with_former_names(status)
     if status.address_list is None:
         return ()
     size, known = min(status.address_list.size, gang.size), expand(status.succeeded_ranks)
-    if status.last_renewal is not None and status.last_renewal.epoch == status.epoch:
+    if status.last_renewal is not None and status.last_renewal.list_number == status.list_number:
         # Lost already, or made anew by the operator itself.
         known |= expand(status.last_renewal.ranks)
     return tuple(rank for rank in range(size) if rank not in pods and rank not in known)

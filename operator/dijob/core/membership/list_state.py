@@ -34,8 +34,8 @@ class ListState(Enum):
 def list_state(status: Status) -> ListState:
     """The state that the status says."""
     last = status.last_renewal
-    if not status.epoch:
+    if not status.list_number:
         return ListState.NONE
-    if last is None or last.epoch < status.epoch:
+    if last is None or last.list_number < status.list_number:
         return ListState.IN_FORCE
     return ListState.NONE if last.reason == SUSPENDED else ListState.DEAD

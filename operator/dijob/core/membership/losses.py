@@ -42,7 +42,7 @@ def loss_of(world: World) -> Loss | None:
         all_go = world.together or unproven
         return replace(lost[min(lost)], ranks=everybody if all_go else gone & everybody)
     if unproven:
-        message = f"the pods' addresses are not those of epoch {world.address_list.number} any more"
+        message = f"the pods' addresses are not those of list {world.address_list.number} any more"
         return Loss(AddressesReady.ListLost, message, everybody)
     return None
 

@@ -115,7 +115,7 @@ def left(pod: Pod, observed: Observed, now: datetime) -> float:
 def not_yet_told(pods: Mapping[int, Pod], ranks: frozenset[int], last: Renewal) -> frozenset[int]:
     """The ranks whose process has the list that died, and has not been told yet."""
     had = (pod for rank in ranks if (pod := pods.get(rank)) and pod.has_list)
-    return frozenset(pod.rank for pod in had if pod.copy.address_list.number <= last.epoch)
+    return frozenset(pod.rank for pod in had if pod.copy.address_list.number <= last.list_number)
 
 
 def uncharged_ends(pod: Pod, before: Charge, new: int) -> int:

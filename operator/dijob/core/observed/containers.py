@@ -13,7 +13,7 @@ Body = Mapping[str, Any]
 # How the launcher ends for a renewal (pod/launch.sh), and what it then writes as the termination
 # message.
 RENEWAL_CODE = 85
-RENEWED = re.compile(r"dijob: renewal, epoch ([0-9]{1,15})\b")
+RENEWED = re.compile(rf"dijob: renewal, (?:list|{names.FORMER_WORD}) ([0-9]{{1,15}})\b")
 # What is said of a container whose end nobody saw: by containerd after a reboot (pkg/cri/server:
 # unknownExitCode; a program that exits 255 is an Error), and by a kubelet that finds it no more.
 # Docker says 255 and Error of both, so that there a reboot cannot be told from a crash: it is

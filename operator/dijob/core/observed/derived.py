@@ -6,8 +6,10 @@ from functools import lru_cache
 
 from dijob import names
 
-# Keys of the annotations that are made of a list, besides the list itself and its number.
+# Keys of the annotations that are made of a list, besides the list itself.
 MADE_OF_LIST = (
+    names.ANNOTATION_LIST_NUMBER,
+    names.FORMER_ANNOTATION,
     names.ANNOTATION_NUM_NODES,
     names.ANNOTATION_WORLD_SIZE,
     names.ANNOTATION_TOPOLOGY,

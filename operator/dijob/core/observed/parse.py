@@ -131,7 +131,8 @@ def _placement(meta: Body, spec: Body, status: Body, main: Body) -> Placement:
 
 def _copy(annotations: Mapping[str, str]) -> ListCopy:
     """The text is interned: all pods of a job share one string."""
-    number = _number(annotations.get(names.ANNOTATION_EPOCH))
+    former = annotations.get(names.FORMER_ANNOTATION)
+    number = _number(annotations.get(names.ANNOTATION_LIST_NUMBER, former))
     return ListCopy(
         address_list=AddressList(number, sys.intern(annotations.get(names.ANNOTATION_IPS, ""))),
         pod_ip=annotations.get(names.ANNOTATION_POD_IP, ""),

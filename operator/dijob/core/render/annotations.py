@@ -23,13 +23,14 @@ Manifest = dict[str, Any]
 VARIABLES: Final = {
     "DI_NODES": names.ANNOTATION_IPS,
     "DI_NODE_IPS": names.ANNOTATION_IPS,
-    "DI_EPOCH": names.ANNOTATION_EPOCH,
+    "DI_LIST_NUMBER": names.ANNOTATION_LIST_NUMBER,
+    names.FORMER_VARIABLE: names.ANNOTATION_LIST_NUMBER,
     "DI_NUM_NODES": names.ANNOTATION_NUM_NODES,
     "DI_WORLD_SIZE": names.ANNOTATION_WORLD_SIZE,
 }
 FILES: Final = {
     pod.IPS_FILE: names.ANNOTATION_IPS,
-    pod.EPOCH_FILE: names.ANNOTATION_EPOCH,
+    pod.NUMBER_FILE: names.ANNOTATION_LIST_NUMBER,
     pod.TOPOLOGY_FILE: names.ANNOTATION_TOPOLOGY,
     pod.RENEW_FILE: names.ANNOTATION_RENEW,
 }
@@ -107,7 +108,6 @@ def addresses_patch(gang: Gang, action: PublishAddresses) -> Manifest:
     copy = action.copy
     annotations = {
         names.ANNOTATION_IPS: copy.address_list.text,
-        names.ANNOTATION_EPOCH: str(copy.address_list.number),
         **made_of(gang, copy.address_list),
         **({names.ANNOTATION_POD_IP: copy.pod_ip} if copy.pod_ip else {}),
         # None takes away what somebody else may have written there.
@@ -132,6 +132,8 @@ def made_of(gang: Gang, address_list: AddressList) -> dict[str, str]:
     """
     ips = address_list.addresses
     return {
+        names.ANNOTATION_LIST_NUMBER: str(address_list.number),
+        names.FORMER_ANNOTATION: str(address_list.number),
         names.ANNOTATION_NUM_NODES: str(len(ips)),
         names.ANNOTATION_WORLD_SIZE: str(len(ips) * gang.workers),
         names.ANNOTATION_TOPOLOGY: topology_json(gang, address_list),
@@ -159,7 +161,8 @@ def topology_json(gang: Gang, address_list: AddressList) -> str:
     """
     ips = address_list.addresses
     world = {
-        "epoch": address_list.number,
+        "listNumber": address_list.number,
+        names.FORMER_WORD: address_list.number,
         "worldSize": len(ips) * gang.workers,
         "numNodes": len(ips),
         "parallelWorkers": gang.workers,

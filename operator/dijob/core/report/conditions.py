@@ -98,10 +98,10 @@ def _addresses_ready(this: Pass) -> Fact:
     if world.alive and not this.loss:
         if world.unpublished:
             return Fact(
-                AddressesReady.Publishing, f"epoch {world.address_list.number} is being published"
+                AddressesReady.Publishing, f"list {world.address_list.number} is being published"
             )
         message = (
-            f"{count(world.size, 'address', 'addresses')} published as epoch"
+            f"{count(world.size, 'address', 'addresses')} published as list"
             f" {world.address_list.number}"
         )
         return Fact(AddressesReady.Published, diagnose.shorten(message + _joining(this)))
@@ -201,7 +201,7 @@ def _peers_ready(this: Pass) -> Fact:
     lagging = _lagging(world) if world.alive else list(world.wanted)
     if not lagging:
         return Fact(
-            PeersReady.AllRanksReady, f"all ranks are Ready, epoch {world.address_list.number}"
+            PeersReady.AllRanksReady, f"all ranks are Ready with list {world.address_list.number}"
         )
     message = diagnose.not_ready(lagging, this.observed, this.now, world.restarts.pending)
     if world.restarts.pending >= set(lagging):

@@ -99,7 +99,7 @@ def urgent(old: Status, new: Status) -> bool:
     begun = is_true(new, reasons.Running) and not is_true(old, reasons.Running)
     begun = begun or is_true(new, reasons.Paused) != is_true(old, reasons.Paused)
     begun = begun or old.suspend_time != new.suspend_time
-    begun = begun or old.epoch != new.epoch
+    begun = begun or old.list_number != new.list_number
     lost = (
         old.last_renewal != new.last_renewal
         or old.restarts != new.restarts
