@@ -15,9 +15,10 @@ from pathlib import Path
 
 from cluster import Cluster, Options, find, up
 from cluster.shell import until_established
+from cluster.waiting import until_async
 from faults.audit import Audit
 from faults.bulk import for_all
-from faults.kube import Access, Kube, KubeError, dijob, jobs, make_namespace, pods, services, until
+from faults.kube import Access, Kube, KubeError, dijob, jobs, make_namespace, pods, services
 from faults.running import ROOT, Operator
 from floor import Floor
 
@@ -101,7 +102,7 @@ async def clear(kube: Kube, namespace: str) -> None:
         count = len(await kube.items(pods(namespace) + "?limit=50"))
         return f"{count} pods or more" if count else ""
 
-    await until("pods gone", left, LIMIT_SECONDS)
+    await until_async("pods gone", left, LIMIT_SECONDS)
     await kube.delete(f"/api/v1/namespaces/{namespace}")
 
 
@@ -110,9 +111,9 @@ async def until_listed(operator: Operator) -> None:
 
     async def missing() -> str:
         lists = await operator.metric("dijob_relists_total")
-        return "" if lists >= 2 else operator.died() or operator.tail()
+        return "" if lists >= 2 else f"{lists:g} of 2"
 
-    await until("the operator's lists", missing, 60)
+    await until_async("the operator's lists", missing, 60, operator.evidence)
 
 
 async def until_served(kube: Kube) -> None:
@@ -131,7 +132,7 @@ async def until_served(kube: Kube) -> None:
         listed += 1
         return "" if listed >= 20 else "not for long enough"
 
-    await until("DIJobs are served", missing, 60)
+    await until_async("DIJobs are served", missing, 60)
 
 
 async def run_floor(kube: Kube, shape: Shape, namespace: str) -> float:
@@ -154,13 +155,9 @@ async def run_operator(cluster: Cluster, kube: Kube, shape: Shape, namespace: st
 
         async def services_missing() -> str:
             count = len(await kube.items(services(namespace)))
-            return (
-                ""
-                if count == shape.jobs
-                else f"{count} of {shape.jobs} services; {operator.tail()}"
-            )
+            return "" if count == shape.jobs else f"{count} of {shape.jobs} services"
 
-        await until("all services", services_missing, LIMIT_SECONDS)
+        await until_async("all services", services_missing, LIMIT_SECONDS, operator.evidence)
         used = operator.usage()
         writes = audit.count(namespace)
     log.unlink()

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from typing import Any
 
 import yaml
 from cluster import Cluster
+from cluster.waiting import PAUSE_SECONDS, until_true
 from space import JOB_LABEL, Api
 
 ROOT = Path(__file__).parents[2]
@@ -97,14 +97,11 @@ class Plane:
         seconds: float = 30,
     ) -> None:
         """Poll; on failure the evidence and the end of the operator's log are in the message."""
-        end = time.monotonic() + seconds
-        while not true():
-            if time.monotonic() > end:
-                tail = self.log.read_text()[-2000:]
-                raise AssertionError(
-                    f"not within {seconds:.0f} s: {what}; seen: {evidence()}; operator: {tail}"
-                )
-            time.sleep(0.1)
+
+        def shown() -> str:
+            return f"seen: {evidence()}; operator: {self.log.read_text()[-2000:]}"
+
+        until_true(what, true, seconds, shown, PAUSE_SECONDS)
 
     def until_condition(
         self, job: str, kind: str, status: str, *words: str, seconds: float = 30

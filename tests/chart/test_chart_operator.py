@@ -13,7 +13,8 @@ import pytest
 import yaml
 from chart.lab import CHART, CLUSTER_WIDE_OFF, CRD, GRANTED, ROOT, Lab, Right, job, pairs
 from cluster import CONTROL_PLANE, Cluster, Options, up
-from cluster.shell import until_established, wait_for
+from cluster.shell import until_established
+from cluster.waiting import until
 
 pytestmark = pytest.mark.e2e
 
@@ -125,10 +126,10 @@ def test_the_rights_suffice_for_a_jobs_whole_life(
     create(lab, "lives", ttlSecondsAfterFinished=5, template=made)
     try:
         with operator(kubeconfig(lab, tmp_path, "dijob", HOME), *served) as (_, log):
-            wait_for("the job runs", phase(lab, "lives", "Running", log), 60)
+            until("the job runs", phase(lab, "lives", "Running", log), 60)
             lab.kubectl("delete", "pod", "lives-0", "-n", TEAM, "--wait=false")
-            wait_for("the job has succeeded", phase(lab, "lives", "Succeeded", log), 60)
-            wait_for(
+            until("the job has succeeded", phase(lab, "lives", "Succeeded", log), 60)
+            until(
                 "the job is deleted",
                 lambda: lab.kubectl("get", "dij", "-n", TEAM, "-o", "name").strip(),
                 30,
@@ -154,9 +155,9 @@ def test_a_deleted_namespace_takes_nobody_elses_operator_along(lab: Lab, tmp_pat
     create(lab, "stays")
     try:
         with operator(config, TEAM, DOOMED) as (process, log):
-            wait_for("the job runs", phase(lab, "stays", "Running", log), 60)
+            until("the job runs", phase(lab, "stays", "Running", log), 60)
             lab.kubectl("delete", "namespace", DOOMED)
-            wait_for(
+            until(
                 "the operator ends",
                 lambda: "" if process.poll() is not None else log.read_text()[-2000:],
                 60,
@@ -176,7 +177,7 @@ def test_a_deleted_namespace_takes_nobody_elses_operator_along(lab: Lab, tmp_pat
                     else f"{pod.text}\n{log.read_text()[-2000:]}"
                 )
 
-            wait_for("the lost pod is replaced", same, 60)
+            until("the lost pod is replaced", same, 60)
             assert process.poll() is None
     finally:
         remove(lab, "stays")

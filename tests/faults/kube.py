@@ -1,13 +1,11 @@
 """A client of the tests' own: the operator is judged by eyes that share no code with it."""
 
-import asyncio
 import base64
 import io
 import json
 import socket
 import ssl
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +14,7 @@ from weakref import WeakSet
 
 import aiohttp
 import yaml
+from cluster.waiting import until_async
 
 Json = dict[str, Any]
 
@@ -76,7 +75,7 @@ class Session:
         async def missing() -> str:
             return " ".join(str(made) for made in self._sockets if made.fileno() != -1)
 
-        await until("sockets closed", missing, 10)
+        await until_async("sockets closed", missing, 10)
 
 
 class Kube:
@@ -171,19 +170,7 @@ async def make_namespace(kube: Kube, name: str) -> None:
         there = await kube.find(f"/api/v1/namespaces/{name}/serviceaccounts/default")
         return "" if there else "no default service account"
 
-    await until(f"namespace {name}", missing, 20)
-
-
-async def until(what: str, missing: Callable[[], Awaitable[str]], seconds: float) -> float:
-    """Ask until nothing is missing; gives how long it took. After `seconds` AssertionError with
-    what still was.
-    """
-    begin = time.monotonic()
-    while said := await missing():
-        if time.monotonic() - begin > seconds:
-            raise AssertionError(f"{what}: not within {seconds:g} s: {said}")
-        await asyncio.sleep(0.1)
-    return time.monotonic() - begin
+    await until_async(f"namespace {name}", missing, 20)
 
 
 def dijob(namespace: str, name: str, size: int = 4, **spec: Any) -> Json:

@@ -105,6 +105,10 @@ class Operator:
         code = None if self._process is None else self._process.returncode
         return "" if code is None else f"the operator has exited with {code}; {self.tail()}"
 
+    def evidence(self) -> str:
+        """What a reader of a failed test wants to see."""
+        return self.died() or self.tail()
+
     def usage(self) -> Usage:
         """Of the process that runs now; one that has just ended shows no memory, or nothing at
         all.

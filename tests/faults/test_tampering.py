@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from faults.conftest import Lanes
-from faults.kube import Json, Kube, KubeError, jobs, make_namespace, pods, until
+from faults.kube import Json, Kube, KubeError, jobs, make_namespace, pods
 from faults.lane import Lane, lane
 
 pytestmark = pytest.mark.apiserver
@@ -36,7 +36,7 @@ async def until_whole(lane: Lane) -> float:
         found, status = await lane.pods("a"), await lane.status("a")
         ips = [found.get(f"a-{rank}", {}).get("status", {}).get("podIP") for rank in range(RANKS)]
         if sorted(found) != [f"a-{rank}" for rank in range(RANKS)] or None in ips:
-            return f"{sorted(found)} {ips}; {lane.evidence()}"
+            return f"{sorted(found)} {ips}"
         for rank in range(RANKS):
             meta = found[f"a-{rank}"]["metadata"]
             told = {
@@ -54,7 +54,7 @@ async def until_whole(lane: Lane) -> float:
         said = {c["type"]: c for c in status["conditions"]}
         return "" if said["PeersReady"]["status"] == "True" else f"{said['PeersReady']}"
 
-    return await until("a is whole", missing, WHOLE_SECONDS)
+    return await lane.until("a is whole", missing, WHOLE_SECONDS)
 
 
 LURE = {f"{GROUP}/node-ips": ",".join(["10.6.6.6"] * RANKS), f"{GROUP}/epoch": "777"}
@@ -113,9 +113,9 @@ async def until_told(lane: Lane, before: dict[str, Json]) -> None:
 
     async def missing() -> str:
         now = await told(lane)
-        return "" if now == before else f"{now} instead of {before}; {lane.evidence()}"
+        return "" if now == before else f"{now} instead of {before}"
 
-    await until("all is as it was", missing, WHOLE_SECONDS)
+    await lane.until("all is as it was", missing, WHOLE_SECONDS)
 
 
 def impostor(namespace: str, uid: str, **owner: str) -> Json:
@@ -197,13 +197,10 @@ async def test_a_pod_that_was_taken_from_us_is_never_touched_and_said(lane: Lane
 
     async def missing() -> str:
         said = {c["type"]: c for c in (await lane.status("a")).get("conditions", ())}
-        return (
-            ""
-            if said["PodsCreated"]["reason"] == "PodNameTaken"
-            else f"{said['PodsCreated']}; {lane.evidence()}"
-        )
+        now = said["PodsCreated"]
+        return "" if now["reason"] == "PodNameTaken" else str(now)
 
-    await until("it is said", missing, 30)
+    await lane.until("it is said", missing, 30)
     assert (await lane.kube.get(pods(lane.namespace, "a-3")))["metadata"]["uid"] == before
     await lane.kube.delete(pods(lane.namespace, "a-3"))
     await until_whole(lane)
