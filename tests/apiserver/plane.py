@@ -16,6 +16,7 @@ from typing import Any
 import yaml
 from cluster import Cluster
 from cluster.waiting import PAUSE_SECONDS, until_true
+from manifests import dijob
 from space import JOB_LABEL, Api
 
 ROOT = Path(__file__).parents[2]
@@ -156,23 +157,10 @@ def operator(kubeconfig: Path, log: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 def job(name: str, **spec: Any) -> Body:
     """A DIJob of two pods that runs on pretended nodes."""
-    container = {
-        "name": "di-container",
-        "image": "example/x",
-        "command": ["sh", "-c"],
-        "args": ["ditask -m a.main"],
-    }
-    sizes = (
-        {}
-        if {"replicas", "minReplicas", "maxReplicas"} & spec.keys()
-        else {"minReplicas": 2, "maxReplicas": 2}
-    )
-    return {
-        "apiVersion": "diengine.opendilab.org/v2alpha1",
-        "kind": "DIJob",
-        "metadata": {"name": name},
-        "spec": {**sizes, "template": {"spec": {"containers": [container]}}, **spec},
-    }
+    main = {"image": "example/x", "command": ["sh", "-c"], "args": ["ditask -m a.main"]}
+    if not {"replicas", "minReplicas", "maxReplicas"} & spec.keys():
+        spec |= {"minReplicas": 2, "maxReplicas": 2}
+    return dijob(name, main, **spec)
 
 
 def changed(body: Body, path: str, value: Any) -> Body:

@@ -11,10 +11,10 @@ from typing import Any
 
 import yaml
 from dijob.shell.kinds import KINDS
+from manifests import Body, dijob
 
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "charts/dijob"
-CRD = "dijobs.diengine.opendilab.org"
 
 # What a release leaves out where somebody else has brought it, as docs/install.md says.
 CLUSTER_WIDE_OFF = (
@@ -122,16 +122,7 @@ class Lab:
         }
 
 
-def job(name: str, **pod_spec: Any) -> dict[str, Any]:
+def job(name: str, **pod_spec: Any) -> Body:
     """A DIJob of one pod that the CRD accepts, with more fields for its pod's spec."""
-    container = {"name": "di-container", "image": "example/none", "command": ["true"]}
-    return {
-        "apiVersion": "diengine.opendilab.org/v2alpha1",
-        "kind": "DIJob",
-        "metadata": {"name": name},
-        "spec": {
-            "minReplicas": 1,
-            "maxReplicas": 2,
-            "template": {"spec": {**pod_spec, "containers": [container]}},
-        },
-    }
+    main = {"image": "example/none", "command": ["true"]}
+    return dijob(name, main, pod_spec, minReplicas=1, maxReplicas=2)

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 import yaml
-from chart.lab import CHART, CRD, ROOT, Lab, job
+from chart.lab import CHART, ROOT, Lab, job
 from cluster import CONTROL_PLANE, Options, up
 from cluster.shell import until_established
 from cluster.waiting import until
+from manifests import CRD
 
 pytestmark = pytest.mark.e2e
 

@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 import yaml
-from chart.lab import CHART, CLUSTER_WIDE_OFF, CRD, GRANTED, ROOT, Lab, Right, job, pairs
+from chart.lab import CHART, CLUSTER_WIDE_OFF, GRANTED, ROOT, Lab, Right, job, pairs
 from cluster import CONTROL_PLANE, Cluster, Options, up
 from cluster.shell import until_established
 from cluster.waiting import until
+from manifests import CRD
 
 pytestmark = pytest.mark.e2e
 

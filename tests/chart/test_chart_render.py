@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 import yaml
-from chart.lab import CHART, CRD, ROOT, Lab
+from chart.lab import CHART, ROOT, Lab
 from cluster.build import build
 from cluster.shell import Progress
+from manifests import CRD
 
 pytestmark = pytest.mark.e2e
 

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 import yaml
-from chart.lab import CHART, CLUSTER_WIDE_OFF, CRD, GRANTED, Lab, Right, Said, job, pairs
+from chart.lab import CHART, CLUSTER_WIDE_OFF, GRANTED, Lab, Right, Said, job, pairs
 from cluster import CONTROL_PLANE, Cluster, Options, up
 from cluster.shell import until_established
 from cluster.waiting import until
+from manifests import CRD
 
 pytestmark = pytest.mark.e2e
 

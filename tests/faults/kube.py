@@ -13,12 +13,11 @@ from typing import Any, Self
 from weakref import WeakSet
 
 import aiohttp
+import manifests
 import yaml
 from cluster.waiting import until_async
 
 Json = dict[str, Any]
-
-GROUP = "diengine.opendilab.org/v2alpha1"
 
 
 class KubeError(Exception):
@@ -149,7 +148,9 @@ class Kube:
 
 def jobs(namespace: str, name: str = "") -> str:
     """The path of DIJobs, or of one."""
-    return f"/apis/{GROUP}/namespaces/{namespace}/dijobs" + (f"/{name}" if name else "")
+    return f"/apis/{manifests.API_VERSION}/namespaces/{namespace}/dijobs" + (
+        f"/{name}" if name else ""
+    )
 
 
 def pods(namespace: str, name: str = "") -> str:
@@ -175,20 +176,8 @@ async def make_namespace(kube: Kube, name: str) -> None:
 
 def dijob(namespace: str, name: str, size: int = 4, **spec: Any) -> Json:
     """The seed's job, for pods that nobody really runs."""
-    container = {
-        "name": "di-container",
-        "image": "example/none",
-        "command": ["ditask"],
-        "args": ["--package", "m", "--main", "m.main", "--parallel-workers", "2"],
-    }
-    return {
-        "apiVersion": GROUP,
-        "kind": "DIJob",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {
-            "minReplicas": size,
-            "maxReplicas": size,
-            "template": {"spec": {"containers": [container]}},
-            **spec,
-        },
-    }
+    arguments = ["--package", "m", "--main", "m.main", "--parallel-workers", "2"]
+    main = {"image": "example/none", "command": ["ditask"], "args": arguments}
+    made = manifests.dijob(name, main, **{"minReplicas": size, "maxReplicas": size, **spec})
+    made["metadata"]["namespace"] = namespace
+    return made

@@ -27,6 +27,7 @@ from dijob.core.options import Options
 from dijob.core.render.annotations import made_of
 from dijob.core.render.pod import pod_manifest, template_hash
 from dijob.names import Topology
+from manifests import dijob
 
 Body = dict[str, Any]
 
@@ -52,22 +53,10 @@ def job_body(
     """A DIJob as the apiserver gives it: three ranks unless `spec` says otherwise; `pod` goes into
     its pod spec.
     """
-    template = {"spec": {"containers": [container()], **(pod or {})}}
     sizes = {} if {"replicas", "minReplicas", "maxReplicas"} & spec.keys() else {"replicas": 3}
-    made = {
-        "apiVersion": names.API_VERSION,
-        "kind": names.KIND,
-        "metadata": {
-            "name": "job",
-            "namespace": "ns",
-            "uid": UID,
-            "generation": 1,
-            "resourceVersion": "1",
-        },
-        "spec": {**sizes, "template": template, **spec},
-        "status": dict(status or {}),
-    }
-    return copy.deepcopy(made)
+    made = copy.deepcopy(dijob("job", container(), dict(pod or {}), **sizes, **spec))
+    made["metadata"] |= {"namespace": "ns", "uid": UID, "generation": 1, "resourceVersion": "1"}
+    return {**made, "status": copy.deepcopy(dict(status or {}))}
 
 
 def job(
