@@ -8,19 +8,17 @@ import statistics
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from cluster import Cluster, Options, find, up
-from cluster.shell import until_established
+from cluster import Cluster
 from cluster.waiting import until_async
 from faults.audit import Audit
 from faults.bulk import for_all
 from faults.kube import Access, Kube, KubeError, dijob, jobs, make_namespace, pods, services
-from faults.running import ROOT, Operator
+from faults.running import Operator
 from floor import Floor
+from planes import control_plane
 
 NAME = "bench"
 LIMIT_SECONDS = 300
@@ -198,20 +196,6 @@ def _per_job(result: Result) -> str:
     return ", ".join(f"{kind} {count / result.shape.jobs:.2f}" for kind, count in counted)
 
 
-@contextmanager
-def bench_cluster() -> Iterator[Cluster]:
-    """A control plane of 50 pretended nodes that knows DIJobs. One that was up before stays up."""
-    before = find(NAME)
-    cluster = up(Options(name=NAME, mode="control-plane", kwok_nodes=50))
-    try:
-        cluster.run_kubectl("apply", "-f", str(ROOT / "crds/dijob.yaml"))
-        until_established(cluster.run_kubectl, "dijobs.diengine.opendilab.org")
-        yield cluster
-    finally:
-        if before is None:
-            cluster.down()
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
@@ -221,7 +205,7 @@ def main() -> None:
         "--runs", type=int, default=2, help="of each shape; the table has the medians (default 2)"
     )
     given = parser.parse_args()
-    with bench_cluster() as cluster:
+    with control_plane(NAME, nodes=50, quiet=False) as cluster:
         results = asyncio.run(
             measure(cluster, [Shape.parse(text) for text in given.shapes], given.runs)
         )

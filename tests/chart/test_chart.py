@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 import yaml
-from chart.lab import CHART, ROOT, Lab, job
+from chart.lab import CHART, Lab, job
 from cluster import CONTROL_PLANE, Options, up
 from cluster.shell import until_established
 from cluster.waiting import until
 from manifests import CRD
+from planes import ROOT
 
 pytestmark = pytest.mark.e2e
 

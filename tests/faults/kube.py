@@ -148,19 +148,21 @@ class Kube:
 
 def jobs(namespace: str, name: str = "") -> str:
     """The path of DIJobs, or of one."""
-    return f"/apis/{manifests.API_VERSION}/namespaces/{namespace}/dijobs" + (
-        f"/{name}" if name else ""
-    )
+    return _path(f"/apis/{manifests.API_VERSION}", namespace, "dijobs", name)
 
 
 def pods(namespace: str, name: str = "") -> str:
     """The path of pods, or of one."""
-    return f"/api/v1/namespaces/{namespace}/pods" + (f"/{name}" if name else "")
+    return _path("/api/v1", namespace, "pods", name)
 
 
 def services(namespace: str, name: str = "") -> str:
     """The path of services, or of one."""
-    return f"/api/v1/namespaces/{namespace}/services" + (f"/{name}" if name else "")
+    return _path("/api/v1", namespace, "services", name)
+
+
+def _path(api: str, namespace: str, plural: str, name: str) -> str:
+    return "/".join(filter(None, (api, "namespaces", namespace, plural, name)))
 
 
 async def make_namespace(kube: Kube, name: str) -> None:

@@ -91,6 +91,11 @@ class Lane:
         body = await self.kube.find(jobs(self.namespace, job)) or {}
         return body.get("status") or {}
 
+    async def condition(self, job: str, kind: str) -> Json:
+        """One condition of the job, {} while it has none of that type."""
+        said = (await self.status(job)).get("conditions", ())
+        return next((one for one in said if one["type"] == kind), {})
+
     async def until(
         self, what: str, missing: Callable[[], Awaitable[str]], seconds: float = 60
     ) -> float:

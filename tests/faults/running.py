@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Self
 
 import aiohttp
+from planes import ROOT
 
-ROOT = Path(__file__).parents[2]
 TICKS = os.sysconf("SC_CLK_TCK")
 
 

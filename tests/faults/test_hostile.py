@@ -21,10 +21,11 @@ from cluster import Cluster
 from cluster.waiting import until_async
 from faults.audit import Audit
 from faults.bulk import for_all
-from faults.hostile import DEPTH, GROUP, Sent, drawn, objects
+from faults.hostile import DEPTH, Sent, drawn, objects
 from faults.kube import Json, Kube, KubeError, dijob, jobs, make_namespace, pods, services
 from faults.running import Operator
 from faults.stretches import longest
+from manifests import GROUP
 
 pytestmark = pytest.mark.apiserver
 

@@ -13,10 +13,10 @@ import pytest
 from faults.conftest import Lanes
 from faults.kube import Json, Kube, KubeError, jobs, make_namespace, pods
 from faults.lane import Lane, lane
+from manifests import GROUP
 
 pytestmark = pytest.mark.apiserver
 
-GROUP = "diengine.opendilab.org"
 RANKS = 4
 WHOLE_SECONDS = 60.0
 
@@ -51,8 +51,8 @@ async def until_whole(lane: Lane) -> float:
                 return f"rank {rank} has {wrong}, not {wanted}"
             if meta["labels"].get(f"{GROUP}/rank") != str(rank) or "deletionTimestamp" in meta:
                 return f"rank {rank}: {meta['labels']}"
-        said = {c["type"]: c for c in status["conditions"]}
-        return "" if said["PeersReady"]["status"] == "True" else f"{said['PeersReady']}"
+        ready = await lane.condition("a", "PeersReady")
+        return "" if ready["status"] == "True" else str(ready)
 
     return await lane.until("a is whole", missing, WHOLE_SECONDS)
 
@@ -196,8 +196,7 @@ async def test_a_pod_that_was_taken_from_us_is_never_touched_and_said(lane: Lane
     before = (await lane.kube.get(pods(lane.namespace, "a-3")))["metadata"]["uid"]
 
     async def missing() -> str:
-        said = {c["type"]: c for c in (await lane.status("a")).get("conditions", ())}
-        now = said["PodsCreated"]
+        now = await lane.condition("a", "PodsCreated")
         return "" if now["reason"] == "PodNameTaken" else str(now)
 
     await lane.until("it is said", missing, 30)
