@@ -11,6 +11,7 @@ from dijob.core.actions import CreateInOrder, CreatePod, PublishAddresses, Relea
 from dijob.core.membership.gathering import Gathering
 from dijob.core.observed.views import Observed, Pod, Refusal, Refused
 from unit.builders import (
+    LIST,
     NOW,
     conditions_of,
     gang,
@@ -29,7 +30,6 @@ from unit.builders import (
 
 PLACED: dict[str, Any] = {"placed": NOW.isoformat()}
 HOMELESS: dict[str, Any] = {"node": "", "ip": "", "complaint": "Unschedulable: 0/2 nodes"}
-LIST = "10.0.0.0,10.0.0.1,10.0.0.2"
 
 
 def home(rank: int, **fields: Any) -> Pod:
