@@ -15,10 +15,11 @@ from cluster import Cluster
 from faults.bulk import for_all
 from faults.kube import Access, Kube, dijob, jobs, make_namespace
 from faults.running import Operator
+from planes import control_plane
 from start import (
     LIMIT_SECONDS,
+    NAME,
     Shape,
-    bench_cluster,
     clear,
     run_floor,
     start_jobs,
@@ -85,7 +86,7 @@ def main() -> None:
     )
     parser.add_argument("--runs", type=int, default=5, help="starts alone (default 5)")
     given = parser.parse_args()
-    with bench_cluster() as cluster:
+    with control_plane(NAME, nodes=50, quiet=False) as cluster:
         asyncio.run(measure(cluster, given.jobs, given.runs))
 
 

@@ -8,18 +8,17 @@ import statistics
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from cluster import Cluster, Options, find, up
-from cluster.shell import until_established
+from cluster import Cluster
+from cluster.waiting import until_async
 from faults.audit import Audit
 from faults.bulk import for_all
-from faults.kube import Access, Kube, KubeError, dijob, jobs, make_namespace, pods, services, until
-from faults.running import ROOT, Operator
+from faults.kube import Access, Kube, KubeError, dijob, jobs, make_namespace, pods, services
+from faults.running import Operator
 from floor import Floor
+from planes import control_plane
 
 NAME = "bench"
 LIMIT_SECONDS = 300
@@ -101,7 +100,7 @@ async def clear(kube: Kube, namespace: str) -> None:
         count = len(await kube.items(pods(namespace) + "?limit=50"))
         return f"{count} pods or more" if count else ""
 
-    await until("pods gone", left, LIMIT_SECONDS)
+    await until_async("pods gone", left, LIMIT_SECONDS)
     await kube.delete(f"/api/v1/namespaces/{namespace}")
 
 
@@ -110,9 +109,9 @@ async def until_listed(operator: Operator) -> None:
 
     async def missing() -> str:
         lists = await operator.metric("dijob_relists_total")
-        return "" if lists >= 2 else operator.died() or operator.tail()
+        return "" if lists >= 2 else f"{lists:g} of 2"
 
-    await until("the operator's lists", missing, 60)
+    await until_async("the operator's lists", missing, 60, operator.evidence)
 
 
 async def until_served(kube: Kube) -> None:
@@ -131,7 +130,7 @@ async def until_served(kube: Kube) -> None:
         listed += 1
         return "" if listed >= 20 else "not for long enough"
 
-    await until("DIJobs are served", missing, 60)
+    await until_async("DIJobs are served", missing, 60)
 
 
 async def run_floor(kube: Kube, shape: Shape, namespace: str) -> float:
@@ -154,13 +153,9 @@ async def run_operator(cluster: Cluster, kube: Kube, shape: Shape, namespace: st
 
         async def services_missing() -> str:
             count = len(await kube.items(services(namespace)))
-            return (
-                ""
-                if count == shape.jobs
-                else f"{count} of {shape.jobs} services; {operator.tail()}"
-            )
+            return "" if count == shape.jobs else f"{count} of {shape.jobs} services"
 
-        await until("all services", services_missing, LIMIT_SECONDS)
+        await until_async("all services", services_missing, LIMIT_SECONDS, operator.evidence)
         used = operator.usage()
         writes = audit.count(namespace)
     log.unlink()
@@ -201,20 +196,6 @@ def _per_job(result: Result) -> str:
     return ", ".join(f"{kind} {count / result.shape.jobs:.2f}" for kind, count in counted)
 
 
-@contextmanager
-def bench_cluster() -> Iterator[Cluster]:
-    """A control plane of 50 pretended nodes that knows DIJobs. One that was up before stays up."""
-    before = find(NAME)
-    cluster = up(Options(name=NAME, mode="control-plane", kwok_nodes=50))
-    try:
-        cluster.run_kubectl("apply", "-f", str(ROOT / "crds/dijob.yaml"))
-        until_established(cluster.run_kubectl, "dijobs.diengine.opendilab.org")
-        yield cluster
-    finally:
-        if before is None:
-            cluster.down()
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
@@ -224,7 +205,7 @@ def main() -> None:
         "--runs", type=int, default=2, help="of each shape; the table has the medians (default 2)"
     )
     given = parser.parse_args()
-    with bench_cluster() as cluster:
+    with control_plane(NAME, nodes=50, quiet=False) as cluster:
         results = asyncio.run(
             measure(cluster, [Shape.parse(text) for text in given.shapes], given.runs)
         )

@@ -5,9 +5,8 @@ be touched.
 from collections.abc import Iterator
 
 import pytest
-from apiserver.plane import ROOT, Plane, job, operator
-from cluster import CONTROL_PLANE, Options, up
-from cluster.shell import until_established
+from apiserver.plane import Plane, job, operator
+from planes import control_plane
 from workers import own
 
 # Two files of tests run at a time (make apiserver), each with a control plane of its own.
@@ -18,19 +17,14 @@ HEALTHY = "healthy"
 @pytest.fixture(scope="session")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
     log = tmp_path_factory.mktemp("operator") / "log"
-    with up(Options(name=NAME, mode=CONTROL_PLANE, kwok_nodes=3, quiet=True)) as cluster:
-        plane = Plane(cluster, log)
-        plane.kubectl("apply", "-f", str(ROOT / "crds/dijob.yaml"))
-        until_established(plane.kubectl, "dijobs.diengine.opendilab.org")
-        with operator(cluster.kubeconfig, log):
-            yield plane
+    with control_plane(NAME, nodes=3) as cluster, operator(cluster.kubeconfig, log):
+        yield Plane(cluster, log)
 
 
 @pytest.fixture(scope="session")
 def running(plane: Plane) -> str:
     """The name of a job that runs."""
-    said = plane.apply(job(HEALTHY))
-    assert said.ok, said.text
+    plane.apply(job(HEALTHY))
     plane.until_condition(HEALTHY, "Running", "True", seconds=60)
     plane.until("the Service is there", lambda: plane.get("service", HEALTHY), lambda: None)
     plane.until(

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,21 +14,16 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from chart.lab import Lab, Said
 from cluster import Cluster
+from cluster.waiting import PAUSE_SECONDS, until_true
+from manifests import dijob
+from planes import ROOT
 from space import JOB_LABEL, Api
 
-ROOT = Path(__file__).parents[2]
 Body = dict[str, Any]
 # Where kubectl looks when it is told nothing.
 NAMESPACE = "default"
-
-
-@dataclass(frozen=True)
-class Said:
-    """What kubectl printed, with its complaints where it was not content."""
-
-    ok: bool
-    text: str
 
 
 @dataclass(frozen=True)
@@ -46,28 +40,25 @@ class Plane:
         """
         return Api.of(self.cluster)
 
+    @cached_property
+    def lab(self) -> Lab:
+        return Lab(self.cluster.binaries, self.cluster.kubeconfig)
+
     def ask(self, *arguments: str, stdin: str = "") -> Said:
         """Run kubectl; a refusal is an answer, not an error."""
-        done = subprocess.run(
-            [str(self.cluster.kubectl), f"--kubeconfig={self.cluster.kubeconfig}", *arguments],
-            input=stdin,
-            text=True,
-            capture_output=True,
-            timeout=60,
-            check=False,
-        )
-        said = done.stdout if done.returncode == 0 else done.stdout + done.stderr
-        return Said(done.returncode == 0, said.strip())
+        return self.lab.try_kubectl(*arguments, stdin=stdin)
 
     def kubectl(self, *arguments: str, stdin: str = "") -> str:
         """kubectl's output; an AssertionError with its words when it fails."""
-        said = self.ask(*arguments, stdin=stdin)
-        assert said.ok, f"kubectl {' '.join(arguments)}: {said.text}"
-        return said.text
+        return self.lab.kubectl(*arguments, stdin=stdin)
 
-    def apply(self, *bodies: Mapping[str, Any]) -> Said:
+    def try_apply(self, body: Mapping[str, Any]) -> Said:
+        """kubectl apply of a manifest that may be refused."""
+        return self.ask("apply", "-f", "-", stdin=yaml.safe_dump(body))
+
+    def apply(self, *bodies: Body) -> None:
         """kubectl apply of manifests."""
-        return self.ask("apply", "-f", "-", stdin=yaml.safe_dump_all(bodies))
+        self.lab.apply(*bodies)
 
     def get(self, kind: str, name: str) -> Body | None:
         """The object, None where there is none."""
@@ -83,6 +74,10 @@ class Plane:
         listed = self.api.pods(NAMESPACE, f"{JOB_LABEL}={job}")
         return {pod["metadata"]["name"]: {"kind": "Pod", **pod} for pod in listed}
 
+    def uids(self, job: str) -> dict[str, str]:
+        """The uids of a job's pods by the pods' names."""
+        return {name: pod["metadata"]["uid"] for name, pod in self.pods(job).items()}
+
     def condition(self, job: str, kind: str) -> Body:
         """The condition of a job, {} where it is not there."""
         status = (self.get("dijob", job) or {}).get("status", {})
@@ -97,14 +92,11 @@ class Plane:
         seconds: float = 30,
     ) -> None:
         """Poll; on failure the evidence and the end of the operator's log are in the message."""
-        end = time.monotonic() + seconds
-        while not true():
-            if time.monotonic() > end:
-                tail = self.log.read_text()[-2000:]
-                raise AssertionError(
-                    f"not within {seconds:.0f} s: {what}; seen: {evidence()}; operator: {tail}"
-                )
-            time.sleep(0.1)
+
+        def shown() -> str:
+            return f"seen: {evidence()}; operator: {self.log.read_text()[-2000:]}"
+
+        until_true(what, true, seconds, shown, PAUSE_SECONDS)
 
     def until_condition(
         self, job: str, kind: str, status: str, *words: str, seconds: float = 30
@@ -140,12 +132,13 @@ class Plane:
 
 
 @contextmanager
-def operator(kubeconfig: Path, log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """The operator as a process."""
-    argv = [sys.executable, "-m", "dijob", "--kubeconfig", str(kubeconfig), "--health-port", "0"]
+def operator(kubeconfig: Path, log: Path, *namespaces: str) -> Iterator[subprocess.Popen[bytes]]:
+    """The operator of these namespaces (none: of all) as a process."""
+    scope = [word for namespace in namespaces for word in ("--namespace", namespace)]
+    argv = [sys.executable, "-m", "dijob", f"--kubeconfig={kubeconfig}", "--health-port=0", *scope]
     env = {**os.environ, "PYTHONPATH": str(ROOT / "operator")}
-    with log.open("wb") as out:
-        process = subprocess.Popen(argv, env=env, stdout=out, stderr=subprocess.STDOUT)
+    with log.open("ab") as out:
+        process = subprocess.Popen(argv, env=env, stdout=out, stderr=out)
         try:
             yield process
         finally:
@@ -159,23 +152,10 @@ def operator(kubeconfig: Path, log: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 def job(name: str, **spec: Any) -> Body:
     """A DIJob of two pods that runs on pretended nodes."""
-    container = {
-        "name": "di-container",
-        "image": "example/x",
-        "command": ["sh", "-c"],
-        "args": ["ditask -m a.main"],
-    }
-    sizes = (
-        {}
-        if {"replicas", "minReplicas", "maxReplicas"} & spec.keys()
-        else {"minReplicas": 2, "maxReplicas": 2}
-    )
-    return {
-        "apiVersion": "diengine.opendilab.org/v2alpha1",
-        "kind": "DIJob",
-        "metadata": {"name": name},
-        "spec": {**sizes, "template": {"spec": {"containers": [container]}}, **spec},
-    }
+    main = {"image": "example/x", "command": ["sh", "-c"], "args": ["ditask -m a.main"]}
+    if not {"replicas", "minReplicas", "maxReplicas"} & spec.keys():
+        spec |= {"minReplicas": 2, "maxReplicas": 2}
+    return dijob(name, main, **spec)
 
 
 def changed(body: Body, path: str, value: Any) -> Body:

@@ -3,8 +3,9 @@
 import json
 
 import pytest
-from apiserver.plane import Plane, Said
+from apiserver.plane import Plane
 from apiserver.theirs import ACCEPTED, GOBIGGER, MANIFESTS, NORMAL, REFUSED, Body, body
+from chart.lab import Said
 
 pytestmark = pytest.mark.apiserver
 

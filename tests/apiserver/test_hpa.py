@@ -15,7 +15,7 @@ SECONDS = 90
 @pytest.fixture
 def metric(plane: Plane) -> Iterator[Metric]:
     with served() as metric:
-        assert plane.apply(*metric.objects()).ok
+        plane.apply(*metric.objects())
         name = metric.objects()[1]["metadata"]["name"]
         plane.kubectl("wait", "--for=condition=Available", f"apiservice/{name}", "--timeout=30s")
         try:
@@ -54,18 +54,16 @@ def test_an_autoscaler_grows_and_shrinks_a_job(
 ) -> None:
     metric.value = 20
     try:
-        assert plane.apply(
-            job("auto", minReplicas=1, maxReplicas=4, replicas=2, gatherSeconds=60),
-            autoscaler("auto"),
-        ).ok
+        made = job("auto", minReplicas=1, maxReplicas=4, replicas=2, gatherSeconds=60)
+        plane.apply(made, autoscaler("auto"))
         plane.until_condition("auto", "Running", "True")
-        before = {name: pod["metadata"]["uid"] for name, pod in plane.pods("auto").items()}
+        before = plane.uids("auto")
         assert sorted(before) == ["auto-0", "auto-1"]
         metric.value = 40
         until_ranks(plane, 4)
         metric.value = 15
         until_ranks(plane, 2)
-        after = {name: pod["metadata"]["uid"] for name, pod in plane.pods("auto").items()}
+        after = plane.uids("auto")
         assert after == before
         status = (plane.get("dijob", "auto") or {})["status"]
         assert (status.get("renewals", 0), status["listNumber"]) == (0, 3)

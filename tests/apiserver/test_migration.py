@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 import yaml
-from apiserver.plane import ROOT, Plane, operator
+from apiserver.plane import Plane, operator
 from apiserver.theirs import MANIFESTS, NORMAL, Body, body
-from chart.lab import Lab
 from cluster import CONTROL_PLANE, Options, up
 from cluster.shell import until_established
+from manifests import CRD
+from planes import ROOT
 from workers import own
 
 pytestmark = pytest.mark.apiserver
 
-CRD = "dijobs.diengine.opendilab.org"
 THEIR_CRD = MANIFESTS / "crd.yaml"
 TIME = "2022-07-01T08:00:00Z"
 
@@ -45,12 +45,12 @@ def steps() -> dict[int, str]:
 @pytest.fixture
 def do(plane: Plane, tmp_path: Path) -> Any:
     """Does one step in a folder that looks like a checkout."""
-    lab, commands = Lab(plane.cluster.binaries, plane.cluster.kubeconfig), steps()
+    commands = steps()
     for name in ("crds", "charts"):
         (tmp_path / name).symlink_to(ROOT / name)
 
     def run(step: int) -> str:
-        said = lab.run("bash", "-euo", "pipefail", "-c", f"cd {tmp_path}\n{commands[step]}")
+        said = plane.lab.run("bash", "-euo", "pipefail", "-c", f"cd {tmp_path}\n{commands[step]}")
         assert said.ok, f"step {step}: {said.text}"
         return said.text
 
@@ -62,11 +62,6 @@ def their_crd(storage: str) -> Body:
     for version in crd["spec"]["versions"]:
         version["storage"] = version["name"] == storage
     return crd
-
-
-def apply(plane: Plane, *bodies: Body) -> None:
-    said = plane.apply(*bodies)
-    assert said.ok, said.text
 
 
 def create(plane: Plane, name: str, version: str, phase: str) -> None:
@@ -106,7 +101,7 @@ def their_pod(plane: Plane, job: str, task: str, rank: int) -> None:
         "metadata": {**meta, "ownerReferences": [reference]},
         "spec": {"restartPolicy": "Never", "containers": [container]},
     }
-    apply(plane, made)
+    plane.apply(made)
 
 
 def deployment(name: str) -> Body:
@@ -138,8 +133,8 @@ def _theirs_with_history(plane: Plane) -> None:
     """A cluster in which DI-orchestrator was upgraded from its 0.x: one job is still stored as
     v1alpha1.
     """
-    apply(plane, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "di-system"}})
-    apply(plane, their_crd("v1alpha1"), deployment("di-operator"), deployment("di-server"))
+    plane.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "di-system"}})
+    plane.apply(their_crd("v1alpha1"), deployment("di-operator"), deployment("di-server"))
     until_established(plane.kubectl, CRD)
     plane.until(
         "v1alpha1 is served",
@@ -147,7 +142,7 @@ def _theirs_with_history(plane: Plane) -> None:
         lambda: plane.ask("get", "dijobs"),
     )
     create(plane, "ended", "v1alpha1", "Succeeded")
-    apply(plane, their_crd("v2alpha1"))
+    plane.apply(their_crd("v2alpha1"))
     plane.until("two versions are stored", lambda: len(stored(plane)) == 2, lambda: stored(plane))
     create(plane, "failed", "v2alpha1", "Failed")
     create(plane, "runs", "v2alpha1", "Running")
@@ -181,8 +176,7 @@ def test_the_steps_of_the_document(plane: Plane, do: Any, tmp_path: Path) -> Non
     do(4)
     assert stored(plane) == ["v2alpha1"]
     # What step 5 is there for: the chart does not take a CRD that is not its own.
-    lab = Lab(plane.cluster.binaries, plane.cluster.kubeconfig)
-    refused = lab.try_helm(
+    refused = plane.lab.try_helm(
         "install", "dijob", str(ROOT / "charts/dijob"), "-n", "dijob-system", "--create-namespace"
     )
     assert "Nothing was changed" in refused.text
@@ -200,7 +194,7 @@ def test_the_steps_of_the_document(plane: Plane, do: Any, tmp_path: Path) -> Non
         _ours_is_in_force(plane)
         # A job that begins after all of this has had its turn: nobody was created for the others
         # meanwhile.
-        apply(plane, yaml.safe_load((MANIFESTS / NORMAL).read_text()))
+        plane.apply(yaml.safe_load((MANIFESTS / NORMAL).read_text()))
         plane.until_condition("normal-job", "Running", "True", seconds=60)
         left = {
             name: uid for name, uid in all_pods(plane).items() if not name.startswith("normal-job")
@@ -216,7 +210,7 @@ def test_the_steps_of_the_document(plane: Plane, do: Any, tmp_path: Path) -> Non
             lambda: _label(plane) == "dijob-operator",
             lambda: _label(plane),
         )
-    lab.helm("uninstall", "dijob", "-n", "dijob-system")
+    plane.lab.helm("uninstall", "dijob", "-n", "dijob-system")
     plane.kubectl("replace", "-f", str(THEIR_CRD))
     assert _phases(plane) | {"ended": "Succeeded", "failed": "Failed"} == _phases(plane)
     assert set(_phases(plane)) == {"ended", "failed", "runs", "normal-job"}

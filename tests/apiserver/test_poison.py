@@ -8,14 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from apiserver.plane import ROOT, Body, Plane, changed, job, operator
-from cluster import CONTROL_PLANE, Options, up
-from cluster.shell import until_established
+from apiserver.plane import Body, Plane, changed, job, operator
+from planes import control_plane
 from workers import own
 
 pytestmark = pytest.mark.apiserver
 
-NAME = own("poison-tests")
 # What the apiserver of 1.34 admits; Go's decoder stops at 10,000.
 DEPTH = 950
 
@@ -58,11 +56,8 @@ ODD = {"gpus": with_resources("gpus", {"limits": {"nvidia.com/gpu": "²"}})}
 def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
     """A control plane without an operator."""
     log = tmp_path_factory.mktemp("operator") / "log"
-    with up(Options(name=NAME, mode=CONTROL_PLANE, kwok_nodes=3, quiet=True)) as cluster:
-        plane = Plane(cluster, log)
-        plane.kubectl("apply", "-f", str(ROOT / "crds/dijob.yaml"))
-        until_established(plane.kubectl, "dijobs.diengine.opendilab.org")
-        yield plane
+    with control_plane(own("poison-tests"), nodes=3) as cluster:
+        yield Plane(cluster, log)
 
 
 @pytest.fixture(autouse=True)
@@ -83,7 +78,7 @@ def create(plane: Plane, folder: Path, body: Body) -> None:
 
 
 def serves(plane: Plane, name: str) -> None:
-    assert (said := plane.apply(job(name))).ok, said.text
+    plane.apply(job(name))
     plane.until_condition(name, "Running", "True", seconds=60)
 
 

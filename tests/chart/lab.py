@@ -11,10 +11,10 @@ from typing import Any
 
 import yaml
 from dijob.shell.kinds import KINDS
+from manifests import Body, dijob
+from planes import ROOT
 
-ROOT = Path(__file__).parents[2]
 CHART = ROOT / "charts/dijob"
-CRD = "dijobs.diengine.opendilab.org"
 
 # What a release leaves out where somebody else has brought it, as docs/install.md says.
 CLUSTER_WIDE_OFF = (
@@ -35,7 +35,7 @@ def pairs(rights: dict[str, str]) -> set[Right]:
 
 @dataclass(frozen=True)
 class Said:
-    """What a command printed on both streams, and whether it was content."""
+    """What a command printed, with its complaints where it was not content."""
 
     ok: bool
     text: str
@@ -64,12 +64,12 @@ class Lab:
             input=stdin,
             env=env,
             text=True,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
+            capture_output=True,
             timeout=120,
             check=False,
         )
-        return Said(done.returncode == 0, done.stdout)
+        said = done.stdout if done.returncode == 0 else done.stdout + done.stderr
+        return Said(done.returncode == 0, said.strip())
 
     def try_helm(self, *arguments: str) -> Said:
         return self.run("helm", *arguments)
@@ -122,16 +122,7 @@ class Lab:
         }
 
 
-def job(name: str, **pod_spec: Any) -> dict[str, Any]:
+def job(name: str, **pod_spec: Any) -> Body:
     """A DIJob of one pod that the CRD accepts, with more fields for its pod's spec."""
-    container = {"name": "di-container", "image": "example/none", "command": ["true"]}
-    return {
-        "apiVersion": "diengine.opendilab.org/v2alpha1",
-        "kind": "DIJob",
-        "metadata": {"name": name},
-        "spec": {
-            "minReplicas": 1,
-            "maxReplicas": 2,
-            "template": {"spec": {**pod_spec, "containers": [container]}},
-        },
-    }
+    main = {"image": "example/none", "command": ["true"]}
+    return dijob(name, main, pod_spec, minReplicas=1, maxReplicas=2)

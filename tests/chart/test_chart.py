@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 import yaml
-from chart.lab import CHART, CRD, ROOT, Lab, job
+from chart.lab import CHART, Lab, job
 from cluster import CONTROL_PLANE, Options, up
-from cluster.shell import until_established, wait_for
+from cluster.shell import until_established
+from cluster.waiting import until
+from manifests import CRD
+from planes import ROOT
 
 pytestmark = pytest.mark.e2e
 
@@ -80,7 +83,7 @@ def install(lab: Lab, *more: str) -> str:
 def wait_served(lab: Lab) -> None:
     """Until the apiserver serves DIJobs."""
     until_established(lab.kubectl, CRD)
-    wait_for(
+    until(
         "DIJobs can be listed",
         lambda: "" if (said := lab.try_kubectl("get", "dij")).ok else said.text,
         30,
@@ -112,7 +115,7 @@ def test_the_pod_security_admission_lets_the_operator_in(lab: Lab) -> None:
         pods = lab.get("pods", "-n", HOME, "-l", "app.kubernetes.io/name=dijob")["items"]
         return "" if pods else str(lab.get("deployment", "dijob", "-n", HOME)["status"])
 
-    wait_for("the operator's pod is admitted under `restricted`", missing, 30)
+    until("the operator's pod is admitted under `restricted`", missing, 30)
 
 
 def test_notes_tell_the_next_commands(lab: Lab) -> None:

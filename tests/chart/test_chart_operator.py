@@ -1,19 +1,18 @@
 """The operator as a process with no more rights than the chart gives its service account."""
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from chart.lab import CHART, CLUSTER_WIDE_OFF, CRD, GRANTED, ROOT, Lab, Right, job, pairs
+from apiserver.plane import operator
+from chart.lab import CHART, CLUSTER_WIDE_OFF, GRANTED, Lab, Right, job, pairs
 from cluster import CONTROL_PLANE, Cluster, Options, up
-from cluster.shell import until_established, wait_for
+from cluster.shell import until_established
+from cluster.waiting import until
+from manifests import CRD
 
 pytestmark = pytest.mark.e2e
 
@@ -52,30 +51,10 @@ def lab(cluster: Cluster) -> Lab:
 def kubeconfig(lab: Lab, folder: Path, account: str, namespace: str) -> Path:
     """A kubeconfig with a token of the operator's own service account, as its pod would have."""
     config = yaml.safe_load(lab.kubectl("config", "view", "--raw", "--flatten", "-o", "yaml"))
-    config["users"][0]["user"] = {
-        "token": lab.kubectl("create", "token", account, "-n", namespace).strip()
-    }
+    config["users"][0]["user"] = {"token": lab.kubectl("create", "token", account, "-n", namespace)}
     path = folder / "kubeconfig"
     path.write_text(yaml.safe_dump(config))
     return path
-
-
-@contextmanager
-def operator(config: Path, *served: str) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
-    """The operator for these namespaces (none: the whole cluster), and its log."""
-    log = config.with_name("operator.log")
-    scope = [word for namespace in served for word in ("--namespace", namespace)]
-    argv = [sys.executable, "-m", "dijob", "--health-port=0", f"--kubeconfig={config}", *scope]
-    env = {**os.environ, "PYTHONPATH": str(ROOT / "operator")}
-    with (
-        log.open("a") as output,
-        subprocess.Popen(argv, env=env, stdout=output, stderr=output) as process,
-    ):
-        try:
-            yield process, log
-        finally:
-            process.terminate()
-            process.wait(timeout=30)
 
 
 def asked(audit: Path, user: str, begin: int) -> dict[Right, set[int]]:
@@ -119,18 +98,18 @@ def test_the_rights_suffice_for_a_jobs_whole_life(
     """Start, a pod lost, success, the time to live: no request is refused, and none is outside the
     table.
     """
-    begin = len(cluster.audit_log.read_text().splitlines())
+    begin, log = len(cluster.audit_log.read_text().splitlines()), tmp_path / "operator.log"
     made = job("lives")["spec"]["template"]
     made["metadata"] = {"annotations": {"test.dijob/exit": "0", "test.dijob/exit-delay": "8s"}}
     create(lab, "lives", ttlSecondsAfterFinished=5, template=made)
     try:
-        with operator(kubeconfig(lab, tmp_path, "dijob", HOME), *served) as (_, log):
-            wait_for("the job runs", phase(lab, "lives", "Running", log), 60)
+        with operator(kubeconfig(lab, tmp_path, "dijob", HOME), log, *served):
+            until("the job runs", phase(lab, "lives", "Running", log), 60)
             lab.kubectl("delete", "pod", "lives-0", "-n", TEAM, "--wait=false")
-            wait_for("the job has succeeded", phase(lab, "lives", "Succeeded", log), 60)
-            wait_for(
+            until("the job has succeeded", phase(lab, "lives", "Succeeded", log), 60)
+            until(
                 "the job is deleted",
-                lambda: lab.kubectl("get", "dij", "-n", TEAM, "-o", "name").strip(),
+                lambda: lab.kubectl("get", "dij", "-n", TEAM, "-o", "name"),
                 30,
             )
     finally:
@@ -150,13 +129,13 @@ def test_a_deleted_namespace_takes_nobody_elses_operator_along(lab: Lab, tmp_pat
     """With it goes the Role in it. The process ends, and the one that is started in its place
     serves the others.
     """
-    config = kubeconfig(lab, tmp_path, "few-dijob", TEAM)
+    config, log = kubeconfig(lab, tmp_path, "few-dijob", TEAM), tmp_path / "operator.log"
     create(lab, "stays")
     try:
-        with operator(config, TEAM, DOOMED) as (process, log):
-            wait_for("the job runs", phase(lab, "stays", "Running", log), 60)
+        with operator(config, log, TEAM, DOOMED) as process:
+            until("the job runs", phase(lab, "stays", "Running", log), 60)
             lab.kubectl("delete", "namespace", DOOMED)
-            wait_for(
+            until(
                 "the operator ends",
                 lambda: "" if process.poll() is not None else log.read_text()[-2000:],
                 60,
@@ -164,7 +143,7 @@ def test_a_deleted_namespace_takes_nobody_elses_operator_along(lab: Lab, tmp_pat
             assert process.returncode == 0
         before = lab.get("pod", "stays-0", "-n", TEAM)["metadata"]["uid"]
         lab.kubectl("delete", "pod", "stays-0", "-n", TEAM)
-        with operator(config, TEAM, DOOMED) as (process, log):
+        with operator(config, log, TEAM, DOOMED) as process:
 
             def same() -> str:
                 pod = lab.try_kubectl(
@@ -176,7 +155,7 @@ def test_a_deleted_namespace_takes_nobody_elses_operator_along(lab: Lab, tmp_pat
                     else f"{pod.text}\n{log.read_text()[-2000:]}"
                 )
 
-            wait_for("the lost pod is replaced", same, 60)
+            until("the lost pod is replaced", same, 60)
             assert process.poll() is None
     finally:
         remove(lab, "stays")

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 import yaml
-from chart.lab import CHART, CRD, ROOT, Lab
+from chart.lab import CHART, Lab
 from cluster.build import build
 from cluster.shell import Progress
+from manifests import CRD
+from planes import ROOT
 
 pytestmark = pytest.mark.e2e
 

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 import yaml
-from chart.lab import CHART, CLUSTER_WIDE_OFF, CRD, GRANTED, Lab, Right, Said, job, pairs
+from chart.lab import CHART, CLUSTER_WIDE_OFF, GRANTED, Lab, Right, Said, job, pairs
 from cluster import CONTROL_PLANE, Cluster, Options, up
-from cluster.shell import until_established, wait_for
+from cluster.shell import until_established
+from cluster.waiting import until
+from manifests import CRD
 
 pytestmark = pytest.mark.e2e
 
@@ -95,7 +97,7 @@ def lab(cluster: Cluster) -> Lab:
         said = create(lab, "alice", job("probe"))
         return "" if "ValidatingAdmissionPolicy" in said.text else said.text
 
-    wait_for("the policy judges", open_to_alice, 60)
+    until("the policy judges", open_to_alice, 60)
     return lab
 
 
@@ -218,7 +220,7 @@ def test_an_account_may_run_jobs_as_itself(lab: Lab) -> None:
             "subjects": [{"kind": "ServiceAccount", "name": "trainer", "namespace": TEAM}],
         }
     )
-    wait_for(
+    until(
         "it may", lambda: "" if ("dijobs", "create") in lab.rights(TRAINER, TEAM) else "not yet", 10
     )
     assert create(lab, TRAINER, job("j", serviceAccountName="trainer")).ok
@@ -297,7 +299,7 @@ def test_with_namespaces_the_operator_has_rights_there_only(lab: Lab) -> None:
     patch statuses.
     """
     adam = ("-n", TEAM, "--kube-as-user", "adam")
-    wait_for(
+    until(
         "adam is admin",
         lambda: "" if ("dijobs", "create") in lab.rights("adam", TEAM) else "not yet",
         30,
@@ -307,10 +309,10 @@ def test_with_namespaces_the_operator_has_rights_there_only(lab: Lab) -> None:
     )
     few = f"system:serviceaccount:{TEAM}:few-dijob"
     # RBAC is answered from a cache that follows by watch.
-    wait_for("the rights are there", lambda: str(pairs(GRANTED) ^ lab.rights(few, TEAM) or ""), 10)
+    until("the rights are there", lambda: str(pairs(GRANTED) ^ lab.rights(few, TEAM) or ""), 10)
     assert lab.rights(few, "other-team") == set()
     lab.helm("uninstall", "few", *adam, "--wait")
-    wait_for("the rights are gone", lambda: str(lab.rights(few, TEAM) or ""), 10)
+    until("the rights are gone", lambda: str(lab.rights(few, TEAM) or ""), 10)
 
 
 def test_users_get_dijobs_with_their_built_in_role(lab: Lab) -> None:
@@ -323,7 +325,7 @@ def test_users_get_dijobs_with_their_built_in_role(lab: Lab) -> None:
         return {right for right in lab.rights(user, TEAM) if right[0].startswith("dijobs")}
 
     # The controller-manager folds our roles into the built-in ones a moment after the install.
-    wait_for(
+    until(
         "edgar may write", lambda: "" if ours("edgar") == reads | writes else f"{ours('edgar')}", 30
     )
-    wait_for("vera may read", lambda: "" if ours("vera") == reads else f"{ours('vera')}", 30)
+    until("vera may read", lambda: "" if ours("vera") == reads else f"{ours('vera')}", 30)

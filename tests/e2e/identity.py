@@ -93,6 +93,20 @@ def until_healed(
     )
 
 
+def until_size(space: Space, size: int, before: dict[str, Identity]) -> float:
+    """Poll until so many ranks are Ready, and nobody of `before` has been touched."""
+
+    def problem() -> str:
+        now = identities(space, "world")
+        touched = [name for name in before if now.get(name) != before[name]]
+        assert not touched, f"touched: {touched}, {before} became {now}"
+        ready = space.condition("world", "PeersReady")
+        right = len(now) == len(space.pods("world")) == size and ready.get("status") == "True"
+        return "" if right else f"there: {sorted(now)}; PeersReady: {ready.get('message')}"
+
+    return space.until(f"world has {size} ranks", problem, 60)
+
+
 def how(space: Space, before: dict[str, Identity]) -> dict[str, str]:
     """How each rank of "world" that is not as before was renewed: in a new pod, or in its old
     one.

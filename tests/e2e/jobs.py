@@ -3,6 +3,7 @@
 from typing import Any
 
 from archives import ROOT
+from manifests import dijob
 from space import Space, measured
 
 Body = dict[str, Any]
@@ -28,21 +29,12 @@ def job(name: str, main: Body, *, pod: Body | None = None, **spec: Any) -> Body:
 
     Containers in `pod` come beside the main one. Two replicas unless `spec` says otherwise.
     """
-    container = {
-        "name": "di-container",
-        "image": LIGHT,
-        "imagePullPolicy": "IfNotPresent",
-        **REQUESTS,
-        **main,
-    }
-    beside = dict(pod or {})
-    containers = [container, *beside.pop("containers", [])]
-    return {
-        "apiVersion": "diengine.opendilab.org/v2alpha1",
-        "kind": "DIJob",
-        "metadata": {"name": name},
-        "spec": {"replicas": 2, **spec, "template": {"spec": {**beside, "containers": containers}}},
-    }
+    main = {"image": LIGHT, "imagePullPolicy": "IfNotPresent", **REQUESTS, **main}
+    pod = dict(pod or {})
+    beside = pod.pop("containers", [])
+    made = dijob(name, main, pod, **{"replicas": 2, **spec})
+    made["spec"]["template"]["spec"]["containers"] += beside
+    return made
 
 
 def peers(name: str, *flags: str, **spec: Any) -> Body:

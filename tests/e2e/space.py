@@ -13,6 +13,7 @@ from typing import Any
 
 import yaml
 from cluster import Cluster, ClusterError
+from cluster.waiting import until
 from kubernetes import client, config
 
 Body = dict[str, Any]
@@ -24,9 +25,6 @@ MANAGED = "app.kubernetes.io/managed-by=dijob-operator"
 JOB_LABEL = "diengine.opendilab.org/job"
 RANK_LABEL = "diengine.opendilab.org/rank"
 POLL_SECONDS = 0.2
-# Who has waited long looks less often: each look costs the apiserver as much as the work that is
-# waited for.
-POLL_SHARE = 0.04
 _CONTAINERS = (
     "{range .status['initContainerStatuses','containerStatuses'][*]}{.name}={.state} {end}"
 )
@@ -163,17 +161,10 @@ class Space:
         return self.kubectl("exec", *flags, pod, "-c", MAIN, "--", *command, stdin=stdin)
 
     def until(self, what: str, problem: Callable[[], str], seconds: float) -> float:
-        """Poll until problem() is ""; the seconds that it took. AssertionError with evidence after
+        """Poll until problem() is ""; the seconds that it took. NotWithin with evidence after
         the bound.
         """
-        begin = time.monotonic()
-        while reason := problem():
-            waited = time.monotonic() - begin
-            assert waited < seconds, (
-                f"{what}: not so after {seconds:g} s: {reason}\n{self.evidence()}"
-            )
-            time.sleep(max(POLL_SECONDS, waited * POLL_SHARE))
-        return time.monotonic() - begin
+        return until(what, problem, seconds, self.evidence, POLL_SECONDS)
 
     def until_true(self, job: str, condition: str, seconds: float = 60) -> float:
         """Poll until a condition of the DIJob is True."""

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from identity import Identity, identities, kill_program, running
+from identity import identities, kill_program, running, until_size
 from jobs import peers
 from sockets import mesh, star, until_edges
 from space import Space, measured, share_of_a_node
@@ -48,20 +48,6 @@ def until_told(space: Space, size: int, workers: int = 1) -> float:
 
 def scale(space: Space, replicas: int) -> None:
     space.kubectl("scale", "dijob", "world", f"--replicas={replicas}")
-
-
-def until_size(space: Space, size: int, before: dict[str, Identity]) -> float:
-    """Poll until so many ranks are Ready, and nobody of `before` has been touched."""
-
-    def problem() -> str:
-        now = identities(space, "world")
-        touched = [name for name in before if now.get(name) != before[name]]
-        assert not touched, f"touched: {touched}, {before} became {now}"
-        ready = space.condition("world", "PeersReady")
-        right = len(now) == len(space.pods("world")) == size and ready.get("status") == "True"
-        return "" if right else f"there: {sorted(now)}; PeersReady: {ready.get('message')}"
-
-    return space.until(f"world has {size} ranks", problem, 60)
 
 
 @pytest.mark.parametrize("shape", ["mesh", "star"])

@@ -140,14 +140,15 @@ def test_a_killed_process_heals_in_place_and_touches_nobody(space: Space) -> Non
     assert status["firstFailure"]["signal"] == 9
 
 
+def with_service(space: Space) -> None:
+    """A job of three that runs, and its service."""
+    running(space, replicas=3)
+    there = space.children
+    space.until("its service", lambda: "" if len(there()) == 4 else str(there()), 15)
+
+
 def test_everything_goes_with_the_job(space: Space) -> None:
-    space.apply(peers("world", "--forever", replicas=3))
-    space.until_true("world", "Running")
-    space.until(
-        "the service is there",
-        lambda: "" if len(space.children()) == 4 else str(space.children()),
-        15,
-    )
+    with_service(space)
     space.kubectl("delete", "dijob", "world")
     measured(
         "seconds from a job's deletion to its last child's",
@@ -156,13 +157,7 @@ def test_everything_goes_with_the_job(space: Space) -> None:
 
 
 def test_everything_goes_with_the_job_while_there_is_no_operator(space: Space) -> None:
-    space.apply(peers("world", "--forever", replicas=3))
-    space.until_true("world", "Running")
-    space.until(
-        "the service is there",
-        lambda: "" if len(space.children()) == 4 else str(space.children()),
-        15,
-    )
+    with_service(space)
     with without_operator(space.cluster):
         space.kubectl("delete", "dijob", "world")
         seconds = space.until_gone("all", space.children, 15)

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from identity import Identity, identities, running
+from identity import Identity, identities, running, until_size
 from jobs import DITASK, REAL_SECONDS, config_map, job, mounted
 from sockets import mesh, until_edges
 from space import Space, measured
@@ -51,18 +51,7 @@ def test_it_grows_and_shrinks(space: Space) -> None:
     before = running(space, minReplicas=2, maxReplicas=4, replicas=3, addressing="Hostname")
     for replicas in (4, 3):
         space.kubectl("scale", "dijob", "world", f"--replicas={replicas}")
-
-        def problem(size: int = replicas) -> str:
-            now = identities(space, "world")
-            right = len(now) == len(space.pods("world")) == size
-            return (
-                ""
-                if right and space.condition("world", "PeersReady").get("status") == "True"
-                else str(now)
-            )
-
-        space.until(f"{replicas} ranks", problem, 60)
-        assert {name: identities(space, "world").get(name) for name in before} == before
+        until_size(space, replicas, before)
         until_edges(space, "world", mesh(space.ips("world"), 1), PORTS)
 
 

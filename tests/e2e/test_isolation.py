@@ -9,12 +9,12 @@ from contextlib import suppress
 import pytest
 from cluster.errors import ClusterError
 from identity import identities, running
+from manifests import GROUP
 from sockets import mesh, until_edges
 from space import Space
 
 pytestmark = pytest.mark.e2e
 
-GROUP = "diengine.opendilab.org"
 PORTS = (50515,)
 LURE = {f"{GROUP}/node-ips": "10.6.6.6,10.6.6.6,10.6.6.6", f"{GROUP}/list-number": "777"}
 FORGED = {

@@ -9,7 +9,7 @@ import pytest
 from faults.kube import Access
 from faults.proxy import Asked, Kill, Proxy
 from faults.running import Operator
-from identity import Identity, identities, running
+from identity import identities, running, until_healed
 from sockets import mesh, until_edges
 from space import Space, without_operator
 
@@ -21,20 +21,6 @@ def patch_of_pod(asked: Asked) -> bool:
     patches four pods.
     """
     return asked.method == "PATCH" and "/pods/world-" in asked.path
-
-
-async def until_whole(space: Space, before: dict[str, Identity]) -> None:
-    def problem() -> str:
-        now, ready = identities(space, "world"), space.condition("world", "PeersReady")
-        changed = {name for name in before if now.get(name) != before[name]}
-        right = changed == {"world-1", "world-2", "world-3"} and ready.get("status") == "True"
-        return (
-            ""
-            if right and space.status("world")["listNumber"] == 2
-            else f"{now}; {ready.get('message')}"
-        )
-
-    await asyncio.to_thread(space.until, "renewed", problem, 60)
 
 
 @pytest.mark.parametrize("patch", [1, 3])
@@ -51,7 +37,8 @@ async def test_between_the_patches(space: Space, tmp_path: Path, patch: int) -> 
                 await operator.kill()
                 proxy.revive()
                 await operator.start()
-                await until_whole(space, before)
+                renewed = {"world-1", "world-2", "world-3"}
+                await asyncio.to_thread(until_healed, space, "world", before, renewed, 2)
     await asyncio.to_thread(until_edges, space, "world", mesh(space.ips("world"), 1), (50515,))
     after = identities(space, "world")
     assert {name for name in before if after[name][0] == before[name][0]} == {

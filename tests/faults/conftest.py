@@ -6,11 +6,10 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
-from cluster import Cluster, Options, find, up
-from cluster.shell import until_established
+from cluster import Cluster
 from faults.kube import Access, Kube
 from faults.lane import Lane, lane
-from faults.running import ROOT
+from planes import control_plane
 from workers import own
 
 # Two files of tests run at a time (make apiserver), each with a control plane of its own.
@@ -22,16 +21,8 @@ Lanes = Callable[[], AbstractAsyncContextManager[Lane]]
 
 @pytest.fixture(scope="session")
 def plane() -> Iterator[Cluster]:
-    """The control plane. One that was up before the tests stays up, for whoever works on them."""
-    before = find(NAME)
-    cluster = up(Options(name=NAME, mode="control-plane", kwok_nodes=50, quiet=True))
-    try:
-        cluster.run_kubectl("apply", "-f", str(ROOT / "crds/dijob.yaml"))
-        until_established(cluster.run_kubectl, "dijobs.diengine.opendilab.org")
+    with control_plane(NAME, nodes=50) as cluster:
         yield cluster
-    finally:
-        if before is None:
-            cluster.down()
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 from faults.conftest import Lanes
-from faults.kube import Json, until
+from faults.kube import Json
 from faults.lane import Lane, difference
 from faults.proxy import Kill, table
 
@@ -104,10 +104,9 @@ async def quiet(lane: Lane) -> None:
         nonlocal last, since
         if len(lane.proxy.writes) != last:
             last, since = len(lane.proxy.writes), time.monotonic()
-        calm = time.monotonic() - since
-        return "" if calm >= QUIET_SECONDS else f"{lane.evidence()}"
+        return "" if time.monotonic() - since >= QUIET_SECONDS else "there are writes"
 
-    await until("no more writes", restless, 30)
+    await lane.until("no more writes", restless, 30)
 
 
 async def crash(lane: Lane, scenario: Scenario, point: Point, wanted: Json) -> Outcome | None:
@@ -157,11 +156,11 @@ async def converges(lane: Lane, job: str, kill: Kill, wanted: Json) -> str:
         return "\n".join(difference(wanted, await lane.snapshot(job)))
 
     try:
-        await until(job, unlike, CONVERGED_SECONDS)
+        await lane.until(job, unlike, CONVERGED_SECONDS)
         if kill.done.is_set():
-            await until(job, unlike, CONVERGED_SECONDS)
+            await lane.until(job, unlike, CONVERGED_SECONDS)
     except AssertionError as error:
-        return f"{error}\n{lane.evidence()}"
+        return str(error)
     return ""
 
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import yaml
 from faults.kube import Json, dijob
-from faults.running import ROOT
 from faults.structural import ANYTHING, CHARACTERS, WORDS, values
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
+from manifests import GROUP
+from planes import ROOT
 
-GROUP = "diengine.opendilab.org"
 # So many ranks a job has at most: what is under test is what it says, not how many pretended nodes
 # there are.
 RANKS = 3

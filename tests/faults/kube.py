@@ -1,13 +1,11 @@
 """A client of the tests' own: the operator is judged by eyes that share no code with it."""
 
-import asyncio
 import base64
 import io
 import json
 import socket
 import ssl
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,11 +13,11 @@ from typing import Any, Self
 from weakref import WeakSet
 
 import aiohttp
+import manifests
 import yaml
+from cluster.waiting import until_async
 
 Json = dict[str, Any]
-
-GROUP = "diengine.opendilab.org/v2alpha1"
 
 
 class KubeError(Exception):
@@ -76,7 +74,7 @@ class Session:
         async def missing() -> str:
             return " ".join(str(made) for made in self._sockets if made.fileno() != -1)
 
-        await until("sockets closed", missing, 10)
+        await until_async("sockets closed", missing, 10)
 
 
 class Kube:
@@ -150,17 +148,21 @@ class Kube:
 
 def jobs(namespace: str, name: str = "") -> str:
     """The path of DIJobs, or of one."""
-    return f"/apis/{GROUP}/namespaces/{namespace}/dijobs" + (f"/{name}" if name else "")
+    return _path(f"/apis/{manifests.API_VERSION}", namespace, "dijobs", name)
 
 
 def pods(namespace: str, name: str = "") -> str:
     """The path of pods, or of one."""
-    return f"/api/v1/namespaces/{namespace}/pods" + (f"/{name}" if name else "")
+    return _path("/api/v1", namespace, "pods", name)
 
 
 def services(namespace: str, name: str = "") -> str:
     """The path of services, or of one."""
-    return f"/api/v1/namespaces/{namespace}/services" + (f"/{name}" if name else "")
+    return _path("/api/v1", namespace, "services", name)
+
+
+def _path(api: str, namespace: str, plural: str, name: str) -> str:
+    return "/".join(filter(None, (api, "namespaces", namespace, plural, name)))
 
 
 async def make_namespace(kube: Kube, name: str) -> None:
@@ -171,37 +173,13 @@ async def make_namespace(kube: Kube, name: str) -> None:
         there = await kube.find(f"/api/v1/namespaces/{name}/serviceaccounts/default")
         return "" if there else "no default service account"
 
-    await until(f"namespace {name}", missing, 20)
-
-
-async def until(what: str, missing: Callable[[], Awaitable[str]], seconds: float) -> float:
-    """Ask until nothing is missing; gives how long it took. After `seconds` AssertionError with
-    what still was.
-    """
-    begin = time.monotonic()
-    while said := await missing():
-        if time.monotonic() - begin > seconds:
-            raise AssertionError(f"{what}: not within {seconds:g} s: {said}")
-        await asyncio.sleep(0.1)
-    return time.monotonic() - begin
+    await until_async(f"namespace {name}", missing, 20)
 
 
 def dijob(namespace: str, name: str, size: int = 4, **spec: Any) -> Json:
     """The seed's job, for pods that nobody really runs."""
-    container = {
-        "name": "di-container",
-        "image": "example/none",
-        "command": ["ditask"],
-        "args": ["--package", "m", "--main", "m.main", "--parallel-workers", "2"],
-    }
-    return {
-        "apiVersion": GROUP,
-        "kind": "DIJob",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {
-            "minReplicas": size,
-            "maxReplicas": size,
-            "template": {"spec": {"containers": [container]}},
-            **spec,
-        },
-    }
+    arguments = ["--package", "m", "--main", "m.main", "--parallel-workers", "2"]
+    main = {"image": "example/none", "command": ["ditask"], "args": arguments}
+    made = manifests.dijob(name, main, **{"minReplicas": size, "maxReplicas": size, **spec})
+    made["metadata"]["namespace"] = namespace
+    return made

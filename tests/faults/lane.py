@@ -6,14 +6,15 @@ import asyncio
 import json
 import re
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import aiohttp
-from faults.kube import Json, Kube, dijob, jobs, make_namespace, pods, services, until
+from cluster.waiting import until_async
+from faults.kube import Json, Kube, dijob, jobs, make_namespace, pods, services
 from faults.proxy import Proxy
 from faults.running import Operator
 
@@ -90,6 +91,17 @@ class Lane:
         body = await self.kube.find(jobs(self.namespace, job)) or {}
         return body.get("status") or {}
 
+    async def condition(self, job: str, kind: str) -> Json:
+        """One condition of the job, {} while it has none of that type."""
+        said = (await self.status(job)).get("conditions", ())
+        return next((one for one in said if one["type"] == kind), {})
+
+    async def until(
+        self, what: str, missing: Callable[[], Awaitable[str]], seconds: float = 60
+    ) -> float:
+        """Poll until nothing is missing; how long it took. What fails shows the evidence."""
+        return await until_async(what, missing, seconds, self.evidence)
+
     async def reaches(self, job: str, phase: str | None, seconds: float = 60) -> float:
         """Wait for the phase (for Running: and for all that comes with it; None: the job is gone);
         how long it took.
@@ -98,24 +110,24 @@ class Lane:
         async def missing() -> str:
             status = await self.status(job)
             if (seen := status.get("phase")) != phase:
-                return f"{job} is {seen or 'not seen yet'}, not {phase}; {self.evidence()}"
+                return f"{job} is {seen or 'not seen yet'}, not {phase}"
             if phase != "Running":
                 return ""
             if (ready := status.get("readyReplicas")) != status.get("replicas"):
-                return f"{ready} ranks of {job} are ready; {self.evidence()}"
+                return f"{ready} ranks of {job} are ready"
             service = await self.kube.find(services(self.namespace, job))
-            return "" if service else f"{job} has no service; {self.evidence()}"
+            return "" if service else f"{job} has no service"
 
-        return await until(f"{job} {phase}", missing, seconds)
+        return await self.until(f"{job} {phase}", missing, seconds)
 
     async def reconciled(self, least: int, seconds: float = 60) -> None:
         """Wait until the operator that runs now has made so many passes."""
 
         async def missing() -> str:
             done = await self.operator.metric("dijob_passes_total")
-            return "" if done >= least else f"{done:g} passes of {least}; {self.evidence()}"
+            return "" if done >= least else f"{done:g} passes of {least}"
 
-        await until("passes", missing, seconds)
+        await self.until("passes", missing, seconds)
 
     async def watching(self, seconds: float = 60, within: str = "") -> None:
         """Wait until all three watches are open (on paths that contain `within` right before)."""
@@ -126,9 +138,9 @@ class Lane:
                 for part in ("/pods", "/services", "/dijobs")
                 if not self.proxy.watches(within + part)
             ]
-            return f"no watch of {', '.join(absent)}; {self.evidence()}" if absent else ""
+            return f"no watch of {', '.join(absent)}" if absent else ""
 
-        await until("watches", missing, seconds)
+        await self.until("watches", missing, seconds)
 
     async def snapshot(self, job: str) -> Json:
         """The job and its children, with what differs from run to run masked (Sieve's oracle,
@@ -152,11 +164,8 @@ class Lane:
     def evidence(self) -> str:
         """What a reader of a failed test wants to see."""
         writes = "; ".join(map(str, self.proxy.writes[-12:]))
-        state = (
-            self.operator.died()
-            or f"it has used {self.operator.usage().cpu:g} s of CPU; {self.operator.tail()}"
-        )
-        return f"last writes: {writes}\n{state}"
+        cpu = self.operator.usage().cpu
+        return f"last writes: {writes}\nCPU: {cpu:g} s\n{self.operator.evidence()}"
 
 
 def _uid(body: Json | None) -> str:

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Self
 
 import aiohttp
+from planes import ROOT
 
-ROOT = Path(__file__).parents[2]
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -104,6 +104,10 @@ class Operator:
         """Why it does not run any more; "" while it does."""
         code = None if self._process is None else self._process.returncode
         return "" if code is None else f"the operator has exited with {code}; {self.tail()}"
+
+    def evidence(self) -> str:
+        """What a reader of a failed test wants to see."""
+        return self.died() or self.tail()
 
     def usage(self) -> Usage:
         """Of the process that runs now; one that has just ended shows no memory, or nothing at

@@ -6,7 +6,7 @@ import pytest
 from faults.conftest import Lanes
 from faults.crashes import REPLICAS, Scenario, killed_at_each_write
 from faults.ends import succeed
-from faults.kube import jobs, until
+from faults.kube import jobs
 from faults.lane import Lane
 
 pytestmark = pytest.mark.apiserver
@@ -35,9 +35,9 @@ async def suspended(lane: Lane, job: str) -> None:
     async def left() -> str:
         status = await lane.status(job)
         done = status.get("phase") == "Suspended" and status.get("replicas") == 0
-        return "" if done else f"{status.get('message')}; {lane.evidence()}"
+        return "" if done else str(status.get("message"))
 
-    await until(f"{job} has no pods", left, 60)
+    await lane.until(f"{job} has no pods", left)
 
 
 async def resume(lane: Lane, job: str) -> None:

@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 import pytest
-from faults.kube import pods, services, until
+from faults.kube import pods, services
 from faults.lane import Lane
 from faults.proxy import Asked, Fault
 from faults.waits import SOON, calm, ended, first_pod, renewed, running
@@ -61,7 +61,7 @@ async def test_a_watch_that_is_too_old(lane: Lane, part: str, refusals: int) -> 
 
     lane.proxy.answer = first
     assert await lane.proxy.tell_watches(GONE, part) == 1
-    await until(f"{refusals} x HTTP 410", lambda: lacking(left[0]), SOON)
+    await lane.until(f"{refusals} x HTTP 410", lambda: lacking(left[0]), SOON)
     await lane.watching()
     assert lane.proxy.writes[before:] == [], lane.evidence()
     begin = time.monotonic()
@@ -83,7 +83,7 @@ async def test_a_watch_that_ends_in_error_500(lane: Lane) -> None:
     assert await lane.proxy.tell_watches(BROKEN) >= 3
     begin = time.monotonic()
 
-    await until("the operator's end", ended(lane), SOON)
+    await lane.until("the operator's end", ended(lane), SOON)
     measured("ERROR 500 on all watches, end of the process", time.monotonic() - begin)
     assert "exited with 1" in lane.operator.died()
     await lane.operator.start()
@@ -100,7 +100,7 @@ async def test_a_pod_whose_end_was_never_shown(lane: Lane) -> None:
 
     lane.proxy.hide = hide
     await lane.kube.delete(pods(lane.namespace, "a-1"))
-    await until("the event was swallowed", lambda: swallowed(lane), SOON)
+    await lane.until("the event was swallowed", lambda: swallowed(lane), SOON)
     lane.proxy.hide = lambda asked, event: False
     assert lane.census.of("a") == 4, "it was seen although it was hidden"
     await lane.proxy.tell_watches(GONE, "/pods")
@@ -123,7 +123,7 @@ async def test_twenty_seconds_of_503(lane: Lane) -> None:
     await asyncio.wait_for(silence(lane, 20), 25)
     lane.proxy.answer = lambda asked: None
     begin = time.monotonic()
-    await until("the loss of c-1 is told", lambda: loss_told(lane, "c"), 10)
+    await lane.until("the loss of c-1 is told", lambda: loss_told(lane, "c"), 10)
     measured("503 for 20 s, lost pod noticed after it", time.monotonic() - begin)
     await first_pod(lane, "b", 10)
     measured("503 for 20 s, new job's first pod after it", time.monotonic() - begin)
@@ -135,7 +135,7 @@ async def test_twenty_seconds_of_503(lane: Lane) -> None:
 
 async def loss_told(lane: Lane, job: str) -> str:
     status = await lane.status(job)
-    return "" if status.get("renewals") else f"status {status}; {lane.evidence()}"
+    return "" if status.get("renewals") else f"status {status}"
 
 
 async def silence(lane: Lane, seconds: float) -> None:
@@ -146,7 +146,7 @@ async def silence(lane: Lane, seconds: float) -> None:
         assert not lane.operator.died(), lane.evidence()
         return "" if time.monotonic() >= end else "not over"
 
-    await until("the end of the fault", over, seconds + 5)
+    await lane.until("the end of the fault", over, seconds + 5)
 
 
 async def test_too_many_requests(lane: Lane) -> None:
@@ -194,7 +194,7 @@ async def test_deleted_while_the_operator_is_down(lane: Lane) -> None:
         service = await lane.kube.find(services(lane.namespace, "a"))
         return f"still there: {names}, service {service is not None}" if names or service else ""
 
-    measured("children gone without an operator", await until("all children gone", left, 15))
+    measured("children gone without an operator", await lane.until("all children gone", left, 15))
     await lane.operator.start()
     await lane.watching()
     await running(lane, "b")
@@ -215,12 +215,12 @@ async def test_a_deletion_in_a_gap_of_the_watch(lane: Lane) -> None:
 
     async def pods_left() -> str:
         names, events = list(await lane.pods("a")), lane.census.deleted.total()
-        return f"{names}, {events} deleted; {lane.evidence()}" if names or events < 4 else ""
+        return f"{names}, {events} deleted" if names or events < 4 else ""
 
     # The garbage collector looks for new kinds every 30 s only, and this may be the first test
     # after the CRD was made.
-    await until("all pods gone", pods_left, 100)
-    await until("no more pods made", calm(lane), SOON)
+    await lane.until("all pods gone", pods_left, 100)
+    await lane.until("no more pods made", calm(lane), SOON)
     made = lane.census.of("a") - 4
     print(f"\nMEASURED pods made for a job that was gone: {made}")
     assert made <= 4, f"{lane.census.added}; {lane.evidence()}"

@@ -18,12 +18,14 @@ from pathlib import Path
 
 import pytest
 from cluster import Cluster
+from cluster.waiting import until_async
 from faults.audit import Audit
 from faults.bulk import for_all
-from faults.hostile import DEPTH, GROUP, Sent, drawn, objects
-from faults.kube import Json, Kube, KubeError, dijob, jobs, make_namespace, pods, services, until
+from faults.hostile import DEPTH, Sent, drawn, objects
+from faults.kube import Json, Kube, KubeError, dijob, jobs, make_namespace, pods, services
 from faults.running import Operator
 from faults.stretches import longest
+from manifests import GROUP
 
 pytestmark = pytest.mark.apiserver
 
@@ -88,13 +90,9 @@ class Two:
             right = status.get("phase") == phase and status.get("readyReplicas") == status.get(
                 "replicas"
             )
-            return (
-                ""
-                if right
-                else f"{name} is {status}; {self.operator.died() or self.operator.tail()}"
-            )
+            return "" if right else f"{name} is {status}"
 
-        await until(f"{name} {phase}", missing, 60)
+        await until_async(f"{name} {phase}", missing, 60, self.operator.evidence)
 
     async def start(self, name: str) -> float:
         """Seconds from a job of ours to Running."""
@@ -156,13 +154,9 @@ class Two:
             before = await self.operator.metric("dijob_api_requests_total")
             await asyncio.sleep(CALM_SECONDS)
             asked = await self.operator.metric("dijob_api_requests_total") - before
-            return (
-                f"{asked:g} requests in {CALM_SECONDS:g} s; {self.operator.tail()}"
-                if asked > CALM_REQUESTS
-                else ""
-            )
+            return "" if asked <= CALM_REQUESTS else f"{asked:g} requests in {CALM_SECONDS:g} s"
 
-        return await until("all dealt with", busy, DEALT_WITH_SECONDS)
+        return await until_async("all dealt with", busy, DEALT_WITH_SECONDS, self.operator.evidence)
 
     async def needless(self) -> tuple[Counter[str], int]:
         """What the operator asks the apiserver for within a minute and more, and that is about none

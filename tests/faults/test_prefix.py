@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from faults.conftest import Lanes
-from faults.kube import Json, dijob, jobs, pods, until
+from faults.kube import Json, dijob, jobs, pods
 from faults.lane import Lane
 
 pytestmark = pytest.mark.apiserver
@@ -48,7 +48,7 @@ async def until_listed(lane: Lane, names: list[str], size: int) -> float:
             and f"{len(behind)} jobs are not there yet: {'; '.join(behind[:3])}"
         )
 
-    return await until(f"{len(names)} jobs of {size}", missing, 60)
+    return await lane.until(f"{len(names)} jobs of {size}", missing, 60)
 
 
 async def test_the_ranks_are_always_a_prefix(lanes: Lanes) -> None:
@@ -65,7 +65,7 @@ async def test_the_ranks_are_always_a_prefix(lanes: Lanes) -> None:
             f"\nMEASURED seconds until {JOBS} jobs of 2 to 4 with room for 3 run (gatherSeconds:"
             f" 5): {begun:.1f}"
         )
-        waited = await until("all say who joins later", lambda: unsaid(lane, names), 30)
+        waited = await lane.until("all say who joins later", lambda: unsaid(lane, names), 30)
         print(f"MEASURED seconds from then until all say who joins later: {waited:.1f}")
         # A rank that has succeeded holds no room any more: its place is the fourth one's.
         done = {"metadata": {"annotations": {"test.dijob/exit": "0"}}}
@@ -102,10 +102,6 @@ async def until_joined(lane: Lane, names: list[str]) -> float:
             for n, pod in told.items()
             if pod.get("metadata", {}).get("annotations", {}).get(LISTED) != "4"
         ]
-        return (
-            f"{len(late)} have no rank 3 in their list: {late[:3]}; {lane.evidence()}"
-            if late
-            else ""
-        )
+        return f"{len(late)} have no rank 3 in their list: {late[:3]}" if late else ""
 
-    return await until("the fourth ranks", missing, 90)
+    return await lane.until("the fourth ranks", missing, 90)

@@ -3,7 +3,7 @@ once.
 """
 
 import pytest
-from faults.kube import pods, until
+from faults.kube import pods
 from faults.lane import Lane
 from faults.proxy import Asked, Fault
 from faults.waits import SOON, calm, ended, first_pod, pods_of, renewed, running, versions
@@ -26,7 +26,7 @@ async def test_a_restart_that_finds_nothing_to_do(lane: Lane) -> None:
     lane.proxy.requests.clear()
     await lane.operator.start()
     await lane.reconciled(3)
-    await until("no more pods made", calm(lane, 2.0), SOON)
+    await lane.until("no more pods made", calm(lane, 2.0), SOON)
     told = [str(asked) for asked in lane.proxy.requests if asked.method != "GET"]
     assert told == [], lane.evidence()
     assert {name: await versions(lane, name) for name in before} == before
@@ -52,8 +52,8 @@ async def test_a_new_job_does_not_wait_for_the_list_of_everybodys_pods(lane: Lan
     await lane.apply("b")
     await lane.operator.start()
     await first_pod(lane, "b")
-    await until("all pods of b", lambda: pods_of(lane, "b", 4), SOON)
-    await until("no more pods made", calm(lane, 2.0), SOON)
+    await lane.until("all pods of b", lambda: pods_of(lane, "b", 4), SOON)
+    await lane.until("no more pods made", calm(lane, 2.0), SOON)
     assert {**(await versions(lane, "a")), "a-1": before["a-1"]} == before, lane.evidence()
     lane.proxy.answer = lambda asked: None
     await lane.reaches("b", "Running", 40)
@@ -81,7 +81,7 @@ async def test_a_namespace_that_is_gone_does_not_take_the_others_along(lane: Lan
     await running(lane, "b")
     assert "not served" in lane.operator.log.read_text()
     lane.proxy.answer = lambda asked: None
-    await until("the end when it is back", ended(lane), 60)
+    await lane.until("the end when it is back", ended(lane), 60)
     assert "exited with 0" in lane.operator.died()
     await lane.operator.start()
     await lane.watching(within="/namespaces/gone")

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 from cluster import Cluster
 from cluster.process import recorded
+from cluster.waiting import until_async
 from faults.audit import Audit
 from faults.bulk import Original, for_all
-from faults.kube import Kube, dijob, jobs, make_namespace, pods, until
+from faults.kube import Kube, dijob, jobs, make_namespace, pods, services
 from faults.running import TICKS, Operator
 
 pytestmark = pytest.mark.apiserver
@@ -42,22 +43,14 @@ async def fill(kube: Kube, namespace: str, operator: Operator) -> None:
 
     async def missing() -> str:
         status = (await kube.get(jobs(namespace, "original"))).get("status") or {}
-        return (
-            ""
-            if status.get("readyReplicas") == RANKS
-            else f"{status}; {operator.died() or operator.tail()}"
-        )
+        return "" if status.get("readyReplicas") == RANKS else str(status)
 
-    await until("the original", missing, 60)
+    await until_async("the original", missing, 60, operator.evidence)
 
     async def no_service() -> str:
-        return (
-            ""
-            if await kube.find(f"/api/v1/namespaces/{namespace}/services/original")
-            else operator.tail()
-        )
+        return "" if await kube.find(services(namespace, "original")) else "there is none"
 
-    await until("its service", no_service, 30)
+    await until_async("its service", no_service, 30, operator.evidence)
     await operator.kill()
     original = await Original.of(kube, namespace, "original")
     await for_all(range(JOBS - 1), lambda number: original.clone(kube, number))
@@ -75,7 +68,7 @@ async def quiet(plane: Cluster) -> None:
         used = (_seconds(plane) - before) / 2
         return f"its programs use {used:.1f} cores" if used > QUIET_CORES else ""
 
-    await until("a quiet control plane", busy, QUIET_SECONDS)
+    await until_async("a quiet control plane", busy, QUIET_SECONDS)
 
 
 def _seconds(plane: Cluster) -> float:
@@ -96,13 +89,9 @@ async def first_pod(kube: Kube, namespace: str, operator: Operator, number: int)
     await operator.start()
 
     async def missing() -> str:
-        return (
-            ""
-            if await kube.find(pods(namespace, f"{name}-0"))
-            else operator.died() or operator.tail()
-        )
+        return "" if await kube.find(pods(namespace, f"{name}-0")) else "there is none"
 
-    await until(f"first pod of {name}", missing, 60)
+    await until_async(f"first pod of {name}", missing, 60, operator.evidence)
     return time.monotonic() - begin
 
 
@@ -112,15 +101,11 @@ async def settled(kube: Kube, namespace: str, operator: Operator, number: int) -
     async def missing() -> str:
         passes = await operator.metric("dijob_passes_total")
         phase = ((await kube.get(jobs(namespace, f"new{number}"))).get("status") or {}).get("phase")
-        service = await kube.find(f"/api/v1/namespaces/{namespace}/services/new{number}")
+        service = await kube.find(services(namespace, f"new{number}"))
         done = passes >= JOBS and phase == "Running" and service
-        return (
-            ""
-            if done
-            else f"{passes:g} passes, new{number} {phase}; {operator.died() or operator.tail()}"
-        )
+        return "" if done else f"{passes:g} passes, new{number} {phase}"
 
-    await until("all passes", missing, PASSES_SECONDS)
+    await until_async("all passes", missing, PASSES_SECONDS, operator.evidence)
 
 
 async def test_a_restart_among_a_thousand_jobs(plane: Cluster, kube: Kube, tmp_path: Path) -> None:

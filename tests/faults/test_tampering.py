@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 from faults.conftest import Lanes
-from faults.kube import Json, Kube, KubeError, jobs, make_namespace, pods, until
+from faults.kube import Json, Kube, KubeError, jobs, make_namespace, pods
 from faults.lane import Lane, lane
+from manifests import GROUP
 
 pytestmark = pytest.mark.apiserver
 
-GROUP = "diengine.opendilab.org"
 RANKS = 4
 WHOLE_SECONDS = 60.0
 
@@ -36,7 +36,7 @@ async def until_whole(lane: Lane) -> float:
         found, status = await lane.pods("a"), await lane.status("a")
         ips = [found.get(f"a-{rank}", {}).get("status", {}).get("podIP") for rank in range(RANKS)]
         if sorted(found) != [f"a-{rank}" for rank in range(RANKS)] or None in ips:
-            return f"{sorted(found)} {ips}; {lane.evidence()}"
+            return f"{sorted(found)} {ips}"
         for rank in range(RANKS):
             meta = found[f"a-{rank}"]["metadata"]
             told = {
@@ -51,10 +51,10 @@ async def until_whole(lane: Lane) -> float:
                 return f"rank {rank} has {wrong}, not {wanted}"
             if meta["labels"].get(f"{GROUP}/rank") != str(rank) or "deletionTimestamp" in meta:
                 return f"rank {rank}: {meta['labels']}"
-        said = {c["type"]: c for c in status["conditions"]}
-        return "" if said["PeersReady"]["status"] == "True" else f"{said['PeersReady']}"
+        ready = await lane.condition("a", "PeersReady")
+        return "" if ready["status"] == "True" else str(ready)
 
-    return await until("a is whole", missing, WHOLE_SECONDS)
+    return await lane.until("a is whole", missing, WHOLE_SECONDS)
 
 
 LURE = {f"{GROUP}/node-ips": ",".join(["10.6.6.6"] * RANKS), f"{GROUP}/list-number": "777"}
@@ -113,9 +113,9 @@ async def until_told(lane: Lane, before: dict[str, Json]) -> None:
 
     async def missing() -> str:
         now = await told(lane)
-        return "" if now == before else f"{now} instead of {before}; {lane.evidence()}"
+        return "" if now == before else f"{now} instead of {before}"
 
-    await until("all is as it was", missing, WHOLE_SECONDS)
+    await lane.until("all is as it was", missing, WHOLE_SECONDS)
 
 
 def impostor(namespace: str, uid: str, **owner: str) -> Json:
@@ -196,14 +196,10 @@ async def test_a_pod_that_was_taken_from_us_is_never_touched_and_said(lane: Lane
     before = (await lane.kube.get(pods(lane.namespace, "a-3")))["metadata"]["uid"]
 
     async def missing() -> str:
-        said = {c["type"]: c for c in (await lane.status("a")).get("conditions", ())}
-        return (
-            ""
-            if said["PodsCreated"]["reason"] == "PodNameTaken"
-            else f"{said['PodsCreated']}; {lane.evidence()}"
-        )
+        now = await lane.condition("a", "PodsCreated")
+        return "" if now["reason"] == "PodNameTaken" else str(now)
 
-    await until("it is said", missing, 30)
+    await lane.until("it is said", missing, 30)
     assert (await lane.kube.get(pods(lane.namespace, "a-3")))["metadata"]["uid"] == before
     await lane.kube.delete(pods(lane.namespace, "a-3"))
     await until_whole(lane)

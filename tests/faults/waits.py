@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from faults.kube import Json, jobs, until
+from faults.kube import Json, jobs
 from faults.lane import Lane
 
 # Generous, because the machine may be busy; what is measured is printed.
@@ -27,9 +27,9 @@ async def first_pod(lane: Lane, job: str, seconds: float = SOON) -> float:
     """Wait for the first pod of a job; how long it took."""
 
     async def missing() -> str:
-        return "" if lane.census.of(job) else f"no pod of {job}; {lane.evidence()}"
+        return "" if lane.census.of(job) else f"no pod of {job}"
 
-    return await until(f"first pod of {job}", missing, seconds)
+    return await lane.until(f"first pod of {job}", missing, seconds)
 
 
 async def renewed(lane: Lane, job: str, seconds: float = SOON) -> float:
@@ -54,9 +54,9 @@ async def renewed(lane: Lane, job: str, seconds: float = SOON) -> float:
             f"{status.get('phase')}, list {status.get('listNumber')}, {starts},"
             f" {lane.census.added}, {lane.census.moved}"
         )
-        return "" if right and again else f"{said}; {lane.evidence()}"
+        return "" if right and again else said
 
-    return await until(f"{job} renewed", missing, seconds)
+    return await lane.until(f"{job} renewed", missing, seconds)
 
 
 def calm(lane: Lane, seconds: float = 4.0) -> Callable[[], Any]:
@@ -66,18 +66,14 @@ def calm(lane: Lane, seconds: float = 4.0) -> Callable[[], Any]:
     async def missing() -> str:
         if lane.census.added.total() != seen[0]:
             seen[:] = [lane.census.added.total(), time.monotonic()]
-        return (
-            ""
-            if time.monotonic() - seen[1] >= seconds
-            else f"{lane.census.added}; {lane.evidence()}"
-        )
+        return "" if time.monotonic() - seen[1] >= seconds else str(lane.census.added)
 
     return missing
 
 
 async def pods_of(lane: Lane, job: str, count: int) -> str:
     made = lane.census.of(job)
-    return "" if made == count else f"{job} has {made} pods; {lane.evidence()}"
+    return "" if made == count else f"{job} has {made} pods"
 
 
 async def versions(lane: Lane, job: str) -> Json:
@@ -93,6 +89,6 @@ def ended(lane: Lane) -> Callable[[], Any]:
     """A probe that is content when the operator's process has ended."""
 
     async def missing() -> str:
-        return "" if lane.operator.died() else f"it goes on; {lane.evidence()}"
+        return "" if lane.operator.died() else "it goes on"
 
     return missing

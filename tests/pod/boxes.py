@@ -6,16 +6,13 @@ import os
 import shutil
 import subprocess
 import tempfile
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import NoReturn, TypeVar
+from typing import NoReturn
 
 import pytest
 
-T = TypeVar("T")
 # What /bin/sh is in images: Debian's, the one of Red Hat and SUSE (bash called as sh is in POSIX
 # mode), Alpine's.
 SHELLS = {"dash": "dash", "bash": "bash --posix", "busybox": "busybox sh"}
@@ -25,16 +22,6 @@ UNSHARE = ["unshare", *([] if os.geteuid() == 0 else ["--map-root-user"])]
 PID_NAMESPACE = [*UNSHARE, "--pid", "--fork", "--mount-proc"]
 NET_NAMESPACE = [*UNSHARE, "--net"]
 ENTER = ["/usr/bin/nsenter", *([] if os.geteuid() == 0 else ["--user", "--preserve-credentials"])]
-
-
-def until(look: Callable[[], T], what: str, seconds: float = 60.0) -> T:
-    """Polls `look` until it returns something true; fails with `what` and the last value."""
-    end = time.monotonic() + seconds
-    while not (found := look()):
-        if time.monotonic() > end:
-            pytest.fail(f"not within {seconds:g} s: {what}; last seen: {found!r}")
-        time.sleep(0.01)
-    return found
 
 
 def missing(what: str) -> NoReturn:

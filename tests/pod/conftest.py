@@ -13,8 +13,9 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from cluster.waiting import until
 from dijob import pod as scripts
-from pod.boxes import MARK, SHELLS, Box, program, until
+from pod.boxes import MARK, SHELLS, Box, program
 
 
 @pytest.fixture(scope="session")
@@ -60,7 +61,7 @@ def box(request: pytest.FixtureRequest) -> Iterator[Box]:
     box.script("bin/reach.py", scripts.REACH)
     yield box
     try:
-        until(lambda: not box.alive() and "none", "every process of the test has ended", 20.0)
+        until("every process of the test has ended", lambda: str(box.alive() or ""), 20, pause=0.01)
     finally:
         for pid in box.alive():
             with suppress(ProcessLookupError):

@@ -11,8 +11,9 @@ import time
 from pathlib import Path
 
 import pytest
+from cluster.waiting import until_true
 from dijob import pod
-from pod.boxes import PID_NAMESPACE, UNSHARE, Box, until
+from pod.boxes import PID_NAMESPACE, UNSHARE, Box
 
 # Counts the polls and makes them fast: fifty are the gate's ten seconds.
 COUNTING_SLEEP = "#!/bin/sh\necho >>{log}\nexec {real} 0.002\n"
@@ -94,7 +95,7 @@ def test_a_list_without_its_address_never_opens_and_the_right_one_does(
     polls, path = fast(box)
     process = box.start(gate(box), **env | path)
     # 55 polls are eleven of the gate's seconds: one report.
-    until(lambda: polls.stat().st_size > 55, "the gate polls")
+    until_true("the gate polls", lambda: polls.stat().st_size > 55)
     assert process.poll() is None
     project(box, IPS)
     out, _ = process.communicate(timeout=30)
@@ -113,9 +114,9 @@ def test_a_list_without_its_address_never_opens_and_the_right_one_does(
 
 def test_opens_soon_after_the_list_came(box: Box) -> None:
     process = box.start(gate(box), **environment(box))
-    until(
-        lambda: (box.path / "drop" / "reach.py").exists(),
+    until_true(
         "the scripts are there before the list is",
+        lambda: (box.path / "drop" / "reach.py").exists(),
     )
     project(box, IPS)
     start = time.monotonic()
@@ -131,7 +132,7 @@ def test_a_sleep_that_knows_whole_seconds_only(box: Box) -> None:
     whole = box.script("fast/sleep", 'case $1 in *.*) echo "invalid number" >&2; exit 1 ;; esac\n')
     whole.write_text(f"#!/bin/sh\n{whole.read_text()}echo >>{log}\n")
     process = box.start(gate(box), **environment(box) | path)
-    until(lambda: log.stat().st_size > 15, "the gate polls once a second")
+    until_true("the gate polls once a second", lambda: log.stat().st_size > 15)
     project(box, IPS)
     out, _ = process.communicate(timeout=30)
     assert process.returncode == 0
@@ -153,12 +154,12 @@ def test_no_sleep_at_all_ends_with_a_sentence(box: Box) -> None:
 @pytest.mark.parametrize("namespace", [[], PID_NAMESPACE], ids=["child", "PID-1"])
 def test_ends_at_once(box: Box, namespace: list[str], number: signal.Signals) -> None:
     process = box.start([*namespace, *gate(box)], **environment(box))
-    until(lambda: (box.path / "drop" / "reach.py").exists(), "the gate runs")
+    until_true("the gate runs", lambda: (box.path / "drop" / "reach.py").exists())
     target = process.pid
     if namespace:
         target = int(
-            until(
-                lambda: Path(f"/proc/{target}/task/{target}/children").read_text(), "a child"
+            until_true(
+                "a child", lambda: Path(f"/proc/{target}/task/{target}/children").read_text()
             ).split()[0]
         )
     os.kill(target, number)

@@ -6,7 +6,8 @@ import os
 from pathlib import Path
 
 import pytest
-from pod.boxes import Box, until
+from cluster.waiting import until_true
+from pod.boxes import Box
 from pod.test_gate import environment, fast, gate, project
 
 NAMES = "world-0.world,world-1.world,world-2.world"
@@ -74,7 +75,7 @@ def test_waits_for_the_names_and_says_for_which(box: Box, known: tuple[str, ...]
     project(box, NAMES)
     polls, path = fast(box)
     process = box.start(gate(box), **named(box, DIJOB_RESOLVE_SECONDS="1000") | path)
-    until(lambda: polls.stat().st_size > 55, "the gate polls")
+    until_true("the gate polls", lambda: polls.stat().st_size > 55)
     assert process.poll() is None
     resolves(box, "0", "1")
     out, _ = process.communicate(timeout=30)
@@ -97,7 +98,7 @@ def test_the_time_for_names_begins_with_the_list(box: Box) -> None:
     resolves(box, "1")
     polls, path = fast(box)
     process = box.start(gate(box), **named(box, DIJOB_RESOLVE_SECONDS="10") | path)
-    until(lambda: polls.stat().st_size > 105, "the gate has waited long for its list")
+    until_true("the gate has waited long for its list", lambda: polls.stat().st_size > 105)
     project(box, NAMES)
     resolves(box, "0", "1")
     process.communicate(timeout=30)
@@ -116,7 +117,7 @@ def test_what_has_resolved_is_not_asked_again(box: Box) -> None:
     project(box, NAMES)
     polls, path = fast(box)
     process = box.start(gate(box), **named(box, 2) | path)
-    until(lambda: polls.stat().st_size > 20, "the gate polls")
+    until_true("the gate polls", lambda: polls.stat().st_size > 20)
     resolves(box, "0", "1", "2")
     process.communicate(timeout=30)
     assert process.returncode == 0

@@ -12,7 +12,8 @@ import time
 from pathlib import Path
 
 import pytest
-from pod.boxes import ENTER, PID_NAMESPACE, UNSHARE, Box, until
+from cluster.waiting import until_true
+from pod.boxes import ENTER, PID_NAMESPACE, UNSHARE, Box
 
 ARGS = [
     "two words",
@@ -62,7 +63,7 @@ def first_process(process: subprocess.Popen[str], namespace: list[str]) -> int:
     if not namespace:
         return process.pid
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-    return int(until(children.read_text, "unshare has a child").split()[0])
+    return int(until_true("unshare has a child", children.read_text).split()[0])
 
 
 def rests(pid: int) -> bool:
@@ -294,9 +295,9 @@ def test_signals_that_tell_go_to_the_command_alone_and_end_nothing(
     for name in ("USR1", "USR2", "USR1"):
         os.kill(launch, getattr(signal, f"SIG{name}"))
         assert line(process) == f"SIG{name}"
-    until(
-        lambda: any(command.startswith("sleep 3600") for command in box.alive().values()),
+    until_true(
         "sleep is there",
+        lambda: any(command.startswith("sleep 3600") for command in box.alive().values()),
     )
     for name in ("HUP", "TERM"):
         os.kill(launch, getattr(signal, f"SIG{name}"))
@@ -340,12 +341,12 @@ while True: signal.pause()
     launch = first_process(process, namespace)
     # Four different ones: bash merges two of a kind that come within microseconds.
     for count, name in enumerate(("HUP", "INT", "QUIT", "TERM"), 1):
-        until(lambda: rests(launch), "launch waits again")
+        until_true("launch waits again", lambda: rests(launch))
         os.kill(launch, getattr(signal, f"SIG{name}"))
         assert line(process) == str(count)
     if code == 127:
         # One that comes while a trap is at work can't be told from dash's "no such child".
-        until(lambda: rests(launch), "launch waits again")
+        until_true("launch waits again", lambda: rests(launch))
     assert end(process) == (code, [])
 
 
@@ -424,7 +425,9 @@ def looked(box: Box, command: list[str], programs: int = 1) -> str:
         assert line(process) == "ready"
     taken = box.path / "naps/taken"
     taken.with_name("taken.go").touch()
-    until(lambda: taken.exists() and len(taken.read_text()) > 31, "the watcher has looked twice")
+    until_true(
+        "the watcher has looked twice", lambda: taken.exists() and len(taken.read_text()) > 31
+    )
     assert end(process)[0] == 0
     return box.err()
 

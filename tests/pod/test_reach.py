@@ -14,8 +14,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from cluster.waiting import until_true
 from dijob.pod import reach
-from pod.boxes import ALONE, ENTER, JOB, NET_NAMESPACE, SEED, WORLD, Box, arguments, told, until
+from pod.boxes import ALONE, ENTER, JOB, NET_NAMESPACE, SEED, WORLD, Box, arguments, told
 
 
 @contextmanager
@@ -62,10 +63,10 @@ def test_tries_each_address_once_that_it_will_dial(
     env = JOB | {"DI_RANK": rank, "DI_TOPOLOGY": topology, "DI_PARALLEL_WORKERS": "2"}
     with listeners(3) as (port, seen):
         _, err = told(box, ["--ports", str(port)], **env)
-        until(lambda: len(seen) >= tried, f"{tried} connections")
+        until_true(f"{tried} connections", lambda: len(seen) >= tried)
         # The third port is the proof that nobody else comes: one worker more than the job has.
         socket.create_connection(("127.0.0.1", port + 2)).close()
-        until(lambda: port + 2 in seen, "the last connection is ours")
+        until_true("the last connection is ours", lambda: port + 2 in seen)
     assert sorted(seen) == sorted([port, port + 1] * (tried // 2) + [port + 2])
     assert err == ""
 
@@ -73,7 +74,7 @@ def test_tries_each_address_once_that_it_will_dial(
 def test_the_users_attach_to_is_what_it_dials(box: Box, image: Path) -> None:
     with listeners(1) as (port, seen):
         told(box, ["--attach-to", f"tcp://127.0.0.9:{port}, ipc:///x, tcp://x:², tcp://y"], **JOB)
-        until(lambda: seen, "a connection")
+        until_true("a connection", lambda: seen)
 
 
 def test_who_refuses_is_reached(box: Box, image: Path) -> None:
@@ -186,12 +187,12 @@ def test_a_peer_that_comes_within_the_bound_is_waited_for(box: Box, image: Path)
     namespace = [*NET_NAMESPACE, "/bin/sh", "-c", 'exec "$@"', "sh"]
     process = box.start([*namespace, box.ditask, "-m", "a"], **JOB | {"DI_RANK": "1"})
     # Without its loopback device the namespace knows no way to 127.0.0.1.
-    until(
+    until_true(
+        "said",
         lambda: (
             "dijob: cannot reach rank 0 (127.0.0.1: Network is unreachable); tries for 60 s"
             in box.err()
         ),
-        "said",
     )
     ip = [*ENTER, f"--target={process.pid}", "--net", "ip", "link", "set", "lo", "up"]
     assert os.spawnvp(os.P_WAIT, ip[0], ip) == 0
@@ -212,7 +213,7 @@ def test_a_name_that_nobody_knows(box: Box, image: Path) -> None:
 
 def test_term_ends_the_wait_for_peers(box: Box, image: Path) -> None:
     process = box.start([*NET_NAMESPACE, box.launch, "ditask", "-m", "a"], **JOB | {"DI_RANK": "1"})
-    until(lambda: "cannot reach rank 0" in box.err(), "said")
+    until_true("said", lambda: "cannot reach rank 0" in box.err())
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=30)  # of the 60 s that it would wait
     assert process.returncode == 128 + signal.SIGTERM

@@ -9,7 +9,8 @@ import time
 from pathlib import Path
 
 import pytest
-from pod.boxes import PID_NAMESPACE, Box, until
+from cluster.waiting import until_true
+from pod.boxes import PID_NAMESPACE, Box
 from pod.test_launch import LISTEN, end, first_process, line, python
 
 OLD = {"DI_RANK": "1", "DI_LIST_NUMBER": "3", "DI_NODES": "10.0.0.1,10.0.0.2", "DIJOB_NAP": "0.05"}
@@ -119,15 +120,17 @@ def test_a_program_that_ends_by_itself_has_the_last_word(box: Box) -> None:
     process = started(box, [box.launch, *python("print('ready', flush=True); input()")])
     os.kill(process.pid, signal.SIGSTOP)
     # It stops when it is scheduled next: until then it can still take the program's end away.
-    until(
-        lambda: "T (stopped)" in Path(f"/proc/{process.pid}/status").read_text(), "launch is held"
+    until_true(
+        "launch is held", lambda: "T (stopped)" in Path(f"/proc/{process.pid}/status").read_text()
     )
     assert process.stdin
     process.stdin.write("\n")
     process.stdin.flush()
-    until(lambda: "Z (zombie)" in states(process.pid), "the program has ended")
+    until_true("the program has ended", lambda: "Z (zombie)" in states(process.pid))
     box.shows("4", NEW, "4")
-    until(lambda: waits_for(process.pid, signal.SIGALRM), "the watcher has asked for the renewal")
+    until_true(
+        "the watcher has asked for the renewal", lambda: waits_for(process.pid, signal.SIGALRM)
+    )
     os.kill(process.pid, signal.SIGCONT)
     assert end(process)[0] == 0, box.err()
     assert not box.said_last()
@@ -146,7 +149,7 @@ def test_the_pods_end_in_the_middle_of_it(box: Box) -> None:
     process = started(box, [*PID_NAMESPACE, box.launch, *python(LISTEN)])
     launch = first_process(process, PID_NAMESPACE)
     box.shows("4", NEW, "4")
-    until(lambda: "list 4" in box.err(), "the renewal has begun")
+    until_true("the renewal has begun", lambda: "list 4" in box.err())
     os.kill(launch, signal.SIGTERM)
     assert end(process)[0] == 85
 

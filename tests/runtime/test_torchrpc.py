@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from cluster.waiting import until_true
 from dijob_runtime.torchrpc.devices import Link, device_map, gpus, misfit, misfit_of_peer
 from dijob_runtime.torchrpc.neighbours import Card, Neighbours, interface_of
 
@@ -15,13 +16,6 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
-
-
-def until(true: Callable[[], bool], what: str) -> None:
-    end = time.monotonic() + 10
-    while not true():
-        assert time.monotonic() < end, f"not within 10 s: {what}"
-        time.sleep(0.01)
 
 
 class Process:
@@ -59,7 +53,7 @@ Make = Callable[..., Process]
 def test_who_dials_and_who_is_dialled_know_each_other(process: Make) -> None:
     first, second = free_port(), free_port()
     a, b = process(0).start(first), process(1).start(second, first)
-    until(lambda: (a.here, b.here) == ({b.card}, {a.card}), "both know each other")
+    until_true("both know each other", lambda: (a.here, b.here) == ({b.card}, {a.card}))
 
 
 def test_who_comes_later_is_dialled_until_there(process: Make) -> None:
@@ -67,27 +61,27 @@ def test_who_comes_later_is_dialled_until_there(process: Make) -> None:
     b = process(1).start(other, late)
     time.sleep(0.1)
     a = process(0).start(late)
-    until(lambda: (a.here, b.here) == ({b.card}, {a.card}), "both know each other")
+    until_true("both know each other", lambda: (a.here, b.here) == ({b.card}, {a.card}))
 
 
 def test_who_goes_is_told_of_at_once_and_comes_back_as_another(process: Make) -> None:
     first, second = free_port(), free_port()
     a, b = process(0), process(1).start(second, first)
     a.start(first)
-    until(lambda: b.here == {a.card}, "it has come")
+    until_true("it has come", lambda: b.here == {a.card})
     a.neighbours.stop()
-    until(lambda: not b.here, "it has gone")
+    until_true("it has gone", lambda: not b.here)
     again = process(0, "second").start(first)
-    until(lambda: b.here == {again.card}, "it has come back")
+    until_true("it has come back", lambda: b.here == {again.card})
     assert again.card != a.card
 
 
 def test_two_that_dial_each_other_are_one_peer(process: Make) -> None:
     first, second = free_port(), free_port()
     a, b = process(0).start(first, second), process(1).start(second, first)
-    until(lambda: (a.here, b.here) == ({b.card}, {a.card}), "both know each other")
+    until_true("both know each other", lambda: (a.here, b.here) == ({b.card}, {a.card}))
     a.neighbours.stop()
-    until(lambda: not b.here, "it has gone")
+    until_true("it has gone", lambda: not b.here)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from cluster import CONTROL_PLANE, EMBEDDED, Cluster, Options, find, imagestore,
 from cluster.build import cache
 from cluster.images import BUSYBOX, busybox_archive
 from cluster.process import marked, recorded
-from cluster.shell import wait_for
+from cluster.waiting import until
 
 pytestmark = pytest.mark.e2e
 NAME = "self-test"
@@ -63,7 +63,7 @@ def wait_fetch(cluster: Cluster, pod: str, address: str, answer: str) -> None:
         got = fetch(cluster, pod, address)
         return "" if answer in got else f"{address} answered {got!r} to {pod}"
 
-    wait_for(f"{answer!r} from {address}", differs, 30)
+    until(f"{answer!r} from {address}", differs, 30)
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +110,7 @@ def test_a_headless_name_resolves_to_the_pod_on_the_other_node(
         found = in_pod(web, pod, look)
         return "" if f"Address: {address}" in found else found
 
-    wait_for(f"{pod} finds {other}", unknown, 30)
+    until(f"{pod} finds {other}", unknown, 30)
     wait_fetch(web, pod, address, f"I am {other}")
 
 
@@ -129,7 +129,7 @@ def test_a_service_address_reaches_the_pods_of_both_nodes(web: Cluster) -> None:
         seen.add(fetch(web, "web-1", address).rpartition("I am ")[2].strip())
         return "" if {"web-1", "web-2"} <= seen else f"{address} answered as {sorted(seen)}"
 
-    wait_for("answers of both pods", not_both, 30)
+    until("answers of both pods", not_both, 30)
 
 
 def test_a_pod_reaches_the_apiserver_with_its_own_account(web: Cluster) -> None:
@@ -154,7 +154,7 @@ def test_a_killed_sandbox_gives_the_same_pod_a_new_address(web: Cluster) -> None
         now = field(web, "pod web-1", ".status.podIP")
         return "" if now not in ("", address) else f"podIP is {now}"
 
-    wait_for("a new podIP", unchanged, 30)
+    until("a new podIP", unchanged, 30)
     assert field(web, "pod web-1", ".metadata.uid") == uid
     wait_fetch(web, "web-2", field(web, "pod web-1", ".status.podIP"), "I am web-1")
 
@@ -173,7 +173,7 @@ def test_a_stopped_node_is_gone_at_once_and_comes_back_with_its_images(web: Clus
         ready = field(web, "pod web-2", ".status.containerStatuses[0].ready")
         return "" if restarts >= 1 and ready == "true" else f"restarts {restarts}, ready {ready}"
 
-    wait_for("web-2 restarted", not_back, 60)
+    until("web-2 restarted", not_back, 60)
     wait_fetch(web, "web-1", field(web, "pod web-2", ".status.podIP"), "I am web-2")
 
 
@@ -201,7 +201,7 @@ def until_as(before: dict[str, object]) -> None:
             f"{key}: {before[key]} became {now[key]}" for key in before if now[key] != before[key]
         )
 
-    wait_for("all as before", differs, 10)
+    until("all as before", differs, 10)
 
 
 def clusters() -> list[str]:
@@ -310,7 +310,7 @@ def begin_up(name: str, started: str) -> subprocess.Popen[bytes]:
     def not_begun() -> str:
         return "" if started in recorded(place) else f"running: {sorted(recorded(place))}"
 
-    wait_for(f"start of {started}", not_begun, 60, 0.01)
+    until(f"start of {started}", not_begun, 60, pause=0.01)
     return command
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from dijob import names
 from dijob.api.model import DIJob
 from dijob.api.parse import parse_job
-from dijob.api.status import ListProof, Status
+from dijob.api.status import Condition, ListProof, Status
 from dijob.core.actions import Action, PublishAddresses
 from dijob.core.addresses import NO_LIST, AddressList, ListCopy
 from dijob.core.decide.plan import Plan
@@ -27,6 +27,7 @@ from dijob.core.options import Options
 from dijob.core.render.annotations import made_of
 from dijob.core.render.pod import pod_manifest, template_hash
 from dijob.names import Topology
+from manifests import dijob
 
 Body = dict[str, Any]
 
@@ -52,22 +53,10 @@ def job_body(
     """A DIJob as the apiserver gives it: three ranks unless `spec` says otherwise; `pod` goes into
     its pod spec.
     """
-    template = {"spec": {"containers": [container()], **(pod or {})}}
     sizes = {} if {"replicas", "minReplicas", "maxReplicas"} & spec.keys() else {"replicas": 3}
-    made = {
-        "apiVersion": names.API_VERSION,
-        "kind": names.KIND,
-        "metadata": {
-            "name": "job",
-            "namespace": "ns",
-            "uid": UID,
-            "generation": 1,
-            "resourceVersion": "1",
-        },
-        "spec": {**sizes, "template": template, **spec},
-        "status": dict(status or {}),
-    }
-    return copy.deepcopy(made)
+    made = copy.deepcopy(dijob("job", container(), dict(pod or {}), **sizes, **spec))
+    made["metadata"] |= {"namespace": "ns", "uid": UID, "generation": 1, "resourceVersion": "1"}
+    return {**made, "status": copy.deepcopy(dict(status or {}))}
 
 
 def job(
@@ -217,6 +206,40 @@ def plan(owner: DIJob, seen: Observed, now: datetime) -> Plan:
     return real_plan(owner.model_copy(update={"status": written(owner.status, seen)}), seen, now)
 
 
+def stored(owner: DIJob, decided: Plan) -> DIJob:
+    """The job with the status that a pass has written."""
+    return DIJob(metadata=owner.metadata, spec=owner.spec, status=decided.status)
+
+
+def running(**spec: Any) -> DIJob:
+    """A job whose three ranks run under list 1, as its status says."""
+    owner = job(**spec)
+    ranks = observed(*(listed(rank, owner) for rank in range(3)))
+    owner = stored(owner, plan(owner, ranks, NOW))
+    assert owner.status.phase == "Running"
+    return owner
+
+
+def paused(owner: DIJob, value: str | None = "true") -> DIJob:
+    """The job with the annotation that tells the operator to change nothing; without it (None)."""
+    annotations = {} if value is None else {names.ANNOTATION_PAUSED: value}
+    meta = owner.metadata.model_copy(update={"annotations": annotations})
+    return DIJob(metadata=meta, spec=owner.spec, status=owner.status)
+
+
+def conditions_of(decided: Plan) -> dict[str, Condition]:
+    """What a pass says, by type."""
+    return {condition.type: condition for condition in decided.status.conditions}
+
+
+def says(decided: Plan) -> dict[str, tuple[str, str]]:
+    """Status and reason of each condition, by type."""
+    return {
+        condition.type: (condition.status, condition.reason)
+        for condition in decided.status.conditions
+    }
+
+
 def hands_out(owner: DIJob, seen: Observed, now: datetime) -> Plan:
     """The pass that hands a new list out; the one before writes its number and digest down, and
     nothing else.
@@ -224,9 +247,7 @@ def hands_out(owner: DIJob, seen: Observed, now: datetime) -> Plan:
     first = plan(owner, seen, now)
     assert (first.actions, first.requeue_after) == ((), 0.0)
     assert first.status.address_list is not None
-    return real_plan(
-        DIJob(metadata=owner.metadata, spec=owner.spec, status=first.status), seen, now
-    )
+    return real_plan(stored(owner, first), seen, now)
 
 
 def world_of(gang: Gang, seen: Observed, status: Status, now: datetime) -> World:

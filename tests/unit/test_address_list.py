@@ -31,6 +31,7 @@ from unit.builders import (
     observed,
     pod_body,
     record,
+    stored,
     view,
 )
 
@@ -167,7 +168,7 @@ def test_a_pod_that_began_with_a_list_before_there_was_one_is_made_anew() -> Non
 def test_a_pod_at_its_gate_with_a_forged_list_gets_the_true_one_with_all_others() -> None:
     lured = view(1, number=777, ips=THEIRS)
     owner, seen = job(), observed(view(0), lured, view(2))
-    owner = owner.model_copy(update={"status": real_plan(owner, seen, NOW).status})
+    owner = stored(owner, real_plan(owner, seen, NOW))
     decided = real_plan(owner, seen, NOW)
     assert decided.actions == tuple(gives(rank, 1, LIST) for rank in range(3))
 
@@ -303,7 +304,7 @@ def test_a_forged_last_renewal_costs_one_number_and_no_more() -> None:
     seen = observed(view(0), view(1), view(2), services=frozenset({"job"}))
     numbered = real_plan(owner, seen, NOW)
     assert numbered.status.list_number == 1_000_001
-    after = real_plan(owner.model_copy(update={"status": numbered.status}), seen, NOW)
+    after = real_plan(stored(owner, numbered), seen, NOW)
     assert {one.number for one in lists_of(after.actions)} == {1_000_001}
 
 

@@ -12,7 +12,20 @@ from dijob.core.membership import capacity
 from dijob.core.membership.gathering import Gathering
 from dijob.core.observed.refusals import rejected
 from dijob.core.observed.views import Creation, Observed, Pod, Refusal, Refused
-from unit.builders import NOW, gang, job, job_body, later, listed, observed, plan, view, world_of
+from unit.builders import (
+    NOW,
+    conditions_of,
+    gang,
+    job,
+    job_body,
+    later,
+    listed,
+    observed,
+    plan,
+    stored,
+    view,
+    world_of,
+)
 
 BORN = NOW.isoformat()
 HOME: dict[str, Any] = {"created": BORN}
@@ -143,14 +156,14 @@ def test_the_pause_grows_and_differs_between_jobs() -> None:
 
 def step(owner: DIJob, seen: Observed, seconds: float) -> tuple[Any, DIJob]:
     decided = plan(owner, seen, later(seconds))
-    return decided, owner.model_copy(update={"status": decided.status})
+    return decided, stored(owner, decided)
 
 
 def test_written_down_then_given_back_then_tried_again() -> None:
     owner = job(scheduleTimeoutSeconds=10)
     decided, owner = step(owner, FULL, 11)
     assert (decided.actions, decided.requeue_after) == ((), 0.0)
-    said = {c.type: c for c in decided.status.conditions}["AddressesReady"]
+    said = conditions_of(decided)["AddressesReady"]
     assert (said.status, said.reason) == ("False", "NoRoom")
     assert "tries again at 2026-05-04T12:00" in said.message
     assert [event.reason for event in decided.events] == ["NoRoom"]
@@ -190,7 +203,7 @@ class Tenant:
     def passes(self, seconds: float) -> None:
         seen = Observed(self.pods, refusals=dict(self.refusals), creations=dict(self.creations))
         decided = plan(self.job, seen, later(seconds))
-        self.job = self.job.model_copy(update={"status": decided.status})
+        self.job = stored(self.job, decided)
         for action in decided.actions:
             match action:
                 case CreatePod(member=member):

@@ -38,6 +38,7 @@ from unit.builders import (
     NOW,
     OWNER,
     Body,
+    conditions_of,
     given,
     job,
     job_body,
@@ -45,6 +46,8 @@ from unit.builders import (
     listed,
     observed,
     record,
+    running,
+    stored,
     view,
 )
 from unit.fake_api import FakeApi
@@ -105,17 +108,8 @@ def test_a_refused_change_is_asked_for_again_with_back_off(
     assert no.retry_at - NOW == timedelta(seconds=seconds)
 
 
-def running(**spec: Any) -> DIJob:
-    owner = job(**spec)
-    return then(owner, plan(owner, observed(*(listed(rank) for rank in range(3))), NOW))
-
-
-def then(owner: DIJob, decided: Plan) -> DIJob:
-    return owner.model_copy(update={"status": decided.status})
-
-
 def said(decided: Plan, type_: str = "ChangesRefused") -> Condition | None:
-    return next((c for c in decided.status.conditions if c.type == type_), None)
+    return conditions_of(decided).get(type_)
 
 
 SERVED = {"services": frozenset({"job"})}
@@ -182,7 +176,7 @@ def test_a_refused_change_is_said_and_waits_for_its_time(
     assert (fact.status, fact.reason) == ("True", reason)
     assert POLICY in fact.message
     assert 0.1 <= waits.requeue_after <= 7
-    owner = then(owner, waits)
+    owner = stored(owner, waits)
     assert plan(owner, seen, later(6)).status.conditions == waits.status.conditions
     asks = plan(owner, seen, later(7))
     assert key in keys(asks)
@@ -206,7 +200,7 @@ def test_many_refused_are_one_sentence() -> None:
 
 def test_it_is_no_longer_said_when_nothing_is_refused() -> None:
     owner, seen, key, _ = WISHES["a list is given out"]
-    owner = then(owner, plan(owner, replace(seen, refusals={key: refused()}), NOW))
+    owner = stored(owner, plan(owner, replace(seen, refusals={key: refused()}), NOW))
     fact = said(plan(owner, seen, later(9)))
     assert fact is not None
     assert (fact.status, fact.reason) == ("False", "Accepted")
@@ -219,7 +213,7 @@ def test_a_pass_that_only_writes_down_says_neither() -> None:
     """
     owner, seen, key, _ = WISHES["a list is given out"]
     seen = replace(seen, refusals={key: refused()})
-    owner = then(owner, plan(owner, seen, NOW))
+    owner = stored(owner, plan(owner, seen, NOW))
     fails = replace(seen, pods={**seen.pods, 0: view(0, phase="Failed", failures=1)})
     fact = said(plan(owner, fails, NOW))
     assert fact is not None

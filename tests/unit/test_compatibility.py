@@ -17,11 +17,10 @@ from dijob.core.members import gang_of
 from dijob.core.observed.containers import Ending
 from dijob.core.options import Options
 from dijob.core.render import service
-from dijob.core.render.pod import pod_manifest
 from dijob.core.report.summary import ended
 from dijob.names import CleanPodPolicy, Topology
 from unit import builders
-from unit.builders import plan
+from unit.builders import manifest, plan, pod_env
 
 Body = dict[str, Any]
 
@@ -32,21 +31,6 @@ def job(file: str = NORMAL, **spec: Any) -> DIJob:
     made = body(file)
     made["spec"] |= spec
     return parse_job(made)
-
-
-def pod(of: DIJob, rank: int, options: Options | None = None) -> Body:
-    return pod_manifest(of, gang_of(of).member(rank), options or Options())
-
-
-def env(of: DIJob, rank: int) -> dict[str, Any]:
-    """The variables of the main container; those that the address list decides have the
-    annotation's name.
-    """
-    entries = pod(of, rank)["spec"]["containers"][0]["env"]
-    return {
-        e["name"]: e.get("value", e.get("valueFrom", {}).get("fieldRef", {}).get("fieldPath"))
-        for e in entries
-    }
 
 
 def test_each_manifest_has_its_row() -> None:
@@ -84,11 +68,11 @@ def test_a_task_without_a_name_is_named_after_its_type() -> None:
         ("evaluator", "evaluator"),
         ("collector", "collector"),
     ]
-    assert pod(made, 3)["metadata"]["name"] == "validate-task-without-name-collector-1"
+    assert manifest(made, 3)["metadata"]["name"] == "validate-task-without-name-collector-1"
 
 
 def test_labels_and_annotations_of_a_tasks_pod() -> None:
-    meta = pod(job(), 3)["metadata"]
+    meta = manifest(job(), 3)["metadata"]
     own = {key: value for key, value in meta["labels"].items() if key.startswith("diengine/")}
     assert meta["name"] == "normal-job-collector-1"
     assert own == {
@@ -110,7 +94,7 @@ def test_labels_and_annotations_of_a_tasks_pod() -> None:
 
 
 def test_labels_of_a_pod_without_task_and_group() -> None:
-    meta = pod(job(GOBIGGER, group=""), 1)["metadata"]
+    meta = manifest(job(GOBIGGER, group=""), 1)["metadata"]
     assert meta["name"] == "gobigger-test-1"
     own = {key for key in meta["labels"] if key.startswith("diengine/")}
     assert own == {"diengine/operator", "diengine/job", "diengine/pod", "diengine/rank"}
@@ -122,12 +106,12 @@ def test_labels_of_the_template_are_kept() -> None:
         "labels": {"mine": "1"},
         "annotations": {"also": "2"},
     }
-    meta = pod(parse_job(made), 0)["metadata"]
+    meta = manifest(parse_job(made), 0)["metadata"]
     assert (meta["labels"]["mine"], meta["annotations"]["also"]) == ("1", "2")
 
 
 def test_variables() -> None:
-    seen = env(job(), 3)
+    seen = pod_env(manifest(job(), 3))
     assert (seen["DI_JOB_ID"], seen["DI_JOB_NAMESPACE"], seen["DI_JOB_NAME"]) == (
         "the-uid",
         "ns",
@@ -161,7 +145,7 @@ def test_variables() -> None:
     ],
 )
 def test_variables_that_are_not_there(name: str, file: str) -> None:
-    assert name not in env(job(file), 1)
+    assert name not in pod_env(manifest(job(file), 1))
 
 
 def test_variables_are_those_of_the_main_container_alone() -> None:
@@ -169,7 +153,7 @@ def test_variables_are_those_of_the_main_container_alone() -> None:
     made["spec"]["tasks"][0]["template"]["spec"]["containers"].append(
         {"name": "side", "image": "x"}
     )
-    assert "env" not in pod(parse_job(made), 0)["spec"]["containers"][1]
+    assert "env" not in manifest(parse_job(made), 0)["spec"]["containers"][1]
 
 
 @pytest.mark.parametrize(
@@ -178,11 +162,11 @@ def test_variables_are_those_of_the_main_container_alone() -> None:
 def test_the_templates_restart_policy_is_kept(policy: str | None, kept: str) -> None:
     made = body(NORMAL)
     made["spec"]["tasks"][0]["template"]["spec"]["restartPolicy"] = policy
-    assert pod(parse_job(made), 0)["spec"]["restartPolicy"] == kept
+    assert manifest(parse_job(made), 0)["spec"]["restartPolicy"] == kept
 
 
 def test_names_and_service() -> None:
-    spec, made = pod(job(), 3)["spec"], service.manifests(job(), Options())[0]
+    spec, made = manifest(job(), 3)["spec"], service.manifests(job(), Options())[0]
     assert (spec["hostname"], spec["subdomain"]) == ("normal-job-collector-1", "normal-job")
     assert made["metadata"]["name"] == "normal-job"
     assert made["spec"]["ports"] == [{"name": "di-port", "port": 50515}]
@@ -195,7 +179,7 @@ def test_names_and_service() -> None:
 def test_volumes_are_every_tasks() -> None:
     made = job("v1.1.3/atari-dqn-dist-config.yaml")
     for rank in range(3):
-        names = [volume["name"] for volume in pod(made, rank)["spec"]["volumes"]]
+        names = [volume["name"] for volume in manifest(made, rank)["spec"]["volumes"]]
         assert names[:2] == ["cache-volume", "config-py"]
 
 
@@ -210,7 +194,7 @@ def test_volumes_are_every_tasks() -> None:
 def test_priority_is_a_priority_class(
     priority: str, classes: dict[str, str], expected: str | None
 ) -> None:
-    made = pod(job(priority=priority), 0, Options(priority_classes=classes))
+    made = manifest(job(priority=priority), 0, Options(priority_classes=classes))
     assert made["spec"].get("priorityClassName") == expected
 
 

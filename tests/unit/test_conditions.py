@@ -1,32 +1,33 @@
 """What a pass says about the job: each condition's reason, and the sentence with it."""
 
-from typing import Any
-
 import pytest
 from dijob.api.model import DIJob
 from dijob.api.problems import Problem, SpecError
 from dijob.api.status import Condition, Status, stamp
-from dijob.core.decide.plan import Plan
 from dijob.core.observed.containers import Ending
 from dijob.core.observed.views import Observed, Pod, Refusal, Refused
 from dijob.core.report import conditions
 from dijob.reasons import Invalid
-from unit.builders import NOW, changed, container, job, later, listed, observed, plan, view
+from unit.builders import (
+    NOW,
+    changed,
+    conditions_of,
+    container,
+    job,
+    later,
+    listed,
+    observed,
+    plan,
+    running,
+    stored,
+    view,
+)
 
 ALL = tuple(listed(rank) for rank in range(3))
 
 
 def say(seen: Observed, owner: DIJob | None = None) -> dict[str, Condition]:
-    return {c.type: c for c in plan(owner or job(), seen, NOW).status.conditions}
-
-
-def after(decided: Plan, owner: DIJob) -> DIJob:
-    return owner.model_copy(update={"status": decided.status})
-
-
-def running(**spec: Any) -> DIJob:
-    owner = job(**spec)
-    return after(plan(owner, observed(*ALL), NOW), owner)
+    return conditions_of(plan(owner or job(), seen, NOW))
 
 
 CRASH = Ending(3, 0, "Error", "no GPU")
@@ -131,7 +132,7 @@ def test_each_condition_has_its_reason_and_its_words(
 def peers(owner: DIJob, *pods: Pod, seconds: float = 0) -> tuple[str, str]:
     """Reason and message of PeersReady, and that they are not looked at too late."""
     decided = plan(owner, observed(*pods, services=frozenset({"job"})), later(seconds))
-    found = next(c for c in decided.status.conditions if c.type == "PeersReady")
+    found = conditions_of(decided)["PeersReady"]
     return found.reason, found.message
 
 
@@ -139,12 +140,12 @@ def test_a_rank_that_is_not_ready_is_a_problem_after_a_minute() -> None:
     """One that is about to exit has closed its port, one that joins is on its way."""
     pods = (listed(0), listed(1), listed(2, ready=False))
     decided = plan(running(), observed(*pods, services=frozenset({"job"})), NOW)
-    owner = after(decided, running())
+    owner = stored(running(), decided)
     said = "rank 2: its program runs, and is not Ready"
     assert decided.requeue_after == 60.5
     assert peers(owner, *pods, seconds=59) == ("Starting", said)
     assert peers(owner, *pods, seconds=60) == ("RankNotReady", said)
-    owner = after(plan(owner, observed(*pods, services=frozenset({"job"})), later(60)), owner)
+    owner = stored(owner, plan(owner, observed(*pods, services=frozenset({"job"})), later(60)))
     assert plan(owner, observed(*pods, services=frozenset({"job"})), later(61)).requeue_after == 300
 
 
@@ -220,9 +221,9 @@ def test_a_resumed_job_is_not_told_to_resume() -> None:
 
 def test_while_the_set_is_renewed_the_reason_stays() -> None:
     owner = running()
-    owner = after(plan(owner, observed(*ALL[:2]), later(1)), owner)
+    owner = stored(owner, plan(owner, observed(*ALL[:2]), later(1)))
     gathering = plan(owner, observed(view(0, uid="n0"), view(1, uid="n1", ip="")), later(2))
-    said = {c.type: c for c in gathering.status.conditions}
+    said = conditions_of(gathering)
     assert said["AddressesReady"].reason == "PodLost"
     assert (
         "rank 2: its pod is gone; rank 2 is renewed, the others run on. "
@@ -268,7 +269,7 @@ def test_a_failed_job_names_its_first_failure_and_its_log(
 
 def test_a_succeeded_job_says_so() -> None:
     decided = plan(running(), observed(*(changed(pod, succeeded=True) for pod in ALL)), later(60))
-    said = {c.type: c for c in decided.status.conditions}
+    said = conditions_of(decided)
     assert (said["Succeeded"].reason, said["Succeeded"].message) == (
         "AllRanksSucceeded",
         "all 3 ranks exited 0",
@@ -290,11 +291,11 @@ def test_a_service_that_cannot_be_made_is_said_and_forgotten_once_it_is_there(
     owner = running()
     seen = observed(*ALL, refusals={"service/job": Refusal(why, "no, because", later(60))})
     decided = plan(owner, seen, later(1))
-    said = {c.type: c for c in decided.status.conditions}
+    said = conditions_of(decided)
     assert decided.actions == ()
     assert (said["ServiceReady"].reason, said["ServiceReady"].message) == (reason, "no, because")
     assert decided.requeue_after == 59
-    healed = say(observed(*ALL, services=frozenset({"job"})), after(decided, owner))
+    healed = say(observed(*ALL, services=frozenset({"job"})), stored(owner, decided))
     assert (healed["ServiceReady"].status, healed["ServiceReady"].reason) == ("True", "Created")
     assert "ServiceReady" not in say(observed(*ALL, services=frozenset({"job"})), owner)
 
@@ -327,11 +328,11 @@ BYPASSED = {"containers": [container(command=["bash", "-lc", "ditask --package p
 def test_a_bypassed_launcher_is_said_until_it_is_no_longer_so() -> None:
     bypassed = job(BYPASSED)
     decided = plan(bypassed, Observed(), NOW)
-    said = {c.type: c for c in decided.status.conditions}
+    said = conditions_of(decided)
     assert said["LauncherBypassed"].reason == "LauncherBypassed"
     assert "--platform k8s" in said["LauncherBypassed"].message
     assert "LauncherBypassed" not in say(Observed())
-    healed = say(Observed(), job().model_copy(update={"status": decided.status}))
+    healed = say(Observed(), stored(job(), decided))
     assert healed["LauncherBypassed"].status == "False"
 
 
@@ -340,20 +341,20 @@ def test_a_spec_that_is_read_with_a_doubt_is_no_bypassed_launcher() -> None:
         {"containers": [container(command=["sh", "-c", "ditask --parallel-workers $N"])]}
     )
     decided = plan(doubtful, Observed(), NOW)
-    said = {c.type: c for c in decided.status.conditions}
+    said = conditions_of(decided)
     assert "spec.parallelWorkers: is not set" in said["SpecWarning"].message
     assert "LauncherBypassed" not in said
     assert [event.reason for event in decided.events] == ["SpecWarning"]
-    healed = say(Observed(), job().model_copy(update={"status": decided.status}))
+    healed = say(Observed(), stored(job(), decided))
     assert healed["SpecWarning"].status == "False"
 
 
 def test_a_changed_template_is_said_until_it_is_written_back() -> None:
     owner = running()
     decided = plan(edited(owner), observed(*ALL), NOW)
-    assert {c.type: c.reason for c in decided.status.conditions}["Invalid"] == "TemplateChanged"
+    assert conditions_of(decided)["Invalid"].reason == "TemplateChanged"
     assert decided.status.phase == "Running"
-    healed = say(observed(*ALL), after(decided, owner))
+    healed = say(observed(*ALL), stored(owner, decided))
     assert (healed["Invalid"].status, healed["Invalid"].reason) == ("False", "Valid")
 
 

@@ -11,7 +11,9 @@ from dijob.core.actions import CreateInOrder, CreatePod, PublishAddresses, Relea
 from dijob.core.membership.gathering import Gathering
 from dijob.core.observed.views import Observed, Pod, Refusal, Refused
 from unit.builders import (
+    LIST,
     NOW,
+    conditions_of,
     gang,
     gives,
     hands_out,
@@ -21,13 +23,13 @@ from unit.builders import (
     lists_of,
     observed,
     plan,
+    stored,
     view,
     world_of,
 )
 
 PLACED: dict[str, Any] = {"placed": NOW.isoformat()}
 HOMELESS: dict[str, Any] = {"node": "", "ip": "", "complaint": "Unschedulable: 0/2 nodes"}
-LIST = "10.0.0.0,10.0.0.1,10.0.0.2"
 
 
 def home(rank: int, **fields: Any) -> Pod:
@@ -122,7 +124,7 @@ def refused(
 def lists(owner: DIJob, seen: Observed, seconds: float) -> set[str]:
     """The lists that are given out."""
     first = plan(owner, seen, later(seconds))
-    then = plan(owner.model_copy(update={"status": first.status}), seen, later(seconds))
+    then = plan(stored(owner, first), seen, later(seconds))
     return {one.text for one in lists_of((*first.actions, *then.actions))}
 
 
@@ -233,7 +235,7 @@ def test_room_for_three_of_four() -> None:
     )
     before = plan(owner, observed(*pods), later(4))
     assert (before.actions, before.requeue_after) == ((), 4.0)
-    said = {c.type: c for c in before.status.conditions}["AddressesReady"]
+    said = conditions_of(before)["AddressesReady"]
     assert (said.status, said.reason) == ("False", "AddressMissing")
     assert said.message.startswith(
         "rank 3: Unschedulable: 0/2 nodes (the job begins 10 s after ranks 0-1 have"
@@ -244,13 +246,13 @@ def test_room_for_three_of_four() -> None:
     running = (runs(0), runs(1), runs(2))
     told = plan(owner, observed(*running, homeless(3)), later(12))
     assert told.status.phase == "Running"
-    said = {c.type: c for c in told.status.conditions}["AddressesReady"]
+    said = conditions_of(told)["AddressesReady"]
     assert (said.status, said.message) == (
         "True",
         "3 addresses published as list 1; joining later: rank 3: Unschedulable: 0/2 nodes",
     )
-    assert {c.type: c.message for c in told.status.conditions}["Running"] == "3 of 4 ranks run"
-    owner = owner.model_copy(update={"status": told.status})
+    assert conditions_of(told)["Running"].message == "3 of 4 ranks run"
+    owner = stored(owner, told)
     joined = hands_out(owner, observed(*running, home(3), services=frozenset({"job"})), later(20))
     assert {type(action) for action in joined.actions} == {PublishAddresses}
     assert {one.number for one in lists_of(joined.actions)} == {2}
@@ -264,7 +266,7 @@ def test_the_highest_gives_way_and_comes_back_later() -> None:
     )
     waits = plan(owner, observed(home(0), homeless(1), given_back=frozenset({"job-2"})), NOW)
     assert waits.actions == ()
-    said = {c.type: c.message for c in waits.status.conditions}["AddressesReady"]
+    said = conditions_of(waits)["AddressesReady"].message
     assert "rank 2: it gave its node back for a lower rank" in said
     again = plan(owner, observed(home(0), home(1), given_back=frozenset({"job-2"})), NOW)
     assert [type(action) for action in again.actions] == [CreateInOrder]

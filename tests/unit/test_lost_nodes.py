@@ -9,7 +9,7 @@ from dijob.api.status import stamp
 from dijob.core.actions import ForceDeletePod
 from dijob.core.observed import lost_nodes
 from dijob.core.observed.views import Pod
-from unit.builders import NOW, job, later, listed, observed, plan, pod_body, read
+from unit.builders import NOW, job, later, listed, observed, plan, pod_body, read, stored
 
 GONE_BY = stamp(later(30))
 HANGS: dict[str, Any] = {"deleting": True, "node_lost": True, "gone_by": GONE_BY}
@@ -32,7 +32,7 @@ def test_by_force(pod: Pod, seconds: float, force: bool) -> None:
 def test_the_plan_looks_again_when_the_grace_is_over() -> None:
     owner, seen = job(), observed(listed(0), listed(1, **HANGS), listed(2))
     # Written down: rank 1 is lost.
-    owner = owner.model_copy(update={"status": plan(owner, seen, NOW).status})
+    owner = stored(owner, plan(owner, seen, NOW))
     waits = plan(owner, seen, later(20))
     assert not any(isinstance(action, ForceDeletePod) for action in waits.actions)
     assert waits.requeue_after <= 15.5

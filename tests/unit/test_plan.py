@@ -31,6 +31,7 @@ from unit.builders import (
     LIST,
     NOW,
     changed,
+    conditions_of,
     gives,
     hands_out,
     job,
@@ -38,7 +39,11 @@ from unit.builders import (
     listed,
     lists_of,
     observed,
+    paused,
     plan,
+    running,
+    says,
+    stored,
     view,
 )
 
@@ -48,18 +53,7 @@ TERMINATED = Ending(1, 0, "Error", "boom")
 def then(owner: DIJob, seen: Observed, seconds: float = 0) -> tuple[Plan, DIJob]:
     """One pass, and the job with the status that it wrote."""
     decided = plan(owner, seen, later(seconds))
-    return decided, owner.model_copy(update={"status": decided.status})
-
-
-def running(**spec: Any) -> DIJob:
-    """A job whose three ranks run with list 1, as its status says."""
-    _, owner = then(job(**spec), observed(*(listed(rank) for rank in range(3))))
-    assert owner.status.phase == "Running"
-    return owner
-
-
-def says(decided: Plan) -> dict[str, tuple[str, str]]:
-    return {c.type: (c.status, c.reason) for c in decided.status.conditions}
+    return decided, stored(owner, decided)
 
 
 def created(decided: Plan) -> list[int]:
@@ -266,7 +260,7 @@ def test_whatever_the_policy_nobody_waits_at_the_gate_of_a_job_that_has_ended() 
 
 
 def failed(decided: Plan) -> str:
-    return next(c.message for c in decided.status.conditions if c.type == "Failed")
+    return conditions_of(decided)["Failed"].message
 
 
 def test_the_message_of_the_end_says_where_there_is_a_log() -> None:
@@ -485,13 +479,6 @@ def test_counts_are_of_the_pods_that_stay() -> None:
     )
     assert (decided.status.replicas, decided.status.ready_replicas) == (2, 1)
     assert decided.status.selector == "diengine.opendilab.org/job=job"
-
-
-def paused(owner: DIJob, value: str | None = "true") -> DIJob:
-    annotations = {} if value is None else {names.ANNOTATION_PAUSED: value}
-    return owner.model_copy(
-        update={"metadata": owner.metadata.model_copy(update={"annotations": annotations})}
-    )
 
 
 def test_a_paused_job_is_looked_at_and_left_alone() -> None:

@@ -11,7 +11,22 @@ from dijob.core.membership.world import World
 from dijob.core.observed.containers import Ending
 from dijob.core.observed.views import Pod
 from dijob.names import FailureAction
-from unit.builders import NOW, Body, changed, job, later, listed, observed, plan, tasks_job, view
+from unit.builders import (
+    NOW,
+    Body,
+    changed,
+    job,
+    later,
+    listed,
+    observed,
+    paused,
+    plan,
+    running,
+    says,
+    stored,
+    tasks_job,
+    view,
+)
 
 NEVER = {"restartPolicy": "Never"}
 EVICTED = "DisruptionTarget=True"
@@ -150,7 +165,7 @@ def test_no_rendezvous_meets_a_process_of_the_old_world(runtime: str, anew: set[
     """Who cannot take a member back is made anew: in its pod it could begin while another is still
     ending.
     """
-    owner = running(runtime=runtime, pod=None)
+    owner = running(runtime=runtime)
     pods = [listed(rank, owner, restartable=True, deleting=not rank) for rank in range(3)]
     dead = plan(owner, observed(*pods), NOW).status
     world = World.of(gang_of(owner), observed(*pods), dead, NOW)
@@ -159,7 +174,7 @@ def test_no_rendezvous_meets_a_process_of_the_old_world(runtime: str, anew: set[
 
 
 def test_the_runtime_is_named_where_no_rule_is() -> None:
-    owner = running(runtime="torch")
+    owner = running(pod=NEVER, runtime="torch")
     decided = plan(owner, observed(*ranks(owner, failed(owner=owner))), NOW)
     renewal = decided.status.last_renewal
     assert renewal is not None
@@ -189,12 +204,6 @@ def test_whose_success_is_the_jobs(spec: Body, succeeded: set[int], done: bool) 
 # -------------------------------------------------------------------------------------
 
 
-def running(**spec: Any) -> DIJob:
-    owner = job(**{"pod": NEVER, **spec})
-    decided = plan(owner, observed(*(listed(rank, owner) for rank in range(3))), NOW)
-    return DIJob(metadata=owner.metadata, spec=owner.spec, status=decided.status)
-
-
 def ranks(owner: DIJob, pod: Pod) -> list[Pod]:
     """All ranks as they run, but this one."""
     pod = changed(pod, template_hash=view(0, owner).made.template_hash)
@@ -202,17 +211,13 @@ def ranks(owner: DIJob, pod: Pod) -> list[Pod]:
 
 
 def after(action: str, pod: Pod | None = None, **spec: Any) -> tuple[DIJob, Plan]:
-    owner = running(failurePolicy={"rules": [{"action": action}]}, **spec)
+    owner = running(pod=NEVER, failurePolicy={"rules": [{"action": action}]}, **spec)
     return owner, plan(owner, observed(*ranks(owner, pod or failed())), later(10))
-
-
-def reasons(decided: Plan) -> dict[str, tuple[str, str]]:
-    return {c.type: (c.status, c.reason) for c in decided.status.conditions}
 
 
 def test_fail_job_ends_it_at_once() -> None:
     _, decided = after("FailJob", backoffLimit=10)
-    assert reasons(decided)["Failed"] == ("True", "FailurePolicy")
+    assert says(decided)["Failed"] == ("True", "FailurePolicy")
     assert (
         "rank 1 exited 1: boom, and failurePolicy.rules[0] says FailJob" in decided.status.message
     )
@@ -231,11 +236,8 @@ def test_restart_job_renews_all_ranks_and_is_charged_once() -> None:
 
 
 def test_restart_job_is_not_lost_while_the_job_is_paused() -> None:
-    owner = running(failurePolicy={"rules": [{"action": "RestartJob"}]})
-    annotations = {"diengine.opendilab.org/paused": "true"}
-    meta = owner.metadata.model_copy(update={"annotations": annotations})
-    paused = DIJob(metadata=meta, spec=owner.spec, status=owner.status)
-    decided = plan(paused, observed(*ranks(owner, failed())), later(10))
+    owner = running(pod=NEVER, failurePolicy={"rules": [{"action": "RestartJob"}]})
+    decided = plan(paused(owner), observed(*ranks(owner, failed())), later(10))
     assert decided.actions == ()
     assert decided.status.last_renewal is not None
     assert decided.status.last_renewal.ranks == "0-2"
@@ -256,18 +258,21 @@ def test_ignore_does_the_same_for_nothing() -> None:
     assert decided.status.last_renewal is not None
     assert decided.status.last_renewal.ranks == "1-2"
     assert (decided.status.restarts, decided.status.first_failure) == (0, None)
-    stored = DIJob(metadata=owner.metadata, spec=owner.spec, status=decided.status)
-    assert plan(stored, observed(*ranks(owner, failed())), later(11)).status.restarts == 0
+    assert (
+        plan(stored(owner, decided), observed(*ranks(owner, failed())), later(11)).status.restarts
+        == 0
+    )
 
 
 def test_an_eviction_costs_where_a_rule_says_so_and_only_once() -> None:
     rules = [{"action": "Restart", "onPodConditions": [{"type": "DisruptionTarget"}]}]
-    owner = running(failurePolicy={"rules": rules})
+    owner = running(pod=NEVER, failurePolicy={"rules": rules})
     pod = failed(disrupted=True, conditions=(EVICTED,), failures=2)
     decided = plan(owner, observed(*ranks(owner, pod)), later(10))
     assert decided.status.restarts == 1
-    stored = DIJob(metadata=owner.metadata, spec=owner.spec, status=decided.status)
-    assert plan(stored, observed(*ranks(owner, pod)), later(11)).status.restarts == 1
+    assert (
+        plan(stored(owner, decided), observed(*ranks(owner, pod)), later(11)).status.restarts == 1
+    )
 
 
 @pytest.mark.parametrize("action", [a.value for a in FailureAction])
@@ -276,10 +281,10 @@ def test_every_action_is_a_row_here(action: str) -> None:
 
 
 def test_success_of_the_decisive_ends_the_job_and_the_rest_go() -> None:
-    owner = running(successPolicy="Rank0")
+    owner = running(pod=NEVER, successPolicy="Rank0")
     pods = [listed(0, owner, phase="Succeeded", succeeded=True), listed(1, owner), listed(2, owner)]
     decided = plan(owner, observed(*pods), later(10))
-    assert reasons(decided)["Succeeded"] == ("True", "SuccessPolicy")
+    assert says(decided)["Succeeded"] == ("True", "SuccessPolicy")
     assert decided.status.message == "rank 0 has exited 0, as successPolicy: Rank0 asks for"
-    stored = DIJob(metadata=owner.metadata, spec=owner.spec, status=decided.status)
-    assert {a.name for a in plan(stored, observed(*pods), later(11)).actions} == {"job-1", "job-2"}  # type: ignore[union-attr]
+    actions = plan(stored(owner, decided), observed(*pods), later(11)).actions
+    assert {a.name for a in actions} == {"job-1", "job-2"}  # type: ignore[union-attr]

@@ -25,6 +25,8 @@ from unit.builders import (
     listed,
     observed,
     plan,
+    says,
+    stored,
     view,
 )
 
@@ -58,25 +60,17 @@ def kinds(decided: Plan) -> set[Any]:
     }
 
 
-def said(decided: Plan, type_: str) -> tuple[str, str]:
-    return next((c.status, c.reason) for c in decided.status.conditions if c.type == type_)
-
-
-def stored(owner: DIJob, decided: Plan) -> DIJob:
-    return DIJob(metadata=owner.metadata, spec=owner.spec, status=decided.status)
-
-
 def test_it_comes_with_the_pods_and_nobody_begins_before_it_is_ready() -> None:
     first = plan(OWNER, Observed(), NOW)
     assert kinds(first) >= {CREATE_SERVER, CreatePod}
     waiting = plan(OWNER, seen(*gathered(), by=server(ready=False)), NOW)
     assert not kinds(waiting) & {CREATE_SERVER, PublishAddresses}
-    assert said(waiting, "BrokerReady") == ("False", "Starting")
-    assert said(waiting, "AddressesReady") == ("False", "BrokerNotReady")
+    assert says(waiting)["BrokerReady"] == ("False", "Starting")
+    assert says(waiting)["AddressesReady"] == ("False", "BrokerNotReady")
     assert "pod job-mq is starting" in waiting.status.message
     begun = hands_out(OWNER, seen(*gathered(), by=server()), NOW)
     assert PublishAddresses in kinds(begun)
-    assert said(begun, "BrokerReady") == ("True", "Ready")
+    assert says(begun)["BrokerReady"] == ("True", "Ready")
 
 
 @pytest.mark.parametrize(
@@ -96,7 +90,7 @@ def test_a_lost_one_is_made_anew_and_nothing_else_happens_before_it_runs(
     decided = plan(running, seen(*ranks, by=lost), later(60))
     assert kinds(decided) == does
     assert decided.status.phase == "Running"
-    assert said(decided, "BrokerReady") == ("False", "Starting")
+    assert says(decided)["BrokerReady"] == ("False", "Starting")
 
 
 LIFE = server(started=stamp(NOW))
@@ -223,7 +217,7 @@ def test_what_is_wrong_stands_in_the_status(
     fields: dict[str, Any], reason: str, words: str
 ) -> None:
     decided = plan(OWNER, seen(*gathered(), **fields), NOW)
-    assert said(decided, "BrokerReady") == ("False", reason)
+    assert says(decided)["BrokerReady"] == ("False", reason)
     assert words in decided.status.message
     assert CREATE_SERVER not in kinds(decided)
 
@@ -242,7 +236,7 @@ def test_it_goes_when_the_ranks_go(edit: dict[str, Any]) -> None:
     first = plan(owner, pods, later(1))
     second = plan(stored(owner, first), pods, later(2))
     assert DeletePod("job-mq", "uid-mq") in second.actions
-    assert said(second, "BrokerReady") == ("False", "Suspended" if edit else "Finished")
+    assert says(second)["BrokerReady"] == ("False", "Suspended" if edit else "Finished")
 
 
 def test_a_server_of_the_users_own_is_left_to_him() -> None:

@@ -13,7 +13,7 @@ from dijob.api.status import stamp
 from dijob.core.decide.plan import Plan, plan
 from dijob.core.decide.requeue import RESYNC_SECONDS
 from dijob.core.observed.views import Creation, Observed, Pod, Refusal, Refused
-from unit.builders import NOW, Body, changed, job_body, later, listed, observed, view
+from unit.builders import NOW, Body, changed, job_body, later, listed, observed, stored, view
 
 LONG_AGO = later(-500)
 SERVED = frozenset({"job"})
@@ -140,7 +140,7 @@ def settled(owner: DIJob, given: Observed, now: datetime) -> tuple[Plan, DIJob]:
         decided = plan(owner, given, now)
         if decided.status == owner.status:
             return decided, owner
-        owner = DIJob(metadata=owner.metadata, spec=owner.spec, status=decided.status)
+        owner = stored(owner, decided)
     pytest.fail("it writes another status in each pass")
 
 

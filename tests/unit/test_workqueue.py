@@ -7,11 +7,11 @@ import contextlib
 from collections.abc import AsyncIterator, Callable
 
 import pytest
+from cluster.waiting import until_true_async
 from dijob.shell import workqueue
 from dijob.shell.workqueue import Key, WorkQueue
 
 A, B = ("ns", "a"), ("ns", "b")
-BOUND_SECONDS = 5.0
 
 
 class Worker:
@@ -52,14 +52,9 @@ async def started(queue: WorkQueue) -> AsyncIterator[None]:
             await task
 
 
-async def until(condition: Callable[[], bool], what: Callable[[], object]) -> None:
+async def until(condition: Callable[[], bool], seen: Callable[[], object]) -> None:
     """Give way to the others until it is so."""
-    try:
-        async with asyncio.timeout(BOUND_SECONDS):
-            while not condition():  # noqa: ASYNC110 (what is waited for is in the code under test)
-                await asyncio.sleep(0)
-    except TimeoutError:
-        pytest.fail(f"not within {BOUND_SECONDS} s: {what()}")
+    await until_true_async("the passes", condition, evidence=seen)
 
 
 async def turns(count: int = 50) -> None:

@@ -13,7 +13,8 @@ from cluster import kwok_stages
 from cluster.errors import ClusterError
 from cluster.pki import ADMIN, Pki
 from cluster.process import log_tail, recorded, spawn
-from cluster.shell import run, wait_for
+from cluster.shell import run
+from cluster.waiting import until
 
 SERVICE_CIDR = "10.96.0.0/16"
 SERVICE_IP = "10.96.0.1"
@@ -171,7 +172,7 @@ class ControlPlane:
 
     def wait_ready(self, timeout: float = 60) -> None:
         """Until /readyz says ok; a program that died is named with the end of its log."""
-        wait_for("the apiserver's /readyz", self.not_ready, timeout)
+        until("the apiserver's /readyz", self.not_ready, timeout)
 
     def not_ready(self) -> str:
         """Why /readyz is not ok; empty when it is."""
@@ -183,7 +184,7 @@ class ControlPlane:
     def wait_default_account(self, timeout: float = 60) -> None:
         """Until pods can be created in the default namespace."""
         account = ("get", "serviceaccount", "default", "-o", "name")
-        wait_for(
+        until(
             "the default service account", lambda: _reason(lambda: self.kubectl(*account)), timeout
         )
 

@@ -15,7 +15,8 @@ from cluster.build import build
 from cluster.cluster import CONTROL_PLANE, EMBEDDED, KIND, Cluster, check_archives, find
 from cluster.errors import ClusterError
 from cluster.modes import STARTERS, Start
-from cluster.shell import Progress, wait_for
+from cluster.shell import Progress
+from cluster.waiting import until
 
 LOAD_BYTES_PER_SECOND = 18e6  # into two running nodes on 2 cores, unpacked
 UP_SECONDS = {EMBEDDED: 10, CONTROL_PLANE: 6, KIND: 90}
@@ -68,9 +69,7 @@ def _still_good(known: Cluster, mode: str, progress: Progress) -> Cluster | None
         progress.say(f"{known.name}: {node} was stopped, starts")
         known.start_node(node)
     if known.nodes:
-        wait_for(
-            "Ready nodes", lambda: " ".join(sorted(set(known.nodes) - known.ready_nodes())), 60
-        )
+        until("Ready nodes", lambda: " ".join(sorted(set(known.nodes) - known.ready_nodes())), 60)
     progress.say(f"{known.name} is up already and healthy; KUBECONFIG={known.kubeconfig}")
     return known
 

@@ -12,7 +12,8 @@ from cluster.namespace import enter, free_subnet, give_address, hold_network, pl
 from cluster.node import Node
 from cluster.pki import Pki
 from cluster.process import log_tail, recorded, spawn
-from cluster.shell import Progress, run, wait_for
+from cluster.shell import Progress, run
+from cluster.waiting import until
 
 WORKERS = ("node-1", "node-2")
 NODE_SECONDS = 60
@@ -83,7 +84,7 @@ def start_embedded(start: Start, progress: Progress) -> Cluster:
     for node in nodes:
         node.start_kubelet()
     _wait_whole(cluster, plane, progress)
-    wait_for("CoreDNS", lambda: _dns_not_ready(plane), 30)
+    until("CoreDNS", lambda: _dns_not_ready(plane), 30)
     cluster.note_loaded(start.images)
     return cluster
 
@@ -166,7 +167,7 @@ def _wait_whole(cluster: Cluster, plane: ControlPlane, progress: Progress) -> No
             else ""
         )
 
-    wait_for("all nodes Ready", not_whole, NODE_SECONDS)
+    until("all nodes Ready", not_whole, NODE_SECONDS)
     plane.wait_default_account()
 
 

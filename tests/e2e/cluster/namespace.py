@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cluster.process import Process, log_tail, spawn
-from cluster.shell import run, wait_for
+from cluster.shell import run
+from cluster.waiting import until
 
 # What the kubelet would otherwise write into the machine's own kernel settings. It finds these
 # values in their place, in the node's view alone.
@@ -75,7 +76,7 @@ def _hold(state: Path, name: str, argv: Sequence[str], owner: Path) -> Process:
             ready = False
         return "" if ready else f"pid {process.pid}: {log_tail(state, name)}"
 
-    wait_for(f"namespaces of {name}", not_yet, 10, 0.02)
+    until(f"namespaces of {name}", not_yet, 10, pause=0.02)
     return process
 
 

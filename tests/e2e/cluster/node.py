@@ -12,9 +12,10 @@ from cluster.controlplane import POD_CIDR, ControlPlane
 from cluster.images import PAUSE, pause_archive
 from cluster.namespace import enter, hold_node, ip, plug
 from cluster.process import Process, log_tail, recorded, require, spawn, stop
-from cluster.shell import run, wait_for
+from cluster.shell import run
 from cluster.state import cgroup
 from cluster.teardown import end_processes
+from cluster.waiting import until
 
 DNS_IP = "10.96.0.10"
 SOCKET = "/run/containerd/containerd.sock"
@@ -84,7 +85,7 @@ class Node:
     def start_containerd(self) -> None:
         """containerd, with the sandbox image in it."""
         self._spawn("containerd", "containerd", f"--config={INSIDE}/containerd.toml")
-        wait_for(f"containerd of {self.name}", self._no_containerd, 30)
+        until(f"containerd of {self.name}", self._no_containerd, 30)
         if PAUSE not in self.images():
             self.load(pause_archive(self.plane.binaries, self.state / self.name))
 

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from cluster.errors import ClusterError
-from cluster.shell import wait_for
+from cluster.waiting import until
 
 # Every program that the cluster starts, and every shim that they start, carries the state directory
 # here: what a killed CLI did not live to write down is found by it.
@@ -107,7 +107,7 @@ def stop(process: Process, sig: signal.Signals = signal.SIGKILL, timeout: float 
     if process.alive:
         with contextlib.suppress(ProcessLookupError):
             os.kill(process.pid, sig)
-        wait_for(
+        until(
             f"end of {process.name}",
             lambda: f"pid {process.pid} lives" if process.alive else "",
             timeout,

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import IO
 
 from cluster.errors import ClusterError
+from cluster.waiting import until
 
 
 def run(
@@ -47,17 +48,6 @@ def run(
     return done.stdout.decode(errors="replace")
 
 
-def wait_for(what: str, probe: Callable[[], str], timeout: float, interval: float = 0.1) -> None:
-    """Poll until probe() returns "" (it is so); after `timeout` seconds raise with what it last
-    returned.
-    """
-    end = time.monotonic() + timeout
-    while reason := probe():
-        if time.monotonic() > end:
-            raise ClusterError(f"{what}: not so after {timeout:.0f} s: {reason}")
-        time.sleep(interval)
-
-
 def until_established(kubectl: Callable[..., str], crd: str) -> None:
     """Wait until the apiserver serves a CRD. (`kubectl wait` fails on one that has no conditions
     yet, and so does a jsonpath with a filter.)
@@ -74,7 +64,7 @@ def until_established(kubectl: Callable[..., str], crd: str) -> None:
             else "not yet"
         )
 
-    wait_for(f"{crd} is established", problem, 30)
+    until(f"{crd} is established", problem, 30)
 
 
 class Progress:

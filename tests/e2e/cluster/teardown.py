@@ -9,8 +9,8 @@ from pathlib import Path
 from cluster import cgroups
 from cluster.errors import ClusterError
 from cluster.process import kill_all, marked
-from cluster.shell import wait_for
 from cluster.state import cgroup, interface
+from cluster.waiting import until
 
 
 def remove(state: Path) -> None:
@@ -19,7 +19,7 @@ def remove(state: Path) -> None:
     """
     end_processes(state, cgroup(state))
     subprocess.run(["ip", "link", "delete", interface(state)], capture_output=True, check=False)
-    wait_for("removal of cgroups", lambda: " ".join(map(str, cgroups.remove(cgroup(state)))), 20)
+    until("removal of cgroups", lambda: " ".join(map(str, cgroups.remove(cgroup(state)))), 20)
     for mount in _mounts_below(state):
         subprocess.run(["umount", "--lazy", mount], capture_output=True, check=False)
     _delete(state)
@@ -41,7 +41,7 @@ def end_processes(owner: Path, group: str) -> None:
         empty = 0 if pids else empty + 1
         return "" if empty == 2 else f"{sorted(pids)}"
 
-    wait_for(f"end of the processes of {owner}", left, 30)
+    until(f"end of the processes of {owner}", left, 30)
 
 
 def _mounts_below(state: Path) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from dijob.core.decide.plan import plan
 from dijob.core.observed.views import Pod
-from unit.builders import Body, job, later, observed, pod_body, read, view
+from unit.builders import Body, conditions_of, job, later, observed, pod_body, read, view
 
 CREATED = "2026-05-04T12:00:00Z"
 NOWHERE = (
@@ -91,7 +91,7 @@ def test_the_conditions_name_who_has_not_taken_a_pod(
     pod: Pod, seconds: float, reason: str, says: str
 ) -> None:
     decided = plan(job(replicas=2), observed(pod, view(1)), later(seconds))
-    found = {c.type: c for c in decided.status.conditions}["AddressesReady"]
+    found = conditions_of(decided)["AddressesReady"]
     assert (found.status, found.reason) == ("False", reason)
     assert says in found.message
     assert decided.requeue_after <= 5
@@ -103,7 +103,7 @@ def test_the_words_of_an_event_come_first() -> None:
         observed(lonely(untaken="node a"), warnings={"uid-0": "FailedMount: no volume"}),
         later(60),
     )
-    found = {c.type: c for c in decided.status.conditions}["AddressesReady"]
+    found = conditions_of(decided)["AddressesReady"]
     assert "FailedMount" in found.message
 
 

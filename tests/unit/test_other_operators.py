@@ -1,4 +1,5 @@
-"""What users of the other operators suffered from, thread by thread: each is a test named after it.
+"""What users of the other operators suffered from, thread by thread: each is a test, or
+a row, that is named after it.
 
 The threads are those of JobSet, Kubernetes, the training operator (T1), pytorch-operator,
 DI-orchestrator, KubeRay, Volcano, PyTorch and DLRover about ranks, restarts and elasticity. What
@@ -84,13 +85,40 @@ def test_jobset_262_a_set_that_is_renewed_begins_once_and_whole() -> None:
     assert all(len(process.nodes) == 4 for process in chaos.cluster.processes)
 
 
-@pytest.mark.parametrize("deed", ["is deleted by hand", "loses its node"])
-def test_jobset_574_a_deleted_pod_or_a_lost_node_renews_those_that_dialled_it(deed: str) -> None:
-    chaos = world()
+# What the job is like, what happens to a rank, and which ranks are made anew, or start again.
+LOSSES: dict[str, tuple[dict[str, Any], str, int, set[int]]] = {
+    "jobset 574: a pod is deleted, those that dialled it": ({}, "is deleted by hand", 1, {1, 2}),
+    "jobset 574: a node is lost, the same": ({}, "loses its node", 1, {1, 2}),
+    "jobset 918, 1129: only what failed": (
+        {"shape": "star", "size": 4},
+        "is deleted by hand",
+        2,
+        {2},
+    ),
+    "t1 2269: all, where the user says so": (
+        {"scope": "Job"},
+        "is deleted by hand",
+        2,
+        {0, 1, 2},
+    ),
+    "di-orchestrator 25: a job of one": ({"size": 1}, "is deleted by hand", 0, {0}),
+    "kuberay 4078: a pod hangs on a dead node": ({}, "is cut off with its node", 2, {2}),
+    "volcano 1866: a pod has failed": ({"never": True}, "main crashes", 2, {2}),
+    "volcano 4814: an eviction costs nothing": ({"limit": 0}, "is evicted", 2, {2}),
+}
+
+
+@pytest.mark.parametrize(("like", "deed", "rank", "renewed"), LOSSES.values(), ids=LOSSES)
+def test_a_loss_renews_whom_it_must(
+    like: dict[str, Any], deed: str, rank: int, renewed: set[int]
+) -> None:
+    chaos = world(**like)
     before = now(chaos)
-    chaos.happens(deed, 1)
+    chaos.happens(deed, rank)
     chaos.calm()
-    assert changed(before, chaos) == {1, 2}
+    assert changed(before, chaos) == renewed
+    assert len(chaos.pods()) == len(before)
+    assert chaos.job.status.restarts == (deed == "main crashes")
 
 
 def test_jobset_684_nobody_starts_before_the_old_pods_have_gone() -> None:
@@ -126,14 +154,6 @@ def test_jobset_467_876_a_crash_heals_in_place() -> None:
     assert chaos.job.status.renewals == 0
 
 
-def test_jobset_918_1129_only_what_failed_is_restarted() -> None:
-    chaos = world(shape="star", size=4)
-    before = now(chaos)
-    chaos.happens("is deleted by hand", 2)
-    chaos.calm()
-    assert changed(before, chaos) == {2}
-
-
 def test_kubernetes_115844_never_two_pods_of_one_rank() -> None:
     """Names are computed, so a replacement cannot exist beside a pod that is still ending."""
     chaos = world()
@@ -144,14 +164,6 @@ def test_kubernetes_115844_never_two_pods_of_one_rank() -> None:
         assert len({pod.rank for pod in chaos.pods()}) == len(chaos.pods())
         assert pod(chaos, 2).deleting
     chaos.calm()
-
-
-def test_t1_2269_one_fails_and_all_restart_where_the_user_says_so() -> None:
-    chaos = world(scope="Job")
-    before = now(chaos)
-    chaos.happens("is deleted by hand", 2)
-    chaos.calm()
-    assert changed(before, chaos) == {0, 1, 2}
 
 
 def test_t1_2342_backoff_limit_has_an_effect_and_1589_nobody_restarts_for_ever() -> None:
@@ -173,15 +185,6 @@ def test_pytorch_operator_359_nobody_hangs_after_a_pod_came_back_elsewhere() -> 
     chaos.calm()
     assert pod(chaos, 0).ip != old
     assert all(old not in process.nodes for process in chaos.cluster.processes)
-
-
-def test_di_orchestrator_25_a_job_of_one_gets_its_pod_back() -> None:
-    chaos = world(size=1)
-    before = now(chaos)
-    chaos.happens("is deleted by hand", 0)
-    chaos.calm()
-    assert changed(before, chaos) == {0}
-    assert len(chaos.pods()) == 1
 
 
 def test_di_orchestrator_27_a_pod_is_known_by_its_name_and_not_by_what_labels_say() -> None:
@@ -209,15 +212,6 @@ def test_kuberay_1489_2161_3903_3860_4217_a_lost_head_never_leaves_the_job_runni
     chaos.calm()
 
 
-def test_kuberay_4078_a_pod_that_hangs_on_a_dead_node_is_replaced() -> None:
-    chaos = world()
-    before = now(chaos)
-    chaos.happens("is cut off with its node", 2)
-    chaos.calm()
-    assert changed(before, chaos) == {2}
-    assert chaos.job.status.restarts == 0
-
-
 def test_volcano_1226_3296_who_has_succeeded_is_not_run_again() -> None:
     chaos = world()
     chaos.happens("succeeds", 0)
@@ -227,23 +221,6 @@ def test_volcano_1226_3296_who_has_succeeded_is_not_run_again() -> None:
     chaos.calm()
     assert 0 not in {process.rank for process in chaos.cluster.processes}
     assert chaos.job.status.succeeded_ranks == "0"
-
-
-def test_volcano_1866_a_pod_that_failed_is_made_anew() -> None:
-    chaos = world(never=True)
-    before = now(chaos)
-    chaos.happens("main crashes", 2)
-    chaos.calm()
-    assert changed(before, chaos) == {2}
-
-
-def test_volcano_4814_an_eviction_renews_what_it_must_and_costs_nothing() -> None:
-    chaos = world(limit=0)
-    before = now(chaos)
-    chaos.happens("is evicted", 2)
-    chaos.calm()
-    assert changed(before, chaos) == {2}
-    assert chaos.job.status.restarts == 0
 
 
 def test_volcano_5385_no_restart_gets_stuck() -> None:
@@ -330,6 +307,4 @@ def test_these_tests_can_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the dialers forgotten, the first thread is back."""
     monkeypatch.setattr(Gang, "dialers", lambda self, rank: frozenset())
     with pytest.raises(AssertionError):
-        test_jobset_574_a_deleted_pod_or_a_lost_node_renews_those_that_dialled_it(
-            "is deleted by hand"
-        )
+        test_a_loss_renews_whom_it_must({}, "is deleted by hand", 1, {1, 2})

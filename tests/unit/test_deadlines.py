@@ -9,7 +9,22 @@ from dijob.api.status import instant, stamp
 from dijob.core.actions import CreatePod, DeleteJob, DeletePod
 from dijob.core.decide.plan import Plan
 from dijob.core.observed.views import Observed, Pod
-from unit.builders import NOW, job, later, listed, lists_of, observed, plan, tasks_job, view
+from unit.builders import (
+    NOW,
+    conditions_of,
+    job,
+    later,
+    listed,
+    lists_of,
+    observed,
+    paused,
+    plan,
+    running,
+    says,
+    stored,
+    tasks_job,
+    view,
+)
 
 
 def then(owner: DIJob, seen: Observed, seconds: float = 0, **edit: Any) -> tuple[Plan, DIJob]:
@@ -17,22 +32,11 @@ def then(owner: DIJob, seen: Observed, seconds: float = 0, **edit: Any) -> tuple
     spec = owner.spec.model_copy(update=edit)
     edited = DIJob(metadata=owner.metadata, spec=spec, status=owner.status)
     decided = plan(edited, seen, later(seconds))
-    return decided, DIJob(metadata=owner.metadata, spec=spec, status=decided.status)
+    return decided, stored(edited, decided)
 
 
 def all_run(owner: DIJob, **fields: Any) -> list[Pod]:
     return [listed(rank, owner, **fields) for rank in range(3)]
-
-
-def running(**spec: Any) -> DIJob:
-    owner = job(**spec)
-    _, owner = then(owner, observed(*all_run(owner)))
-    assert owner.status.phase == "Running"
-    return owner
-
-
-def says(decided: Plan, type_: str) -> tuple[str, str]:
-    return next((c.status, c.reason) for c in decided.status.conditions if c.type == type_)
 
 
 # --- deadlines
@@ -45,7 +49,7 @@ def test_the_active_deadline_ends_a_running_job(seconds: float, failed: bool) ->
     decided, _ = then(owner, observed(*all_run(owner), services=frozenset({"job"})), seconds)
     assert (decided.status.phase == "Failed") is failed
     if failed:
-        assert says(decided, "Failed") == ("True", "DeadlineExceeded")
+        assert says(decided)["Failed"] == ("True", "DeadlineExceeded")
         assert "activeDeadlineSeconds, 60" in decided.status.message
     else:
         assert decided.requeue_after == pytest.approx(1.5)  # it looks again just then
@@ -61,7 +65,7 @@ def test_the_startup_deadline_names_the_rank_that_never_came() -> None:
     decided, owner = then(owner, waiting)
     assert decided.status.phase == "Pending"
     decided, _ = then(owner, waiting, 31)
-    assert says(decided, "Failed") == ("True", "StartupDeadlineExceeded")
+    assert says(decided)["Failed"] == ("True", "StartupDeadlineExceeded")
     assert (
         "startupDeadlineSeconds, 30: rank 2: ImagePullBackOff: no such image"
         in decided.status.message
@@ -84,18 +88,14 @@ def test_each_start_has_the_whole_startup_deadline() -> None:
     decided, owner = then(owner, gated, 1001)
     assert decided.status.phase == "Pending"
     assert then(owner, gated, 1029)[0].status.phase == "Pending"
-    assert says(then(owner, gated, 1031)[0], "Failed") == ("True", "StartupDeadlineExceeded")
+    assert says(then(owner, gated, 1031)[0])["Failed"] == ("True", "StartupDeadlineExceeded")
 
 
 def test_no_deadline_while_somebody_has_paused_the_job() -> None:
     owner = running(activeDeadlineSeconds=60)
-    meta = owner.metadata.model_copy(
-        update={"annotations": {"diengine.opendilab.org/paused": "true"}}
-    )
-    paused = DIJob(metadata=meta, spec=owner.spec, status=owner.status)
     assert (
         plan(
-            paused, observed(*all_run(owner), services=frozenset({"job"})), later(100)
+            paused(owner), observed(*all_run(owner), services=frozenset({"job"})), later(100)
         ).status.phase
         == "Running"
     )
@@ -109,7 +109,7 @@ def test_a_rank_that_is_lost_again_and_again_has_no_more_time() -> None:
         lost = observed(listed(0, owner), listed(1, owner))
         _, owner = then(owner, lost, second)
     assert owner.status.last_renewal
-    assert says(then(owner, begun, 61)[0], "Failed") == ("True", "StartupDeadlineExceeded")
+    assert says(then(owner, begun, 61)[0])["Failed"] == ("True", "StartupDeadlineExceeded")
 
 
 def test_a_job_that_has_run_for_hours_has_its_time_when_it_stops() -> None:
@@ -121,7 +121,7 @@ def test_a_job_that_has_run_for_hours_has_its_time_when_it_stops() -> None:
     ]
     homeless = view(2, owner, uid="new", ip="", node="", complaint="Unschedulable: no node")
     _, owner = then(owner, observed(*done, homeless), 5000)
-    assert says(then(owner, observed(*done, homeless), 5001)[0], "Running")[0] == "False"
+    assert says(then(owner, observed(*done, homeless), 5001)[0])["Running"][0] == "False"
     assert then(owner, observed(*done, homeless), 5001)[0].status.phase != "Failed"
 
 
@@ -179,7 +179,7 @@ def test_an_edit_of_a_job_that_has_failed_is_answered_with_what_to_do_instead(
     _, owner = then(owner, observed(*pods), 61)
     made = observed(*pods)
     decided, owner = then(owner, made, 62, **edit)
-    said = next(c for c in decided.status.conditions if c.type == expected[0])
+    said = conditions_of(decided)[expected[0]]
     assert (said.type, said.status, said.reason, said.message) == (*expected, ENDED)
     assert (decided.status.phase, decided.actions) == ("Failed", ())
     assert then(owner, made, 63)[0].status == decided.status
@@ -202,11 +202,11 @@ def test_it_is_written_down_before_the_pods_go() -> None:
     decided, owner = then(running(), observed(*all_run(job())), 10, suspend=True)
     assert decided.actions == ()
     assert instant(decided.status.suspend_time) == later(10)
-    assert says(decided, "Suspended") == ("True", "Suspending")
+    assert says(decided)["Suspended"] == ("True", "Suspending")
     decided, owner = then(owner, observed(*all_run(owner)), 11)
     assert decided.actions == tuple(DeletePod(f"job-{rank}", f"uid-{rank}") for rank in range(3))
     decided, _ = then(owner, Observed(), 12)
-    assert says(decided, "Suspended") == ("True", "Suspended")
+    assert says(decided)["Suspended"] == ("True", "Suspended")
     assert (decided.actions, decided.requeue_after) == ((), 300)
 
 
@@ -223,7 +223,7 @@ def test_it_goes_on_with_the_same_ranks_under_the_next_number() -> None:
     decided, owner = then(owner, Observed(), 100, suspend=False)
     assert (decided.actions, decided.requeue_after) == ((), 0.0)
     assert decided.status.suspended_seconds == 90
-    assert says(decided, "Suspended") == ("False", "Resumed")
+    assert says(decided)["Suspended"] == ("False", "Resumed")
     decided, owner = then(owner, Observed(), 101)
     assert [a.member.name for a in decided.actions if isinstance(a, CreatePod)] == [
         "job-0",
@@ -244,7 +244,7 @@ def test_it_does_not_go_on_before_the_old_pods_have_gone() -> None:
     ending = observed(*all_run(owner, deleting=True))
     decided, owner = then(owner, ending, 11, suspend=False)
     assert decided.actions == ()
-    assert says(decided, "Suspended") == ("True", "Suspending")
+    assert says(decided)["Suspended"] == ("True", "Suspending")
     assert "3 pods still to end" in decided.status.message
     assert then(owner, Observed(), 12)[0].status.suspend_time is None
 
@@ -306,7 +306,7 @@ def test_time_suspended_does_not_count() -> None:
     _, owner = then(owner, Observed(), 1010, suspend=False)
     pods = observed(*all_run(owner, number=2), services=frozenset({"job"}))
     assert then(owner, pods, 1059)[0].status.phase != "Failed"
-    assert says(then(owner, pods, 1061)[0], "Failed") == ("True", "DeadlineExceeded")
+    assert says(then(owner, pods, 1061)[0])["Failed"] == ("True", "DeadlineExceeded")
 
 
 def test_a_job_that_is_suspended_from_the_beginning_has_no_pods() -> None:
@@ -322,5 +322,5 @@ def test_who_succeeds_while_the_pods_end_has_ended_the_job() -> None:
     done = observed(*all_run(owner, phase="Succeeded", succeeded=True, ready=False))
     decided, _ = then(owner, done, 11)
     assert decided.status.phase == "Succeeded"
-    assert says(decided, "Suspended") == ("False", "Finished")
+    assert says(decided)["Suspended"] == ("False", "Finished")
     assert NOW + timedelta(seconds=11) == instant(decided.status.completion_time)

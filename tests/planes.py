@@ -1,0 +1,25 @@
+"""Control planes with pretended nodes for the tests and the benchmarks."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from cluster import CONTROL_PLANE, Cluster, Options, find, up
+from cluster.shell import until_established
+from manifests import CRD
+
+ROOT = Path(__file__).parents[1]
+
+
+@contextmanager
+def control_plane(name: str, nodes: int, quiet: bool = True) -> Iterator[Cluster]:
+    """One that knows DIJobs. One that was up before stays up, for whoever works on it."""
+    before = find(name)
+    cluster = up(Options(name=name, mode=CONTROL_PLANE, kwok_nodes=nodes, quiet=quiet))
+    try:
+        cluster.run_kubectl("apply", "-f", str(ROOT / "crds/dijob.yaml"))
+        until_established(cluster.run_kubectl, CRD)
+        yield cluster
+    finally:
+        if before is None:
+            cluster.down()
