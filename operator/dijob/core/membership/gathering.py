@@ -133,7 +133,7 @@ class Gathering:
         must see them all: nobody waits for a node here, save one that was given back for a lower
         rank.
         """
-        world, held = self.world, self.observed.given_back
+        world, held = self.world, self.observed.released
         if self.needed:
             return ()
         free = []
