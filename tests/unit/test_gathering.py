@@ -220,7 +220,7 @@ def test_a_wish_that_does_not_fit_takes_no_running_job_down() -> None:
         gang(size=5, minimum=5), observed(*pods), Status(epoch=1, last_renewal=last), NOW
     )
     under_test = Gathering(world, observed(*pods), 10, NOW)
-    assert (world.size, under_test.floor, under_test.next_size) == (3, 3, 4)
+    assert (world.size, under_test.required_size, under_test.next_size) == (3, 3, 4)
 
 
 def test_room_for_three_of_four() -> None:

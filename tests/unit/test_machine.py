@@ -190,7 +190,7 @@ def who_is_too_many_stays(patch: pytest.MonkeyPatch) -> None:
 
 
 def the_list_keeps_those_who_left(patch: pytest.MonkeyPatch) -> None:
-    reach = property(lambda self: self.world.reach if not self.world.alive else 0)
+    reach = property(lambda self: self.world.possible_size if not self.world.alive else 0)
     patch.setattr(Gathering, "next_size", reach)
 
 

@@ -77,7 +77,7 @@ class World:
     @cached_property
     def size(self) -> int:
         """How many ranks the world has: those of the list in force; where it is dead, those that
-        were in it and still are wished for; before one begins, the minimum.
+        were in it and are still desired; where there is none yet, the gang's minimum.
         """
         if self.alive:
             return len(self.address_list.addresses) or self.listed_size or self.gang.size
@@ -156,8 +156,8 @@ class World:
         return tuple(rank for rank in self.wanted if rank not in usable)
 
     @cached_property
-    def reach(self) -> int:
-        """How many ranks the next list could have now: it has no gap."""
+    def possible_size(self) -> int:
+        """How many ranks the next list could have now: all from 0 on have an address."""
         return self.addressless[0] if self.addressless else self.gang.size
 
     def _must_be_deleted(self, rank: int, pod: Pod) -> bool:
