@@ -52,7 +52,7 @@ ANNOTATION_NODELIST: Final = f"{GROUP}/slurm-nodelist"
 ANNOTATION_MACHINES: Final = f"{GROUP}/oneflow-nodes"
 # When a kubelet that did not pass a list on was last reminded (any change of a pod makes it look
 # again).
-ANNOTATION_NUDGED: Final = f"{GROUP}/nudged"
+ANNOTATION_REMINDED: Final = f"{GROUP}/nudged"
 # Why a pod was ended that keeps its logs, for whoever reads `kubectl describe pod`.
 ANNOTATION_ENDED: Final = f"{GROUP}/ended"
 # What the pod was made from: a hash of the user's words.
@@ -122,7 +122,7 @@ RESERVED_ENV: Final = (
 ALL_REPLICAS: Final = "AllReplicas"
 RANK_0: Final = "Rank0"
 
-# Conditions that every pod goes through: no failure can be told by them.
+# Conditions that every pod goes through: none of them shows a failure.
 ORDINARY_CONDITIONS: Final = (
     "PodReadyToStartContainers",
     "PodScheduled",
@@ -213,14 +213,14 @@ class Launcher(StrEnum):
 
 
 class Addressing(StrEnum):
-    """What the ranks are told of each other."""
+    """What an address list has of each rank: the pod's IP, or its name."""
 
     IP = "IP"
     HOSTNAME = "Hostname"
 
 
 class RestartScope(StrEnum):
-    """Who is made anew when a rank is lost."""
+    """Which ranks start again when one is lost: Pod, it and those that dial it; Job, all."""
 
     POD = "Pod"
     JOB = "Job"

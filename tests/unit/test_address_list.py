@@ -133,7 +133,7 @@ def test_what_somebody_writes_on_a_pod_is_written_again_and_nothing_else_happens
     owner, services = running(), frozenset({"job"})
     decided = real_plan(
         owner,
-        observed(listed(0), listed(1, **forged), listed(2), given=given, services=services),
+        observed(listed(0), listed(1, **forged), listed(2), published=given, services=services),
         NOW,
     )
     assert decided.actions == (gives(1, 1, LIST),)
@@ -152,7 +152,7 @@ def test_a_number_set_back_is_no_renewal_that_is_owed() -> None:
     back = listed(2, number=1, ips=THEIRS)
     decided = real_plan(
         running(**status),
-        observed(*pods, back, given={"uid-2": 2}, services=frozenset({"job"})),
+        observed(*pods, back, published={"uid-2": 2}, services=frozenset({"job"})),
         NOW,
     )
     assert decided.actions == (gives(2, 2, LIST),)
@@ -288,7 +288,10 @@ def test_numbers_that_were_given_out_are_not_used_again_though_the_status_was_wi
     """The processes run with number 3: a list 1 would not have them start again."""
     given = {f"uid-{rank}": 3 for rank in range(3)}
     seen = observed(
-        view(0, uid="new", ip="10.0.0.9"), listed(1, number=3), listed(2, number=3), given=given
+        view(0, uid="new", ip="10.0.0.9"),
+        listed(1, number=3),
+        listed(2, number=3),
+        published=given,
     )
     dead = real_plan(job(), seen, NOW).status
     assert dead.last_renewal is not None
@@ -325,7 +328,7 @@ def test_a_write_whose_answer_was_lost_is_believed_when_it_shows() -> None:
     owner = running(list_number=3, address_list=record(3, LIST), last_renewal=last)
     pods = [listed(0, number=3), listed(1, number=2, renew_from=2, renewed=2), listed(2, number=3)]
     decided = real_plan(
-        owner, observed(*pods, given={"uid-1": 1}, services=frozenset({"job"})), NOW
+        owner, observed(*pods, published={"uid-1": 1}, services=frozenset({"job"})), NOW
     )
     assert [
         one.copy.renew_from for one in decided.actions if isinstance(one, PublishAddresses)

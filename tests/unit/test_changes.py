@@ -17,9 +17,9 @@ from dijob.core.actions import (
     DeletePod,
     EndPod,
     ForceDeletePod,
-    NudgePod,
     PublishAddresses,
     ReleasePod,
+    RemindPod,
     SetReplicas,
 )
 from dijob.core.decide import changes
@@ -57,7 +57,7 @@ POLICY = (
 )
 KEYS: dict[str, Action] = {
     "patch pod/x-0 u": PublishAddresses("x-0", "u", given(1, "10.0.0.0")),
-    "patch pod/x-1 u": NudgePod("x-1", "u", 1, "now"),
+    "patch pod/x-1 u": RemindPod("x-1", "u", 1, "now"),
     "patch pod/x-2 u": EndPod("x-2", "u"),
     "delete pod/x-0 u": DeletePod("x-0", "u"),
     "delete pod/x-1 u": ReleasePod("x-1", "u"),
@@ -234,13 +234,13 @@ def test_a_refused_reminder_is_asked_for_again_when_it_is_time_and_no_pass_turns
     seen = observed(
         *pods,
         **SERVED,
-        told={("uid-1", 1): NOW},
+        list_seen={("uid-1", 1): NOW},
         refusals={"patch pod/job-1 uid-1": refused(seconds=20)},
     )
     decided = plan(running(), seen, later(9))
     assert decided.actions == ()
     assert decided.requeue_after >= 4
-    assert [type(action) for action in plan(running(), seen, later(20)).actions] == [NudgePod]
+    assert [type(action) for action in plan(running(), seen, later(20)).actions] == [RemindPod]
 
 
 def test_a_paused_job_asks_for_nothing_and_so_is_refused_nothing() -> None:

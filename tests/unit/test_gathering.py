@@ -208,7 +208,7 @@ def test_who_is_created_now(
     needed: tuple[int, ...],
     ranks_to_add: tuple[int, ...],
 ) -> None:
-    under_test = Gathering(gathering(pods, 0).world, observed(*pods, given_back=held), 10, NOW)
+    under_test = Gathering(gathering(pods, 0).world, observed(*pods, released=held), 10, NOW)
     assert (under_test.needed, under_test.ranks_to_add) == (needed, ranks_to_add)
 
 
@@ -222,7 +222,7 @@ def test_a_wish_that_does_not_fit_takes_no_running_job_down() -> None:
         gang(size=5, minimum=5), observed(*pods), Status(list_number=1, last_renewal=last), NOW
     )
     under_test = Gathering(world, observed(*pods), 10, NOW)
-    assert (world.size, under_test.floor, under_test.next_size) == (3, 3, 4)
+    assert (world.size, under_test.required_size, under_test.next_size) == (3, 3, 4)
 
 
 def test_room_for_three_of_four() -> None:
@@ -264,11 +264,11 @@ def test_the_highest_gives_way_and_comes_back_later() -> None:
     assert plan(owner, observed(home(0), homeless(1), home(2)), NOW).actions == (
         ReleasePod("job-2", "uid-2"),
     )
-    waits = plan(owner, observed(home(0), homeless(1), given_back=frozenset({"job-2"})), NOW)
+    waits = plan(owner, observed(home(0), homeless(1), released=frozenset({"job-2"})), NOW)
     assert waits.actions == ()
     said = conditions_of(waits)["AddressesReady"].message
     assert "rank 2: it gave its node back for a lower rank" in said
-    again = plan(owner, observed(home(0), home(1), given_back=frozenset({"job-2"})), NOW)
+    again = plan(owner, observed(home(0), home(1), released=frozenset({"job-2"})), NOW)
     assert [type(action) for action in again.actions] == [CreateInOrder]
 
 

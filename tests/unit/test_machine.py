@@ -190,7 +190,7 @@ def who_is_too_many_stays(patch: pytest.MonkeyPatch) -> None:
 
 
 def the_list_keeps_those_who_left(patch: pytest.MonkeyPatch) -> None:
-    reach = property(lambda self: self.world.reach if not self.world.alive else 0)
+    reach = property(lambda self: self.world.possible_size if not self.world.alive else 0)
     patch.setattr(Gathering, "next_size", reach)
 
 
@@ -203,14 +203,14 @@ def who_leaves_no_record_has_crashed(patch: pytest.MonkeyPatch) -> None:
 
 
 def who_was_not_told_of_a_renewal_is_forgotten(patch: pytest.MonkeyPatch) -> None:
-    told = restart.not_yet_told
+    told = restart.unrequested
 
     def blind(pods: Any, ranks: Any, last: Any) -> frozenset[int]:
         """Only while no pod has the next list."""
         begun = any(pod.copy.address_list.number > last.list_number for pod in pods.values())
         return frozenset() if begun else told(pods, ranks, last)
 
-    patch.setattr(restart, "not_yet_told", blind)
+    patch.setattr(restart, "unrequested", blind)
 
 
 def who_does_not_hear_is_waited_for(patch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import pytest
 from dijob.api.model import Metadata
 from dijob.api.status import Status
 from dijob.core import pace
-from dijob.core.actions import NudgePod
+from dijob.core.actions import RemindPod
 from dijob.core.decide.plan import Plan, plan
 from dijob.core.options import Options
 from dijob.core.pace import Budget, Latency
@@ -60,16 +60,16 @@ def deaf(seconds: float, ranks: int = 1, **fields: Any) -> tuple[Plan, list[str]
     """
     told = {(f"uid-{rank}", 1): NOW for rank in range(ranks)}
     pods = (listed(rank, gated=rank < ranks, ready=rank >= ranks) for rank in range(3))
-    seen = observed(*pods, **{"services": frozenset({"job"}), "told": told, **fields})
+    seen = observed(*pods, **{"services": frozenset({"job"}), "list_seen": told, **fields})
     owner = job(status={"listNumber": 1, "startTime": NOW.isoformat()})
     decided = plan(owner, seen, later(seconds))
-    return decided, [action.name for action in decided.actions if isinstance(action, NudgePod)]
+    return decided, [action.name for action in decided.actions if isinstance(action, RemindPod)]
 
 
 def test_each_reminder_of_one_list_waits_twice_as_long_as_the_last() -> None:
     reminded, nudged = [], dict[tuple[str, int], Any]()
     for second in range(130):
-        if deaf(second, nudged=nudged)[1]:
+        if deaf(second, reminded=nudged)[1]:
             reminded.append(second)
             nudged = {("uid-0", 1): later(second)}
     assert reminded == [8, 24, 56, 120]
@@ -158,7 +158,7 @@ async def test_lists_that_were_given_out_pay_for_reminders_of_all_jobs_together(
     api, children = FakeApi(), Children.of(())
     actor = Actor(api.api(), children, Options())
     lists = tuple(gives(rank, 1, "10.0.0.1") for rank in range(20))
-    nudges = tuple(NudgePod(f"job-{rank}", f"uid-{rank}", 1, "now") for rank in range(20))
+    nudges = tuple(RemindPod(f"job-{rank}", f"uid-{rank}", 1, "now") for rank in range(20))
     await actor.carry_out(job(), lists, Memory())
     api.calls.clear()
     for _ in range(2):

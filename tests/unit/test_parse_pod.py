@@ -9,7 +9,7 @@ from dijob import names
 from dijob.core.addresses import AddressList
 from dijob.core.observed.containers import Ending
 from dijob.core.observed.parse import main_name
-from dijob.core.observed.views import puzzling
+from dijob.core.observed.views import unexplained
 from unit.builders import (
     OWNER,
     Body,
@@ -493,7 +493,7 @@ SILENT = {"ip": "", "created": "2026-05-04T12:00:00Z"}
 )
 def test_only_a_silent_pod_is_asked_after(fields: Body, seconds: float, asked: bool) -> None:
     pod = view(0, **{**SILENT, **fields})
-    assert puzzling([pod], later(seconds)) == ((pod,) if asked else ())
+    assert unexplained([pod], later(seconds)) == ((pod,) if asked else ())
 
 
 def test_a_pod_without_status_or_owner_is_read_as_nothing_known() -> None:

@@ -16,7 +16,7 @@ from dijob.core.actions import (
     CreateShared,
     DeletePod,
     EndPod,
-    NudgePod,
+    RemindPod,
     SetReplicas,
 )
 from dijob.core.decide import completion
@@ -325,18 +325,18 @@ def test_a_gate_that_does_not_see_its_list_is_reminded() -> None:
     """
     pods = [listed(0), listed(1, gated=True, ready=False), listed(2)]
     told = {("uid-1", 1): NOW}
-    waits, _ = then(running(), observed(*pods, services=frozenset({"job"}), told=told), 5)
+    waits, _ = then(running(), observed(*pods, services=frozenset({"job"}), list_seen=told), 5)
     assert (waits.actions, waits.requeue_after) == ((), 3.0)
-    late, _ = then(running(), observed(*pods, services=frozenset({"job"}), told=told), 9)
-    assert late.actions == (NudgePod("job-1", "uid-1", 1, stamp(later(9))),)
+    late, _ = then(running(), observed(*pods, services=frozenset({"job"}), list_seen=told), 9)
+    assert late.actions == (RemindPod("job-1", "uid-1", 1, stamp(later(9))),)
     nudged = {("uid-1", 1): later(9)}
     again, _ = then(
-        running(), observed(*pods, services=frozenset({"job"}), told=told, nudged=nudged), 10
+        running(), observed(*pods, services=frozenset({"job"}), list_seen=told, reminded=nudged), 10
     )
     assert again.actions == ()
     unlisted = view(1, gated=True)
     assert not any(
-        isinstance(a, NudgePod)
+        isinstance(a, RemindPod)
         for a in then(job(), observed(view(0), unlisted, view(2)), 99)[0].actions
     )
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from dijob.core.observed.views import ASK_AGAIN_SECONDS, to_ask
+from dijob.core.observed.views import READ_AGAIN_SECONDS, events_due
 from dijob.core.options import Options
 from dijob.shell.api import ApiError
 from dijob.shell.memory import Memory
@@ -22,27 +22,27 @@ TURNS: dict[str, tuple[dict[int, float], list[int]]] = {
     "never asked": ({}, [0, 1, 2, 3]),
     "who was never asked comes first": ({0: -60, 1: -60}, [2, 3, 0, 1]),
     "who was asked the longest ago": ({0: -60, 1: -90, 2: -70, 3: -80}, [1, 3, 2, 0]),
-    "not again at once": ({0: 1 - ASK_AGAIN_SECONDS, 1: -ASK_AGAIN_SECONDS, 2: 0}, [3, 1]),
+    "not again at once": ({0: 1 - READ_AGAIN_SECONDS, 1: -READ_AGAIN_SECONDS, 2: 0}, [3, 1]),
 }
 
 
 @pytest.mark.parametrize(("asked", "order"), TURNS.values(), ids=TURNS)
 def test_who_is_asked_for(asked: dict[int, float], order: list[int]) -> None:
     known = {f"uid-{rank}": later(seconds) for rank, seconds in asked.items()}
-    assert [pod.rank for pod in to_ask(SILENT, known, NOW)] == order
+    assert [pod.rank for pod in events_due(SILENT, known, NOW)] == order
     talks = (
         view(0, created="2026-05-04T11:00:00Z"),
         view(1, ip="", complaint="x", created="2026-05-04T11:00:00Z"),
     )
-    assert to_ask(talks, {}, NOW) == ()
+    assert events_due(talks, {}, NOW) == ()
 
 
 def test_of_pods_that_are_gone_nothing_is_remembered() -> None:
     memory = Memory()
-    memory.asked = {f"uid-{rank}": NOW for rank in range(2)}
+    memory.events_read = {f"uid-{rank}": NOW for rank in range(2)}
     memory.warnings = {f"uid-{rank}": "x" for rank in range(2)}
     memory.saw_pods([view(1)])
-    assert (set(memory.asked), set(memory.warnings)) == ({"uid-1"}, {"uid-1"})
+    assert (set(memory.events_read), set(memory.warnings)) == ({"uid-1"}, {"uid-1"})
 
 
 @dataclass

@@ -39,17 +39,17 @@ WANTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"services": frozenset(), "refusals": {"service/job": refused(0.3)}},
         {},
     ),
-    "a gate that does not see its list": ({"told": TOLD}, {"gated": True, "ready": False}),
+    "a gate that does not see its list": ({"list_seen": TOLD}, {"gated": True, "ready": False}),
     "a gate that was reminded a moment ago": (
-        {"told": TOLD, "nudged": {("uid-1", 1): later(-7.9)}},
+        {"list_seen": TOLD, "reminded": {("uid-1", 1): later(-7.9)}},
         {"gated": True, "ready": False},
     ),
     "a process that does not start again": (
-        {"told": TOLD},
+        {"list_seen": TOLD},
         {"renew_from": 2, "restartable": True, "started": stamp(later(-900))},
     ),
     "a process that has been told a moment ago": (
-        {"told": {("uid-1", 2): NOW}},
+        {"list_seen": {("uid-1", 2): NOW}},
         {"renew_from": 2, "restartable": True, "started": stamp(later(-900))},
     ),
     "a pod that is gone, and refused": ({"refusals": {"pod/job-1": refused(-9)}}, {"gone": True}),

@@ -124,7 +124,7 @@ PENDING: dict[str, tuple[Pod, Status, float, bool]] = {
 
 @pytest.mark.parametrize(("pod", "status", "seconds", "pending"), PENDING.values(), ids=PENDING)
 def test_a_renewal_is_pending(pod: Pod, status: Status, seconds: float, pending: bool) -> None:
-    assert restart.pending(pod, Observed(told=TOLD), status, later(seconds)) is pending
+    assert restart.pending(pod, Observed(list_seen=TOLD), status, later(seconds)) is pending
 
 
 def counted(number: int, at: str = "") -> Charge:
@@ -190,7 +190,7 @@ def renewed(
         list_number=1, reason="PodLost", message="rank 0: gone", ranks="0-2", time=stamp(NOW)
     )
     owner = job(status={"listNumber": 1, "lastRenewal": last.model_dump(by_alias=True)})
-    seen = observed(view(0), *pods, told=told or {})
+    seen = observed(view(0), *pods, list_seen=told or {})
     return [
         f"{type(a).__name__} {getattr(a, 'name', '')}"
         for a in plan(owner, seen, later(seconds)).actions
@@ -225,11 +225,11 @@ def test_who_does_not_start_again_is_made_anew_and_named() -> None:
     lists: dict[str, Any] = {"ips": "10.0.0.0,10.0.0.1,10.0.0.2", "number": 2}
     stuck = sound(renew_from=2, **lists)
     seen = observed(
-        listed(0, **lists), stuck, listed(2, **lists), services=frozenset({"job"}), told=TOLD
+        listed(0, **lists), stuck, listed(2, **lists), services=frozenset({"job"}), list_seen=TOLD
     )
     bound = KILL_SECONDS + SLACK_SECONDS
     # The reminder a moment ago would not have it looked at again in time.
-    nudged = replace(seen, nudged={(stuck.uid, 2): later(bound - 2)})
+    nudged = replace(seen, reminded={(stuck.uid, 2): later(bound - 2)})
     assert plan(owner, nudged, later(bound - 1)).requeue_after == 1.5
     waits = plan(owner, seen, later(bound - 1)).status
     assert waits.renewals == 0
@@ -273,7 +273,7 @@ def test_only_a_process_that_could_have_started_again_is_made_anew(
     )
     lists: dict[str, Any] = {"ips": "10.0.0.0,10.0.0.1,10.0.0.2", "number": 2}
     pods = (listed(0, **lists), changed(pod, ready=False, **lists), listed(2, **lists))
-    seen = observed(*pods, services=frozenset({"job"}), told=TOLD)
+    seen = observed(*pods, services=frozenset({"job"}), list_seen=TOLD)
     last = plan(owner, seen, later(seconds)).status.last_renewal
     assert last is not None
     assert (last.reason == "NotRestarted") is anew
@@ -289,7 +289,7 @@ def test_a_program_that_saves_a_checkpoint_has_the_time_that_it_asks_for() -> No
         listed(0, **lists),
         listed(2, **lists, ready=False, complaint="container di-container: Error: boom"),
     )
-    seen = observed(*others, saves, services=frozenset({"job"}), told=TOLD)
+    seen = observed(*others, saves, services=frozenset({"job"}), list_seen=TOLD)
     for seconds, lost in ((300, False), (614, False), (615, True)):
         decided = plan(owner, seen, later(seconds)).status
         assert (

@@ -353,12 +353,12 @@ def test_how_many_are_in_the_world_and_how_many_the_next_list_needs(
     seen: Observed, status: dict[str, Any], sizes: tuple[int, int]
 ) -> None:
     found = world_of(gang(size=5, minimum=2), seen, Status(**status), NOW)
-    assert (found.size, gathering(found).least) == sizes
+    assert (found.size, gathering(found).minimum_size) == sizes
 
 
 def test_the_next_list_reaches_up_to_the_first_gap() -> None:
-    assert world(observed(view(0), view(2))).reach == 1
-    assert world(observed(view(2)), succeeded=frozenset({0, 1})).reach == 3
+    assert world(observed(view(0), view(2))).possible_size == 1
+    assert world(observed(view(2)), succeeded=frozenset({0, 1})).possible_size == 3
 
 
 def test_what_was_settled_replaces_what_was_known() -> None:

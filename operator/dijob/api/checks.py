@@ -55,7 +55,7 @@ NUM_MESSAGE: Final = (
     "DI_NUM_NODES would be this task's variable, and it is the number of ranks: choose another name"
 )
 ORDINARY_MESSAGE: Final = (
-    "is a condition that every pod goes through, so that no failure can be told by it: take"
+    "is a condition that every pod goes through, so it shows no failure: take"
     " another, such as DisruptionTarget"
 )
 EXIT_CODE_MESSAGE: Final = (
@@ -190,7 +190,7 @@ def _queue(spec: Spec) -> Iterator[Problem]:
 def _agreed(job: DIJob) -> Iterator[Problem]:
     """All tasks are in one world: where the fields are silent, their commands must agree."""
     for field, option in (("parallel_workers", "--parallel-workers"), ("topology", "--topology")):
-        here, below = job.spec.told(field), getattr(job.spec.engine_fields, field, None)
+        here, below = job.spec.explicit(field), getattr(job.spec.engine_fields, field, None)
         if below is not None and here != below:
             alias = job.spec.place(field).removeprefix("spec.")
             yield Problem(
@@ -200,7 +200,7 @@ def _agreed(job: DIJob) -> Iterator[Problem]:
         said = {
             value: role for role in job.roles if (value := getattr(role.command, field)) is not None
         }
-        if job.spec.told(field) is None and len(said) > 1:
+        if job.spec.explicit(field) is None and len(said) > 1:
             words = " and ".join(
                 f"{option} {value} in task {role.name}" for value, role in said.items()
             )

@@ -216,8 +216,8 @@ def _command(seen: _Seen) -> Command:
     first = seen.calls[0][0]
     hidden = {name for _, names_ in seen.calls for name in names_}
     # Calls that differ (an if on the rank, say): which of them runs is unknown.
-    told = Counter(pair for given, _ in seen.calls for pair in given.items())
-    hidden |= {name for (name, _), count in told.items() if count < len(seen.calls)}
+    counts = Counter(pair for given, _ in seen.calls for pair in given.items())
+    hidden |= {name for (name, _), count in counts.items() if count < len(seen.calls)}
     options = {name: value for name, value in first.items() if name not in hidden}
     return Command(
         runs_ditask=True,

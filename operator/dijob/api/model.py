@@ -59,19 +59,19 @@ class DIJob(Stored):
     @property
     def workers(self) -> int:
         """Worker processes per pod: the field, else the command's --parallel-workers, else 1."""
-        told = (role.command.parallel_workers for role in self.roles)
-        return self.spec.told("parallel_workers") or next(filter(None, told), 1)
+        options = (role.command.parallel_workers for role in self.roles)
+        return self.spec.explicit("parallel_workers") or next(filter(None, options), 1)
 
     @property
     def topology(self) -> Topology:
         """Which ranks dial which: the field, else the command's --topology, else mesh (star below
         engineFields, as in DI-orchestrator 1.0)."""
-        if (field := self.spec.told("topology")) is not None:
+        if (field := self.spec.explicit("topology")) is not None:
             return Topology(field)
-        told = (
+        options = (
             role.command.topology for role in self.roles if role.command.topology in set(Topology)
         )
-        return Topology(next(told, Topology.STAR if self.spec.engine_fields else Topology.MESH))
+        return Topology(next(options, Topology.STAR if self.spec.engine_fields else Topology.MESH))
 
     @property
     def addressing(self) -> Addressing:
@@ -84,8 +84,8 @@ class DIJob(Stored):
         """DI-engine's --mq-type: the field, else the command's option, else nng."""
         if self.spec.message_queue is not None:
             return self.spec.message_queue.type.value
-        told = (role.command.mq_type for role in self.roles)
-        return next(filter(None, told), Queue.NNG.value)
+        options = (role.command.mq_type for role in self.roles)
+        return next(filter(None, options), Queue.NNG.value)
 
     @property
     def server(self) -> str:

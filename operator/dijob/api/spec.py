@@ -118,8 +118,9 @@ class Spec(Written):
             return sum(task.replicas for task in self.tasks)
         return self.replicas or self.max_replicas or self.min_replicas or 1
 
-    def told(self, field: str) -> Any:
-        """`parallel_workers` or `topology` where a field has it, here or in engineFields."""
+    def explicit(self, field: str) -> Any:
+        """The value that the user gave `parallel_workers` or `topology`, here or in engineFields;
+        None where neither has it."""
         given = getattr(self, field) if field in self.model_fields_set else None
         return given if given is not None else getattr(self.engine_fields, field, None)
 

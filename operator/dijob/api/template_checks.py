@@ -116,8 +116,8 @@ def _own_names(role: Role, spec: Spec) -> Iterator[Problem]:
 
 def command_problems(role: Role, spec: Spec) -> Iterator[Problem]:
     """The fields against the command's own flags (DI-engine 0.5.3, ding/entry/cli_ditask.py)."""
-    told, field = role.command, spec.told("parallel_workers")
-    flag, at = told.parallel_workers, f"{role.path}.spec.containers"
+    command, field = role.command, spec.explicit("parallel_workers")
+    flag, at = command.parallel_workers, f"{role.path}.spec.containers"
     if flag is not None and field is not None and flag != field:
         yield Problem(
             spec.place("parallel_workers"),
@@ -130,20 +130,20 @@ def command_problems(role: Role, spec: Spec) -> Iterator[Problem]:
             f"the command says --parallel-workers {flag}; it must be from 1 to {names.MAX_WORKERS}",
         )
     queue = spec.message_queue.type if spec.message_queue else None
-    if queue and told.mq_type is not None and told.mq_type != queue:
+    if queue and command.mq_type is not None and command.mq_type != queue:
         yield Problem(
             "spec.messageQueue.type",
-            f"is {queue}, but the command{_of(role)} says --mq-type {told.mq_type}: make them equal"
-            " or remove one",
+            f"is {queue}, but the command{_of(role)} says --mq-type {command.mq_type}: make them"
+            " equal or remove one",
         )
-    topology, known = spec.told("topology"), ", ".join(Topology)
-    if told.topology is not None and told.topology not in set(Topology):
-        yield Problem(at, f"the command says --topology {told.topology}; it must be one of {known}")
-    elif told.topology is not None and topology is not None and told.topology != topology:
+    topology, option, known = spec.explicit("topology"), command.topology, ", ".join(Topology)
+    if option is not None and option not in set(Topology):
+        yield Problem(at, f"the command says --topology {option}; it must be one of {known}")
+    elif option is not None and topology is not None and option != topology:
         yield Problem(
             spec.place("topology"),
-            f"is {topology}, but the command{_of(role)} says --topology {told.topology}: make them"
-            " equal or remove one",
+            f"is {topology}, but the command{_of(role)} says --topology {option}: make them equal"
+            " or remove one",
         )
 
 

@@ -11,15 +11,15 @@ from dijob.names import Launcher, Queue, Runtime
 
 def warnings(job: DIJob) -> tuple[Problem, ...]:
     """All warnings about a job; a sentence about several tasks is there once."""
-    about = (_stranger, _foreign, _gpuless, _hidden)
+    about = (_no_platform, _other_runtime, _no_gpu, _unreadable)
     found = (problem for role in job.roles for look in about for problem in look(role, job.spec))
     return tuple(dict.fromkeys(found))
 
 
-def _stranger(role: Role, spec: Spec) -> Iterator[Problem]:
+def _no_platform(role: Role, spec: Spec) -> Iterator[Problem]:
     """A ditask without `--platform k8s`: it ignores DI_NODES (cli_ditask.py) and has no peers."""
-    told = role.command
-    if not told.runs_ditask or told.platform is not None or told.hides("platform"):
+    command = role.command
+    if not command.runs_ditask or command.platform is not None or command.hides("platform"):
         return
     remedy = "add `--platform k8s --topology mesh` to the command yourself"
     if spec.launcher is Launcher.OFF:
@@ -28,15 +28,15 @@ def _stranger(role: Role, spec: Spec) -> Iterator[Problem]:
             " alone"
         )
         yield Problem("spec.launcher", f"{why}: {remedy}, or set launcher: Auto")
-    elif told.bypass is not None:
+    elif command.bypass is not None:
         why = (
-            f"{told.bypass} keeps the operator's ditask from being found, so every pod may train"
+            f"{command.bypass} keeps the operator's ditask from being found, so every pod may train"
             " alone"
         )
         yield Problem(f"{role.path}.spec.containers", f"{why}: {remedy}, or start plain `ditask`")
 
 
-def _foreign(role: Role, spec: Spec) -> Iterator[Problem]:
+def _other_runtime(role: Role, spec: Spec) -> Iterator[Problem]:
     """A command for a runtime whose variables the pods do not have."""
     if role.command.platform == Runtime.SLURM and spec.runtime is not Runtime.SLURM:
         said = (
@@ -46,21 +46,21 @@ def _foreign(role: Role, spec: Spec) -> Iterator[Problem]:
         yield Problem("spec.runtime", f"{said}: set runtime: slurm")
 
 
-def _gpuless(role: Role, spec: Spec) -> Iterator[Problem]:
+def _no_gpu(role: Role, spec: Spec) -> Iterator[Problem]:
     """A queue between GPUs in a pod that requests none; some nodes show theirs to every pod."""
-    told = spec.message_queue.type if spec.message_queue else role.command.mq_type
-    if told == Queue.TORCHRPC_CUDA and not role.gpus:
+    queue = spec.message_queue.type if spec.message_queue else role.command.mq_type
+    if queue == Queue.TORCHRPC_CUDA and not role.gpus:
         why = "is torchrpc:cuda, and the template asks for no GPU, so no rank may find one"
         yield Problem(
             "spec.messageQueue.type", f"{why}: add a limit of nvidia.com/gpu, or take torchrpc:cpu"
         )
 
 
-def _hidden(role: Role, spec: Spec) -> Iterator[Problem]:
+def _unreadable(role: Role, spec: Spec) -> Iterator[Problem]:
     """Options that the operator needs and cannot read."""
     for field, default in (("parallel_workers", "1"), ("topology", "mesh")):
         option = field.replace("_", "-")
-        if role.command.hides(option) and spec.told(field) is None:
+        if role.command.hides(option) and spec.explicit(field) is None:
             yield Problem(
                 spec.place(field),
                 f"is not set and the command's --{option} cannot be read (a variable, calls that"

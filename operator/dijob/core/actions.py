@@ -67,7 +67,7 @@ class PublishAddresses(PodAction):
 
 
 @dataclass(frozen=True)
-class NudgePod(PodAction):
+class RemindPod(PodAction):
     """Remind the kubelet of a pod in which the list of this number has had no effect yet; `at` is
     any new text."""
 
@@ -119,7 +119,7 @@ Action = (
     | CreateInOrder
     | CreateShared
     | PublishAddresses
-    | NudgePod
+    | RemindPod
     | DeletePod
     | ReleasePod
     | ForceDeletePod

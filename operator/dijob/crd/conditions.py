@@ -1,5 +1,5 @@
-"""docs/conditions.md: every condition and reason, what to do about it, and which of them are told
-as events.
+"""docs/conditions.md: every condition and reason, what to do about it, and which of them are
+published as events.
 """
 
 from dijob.reasons import CATALOGUE, Reason

@@ -1,6 +1,6 @@
 #!/bin/sh
-# ditask ARGS...: the image's own ditask, told what the DIJob knows and the user did not say. Flags go before the
-# user's, whose are the last word in any case (click takes the last one).
+# ditask ARGS...: the image's own ditask, with the options that the DIJob knows and the user did not give. They go before
+# the user's own, which win in any case (click takes the last one).
 bin=${0%/*}
 say() { echo "dijob: $*" >&2; }
 

@@ -8,7 +8,7 @@ look="kubectl describe dijob ${DI_JOB_NAME-} -n ${DI_JOB_NAMESPACE-}"
 say() { echo "dijob gate: $*"; }
 fail() { say "$*" >&2; exit 1; }
 
-# A shell that is PID 1 ignores these unless told: deleting a waiting pod would take the whole grace period.
+# A shell that is PID 1 ignores these without a trap: deleting a waiting pod would take the whole grace period.
 trap 'exit 143' TERM
 trap 'exit 130' INT
 
@@ -28,7 +28,7 @@ if ! (umask 022 && mkdir -p "$bin" && ln -sf pod/topology.json "${bin%/*}/topolo
 fi
 
 # Only the list that names this very pod will do: after a new sandbox (same pod, new IP) the old list is still there.
-# Where ranks are told names, this pod's name must lead to this very pod, and those that it dials must lead somewhere:
+# Where the list has names, this pod's name must lead to this very pod, and those that it dials must lead somewhere:
 # NNG never tries a name again that did not resolve.
 mine() {
   ips='' named=''

@@ -2,7 +2,7 @@
 # launch CMD...: runs CMD with the DIJob's ditask first in PATH, as a child, and stands in for it: same stdin, same
 # exit code; signals go on to it. Usually PID 1 of the main container.
 bin=${0%/*} pod=${DIJOB_POD_DIR:-/run/dijob/pod}
-child='' got='' told='' renewing='' killer=''
+child='' got='' sent_to='' renewing='' killer=''
 [ "$#" -gt 0 ] || { echo "dijob: usage: $0 COMMAND [ARGUMENT...]" >&2; exit 2; }
 
 # The newest list, as the kubelet shows it: "NUMBER LIST". Both files are of one version of the pod in the folder that
@@ -81,13 +81,13 @@ pass() {
   case $1 in
     USR*) kill -s "$1" "$child" ;;
     *)
-      told=$(below $$)
+      sent_to=$(below $$)
       if [ $$ -eq 1 ]; then
         # Not kill -s NAME -1, which dash takes for an option.
         kill -"$1" -1
       else
         # shellcheck disable=SC2086 # one word per process
-        kill -s "$1" ${told:-$child}
+        kill -s "$1" ${sent_to:-$child}
       fi
       ;;
   esac 2>/dev/null
@@ -129,7 +129,7 @@ last() {
   n=0
   while [ "$n" -lt "${DIJOB_KILL_SECONDS:-30}" ] && sleep 1; do n=$((n + 1)); done
   # shellcheck disable=SC2086 # one word per process
-  if [ $$ -eq 1 ]; then kill -KILL -1; else kill -s KILL $told "$child"; fi
+  if [ $$ -eq 1 ]; then kill -KILL -1; else kill -s KILL $sent_to "$child"; fi
 } >/dev/null 2>&1
 trap renew ALRM
 
@@ -141,8 +141,8 @@ ended() {
   ! kill -0 "$1" 2>/dev/null
 }
 
-# Reads the arguments of a process, one a line: is it a ditask that was told no platform?
-stranger() {
+# Reads the arguments of a process, one a line: is it a ditask without --platform?
+no_platform() {
   IFS= read -r a
   case ${a##*/} in
     ditask) ;;
@@ -171,7 +171,7 @@ look() {
     # The shell itself reads first (it drops the NULs): no process is started for those that are no ditask.
     { IFS= read -r line <"/proc/$p/cmdline" || :; } 2>/dev/null
     case $line in *ditask* | *ding.entry*) ;; *) continue ;; esac
-    tr '\0' '\n' 2>/dev/null <"/proc/$p/cmdline" | stranger || continue
+    tr '\0' '\n' 2>/dev/null <"/proc/$p/cmdline" | no_platform || continue
     echo "dijob: WARNING: process $p runs ditask without --platform: it knows no peers, this rank works alone." \
       "The command goes round $bin/ditask (an environment activated in it, bash -l, an absolute path, python -m)." \
       "Write $bin/ditask there, or add --platform k8s --topology ${DI_TOPOLOGY:-mesh}" >&2
@@ -222,13 +222,13 @@ case $rc in
 esac
 # The end of PID 1 kills the rest at once. A shell between may have died of TERM while the program still saves its
 # state: it has the pod's grace period for that, as it would have alone.
-for p in $told; do
+for p in $sent_to; do
   until ended "$p"; do
     sleep 0.1 2>/dev/null || sleep 1 || break
   done
 done
 [ -z "$killer" ] || { kill -KILL "$killer"; wait "$killer"; } 2>/dev/null
-# The termination message tells the operator that this was no failure. It comes last: a program that is told to end may
+# The termination message tells the operator that this was no failure. It comes last: a program that ends on TERM may
 # write one of its own.
 [ -z "$renewing" ] || { rc=85; echo "dijob: renewal, list $renewing" >"${DIJOB_TERMINATION_LOG:-/dev/termination-log}"; }
 exit "$rc"

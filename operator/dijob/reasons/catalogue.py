@@ -67,7 +67,7 @@ def waiting(
 
 
 def problem(means: str, remedy: str, *, status: bool = False) -> Entry:
-    """Went wrong, whether somebody must act or it heals by itself: told by a Warning."""
+    """Went wrong, whether somebody must act or it heals by itself: the event is a Warning."""
     return Entry(status, Kind.PROBLEM, means, remedy, event=EventType.WARNING)
 
 

@@ -45,7 +45,7 @@ class PodsCreated(Reason):
 
 
 class AddressesReady(Reason):
-    """Whether the ranks have been told a list of addresses that is true."""
+    """Whether the ranks have a list of addresses that is true."""
 
     Gathering = waiting("in progress; the message names the ranks without an address")
     AddressMissing = problem(
@@ -82,8 +82,8 @@ class AddressesReady(Reason):
         "a pod has another address than the list says: its sandbox was made anew", _HEALS
     )
     NotRestarted = problem(
-        "a rank was told to start again in its pod, and has not within its grace period and 15 s:"
-        " its pod is made anew",
+        "a rank should have restarted in its pod, and did not within its grace period and 15 s:"
+        " its pod is re-created",
         f"{_HEALS}, but sooner if the command passes TERM on (`exec` in a shell script)",
     )
     BrokerLost = problem(

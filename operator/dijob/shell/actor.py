@@ -16,9 +16,9 @@ from dijob.core.actions import (
     DeletePod,
     EndPod,
     ForceDeletePod,
-    NudgePod,
     PublishAddresses,
     ReleasePod,
+    RemindPod,
     SetReplicas,
 )
 from dijob.core.members import gang_of
@@ -71,10 +71,10 @@ class Actor:
                 return self._publish(group, action)
             case DeletePod():
                 return self._delete(group.job, action)
-            case NudgePod():
-                return self._nudge(group, action)
+            case RemindPod():
+                return self._remind(group, action)
             case ReleasePod():
-                group.memory.given_back.add(action.name)
+                group.memory.released.add(action.name)
                 return self._delete(group.job, DeletePod(action.name, action.uid))
             case ForceDeletePod():
                 return self._force(group.job, action)
@@ -107,20 +107,20 @@ class Actor:
         job, gang = group.job, gang_of(group.job)
         answer = await self._patch(job, action.name, addresses_patch(gang, action))
         if answer is not None:
-            group.memory.given[action.uid] = action.copy.address_list.number
+            group.memory.published[action.uid] = action.copy.address_list.number
             self._api.throttle.published()
         self._update(job, action.uid, answer, copy=copied(gang, action.copy))
 
-    async def _nudge(self, group: Group, action: NudgePod) -> None:
+    async def _remind(self, group: Group, action: RemindPod) -> None:
         if not self._api.throttle.remind():
             return  # other jobs' reminders came first
         meta, name = group.job.metadata, action.name
-        text = "%s/%s: list %d has no effect in %s: nudged"
+        text = "%s/%s: list %d has no effect in %s: its kubelet is reminded"
         log.warning(text, meta.namespace, meta.name, action.number, name)
-        annotations = {names.ANNOTATION_NUDGED: action.at}
+        annotations = {names.ANNOTATION_REMINDED: action.at}
         patch = {"metadata": {"uid": action.uid, "annotations": annotations}}
         await self._patch(group.job, name, patch)
-        group.memory.nudged[action.uid, action.number] = self._clock.now()
+        group.memory.reminded[action.uid, action.number] = self._clock.now()
 
     async def _delete(self, job: DIJob, action: DeletePod) -> None:
         call = self._api.delete(_pod_path(job, action.name), action.uid)

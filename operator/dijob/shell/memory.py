@@ -1,5 +1,6 @@
-"""What the operator remembers of a job between passes. To forget it costs calls, never the
-truth.
+"""What the operator remembers of a job between two passes; reconcile.py copies it into what a pass
+observes, and the actor and the creator write into it. A new operator begins without: that costs
+calls, and changes no decision in the end.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -16,29 +17,31 @@ from dijob.core.observed.views import Creation, Pod, Refusal, Refused
 
 @dataclass
 class Memory:
-    """One job's: refusals by kind and name or by change, creations by pod name, names of pods that
-    gave their node back, the number of the list that a pod (by uid) was given, names of pods that
-    are known not to be there, and of those whose labels are to be put back, when a list was seen on
-    a pod and when its kubelet was reminded of it, when its events were read last and the newest
-    warning among them by pod uid, when status was written.
+    """What is remembered of one job.
+
+    The fields of the same names as in Observed (core/observed/views.py) are explained there.
+    `absent` are the names of pods that are known not to exist, `unlabelled` of those whose labels
+    somebody has taken away, and which get them back. `events_read` is when the events of a pod, by
+    its uid, were last read. `last_write` is when the status was last written, in monotonic seconds.
     """
 
     refusals: dict[str, Refusal] = field(default_factory=dict)
     creations: dict[str, Creation] = field(default_factory=dict)
-    given_back: set[str] = field(default_factory=set)
-    given: dict[str, int] = field(default_factory=dict)
+    released: set[str] = field(default_factory=set)
+    published: dict[str, int] = field(default_factory=dict)
     absent: set[str] = field(default_factory=set)
     unlabelled: set[str] = field(default_factory=set)
-    told: dict[tuple[str, int], datetime] = field(default_factory=dict)
-    nudged: dict[tuple[str, int], datetime] = field(default_factory=dict)
-    asked: dict[str, datetime] = field(default_factory=dict)
+    list_seen: dict[tuple[str, int], datetime] = field(default_factory=dict)
+    reminded: dict[tuple[str, int], datetime] = field(default_factory=dict)
+    events_read: dict[str, datetime] = field(default_factory=dict)
     warnings: dict[str, str] = field(default_factory=dict)
     last_write: float = -1e9
     _parsed: Parsed | None = None
 
     def parse(self, body: Mapping[str, Any]) -> DIJob:
         """The job in this body, read once per version of it: most passes are about its pods.
-        SpecError as in Parsed.
+
+        Raises SpecError like `parse_job`.
         """
         before, self._parsed = self._parsed, Parsed.of(body, self._parsed)
         job = self._parsed.job
@@ -50,43 +53,43 @@ class Memory:
         return job
 
     def saw_lists(self, pods: Collection[Pod], now: datetime) -> None:
-        """Note when a list was first seen on a pod that is to act on it; what is past is
-        forgotten.
+        """Note when a list was first seen on a pod that is to act on it, by opening its gate or by
+        restarting its process; forget what is done, and pods that are gone.
         """
         at_gate = {
             (pod.uid, pod.copy.address_list.number)
             for pod in pods
             if pod.containers.gated and pod.has_list
         }
-        asked = {
+        to_restart = {
             (pod.uid, pod.copy.renew_from)
             for pod in pods
             if pod.copy.renew_from > pod.containers.renewed
         }
-        self.told = {key: self.told.get(key, now) for key in at_gate | asked}
+        self.list_seen = {key: self.list_seen.get(key, now) for key in at_gate | to_restart}
         there = {pod.uid for pod in pods}
-        self.given = {uid: number for uid, number in self.given.items() if uid in there}
-        self.nudged = {key: when for key, when in self.nudged.items() if key in self.told}
+        self.published = {uid: number for uid, number in self.published.items() if uid in there}
+        self.reminded = {key: when for key, when in self.reminded.items() if key in self.list_seen}
 
     def saw_pods(self, pods: Iterable[Pod]) -> None:
-        """Forget what was refused and heard of pods that are gone."""
+        """Forget refusals and events about pods that are gone."""
         there = {"", *(pod.uid for pod in pods)}
         self.refusals = {
             key: no for key, no in self.refusals.items() if changes.pod_uid(key) in there
         }
-        self.asked = {uid: when for uid, when in self.asked.items() if uid in there}
+        self.events_read = {uid: when for uid, when in self.events_read.items() if uid in there}
         self.warnings = {uid: text for uid, text in self.warnings.items() if uid in there}
 
     def created(self, name: str, now: datetime) -> None:
-        """A pod of this name has been created: count it, or start anew after a long quiet time."""
-        self.given_back.discard(name)
+        """Count the creation of a pod of this name, from 1 again after FORGIVE_SECONDS without."""
+        self.released.discard(name)
         old = self.creations.get(name)
         fresh = old is None or now - old.at > timedelta(seconds=FORGIVE_SECONDS)
         self.creations[name] = Creation(1 if old is None or fresh else old.count + 1, now)
 
 
 class Memories:
-    """By the job's uid."""
+    """The memory of each job, by its uid."""
 
     def __init__(self) -> None:
         self._by_uid: dict[str, Memory] = {}

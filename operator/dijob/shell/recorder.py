@@ -11,7 +11,7 @@ from dijob.api.model import Metadata
 from dijob.api.status import stamp
 from dijob.core.actions import Event
 from dijob.core.observed.diagnose import shorten
-from dijob.core.observed.views import Pod, to_ask
+from dijob.core.observed.views import Pod, events_due
 from dijob.shell.api import Api, ApiError
 from dijob.shell.clock import SYSTEM, Clock
 from dijob.shell.kinds import EVENTS
@@ -32,24 +32,25 @@ class Recorder:
         self._counts: OrderedDict[str, int] = OrderedDict()
 
     async def tell(self, job: Metadata, event: Event) -> None:
+        """Post the event, or raise the count of the one that says the same."""
         name = f"{job.name}.{_digest(job.uid, event)}"
         path = EVENTS.path(job.namespace)
-        told = self._counts.get(name, 0)
-        count = told + 1
+        posted = self._counts.get(name, 0)
+        count = posted + 1
         try:
-            if not told:
+            if not posted:
                 await self._api.create(path, _body(name, job, event, stamp(self._clock.now())))
             else:
                 again = {"count": count, "lastTimestamp": stamp(self._clock.now())}
                 await self._api.patch(f"{path}/{name}", again)
         except ApiError as error:
-            # 409: told by an operator before this one. 404: forgotten by the apiserver after an
-            # hour.
+            # 409: posted by an operator before this one. 404: the apiserver has dropped it, as it
+            # does after an hour.
             if not (error.conflict or error.gone):
                 log.warning(
                     "%s/%s: event %s not posted: %s", job.namespace, job.name, event.reason, error
                 )
-                count = told
+                count = posted
             count = 0 if error.gone else count
         self._counts[name] = count
         self._counts.move_to_end(name)
@@ -61,8 +62,8 @@ class Recorder:
         say.
         """
         now = self._clock.now()
-        for pod in to_ask(pods, memory.asked, now)[:READ_AT_ONCE]:
-            memory.asked[pod.uid] = now
+        for pod in events_due(pods, memory.events_read, now)[:READ_AT_ONCE]:
+            memory.events_read[pod.uid] = now
             selector = f"involvedObject.uid={pod.uid},type=Warning"
             try:
                 path = EVENTS.path(job.namespace)

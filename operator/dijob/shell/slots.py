@@ -31,13 +31,13 @@ class Slots:
             each = self._each[namespace] = asyncio.Semaphore(self._size)
         async with each:
             await self._brisk.acquire()
-            given_back = _Once(self._brisk)
-            timer = asyncio.get_running_loop().call_later(self._seconds, given_back.release)
+            freed = _Once(self._brisk)
+            timer = asyncio.get_running_loop().call_later(self._seconds, freed.release)
             try:
                 yield
             finally:
                 timer.cancel()
-                given_back.release()
+                freed.release()
 
 
 class _Once:

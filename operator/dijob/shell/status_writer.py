@@ -62,8 +62,8 @@ class StatusWriter:
             return RESYNC_SECONDS
         old = stored(body)
         status = summary.conclude(old, facts, meta.generation, now)
-        told = Plan(status, events=summary.events(old, status))
-        return min(RESYNC_SECONDS, await self.write(meta, old, told, memory))
+        decided = Plan(status, events=summary.events(old, status))
+        return min(RESYNC_SECONDS, await self.write(meta, old, decided, memory))
 
     async def write(self, meta: Metadata, old: Status, decided: Plan, memory: Memory) -> float:
         """Write the status if it differs.

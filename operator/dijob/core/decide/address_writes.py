@@ -58,12 +58,12 @@ def actions(this: Pass) -> tuple[Action, ...]:
     absent = redis.absence(world.gang, this.observed)
     return (
         *_publish(world, (pod for pod in world.unpublished if pod.begun or not absent)),
-        *_nudge(this),
+        *_remind(this),
     )
 
 
-def _nudge(this: Pass) -> tuple[Action, ...]:
-    due = (nudge for nudge, left in requeue.deaf(this) if left <= 0)
+def _remind(this: Pass) -> tuple[Action, ...]:
+    due = (reminder for reminder, left in requeue.reminders(this) if left <= 0)
     return tuple(islice(due, this.observed.reminders))
 
 
@@ -78,7 +78,7 @@ def _publish(world: World, pods: Iterable[Pod]) -> tuple[Action, ...]:
                 pod_ip=pod.ip if by_name else "",
                 redis_run=world.redis_run or pod.copy.redis_run,
                 renew_from=newest.number
-                if pod.rank in world.restarts.not_yet_told
+                if pod.rank in world.restarts.unrequested
                 else pod.copy.renew_from,
             ),
         )

@@ -100,7 +100,7 @@ def clean(this: Pass) -> tuple[Action, ...]:
     )
     # Who has not begun goes whatever the policy: nobody begins after the end, and at the gate he
     # would wait for ever, without a list and even with one, since a kubelet that misses it
-    # (requeue.NUDGE_SECONDS) is not reminded any more.
+    # (requeue.REMIND_SECONDS) is not reminded any more.
     running = policy is CleanPodPolicy.RUNNING
     innocent = (pod for pod in going if pod.uid not in failed)
     return (
@@ -133,15 +133,15 @@ def _whose_success(this: Pass) -> Fact:
 
 
 def _failed(this: Pass, reason: Failed, message: str, rank: int | None = None) -> list[Fact]:
-    """The job has failed; `rank` is the one whose end the message tells already."""
+    """The conditions of a job that has failed; `rank` is the one whose end is in the message."""
     first = this.status.first_failure
     if first is not None:
-        said = f"; the first failure: {_told(first)}" if first.rank != rank else ""
+        said = f"; the first failure: {_sentence(first)}" if first.rank != rank else ""
         message += said + _where_logs_are(this, first)
     return _end(this, Fact(reason, diagnose.shorten(message)))
 
 
-def _told(first: FirstFailure) -> str:
+def _sentence(first: FirstFailure) -> str:
     return (
         f"rank {first.rank}"
         f" {how_it_ended(first.exit_code, first.signal, first.reason, first.message)}"

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from dijob.api.status import Status, stamp
 from dijob.core import pace
-from dijob.core.actions import NudgePod
+from dijob.core.actions import RemindPod
 from dijob.core.backoff import doubled
 from dijob.core.decide import completion
 from dijob.core.membership import capacity, restart
@@ -27,7 +27,7 @@ LOOK_AGAIN_SECONDS = (4.0, 60.0)
 # A kubelet can miss that a list should show in the pod's files: once in some 500 pods, on a busy
 # machine, a gate waited for over a minute although its pod had the list. Any change of the pod
 # makes it look again.
-NUDGE_SECONDS = 8.0
+REMIND_SECONDS = 8.0
 # Between two creations of one pod: 1, 2, 4 ... seconds; one that has lived long starts anew.
 CREATION_BACKOFF_SECONDS = (1.0, 60.0)
 FORGIVE_SECONDS = 600.0
@@ -102,7 +102,7 @@ def _telling(this: Pass) -> Iterator[float]:
     """
     if (seconds := this.gathering.wait) > 0:
         yield seconds + STAMPED_SECONDS
-    for _, seconds in deaf(this):
+    for _, seconds in reminders(this):
         if seconds > 0:
             yield seconds
     for rank in (
@@ -138,13 +138,13 @@ def _at_latest(left: float | None) -> float:
     )
 
 
-def deaf(this: Pass) -> list[tuple[NudgePod, float]]:
-    """The pods in which a list has had no effect yet: they are still at the gate, or their process
-    has not started again. How to remind their kubelets, and in how many seconds: each time it waits
-    twice as long as before.
+def reminders(this: Pass) -> list[tuple[RemindPod, float]]:
+    """A reminder for each pod in which a list has had no effect yet (it is still at the gate, or
+    its process has not started again), and in how many seconds it is due; the pause doubles with
+    each reminder.
     """
     world, now, newest = this.world, this.now, this.world.address_list.number
-    pause = pace.interval(NUDGE_SECONDS, this.observed.latency)
+    pause = pace.interval(REMIND_SECONDS, this.observed.latency)
     soonest = -math.inf if this.observed.reminders else pause
     pods = (pod for rank in world.unfinished if (pod := world.pods.get(rank)) and not pod.deleting)
     found = []
@@ -152,18 +152,18 @@ def deaf(this: Pass) -> list[tuple[NudgePod, float]]:
         at_gate = pod.containers.gated and pod.copy.address_list.number == newest
         if at_gate or pod.rank in world.restarts.pending:
             number = newest if at_gate else pod.copy.renew_from
-            told = this.observed.told.get((pod.uid, number), now)
-            last = this.observed.nudged.get((pod.uid, number), told)
-            left = pause + (last - told).total_seconds() - (now - last).total_seconds()
-            found.append((NudgePod(pod.name, pod.uid, number, stamp(now)), max(left, soonest)))
+            seen = this.observed.list_seen.get((pod.uid, number), now)
+            last = this.observed.reminded.get((pod.uid, number), seen)
+            left = pause + (last - seen).total_seconds() - (now - last).total_seconds()
+            found.append((RemindPod(pod.name, pod.uid, number, stamp(now)), max(left, soonest)))
     return found
 
 
 def unserved(this: Pass) -> bool:
-    """Whether the service is wanted and missing.
+    """Whether the headless service is wanted and missing.
 
-    Who is told IPs waits for it no longer than until all run: its endpoints take a fifth of the
-    control plane's work.
+    With addressing: IP it is created only once the job runs: while the pods start, its endpoints
+    would be a fifth of the control plane's work.
     """
     by_name = this.world.gang.addressing is Addressing.HOSTNAME
     wanted = by_name or (this.world.alive and is_true(this.job.status, Running))

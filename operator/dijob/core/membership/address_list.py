@@ -62,7 +62,7 @@ def adopted(gang: Gang, observed: Observed, status: Status) -> Status:
     would be made now. Numbers that this operator itself has given out are never used again.
     """
     status, pods = with_former_names(status), observed.pods
-    given = max((observed.given.get(pod.uid, 0) for pod in pods.values()), default=0)
+    given = max((observed.published.get(pod.uid, 0) for pod in pods.values()), default=0)
     if given > status.list_number:
         status = status.model_copy(update={"list_number": given, "address_list": None})
     if status.address_list is not None or not any(pod.begun for pod in pods.values()):
@@ -117,7 +117,7 @@ def _number_of(pod: Pod, newest: AddressList, given: int) -> int:
 
 
 def _may_renew(pod: Pod, status: Status) -> bool:
-    """Whether the operator can have told this pod to start its process again with that list."""
+    """Whether the operator itself can have written the pod's `renew-from`: its rank was renewed."""
     last, renew_from = status.last_renewal, pod.copy.renew_from
     if renew_from == 0:
         return True

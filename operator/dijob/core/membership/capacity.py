@@ -83,7 +83,7 @@ def _waited(gathering: Gathering, status: Status) -> dict[int, float]:
     without_node = (rank for rank in gathering.unschedulable if rank in world.pods)
     waited = {rank: age(world.pods[rank], now) for rank in without_node}
     every = {**waited, **refused(world, gathering.observed, status, now)}
-    return {rank: seconds for rank, seconds in every.items() if rank < gathering.floor}
+    return {rank: seconds for rank, seconds in every.items() if rank < gathering.required_size}
 
 
 def _pause(uid: str, before: int) -> float:

@@ -1,5 +1,6 @@
-"""Who is in the next list: the ranks from 0 on without a gap that have addresses, once enough of
-them have.
+"""Which ranks the next address list has, and when it is made: those from 0 on that have addresses,
+without a gap, once enough of them have waited long enough for the others. A pass asks it before it
+numbers a list (decide/address_writes.py), and to know which pods to create, or to release.
 """
 
 from dataclasses import dataclass
@@ -17,11 +18,16 @@ CREATING_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class Gathering:
-    """The world, and the rule by which it begins and grows.
+    """The world, and the rule by which it starts and grows.
 
-    `window` (seconds) is how long those who have addresses wait for those who are wished for and
-    have none. `refused` are the ranks for whose pods there has been no room in a quota for so long
-    that they count like ranks without a node (capacity.py).
+    `window` (seconds) is how long ranks with an address wait for desired ranks without one.
+    `refused` are the ranks whose pods the apiserver has refused for so long, for want of room in a
+    quota, that they count like ranks without a node (capacity.py).
+
+    All sizes count ranks from 0 on: `gang.size` is the desired one, `world.size` that of the world
+    now, `world.possible_size` the largest that a list could have now, `required_size` the one that
+    the job cannot do without, `minimum_size` the smallest of a next list, `next_size` that of the
+    list to publish now.
     """
 
     world: World
@@ -32,30 +38,32 @@ class Gathering:
 
     @cached_property
     def next_size(self) -> int:
-        """How many ranks the list has that is to be published now; 0: none is."""
+        """How many ranks the list to publish now has; 0: no list is to be published."""
         world = self.world
         if world.alive and world.gang.size < world.size:
             return world.gang.size
         if is_outdated(world):
             return world.size
-        return world.reach if self._enough and self.wait <= 0 else 0
+        return world.possible_size if self._enough and self.wait <= 0 else 0
 
     @cached_property
-    def floor(self) -> int:
-        """How many ranks it cannot do without. A world that runs needs no more than it has: where a
-        job says `replicas` alone, minReplicas is the same number, and grows when the job is scaled.
+    def required_size(self) -> int:
+        """How many ranks the job cannot do without. A job that runs needs no more than it has:
+        where it says `replicas` alone, minReplicas is the same number, and grows when it is scaled.
         """
         world = self.world
         return world.size if world.alive else min(world.gang.minimum, world.size)
 
     @cached_property
-    def least(self) -> int:
-        """How many ranks the next list must have: one more than the one in force, else the floor
-        and all who run.
+    def minimum_size(self) -> int:
+        """How many ranks the next list has at least: one more than the list in force; where none is
+        in force, the required size and all ranks that run.
         """
         world = self.world
         return (
-            world.size + 1 if world.alive else max(self.floor, max(world.survivors, default=-1) + 1)
+            world.size + 1
+            if world.alive
+            else max(self.required_size, max(world.survivors, default=-1) + 1)
         )
 
     def next_list(self, number: int) -> AddressList:
@@ -77,21 +85,21 @@ class Gathering:
 
     @cached_property
     def wait(self) -> float:
-        """Seconds until those who are there no longer wait for the others; 0 or less: they do not
-        wait.
+        """Seconds until the ranks with an address no longer wait for the others; 0 or less: they do
+        not wait.
         """
         world = self.world
-        renewed = world.dead and world.reach >= world.size
-        if not self._enough or renewed or world.reach == world.gang.size:
+        renewed = world.dead and world.possible_size >= world.size
+        if not self._enough or renewed or world.possible_size == world.gang.size:
             return 0.0
         if world.dead:
             # A member that finds no node; one that was refused its pod has been waited for.
-            pod = world.pods.get(world.reach)
+            pod = world.pods.get(world.possible_size)
             waited = age(pod, self.now) if pod else self.window
         else:
             placed = (
                 world.pods[rank].placement.placed
-                for rank in range(self.least)
+                for rank in range(self.minimum_size)
                 if rank not in world.succeeded
             )
             # Where a pod does not say when it got its node, it was long ago.
@@ -101,10 +109,10 @@ class Gathering:
 
     @cached_property
     def pod_to_release(self) -> Pod | None:
-        """The highest rank that waits on a node while a lower one finds none: it would only be in
-        its way.
+        """The pod of the highest rank that has a node and no list while a lower rank finds no node:
+        it is deleted, so that the lower one can have its place. None where there is no such pod.
 
-        Those that the world cannot do without stay (capacity.py is about them).
+        Ranks below the required size stay (capacity.py is about them).
         """
         world = self.world
         present = {rank: pod for rank in world.wanted if (pod := world.pods.get(rank))}
@@ -112,13 +120,13 @@ class Gathering:
             pod.deleting for rank, pod in present.items() if rank > self.unschedulable[0]
         ):
             return None
-        first = max(self.floor, self.unschedulable[0] + 1)
-        idle = [
+        first = max(self.required_size, self.unschedulable[0] + 1)
+        waiting = [
             rank
             for rank, pod in present.items()
             if rank >= first and pod.scheduled and not pod.has_list
         ]
-        return present[max(idle)] if idle else None
+        return present[max(waiting)] if waiting else None
 
     @cached_property
     def needed(self) -> tuple[int, ...]:
@@ -127,43 +135,49 @@ class Gathering:
 
     @cached_property
     def ranks_to_add(self) -> tuple[int, ...]:
-        """The ranks that are created one after the other, once all of this world have pods.
+        """The ranks whose pods are created one after the other, once all of this world have pods.
 
-        In rank order, so that a scheduler with room for some finds the lowest first. An autoscaler
-        must see them all: nobody waits for a node here, save one that was given back for a lower
-        rank.
+        In rank order, so that a scheduler with room for some finds the lowest first. All of them,
+        even those without a node, since a cluster autoscaler must see them; a rank whose pod was
+        released for a lower one comes back only when that one has a node.
         """
-        world, held = self.world, self.observed.given_back
+        world, released = self.world, self.observed.released
         if self.needed:
             return ()
-        free = []
+        ranks = []
         for rank in world.missing:
             if (
                 self.unschedulable
                 and self.unschedulable[0] < rank
-                and world.gang.member(rank).name in held
+                and world.gang.member(rank).name in released
             ):
                 break
-            free.append(rank)
-        return tuple(free)
+            ranks.append(rank)
+        return tuple(ranks)
 
     @cached_property
     def _enough(self) -> bool:
-        """Whether those who have addresses would make a world.
+        """Whether the ranks that have addresses are enough for a list.
 
-        Who was in the old list is waited for, as long as the scheduler does not say that there is
-        no node for him.
+        A rank of the old list is waited for, unless the scheduler says that there is no node for
+        it.
         """
         world = self.world
-        if world.reach < self.least or not any(rank < world.reach for rank in world.wanted):
+        if world.possible_size < self.minimum_size or not any(
+            rank < world.possible_size for rank in world.wanted
+        ):
             return False
-        return not world.dead or world.reach >= world.size or world.reach in self.unschedulable
+        return (
+            not world.dead
+            or world.possible_size >= world.size
+            or world.possible_size in self.unschedulable
+        )
 
 
 def is_outdated(world: World) -> bool:
-    """Whether a rank has crashed that would, when it starts again, dial the address of one that has
-    succeeded: nobody's by then, or another job's. (All the others have had their connection, and
-    need no new list.)
+    """Whether a rank that has crashed would, on its restart, dial the old address of a rank that
+    has succeeded, which is now unused or another job's. (All other ranks have their connections,
+    and need no new list.)
     """
     ips = world.address_list.addresses
     named = any(rank < len(ips) and ips[rank] != NOBODY for rank in world.succeeded)
@@ -177,9 +191,8 @@ def _address(world: World, rank: int) -> str:
 
 
 def _is_creating(gathering: Gathering) -> bool:
-    """Whether the next rank's pod is being created: it was not refused, or an old pod ends first.
-
-    Those after the first one that is refused are not asked for.
+    """Whether the next rank's pod is being created: the apiserver has not refused it, or only
+    because an old pod of its name still ends.
     """
     refusals, member = gathering.observed.refusals, gathering.world.gang.member
     first = (refusals.get(f"pod/{member(rank).name}") for rank in gathering.ranks_to_add[:1])

@@ -36,8 +36,8 @@ def loss_of(world: World) -> Loss | None:
     lost = {rank: loss for rank in known if (loss := _loss(world, rank))}
     if lost:
         gone = frozenset(lost).union(*(world.gang.dialers(rank) for rank in lost))
-        # Ranks that are not yet told of the last loss have a dead list too.
-        gone |= world.renewing | world.restarts.not_yet_told
+        # Ranks whose restart has not been requested since the last loss have a dead list too.
+        gone |= world.renewing | world.restarts.unrequested
         # Without a list that is proven, nothing that runs knows whom it dials.
         all_go = world.together or unproven
         return replace(lost[min(lost)], ranks=everybody if all_go else gone & everybody)
@@ -95,15 +95,15 @@ def _moved(world: World, pod: Pod) -> Loss | None:
 def _not_restarted(world: World, pod: Pod) -> Loss | None:
     if pod.rank not in world.restarts.overdue:
         return None
-    said = f"pod {pod.name} was told to start its process again, and has not"
-    return Loss(AddressesReady.NotRestarted, f"{said} (its command may hold up TERM)")
+    said = f"pod {pod.name} did not restart its process within its grace period"
+    return Loss(AddressesReady.NotRestarted, f"{said} (its command may not pass SIGTERM on)")
 
 
 def _without_its_redis(world: World, pod: Pod) -> Loss | None:
     """redis-py may never notice that a connection is dead, and one that was begun as the server
     went can take TCP two minutes."""
     began, now = pod.copy.redis_run, world.redis_run
-    if now and began not in ("", now) and pod.rank not in world.restarts.not_yet_told:
+    if now and began not in ("", now) and pod.rank not in world.restarts.unrequested:
         return Loss(
             AddressesReady.BrokerLost,
             f"the Redis server {world.gang.server} that it began with is gone",

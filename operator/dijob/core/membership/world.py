@@ -47,7 +47,7 @@ class World:
         """The world as the status and the pods show it; the status as `address_list.adopted` leaves
         it.
         """
-        pods, newest = all_believed(gang, observed.pods, observed.given, status)
+        pods, newest = all_believed(gang, observed.pods, observed.published, status)
         last, proof, state = status.last_renewal, status.address_list, list_state(status)
         renewed = (expand(last.ranks) or frozenset(range(gang.size))) if last else frozenset[int]()
         seen = replace(observed, pods=pods)
@@ -77,7 +77,7 @@ class World:
     @cached_property
     def size(self) -> int:
         """How many ranks the world has: those of the list in force; where it is dead, those that
-        were in it and still are wished for; before one begins, the minimum.
+        were in it and are still desired; where there is none yet, the gang's minimum.
         """
         if self.alive:
             return len(self.address_list.addresses) or self.listed_size or self.gang.size
@@ -108,11 +108,11 @@ class World:
             return frozenset(
                 rank for rank, pod in self.pods.items() if pod.copy.forged and pod.begun
             )
-        told = (rank for rank, pod in self.pods.items() if pod.has_list)
+        listed = (rank for rank, pod in self.pods.items() if pod.has_list)
         if self.dead:
-            anew = self.renewing - self.restarts.possible
-            return frozenset(rank for rank in told if rank in anew or rank >= self.gang.size)
-        return frozenset(rank for rank in told if rank >= min(self.size, self.gang.size))
+            replaced = self.renewing - self.restarts.possible
+            return frozenset(r for r in listed if r in replaced or r >= self.gang.size)
+        return frozenset(rank for rank in listed if rank >= min(self.size, self.gang.size))
 
     @cached_property
     def survivors(self) -> tuple[int, ...]:
@@ -156,8 +156,8 @@ class World:
         return tuple(rank for rank in self.wanted if rank not in usable)
 
     @cached_property
-    def reach(self) -> int:
-        """How many ranks the next list could have now: it has no gap."""
+    def possible_size(self) -> int:
+        """How many ranks the next list could have now: all from 0 on have an address."""
         return self.addressless[0] if self.addressless else self.gang.size
 
     def _must_be_deleted(self, rank: int, pod: Pod) -> bool:

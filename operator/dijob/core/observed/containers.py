@@ -16,8 +16,7 @@ RENEWAL_CODE = 85
 RENEWED = re.compile(rf"dijob: renewal, (?:list|{names.FORMER_WORD}) ([0-9]{{1,15}})\b")
 # What is said of a container whose end nobody saw: by containerd after a reboot (pkg/cri/server:
 # unknownExitCode; a program that exits 255 is an Error), and by a kubelet that finds it no more.
-# Docker says 255 and Error of both, so that there a reboot cannot be told from a crash: it is
-# charged.
+# Docker says 255 and Error of both a reboot and a crash, so that there a reboot counts as a crash.
 UNSEEN = (("Unknown", 255), ("ContainerStatusUnknown", 137))
 # The kubelet goes to and fro between these two. Below: other reasons for an image that cannot be
 # used.

@@ -36,8 +36,8 @@ def without_address(gang: Gang, ranks: Iterable[int], observed: Observed) -> str
 def not_ready(
     ranks: Iterable[int], observed: Observed, now: datetime, renewing: Container[int] = ()
 ) -> str:
-    """Each rank that is not Ready, and why. `renewing` are those whose process has been told to
-    start again.
+    """Each rank that is not Ready, and why. `renewing` are those whose process has been asked to
+    restart.
     """
     return _grouped(ranks, lambda rank: _why_not_ready(rank, observed, now, rank in renewing))
 
@@ -119,7 +119,7 @@ def _why_no_address(gang: Gang, rank: int, observed: Observed) -> str:
             return refused.message
         return (
             "it gave its node back for a lower rank"
-            if name in observed.given_back
+            if name in observed.released
             else "its pod is being created"
         )
     if pod.deleting:

@@ -166,10 +166,11 @@ def _launched(spec: Body, name: str) -> bool:
 
 
 def _grace(spec: Body, name: str) -> int:
-    """How long the launcher in this container gives its program to end: what it was told. Pods of
-    older operators were told of shorter times only; their launchers wait for 20 s at most.
+    """How long (seconds) the launcher in this container gives its program to end: its variable
+    DIJOB_KILL_SECONDS. Without one it is at most KILL_SECONDS: older operators set the variable
+    only where it was less.
     """
-    told: Body = next(
+    variable: Body = next(
         (
             e
             for e in _container(spec, name).get("env") or ()
@@ -178,7 +179,7 @@ def _grace(spec: Body, name: str) -> int:
         {},
     )
     own = int(spec.get("terminationGracePeriodSeconds") or 0)
-    return _number(told["value"]) if "value" in told else min(own, KILL_SECONDS)
+    return _number(variable["value"]) if "value" in variable else min(own, KILL_SECONDS)
 
 
 def _container(spec: Body, name: str) -> Body:

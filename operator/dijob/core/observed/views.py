@@ -12,10 +12,10 @@ from dijob.core.addresses import ListCopy
 from dijob.core.members import Gang
 from dijob.core.observed.containers import Containers
 
-# A pod that has said nothing for this long after its creation is asked after (its events are read).
+# The events of a pod are read if its status gives no reason for so long after its creation.
 PATIENCE_SECONDS = 2.5
-# Nothing new is heard of a pod sooner: the kubelet tells again after some minutes, if at all.
-ASK_AGAIN_SECONDS = 10.0
+# Between two readings of a pod's events: the kubelet repeats one after some minutes, if at all.
+READ_AGAIN_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -145,18 +145,22 @@ class Creation:
 class Observed:
     """Everything that one pass decides on, besides the job itself.
 
-    `pods` maps a rank to its pod; `unranked` are pods of the job that no rank of it has (its own
-    Redis server's; those of tasks that had other names before it was suspended). `existing` are its
-    other objects that are watched, as "service/x". `refusals` maps a kind and name ("pod/x-0",
-    "service/x") or a change (changes.py) to the last refusal, `creations` a pod's name to how often
-    it was created lately, and `warnings` a pod's uid to the newest warning event about it.
-    `given_back` are the names of pods that gave their node back for a lower rank. `told` maps the
-    uid of a pod that is to act on a list, and the list's number, to when that list was seen on it,
-    `nudged` to when it was last reminded. `given` maps a pod's uid to the number of the newest list
-    that this operator has written on it. These seven live in the operator's memory only: a new
-    operator learns them again. `notes` is what the operator's own settings have to say of the job.
-    `latency` is how long a write takes now, in seconds, and `reminders` how many kubelets may be
-    reminded (pace.py).
+    From the watches: `pods` maps a rank to its pod; `unranked` are pods of the job that have no
+    rank (its own Redis server's; those of tasks that had other names before it was suspended);
+    `existing` are its other objects that are watched, as "service/x".
+
+    From the operator's memory (shell/memory.py), so that a new operator learns it again:
+    `refusals` maps a kind and name ("pod/x-0", "service/x") or a change (changes.py) to the last
+    refusal; `creations` a pod's name to how often it was created lately; `warnings` a pod's uid to
+    the newest warning event about it. `released` are the names of pods that were deleted so that a
+    lower rank finds a node. `list_seen` maps the uid of a pod that is to act on a list, and the
+    list's number, to when that list was first seen on the pod; `reminded` maps the same to when its
+    kubelet was last reminded of it. `published` maps a pod's uid to the number of the newest list
+    that this operator has written on it.
+
+    From its settings and its measurements: `notes` are problems of the job with these settings;
+    `latency` is how long a write takes now, in seconds; `reminders` is how many kubelets may be
+    reminded now (pace.py).
     """
 
     pods: Mapping[int, Pod] = field(default_factory=dict)
@@ -164,10 +168,10 @@ class Observed:
     existing: frozenset[str] = frozenset()
     refusals: Mapping[str, Refusal] = field(default_factory=dict)
     creations: Mapping[str, Creation] = field(default_factory=dict)
-    given_back: frozenset[str] = frozenset()
-    told: Mapping[tuple[str, int], datetime] = field(default_factory=dict)
-    nudged: Mapping[tuple[str, int], datetime] = field(default_factory=dict)
-    given: Mapping[str, int] = field(default_factory=dict)
+    released: frozenset[str] = frozenset()
+    list_seen: Mapping[tuple[str, int], datetime] = field(default_factory=dict)
+    reminded: Mapping[tuple[str, int], datetime] = field(default_factory=dict)
+    published: Mapping[str, int] = field(default_factory=dict)
     warnings: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[Problem, ...] = ()
     latency: float = 0.0
@@ -215,9 +219,9 @@ class Child:
     version: str = ""
 
 
-def puzzling(pods: Iterable[Pod], now: datetime) -> tuple[Pod, ...]:
-    """The pods of which only an event can say what they wait for: on a node for a while, silent, no
-    address.
+def unexplained(pods: Iterable[Pod], now: datetime) -> tuple[Pod, ...]:
+    """The pods of which only an event can say why they have no address: they have had a node for
+    PATIENCE_SECONDS, and their status gives no reason.
     """
     return tuple(
         p
@@ -226,13 +230,13 @@ def puzzling(pods: Iterable[Pod], now: datetime) -> tuple[Pod, ...]:
     )
 
 
-def to_ask(pods: Iterable[Pod], asked: Mapping[str, datetime], now: datetime) -> tuple[Pod, ...]:
-    """Those of the puzzling pods whose events are read next, in turn; `asked` is when each was
-    asked last, by uid.
+def events_due(pods: Iterable[Pod], read: Mapping[str, datetime], now: datetime) -> tuple[Pod, ...]:
+    """Those of the unexplained pods whose events are to be read, the longest unread first; `read`
+    is when those of each were last read, by uid.
     """
-    long_ago = now - timedelta(seconds=ASK_AGAIN_SECONDS)
-    due = (pod for pod in puzzling(pods, now) if asked.get(pod.uid, long_ago) <= long_ago)
-    return tuple(sorted(due, key=lambda pod: (pod.uid in asked, asked.get(pod.uid, now))))
+    long_ago = now - timedelta(seconds=READ_AGAIN_SECONDS)
+    due = (pod for pod in unexplained(pods, now) if read.get(pod.uid, long_ago) <= long_ago)
+    return tuple(sorted(due, key=lambda pod: (pod.uid in read, read.get(pod.uid, now))))
 
 
 def since(time: str, now: datetime) -> float | None:

@@ -85,7 +85,7 @@ def _fit_main(spec: Manifest, main: Manifest, job: DIJob, member: Member, gang: 
     command = job.role_of(member.rank).command
     port = listen_port(command)
     launched = _launched(job, main)
-    main["env"] = _env(main.get("env"), member, gang, _told(main, spec, gang))
+    main["env"] = _env(main.get("env"), member, gang, _launcher_env(main, spec, gang))
     # What a program said last is the best word on why it failed, and outlives the container
     # (status.firstFailure).
     if main.get("terminationMessagePolicy") is None:
@@ -97,9 +97,9 @@ def _fit_main(spec: Manifest, main: Manifest, job: DIJob, member: Member, gang: 
         main.get("ports"),
         *_ports(main, port or names.BASE_PORT, gang, bool(spec.get("hostNetwork"))),
     )
-    # A ditask that is not told its platform listens somewhere else: no probe may hold it back.
-    told = command.platform == "k8s" or (launched and command.bypass is None)
-    if port is not None and told and gang.queue in DIALLING and "readinessProbe" not in main:
+    # A ditask without --platform k8s listens on another port, where a probe would never succeed.
+    joins = command.platform == "k8s" or (launched and command.bypass is None)
+    if port is not None and joins and gang.queue in DIALLING and "readinessProbe" not in main:
         main["readinessProbe"] = {
             "tcpSocket": {"port": port},
             "periodSeconds": PROBE_PERIOD_SECONDS,
@@ -146,18 +146,18 @@ def _fit_dns(spec: Manifest, domain: str) -> None:
         }
 
 
-def _told(main: Manifest, spec: Manifest, gang: Gang) -> dict[str, str]:
-    """What our scripts must know of the pod, where that is not as usual."""
+def _launcher_env(main: Manifest, spec: Manifest, gang: Gang) -> dict[str, str]:
+    """Variables of the launcher (pod/launch.sh) for what differs from its defaults in this pod."""
     path, grace = main.get("terminationMessagePath"), spec.get("terminationGracePeriodSeconds")
-    said = {"DIJOB_TERMINATION_LOG": path} if path else {}
-    said |= {"DIJOB_TASKS": annotations.slices(gang)} if gang.parts else {}
+    env = {"DIJOB_TERMINATION_LOG": path} if path else {}
+    env |= {"DIJOB_TASKS": annotations.slices(gang)} if gang.parts else {}
     listed = annotations.files_of(gang.runtime)
-    said |= (
+    env |= (
         {"DIJOB_LISTED": " ".join(f"{name}={file}" for name, file in listed.items())}
         if listed
         else {}
     )
-    return said | (
+    return env | (
         {"DIJOB_KILL_SECONDS": str(grace)}
         if isinstance(grace, int) and grace != KILL_SECONDS
         else {}

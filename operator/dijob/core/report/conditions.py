@@ -228,11 +228,11 @@ def patience(status: Status, now: datetime) -> float | None:
 
 def _lagging(world: World) -> list[int]:
     """The ranks that are not Ready, or do not have the list in force."""
-    untold = {pod.rank for pod in world.unpublished} | world.restarts.pending
+    without = {pod.rank for pod in world.unpublished} | world.restarts.pending
     ready = (
         rank
         for rank in world.unfinished
-        if (pod := world.pods.get(rank)) and pod.ready and rank not in untold
+        if (pod := world.pods.get(rank)) and pod.ready and rank not in without
     )
     return sorted(set(world.unfinished) - set(ready))
 

@@ -126,16 +126,16 @@ def conclude(status: Status, facts: Iterable[Fact], generation: int, now: dateti
 
 
 def events(old: Status, new: Status) -> tuple[Event, ...]:
-    """What to tell in `kubectl describe`: the conditions that have changed, where the catalogue
-    gives their new reason an event, and another size of a job that runs.
+    """The events that a change of the status is worth: one for each condition whose new reason has
+    an event in the catalogue, and Scaled for a running job whose list has another size.
     """
     before = {c.type: c for c in old.conditions}
-    told = [
+    changed = [
         event
         for condition in new.conditions
         if (event := _event(old, before.get(condition.type), condition))
     ]
-    return (*told, *_scaled(old, new))
+    return (*changed, *_scaled(old, new))
 
 
 def _event(status: Status, before: Condition | None, now: Condition) -> Event | None:
@@ -176,14 +176,14 @@ def _scaled(old: Status, new: Status) -> tuple[Event, ...]:
     )
 
 
-def _finished(told: Mapping[str, Condition], now: datetime) -> Condition | None:
-    """The condition that is True at either end, with the words and the time of that end; None
-    before it.
+def _finished(stored: Mapping[str, Condition], now: datetime) -> Condition | None:
+    """The condition Finished, with the message and the time of Failed or Succeeded; None while
+    neither of these is True.
 
-    Made from the two in each pass: a job that ended under an operator that did not know it gets it
-    too.
+    It is derived from them in each pass, so that a job which ended under an older operator, without
+    this condition, gets it too.
     """
-    ends = (told.get(each.__name__) for each in (reasons.Failed, reasons.Succeeded))
+    ends = (stored.get(each.__name__) for each in (reasons.Failed, reasons.Succeeded))
     end = next((each for each in ends if each and each.status == "True"), None)
     if end is None:
         return None

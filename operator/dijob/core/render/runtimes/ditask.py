@@ -26,17 +26,17 @@ def env(member: Member, gang: Gang) -> dict[str, str]:
 
 
 def _queue(gang: Gang) -> dict[str, str]:
-    """What carries the events, where that is not nng."""
-    told = {} if gang.queue == Queue.NNG else {"DI_MQ_TYPE": gang.queue}
+    """The variables of the message queue; {} for nng."""
+    env = {} if gang.queue == Queue.NNG else {"DI_MQ_TYPE": gang.queue}
     if gang.redis is not None:
-        told |= {"DI_REDIS_HOST": gang.redis[0], "DI_REDIS_PORT": str(gang.redis[1])}
+        env |= {"DI_REDIS_HOST": gang.redis[0], "DI_REDIS_PORT": str(gang.redis[1])}
     if gang.queue == Queue.REDIS:
         # DI-engine's thread that listens ends when it logs a lost connection: its words do not fit
         # their format, which rich's handler raises (ditk/logging/terminal.py). With the plain one
         # it connects again.
-        told |= {"DISABLE_RICH": "1"}
+        env |= {"DISABLE_RICH": "1"}
     if gang.queue.startswith(Queue.TORCHRPC):
         # RDMA and fork do not go together without (rdmamojo.com, ibv_fork_init); nothing else reads
         # them.
-        told |= {"IBV_FORK_SAFE": "1", "RDMAV_FORK_SAFE": "1"}
-    return told
+        env |= {"IBV_FORK_SAFE": "1", "RDMAV_FORK_SAFE": "1"}
+    return env

@@ -1,4 +1,4 @@
-"""What OneFlow's programs are told: the node list, the port and the GPUs of `flow.env` and
+"""The variables of OneFlow's programs: the node list, the port and the GPUs for `flow.env` and
 `flow.config`.
 
 The calls are those of its documentation of 0.3 (flow.env.machine, flow.env.ctrl_port,
