@@ -1,6 +1,11 @@
 """Which ranks the next address list has, and when it is made: those from 0 on that have addresses,
 without a gap, once enough of them have waited long enough for the others. A pass asks it before it
 numbers a list (decide/address_writes.py), and to know which pods to create, or to release.
+
+All sizes count ranks from 0 on: `gang.size` is the desired one, `world.size` that of the world
+now, `world.possible_size` the largest that a list could have now, `required_size` the one that
+the job cannot do without, `minimum_size` the smallest of a next list, `next_size` that of the
+list to publish now.
 """
 
 from dataclasses import dataclass
@@ -23,11 +28,6 @@ class Gathering:
     `window` (seconds) is how long ranks with an address wait for desired ranks without one.
     `refused` are the ranks whose pods the apiserver has refused for so long, for want of room in a
     quota, that they count like ranks without a node (capacity.py).
-
-    All sizes count ranks from 0 on: `gang.size` is the desired one, `world.size` that of the world
-    now, `world.possible_size` the largest that a list could have now, `required_size` the one that
-    the job cannot do without, `minimum_size` the smallest of a next list, `next_size` that of the
-    list to publish now.
     """
 
     world: World
