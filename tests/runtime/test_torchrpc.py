@@ -159,3 +159,19 @@ def test_a_peer_that_has_too_few_gpus() -> None:
         misfit_of_peer([Link(1, 0, 1)], 1, 1)
         == "--cuda-device-map 1_0_1 names GPU 1 of node 1, which has 1"
     )
+
+
+def test_a_peer_that_takes_no_tensors_on_the_gpu_that_the_map_names() -> None:
+    assert misfit_of_peer([Link(1, 0, 1)], 1, 2, (0, 1)) == ""
+    named = "--cuda-device-map 1_0_1 names GPU 1 of node 1, which takes tensors on"
+    assert misfit_of_peer([Link(1, 0, 1)], 1, 2, (0,)) == f"{named} GPU 0 alone"
+    assert misfit_of_peer([Link(1, 0, 1)], 1, 2, ()) == f"{named} the CPU alone"
+
+
+@pytest.mark.parametrize(
+    "second", [Link(1, 0, 1), Link(1, 1, 0)], ids=["from one GPU", "to one GPU"]
+)
+def test_two_links_of_one_gpu_to_one_peer(second: Link) -> None:
+    assert misfit([Link(1, 0, 0), Link(2, 0, 0), Link(1, 0, 0)], 2, 4) == ""
+    words = f"--cuda-device-map 1_{second.local}_{second.remote} names a GPU that another link"
+    assert misfit([Link(1, 0, 0), second], 2, 4).startswith(words)

@@ -8,7 +8,6 @@ member may miss. Here each process has a store of its own, and enters who has in
 from __future__ import annotations
 
 import queue
-import warnings
 
 import torch
 import torch.distributed as dist
@@ -18,11 +17,16 @@ from torch._C._distributed_rpc import TensorPipeAgent, WorkerInfo
 from torch.distributed.rpc import TensorPipeRpcBackendOptions, api
 
 from dijob_runtime.torchrpc.outbox import Message
+from dijob_runtime.torchrpc.packed import Packed, settle
 
-# Shared memory and CMA are chosen by the machine's boot id, which pods of one node share while
-# their memory is apart.
+# Shared memory, CMA and CUDA's IPC are chosen by the machine's boot id, which pods of one node
+# share while their memory and their GPUs are apart: torch ends a process that is offered the GPU
+# of another pod by CUDA's IPC, since it cannot find it.
 TRANSPORTS = ["uv"]
 CHANNELS = ["mpt_uv", "basic"]
+# Preferred where they can be: InfiniBand, straight to the GPU. `basic` beneath cuda_basic is TCP.
+GPU_TRANSPORTS = ["ibv", *TRANSPORTS]
+GPU_CHANNELS = ["cuda_gdr", "cuda_basic", *CHANNELS]
 # One thread: with more of them two messages of one peer can overtake each other.
 THREADS = 1
 # A message that has not arrived by then never will. Long, since 1 GB may be on its way.
@@ -38,14 +42,18 @@ inbox: queue.Queue[Message | None] = queue.Queue()
 
 def receive(messages: list[Message]) -> None:
     """Messages from a peer, in order."""
-    for message in messages:
-        inbox.put(message)
+    for topic, message in messages:
+        if isinstance(message, Packed):
+            settle(message)
+        inbox.put((topic, message))
 
 
 class Agent:
-    """Sends to peers by their node ids."""
+    """Sends to peers by their node ids; `maps` says from which GPU to which of the peer's."""
 
-    def __init__(self, node: int, gpus: list[int]) -> None:
+    def __init__(
+        self, node: int, gpus: list[int], maps: dict[int, dict[int, int]] | None = None
+    ) -> None:
         store = dist.HashStore()
         self._store = dist.PrefixStore(ADDRESSES, store)
         self._devices = [torch.device("cuda", gpu) for gpu in gpus]
@@ -55,26 +63,22 @@ class Agent:
         options = TensorPipeRpcBackendOptions(
             num_worker_threads=THREADS,
             rpc_timeout=TIMEOUT_SECONDS,
-            _transports=TRANSPORTS,
-            _channels=CHANNELS,
+            devices=self._devices,
+            # The agent takes a copy of them, so that a map that comes later is none.
+            device_maps={_name(peer): _on_gpus(map_) for peer, map_ in (maps or {}).items()},
+            _transports=GPU_TRANSPORTS if gpus else TRANSPORTS,
+            _channels=GPU_CHANNELS if gpus else CHANNELS,
         )
-        if gpus:  # torch's own choice then, which knows how to reach a GPU
-            options = TensorPipeRpcBackendOptions(
-                num_worker_threads=THREADS, rpc_timeout=TIMEOUT_SECONDS, devices=self._devices
-            )
-        self._options = options
+        if gpus:
+            torch.cuda.init()  # what a peer sends may come before this process uses its GPU
         dist_autograd._init(0)  # the agent does not start without
         self._agent = TensorPipeAgent(store, name, 0, None, options, {}, self._devices)
         api._init_rpc_states(self._agent)
         # uv://HOST:PORT; the peers put the host there by which they know this process.
         self.url = self._store.get(name).decode()
 
-    def map_devices(self, node: int, there: dict[int, int]) -> None:
-        """This process's GPUs, and those of the peer that they send to. Before that one joins."""
-        self._options.set_device_map(_name(node), there)
-
-    def join(self, node: int, url: str, back: dict[int, int]) -> None:
-        """A peer has come; `back` maps its GPUs to those here that it sends to."""
+    def join(self, node: int, url: str) -> None:
+        """A peer has come."""
         if self._last == MOST_PEERS:
             raise RuntimeError(
                 f"this process has had {MOST_PEERS} peers, which is all that torch can count"
@@ -82,11 +86,9 @@ class Agent:
         self._last += 1
         self._ids[node] = self._last
         self._store.set(_name(node), url)
-        reverse = {
-            _name(node): {torch.device("cuda", a): torch.device("cuda", b) for a, b in back.items()}
-        }
+        # No map for answers: they are empty.
         self._agent._update_group_membership(
-            WorkerInfo(_name(node), self._last), self._devices, reverse if back else {}, True
+            WorkerInfo(_name(node), self._last), self._devices, {}, True
         )
 
     def leave(self, node: int) -> None:
@@ -106,16 +108,8 @@ class Agent:
         rpc.shutdown(graceful=False)
 
 
-def as_tensor(data: bytes) -> torch.Tensor:
-    """The same memory as a tensor, which goes to the wire without being pickled."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it says that bytes cannot be written to, and nobody does
-        return torch.frombuffer(data, dtype=torch.uint8)
-
-
-def as_bytes(data: torch.Tensor) -> memoryview:
-    """A tensor's memory."""
-    return memoryview(data.numpy())
+def _on_gpus(map_: dict[int, int]) -> dict[torch.device, torch.device]:
+    return {torch.device("cuda", a): torch.device("cuda", b) for a, b in map_.items()}
 
 
 def _name(node: int) -> str:

@@ -41,25 +41,39 @@ def gpus(text: str) -> tuple[int, ...]:
 
 def misfit(links: Iterable[Link], local: int, nodes: int | None) -> str:
     """What a device map names that this process cannot have: one of its `local` GPUs, one of
-    `nodes` node ids (None: unknown). "" where all is well.
+    `nodes` node ids (None: unknown), a GPU with two links to one peer, which torch refuses. ""
+    where all is well.
     """
-    for link in links:
+    named: set[tuple[str, int, int]] = set()
+    for link in dict.fromkeys(links):
         what = f"--cuda-device-map {link.peer}_{link.local}_{link.remote}"
         if link.local >= local:
             return f"{what} names GPU {link.local} here, and this process has {local}"
         if nodes is not None and link.peer >= nodes:
             return f"{what} names node {link.peer}, and the job's node ids are 0 to {nodes - 1}"
+        ends = {("here", link.peer, link.local), ("there", link.peer, link.remote)}
+        if ends & named:
+            return f"{what} names a GPU that another link to node {link.peer} has"
+        named |= ends
     return ""
 
 
-def misfit_of_peer(links: Iterable[Link], node: int, gpus: int) -> str:
-    """What a device map names that the process with this node id cannot have. "" where all is
-    well.
+def misfit_of_peer(
+    links: Iterable[Link], node: int, gpus: int, takes: tuple[int, ...] | None = None
+) -> str:
+    """What a device map names that the process with this node id cannot have, or takes no tensors
+    on (None: it does on all). "" where all is well.
     """
     for link in links:
-        if link.peer == node and link.remote >= gpus:
-            return (
-                f"--cuda-device-map {link.peer}_{link.local}_{link.remote} names GPU {link.remote}"
-                f" of node {node}, which has {gpus}"
-            )
+        if link.peer != node:
+            continue
+        what = (
+            f"--cuda-device-map {link.peer}_{link.local}_{link.remote} names GPU {link.remote}"
+            f" of node {node}"
+        )
+        if link.remote >= gpus:
+            return f"{what}, which has {gpus}"
+        if takes is not None and link.remote not in takes:
+            where = f"GPU {', '.join(map(str, takes))}" if takes else "the CPU"
+            return f"{what}, which takes tensors on {where} alone"
     return ""

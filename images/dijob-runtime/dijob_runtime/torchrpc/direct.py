@@ -1,7 +1,8 @@
-"""Events whose arguments go to torch as they are, which sends tensors from GPU to GPU.
+"""Events whose tensors go to torch as they are, which sends them from GPU to GPU.
 
 DI-engine pickles an event before its queue sees it (ding 0.5.3, ding/framework/parallel.py), which
-takes tensors to the CPU. So a process whose GPUs are mapped emits, and hears, past that.
+takes tensors to the CPU. So a process whose GPUs are mapped emits past that, and every process
+hears past that: one without a GPU has peers that have some.
 """
 
 from __future__ import annotations
@@ -10,29 +11,39 @@ from typing import Any, Callable
 
 from ding.framework import Parallel
 
+from dijob_runtime.said import say
+from dijob_runtime.torchrpc.packed import Packed, pack
 
-def install() -> None:
-    """Teach this process's Parallel, once."""
+
+def install(emits: bool) -> None:
+    """Teach this process's Parallel to hear, and where it `emits` from GPUs that too, once."""
+    if emits:
+        Parallel.emit = _emit
     usual = Parallel._handle_message
-    if getattr(usual, "knows_objects", False):
-        return
-    Parallel.emit = _emit
-    Parallel._handle_message = _handler(usual)
+    if not getattr(usual, "knows_packed", False):
+        Parallel._handle_message = _handler(usual)
 
 
 def _emit(router: Any, event: str, *args: Any, **kwargs: Any) -> None:
     """As Parallel.emit."""
     if router.is_active:
-        router._mq.publish_object(event, {"a": args, "k": kwargs})
+        router._mq.publish_packed(event, pack({"a": args, "k": kwargs}))
 
 
 def _handler(usual: Callable[[Any, str, Any], None]) -> Callable[[Any, str, Any], None]:
     def handle(router: Any, topic: str, message: Any) -> None:
-        """As Parallel._handle_message, which unpickles first."""
-        if not isinstance(message, dict):
+        """As Parallel._handle_message, which unpickles whatever it is given."""
+        if not isinstance(message, Packed):
             usual(router, topic, message)
-        elif router._event_loop.listened(topic):
-            router._event_loop.emit(topic, *message["a"], **message["k"])
+            return
+        if not router._event_loop.listened(topic):
+            return
+        try:
+            given = message.unpacked()
+        except Exception as error:  # of any class: it is the user's objects that are made anew
+            say(f"an event {topic!r} cannot be unpickled here: {error}")
+            return
+        router._event_loop.emit(topic, *given["a"], **given["k"])
 
-    handle.knows_objects = True  # type: ignore[attr-defined]
+    handle.knows_packed = True  # type: ignore[attr-defined]
     return handle

@@ -17,13 +17,11 @@ from ding.utils import MQ_REGISTRY
 
 from dijob_runtime.said import say
 from dijob_runtime.torchrpc import devices, direct
-from dijob_runtime.torchrpc.agent import Agent, as_bytes, as_tensor, inbox
+from dijob_runtime.torchrpc.agent import Agent, inbox
 from dijob_runtime.torchrpc.neighbours import Card, Neighbours, interface_of, split
 from dijob_runtime.torchrpc.outbox import Outbox
+from dijob_runtime.torchrpc.packed import TENSOR_BYTES, Packed, as_bytes, as_tensor
 
-# torch sends a tensor's memory by a channel of its own, which costs more than it saves for less
-# than this.
-TENSOR_BYTES = 256 * 2**10
 # What is on its way when the queue is stopped has this long to arrive.
 FLUSH_SECONDS = 5.0
 
@@ -48,9 +46,10 @@ class TorchRpcMQ(MQ):
         self._node = node
         self._links = devices.device_map(device_map)
         self._gpus = list(devices.gpus(local_gpus))
-        if self._gpus:
-            direct.install()
+        direct.install(bool(self._gpus))
         self._peers: dict[int, Outbox] = {}
+        # This process's GPUs that send to each peer's.
+        self._mapped: dict[int, tuple[int, ...]] = {}
         self._cards: dict[int, Card] = {}
         self._lock = threading.Lock()
         self._running = False
@@ -59,12 +58,12 @@ class TorchRpcMQ(MQ):
         interface = interface_of(split(self.listen_to)[0])
         if interface:  # else torch looks up what the host's name leads to
             os.environ.setdefault("TP_SOCKET_IFNAME", interface)
-        self._agent = Agent(self._node, self._gpus)
-        for peer in {link.peer for link in self._links}:
-            self._agent.map_devices(
-                peer, {link.local: link.remote for link in self._links if link.peer == peer}
-            )
-        card = Card(self._node, self._agent.url, uuid.uuid4().hex, torch.cuda.device_count())
+        maps: dict[int, dict[int, int]] = {}
+        for link in self._links:
+            maps.setdefault(link.peer, {})[link.local] = link.remote
+        self._agent = Agent(self._node, self._gpus, maps)
+        count = torch.cuda.device_count()
+        card = Card(self._node, self._agent.url, uuid.uuid4().hex, count, tuple(self._gpus))
         self._neighbours = Neighbours(card, self._joined, self._left, say)
         self._running = True
         self._neighbours.start(self.listen_to, self.attach_to)
@@ -76,9 +75,15 @@ class TorchRpcMQ(MQ):
     def publish(self, topic: str, data: bytes) -> None:
         self._send(topic, data if len(data) < TENSOR_BYTES else as_tensor(data), len(data))
 
-    def publish_object(self, topic: str, message: dict[str, Any]) -> None:
-        """An event as it is, for processes whose GPUs are mapped (direct.py)."""
-        self._send(topic, message, 0)
+    def publish_packed(self, topic: str, message: Packed) -> None:
+        """An event whose tensors go from GPU to GPU where the device map says so (direct.py)."""
+        copies: dict[tuple[int, ...], Packed] = {}
+        with self._lock:
+            for node, peer in list(self._peers.items()) if self._running else ():
+                gpus = self._mapped[node]
+                if gpus not in copies:
+                    copies[gpus] = message.for_gpus(gpus)
+                peer.put((topic, copies[gpus]), message.size)
 
     def subscribe(self, topic: str) -> None:
         return
@@ -112,12 +117,13 @@ class TorchRpcMQ(MQ):
     def _joined(self, card: Card) -> None:
         if card.node in self._cards:  # it has come back before we noticed that it had gone
             self._left(self._cards[card.node])
-        wrong = devices.misfit_of_peer(self._links, card.node, card.gpus)
+        wrong = devices.misfit_of_peer(self._links, card.node, card.gpus, card.takes)
         if wrong:
-            say(f"{wrong}: nothing is sent to it")
-            return
-        back = {link.remote: link.local for link in self._links if link.peer == card.node}
-        self._agent.join(card.node, card.url, back)
+            say(f"{wrong}: tensors go to it by way of the CPU")
+        self._mapped[card.node] = tuple(
+            link.local for link in self._links if link.peer == card.node and not wrong
+        )
+        self._agent.join(card.node, card.url)
         self._cards[card.node] = card
         self._peers[card.node] = Outbox(card.node, partial(self._agent.send, card.node))
         say(f"torchrpc: node {card.node} has come")

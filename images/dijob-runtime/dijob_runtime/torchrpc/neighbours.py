@@ -29,8 +29,8 @@ LIMIT = 4096
 
 @dataclass(frozen=True)
 class Card:
-    """A process as it introduces itself: DI-engine's node id, its RPC agent's address, its GPUs,
-    its life.
+    """A process as it introduces itself: DI-engine's node id, its RPC agent's address, its life,
+    how many GPUs it has, and those of them that it takes tensors on.
 
     `life` differs between two processes of one node id: one that has come back is another.
     """
@@ -39,6 +39,7 @@ class Card:
     url: str
     life: str
     gpus: int = 0
+    takes: tuple[int, ...] = ()
 
 
 class Neighbours:
@@ -141,7 +142,9 @@ def _read(line: bytes) -> Card | None:
     """The card in a line; None where it is none. ValueError where it is no JSON."""
     given = json.loads(line)
     try:
-        return Card(int(given["node"]), str(given["url"]), str(given["life"]), int(given["gpus"]))
+        node, url, life, gpus = (given[name] for name in ("node", "url", "life", "gpus"))
+        takes = given.get("takes", range(int(gpus)))
+        return Card(int(node), str(url), str(life), int(gpus), tuple(map(int, takes)))
     except (KeyError, TypeError):
         return None
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from functools import partial
-from typing import Any, Callable
+from typing import Any, Callable, Tuple
 
 from dijob_runtime.said import say
 
@@ -18,7 +18,7 @@ MOST_MESSAGES = 256
 CALL_BYTES = 2**20
 
 # (topic, message)
-Message = tuple[str, Any]
+Message = Tuple[str, Any]
 
 
 class Outbox:
@@ -85,8 +85,8 @@ class Outbox:
         problem = ""
         try:
             future.value()
-        except RuntimeError as error:
-            problem = str(error)
+        except Exception as error:  # what was raised there, of whatever class
+            problem = str(error) or type(error).__name__
         with self._changed:
             self._done(messages, size, problem)
             self._send_due()

@@ -114,6 +114,12 @@ def _gpus(mq_type: str, flags: Flags) -> tuple[int, ...]:
     wrong = devices.misfit(links, count, len(world.addresses) * world.workers if world else None)
     if wrong:
         fail(wrong)
+    unnamed = [link.local for link in links if named and link.local not in named]
+    if unnamed:
+        fail(
+            f"--cuda-device-map names GPU {unnamed[0]} here, and --local-cuda-devices does not:"
+            f" {', '.join(map(str, named))}"
+        )
     return named or tuple(range(count))
 
 
