@@ -14,6 +14,9 @@ ROUNDS = 150
 ROUND_SECONDS = 0.5
 QUIET_SECONDS = RESYNC_SECONDS + 10
 PLENTY = 1_000_000
+# As many passes as a stretch may have at most: so many, and one for each of so many seconds.
+PASSES = 20
+PASS_SECONDS = 20.0
 
 
 @dataclass(frozen=True)
@@ -82,9 +85,14 @@ class Driven(Watched):
         self.time_goes_on(seconds)
 
     def time_goes_on(self, seconds: float) -> None:
-        """To the end of what began `since` then."""
+        """To the end of what began `since` then. An operator that never comes to rest is found at
+        once: it makes hundreds of passes in a minute, and a sound one has made 9 at most.
+        """
         loop, (begin, suspended) = self.cluster.loop, self.since
+        passes = self.operator.passes
         loop.run_for(seconds)
+        passes = self.operator.passes - passes
+        assert passes <= PASSES + seconds / PASS_SECONDS, f"{passes} passes in {seconds} s"
         self.active += 0 if suspended and self.job.status.suspend_time else loop.time() - begin
         if self.line.problems:
             raise self.line.problems[0]

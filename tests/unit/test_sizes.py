@@ -4,6 +4,7 @@ built.
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import dijob
@@ -13,6 +14,7 @@ CORE = OPERATOR / "core"
 MAX_LINES, MAX_FIELDS, MAX_POSITIONAL = 150, 15, 4
 
 
+@cache
 def trees(folder: Path) -> dict[Path, ast.Module]:
     return {path: ast.parse(path.read_text()) for path in sorted(folder.rglob("*.py"))}
 
