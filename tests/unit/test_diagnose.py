@@ -68,7 +68,7 @@ def test_why_a_rank_has_no_address(pod: Pod | None, known: dict[str, Any], why: 
     ids=["gone", "starting", "one-crashes"],
 )
 def test_why_a_rank_is_not_ready_grouped_by_cause(pods: tuple[Pod, ...], text: str) -> None:
-    assert diagnose.not_ready(range(3), observed(*pods), NOW) == text
+    assert diagnose.not_ready(gang(), range(3), observed(*pods), NOW) == text
 
 
 def test_a_refusal_has_its_reason_and_the_apiservers_words() -> None:
@@ -78,6 +78,15 @@ def test_a_refusal_has_its_reason_and_the_apiservers_words() -> None:
         "ranks 0,2: exceeded quota",
     )
     assert diagnose.refusal(gang(), [1], seen) is None
+
+
+def test_the_same_refusal_of_each_pod_by_its_name_is_one_cause() -> None:
+    words = {rank: f'pods "job-{rank}" is forbidden: no service account' for rank in range(3)}
+    words[2] = 'pods "job-2" is forbidden: exceeded quota'
+    seen = Observed(refusals={f"pod/job-{rank}": refused(text) for rank, text in words.items()})
+    said = diagnose.refusal(gang(), [0, 1, 2], seen)
+    assert said == (PodsCreated.PodForbidden, f"ranks 0-1: {words[0]}; rank 2: {words[2]}")
+    assert diagnose.without_address(gang(), [0, 1, 2], seen) == said[1]
 
 
 def test_every_kind_of_refusal_has_a_reason() -> None:

@@ -30,16 +30,20 @@ REFUSED_REASONS = {
 
 def without_address(gang: Gang, ranks: Iterable[int], observed: Observed) -> str:
     """Each rank that lacks an address, and why."""
-    return _grouped(ranks, lambda rank: _why_no_address(gang, rank, observed))
+    return _grouped(gang, ranks, lambda rank: _why_no_address(gang, rank, observed))
 
 
 def not_ready(
-    ranks: Iterable[int], observed: Observed, now: datetime, renewing: Container[int] = ()
+    gang: Gang,
+    ranks: Iterable[int],
+    observed: Observed,
+    now: datetime,
+    renewing: Container[int] = (),
 ) -> str:
     """Each rank that is not Ready, and why. `renewing` are those whose process has been asked to
     restart.
     """
-    return _grouped(ranks, lambda rank: _why_not_ready(rank, observed, now, rank in renewing))
+    return _grouped(gang, ranks, lambda rank: _why_not_ready(rank, observed, now, rank in renewing))
 
 
 def trouble(rank: int, observed: Observed, now: datetime) -> str:
@@ -68,7 +72,7 @@ def refusal(gang: Gang, ranks: Iterable[int], observed: Observed) -> tuple[PodsC
     if not refused:
         return None
     first = next(iter(refused.values()))
-    return REFUSED_REASONS[first.why], _grouped(refused, lambda rank: refused[rank].message)
+    return REFUSED_REASONS[first.why], _grouped(gang, refused, lambda rank: refused[rank].message)
 
 
 def with_untaken(observed: Observed, now: datetime) -> Observed:
@@ -104,11 +108,16 @@ def shorten(text: str, limit: int = MESSAGE_LIMIT) -> str:
     return text if len(text) <= limit else text[: limit - 4] + " ..."
 
 
-def _grouped(ranks: Iterable[int], why: Callable[[int], str]) -> str:
-    causes: dict[str, list[int]] = {}
+def _grouped(gang: Gang, ranks: Iterable[int], why: Callable[[int], str]) -> str:
+    """Each cause once, in the words of the first rank that has it: the same words about pods of
+    different names are one cause.
+    """
+    causes: dict[str, tuple[str, list[int]]] = {}
     for rank in ranks:
-        causes.setdefault(why(rank), []).append(rank)
-    return shorten("; ".join(f"{say(group)}: {cause}" for cause, group in causes.items()))
+        cause = why(rank)
+        nameless = cause.replace(gang.member(rank).name, "")
+        causes.setdefault(nameless, (cause, []))[1].append(rank)
+    return shorten("; ".join(f"{say(group)}: {cause}" for cause, group in causes.values()))
 
 
 def _why_no_address(gang: Gang, rank: int, observed: Observed) -> str:

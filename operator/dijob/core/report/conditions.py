@@ -170,7 +170,7 @@ def _running(this: Pass) -> Fact:
         )
     wrong = any(diagnose.trouble(rank, this.observed, this.now) for rank in lagging)
     reason = Running.Blocked if wrong else Running.Starting
-    return Fact(reason, diagnose.not_ready(lagging, this.observed, this.now))
+    return Fact(reason, diagnose.not_ready(world.gang, lagging, this.observed, this.now))
 
 
 def _all_run(this: Pass) -> str:
@@ -203,7 +203,9 @@ def _peers_ready(this: Pass) -> Fact:
         return Fact(
             PeersReady.AllRanksReady, f"all ranks are Ready with list {world.address_list.number}"
         )
-    message = diagnose.not_ready(lagging, this.observed, this.now, world.restarts.pending)
+    message = diagnose.not_ready(
+        world.gang, lagging, this.observed, this.now, world.restarts.pending
+    )
     if world.restarts.pending >= set(lagging):
         return Fact(PeersReady.Renewing, message)
     if not is_true(this.job.status, Running):
