@@ -110,7 +110,7 @@ images: venv ## build all images into the cache (6 min once)
 FIRST := $(patsubst %,tests/e2e/test_%.py,tasks node_loss healing redis torchrun)
 
 .PHONY: apiserver
-apiserver: cluster-build images ## bad input, kill -9 at each write, faults, 150 jobs, the chart, the test cluster itself (~11 min)
+apiserver: cluster-build images ## bad input, kill -9 at each write, faults, 150 jobs, the chart, the test cluster itself (~8 min)
 	$(PY) -m pytest tests/chart tests/selftest tests/faults tests/apiserver -m "not long" -n 3 --dist loadfile --no-loadscope-reorder
 
 .PHONY: hostile
@@ -123,7 +123,7 @@ scale: cluster-build ## a restart among 1,000 jobs with 4,000 pods, with its fig
 	DIJOB_SCALE_JOBS=1000 $(PY) -m pytest -s tests/faults/test_scale.py
 
 .PHONY: e2e
-e2e: cluster-build images ## real pods on real nodes (~28 min)
+e2e: cluster-build images ## real pods on real nodes (~20 min)
 	$(PY) -m pytest $(FIRST) tests/e2e -m "not alone and not long" -n 3 --dist loadfile --no-loadscope-reorder
 	$(PY) -m pytest tests/e2e -m alone
 

@@ -211,6 +211,14 @@ def stored(owner: DIJob, decided: Plan) -> DIJob:
     return DIJob(metadata=owner.metadata, spec=owner.spec, status=decided.status)
 
 
+def then(owner: DIJob, seen: Observed, seconds: float = 0, **edit: Any) -> tuple[Plan, DIJob]:
+    """A user's edit of the spec, one pass, and the job with the status that it wrote."""
+    spec = owner.spec.model_copy(update=edit)
+    edited = DIJob(metadata=owner.metadata, spec=spec, status=owner.status)
+    decided = plan(edited, seen, later(seconds))
+    return decided, stored(edited, decided)
+
+
 def running(**spec: Any) -> DIJob:
     """A job whose three ranks run under list 1, as its status says."""
     owner = job(**spec)

@@ -7,7 +7,6 @@ import pytest
 from dijob.api.model import DIJob
 from dijob.api.status import instant, stamp
 from dijob.core.actions import CreatePod, DeleteJob, DeletePod
-from dijob.core.decide.plan import Plan
 from dijob.core.observed.views import Observed, Pod
 from unit.builders import (
     NOW,
@@ -21,18 +20,10 @@ from unit.builders import (
     plan,
     running,
     says,
-    stored,
     tasks_job,
+    then,
     view,
 )
-
-
-def then(owner: DIJob, seen: Observed, seconds: float = 0, **edit: Any) -> tuple[Plan, DIJob]:
-    """A user's edit of the spec, one pass, and the job with the status that it wrote."""
-    spec = owner.spec.model_copy(update=edit)
-    edited = DIJob(metadata=owner.metadata, spec=spec, status=owner.status)
-    decided = plan(edited, seen, later(seconds))
-    return decided, stored(edited, decided)
 
 
 def all_run(owner: DIJob, **fields: Any) -> list[Pod]:

@@ -43,17 +43,11 @@ from unit.builders import (
     plan,
     running,
     says,
-    stored,
+    then,
     view,
 )
 
 TERMINATED = Ending(1, 0, "Error", "boom")
-
-
-def then(owner: DIJob, seen: Observed, seconds: float = 0) -> tuple[Plan, DIJob]:
-    """One pass, and the job with the status that it wrote."""
-    decided = plan(owner, seen, later(seconds))
-    return decided, stored(owner, decided)
 
 
 def created(decided: Plan) -> list[int]:

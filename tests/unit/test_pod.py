@@ -21,6 +21,7 @@ from dijob.core.render.annotations import addresses_patch
 from dijob.core.render.pod import pod_manifest, template_hash
 from dijob.pod import KILL_SECONDS, LAUNCHER
 from dijob.shell.memory import Memory
+from speed import allowed
 from unit.builders import (
     container,
     gang,
@@ -444,7 +445,7 @@ def test_a_command_is_read_once_for_all_pods_and_versions_of_the_status(
     made = [pod_manifest(owner, member, Options()) for member in gang_of(owner).members]
     assert [len(made), read] == [1500, [SCRIPT]]
     # 0.15 s; 3 s where each reads it.
-    assert time.process_time() - begin < 1
+    assert time.process_time() - begin < allowed(1)
 
 
 @pytest.mark.timed
@@ -458,7 +459,7 @@ def test_a_pod_is_made_without_copying_or_changing_the_template() -> None:
     for member in gang_of(owner).members[:100]:
         made = pod_manifest(owner, member, Options(priority_classes={"normal": "x"}))
         assert made["spec"]["containers"][1] == {"name": "side"}
-    assert time.process_time() - begin < 0.25  # 0.02 s; 0.8 s where each copies it
+    assert time.process_time() - begin < allowed(0.25)  # 0.02 s; 0.8 s where each copies it
     assert body == before
 
 

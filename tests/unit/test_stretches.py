@@ -1,5 +1,5 @@
 """No stretch of the loop without a pause takes 50 ms of its thread's CPU, however large a job
-is.
+is (on a slower machine, accordingly more).
 """
 
 import asyncio
@@ -16,6 +16,7 @@ from dijob.shell.children import Children
 from dijob.shell.pulse import Pulse
 from dijob.shell.reconcile import Reconciler
 from dijob.shell.throttle import Throttle
+from speed import allowed
 from unit.builders import OWNER, Body, changed, container, job_body, pod_body
 from unit.fake_api import FakeApi, Over
 
@@ -137,11 +138,12 @@ async def test_no_step_in_the_life_of_a_job_of_1500_holds_up_the_others() -> Non
     # of some lives counts.
     shortest = await life()
     for _ in range(4):
-        if max(shortest.values()) <= BOUND:
+        if max(shortest.values()) <= allowed(BOUND):
             break
         again = await life()
         shortest = {name: min(seconds, again[name]) for name, seconds in shortest.items()}
-    assert {name: seconds for name, seconds in shortest.items() if seconds > BOUND} == {}
+    bound = allowed(BOUND)
+    assert {name: seconds for name, seconds in shortest.items() if seconds > bound} == {}
 
 
 async def test_a_list_of_thousands_does_not_hold_up_the_others() -> None:
@@ -167,4 +169,4 @@ async def test_a_list_of_thousands_does_not_hold_up_the_others() -> None:
             assert len(store) == 2000
 
     pages = [pods(first) for first in range(0, 2000, 500)]
-    assert min([await longest(listed) for _ in range(4)]) < BOUND
+    assert min([await longest(listed) for _ in range(4)]) < allowed(BOUND)

@@ -115,7 +115,7 @@ def _grouped(gang: Gang, ranks: Iterable[int], why: Callable[[int], str]) -> str
     causes: dict[str, tuple[str, list[int]]] = {}
     for rank in ranks:
         cause = why(rank)
-        nameless = cause.replace(gang.member(rank).name, "")
+        nameless = cause.replace(gang.member(rank).name, "") if gang.job in cause else cause
         causes.setdefault(nameless, (cause, []))[1].append(rank)
     return shorten("; ".join(f"{say(group)}: {cause}" for cause, group in causes.values()))
 

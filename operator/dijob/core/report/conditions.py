@@ -203,13 +203,14 @@ def _peers_ready(this: Pass) -> Fact:
         return Fact(
             PeersReady.AllRanksReady, f"all ranks are Ready with list {world.address_list.number}"
         )
+    restart = world.restarts.pending >= set(lagging)
+    if not (restart or is_true(this.job.status, Running)):
+        return Fact(PeersReady.Starting, "the job has not begun, see Running")
     message = diagnose.not_ready(
         world.gang, lagging, this.observed, this.now, world.restarts.pending
     )
-    if world.restarts.pending >= set(lagging):
+    if restart:
         return Fact(PeersReady.Renewing, message)
-    if not is_true(this.job.status, Running):
-        return Fact(PeersReady.Starting, "the job has not begun, see Running")
     wrong = any(diagnose.trouble(rank, this.observed, this.now) for rank in lagging)
     wrong = wrong or ((left := patience(this.job.status, this.now)) is not None and left <= 0)
     return Fact(PeersReady.RankNotReady if wrong else PeersReady.Starting, message)
