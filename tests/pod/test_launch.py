@@ -414,10 +414,7 @@ FAKE = "#!{python}\nimport sys\nprint('ready', flush=True)\nsys.stdin.read()\n"
 
 def looked(box: Box, command: list[str], programs: int = 1) -> str:
     """stderr of launch when its watcher has looked twice; the programs run all the while."""
-    nap = (
-        "#!/bin/sh\nuntil [ -e $NAPS.go ]; do /bin/sleep 0.01; done\necho >>$NAPS\nexec /bin/sleep"
-        " 0.005\n"
-    )
+    nap = "#!/bin/sh\nuntil [ -e $NAPS.go ]; do /bin/sleep 0.02; done\necho >>$NAPS\n"
     naps = box.script("naps/sleep", nap).parent
     env = {"DI_NODES": "127.0.0.1", "DI_RANK": "0", "NAPS": str(box.path / "naps/taken")}
     process = box.start([box.launch, *command], PATH=f"{naps}:{box.env['PATH']}", **env)

@@ -11,6 +11,7 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
+from dijob.crd import document
 from dijob.shell.kinds import KINDS
 
 ROOT = Path(__file__).parents[2]
@@ -125,8 +126,7 @@ def templates_in(schema: Mapping[str, Any], path: str) -> Iterator[str]:
 
 def test_the_policy_judges_every_pod_template_of_the_api() -> None:
     """A second template in the CRD that the policy does not read would be a way round it."""
-    crd = yaml.safe_load((ROOT / "crds/dijob.yaml").read_text())
-    for version in crd["spec"]["versions"]:
+    for version in document()["spec"]["versions"]:
         spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
         assert list(templates_in(spec, "spec")) == ["spec.tasks[].template", "spec.template"]
 
@@ -135,8 +135,7 @@ def test_the_crd_says_that_it_is_ours() -> None:
     """The chart tells DI-orchestrator's CRD from ours by this label (dijob.checkCrd in
     _helpers.tpl).
     """
-    crd = yaml.safe_load((ROOT / "crds/dijob.yaml").read_text())
-    assert crd["metadata"].get("labels", {}).get("app.kubernetes.io/part-of") == "dijob"
+    assert document()["metadata"].get("labels", {}).get("app.kubernetes.io/part-of") == "dijob"
 
 
 def test_notes_and_page_name_the_job_of_the_first_example() -> None:

@@ -91,28 +91,28 @@ async def recreate(owner: DIJob, api: OldPods) -> dict[int, float]:
 @pytest.mark.parametrize(
     ("size", "end", "most", "late"),
     [
-        pytest.param(600, lambda rank: GRACE, 200, 5.0, id="all end together"),
-        pytest.param(600, lambda rank: 0.0, 0, 0.0, id="none is there"),
+        pytest.param(300, lambda rank: GRACE, 200, 5.0, id="all end together"),
+        pytest.param(300, lambda rank: 0.0, 0, 0.0, id="none is there"),
         pytest.param(
-            300, lambda rank: GRACE if rank else NEVER, 200, 8.0, id="the first hangs with its node"
+            150, lambda rank: GRACE if rank else NEVER, 200, 8.0, id="the first hangs with its node"
         ),
         pytest.param(
-            300, lambda rank: GRACE if rank % 2 else NEVER, 600, 12.0, id="every other one hangs"
+            150, lambda rank: GRACE if rank % 2 else NEVER, 600, 12.0, id="every other one hangs"
         ),
         pytest.param(
-            300, lambda rank: GRACE if rank >= 150 else NEVER, 600, 12.0, id="the lower half hangs"
+            150, lambda rank: GRACE if rank >= 75 else NEVER, 600, 12.0, id="the lower half hangs"
         ),
         pytest.param(
-            300, lambda rank: GRACE if rank < 150 else NEVER, 600, 12.0, id="the upper half hangs"
+            150, lambda rank: GRACE if rank < 75 else NEVER, 600, 12.0, id="the upper half hangs"
         ),
-        pytest.param(300, lambda rank: GRACE * rank / 300, 600, 20.0, id="one after the other"),
+        pytest.param(150, lambda rank: GRACE * rank / 150, 600, 20.0, id="one after the other"),
         pytest.param(4, lambda rank: 3.0 * rank, 40, 8.0, id="a small job"),
     ],
 )
 async def test_the_old_pods_names_are_asked_for_by_one_probe(
     size: int, end: Callable[[int], float], most: int, late: float
 ) -> None:
-    """`most`: calls that find no name free, 90,000 where each name is asked for each second;
+    """`most`: calls that find no name free, 9,000 where each name is asked for each second;
     `late`: seconds.
     """
     api = OldPods(end=end)

@@ -176,8 +176,8 @@ async def test_a_deleted_job_is_forgotten() -> None:
 async def test_what_a_quota_refuses_is_asked_for_more_and_more_rarely() -> None:
     async with simulated(job_body()) as world:
         world.cluster.quota = True
-        await world.runs(120)
-        assert len(world.writes("POST", "pods")) < 30
+        await world.runs(60)
+        assert len(world.writes("POST", "pods")) < 25
         assert reason(world, "PodsCreated") == "PodForbidden"
         world.cluster.quota = False
         await world.until(lambda: world.phase == "Running", 90)

@@ -99,6 +99,16 @@ async def longest(work: Callable[[], Awaitable[object]]) -> float:
     return max(stretches)
 
 
+async def is_short(work: Callable[[], Awaitable[object]]) -> bool:
+    """Whether no stretch of it is too long. What else goes on in the machine makes it longer, and
+    nothing makes it shorter: one of some tries counts.
+    """
+    for _ in range(4):
+        if await longest(work) < allowed(BOUND):
+            return True
+    return False
+
+
 async def life() -> dict[str, float]:
     """The longest stretch of each step in the life of a job."""
     api, children, found = Stub(), Children.of(()), dict[str, float]()
@@ -134,8 +144,7 @@ async def life() -> dict[str, float]:
 
 
 async def test_no_step_in_the_life_of_a_job_of_1500_holds_up_the_others() -> None:
-    # What else goes on in the machine makes it longer, and nothing makes it shorter: the shortest
-    # of some lives counts.
+    # As in is_short, step by step.
     shortest = await life()
     for _ in range(4):
         if max(shortest.values()) <= allowed(BOUND):
@@ -169,4 +178,4 @@ async def test_a_list_of_thousands_does_not_hold_up_the_others() -> None:
             assert len(store) == 2000
 
     pages = [pods(first) for first in range(0, 2000, 500)]
-    assert min([await longest(listed) for _ in range(4)]) < allowed(BOUND)
+    assert await is_short(listed)

@@ -79,9 +79,10 @@ class Gang:
 
     def member(self, rank: int) -> "Member":
         """The member of this rank; one beyond the wish belongs to the last task."""
-        part = next((part for part in self.parts if rank < part.first + part.size), self._last)
-        if part is None:
+        if not self.parts:
             return Member(rank, f"{self.job}-{rank}", rank)
+        ends = (part for part in self.parts if rank < part.first + part.size)
+        part = next(ends, self.parts[-1])
         index = rank - part.first
         return Member(rank, f"{self.job}-{part.name}-{index}", index, part)
 
