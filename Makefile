@@ -4,8 +4,12 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/dijob
+# The distribution's Python where it is new enough: it is compiled with profiles, and a quarter faster than one that was
+# compiled without (3.11 of Debian and of pyenv).
+PYTHON := $(shell for p in /usr/bin/python3 python3; do \
+	$$p -IS -c 'import ensurepip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 # Keyed by content: a clone with the same locked dependencies starts in a second.
-VENV := $(CACHE)/venv-$(shell cat requirements-dev.txt | sha256sum | cut -c1-12)
+VENV := $(CACHE)/venv-$(shell { cat requirements-dev.txt; $(PYTHON) -IS -VV; } 2>/dev/null | sha256sum | cut -c1-12)
 PY := $(VENV)/bin/python
 export PYTHONPATH := operator:tests/e2e:tests:images/dijob-runtime
 export MYPY_CACHE_DIR := $(CACHE)/mypy
@@ -20,8 +24,9 @@ help: ## list the targets
 
 # No prerequisite: the name says what is in it, and the file's time in a fresh clone is always newer.
 $(VENV)/ready:
+	@test -n "$(PYTHON)" || { echo "no Python 3.11 or newer with ensurepip (Debian's package python3-venv) is here" >&2; exit 1; }
 	@echo "==> Python packages into $(VENV) (~40 s)" >&2
-	@rm -rf $(VENV) && mkdir -p $(CACHE) && python3 -m venv $(VENV)
+	@rm -rf $(VENV) && mkdir -p $(CACHE) && $(PYTHON) -m venv $(VENV)
 	@$(PY) -m pip install -q --require-hashes -r requirements-dev.txt
 	@touch $@
 
