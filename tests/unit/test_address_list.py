@@ -214,7 +214,7 @@ def test_killed_there_and_a_pod_has_moved_meanwhile_the_list_is_dead_and_the_nex
 def test_a_status_that_was_wiped_finds_the_list_again_that_the_kubelets_confirm(
     pods: list[Pod], number: int
 ) -> None:
-    assert address_list.adopted(gang(), observed(*pods), Status()).list_number == number
+    assert address_list.recovered(gang(), observed(*pods), Status()).list_number == number
 
 
 OTHERS: dict[str, dict[str, Any]] = {
@@ -276,7 +276,11 @@ def test_the_hash_that_a_pod_shows_changes_nothing() -> None:
 
 
 def test_a_pod_that_has_started_has_begun() -> None:
-    assert (view(0).begun, view(0, started=STARTED).begun, view(0, ended=STARTED).begun) == (
+    assert (
+        view(0).has_started,
+        view(0, started=STARTED).has_started,
+        view(0, ended=STARTED).has_started,
+    ) == (
         False,
         True,
         True,

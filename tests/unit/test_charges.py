@@ -318,10 +318,10 @@ def test_what_a_life_costs(policy: str, life: list[Body], cost: int) -> None:
         world = world_of(
             gang(), observed(seen(policy, shown)), counted.into(Status(list_number=1)), NOW
         )
-        counted = failures.settle(counted, world, Policy(gang()), NOW)
+        counted = failures.with_failures(counted, world, Policy(gang()), NOW)
         # What was judged is judged, also by an operator that has just read it from the status.
         counted = failures.read(counted.into(Status(list_number=1)), gang())
-        assert failures.settle(counted, world, Policy(gang()), NOW) == counted
+        assert failures.with_failures(counted, world, Policy(gang()), NOW) == counted
     assert counted.restarts == cost
 
 

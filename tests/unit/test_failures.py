@@ -18,11 +18,11 @@ from unit.builders import NOW, gang, given, listed, observed, view, world_of
 EMPTY = failures.read(Status(), gang())
 
 
-def settle(before: Ledger, seen: Observed, status: Status | None = None) -> Ledger:
+def with_failures(before: Ledger, seen: Observed, status: Status | None = None) -> Ledger:
     policy = Policy(gang())
     seen_done = failures.with_successes(before, seen.pods, policy)
     world = world_of(gang(), seen, seen_done.into(status or Status()), NOW)
-    return failures.settle(seen_done, world, policy, NOW)
+    return failures.with_failures(seen_done, world, policy, NOW)
 
 
 def crashed(rank: int = 1, failures: int = 1, **fields: Any) -> Pod:
@@ -51,7 +51,7 @@ CHARGED: dict[str, tuple[Pod, Status, int]] = {
 
 @pytest.mark.parametrize(("pod", "status", "charge"), CHARGED.values(), ids=CHARGED)
 def test_what_is_charged(pod: Pod, status: Status, charge: int) -> None:
-    after = settle(EMPTY, observed(pod, *OTHERS), status)
+    after = with_failures(EMPTY, observed(pod, *OTHERS), status)
     assert after.restarts == charge
     assert (after.first_failure is not None) is (charge > 0)
 
@@ -67,14 +67,14 @@ def test_one_restart_of_all_is_charged_once_to_whoever_failed_first() -> None:
         crashed(0, failures=2, ending=late), crashed(1, ending=early), crashed(2, ending=early)
     )
     torch = Policy(gang(), together=True)
-    after = failures.settle(EMPTY, world_of(gang(), seen, Status(), NOW), torch, NOW)
+    after = failures.with_failures(EMPTY, world_of(gang(), seen, Status(), NOW), torch, NOW)
     assert (after.restarts, list(after.new)) == (1, [1, 2, 0])
     assert after.first_failure is not None
     assert after.first_failure.rank == 1
     assert {rank: charge.failures for rank, charge in after.charges.items()} == {0: 2, 1: 1, 2: 1}
     # What was judged is judged: nothing of it is charged by the next pass.
     assert (
-        failures.settle(
+        failures.with_failures(
             after, world_of(gang(), seen, after.into(Status()), NOW), torch, NOW
         ).restarts
         == 1
@@ -89,7 +89,7 @@ def test_what_renews_all_makes_other_failures_of_the_same_moment_its_own() -> No
     one = crashed(2, ending=Ending(42, 0, "Error", ""))
     mixed = observed(listed(0), crashed(1), one)
     assert (
-        failures.settle(
+        failures.with_failures(
             EMPTY, world_of(gang(), mixed, Status(), NOW), Policy(gang(), (rule,)), NOW
         ).restarts
         == 1
@@ -97,7 +97,7 @@ def test_what_renews_all_makes_other_failures_of_the_same_moment_its_own() -> No
     # While none has begun nothing is renewed: each starts again by itself.
     unlisted = observed(view(0), view(1, failures=1), replace(one, copy=given(0, "")))
     assert (
-        failures.settle(
+        failures.with_failures(
             EMPTY, world_of(gang(), unlisted, Status(), NOW), Policy(gang(), (rule,)), NOW
         ).restarts
         == 2
@@ -105,41 +105,41 @@ def test_what_renews_all_makes_other_failures_of_the_same_moment_its_own() -> No
 
 
 def test_nothing_is_charged_twice() -> None:
-    once = settle(EMPTY, observed(crashed(failures=2), *OTHERS))
-    assert settle(once, observed(crashed(failures=2), *OTHERS)) == once
-    assert settle(once, observed(crashed(failures=3), *OTHERS)).restarts == 3
+    once = with_failures(EMPTY, observed(crashed(failures=2), *OTHERS))
+    assert with_failures(once, observed(crashed(failures=2), *OTHERS)) == once
+    assert with_failures(once, observed(crashed(failures=3), *OTHERS)).restarts == 3
 
 
 def test_what_is_free_now_is_not_charged_later() -> None:
     """The pass that sees the new address writes the list's death; in the next one nothing tells
     that it moved.
     """
-    free = settle(EMPTY, observed(crashed(ip="10.0.0.9"), *OTHERS))
-    assert settle(free, observed(crashed(ip="10.0.0.9"), *OTHERS), DEAD).restarts == 0
+    free = with_failures(EMPTY, observed(crashed(ip="10.0.0.9"), *OTHERS))
+    assert with_failures(free, observed(crashed(ip="10.0.0.9"), *OTHERS), DEAD).restarts == 0
     assert free.charges[1].restarts == 1
 
 
 def test_a_new_pod_of_the_rank_starts_from_nothing() -> None:
-    once = settle(EMPTY, observed(crashed(failures=2), *OTHERS))
-    again = settle(once, observed(crashed(failures=1, uid="new"), *OTHERS))
+    once = with_failures(EMPTY, observed(crashed(failures=2), *OTHERS))
+    again = with_failures(once, observed(crashed(failures=1, uid="new"), *OTHERS))
     assert again.restarts == 3
     assert again.charges == {1: Charge(rank=1, uid="new", restarts=1, failures=1)}
 
 
 def test_a_count_that_falls_gives_nothing_back() -> None:
     """An init container's failures are no longer counted once it has succeeded."""
-    once = settle(EMPTY, observed(crashed(failures=2), *OTHERS))
-    assert settle(once, observed(crashed(failures=0), *OTHERS)).restarts == 2
+    once = with_failures(EMPTY, observed(crashed(failures=2), *OTHERS))
+    assert with_failures(once, observed(crashed(failures=0), *OTHERS)).restarts == 2
 
 
 def test_success_stays_when_the_pod_is_gone() -> None:
-    once = settle(EMPTY, observed(listed(1, succeeded=True), *OTHERS))
-    assert settle(once, observed(*OTHERS)).succeeded == {1}
+    once = with_failures(EMPTY, observed(listed(1, succeeded=True), *OTHERS))
+    assert with_failures(once, observed(*OTHERS)).succeeded == {1}
 
 
 def test_the_first_failure_stays_the_first() -> None:
-    once = settle(EMPTY, observed(crashed(), *OTHERS))
-    then = settle(once, observed(crashed(), crashed(2), listed(0)))
+    once = with_failures(EMPTY, observed(crashed(), *OTHERS))
+    then = with_failures(once, observed(crashed(), crashed(2), listed(0)))
     assert then.restarts == 2
     assert then.first_failure == once.first_failure
     first = once.first_failure
@@ -166,13 +166,17 @@ def test_the_first_failure_stays_the_first() -> None:
 def test_the_first_failure_says_what_is_known(
     fields: dict[str, Any], reason: str, message: str
 ) -> None:
-    first = settle(EMPTY, observed(crashed(complaint="too much", **fields), *OTHERS)).first_failure
+    first = with_failures(
+        EMPTY, observed(crashed(complaint="too much", **fields), *OTHERS)
+    ).first_failure
     assert first is not None
     assert (first.reason, first.message) == (reason, message)
 
 
 def test_what_is_written_is_read_back() -> None:
-    made = settle(EMPTY, observed(crashed(), listed(0, succeeded=True), listed(2, succeeded=True)))
+    made = with_failures(
+        EMPTY, observed(crashed(), listed(0, succeeded=True), listed(2, succeeded=True))
+    )
     status = made.into(Status(list_number=1))
     assert (status.succeeded_ranks, status.restarts, status.list_number) == ("0,2", 1, 1)
     assert (

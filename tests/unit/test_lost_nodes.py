@@ -26,7 +26,7 @@ PODS: dict[str, tuple[Pod, float, bool]] = {
 
 @pytest.mark.parametrize(("pod", "seconds", "force"), PODS.values(), ids=PODS)
 def test_by_force(pod: Pod, seconds: float, force: bool) -> None:
-    assert lost_nodes.overdue([pod], later(seconds)) == ((pod,) if force else ())
+    assert lost_nodes.abandoned([pod], later(seconds)) == ((pod,) if force else ())
 
 
 def test_the_plan_looks_again_when_the_grace_is_over() -> None:

@@ -47,7 +47,7 @@ class ListCopy:
     `redis_run` identifies the run of the job's own Redis server that the list goes with.
     `renew_from` is the number of the first list that the pod's process may have: one with an older
     list starts again (0: any list will do). `derived` are the fingerprints of the annotations that
-    are made of the list. `forged`: somebody else has written some of this (address_list.py).
+    are made of the list. `tampered`: somebody else has written some of this (address_list.py).
     """
 
     address_list: AddressList = NO_LIST
@@ -55,7 +55,7 @@ class ListCopy:
     redis_run: str = ""
     renew_from: int = 0
     derived: frozenset[tuple[str, str]] = frozenset()
-    forged: bool = False
+    tampered: bool = False
 
 
 @lru_cache(maxsize=256)

@@ -98,7 +98,7 @@ class Gang:
         return part.first + index if part and known and part.first + index < MAX_REPLICAS else -1
 
     @property
-    def words(self) -> str:
+    def task_sizes(self) -> str:
         """The tasks, by which a rank's number means what it means: "learner 1 evaluator 1
         collector". The last one may have any size; "" where there are none.
         """

@@ -25,13 +25,13 @@ from dijob.core.members import gang_of
 from dijob.core.options import Options
 from dijob.core.render.annotations import addresses_patch, copied, end_patch
 from dijob.shell.api import Api, ApiError, Json
+from dijob.shell.batch import Batch
 from dijob.shell.children import Children
 from dijob.shell.clock import SYSTEM, Clock
 from dijob.shell.creation import Creator
-from dijob.shell.group import Group
 from dijob.shell.kinds import JOBS, PODS
 from dijob.shell.memory import Memory
-from dijob.shell.outcome import Doing, Outcome
+from dijob.shell.outcome import Executor, Outcome
 
 log = logging.getLogger(__name__)
 
@@ -51,35 +51,35 @@ class Actor:
         """Do all of them, concurrently (api.py bounds the writes). Refusals are noted in
         `memory`.
         """
-        group = Group(job, memory)
-        doing = Doing(memory.refusals, lambda action: self._one(group, action), self._clock)
-        return await doing.outcome(actions)
+        batch = Batch(job, memory)
+        executor = Executor(memory.refusals, lambda action: self._one(batch, action), self._clock)
+        return await executor.outcome(actions)
 
-    def _one(self, group: Group, action: Action) -> Awaitable[Json | None]:
+    def _one(self, batch: Batch, action: Action) -> Awaitable[Json | None]:
         match action:
             case SetReplicas():
-                return self._set_replicas(group.job, action.replicas)
+                return self._set_replicas(batch.job, action.replicas)
             case DeleteJob():
-                return self._delete_job(group.job)
+                return self._delete_job(batch.job)
             case CreatePod():
-                return self.creator.create_pods(group, (action.member,))
+                return self.creator.create_pods(batch, (action.member,))
             case CreateInOrder():
-                return self.creator.create_pods(group, action.members)
+                return self.creator.create_pods(batch, action.members)
             case CreateShared():
-                return self.creator.create_shared(group, action)
+                return self.creator.create_shared(batch, action)
             case PublishAddresses():
-                return self._publish(group, action)
+                return self._publish(batch, action)
             case DeletePod():
-                return self._delete(group.job, action)
+                return self._delete(batch.job, action)
             case RemindPod():
-                return self._remind(group, action)
+                return self._remind(batch, action)
             case ReleasePod():
-                group.memory.released.add(action.name)
-                return self._delete(group.job, DeletePod(action.name, action.uid))
+                batch.memory.released.add(action.name)
+                return self._delete(batch.job, DeletePod(action.name, action.uid))
             case ForceDeletePod():
-                return self._force(group.job, action)
+                return self._force(batch.job, action)
             case EndPod():
-                return self._end(group.job, action)
+                return self._end(batch.job, action)
 
     async def _set_replicas(self, job: DIJob, replicas: int) -> Json | None:
         meta = job.metadata
@@ -103,24 +103,24 @@ class Actor:
             if not (error.conflict or error.gone):
                 raise
 
-    async def _publish(self, group: Group, action: PublishAddresses) -> None:
-        job, gang = group.job, gang_of(group.job)
+    async def _publish(self, batch: Batch, action: PublishAddresses) -> None:
+        job, gang = batch.job, gang_of(batch.job)
         answer = await self._patch(job, action.name, addresses_patch(gang, action))
         if answer is not None:
-            group.memory.published[action.uid] = action.copy.address_list.number
+            batch.memory.published[action.uid] = action.copy.address_list.number
             self._api.throttle.published()
         self._update(job, action.uid, answer, copy=copied(gang, action.copy))
 
-    async def _remind(self, group: Group, action: RemindPod) -> None:
+    async def _remind(self, batch: Batch, action: RemindPod) -> None:
         if not self._api.throttle.remind():
             return  # other jobs' reminders came first
-        meta, name = group.job.metadata, action.name
+        meta, name = batch.job.metadata, action.name
         text = "%s/%s: list %d has no effect in %s: its kubelet is reminded"
         log.warning(text, meta.namespace, meta.name, action.number, name)
         annotations = {names.ANNOTATION_REMINDED: action.at}
         patch = {"metadata": {"uid": action.uid, "annotations": annotations}}
-        await self._patch(group.job, name, patch)
-        group.memory.reminded[action.uid, action.number] = self._clock.now()
+        await self._patch(batch.job, name, patch)
+        batch.memory.reminded[action.uid, action.number] = self._clock.now()
 
     async def _delete(self, job: DIJob, action: DeletePod) -> None:
         call = self._api.delete(_pod_path(job, action.name), action.uid)

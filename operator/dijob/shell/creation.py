@@ -12,9 +12,9 @@ from dijob.core.observed.parse import namesake, pod
 from dijob.core.options import Options
 from dijob.core.render.pod import pod_manifest
 from dijob.shell.api import Api, ApiError, Json
+from dijob.shell.batch import Batch
 from dijob.shell.children import Children
 from dijob.shell.clock import Clock
-from dijob.shell.group import Group
 from dijob.shell.kinds import CHILDREN, PODS
 from dijob.shell.memory import Memory
 
@@ -32,56 +32,56 @@ class Creator:
 
     async def recover(self, job: DIJob, members: Iterable[Member], memory: Memory) -> None:
         """Ask for pods that no watch shows; those of the job get their labels again."""
-        group = Group(job, memory)
-        await asyncio.gather(*(self._recover(group, member) for member in members))
+        batch = Batch(job, memory)
+        await asyncio.gather(*(self._recover(batch, member) for member in members))
 
-    async def _recover(self, group: Group, member: Member) -> None:
+    async def _recover(self, batch: Batch, member: Member) -> None:
         """One pod. ApiError where the apiserver does not answer: no pod is called lost then."""
-        meta = group.job.metadata
+        meta = batch.job.metadata
         path = PODS.path(meta.namespace, member.name)
         try:
-            async with group.turns:
+            async with batch.turns:
                 body = await self._api.get(path)
         except ApiError as error:
             if not error.gone:
                 raise
-            self._is_absent(group, member)
+            self._is_absent(batch, member)
             return
         if namesake(body, meta.name, meta.uid) is not None:
-            self._is_absent(group, member)
+            self._is_absent(batch, member)
             return
         # It is there, even if the labels cannot be put back: each pass tries that again.
         self._children.pods.put(pod(body))
-        group.memory.unlabelled.add(member.name)
+        batch.memory.unlabelled.add(member.name)
         log.warning("%s: the labels of %s are put back", meta.owner_key, member.name)
-        labels = pod_manifest(group.job, member, self._options)["metadata"]["labels"]
+        labels = pod_manifest(batch.job, member, self._options)["metadata"]["labels"]
         self._children.pods.put(pod(await self._relabelled(path, body, labels)))
-        group.memory.unlabelled.discard(member.name)
+        batch.memory.unlabelled.discard(member.name)
 
-    async def create_pods(self, group: Group, members: Iterable[Member]) -> None:
+    async def create_pods(self, batch: Batch, members: Iterable[Member]) -> None:
         """One after the other; none after one that is refused."""
         for member in members:
-            async with group.turns:
-                if group.refusal is not None:
+            async with batch.turns:
+                if batch.refusal is not None:
                     # The same answer for all.
-                    group.memory.refusals[f"pod/{member.name}"] = group.refusal
+                    batch.memory.refusals[f"pod/{member.name}"] = batch.refusal
                     return
-                made = await self._create(group, pod_manifest(group.job, member, self._options))
-                group.answered(group.memory.refusals.get(f"pod/{member.name}"))
+                made = await self._create(batch, pod_manifest(batch.job, member, self._options))
+                batch.answered(batch.memory.refusals.get(f"pod/{member.name}"))
                 if not made:
                     return
 
-    async def create_shared(self, group: Group, action: CreateShared) -> None:
+    async def create_shared(self, batch: Batch, action: CreateShared) -> None:
         """One after the other; none after one that is refused."""
-        for manifest in action.manifests(group.job, self._options):
-            if not await self._create(group, manifest):
+        for manifest in action.manifests(batch.job, self._options):
+            if not await self._create(batch, manifest):
                 return
 
-    async def _create(self, group: Group, manifest: Json) -> bool:
+    async def _create(self, batch: Batch, manifest: Json) -> bool:
         """Create one child. True: it exists, and is the job's; False: refused, and noted."""
         kind, name = CHILDREN[manifest["kind"]], manifest["metadata"]["name"]
-        key, path = f"{kind.name.lower()}/{name}", kind.path(group.job.metadata.namespace)
-        noted = group.memory.refusals
+        key, path = f"{kind.name.lower()}/{name}", kind.path(batch.job.metadata.namespace)
+        noted = batch.memory.refusals
         try:
             body = await self._api.create(path, manifest)
         except ApiError as error:
@@ -91,24 +91,24 @@ class Creator:
                 before, now = noted.get(key), self._clock.now()
                 noted[key] = refusals.rejected(error.status, error.message, before, now)
                 return False
-            found = await self._adopt(group, key, f"{path}/{name}", manifest["metadata"]["labels"])
+            found = await self._adopt(batch, key, f"{path}/{name}", manifest["metadata"]["labels"])
             if found is None:
                 return False
             body = found
         noted.pop(key, None)
         if kind is PODS:
-            group.memory.created(name, self._clock.now())
+            batch.memory.created(name, self._clock.now())
         if kind.view:
             self._children.stores[kind.name].put(kind.view(body))
         return True
 
     async def _adopt(
-        self, group: Group, key: str, path: str, labels: Mapping[str, str]
+        self, batch: Batch, key: str, path: str, labels: Mapping[str, str]
     ) -> Json | None:
         """The object that has the name; None: it is not the job's, or gone, or cannot be read."""
-        noted = group.memory.refusals
+        noted = batch.memory.refusals
         try:
-            return await self._found(group, key, path, labels)
+            return await self._found(batch, key, path, labels)
         except ApiError as error:
             if not error.gone:
                 before, now = noted.get(key), self._clock.now()
@@ -116,13 +116,13 @@ class Creator:
             return None
 
     async def _found(
-        self, group: Group, key: str, path: str, labels: Mapping[str, str]
+        self, batch: Batch, key: str, path: str, labels: Mapping[str, str]
     ) -> Json | None:
         """The object, if it is the job's and no watch shows it: it is new, or has lost its labels,
         which are put back. None for another's, which is noted."""
         body = await self._api.get(path)
-        noted = group.memory.refusals
-        if why := namesake(body, group.job.metadata.name, group.job.metadata.uid):
+        noted = batch.memory.refusals
+        if why := namesake(body, batch.job.metadata.name, batch.job.metadata.uid):
             about, now = key.replace("/", " "), self._clock.now()
             noted[key] = refusals.name_in_use(why, about, now, noted.get(key))
             return None
@@ -138,9 +138,9 @@ class Creator:
         meta = {"uid": body["metadata"]["uid"], "labels": labels}
         return self._api.patch(path, {"metadata": meta}, whole=True)
 
-    def _is_absent(self, group: Group, member: Member) -> None:
-        group.memory.absent.add(member.name)
-        group.memory.unlabelled.discard(member.name)
-        for view in self._children.pods.of(group.job.metadata.owner_key):
+    def _is_absent(self, batch: Batch, member: Member) -> None:
+        batch.memory.absent.add(member.name)
+        batch.memory.unlabelled.discard(member.name)
+        for view in self._children.pods.of(batch.job.metadata.owner_key):
             if view.name == member.name:
                 self._children.pods.drop(view.uid)

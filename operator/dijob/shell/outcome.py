@@ -28,7 +28,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Doing:
+class Executor:
     """How the actions of one pass are done: by `act`. The refusals of changes come and go in
     `noted`; creations note theirs themselves.
     """

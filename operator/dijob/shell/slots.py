@@ -9,18 +9,18 @@ from weakref import WeakValueDictionary
 
 
 class Slots:
-    """At most `each` holders per namespace, and at most `brisk` in all that began less than
+    """At most `each` holders per namespace, and at most `quick` in all that began less than
     `seconds` ago.
 
     What takes longer waits for something that is not the apiserver: it counts in its own namespace
     only.
     """
 
-    def __init__(self, each: int, brisk: int, seconds: float) -> None:
+    def __init__(self, each: int, quick: int, seconds: float) -> None:
         self._size = each
         # Kept only as long as somebody in the namespace holds one or waits for it.
         self._each: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
-        self._brisk = asyncio.Semaphore(brisk)
+        self._quick = asyncio.Semaphore(quick)
         self._seconds = seconds
 
     @asynccontextmanager
@@ -30,8 +30,8 @@ class Slots:
         if each is None:
             each = self._each[namespace] = asyncio.Semaphore(self._size)
         async with each:
-            await self._brisk.acquire()
-            freed = _Once(self._brisk)
+            await self._quick.acquire()
+            freed = _Once(self._quick)
             timer = asyncio.get_running_loop().call_later(self._seconds, freed.release)
             try:
                 yield

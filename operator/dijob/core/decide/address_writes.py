@@ -57,7 +57,7 @@ def actions(this: Pass) -> tuple[Action, ...]:
         return ()
     absent = redis.absence(world.gang, this.observed)
     return (
-        *_publish(world, (pod for pod in world.unpublished if pod.begun or not absent)),
+        *_publish(world, (pod for pod in world.unpublished if pod.has_started or not absent)),
         *_remind(this),
     )
 

@@ -105,7 +105,9 @@ def clean(this: Pass) -> tuple[Action, ...]:
     innocent = (pod for pod in going if pod.uid not in failed)
     return (
         *end,
-        *deletions(pod for pod in innocent if running or not _has_begun(pod) or pod.name == server),
+        *deletions(
+            pod for pod in innocent if running or not _has_passed_gate(pod) or pod.name == server
+        ),
     )
 
 
@@ -114,7 +116,7 @@ def _have_failed(this: Pass) -> frozenset[str]:
     return frozenset(charge.uid for charge in this.status.restarts_seen if charge.failures)
 
 
-def _has_begun(pod: Pod) -> bool:
+def _has_passed_gate(pod: Pod) -> bool:
     return pod.phase != "Pending" and not pod.containers.gated
 
 

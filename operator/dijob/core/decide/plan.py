@@ -31,7 +31,7 @@ from dijob.core.actions import (
 from dijob.core.decide import address_writes, changes, completion, requeue, steps, suspension
 from dijob.core.members import compact, gang_of
 from dijob.core.membership import capacity, failures
-from dijob.core.membership.address_list import adopted
+from dijob.core.membership.address_list import recovered
 from dijob.core.membership.context import Pass
 from dijob.core.membership.gathering import Gathering
 from dijob.core.membership.list_state import ListState
@@ -129,23 +129,25 @@ def _build_context(job: DIJob, observed: Observed, now: datetime) -> Pass:
     counted so far.
     """
     gang, observed = gang_of(job), diagnose.with_untaken(observed, now)
-    stored = adopted(gang, observed, job.status)
+    stored = recovered(gang, observed, job.status)
     policy, known = Policy.of(job, gang), failures.read(stored, gang)
     # After the end nothing is counted any more: what ends then is ended by the clean-up.
     over = ended(job.status)
-    settled = known if over else failures.with_successes(known, observed.pods, policy)
-    world = World.of(gang, observed, settled.into(stored), now, address_writes.together(job))
+    counted = known if over else failures.with_successes(known, observed.pods, policy)
+    world = World.of(gang, observed, counted.into(stored), now, address_writes.together(job))
     if not over:
-        settled = failures.settle(settled, world, policy, now, failures.excused(gang, observed))
+        counted = failures.with_failures(
+            counted, world, policy, now, failures.excused(gang, observed)
+        )
     present = [pod for pod in observed.pods.values() if not pod.deleting]
     made_from = _made_from(job, present)
-    status = settled.into(stored).model_copy(
+    status = counted.into(stored).model_copy(
         update={
             "template_hash": made_from,
             "topology": job.topology.value,
             "parallel_workers": job.workers,
             "desired": gang.size,
-            "tasks": gang.words,
+            "tasks": gang.task_sizes,
             "replicas": len(present),
             "task_status": conditions.by_task(gang, present),
             "ready_replicas": sum(pod.ready for pod in present),
@@ -170,8 +172,8 @@ def _build_context(job: DIJob, observed: Observed, now: datetime) -> Pass:
         status=status,
         policy=policy,
         template_changed=changed,
-        has_unstored_counts=settled != known,
-        new_failures=settled.new,
+        has_unstored_counts=counted != known,
+        new_failures=counted.new,
     )
 
 

@@ -74,29 +74,29 @@ def watching(this: Pass, status: Status) -> float:
     """Nothing is done to the pods; a deadline may end the job, and what is said of it may
     change.
     """
-    return min([_at_latest(completion.deadline(this)), *_looking(this, status)])
+    return min([_at_latest(completion.deadline(this)), *_status_waits(this, status)])
 
 
 def advancing(this: Pass, status: Status) -> float:
     """Whatever the next step waits for."""
-    waits = (*_hiring(this), *_telling(this), *_serving(this))
+    waits = (*_pod_waits(this), *_list_waits(this), *_service_waits(this))
     # Never at once: what is due is done by this very plan.
     return max(min([watching(this, status), *waits]), 0.1)
 
 
-def _hiring(this: Pass) -> Iterator[float]:
+def _pod_waits(this: Pass) -> Iterator[float]:
     """When pods that are missing come, and when pods that hang are removed, or given back."""
     for rank in (*this.gathering.needed, *this.gathering.ranks_to_add[:1]):
         yield wait_to_create(this, rank)
     for seconds in (
         lost_nodes.wait(this.world.pods.values(), this.now),
-        capacity.patience(this.gathering, this.status, this.job.spec.schedule_timeout_seconds),
+        capacity.until_release(this.gathering, this.status, this.job.spec.schedule_timeout_seconds),
     ):
         if seconds and seconds > 0:
             yield seconds + STAMPED_SECONDS
 
 
-def _telling(this: Pass) -> Iterator[float]:
+def _list_waits(this: Pass) -> Iterator[float]:
     """When a list is given out, when its kubelet is reminded of it, when a pod that does not heed
     it is made anew.
     """
@@ -113,7 +113,7 @@ def _telling(this: Pass) -> Iterator[float]:
         )
 
 
-def _serving(this: Pass) -> Iterator[float]:
+def _service_waits(this: Pass) -> Iterator[float]:
     """When the service, and the job's own Redis server, are created (again)."""
     refusal = this.observed.refusals.get(f"service/{this.world.gang.job}")
     if refusal and unserved(this):
@@ -122,12 +122,12 @@ def _serving(this: Pass) -> Iterator[float]:
         yield max(LOOK_AGAIN_SECONDS[0], wait_for_pod(this, this.world.gang.server))
 
 
-def _looking(this: Pass, status: Status) -> Iterator[float]:
+def _status_waits(this: Pass, status: Status) -> Iterator[float]:
     """When to look why the job is not complete."""
     if not is_true(status, Running) or not this.world.alive or this.world.addressless:
         least, most = LOOK_AGAIN_SECONDS
         yield min(most, max(least, conditions.age(status, this.now) / 4))
-    if (left := conditions.patience(status, this.now)) and left > 0:
+    if (left := conditions.until_problem(status, this.now)) and left > 0:
         yield left + STAMPED_SECONDS
 
 

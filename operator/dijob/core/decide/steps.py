@@ -59,7 +59,7 @@ def _create_and_delete_pods(this: Pass) -> tuple[Action, ...]:
         # comes first.
         return create
     back = (ReleasePod(pod.name, pod.uid),) if (pod := gathering.pod_to_release) else ()
-    force = removals(lost_nodes.overdue(world.pods.values(), this.now))
+    force = removals(lost_nodes.abandoned(world.pods.values(), this.now))
     return (*deletions(world.to_delete), *back, *force, *create)
 
 
@@ -77,7 +77,7 @@ def _broker(this: Pass) -> tuple[Action, ...]:
     ):
         return ()
     if pod and (pod.finished or pod.deleting):
-        return (*deletions([pod]), *removals(lost_nodes.overdue([pod], this.now)))
+        return (*deletions([pod]), *removals(lost_nodes.abandoned([pod], this.now)))
     may = all(requeue.may_ask(this, f"{kind}/{name}") for kind in redis.KINDS)
     return (
         (CreateShared(redis_server.manifests),)

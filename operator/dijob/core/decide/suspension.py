@@ -60,7 +60,7 @@ def actions(this: Pass) -> tuple[Action, ...]:
     if not this.job.status.suspend_time or this.has_unstored_counts:
         return ()
     pods = this.observed.everything
-    return (*deletions(pods), *removals(lost_nodes.overdue(pods, this.now)))
+    return (*deletions(pods), *removals(lost_nodes.abandoned(pods, this.now)))
 
 
 def facts(this: Pass) -> list[Fact]:

@@ -53,7 +53,7 @@ def _rebuilt(gang: Gang, pods: Mapping[int, Pod], number: int, proof: ListProof)
     return AddressList.of(number, found)
 
 
-def adopted(gang: Gang, observed: Observed, status: Status) -> Status:
+def recovered(gang: Gang, observed: Observed, status: Status) -> Status:
     """The status, with the number or the list that it lacks where the pods run with one all the
     same.
 
@@ -65,7 +65,7 @@ def adopted(gang: Gang, observed: Observed, status: Status) -> Status:
     given = max((observed.published.get(pod.uid, 0) for pod in pods.values()), default=0)
     if given > status.list_number:
         status = status.model_copy(update={"list_number": given, "address_list": None})
-    if status.address_list is not None or not any(pod.begun for pod in pods.values()):
+    if status.address_list is not None or not any(pod.has_started for pod in pods.values()):
         return status
     held = max((pod.copy.address_list for pod in pods.values()), key=lambda one: one.number)
     if held.number < max(status.list_number, 1) or len(held.addresses) < gang.minimum:
@@ -78,8 +78,8 @@ def adopted(gang: Gang, observed: Observed, status: Status) -> Status:
     return status.model_copy(update={"list_number": held.number, "address_list": proof})
 
 
-def believed(pod: Pod, newest: AddressList, given: int, status: Status) -> Pod:
-    """The pod with what its annotations claim put right, `forged` where something was.
+def verified(pod: Pod, newest: AddressList, given: int, status: Status) -> Pod:
+    """The pod with what its annotations claim put right, `tampered` where something was.
 
     `given` is the number of the newest list that this operator has written on the pod, 0 where it
     does not know.
@@ -89,11 +89,11 @@ def believed(pod: Pod, newest: AddressList, given: int, status: Status) -> Pod:
         proven = number == newest.number and newest.text
         held = newest if proven else AddressList(number, claimed.address_list.text or UNKNOWN)
     renew_from = claimed.renew_from if _may_renew(pod, status) else 0
-    forged = (held, renew_from) != (claimed.address_list, claimed.renew_from)
+    tampered = (held, renew_from) != (claimed.address_list, claimed.renew_from)
     renewed = min(pod.containers.renewed, newest.number)
-    if not forged and renewed == pod.containers.renewed:
+    if not tampered and renewed == pod.containers.renewed:
         return pod  # of 1,500 pods each copy counts
-    copy = replace(claimed, address_list=held, renew_from=renew_from, forged=forged)
+    copy = replace(claimed, address_list=held, renew_from=renew_from, tampered=tampered)
     return replace(pod, copy=copy, containers=replace(pod.containers, renewed=renewed))
 
 
@@ -113,7 +113,7 @@ def _number_of(pod: Pod, newest: AddressList, given: int) -> int:
         return 0
     if claimed.text and 0 < claimed.number < newest.number:
         return claimed.number
-    return newest.number if pod.begun else 0
+    return newest.number if pod.has_started else 0
 
 
 def _may_renew(pod: Pod, status: Status) -> bool:
@@ -143,11 +143,11 @@ def unaccounted(gang: Gang, pods: Mapping[int, Pod], status: Status) -> tuple[in
     return tuple(rank for rank in range(size) if rank not in pods and rank not in known)
 
 
-def all_believed(
+def all_verified(
     gang: Gang, pods: Mapping[int, Pod], given: Mapping[str, int], status: Status
 ) -> tuple[dict[int, Pod], AddressList]:
-    """The pods by rank as `believed`, and the newest list."""
+    """The pods by rank as `verified`, and the newest list."""
     listed = newest(gang, pods, status)
     return {
-        rank: believed(pod, listed, given.get(pod.uid, 0), status) for rank, pod in pods.items()
+        rank: verified(pod, listed, given.get(pod.uid, 0), status) for rank, pod in pods.items()
     }, listed

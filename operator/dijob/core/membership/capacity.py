@@ -26,7 +26,7 @@ def release_of_all(gathering: Gathering, status: Status, timeout: int) -> GivenB
     world, observed, now = gathering.world, gathering.observed, gathering.now
     if (
         waits(status, now) > 0
-        or (left := patience(gathering, status, timeout)) is None
+        or (left := until_release(gathering, status, timeout)) is None
         or left >= 0
     ):
         return None
@@ -37,7 +37,7 @@ def release_of_all(gathering: Gathering, status: Status, timeout: int) -> GivenB
     return GivenBack(count=before + 1, until=stamp(until), message=diagnose.shorten(message))
 
 
-def patience(gathering: Gathering, status: Status, timeout: int) -> float | None:
+def until_release(gathering: Gathering, status: Status, timeout: int) -> float | None:
     """Seconds until pods are given back if nothing changes; None where there is no cause to."""
     world = gathering.world
     if not (world.idle and (waited := _waited(gathering, status))):

@@ -51,7 +51,7 @@ def read(status: Status, gang: Gang) -> Ledger:
     """The ledger as the last pass left it. Where the tasks are others now (they can be changed
     while the job is suspended), a rank's number means another rank: none of them has succeeded.
     """
-    same = gang.words == status.tasks
+    same = gang.task_sizes == status.tasks
     charges = {charge.rank: charge for charge in status.restarts_seen if same}
     succeeded = expand(status.succeeded_ranks) if same else frozenset[int]()
     return Ledger(
@@ -70,7 +70,7 @@ def with_successes(ledger: Ledger, pods: Mapping[int, Pod], policy: Policy) -> L
     return replace(ledger, succeeded=ledger.succeeded | done)
 
 
-def settle(
+def with_failures(
     ledger: Ledger,
     world: World,
     policy: Policy,
@@ -87,7 +87,7 @@ def settle(
     rule is about that. Each is charged, but where one of them renews all ranks: all that this pass
     finds are one then, since what rank 1 breaks ends every rank's program, and one restart follows.
     """
-    charges, news, failures = dict(ledger.charges), dict[int, FailureAction](), 0
+    charges, found, failures = dict(ledger.charges), dict[int, FailureAction](), 0
     for rank, pod in sorted(world.pods.items(), key=_oldest_first):
         if not (pod.containers.sandbox and policy.counts(pod)) or rank in world.outdated_copies:
             continue
@@ -97,17 +97,17 @@ def settle(
         if new <= 0:
             continue
         action = policy.action(pod)
-        wanting = rank in excused and policy.rule(pod) is None
-        forgiven = wanting or has_moved(world, pod) or action is FailureAction.IGNORE
+        lacks_server = rank in excused and policy.rule(pod) is None
+        forgiven = lacks_server or has_moved(world, pod) or action is FailureAction.IGNORE
         charges[rank] = _charge(pod, before, new, forgiven)
         if more := charges[rank].failures - before.failures:
             failures += more
-            news[rank] = action
-    if FailureAction.RESTART_JOB in news.values() and not world.idle:
+            found[rank] = action
+    if FailureAction.RESTART_JOB in found.values() and not world.idle:
         failures = 1
-    first = ledger.first_failure or next((_failure(world.pods[rank], now) for rank in news), None)
+    first = ledger.first_failure or next((_failure(world.pods[rank], now) for rank in found), None)
     restarts = ledger.restarts + failures
-    return replace(ledger, charges=charges, restarts=restarts, first_failure=first, new=news)
+    return replace(ledger, charges=charges, restarts=restarts, first_failure=first, new=found)
 
 
 def excused(gang: Gang, observed: Observed) -> frozenset[int]:

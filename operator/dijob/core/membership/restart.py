@@ -86,7 +86,7 @@ def pending(pod: Pod, observed: Observed, status: Status, now: datetime) -> bool
     requested. One that has never started (its image is still being pulled) has no list, and one
     that has succeeded will never restart.
     """
-    if pod.containers.succeeded or not pod.begun:
+    if pod.containers.succeeded or not pod.has_started:
         return False
     renew_from = pod.copy.renew_from
     if renew_from <= pod.containers.renewed or renew_from <= _last_counted(pod, status):

@@ -8,7 +8,7 @@ from functools import cached_property
 from dijob.api.status import Status
 from dijob.core.addresses import AddressList
 from dijob.core.members import Gang, expand
-from dijob.core.membership.address_list import all_believed
+from dijob.core.membership.address_list import all_verified
 from dijob.core.membership.list_state import ListState, list_state
 from dijob.core.membership.restart import Restarts, restarts_of
 from dijob.core.observed.derived import follows
@@ -20,7 +20,7 @@ from dijob.core.render.annotations import made_of
 class World:
     """The job's pods, compared with the newest address list.
 
-    `pods` are as they are believed (address_list.py). `address_list` is the newest list, without
+    `pods` are as they are verified (address_list.py). `address_list` is the newest list, without
     addresses where nothing is left that proves it, `listed_size` how many ranks the status says
     that it has, `state` what it is to the pods. `renewing` are the ranks that are renewed while it
     is dead: those that were lost, and those that dial them. NNG never finds a peer under another
@@ -44,10 +44,10 @@ class World:
     def of(
         gang: Gang, observed: Observed, status: Status, now: datetime, together: bool = False
     ) -> "World":
-        """The world as the status and the pods show it; the status as `address_list.adopted` leaves
-        it.
+        """The world as the pods and the status show it; the status as `recovered` leaves it
+        (address_list.py).
         """
-        pods, newest = all_believed(gang, observed.pods, observed.published, status)
+        pods, newest = all_verified(gang, observed.pods, observed.published, status)
         last, proof, state = status.last_renewal, status.address_list, list_state(status)
         renewed = (expand(last.ranks) or frozenset(range(gang.size))) if last else frozenset[int]()
         seen = replace(observed, pods=pods)
@@ -106,7 +106,7 @@ class World:
         # No list has been made since it began, whatever a pod has started with.
         if self.state is ListState.NONE:
             return frozenset(
-                rank for rank, pod in self.pods.items() if pod.copy.forged and pod.begun
+                rank for rank, pod in self.pods.items() if pod.copy.tampered and pod.has_started
             )
         listed = (rank for rank, pod in self.pods.items() if pod.has_list)
         if self.dead:
@@ -171,5 +171,5 @@ class World:
 def _has_newest(world: World, pod: Pod, derived: frozenset[tuple[str, str]]) -> bool:
     """Whether the pod has the newest list, with what is `derived` from it, and its own labels."""
     copy = pod.copy
-    listed = copy.address_list == world.address_list and pod.recognized and not copy.forged
+    listed = copy.address_list == world.address_list and pod.recognized and not copy.tampered
     return listed and derived <= copy.derived and bool(copy.redis_run or not world.redis_run)

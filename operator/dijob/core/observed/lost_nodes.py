@@ -11,7 +11,7 @@ from dijob.core.observed.views import Pod, since
 SLACK_SECONDS = 5.0
 
 
-def overdue(pods: Iterable[Pod], now: datetime) -> tuple[Pod, ...]:
+def abandoned(pods: Iterable[Pod], now: datetime) -> tuple[Pod, ...]:
     """The pods that nobody will end any more.
 
     Only those that the cluster itself has deleted for the loss of their node: a kubelet that is
@@ -22,7 +22,7 @@ def overdue(pods: Iterable[Pod], now: datetime) -> tuple[Pod, ...]:
 
 
 def wait(pods: Iterable[Pod], now: datetime) -> float | None:
-    """Seconds until the next one is overdue, None where none will be."""
+    """Seconds until the next one is abandoned, None where none will be."""
     return min(
         (left for pod in pods if (left := _left(pod, now)) is not None and left > 0), default=None
     )

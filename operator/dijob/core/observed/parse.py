@@ -11,7 +11,7 @@ from dijob.core.members import split
 from dijob.core.observed import containers, disruptions
 from dijob.core.observed.containers import Containers
 from dijob.core.observed.derived import follows
-from dijob.core.observed.views import Child, Made, Placement, Pod, Refused
+from dijob.core.observed.views import Child, MadeWith, Placement, Pod, Refused
 from dijob.pod import DIR, KILL_SECONDS, LAUNCH, POD_DIR
 
 Body = Mapping[str, Any]
@@ -103,10 +103,10 @@ def _containers(meta: Body, spec: Body, status: Body, main: Body) -> Containers:
     )
 
 
-def _made(meta: Body, spec: Body) -> Made:
+def _made(meta: Body, spec: Body) -> MadeWith:
     name, rank = main_name(spec), _label(meta, names.LABEL_RANK)
     job = _controller(meta).get("name")
-    return Made(
+    return MadeWith(
         template_hash=(meta.get("annotations") or {}).get(names.ANNOTATION_TEMPLATE, ""),
         restartable=_launched(spec, name) and spec.get("restartPolicy") != "Never",
         grace=_grace(spec, name),

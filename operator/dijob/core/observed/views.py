@@ -19,7 +19,7 @@ READ_AGAIN_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
-class Made:
+class MadeWith:
     """What a pod was made with.
 
     `restartable`: its launcher can start its process again in place; `grace` is how long it gives
@@ -78,7 +78,7 @@ class Pod:
     complaint: str = ""
     copy: ListCopy = field(default_factory=ListCopy)
     containers: Containers = field(default_factory=Containers)
-    made: Made = Made()
+    made: MadeWith = MadeWith()
     placement: Placement = Placement()
 
     @property
@@ -87,7 +87,7 @@ class Pod:
         return bool(self.placement.node)
 
     @property
-    def begun(self) -> bool:
+    def has_started(self) -> bool:
         """Whether its main container has ever started."""
         return bool(self.containers.started or self.containers.ended or self.containers.restarts)
 

@@ -212,11 +212,11 @@ def _peers_ready(this: Pass) -> Fact:
     if restart:
         return Fact(PeersReady.Renewing, message)
     wrong = any(diagnose.trouble(rank, this.observed, this.now) for rank in lagging)
-    wrong = wrong or ((left := patience(this.job.status, this.now)) is not None and left <= 0)
+    wrong = wrong or ((left := until_problem(this.job.status, this.now)) is not None and left <= 0)
     return Fact(PeersReady.RankNotReady if wrong else PeersReady.Starting, message)
 
 
-def patience(status: Status, now: datetime) -> float | None:
+def until_problem(status: Status, now: datetime) -> float | None:
     """Seconds until ranks of a running job that are not Ready are a problem; None while all are
     Ready.
 

@@ -8,7 +8,7 @@ from dijob.shell.api import CONCURRENT_WRITES
 from dijob.shell.memory import Memory
 
 
-class Group:
+class Batch:
     """The creations of one pass: when the apiserver refuses one for a reason that holds for all,
     the rest is spared.
 
