@@ -52,7 +52,7 @@ ANNOTATION_NODELIST: Final = f"{GROUP}/slurm-nodelist"
 ANNOTATION_MACHINES: Final = f"{GROUP}/oneflow-nodes"
 # When a kubelet that did not pass a list on was last reminded (any change of a pod makes it look
 # again).
-ANNOTATION_REMINDED: Final = f"{GROUP}/nudged"
+ANNOTATION_REMINDED: Final = f"{GROUP}/reminded"
 # Why a pod was ended that keeps its logs, for whoever reads `kubectl describe pod`.
 ANNOTATION_ENDED: Final = f"{GROUP}/ended"
 # What the pod was made from: a hash of the user's words.

@@ -195,7 +195,7 @@ def annotations() -> SearchStrategy[Json]:
         "renew-from",
         "topology",
         "template-hash",
-        "nudged",
+        "reminded",
         "pod-ip",
         "num-nodes",
         "broker",

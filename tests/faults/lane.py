@@ -179,7 +179,7 @@ def _pod(pod: Json, siblings: dict[str, Json]) -> Json:
     meta, spec = pod["metadata"], pod["spec"]
     truth = {int(name.rpartition("-")[2]): p["status"].get("podIP") for name, p in siblings.items()}
     # A reminder is a matter of how fast kwok was: it changes nothing.
-    kept = {k: v for k, v in (meta.get("annotations") or {}).items() if not k.endswith("/nudged")}
+    kept = {k: v for k, v in (meta.get("annotations") or {}).items() if not k.endswith("/reminded")}
     annotations = {k: _addresses(v, truth) for k, v in kept.items()}
     # The apiserver's service account token.
     volumes = [v for v in spec["volumes"] if "projected" not in v]

@@ -67,11 +67,11 @@ def deaf(seconds: float, ranks: int = 1, **fields: Any) -> tuple[Plan, list[str]
 
 
 def test_each_reminder_of_one_list_waits_twice_as_long_as_the_last() -> None:
-    reminded, nudged = [], dict[tuple[str, int], Any]()
+    reminded, last = [], dict[tuple[str, int], Any]()
     for second in range(130):
-        if deaf(second, reminded=nudged)[1]:
+        if deaf(second, reminded=last)[1]:
             reminded.append(second)
-            nudged = {("uid-0", 1): later(second)}
+            last = {("uid-0", 1): later(second)}
     assert reminded == [8, 24, 56, 120]
 
 
@@ -158,11 +158,11 @@ async def test_lists_that_were_given_out_pay_for_reminders_of_all_jobs_together(
     api, children = FakeApi(), Children.of(())
     actor = Actor(api.api(), children, Options())
     lists = tuple(gives(rank, 1, "10.0.0.1") for rank in range(20))
-    nudges = tuple(RemindPod(f"job-{rank}", f"uid-{rank}", 1, "now") for rank in range(20))
+    reminders = tuple(RemindPod(f"job-{rank}", f"uid-{rank}", 1, "now") for rank in range(20))
     await actor.carry_out(job(), lists, Memory())
     api.calls.clear()
     for _ in range(2):
-        await actor.carry_out(job(), nudges, Memory())
+        await actor.carry_out(job(), reminders, Memory())
     assert len(api.calls) == 3
 
 

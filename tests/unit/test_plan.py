@@ -323,9 +323,11 @@ def test_a_gate_that_does_not_see_its_list_is_reminded() -> None:
     assert (waits.actions, waits.requeue_after) == ((), 3.0)
     late, _ = then(running(), observed(*pods, services=frozenset({"job"}), list_seen=told), 9)
     assert late.actions == (RemindPod("job-1", "uid-1", 1, stamp(later(9))),)
-    nudged = {("uid-1", 1): later(9)}
+    reminded = {("uid-1", 1): later(9)}
     again, _ = then(
-        running(), observed(*pods, services=frozenset({"job"}), list_seen=told, reminded=nudged), 10
+        running(),
+        observed(*pods, services=frozenset({"job"}), list_seen=told, reminded=reminded),
+        10,
     )
     assert again.actions == ()
     unlisted = view(1, gated=True)

@@ -229,8 +229,8 @@ def test_who_does_not_start_again_is_made_anew_and_named() -> None:
     )
     bound = KILL_SECONDS + SLACK_SECONDS
     # The reminder a moment ago would not have it looked at again in time.
-    nudged = replace(seen, reminded={(stuck.uid, 2): later(bound - 2)})
-    assert plan(owner, nudged, later(bound - 1)).requeue_after == 1.5
+    reminded = replace(seen, reminded={(stuck.uid, 2): later(bound - 2)})
+    assert plan(owner, reminded, later(bound - 1)).requeue_after == 1.5
     waits = plan(owner, seen, later(bound - 1)).status
     assert waits.renewals == 0
     peers = next(c for c in waits.conditions if c.type == "PeersReady")

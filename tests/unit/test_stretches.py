@@ -24,6 +24,8 @@ pytestmark = pytest.mark.timed
 
 SIZE = 1500
 BOUND = 0.05
+# Beside four busy processes on two cores, the best of five once took twice as long.
+TRIES = 20
 KEY = ("ns", "job")
 SCRIPT = (
     "\n".join(f"export A{number}=$(cat /etc/{number}) # a comment" for number in range(280))
@@ -101,9 +103,9 @@ async def longest(work: Callable[[], Awaitable[object]]) -> float:
 
 async def is_short(work: Callable[[], Awaitable[object]]) -> bool:
     """Whether no stretch of it is too long. What else goes on in the machine makes it longer, and
-    nothing makes it shorter: one of some tries counts.
+    nothing makes it shorter: the best of some tries counts.
     """
-    for _ in range(4):
+    for _ in range(TRIES):
         if await longest(work) < allowed(BOUND):
             return True
     return False
@@ -146,7 +148,7 @@ async def life() -> dict[str, float]:
 async def test_no_step_in_the_life_of_a_job_of_1500_holds_up_the_others() -> None:
     # As in is_short, step by step.
     shortest = await life()
-    for _ in range(4):
+    for _ in range(TRIES):
         if max(shortest.values()) <= allowed(BOUND):
             break
         again = await life()
