@@ -5,6 +5,7 @@ test fails is what one wants to know.
 """
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -29,17 +30,29 @@ def load(processes: int) -> Iterator[None]:
             process.wait()
 
 
+def make(target: str, log: Path) -> int:
+    """The exit code of a target of the Makefile, whose output goes to the log."""
+    with (
+        log.open("wb") as output,
+        subprocess.Popen(["make", target], cwd=ROOT, stdout=output, stderr=subprocess.STDOUT) as it,
+    ):
+        try:
+            return it.wait()
+        except SystemExit:  # make hands TERM on; Ctrl-C has reached everybody already
+            it.terminate()
+            raise
+        finally:
+            it.wait()
+
+
 def repeat(target: str, times: int, logs: Path) -> int:
     """Run a target of the Makefile so often; how many runs failed."""
     failed = 0
     for run in range(1, times + 1):
         log, begin = logs / f"{target}-{run}.log", time.monotonic()
-        with log.open("wb") as output:
-            done = subprocess.run(
-                ["make", target], cwd=ROOT, stdout=output, stderr=subprocess.STDOUT, check=False
-            )
-        failed += done.returncode != 0
-        said = "passed" if done.returncode == 0 else f"FAILED, see {log}"
+        code = make(target, log)
+        failed += code != 0
+        said = "passed" if code == 0 else f"FAILED, see {log}"
         print(
             f"make {target}, {run} of {times}: {said} after {time.monotonic() - begin:.0f} s",
             flush=True,
@@ -49,6 +62,7 @@ def repeat(target: str, times: int, logs: Path) -> int:
 
 def main() -> int:
     """0 where no run failed."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     logs = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dijob/stress"
     logs.mkdir(parents=True, exist_ok=True)
     with load(int(os.environ.get("LOAD", "4"))):
