@@ -69,12 +69,17 @@ unit-operator:
 unit-pod:
 	$(PY) -m pytest tests/pod tests/runtime -q -n 4 --dist worksteal
 
-# The tracer doubles the time of the tests, which is why this is not a part of `make unit`.
+# The tracer doubles the time of the tests, which is why this is no part of `make unit`, but one of `make test`.
 .PHONY: coverage
 coverage: export COVERAGE_FILE := $(CACHE)/coverage
 coverage: venv tools ## lines and branches of the operator that its unit tests reach, by package, with floors (~2 min)
-	$(PY) -m pytest tests/unit -q -n 4 --dist worksteal -m "not timed" --cov --cov-report=
+	$(PY) -m pytest tests/unit -q -n 2 --dist worksteal -m "not timed" --cov --cov-report=
 	@$(PY) tests/coverage_table.py
+
+.PHONY: unit-covered
+unit-covered: venv tools ## make unit with make coverage, each test once, as a stage of make test (~2 min)
+	@$(MAKE) --no-print-directory -j2 -Otarget coverage unit-pod
+	$(PY) -m pytest tests/unit -q -m timed
 
 .PHONY: figures
 figures: venv ## lines, ratio of tests, what is too large, folders of the core; BASE=COMMIT: beside those of a commit
@@ -146,6 +151,6 @@ demo: venv ## the main job: a real DQN trains on four pods (first time ~16 min, 
 
 .PHONY: test
 test: ## everything that CI runs
-	@begin=$$SECONDS; for stage in check unit cluster-build images apiserver e2e; do \
+	@begin=$$SECONDS; for stage in check unit-covered cluster-build images apiserver e2e; do \
 	  echo "==> [$$((SECONDS - begin)) s] make $$stage"; $(MAKE) --no-print-directory $$stage; done; \
 	echo "==> all passed in $$((SECONDS - begin)) s"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from archives import ROOT
-from jobs import Body, job, mounted, peers, shell
+from jobs import LIGHT, REQUESTS, Body, job, mounted, peers, shell
 from space import Space
 
 PAGE = ROOT / "docs/troubleshooting.md"
@@ -37,6 +37,20 @@ def finishing(name: str) -> Body:
     return shell(name, f'if [ "$DI_RANK" = 2 ]; then exit 0; fi; {FOREVER}', replicas=3)
 
 
+def deaf(name: str) -> Body:
+    """Its program does not end when it is asked to: its pods take 20 s."""
+    return shell(name, "trap '' TERM; sleep 60 & wait; wait", pod={GRACE: 20})
+
+
+def foreign(name: str) -> Body:
+    """A pod of somebody else, which has the name of one of ours."""
+    main = {"name": "theirs", "image": LIGHT, "command": ["sleep", "600"], **REQUESTS}
+    pod = {"containers": [{**main, "imagePullPolicy": "IfNotPresent"}], GRACE: 0}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": pod}
+
+
+GRACE = "terminationGracePeriodSeconds"
+HOST = {"hostNetwork": True}  # at most one rank per node, of which there are two
 CODE = mounted("absent", "/code")
 # The jobs of each section, whose names are unlike any other's.
 JOBS: dict[str, list[Body]] = {
@@ -47,6 +61,12 @@ JOBS: dict[str, list[Body]] = {
         peers("account", pod={"serviceAccountName": "trainer"}),
         peers("late", startupDeadlineSeconds=5, pod={"nodeSelector": {"gpu": "h100"}}),
         peers("held", suspend=True),
+        shell("wrong", "ditask --parallel-workers 2", parallelWorkers=3),
+        peers("full", replicas=3, scheduleTimeoutSeconds=5, pod=HOST),
+        peers("ghost", pod={"nodeName": "absent"}),
+        foreign("taken-1"),
+        peers("taken"),
+        deaf("again"),
     ],
     "It fails": [
         crash("module", "import mymod", replicas=1, backoffLimit=1),
@@ -90,7 +110,17 @@ def lose_a_rank(space: Space) -> None:
     space.kubectl("delete", "pod", "heals-1", "--wait=false")
 
 
-AFTER: dict[str, tuple[Callable[[Space], None], ...]] = {"It runs": (lose_a_rank,)}
+def apply_again(space: Space) -> None:
+    """While the old pods are ending."""
+    space.until_true("again", "Running", 60)
+    space.kubectl("delete", "dijob", "again", "--wait=false")
+    space.apply(deaf("again"))
+
+
+AFTER: dict[str, tuple[Callable[[Space], None], ...]] = {
+    "It does not start": (apply_again,),
+    "It runs": (lose_a_rank,),
+}
 
 
 def test_every_section_has_its_jobs() -> None:
