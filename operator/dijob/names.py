@@ -1,5 +1,5 @@
-"""Every string that others can see: group, labels, annotations, variables, reasons. One place per
-fact.
+"""Every string that others can see: group, labels, annotations, variables, values of fields. The
+reasons of conditions are in reasons/.
 """
 
 from dataclasses import dataclass

@@ -94,7 +94,7 @@ class Operator:
 
     def views(self, key: Key = ("ns", "job")) -> dict[str, Pod]:
         """The pods on which the newest pass decided, by uid."""
-        return {pod.uid: pod for pod in self.reconciler.seen[key][1].everything}
+        return {pod.uid: pod for pod in self.reconciler.seen[key][1].all_pods}
 
     def check_known(self) -> None:
         """At rest it knows all that there is of its jobs, as it is, and nothing else."""

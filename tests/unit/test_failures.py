@@ -66,7 +66,7 @@ def test_one_restart_of_all_is_charged_once_to_whoever_failed_first() -> None:
     seen = observed(
         crashed(0, failures=2, ending=late), crashed(1, ending=early), crashed(2, ending=early)
     )
-    torch = Policy(gang(), together=True)
+    torch = Policy(gang(), renews_all_on_failure=True)
     after = failures.with_failures(EMPTY, world_of(gang(), seen, Status(), NOW), torch, NOW)
     assert (after.restarts, list(after.new)) == (1, [1, 2, 0])
     assert after.first_failure is not None

@@ -82,7 +82,7 @@ def test_a_slow_apiserver_is_asked_for_fewer_reminders() -> None:
 
 @pytest.mark.parametrize("left", [0, 1, 2, 9])
 def test_no_more_kubelets_are_reminded_than_the_operator_may(left: int) -> None:
-    decided, names = deaf(9, ranks=3, reminders=left)
+    decided, names = deaf(9, ranks=3, reminder_budget=left)
     assert len(names) == min(left, 3)
     if not left:
         assert decided.requeue_after >= 1  # it does not turn until it may

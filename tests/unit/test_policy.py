@@ -170,7 +170,7 @@ def test_no_rendezvous_meets_a_process_of_the_old_world(runtime: str, anew: set[
     dead = plan(owner, observed(*pods), NOW).status
     world = World.of(gang_of(owner), observed(*pods), dead, NOW)
     assert world.renewing == {0, 1, 2}
-    assert world.outdated_copies == anew
+    assert world.ranks_to_recreate == anew
 
 
 def test_the_runtime_is_named_where_no_rule_is() -> None:

@@ -33,7 +33,7 @@ def asked(scheduler: str, **status: Any) -> Body:
 
 
 @pytest.mark.parametrize(
-    ("body", "untaken"),
+    ("body", "unacknowledged"),
     [
         pytest.param(bound("nowhere"), "node nowhere", id="a node that says nothing"),
         pytest.param(bound("a", startTime=CREATED), "", id="a node that has begun"),
@@ -49,8 +49,8 @@ def asked(scheduler: str, **status: Any) -> Body:
         ),
     ],
 )
-def test_what_has_not_taken_a_pod(body: Body, untaken: str) -> None:
-    assert read(body).placement.untaken == untaken
+def test_what_has_not_taken_a_pod(body: Body, unacknowledged: str) -> None:
+    assert read(body).placement.unacknowledged == unacknowledged
 
 
 def lonely(**fields: Any) -> Pod:
@@ -61,17 +61,17 @@ def lonely(**fields: Any) -> Pod:
     ("pod", "seconds", "reason", "says"),
     [
         pytest.param(
-            lonely(untaken="node nowhere"), 11, "AddressMissing", NOWHERE, id="no such node"
+            lonely(unacknowledged="node nowhere"), 11, "AddressMissing", NOWHERE, id="no such node"
         ),
         pytest.param(
-            lonely(untaken="scheduler nobody", node=""),
+            lonely(unacknowledged="scheduler nobody", node=""),
             11,
             "AddressMissing",
             NOBODY,
             id="no scheduler",
         ),
         pytest.param(
-            lonely(untaken="node nowhere"),
+            lonely(unacknowledged="node nowhere"),
             9,
             "Gathering",
             "its node is starting it",
@@ -79,7 +79,7 @@ def lonely(**fields: Any) -> Pod:
         ),
         pytest.param(lonely(), 600, "Gathering", "its node is starting it", id="its node has it"),
         pytest.param(
-            lonely(untaken="node a", complaint="Evicted: x"),
+            lonely(unacknowledged="node a", complaint="Evicted: x"),
             11,
             "AddressMissing",
             "Evicted",
@@ -100,7 +100,7 @@ def test_the_conditions_name_who_has_not_taken_a_pod(
 def test_the_words_of_an_event_come_first() -> None:
     decided = plan(
         job(replicas=1),
-        observed(lonely(untaken="node a"), warnings={"uid-0": "FailedMount: no volume"}),
+        observed(lonely(unacknowledged="node a"), warnings={"uid-0": "FailedMount: no volume"}),
         later(60),
     )
     found = conditions_of(decided)["AddressesReady"]
@@ -109,6 +109,6 @@ def test_the_words_of_an_event_come_first() -> None:
 
 def test_the_words_do_not_change_while_it_waits() -> None:
     """Each change is a write of the status."""
-    seen = observed(lonely(untaken="node nowhere"), view(1))
+    seen = observed(lonely(unacknowledged="node nowhere"), view(1))
     first, last = (plan(job(replicas=2), seen, later(seconds)).status for seconds in (11, 600))
     assert [c.message for c in first.conditions] == [c.message for c in last.conditions]

@@ -145,7 +145,7 @@ def test_a_loss_takes_those_with_it_that_dial_the_lost_rank(
     topology: Topology, lost: int, renewed: set[int]
 ) -> None:
     under_test = world_of(gang(topology=topology), observed(*without(lost)), Status(), NOW)
-    loss, all_go = loss_of(under_test), loss_of(replace(under_test, together=True))
+    loss, all_go = loss_of(under_test), loss_of(replace(under_test, renews_all_on_loss=True))
     assert loss is not None
     assert loss.ranks == renewed
     assert all_go is not None
@@ -163,7 +163,7 @@ def test_a_loss_during_a_renewal_adds_to_it() -> None:
 
 def test_only_the_renewed_ranks_go_and_the_next_list_waits_for_them() -> None:
     found = world(observed(*ALL), list_number=1, last_renewal=Renewal(list_number=1, ranks="1-2"))
-    assert (found.survivors, found.outdated_copies, found.addressless) == (
+    assert (found.survivors, found.ranks_to_recreate, found.addressless) == (
         (0,),
         frozenset({1, 2}),
         (1, 2),
@@ -316,13 +316,15 @@ def test_moved_and_outdated() -> None:
     pods = instead(listed(1, ip="10.0.0.9"))
     found = world(observed(*pods))
     assert {pod.rank for pod in pods if has_moved(found, pod)} == {1}
-    assert found.outdated_copies == frozenset()
+    assert found.ranks_to_recreate == frozenset()
     dead = world(
         observed(*without(2, pods), view(2)), list_number=1, last_renewal=Renewal(list_number=1)
     )
-    assert dead.outdated_copies == {0, 1}
+    assert dead.ranks_to_recreate == {0, 1}
     assert not any(
-        has_moved(dead, pod) for rank, pod in dead.pods.items() if rank not in dead.outdated_copies
+        has_moved(dead, pod)
+        for rank, pod in dead.pods.items()
+        if rank not in dead.ranks_to_recreate
     )
 
 

@@ -96,8 +96,8 @@ class DIJob(Stored):
     @property
     def restart_scope(self) -> RestartScope:
         """Which ranks are replaced when one is lost: the field, else what the runtime needs."""
-        together = self.spec.runtime.traits.fixed_membership
-        return self.spec.restart.scope or (RestartScope.JOB if together else RestartScope.POD)
+        fixed = self.spec.runtime.traits.fixed_membership
+        return self.spec.restart.scope or (RestartScope.JOB if fixed else RestartScope.POD)
 
     @property
     def paused(self) -> bool:

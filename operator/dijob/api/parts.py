@@ -96,7 +96,7 @@ class Restart(Written):
 
     scope: RestartScope | None = None
     """Pod replaces the lost rank, and restarts those that dial its address; the others run on. Job
-    replaces all ranks together, for programs that cannot take a member back. Absent: Job where
+    restarts all ranks together, for programs that cannot take a member back. Absent: Job where
     runtime is torch or oneflow, else Pod."""
 
 

@@ -37,7 +37,7 @@ class Stored(BaseModel):
 
 
 class Charge(Stored):
-    """The restarts of one rank that have been counted."""
+    """What has been counted of the pod of one rank, so that nothing is charged twice."""
 
     rank: Rank
     """The rank that started again."""
@@ -96,7 +96,8 @@ class Condition(Stored):
 
 
 class Renewal(Stored):
-    """An address list that died: a rank was lost or moved, and renewed with those that dial it."""
+    """An address list that died, and why: a rank was lost, the job was suspended or scaled, or a
+    failure renewed all ranks."""
 
     list_number: Number = 0
     """Number of the list that died."""
@@ -185,7 +186,7 @@ class Status(Stored):
     restarts: Annotated[Count, DEFAULTED] = 0
     """Restarts charged to backoffLimit so far, of all ranks together."""
     restarts_seen: Annotated[tuple[Charge, ...], Field(max_length=names.MAX_REPLICAS)] = ()
-    """The ranks that started again in their pods, and what was counted of each."""
+    """What has been counted of each rank's pod: restarts, failures, disruptions."""
     tasks: Annotated[str, Field(max_length=1024)] = ""
     """The tasks by which ranks are counted here, as "learner 1 evaluator 1 collector"."""
     succeeded_ranks: Annotated[str, Field(max_length=8192)] = ""

@@ -83,7 +83,7 @@ class DeletePod(PodAction):
 
 
 @dataclass(frozen=True)
-class ReleasePod(PodAction):
+class GiveBackPod(PodAction):
     """Delete a pod that holds a node while a lower rank finds none; it comes back when that one has
     its place.
     """
@@ -121,7 +121,7 @@ Action = (
     | PublishAddresses
     | RemindPod
     | DeletePod
-    | ReleasePod
+    | GiveBackPod
     | ForceDeletePod
     | EndPod
 )

@@ -1,5 +1,5 @@
-"""Who is in the world: ranks, names, node ids. Every name is computed, so that no two writers can
-disagree.
+"""The gang, the pods that the spec asks for: ranks, names, node ids. Every name is computed, so
+that no two writers can disagree.
 """
 
 from collections.abc import Iterable
@@ -23,7 +23,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Gang:
-    """One job's world, as every member sees it.
+    """The pods that a job's spec asks for, as each of them has to know them.
 
     `size` is the number of pods that are wished for, `workers` the processes in each. `minimum` is
     the number of pods without which no world begins, from 1 to `size`. `parts` are the tasks in
@@ -50,9 +50,9 @@ class Gang:
 
     def dialers(self, rank: int) -> frozenset[int]:
         """The ranks that connect to this one by its address (DI-engine 0.5.3, k8s_parser.py): in a
-        mesh each rank dials all below it, in a star all dial rank 0. Whoever dials a dialer dials
-        the rank too, or is its equal: the set is closed. Who dials a name finds the peer behind it
-        again (docs/decisions/010): nobody then. Nor where all dial a broker.
+        mesh each rank dials all below it, in a star all dial rank 0. The dialers of a dialer are
+        among them. Empty with `addressing: Hostname`, since a name stays valid
+        (docs/decisions/010), and with redis, where all dial the server alone.
         """
         if self.addressing is Addressing.HOSTNAME or self.queue not in DIALLING:
             return frozenset()
@@ -145,7 +145,7 @@ class Member:
 
 
 def gang_of(job: DIJob) -> Gang:
-    """The world that the job's spec wishes."""
+    """The gang that the job's spec asks for."""
     meta, queue = job.metadata, job.spec.message_queue
     host = job.server or (queue.host if queue else "")
     return Gang(

@@ -1,11 +1,11 @@
-"""How much more may be written while the apiserver is slow: reminders and steps on the way wait,
-nothing else does.
+"""Throttles the writes that can wait, reminders and intermediate statuses, by how slow the
+apiserver is. No other write waits for this.
 """
 
 from dataclasses import dataclass, replace
 
-# What may wait is written at most this many times as rarely as one of our own writes takes: those
-# of a start take 10 ms at rest and half a second on a machine that is busy.
+# Between two writes that can wait are at least so many times the seconds that one write takes now:
+# those of a start take 10 ms at rest and half a second on a machine that is busy.
 TIMES = 30.0
 LONGEST_SECONDS = 60.0
 # A write that was refused for want of room (429) counts as one that took this long.

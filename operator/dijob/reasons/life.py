@@ -13,7 +13,7 @@ _LOGS: Final = (
 
 
 class Suspended(Reason):
-    """Whether `spec.suspend` holds the job. There only after it has been set."""
+    """Whether `spec.suspend` holds the job. Present only once it has been set."""
 
     Suspending = waiting(
         "its pods are ending, within their grace periods; also while old pods hold up a resumption",
@@ -34,7 +34,7 @@ class Suspended(Reason):
 class Paused(Reason):
     """Whether the annotation `diengine.opendilab.org/paused` is set: the operator observes and
     reports, and creates, changes and deletes nothing of the job. For emergencies: `kubectl annotate
-    dijob NAME diengine.opendilab.org/paused=true`. There only after it has been set.
+    dijob NAME diengine.opendilab.org/paused=true`. Present only once it has been set.
     """
 
     Annotated = waiting(

@@ -79,7 +79,7 @@ class AddressesReady(Reason):
         "a pod's sandbox died, and its address with it: its node started again", _HEALS
     )
     AddressChanged = problem(
-        "a pod has another address than the list says: its sandbox was made anew", _HEALS
+        "a pod has another address than the list says: its sandbox was re-created", _HEALS
     )
     NotRestarted = problem(
         "a rank should have restarted in its pod, and did not within its grace period and 15 s:"

@@ -6,8 +6,8 @@ from dijob.reasons.catalogue import Reason, finished, good, problem, suspended, 
 
 
 class ServiceReady(Reason):
-    """Whether the job's headless service could be created: it gives the ranks DNS names. There
-    once it could not.
+    """Whether the job's headless service could be created: it gives the ranks DNS names. Present
+    only once it could not.
     """
 
     ServiceNameTaken = problem(
@@ -23,7 +23,7 @@ class ServiceReady(Reason):
 
 
 class BrokerReady(Reason):
-    """Whether the Redis server that the operator runs for the job can be used. There where
+    """Whether the Redis server that the operator runs for the job can be used. Present where
     `messageQueue` is redis without a host. Nobody starts before it is Ready. When it is lost,
     all ranks begin anew with the next one.
     """
@@ -51,7 +51,7 @@ class BrokerReady(Reason):
 
 class ChangesRefused(Reason):
     """True: the apiserver refuses what the operator would change or delete; its words are in the
-    message. Each change is asked for again after 1, 2, 4 ... 60 s. There only after it has been
+    message. Each change is asked for again after 1, 2, 4 ... 60 s. Present only once it has been
     True.
     """
 
@@ -61,7 +61,7 @@ class ChangesRefused(Reason):
         status=True,
     )
     PodDeletionRefused = problem(
-        "a pod cannot be deleted, so a lost rank is not made anew, or a job is not cleaned up",
+        "a pod cannot be deleted, so a lost rank is not re-created, or a job is not cleaned up",
         "let the operator delete the pods it makes, or delete the pod that the message names",
         status=True,
     )

@@ -4,17 +4,17 @@ from dijob.reasons.catalogue import Reason, good, problem
 
 
 class Invalid(Reason):
-    """True: the spec asks for what cannot be done; what runs is left alone. There only after it has
-    been True.
+    """True: the spec asks for what cannot be done; what runs is left alone. Present only once it
+    has been True.
     """
 
     SpecInvalid = problem(
-        "the message names each field and what is wrong with it; lost ranks are not made anew",
+        "the message names each field and what is wrong with it; lost ranks are not re-created",
         "correct it",
         status=True,
     )
     TemplateChanged = problem(
-        "the spec differs from what the running pods were made from: lost ones are not made anew",
+        "the spec differs from what the running pods were made from: lost ones are not re-created",
         "write the old one back, or suspend the job (`spec.suspend: true`) until its pods are gone;"
         " one that has ended: delete it and apply again",
         status=True,
@@ -30,7 +30,7 @@ class Invalid(Reason):
 
 
 class LauncherBypassed(Reason):
-    """True: the command bypasses the launcher. There only after it has been True."""
+    """True: the command bypasses the launcher. Present only once it has been True."""
 
     LauncherBypassed = problem(
         "ditask may not join the world, and each pod may train alone",
@@ -41,7 +41,7 @@ class LauncherBypassed(Reason):
 
 
 class SpecWarning(Reason):
-    """True: something in the spec cannot be read or done as it is written. There only after it has
+    """True: something in the spec cannot be read or done as it is written. Present only once it has
     been True.
     """
 

@@ -16,12 +16,11 @@ from dijob.core.actions import (
     DeletePod,
     EndPod,
     ForceDeletePod,
+    GiveBackPod,
     PublishAddresses,
-    ReleasePod,
     RemindPod,
     SetReplicas,
 )
-from dijob.core.members import gang_of
 from dijob.core.options import Options
 from dijob.core.render.annotations import addresses_patch, copied, end_patch
 from dijob.shell.api import Api, ApiError, Json
@@ -73,8 +72,8 @@ class Actor:
                 return self._delete(batch.job, action)
             case RemindPod():
                 return self._remind(batch, action)
-            case ReleasePod():
-                batch.memory.released.add(action.name)
+            case GiveBackPod():
+                batch.memory.given_back.add(action.name)
                 return self._delete(batch.job, DeletePod(action.name, action.uid))
             case ForceDeletePod():
                 return self._force(batch.job, action)
@@ -83,8 +82,8 @@ class Actor:
 
     async def _set_replicas(self, job: DIJob, replicas: int) -> Json | None:
         meta = job.metadata
-        known_as = {"uid": meta.uid, "resourceVersion": meta.resource_version}
-        patch = {"metadata": known_as, "spec": {"replicas": replicas}}
+        precondition = {"uid": meta.uid, "resourceVersion": meta.resource_version}
+        patch = {"metadata": precondition, "spec": {"replicas": replicas}}
         try:
             return await self._api.patch(JOBS.path(meta.namespace, meta.name), patch, whole=True)
         except ApiError as error:
@@ -104,7 +103,7 @@ class Actor:
                 raise
 
     async def _publish(self, batch: Batch, action: PublishAddresses) -> None:
-        job, gang = batch.job, gang_of(batch.job)
+        job, gang = batch.job, batch.gang
         answer = await self._patch(job, action.name, addresses_patch(gang, action))
         if answer is not None:
             batch.memory.published[action.uid] = action.copy.address_list.number

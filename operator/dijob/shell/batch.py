@@ -3,6 +3,7 @@
 import asyncio
 
 from dijob.api.model import DIJob
+from dijob.core.members import gang_of
 from dijob.core.observed.views import Refusal, Refused
 from dijob.shell.api import CONCURRENT_WRITES
 from dijob.shell.memory import Memory
@@ -17,32 +18,33 @@ class Batch:
 
     def __init__(self, job: DIJob, memory: Memory) -> None:
         self.job = job
+        self.gang = gang_of(job)  # once for all pods
         self.memory = memory
         self.refusal: Refusal | None = None
-        self._free = 0
+        self._score = 0
         refused = any(
             no.why is not Refused.TAKEN
             for key, no in memory.refusals.items()
             if key.startswith("pod/")
         )
-        self._waiting = CONCURRENT_WRITES - 1 if refused else 0
-        self.turns = asyncio.Semaphore(CONCURRENT_WRITES - self._waiting)
+        self._withheld = CONCURRENT_WRITES - 1 if refused else 0
+        self.permits = asyncio.Semaphore(CONCURRENT_WRITES - self._withheld)
 
     def answered(self, refusal: Refusal | None) -> None:
         """One pod's answer is known: what does not hold for all lets the others ask.
 
-        An old pod that still has the name is taken to hold for all, unless one name in three is
-        found free.
+        Old pods that still have the names are taken to hold for all once more than two of three
+        names that were tried have one.
         """
         ending = refusal is not None and refusal.why is Refused.TERMINATING
         if ending or not refusal:
-            self._free = min(CONCURRENT_WRITES, self._free + (-1 if ending else 2))
-        if refusal and (self._free < 0 if ending else _for_all(refusal)):
+            self._score = min(CONCURRENT_WRITES, self._score + (-1 if ending else 2))
+        if refusal and (self._score < 0 if ending else _for_all(refusal)):
             self.refusal = refusal
             return
-        for _ in range(self._waiting):
-            self.turns.release()
-        self._waiting = 0
+        for _ in range(self._withheld):
+            self.permits.release()
+        self._withheld = 0
 
 
 def _for_all(refusal: Refusal) -> bool:

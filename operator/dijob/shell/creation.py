@@ -30,17 +30,17 @@ class Creator:
         self._options = options
         self._clock = clock
 
-    async def recover(self, job: DIJob, members: Iterable[Member], memory: Memory) -> None:
+    async def find_unlabelled(self, job: DIJob, members: Iterable[Member], memory: Memory) -> None:
         """Ask for pods that no watch shows; those of the job get their labels again."""
         batch = Batch(job, memory)
-        await asyncio.gather(*(self._recover(batch, member) for member in members))
+        await asyncio.gather(*(self._find(batch, member) for member in members))
 
-    async def _recover(self, batch: Batch, member: Member) -> None:
+    async def _find(self, batch: Batch, member: Member) -> None:
         """One pod. ApiError where the apiserver does not answer: no pod is called lost then."""
         meta = batch.job.metadata
         path = PODS.path(meta.namespace, member.name)
         try:
-            async with batch.turns:
+            async with batch.permits:
                 body = await self._api.get(path)
         except ApiError as error:
             if not error.gone:
@@ -61,7 +61,7 @@ class Creator:
     async def create_pods(self, batch: Batch, members: Iterable[Member]) -> None:
         """One after the other; none after one that is refused."""
         for member in members:
-            async with batch.turns:
+            async with batch.permits:
                 if batch.refusal is not None:
                     # The same answer for all.
                     batch.memory.refusals[f"pod/{member.name}"] = batch.refusal
@@ -78,7 +78,8 @@ class Creator:
                 return
 
     async def _create(self, batch: Batch, manifest: Json) -> bool:
-        """Create one child. True: it exists, and is the job's; False: refused, and noted."""
+        """Create one child. True: it exists, and is the job's; False: refused, and
+        noted, or its namespace is going."""
         kind, name = CHILDREN[manifest["kind"]], manifest["metadata"]["name"]
         key, path = f"{kind.name.lower()}/{name}", kind.path(batch.job.metadata.namespace)
         noted = batch.memory.refusals

@@ -71,7 +71,7 @@ class Reconciler:
             return await self._status.write_conditions(body, conditions.invalid(error), memory)
         if not self._children.listed:
             await self._children.read(self._api, job)
-        await self._recover(job, memory)
+        await self._find_unlabelled(job, memory)
         pods = self._children.pods.of(job.metadata.owner_key)
         await self._recorder.read_warnings(job.metadata, pods, memory)
         decided, outcome = await self._plan(job, memory), Outcome()
@@ -93,7 +93,8 @@ class Reconciler:
         )
         if outcome.error is not None:
             raise outcome.error
-        # The actions that are left wait for an event (a conflict, a pod that is gone already).
+        # What is left to do had a conflict, or met a pod that is gone: mostly an event comes
+        # sooner.
         return 0.2 if decided.actions else min(wait, decided.requeue_after)
 
     async def _plan(self, job: DIJob, memory: Memory) -> Plan:
@@ -121,17 +122,17 @@ class Reconciler:
             existing=self._children.existing(owner),
             refusals=dict(memory.refusals),
             creations=dict(memory.creations),
-            released=frozenset(memory.released),
+            given_back=frozenset(memory.given_back),
             published=dict(memory.published),
             list_seen=dict(memory.list_seen),
             reminded=dict(memory.reminded),
             latency=self._api.throttle.latency,
-            reminders=self._api.throttle.reminders,
+            reminder_budget=self._api.throttle.reminders,
             notes=notes(job, self._options),
             warnings={uid: text for uid, text in memory.warnings.items() if uid in silent},
         )
 
-    async def _recover(self, job: DIJob, memory: Memory) -> None:
+    async def _find_unlabelled(self, job: DIJob, memory: Memory) -> None:
         """Ask by name for pods that should exist and that no watch shows, for each of them once."""
         gang = gang_of(job)
         pods, _ = by_rank(self._children.pods.of(job.metadata.owner_key), gang)
@@ -141,7 +142,7 @@ class Reconciler:
             asked = {one.name: one for one in members if one.name not in memory.absent}
             ranks = {name: gang.rank_of(name) for name in memory.unlabelled}
             asked |= {name: gang.member(rank) for name, rank in ranks.items() if rank >= 0}
-            await self._actor.creator.recover(job, asked.values(), memory)
+            await self._actor.creator.find_unlabelled(job, asked.values(), memory)
 
     async def _still_there(self, key: Key, job: DIJob) -> bool:
         """Whether the job still exists, asked only where what is known is old.

@@ -68,7 +68,8 @@ class StatusWriter:
     async def write(self, meta: Metadata, old: Status, decided: Plan, memory: Memory) -> float:
         """Write the status if it differs.
 
-        Gives the seconds until a write that was put off is due, else RESYNC_SECONDS.
+        Gives the seconds until the next pass: 0 after a write, little after a conflict, what is
+        left where the write was put off, else RESYNC_SECONDS.
         """
         changes = _changes(old, decided.status)
         if not changes:
@@ -76,8 +77,8 @@ class StatusWriter:
         urgent = decided.write_now or summary.urgent(old, decided.status)
         if not urgent and (due := self._put_off(memory)) > 0:
             return due
-        known_as = {"uid": meta.uid, "resourceVersion": meta.resource_version}
-        patch = {"metadata": known_as, "status": changes}
+        precondition = {"uid": meta.uid, "resourceVersion": meta.resource_version}
+        patch = {"metadata": precondition, "status": changes}
         path = JOBS.path(meta.namespace, meta.name)
         try:
             answer = await self._api.patch(f"{path}/status", patch, whole=True)

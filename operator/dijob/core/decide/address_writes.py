@@ -18,7 +18,7 @@ from dijob.core.report import redis
 from dijob.names import Addressing, RestartScope
 
 
-def together(job: DIJob) -> bool:
+def renews_all_on_loss(job: DIJob) -> bool:
     """Whether all ranks are renewed when one is lost."""
     return job.restart_scope is RestartScope.JOB
 
@@ -44,7 +44,7 @@ def numbered(this: Pass, due: AddressList) -> Pass:
     """
     kept = {"list_number": due.number, "address_list": proof_of(due), "given_back": None}
     status = this.status.model_copy(update=kept)
-    world = World.of(this.world.gang, this.observed, status, this.now, together(this.job))
+    world = World.of(this.world.gang, this.observed, status, this.now, renews_all_on_loss(this.job))
     return replace(this, gathering=replace(this.gathering, world=world), status=status)
 
 
@@ -63,8 +63,8 @@ def actions(this: Pass) -> tuple[Action, ...]:
 
 
 def _remind(this: Pass) -> tuple[Action, ...]:
-    due = (reminder for reminder, left in requeue.reminders(this) if left <= 0)
-    return tuple(islice(due, this.observed.reminders))
+    due = (reminder for reminder, left in requeue.pending_reminders(this) if left <= 0)
+    return tuple(islice(due, this.observed.reminder_budget))
 
 
 def _publish(world: World, pods: Iterable[Pod]) -> tuple[Action, ...]:

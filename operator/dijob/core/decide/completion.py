@@ -89,7 +89,7 @@ def clean(this: Pass) -> tuple[Action, ...]:
     """
     if (left := time_to_live(this)) is not None and left <= 0:
         return (DeleteJob(),)
-    pods = this.observed.everything
+    pods = this.observed.all_pods
     policy, server = this.job.spec.clean_pod_policy, this.world.gang.server
     if policy is CleanPodPolicy.ALL:
         return deletions(pods)
@@ -151,7 +151,7 @@ def _sentence(first: FirstFailure) -> str:
 
 
 def _where_logs_are(this: Pass, first: FirstFailure) -> str:
-    """Where there is a log: the pod may have been made anew since, and others have failed last."""
+    """Where there is a log: the pod may have been re-created since, and others have failed last."""
     failed = _have_failed(this)
     kept = [pod.name for _, pod in sorted(this.world.pods.items()) if pod.uid in failed]
     log = f", see `kubectl logs {first.pod}`" if first.pod in kept else ""

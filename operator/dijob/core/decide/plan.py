@@ -65,8 +65,7 @@ class Plan:
 def plan(job: DIJob, observed: Observed, now: datetime) -> Plan:
     """Decide one pass.
 
-    Pure: the same arguments give the same plan, and when a plan has been carried out the next one
-    is empty.
+    Pure: the same arguments give the same plan. Once a job is as it should be, its plans are empty.
     """
     if job.metadata.deletion_timestamp:
         # The garbage collector takes the pods; nothing is created behind its back.
@@ -104,7 +103,7 @@ def _plan_active(this: Pass) -> Plan:
     if loss := this.loss or _scaled(this):
         return _renew(this, loss)
     timeout = this.job.spec.schedule_timeout_seconds
-    if given := capacity.release_of_all(this.gathering, this.status, timeout):
+    if given := capacity.give_back(this.gathering, this.status, timeout):
         # An operator that is killed here must not create them again at once.
         this = replace(this, status=this.status.model_copy(update={"given_back": given}))
         return _conclude(this, this.status, conditions.progress(this), requeue.at_once)
@@ -113,8 +112,8 @@ def _plan_active(this: Pass) -> Plan:
             this,
             this.status,
             conditions.progress(this),
-            requeue.pausing,
-            steps.release_all_pods(this),
+            requeue.waiting_for_room,
+            steps.give_back_all_pods(this),
         )
     if due := address_writes.next_list(this):
         this = address_writes.numbered(this, due)
@@ -128,16 +127,18 @@ def _build_context(job: DIJob, observed: Observed, now: datetime) -> Pass:
     """Gather what the pass decides on: the world as it stands, and the status with everything
     counted so far.
     """
-    gang, observed = gang_of(job), diagnose.with_untaken(observed, now)
+    gang, observed = gang_of(job), diagnose.with_unacknowledged(observed, now)
     stored = recovered(gang, observed, job.status)
     policy, known = Policy.of(job, gang), failures.read(stored, gang)
     # After the end nothing is counted any more: what ends then is ended by the clean-up.
     over = ended(job.status)
     counted = known if over else failures.with_successes(known, observed.pods, policy)
-    world = World.of(gang, observed, counted.into(stored), now, address_writes.together(job))
+    world = World.of(
+        gang, observed, counted.into(stored), now, address_writes.renews_all_on_loss(job)
+    )
     if not over:
         counted = failures.with_failures(
-            counted, world, policy, now, failures.excused(gang, observed)
+            counted, world, policy, now, failures.failed_without_redis(gang, observed)
         )
     present = [pod for pod in observed.pods.values() if not pod.deleting]
     made_from = _made_from(job, present)
@@ -210,7 +211,7 @@ def _conclude(
     seconds, refused = when(this, status), changes.wait(this, wished)
     seconds = seconds if refused is None else max(min(seconds, refused), 0.1)
     write_now = this.has_unstored_counts and (
-        bool(this.world.to_delete) or when in (requeue.suspended, requeue.pausing)
+        bool(this.world.to_delete) or when in (requeue.suspended, requeue.waiting_for_room)
     )
     return Plan(
         status=status,
@@ -249,7 +250,7 @@ def _renew(this: Pass, loss: Loss) -> Plan:
     """Write down for whom the list is dead, and whose fault it is. The next pass acts on it."""
     # Also ranks that are scaled away and still have the list: a scale-up may want them again before
     # they are gone.
-    ranks = loss.ranks | this.world.outdated_copies
+    ranks = loss.ranks | this.world.ranks_to_recreate
     renewal = Renewal(
         list_number=this.world.address_list.number,
         reason=loss.reason.name,
@@ -269,11 +270,11 @@ def _renew(this: Pass, loss: Loss) -> Plan:
 
 
 def _scaled(this: Pass) -> Loss | None:
-    """Programs that cannot take or lose a member while they run are all made anew in the new
+    """Programs that cannot take or lose a member while they run all start again in the new
     size.
     """
     world, size = this.world, this.gathering.next_size
-    if not (world.together and world.alive and size) or size == world.size:
+    if not (world.renews_all_on_loss and world.alive and size) or size == world.size:
         return None
     message = f"replicas changed from {world.size} to {size}"
     return Loss(AddressesReady.Scaled, message, frozenset(world.unfinished))

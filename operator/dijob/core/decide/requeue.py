@@ -18,7 +18,7 @@ from dijob.core.report.summary import is_true
 from dijob.names import Addressing
 from dijob.reasons import Running
 
-# A full pass that writes nothing when nothing differs (the shell adds jitter).
+# A full pass, which writes nothing where nothing differs.
 RESYNC_SECONDS = 300.0
 # While the job is not running yet: reasons such as FailedMount come only as events, which nobody
 # watches. The longer the job waits, the more rarely it is looked at: after a quarter of its age,
@@ -33,7 +33,7 @@ CREATION_BACKOFF_SECONDS = (1.0, 60.0)
 FORGIVE_SECONDS = 600.0
 # Its multiples, less the whole numbers, are spread evenly however many there are.
 GOLDEN_RATIO = 0.618034
-# Stamps have whole seconds: what they are about may be so much later.
+# Added to a wait: stored times are cut to whole seconds.
 STAMPED_SECONDS = 0.5
 
 
@@ -59,10 +59,10 @@ def after_end(this: Pass, status: Status) -> float:
 
 def suspended(this: Pass, status: Status) -> float:
     """Pods that nobody will end are removed when their time is over."""
-    return _at_latest(lost_nodes.wait(this.observed.everything, this.now))
+    return _at_latest(lost_nodes.wait(this.observed.all_pods, this.now))
 
 
-def pausing(this: Pass, status: Status) -> float:
+def waiting_for_room(this: Pass, status: Status) -> float:
     """All is given back until the next try."""
     return min(
         _at_latest(completion.deadline(this)),
@@ -90,7 +90,9 @@ def _pod_waits(this: Pass) -> Iterator[float]:
         yield wait_to_create(this, rank)
     for seconds in (
         lost_nodes.wait(this.world.pods.values(), this.now),
-        capacity.until_release(this.gathering, this.status, this.job.spec.schedule_timeout_seconds),
+        capacity.until_given_back(
+            this.gathering, this.status, this.job.spec.schedule_timeout_seconds
+        ),
     ):
         if seconds and seconds > 0:
             yield seconds + STAMPED_SECONDS
@@ -98,11 +100,11 @@ def _pod_waits(this: Pass) -> Iterator[float]:
 
 def _list_waits(this: Pass) -> Iterator[float]:
     """When a list is given out, when its kubelet is reminded of it, when a pod that does not heed
-    it is made anew.
+    it is re-created.
     """
     if (seconds := this.gathering.wait) > 0:
         yield seconds + STAMPED_SECONDS
-    for _, seconds in reminders(this):
+    for _, seconds in pending_reminders(this):
         if seconds > 0:
             yield seconds
     for rank in (
@@ -132,13 +134,14 @@ def _status_waits(this: Pass, status: Status) -> Iterator[float]:
 
 
 def _at_latest(left: float | None) -> float:
-    """When something comes in so many seconds (None: nothing does; 0 or less: it is there)."""
+    """Seconds until the next look: when a deadline has come that is `left` seconds away (None:
+    there is none; 0 or less: it has come), at the latest at the next resync."""
     return (
         RESYNC_SECONDS if left is None or left <= 0 else min(RESYNC_SECONDS, left + STAMPED_SECONDS)
     )
 
 
-def reminders(this: Pass) -> list[tuple[RemindPod, float]]:
+def pending_reminders(this: Pass) -> list[tuple[RemindPod, float]]:
     """A reminder for each pod in which a list has had no effect yet (it is still at the gate, or
     its process has not started again), and in how many seconds it is due; the pause doubles with
     each reminder.
@@ -146,7 +149,7 @@ def reminders(this: Pass) -> list[tuple[RemindPod, float]]:
     world, now, newest = this.world, this.now, this.world.address_list.number
     stamped = stamp(now)  # once: among 1,500 pods it shows
     pause = pace.interval(REMIND_SECONDS, this.observed.latency)
-    soonest = -math.inf if this.observed.reminders else pause
+    soonest = -math.inf if this.observed.reminder_budget else pause
     pods = (pod for rank in world.unfinished if (pod := world.pods.get(rank)) and not pod.deleting)
     found = []
     for pod in pods if world.alive else ():
@@ -192,10 +195,10 @@ def wait_for_pod(this: Pass, name: str) -> float:
     return max(wait, backoff - (this.now - creation.at).total_seconds())
 
 
-def in_turn(this: Pass, ranks: Sequence[int]) -> list[int]:
-    """In which order pods are asked for. The first answer may spare the others their question
-    (group.py): where old pods have the names, another rank is the first each time, or one pod that
-    never ends would hold up all; then its neighbours, which have most likely met the same fate.
+def creation_order(this: Pass, ranks: Sequence[int]) -> list[int]:
+    """The order in which pods are created. Where the first creation is refused, the others are not
+    tried (shell/batch.py). While old pods still have the names, each try begins with another rank,
+    so that one pod that never ends does not hold up all; the ranks nearest to it come next.
     """
     refusals = (
         this.observed.refusals.get(f"pod/{this.world.gang.member(rank).name}") for rank in ranks

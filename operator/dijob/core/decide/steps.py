@@ -7,7 +7,7 @@ from dijob.core.actions import (
     CreateInOrder,
     CreatePod,
     CreateShared,
-    ReleasePod,
+    GiveBackPod,
     SetReplicas,
 )
 from dijob.core.decide import address_writes, requeue
@@ -22,7 +22,7 @@ from dijob.core.report import redis
 IN_ORDER_AT_ONCE = 32
 
 
-def release_all_pods(this: Pass) -> tuple[Action, ...]:
+def give_back_all_pods(this: Pass) -> tuple[Action, ...]:
     """No room: all pods go, once it is written down how those that have ended did."""
     pods = (pod for _, pod in sorted(this.world.pods.items()) if not pod.finished)
     return () if this.has_unstored_counts else deletions(pods)
@@ -49,7 +49,7 @@ def _create_and_delete_pods(this: Pass) -> tuple[Action, ...]:
     world, gathering, member = this.world, this.gathering, this.world.gang.member
     free = [rank for rank in gathering.needed if requeue.wait_to_create(this, rank) <= 0]
     create: tuple[Action, ...] = tuple(
-        CreatePod(member(rank)) for rank in requeue.in_turn(this, free)
+        CreatePod(member(rank)) for rank in requeue.creation_order(this, free)
     )
     due = takewhile(lambda rank: requeue.wait_to_create(this, rank) <= 0, gathering.ranks_to_add)
     if ranks := tuple(due)[:IN_ORDER_AT_ONCE]:
@@ -58,7 +58,7 @@ def _create_and_delete_pods(this: Pass) -> tuple[Action, ...]:
         # A failure that is not in the stored status yet would be lost with its pod: that write
         # comes first.
         return create
-    back = (ReleasePod(pod.name, pod.uid),) if (pod := gathering.pod_to_release) else ()
+    back = (GiveBackPod(pod.name, pod.uid),) if (pod := gathering.pod_to_give_back) else ()
     force = removals(lost_nodes.abandoned(world.pods.values(), this.now))
     return (*deletions(world.to_delete), *back, *force, *create)
 

@@ -52,14 +52,14 @@ def resumed(this: Pass) -> bool:
     """Whether the job can begin again: it is no longer suspended, and nothing is left from
     before.
     """
-    return not (this.job.spec.suspend or this.observed.everything)
+    return not (this.job.spec.suspend or this.observed.all_pods)
 
 
 def actions(this: Pass) -> tuple[Action, ...]:
     """Everything goes once that is written down."""
     if not this.job.status.suspend_time or this.has_unstored_counts:
         return ()
-    pods = this.observed.everything
+    pods = this.observed.all_pods
     return (*deletions(pods), *removals(lost_nodes.abandoned(pods, this.now)))
 
 
@@ -67,7 +67,7 @@ def facts(this: Pass) -> list[Fact]:
     """The conditions of a job that is suspended, or that waits for its old pods to end before it
     goes on.
     """
-    left = len(this.observed.everything)
+    left = len(this.observed.all_pods)
     going = f"; {count(left, 'pod')} still to end" if left else ""
     message = (
         f"{MESSAGE}{going}"

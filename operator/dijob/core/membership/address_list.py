@@ -20,7 +20,7 @@ from dijob.core.observed.views import Observed, Pod
 # DI-engine process listens here: they listen on the pod's own address
 # (ding/entry/cli_parsers/k8s_parser.py).
 NOBODY = "127.0.0.2"
-# Stands for the list of a pod that runs with one of which nothing true is known.
+# Stands for the list of a pod that has one whose addresses are not known.
 UNKNOWN = "?"
 
 
@@ -138,7 +138,7 @@ def unaccounted(gang: Gang, pods: Mapping[int, Pod], status: Status) -> tuple[in
         return ()
     size, known = min(status.address_list.size, gang.size), expand(status.succeeded_ranks)
     if status.last_renewal is not None and status.last_renewal.list_number == status.list_number:
-        # Lost already, or made anew by the operator itself.
+        # Lost already, or re-created by the operator itself.
         known |= expand(status.last_renewal.ranks)
     return tuple(rank for rank in range(size) if rank not in pods and rank not in known)
 

@@ -17,7 +17,7 @@ from dijob.core.observed.views import Observed, Refused, age
 RETRY_SECONDS = (30.0, 600.0)
 
 
-def release_of_all(gathering: Gathering, status: Status, timeout: int) -> GivenBack | None:
+def give_back(gathering: Gathering, status: Status, timeout: int) -> GivenBack | None:
     """What to write down when it is time to give the pods back; None when it is not.
 
     `timeout` (seconds) is how long a rank may look for a node, or be refused its pod, while others
@@ -26,7 +26,7 @@ def release_of_all(gathering: Gathering, status: Status, timeout: int) -> GivenB
     world, observed, now = gathering.world, gathering.observed, gathering.now
     if (
         waits(status, now) > 0
-        or (left := until_release(gathering, status, timeout)) is None
+        or (left := until_given_back(gathering, status, timeout)) is None
         or left >= 0
     ):
         return None
@@ -37,7 +37,7 @@ def release_of_all(gathering: Gathering, status: Status, timeout: int) -> GivenB
     return GivenBack(count=before + 1, until=stamp(until), message=diagnose.shorten(message))
 
 
-def until_release(gathering: Gathering, status: Status, timeout: int) -> float | None:
+def until_given_back(gathering: Gathering, status: Status, timeout: int) -> float | None:
     """Seconds until pods are given back if nothing changes; None where there is no cause to."""
     world = gathering.world
     if not (world.idle and (waited := _waited(gathering, status))):

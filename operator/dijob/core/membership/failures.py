@@ -75,7 +75,7 @@ def with_failures(
     world: World,
     policy: Policy,
     now: datetime,
-    excused: frozenset[int] = frozenset(),
+    failed_without_redis: frozenset[int] = frozenset(),
 ) -> Ledger:
     """Enter the failures that the pods show and the ledger does not have yet.
 
@@ -83,13 +83,14 @@ def with_failures(
     with its dead list, and that no rule forgives (policy.py). What is new about a pod whose address
     changed is free: its sandbox died under it (a node's reboot). One whose sandbox has just died
     and has no new one yet is judged when it has. A process that was ended to start again with a new
-    list has not failed. The `excused` ranks have failed for want of something of ours, unless a
-    rule is about that. Each is charged, but where one of them renews all ranks: all that this pass
-    finds are one then, since what rank 1 breaks ends every rank's program, and one restart follows.
+    list has not failed. The `failed_without_redis` ranks cost nothing, unless a rule is about
+    their failure. Each other is charged, but where one of them renews all ranks: all that
+    this pass finds are one then, since what rank 1 breaks ends every rank's program, and one
+    restart follows.
     """
     charges, found, failures = dict(ledger.charges), dict[int, FailureAction](), 0
     for rank, pod in sorted(world.pods.items(), key=_oldest_first):
-        if not (pod.containers.sandbox and policy.counts(pod)) or rank in world.outdated_copies:
+        if not (pod.containers.sandbox and policy.counts(pod)) or rank in world.ranks_to_recreate:
             continue
         charge = charges.get(rank)
         before = charge if charge and charge.uid == pod.uid else Charge(rank=rank, uid=pod.uid)
@@ -97,8 +98,8 @@ def with_failures(
         if new <= 0:
             continue
         action = policy.action(pod)
-        lacks_server = rank in excused and policy.rule(pod) is None
-        forgiven = lacks_server or has_moved(world, pod) or action is FailureAction.IGNORE
+        without = rank in failed_without_redis and policy.rule(pod) is None
+        forgiven = without or has_moved(world, pod) or action is FailureAction.IGNORE
         charges[rank] = _charge(pod, before, new, forgiven)
         if more := charges[rank].failures - before.failures:
             failures += more
@@ -110,7 +111,7 @@ def with_failures(
     return replace(ledger, charges=charges, restarts=restarts, first_failure=first, new=found)
 
 
-def excused(gang: Gang, observed: Observed) -> frozenset[int]:
+def failed_without_redis(gang: Gang, observed: Observed) -> frozenset[int]:
     """The ranks that may have failed for want of the server, if they have: DI-engine's emit raises
     where it cannot send (ding/framework/message_queue/redis.py, publish).
     """
@@ -154,10 +155,12 @@ def _charge(pod: Pod, before: Charge, new: int, forgiven: bool) -> Charge:
 
 
 def _new(pod: Pod, before: Charge, policy: Policy) -> int:
-    """How many failures of a pod are to be judged. None of one that somebody deletes or that a
-    disruption takes; where a rule is about the disruption, that is one, whatever it has ended in
-    the pod. Init containers have a count of their own: once they are through, nothing tells any
-    more how often they had failed.
+    """How many failures of a pod are to be judged.
+
+    Of a pod that is being deleted: none. Of one that is disrupted and has not succeeded: one where
+    a rule is about the disruption and has not counted it yet, else none. Of any other: the failures
+    of its containers that have not been seen before; init containers are counted apart, since once
+    they are through nothing tells how often they had failed.
     """
     if pod.placement.disrupted and not pod.containers.succeeded:
         return 1 if policy.rule(pod) is not None and not before.disrupted else 0

@@ -5,10 +5,12 @@
 | NONE         | IN_FORCE | enough ranks have addresses (gathering.py): a number is written    |
 | IN_FORCE     | IN_FORCE | ranks join or leave, or one restarts that would dial a rank that   |
 |              |          | has succeeded: the next number is written                          |
-| IN_FORCE     | DEAD     | a rank is lost (losses.py), a failure renews all ranks, or a size  |
-|              |          | changes that cannot: lastRenewal is written, with the number       |
+| IN_FORCE     | DEAD     | a rank is lost (losses.py), a failure renews all ranks, or a job   |
+|              |          | whose ranks all restart together is scaled: lastRenewal is         |
+|              |          | written, with the number                                           |
 | DEAD         | DEAD     | one more rank is lost: lastRenewal is written again                |
-| DEAD         | IN_FORCE | those who were in it have addresses again: a number is written     |
+| DEAD         | IN_FORCE | enough ranks have addresses again (gathering.py): the next number  |
+|              |          | is written                                                         |
 | each of them | NONE     | the job is suspended: lastRenewal is written, as Suspended         |
 
 Each of these is a write of the status, before anything is done to a pod because of it.

@@ -39,7 +39,7 @@ def loss_of(world: World) -> Loss | None:
         # Ranks whose restart has not been requested since the last loss have a dead list too.
         gone |= world.renewing | world.restarts.unrequested
         # Without a list that is proven, nothing that runs knows whom it dials.
-        all_go = world.together or unproven
+        all_go = world.renews_all_on_loss or unproven
         return replace(lost[min(lost)], ranks=everybody if all_go else gone & everybody)
     if unproven:
         message = f"the pods' addresses are not those of list {world.address_list.number} any more"

@@ -26,19 +26,19 @@ class Policy:
     gang: Gang
     rules: tuple[FailureRule, ...] = ()
     preemptible: bool = False
-    together: bool = False
+    renews_all_on_failure: bool = False
     success: str = names.ALL_REPLICAS
     suspended: bool = False
 
     @staticmethod
     def of(job: DIJob, gang: Gang) -> "Policy":
         spec = job.spec
-        together = spec.runtime.traits.fixed_membership and job.restart_scope is RestartScope.JOB
+        all_go = spec.runtime.traits.fixed_membership and job.restart_scope is RestartScope.JOB
         return Policy(
             gang=gang,
             rules=spec.failure_policy.rules,
             preemptible=spec.preemptible,
-            together=together,
+            renews_all_on_failure=all_go,
             success=spec.success_policy,
             suspended=bool(job.status.suspend_time),
         )
@@ -61,7 +61,7 @@ class Policy:
         asked = self.preemptible and ending is not None and ending.exit_code == ASKED_TO_END
         if pod.placement.disrupted or asked:
             return FailureAction.IGNORE
-        return FailureAction.RESTART_JOB if self.together else FailureAction.RESTART
+        return FailureAction.RESTART_JOB if self.renews_all_on_failure else FailureAction.RESTART
 
     def fulfilled(self, succeeded: Set[int], waiting: Set[int]) -> bool:
         """Whether those have succeeded whose success is the job's."""

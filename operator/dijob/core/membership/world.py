@@ -24,9 +24,9 @@ class World:
     addresses where nothing is left that proves it, `listed_size` how many ranks the status says
     that it has, `state` what it is to the pods. `renewing` are the ranks that are renewed while it
     is dead: those that were lost, and those that dial them. NNG never finds a peer under another
-    address (docs/decisions/006); all others run on, and are given the next list too. `together`:
-    the loss of any rank renews all. `redis_run` identifies the run of the job's own Redis server
-    (its pod's uid and restart count), "" while there is none.
+    address (docs/decisions/006); all others run on, and are given the next list too.
+    `renews_all_on_loss`: the loss of any rank renews all. `redis_run` identifies the run of the
+    job's own Redis server (its pod's uid and restart count), "" while there is none.
     """
 
     gang: Gang
@@ -37,12 +37,16 @@ class World:
     state: ListState
     renewing: frozenset[int]
     restarts: Restarts
-    together: bool
+    renews_all_on_loss: bool
     redis_run: str
 
     @staticmethod
     def of(
-        gang: Gang, observed: Observed, status: Status, now: datetime, together: bool = False
+        gang: Gang,
+        observed: Observed,
+        status: Status,
+        now: datetime,
+        renews_all_on_loss: bool = False,
     ) -> "World":
         """The world as the pods and the status show it; the status as `recovered` leaves it
         (address_list.py).
@@ -60,7 +64,7 @@ class World:
             state=state,
             renewing=renewed if state is ListState.DEAD else frozenset(),
             restarts=restarts_of(gang, seen, status, renewed, now),
-            together=together,
+            renews_all_on_loss=renews_all_on_loss,
             redis_run=observed.run_of(gang.server),
         )
 
@@ -82,7 +86,7 @@ class World:
         if self.alive:
             return len(self.address_list.addresses) or self.listed_size or self.gang.size
         if self.state is ListState.NONE:
-            # Those below may have succeeded before the job was suspended: somebody is still to run.
+            # At least the first rank that has not succeeded before the job was suspended.
             return max(self.gang.minimum, self.wanted[0] + 1) if self.wanted else self.gang.minimum
         return min(self.gang.size, max({*self.renewing, *self.survivors}) + 1)
 
@@ -93,17 +97,13 @@ class World:
 
     @cached_property
     def unfinished(self) -> tuple[int, ...]:
-        """The ranks of this world that still have to run or are running, in order; others may join
-        later.
-        """
+        """The ranks of this world that run, or still have to, in order; others may join later."""
         return tuple(rank for rank in self.wanted if rank < self.size)
 
     @cached_property
-    def outdated_copies(self) -> frozenset[int]:
-        """The ranks whose pod has a list that does not hold for them any more: it will be
-        deleted.
-        """
-        # No list has been made since it began, whatever a pod has started with.
+    def ranks_to_recreate(self) -> frozenset[int]:
+        """The ranks whose pod is to be re-created: its list is dead, and it cannot restart."""
+        # No list has been made: what a pod has started with is not of our making.
         if self.state is ListState.NONE:
             return frozenset(
                 rank for rank, pod in self.pods.items() if pod.copy.tampered and pod.has_started
@@ -165,7 +165,7 @@ class World:
             return False
         if rank in self.succeeded:
             return rank >= self.gang.size and not pod.finished
-        return rank in self.outdated_copies or pod.failed or rank >= self.gang.size
+        return rank in self.ranks_to_recreate or pod.failed or rank >= self.gang.size
 
 
 def _has_newest(world: World, pod: Pod, derived: frozenset[tuple[str, str]]) -> bool:

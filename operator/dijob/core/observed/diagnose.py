@@ -13,7 +13,7 @@ from dijob.reasons import PodsCreated
 
 MESSAGE_LIMIT = 1024
 # A node or a scheduler that says nothing of a pod for so long is named.
-UNTAKEN_SECONDS = 10.0
+UNACKNOWLEDGED_SECONDS = 10.0
 # For so long after a crash, the crash is given as the reason for not being Ready.
 CRASHED_SECONDS = 60.0
 # How runtimes say that an image lacks a program, by a bare name and by a path.
@@ -75,24 +75,24 @@ def refusal(gang: Gang, ranks: Iterable[int], observed: Observed) -> tuple[PodsC
     return REFUSED_REASONS[first.why], _grouped(gang, refused, lambda rank: refused[rank].message)
 
 
-def with_untaken(observed: Observed, now: datetime) -> Observed:
+def with_unacknowledged(observed: Observed, now: datetime) -> Observed:
     """The same, with a warning for each pod to which neither node nor scheduler has reacted for a
     while: no status and no event would have one.
     """
     found = {
-        pod.uid: _untaken(pod)
-        for pod in observed.everything
-        if pod.placement.untaken
+        pod.uid: _unacknowledged(pod)
+        for pod in observed.all_pods
+        if pod.placement.unacknowledged
         and not pod.ip
         and not pod.deleting
-        and age(pod, now) > UNTAKEN_SECONDS
+        and age(pod, now) > UNACKNOWLEDGED_SECONDS
     }
     return replace(observed, warnings={**found, **observed.warnings}) if found else observed
 
 
-def _untaken(pod: Pod) -> str:
-    kind, _, name = pod.placement.untaken.partition(" ")
-    within = f"within {UNTAKEN_SECONDS:.0f} s"
+def _unacknowledged(pod: Pod) -> str:
+    kind, _, name = pod.placement.unacknowledged.partition(" ")
+    within = f"within {UNACKNOWLEDGED_SECONDS:.0f} s"
     if kind == "scheduler":
         return (
             f"no scheduler named {name} has taken it {within}: it is not installed, or does not run"
@@ -128,7 +128,7 @@ def _why_no_address(gang: Gang, rank: int, observed: Observed) -> str:
             return refused.message
         return (
             "it gave its node back for a lower rank"
-            if name in observed.released
+            if name in observed.given_back
             else "its pod is being created"
         )
     if pod.deleting:

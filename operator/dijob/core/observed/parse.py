@@ -121,7 +121,7 @@ def _placement(meta: Body, spec: Body, status: Body, main: Body) -> Placement:
         created=meta.get("creationTimestamp") or "",
         node=spec.get("nodeName") or "",
         placed=_since(status, "PodScheduled"),
-        untaken=_untaken(spec, status),
+        unacknowledged=_unacknowledged(spec, status),
         disrupted=_disrupted(status) or _went_down(spec, status, main),
         node_lost=target.get("reason") == "DeletionByTaintManager",
         gone_by=meta.get("deletionTimestamp") or "",
@@ -142,7 +142,7 @@ def _copy(annotations: Mapping[str, str]) -> ListCopy:
     )
 
 
-def _untaken(spec: Body, status: Body) -> str:
+def _unacknowledged(spec: Body, status: Body) -> str:
     """The node or scheduler that has not said anything of the pod yet; "": it has."""
     if node := spec.get("nodeName"):
         return (

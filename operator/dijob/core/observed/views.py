@@ -13,7 +13,7 @@ from dijob.core.members import Gang
 from dijob.core.observed.containers import Containers
 
 # The events of a pod are read if its status gives no reason for so long after its creation.
-PATIENCE_SECONDS = 2.5
+UNEXPLAINED_SECONDS = 2.5
 # Between two readings of a pod's events: the kubelet repeats one after some minutes, if at all.
 READ_AGAIN_SECONDS = 10.0
 
@@ -39,16 +39,16 @@ class MadeWith:
 class Placement:
     """Where a pod is, and what the cluster does with it there.
 
-    `placed` is when it got its node. `untaken`: the "node x" or "scheduler x" that has not said
-    anything of it yet. `disrupted`: the cluster has ended it, or has chosen it to go. `node_lost`:
-    the cluster has given its node up, and deleted it; `gone_by` is when its grace period is over.
-    `conditions` are those that not every pod has, as "DisruptionTarget=True".
+    `placed` is when it got its node. `unacknowledged`: the "node x" or "scheduler x" that has not
+    said anything of it yet. `disrupted`: the cluster has ended it, or has chosen it to go.
+    `node_lost`: the cluster has given its node up, and deleted it; `gone_by` is when its grace
+    period is over. `conditions` are those that not every pod has, as "DisruptionTarget=True".
     """
 
     created: str = ""
     node: str = ""
     placed: str = ""
-    untaken: str = ""
+    unacknowledged: str = ""
     disrupted: bool = False
     node_lost: bool = False
     gone_by: str = ""
@@ -149,18 +149,18 @@ class Observed:
     rank (its own Redis server's; those of tasks that had other names before it was suspended);
     `existing` are its other objects that are watched, as "service/x".
 
-    From the operator's memory (shell/memory.py), so that a new operator learns it again:
-    `refusals` maps a kind and name ("pod/x-0", "service/x") or a change (changes.py) to the last
-    refusal; `creations` a pod's name to how often it was created lately; `warnings` a pod's uid to
-    the newest warning event about it. `released` are the names of pods that were deleted so that a
+    From the operator's memory (shell/memory.py), so that a new operator learns it again: `refusals`
+    maps a kind and name ("pod/x-0", "service/x") or a change (changes.py) to the last refusal;
+    `creations` a pod's name to how often it was created lately; `warnings` a pod's uid to the
+    newest warning event about it. `given_back` are the names of pods that were deleted so that a
     lower rank finds a node. `list_seen` maps the uid of a pod that is to act on a list, and the
     list's number, to when that list was first seen on the pod; `reminded` maps the same to when its
     kubelet was last reminded of it. `published` maps a pod's uid to the number of the newest list
     that this operator has written on it.
 
     From its settings and its measurements: `notes` are problems of the job with these settings;
-    `latency` is how long a write takes now, in seconds; `reminders` is how many kubelets may be
-    reminded now (pace.py).
+    `latency` is how long a write takes now, in seconds; `reminder_budget` is how many kubelets may
+    be reminded now (pace.py).
     """
 
     pods: Mapping[int, Pod] = field(default_factory=dict)
@@ -168,14 +168,14 @@ class Observed:
     existing: frozenset[str] = frozenset()
     refusals: Mapping[str, Refusal] = field(default_factory=dict)
     creations: Mapping[str, Creation] = field(default_factory=dict)
-    released: frozenset[str] = frozenset()
+    given_back: frozenset[str] = frozenset()
     list_seen: Mapping[tuple[str, int], datetime] = field(default_factory=dict)
     reminded: Mapping[tuple[str, int], datetime] = field(default_factory=dict)
     published: Mapping[str, int] = field(default_factory=dict)
     warnings: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[Problem, ...] = ()
     latency: float = 0.0
-    reminders: int = 1
+    reminder_budget: int = 1
 
     def unranked_pod(self, name: str) -> Pod | None:
         """The pod of this name that no rank has."""
@@ -193,7 +193,7 @@ class Observed:
         )
 
     @property
-    def everything(self) -> tuple[Pod, ...]:
+    def all_pods(self) -> tuple[Pod, ...]:
         """All pods of the job, those with a rank first, in rank order."""
         return (*(pod for _, pod in sorted(self.pods.items())), *self.unranked)
 
@@ -221,12 +221,12 @@ class Child:
 
 def unexplained(pods: Iterable[Pod], now: datetime) -> tuple[Pod, ...]:
     """The pods of which only an event can say why they have no address: they have had a node for
-    PATIENCE_SECONDS, and their status gives no reason.
+    UNEXPLAINED_SECONDS, and their status gives no reason.
     """
     return tuple(
         p
         for p in pods
-        if p.scheduled and not p.ip and not p.complaint and age(p, now) > PATIENCE_SECONDS
+        if p.scheduled and not p.ip and not p.complaint and age(p, now) > UNEXPLAINED_SECONDS
     )
 
 

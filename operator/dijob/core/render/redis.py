@@ -2,8 +2,8 @@
 job's ranks alone.
 
 It keeps nothing (DI-engine uses publish and subscribe, ding/framework/message_queue/redis.py), so a
-new pod is as good as the old one, for ranks that begin with it (world.py renews those who began
-with another). It is no rank: it goes with the ranks when the job is suspended, or has ended.
+new pod is as good as the old one, for ranks that begin with it (losses.py renews those that
+began with another). It is no rank: it goes with the ranks when the job is suspended, or has ended.
 """
 
 import copy
@@ -56,7 +56,7 @@ def _policy(job: DIJob, port: int) -> Manifest:
 
 
 def _service(job: DIJob, port: int) -> Manifest:
-    """An address that stays when the pod is made anew; a headless one would be looked up in vain
+    """An address that stays when the pod is re-created; a headless one would be looked up in vain
     until it is there.
     """
     spec = {"selector": _selector(job), "ports": [{"name": "redis", "port": port}]}
