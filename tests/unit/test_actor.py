@@ -10,7 +10,7 @@ from dijob.shell.actor import Actor
 from dijob.shell.api import CONCURRENT_WRITES, ApiError
 from dijob.shell.children import Children
 from dijob.shell.memory import Memory
-from unit.builders import Body, job
+from unit.builders import Body, container, job
 from unit.fake_api import FakeApi
 
 SIZE = 200
@@ -36,6 +36,45 @@ class Quota(FakeApi):
                 "resourceVersion": "1",
             },
         }
+
+
+class MetadataOnly(FakeApi):
+    """It answers a creation as the real one is asked to: without spec and status."""
+
+    async def create(self, path: str, body: Body) -> Body:
+        meta = {**body["metadata"], "uid": "uid-0", "resourceVersion": "7"}
+        return {"kind": "PartialObjectMetadata", "metadata": meta}
+
+
+async def test_what_was_created_is_known_by_what_was_asked_for() -> None:
+    owner, children = job({"containers": [container()], "nodeName": "absent"}), Children.of(())
+    actor = Actor(MetadataOnly().api(), children, Options())
+    await actor.carry_out(owner, (CreatePod(gang_of(owner).members[0]),), Memory())
+    (pod,) = children.pods.of(owner.metadata.owner_key)
+    assert (pod.uid, pod.version, pod.placement.node) == ("uid-0", "7", "absent")
+    assert pod.placement.unacknowledged == "node absent"
+    assert pod.made.restartable
+
+
+class WatchIsFaster(MetadataOnly):
+    """A watch shows what is created before the creation is answered."""
+
+    children: Children
+
+    async def create(self, path: str, body: Body) -> Body:
+        answer = await super().create(path, body)
+        status = {"conditions": [{"type": "PodScheduled", "status": "True"}]}
+        self.children.pods.show({**body, "metadata": answer["metadata"], "status": status})
+        return answer
+
+
+async def test_the_answer_to_a_creation_does_not_replace_what_a_watch_has_shown() -> None:
+    owner, api = job(), WatchIsFaster()
+    api.children = Children.of(())
+    actor = Actor(api.api(), api.children, Options())
+    await actor.carry_out(owner, (CreatePod(gang_of(owner).members[0]),), Memory())
+    (pod,) = api.children.pods.of(owner.metadata.owner_key)
+    assert pod.placement.unacknowledged == ""
 
 
 @pytest.mark.parametrize(

@@ -84,7 +84,8 @@ class Creator:
         key, path = f"{kind.name.lower()}/{name}", kind.path(batch.job.metadata.namespace)
         noted = batch.memory.refusals
         try:
-            body = await self._api.create(path, manifest)
+            # The answer holds the metadata alone.
+            body = {**manifest, **await self._api.create(path, manifest), "kind": kind.name}
         except ApiError as error:
             if error.status == 404:
                 return False  # the namespace is going, and the job with it
@@ -100,7 +101,7 @@ class Creator:
         if kind is PODS:
             batch.memory.created(name, self._clock.now())
         if kind.view:
-            self._children.stores[kind.name].put(kind.view(body))
+            self._children.stores[kind.name].put_created(kind.view(body))
         return True
 
     async def _adopt(

@@ -74,6 +74,13 @@ class Store(Generic[T]):
         self._by_owner.setdefault(view.owner, {})[view.uid] = view
         self._owners[view.uid] = view.owner
 
+    def put_created(self, view: T) -> None:
+        """Take in what our own creation has made. What a watch has shown of it already knows more:
+        what the apiserver and its webhooks have added.
+        """
+        if view.uid not in self._owners:
+            self.put(view)
+
     def put_body(self, body: Mapping[str, Any]) -> None:
         """Take in an object as the apiserver gives it."""
         if (view := self._viewed(body)) is not None:
