@@ -50,7 +50,7 @@ def _is_large(document: bytes) -> bool:
     """Whether an object, or the event about one, may have too much in it. A list may well have many
     values.
     """
-    return is_wide(document) and _LIST not in document[:_HEAD_BYTES]
+    return _LIST not in document[:_HEAD_BYTES] and is_wide(document)
 
 
 def _cut(document: bytes) -> bytes:
