@@ -112,19 +112,8 @@ class DeleteJob:
     changes: ClassVar = "delete dijob"
 
 
-Action = (
-    SetReplicas
-    | DeleteJob
-    | CreatePod
-    | CreateInOrder
-    | CreateShared
-    | PublishAddresses
-    | RemindPod
-    | DeletePod
-    | GiveBackPod
-    | ForceDeletePod
-    | EndPod
-)
+OfPod = PublishAddresses | RemindPod | DeletePod | GiveBackPod | ForceDeletePod | EndPod
+Action = SetReplicas | DeleteJob | CreatePod | CreateInOrder | CreateShared | OfPod
 
 
 @dataclass(frozen=True)

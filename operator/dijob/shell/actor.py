@@ -17,6 +17,7 @@ from dijob.core.actions import (
     EndPod,
     ForceDeletePod,
     GiveBackPod,
+    OfPod,
     PublishAddresses,
     RemindPod,
     SetReplicas,
@@ -66,6 +67,11 @@ class Actor:
                 return self.creator.create_pods(batch, action.members)
             case CreateShared():
                 return self.creator.create_shared(batch, action)
+            case _:
+                return self._of_pod(batch, action)
+
+    def _of_pod(self, batch: Batch, action: OfPod) -> Awaitable[Json | None]:
+        match action:
             case PublishAddresses():
                 return self._publish(batch, action)
             case DeletePod():
