@@ -564,7 +564,7 @@ def memory(place: Place) -> Results:
         took = sender.ask("emit_zeros", size)
         title = f"{size / 2**30:.0f} GB for a peer without room: emit took {took:.1f} s"
         yield title, "" if took < EMIT_SECONDS else "too long"
-        time.sleep(10)
+        full.process.join(10)  # it may end of it, or go on
         ended = full.process.exitcode
         fate = "lives" if ended is None else f"has ended ({ended})"
         print(f"      the peer without room {fate}; it says: {full.said.strip()[-300:]!r}")

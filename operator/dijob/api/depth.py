@@ -52,7 +52,7 @@ def shallow(document: bytes) -> bytes:
 
 def is_wide(document: bytes) -> bool:
     """Whether it has so many values that some may have to be left out."""
-    # As nearly all are not: the most tokens for its length has "[],[],[]", two in three bytes.
+    # Most documents are too short: there are at most two tokens in three bytes, as in "[],[],[]".
     if 2 * len(document) <= 3 * TOKENS:
         return False
     return document.count(b",") + document.count(b"[") + document.count(b"{") > TOKENS

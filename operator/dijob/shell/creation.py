@@ -84,8 +84,8 @@ class Creator:
         key, path = f"{kind.name.lower()}/{name}", kind.path(batch.job.metadata.namespace)
         noted = batch.memory.refusals
         try:
-            # The answer holds the metadata alone.
-            body = {**manifest, **await self._api.create(path, manifest), "kind": kind.name}
+            answer = await self._api.create(path, manifest)  # the metadata alone
+            body = {**manifest, "metadata": answer["metadata"]}
         except ApiError as error:
             if error.status == 404:
                 return False  # the namespace is going, and the job with it
