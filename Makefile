@@ -56,15 +56,21 @@ check: venv tools ## ruff, mypy --strict, import-linter, generated files, shellc
 	$(PY) -m dijob.crd --check
 	$(if $(shell command -v shellcheck)$(DIJOB_SKIP_NOTHING),,@echo "==> skipped:" )shellcheck -s sh operator/dijob/pod/*.sh
 
-# The tests of the scripts wait for processes most of the time: more at once, and beside the others. Each worker imports
-# and collects all that is in its run, which takes 4 s.
-.PHONY: unit
-unit: venv tools ## the core, the scripts in the pod, the model: no cluster (~50 s)
-	@$(MAKE) --no-print-directory -j2 -Otarget unit-operator unit-pod
+# What the three have in common is nothing but the two cores: the tests of the scripts wait for processes most of the
+# time, and the state machine takes as long as all other tests of the operator. One process for each of these two: with
+# workers, each of them imports and collects all of it, and reports each test to the first, a fifth of the time.
+MACHINE := tests/unit/test_machine.py
 
-.PHONY: unit-operator unit-pod
+.PHONY: unit
+unit: venv tools ## the core, the scripts in the pod, the model: no cluster (~40 s)
+	@$(MAKE) --no-print-directory -j3 -Otarget unit-operator unit-machine unit-pod
+
+.PHONY: unit-operator unit-machine unit-pod
 unit-operator:
-	$(PY) -m pytest tests/unit -q -n 2 --dist worksteal
+	$(PY) -m pytest tests/unit -q $(MACHINE:%=--ignore=%)
+
+unit-machine:
+	$(PY) -m pytest $(MACHINE) -q
 
 unit-pod:
 	$(PY) -m pytest tests/pod tests/runtime -q -n 4 --dist worksteal

@@ -12,6 +12,8 @@ from unit.wire import Request
 
 ROUNDS = 150
 ROUND_SECONDS = 0.5
+# While nothing happens: longer than a finished job of the tests is kept.
+LONG_ROUND_SECONDS = 120.0
 QUIET_SECONDS = RESYNC_SECONDS + 10
 PLENTY = 1_000_000
 # As many passes as a stretch may have at most: so many, and one for each of so many seconds.
@@ -155,7 +157,7 @@ class Driven(Watched):
             self.check_everything()
             rests = (self.cluster.server.version, self.operator) == before
             quiet = quiet + self.cluster.loop.time() - since if rests else 0.0
-            seconds = min(seconds * 2, RESYNC_SECONDS / 2) if rests else ROUND_SECONDS
+            seconds = min(seconds * 16, LONG_ROUND_SECONDS) if rests else ROUND_SECONDS
             passes = passes if rests else self.operator.passes
             if quiet > self.patience:
                 break
