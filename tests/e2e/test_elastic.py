@@ -50,7 +50,7 @@ def scale(space: Space, replicas: int) -> None:
     space.kubectl("scale", "dijob", "world", f"--replicas={replicas}")
 
 
-@pytest.mark.parametrize("shape", ["mesh", "star"])
+@pytest.mark.parametrize("shape", ["mesh", pytest.param("star", marks=pytest.mark.long)])
 def test_from_three_to_five_and_back_nobody_else_is_touched(space: Space, shape: str) -> None:
     before = running(
         space, minReplicas=2, maxReplicas=6, replicas=3, topology=shape, gatherSeconds=60

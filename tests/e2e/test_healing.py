@@ -58,9 +58,16 @@ LOSSES: dict[str, tuple[str, int, int, set[int], str]] = {
     "star-hub": ("star", 3, 0, {1, 2}, "Auto"),
     "mesh-2-of-4-without-the-launcher": ("mesh", 4, 2, {3}, "Off"),
 }
+LONG = {"mesh-highest", "mesh-first", "star-leaf"}
 
 
-@pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
+@pytest.mark.parametrize(
+    "loss",
+    [
+        pytest.param(loss, id=name, marks=[pytest.mark.long] if name in LONG else [])
+        for name, loss in LOSSES.items()
+    ],
+)
 def test_a_deleted_pod_comes_back_and_only_who_dials_it_is_renewed(
     space: Space, figures: dict[str, list[float]], loss: tuple[str, int, int, set[int], str]
 ) -> None:

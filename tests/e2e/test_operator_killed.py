@@ -23,7 +23,7 @@ def patch_of_pod(asked: Asked) -> bool:
     return asked.method == "PATCH" and "/pods/world-" in asked.path
 
 
-@pytest.mark.parametrize("patch", [1, 3])
+@pytest.mark.parametrize("patch", [1, pytest.param(3, marks=pytest.mark.long)])
 async def test_between_the_patches(space: Space, tmp_path: Path, patch: int) -> None:
     before = await asyncio.to_thread(running, space, replicas=4)
     with without_operator(space.cluster):
