@@ -6,9 +6,7 @@ from __future__ import annotations
 
 import argparse
 import fcntl
-import hashlib
 import os
-import platform
 import shutil
 import signal
 import subprocess
@@ -17,15 +15,22 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
-from steps import SANDBOX, BuildError, Step, pip_secrets, quiet, say
+from catalogue import (
+    CACHE,
+    IMAGES,
+    ORDER,
+    OTHER_CONTEXT,
+    ROOT,
+    SLIM,
+    Image,
+    archive,
+    debian_sources,
+    docker_has_slim,
+)
+from steps import SANDBOX, BuildError, Step, pip_secrets, say
 
-ROOT = Path(__file__).resolve().parent.parent
-CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dijob" / "images"
-SLIM = "debian:bookworm-slim"
 # Layers of the operator's image: after a change in its code only that is copied and compiled.
 # Docker keeps its own.
 LAYERS = CACHE / "layers"
@@ -39,109 +44,6 @@ TOOLS = {
     "unshare": "util-linux",
     "setpriv": "util-linux",
 }
-
-
-@dataclass(frozen=True)
-class Image:
-    """One image: its reference, its inputs relative to the repository, and what a build takes (2
-    cores).
-    """
-
-    reference: str
-    context: str
-    inputs: tuple[str, ...]
-    seconds: int
-    free_gb: int
-
-
-# What runs in users' pods: a second context of the images that have it.
-RUNTIME = "images/dijob-runtime"
-OTHER_CONTEXT = ("--build-context", f"runtime={ROOT / RUNTIME}")
-OPERATOR_INPUTS = ("Dockerfile", ".dockerignore", "requirements.txt", "operator/dijob")
-IMAGES = {
-    "base": Image("dijob/base:dev", "images/base", ("images/base",), 50, 2),
-    "light": Image("dijob/light:dev", "images/light", ("images/light",), 25, 2),
-    "operator": Image("dijob/operator:dev", ".", OPERATOR_INPUTS, 60, 3),
-    "ditask": Image(
-        "dijob/ditask:0.5.3", "images/ditask", ("images/ditask", f"{RUNTIME}/dijob_runtime"), 240, 9
-    ),
-}
-ORDER = ("light", "operator", "ditask")
-
-
-@cache
-def docker_has_slim() -> bool:
-    """A Docker engine with BuildKit answers and has, or can pull, Debian's slim image."""
-    if shutil.which("docker") is None or quiet("docker", "version").returncode:
-        return False
-    if quiet("docker", "buildx", "version").returncode:
-        say(
-            "the Docker engine has no buildx, which build secrets need; building with buildah"
-            " instead"
-        )
-        return False
-    if (
-        not quiet("docker", "image", "inspect", SLIM).returncode
-        or not quiet("docker", "pull", SLIM).returncode
-    ):
-        return True
-    say(f"the Docker engine cannot pull {SLIM}; building with buildah on a base of our own instead")
-    return False
-
-
-@cache
-def debian_sources() -> tuple[str, ...]:
-    """The machine's own apt sources of Debian bookworm, as sources.list lines."""
-    listing = quiet(
-        "apt-get",
-        "indextargets",
-        "--format",
-        "$(REPO_URI) $(RELEASE) $(COMPONENT)",
-        "Created-By: Packages",
-    )
-    rows = {tuple(line.split()) for line in listing.stdout.splitlines()}
-    found = sorted(
-        f"deb {' '.join(row)}" for row in rows if row[1].startswith("bookworm") and row[2] == "main"
-    )
-    if not any(line.split()[2] == "bookworm" for line in found):
-        raise BuildError(
-            "no Docker engine with a registry, and no Debian bookworm in apt's sources: need one of"
-            " them"
-        )
-    return tuple(found)
-
-
-def input_files(image: Image) -> Iterator[Path]:
-    """Every file that the build of an image can see."""
-    for name in image.inputs:
-        path = ROOT / name
-        if not path.exists():
-            raise BuildError(f"{name} is missing; {image.reference} is built from it")
-        files = sorted(path.rglob("*")) if path.is_dir() else [path]
-        yield from (f for f in files if f.is_file() and "__pycache__" not in f.parts)
-
-
-def archive(name: str) -> Path:
-    """Where the image of the present inputs is, or will be: the name carries a hash over them and
-    the base's.
-    """
-    image = IMAGES[name]
-    digest = hashlib.sha256(platform.machine().encode())
-    if docker_has_slim():
-        digest.update(SLIM.encode())
-    else:
-        digest.update(
-            "\n".join(debian_sources()).encode()
-            if name == "base"
-            else archive("base").name.encode()
-        )
-    for path in input_files(image):
-        content = path.read_bytes()
-        digest.update(
-            f"\0{path.relative_to(ROOT)}\0{path.stat().st_mode & 0o111}\0{len(content)}\0".encode()
-        )
-        digest.update(content)
-    return CACHE / f"{name}-{digest.hexdigest()[:12]}.tar"
 
 
 def check_machine(image: Image) -> None:

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from dijob import names
-from dijob.api.status import stamp
+from dijob.api.status import timestamp
 from unit.objects import KINDS, Body, No, Selector, Target, merged
 
 ANNOTATIONS_LIMIT = 256 * 1024
@@ -101,7 +101,7 @@ class ApiServer:
             **body["metadata"],
             "namespace": target.namespace,
             "uid": body["metadata"].get("uid") or f"uid-{self.version + 1}",
-            "creationTimestamp": stamp(self.now()),
+            "creationTimestamp": timestamp(self.now()),
             "generation": 1,
             "managedFields": [{"manager": names.MANAGER, "operation": "Update"}],
         }
@@ -167,7 +167,7 @@ class ApiServer:
             return self.remove(target)
         if "deletionTimestamp" in body["metadata"] and seconds:
             return body
-        end = stamp(self.now() + timedelta(seconds=seconds))
+        end = timestamp(self.now() + timedelta(seconds=seconds))
         meta = {**body["metadata"], "deletionTimestamp": end, "deletionGracePeriodSeconds": seconds}
         return self._store("MODIFIED", target.whole, {**body, "metadata": meta})
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from dijob import names
-from dijob.api.status import stamp
+from dijob.api.status import timestamp
 from dijob.core.observed import parse
 from dijob.core.observed.containers import RENEWAL_CODE
 from dijob.core.observed.parse import END_SECONDS
@@ -194,7 +194,7 @@ class SimPod:
         """Start what can be started; the process of the main container where it is among them."""
         boxes = self.startable()
         for box in boxes:
-            box.start(stamp(self.clock()))
+            box.start(timestamp(self.clock()))
         if self.main not in boxes or not self.gated:
             return None
         self.process = Process(self.rank, self.uid, self._resolved())
@@ -202,7 +202,7 @@ class SimPod:
 
     def end(self, box: Box, code: int) -> None:
         """A container ends by itself."""
-        box.end(code, stamp(self.clock()))
+        box.end(code, timestamp(self.clock()))
         self.crashes += 1 if code else 0
         self.ready = False
         if box is self.main:
@@ -223,7 +223,7 @@ class SimPod:
         before = self.process and self.process.number_variable == names.FORMER_VARIABLE
         word = names.FORMER_WORD if before else "list"
         said = f"dijob: renewal, {word} {self._annotations[names.ANNOTATION_RENEW]}\n"
-        self.main.end(RENEWAL_CODE, stamp(self.clock()), said)
+        self.main.end(RENEWAL_CODE, timestamp(self.clock()), said)
         self.ready, self.process = False, None
 
     def kill(self, reason: str = "") -> None:
@@ -236,7 +236,7 @@ class SimPod:
         )
         for box in self.boxes:
             if box.state == "running":
-                box.end(137, stamp(self.clock()))
+                box.end(137, timestamp(self.clock()))
 
     @property
     def overdue(self) -> bool:

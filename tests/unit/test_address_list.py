@@ -330,7 +330,11 @@ def test_a_write_whose_answer_was_lost_is_believed_when_it_shows() -> None:
     """
     last = Renewal(list_number=1, ranks="1-2", reason="PodLost", message="", time="")
     owner = running(list_number=3, address_list=record(3, LIST), last_renewal=last)
-    pods = [listed(0, number=3), listed(1, number=2, renew_from=2, renewed=2), listed(2, number=3)]
+    pods = [
+        listed(0, number=3),
+        listed(1, number=2, renew_from=2, ended_for=2),
+        listed(2, number=3),
+    ]
     decided = real_plan(
         owner, observed(*pods, published={"uid-1": 1}, services=frozenset({"job"})), NOW
     )

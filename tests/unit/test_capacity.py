@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from dijob.api.model import DIJob
 from dijob.api.parse import parse_job
-from dijob.api.status import GivenBack, Renewal, Status, stamp
+from dijob.api.status import GivenBack, Renewal, Status, timestamp
 from dijob.core.actions import CreatePod, DeletePod, PublishAddresses
 from dijob.core.members import compact
 from dijob.core.membership import capacity
@@ -99,25 +99,25 @@ CASES: dict[str, tuple[Observed, dict[str, Any], float, bool]] = {
     ),
     "refused again after the last time": (
         held(0, 1, refusals=quota(-300)),
-        {"given_back": GivenBack(count=1, until=stamp(later(5)))},
+        {"given_back": GivenBack(count=1, until=timestamp(later(5)))},
         11,
         False,
     ),
     "refused again for long": (
         held(0, 1, refusals=quota(-300)),
-        {"given_back": GivenBack(count=1, until=stamp(later(5)))},
+        {"given_back": GivenBack(count=1, until=timestamp(later(5)))},
         16,
         True,
     ),
     "refused before it was resumed": (
         held(0, 1, refusals=quota(-300)),
-        {"resume_time": stamp(later(5))},
+        {"resume_time": timestamp(later(5))},
         11,
         False,
     ),
     "it waits already": (
         FULL,
-        {"given_back": GivenBack(count=1, until=stamp(later(200)))},
+        {"given_back": GivenBack(count=1, until=timestamp(later(200)))},
         99,
         False,
     ),

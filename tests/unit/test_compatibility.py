@@ -41,7 +41,7 @@ def test_each_manifest_has_its_row() -> None:
 def test_accepted(file: str) -> None:
     world, workers, topology, tasks = ACCEPTED[file]
     made = job(file)
-    named = ", ".join(f"{role.name} {role.replicas}" for role in made.roles if role.name)
+    named = ", ".join(f"{group.name} {group.replicas}" for group in made.pod_sets if group.name)
     assert (made.spec.desired * made.workers, made.workers, made.topology, named) == (
         world,
         workers,
@@ -63,7 +63,7 @@ def test_refused_for_the_reason_in_its_name(file: str) -> None:
 
 def test_a_task_without_a_name_is_named_after_its_type() -> None:
     made = job("v1.1.0/name-validate-without-name.yaml")
-    assert [(role.name, role.type.value) for role in made.roles] == [
+    assert [(group.name, group.type.value) for group in made.pod_sets] == [
         ("learner", "learner"),
         ("evaluator", "evaluator"),
         ("collector", "collector"),

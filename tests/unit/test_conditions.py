@@ -3,7 +3,7 @@
 import pytest
 from dijob.api.model import DIJob
 from dijob.api.problems import Problem, SpecError
-from dijob.api.status import Condition, Status, stamp
+from dijob.api.status import Condition, Status, timestamp
 from dijob.core.observed.containers import Ending
 from dijob.core.observed.views import Observed, Pod, Refusal, Refused
 from dijob.core.report import conditions
@@ -102,7 +102,7 @@ REASONS: dict[str, tuple[Observed, str, bool, str, str]] = {
         "the job has not begun, see Running",
     ),
     "crashed before all ran": (
-        observed(listed(0), listed(1), listed(2, ready=False, ending=CRASH, ended=stamp(NOW))),
+        observed(listed(0), listed(1), listed(2, ready=False, ending=CRASH, ended=timestamp(NOW))),
         "Running",
         False,
         "Blocked",
@@ -156,7 +156,7 @@ NOT_READY = {
         "rank 2: its pod is gone; rank 2 is renewed, the others run on",
     ),
     "crashed": (
-        (listed(0), listed(1), listed(2, ready=False, ending=CRASH, ended=stamp(NOW))),
+        (listed(0), listed(1), listed(2, ready=False, ending=CRASH, ended=timestamp(NOW))),
         "RankNotReady",
         "rank 2: its program exited 3: no GPU, and starts again",
     ),
@@ -170,7 +170,7 @@ NOT_READY = {
         "rank 2: container di-container exited 1: boom",
     ),
     "its last process crashed long ago": (
-        (listed(0), listed(1), listed(2, ready=False, ending=CRASH, ended=stamp(later(-60)))),
+        (listed(0), listed(1), listed(2, ready=False, ending=CRASH, ended=timestamp(later(-60)))),
         "Starting",
         "rank 2: its program runs, and is not Ready",
     ),
@@ -183,7 +183,7 @@ def test_why_not_all_are_ready_any_more(pods: tuple[Pod, ...], reason: str, word
 
 
 def done(rank: int) -> Pod:
-    return listed(rank, ready=False, succeeded=True, ended=stamp(NOW))
+    return listed(rank, ready=False, succeeded=True, ended=timestamp(NOW))
 
 
 FINISHED = {
@@ -211,9 +211,9 @@ def test_a_resumed_job_is_not_told_to_resume() -> None:
         "listNumber": 1,
         "reason": "Suspended",
         "message": "the job was suspended",
-        "time": stamp(NOW),
+        "time": timestamp(NOW),
     }
-    owner = job(status={"listNumber": 1, "lastRenewal": died, "resumeTime": stamp(NOW)})
+    owner = job(status={"listNumber": 1, "lastRenewal": died, "resumeTime": timestamp(NOW)})
     said = say(observed(view(0)), owner)
     assert said["AddressesReady"].reason == "Gathering"
     assert [c.type for c in said.values() if "suspend" in c.message] == []

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from dijob.api.model import DIJob
-from dijob.api.status import instant, stamp
+from dijob.api.status import parse_time, timestamp
 from dijob.core.actions import CreatePod, DeleteJob, DeletePod
 from dijob.core.observed.views import Observed, Pod
 from unit.builders import (
@@ -117,8 +117,8 @@ def test_a_job_that_has_run_for_hours_has_its_time_when_it_stops() -> None:
 
 
 def test_a_job_that_found_no_room_is_looked_at_when_its_deadline_comes() -> None:
-    given = {"count": 1, "until": stamp(later(400)), "message": "no room"}
-    owner = job(status={"givenBack": given, "startTime": stamp(NOW)}, startupDeadlineSeconds=60)
+    given = {"count": 1, "until": timestamp(later(400)), "message": "no room"}
+    owner = job(status={"givenBack": given, "startTime": timestamp(NOW)}, startupDeadlineSeconds=60)
     decided, _ = then(owner, Observed(), 55)
     assert decided.requeue_after == pytest.approx(5.5)
 
@@ -192,7 +192,7 @@ def suspended(owner: DIJob, at: float = 10) -> DIJob:
 def test_it_is_written_down_before_the_pods_go() -> None:
     decided, owner = then(running(), observed(*all_run(job())), 10, suspend=True)
     assert decided.actions == ()
-    assert instant(decided.status.suspend_time) == later(10)
+    assert parse_time(decided.status.suspend_time) == later(10)
     assert says(decided)["Suspended"] == ("True", "Suspending")
     decided, owner = then(owner, observed(*all_run(owner)), 11)
     assert decided.actions == tuple(DeletePod(f"job-{rank}", f"uid-{rank}") for rank in range(3))
@@ -314,4 +314,4 @@ def test_who_succeeds_while_the_pods_end_has_ended_the_job() -> None:
     decided, _ = then(owner, done, 11)
     assert decided.status.phase == "Succeeded"
     assert says(decided)["Suspended"] == ("False", "Finished")
-    assert NOW + timedelta(seconds=11) == instant(decided.status.completion_time)
+    assert NOW + timedelta(seconds=11) == parse_time(decided.status.completion_time)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from dijob.api.parts import FailureRule
-from dijob.api.status import Charge, Renewal, Status, stamp
+from dijob.api.status import Charge, Renewal, Status, timestamp
 from dijob.core.membership import failures
 from dijob.core.membership.failures import Ledger
 from dijob.core.membership.policy import Policy
@@ -186,4 +186,4 @@ def test_what_is_written_is_read_back() -> None:
 
 
 def test_a_time_is_written_as_kubernetes_writes_it() -> None:
-    assert stamp(NOW) == "2026-05-04T12:00:00Z"
+    assert timestamp(NOW) == "2026-05-04T12:00:00Z"

@@ -10,7 +10,7 @@ from dijob import names
 from dijob.core.decide.plan import plan
 from dijob.core.members import gang_of
 from dijob.core.membership.address_list import unaccounted
-from dijob.core.observed.containers import renewed
+from dijob.core.observed.containers import renewal_of
 from dijob.core.observed.parse import pod as read
 from dijob.core.render.annotations import addresses_patch
 from dijob.crd import schema
@@ -127,7 +127,7 @@ def test_programs_get_both_variables() -> None:
 
 def test_the_launcher_of_an_older_pod_is_understood() -> None:
     ended = terminated(85, message="dijob: renewal, epoch 7\n")
-    assert renewed(main_status(state=ended)) == 7
+    assert renewal_of(main_status(state=ended)) == 7
 
 
 def as_before(pod: SimPod, cluster: Cluster) -> None:

@@ -185,7 +185,7 @@ def test_who_gives_way_to_a_lower_rank(pods: tuple[Pod, ...], rank: int | None) 
 def test_nobody_begins_while_the_operator_is_still_creating_pods() -> None:
     world = gathering(ALL[:2], 99).world
     creating = Gathering(world, observed(*ALL[:2]), 10, later(99))
-    assert (creating.next_size, creating.wait) == (0, 1.0)
+    assert (creating.next_size, creating.seconds_left) == (0, 1.0)
 
 
 AGAIN = frozenset({"job-3"})

@@ -5,13 +5,13 @@ grace is over.
 from typing import Any
 
 import pytest
-from dijob.api.status import stamp
+from dijob.api.status import timestamp
 from dijob.core.actions import ForceDeletePod
 from dijob.core.observed import lost_nodes
 from dijob.core.observed.views import Pod
 from unit.builders import NOW, job, later, listed, observed, plan, pod_body, read, stored
 
-GONE_BY = stamp(later(30))
+GONE_BY = timestamp(later(30))
 HANGS: dict[str, Any] = {"deleting": True, "node_lost": True, "gone_by": GONE_BY}
 
 PODS: dict[str, tuple[Pod, float, bool]] = {

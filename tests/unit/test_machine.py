@@ -190,7 +190,7 @@ def who_is_too_many_stays(patch: pytest.MonkeyPatch) -> None:
 
 
 def the_list_keeps_those_who_left(patch: pytest.MonkeyPatch) -> None:
-    reach = property(lambda self: self.world.possible_size if not self.world.alive else 0)
+    reach = property(lambda self: self.world.possible_size if not self.world.in_force else 0)
     patch.setattr(Gathering, "next_size", reach)
 
 
@@ -214,7 +214,7 @@ def who_was_not_told_of_a_renewal_is_forgotten(patch: pytest.MonkeyPatch) -> Non
 
 
 def who_does_not_hear_is_waited_for(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(restart, "left", lambda pod, observed, now: 1.0)
+    patch.setattr(restart, "seconds_left", lambda pod, observed, now: 1.0)
 
 
 def who_does_not_hear_is_asked_again(patch: pytest.MonkeyPatch) -> None:

@@ -343,9 +343,9 @@ def test_the_main_container_is_the_named_one_else_the_first() -> None:
     made = with_pod(
         containers=[{"name": "side", "command": ["x"]}, {"name": "di-container", "command": ["y"]}]
     )
-    assert parse_job(made).roles[0].main_container["command"] == ["y"]
+    assert parse_job(made).pod_sets[0].main_container["command"] == ["y"]
     made["spec"]["template"]["spec"]["containers"][1]["name"] = "other"
-    assert parse_job(made).roles[0].main_container["command"] == ["x"]
+    assert parse_job(made).pod_sets[0].main_container["command"] == ["x"]
 
 
 WARNED: dict[str, tuple[Body, str, str]] = {

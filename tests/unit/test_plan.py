@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from dijob import names
 from dijob.api.model import DIJob
-from dijob.api.status import stamp
+from dijob.api.status import timestamp
 from dijob.core.actions import (
     CreateInOrder,
     CreatePod,
@@ -261,7 +261,7 @@ def test_the_message_of_the_end_says_where_there_is_a_log() -> None:
     """Rank 1's failure was the first, and its pod has been made anew since: rank 0's is the one
     that is kept.
     """
-    first = {"rank": 1, "pod": "job-1", "exitCode": 3, "message": "no GPU", "time": stamp(NOW)}
+    first = {"rank": 1, "pod": "job-1", "exitCode": 3, "message": "no GPU", "time": timestamp(NOW)}
     owner = running(backoffLimit=1, status={"listNumber": 1, "restarts": 1, "firstFailure": first})
     crashing = listed(0, ready=False, failures=1, ending=TERMINATED)
     message = failed(then(owner, observed(crashing, listed(1), listed(2)))[0])
@@ -322,7 +322,7 @@ def test_a_gate_that_does_not_see_its_list_is_reminded() -> None:
     waits, _ = then(running(), observed(*pods, services=frozenset({"job"}), list_seen=told), 5)
     assert (waits.actions, waits.requeue_after) == ((), 3.0)
     late, _ = then(running(), observed(*pods, services=frozenset({"job"}), list_seen=told), 9)
-    assert late.actions == (RemindPod("job-1", "uid-1", 1, stamp(later(9))),)
+    assert late.actions == (RemindPod("job-1", "uid-1", 1, timestamp(later(9))),)
     reminded = {("uid-1", 1): later(9)}
     again, _ = then(
         running(),

@@ -14,7 +14,7 @@ from dijob.api.status import Condition, ListProof, Status
 from dijob.core.report.summary import Fact, conclude, events, phase
 from dijob.crd.conditions import conditions as table
 from dijob.names import Phase
-from dijob.reasons import CATALOGUE, EventType, Kind, PeersReady, Reason, Running, find
+from dijob.reasons import CATALOGUE, EventType, PeersReady, Reason, ReasonKind, Running, find
 from unit.builders import NOW, later
 
 ALL = [reason for each in CATALOGUE for reason in each]
@@ -98,7 +98,7 @@ def test_an_event_that_is_said_to_be_shown_is_told_and_no_other(reason: Reason) 
             filter(None, [event.value])
         )
         # As the page's last part says.
-        good = status and reason.entry.kind is Kind.GOOD
+        good = status and reason.entry.kind is ReasonKind.GOOD
         assert all(
             (one.reason, one.message) == (reason.condition if good else reason.name, "words")
             for one in found
@@ -112,12 +112,12 @@ def test_each_reason_says_what_to_do_where_there_is_something(reason: Reason) ->
     entry = reason.entry
     assert entry.means
     assert "|" not in entry.means + entry.remedy
-    if entry.kind is Kind.PROBLEM:
+    if entry.kind is ReasonKind.PROBLEM:
         assert entry.remedy
         assert entry.event is EventType.WARNING, "a problem that `kubectl describe` does not tell"
     else:
         assert entry.event is not EventType.WARNING, "a warning of what is not wrong"
-    if entry.kind is Kind.GOOD:
+    if entry.kind is ReasonKind.GOOD:
         assert not entry.remedy
 
 

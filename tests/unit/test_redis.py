@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from dijob import names
 from dijob.api.model import DIJob
-from dijob.api.status import stamp
+from dijob.api.status import timestamp
 from dijob.core.actions import CreatePod, CreateShared, DeletePod, PublishAddresses
 from dijob.core.decide.plan import Plan
 from dijob.core.members import gang_of
@@ -93,7 +93,7 @@ def test_a_lost_one_is_made_anew_and_nothing_else_happens_before_it_runs(
     assert says(decided)["BrokerReady"] == ("False", "Starting")
 
 
-LIFE = server(started=stamp(NOW))
+LIFE = server(started=timestamp(NOW))
 
 
 def told(rank: int, life: str = "uid-mq/0", **fields: Any) -> Pod:
@@ -103,8 +103,8 @@ def told(rank: int, life: str = "uid-mq/0", **fields: Any) -> Pod:
 @pytest.mark.parametrize(
     "other",
     [
-        server(uid="uid-2", started=stamp(later(55))),
-        server(restarts=1, started=stamp(NOW), ready=False),
+        server(uid="uid-2", started=timestamp(later(55))),
+        server(restarts=1, started=timestamp(NOW), ready=False),
     ],
     ids=["another pod", "another container"],
 )
@@ -160,15 +160,15 @@ def test_who_joined_while_it_was_away_is_told_of_it_and_nobody_is_disturbed() ->
     [
         (None, 0),
         (server(ready=False), 0),
-        (server(started=stamp(later(55))), 0),
-        (server(started=stamp(later(0))), 1),
+        (server(started=timestamp(later(55))), 0),
+        (server(started=timestamp(later(0))), 1),
     ],
     ids=["gone", "starting", "just come back", "there for a while"],
 )
 def test_who_fails_for_want_of_it_is_not_charged(by: Pod | None, charged: int) -> None:
     ranks = [listed(rank, OWNER) for rank in range(3)]
     running = stored(OWNER, plan(OWNER, seen(*ranks, by=server()), NOW))
-    crashed = changed(ranks[1], failures=1, ended=stamp(later(60)))
+    crashed = changed(ranks[1], failures=1, ended=timestamp(later(60)))
     decided = plan(running, seen(ranks[0], crashed, ranks[2], by=by), later(61))
     assert decided.status.restarts == charged
     again = plan(stored(OWNER, decided), seen(ranks[0], crashed, ranks[2], by=server()), later(120))

@@ -9,7 +9,7 @@ import pytest
 from dijob import names
 from dijob.api.model import DIJob
 from dijob.api.parse import parse_job
-from dijob.api.status import stamp
+from dijob.api.status import timestamp
 from dijob.core.decide.plan import Plan, plan
 from dijob.core.decide.requeue import RESYNC_SECONDS
 from dijob.core.observed.views import Creation, Observed, Pod, Refusal, Refused
@@ -46,11 +46,11 @@ WANTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     ),
     "a process that does not start again": (
         {"list_seen": TOLD},
-        {"renew_from": 2, "restartable": True, "started": stamp(later(-900))},
+        {"renew_from": 2, "restartable": True, "started": timestamp(later(-900))},
     ),
     "a process that has been told a moment ago": (
         {"list_seen": {("uid-1", 2): NOW}},
-        {"renew_from": 2, "restartable": True, "started": stamp(later(-900))},
+        {"renew_from": 2, "restartable": True, "started": timestamp(later(-900))},
     ),
     "a pod that is gone, and refused": ({"refusals": {"pod/job-1": refused(-9)}}, {"gone": True}),
     "a pod that is gone again and again": (
@@ -61,7 +61,10 @@ WANTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {},
         {"node": "", "ip": "", "ips": "", "number": 0, "phase": "Pending", "complaint": "no room"},
     ),
-    "a pod on a lost node": ({}, {"deleting": True, "node_lost": True, "gone_by": stamp(LONG_AGO)}),
+    "a pod on a lost node": (
+        {},
+        {"deleting": True, "node_lost": True, "gone_by": timestamp(LONG_AGO)},
+    ),
     "a pod that has been chosen to go": ({}, {"disrupted": True}),
 }
 BRANCHES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
@@ -88,24 +91,24 @@ BRANCHES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 
 def status(how: Mapping[str, Any]) -> Body:
-    ends = {"phase": how["ended"], "completionTime": stamp(NOW)} if how.get("ended") else {}
+    ends = {"phase": how["ended"], "completionTime": timestamp(NOW)} if how.get("ended") else {}
     type_ = how.get("ended") or "Running"
     told = (
         ()
         if how.get("fresh")
-        else ({"type": type_, "status": "True", "lastTransitionTime": stamp(LONG_AGO)},)
+        else ({"type": type_, "status": "True", "lastTransitionTime": timestamp(LONG_AGO)},)
     )
     return {
-        "startTime": stamp(LONG_AGO),
+        "startTime": timestamp(LONG_AGO),
         "listNumber": 0 if how.get("fresh") else 1,
         "conditions": list(told),
         **(
-            {"lastRenewal": {"listNumber": 1, "ranks": "1-2", "time": stamp(NOW)}}
+            {"lastRenewal": {"listNumber": 1, "ranks": "1-2", "time": timestamp(NOW)}}
             if how.get("dead")
             else {}
         ),
         **(
-            {"givenBack": {"count": 1, "until": stamp(later(20)), "message": "no"}}
+            {"givenBack": {"count": 1, "until": timestamp(later(20)), "message": "no"}}
             if how.get("no_room")
             else {}
         ),
@@ -118,7 +121,7 @@ def body(spec: Mapping[str, Any], how: Mapping[str, Any]) -> Body:
     if how.get("paused"):
         made["metadata"]["annotations"] = {names.ANNOTATION_PAUSED: "true"}
     if how.get("going"):
-        made["metadata"]["deletionTimestamp"] = stamp(NOW)
+        made["metadata"]["deletionTimestamp"] = timestamp(NOW)
     return made
 
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 import pytest
-from dijob.api.status import Charge, Renewal, Status, stamp
+from dijob.api.status import Charge, Renewal, Status, timestamp
 from dijob.core.actions import PublishAddresses
 from dijob.core.membership import restart
 from dijob.core.membership.restart import CALM_SECONDS, SETTLED_SECONDS, SLACK_SECONDS
@@ -28,13 +28,13 @@ from unit.builders import (
     view,
 )
 
-LONG_AGO, LATELY = stamp(later(-CALM_SECONDS - 1)), stamp(later(-CALM_SECONDS + 1))
+LONG_AGO, LATELY = timestamp(later(-CALM_SECONDS - 1)), timestamp(later(-CALM_SECONDS + 1))
 TOLD = {("uid-1", 2): NOW}
 
 
 def sound(**fields: Any) -> Pod:
     """A pod that can be renewed in place."""
-    return listed(1, **{"restartable": True, "started": stamp(later(-99)), **fields})
+    return listed(1, **{"restartable": True, "started": timestamp(later(-99)), **fields})
 
 
 POSSIBLE: dict[str, tuple[Pod, bool]] = {
@@ -54,36 +54,36 @@ POSSIBLE: dict[str, tuple[Pod, bool]] = {
 
 @pytest.mark.parametrize(("pod", "possible"), POSSIBLE.values(), ids=POSSIBLE)
 def test_a_pod_can_stay(pod: Pod, possible: bool) -> None:
-    assert restart.possible(pod, NOW) is possible
+    assert restart.can_restart(pod, NOW) is possible
 
 
 def having_counted(renewed: int) -> Status:
     return Status(restarts_seen=(Charge(rank=1, uid="uid-1", restarts=1, renewed=renewed),))
 
 
-AGAIN = sound(renew_from=2, started=stamp(later(2)))
+AGAIN = sound(renew_from=2, started=timestamp(later(2)))
 PENDING: dict[str, tuple[Pod, Status, float, bool]] = {
     "never told": (sound(), Status(), 99, False),
     "told just now": (sound(renew_from=2), Status(), 0, True),
     "told long ago": (sound(renew_from=2), Status(), 99, True),
-    "it says so itself": (sound(renew_from=2, renewed=2), Status(), 0, False),
-    "of another renewal": (sound(renew_from=2, renewed=1), Status(), 0, True),
+    "it says so itself": (sound(renew_from=2, ended_for=2), Status(), 0, False),
+    "of another renewal": (sound(renew_from=2, ended_for=1), Status(), 0, True),
     "counted, and crashed since": (sound(renew_from=2), having_counted(2), 0, False),
     "an older one was counted": (sound(renew_from=2), having_counted(1), 0, True),
     "crashed just then, and stayed": (
-        sound(renew_from=2, started=stamp(later(2))),
+        sound(renew_from=2, started=timestamp(later(2))),
         Status(),
         2 + SETTLED_SECONDS,
         False,
     ),
     "crashed just then, a moment ago": (
-        sound(renew_from=2, started=stamp(later(2))),
+        sound(renew_from=2, started=timestamp(later(2))),
         Status(),
         3,
         True,
     ),
     "started in the second in which it was told": (
-        sound(renew_from=2, started=stamp(NOW)),
+        sound(renew_from=2, started=timestamp(NOW)),
         Status(),
         99,
         True,
@@ -102,13 +102,13 @@ PENDING: dict[str, tuple[Pod, Status, float, bool]] = {
     ),
     "its image is still being pulled": (sound(renew_from=2, started=""), Status(), 99, False),
     "it has started for the first time just now": (
-        sound(renew_from=2, started=stamp(later(97))),
+        sound(renew_from=2, started=timestamp(later(97))),
         Status(),
         99,
         True,
     ),
     "it has started for the first time a while ago": (
-        sound(renew_from=2, started=stamp(later(90))),
+        sound(renew_from=2, started=timestamp(later(90))),
         Status(),
         99,
         False,
@@ -124,7 +124,7 @@ PENDING: dict[str, tuple[Pod, Status, float, bool]] = {
 
 @pytest.mark.parametrize(("pod", "status", "seconds", "pending"), PENDING.values(), ids=PENDING)
 def test_a_renewal_is_pending(pod: Pod, status: Status, seconds: float, pending: bool) -> None:
-    assert restart.pending(pod, Observed(list_seen=TOLD), status, later(seconds)) is pending
+    assert restart.is_pending(pod, Observed(list_seen=TOLD), status, later(seconds)) is pending
 
 
 def counted(number: int, at: str = "") -> Charge:
@@ -135,10 +135,10 @@ def counted(number: int, at: str = "") -> Charge:
 @pytest.mark.parametrize(
     ("pod", "before", "new", "free"),
     [
-        (sound(renew_from=2, renewed=2), counted(0), 1, 1),
-        (sound(renew_from=2, renewed=2), counted(0), 3, 1),
-        (sound(renew_from=2, renewed=2, ended=LATELY), counted(2, LATELY), 1, 0),
-        (sound(renew_from=2, renewed=2, ended=LATELY), counted(2, stamp(NOW)), 1, 1),
+        (sound(renew_from=2, ended_for=2), counted(0), 1, 1),
+        (sound(renew_from=2, ended_for=2), counted(0), 3, 1),
+        (sound(renew_from=2, ended_for=2, ended=LATELY), counted(2, LATELY), 1, 0),
+        (sound(renew_from=2, ended_for=2, ended=LATELY), counted(2, timestamp(NOW)), 1, 1),
         (sound(renew_from=2), counted(0), 1, 0),
         (sound(renew_from=2), counted(0), 2, 1),
         (sound(renew_from=2, unrecorded=True), counted(0), 1, 1),
@@ -178,8 +178,8 @@ SAID: dict[str, tuple[int, str, int]] = {
 @pytest.mark.parametrize(("code", "message", "number"), SAID.values(), ids=SAID)
 def test_which_end_was_a_renewal(code: int, message: str, number: int) -> None:
     ended = terminated(code, message=message)
-    assert containers.renewed(main_status(state=ended)) == number
-    assert containers.renewed(main_status(1, state={"running": {}}, lastState=ended)) == number
+    assert containers.renewal_of(main_status(state=ended)) == number
+    assert containers.renewal_of(main_status(1, state={"running": {}}, lastState=ended)) == number
 
 
 def renewed(
@@ -187,7 +187,7 @@ def renewed(
 ) -> list[str]:
     """What is done in a job whose rank 0 was lost, and is back."""
     last = Renewal(
-        list_number=1, reason="PodLost", message="rank 0: gone", ranks="0-2", time=stamp(NOW)
+        list_number=1, reason="PodLost", message="rank 0: gone", ranks="0-2", time=timestamp(NOW)
     )
     owner = job(status={"listNumber": 1, "lastRenewal": last.model_dump(by_alias=True)})
     seen = observed(view(0), *pods, list_seen=told or {})
@@ -205,7 +205,7 @@ def test_who_can_is_told_in_place_and_who_cannot_goes() -> None:
 
 def test_only_who_dials_the_lost_rank_is_asked_to_start_again() -> None:
     last = Renewal(
-        list_number=1, ranks="1-2", reason="PodLost", message="rank 1: gone", time=stamp(NOW)
+        list_number=1, ranks="1-2", reason="PodLost", message="rank 1: gone", time=timestamp(NOW)
     )
     owner = job(replicas=3, status={"listNumber": 1, "lastRenewal": last.model_dump(by_alias=True)})
     pods = (listed(0, restartable=True), view(1), listed(2, restartable=True))
@@ -219,7 +219,7 @@ def test_who_does_not_start_again_is_made_anew_and_named() -> None:
     owner = job(
         status={
             "listNumber": 2,
-            "lastRenewal": {"listNumber": 1, "ranks": "0-1", "time": stamp(NOW)},
+            "lastRenewal": {"listNumber": 1, "ranks": "0-1", "time": timestamp(NOW)},
         }
     )
     lists: dict[str, Any] = {"ips": "10.0.0.0,10.0.0.1,10.0.0.2", "number": 2}
@@ -247,12 +247,12 @@ def test_who_does_not_start_again_is_made_anew_and_named() -> None:
 LATE: dict[str, tuple[Pod, float, bool]] = {
     "it has never started": (sound(renew_from=2, started=""), 300, False),
     "it has started for the first time just now": (
-        sound(renew_from=2, started=stamp(later(299))),
+        sound(renew_from=2, started=timestamp(later(299))),
         300,
         False,
     ),
     "it had crashed, and has started again just now": (
-        sound(renew_from=2, started=stamp(later(299)), restarts=1, ended=stamp(later(200))),
+        sound(renew_from=2, started=timestamp(later(299)), restarts=1, ended=timestamp(later(200))),
         300,
         False,
     ),
@@ -268,7 +268,7 @@ def test_only_a_process_that_could_have_started_again_is_made_anew(
     owner = job(
         status={
             "listNumber": 2,
-            "lastRenewal": {"listNumber": 1, "ranks": "0-1", "time": stamp(NOW)},
+            "lastRenewal": {"listNumber": 1, "ranks": "0-1", "time": timestamp(NOW)},
         }
     )
     lists: dict[str, Any] = {"ips": "10.0.0.0,10.0.0.1,10.0.0.2", "number": 2}
@@ -281,7 +281,7 @@ def test_only_a_process_that_could_have_started_again_is_made_anew(
 
 def test_a_program_that_saves_a_checkpoint_has_the_time_that_it_asks_for() -> None:
     begun = {"type": "Running", "status": "True"}
-    died = {"listNumber": 1, "ranks": "0-1", "time": stamp(NOW)}
+    died = {"listNumber": 1, "ranks": "0-1", "time": timestamp(NOW)}
     owner = job(status={"listNumber": 2, "lastRenewal": died, "conditions": [begun]})
     lists: dict[str, Any] = {"ips": "10.0.0.0,10.0.0.1,10.0.0.2", "number": 2}
     saves = sound(renew_from=2, grace=600, **lists)

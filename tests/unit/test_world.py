@@ -43,7 +43,7 @@ def instead(pod: Pod, pods: tuple[Pod, ...] = ALL) -> tuple[Pod, ...]:
 
 
 @pytest.mark.parametrize(
-    ("pods", "status", "number", "alive"),
+    ("pods", "status", "number", "in_force"),
     [
         (FRESH, {}, 0, False),
         (ALL, {}, 1, True),
@@ -71,10 +71,10 @@ def instead(pod: Pod, pods: tuple[Pod, ...] = ALL) -> tuple[Pod, ...]:
     ],
 )
 def test_the_number_is_what_the_status_says(
-    pods: tuple[Pod, ...], status: dict[str, Any], number: int, alive: bool
+    pods: tuple[Pod, ...], status: dict[str, Any], number: int, in_force: bool
 ) -> None:
     found = world(observed(*pods), **status)
-    assert (found.address_list.number, found.alive) == (number, alive)
+    assert (found.address_list.number, found.in_force) == (number, in_force)
 
 
 LOSSES: dict[str, tuple[tuple[Pod, ...], str, str]] = {

@@ -93,10 +93,10 @@ def problems(job: DIJob) -> tuple[Problem, ...]:
         *_policies(job),
         *_agreed(job),
     ]
-    for role in job.roles:
-        wrong = list(template_problems(role, spec))
-        if not any(problem.field.startswith(f"{role.path}.spec.containers") for problem in wrong):
-            wrong += command_problems(role, spec)
+    for group in job.pod_sets:
+        wrong = list(template_problems(group, spec))
+        if not any(problem.field.startswith(f"{group.path}.spec.containers") for problem in wrong):
+            wrong += command_problems(group, spec)
         found += wrong
     return tuple(found)
 
@@ -162,7 +162,7 @@ def _tasks(job: DIJob) -> Iterator[Problem]:
 def _addressing(job: DIJob) -> Iterator[Problem]:
     """An address list of names that is too long for a pod: 1,500 of the longest names are."""
     size, room = job.spec.maximum, TASKS_LIST_LENGTH if job.spec.tasks else LIST_LENGTH
-    task = max((f"-{role.name}" for role in job.roles if role.name), key=len, default="")
+    task = max((f"-{group.name}" for group in job.pod_sets if group.name), key=len, default="")
     each = len(f"{job.metadata.name}{task}-{size - 1}.{job.metadata.name},")
     if job.addressing is Addressing.HOSTNAME and size * each > room:
         most, named = room // each, job.spec.runtime.traits.requires_hostnames
@@ -198,11 +198,13 @@ def _agreed(job: DIJob) -> Iterator[Problem]:
                 f"is {below}, but spec.{alias} is {here}: remove one of the two",
             )
         said = {
-            value: role for role in job.roles if (value := getattr(role.command, field)) is not None
+            value: group
+            for group in job.pod_sets
+            if (value := getattr(group.command, field)) is not None
         }
         if job.spec.explicit(field) is None and len(said) > 1:
             words = " and ".join(
-                f"{option} {value} in task {role.name}" for value, role in said.items()
+                f"{option} {value} in task {group.name}" for value, group in said.items()
             )
             yield Problem(
                 job.spec.place(field),
@@ -235,7 +237,7 @@ def _volumes(spec: Spec) -> Iterator[Problem]:
 
 def _policies(job: DIJob) -> Iterator[Problem]:
     """Tasks, conditions and exit codes in the policies that cannot be meant."""
-    known = [role.name for role in job.roles if role.name]
+    known = [group.name for group in job.pod_sets if group.name]
     policy = job.spec.success_policy
     if policy not in (names.ALL_REPLICAS, names.RANK_0, *known):
         allowed = ", ".join((names.ALL_REPLICAS, names.RANK_0, *known))
@@ -256,6 +258,6 @@ def _policies(job: DIJob) -> Iterator[Problem]:
                     f"{place}.onPodConditions[{number}].type",
                     f"{condition.type} {ORDINARY_MESSAGE}",
                 )
-        meant = [role for role in job.roles if rule.task in ("", role.name)]
-        if rule.on_exit_codes and any(role.pod.get("restartPolicy") != "Never" for role in meant):
+        meant = [group for group in job.pod_sets if rule.task in ("", group.name)]
+        if rule.on_exit_codes and any(group.pod.get("restartPolicy") != "Never" for group in meant):
             yield Problem(f"{place}.onExitCodes", EXIT_CODE_MESSAGE)

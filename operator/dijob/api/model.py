@@ -6,7 +6,7 @@ from pydantic import Field
 
 from dijob import names
 from dijob.api.fingerprint import fingerprint
-from dijob.api.roles import Role, roles
+from dijob.api.pod_sets import PodSet, pod_sets
 from dijob.api.spec import Spec
 from dijob.api.status import Status, Stored
 from dijob.names import Addressing, Queue, RestartScope, Topology
@@ -41,25 +41,26 @@ class DIJob(Stored):
     """Observations and actions of the operator, which alone writes them."""
 
     @cached_property
-    def roles(self) -> tuple[Role, ...]:
-        """The job's kinds of pods in rank order: one for the template, or one for each task."""
-        return roles(self.spec)
+    def pod_sets(self) -> tuple[PodSet, ...]:
+        """The job's sets of pods in rank order: one of the template, or one for each task."""
+        return pod_sets(self.spec)
 
     @cached_property
     def fingerprint(self) -> str:
         """A hash of the fields that its pods are made from."""
         return fingerprint(self.spec)
 
-    def role_of(self, rank: int) -> Role:
-        """The kind of pod that a rank has; the last kind for a rank above the desired ones."""
+    def pod_set_of(self, rank: int) -> PodSet:
+        """The set of pods that a rank is in; the last one for a rank above the desired ones."""
         return next(
-            (role for role in self.roles if rank < role.first + role.replicas), self.roles[-1]
+            (group for group in self.pod_sets if rank < group.first + group.replicas),
+            self.pod_sets[-1],
         )
 
     @property
     def workers(self) -> int:
         """Worker processes per pod: the field, else the command's --parallel-workers, else 1."""
-        options = (role.command.parallel_workers for role in self.roles)
+        options = (group.command.parallel_workers for group in self.pod_sets)
         return self.spec.explicit("parallel_workers") or next(filter(None, options), 1)
 
     @property
@@ -69,7 +70,9 @@ class DIJob(Stored):
         if (field := self.spec.explicit("topology")) is not None:
             return Topology(field)
         options = (
-            role.command.topology for role in self.roles if role.command.topology in set(Topology)
+            group.command.topology
+            for group in self.pod_sets
+            if group.command.topology in set(Topology)
         )
         return Topology(next(options, Topology.STAR if self.spec.engine_fields else Topology.MESH))
 
@@ -84,7 +87,7 @@ class DIJob(Stored):
         """DI-engine's --mq-type: the field, else the command's option, else nng."""
         if self.spec.message_queue is not None:
             return self.spec.message_queue.type.value
-        options = (role.command.mq_type for role in self.roles)
+        options = (group.command.mq_type for group in self.pod_sets)
         return next(filter(None, options), Queue.NNG.value)
 
     @property

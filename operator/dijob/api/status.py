@@ -212,12 +212,12 @@ def _both_names(one: Status | Renewal) -> dict[str, int]:
     return dict.fromkeys(("list_number", "epoch"), max(one.list_number, one.epoch))
 
 
-def stamp(now: datetime) -> str:
+def timestamp(now: datetime) -> str:
     """A time as Kubernetes writes it: RFC 3339, UTC, whole seconds."""
     return now.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def instant(text: str | None) -> datetime | None:
+def parse_time(text: str | None) -> datetime | None:
     """The time in a stamp; None where it is not one (status can be edited by hand)."""
     try:
         found = datetime.fromisoformat(text or "")

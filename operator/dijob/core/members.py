@@ -12,7 +12,7 @@ from dijob.names import DIALLING, MAX_REPLICAS, Addressing, Queue, Runtime, Task
 
 
 @dataclass(frozen=True)
-class Part:
+class GangTask:
     """The ranks of one task: `size` of them from `first` on."""
 
     name: str
@@ -26,7 +26,7 @@ class Gang:
     """The pods that a job's spec asks for, as each of them has to know them.
 
     `size` is the number of pods that are wished for, `workers` the processes in each. `minimum` is
-    the number of pods without which no world begins, from 1 to `size`. `parts` are the tasks in
+    the number of pods without which no world begins, from 1 to `size`. `tasks` are the tasks in
     rank order, () where the job has none. `gpus` is the number of GPUs that each pod may use, 0
     where none is asked for. `queue` is DI-engine's --mq-type, `redis` the server of it that the
     operator knows: host and port. `server` is its pod and its service where the operator runs it
@@ -41,7 +41,7 @@ class Gang:
     topology: Topology
     minimum: int
     addressing: Addressing = Addressing.IP
-    parts: tuple[Part, ...] = ()
+    tasks: tuple[GangTask, ...] = ()
     runtime: Runtime = Runtime.DITASK
     gpus: int = 0
     queue: str = Queue.NNG
@@ -79,44 +79,44 @@ class Gang:
 
     def member(self, rank: int) -> "Member":
         """The member of this rank; one beyond the wish belongs to the last task."""
-        if not self.parts:
+        if not self.tasks:
             return Member(rank, f"{self.job}-{rank}", rank)
-        ends = (part for part in self.parts if rank < part.first + part.size)
-        part = next(ends, self.parts[-1])
-        index = rank - part.first
-        return Member(rank, f"{self.job}-{part.name}-{index}", index, part)
+        ends = (task for task in self.tasks if rank < task.first + task.size)
+        task = next(ends, self.tasks[-1])
+        index = rank - task.first
+        return Member(rank, f"{self.job}-{task.name}-{index}", index, task)
 
     def rank_of(self, name: str) -> int:
         """The rank of the pod of this name; -1 where no rank of this gang, or of a larger one, has
         it.
         """
         prefix, index = split(name)
-        if not self.parts:
+        if not self.tasks:
             return index if prefix == self.job else -1
-        part = self._by_prefix.get(prefix)
-        known = part is not None and index >= 0 and (index < part.size or part is self._last)
-        return part.first + index if part and known and part.first + index < MAX_REPLICAS else -1
+        task = self._by_prefix.get(prefix)
+        known = task is not None and index >= 0 and (index < task.size or task is self._last)
+        return task.first + index if task and known and task.first + index < MAX_REPLICAS else -1
 
     @property
     def task_sizes(self) -> str:
         """The tasks, by which a rank's number means what it means: "learner 1 evaluator 1
         collector". The last one may have any size; "" where there are none.
         """
-        sized = [f"{part.name} {part.size}" for part in self.parts[:-1]]
-        return " ".join([*sized, *(part.name for part in self.parts[-1:])])
+        sized = [f"{task.name} {task.size}" for task in self.tasks[:-1]]
+        return " ".join([*sized, *(task.name for task in self.tasks[-1:])])
 
     @cached_property
-    def _last(self) -> Part | None:
-        return self.parts[-1] if self.parts else None
+    def _last(self) -> GangTask | None:
+        return self.tasks[-1] if self.tasks else None
 
     @cached_property
-    def _by_prefix(self) -> dict[str, Part]:
-        return {f"{self.job}-{part.name}": part for part in self.parts}
+    def _by_prefix(self) -> dict[str, GangTask]:
+        return {f"{self.job}-{task.name}": task for task in self.tasks}
 
     def ranks_of(self, task: str) -> range:
         """The ranks of the task of this name."""
-        part = self._by_prefix[f"{self.job}-{task}"]
-        return range(part.first, part.first + part.size)
+        found = self._by_prefix[f"{self.job}-{task}"]
+        return range(found.first, found.first + found.size)
 
 
 @dataclass(frozen=True)
@@ -129,15 +129,15 @@ class Member:
     rank: int
     name: str
     index: int = 0
-    part: Part | None = None
+    task: GangTask | None = None
 
     @property
     def labels(self) -> tuple[str, ...]:
         """What DI-engine's match_labels can select it by: its task's type, and its name."""
-        if self.part is None:
+        if self.task is None:
             return ()
-        kind = "" if self.part.type is TaskType.NONE else self.part.type.value
-        return tuple(dict.fromkeys(filter(None, (kind, self.part.name))))
+        kind = "" if self.task.type is TaskType.NONE else self.task.type.value
+        return tuple(dict.fromkeys(filter(None, (kind, self.task.name))))
 
     def node_ids(self, workers: int) -> range:
         """The DI-engine node ids of this pod's processes: rank * workers + i (k8s_parser.py)."""
@@ -157,11 +157,13 @@ def gang_of(job: DIJob) -> Gang:
         topology=job.topology,
         minimum=job.spec.minimum,
         addressing=job.addressing,
-        parts=tuple(
-            Part(role.name, role.type, role.first, role.replicas) for role in job.roles if role.name
+        tasks=tuple(
+            GangTask(group.name, group.type, group.first, group.replicas)
+            for group in job.pod_sets
+            if group.name
         ),
         runtime=job.spec.runtime,
-        gpus=job.roles[0].gpus,
+        gpus=job.pod_sets[0].gpus,
         queue=job.queue,
         redis=(host, queue.port) if queue and host else None,
         server=job.server,
@@ -188,12 +190,12 @@ def compact(ranks: Iterable[int]) -> str:
 
 
 def expand(text: str) -> frozenset[int]:
-    """Read "0-3,7" back; a part that is no number or range is left out (status can be edited by
+    """Read "0-3,7" back; a task that is no number or range is left out (status can be edited by
     hand).
     """
     ranks: set[int] = set()
-    for part in text.split(","):
-        first, _, last = part.partition("-")
+    for task in text.split(","):
+        first, _, last = task.partition("-")
         if (begin := _rank(first)) >= 0 and (end := _rank(last or first)) >= 0:
             ranks.update(range(begin, end + 1))
     return frozenset(ranks)

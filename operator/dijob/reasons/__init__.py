@@ -6,7 +6,7 @@ docs/conditions.md is made from it.
 
 from typing import Final
 
-from dijob.reasons.catalogue import EventType, Kind, Reason
+from dijob.reasons.catalogue import EventType, Reason, ReasonKind
 from dijob.reasons.life import Failed, Finished, Paused, Succeeded, Suspended
 from dijob.reasons.progress import AddressesReady, PeersReady, PodsCreated, Running
 from dijob.reasons.shared import BrokerReady, ChangesRefused, ServiceReady
@@ -40,12 +40,12 @@ __all__ = [
     "Failed",
     "Finished",
     "Invalid",
-    "Kind",
     "LauncherBypassed",
     "Paused",
     "PeersReady",
     "PodsCreated",
     "Reason",
+    "ReasonKind",
     "Running",
     "ServiceReady",
     "SpecWarning",

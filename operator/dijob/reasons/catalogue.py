@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import Enum, StrEnum
 
 
-class Kind(StrEnum):
+class ReasonKind(StrEnum):
     """How to take a reason."""
 
     GOOD = "good"
@@ -26,7 +26,7 @@ class Entry:
     """What there is to say about one reason."""
 
     status: bool
-    kind: Kind
+    kind: ReasonKind
     means: str
     remedy: str = ""
     event: EventType = EventType.NONE
@@ -56,24 +56,24 @@ class Reason(Enum):
 
 def good(means: str, *, status: bool = True, event: EventType = EventType.NONE) -> Entry:
     """As it should be."""
-    return Entry(status, Kind.GOOD, means, event=event)
+    return Entry(status, ReasonKind.GOOD, means, event=event)
 
 
 def waiting(
     means: str, remedy: str = "", *, status: bool = False, event: EventType = EventType.NONE
 ) -> Entry:
     """On its way, or held by somebody's wish."""
-    return Entry(status, Kind.WAITING, means, remedy, event=event)
+    return Entry(status, ReasonKind.WAITING, means, remedy, event=event)
 
 
 def problem(means: str, remedy: str, *, status: bool = False) -> Entry:
     """Went wrong, whether somebody must act or it heals by itself: the event is a Warning."""
-    return Entry(status, Kind.PROBLEM, means, remedy, event=EventType.WARNING)
+    return Entry(status, ReasonKind.PROBLEM, means, remedy, event=EventType.WARNING)
 
 
 def over(means: str, remedy: str = "", *, status: bool = False) -> Entry:
     """Will not change any more."""
-    return Entry(status, Kind.OVER, means, remedy)
+    return Entry(status, ReasonKind.OVER, means, remedy)
 
 
 def suspended() -> Entry:

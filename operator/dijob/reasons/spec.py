@@ -37,7 +37,7 @@ class LauncherBypassed(Reason):
         "do what the message says, see [launcher.md](launcher.md)",
         status=True,
     )
-    NothingToSay = good("no longer so", status=False)
+    Resolved = good("no longer so", status=False)
 
 
 class SpecWarning(Reason):
@@ -48,4 +48,4 @@ class SpecWarning(Reason):
     SpecWarning = problem(
         "the message says what, and what is done instead", "do what the message says", status=True
     )
-    NothingToSay = good("no longer so", status=False)
+    Resolved = good("no longer so", status=False)

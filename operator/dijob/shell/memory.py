@@ -64,7 +64,7 @@ class Memory:
         to_restart = {
             (pod.uid, pod.copy.renew_from)
             for pod in pods
-            if pod.copy.renew_from > pod.containers.renewed
+            if pod.copy.renew_from > pod.containers.ended_for
         }
         self.list_seen = {key: self.list_seen.get(key, now) for key in at_gate | to_restart}
         there = {pod.uid for pod in pods}

@@ -8,7 +8,7 @@ from typing import Any
 
 from dijob import names
 from dijob.api.model import Metadata
-from dijob.api.status import stamp
+from dijob.api.status import timestamp
 from dijob.core.actions import Event
 from dijob.core.observed.diagnose import shorten
 from dijob.core.observed.views import Pod, events_due
@@ -39,9 +39,9 @@ class Recorder:
         count = posted + 1
         try:
             if not posted:
-                await self._api.create(path, _body(name, job, event, stamp(self._clock.now())))
+                await self._api.create(path, _body(name, job, event, timestamp(self._clock.now())))
             else:
-                again = {"count": count, "lastTimestamp": stamp(self._clock.now())}
+                again = {"count": count, "lastTimestamp": timestamp(self._clock.now())}
                 await self._api.patch(f"{path}/{name}", again)
         except ApiError as error:
             # 409: posted by an operator before this one. 404: the apiserver has dropped it, as it

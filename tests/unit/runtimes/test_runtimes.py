@@ -184,7 +184,7 @@ def test_the_seed_of_ddp_needs_no_field_of_its_own() -> None:
             ]
         }
     )
-    assert parse_job(body).roles[0].gpus == 0
+    assert parse_job(body).pod_sets[0].gpus == 0
 
 
 @pytest.mark.parametrize("runtime", Runtime)

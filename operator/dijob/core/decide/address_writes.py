@@ -28,7 +28,7 @@ def next_list(this: Pass) -> AddressList | None:
     world = this.world
     if not this.gathering.next_size:
         return None
-    if not world.alive and redis.absence(world.gang, this.observed):
+    if not world.in_force and redis.absence(world.gang, this.observed):
         # A program that begins without it would give up after a while, and be charged for it.
         return None
     last = this.status.last_renewal
@@ -53,7 +53,7 @@ def actions(this: Pass) -> tuple[Action, ...]:
     its Redis server.
     """
     world = this.world
-    if not world.alive:
+    if not world.in_force:
         return ()
     absent = redis.absence(world.gang, this.observed)
     return (

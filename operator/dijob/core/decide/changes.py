@@ -51,7 +51,7 @@ def due(this: Pass, actions: Iterable[Action]) -> tuple[Action, ...]:
     return tuple(action for action in actions if _left(this, action) <= 0)
 
 
-def wait(this: Pass, actions: Iterable[Action]) -> float | None:
+def seconds_until_next(this: Pass, actions: Iterable[Action]) -> float | None:
     """Seconds until the next one that was refused may be asked for again; None where none waits."""
     return min((left for action in actions if (left := _left(this, action)) > 0), default=None)
 
@@ -61,15 +61,17 @@ def facts(this: Pass, actions: tuple[Action, ...] | None) -> list[Fact]:
     only writes down what another acts on: None, or a failure that is not stored yet.
     """
     refused = [
-        (each, no)
+        (each, refusal)
         for each in actions or ()
-        if (no := this.observed.refusals.get(key(each))) and _is_news(no)
+        if (refusal := this.observed.refusals.get(key(each))) and _is_news(refusal)
     ]
     if refused:
-        action, no = refused[0]
+        action, refusal = refused[0]
         what = _what(key(action))
-        reason = ChangesRefused.ApiUnavailable if no.why is Refused.UNAVAILABLE else REASONS[what]
-        return [Fact(reason, diagnose.shorten(_sentence(action, no, len(refused) - 1)))]
+        reason = (
+            ChangesRefused.ApiUnavailable if refusal.why is Refused.UNAVAILABLE else REASONS[what]
+        )
+        return [Fact(reason, diagnose.shorten(_sentence(action, refusal, len(refused) - 1)))]
     if actions is None or this.has_unstored_counts or not is_true(this.job.status, ChangesRefused):
         return []
     return [Fact(ChangesRefused.Accepted)]
@@ -94,20 +96,20 @@ def turns(
 
 
 def _left(this: Pass, action: Action) -> float:
-    no = this.observed.refusals.get(key(action))
-    return (no.retry_at - this.now).total_seconds() if no else 0.0
+    refusal = this.observed.refusals.get(key(action))
+    return (refusal.retry_at - this.now).total_seconds() if refusal else 0.0
 
 
-def _is_news(no: Refusal) -> bool:
+def _is_news(refusal: Refusal) -> bool:
     """An apiserver that has not answered once will the next time."""
-    return no.why is not Refused.UNAVAILABLE or no.attempts > 1
+    return refusal.why is not Refused.UNAVAILABLE or refusal.attempts > 1
 
 
 def _what(remembered: str) -> str:
     return remembered.partition("/")[0]
 
 
-def _sentence(action: Action, no: Refusal, others: int) -> str:
+def _sentence(action: Action, refusal: Refusal, others: int) -> str:
     what, _, pod = key(action).partition("/")
     about = f"pod {pod.partition(' ')[0]} {CANNOT[what]}" if pod else CANNOT[what]
-    return f"{about}: {no.message}" + (f" (and {others} more)" if others else "")
+    return f"{about}: {refusal.message}" + (f" (and {others} more)" if others else "")

@@ -2,7 +2,7 @@
 it.
 """
 
-from dijob.api.status import FirstFailure, instant
+from dijob.api.status import FirstFailure, parse_time
 from dijob.core.actions import Action, DeleteJob, EndPod
 from dijob.core.decide import suspension
 from dijob.core.decide.deletion import deletions
@@ -25,7 +25,7 @@ KEPT = " (or with --previous); a pod that was ended so that its logs stay shows 
 def end(this: Pass) -> list[Fact] | None:
     """The conditions with which the job ends in this pass, by the first rule that says so; None: it
     goes on. Deadlines do not count while it is paused or suspended."""
-    stands = this.job.paused or suspension.concerns(this)
+    stands = this.job.paused or suspension.applies(this)
     rules = ENDS if stands else (*ENDS, *DEADLINES)
     return next((facts for rule in rules if (facts := rule(this))), None)
 
@@ -40,7 +40,9 @@ def _fatal_failure(this: Pass) -> list[Fact] | None:
     fatal = [rank for rank, action in this.new_failures.items() if action is FailureAction.FAIL_JOB]
     if not fatal:
         return None
-    return _failed(this, Failed.FailurePolicy, f"{met(this, fatal[0])} says FailJob", fatal[0])
+    return _failed(
+        this, Failed.FailurePolicy, f"{rule_in_words(this, fatal[0])} says FailJob", fatal[0]
+    )
 
 
 def _too_many_failures(this: Pass) -> list[Fact] | None:
@@ -74,7 +76,7 @@ DEADLINES = (_not_done_in_time, _not_running_in_time)
 
 def deadline(this: Pass) -> float | None:
     """Seconds until a deadline ends the job; None where it has none."""
-    if suspension.concerns(this):
+    if suspension.applies(this):
         return None
     return min(
         (left for left in (_active_left(this), _startup_left(this)) if left is not None),
@@ -122,7 +124,10 @@ def _has_passed_gate(pod: Pod) -> bool:
 
 def time_to_live(this: Pass) -> float | None:
     """Seconds until a job that has ended is deleted; None: it is not."""
-    ttl, ended = this.job.spec.ttl_seconds_after_finished, instant(this.job.status.completion_time)
+    ttl, ended = (
+        this.job.spec.ttl_seconds_after_finished,
+        parse_time(this.job.status.completion_time),
+    )
     return None if ttl is None or ended is None else ttl - (this.now - ended).total_seconds()
 
 
@@ -130,7 +135,7 @@ def _whose_success(this: Pass) -> Fact:
     if not this.world.unfinished:
         size = min(this.world.size, this.world.gang.size)
         return Fact(Succeeded.AllRanksSucceeded, f"all {count(size, 'rank')} exited 0")
-    who, task = this.policy.who, this.policy.success
+    who, task = this.policy.decisive_in_words, this.policy.success
     return Fact(Succeeded.SuccessPolicy, f"{who} exited 0, as successPolicy: {task} asks for")
 
 
@@ -165,7 +170,7 @@ def _where_logs_are(this: Pass, first: FirstFailure) -> str:
     return log + (KEPT if ended else "")
 
 
-def met(this: Pass, rank: int) -> str:
+def rule_in_words(this: Pass, rank: int) -> str:
     """Which rule a failure has met, in words; without one it is the runtime's."""
     pod = this.world.pods[rank]
     ending = pod.containers.ending
@@ -190,7 +195,7 @@ def _end(this: Pass, fact: Fact) -> list[Fact]:
 
 def _active_left(this: Pass) -> float | None:
     limit, status = this.job.spec.active_deadline_seconds, this.status
-    if limit is None or (start := instant(status.start_time)) is None:
+    if limit is None or (start := parse_time(status.start_time)) is None:
         return None
     return limit - ((this.now - start).total_seconds() - status.suspended_seconds)
 
@@ -206,5 +211,5 @@ def _startup_left(this: Pass) -> float | None:
     if running and running.status == "True":
         return None
     stopped = running.last_transition_time if running else None
-    starts = filter(None, map(instant, (status.start_time, status.resume_time, stopped)))
+    starts = filter(None, map(parse_time, (status.start_time, status.resume_time, stopped)))
     return limit - (this.now - max(starts, default=this.now)).total_seconds()

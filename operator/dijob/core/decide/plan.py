@@ -23,7 +23,7 @@ from datetime import datetime
 
 from dijob import names
 from dijob.api.model import DIJob
-from dijob.api.status import Renewal, Status, stamp, with_former_names
+from dijob.api.status import Renewal, Status, timestamp, with_former_names
 from dijob.core.actions import (
     Action,
     Event,
@@ -83,7 +83,7 @@ def plan(job: DIJob, observed: Observed, now: datetime) -> Plan:
         )
     if (last := completion.end(this)) is not None:
         return _conclude(this, _completed(this), last, requeue.at_once)
-    suspended = suspension.concerns(this)
+    suspended = suspension.applies(this)
     # The renewal and the charge go into the same write of the status; the next pass acts on it.
     if not suspended and (loss := _renewal_demanded(this)):
         return _renew(this, loss)
@@ -107,7 +107,7 @@ def _plan_active(this: Pass) -> Plan:
         # An operator that is killed here must not create them again at once.
         this = replace(this, status=this.status.model_copy(update={"given_back": given}))
         return _conclude(this, this.status, conditions.progress(this), requeue.at_once)
-    if this.world.idle and capacity.waits(this.status, this.now) > 0:
+    if this.world.nobody_runs and capacity.seconds_until_retry(this.status, this.now) > 0:
         return _conclude(
             this,
             this.status,
@@ -141,24 +141,7 @@ def _build_context(job: DIJob, observed: Observed, now: datetime) -> Pass:
             counted, world, policy, now, failures.failed_without_redis(gang, observed)
         )
     present = [pod for pod in observed.pods.values() if not pod.deleting]
-    made_from = _made_from(job, present)
-    status = counted.into(stored).model_copy(
-        update={
-            "template_hash": made_from,
-            "topology": job.topology.value,
-            "parallel_workers": job.workers,
-            "desired": gang.size,
-            "tasks": gang.task_sizes,
-            "replicas": len(present),
-            "task_status": conditions.by_task(gang, present),
-            "ready_replicas": sum(pod.ready for pod in present),
-            "selector": f"{names.LABEL_JOB}={gang.job}",
-            "start_time": job.status.start_time or stamp(now),
-            # A job that has begun counts its retries from the first one again.
-            "given_back": None if world.alive else job.status.given_back,
-        }
-    )
-    changed = made_from != template_hash(job)
+    status = _observed_status(job, world, present, counted.into(stored), now)
     waited = capacity.refused(world, observed, status, now)
     timeout = job.spec.schedule_timeout_seconds
     return Pass(
@@ -172,9 +155,33 @@ def _build_context(job: DIJob, observed: Observed, now: datetime) -> Pass:
         ),
         status=status,
         policy=policy,
-        template_changed=changed,
+        template_changed=status.template_hash != template_hash(job),
         has_unstored_counts=counted != known,
         new_failures=counted.new,
+    )
+
+
+def _observed_status(
+    job: DIJob, world: World, present: list[Pod], counted: Status, now: datetime
+) -> Status:
+    """The status with what is seen of the job now; `present` are its pods that are not being
+    deleted.
+    """
+    return counted.model_copy(
+        update={
+            "template_hash": _made_from(job, present),
+            "topology": job.topology.value,
+            "parallel_workers": job.workers,
+            "desired": world.gang.size,
+            "tasks": world.gang.task_sizes,
+            "replicas": len(present),
+            "task_status": conditions.by_task(world.gang, present),
+            "ready_replicas": sum(pod.ready for pod in present),
+            "selector": f"{names.LABEL_JOB}={world.gang.job}",
+            "start_time": job.status.start_time or timestamp(now),
+            # A job that has begun counts its retries from the first one again.
+            "given_back": None if world.in_force else job.status.given_back,
+        }
     )
 
 
@@ -208,7 +215,7 @@ def _conclude(
         status, (*facts, *changes.facts(this, actions)), this.job.metadata.generation, this.now
     )
     status = with_former_names(status)
-    seconds, refused = when(this, status), changes.wait(this, wished)
+    seconds, refused = when(this, status), changes.seconds_until_next(this, wished)
     seconds = seconds if refused is None else max(min(seconds, refused), 0.1)
     write_now = this.has_unstored_counts and (
         bool(this.world.to_delete) or when in (requeue.suspended, requeue.waiting_for_room)
@@ -240,9 +247,9 @@ def _renewal_demanded(this: Pass) -> Loss | None:
     asked = [
         rank for rank, action in this.new_failures.items() if action is FailureAction.RESTART_JOB
     ]
-    if not asked or this.world.idle:
+    if not asked or this.world.nobody_runs:
         return None
-    message = f"{completion.met(this, asked[0])} says RestartJob"
+    message = f"{completion.rule_in_words(this, asked[0])} says RestartJob"
     return Loss(AddressesReady.FailurePolicy, message, frozenset(this.world.unfinished))
 
 
@@ -256,12 +263,12 @@ def _renew(this: Pass, loss: Loss) -> Plan:
         reason=loss.reason.name,
         message=loss.message,
         ranks=compact(ranks),
-        time=stamp(this.now),
+        time=timestamp(this.now),
     )
     # A second loss before the next list extends this renewal, and is not counted again.
     update = {
         "last_renewal": renewal,
-        "renewals": this.status.renewals + (1 if this.world.alive else 0),
+        "renewals": this.status.renewals + (1 if this.world.in_force else 0),
     }
     status = this.status.model_copy(update=update)
     dead = replace(this.world, state=ListState.DEAD, renewing=ranks)
@@ -274,11 +281,13 @@ def _scaled(this: Pass) -> Loss | None:
     size.
     """
     world, size = this.world, this.gathering.next_size
-    if not (world.renews_all_on_loss and world.alive and size) or size == world.size:
+    if not (world.renews_all_on_loss and world.in_force and size) or size == world.size:
         return None
     message = f"replicas changed from {world.size} to {size}"
     return Loss(AddressesReady.Scaled, message, frozenset(world.unfinished))
 
 
 def _completed(this: Pass) -> Status:
-    return this.status.model_copy(update={"completion_time": stamp(this.now), "suspend_time": None})
+    return this.status.model_copy(
+        update={"completion_time": timestamp(this.now), "suspend_time": None}
+    )

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 
-from dijob.api.status import Status, stamp
+from dijob.api.status import Status, timestamp
 from dijob.core import pace
 from dijob.core.actions import RemindPod
 from dijob.core.backoff import doubled
@@ -59,14 +59,14 @@ def after_end(this: Pass, status: Status) -> float:
 
 def suspended(this: Pass, status: Status) -> float:
     """Pods that nobody will end are removed when their time is over."""
-    return _at_latest(lost_nodes.wait(this.observed.all_pods, this.now))
+    return _at_latest(lost_nodes.seconds_until_next(this.observed.all_pods, this.now))
 
 
 def waiting_for_room(this: Pass, status: Status) -> float:
     """All is given back until the next try."""
     return min(
         _at_latest(completion.deadline(this)),
-        capacity.waits(this.status, this.now) + STAMPED_SECONDS,
+        capacity.seconds_until_retry(this.status, this.now) + STAMPED_SECONDS,
     )
 
 
@@ -89,7 +89,7 @@ def _pod_waits(this: Pass) -> Iterator[float]:
     for rank in (*this.gathering.needed, *this.gathering.ranks_to_add[:1]):
         yield wait_to_create(this, rank)
     for seconds in (
-        lost_nodes.wait(this.world.pods.values(), this.now),
+        lost_nodes.seconds_until_next(this.world.pods.values(), this.now),
         capacity.until_given_back(
             this.gathering, this.status, this.job.spec.schedule_timeout_seconds
         ),
@@ -102,7 +102,7 @@ def _list_waits(this: Pass) -> Iterator[float]:
     """When a list is given out, when its kubelet is reminded of it, when a pod that does not heed
     it is re-created.
     """
-    if (seconds := this.gathering.wait) > 0:
+    if (seconds := this.gathering.seconds_left) > 0:
         yield seconds + STAMPED_SECONDS
     for _, seconds in pending_reminders(this):
         if seconds > 0:
@@ -111,7 +111,8 @@ def _list_waits(this: Pass) -> Iterator[float]:
         rank for rank in this.world.restarts.pending if not this.world.pods[rank].deleting
     ):
         yield (
-            max(0.0, restart.left(this.world.pods[rank], this.observed, this.now)) + STAMPED_SECONDS
+            max(0.0, restart.seconds_left(this.world.pods[rank], this.observed, this.now))
+            + STAMPED_SECONDS
         )
 
 
@@ -126,7 +127,7 @@ def _service_waits(this: Pass) -> Iterator[float]:
 
 def _status_waits(this: Pass, status: Status) -> Iterator[float]:
     """When to look why the job is not complete."""
-    if not is_true(status, Running) or not this.world.alive or this.world.addressless:
+    if not is_true(status, Running) or not this.world.in_force or this.world.addressless:
         least, most = LOOK_AGAIN_SECONDS
         yield min(most, max(least, conditions.age(status, this.now) / 4))
     if (left := conditions.until_problem(status, this.now)) and left > 0:
@@ -147,12 +148,12 @@ def pending_reminders(this: Pass) -> list[tuple[RemindPod, float]]:
     each reminder.
     """
     world, now, newest = this.world, this.now, this.world.address_list.number
-    stamped = stamp(now)  # once: among 1,500 pods it shows
+    stamped = timestamp(now)  # once: among 1,500 pods it shows
     pause = pace.interval(REMIND_SECONDS, this.observed.latency)
     soonest = -math.inf if this.observed.reminder_budget else pause
     pods = (pod for rank in world.unfinished if (pod := world.pods.get(rank)) and not pod.deleting)
     found = []
-    for pod in pods if world.alive else ():
+    for pod in pods if world.in_force else ():
         at_gate = pod.containers.gated and pod.copy.address_list.number == newest
         if at_gate or pod.rank in world.restarts.pending:
             number = newest if at_gate else pod.copy.renew_from
@@ -170,7 +171,7 @@ def unserved(this: Pass) -> bool:
     would be a fifth of the control plane's work.
     """
     by_name = this.world.gang.addressing is Addressing.HOSTNAME
-    wanted = by_name or (this.world.alive and is_true(this.job.status, Running))
+    wanted = by_name or (this.world.in_force and is_true(this.job.status, Running))
     return wanted and f"service/{this.world.gang.job}" not in this.observed.existing
 
 

@@ -6,7 +6,7 @@ their list is dead for all. Once it is false again, the old pods must be gone be
 anew: a name has one pod.
 """
 
-from dijob.api.status import Renewal, Status, instant, stamp
+from dijob.api.status import Renewal, Status, parse_time, timestamp
 from dijob.core.actions import Action
 from dijob.core.decide.deletion import deletions, removals
 from dijob.core.members import count
@@ -20,27 +20,27 @@ from dijob.reasons import AddressesReady, PeersReady, PodsCreated, Running, Susp
 MESSAGE = "the job is suspended: set spec.suspend to false to go on"
 
 
-def concerns(this: Pass) -> bool:
+def applies(this: Pass) -> bool:
     """Whether the job is suspended, or its pods from before still have to go."""
     return this.job.spec.suspend or bool(this.job.status.suspend_time)
 
 
 def status(this: Pass) -> Status:
     """The status of a job that is suspended, or resumed in this pass."""
-    since = instant(this.job.status.suspend_time)
+    since = parse_time(this.job.status.suspend_time)
     if since is None:
         died = Renewal(
             list_number=this.world.address_list.number,
             reason=SUSPENDED,
             message="the job was suspended",
-            time=stamp(this.now),
+            time=timestamp(this.now),
         )
-        update = {"suspend_time": stamp(this.now), "last_renewal": died, "given_back": None}
+        update = {"suspend_time": timestamp(this.now), "last_renewal": died, "given_back": None}
     elif resumed(this):
         seconds = this.status.suspended_seconds + max(0, int((this.now - since).total_seconds()))
         update = {
             "suspend_time": None,
-            "resume_time": stamp(this.now),
+            "resume_time": timestamp(this.now),
             "suspended_seconds": seconds,
         }
     else:

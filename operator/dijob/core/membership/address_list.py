@@ -90,11 +90,11 @@ def verified(pod: Pod, newest: AddressList, given: int, status: Status) -> Pod:
         held = newest if proven else AddressList(number, claimed.address_list.text or UNKNOWN)
     renew_from = claimed.renew_from if _may_renew(pod, status) else 0
     tampered = (held, renew_from) != (claimed.address_list, claimed.renew_from)
-    renewed = min(pod.containers.renewed, newest.number)
-    if not tampered and renewed == pod.containers.renewed:
+    ended_for = min(pod.containers.ended_for, newest.number)
+    if not tampered and ended_for == pod.containers.ended_for:
         return pod  # of 1,500 pods each copy counts
     copy = replace(claimed, address_list=held, renew_from=renew_from, tampered=tampered)
-    return replace(pod, copy=copy, containers=replace(pod.containers, renewed=renewed))
+    return replace(pod, copy=copy, containers=replace(pod.containers, ended_for=ended_for))
 
 
 def _number_of(pod: Pod, newest: AddressList, given: int) -> int:

@@ -5,7 +5,7 @@
 import hashlib
 from datetime import datetime, timedelta
 
-from dijob.api.status import GivenBack, Status, instant, stamp
+from dijob.api.status import GivenBack, Status, parse_time, timestamp
 from dijob.core.backoff import doubled
 from dijob.core.membership.gathering import Gathering
 from dijob.core.membership.world import World
@@ -25,7 +25,7 @@ def give_back(gathering: Gathering, status: Status, timeout: int) -> GivenBack |
     """
     world, observed, now = gathering.world, gathering.observed, gathering.now
     if (
-        waits(status, now) > 0
+        seconds_until_retry(status, now) > 0
         or (left := until_given_back(gathering, status, timeout)) is None
         or left >= 0
     ):
@@ -34,13 +34,13 @@ def give_back(gathering: Gathering, status: Status, timeout: int) -> GivenBack |
     until = now + timedelta(seconds=_pause(world.gang.uid, before))
     why = diagnose.without_address(world.gang, sorted(_waited(gathering, status)), observed)
     message = f"no room within {timeout} s, so all pods were given back ({why})"
-    return GivenBack(count=before + 1, until=stamp(until), message=diagnose.shorten(message))
+    return GivenBack(count=before + 1, until=timestamp(until), message=diagnose.shorten(message))
 
 
 def until_given_back(gathering: Gathering, status: Status, timeout: int) -> float | None:
     """Seconds until pods are given back if nothing changes; None where there is no cause to."""
     world = gathering.world
-    if not (world.idle and (waited := _waited(gathering, status))):
+    if not (world.nobody_runs and (waited := _waited(gathering, status))):
         return None
     # What fills a quota, or has a node.
     quota = any(rank not in world.pods for rank in waited)
@@ -57,21 +57,21 @@ def refused(world: World, observed: Observed, status: Status, now: datetime) -> 
     if not observed.refusals:
         return {}
     stamps = (status.resume_time, status.given_back.until if status.given_back else None)
-    begun = [time for time in map(instant, stamps) if time]
+    begun = [time for time in map(parse_time, stamps) if time]
     known = (
         (rank, observed.refusals.get(f"pod/{world.gang.member(rank).name}"))
         for rank in world.missing
     )
     return {
-        rank: max(0.0, (now - max([no.since, *begun])).total_seconds())
-        for rank, no in known
-        if no and no.since and no.why is Refused.FORBIDDEN
+        rank: max(0.0, (now - max([refusal.since, *begun])).total_seconds())
+        for rank, refusal in known
+        if refusal and refusal.since and refusal.why is Refused.FORBIDDEN
     }
 
 
-def waits(status: Status, now: datetime) -> float:
+def seconds_until_retry(status: Status, now: datetime) -> float:
     """Seconds until a job that has given its pods back tries again; 0 or less: it may."""
-    until = instant(status.given_back.until) if status.given_back else None
+    until = parse_time(status.given_back.until) if status.given_back else None
     return (until - now).total_seconds() if until else 0.0
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from dijob.api.status import Charge, FirstFailure, Status, instant, stamp
+from dijob.api.status import Charge, FirstFailure, Status, parse_time, timestamp
 from dijob.core.members import Gang, compact, expand
 from dijob.core.membership import restart
 from dijob.core.membership.losses import has_moved
@@ -65,7 +65,7 @@ def read(status: Status, gang: Gang) -> Ledger:
 def with_successes(ledger: Ledger, pods: Mapping[int, Pod], policy: Policy) -> Ledger:
     """The ledger with the ranks that have succeeded, as their pods show."""
     done = frozenset(
-        rank for rank, pod in pods.items() if pod.containers.succeeded and policy.counts(pod)
+        rank for rank, pod in pods.items() if pod.containers.succeeded and policy.is_counted(pod)
     )
     return replace(ledger, succeeded=ledger.succeeded | done)
 
@@ -90,7 +90,10 @@ def with_failures(
     """
     charges, found, failures = dict(ledger.charges), dict[int, FailureAction](), 0
     for rank, pod in sorted(world.pods.items(), key=_oldest_first):
-        if not (pod.containers.sandbox and policy.counts(pod)) or rank in world.ranks_to_recreate:
+        if (
+            not (pod.containers.sandbox and policy.is_counted(pod))
+            or rank in world.ranks_to_recreate
+        ):
             continue
         charge = charges.get(rank)
         before = charge if charge and charge.uid == pod.uid else Charge(rank=rank, uid=pod.uid)
@@ -104,7 +107,7 @@ def with_failures(
         if more := charges[rank].failures - before.failures:
             failures += more
             found[rank] = action
-    if FailureAction.RESTART_JOB in found.values() and not world.idle:
+    if FailureAction.RESTART_JOB in found.values() and not world.nobody_runs:
         failures = 1
     first = ledger.first_failure or next((_failure(world.pods[rank], now) for rank in found), None)
     restarts = ledger.restarts + failures
@@ -120,8 +123,8 @@ def failed_without_redis(gang: Gang, observed: Observed) -> frozenset[int]:
     server = observed.unranked_pod(gang.server)
     if server is None or not server.ready:
         return frozenset(observed.pods)
-    back = instant(server.containers.started)
-    ends = ((rank, instant(pod.containers.ended)) for rank, pod in observed.pods.items())
+    back = parse_time(server.containers.started)
+    ends = ((rank, parse_time(pod.containers.ended)) for rank, pod in observed.pods.items())
     return frozenset(
         r for r, end in ends if end and back and (end - back).total_seconds() < RECONNECT_SECONDS
     )
@@ -146,10 +149,10 @@ def _charge(pod: Pod, before: Charge, new: int, forgiven: bool) -> Charge:
         disrupted=pod.placement.disrupted,
         failures=before.failures + (0 if forgiven else new - uncharged),
         renewed=max(
-            before.renewed, pod.containers.renewed, pod.copy.renew_from if uncharged else 0
+            before.renewed, pod.containers.ended_for, pod.copy.renew_from if uncharged else 0
         ),
         renewed_at=pod.containers.ended
-        if uncharged and pod.containers.renewed
+        if uncharged and pod.containers.ended_for
         else before.renewed_at,
     )
 
@@ -174,7 +177,7 @@ def _new(pod: Pod, before: Charge, policy: Policy) -> int:
 
 def _failure(pod: Pod, now: datetime) -> FirstFailure:
     # Where the failure came before a renewal, only the last end can be seen.
-    end = None if pod.containers.renewed else pod.containers.ending
+    end = None if pod.containers.ended_for else pod.containers.ending
     return FirstFailure(
         rank=pod.rank,
         pod=pod.name,
@@ -183,5 +186,5 @@ def _failure(pod: Pod, now: datetime) -> FirstFailure:
         signal=end.signal or None if end else None,
         reason=end.reason if end else pod.phase if pod.failed else "Unknown",
         message=(end.message if end and end.message else pod.complaint)[-MESSAGE_LIMIT:],
-        time=stamp(now),
+        time=timestamp(now),
     )

@@ -40,11 +40,11 @@ class Gathering:
     def next_size(self) -> int:
         """How many ranks the list to publish now has; 0: no list is to be published."""
         world = self.world
-        if world.alive and world.gang.size < world.size:
+        if world.in_force and world.gang.size < world.size:
             return world.gang.size
         if is_outdated(world):
             return world.size
-        return world.possible_size if self._enough and self.wait <= 0 else 0
+        return world.possible_size if self._enough and self.seconds_left <= 0 else 0
 
     @cached_property
     def required_size(self) -> int:
@@ -52,7 +52,7 @@ class Gathering:
         where it says `replicas` alone, minReplicas is the same number, and grows when it is scaled.
         """
         world = self.world
-        return world.size if world.alive else min(world.gang.minimum, world.size)
+        return world.size if world.in_force else min(world.gang.minimum, world.size)
 
     @cached_property
     def minimum_size(self) -> int:
@@ -62,7 +62,7 @@ class Gathering:
         world = self.world
         return (
             world.size + 1
-            if world.alive
+            if world.in_force
             else max(self.required_size, max(world.survivors, default=-1) + 1)
         )
 
@@ -84,15 +84,15 @@ class Gathering:
         return tuple(sorted(none | (self.refused & frozenset(world.missing))))
 
     @cached_property
-    def wait(self) -> float:
+    def seconds_left(self) -> float:
         """Seconds until the ranks with an address no longer wait for the others; 0 or less: they do
         not wait.
         """
         world = self.world
-        renewed = world.dead and world.possible_size >= world.size
+        renewed = world.list_is_dead and world.possible_size >= world.size
         if not self._enough or renewed or world.possible_size == world.gang.size:
             return 0.0
-        if world.dead:
+        if world.list_is_dead:
             # A member that finds no node; one that was refused its pod has been waited for.
             pod = world.pods.get(world.possible_size)
             waited = age(pod, self.now) if pod else self.window
@@ -168,7 +168,7 @@ class Gathering:
         ):
             return False
         return (
-            not world.dead
+            not world.list_is_dead
             or world.possible_size >= world.size
             or world.possible_size in self.unschedulable
         )
@@ -183,7 +183,7 @@ def is_outdated(world: World) -> bool:
     named = any(rank < len(ips) and ips[rank] != NOBODY for rank in world.succeeded)
     pods = (world.pods.get(rank) for rank in world.unfinished)
     crashed = any(pod and pod.containers.failures > 0 and not pod.ready for pod in pods)
-    return world.alive and named and crashed
+    return world.in_force and named and crashed
 
 
 def _address(world: World, rank: int) -> str:

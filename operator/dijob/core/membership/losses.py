@@ -27,9 +27,10 @@ def loss_of(world: World) -> Loss | None:
     """What has become untrue for ranks that are not being renewed yet, None while all of it
     holds.
     """
-    if world.idle or not world.unfinished:
+    if world.nobody_runs or not world.unfinished:
         return None
-    everybody, unproven = frozenset(world.unfinished), world.alive and not world.address_list.text
+    everybody = frozenset(world.unfinished)
+    unproven = world.in_force and not world.address_list.text
     # Ranks that were added after the list was made are not in it, and so are not lost.
     size = world.listed_size or world.size
     known = [rank for rank in world.unfinished if rank not in world.renewing and rank < size]

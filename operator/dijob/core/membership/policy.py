@@ -43,7 +43,7 @@ class Policy:
             suspended=bool(job.status.suspend_time),
         )
 
-    def counts(self, pod: Pod) -> bool:
+    def is_counted(self, pod: Pod) -> bool:
         """Whether what the pod shows is counted."""
         return not (self.suspended and pod.deleting)
 
@@ -75,7 +75,7 @@ class Policy:
         return frozenset({0} if self.success == names.RANK_0 else self.gang.ranks_of(self.success))
 
     @property
-    def who(self) -> str:
+    def decisive_in_words(self) -> str:
         """Those ranks in words, with the verb."""
         if self.success == names.ALL_REPLICAS:
             return "all ranks have"
@@ -89,7 +89,7 @@ class Policy:
         ):
             return False  # nobody's failure, unless a rule says that it is one
         if rule.task and (
-            (part := self.gang.member(pod.rank).part) is None or part.name != rule.task
+            (task := self.gang.member(pod.rank).task) is None or task.name != rule.task
         ):
             return False
         if rule.on_exit_codes is not None:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from dijob.api.status import Charge, Renewal, Status, stamp
+from dijob.api.status import Charge, Renewal, Status, timestamp
 from dijob.core.members import Gang
 from dijob.core.observed.views import Observed, Pod, since
 
@@ -49,23 +49,27 @@ def restarts_of(
     (address_list.py).
     """
     pods, last = observed.pods, status.last_renewal
-    requested = frozenset(rank for rank, pod in pods.items() if pending(pod, observed, status, now))
+    requested = frozenset(
+        rank for rank, pod in pods.items() if is_pending(pod, observed, status, now)
+    )
     # A rendezvous must not find a process of the old world that is still ending: pods that are
     # re-created start only when all of those are gone.
     able = (
         ()
         if gang.runtime.traits.fixed_membership
-        else (rank for rank, pod in pods.items() if possible(pod, now))
+        else (rank for rank, pod in pods.items() if can_restart(pod, now))
     )
     return Restarts(
         possible=frozenset(able) - requested,
         unrequested=unrequested(pods, renewed, last) if last else frozenset(),
         pending=requested,
-        overdue=frozenset(rank for rank in requested if left(pods[rank], observed, now) <= 0),
+        overdue=frozenset(
+            rank for rank in requested if seconds_left(pods[rank], observed, now) <= 0
+        ),
     )
 
 
-def possible(pod: Pod, now: datetime) -> bool:
+def can_restart(pod: Pod, now: datetime) -> bool:
     """Whether the pod can stay while its process restarts: nothing is wrong with it, and the
     kubelet would start it without back-off.
     """
@@ -81,7 +85,7 @@ def possible(pod: Pod, now: datetime) -> bool:
     )
 
 
-def pending(pod: Pod, observed: Observed, status: Status, now: datetime) -> bool:
+def is_pending(pod: Pod, observed: Observed, status: Status, now: datetime) -> bool:
     """Whether the pod's process still runs with the dead list although its restart has been
     requested. One that has never started (its image is still being pulled) has no list, and one
     that has succeeded will never restart.
@@ -89,25 +93,25 @@ def pending(pod: Pod, observed: Observed, status: Status, now: datetime) -> bool
     if pod.containers.succeeded or not pod.has_started:
         return False
     renew_from = pod.copy.renew_from
-    if renew_from <= pod.containers.renewed or renew_from <= _last_counted(pod, status):
+    if renew_from <= pod.containers.ended_for or renew_from <= _last_counted(pod, status):
         return False
     requested = observed.list_seen.get((pod.uid, pod.copy.renew_from), now)
     # One that has started since the request has the new list, or is ended by its launcher within
     # seconds. Stamps have whole seconds: one that started in that very second counts as pending,
     # and its pod is re-created if need be.
     return (
-        pod.containers.started <= stamp(requested)
+        pod.containers.started <= timestamp(requested)
         or (since(pod.containers.started, now) or 0.0) < SETTLED_SECONDS
     )
 
 
-def left(pod: Pod, observed: Observed, now: datetime) -> float:
+def seconds_left(pod: Pod, observed: Observed, now: datetime) -> float:
     """Seconds until a pod whose restart is pending is re-created; 0 or less: now. They count from
     the request, or from its process's last start where that was later.
     """
     requested = observed.list_seen.get((pod.uid, pod.copy.renew_from), now)
     waited = (now - requested).total_seconds()
-    if pod.containers.started > stamp(requested):
+    if pod.containers.started > timestamp(requested):
         waited = since(pod.containers.started, now) or 0.0
     return pod.made.grace + SLACK_SECONDS - waited
 
@@ -133,11 +137,11 @@ def uncharged_ends(pod: Pod, before: Charge, new: int) -> int:
     seen = (
         pod.containers.ended != before.renewed_at
         if before.renewed_at
-        else pod.containers.renewed > before.renewed
+        else pod.containers.ended_for > before.renewed
     )
     return (
         1
-        if (pod.containers.renewed and seen)
+        if (pod.containers.ended_for and seen)
         or (requested and (new > 1 or pod.containers.unrecorded))
         else 0
     )

@@ -69,12 +69,12 @@ class World:
         )
 
     @property
-    def alive(self) -> bool:
+    def in_force(self) -> bool:
         """Whether an address list is in force."""
         return self.state is ListState.IN_FORCE
 
     @property
-    def dead(self) -> bool:
+    def list_is_dead(self) -> bool:
         """Whether ranks wait for a list instead of the newest."""
         return self.state is ListState.DEAD
 
@@ -83,7 +83,7 @@ class World:
         """How many ranks the world has: those of the list in force; where it is dead, those that
         were in it and are still desired; where there is none yet, the gang's minimum.
         """
-        if self.alive:
+        if self.in_force:
             return len(self.address_list.addresses) or self.listed_size or self.gang.size
         if self.state is ListState.NONE:
             # At least the first rank that has not succeeded before the job was suspended.
@@ -109,7 +109,7 @@ class World:
                 rank for rank, pod in self.pods.items() if pod.copy.tampered and pod.has_started
             )
         listed = (rank for rank, pod in self.pods.items() if pod.has_list)
-        if self.dead:
+        if self.list_is_dead:
             replaced = self.renewing - self.restarts.possible
             return frozenset(r for r in listed if r in replaced or r >= self.gang.size)
         return frozenset(rank for rank in listed if rank >= min(self.size, self.gang.size))
@@ -121,9 +121,9 @@ class World:
         return tuple(rank for rank in going if (pod := self.pods.get(rank)) and pod.has_list)
 
     @property
-    def idle(self) -> bool:
+    def nobody_runs(self) -> bool:
         """Whether nobody runs, or may run, on a list that holds."""
-        return not (self.alive or self.survivors)
+        return not (self.in_force or self.survivors)
 
     @cached_property
     def unpublished(self) -> tuple[Pod, ...]:

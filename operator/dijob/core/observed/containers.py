@@ -54,7 +54,7 @@ class Containers:
     one. `broken`: it has failed for good (restartPolicy Never), although a side container may hold
     the pod. `all_ended`: none runs or will be started again. `gated`: the gate runs. `started` and
     `ended` are when it started, and when it last ended; `restarts` is how often it has started
-    again, `renewed` the number of the list for which it ended last (0: for another reason).
+    again, `ended_for` the number of the list for which it ended last (0: for another reason).
     `unrecorded`: how it ended last is not known any more.
     """
 
@@ -69,7 +69,7 @@ class Containers:
     started: str = ""
     ended: str = ""
     restarts: int = 0
-    renewed: int = 0
+    ended_for: int = 0
     unrecorded: bool = False
 
 
@@ -184,7 +184,7 @@ def _user_container(container: Body, main: Iterable[Body]) -> str:
     )
 
 
-def renewed(main: Body) -> int:
+def renewal_of(main: Body) -> int:
     """For which address list the main container ended last, as its launcher says; 0 when it ended
     for another reason.
 

@@ -56,7 +56,9 @@ def trouble(rank: int, observed: Observed, now: datetime) -> str:
     if hint := _hint(pod, observed):
         return hint
     main = pod.containers
-    crashed = main.ended and not main.renewed and (since(main.ended, now) or 0.0) < CRASHED_SECONDS
+    crashed = (
+        main.ended and not main.ended_for and (since(main.ended, now) or 0.0) < CRASHED_SECONDS
+    )
     return f"its program {main.ending.words}, and starts again" if crashed and main.ending else ""
 
 

@@ -51,7 +51,7 @@ def disrupted(status: Body) -> bool:
     return rejected or reason in DISRUPTIONS
 
 
-def went_down(status: Body, ended: containers.Ending | None) -> bool:
+def went_down_with_its_node(status: Body, ended: containers.Ending | None) -> bool:
     """Whether a pod in which nothing starts again went down with its node: nobody knows then how it
     `ended`, and its program is not to blame. With a reason of its own it was ended while nothing
     ran in it.
@@ -59,7 +59,7 @@ def went_down(status: Body, ended: containers.Ending | None) -> bool:
     return ended is not None and containers.unseen(ended) and not status.get("reason")
 
 
-def on_demand(status: Body) -> bool:
+def was_ended(status: Body) -> bool:
     """Whether a pod that is Failed was ended, whatever its program then said: the kubelet gives a
     reason just then. One that it makes Succeeded had ended by itself before (1.34, pkg/kubelet:
     evictPod, nodeshutdown, preemption).

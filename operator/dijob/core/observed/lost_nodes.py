@@ -21,7 +21,7 @@ def abandoned(pods: Iterable[Pod], now: datetime) -> tuple[Pod, ...]:
     return tuple(pod for pod in pods if (left := _left(pod, now)) is not None and left <= 0)
 
 
-def wait(pods: Iterable[Pod], now: datetime) -> float | None:
+def seconds_until_next(pods: Iterable[Pod], now: datetime) -> float | None:
     """Seconds until the next one is abandoned, None where none will be."""
     return min(
         (left for pod in pods if (left := _left(pod, now)) is not None and left > 0), default=None

@@ -98,7 +98,7 @@ def _containers(meta: Body, spec: Body, status: Body, main: Body) -> Containers:
         started=containers.started(main),
         ended=containers.ended(main),
         restarts=int(main.get("restartCount") or 0),
-        renewed=containers.renewed(main),
+        ended_for=containers.renewal_of(main),
         unrecorded=containers.unrecorded(main),
     )
 
@@ -122,7 +122,7 @@ def _placement(meta: Body, spec: Body, status: Body, main: Body) -> Placement:
         node=spec.get("nodeName") or "",
         placed=_since(status, "PodScheduled"),
         unacknowledged=_unacknowledged(spec, status),
-        disrupted=_disrupted(status) or _went_down(spec, status, main),
+        disrupted=_disrupted(status) or _went_down_with_its_node(spec, status, main),
         node_lost=target.get("reason") == "DeletionByTaintManager",
         gone_by=meta.get("deletionTimestamp") or "",
         conditions=_conditions(status),
@@ -260,7 +260,7 @@ def _succeeded(meta: Body, status: Body, main: Body) -> bool:
     """The main container exited 0 by itself: sidecars that never end do not count, nor does an end
     on demand.
     """
-    if meta.get("deletionTimestamp") or disruptions.on_demand(status):
+    if meta.get("deletionTimestamp") or disruptions.was_ended(status):
         return False
     # Of one that has been chosen to go and still runs nothing is known yet: it goes, or ends by
     # itself.
@@ -273,10 +273,10 @@ def _disrupted(status: Body) -> bool:
     return disruptions.disrupted(status)
 
 
-def _went_down(spec: Body, status: Body, main: Body) -> bool:
+def _went_down_with_its_node(spec: Body, status: Body, main: Body) -> bool:
     for_good = spec.get("restartPolicy") == "Never" and containers.exit_code(main) is not None
     over = for_good or status.get("phase") == "Failed"
-    return over and disruptions.went_down(status, containers.ending(status, main))
+    return over and disruptions.went_down_with_its_node(status, containers.ending(status, main))
 
 
 def _sandbox_died(status: Body) -> bool:

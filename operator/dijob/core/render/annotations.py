@@ -10,7 +10,7 @@ from typing import Any, Final
 from dijob import names, pod
 from dijob.core.actions import PublishAddresses
 from dijob.core.addresses import AddressList, ListCopy
-from dijob.core.members import Gang, Part
+from dijob.core.members import Gang, GangTask
 from dijob.core.observed.derived import follows
 from dijob.core.observed.parse import END_SECONDS
 from dijob.core.render.runtimes import RUNTIMES
@@ -52,8 +52,8 @@ def variables(gang: Gang) -> list[tuple[str, str]]:
         for k, v in VARIABLES.items()
         if k != "DI_NODE_IPS" or gang.addressing is Addressing.IP
     ]
-    parts = ((names.nodes_variable(part.name), _annotation(part)) for part in gang.parts)
-    return [*common, *parts, *RUNTIMES[gang.runtime].list_env.items()]
+    tasks = ((names.nodes_variable(task.name), _annotation(task)) for task in gang.tasks)
+    return [*common, *tasks, *RUNTIMES[gang.runtime].list_env.items()]
 
 
 def files(gang: Gang) -> dict[str, str]:
@@ -79,22 +79,22 @@ def slices(gang: Gang) -> str:
     """How the launcher divides a list among the tasks' variables: "LEARNER 1 COLLECTOR 2", the rest
     is the last's.
     """
-    return " ".join(f"{names.task_word(part.name)} {part.size}" for part in gang.parts)
+    return " ".join(f"{names.task_word(task.name)} {task.size}" for task in gang.tasks)
 
 
 @lru_cache(maxsize=64)
 def tasks_lists(gang: Gang, address_list: AddressList) -> dict[str, str]:
-    """The annotations that hold each task's part of a list. One that has none left yet is empty."""
+    """The annotations that hold each task's task of a list. One that has none left yet is empty."""
     ips = address_list.addresses
-    ends = [part.first + part.size for part in gang.parts[:-1]] + [len(ips)] * bool(gang.parts)
+    ends = [task.first + task.size for task in gang.tasks[:-1]] + [len(ips)] * bool(gang.tasks)
     return {
-        _annotation(part): ",".join(ips[part.first : end])
-        for part, end in zip(gang.parts, ends, strict=True)
+        _annotation(task): ",".join(ips[task.first : end])
+        for task, end in zip(gang.tasks, ends, strict=True)
     }
 
 
-def _annotation(part: Part) -> str:
-    return f"{names.ANNOTATION_TASK_NODES}{part.name}"
+def _annotation(task: GangTask) -> str:
+    return f"{names.ANNOTATION_TASK_NODES}{task.name}"
 
 
 def addresses_patch(gang: Gang, action: PublishAddresses) -> Manifest:

@@ -22,7 +22,7 @@ def of_service(job: DIJob) -> Metadata:
 
 def of_pod(job: DIJob, gang: Gang, member: Member, template_hash: str) -> Metadata:
     """The metadata of a rank's pod."""
-    given = job.role_of(member.rank).template.metadata
+    given = job.pod_set_of(member.rank).template.metadata
     meta = _metadata(job, member.name, given.labels)
     meta["labels"] |= {
         names.LABEL_RANK: str(member.rank),
@@ -35,10 +35,10 @@ def of_pod(job: DIJob, gang: Gang, member: Member, template_hash: str) -> Metada
         names.LEGACY_RANK: str(member.rank),
         names.LEGACY_REPLICAS: str(gang.size),
     }
-    if member.part is not None:
+    if member.task is not None:
         kind = {
-            names.LEGACY_TASK_NAME: member.part.name,
-            names.LEGACY_TASK_TYPE: member.part.type.value,
+            names.LEGACY_TASK_NAME: member.task.name,
+            names.LEGACY_TASK_TYPE: member.task.type.value,
         }
         meta["labels"] |= kind
         meta["annotations"][names.LEGACY_TASK_RANK] = str(member.index)

@@ -6,7 +6,7 @@ from typing import Any
 from dijob import names, pod
 from dijob.api.command import listen_port
 from dijob.api.model import DIJob
-from dijob.api.roles import Role
+from dijob.api.pod_sets import PodSet
 from dijob.core.members import Gang, Member, gang_of
 from dijob.core.options import Options
 from dijob.core.render import annotations, metadata
@@ -38,9 +38,9 @@ def pod_manifest(job: DIJob, member: Member, options: Options) -> Manifest:
     values, and not a copy: it is to be read only.
     """
     gang = gang_of(job)
-    role = job.role_of(member.rank)
-    main = dict(role.main_container)
-    spec: Manifest = {**role.pod, "containers": _with_main(role, main)}
+    group = job.pod_set_of(member.rank)
+    main = dict(group.main_container)
+    spec: Manifest = {**group.pod, "containers": _with_main(group, main)}
     gate = _gate(main, gang, member, options)
     if not _launched(job, main):
         gate["env"].append({"name": "DIJOB_SETTLE_SECONDS", "value": SETTLE_SECONDS})
@@ -63,11 +63,11 @@ def pod_manifest(job: DIJob, member: Member, options: Options) -> Manifest:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
 
 
-def _with_main(role: Role, main: Manifest) -> list[Any]:
+def _with_main(group: PodSet, main: Manifest) -> list[Any]:
     """The template's containers, with this one in the place of the main one."""
     return [
-        main if container is role.main_container else container
-        for container in role.pod["containers"]
+        main if container is group.main_container else container
+        for container in group.pod["containers"]
     ]
 
 
@@ -82,7 +82,7 @@ def _fit_main(spec: Manifest, main: Manifest, job: DIJob, member: Member, gang: 
     """Give the main container (both are copies) environment, port, launcher and, where it visibly
     fits, a probe.
     """
-    command = job.role_of(member.rank).command
+    command = job.pod_set_of(member.rank).command
     port = listen_port(command)
     launched = _launched(job, main)
     main["env"] = _env(main.get("env"), member, gang, _launcher_env(main, spec, gang))
@@ -150,7 +150,7 @@ def _launcher_env(main: Manifest, spec: Manifest, gang: Gang) -> dict[str, str]:
     """Variables of the launcher (pod/launch.sh) for what differs from its defaults in this pod."""
     path, grace = main.get("terminationMessagePath"), spec.get("terminationGracePeriodSeconds")
     env = {"DIJOB_TERMINATION_LOG": path} if path else {}
-    env |= {"DIJOB_TASKS": annotations.slices(gang)} if gang.parts else {}
+    env |= {"DIJOB_TASKS": annotations.slices(gang)} if gang.tasks else {}
     listed = annotations.files_of(gang.runtime)
     env |= (
         {"DIJOB_LISTED": " ".join(f"{name}={file}" for name, file in listed.items())}

@@ -72,7 +72,7 @@ def _pod(job: DIJob, port: int, options: Options) -> Manifest:
     """It runs where the restricted pod security standard is enforced, and it needs no right and no
     disk.
     """
-    ranks = job.roles[0].pod
+    ranks = job.pod_sets[0].pod
     redis: Manifest = {
         "name": "redis",
         "image": options.redis_image,

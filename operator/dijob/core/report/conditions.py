@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from dijob.api.problems import SpecError
-from dijob.api.status import Renewal, Status, instant
+from dijob.api.status import Renewal, Status, parse_time
 from dijob.core.members import Gang, count, say
 from dijob.core.membership import capacity
 from dijob.core.membership.context import Pass
@@ -57,22 +57,22 @@ def broken(error: Exception) -> list[Fact]:
 
 def age(status: Status, now: datetime) -> float:
     """Seconds since the job was first seen; 0 where the status does not say."""
-    start = instant(status.start_time)
+    start = parse_time(status.start_time)
     return (now - start).total_seconds() if start else 0.0
 
 
 def by_task(gang: Gang, pods: Iterable[Pod]) -> dict[str, dict[str, int]]:
     """How many pods of each task are in each phase (DI-orchestrator 1.1's status.taskStatus)."""
-    if not gang.parts:
+    if not gang.tasks:
         return {}
-    parts = (
-        (part.name, pod.phase)
+    phases = (
+        (task.name, pod.phase)
         for pod in pods
-        if pod.rank >= 0 and (part := gang.member(pod.rank).part)
+        if pod.rank >= 0 and (task := gang.member(pod.rank).task)
     )
     counted: dict[str, dict[str, int]] = {}
-    for (task, phase), number in sorted(Counter(parts).items()):
-        counted.setdefault(task, {})[phase] = number
+    for (name, phase), number in sorted(Counter(phases).items()):
+        counted.setdefault(name, {})[phase] = number
     return counted
 
 
@@ -95,7 +95,7 @@ def _pods_created(this: Pass) -> Fact:
 
 def _addresses_ready(this: Pass) -> Fact:
     world = this.world
-    if world.alive and not this.loss:
+    if world.in_force and not this.loss:
         if world.unpublished:
             return Fact(
                 AddressesReady.Publishing, f"list {world.address_list.number} is being published"
@@ -113,7 +113,7 @@ def _addresses_ready(this: Pass) -> Fact:
 def _without_list(this: Pass, lacking: str) -> Fact:
     """Why there is no list in force; `lacking` says which ranks have no address, and why."""
     world, given = this.world, this.status.given_back
-    if given and world.idle and capacity.waits(this.status, this.now) > 0:
+    if given and world.nobody_runs and capacity.seconds_until_retry(this.status, this.now) > 0:
         message = f"{given.message}; tries again at {given.until}"
         return Fact(AddressesReady.NoRoom, diagnose.shorten(message))
     if renewal := _renewal(this):
@@ -158,7 +158,7 @@ def _begins(this: Pass) -> str:
 def _running(this: Pass) -> Fact:
     world = this.world
     latched = is_true(this.job.status, Running)
-    if not (world.alive or (latched and world.survivors)):
+    if not (world.in_force or (latched and world.survivors)):
         if _renewal(this):
             return Fact(Running.Renewing, _renewed(world))
         return Fact(Running.Starting, "waits for the addresses")
@@ -187,9 +187,8 @@ def _all_run(this: Pass) -> str:
     since = f" (at {last})" if (last := max(ends, default="")) else ""
     run = f"{len(world.unfinished)} of {count(wish, 'rank')} run"
     verb = "has" if len(done) == 1 else "have"
-    return (
-        f"{run}, {say(done)} {verb} finished{since}; the job ends when {this.policy.who} exited 0"
-    )
+    until = f"the job ends when {this.policy.decisive_in_words} exited 0"
+    return f"{run}, {say(done)} {verb} finished{since}; {until}"
 
 
 def _peers_ready(this: Pass) -> Fact:
@@ -198,7 +197,7 @@ def _peers_ready(this: Pass) -> Fact:
     if renewal := _renewal(this):
         message = f"{renewal.message}; {_renewed(world)}"
         return Fact(PeersReady.Renewing, diagnose.shorten(message))
-    lagging = _lagging(world) if world.alive else list(world.wanted)
+    lagging = _lagging(world) if world.in_force else list(world.wanted)
     if not lagging:
         return Fact(
             PeersReady.AllRanksReady, f"all ranks are Ready with list {world.address_list.number}"
@@ -225,7 +224,7 @@ def until_problem(status: Status, now: datetime) -> float | None:
     peers = find(status, PeersReady)
     if peers is None or peers.status == "True" or not is_true(status, Running):
         return None
-    since = instant(peers.last_transition_time)
+    since = parse_time(peers.last_transition_time)
     return NOT_READY_SECONDS - (now - since).total_seconds() if since else 0.0
 
 

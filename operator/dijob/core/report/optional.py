@@ -82,8 +82,8 @@ def _warnings(this: Pass) -> list[Fact]:
     bypassed = [str(one) for one in about if one.field.endswith(LAUNCHER_FIELDS)]
     others = [str(one) for one in about if not one.field.endswith(LAUNCHER_FIELDS)]
     return [
-        *_warning(this, bypassed, LauncherBypassed.LauncherBypassed, LauncherBypassed.NothingToSay),
-        *_warning(this, others, SpecWarning.SpecWarning, SpecWarning.NothingToSay),
+        *_warning(this, bypassed, LauncherBypassed.LauncherBypassed, LauncherBypassed.Resolved),
+        *_warning(this, others, SpecWarning.SpecWarning, SpecWarning.Resolved),
     ]
 
 

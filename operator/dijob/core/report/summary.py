@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from dijob import reasons
-from dijob.api.status import Condition, Status, instant, stamp
+from dijob.api.status import Condition, Status, parse_time, timestamp
 from dijob.core.actions import Event
 from dijob.core.members import count
 from dijob.core.observed.diagnose import shorten
 from dijob.names import Phase
-from dijob.reasons import EventType, Kind, Reason
+from dijob.reasons import EventType, Reason, ReasonKind
 
 # The status's message stands in a column of `kubectl get`; the conditions have the whole sentences.
 MESSAGE_LIMIT = 200
@@ -149,7 +149,7 @@ def _event(status: Status, before: Condition | None, now: Condition) -> Event | 
     if reason is reasons.PeersReady.AllRanksReady and not is_true(status, reasons.Running):
         return None
     warning = reason.entry.event is EventType.WARNING
-    good = reason.entry.kind is Kind.GOOD and reason.entry.status
+    good = reason.entry.kind is ReasonKind.GOOD and reason.entry.status
     words = now.message + (_after(before, now) if good else "")
     return Event(
         now.type if good else now.reason, words or f"the job is {now.type}", warning=warning
@@ -160,8 +160,8 @@ def _after(before: Condition | None, now: Condition) -> str:
     """How long the condition had been False: from the first sight of the job, a loss, or a
     resumption.
     """
-    start = instant(before.last_transition_time) if before and before.status == "False" else None
-    end = instant(now.last_transition_time)
+    start = parse_time(before.last_transition_time) if before and before.status == "False" else None
+    end = parse_time(now.last_transition_time)
     return f", after {(end - start).total_seconds():.0f} s" if start and end else ""
 
 
@@ -198,11 +198,12 @@ def _finished(stored: Mapping[str, Condition], now: datetime) -> Condition | Non
 def _condition(old: Condition | None, fact: Fact, generation: int, now: datetime) -> Condition:
     status = str(fact.reason.entry.status)
     same = old is not None and old.status == status
+    since = old.last_transition_time if old is not None and same else timestamp(now)
     return Condition(
         type=fact.reason.condition,
         status=status,
         reason=fact.reason.name,
         message=fact.message,
-        last_transition_time=old.last_transition_time if old is not None and same else stamp(now),
+        last_transition_time=since,
         observed_generation=generation,
     )

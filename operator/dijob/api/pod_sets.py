@@ -1,4 +1,4 @@
-"""The kinds of pods that a job has: its template's, or one for each of its tasks."""
+"""The sets of pods that a job has: one of its template, or one for each of its tasks."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,10 +15,9 @@ from dijob.names import TaskType
 
 
 @dataclass(frozen=True)
-class Role:
-    """One kind of pod: `path` is where its template stands in the job, `first` its lowest rank.
-
-    `name` is the task's, "" where the job has no tasks.
+class PodSet:
+    """Pods that are made from one template (as in Kueue): `path` is where it stands in the job,
+    `first` the lowest rank. `name` is the task's, "" where the job has no tasks.
     """
 
     path: str
@@ -53,13 +52,13 @@ class Role:
         return Command.of(self.main_container)
 
 
-def roles(spec: Spec) -> tuple[Role, ...]:
-    """The kinds of pods in rank order."""
+def pod_sets(spec: Spec) -> tuple[PodSet, ...]:
+    """The sets of pods in rank order."""
     if not spec.tasks:
-        return (Role("spec.template", spec.template or Template(), spec.desired),)
+        return (PodSet("spec.template", spec.template or Template(), spec.desired),)
     firsts = accumulate((task.replicas for task in spec.tasks), initial=0)
     return tuple(
-        Role(
+        PodSet(
             f"spec.tasks[{at}].template",
             task.template,
             task.replicas,
