@@ -62,7 +62,7 @@ async def _run(api: Api, settings: Settings) -> None:
     children = Children.of(served)
     reconciler = Reconciler(api, children, settings.options)
     queue = WorkQueue(reconciler.reconcile)
-    children.wake(reconciler.jobs.key_of_owner, queue)
+    children.connect(reconciler.jobs.key_of_owner, queue)
     arrivals = Arrivals(reconciler, queue, children)
     audit = Audit(api, reconciler, queue, served)
     watchdog = health.Watchdog(children, reconciler.jobs, audit, api.pulse)

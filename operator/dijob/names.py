@@ -28,7 +28,8 @@ LABEL_RANK: Final = f"{GROUP}/rank"
 # On the pod of the job's own Redis server, which is none of its ranks.
 LABEL_SERVER: Final = f"{GROUP}/redis-of"
 
-# Annotations on the pods, written with each address list: the kubelet turns them into DI_NODE_IPS,
+# Annotations on the pods, written with each address list (of names with `addressing: Hostname`,
+# and then without DI_NODE_IPS): the kubelet turns them into DI_NODES, DI_NODE_IPS,
 # DI_LIST_NUMBER, DI_NUM_NODES, DI_WORLD_SIZE and the file topology.json.
 ANNOTATION_IPS: Final = f"{GROUP}/node-ips"
 ANNOTATION_LIST_NUMBER: Final = f"{GROUP}/list-number"
@@ -43,7 +44,7 @@ ANNOTATION_RENEW: Final = f"{GROUP}/renew-from"
 # The address that the pod had when it was given its list, where lists hold names: another one means
 # a new sandbox.
 ANNOTATION_POD_IP: Final = f"{GROUP}/pod-ip"
-# The life of the job's own Redis server for which the pod was given its list.
+# The run of the job's own Redis server for which the pod was given its list.
 ANNOTATION_BROKER: Final = f"{GROUP}/broker"
 # What the variables of a runtime (core/render/runtimes) take from the list, where that is neither
 # list nor number.
@@ -87,8 +88,8 @@ MAIN_PORT: Final = "di-port"
 GATE_CONTAINER: Final = "dijob-gate"
 BIN_VOLUME: Final = "dijob-bin"
 POD_VOLUME: Final = "dijob-pod"
-# Where both are mounted.
-POD_FOLDER: Final = "/run/dijob"
+# The folder of what the operator mounts: BIN_VOLUME there, POD_VOLUME at pod/ in it.
+MOUNT_FOLDER: Final = "/run/dijob"
 
 # DI-engine listens on 50515 + i for its i-th worker (ding/entry/cli_parsers/k8s_parser.py).
 BASE_PORT: Final = 50515
@@ -153,7 +154,7 @@ class Topology(StrEnum):
 
 
 @dataclass(frozen=True)
-class Traits:
+class RuntimeTraits:
     """What a runtime demands of its job. `annotations` hold what its variables take from a list."""
 
     # Its programs cannot take a member back: all ranks start again when one is lost.
@@ -168,22 +169,24 @@ class Traits:
 class Runtime(StrEnum):
     """Whose environment a process gets besides the DI_ variables (core/render/runtimes)."""
 
-    traits: Traits
+    traits: RuntimeTraits
 
-    def __new__(cls, value: str, traits: Traits) -> "Runtime":
+    def __new__(cls, value: str, traits: RuntimeTraits) -> "Runtime":
         member = str.__new__(cls, value)
         member._value_, member.traits = value, traits
         return member
 
-    DITASK = "ditask", Traits()
-    TORCH = "torch", Traits(fixed_membership=True, annotations=(ANNOTATION_MASTER,))
+    DITASK = "ditask", RuntimeTraits()
+    TORCH = "torch", RuntimeTraits(fixed_membership=True, annotations=(ANNOTATION_MASTER,))
     SLURM = (
         "slurm",
-        Traits(requires_hostnames=True, homogeneous=True, annotations=(ANNOTATION_NODELIST,)),
+        RuntimeTraits(
+            requires_hostnames=True, homogeneous=True, annotations=(ANNOTATION_NODELIST,)
+        ),
     )
     ONEFLOW = (
         "oneflow",
-        Traits(
+        RuntimeTraits(
             fixed_membership=True,
             homogeneous=True,
             annotations=(ANNOTATION_MASTER, ANNOTATION_MACHINES),

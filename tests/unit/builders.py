@@ -21,7 +21,7 @@ from dijob.core.members import Gang, gang_of
 from dijob.core.membership.address_list import proof_of
 from dijob.core.membership.world import World
 from dijob.core.observed import parse
-from dijob.core.observed.derived import follows
+from dijob.core.observed.derived import list_fingerprints
 from dijob.core.observed.views import Observed, Pod
 from dijob.core.options import Options
 from dijob.core.render.annotations import made_of
@@ -154,7 +154,7 @@ def listed(rank: int, owner: DIJob | None = None, **fields: Any) -> Pod:
     """A pod that runs in a world of three, with list 1."""
     told: dict[str, Any] = {"ips": LIST, "number": 1, **fields}
     given = AddressList(told["number"], told["ips"])
-    made = follows(made_of(gang_of(owner or job()), given)) if given.text else frozenset()
+    made = list_fingerprints(made_of(gang_of(owner or job()), given)) if given.text else frozenset()
     return view(
         rank,
         owner,

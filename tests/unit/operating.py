@@ -60,7 +60,7 @@ class Operator:
         self.children = Children.of(namespaces, cluster.clock)
         self.reconciler = Recorded(self.api, self.children, options or Options(), cluster.clock)
         self.queue = WorkQueue(self._pass, 4, cluster.clock)
-        self.children.wake(self.reconciler.jobs.key_of_owner, self.queue)
+        self.children.connect(self.reconciler.jobs.key_of_owner, self.queue)
         self.arrivals = Arrivals(self.reconciler, self.queue, self.children)
         self.audit = Audit(self.api, self.reconciler, self.queue, namespaces, cluster.clock)
         self.passes = 0

@@ -90,7 +90,7 @@ def a_refusal_is_not_remembered(patch: Patch) -> None:
     def blind(status: int, message: str, before: Refusal | None, now: Any) -> Refusal:
         return refusals.name_in_use(Refused.FORBIDDEN, message, now.replace(year=now.year - 1))
 
-    patch.setattr(refusals, "rejected", blind)
+    patch.setattr(refusals, "of_creation", blind)
 
 
 def what_was_deleted_is_not_marked(patch: Patch) -> None:
@@ -158,7 +158,7 @@ def the_audit_finds_nothing(patch: Patch) -> None:
 
 
 def nobody_is_told_of_a_childs_change(patch: Patch) -> None:
-    patch.setattr(Children, "wake", lambda self, key_of, queue: None)
+    patch.setattr(Children, "connect", lambda self, key_of, queue: None)
 
 
 def everybodys_pod_is_ours(patch: Patch) -> None:

@@ -10,7 +10,7 @@ from dijob.core.actions import CreatePod, DeletePod, PublishAddresses
 from dijob.core.members import compact
 from dijob.core.membership import capacity
 from dijob.core.membership.gathering import Gathering
-from dijob.core.observed.refusals import rejected
+from dijob.core.observed.refusals import of_creation
 from dijob.core.observed.views import Creation, Observed, Pod, Refusal, Refused
 from unit.builders import (
     NOW,
@@ -215,7 +215,7 @@ class Tenant:
 
     def _create(self, rank: int, key: str, seconds: float) -> None:
         if self.quota.used >= self.quota.pods:
-            self.refusals[key] = rejected(
+            self.refusals[key] = of_creation(
                 403, "exceeded quota", self.refusals.get(key), later(seconds)
             )
             return
@@ -259,7 +259,7 @@ def test_of_two_jobs_of_four_under_a_quota_of_six_pods_one_begins() -> None:
 
 
 def test_a_refusal_remembers_since_when() -> None:
-    first = rejected(403, "no", None, NOW)
-    again = rejected(403, "no", first, later(1))
+    first = of_creation(403, "no", None, NOW)
+    again = of_creation(403, "no", first, later(1))
     assert (again.since, again.attempts) == (NOW, 2)
-    assert rejected(503, "no", again, later(9)).since == later(9)
+    assert of_creation(503, "no", again, later(9)).since == later(9)

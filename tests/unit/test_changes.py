@@ -17,8 +17,8 @@ from dijob.core.actions import (
     DeletePod,
     EndPod,
     ForceDeletePod,
-    GiveBackPod,
     PublishAddresses,
+    ReleasePod,
     RemindPod,
     SetReplicas,
 )
@@ -60,7 +60,7 @@ KEYS: dict[str, Action] = {
     "patch pod/x-1 u": RemindPod("x-1", "u", 1, "now"),
     "patch pod/x-2 u": EndPod("x-2", "u"),
     "delete pod/x-0 u": DeletePod("x-0", "u"),
-    "delete pod/x-1 u": GiveBackPod("x-1", "u"),
+    "delete pod/x-1 u": ReleasePod("x-1", "u"),
     "delete pod/x-2 u": ForceDeletePod("x-2", "u"),
     "patch dijob": SetReplicas(3),
     "delete dijob": DeleteJob(),

@@ -41,7 +41,9 @@ def test_each_manifest_has_its_row() -> None:
 def test_accepted(file: str) -> None:
     world, workers, topology, tasks = ACCEPTED[file]
     made = job(file)
-    named = ", ".join(f"{group.name} {group.replicas}" for group in made.pod_sets if group.name)
+    named = ", ".join(
+        f"{pod_set.name} {pod_set.replicas}" for pod_set in made.pod_sets if pod_set.name
+    )
     assert (made.spec.desired * made.workers, made.workers, made.topology, named) == (
         world,
         workers,
@@ -63,7 +65,7 @@ def test_refused_for_the_reason_in_its_name(file: str) -> None:
 
 def test_a_task_without_a_name_is_named_after_its_type() -> None:
     made = job("v1.1.0/name-validate-without-name.yaml")
-    assert [(group.name, group.type.value) for group in made.pod_sets] == [
+    assert [(pod_set.name, pod_set.type.value) for pod_set in made.pod_sets] == [
         ("learner", "learner"),
         ("evaluator", "evaluator"),
         ("collector", "collector"),
@@ -274,7 +276,7 @@ def test_how_many_pods_a_job_of_1_0_wishes(spec: Body, wish: int) -> None:
 @pytest.mark.parametrize("preemptible", [True, False])
 def test_an_end_with_143_is_free_where_the_job_is_preemptible(preemptible: bool) -> None:
     made = builders.job(preemptible=preemptible, backoffLimit=0)
-    killed = {"phase": "Failed", "failures": 1, "ending": Ending(143, 15, "Error", "")}
+    killed = {"phase": "Failed", "failures": 1, "last_end": Ending(143, 15, "Error", "")}
     seen = builders.observed(
         *(builders.listed(rank, owner=made, **(killed if rank == 1 else {})) for rank in range(3))
     )

@@ -84,7 +84,7 @@ REASONS: dict[str, tuple[Observed, str, bool, str, str]] = {
         "Starting",
         "rank 0: its program runs, and is not Ready",
     ),
-    "ready": (observed(*ALL), "Running", True, "AllRanksReady", "all 3 ranks run"),
+    "ready": (observed(*ALL), "Running", True, "Begun", "all 3 ranks run"),
     "renewing all": (observed(listed(1), listed(2)), "Running", False, "Renewing", "whole set"),
     "renewing one": (
         observed(listed(0), listed(1)),
@@ -102,7 +102,9 @@ REASONS: dict[str, tuple[Observed, str, bool, str, str]] = {
         "the job has not begun, see Running",
     ),
     "crashed before all ran": (
-        observed(listed(0), listed(1), listed(2, ready=False, ending=CRASH, ended=timestamp(NOW))),
+        observed(
+            listed(0), listed(1), listed(2, ready=False, last_end=CRASH, ended=timestamp(NOW))
+        ),
         "Running",
         False,
         "Blocked",
@@ -156,7 +158,7 @@ NOT_READY = {
         "rank 2: its pod is gone; rank 2 is renewed, the others run on",
     ),
     "crashed": (
-        (listed(0), listed(1), listed(2, ready=False, ending=CRASH, ended=timestamp(NOW))),
+        (listed(0), listed(1), listed(2, ready=False, last_end=CRASH, ended=timestamp(NOW))),
         "RankNotReady",
         "rank 2: its program exited 3: no GPU, and starts again",
     ),
@@ -170,7 +172,7 @@ NOT_READY = {
         "rank 2: container di-container exited 1: boom",
     ),
     "its last process crashed long ago": (
-        (listed(0), listed(1), listed(2, ready=False, ending=CRASH, ended=timestamp(later(-60)))),
+        (listed(0), listed(1), listed(2, ready=False, last_end=CRASH, ended=timestamp(later(-60)))),
         "Starting",
         "rank 2: its program runs, and is not Ready",
     ),
@@ -254,11 +256,11 @@ FIRST: dict[str, tuple[Ending | None, str]] = {
 }
 
 
-@pytest.mark.parametrize(("ending", "words"), FIRST.values(), ids=FIRST)
+@pytest.mark.parametrize(("last_end", "words"), FIRST.values(), ids=FIRST)
 def test_a_failed_job_names_its_first_failure_and_its_log(
-    ending: Ending | None, words: str
+    last_end: Ending | None, words: str
 ) -> None:
-    pods = (listed(0), listed(1, failures=4, ready=False, ending=ending), listed(2))
+    pods = (listed(0), listed(1, failures=4, ready=False, last_end=last_end), listed(2))
     said = say(observed(*pods), running())
     assert (said["Failed"].status, said["Failed"].reason) == ("True", "BackoffLimitExceeded")
     assert "4 failures, backoffLimit is 3" in said["Failed"].message

@@ -28,7 +28,12 @@ def with_failures(before: Ledger, seen: Observed, status: Status | None = None) 
 def crashed(rank: int = 1, failures: int = 1, **fields: Any) -> Pod:
     return listed(
         rank,
-        **{"ready": False, "failures": failures, "ending": Ending(1, 0, "Error", "boom"), **fields},
+        **{
+            "ready": False,
+            "failures": failures,
+            "last_end": Ending(1, 0, "Error", "boom"),
+            **fields,
+        },
     )
 
 
@@ -64,7 +69,9 @@ def test_one_restart_of_all_is_charged_once_to_whoever_failed_first() -> None:
         Ending(1, 0, "Error", "boom", f"2026-05-04T11:59:5{second}Z") for second in (7, 8)
     )
     seen = observed(
-        crashed(0, failures=2, ending=late), crashed(1, ending=early), crashed(2, ending=early)
+        crashed(0, failures=2, last_end=late),
+        crashed(1, last_end=early),
+        crashed(2, last_end=early),
     )
     torch = Policy(gang(), renews_all_on_failure=True)
     after = failures.with_failures(EMPTY, world_of(gang(), seen, Status(), NOW), torch, NOW)
@@ -86,7 +93,7 @@ def test_what_renews_all_makes_other_failures_of_the_same_moment_its_own() -> No
     already.
     """
     rule = FailureRule.model_validate({"action": "RestartJob", "onExitCodes": {"values": [42]}})
-    one = crashed(2, ending=Ending(42, 0, "Error", ""))
+    one = crashed(2, last_end=Ending(42, 0, "Error", ""))
     mixed = observed(listed(0), crashed(1), one)
     assert (
         failures.with_failures(
@@ -157,9 +164,9 @@ def test_the_first_failure_stays_the_first() -> None:
 @pytest.mark.parametrize(
     ("fields", "reason", "message"),
     [
-        ({"ending": Ending(137, 9, "OOMKilled", "")}, "OOMKilled", "too much"),
-        ({"ending": None, "phase": "Failed"}, "Failed", "too much"),
-        ({"ending": Ending(1, 0, "Error", "x" * 5000)}, "Error", "x" * failures.MESSAGE_LIMIT),
+        ({"last_end": Ending(137, 9, "OOMKilled", "")}, "OOMKilled", "too much"),
+        ({"last_end": None, "phase": "Failed"}, "Failed", "too much"),
+        ({"last_end": Ending(1, 0, "Error", "x" * 5000)}, "Error", "x" * failures.MESSAGE_LIMIT),
     ],
     ids=["kubelet", "no-container", "long"],
 )

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from dijob.api.model import DIJob
 from dijob.api.status import Renewal, Status
-from dijob.core.actions import CreateInOrder, CreatePod, GiveBackPod, PublishAddresses
+from dijob.core.actions import CreateInOrder, CreatePod, PublishAddresses, ReleasePod
 from dijob.core.membership.gathering import Gathering
 from dijob.core.observed.views import Observed, Pod, Refusal, Refused
 from unit.builders import (
@@ -155,11 +155,9 @@ def test_an_elastic_job_that_is_renewed_goes_on_without_a_rank_that_is_refused_f
     assert lists(owner, seen, 35) == {"10.0.0.0,10.0.0.1"}
     lower = observed(runs(0), home(2), refusals=refused(1, seconds=5))
     assert not [
-        action
-        for action in plan(owner, lower, later(34)).actions
-        if isinstance(action, GiveBackPod)
+        action for action in plan(owner, lower, later(34)).actions if isinstance(action, ReleasePod)
     ]
-    assert GiveBackPod("job-2", "uid-2") in hands_out(owner, lower, later(35)).actions
+    assert ReleasePod("job-2", "uid-2") in hands_out(owner, lower, later(35)).actions
 
 
 BACK: dict[str, tuple[tuple[Pod, ...], int | None]] = {
@@ -178,7 +176,7 @@ BACK: dict[str, tuple[tuple[Pod, ...], int | None]] = {
 
 @pytest.mark.parametrize(("pods", "rank"), BACK.values(), ids=BACK)
 def test_who_gives_way_to_a_lower_rank(pods: tuple[Pod, ...], rank: int | None) -> None:
-    found = gathering(pods, 0).pod_to_give_back
+    found = gathering(pods, 0).pod_to_release
     assert (found.rank if found else None) == rank
 
 
@@ -210,7 +208,7 @@ def test_who_is_created_now(
     needed: tuple[int, ...],
     ranks_to_add: tuple[int, ...],
 ) -> None:
-    under_test = Gathering(gathering(pods, 0).world, observed(*pods, given_back=held), 10, NOW)
+    under_test = Gathering(gathering(pods, 0).world, observed(*pods, released=held), 10, NOW)
     assert (under_test.needed, under_test.ranks_to_add) == (needed, ranks_to_add)
 
 
@@ -264,13 +262,13 @@ def test_room_for_three_of_four() -> None:
 def test_the_highest_gives_way_and_comes_back_later() -> None:
     owner = job(minReplicas=1, maxReplicas=3, replicas=3)
     assert plan(owner, observed(home(0), homeless(1), home(2)), NOW).actions == (
-        GiveBackPod("job-2", "uid-2"),
+        ReleasePod("job-2", "uid-2"),
     )
-    waits = plan(owner, observed(home(0), homeless(1), given_back=frozenset({"job-2"})), NOW)
+    waits = plan(owner, observed(home(0), homeless(1), released=frozenset({"job-2"})), NOW)
     assert waits.actions == ()
     said = conditions_of(waits)["AddressesReady"].message
     assert "rank 2: it gave its node back for a lower rank" in said
-    again = plan(owner, observed(home(0), home(1), given_back=frozenset({"job-2"})), NOW)
+    again = plan(owner, observed(home(0), home(1), released=frozenset({"job-2"})), NOW)
     assert [type(action) for action in again.actions] == [CreateInOrder]
 
 

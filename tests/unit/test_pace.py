@@ -136,7 +136,7 @@ async def test_steps_on_the_way_are_written_as_rarely_as_a_slow_apiserver_needs(
     assert all(later - sooner >= 8 for sooner, later in itertools.pairwise(slow))
 
 
-async def test_of_many_jobs_few_write_a_step_while_the_apiserver_is_slow() -> None:
+async def test_of_many_jobs_few_write_a_step_while_the_apiserver_mark_slow() -> None:
     """One for ten writes of a start, and one that was left over: what is put off is written
     later.
     """

@@ -261,7 +261,7 @@ ENDINGS: dict[str, tuple[Body, Ending | None]] = {
 
 @pytest.mark.parametrize(("status", "ending"), ENDINGS.values(), ids=ENDINGS)
 def test_the_ending_is_that_of_who_failed(status: Body, ending: Ending | None) -> None:
-    assert read(pod_body(**status)).containers.ending == ending
+    assert read(pod_body(**status)).containers.last_end == ending
 
 
 def waiting(

@@ -90,7 +90,7 @@ def test_a_list_half_handed_out_is_handed_on_under_the_same_number() -> None:
 def test_running_needs_all_ready_once_and_then_holds() -> None:
     pods = [listed(rank, ready=rank < 2) for rank in range(3)]
     assert says(then(job(), observed(*pods))[0])["Running"] == ("False", "Starting")
-    assert says(then(running(), observed(*pods))[0])["Running"] == ("True", "AllRanksReady")
+    assert says(then(running(), observed(*pods))[0])["Running"] == ("True", "Begun")
 
 
 def test_the_service_comes_once_the_job_runs() -> None:
@@ -124,7 +124,7 @@ def test_any_loss_kills_the_list_in_writing_before_anything_is_done(
     assert (decided.actions, decided.requeue_after) == ((), 0.0)
     assert says(decided)["AddressesReady"] == ("False", reason)
     assert says(decided)["PeersReady"] == ("False", "Renewing")
-    assert says(decided)["Running"] == ("True", "AllRanksReady")  # rank 0 runs on
+    assert says(decided)["Running"] == ("True", "Begun")  # rank 0 runs on
     assert "rank 1" in (decided.status.last_renewal.message if decided.status.last_renewal else "")
     assert decided.status.restarts == 0
     after, _ = then(owner, observed(*pods))
@@ -155,7 +155,7 @@ def test_growing_touches_nobody_who_runs() -> None:
     ips = ",".join(f"10.0.0.{rank}" for rank in range(5))
     assert decided.actions == tuple(gives(r, 2, ips) for r in range(5))
     assert decided.status.renewals == 0
-    assert says(decided)["Running"] == ("True", "AllRanksReady")
+    assert says(decided)["Running"] == ("True", "Begun")
 
 
 def test_shrinking_takes_the_highest_and_touches_nobody_else() -> None:
@@ -189,7 +189,7 @@ def test_a_world_that_is_done_does_not_wait_for_those_who_never_joined() -> None
 
 def test_a_failure_is_written_before_its_pod_is_deleted() -> None:
     never = job({"restartPolicy": "Never"})
-    failed = view(1, never, phase="Failed", failures=1, ending=TERMINATED)
+    failed = view(1, never, phase="Failed", failures=1, last_end=TERMINATED)
     decided, owner = then(never, observed(view(0, never), failed, view(2, never, ip="")))
     assert decided.actions == ()
     assert (
@@ -228,7 +228,7 @@ def test_all_ranks_done_is_success_and_only_then_pods_are_cleaned() -> None:
     ],
 )
 def test_more_failures_than_allowed_end_the_job(policy: str, expected: tuple[Any, ...]) -> None:
-    crashing = listed(1, ready=False, failures=4, ending=TERMINATED)
+    crashing = listed(1, ready=False, failures=4, last_end=TERMINATED)
     pods = [listed(0), crashing, listed(2)]
     decided, owner = then(running(cleanPodPolicy=policy), observed(*pods))
     assert (decided.actions, decided.status.phase) == ((), "Failed")
@@ -263,18 +263,20 @@ def test_the_message_of_the_end_says_where_there_is_a_log() -> None:
     """
     first = {"rank": 1, "pod": "job-1", "exitCode": 3, "message": "no GPU", "time": timestamp(NOW)}
     owner = running(backoffLimit=1, status={"listNumber": 1, "restarts": 1, "firstFailure": first})
-    crashing = listed(0, ready=False, failures=1, ending=TERMINATED)
+    crashing = listed(0, ready=False, failures=1, last_end=TERMINATED)
     message = failed(then(owner, observed(crashing, listed(1), listed(2)))[0])
     assert message.endswith(
         "the first failure: rank 1 exited 3: no GPU; `kubectl logs job-0` has what came last"
         + completion.KEPT
     )
-    again = then(owner, observed(listed(0), listed(1, failures=1, ending=TERMINATED), listed(2)))[0]
+    again = then(owner, observed(listed(0), listed(1, failures=1, last_end=TERMINATED), listed(2)))[
+        0
+    ]
     assert failed(again).endswith(
         "the first failure: rank 1 exited 3: no GPU, see `kubectl logs job-1`" + completion.KEPT
     )
     # Where nothing is ended so, nothing is explained.
-    over = listed(1, failures=1, ending=TERMINATED, phase="Failed")
+    over = listed(1, failures=1, last_end=TERMINATED, phase="Failed")
     never = then(owner, observed(listed(0), over, listed(2)))[0]
     assert failed(never).endswith("see `kubectl logs job-1`")
     gone = then(
@@ -301,7 +303,7 @@ def test_nobody_waits_there_with_a_list_that_its_kubelet_has_missed_either() -> 
     """Rank 1 has failed before rank 2 began, and a kubelet is not reminded of the list of a job
     that has ended.
     """
-    crashing = listed(1, ready=False, failures=4, ending=TERMINATED)
+    crashing = listed(1, ready=False, failures=4, last_end=TERMINATED)
     pods = [listed(0), crashing, listed(2, gated=True, ready=False, phase="Pending")]
     _, owner = then(running(cleanPodPolicy="None"), observed(*pods))
     after, _ = then(owner, observed(*pods))
@@ -309,7 +311,7 @@ def test_nobody_waits_there_with_a_list_that_its_kubelet_has_missed_either() -> 
 
 
 def test_as_many_failures_as_allowed_do_not() -> None:
-    pods = [listed(0), listed(1, failures=3, ending=TERMINATED), listed(2)]
+    pods = [listed(0), listed(1, failures=3, last_end=TERMINATED), listed(2)]
     assert then(running(), observed(*pods))[0].status.phase == "Running"
 
 
@@ -394,7 +396,7 @@ def test_a_job_that_is_being_deleted_is_left_to_the_garbage_collector() -> None:
 
 
 def test_after_the_end_nothing_is_charged_any_more() -> None:
-    pods = [listed(0), listed(1, failures=4, ready=False, ending=TERMINATED), listed(2)]
+    pods = [listed(0), listed(1, failures=4, ready=False, last_end=TERMINATED), listed(2)]
     _, failed = then(running(), observed(*pods))
     ended = changed(pods[1], phase="Failed", failures=5, ending_soon=True)
     decided, _ = then(failed, observed(pods[0], ended, pods[2]), 9)
@@ -413,7 +415,7 @@ def test_a_back_off_of_a_day_does_not_overflow() -> None:
 
 @pytest.mark.parametrize("policy", ["Running", "All", "None"])
 def test_an_ended_job_gets_no_new_pods_and_no_service(policy: str) -> None:
-    pods = [listed(0), listed(1, failures=4, ready=False, ending=TERMINATED), listed(2)]
+    pods = [listed(0), listed(1, failures=4, ready=False, last_end=TERMINATED), listed(2)]
     _, failed = then(running(cleanPodPolicy=policy), observed(*pods))
     assert plan(failed, Observed(), later(9)).actions == ()
     assert plan(failed, Observed(), later(9)).requeue_after == 300
@@ -429,8 +431,8 @@ def test_what_has_succeeded_is_not_run_again_when_the_set_is_renewed() -> None:
 def test_every_rank_that_crashed_keeps_its_logs_when_the_job_has_failed() -> None:
     pods = [
         listed(0),
-        listed(1, failures=3, ending=TERMINATED),
-        listed(2, failures=1, ending=TERMINATED),
+        listed(1, failures=3, last_end=TERMINATED),
+        listed(2, failures=1, last_end=TERMINATED),
     ]
     decided, failed = then(running(), observed(*pods))
     assert (decided.status.phase, decided.requeue_after) == ("Failed", 0.0)
@@ -479,7 +481,7 @@ def test_counts_are_of_the_pods_that_stay() -> None:
 
 def test_a_paused_job_is_looked_at_and_left_alone() -> None:
     assert plan(paused(job()), Observed(), NOW).actions == ()
-    seen = observed(listed(0), listed(1, failures=1, ending=TERMINATED), listed(2, deleting=True))
+    seen = observed(listed(0), listed(1, failures=1, last_end=TERMINATED), listed(2, deleting=True))
     decided, owner = then(paused(running()), seen)
     assert (decided.actions, decided.requeue_after) == ((), 300)
     assert says(decided)["Paused"] == ("True", "Annotated")

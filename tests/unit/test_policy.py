@@ -37,7 +37,7 @@ def failed(rank: int = 1, code: int = 1, **fields: Any) -> Pod:
         "phase": "Failed",
         "ready": False,
         "failures": 1,
-        "ending": Ending(code, 0, "Error", "boom"),
+        "last_end": Ending(code, 0, "Error", "boom"),
     }
     return listed(rank, **ended | fields)
 
@@ -56,7 +56,7 @@ RULES: dict[str, tuple[list[Body], Pod, str]] = {
     "one of these": ([codes(1, operator="NotIn", action="FailJob")], failed(code=1), "Restart"),
     "no exit code is known": (
         [codes(1, operator="NotIn", action="FailJob")],
-        failed(ending=None),
+        failed(last_end=None),
         "Restart",
     ),
     "a condition of the pod": (

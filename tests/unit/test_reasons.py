@@ -85,7 +85,7 @@ def test_the_page_names_the_annotation_of_a_pause() -> None:
 @pytest.mark.parametrize("reason", ALL, ids=IDS)
 def test_an_event_that_is_said_to_be_shown_is_told_and_no_other(reason: Reason) -> None:
     status, event = reason.entry.status, reason.entry.event
-    running = Condition(type="Running", status="True", reason="AllRanksReady")
+    running = Condition(type="Running", status="True", reason="Begun")
     opposite = Condition(type=reason.condition, status=str(not status), reason="Before")
     other = Condition(type=reason.condition, status=str(status), reason="Before")
     for conditions in ((), (opposite,), (other,)):
@@ -132,7 +132,7 @@ def told(old: Status, new: Status) -> list[tuple[str, str, bool]]:
 def test_the_first_start_is_told_once_with_its_seconds() -> None:
     waits = having_had(Fact(Running.Starting, "waits"), Fact(PeersReady.Starting, "waits"))
     begun = having_had(
-        Fact(Running.AllRanksReady, "all 3 ranks run"),
+        Fact(Running.Begun, "all 3 ranks run"),
         Fact(PeersReady.AllRanksReady, "all"),
         before=waits,
         seconds=7,
@@ -141,7 +141,7 @@ def test_the_first_start_is_told_once_with_its_seconds() -> None:
 
 
 def test_a_loss_that_has_healed_is_told_with_its_seconds() -> None:
-    runs = having_had(Fact(Running.AllRanksReady), Fact(PeersReady.AllRanksReady))
+    runs = having_had(Fact(Running.Begun), Fact(PeersReady.AllRanksReady))
     lost = having_had(Fact(PeersReady.RankNotReady, "rank 1: its pod is gone"), before=runs)
     healed = having_had(
         Fact(PeersReady.AllRanksReady, "all ranks are Ready with list 2"), before=lost, seconds=6
@@ -153,9 +153,7 @@ def test_a_loss_that_has_healed_is_told_with_its_seconds() -> None:
 
 
 def test_another_size_of_a_running_job_is_told() -> None:
-    three = having_had(Fact(Running.AllRanksReady)).model_copy(
-        update={"address_list": ListProof(size=3)}
-    )
+    three = having_had(Fact(Running.Begun)).model_copy(update={"address_list": ListProof(size=3)})
     four = three.model_copy(update={"address_list": ListProof(size=4)})
     assert told(three, four) == [("Scaled", "from 3 to 4 ranks", False)]
     assert (

@@ -1,7 +1,7 @@
 """What a refusal of the apiserver means, and when to ask again."""
 
 import pytest
-from dijob.core.observed.refusals import name_in_use, rejected
+from dijob.core.observed.refusals import name_in_use, of_creation
 from dijob.core.observed.views import Refusal, Refused
 from unit.builders import NOW
 
@@ -23,7 +23,7 @@ def test_a_refusal_is_asked_again_when_it_can_have_healed(
     status: int, attempts: int, why: Refused, seconds: float
 ) -> None:
     before = Refusal(why, "", NOW, attempts) if attempts else None
-    refusal = rejected(status, "in its own words", before, NOW)
+    refusal = of_creation(status, "in its own words", before, NOW)
     assert (refusal.why, refusal.message) == (why, "in its own words")
     assert (refusal.retry_at - NOW).total_seconds() == seconds
     assert refusal.attempts == attempts + 1

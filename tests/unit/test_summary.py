@@ -38,7 +38,7 @@ PHASES: dict[str, tuple[tuple[Fact, ...], Phase]] = {
     "nothing said": ((), Phase.PENDING),
     "pods": ((Fact(PodsCreated.AllCreated), Fact(AddressesReady.Gathering)), Phase.PENDING),
     "addresses": ((Fact(AddressesReady.Published), Fact(Running.Starting)), Phase.STARTING),
-    "running": ((Fact(AddressesReady.Published), Fact(Running.AllRanksReady)), Phase.RUNNING),
+    "running": ((Fact(AddressesReady.Published), Fact(Running.Begun)), Phase.RUNNING),
     "succeeded": (
         (Fact(Running.Starting), Fact(Succeeded.AllRanksSucceeded), Fact(AddressesReady.Published)),
         Phase.SUCCEEDED,
@@ -48,7 +48,7 @@ PHASES: dict[str, tuple[tuple[Fact, ...], Phase]] = {
         Phase.FAILED,
     ),
     "invalid beside what runs": (
-        (Fact(Invalid.SpecInvalid), Fact(Running.AllRanksReady)),
+        (Fact(Invalid.SpecInvalid), Fact(Running.Begun)),
         Phase.RUNNING,
     ),
 }
@@ -69,7 +69,7 @@ def ends(status: Status) -> list[tuple[str, str, str, str]]:
 
 FINISHED: dict[str, tuple[tuple[Fact, ...], list[tuple[str, str, str, str]]]] = {
     "on its way": ((Fact(Running.Starting),), []),
-    "running": ((Fact(Running.AllRanksReady),), []),
+    "running": ((Fact(Running.Begun),), []),
     "invalid": ((Fact(Invalid.SpecInvalid),), []),
     "succeeded": (
         (Fact(Succeeded.AllRanksSucceeded, "all 3"),),
@@ -109,12 +109,10 @@ def test_finished_is_not_left_standing_where_nothing_has_ended() -> None:
 
 
 def test_a_condition_has_the_shape_of_metav1() -> None:
-    assert found(
-        having(Fact(Running.AllRanksReady, "all 3"), generation=4), "Running"
-    ) == Condition(
+    assert found(having(Fact(Running.Begun, "all 3"), generation=4), "Running") == Condition(
         type="Running",
         status="True",
-        reason="AllRanksReady",
+        reason="Begun",
         message="all 3",
         last_transition_time=OLD,
         observed_generation=4,
@@ -123,19 +121,17 @@ def test_a_condition_has_the_shape_of_metav1() -> None:
 
 @pytest.mark.parametrize(
     ("fact", "time"),
-    [(Fact(Running.AllRanksReady, "words"), OLD), (Fact(Running.Starting), NEW)],
+    [(Fact(Running.Begun, "words"), OLD), (Fact(Running.Starting), NEW)],
     ids=["other-words", "other-status"],
 )
 def test_the_transition_time_moves_with_the_status_alone(fact: Fact, time: str) -> None:
-    after = having(fact, before=having(Fact(Running.AllRanksReady)), seconds=9)
+    after = having(fact, before=having(Fact(Running.Begun)), seconds=9)
     assert found(after, "Running").last_transition_time == time
     assert found(after, "Running").reason == fact.reason.name
 
 
 def test_conditions_that_no_fact_is_about_stay_and_the_order_is_fixed() -> None:
-    before = having(
-        Fact(ServiceReady.Created), Fact(Running.AllRanksReady), Fact(PodsCreated.Creating)
-    )
+    before = having(Fact(ServiceReady.Created), Fact(Running.Begun), Fact(PodsCreated.Creating))
     after = having(Fact(AddressesReady.Published), before=before, seconds=9)
     assert [c.type for c in after.conditions] == [
         "PodsCreated",
@@ -149,7 +145,7 @@ def test_conditions_that_no_fact_is_about_stay_and_the_order_is_fixed() -> None:
 
 def test_conditions_of_other_versions_are_kept_at_the_end() -> None:
     foreign = Condition(type="FromTheFuture", status="True")
-    after = having(Fact(Running.AllRanksReady), before=Status(conditions=(foreign,)))
+    after = having(Fact(Running.Begun), before=Status(conditions=(foreign,)))
     assert [c.type for c in after.conditions] == ["Running", "FromTheFuture"]
 
 
@@ -167,7 +163,7 @@ def told(before: tuple[Fact, ...], after: tuple[Fact, ...]) -> tuple[Event, ...]
 EVENTS: dict[str, tuple[tuple[Fact, ...], tuple[Fact, ...], tuple[Event, ...]]] = {
     "running": (
         (Fact(Running.Starting),),
-        (Fact(Running.AllRanksReady, "all run"),),
+        (Fact(Running.Begun, "all run"),),
         (Event("Running", "all run, after 1 s", False),),
     ),
     "succeeded": (
@@ -208,7 +204,7 @@ EVENTS: dict[str, tuple[tuple[Fact, ...], tuple[Fact, ...], tuple[Event, ...]]] 
         (Fact(PodsCreated.PodRejected, "b"),),
         (),
     ),
-    "runs no more": ((Fact(Running.AllRanksReady),), (Fact(Running.Finished),), ()),
+    "runs no more": ((Fact(Running.Begun),), (Fact(Running.Finished),), ()),
     **{
         f"quiet: {reason}": ((), (Fact(reason),), ())
         for reason in (
@@ -234,7 +230,7 @@ def test_what_is_told(
 
 
 def test_a_reason_that_turns_up_again_is_told_again() -> None:
-    assert len(told((Fact(Running.Renewing),), (Fact(Running.AllRanksReady),))) == 1
+    assert len(told((Fact(Running.Renewing),), (Fact(Running.Begun),))) == 1
 
 
 SEEN = having(Fact(Running.Starting))
@@ -247,7 +243,7 @@ SEEN = having(Fact(Running.Starting))
         (SEEN, SEEN.model_copy(update={"ready_replicas": 2}), False),
         (SEEN, having(Fact(AddressesReady.Published), before=SEEN), False),
         (SEEN, SEEN.model_copy(update={"last_renewal": Renewal(list_number=1)}), True),
-        (SEEN, having(Fact(Running.AllRanksReady), before=SEEN), True),
+        (SEEN, having(Fact(Running.Begun), before=SEEN), True),
         (SEEN, having(Fact(Succeeded.AllRanksSucceeded), before=SEEN), True),
         (SEEN, having(Fact(Failed.BackoffLimitExceeded), before=SEEN), True),
     ],
@@ -258,10 +254,10 @@ def test_what_is_written_at_once(old: Status, new: Status, at_once: bool) -> Non
 
 
 MESSAGES: dict[str, tuple[tuple[Fact, ...], str]] = {
-    "runs": ((Fact(Running.AllRanksReady, "all 3 ranks run"),), "all 3 ranks run"),
+    "runs": ((Fact(Running.Begun, "all 3 ranks run"),), "all 3 ranks run"),
     "bypassed": (
         (
-            Fact(Running.AllRanksReady, "all 3 ranks run"),
+            Fact(Running.Begun, "all 3 ranks run"),
             Fact(LauncherBypassed.LauncherBypassed, "long"),
         ),
         "each pod may train alone, see LauncherBypassed; all 3 ranks run",
@@ -282,7 +278,7 @@ MESSAGES: dict[str, tuple[tuple[Fact, ...], str]] = {
     ),
     "paused": (
         (
-            Fact(Running.AllRanksReady, "all 3 ranks run"),
+            Fact(Running.Begun, "all 3 ranks run"),
             Fact(Paused.Annotated, "paused: nothing is changed"),
         ),
         "paused: nothing is changed",
@@ -299,7 +295,7 @@ def test_the_message_is_short_and_says_what_voids_the_result(
 
 
 def test_a_status_survives_being_stored() -> None:
-    status = having(Fact(Running.AllRanksReady, "words"), Fact(PodsCreated.Creating))
+    status = having(Fact(Running.Begun, "words"), Fact(PodsCreated.Creating))
     stored: dict[str, Any] = status.model_dump(mode="json", by_alias=True, exclude_none=True)
     assert Status.model_validate(stored) == status
     assert (

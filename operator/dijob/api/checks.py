@@ -93,10 +93,12 @@ def problems(job: DIJob) -> tuple[Problem, ...]:
         *_policies(job),
         *_agreed(job),
     ]
-    for group in job.pod_sets:
-        wrong = list(template_problems(group, spec))
-        if not any(problem.field.startswith(f"{group.path}.spec.containers") for problem in wrong):
-            wrong += command_problems(group, spec)
+    for pod_set in job.pod_sets:
+        wrong = list(template_problems(pod_set, spec))
+        if not any(
+            problem.field.startswith(f"{pod_set.path}.spec.containers") for problem in wrong
+        ):
+            wrong += command_problems(pod_set, spec)
         found += wrong
     return tuple(found)
 
@@ -162,7 +164,9 @@ def _tasks(job: DIJob) -> Iterator[Problem]:
 def _addressing(job: DIJob) -> Iterator[Problem]:
     """An address list of names that is too long for a pod: 1,500 of the longest names are."""
     size, room = job.spec.maximum, TASKS_LIST_LENGTH if job.spec.tasks else LIST_LENGTH
-    task = max((f"-{group.name}" for group in job.pod_sets if group.name), key=len, default="")
+    task = max(
+        (f"-{pod_set.name}" for pod_set in job.pod_sets if pod_set.name), key=len, default=""
+    )
     each = len(f"{job.metadata.name}{task}-{size - 1}.{job.metadata.name},")
     if job.addressing is Addressing.HOSTNAME and size * each > room:
         most, named = room // each, job.spec.runtime.traits.requires_hostnames
@@ -198,13 +202,13 @@ def _agreed(job: DIJob) -> Iterator[Problem]:
                 f"is {below}, but spec.{alias} is {here}: remove one of the two",
             )
         said = {
-            value: group
-            for group in job.pod_sets
-            if (value := getattr(group.command, field)) is not None
+            value: pod_set
+            for pod_set in job.pod_sets
+            if (value := getattr(pod_set.command, field)) is not None
         }
         if job.spec.explicit(field) is None and len(said) > 1:
             words = " and ".join(
-                f"{option} {value} in task {group.name}" for value, group in said.items()
+                f"{option} {value} in task {pod_set.name}" for value, pod_set in said.items()
             )
             yield Problem(
                 job.spec.place(field),
@@ -237,7 +241,7 @@ def _volumes(spec: Spec) -> Iterator[Problem]:
 
 def _policies(job: DIJob) -> Iterator[Problem]:
     """Tasks, conditions and exit codes in the policies that cannot be meant."""
-    known = [group.name for group in job.pod_sets if group.name]
+    known = [pod_set.name for pod_set in job.pod_sets if pod_set.name]
     policy = job.spec.success_policy
     if policy not in (names.ALL_REPLICAS, names.RANK_0, *known):
         allowed = ", ".join((names.ALL_REPLICAS, names.RANK_0, *known))
@@ -258,6 +262,8 @@ def _policies(job: DIJob) -> Iterator[Problem]:
                     f"{place}.onPodConditions[{number}].type",
                     f"{condition.type} {ORDINARY_MESSAGE}",
                 )
-        meant = [group for group in job.pod_sets if rule.task in ("", group.name)]
-        if rule.on_exit_codes and any(group.pod.get("restartPolicy") != "Never" for group in meant):
+        meant = [pod_set for pod_set in job.pod_sets if rule.task in ("", pod_set.name)]
+        if rule.on_exit_codes and any(
+            pod_set.pod.get("restartPolicy") != "Never" for pod_set in meant
+        ):
             yield Problem(f"{place}.onExitCodes", EXIT_CODE_MESSAGE)

@@ -53,14 +53,14 @@ class DIJob(Stored):
     def pod_set_of(self, rank: int) -> PodSet:
         """The set of pods that a rank is in; the last one for a rank above the desired ones."""
         return next(
-            (group for group in self.pod_sets if rank < group.first + group.replicas),
+            (pod_set for pod_set in self.pod_sets if rank < pod_set.first + pod_set.replicas),
             self.pod_sets[-1],
         )
 
     @property
     def workers(self) -> int:
         """Worker processes per pod: the field, else the command's --parallel-workers, else 1."""
-        options = (group.command.parallel_workers for group in self.pod_sets)
+        options = (pod_set.command.parallel_workers for pod_set in self.pod_sets)
         return self.spec.explicit("parallel_workers") or next(filter(None, options), 1)
 
     @property
@@ -70,9 +70,9 @@ class DIJob(Stored):
         if (field := self.spec.explicit("topology")) is not None:
             return Topology(field)
         options = (
-            group.command.topology
-            for group in self.pod_sets
-            if group.command.topology in set(Topology)
+            pod_set.command.topology
+            for pod_set in self.pod_sets
+            if pod_set.command.topology in set(Topology)
         )
         return Topology(next(options, Topology.STAR if self.spec.engine_fields else Topology.MESH))
 
@@ -87,7 +87,7 @@ class DIJob(Stored):
         """DI-engine's --mq-type: the field, else the command's option, else nng."""
         if self.spec.message_queue is not None:
             return self.spec.message_queue.type.value
-        options = (group.command.mq_type for group in self.pod_sets)
+        options = (pod_set.command.mq_type for pod_set in self.pod_sets)
         return next(filter(None, options), Queue.NNG.value)
 
     @property
@@ -98,7 +98,7 @@ class DIJob(Stored):
 
     @property
     def restart_scope(self) -> RestartScope:
-        """Which ranks are replaced when one is lost: the field, else what the runtime needs."""
+        """Which ranks start again when one is lost: the field, else what the runtime needs."""
         fixed = self.spec.runtime.traits.fixed_membership
         return self.spec.restart.scope or (RestartScope.JOB if fixed else RestartScope.POD)
 

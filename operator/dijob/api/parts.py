@@ -92,7 +92,7 @@ class MessageQueue(Written):
 
 
 class Restart(Written):
-    """Which ranks are replaced when one is lost."""
+    """Which ranks start again when one is lost."""
 
     scope: RestartScope | None = None
     """Pod replaces the lost rank, and restarts those that dial its address; the others run on. Job
@@ -122,8 +122,9 @@ class FailureRule(Written):
     """An action for failures: for all, where it has neither onExitCodes nor onPodConditions."""
 
     action: FailureAction
-    """FailJob ends the job at once. RestartJob replaces all ranks, Restart only those that it must;
-    both are charged to backoffLimit. Ignore does the same as Restart, and charges nothing."""
+    """FailJob ends the job at once. RestartJob restarts all ranks, Restart the failed one, and
+    those that dial it if its pod is lost; both are charged to backoffLimit. Ignore does the same as
+    Restart, and charges nothing."""
     task: TaskName = ""
     """Only failures of this task's ranks. Absent: failures of any rank."""
     on_exit_codes: OnExitCodes | None = None

@@ -68,7 +68,7 @@ class Spec(Written):
     """Which pods are deleted when the job has ended: Running (those still running; the others keep
     their logs), All or None (only those whose program has not begun)."""
     restart: Annotated[Restart, Mutable.UNTIL_ENDED] = Restart()
-    """Which ranks are replaced when one is lost (its pod, its node or its address)."""
+    """Which ranks start again when one is lost (its pod, its node or its address)."""
     gather_seconds: Annotated[StrictInt, Field(ge=0, le=3600), Mutable.UNTIL_ENDED] = 10
     """How long ranks that have their addresses wait for others that have none yet: at the start,
     once minReplicas ranks are there, and when ranks join later. Absent: 10. 0: not at all."""

@@ -37,18 +37,20 @@ class Stored(BaseModel):
 
 
 class Charge(Stored):
-    """What has been counted of the pod of one rank, so that nothing is charged twice."""
+    """What has been counted of the pod of one rank, charged or not, so that nothing is charged
+    twice.
+    """
 
     rank: Rank
-    """The rank that started again."""
+    """The rank that this is about."""
     uid: Annotated[str, Field(max_length=64)] = ""
-    """UID of the rank's pod whose restarts are counted here."""
+    """UID of the rank's pod whose ends are counted here."""
     restarts: Count = 0
-    """How many restarts of that pod have been looked at."""
+    """How many bad ends of its containers have been looked at, renewals included."""
     init_restarts: Count = 0
-    """How many failures of its init containers have been looked at."""
+    """How many bad ends of its init containers have been looked at."""
     failures: Count = 0
-    """How many of them were failures; those that renew all ranks together are charged as one."""
+    """How many of them were charged as failures of this pod."""
     disrupted: bool = False
     """Whether a rule of failurePolicy has counted the pod's disruption as a failure."""
     renewed: Number = 0
@@ -114,7 +116,7 @@ class Renewal(Stored):
 
 
 class ListProof(Stored):
-    """The proof of an address list: a copy without this digest is not one."""
+    """The proof of an address list: a copy is genuine only with this digest."""
 
     size: Annotated[int, Field(ge=0, le=names.MAX_REPLICAS)] = 0
     """How many ranks it has."""
@@ -168,9 +170,9 @@ class Status(Stored):
     template_hash: Annotated[str, Field(max_length=64)] = ""
     """A fingerprint of the template and the other immutable fields that the pods are made from."""
     renewals: Count = 0
-    """How often an address list has died and ranks were renewed."""
+    """How often an address list has died, so that ranks were renewed."""
     last_renewal: Renewal | None = None
-    """The last time that this happened, and why."""
+    """The last time that a list died, and why: written before its ranks are renewed."""
     given_back: GivenBack | None = None
     """The last time that the job gave its pods back because not all of them found room."""
     start_time: Time | None = None
@@ -184,7 +186,8 @@ class Status(Stored):
     completion_time: Time | None = None
     """When the job succeeded or failed."""
     restarts: Annotated[Count, DEFAULTED] = 0
-    """Restarts charged to backoffLimit so far, of all ranks together."""
+    """Failures charged to backoffLimit so far, of all ranks together; those that renew all ranks
+    together count as one."""
     restarts_seen: Annotated[tuple[Charge, ...], Field(max_length=names.MAX_REPLICAS)] = ()
     """What has been counted of each rank's pod: restarts, failures, disruptions."""
     tasks: Annotated[str, Field(max_length=1024)] = ""

@@ -41,24 +41,24 @@ _OWN: Final = {
 OWN_NAME_MESSAGE: Final = "is the name of something that the operator adds: choose another name"
 
 
-def template_problems(group: PodSet, spec: Spec) -> Iterator[Problem]:
+def template_problems(pod_set: PodSet, spec: Spec) -> Iterator[Problem]:
     """All reasons for which pods of one template cannot run as it is written."""
-    if group.template.containers is not None:
-        yield Problem(f"{group.path}.containers", SLIP_MESSAGE)
+    if pod_set.template.containers is not None:
+        yield Problem(f"{pod_set.path}.containers", SLIP_MESSAGE)
         return
-    yield from _prefixes(group)
-    if not containers(group.pod):
-        yield Problem(f"{group.path}.spec.containers", NO_CONTAINER_MESSAGE)
+    yield from _prefixes(pod_set)
+    if not containers(pod_set.pod):
+        yield Problem(f"{pod_set.path}.spec.containers", NO_CONTAINER_MESSAGE)
         return
-    yield from _fields(group, spec)
+    yield from _fields(pod_set, spec)
     for key in ("containers", "initContainers"):
-        yield from _reserved(group, key)
-    yield from _own_names(group, spec)
-    yield from _own_folder(group)
+        yield from _reserved(pod_set, key)
+    yield from _own_names(pod_set, spec)
+    yield from _own_folder(pod_set)
 
 
-def _fields(group: PodSet, spec: Spec) -> Iterator[Problem]:
-    pod, path = group.pod, f"{group.path}.spec"
+def _fields(pod_set: PodSet, spec: Spec) -> Iterator[Problem]:
+    pod, path = pod_set.pod, f"{pod_set.path}.spec"
     if pod.get("restartPolicy") not in (None, "OnFailure", "Never"):
         yield Problem(f"{path}.restartPolicy", f"is {pod['restartPolicy']}: {RESTART_MESSAGE}")
     if spec.needs_dns and pod.get("dnsPolicy") == "Default":
@@ -68,60 +68,60 @@ def _fields(group: PodSet, spec: Spec) -> Iterator[Problem]:
             yield Problem(f"{path}.{field}", OWNED_MESSAGE)
 
 
-def _prefixes(group: PodSet) -> Iterator[Problem]:
-    given = group.template.metadata
+def _prefixes(pod_set: PodSet) -> Iterator[Problem]:
+    given = pod_set.template.metadata
     for field, keys in (("labels", given.labels or {}), ("annotations", given.annotations or {})):
         own = sorted(key for key in keys if key.startswith(f"{names.GROUP}/"))
         if own:
-            yield Problem(f"{group.path}.metadata.{field}", f"{', '.join(own)}: {PREFIX_MESSAGE}")
+            yield Problem(f"{pod_set.path}.metadata.{field}", f"{', '.join(own)}: {PREFIX_MESSAGE}")
 
 
-def _reserved(group: PodSet, key: str) -> Iterator[Problem]:
-    for at, container in enumerate(containers(group.pod, key)):
+def _reserved(pod_set: PodSet, key: str) -> Iterator[Problem]:
+    for at, container in enumerate(containers(pod_set.pod, key)):
         env = container.get("env")
         for entry in env if isinstance(env, list) else []:
             name = entry.get("name") if isinstance(entry, Mapping) else None
             if name in names.RESERVED_ENV:
-                yield Problem(f"{group.path}.spec.{key}[{at}].env", f"{name} {RESERVED_MESSAGE}")
+                yield Problem(f"{pod_set.path}.spec.{key}[{at}].env", f"{name} {RESERVED_MESSAGE}")
 
 
-def _own_folder(group: PodSet) -> Iterator[Problem]:
-    for at, container in enumerate(containers(group.pod)):
+def _own_folder(pod_set: PodSet) -> Iterator[Problem]:
+    for at, container in enumerate(containers(pod_set.pod)):
         mounts = container.get("volumeMounts")
         for mount in mounts if isinstance(mounts, list) else []:
             path = f"{mount.get('mountPath')}/" if isinstance(mount, Mapping) else ""
-            if path.startswith(f"{names.POD_FOLDER}/"):
+            if path.startswith(f"{names.MOUNT_FOLDER}/"):
                 yield Problem(
-                    f"{group.path}.spec.containers[{at}].volumeMounts",
+                    f"{pod_set.path}.spec.containers[{at}].volumeMounts",
                     f"{path[:-1]} {FOLDER_MESSAGE}",
                 )
 
 
-def _own_names(group: PodSet, spec: Spec) -> Iterator[Problem]:
+def _own_names(pod_set: PodSet, spec: Spec) -> Iterator[Problem]:
     for key, own in _OWN.items():
-        for at, one in enumerate(containers(group.pod, key)):
+        for at, one in enumerate(containers(pod_set.pod, key)):
             if one.get("name") in own:
                 yield Problem(
-                    f"{group.path}.spec.{key}[{at}].name", f"{one['name']} {OWN_NAME_MESSAGE}"
+                    f"{pod_set.path}.spec.{key}[{at}].name", f"{one['name']} {OWN_NAME_MESSAGE}"
                 )
     shared = {volume.get("name") for volume in spec.volumes or ()}
-    for at, one in enumerate(containers(group.pod, "volumes")):
+    for at, one in enumerate(containers(pod_set.pod, "volumes")):
         if one.get("name") in shared:
             yield Problem(
-                f"{group.path}.spec.volumes[{at}].name",
+                f"{pod_set.path}.spec.volumes[{at}].name",
                 f"{one['name']} is the name of one of spec.volumes too, which every pod has: rename"
                 " or remove one",
             )
 
 
-def command_problems(group: PodSet, spec: Spec) -> Iterator[Problem]:
+def command_problems(pod_set: PodSet, spec: Spec) -> Iterator[Problem]:
     """The fields against the command's own flags (DI-engine 0.5.3, ding/entry/cli_ditask.py)."""
-    command, field = group.command, spec.explicit("parallel_workers")
-    flag, at = command.parallel_workers, f"{group.path}.spec.containers"
+    command, field = pod_set.command, spec.explicit("parallel_workers")
+    flag, at = command.parallel_workers, f"{pod_set.path}.spec.containers"
     if flag is not None and field is not None and flag != field:
         yield Problem(
             spec.place("parallel_workers"),
-            f"is {field}, but the command{_of(group)} says --parallel-workers {flag}: make them"
+            f"is {field}, but the command{_of(pod_set)} says --parallel-workers {flag}: make them"
             " equal or remove one",
         )
     elif flag is not None and not 1 <= flag <= names.MAX_WORKERS:
@@ -133,7 +133,7 @@ def command_problems(group: PodSet, spec: Spec) -> Iterator[Problem]:
     if queue and command.mq_type is not None and command.mq_type != queue:
         yield Problem(
             "spec.messageQueue.type",
-            f"is {queue}, but the command{_of(group)} says --mq-type {command.mq_type}: make them"
+            f"is {queue}, but the command{_of(pod_set)} says --mq-type {command.mq_type}: make them"
             " equal or remove one",
         )
     topology, option, known = spec.explicit("topology"), command.topology, ", ".join(Topology)
@@ -142,10 +142,10 @@ def command_problems(group: PodSet, spec: Spec) -> Iterator[Problem]:
     elif option is not None and topology is not None and option != topology:
         yield Problem(
             spec.place("topology"),
-            f"is {topology}, but the command{_of(group)} says --topology {option}: make them equal"
-            " or remove one",
+            f"is {topology}, but the command{_of(pod_set)} says --topology {option}: make them"
+            " equal or remove one",
         )
 
 
-def _of(group: PodSet) -> str:
-    return f" of task {group.name}" if group.name else ""
+def _of(pod_set: PodSet) -> str:
+    return f" of task {pod_set.name}" if pod_set.name else ""

@@ -18,7 +18,8 @@ class Immutable:
     """The running pods were made from the field: it can be changed only while the job is suspended.
 
     `why` is part of the refusal. A field that is immutable `in_part` has rules of its own in
-    crd/rules.py, and its docstring says what can be changed.
+    crd/rules.py, and its docstring says what can be changed. `default_is_hashed`: the field is part
+    of the pods' fingerprint even where it has its default (fingerprint.py).
     """
 
     why: str = "the running pods were made with it"

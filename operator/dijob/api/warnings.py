@@ -13,14 +13,14 @@ def warnings(job: DIJob) -> tuple[Problem, ...]:
     """All warnings about a job; a sentence about several tasks is there once."""
     about = (_no_platform, _other_runtime, _no_gpu, _unreadable)
     found = (
-        problem for group in job.pod_sets for look in about for problem in look(group, job.spec)
+        problem for pod_set in job.pod_sets for look in about for problem in look(pod_set, job.spec)
     )
     return tuple(dict.fromkeys(found))
 
 
-def _no_platform(group: PodSet, spec: Spec) -> Iterator[Problem]:
+def _no_platform(pod_set: PodSet, spec: Spec) -> Iterator[Problem]:
     """A ditask without `--platform k8s`: it ignores DI_NODES (cli_ditask.py) and has no peers."""
-    command = group.command
+    command = pod_set.command
     if not command.runs_ditask or command.platform is not None or command.hides("platform"):
         return
     remedy = "add `--platform k8s --topology mesh` to the command yourself"
@@ -35,12 +35,14 @@ def _no_platform(group: PodSet, spec: Spec) -> Iterator[Problem]:
             f"{command.bypass} keeps the operator's ditask from being found, so every pod may train"
             " alone"
         )
-        yield Problem(f"{group.path}.spec.containers", f"{why}: {remedy}, or start plain `ditask`")
+        yield Problem(
+            f"{pod_set.path}.spec.containers", f"{why}: {remedy}, or start plain `ditask`"
+        )
 
 
-def _other_runtime(group: PodSet, spec: Spec) -> Iterator[Problem]:
+def _other_runtime(pod_set: PodSet, spec: Spec) -> Iterator[Problem]:
     """A command for a runtime whose variables the pods do not have."""
-    if group.command.platform == Runtime.SLURM and spec.runtime is not Runtime.SLURM:
+    if pod_set.command.platform == Runtime.SLURM and spec.runtime is not Runtime.SLURM:
         said = (
             f"is {spec.runtime}, but the command says --platform slurm, which reads SLURM_NTASKS"
             " and others"
@@ -48,21 +50,21 @@ def _other_runtime(group: PodSet, spec: Spec) -> Iterator[Problem]:
         yield Problem("spec.runtime", f"{said}: set runtime: slurm")
 
 
-def _no_gpu(group: PodSet, spec: Spec) -> Iterator[Problem]:
+def _no_gpu(pod_set: PodSet, spec: Spec) -> Iterator[Problem]:
     """A queue between GPUs in a pod that requests none; some nodes show theirs to every pod."""
-    queue = spec.message_queue.type if spec.message_queue else group.command.mq_type
-    if queue == Queue.TORCHRPC_CUDA and not group.gpus:
+    queue = spec.message_queue.type if spec.message_queue else pod_set.command.mq_type
+    if queue == Queue.TORCHRPC_CUDA and not pod_set.gpus:
         why = "is torchrpc:cuda, and the template asks for no GPU, so no rank may find one"
         yield Problem(
             "spec.messageQueue.type", f"{why}: add a limit of nvidia.com/gpu, or take torchrpc:cpu"
         )
 
 
-def _unreadable(group: PodSet, spec: Spec) -> Iterator[Problem]:
+def _unreadable(pod_set: PodSet, spec: Spec) -> Iterator[Problem]:
     """Options that the operator needs and cannot read."""
     for field, default in (("parallel_workers", "1"), ("topology", "mesh")):
         option = field.replace("_", "-")
-        if group.command.hides(option) and spec.explicit(field) is None:
+        if pod_set.command.hides(option) and spec.explicit(field) is None:
             yield Problem(
                 spec.place(field),
                 f"is not set and the command's --{option} cannot be read (a variable, calls that"

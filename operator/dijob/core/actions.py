@@ -60,8 +60,9 @@ class PodAction:
 
 @dataclass(frozen=True)
 class PublishAddresses(PodAction):
-    """Give one pod its copy of the address list; its gate opens on it. What is made of the list
-    (`copy.derived`) is left to who renders it."""
+    """Give one pod its copy of the address list; its gate opens on it. `copy.derived` is
+    empty here: render/annotations.py makes it.
+    """
 
     copy: ListCopy
 
@@ -83,7 +84,7 @@ class DeletePod(PodAction):
 
 
 @dataclass(frozen=True)
-class GiveBackPod(PodAction):
+class ReleasePod(PodAction):
     """Delete a pod that holds a node while a lower rank finds none; it comes back when that one has
     its place.
     """
@@ -112,7 +113,7 @@ class DeleteJob:
     changes: ClassVar = "delete dijob"
 
 
-OfPod = PublishAddresses | RemindPod | DeletePod | GiveBackPod | ForceDeletePod | EndPod
+OfPod = PublishAddresses | RemindPod | DeletePod | ReleasePod | ForceDeletePod | EndPod
 Action = SetReplicas | DeleteJob | CreatePod | CreateInOrder | CreateShared | OfPod
 
 

@@ -28,9 +28,9 @@ class Gang:
     `size` is the number of pods that are wished for, `workers` the processes in each. `minimum` is
     the number of pods without which no world begins, from 1 to `size`. `tasks` are the tasks in
     rank order, () where the job has none. `gpus` is the number of GPUs that each pod may use, 0
-    where none is asked for. `queue` is DI-engine's --mq-type, `redis` the server of it that the
-    operator knows: host and port. `server` is its pod and its service where the operator runs it
-    for this job, else "".
+    where none is asked for. `queue` is DI-engine's --mq-type, `redis` host and port of its server,
+    where they are known. `server` names the pod and the service of the Redis server that the
+    operator runs for this job, "" where it runs none.
     """
 
     job: str
@@ -158,9 +158,9 @@ def gang_of(job: DIJob) -> Gang:
         minimum=job.spec.minimum,
         addressing=job.addressing,
         tasks=tuple(
-            GangTask(group.name, group.type, group.first, group.replicas)
-            for group in job.pod_sets
-            if group.name
+            GangTask(pod_set.name, pod_set.type, pod_set.first, pod_set.replicas)
+            for pod_set in job.pod_sets
+            if pod_set.name
         ),
         runtime=job.spec.runtime,
         gpus=job.pod_sets[0].gpus,
@@ -190,12 +190,12 @@ def compact(ranks: Iterable[int]) -> str:
 
 
 def expand(text: str) -> frozenset[int]:
-    """Read "0-3,7" back; a task that is no number or range is left out (status can be edited by
+    """Read "0-3,7" back; a part that is no number or range is left out (status can be edited by
     hand).
     """
     ranks: set[int] = set()
-    for task in text.split(","):
-        first, _, last = task.partition("-")
+    for part in text.split(","):
+        first, _, last = part.partition("-")
         if (begin := _rank(first)) >= 0 and (end := _rank(last or first)) >= 0:
             ranks.update(range(begin, end + 1))
     return frozenset(ranks)

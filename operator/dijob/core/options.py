@@ -30,7 +30,7 @@ class Options:
 
 
 def notes(job: DIJob, options: Options) -> tuple[Problem, ...]:
-    """What of the job the operator's own settings do not know."""
+    """Problems of the job with the operator's settings: a priority without a class."""
     priority = job.spec.priority
     if priority is Priority.NORMAL or options.priority_classes.get(priority.value):
         return ()

@@ -10,12 +10,12 @@ TIMES = 30.0
 LONGEST_SECONDS = 60.0
 # A write that was refused for want of room (429) counts as one that took this long.
 REFUSED_SECONDS = 2.0
-# Of what has been measured so much is the newest write's, and half of it is forgotten in so many
-# silent seconds.
+# WEIGHT is the share of the newest write in the average, which halves in HALF_LIFE_SECONDS without
+# a write.
 WEIGHT = 0.125
 HALF_LIFE_SECONDS = 30.0
-# For ten writes of a start one that may wait, with a few left over from before, and one a minute
-# whatever happens.
+# One write that can wait is earned by ten that cannot, and one by each minute; at most SAVED are
+# kept.
 SHARE = 0.1
 SAVED = 10.0
 EARNED_PER_SECOND = 1 / 60

@@ -2,9 +2,9 @@
 
 What the pod must have, for `GATE_COMMAND` and `LAUNCH` to work (built in core/render/pod.py):
 
-- volume `DIR`, an emptyDir, mounted in the gate and in the main container; the gate makes `BIN_DIR`
-  in it, and the link `topology.json`;
-- volume `POD_DIR`, a downwardAPI with the files `node-ips`, `list-number`, `topology.json` and
+- a volume at `DIR`, an emptyDir, mounted in the gate and in the main container; the gate makes
+  `BIN_DIR` in it, and the link `topology.json`;
+- a volume at `POD_DIR`, a downwardAPI with the files `node-ips`, `list-number`, `topology.json` and
   `renew-from`, mounted in both;
 - the gate's env: DI_RANK, DI_POD_IP (fieldRef status.podIP), DI_JOB_NAME, DI_JOB_NAMESPACE;
 - the main container's command: `LAUNCH` before the template's `command`, and the variables of the
@@ -16,7 +16,7 @@ from typing import Final
 
 from dijob import names
 
-DIR: Final = names.POD_FOLDER
+DIR: Final = names.MOUNT_FOLDER
 BIN_DIR: Final = f"{DIR}/bin"
 POD_DIR: Final = f"{DIR}/pod"
 IPS_FILE: Final = "node-ips"

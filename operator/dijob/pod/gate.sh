@@ -16,14 +16,14 @@ case ${DI_RANK-} in ''|*[!0-9]*) fail "DI_RANK is '${DI_RANK-}', it must be a nu
 [ -n "${DI_POD_IP-}" ] || fail "DI_POD_IP is empty; the operator sets it from status.podIP"
 
 # Renamed into place, so that a second run (the sandbox is made anew, the volume stays) never leaves half a file.
-drop() {
+place() {
   printf '%s\n' "$2" >"$bin/.$1.$$" && chmod 0755 "$bin/.$1.$$" && mv -f "$bin/.$1.$$" "$bin/$1"
 }
 # Before the wait: whoever waits has the time, and a volume that cannot be written is noticed at once.
-# The umask: the main container may run as another user. The link: a file of a volume that is mounted by itself would
-# not follow the pod's annotations.
+# The umask: the main container may run as another user. The link: a file that is mounted by subPath would never follow
+# the pod's annotations.
 if ! (umask 022 && mkdir -p "$bin" && ln -sf pod/topology.json "${bin%/*}/topology.json") ||
-  ! drop launch "$1" || ! drop ditask "$2" || ! drop reach.py "$3"; then
+  ! place launch "$1" || ! place ditask "$2" || ! place reach.py "$3"; then
   fail "cannot write $bin: it must be an emptyDir that this user may write"
 fi
 

@@ -18,8 +18,8 @@ newest() {
 # empty, and ditask would work alone without a word, or those of a list that is dead. Started again with true ones, so
 # that PID 1 shows them too; a newer environment stands.
 # Twice: the folder may be replaced just then.
-if [ -n "${DI_RANK-}" ] && { world=$(newest) || world=$(newest); }; then
-  ips=${world#* } number=${world%% *}
+if [ -n "${DI_RANK-}" ] && { list=$(newest) || list=$(newest); }; then
+  ips=${list#* } number=${list%% *}
   if [ -z "${DI_NODES-}" ] || [ "${DI_LIST_NUMBER:-0}" -lt "${number:-0}" ]; then
     DI_LIST_NUMBER=$number DI_NODES=$ips DI_NUM_NODES=1
     [ -z "${DI_NODE_IPS+x}" ] || DI_NODE_IPS=$ips # the list may hold names
@@ -104,7 +104,7 @@ for s in TERM INT HUP QUIT USR1 USR2; do
   trap "on $s" "$s"
 done
 
-# Sets from: the first list that this process may have been started with (0: any).
+# Whether this process was started with too old a list. Sets from: the first one that it may have (0: any).
 due() {
   from=
   { IFS= read -r from || :; } <"$pod/renew-from"
@@ -120,12 +120,12 @@ renew() {
   renewing=$from
   echo "dijob: list $from is another than that of this start: the program ends, and starts again with it" >&2
   pass TERM
-  { last </dev/null & } 2>/dev/null
+  { kill_later </dev/null & } 2>/dev/null
   killer=$!
 }
 # After the time to end comes KILL.
 # shellcheck disable=SC2317 # called by renew
-last() {
+kill_later() {
   n=0
   while [ "$n" -lt "${DIJOB_KILL_SECONDS:-30}" ] && sleep 1; do n=$((n + 1)); done
   # shellcheck disable=SC2086 # one word per process

@@ -116,7 +116,7 @@ class Running(Reason):
         " cluster's words",
         "correct the image or the command; the log of the rank's pod says more",
     )
-    AllRanksReady = good("the job has begun; the event says after how long", event=EventType.NORMAL)
+    Begun = good("the job has begun; the event says after how long", event=EventType.NORMAL)
     Renewing = waiting("every rank is being restarted; AddressesReady says why")
     Suspended = suspended()
     Finished = finished()

@@ -16,14 +16,14 @@ from dijob.core.actions import (
     DeletePod,
     EndPod,
     ForceDeletePod,
-    GiveBackPod,
     OfPod,
     PublishAddresses,
+    ReleasePod,
     RemindPod,
     SetReplicas,
 )
 from dijob.core.options import Options
-from dijob.core.render.annotations import addresses_patch, copied, end_patch
+from dijob.core.render.annotations import addresses_patch, as_shown_on_pod, end_patch
 from dijob.shell.api import Api, ApiError, Json
 from dijob.shell.batch import Batch
 from dijob.shell.children import Children
@@ -78,8 +78,8 @@ class Actor:
                 return self._delete(batch.job, action)
             case RemindPod():
                 return self._remind(batch, action)
-            case GiveBackPod():
-                batch.memory.given_back.add(action.name)
+            case ReleasePod():
+                batch.memory.released.add(action.name)
                 return self._delete(batch.job, DeletePod(action.name, action.uid))
             case ForceDeletePod():
                 return self._force(batch.job, action)
@@ -93,7 +93,7 @@ class Actor:
         try:
             return await self._api.patch(JOBS.path(meta.namespace, meta.name), patch, whole=True)
         except ApiError as error:
-            if error.conflict or error.gone:
+            if error.conflict or error.not_found:
                 return None  # somebody was faster; the watch brings it
             raise
 
@@ -105,7 +105,7 @@ class Actor:
         try:
             await self._api.delete(path, meta.uid, version=meta.resource_version)
         except ApiError as error:
-            if not (error.conflict or error.gone):
+            if not (error.conflict or error.not_found):
                 raise
 
     async def _publish(self, batch: Batch, action: PublishAddresses) -> None:
@@ -114,10 +114,10 @@ class Actor:
         if answer is not None:
             batch.memory.published[action.uid] = action.copy.address_list.number
             self._api.throttle.published()
-        self._update(job, action.uid, answer, copy=copied(gang, action.copy))
+        self._update(job, action.uid, answer, copy=as_shown_on_pod(gang, action.copy))
 
     async def _remind(self, batch: Batch, action: RemindPod) -> None:
-        if not self._api.throttle.remind():
+        if not self._api.throttle.take_reminder():
             return  # other jobs' reminders came first
         meta, name = batch.job.metadata, action.name
         text = "%s/%s: list %d has no effect in %s: its kubelet is reminded"
@@ -153,10 +153,10 @@ class Actor:
         try:
             return await call or {}
         except ApiError as error:
-            if not (error.gone or error.conflict):
+            if not (error.not_found or error.conflict):
                 raise
             for view in self._pods.of(job.metadata.owner_key):
-                if view.name == name and error.gone:
+                if view.name == name and error.not_found:
                     self._pods.drop(view.uid)
             return None
 

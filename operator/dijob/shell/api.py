@@ -28,9 +28,9 @@ Json = dict[str, Any]
 # (docs/decisions/003).
 METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 STRICT = {"fieldValidation": "Strict"}
-# In one namespace; and in all, of those that have not lasted longer than that. A webhook may take
-# 30 s for each write, and is mostly asked about some namespaces only: they wait, and the others go
-# on.
+# Writes at once in one namespace; and in all namespaces, of those younger than BRISK_SECONDS. A
+# webhook may hold up each write for 30 s, mostly in some namespaces only: so these wait, and the
+# others go on.
 CONCURRENT_WRITES = 32
 BRISK_WRITES = 64
 BRISK_SECONDS = 2.0
@@ -55,7 +55,7 @@ class ApiError(Exception):
         self.fields = fields
 
     @property
-    def gone(self) -> bool:
+    def not_found(self) -> bool:
         return self.status == 404
 
     @property

@@ -1,4 +1,4 @@
-"""What the creations of one pass know of each other's answers."""
+"""What the calls of one pass share: the job, its memory, and the answers to creations."""
 
 import asyncio
 
@@ -10,8 +10,8 @@ from dijob.shell.memory import Memory
 
 
 class Batch:
-    """The creations of one pass: when the apiserver refuses one for a reason that holds for all,
-    the rest is spared.
+    """What the calls of one pass share. When the apiserver refuses one creation for a reason that
+    holds for all, the rest is spared.
 
     Where it refused the last time, one asks for all, and the others follow when it may.
     """
@@ -33,8 +33,8 @@ class Batch:
     def answered(self, refusal: Refusal | None) -> None:
         """One pod's answer is known: what does not hold for all lets the others ask.
 
-        Old pods that still have the names are taken to hold for all once more than two of three
-        names that were tried have one.
+        If old pods still hold more than two of three names that were tried, that is taken as the
+        answer for all.
         """
         ending = refusal is not None and refusal.why is Refused.TERMINATING
         if ending or not refusal:

@@ -40,8 +40,8 @@ class Children:
             f"{kind.lower()}/{o.name}" for kind, store in others for o in store.of(owner)
         )
 
-    def wake(self, key_of: Callable[[str], Key | None], queue: WorkQueue) -> None:
-        """An event about a child asks for a pass over its job."""
+    def connect(self, key_of: Callable[[str], Key | None], queue: WorkQueue) -> None:
+        """From now on an event about a child asks for a pass over its job."""
 
         def changed(owner: str) -> None:
             if key := key_of(owner):

@@ -30,7 +30,7 @@ class Creator:
         self._options = options
         self._clock = clock
 
-    async def find_unlabelled(self, job: DIJob, members: Iterable[Member], memory: Memory) -> None:
+    async def find_hidden(self, job: DIJob, members: Iterable[Member], memory: Memory) -> None:
         """Ask for pods that no watch shows; those of the job get their labels again."""
         batch = Batch(job, memory)
         await asyncio.gather(*(self._find(batch, member) for member in members))
@@ -43,12 +43,12 @@ class Creator:
             async with batch.permits:
                 body = await self._api.get(path)
         except ApiError as error:
-            if not error.gone:
+            if not error.not_found:
                 raise
-            self._is_absent(batch, member)
+            self._note_absent(batch, member)
             return
         if namesake(body, meta.name, meta.uid) is not None:
-            self._is_absent(batch, member)
+            self._note_absent(batch, member)
             return
         # It is there, even if the labels cannot be put back: each pass tries that again.
         self._children.pods.put(pod(body))
@@ -91,7 +91,7 @@ class Creator:
                 return False  # the namespace is going, and the job with it
             if not error.conflict:
                 before, now = noted.get(key), self._clock.now()
-                noted[key] = refusals.rejected(error.status, error.message, before, now)
+                noted[key] = refusals.of_creation(error.status, error.message, before, now)
                 return False
             found = await self._adopt(batch, key, f"{path}/{name}", manifest["metadata"]["labels"])
             if found is None:
@@ -112,7 +112,7 @@ class Creator:
         try:
             return await self._found(batch, key, path, labels)
         except ApiError as error:
-            if not error.gone:
+            if not error.not_found:
                 before, now = noted.get(key), self._clock.now()
                 noted[key] = refusals.of_change(error.status, error.message, before, now)
             return None
@@ -140,7 +140,7 @@ class Creator:
         meta = {"uid": body["metadata"]["uid"], "labels": labels}
         return self._api.patch(path, {"metadata": meta}, whole=True)
 
-    def _is_absent(self, batch: Batch, member: Member) -> None:
+    def _note_absent(self, batch: Batch, member: Member) -> None:
         batch.memory.absent.add(member.name)
         batch.memory.unlabelled.discard(member.name)
         for view in self._children.pods.of(batch.job.metadata.owner_key):

@@ -27,7 +27,7 @@ class Memory:
 
     refusals: dict[str, Refusal] = field(default_factory=dict)
     creations: dict[str, Creation] = field(default_factory=dict)
-    given_back: set[str] = field(default_factory=set)
+    released: set[str] = field(default_factory=set)
     published: dict[str, int] = field(default_factory=dict)
     absent: set[str] = field(default_factory=set)
     unlabelled: set[str] = field(default_factory=set)
@@ -82,7 +82,7 @@ class Memory:
 
     def created(self, name: str, now: datetime) -> None:
         """Count the creation of a pod of this name, from 1 again after FORGIVE_SECONDS without."""
-        self.given_back.discard(name)
+        self.released.discard(name)
         old = self.creations.get(name)
         fresh = old is None or now - old.at > timedelta(seconds=FORGIVE_SECONDS)
         self.creations[name] = Creation(1 if old is None or fresh else old.count + 1, now)

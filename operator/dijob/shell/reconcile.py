@@ -71,7 +71,7 @@ class Reconciler:
             return await self._status.write_conditions(body, conditions.invalid(error), memory)
         if not self._children.listed:
             await self._children.read(self._api, job)
-        await self._find_unlabelled(job, memory)
+        await self._find_hidden(job, memory)
         pods = self._children.pods.of(job.metadata.owner_key)
         await self._recorder.read_warnings(job.metadata, pods, memory)
         decided, outcome = await self._plan(job, memory), Outcome()
@@ -93,8 +93,8 @@ class Reconciler:
         )
         if outcome.error is not None:
             raise outcome.error
-        # What is left to do had a conflict, or met a pod that is gone: mostly an event comes
-        # sooner.
+        # Actions are left where a call met a conflict, or a pod that is gone: look again soon,
+        # although mostly an event comes first.
         return 0.2 if decided.actions else min(wait, decided.requeue_after)
 
     async def _plan(self, job: DIJob, memory: Memory) -> Plan:
@@ -122,7 +122,7 @@ class Reconciler:
             existing=self._children.existing(owner),
             refusals=dict(memory.refusals),
             creations=dict(memory.creations),
-            given_back=frozenset(memory.given_back),
+            released=frozenset(memory.released),
             published=dict(memory.published),
             list_seen=dict(memory.list_seen),
             reminded=dict(memory.reminded),
@@ -132,7 +132,7 @@ class Reconciler:
             warnings={uid: text for uid, text in memory.warnings.items() if uid in silent},
         )
 
-    async def _find_unlabelled(self, job: DIJob, memory: Memory) -> None:
+    async def _find_hidden(self, job: DIJob, memory: Memory) -> None:
         """Ask by name for pods that should exist and that no watch shows, for each of them once."""
         gang = gang_of(job)
         pods, _ = by_rank(self._children.pods.of(job.metadata.owner_key), gang)
@@ -142,7 +142,7 @@ class Reconciler:
             asked = {one.name: one for one in members if one.name not in memory.absent}
             ranks = {name: gang.rank_of(name) for name in memory.unlabelled}
             asked |= {name: gang.member(rank) for name, rank in ranks.items() if rank >= 0}
-            await self._actor.creator.find_unlabelled(job, asked.values(), memory)
+            await self._actor.creator.find_hidden(job, asked.values(), memory)
 
     async def _still_there(self, key: Key, job: DIJob) -> bool:
         """Whether the job still exists, asked only where what is known is old.
@@ -155,7 +155,7 @@ class Reconciler:
         try:
             body = await self._api.get(JOBS.path(job.metadata.namespace, job.metadata.name))
         except ApiError as error:
-            if not error.gone:
+            if not error.not_found:
                 raise
             self.forget(uid)
             return False

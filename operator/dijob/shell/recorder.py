@@ -46,12 +46,12 @@ class Recorder:
         except ApiError as error:
             # 409: posted by an operator before this one. 404: the apiserver has dropped it, as it
             # does after an hour.
-            if not (error.conflict or error.gone):
+            if not (error.conflict or error.not_found):
                 log.warning(
                     "%s/%s: event %s not posted: %s", job.namespace, job.name, event.reason, error
                 )
                 count = posted
-            count = 0 if error.gone else count
+            count = 0 if error.not_found else count
         self._counts[name] = count
         self._counts.move_to_end(name)
         while len(self._counts) > REMEMBERED:

@@ -62,7 +62,7 @@ class Reflector:
             except ApiError as error:
                 version, why = "", str(error)
             if version and not watched:
-                continue  # a list is made after each watch that ends at once: it proves nothing
+                continue  # no success yet: a list is made after each watch that ends at once
             lasted = watched and self._clock.monotonic() - began >= LASTING_SECONDS
             failures = 0 if lasted else failures + 1
             if failures:
@@ -76,8 +76,8 @@ class Reflector:
         found = _Listing()
         try:
             await self._read(api, found)
-            never_shown = self._store.never_shown(self._stream.path, found.version)
-            for uid in (self.uids - found.uids) | never_shown:
+            take_never_shown = self._store.take_never_shown(self._stream.path, found.version)
+            for uid in (self.uids - found.uids) | take_never_shown:
                 found.owners.add(self._store.owner_of(uid))
                 self._store.drop(uid, found.version)
             self.uids = found.uids

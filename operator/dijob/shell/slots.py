@@ -9,11 +9,8 @@ from weakref import WeakValueDictionary
 
 
 class Slots:
-    """At most `each` holders per namespace, and at most `quick` in all that began less than
-    `seconds` ago.
-
-    What takes longer waits for something that is not the apiserver: it counts in its own namespace
-    only.
+    """At most `each` holders per namespace, and at most `quick` in all. One older than `seconds`
+    waits for something that is not the apiserver, and counts in its own namespace only.
     """
 
     def __init__(self, each: int, quick: int, seconds: float) -> None:

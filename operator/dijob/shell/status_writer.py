@@ -27,8 +27,8 @@ STATUS_INTERVAL_SECONDS = 3.0
 
 
 class StaleCrdError(Exception):
-    """The apiserver has dropped fields of a status, since its CRD is older; no plan may need
-    them.
+    """The apiserver has dropped fields of a status, since its CRD is older; no plan may rely
+    on what is not stored.
     """
 
     def __init__(self, fields: list[str]) -> None:
@@ -83,7 +83,7 @@ class StatusWriter:
         try:
             answer = await self._api.patch(f"{path}/status", patch, whole=True)
         except ApiError as error:
-            if error.gone:
+            if error.not_found:
                 self._forget(meta.uid)
                 return RESYNC_SECONDS
             if error.conflict:
@@ -106,7 +106,7 @@ class StatusWriter:
         """Seconds for which a write that is not urgent is put off; 0 or less: not at all."""
         seconds = pace.interval(STATUS_INTERVAL_SECONDS, self._api.throttle.latency)
         due = memory.last_write + seconds - self._clock.monotonic()
-        if due > 0 or seconds == STATUS_INTERVAL_SECONDS or self._api.throttle.step():
+        if due > 0 or seconds == STATUS_INTERVAL_SECONDS or self._api.throttle.take_status_write():
             return due
         return seconds
 

@@ -122,7 +122,7 @@ class Store(Generic[T]):
         self.drop(uid, body["metadata"].get("resourceVersion") or "")
         return {owner}
 
-    def never_shown(self, path: str, version: str) -> set[str]:
+    def take_never_shown(self, path: str, version: str) -> set[str]:
         """Uids of what was created before this list was made and is in none of the lists.
 
         It is gone again, and no watch will ever say so.

@@ -37,14 +37,14 @@ class Throttle:
         """How many kubelets may be reminded now."""
         return self._reminders.now(self._clock.monotonic())
 
-    def remind(self) -> bool:
+    def take_reminder(self) -> bool:
         """Whether one may be reminded now; it is counted as done."""
         may = self.reminders > 0
         if may:
             self._reminders = self._reminders.spent(self._clock.monotonic())
         return may
 
-    def step(self) -> bool:
+    def take_status_write(self) -> bool:
         """Whether a step on the way may be written now; it is counted as done."""
         now = self._clock.monotonic()
         may = self._steps.now(now) > 0

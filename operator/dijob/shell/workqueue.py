@@ -18,8 +18,8 @@ Key = tuple[str, str]  # namespace, name
 Work = Callable[[Key], Awaitable[float | None]]
 
 BACKOFF_SECONDS = (0.5, 60.0)
-# A pass over a job whose webhook hangs takes 30 s and more: so many of one namespace run at once,
-# and one that has lasted so long leaves its turn to another namespace.
+# A pass over a job whose webhook hangs takes 30 s and more. At most WORKERS_PER_NAMESPACE passes of
+# one namespace run at once; after SLOW_SECONDS a pass leaves its turn to another namespace.
 WORKERS_PER_NAMESPACE = 16
 SLOW_SECONDS = 3.0
 
@@ -28,8 +28,8 @@ class WorkQueue:
     """Runs `work(key)` for every key added, namespace by namespace in turn.
 
     The result of `work` says after how many seconds to run again; None: not by itself. What is
-    added in the background waits for `release`. `workers` is how many passes run at once, of those
-    that have just begun.
+    added in the background waits for `release`. `workers` is how many passes run at once, those
+    over SLOW_SECONDS not counted.
     """
 
     def __init__(self, work: Work, workers: int = 64, clock: Clock = SYSTEM) -> None:
@@ -115,7 +115,7 @@ class WorkQueue:
     async def _run(self, key: Key) -> None:
         # What was asked for since the pass was begun is in it.
         self._dirty.discard(key)
-        timer = asyncio.get_running_loop().call_later(SLOW_SECONDS, self._is_slow, key)
+        timer = asyncio.get_running_loop().call_later(SLOW_SECONDS, self._mark_slow, key)
         try:
             again = await self._pass(key)
         finally:
@@ -134,7 +134,7 @@ class WorkQueue:
                 self.add(key)
         self._begin()
 
-    def _is_slow(self, key: Key) -> None:
+    def _mark_slow(self, key: Key) -> None:
         """It hangs, most likely at a webhook of its namespace, and takes no turn of the others."""
         self._slow.add(key)
         self._begin()

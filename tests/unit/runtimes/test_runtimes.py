@@ -12,7 +12,7 @@ from dijob.api.parse import parse_job
 from dijob.core.actions import PublishAddresses
 from dijob.core.addresses import AddressList
 from dijob.core.members import gang_of
-from dijob.core.observed.derived import follows
+from dijob.core.observed.derived import list_fingerprints
 from dijob.core.render.annotations import addresses_patch, made_of
 from dijob.core.render.runtimes import RUNTIMES, environment
 from dijob.names import Runtime
@@ -50,7 +50,7 @@ def test_what_a_runtime_makes_of_the_list_is_read_back_from_the_pods(runtime: Ru
     gang = gang_of(job(replicas=3, runtime=runtime.value))
     made = made_of(gang, AddressList(1, LIST))
     assert RUNTIMES[runtime].annotation_builders.keys() <= made.keys()
-    assert {key for key, _ in follows(made)} == made.keys()
+    assert {key for key, _ in list_fingerprints(made)} == made.keys()
 
 
 def test_no_runtime_leaks_into_another() -> None:

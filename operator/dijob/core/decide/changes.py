@@ -57,8 +57,8 @@ def seconds_until_next(this: Pass, actions: Iterable[Action]) -> float | None:
 
 
 def facts(this: Pass, actions: tuple[Action, ...] | None) -> list[Fact]:
-    """Whether the apiserver refuses what is to be done (`actions`). Nothing is known where the pass
-    only writes down what another acts on: None, or a failure that is not stored yet.
+    """Whether the apiserver refuses what is to be done. `actions` is None where the pass only
+    writes the status: then, and while a failure is not stored yet, nothing is said.
     """
     refused = [
         (each, refusal)
@@ -101,7 +101,7 @@ def _left(this: Pass, action: Action) -> float:
 
 
 def _is_news(refusal: Refusal) -> bool:
-    """An apiserver that has not answered once will the next time."""
+    """One call without an answer is none; the second in a row is."""
     return refusal.why is not Refused.UNAVAILABLE or refusal.attempts > 1
 
 

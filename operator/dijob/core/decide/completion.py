@@ -100,9 +100,8 @@ def clean(this: Pass) -> tuple[Action, ...]:
     end = tuple(
         EndPod(pod.name, pod.uid) for pod in going if pod.uid in failed and not pod.ending_soon
     )
-    # Who has not begun goes whatever the policy: nobody begins after the end, and at the gate he
-    # would wait for ever, without a list and even with one, since a kubelet that misses it
-    # (requeue.REMIND_SECONDS) is not reminded any more.
+    # A pod that has not passed its gate is deleted under every policy: after the end no list comes,
+    # and no kubelet is reminded of one (requeue.REMIND_SECONDS), so that it would wait for ever.
     running = policy is CleanPodPolicy.RUNNING
     innocent = (pod for pod in going if pod.uid not in failed)
     return (
@@ -114,7 +113,7 @@ def clean(this: Pass) -> tuple[Action, ...]:
 
 
 def _have_failed(this: Pass) -> frozenset[str]:
-    """Uids of pods; those that are there are kept for their logs when the job has failed."""
+    """Uids of the pods with a charged failure: they keep their logs when the job has failed."""
     return frozenset(charge.uid for charge in this.status.restarts_seen if charge.failures)
 
 
@@ -173,7 +172,7 @@ def _where_logs_are(this: Pass, first: FirstFailure) -> str:
 def rule_in_words(this: Pass, rank: int) -> str:
     """Which rule a failure has met, in words; without one it is the runtime's."""
     pod = this.world.pods[rank]
-    ending = pod.containers.ending
+    ending = pod.containers.last_end
     end = ending.words if ending else how_it_ended(None, None, "", pod.complaint)
     at = this.policy.rule(pod)
     rule = f"runtime: {this.job.spec.runtime}" if at is None else f"failurePolicy.rules[{at}]"

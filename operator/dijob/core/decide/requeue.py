@@ -31,7 +31,7 @@ REMIND_SECONDS = 8.0
 # Between two creations of one pod: 1, 2, 4 ... seconds; one that has lived long starts anew.
 CREATION_BACKOFF_SECONDS = (1.0, 60.0)
 FORGIVE_SECONDS = 600.0
-# Its multiples, less the whole numbers, are spread evenly however many there are.
+# The fractional parts of its multiples are evenly spread, however many there are.
 GOLDEN_RATIO = 0.618034
 # Added to a wait: stored times are cut to whole seconds.
 STAMPED_SECONDS = 0.5
@@ -119,7 +119,7 @@ def _list_waits(this: Pass) -> Iterator[float]:
 def _service_waits(this: Pass) -> Iterator[float]:
     """When the service, and the job's own Redis server, are created (again)."""
     refusal = this.observed.refusals.get(f"service/{this.world.gang.job}")
-    if refusal and unserved(this):
+    if refusal and service_is_missing(this):
         yield (refusal.retry_at - this.now).total_seconds()
     if redis.absence(this.world.gang, this.observed):
         yield max(LOOK_AGAIN_SECONDS[0], wait_for_pod(this, this.world.gang.server))
@@ -164,7 +164,7 @@ def pending_reminders(this: Pass) -> list[tuple[RemindPod, float]]:
     return found
 
 
-def unserved(this: Pass) -> bool:
+def service_is_missing(this: Pass) -> bool:
     """Whether the headless service is wanted and missing.
 
     With addressing: IP it is created only once the job runs: while the pods start, its endpoints
@@ -175,7 +175,7 @@ def unserved(this: Pass) -> bool:
     return wanted and f"service/{this.world.gang.job}" not in this.observed.existing
 
 
-def may_ask(this: Pass, key: str) -> bool:
+def may_try(this: Pass, key: str) -> bool:
     refusal = this.observed.refusals.get(key)
     return refusal is None or refusal.retry_at <= this.now
 

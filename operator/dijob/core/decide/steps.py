@@ -7,7 +7,7 @@ from dijob.core.actions import (
     CreateInOrder,
     CreatePod,
     CreateShared,
-    GiveBackPod,
+    ReleasePod,
     SetReplicas,
 )
 from dijob.core.decide import address_writes, requeue
@@ -23,7 +23,7 @@ IN_ORDER_AT_ONCE = 32
 
 
 def give_back_all_pods(this: Pass) -> tuple[Action, ...]:
-    """No room: all pods go, once it is written down how those that have ended did."""
+    """No room: all pods are deleted, once the status says how the ended ones ended."""
     pods = (pod for _, pod in sorted(this.world.pods.items()) if not pod.finished)
     return () if this.has_unstored_counts else deletions(pods)
 
@@ -58,14 +58,16 @@ def _create_and_delete_pods(this: Pass) -> tuple[Action, ...]:
         # A failure that is not in the stored status yet would be lost with its pod: that write
         # comes first.
         return create
-    back = (GiveBackPod(pod.name, pod.uid),) if (pod := gathering.pod_to_give_back) else ()
+    back = (ReleasePod(pod.name, pod.uid),) if (pod := gathering.pod_to_release) else ()
     force = removals(lost_nodes.abandoned(world.pods.values(), this.now))
     return (*deletions(world.to_delete), *back, *force, *create)
 
 
 def _shared_objects(this: Pass) -> tuple[Action, ...]:
     """What the ranks share: their names, and their Redis server."""
-    due = requeue.unserved(this) and requeue.may_ask(this, f"service/{this.world.gang.job}")
+    due = requeue.service_is_missing(this) and requeue.may_try(
+        this, f"service/{this.world.gang.job}"
+    )
     return (*((CreateShared(service.manifests),) if due else ()), *_broker(this))
 
 
@@ -78,7 +80,7 @@ def _broker(this: Pass) -> tuple[Action, ...]:
         return ()
     if pod and (pod.finished or pod.deleting):
         return (*deletions([pod]), *removals(lost_nodes.abandoned([pod], this.now)))
-    may = all(requeue.may_ask(this, f"{kind}/{name}") for kind in redis.KINDS)
+    may = all(requeue.may_try(this, f"{kind}/{name}") for kind in redis.KINDS)
     return (
         (CreateShared(redis_server.manifests),)
         if may and requeue.wait_for_pod(this, name) <= 0

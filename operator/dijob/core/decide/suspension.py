@@ -2,8 +2,8 @@
 it is false again.
 
 Written down first (suspendTime), so that what only the pods know is stored before they go, and
-their list is dead for all. Once it is false again, the old pods must be gone before the job begins
-anew: a name has one pod.
+their list is void: none is in force until the job begins anew (list_state.py). Once it is false
+again, the old pods must be gone before the job begins anew: a name has one pod.
 """
 
 from dijob.api.status import Renewal, Status, parse_time, timestamp

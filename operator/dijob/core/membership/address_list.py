@@ -1,9 +1,10 @@
-"""The address list in force, and what proves it: the status has its number and digest first.
+"""The newest address list, and what proves it: the status has its number and digest first.
 
 A pod's annotations can be written by whoever may patch pods. So they are copies, never the source:
-a list is in force if it has the digest in the status. It is rebuilt from the addresses that the
-kubelets report; a copy counts where it has that digest too, which shows that it is the list that
-the operator has made (docs/decisions/015).
+a list is genuine if it has the digest in the status (and in force until lastRenewal names it,
+list_state.py). It is rebuilt from the addresses that the kubelets report; a copy counts where it
+has that digest too, which shows that it is the list that the operator has made
+(docs/decisions/015).
 """
 
 from collections.abc import Mapping
@@ -62,9 +63,9 @@ def recovered(gang: Gang, observed: Observed, status: Status) -> Status:
     would be made now. Numbers that this operator itself has given out are never used again.
     """
     status, pods = with_former_names(status), observed.pods
-    given = max((observed.published.get(pod.uid, 0) for pod in pods.values()), default=0)
-    if given > status.list_number:
-        status = status.model_copy(update={"list_number": given, "address_list": None})
+    published = max((observed.published.get(pod.uid, 0) for pod in pods.values()), default=0)
+    if published > status.list_number:
+        status = status.model_copy(update={"list_number": published, "address_list": None})
     if status.address_list is not None or not any(pod.has_started for pod in pods.values()):
         return status
     held = max((pod.copy.address_list for pod in pods.values()), key=lambda one: one.number)
@@ -78,14 +79,14 @@ def recovered(gang: Gang, observed: Observed, status: Status) -> Status:
     return status.model_copy(update={"list_number": held.number, "address_list": proof})
 
 
-def verified(pod: Pod, newest: AddressList, given: int, status: Status) -> Pod:
+def verified(pod: Pod, newest: AddressList, published: int, status: Status) -> Pod:
     """The pod with what its annotations claim put right, `tampered` where something was.
 
-    `given` is the number of the newest list that this operator has written on the pod, 0 where it
-    does not know.
+    `published` is the number of the newest list that this operator has written on the pod, 0 where
+    it does not know.
     """
     claimed, held = pod.copy, NO_LIST
-    if number := _number_of(pod, newest, given):
+    if number := _number_of(pod, newest, published):
         proven = number == newest.number and newest.text
         held = newest if proven else AddressList(number, claimed.address_list.text or UNKNOWN)
     renew_from = claimed.renew_from if _may_renew(pod, status) else 0

@@ -84,8 +84,8 @@ def with_failures(
     changed is free: its sandbox died under it (a node's reboot). One whose sandbox has just died
     and has no new one yet is judged when it has. A process that was ended to start again with a new
     list has not failed. The `failed_without_redis` ranks cost nothing, unless a rule is about
-    their failure. Each other is charged, but where one of them renews all ranks: all that
-    this pass finds are one then, since what rank 1 breaks ends every rank's program, and one
+    their failure. Every other failure is charged. If one of them renews all ranks, all that this
+    pass finds are charged as one, since what rank 1 breaks ends every rank's program, and one
     restart follows.
     """
     charges, found, failures = dict(ledger.charges), dict[int, FailureAction](), 0
@@ -135,7 +135,7 @@ def _oldest_first(ranked: tuple[int, Pod]) -> tuple[str, int]:
     seconds.
     """
     rank, pod = ranked
-    return (pod.containers.ending.at if pod.containers.ending else "") or "~", rank
+    return (pod.containers.last_end.at if pod.containers.last_end else "") or "~", rank
 
 
 def _charge(pod: Pod, before: Charge, new: int, forgiven: bool) -> Charge:
@@ -177,7 +177,7 @@ def _new(pod: Pod, before: Charge, policy: Policy) -> int:
 
 def _failure(pod: Pod, now: datetime) -> FirstFailure:
     # Where the failure came before a renewal, only the last end can be seen.
-    end = None if pod.containers.ended_for else pod.containers.ending
+    end = None if pod.containers.ended_for else pod.containers.last_end
     return FirstFailure(
         rank=pod.rank,
         pod=pod.name,

@@ -89,8 +89,8 @@ class Gathering:
         not wait.
         """
         world = self.world
-        renewed = world.list_is_dead and world.possible_size >= world.size
-        if not self._enough or renewed or world.possible_size == world.gang.size:
+        complete = world.list_is_dead and world.possible_size >= world.size
+        if not self._enough or complete or world.possible_size == world.gang.size:
             return 0.0
         if world.list_is_dead:
             # A member that finds no node; one that was refused its pod has been waited for.
@@ -108,7 +108,7 @@ class Gathering:
         return max(self.window - waited, CREATING_SECONDS if _is_creating(self) else 0.0)
 
     @cached_property
-    def pod_to_give_back(self) -> Pod | None:
+    def pod_to_release(self) -> Pod | None:
         """The pod of the highest rank that has a node and no list while a lower rank finds no node:
         it is deleted, so that the lower one can have its place. None where there is no such pod.
 
@@ -141,7 +141,7 @@ class Gathering:
         even those without a node, since a cluster autoscaler must see them; a rank whose pod was
         released for a lower one comes back only when that one has a node.
         """
-        world, released = self.world, self.observed.given_back
+        world, released = self.world, self.observed.released
         if self.needed:
             return ()
         ranks = []

@@ -36,12 +36,12 @@ def loss_of(world: World) -> Loss | None:
     known = [rank for rank in world.unfinished if rank not in world.renewing and rank < size]
     lost = {rank: loss for rank in known if (loss := _loss(world, rank))}
     if lost:
-        gone = frozenset(lost).union(*(world.gang.dialers(rank) for rank in lost))
+        renewed = frozenset(lost).union(*(world.gang.dialers(rank) for rank in lost))
         # Ranks whose restart has not been requested since the last loss have a dead list too.
-        gone |= world.renewing | world.restarts.unrequested
+        renewed |= world.renewing | world.restarts.unrequested
         # Without a list that is proven, nothing that runs knows whom it dials.
-        all_go = world.renews_all_on_loss or unproven
-        return replace(lost[min(lost)], ranks=everybody if all_go else gone & everybody)
+        all_are = world.renews_all_on_loss or unproven
+        return replace(lost[min(lost)], ranks=everybody if all_are else renewed & everybody)
     if unproven:
         message = f"the pods' addresses are not those of list {world.address_list.number} any more"
         return Loss(AddressesReady.ListLost, message, everybody)
@@ -68,7 +68,7 @@ def _deleted(world: World, pod: Pod) -> Loss | None:
 
 
 def _failed(world: World, pod: Pod) -> Loss | None:
-    ending = pod.containers.ending
+    ending = pod.containers.last_end
     why = pod.complaint or (ending.words if ending else "no reason given")
     return Loss(AddressesReady.PodFailed, f"pod {pod.name} failed ({why})") if pod.failed else None
 

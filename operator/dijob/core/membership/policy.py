@@ -18,9 +18,10 @@ ASKED_TO_END = 143
 
 @dataclass(frozen=True)
 class Policy:
-    """The rules of one job, for its gang. `together`: no rank can begin again alone, so that a
-    failure renews all. `suspended`: a suspension is written down, so that pods end because they are
-    deleted.
+    """The rules of one job, for its gang. `preemptible`: an end by SIGTERM is no failure.
+    `renews_all_on_failure`: no rank can begin again alone. `success` is whose success is the job's:
+    of all ranks, of rank 0, or of the task of this name. `suspended`: a suspension is written down,
+    so that pods end because they are deleted.
     """
 
     gang: Gang
@@ -33,12 +34,12 @@ class Policy:
     @staticmethod
     def of(job: DIJob, gang: Gang) -> "Policy":
         spec = job.spec
-        all_go = spec.runtime.traits.fixed_membership and job.restart_scope is RestartScope.JOB
+        renews_all = spec.runtime.traits.fixed_membership and job.restart_scope is RestartScope.JOB
         return Policy(
             gang=gang,
             rules=spec.failure_policy.rules,
             preemptible=spec.preemptible,
-            renews_all_on_failure=all_go,
+            renews_all_on_failure=renews_all,
             success=spec.success_policy,
             suspended=bool(job.status.suspend_time),
         )
@@ -57,7 +58,7 @@ class Policy:
         """
         if (at := self.rule(pod)) is not None:
             return self.rules[at].action
-        ending = pod.containers.ending
+        ending = pod.containers.last_end
         asked = self.preemptible and ending is not None and ending.exit_code == ASKED_TO_END
         if pod.placement.disrupted or asked:
             return FailureAction.IGNORE
@@ -93,7 +94,7 @@ class Policy:
         ):
             return False
         if rule.on_exit_codes is not None:
-            code = pod.containers.ending.exit_code if pod.containers.ending else None
+            code = pod.containers.last_end.exit_code if pod.containers.last_end else None
             listed = code in rule.on_exit_codes.values
             if not code or listed != (rule.on_exit_codes.operator == "In"):
                 return False

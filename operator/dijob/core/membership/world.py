@@ -11,7 +11,7 @@ from dijob.core.members import Gang, expand
 from dijob.core.membership.address_list import all_verified
 from dijob.core.membership.list_state import ListState, list_state
 from dijob.core.membership.restart import Restarts, restarts_of
-from dijob.core.observed.derived import follows
+from dijob.core.observed.derived import list_fingerprints
 from dijob.core.observed.views import Observed, Pod
 from dijob.core.render.annotations import made_of
 
@@ -21,12 +21,12 @@ class World:
     """The job's pods, compared with the newest address list.
 
     `pods` are as they are verified (address_list.py). `address_list` is the newest list, without
-    addresses where nothing is left that proves it, `listed_size` how many ranks the status says
-    that it has, `state` what it is to the pods. `renewing` are the ranks that are renewed while it
-    is dead: those that were lost, and those that dial them. NNG never finds a peer under another
-    address (docs/decisions/006); all others run on, and are given the next list too.
-    `renews_all_on_loss`: the loss of any rank renews all. `redis_run` identifies the run of the
-    job's own Redis server (its pod's uid and restart count), "" while there is none.
+    addresses where nothing is left that proves it, `listed_size` its length by the status, `state`
+    whether it is in force, dead or void. `renewing` are the ranks that are to be renewed while it
+    is dead (none from the next list on): those that were lost, and those that dial them. NNG never
+    finds a peer under another address (docs/decisions/006); all others run on, and are given the
+    next list too. `renews_all_on_loss`: the loss of any rank renews all. `redis_run` identifies the
+    run of the job's own Redis server (its pod's uid and restart count), "" while there is none.
     """
 
     gang: Gang
@@ -131,7 +131,7 @@ class World:
         have lost it or their labels to somebody's edit, or were given it while the job's Redis
         server was away.
         """
-        derived = follows(made_of(self.gang, self.address_list))
+        derived = list_fingerprints(made_of(self.gang, self.address_list))
         pods = (self.pods.get(rank) for rank in self.unfinished)
         return tuple(pod for pod in pods if pod and not _has_newest(self, pod, derived))
 

@@ -48,14 +48,15 @@ class Ending:
 class Containers:
     """How a pod's containers stand; the main one where nothing else is said.
 
-    `failures` counts how often they have ended badly so far, whether or not the kubelet has already
-    started them again; of these `init_failures` are of init containers that are down now. `sandbox`
-    false: the pod's sandbox has died, and all in it with it, and the kubelet is about to make a new
-    one. `broken`: it has failed for good (restartPolicy Never), although a side container may hold
-    the pod. `all_ended`: none runs or will be started again. `gated`: the gate runs. `started` and
-    `ended` are when it started, and when it last ended; `restarts` is how often it has started
-    again, `ended_for` the number of the list for which it ended last (0: for another reason).
-    `unrecorded`: how it ended last is not known any more.
+    `failures` counts how often they have ended badly so far, ends that were asked for included,
+    whether or not the kubelet has already started them again; of these `init_failures` are of init
+    containers that are down now. `sandbox` false: the pod's sandbox has died, and all in it with
+    it, and the kubelet is about to make a new one. `broken`: it has failed for good (restartPolicy
+    Never), although a side container may hold the pod. `all_ended`: none runs or will be started
+    again. `gated`: the gate runs. `started` and `ended` are when it started, and when it last
+    ended; `restarts` is how often it has started again, `ended_for` the number of the list for
+    which it ended last (0: for another reason). `unrecorded`: how it ended last is not known any
+    more.
     """
 
     failures: int = 0
@@ -65,7 +66,7 @@ class Containers:
     all_ended: bool = False
     succeeded: bool = False
     gated: bool = False
-    ending: Ending | None = None
+    last_end: Ending | None = None
     started: str = ""
     ended: str = ""
     restarts: int = 0
@@ -102,10 +103,10 @@ def unseen(end: Ending) -> bool:
 
 
 def failures(spec: Body, status: Body, main: Body) -> int:
-    """How often containers ended badly (init containers: init_failures). Where nothing starts
-    again, and in a pod that has failed as a whole, what ends together is one failure; side
-    containers that start again by themselves are among the init containers. Once the main container
-    has exited 0, what the others do is of no account.
+    """How often containers ended badly (init containers: init_failures). In a pod with
+    restartPolicy Never, and in one that has failed as a whole, all that ends together is one
+    failure; of the init containers, sidecars (restartPolicy Always) do not count. Once the main
+    container has exited 0, what the others do is of no account.
     """
     given = status.get("containerStatuses") or ()
     if exit_code(main) == 0:
@@ -139,7 +140,7 @@ def init_failures(spec: Body, status: Body, main: Body) -> int:
     return sum(_failures(c) for c in given if c.get("name") != names.GATE_CONTAINER and _down(c))
 
 
-def ending(status: Body, main: Body) -> Ending | None:
+def last_end(status: Body, main: Body) -> Ending | None:
     """How the main container ended last; where it never did badly, the first other container that
     did.
     """

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from dijob import names
 
-# Keys of the annotations that are made of a list, besides the list itself.
+# What the keys of the annotations begin with that are made of a list, besides the list itself.
 MADE_OF_LIST = (
     names.ANNOTATION_LIST_NUMBER,
     names.FORMER_ANNOTATION,
@@ -18,9 +18,10 @@ MADE_OF_LIST = (
 )
 
 
-def follows(annotations: Mapping[str, str]) -> frozenset[tuple[str, str]]:
-    """Fingerprints of those annotations that are made of a list, each its key with a hash of its
-    value."""
+def list_fingerprints(annotations: Mapping[str, str]) -> frozenset[tuple[str, str]]:
+    """Fingerprints of those annotations that are made of a list: keys, each with a hash of its
+    value.
+    """
     return fingerprints(
         tuple(
             sorted(

@@ -38,12 +38,14 @@ def not_ready(
     ranks: Iterable[int],
     observed: Observed,
     now: datetime,
-    renewing: Container[int] = (),
+    restarting: Container[int] = (),
 ) -> str:
-    """Each rank that is not Ready, and why. `renewing` are those whose process has been asked to
+    """Each rank that is not Ready, and why. `restarting` are those whose process has been asked to
     restart.
     """
-    return _grouped(gang, ranks, lambda rank: _why_not_ready(rank, observed, now, rank in renewing))
+    return _grouped(
+        gang, ranks, lambda rank: _why_not_ready(rank, observed, now, rank in restarting)
+    )
 
 
 def trouble(rank: int, observed: Observed, now: datetime) -> str:
@@ -59,7 +61,9 @@ def trouble(rank: int, observed: Observed, now: datetime) -> str:
     crashed = (
         main.ended and not main.ended_for and (since(main.ended, now) or 0.0) < CRASHED_SECONDS
     )
-    return f"its program {main.ending.words}, and starts again" if crashed and main.ending else ""
+    return (
+        f"its program {main.last_end.words}, and starts again" if crashed and main.last_end else ""
+    )
 
 
 def refusal(gang: Gang, ranks: Iterable[int], observed: Observed) -> tuple[PodsCreated, str] | None:
@@ -130,7 +134,7 @@ def _why_no_address(gang: Gang, rank: int, observed: Observed) -> str:
             return refused.message
         return (
             "it gave its node back for a lower rank"
-            if name in observed.given_back
+            if name in observed.released
             else "its pod is being created"
         )
     if pod.deleting:

@@ -53,8 +53,8 @@ def disrupted(status: Body) -> bool:
 
 def went_down_with_its_node(status: Body, ended: containers.Ending | None) -> bool:
     """Whether a pod in which nothing starts again went down with its node: nobody knows then how it
-    `ended`, and its program is not to blame. With a reason of its own it was ended while nothing
-    ran in it.
+    `ended`, and its program is not to blame. A status with a reason says that the pod was ended
+    on purpose, so it did not go down with its node.
     """
     return ended is not None and containers.unseen(ended) and not status.get("reason")
 

@@ -10,7 +10,7 @@ from dijob.core.addresses import AddressList, ListCopy
 from dijob.core.members import split
 from dijob.core.observed import containers, disruptions
 from dijob.core.observed.containers import Containers
-from dijob.core.observed.derived import follows
+from dijob.core.observed.derived import list_fingerprints
 from dijob.core.observed.views import Child, MadeWith, Placement, Pod, Refused
 from dijob.pod import DIR, KILL_SECONDS, LAUNCH, POD_DIR
 
@@ -94,7 +94,7 @@ def _containers(meta: Body, spec: Body, status: Body, main: Body) -> Containers:
         all_ended=containers.all_ended(status, policy),
         succeeded=_succeeded(meta, status, main),
         gated=_gated(status),
-        ending=containers.ending(status, main),
+        last_end=containers.last_end(status, main),
         started=containers.started(main),
         ended=containers.ended(main),
         restarts=int(main.get("restartCount") or 0),
@@ -138,7 +138,7 @@ def _copy(annotations: Mapping[str, str]) -> ListCopy:
         pod_ip=annotations.get(names.ANNOTATION_POD_IP, ""),
         redis_run=sys.intern(annotations.get(names.ANNOTATION_BROKER, "")),
         renew_from=_number(annotations.get(names.ANNOTATION_RENEW)),
-        derived=follows(annotations),
+        derived=list_fingerprints(annotations),
     )
 
 
@@ -218,8 +218,8 @@ def main_name(spec: Body) -> str:
 
     The order of the containers does not tell (a mesh's webhook may put its proxy first),
     annotations can be forged, and the job may be another by now; but no mount of a pod can be
-    changed once it is there, and who injects a container does not give it ours. Without one it is
-    none of our making (a broker's): di-container, else the first.
+    changed once it is there, and who injects a container does not give it ours. A pod without such
+    a mount (the Redis server's) has no launcher: di-container, else the first.
     """
     given = spec.get("containers") or ()
     found = [c.get("name", "") for c in given if _mounts_ours(c)] or [
@@ -276,7 +276,7 @@ def _disrupted(status: Body) -> bool:
 def _went_down_with_its_node(spec: Body, status: Body, main: Body) -> bool:
     for_good = spec.get("restartPolicy") == "Never" and containers.exit_code(main) is not None
     over = for_good or status.get("phase") == "Failed"
-    return over and disruptions.went_down_with_its_node(status, containers.ending(status, main))
+    return over and disruptions.went_down_with_its_node(status, containers.last_end(status, main))
 
 
 def _sandbox_died(status: Body) -> bool:

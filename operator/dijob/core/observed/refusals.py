@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 from dijob.core.backoff import doubled
 from dijob.core.observed.views import Refusal, Refused
 
-# 400 and 422 are final as the object is written; an admission policy may have been the cause, so
-# ask quietly again.
+# 400 and 422 do not change while the object is the same, unless an admission policy has said it:
+# asked again after this.
 FINAL_SECONDS = 300.0
 # Nobody tells when a foreign object that has our name goes: we see our own only.
 TAKEN_SECONDS = (5.0, 60.0)
@@ -32,7 +32,7 @@ def name_in_use(why: Refused, what: str, now: datetime, before: Refusal | None =
     return Refusal(why=Refused.TAKEN, message=message, retry_at=again, attempts=attempts)
 
 
-def rejected(status: int, message: str, before: Refusal | None, now: datetime) -> Refusal:
+def of_creation(status: int, message: str, before: Refusal | None, now: datetime) -> Refusal:
     """The apiserver's answer to a creation (`status`: HTTP code, 0 for none), in its own words.
 
     400 and 422 are wrong as they stand. 403 (a missing service account or priority class, a quota,

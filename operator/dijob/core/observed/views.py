@@ -23,9 +23,9 @@ class MadeWith:
     """What a pod was made with.
 
     `restartable`: its launcher can start its process again in place; `grace` is how long it gives
-    the process to end, in seconds. `labelled` false: somebody has changed the label by which its
-    service and its job's autoscaler find it. `rank_label` is the rank that its label names ("":
-    unknown).
+    the process to end, in seconds. Two of them tell of now: `labelled` false, somebody has changed
+    the label by which its service and its job's autoscaler find it; `rank_label` is the rank that
+    its label names ("": unknown).
     """
 
     template_hash: str = ""
@@ -152,7 +152,7 @@ class Observed:
     From the operator's memory (shell/memory.py), so that a new operator learns it again: `refusals`
     maps a kind and name ("pod/x-0", "service/x") or a change (changes.py) to the last refusal;
     `creations` a pod's name to how often it was created lately; `warnings` a pod's uid to the
-    newest warning event about it. `given_back` are the names of pods that were deleted so that a
+    newest warning event about it. `released` are the names of pods that were deleted so that a
     lower rank finds a node. `list_seen` maps the uid of a pod that is to act on a list, and the
     list's number, to when that list was first seen on the pod; `reminded` maps the same to when its
     kubelet was last reminded of it. `published` maps a pod's uid to the number of the newest list
@@ -168,7 +168,7 @@ class Observed:
     existing: frozenset[str] = frozenset()
     refusals: Mapping[str, Refusal] = field(default_factory=dict)
     creations: Mapping[str, Creation] = field(default_factory=dict)
-    given_back: frozenset[str] = frozenset()
+    released: frozenset[str] = frozenset()
     list_seen: Mapping[tuple[str, int], datetime] = field(default_factory=dict)
     reminded: Mapping[tuple[str, int], datetime] = field(default_factory=dict)
     published: Mapping[str, int] = field(default_factory=dict)

@@ -11,7 +11,7 @@ from dijob import names, pod
 from dijob.core.actions import PublishAddresses
 from dijob.core.addresses import AddressList, ListCopy
 from dijob.core.members import Gang, GangTask
-from dijob.core.observed.derived import follows
+from dijob.core.observed.derived import list_fingerprints
 from dijob.core.observed.parse import END_SECONDS
 from dijob.core.render.runtimes import RUNTIMES
 from dijob.names import Addressing, Runtime
@@ -84,7 +84,7 @@ def slices(gang: Gang) -> str:
 
 @lru_cache(maxsize=64)
 def tasks_lists(gang: Gang, address_list: AddressList) -> dict[str, str]:
-    """The annotations that hold each task's task of a list. One that has none left yet is empty."""
+    """The annotations that hold each task's part of a list. One that has none left yet is empty."""
     ips = address_list.addresses
     ends = [task.first + task.size for task in gang.tasks[:-1]] + [len(ips)] * bool(gang.tasks)
     return {
@@ -145,9 +145,9 @@ def made_of(gang: Gang, address_list: AddressList) -> dict[str, str]:
     }
 
 
-def copied(gang: Gang, copy: ListCopy) -> ListCopy:
-    """What a pod that was given this copy has, before a watch shows it."""
-    return replace(copy, derived=follows(made_of(gang, copy.address_list)))
+def as_shown_on_pod(gang: Gang, copy: ListCopy) -> ListCopy:
+    """The copy as a watch will show it on a pod that was given it: with `derived` filled in."""
+    return replace(copy, derived=list_fingerprints(made_of(gang, copy.address_list)))
 
 
 @lru_cache(maxsize=16)

@@ -1,4 +1,4 @@
-"""What is created: a member of the gang becomes a pod, a job becomes a headless service."""
+"""The pod of a member of the gang."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -38,9 +38,9 @@ def pod_manifest(job: DIJob, member: Member, options: Options) -> Manifest:
     values, and not a copy: it is to be read only.
     """
     gang = gang_of(job)
-    group = job.pod_set_of(member.rank)
-    main = dict(group.main_container)
-    spec: Manifest = {**group.pod, "containers": _with_main(group, main)}
+    pod_set = job.pod_set_of(member.rank)
+    main = dict(pod_set.main_container)
+    spec: Manifest = {**pod_set.pod, "containers": _with_main(pod_set, main)}
     gate = _gate(main, gang, member, options)
     if not _launched(job, main):
         gate["env"].append({"name": "DIJOB_SETTLE_SECONDS", "value": SETTLE_SECONDS})
@@ -63,11 +63,11 @@ def pod_manifest(job: DIJob, member: Member, options: Options) -> Manifest:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
 
 
-def _with_main(group: PodSet, main: Manifest) -> list[Any]:
+def _with_main(pod_set: PodSet, main: Manifest) -> list[Any]:
     """The template's containers, with this one in the place of the main one."""
     return [
-        main if container is group.main_container else container
-        for container in group.pod["containers"]
+        main if container is pod_set.main_container else container
+        for container in pod_set.pod["containers"]
     ]
 
 

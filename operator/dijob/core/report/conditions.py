@@ -117,7 +117,7 @@ def _without_list(this: Pass, lacking: str) -> Fact:
         message = f"{given.message}; tries again at {given.until}"
         return Fact(AddressesReady.NoRoom, diagnose.shorten(message))
     if renewal := _renewal(this):
-        message = f"{renewal.message}; {_renewed(world)}. {lacking}"
+        message = f"{renewal.message}; {_renewal_in_words(world)}. {lacking}"
         reason = AddressesReady.__members__.get(renewal.reason, AddressesReady.ListLost)
         return Fact(reason, diagnose.shorten(message.strip()))
     if not lacking and (absent := redis.absence(world.gang, this.observed)):
@@ -160,14 +160,12 @@ def _running(this: Pass) -> Fact:
     latched = is_true(this.job.status, Running)
     if not (world.in_force or (latched and world.survivors)):
         if _renewal(this):
-            return Fact(Running.Renewing, _renewed(world))
+            return Fact(Running.Renewing, _renewal_in_words(world))
         return Fact(Running.Starting, "waits for the addresses")
     lagging = _lagging(world)
     if latched or not lagging:
         # Latched: a rank that restarts in place or is renewed heals by itself, see PeersReady.
-        return Fact(
-            Running.AllRanksReady, "it has begun, see PeersReady" if lagging else _all_run(this)
-        )
+        return Fact(Running.Begun, "it has begun, see PeersReady" if lagging else _all_run(this))
     wrong = any(diagnose.trouble(rank, this.observed, this.now) for rank in lagging)
     reason = Running.Blocked if wrong else Running.Starting
     return Fact(reason, diagnose.not_ready(world.gang, lagging, this.observed, this.now))
@@ -195,7 +193,7 @@ def _peers_ready(this: Pass) -> Fact:
     """Whether every rank is Ready and knows the newest list now; never latched."""
     world = this.world
     if renewal := _renewal(this):
-        message = f"{renewal.message}; {_renewed(world)}"
+        message = f"{renewal.message}; {_renewal_in_words(world)}"
         return Fact(PeersReady.Renewing, diagnose.shorten(message))
     lagging = _lagging(world) if world.in_force else list(world.wanted)
     if not lagging:
@@ -239,7 +237,7 @@ def _lagging(world: World) -> list[int]:
     return sorted(set(world.unfinished) - set(ready))
 
 
-def _renewed(world: World) -> str:
+def _renewal_in_words(world: World) -> str:
     whole = world.renewing >= set(world.unfinished)
     verb = "is" if len(world.renewing) == 1 else "are"
     return (

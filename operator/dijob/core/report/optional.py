@@ -32,8 +32,8 @@ PAUSED = (
     f" annotation {names.ANNOTATION_PAUSED} is removed"
 )
 
-# The fields that warnings about a launcher that is gone round are about (warnings.py); all others
-# are about the spec.
+# The fields of the warnings that say that the launcher is bypassed (warnings.py); all others are
+# about the spec.
 LAUNCHER_FIELDS = ("spec.launcher", ".spec.containers")
 
 
