@@ -137,7 +137,7 @@ def test_a_job_gives_its_pods_back_when(
         stored.model_copy(update={"succeeded_ranks": compact(done)}),
         NOW,
     )
-    given = capacity.give_back(Gathering(world, seen, 10, later(seconds)), stored, 10)
+    given = capacity.due_give_back(Gathering(world, seen, 10, later(seconds)), stored, 10)
     assert (given is not None) == gives
     if given:
         assert (

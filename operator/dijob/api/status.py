@@ -123,7 +123,8 @@ class ListProof(Stored):
     digest: Annotated[str, Field(max_length=64)] = ""
     """First 128 bits of the SHA-256 of "NUMBER ADDRESS,ADDRESS,...", in rank order."""
     finished: Annotated[str, Field(max_length=8192)] = ""
-    """The ranks that had succeeded when it was made, as ranges: it has no addresses of them."""
+    """The ranks that had succeeded when it was made, as ranges, e.g. 0-3,7: it has no addresses of
+    them."""
 
 
 class GivenBack(Stored):

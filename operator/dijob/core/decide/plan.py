@@ -103,9 +103,9 @@ def _plan_active(this: Pass) -> Plan:
     if loss := this.loss or _scaled(this):
         return _renew(this, loss)
     timeout = this.job.spec.schedule_timeout_seconds
-    if given := capacity.give_back(this.gathering, this.status, timeout):
+    if record := capacity.due_give_back(this.gathering, this.status, timeout):
         # An operator that is killed here must not create them again at once.
-        this = replace(this, status=this.status.model_copy(update={"given_back": given}))
+        this = replace(this, status=this.status.model_copy(update={"given_back": record}))
         return _conclude(this, this.status, conditions.progress(this), requeue.at_once)
     if this.world.nobody_runs and capacity.seconds_until_retry(this.status, this.now) > 0:
         return _conclude(

@@ -17,7 +17,7 @@ from dijob.core.observed.views import Observed, Refused, age
 RETRY_SECONDS = (30.0, 600.0)
 
 
-def give_back(gathering: Gathering, status: Status, timeout: int) -> GivenBack | None:
+def due_give_back(gathering: Gathering, status: Status, timeout: int) -> GivenBack | None:
     """What to write down when it is time to give the pods back; None when it is not.
 
     `timeout` (seconds) is how long a rank may look for a node, or be refused its pod, while others
