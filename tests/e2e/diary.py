@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from space import Body, Space
+from space import MAIN, Body, Space
 
 
 @dataclass
@@ -48,3 +48,14 @@ def kept(space: Space, resource: str) -> Iterator[Diary]:
         watch.wait()
         reader.join()
         watch.stdout.close()
+
+
+def exits(diary: Diary) -> dict[str, int]:
+    """How main containers ended, by pod: pods that are deleted show it in passing."""
+    found = {}
+    for _, _, pod in diary.entries:
+        for status in pod["status"].get("containerStatuses", ()):
+            ended = (status.get("state") or {}).get("terminated")
+            if status["name"] == MAIN and ended:
+                found[pod["metadata"]["name"]] = ended["exitCode"]
+    return found

@@ -72,3 +72,21 @@ def succeeded(space: Space, file: str, name: str) -> None:
     waited = space.until_true(name, "Succeeded", REAL_SECONDS)
     measured(f"seconds until {file} has Succeeded", f"{waited:.0f}")
     assert space.status(name).get("restarts", 0) == 0
+
+
+def redis_server(*flags: str) -> list[Body]:
+    """Debian's Redis server in a pod of its own, by the name of a Service."""
+    command = ["redis-server", "--protected-mode", "no", "--save", "", "--appendonly", "no", *flags]
+    container = {
+        "name": "redis",
+        "image": LIGHT,
+        "imagePullPolicy": "IfNotPresent",
+        "command": command,
+    }
+    meta = {"name": "redis", "labels": {"app": "redis"}}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"containers": [container]}}
+    ports = {"selector": {"app": "redis"}, "ports": [{"port": 6379}]}
+    return [
+        pod,
+        {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "redis"}, "spec": ports},
+    ]

@@ -19,7 +19,7 @@ SCALE = "/apis/diengine.opendilab.org/v2alpha1/namespaces/{}/dijobs/{}/scale"
 
 
 def test_every_example_has_a_test() -> None:
-    """Here, in test_dqn_losses.py (cartpole-dqn), test_tasks.py (cartpole-tasks), and where a
+    """Here, in test_dqn_losses.py (cartpole-dqn), test_tasks_dqn.py (cartpole-tasks), and where a
     runtime or a queue is the subject.
     """
     known = {"dijob.yaml", "star.yaml", "cartpole-dqn.yaml", "cartpole-tasks.yaml"}

@@ -1,33 +1,13 @@
-"""Redis as the message queue: the job's own server, somebody's, and what happens when it goes."""
+"""Redis as the message queue: the job's own server, and somebody's."""
 
 import re
-import shlex
-from collections.abc import Callable
 
 import pytest
 import yaml
-from jobs import EXAMPLES, LIGHT, REAL, REAL_SECONDS, job, program
-from space import Body, Space, measured
+from jobs import EXAMPLES, REAL, REAL_SECONDS, job, redis_server
+from space import Space
 
 pytestmark = pytest.mark.e2e
-
-
-def redis(*flags: str) -> list[Body]:
-    """Debian's Redis server in a pod of its own, by the name of a Service."""
-    command = ["redis-server", "--protected-mode", "no", "--save", "", "--appendonly", "no", *flags]
-    container = {
-        "name": "redis",
-        "image": LIGHT,
-        "imagePullPolicy": "IfNotPresent",
-        "command": command,
-    }
-    meta = {"name": "redis", "labels": {"app": "redis"}}
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"containers": [container]}}
-    ports = {"selector": {"app": "redis"}, "ports": [{"port": 6379}]}
-    return [
-        pod,
-        {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "redis"}, "spec": ports},
-    ]
 
 
 def test_ditask_over_redis_with_distinct_node_ids(space: Space) -> None:
@@ -37,7 +17,7 @@ def test_ditask_over_redis_with_distinct_node_ids(space: Space) -> None:
     made, code = yaml.safe_load_all((EXAMPLES / "star.yaml").read_text())
     # Redis knows no topology: the workers hear of each other too.
     made["spec"] |= {"replicas": 3, "messageQueue": {"type": "redis", "host": "redis"}}
-    space.apply(*redis(), made, code)
+    space.apply(*redis_server(), made, code)
     space.until_true("star", "Succeeded", REAL_SECONDS)
     assert "pi is 3.14159, from nodes [1, 2]" in space.logs("star-0")
     assert space.status("star").get("restarts", 0) == 0
@@ -64,108 +44,6 @@ def test_the_operator_runs_a_redis_server_for_the_job(space: Space) -> None:
     )
 
 
-TICKS = """
-import os, time
-from ding.framework import task
-from ding.framework.context import OnlineRLContext
-
-def main():
-    with task.start(async_mode=False, ctx=OnlineRLContext()):
-        me, last, together = task.router.node_id, {}, None
-        task.on("tick", lambda node: last.__setitem__(node, time.monotonic()))
-        while not os.path.exists("/tmp/enough"):
-            try:
-                task.emit("tick", me)
-            except Exception as error:
-                print("not sent:", error)
-            now = all(time.monotonic() - last.get(n, -9) < 1.5 for n in range(3))
-            if now is not together:
-                together = now
-                print("together" if now else "apart")
-            time.sleep(0.2)
-"""
-
-
-def ticks(**queue: object) -> list[Body]:
-    """Three ranks that say whether they hear each other."""
-    command = ["ditask", "--package", "/code", "--main", "main.main"]
-    return program("ticks", command, TICKS, replicas=3, messageQueue={"type": "redis", **queue})
-
-
-def said(space: Space, word: str, *, after: str = "") -> Callable[[], str]:
-    """Why not all of them have said one word yet (the last time `after` another)."""
-
-    def lacking() -> str:
-        logs = (space.logs(f"ticks-{rank}") for rank in range(3))
-        late = (log for log in logs if log.rfind(word) <= (log.rfind(after) if after else -1))
-        return next((log[-2000:] or "nothing said" for log in late), "")
-
-    return lacking
-
-
-def hear_each_other(space: Space) -> Callable[[], str]:
-    return said(space, "together", after="apart")
-
-
-def hear_nobody(space: Space) -> Callable[[], str]:
-    return said(space, "apart", after="together")
-
-
-def end(space: Space) -> None:
-    for rank in range(3):
-        space.execute(f"ticks-{rank}", "touch", "/tmp/enough")
-    space.until_true("ticks", "Succeeded", 60)
-
-
-def test_a_redis_server_of_the_jobs_own_is_made_anew_and_all_begin_anew_in_their_pods(
-    space: Space,
-) -> None:
-    """A connection to one that is gone can take TCP minutes to give up, or for ever."""
-    space.apply(*ticks())
-    space.until("all hear each other", hear_each_other(space), REAL_SECONDS)
-    before = space.uids("ticks")
-    space.kubectl("delete", "pod", "ticks-mq", "--wait=false")
-    space.until(
-        "the loss is told", lambda: "" if space.status("ticks").get("renewals") else "not yet", 60
-    )
-    assert space.status("ticks")["lastRenewal"]["reason"] == "BrokerLost"
-    waited = space.until_true("ticks", "PeersReady", REAL_SECONDS)
-    waited += space.until("all hear each other again", hear_each_other(space), REAL_SECONDS)
-    measured(
-        "seconds from the loss of a Redis server of the job's own until all hear each other",
-        f"{waited:.0f}",
-    )
-    status = space.status("ticks")
-    assert (status["listNumber"], status["renewals"], status.get("restarts", 0)) == (2, 1, 0)
-    assert space.uids("ticks") == before
-    end(space)
-
-
-def test_ranks_hear_again_when_somebodys_redis_server_was_away(space: Space) -> None:
-    """For longer than redis-py tries again: within its patience DI-engine does not even notice."""
-    server, service = redis()
-    main = server["spec"]["containers"][0]
-    away = "while [ -e /tmp/away ]; do sleep 0.2; done"
-    main["command"] = [
-        "/bin/bash",
-        "-c",
-        f"while :; do {shlex.join(main['command'])}; {away}; done",
-    ]
-    space.apply(server, service, *ticks(host="redis"))
-    space.until("all hear each other", hear_each_other(space), REAL_SECONDS)
-    before = space.uids("ticks")
-    space.kubectl("exec", "redis", "--", "sh", "-c", "touch /tmp/away; redis-cli shutdown nosave")
-    space.until(
-        "DI-engine has noticed everywhere", said(space, "Meet exception when listening"), 60
-    )
-    space.until("nobody hears anybody", hear_nobody(space), 60)
-    space.kubectl("exec", "redis", "--", "rm", "/tmp/away")
-    space.until("all hear each other again", hear_each_other(space), 60)
-    assert space.uids("ticks") == before
-    assert space.status("ticks").get("restarts", 0) == 0
-    end(space)
-
-
 @pytest.mark.parametrize(
     ("flags", "host", "words"),
     [
@@ -184,7 +62,7 @@ def test_a_redis_server_that_does_not_serve_is_named_in_the_status(
 ) -> None:
     env = [*REAL["env"], {"name": "DIJOB_REACH_SECONDS", "value": "5"}]
     main = {**REAL, "env": env, "command": ["ditask", "--package", "x", "--main", "x.main"]}
-    space.apply(*redis(*flags))
+    space.apply(*redis_server(*flags))
     space.kubectl("wait", "--for=condition=Ready", "pod/redis", "--timeout=90s", timeout=100)
     space.apply(job("lost", main, messageQueue={"type": "redis", "host": host}, backoffLimit=0))
     space.until_true("lost", "Failed", 90)

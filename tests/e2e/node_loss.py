@@ -1,0 +1,108 @@
+"""A node that falls silent, and a job that has to be whole again without it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from identity import identities
+from jobs import peers
+from sockets import mesh, until_edges
+from space import HOME, Body, Space, measured
+
+# Kubernetes' own time until a silent node counts as lost (kube-controller-manager
+# --node-monitor-grace-period).
+MONITOR_SECONDS = 50
+TOLERATION_SECONDS, GRACE_SECONDS, SLACK_SECONDS = 2, 2, 30
+BOUND = MONITOR_SECONDS + TOLERATION_SECONDS + GRACE_SECONDS + SLACK_SECONDS
+# The operator comes to another node first (the chart's lostNodeSeconds, 5), while the ranks are
+# given up.
+OPERATORS_BOUND = 80
+
+
+def world() -> Body:
+    job = peers("world", "--forever", replicas=4, backoffLimit=0)
+    keys = ("node.kubernetes.io/unreachable", "node.kubernetes.io/not-ready")
+    tolerated = {
+        "operator": "Exists",
+        "effect": "NoExecute",
+        "tolerationSeconds": TOLERATION_SECONDS,
+    }
+    spread = {
+        "maxSkew": 1,
+        "topologyKey": "kubernetes.io/hostname",
+        "whenUnsatisfiable": "ScheduleAnyway",
+    }
+    job["spec"]["template"]["spec"] |= {
+        "terminationGracePeriodSeconds": GRACE_SECONDS,
+        "tolerations": [{"key": key, **tolerated} for key in keys],
+        "topologySpreadConstraints": [
+            {**spread, "labelSelector": {"matchLabels": {"diengine.opendilab.org/job": "world"}}}
+        ],
+    }
+    return job
+
+
+def operators(space: Space) -> dict[str, str]:
+    """The operator's pods that are not on their way out, each with its node."""
+    found = space.api.pods(HOME, "app.kubernetes.io/name=dijob")
+    alive = (pod for pod in found if "deletionTimestamp" not in pod["metadata"])
+    return {pod["metadata"]["name"]: pod["spec"].get("nodeName", "") for pod in alive}
+
+
+@contextmanager
+def without_power(space: Space, node: str) -> Iterator[None]:
+    """The node has no power inside the block; it is back after it, and an operator is ready."""
+
+    def problem() -> str:
+        return " ".join(sorted(set(space.cluster.nodes) - space.cluster.ready_nodes()))
+
+    space.cluster.stop_node(node)
+    try:
+        yield
+    finally:
+        space.cluster.start_node(node)
+        space.until("every node is Ready", problem, 90)
+        space.cluster.run_kubectl(
+            "-n", HOME, "rollout", "status", "deployment/dijob", "--timeout=60s", timeout=70
+        )
+
+
+def whole_again(space: Space, with_operator: bool, bound: int) -> None:
+    """A job on all nodes is whole again within `bound` seconds after one has fallen silent, the
+    operator's or another, and pays nothing.
+    """
+    ((operator, home),) = operators(space).items()
+    space.apply(world())
+    space.until_true("world", "PeersReady")
+    before = identities(space, "world")
+    there = {pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in space.pods("world")}
+    assert set(there.values()) == set(space.cluster.nodes), there
+    doomed = home if with_operator else next(name for name in space.cluster.nodes if name != home)
+    lost = sorted(name for name, node in there.items() if node == doomed)
+    with without_power(space, doomed):
+
+        def problem() -> str:
+            now = identities(space, "world")
+            nodes = {
+                pod["metadata"]["name"]: pod["spec"].get("nodeName") for pod in space.pods("world")
+            }
+            ready = space.condition("world", "PeersReady")
+            whole = len(now) == 4 and set(nodes.values()) == set(there.values()) - {doomed}
+            return (
+                ""
+                if whole and ready.get("status") == "True"
+                else f"{nodes}; PeersReady: {ready.get('message')}"
+            )
+
+        waited = space.until(f"whole without {doomed}, which had {lost}", problem, bound)
+        told = "the operator's node's" if with_operator else "a node's"
+        measured(
+            f"seconds from {told} silence until the job is whole without it (bound {bound})",
+            f"{waited:.0f}",
+        )
+        assert (operator in operators(space)) is not with_operator
+        until_edges(space, "world", mesh(space.ips("world"), 1), (50515,))
+        status, after = space.status("world"), identities(space, "world")
+        assert (status.get("restarts", 0), status.get("firstFailure")) == (0, None)
+        first = min(int(name.rpartition("-")[2]) for name in lost)
+        touched = {name for name in before if after[name] != before[name]}
+        assert touched == {f"world-{rank}" for rank in range(first, 4)}, (lost, touched)

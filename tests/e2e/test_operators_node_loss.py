@@ -1,0 +1,11 @@
+"""The operator's own node falls silent, with ranks on it: the same as of another node."""
+
+import pytest
+from node_loss import OPERATORS_BOUND, whole_again
+from space import Space
+
+pytestmark = pytest.mark.e2e
+
+
+def test_the_job_is_whole_again_on_the_other_node(space: Space) -> None:
+    whole_again(space, with_operator=True, bound=OPERATORS_BOUND)
