@@ -121,11 +121,13 @@ cluster-env: venv ## print shell lines that set KUBECONFIG and PATH: eval "$$(ma
 images: venv ## build all images into the cache (6 min once)
 	@$(PY) images/build.py
 
-# A file goes to one of three workers as a whole: the long ones first, or one worker is idle in the end. Each file by its
-# name: pytest leaves out a file that a folder after it has too, and then the order is that of the folder. Three on two
-# cores: with two, a quarter of the time of e2e and a third of apiserver's went by with nothing to do.
-FIRST := $(patsubst %,tests/e2e/test_%.py,tasks_dqn node_loss queues operators_node_loss dqn_losses redis healing \
-	launcher runtimes mesh examples first_steps)
+# A file goes to one of three workers as a whole: the long ones first, or one worker is idle in the end; what computes (real
+# DI-engine) in turn with what waits, or three that compute take twice as long. Each file by its name: pytest leaves out
+# a file that a folder after it has too, and then the order is that of the folder. Three on two cores: with two, a
+# quarter of the time of e2e and a third of apiserver's went by with nothing to do.
+FIRST := $(patsubst %,tests/e2e/test_%.py,tasks_dqn node_loss queues operators_node_loss dqn_losses healing redis \
+	failures runtimes elastic launcher renewals first_steps policies mesh gate examples room torchrun contract \
+	redis_losses)
 E2E := $(FIRST) $(filter-out $(FIRST),$(sort $(wildcard tests/e2e/test_*.py)))
 
 .PHONY: apiserver
