@@ -128,7 +128,7 @@ images: venv ## build all images into the cache (6 min once)
 FIRST := $(patsubst %,tests/e2e/test_%.py,tasks_dqn node_loss queues operators_node_loss dqn_losses healing redis \
 	failures runtimes elastic launcher renewals first_steps policies mesh gate examples room torchrun contract \
 	redis_losses)
-E2E := $(FIRST) $(filter-out $(FIRST),$(sort $(wildcard tests/e2e/test_*.py)))
+E2E_FILES := $(FIRST) $(filter-out $(FIRST),$(sort $(wildcard tests/e2e/test_*.py)))
 
 .PHONY: apiserver
 apiserver: cluster-build images ## bad input, kill -9 at each write, faults, 150 jobs, the chart, the test cluster itself (~8 min)
@@ -145,7 +145,7 @@ scale: cluster-build ## a restart among 1,000 jobs with 4,000 pods, with its fig
 
 .PHONY: e2e
 e2e: cluster-build images ## real pods on real nodes (~20 min)
-	$(PY) -m pytest $(E2E) -m "not alone and not long" -n 3 --dist loadfile --no-loadscope-reorder
+	$(PY) -m pytest $(E2E_FILES) -m "not alone and not long" -n 3 --dist loadfile --no-loadscope-reorder
 	$(PY) -m pytest tests/e2e -m alone
 
 .PHONY: long
