@@ -76,8 +76,8 @@ class Reflector:
         found = _Listing()
         try:
             await self._read(api, found)
-            take_never_shown = self._store.take_never_shown(self._stream.path, found.version)
-            for uid in (self.uids - found.uids) | take_never_shown:
+            never_shown = self._store.take_never_shown(self._stream.path, found.version)
+            for uid in (self.uids - found.uids) | never_shown:
                 found.owners.add(self._store.owner_of(uid))
                 self._store.drop(uid, found.version)
             self.uids = found.uids
