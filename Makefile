@@ -102,7 +102,7 @@ crds: venv ## write crds/dijob.yaml, the chart's copy, docs/reference.md and doc
 	$(PY) -m dijob.crd
 
 .PHONY: cluster-build
-cluster-build: venv ## build the test cluster's programs into the cache (9 min once)
+cluster-build: venv ## build the test cluster's programs into the cache (8 min once)
 	@$(PY) -m cluster build
 
 .PHONY: cluster-up

@@ -100,7 +100,7 @@ class Lab:
 
     def rights(self, user: str, namespace: str) -> set[Right]:
         """All that a user may do to objects in a namespace, less what every user may ask about
-        himself.
+        himself, and what every service account may read (trust bundles, from Kubernetes 1.37 on).
         """
         review = {
             "apiVersion": "authorization.k8s.io/v1",
@@ -118,6 +118,7 @@ class Lab:
             (resource, verb)
             for rule in rules
             for resource in rule["resources"]
+            if resource != "clustertrustbundles"
             for verb in rule["verbs"]
         }
 

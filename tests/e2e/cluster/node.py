@@ -19,6 +19,7 @@ from cluster.waiting import until
 
 DNS_IP = "10.96.0.10"
 SOCKET = "/run/containerd/containerd.sock"
+BINARIES = "/run/bin"  # the cluster's programs, bound into each node
 INSIDE = "/var/lib/dijob"  # the configuration, in the node's own /var
 
 
@@ -84,7 +85,7 @@ class Node:
 
     def start_containerd(self) -> None:
         """containerd, with the sandbox image in it."""
-        self._spawn("containerd", "containerd", f"--config={INSIDE}/containerd.toml")
+        self._spawn("containerd", f"{BINARIES}/containerd", f"--config={INSIDE}/containerd.toml")
         until(f"containerd of {self.name}", self._no_containerd, 30)
         if PAUSE not in self.images():
             self.load(pause_archive(self.plane.binaries, self.state / self.name))
@@ -97,7 +98,7 @@ class Node:
         """kubelet and kube-proxy: the node announces itself."""
         self._spawn(
             "kubelet",
-            "/run/bin/kubelet",
+            f"{BINARIES}/kubelet",
             f"--config={INSIDE}/kubelet.yaml",
             f"--kubeconfig={INSIDE}/kubelet.kubeconfig",
             f"--hostname-override={self.name}",
@@ -106,7 +107,7 @@ class Node:
         )
         self._spawn(
             "kube-proxy",
-            "/run/bin/kube-proxy",
+            f"{BINARIES}/kube-proxy",
             f"--kubeconfig={INSIDE}/proxy.kubeconfig",
             f"--cluster-cidr={POD_CIDR}",
             f"--hostname-override={self.name}",
@@ -139,7 +140,7 @@ class Node:
         return "; ".join(f"{c} has ended: {log_tail(self.state, c, 3)}" for c in dead)
 
     def _ctr(self, *arguments: str) -> list[str]:
-        return ["ctr", f"--address={SOCKET}", "--namespace=k8s.io", *arguments]
+        return [f"{BINARIES}/ctr", f"--address={SOCKET}", "--namespace=k8s.io", *arguments]
 
     def _no_containerd(self) -> str:
         if dead := (
@@ -220,19 +221,23 @@ class Node:
 
 
 CONTAINERD = f"""
-version = 2
+version = 3
 disabled_plugins = ["io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.zfs",
-  "io.containerd.snapshotter.v1.aufs", "io.containerd.snapshotter.v1.devmapper",
-  "io.containerd.internal.v1.tracing"]
+  "io.containerd.snapshotter.v1.devmapper", "io.containerd.snapshotter.v1.blockfile",
+  "io.containerd.snapshotter.v1.erofs", "io.containerd.internal.v1.tracing",
+  "io.containerd.nri.v1.nri"]
 [grpc]
   address = "{SOCKET}"
-[plugins."io.containerd.grpc.v1.cri"]
-  sandbox_image = "{PAUSE}"
+[plugins."io.containerd.cri.v1.images".pinned_images]
+  sandbox = "{PAUSE}"
+[plugins."io.containerd.cri.v1.runtime"]
   # without CAP_SYS_RESOURCE no sandbox could start: its oom score may not be lowered
   restrict_oom_score_adj = true
-  [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+  [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc]
     runtime_type = "io.containerd.runc.v2"
-  [plugins."io.containerd.grpc.v1.cri".cni]
-    bin_dir = "/usr/lib/cni"
+    # not one of another version that is on PATH
+    runtime_path = "{BINARIES}/containerd-shim-runc-v2"
+  [plugins."io.containerd.cri.v1.runtime".cni]
+    bin_dirs = ["/usr/lib/cni"]
     conf_dir = "{INSIDE}/net.d"
 """
