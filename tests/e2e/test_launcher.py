@@ -44,7 +44,6 @@ cp /usr/local/bin/ditask /tmp/venv/bin/
 # win all the same.
 FORMS: dict[str, list[str]] = {
     "bash": ["/bin/bash", "-c", CALL],
-    "sh": ["sh", "-c", CALL],
     "script": ["/code/star.sh"],
     "venv": ["/bin/bash", "-c", VENV],
 }
@@ -84,12 +83,11 @@ def forms(open_space: Callable[[str], AbstractContextManager[Space]]) -> Iterato
         yield space
 
 
-@pytest.mark.parametrize("form", ["bash", "sh"])
-def test_this_form_gets_the_mesh(forms: Space, form: str) -> None:
-    forms.until_true(form, "Running", REAL_SECONDS)
-    until_edges(forms, form, mesh(forms.ips(form), 1), PORTS, REAL_SECONDS)
-    assert not forms.condition(form, "LauncherBypassed")
-    assert "dijob: WARNING" not in forms.logs(f"{form}-1")
+def test_a_shells_command_gets_the_mesh(forms: Space) -> None:
+    forms.until_true("bash", "Running", REAL_SECONDS)
+    until_edges(forms, "bash", mesh(forms.ips("bash"), 1), PORTS, REAL_SECONDS)
+    assert not forms.condition("bash", "LauncherBypassed")
+    assert "dijob: WARNING" not in forms.logs("bash-1")
 
 
 def test_a_script_is_launched_and_the_topology_in_it_wins(forms: Space) -> None:

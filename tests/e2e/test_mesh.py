@@ -12,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from environ import Shape, expected, processes
 from jobs import DITASK, REAL_SECONDS, config_map, job, mounted, peers
 from sockets import Edges, mesh, until_edges
 from space import Space, measured
@@ -98,31 +99,37 @@ def test_exactly_these_connections_stand(
     measured("connections, {} of {} x {}".format(*case), wanted.total())
 
 
-def test_real_di_engine_makes_exactly_the_mesh_of_its_parser(
-    space: Space, tables: dict[Case, Table]
-) -> None:
+@pytest.fixture(scope="module")
+def real(open_space: Callable[[str], AbstractContextManager[Space]]) -> Iterator[Space]:
+    """A job of DI-engine's own processes, three pods with two in each."""
     mount, volume = mounted("code", "/code")
-    main = {
-        "image": DITASK,
-        "command": [
-            "ditask",
-            "--package",
-            "/code",
-            "--main",
-            "idle.main",
-            "--parallel-workers",
-            "2",
-        ],
-        "env": [{"name": "OMP_NUM_THREADS", "value": "1"}],
-        **mount,
-    }
-    space.apply(config_map("code", idle_py=IDLE), job("real", main, pod=volume, replicas=3))
-    space.until_true("real", "Running", REAL_SECONDS)
-    ips = space.ips("real")
+    command = ["ditask", "--package", "/code", "--main", "idle.main", "--parallel-workers", "2"]
+    env = [{"name": "OMP_NUM_THREADS", "value": "1"}]
+    main = {"image": DITASK, "command": command, "env": env, **mount}
+    with open_space("real") as space:
+        space.apply(config_map("code", idle_py=IDLE), job("real", main, pod=volume, replicas=3))
+        yield space
+
+
+def test_real_di_engine_makes_exactly_the_mesh_of_its_parser(
+    real: Space, tables: dict[Case, Table]
+) -> None:
+    real.until_true("real", "Running", REAL_SECONDS)
+    ips = real.ips("real")
     wanted = dialled(tables["mesh", 3, 2], ips, 2)
     assert wanted == mesh(ips, 2)
-    until_edges(space, "real", wanted, _ports(2), REAL_SECONDS)
+    until_edges(real, "real", wanted, _ports(2), REAL_SECONDS)
     measured("connections of DI-engine, mesh of 3 x 2", wanted.total())
+
+
+def test_each_of_its_processes_has_every_variable(real: Space) -> None:
+    """ditask's own, and those that it starts for its workers."""
+    body, ips = real.job("real"), real.ips("real")
+    for rank in range(3):
+        found = [each for each in processes(real, f"real-{rank}") if "python" in each.command]
+        assert len(found) > 2, found
+        for process in found:
+            assert process.di == expected(body, ips, rank, Shape(3, 2, "mesh")), process.command
 
 
 def _ports(workers: int) -> list[int]:
