@@ -222,6 +222,13 @@ class Addressing(StrEnum):
     HOSTNAME = "Hostname"
 
 
+class ServicePolicy(StrEnum):
+    """When a job has its headless service: where names are used, or always."""
+
+    AUTO = "Auto"
+    ALWAYS = "Always"
+
+
 class RestartScope(StrEnum):
     """Which ranks start again when one is lost: Pod, it and those that dial it; Job, all."""
 

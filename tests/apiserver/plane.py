@@ -155,7 +155,7 @@ def job(name: str, **spec: Any) -> Body:
     main = {"image": "example/x", "command": ["sh", "-c"], "args": ["ditask -m a.main"]}
     if not {"replicas", "minReplicas", "maxReplicas"} & spec.keys():
         spec |= {"minReplicas": 2, "maxReplicas": 2}
-    return dijob(name, main, **spec)
+    return dijob(name, main, **{"service": "Always", **spec})
 
 
 def changed(body: Body, path: str, value: Any) -> Body:

@@ -47,7 +47,7 @@ def test_what_the_user_sets_wins_and_may_refer_to_the_pods_own_address(space: Sp
 
 
 def test_hostnames_and_names_in_the_cluster_are_those_of_the_ranks(space: Space) -> None:
-    space.apply(peers("named", "--forever"))
+    space.apply(peers("named", "--forever", service="Always"))
     space.until_true("named", "Running")
     ips = space.ips("named")
     for rank in range(2):

@@ -149,7 +149,7 @@ def test_a_killed_process_heals_in_place_and_touches_nobody(space: Space) -> Non
 
 def with_service(space: Space) -> None:
     """A job of three that runs, and its service."""
-    running(space, replicas=3)
+    running(space, replicas=3, service="Always")
     there = space.children
     space.until("its service", lambda: "" if len(there()) == 4 else str(there()), 15)
 

@@ -69,7 +69,7 @@ JOBS: dict[str, list[Body]] = {
         deaf("again"),
     ],
     "It fails": [
-        crash("module", "import mymod", replicas=1, backoffLimit=1),
+        crash("module", "import mymod", replicas=1, backoffLimit=2),
         crash("killed", "import os; os.kill(os.getpid(), 9)", replicas=1, backoffLimit=0),
         shell("slow", FOREVER, replicas=1, activeDeadlineSeconds=2),
     ],

@@ -180,6 +180,8 @@ def dijob(namespace: str, name: str, size: int = 4, **spec: Any) -> Json:
     """The seed's job, for pods that nobody really runs."""
     arguments = ["--package", "m", "--main", "m.main", "--parallel-workers", "2"]
     main = {"image": "example/none", "command": ["ditask"], "args": arguments}
-    made = manifests.dijob(name, main, **{"minReplicas": size, "maxReplicas": size, **spec})
+    made = manifests.dijob(
+        name, main, **{"minReplicas": size, "maxReplicas": size, "service": "Always", **spec}
+    )
     made["metadata"]["namespace"] = namespace
     return made

@@ -54,7 +54,9 @@ def job_body(
     its pod spec.
     """
     sizes = {} if {"replicas", "minReplicas", "maxReplicas"} & spec.keys() else {"replicas": 3}
-    made = copy.deepcopy(dijob("job", container(), dict(pod or {}), **sizes, **spec))
+    # With all that a job can have.
+    given = {"service": "Always", **sizes, **spec}
+    made = copy.deepcopy(dijob("job", container(), dict(pod or {}), **given))
     made["metadata"] |= {"namespace": "ns", "uid": UID, "generation": 1, "resourceVersion": "1"}
     return {**made, "status": copy.deepcopy(dict(status or {}))}
 

@@ -148,7 +148,8 @@ class Watched(Judged):
         assert is_true(status, Running), status
         assert status.phase == "Running"
         assert sorted(processes) == waiting
-        assert self.cluster.names_of("services") == {"job", *filter(None, [self.gang.server])}
+        wanted = {*(["job"] if self.job.wants_service else []), *filter(None, [self.gang.server])}
+        assert self.cluster.names_of("services") == wanted
         assert self.served()
         assert is_true(status, PeersReady), status
         ips = {pod.rank: f"{pod.name}.job" if self.named else pod.ip for pod in self.pods()}

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dijob import names
-from dijob.names import Addressing, CleanPodPolicy, Launcher
+from dijob.names import Addressing, CleanPodPolicy, Launcher, ServicePolicy
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 from unit.builders import Body, container, job_body
@@ -70,6 +70,7 @@ class Chaos(Driven):
         least=st.sampled_from([4, 1, 2]),
         launcher=st.sampled_from(Launcher),
         addressing=st.sampled_from(Addressing),
+        service=st.sampled_from(ServicePolicy),
         extra=st.sampled_from(sorted(EXTRAS)),
         rounds=st.sampled_from([0, 2, 4, 5]),
     )
@@ -84,6 +85,7 @@ class Chaos(Driven):
         least: int = 4,
         launcher: Launcher = Launcher.AUTO,
         addressing: Addressing = Addressing.IP,
+        service: ServicePolicy = ServicePolicy.ALWAYS,
         extra: str = "nothing",
         rounds: int = 0,
     ) -> None:
@@ -98,6 +100,7 @@ class Chaos(Driven):
         spec: Body = {"cleanPodPolicy": policy.value, "backoffLimit": limit, "maxReplicas": 4}
         spec |= {
             "addressing": addressing.value,
+            "service": service.value,
             "launcher": launcher.value,
             "topology": shape[0],
             "restart": {"scope": shape[1]},

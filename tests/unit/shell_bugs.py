@@ -129,7 +129,7 @@ def a_list_does_not_show_what_has_vanished(patch: Patch) -> None:
 
 
 def what_is_urgent_is_put_off(patch: Patch) -> None:
-    patch.setattr(summary, "urgent", lambda old, new: not old.phase)
+    patch.setattr(summary, "_is_urgent", lambda old, new: False)
 
 
 def nobody_asks_whether_a_job_is_still_there(patch: Patch) -> None:

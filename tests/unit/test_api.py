@@ -14,7 +14,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from cluster.waiting import until_true_async
 from dijob.shell import api as api_module
-from dijob.shell.api import CONCURRENT_WRITES, Api, ApiError, Stream
+from dijob.shell.api import CONCURRENT_WRITES, Api, ApiError, Stream, proxy_for
 
 BOUND_SECONDS = 20.0
 BOOKMARK = {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "1"}}}
@@ -188,3 +188,36 @@ def test_that_another_object_has_the_name_is_known_in_one_place(
 )
 def test_an_answer_in_any_form_is_an_error_of_its_status(data: bytes) -> None:
     assert api_module.error_of(422, data).status == 422
+
+
+PROXY = "http://user:word@proxy:3128"
+
+
+@pytest.mark.parametrize(
+    ("environment", "server", "proxy"),
+    [
+        ({}, "https://10.0.0.1:6443", None),
+        ({"HTTPS_PROXY": PROXY}, "https://10.0.0.1:6443", PROXY),
+        ({"https_proxy": PROXY}, "https://api.example", PROXY),
+        ({"HTTPS_PROXY": PROXY, "NO_PROXY": ".example,10.0.0.1"}, "https://10.0.0.1", None),
+        ({"HTTPS_PROXY": PROXY, "NO_PROXY": ".example,10.0.0.1"}, "https://api.example", None),
+        ({"HTTP_PROXY": PROXY}, "https://api.example", None),
+    ],
+    ids=[
+        "none",
+        "upper-case",
+        "lower-case",
+        "left-out-address",
+        "left-out-domain",
+        "another-scheme",
+    ],
+)
+def test_the_proxy_is_the_one_that_the_environment_names(
+    environment: dict[str, str], server: str, proxy: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY"):
+        for each in (name, name.lower()):
+            monkeypatch.delenv(each, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert proxy_for(server) == proxy

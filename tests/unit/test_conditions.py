@@ -7,6 +7,7 @@ from dijob.api.status import Condition, Status, timestamp
 from dijob.core.observed.containers import Ending
 from dijob.core.observed.views import Observed, Pod, Refusal, Refused
 from dijob.core.report import conditions
+from dijob.names import ServicePolicy
 from dijob.reasons import Invalid
 from unit.builders import (
     NOW,
@@ -300,6 +301,15 @@ def test_a_service_that_cannot_be_made_is_said_and_forgotten_once_it_is_there(
     healed = say(observed(*ALL, services=frozenset({"job"})), stored(owner, decided))
     assert (healed["ServiceReady"].status, healed["ServiceReady"].reason) == ("True", "Created")
     assert "ServiceReady" not in say(observed(*ALL, services=frozenset({"job"})), owner)
+
+
+def test_a_service_that_nobody_wants_any_more_is_no_problem() -> None:
+    refused = {"service/job": Refusal(Refused.TAKEN, "no", later(60))}
+    owner = running()
+    owner = stored(owner, plan(owner, observed(*ALL, refusals=refused), later(1)))
+    spec = owner.spec.model_copy(update={"service": ServicePolicy.AUTO})
+    healed = say(observed(*ALL, refusals=refused), owner.model_copy(update={"spec": spec}))
+    assert (healed["ServiceReady"].status, healed["ServiceReady"].reason) == ("True", "NotWanted")
 
 
 def test_a_refused_service_that_nobody_wants_now_is_not_asked_for_every_moment() -> None:

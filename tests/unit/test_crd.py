@@ -98,6 +98,7 @@ def test_only_fields_whose_absence_means_nothing_are_defaulted() -> None:
     defaults = {path: node["default"] for path, node in ALL.items() if "default" in node}
     assert defaults == {
         ".spec.addressing": "IP",
+        ".spec.service": "Auto",
         ".spec.runtime": "ditask",
         ".spec.launcher": "Auto",
         ".spec.cleanPodPolicy": "Running",

@@ -253,7 +253,9 @@ def test_t1_1751_a_rank_that_never_found_room_does_not_keep_a_finished_job_runni
     chaos = world(size=3)
     chaos.room_changes(3)
     chaos.user_scales(4)
-    rounds(chaos, 3)
+    rounds(chaos)
+    chaos.time_passes(12)
+    rounds(chaos)
     assert "joining later: rank 3" in _said(chaos, "AddressesReady")
     for _ in range(3):
         chaos.happens("succeeds", 0)

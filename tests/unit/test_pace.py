@@ -13,11 +13,12 @@ from dijob.core.actions import RemindPod
 from dijob.core.decide.plan import Plan, plan
 from dijob.core.options import Options
 from dijob.core.pace import Budget, Latency
+from dijob.core.report.summary import Pressure
 from dijob.shell.actor import Actor
 from dijob.shell.children import Children
 from dijob.shell.memory import Memory
 from dijob.shell.reconcile import Reconciler
-from dijob.shell.status_writer import STATUS_INTERVAL_SECONDS
+from dijob.shell.status_writer import INTERVAL_SECONDS
 from unit.builders import NOW, Body, gives, job, job_body, later, listed, observed
 from unit.fake_api import FakeApi
 
@@ -129,7 +130,9 @@ async def test_steps_on_the_way_are_written_as_rarely_as_a_slow_apiserver_needs(
 ) -> None:
     steps = [stored("Pending", count) for count in range(1, 31)]
     quick = await written(monkeypatch, 0.01, steps)
-    assert quick == [float(second) for second in range(0, 30, int(STATUS_INTERVAL_SECONDS))]
+    assert quick == [
+        float(second) for second in range(0, 30, int(INTERVAL_SECONDS[Pressure.RARELY]))
+    ]
     slow = await written(monkeypatch, 0.5, steps)
     assert slow[0] == 0.0
     assert 1 <= len(slow) <= 3

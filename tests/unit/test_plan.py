@@ -99,6 +99,13 @@ def test_the_service_comes_once_the_job_runs() -> None:
     assert plan(running(), observed(*pods, services=frozenset({"job"})), NOW).actions == ()
 
 
+def test_a_service_is_made_where_names_are_used() -> None:
+    pods = [listed(rank) for rank in range(3)]
+    assert plan(running(service="Auto"), observed(*pods), NOW).actions == ()
+    named = job(service="Auto", addressing="Hostname")
+    assert CreateShared(service.manifests) in plan(named, observed(), NOW).actions
+
+
 def test_nothing_to_do_changes_nothing() -> None:
     owner, pods = running(), [listed(rank) for rank in range(3)]
     decided = plan(owner, observed(*pods, services=frozenset({"job"})), later(1000))

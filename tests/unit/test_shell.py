@@ -4,10 +4,11 @@ or says twice.
 
 import pytest
 from dijob import names
-from dijob.core.report.summary import is_true
+from dijob.api.status import timestamp
+from dijob.core.report.summary import Pressure, is_true
 from dijob.reasons import PodsCreated
-from dijob.shell.status_writer import STATUS_INTERVAL_SECONDS
-from unit.builders import Body, job_body
+from dijob.shell.status_writer import INTERVAL_SECONDS
+from unit.builders import NOW, Body, job_body
 from unit.objects import Target
 from unit.simulated import World, simulated
 from unit.wire import Fault
@@ -34,13 +35,46 @@ def lose(world: World, plural: str, name: str) -> None:
 
 async def test_a_job_starts_and_says_so_at_once() -> None:
     async with simulated(job_body()) as world:
-        assert await world.until(lambda: world.phase == "Running") < STATUS_INTERVAL_SECONDS
+        seconds = await world.until(lambda: world.phase == "Running")
+        assert seconds < INTERVAL_SECONDS[Pressure.SOON]
         await world.settle()
         assert world.cluster.names_of("pods") == {"job-0", "job-1", "job-2"}
         assert {process.env["DI_NODES"] for process in world.cluster.processes} == {
             "10.0.0.1,10.0.0.2,10.0.0.3"
         }
         world.operator.check_known()
+
+
+def statuses(world: World) -> list[Body]:
+    return [call.body["status"] for call in world.writes("PATCH") if call.target.sub == "status"]
+
+
+async def test_a_start_that_is_quick_takes_two_statuses() -> None:
+    """The number of its list before any pod has it, and Running."""
+    async with simulated(job_body()) as world:
+        await world.running()
+        written = statuses(world)
+        assert [status.get("listNumber") for status in written] == [1, None]
+        assert written[1]["phase"] == "Running"
+
+
+async def test_a_start_that_waits_says_so_and_since_when() -> None:
+    async with simulated(job_body()) as world:
+        await world.operator_alone(INTERVAL_SECONDS[Pressure.SOON] - 0.5)
+        assert not statuses(world)
+        await world.operator_alone(1)
+        (first,) = statuses(world)
+        assert first["phase"] == "Pending"
+        assert first["startTime"] == timestamp(NOW), "when it was first seen, not written"
+        waits = next(c for c in first["conditions"] if c["type"] == "Running")
+        assert waits["lastTransitionTime"] == first["startTime"]
+
+
+async def test_a_job_that_cannot_begin_says_why_at_once() -> None:
+    async with simulated(job_body()) as world:
+        world.cluster.quota = True
+        await world.operator_alone(0.5)
+        assert "quota" in statuses(world)[0]["message"]
 
 
 async def test_a_new_operator_finds_all_as_it_should_be_and_writes_nothing() -> None:
@@ -144,7 +178,7 @@ async def test_a_deletion_that_no_watch_has_shown_brings_no_pods_back() -> None:
 async def test_no_pods_come_for_a_job_whose_deletion_no_watch_has_shown() -> None:
     async with simulated(job_body()) as world:
         world.cluster.quota = True
-        await world.runs(15)
+        await world.runs(20)  # between two tries, long after the last write
         lose(world, names.PLURAL, "job")
         world.cluster.quota = False
         before = len(world.writes("POST", "pods"))

@@ -5,7 +5,16 @@ from typing import Any
 import pytest
 from dijob.api.status import Condition, Renewal, Status
 from dijob.core.actions import Event
-from dijob.core.report.summary import Fact, conclude, ended, events, is_true, phase, urgent
+from dijob.core.report.summary import (
+    Fact,
+    Pressure,
+    conclude,
+    ended,
+    events,
+    is_true,
+    phase,
+    pressure,
+)
 from dijob.names import Phase
 from dijob.reasons import (
     AddressesReady,
@@ -237,20 +246,44 @@ SEEN = having(Fact(Running.Starting))
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "at_once"),
+    ("old", "new", "soon"),
     [
-        (Status(), SEEN, True),
-        (SEEN, SEEN.model_copy(update={"ready_replicas": 2}), False),
-        (SEEN, having(Fact(AddressesReady.Published), before=SEEN), False),
-        (SEEN, SEEN.model_copy(update={"last_renewal": Renewal(list_number=1)}), True),
-        (SEEN, having(Fact(Running.Begun), before=SEEN), True),
-        (SEEN, having(Fact(Succeeded.AllRanksSucceeded), before=SEEN), True),
-        (SEEN, having(Fact(Failed.BackoffLimitExceeded), before=SEEN), True),
+        (Status(), SEEN, Pressure.SOON),
+        (Status(), having(Fact(PodsCreated.PodRejected)), Pressure.AT_ONCE),
+        (Status(), having(Fact(PodsCreated.WaitingForOldPod)), Pressure.AT_ONCE),
+        (SEEN, SEEN.model_copy(update={"ready_replicas": 2}), Pressure.RARELY),
+        (SEEN, having(Fact(AddressesReady.Published), before=SEEN), Pressure.RARELY),
+        (SEEN, SEEN.model_copy(update={"succeeded_ranks": "0"}), Pressure.SOON),
+        (SEEN, having(Fact(PeersReady.AllRanksReady), before=SEEN), Pressure.SOON),
+        (SEEN, having(Fact(AddressesReady.AddressMissing), before=SEEN), Pressure.SOON),
+        (having(Fact(AddressesReady.AddressMissing), before=SEEN), SEEN, Pressure.SOON),
+        (
+            SEEN,
+            SEEN.model_copy(update={"last_renewal": Renewal(list_number=1)}),
+            Pressure.AT_ONCE,
+        ),
+        (SEEN, having(Fact(Running.Begun), before=SEEN), Pressure.AT_ONCE),
+        (SEEN, having(Fact(Succeeded.AllRanksSucceeded), before=SEEN), Pressure.AT_ONCE),
+        (SEEN, having(Fact(Failed.BackoffLimitExceeded), before=SEEN), Pressure.AT_ONCE),
     ],
-    ids=["first-sight", "count", "step-on-the-way", "list-died", "running", "succeeded", "failed"],
+    ids=[
+        "first-sight",
+        "first-sight-of-a-problem",
+        "applied-while-the-old-one-ends",
+        "count",
+        "step-on-the-way",
+        "success",
+        "together-again",
+        "problem",
+        "problem-that-is-over",
+        "list-died",
+        "running",
+        "succeeded",
+        "failed",
+    ],
 )
-def test_what_is_written_at_once(old: Status, new: Status, at_once: bool) -> None:
-    assert urgent(old, new) is at_once
+def test_how_soon_a_change_is_written(old: Status, new: Status, soon: Pressure) -> None:
+    assert pressure(old, new) is soon
 
 
 MESSAGES: dict[str, tuple[tuple[Fact, ...], str]] = {

@@ -9,7 +9,7 @@ from dijob.api.fingerprint import fingerprint
 from dijob.api.pod_sets import PodSet, pod_sets
 from dijob.api.spec import Spec
 from dijob.api.status import Status, Stored
-from dijob.names import Addressing, Queue, RestartScope, Topology
+from dijob.names import Addressing, Queue, RestartScope, ServicePolicy, Topology
 
 
 class Metadata(Stored):
@@ -75,6 +75,12 @@ class DIJob(Stored):
             if pod_set.command.topology in set(Topology)
         )
         return Topology(next(options, Topology.STAR if self.spec.engine_fields else Topology.MESH))
+
+    @property
+    def wants_service(self) -> bool:
+        """Whether the job has a headless service: where its list has names, or it asks for one."""
+        always = self.spec.service is ServicePolicy.ALWAYS
+        return always or self.addressing is Addressing.HOSTNAME
 
     @property
     def addressing(self) -> Addressing:

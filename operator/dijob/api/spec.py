@@ -18,7 +18,15 @@ from dijob.api.parts import (
     Written,
 )
 from dijob.api.traits import DEFAULTED, Immutable, Mutable
-from dijob.names import Addressing, CleanPodPolicy, Launcher, Priority, Runtime, Topology
+from dijob.names import (
+    Addressing,
+    CleanPodPolicy,
+    Launcher,
+    Priority,
+    Runtime,
+    ServicePolicy,
+    Topology,
+)
 
 TtlSeconds = Annotated[StrictInt, Field(ge=0, le=2**31 - 1)]
 SuccessPolicy = Annotated[str, Field(min_length=1, max_length=40)]
@@ -61,6 +69,10 @@ class Spec(Written):
     """The content of DI_NODES: the pods' IPs, or their names (JOB-RANK.JOB). A name stays the same
     when its pod is replaced: no other rank restarts after a loss, but each start waits for the
     cluster's DNS. runtime: slurm always has names."""
+    service: Annotated[ServicePolicy, DEFAULTED, Mutable.UNTIL_ENDED] = ServicePolicy.AUTO
+    """When the job has the headless service, by which each rank has a name (JOB-RANK.JOB): Auto,
+    where the job itself uses names (addressing: Hostname, runtime: slurm); Always, for programs of
+    yours that look them up. A service costs the control plane work at each start and loss."""
     launcher: Annotated[Launcher, DEFAULTED, Immutable(default_is_hashed=True)] = Launcher.AUTO
     """Auto puts the operator's launcher before the template's command, so that a plain `ditask ...`
     finds its peers in any image; Off runs the command as it is."""

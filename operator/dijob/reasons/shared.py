@@ -20,6 +20,7 @@ class ServiceReady(Reason):
         "as for PodRejected and PodForbidden",
     )
     Created = good("it is there now")
+    NotWanted = good("nothing asks for it any more (`service: Auto`)")
 
 
 class BrokerReady(Reason):

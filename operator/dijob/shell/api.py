@@ -6,7 +6,8 @@ import json
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 from kubernetes.aio.client.api_client import ApiClient
@@ -115,6 +116,9 @@ class Api:
             await load_kube_config(config_file=kubeconfig, client_configuration=settings)
         else:
             load_incluster_config(client_configuration=settings)
+        # Once: aiohttp would look it up for each call, a fifth of the operator's CPU.
+        settings.proxy = settings.proxy or proxy_for(settings.host)
+        settings.client_session_kwargs = {"trust_env": False}
         return Api(ApiClient(configuration=settings))
 
     async def close(self) -> None:
@@ -199,6 +203,16 @@ class Api:
             raise error_of(response.status, await response.response.read())
         self.pulse.beat()
         return response
+
+
+def proxy_for(server: str) -> str | None:
+    """The proxy that HTTPS_PROXY and the like name for a server's URL; None where they name none,
+    or NO_PROXY has its host.
+    """
+    url = urlsplit(server)
+    if url.hostname is None or proxy_bypass(url.hostname):
+        return None
+    return getproxies().get(url.scheme)
 
 
 def _namespace(path: str) -> str:

@@ -44,8 +44,12 @@ class Children:
         """From now on an event about a child asks for a pass over its job."""
 
         def changed(owner: str) -> None:
-            if key := key_of(owner):
-                queue.add(key, background=not self.listed)
+            if not (key := key_of(owner)):
+                return
+            if self.listed:
+                queue.add_news(key)
+            else:
+                queue.add(key, background=True)
 
         for store in self.stores.values():
             store.on_change = changed

@@ -35,6 +35,7 @@ class Memory:
     reminded: dict[tuple[str, int], datetime] = field(default_factory=dict)
     events_read: dict[str, datetime] = field(default_factory=dict)
     warnings: dict[str, str] = field(default_factory=dict)
+    first_seen: datetime | None = None
     last_write: float = -1e9
     _parsed: Parsed | None = None
 

@@ -111,9 +111,10 @@ class Reconciler:
         self._memories.forget(uid)
 
     def _observe(self, job: DIJob, memory: Memory) -> Observed:
-        owner = job.metadata.owner_key
+        owner, now = job.metadata.owner_key, self._clock.now()
         pods, unranked = by_rank(self._children.pods.of(owner), gang_of(job))
-        memory.saw_lists(pods.values(), self._clock.now())
+        memory.first_seen = memory.first_seen or now
+        memory.saw_lists(pods.values(), now)
         memory.saw_pods((*pods.values(), *unranked))
         silent = {pod.uid for pod in (*pods.values(), *unranked) if not pod.ip}
         return Observed(
@@ -123,6 +124,7 @@ class Reconciler:
             refusals=dict(memory.refusals),
             creations=dict(memory.creations),
             released=frozenset(memory.released),
+            first_seen=memory.first_seen,
             published=dict(memory.published),
             list_seen=dict(memory.list_seen),
             reminded=dict(memory.reminded),

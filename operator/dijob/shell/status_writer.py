@@ -11,6 +11,7 @@ from dijob.core import pace
 from dijob.core.decide.plan import Plan
 from dijob.core.decide.requeue import RESYNC_SECONDS
 from dijob.core.report import summary
+from dijob.core.report.summary import Pressure
 from dijob.shell.api import Api, ApiError, Json
 from dijob.shell.clock import Clock, yield_to_others
 from dijob.shell.jobs import Jobs
@@ -21,9 +22,11 @@ from dijob.shell.recorder import Recorder
 log = logging.getLogger(__name__)
 Forget = Callable[[str], None]
 
-# What is not urgent (a count, an intermediate step) is written at most this often per job: the
-# start of many jobs is bound by the apiserver's CPU. A slow one gets fewer yet (core/pace.py).
-STATUS_INTERVAL_SECONDS = 3.0
+# What is not urgent is written at most this often per job: the start of many jobs is bound by the
+# apiserver's CPU, and a small one is Running before the first of these (docs/decisions/022). A slow
+# apiserver gets fewer yet (core/pace.py), but each job a first status by FIRST_AT_LATEST_SECONDS.
+INTERVAL_SECONDS = {Pressure.SOON: 3.0, Pressure.RARELY: 10.0}
+FIRST_AT_LATEST_SECONDS = 10.0
 
 
 class StaleCrdError(Exception):
@@ -74,8 +77,9 @@ class StatusWriter:
         changes = _changes(old, decided.status)
         if not changes:
             return RESYNC_SECONDS
-        urgent = decided.write_now or summary.urgent(old, decided.status)
-        if not urgent and (due := self._put_off(memory)) > 0:
+        pressure = summary.pressure(old, decided.status)
+        urgent = decided.write_now or pressure is Pressure.AT_ONCE
+        if not urgent and (due := self._put_off(pressure, old, memory)) > 0:
             return due
         precondition = {"uid": meta.uid, "resourceVersion": meta.resource_version}
         patch = {"metadata": precondition, "status": changes}
@@ -102,11 +106,16 @@ class StatusWriter:
         # The next step may wait for what has been written, and no watch shows it as a change.
         return 0.0
 
-    def _put_off(self, memory: Memory) -> float:
+    def _put_off(self, pressure: Pressure, old: Status, memory: Memory) -> float:
         """Seconds for which a write that is not urgent is put off; 0 or less: not at all."""
-        seconds = pace.interval(STATUS_INTERVAL_SECONDS, self._api.throttle.latency)
+        quick = INTERVAL_SECONDS[pressure]
+        seconds = pace.interval(quick, self._api.throttle.latency)
+        if not old.phase:
+            now = self._clock.now()
+            age = (now - (memory.first_seen or now)).total_seconds()
+            return min(seconds, FIRST_AT_LATEST_SECONDS) - age
         due = memory.last_write + seconds - self._clock.monotonic()
-        if due > 0 or seconds == STATUS_INTERVAL_SECONDS or self._api.throttle.take_status_write():
+        if due > 0 or seconds == quick or self._api.throttle.take_status_write():
             return due
         return seconds
 

@@ -21,6 +21,7 @@ BACKOFF_SECONDS = (0.5, 60.0)
 # A pass over a job whose webhook hangs takes 30 s and more. At most WORKERS_PER_NAMESPACE passes of
 # one namespace run at once; after SLOW_SECONDS a pass leaves its turn to another namespace.
 WORKERS_PER_NAMESPACE = 16
+BURST_SECONDS = 0.1
 SLOW_SECONDS = 3.0
 
 
@@ -57,8 +58,7 @@ class WorkQueue:
         if background and self._held is not None:
             self._held[key] = None
             return
-        if timer := self._timers.pop(key, None):
-            timer.cancel()
+        self._forget_timer(key)
         if key in self._running:
             self._dirty.add(key)
         elif self._queued.get(key, True) > background or key not in self._queued:
@@ -68,6 +68,12 @@ class WorkQueue:
             metrics.QUEUED.set(len(self._queued))
             self._begin()
 
+    def add_news(self, key: Key) -> None:
+        """Ask for a pass within BURST_SECONDS: the pods of a job change together, and one pass is
+        about all that came meanwhile.
+        """
+        self.add_after(key, BURST_SECONDS)
+
     def release(self) -> None:
         """Let the background begin."""
         held, self._held = self._held or {}, None
@@ -76,12 +82,16 @@ class WorkQueue:
 
     def add_after(self, key: Key, seconds: float) -> None:
         """Ask for a pass later, unless one is asked for sooner."""
+        loop, timer = asyncio.get_running_loop(), self._timers.get(key)
         if seconds <= 0:
             self.add(key)
-        elif key not in self._queued:
-            if timer := self._timers.pop(key, None):
-                timer.cancel()
-            self._timers[key] = asyncio.get_running_loop().call_later(seconds, self.add, key)
+        elif key not in self._queued and not (timer and timer.when() <= loop.time() + seconds):
+            self._forget_timer(key)
+            self._timers[key] = loop.call_later(seconds, self.add, key)
+
+    def _forget_timer(self, key: Key) -> None:
+        if timer := self._timers.pop(key, None):
+            timer.cancel()
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -125,13 +135,15 @@ class WorkQueue:
             self._busy[key[0]] -= 1
             if not self._busy[key[0]]:
                 del self._busy[key[0]]
+        # What came in between is no reason to skip the back-off of a pass that failed.
+        if key in self._failures:
+            self._dirty.discard(key)
+            self._forget_timer(key)
         if again is not None:
             self.add_after(key, again)
-        # An event that came in between is no reason to skip the back-off of a pass that failed.
         if key in self._dirty:
             self._dirty.discard(key)
-            if key not in self._failures:
-                self.add(key)
+            self.add(key)
         self._begin()
 
     def _mark_slow(self, key: Key) -> None:

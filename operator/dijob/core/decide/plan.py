@@ -141,7 +141,8 @@ def _build_context(job: DIJob, observed: Observed, now: datetime) -> Pass:
             counted, world, policy, now, failures.failed_without_redis(gang, observed)
         )
     present = [pod for pod in observed.pods.values() if not pod.deleting]
-    status = _observed_status(job, world, present, counted.into(stored), now)
+    first_seen = observed.first_seen or now
+    status = _observed_status(job, world, present, counted.into(stored), first_seen)
     waited = capacity.refused(world, observed, status, now)
     timeout = job.spec.schedule_timeout_seconds
     return Pass(
@@ -162,7 +163,7 @@ def _build_context(job: DIJob, observed: Observed, now: datetime) -> Pass:
 
 
 def _observed_status(
-    job: DIJob, world: World, present: list[Pod], counted: Status, now: datetime
+    job: DIJob, world: World, present: list[Pod], counted: Status, first_seen: datetime
 ) -> Status:
     """The status with what is seen of the job now; `present` are its pods that are not being
     deleted.
@@ -178,7 +179,7 @@ def _observed_status(
             "task_status": conditions.by_task(world.gang, present),
             "ready_replicas": sum(pod.ready for pod in present),
             "selector": f"{names.LABEL_JOB}={world.gang.job}",
-            "start_time": job.status.start_time or timestamp(now),
+            "start_time": job.status.start_time or timestamp(first_seen),
             # A job that has begun counts its retries from the first one again.
             "given_back": None if world.in_force else job.status.given_back,
         }

@@ -165,14 +165,15 @@ def pending_reminders(this: Pass) -> list[tuple[RemindPod, float]]:
 
 
 def service_is_missing(this: Pass) -> bool:
-    """Whether the headless service is wanted and missing.
+    """Whether the headless service is wanted now and missing.
 
     With addressing: IP it is created only once the job runs: while the pods start, its endpoints
     would be a fifth of the control plane's work.
     """
-    by_name = this.world.gang.addressing is Addressing.HOSTNAME
-    wanted = by_name or (this.world.in_force and is_true(this.job.status, Running))
-    return wanted and f"service/{this.world.gang.job}" not in this.observed.existing
+    by_name = this.job.addressing is Addressing.HOSTNAME
+    begun = by_name or (this.world.in_force and is_true(this.job.status, Running))
+    missing = f"service/{this.world.gang.job}" not in this.observed.existing
+    return this.job.wants_service and begun and missing
 
 
 def may_try(this: Pass, key: str) -> bool:

@@ -153,7 +153,8 @@ class Observed:
     maps a kind and name ("pod/x-0", "service/x") or a change (changes.py) to the last refusal;
     `creations` a pod's name to how often it was created lately; `warnings` a pod's uid to the
     newest warning event about it. `released` are the names of pods that were deleted so that a
-    lower rank finds a node. `list_seen` maps the uid of a pod that is to act on a list, and the
+    lower rank finds a node. `first_seen` is when the first pass over the job was; None: now.
+    `list_seen` maps the uid of a pod that is to act on a list, and the
     list's number, to when that list was first seen on the pod; `reminded` maps the same to when its
     kubelet was last reminded of it. `published` maps a pod's uid to the number of the newest list
     that this operator has written on it.
@@ -169,6 +170,7 @@ class Observed:
     refusals: Mapping[str, Refusal] = field(default_factory=dict)
     creations: Mapping[str, Creation] = field(default_factory=dict)
     released: frozenset[str] = frozenset()
+    first_seen: datetime | None = None
     list_seen: Mapping[tuple[str, int], datetime] = field(default_factory=dict)
     reminded: Mapping[tuple[str, int], datetime] = field(default_factory=dict)
     published: Mapping[str, int] = field(default_factory=dict)

@@ -57,12 +57,13 @@ def optional_conditions(this: Pass) -> list[Fact]:
 
 
 def _service(this: Pass) -> list[Fact]:
-    service = f"service/{this.world.gang.job}"
+    service, known = f"service/{this.world.gang.job}", find(this.job.status, ServiceReady)
+    if not this.job.wants_service:
+        return [Fact(ServiceReady.NotWanted)] if known else []
     if refusal := this.observed.refusals.get(service):
         taken = refusal.why is Refused.TAKEN
         reason = ServiceReady.ServiceNameTaken if taken else ServiceReady.ServiceRefused
         return [Fact(reason, refusal.message)]
-    known = find(this.job.status, ServiceReady)
     return [Fact(ServiceReady.Created)] if known and service in this.observed.existing else []
 
 

@@ -5,6 +5,7 @@ changed.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from enum import Enum, auto
 
 from dijob import reasons
 from dijob.api.status import Condition, Status, parse_time, timestamp
@@ -92,9 +93,52 @@ def _main_sentence(status: Status) -> str:
     return running.message if running else ""
 
 
-def urgent(old: Status, new: Status) -> bool:
-    """Whether a change must be written at once: the first sight of a job, Running, its end, a list
-    that begins or has died, a pause, a failure (the pod that shows it is not deleted before).
+class Pressure(Enum):
+    """How soon a change of the status is to be written."""
+
+    AT_ONCE = auto()
+    SOON = auto()  # news: the first sight of a job, what went wrong or is right again, a success
+    RARELY = auto()  # progress: counts, and the names of those that the job still waits for
+
+
+def pressure(old: Status, new: Status) -> Pressure:
+    """How soon the change from one status to the other is to be written."""
+    if _is_urgent(old, new):
+        return Pressure.AT_ONCE
+    first = not old.phase
+    if first and (problems(new) or _waits_for_old_pods(new)):
+        return Pressure.AT_ONCE
+    return Pressure.SOON if first or _is_news(old, new) else Pressure.RARELY
+
+
+def _waits_for_old_pods(status: Status) -> bool:
+    """Whether the job was applied while the pods of a former one of its name still end."""
+    created = find(status, reasons.PodsCreated)
+    return created is not None and created.reason == reasons.PodsCreated.WaitingForOldPod.name
+
+
+def problems(status: Status) -> frozenset[tuple[str, str]]:
+    """Type and reason of each condition that says that something is wrong."""
+    return frozenset(
+        (condition.type, condition.reason)
+        for condition in status.conditions
+        if (reason := reasons.find(condition.type, condition.reason))
+        and reason.entry.kind is ReasonKind.PROBLEM
+    )
+
+
+def _is_news(old: Status, new: Status) -> bool:
+    """Whether somebody waits for the change: what went wrong, or is right again; a success, which
+    is lost with its pod until it is written.
+    """
+    together = is_true(old, reasons.PeersReady) != is_true(new, reasons.PeersReady)
+    succeeded = old.succeeded_ranks != new.succeeded_ranks
+    return together or succeeded or problems(old) != problems(new)
+
+
+def _is_urgent(old: Status, new: Status) -> bool:
+    """Whether a change must be written at once: Running, the job's end, a list that begins or has
+    died, a pause, a failure (the pod that shows it is not deleted before).
     """
     begun = is_true(new, reasons.Running) and not is_true(old, reasons.Running)
     begun = begun or is_true(new, reasons.Paused) != is_true(old, reasons.Paused)
@@ -105,7 +149,7 @@ def urgent(old: Status, new: Status) -> bool:
         or old.restarts != new.restarts
         or old.given_back != new.given_back
     )
-    return not old.phase or begun or lost or ended(new) != ended(old)
+    return begun or lost or ended(new) != ended(old)
 
 
 def conclude(status: Status, facts: Iterable[Fact], generation: int, now: datetime) -> Status:
@@ -113,9 +157,11 @@ def conclude(status: Status, facts: Iterable[Fact], generation: int, now: dateti
     were.
     """
     kept = {condition.type: condition for condition in status.conditions}
+    first = not status.phase  # the first status is put off: what is False has been since the start
     for fact in facts:
         type_ = fact.reason.condition
-        kept[type_] = _condition(kept.get(type_), fact, generation, now)
+        since = status.start_time if first and not fact.reason.entry.status else ""
+        kept[type_] = _condition(kept.get(type_), fact, generation, since or timestamp(now))
     kept.pop(reasons.Finished.__name__, None)
     if finished := _finished(kept, now):
         kept[finished.type] = finished
@@ -192,13 +238,13 @@ def _finished(stored: Mapping[str, Condition], now: datetime) -> Condition | Non
         if end.type == reasons.Failed.__name__
         else reasons.Finished.Succeeded
     )
-    return _condition(end, Fact(reason, end.message), end.observed_generation, now)
+    return _condition(end, Fact(reason, end.message), end.observed_generation, timestamp(now))
 
 
-def _condition(old: Condition | None, fact: Fact, generation: int, now: datetime) -> Condition:
+def _condition(old: Condition | None, fact: Fact, generation: int, now: str) -> Condition:
     status = str(fact.reason.entry.status)
     same = old is not None and old.status == status
-    since = old.last_transition_time if old is not None and same else timestamp(now)
+    since = old.last_transition_time if old is not None and same else now
     return Condition(
         type=fact.reason.condition,
         status=status,
