@@ -212,6 +212,27 @@ def test_a_sandbox_that_died_under_a_running_pod_is_seen(
     assert read(pod_body(phase=phase, conditions=conditions)).containers.sandbox is sandbox
 
 
+@pytest.mark.parametrize(
+    ("made", "began", "sandbox"),
+    [
+        ("2026-05-04T12:00:00Z", "2026-05-04T12:00:01Z", True),
+        ("2026-05-04T12:00:01Z", "2026-05-04T12:00:01Z", True),
+        ("2026-05-04T12:00:12Z", "2026-05-04T12:00:01Z", False),
+        ("2026-05-04T12:00:12Z", "", True),
+        ("", "2026-05-04T12:00:01Z", True),
+    ],
+    ids=["before it", "with it", "after it", "nothing runs", "no time is said"],
+)
+def test_a_container_that_ran_before_its_sandbox_was_made_has_died_with_another(
+    made: str, began: str, sandbox: bool
+) -> None:
+    """Kubelet 1.37 and containerd 2.4, while the gate waits in the new one."""
+    ready = condition("PodReadyToStartContainers", lastTransitionTime=made)
+    main = main_status(state={"running": {"startedAt": began}})
+    shown = pod_body(phase="Running", conditions=[ready], containerStatuses=[main])
+    assert read(shown).containers.sandbox is sandbox
+
+
 def test_a_sandbox_of_which_nothing_is_said_is_there() -> None:
     assert read(pod_body(phase="Running")).containers.sandbox
 

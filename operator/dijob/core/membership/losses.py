@@ -74,7 +74,7 @@ def _failed(world: World, pod: Pod) -> Loss | None:
 
 
 def _without_sandbox(world: World, pod: Pod) -> Loss | None:
-    """The kubelet (1.34) may never report the new address: it reports nothing while an init
+    """The kubelet (1.34 to 1.37) may never report the new address: it reports nothing while an init
     container that had succeeded runs again, and the gate, which runs again, waits for a list that
     needs that address."""
     if pod.containers.sandbox:

@@ -89,7 +89,7 @@ def _containers(meta: Body, spec: Body, status: Body, main: Body) -> Containers:
     return Containers(
         failures=containers.failures(spec, status, main),
         init_failures=containers.init_failures(spec, status, main),
-        sandbox=not _sandbox_died(status),
+        sandbox=not _sandbox_died(status, main),
         broken=policy == "Never" and bool(containers.exit_code(main)),
         all_ended=containers.all_ended(status, policy),
         succeeded=_succeeded(meta, status, main),
@@ -279,11 +279,13 @@ def _went_down_with_its_node(spec: Body, status: Body, main: Body) -> bool:
     return over and disruptions.went_down_with_its_node(status, containers.last_end(status, main))
 
 
-def _sandbox_died(status: Body) -> bool:
+def _sandbox_died(status: Body, main: Body) -> bool:
     """The kubelet reports the containers that died with a sandbox before it makes the new one, with
-    the old address.
+    the old address. Then it may report nothing but when the new one was ready (1.37), as long as
+    the gate waits in it: it is newer than the container that is still said to run.
     """
-    return (
-        status.get("phase") == "Running"
-        and _condition(status, "PodReadyToStartContainers").get("status") == "False"
-    )
+    ready = _condition(status, "PodReadyToStartContainers")
+    if status.get("phase") != "Running" or not ready:
+        return False
+    began, made = containers.started(main), str(ready.get("lastTransitionTime") or "")
+    return ready.get("status") == "False" or bool(began and made > began)
