@@ -16,6 +16,8 @@ import pytest
 # What /bin/sh is in images: Debian's, the one of Red Hat and SUSE (bash called as sh is in POSIX
 # mode), Alpine's.
 SHELLS = {"dash": "dash", "bash": "bash --posix", "busybox": "busybox sh"}
+# The launcher that needs none (images/launcher).
+STATIC = "static"
 MARK = "DIJOB_TEST_RUN"
 # The tests start namespaces: as root, or as the root of a user namespace.
 UNSHARE = ["unshare", *([] if os.geteuid() == 0 else ["--map-root-user"])]
@@ -46,12 +48,18 @@ def may_unshare() -> bool:
 
 @dataclass
 class Box:
-    """A folder as /run/dijob/bin, the shell that runs it, and the environment of a container."""
+    """A folder as /run/dijob/bin, the shell that runs it (none for the static launcher), and the
+    environment of a container.
+    """
 
     path: Path
     shell: list[str]
     env: dict[str, str]
     started: list[subprocess.Popen[str]] = field(default_factory=list)
+
+    @property
+    def is_busybox(self) -> bool:
+        return any("busybox" in word for word in self.shell)
 
     @property
     def bin(self) -> Path:

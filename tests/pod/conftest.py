@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 from cluster.waiting import until
 from dijob import pod as scripts
-from pod.boxes import MARK, SHELLS, Box, program
+from pod import gobuild
+from pod.boxes import MARK, SHELLS, STATIC, Box, program
 
 
 @pytest.fixture(scope="session")
@@ -29,13 +30,19 @@ def applets() -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
-@pytest.fixture(params=list(SHELLS))
+@pytest.fixture(scope="session")
+def launcher() -> Path:
+    """The static launcher of images/launcher."""
+    return gobuild.launcher()
+
+
+@pytest.fixture(params=[*SHELLS, STATIC])
 def box(request: pytest.FixtureRequest) -> Iterator[Box]:
     """The launcher as it is delivered, its first line naming the shell under test; nothing outlives
     the test.
     """
-    shell = shlex.split(SHELLS[request.param])
-    interpreter = program(shell[0])
+    shell = shlex.split(SHELLS.get(request.param, ""))
+    shell[:1] = [program(word) for word in shell[:1]]
     # Not pytest's tmp_path: other users must be able to enter.
     path = Path(tempfile.mkdtemp(prefix="dijob-pod-"))
     path.chmod(0o755)
@@ -52,13 +59,17 @@ def box(request: pytest.FixtureRequest) -> Iterator[Box]:
     }
     box = Box(
         path,
-        [interpreter, *shell[1:]],
+        shell,
         {"PATH": search, MARK: uuid.uuid4().hex, "LC_ALL": "C.UTF-8", **usual},
     )
-    first = "#!" + " ".join(box.shell) + "\n"
-    for name, text in (("launch", scripts.LAUNCHER), ("ditask", scripts.DITASK)):
-        box.script(f"bin/{name}", first + text.partition("\n")[2])
-    box.script("bin/reach.py", scripts.REACH)
+    if request.param == STATIC:
+        install = [request.getfixturevalue("launcher"), "install"]
+        subprocess.run(install, env={"DIJOB_BIN_DIR": str(box.bin)}, check=True)
+    else:
+        first = "#!" + " ".join(box.shell) + "\n"
+        for name, text in (("launch", scripts.LAUNCHER), ("ditask", scripts.DITASK)):
+            box.script(f"bin/{name}", first + text.partition("\n")[2])
+        box.script("bin/reach.py", scripts.REACH)
     yield box
     try:
         until("every process of the test has ended", lambda: str(box.alive() or ""), 20, pause=0.01)

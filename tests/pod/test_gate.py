@@ -6,14 +6,15 @@ import os
 import shutil
 import signal
 import stat
-import subprocess
 import time
 from pathlib import Path
 
 import pytest
 from cluster.waiting import until_true
 from dijob import pod
-from pod.boxes import PID_NAMESPACE, UNSHARE, Box
+from pod.boxes import PID_NAMESPACE, SHELLS, UNSHARE, Box
+
+pytestmark = pytest.mark.parametrize("box", list(SHELLS), indirect=True)
 
 # Counts the polls and makes them fast: fifty are the gate's ten seconds.
 COUNTING_SLEEP = "#!/bin/sh\necho >>{log}\nexec {real} 0.002\n"
@@ -241,8 +242,3 @@ def test_a_variable_that_is_wrong_is_named(box: Box, name: str, value: str) -> N
     rc, _, err = box.run(gate(box), **environment(box) | {name: value})
     assert rc == 1
     assert err.startswith(f"dijob gate: {name} is ")
-
-
-def test_the_shell_of_the_command_is_the_one_that_launch_names() -> None:
-    assert pod.GATE_COMMAND[0] == pod.LAUNCHER.partition("\n")[0].removeprefix("#!")
-    assert subprocess.run([pod.GATE_COMMAND[0], "-c", "exit 7"], check=False).returncode == 7

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 from cluster.waiting import until_true
-from pod.boxes import Box
+from pod.boxes import SHELLS, Box
 from pod.test_gate import environment, fast, gate, project
+
+pytestmark = pytest.mark.parametrize("box", list(SHELLS), indirect=True)
 
 NAMES = "world-0.world,world-1.world,world-2.world"
 # Answers from a file of lines "IP NAME", as `getent hosts` does, and notes what it was asked.

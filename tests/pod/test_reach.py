@@ -251,11 +251,13 @@ def test_not_checked(box: Box, image: Path, name: str) -> None:
 def test_without_a_useful_python_the_check_is_skipped(
     box: Box, image: Path, python: str, said: str
 ) -> None:
+    if not box.shell:
+        pytest.skip("the static launcher asks no Python")
     image.write_text("#!/bin/sh\necho ran\n")
     (box.path / "python" / "python3").unlink()
     if python:
         box.script("python/python3", f"#!/bin/sh\n{python}\n")
-    elif "busybox" not in box.shell[0]:
+    elif not box.is_busybox:
         box.env["PATH"] = f"{box.bin}:{image.parent}"
     rc, out, err = box.run([box.ditask], **JOB | {"DI_RANK": "1"})
     assert (rc, out) == (0, "ran\n")

@@ -116,3 +116,8 @@ def test_a_missing_program_skips_its_tests_but_fails_them_in_ci(
     monkeypatch.setenv("DIJOB_SKIP_NOTHING", "1")
     with pytest.raises(pytest.fail.Exception, match="missing: dash"):
         program("dash")
+
+
+def test_the_shell_of_the_command_is_the_one_that_launch_names() -> None:
+    assert pod.GATE_COMMAND[0] == pod.LAUNCHER.partition("\n")[0].removeprefix("#!")
+    assert subprocess.run([pod.GATE_COMMAND[0], "-c", "exit 7"], check=False).returncode == 7

@@ -1,0 +1,205 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// given is what the user says to ditask, by option; one that is not there was not given. Options without consequence here
+// need no entry: their values do not look like options.
+type given struct {
+	values map[string]string
+	plain  bool // --help and the like
+}
+
+// known are the options that are read, by the word for them here.
+var known = map[string]string{
+	"--platform": "platform", "--topology": "topology", "--parallel-workers": "workers", "--ports": "ports",
+	"--labels": "labels", "--node-ids": "ids", "--attach-to": "attach", "--mq-type": "mq", "--mq_type": "mq",
+	"--redis-host": "host", "--redis-port": "port", "--platform-spec": "spec", "--address": "address",
+	"--protocol": "protocol",
+}
+
+// ditask is the image's own ditask, with the options that the DIJob knows and the user did not give. They go before the
+// user's own, which win in any case (click takes the last one).
+func ditask(words []string) int {
+	real := imagesDitask()
+	if real == "" {
+		say("no ditask in this image (PATH=%s): pip install DI-engine, or put its folder into PATH", os.Getenv("PATH"))
+		return 127
+	}
+	users := readOptions(words)
+	users.warn()
+	if users.plain || os.Getenv("DI_NODES") == "" {
+		return become(real, words)
+	}
+	if platform, is := users.values["platform"]; is && platform != "k8s" {
+		// Another platform has its own variables and its own defaults: the command means there what it means everywhere.
+		say("--platform %s is given: nothing added, no address checked", platform)
+		return become(real, words)
+	}
+	options := users.withTheJobs()
+	words = append(options.added, words...)
+	if code := options.reach(); code != 0 {
+		return code
+	}
+	if strings.HasPrefix(options.values["mq"], "torchrpc") {
+		return becomeTorchrpc(real, options.values["mq"], words)
+	}
+	return become(real, words)
+}
+
+func readOptions(words []string) given {
+	users, option := given{values: map[string]string{}}, ""
+	for _, word := range words {
+		name, value, joined := strings.Cut(word, "=")
+		switch {
+		case option != "":
+			users.values[option], option = word, ""
+		case word == "--":
+			return users
+		case word == "--version" || word == "--help" || isShortHelp(word):
+			users.plain = true
+		case joined && strings.HasPrefix(word, "--"):
+			if known[name] != "" {
+				users.values[known[name]] = value
+			}
+		default:
+			option = known[word]
+		}
+	}
+	return users
+}
+
+// isShortHelp: -h, -v, and letters before them.
+func isShortHelp(word string) bool {
+	return len(word) > 1 && word[0] == '-' && word[1] != '-' && strings.ContainsAny(word, "vh")
+}
+
+func (users given) warn() {
+	// DI-engine's k8s parser takes --address for every rank's address, and would dial itself.
+	if address, is := users.values["address"]; is {
+		say("WARNING: with --address %s this rank dials itself instead of its peers; leave it out", address)
+	}
+	if users.values["protocol"] == "ipc" {
+		say("WARNING: with --protocol ipc no other pod can reach this one; leave it out")
+	}
+}
+
+// complete are the options as ditask gets them: the user's, and those that are added for the job.
+type complete struct {
+	values map[string]string
+	added  []string
+}
+
+func (users given) withTheJobs() complete {
+	all := complete{values: users.values}
+	workers, topology := variable("DI_PARALLEL_WORKERS", "1"), variable("DI_TOPOLOGY", "mesh")
+	if theirs, is := all.values["workers"]; is && theirs != workers {
+		say("WARNING: --parallel-workers %s, but DI_PARALLEL_WORKERS is %s: DI_NODE_IDS and DI_WORLD_SIZE are wrong."+
+			" Set spec.parallelWorkers: %s", theirs, workers, theirs)
+	}
+	all.fill("platform", "--platform", "k8s")
+	all.fill("topology", "--topology", topology)
+	all.fill("workers", "--parallel-workers", workers)
+	all.fill("labels", "--labels", os.Getenv("DI_LABELS"))
+	queue, is := all.values["mq"]
+	if !is {
+		queue = variable("DI_MQ_TYPE", "nng")
+	}
+	if queue != "nng" && !strings.HasPrefix(queue, "torchrpc") {
+		// It dials no rank, and DI-engine's parser then leaves the node ids out: all ranks would count from 0.
+		all.fill("ids", "--node-ids", os.Getenv("DI_NODE_IDS"))
+	}
+	if queue == "redis" {
+		all.fill("host", "--redis-host", variable("DI_REDIS_HOST", "localhost"))
+		all.fill("port", "--redis-port", variable("DI_REDIS_PORT", "6379"))
+	}
+	if queue != "nng" {
+		all.fill("mq", "--mq-type", queue)
+	}
+	all.values["mq"] = queue
+	return all
+}
+
+// fill gives an option its value where the user has not; an empty value is none.
+func (all *complete) fill(word, option, value string) {
+	if _, is := all.values[word]; is || value == "" {
+		return
+	}
+	all.values[word] = value
+	all.added = append(all.added, option, value)
+}
+
+// reach looks whether this rank reaches those that it dials: NNG never retries an address that it cannot reach, and says
+// nothing, so the job would hang.
+func (all complete) reach() int {
+	queue, attach := all.values["mq"], all.values["attach"]
+	if queue != "nng" && queue != "redis" && !strings.HasPrefix(queue, "torchrpc") {
+		return 0
+	}
+	if os.Getenv("DIJOB_REACH_SECONDS") == "0" {
+		return 0
+	}
+	topology, first := all.values["topology"], variable("DI_RANK", "0") == "0"
+	if queue == "nng" && attach == "" && (first || topology == "alone") {
+		return 0
+	}
+	if _, is := all.values["spec"]; is {
+		say("--platform-spec is given: addresses not checked")
+		return 0
+	}
+	if queue == "redis" {
+		return reachAll(brokerTargets(all.values["host"], all.values["port"]))
+	}
+	if attach != "" {
+		return reachAll(attachedTargets(attach))
+	}
+	return reachAll(peerTargets(topology, natural(valueOr(all.values["ports"], "50515")), natural(all.values["workers"])))
+}
+
+func valueOr(value, otherwise string) string {
+	if value == "" {
+		return otherwise
+	}
+	return value
+}
+
+// imagesDitask returns the path of the first ditask in PATH that is not this program; "" where there is none. Its folder
+// may have several names (/run, /var/run).
+func imagesDitask() string {
+	own, _ := os.Stat("/proc/self/exe")
+	for _, folder := range filepath.SplitList(os.Getenv("PATH")) {
+		path := filepath.Join(valueOr(folder, "."), "ditask")
+		if file, err := os.Stat(path); err == nil && !os.SameFile(file, own) && file.Mode().IsRegular() && isExecutable(path) {
+			return path
+		}
+	}
+	return ""
+}
+
+func isExecutable(path string) bool {
+	const executable = 1 // access(2): X_OK
+	return syscall.Access(path, executable) == nil
+}
+
+// become replaces this process by another program.
+func become(path string, words []string) int {
+	err := syscall.Exec(path, append([]string{path}, words...), os.Environ())
+	say("cannot run %s: %v", path, err)
+	return 126
+}
+
+// becomeTorchrpc: that queue is not DI-engine's own; dijob-runtime teaches it to ditask, under the Python that ditask has.
+func becomeTorchrpc(real, queue string, words []string) int {
+	line, _, _ := strings.Cut(read(real), "\n")
+	python := strings.Fields(strings.TrimPrefix(line, "#!")) // it may be `env python3`
+	if len(python) == 0 || exec.Command(python[0], append(python[1:], "-c", "import dijob_runtime.torchrpc")...).Run() != nil {
+		say("--mq-type %s needs dijob-runtime in this image (images/dijob-runtime of the repository)", queue)
+		return 1
+	}
+	return become(python[0], append(append(python[1:], "-m", "dijob_runtime.ditask"), words...))
+}

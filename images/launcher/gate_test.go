@@ -1,0 +1,179 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+const names = "world-0.world,world-1.world,world-2.world"
+
+// dns knows names, and remembers what it was asked.
+type dns struct {
+	known map[string]string
+	asked []string
+}
+
+func (d *dns) lookup(name string) ([]string, error) {
+	d.asked = append(d.asked, name)
+	if address, is := d.known[name]; is {
+		return []string{address}, nil
+	}
+	return nil, errors.New("no such host")
+}
+
+// pod is a gate's surroundings: the folder in which the list appears, a DNS, and what the gate has said.
+type pod struct {
+	folder string
+	dns    *dns
+	said   bytes.Buffer
+}
+
+func newPod(t *testing.T, known map[string]string) *pod {
+	p := &pod{folder: t.TempDir(), dns: &dns{known: known}}
+	t.Setenv("DIJOB_POD_DIR", p.folder)
+	t.Setenv("DI_JOB_NAME", "demo")
+	t.Setenv("DI_JOB_NAMESPACE", "team")
+	return p
+}
+
+func (p *pod) lists(t *testing.T, text string) {
+	if err := os.WriteFile(filepath.Join(p.folder, "node-ips"), []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (p *pod) gate(rank int, host, topology string) *waiting {
+	address := []string{"10.0.0.1", "10.0.0.2", "10.0.0.3"}[rank]
+	return &waiting{
+		rank: rank, address: address, host: host, topology: topology, lookup: p.dns.lookup, out: &p.said,
+	}
+}
+
+// begun starts a gate; its exit code comes by the channel.
+func begun(w *waiting) <-chan int {
+	code := make(chan int, 1)
+	go func() { code <- w.wait(nil) }()
+	return code
+}
+
+func TestSaysWhyItWaitsEveryTenSeconds(t *testing.T) {
+	for name, row := range map[string]struct{ list, why string }{
+		"no file":        {"", "not every rank of the job has an address yet"},
+		"too short":      {"10.0.0.1", "not every rank of the job has an address yet"},
+		"no entry":       {"10.0.0.1,,10.0.0.2", "not every rank of the job has an address yet"},
+		"another prefix": {"10.0.0.1,10.0.0.22,10.0.0.3", "the list names 10.0.0.22 for this rank, this pod has 10.0.0.2"},
+		"another rank's": {"10.0.0.2,10.0.0.1", "the list names 10.0.0.1 for this rank, this pod has 10.0.0.2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPod(t, nil)
+			if row.list != "" {
+				p.lists(t, row.list)
+			}
+			synctest.Test(t, func(t *testing.T) {
+				code := begun(p.gate(1, "", "mesh"))
+				time.Sleep(21 * time.Second)
+				synctest.Wait()
+				said := p.said.String()
+				want := "rank 1 has waited 10 s: " + row.why
+				if !strings.Contains(said, want) || strings.Count(said, "kubectl describe dijob demo -n team") != 2 {
+					t.Errorf("said %q, not twice %q", said, want)
+				}
+				p.lists(t, "10.0.0.1,10.0.0.2,10.0.0.3")
+				if got := <-code; got != 0 {
+					t.Errorf("exit code %d", got)
+				}
+			})
+		})
+	}
+}
+
+func TestOpensWhenThoseThatItDialsResolve(t *testing.T) {
+	for name, row := range map[string]struct {
+		topology string
+		rank     int
+		asked    []string
+	}{
+		"mesh, first": {"mesh", 0, []string{"world-0.world"}},
+		"mesh, last":  {"mesh", 2, []string{"world-2.world", "world-0.world", "world-1.world"}},
+		"star, leaf":  {"star", 2, []string{"world-2.world", "world-0.world"}},
+		"star, hub":   {"star", 0, []string{"world-0.world"}},
+		"alone":       {"alone", 1, []string{"world-1.world"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPod(t, map[string]string{"world-0.world": "10.0.0.1", "world-1.world": "10.0.0.2", "world-2.world": "10.0.0.3"})
+			p.lists(t, names)
+			host := strings.Split(names, ",")[row.rank]
+			if code := p.gate(row.rank, host, row.topology).wait(nil); code != 0 {
+				t.Errorf("exit code %d: %s", code, p.said.String())
+			}
+			if !slices.Equal(p.dns.asked, row.asked) {
+				t.Errorf("asked for %v", p.dns.asked)
+			}
+		})
+	}
+}
+
+func TestWaitsForNamesAndSaysForWhich(t *testing.T) {
+	for why, known := range map[string]map[string]string{
+		"world-1.world does not lead to this pod (10.0.0.2)": {"world-0.world": "10.0.0.1", "world-1.world": "10.0.0.22"},
+		"world-0.world does not resolve":                     {"world-1.world": "10.0.0.2"},
+	} {
+		t.Run(why, func(t *testing.T) {
+			p := newPod(t, known)
+			p.lists(t, names)
+			synctest.Test(t, func(t *testing.T) {
+				code := begun(p.gate(1, "world-1.world", "mesh"))
+				time.Sleep(11 * time.Second)
+				synctest.Wait()
+				if said := p.said.String(); !strings.Contains(said, "rank 1 has waited 10 s: "+why+".") {
+					t.Errorf("said %q", said)
+				}
+				known["world-0.world"], known["world-1.world"] = "10.0.0.1", "10.0.0.2"
+				if got := <-code; got != 0 {
+					t.Errorf("exit code %d", got)
+				}
+			})
+		})
+	}
+}
+
+func TestEndsWhenANameNeverResolves(t *testing.T) {
+	p := newPod(t, map[string]string{"world-1.world": "10.0.0.2"})
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		code := begun(p.gate(1, "world-1.world", "mesh"))
+		time.Sleep(100 * time.Second) // the time for names begins with the list
+		p.lists(t, names)
+		if got := <-code; got != 1 {
+			t.Errorf("exit code %d", got)
+		}
+		if after := time.Since(begin).Seconds(); after < 160 || after > 171 {
+			t.Errorf("after %g s", after)
+		}
+	})
+}
+
+func TestWhatHasResolvedIsNotAskedAgain(t *testing.T) {
+	known := map[string]string{"world-0.world": "10.0.0.1", "world-2.world": "10.0.0.3"}
+	p := newPod(t, known)
+	p.lists(t, "world-0.world,127.0.0.2,world-2.world")
+	synctest.Test(t, func(t *testing.T) {
+		code := begun(p.gate(2, "world-2.world", "mesh"))
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		known["127.0.0.2"] = "127.0.0.2" // a rank that has succeeded: its address leads somewhere
+		if got := <-code; got != 0 {
+			t.Errorf("exit code %d", got)
+		}
+	})
+	if count := strings.Count(strings.Join(p.dns.asked, " "), "world-0.world"); count != 1 {
+		t.Errorf("asked %d times", count)
+	}
+}

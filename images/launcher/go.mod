@@ -1,0 +1,3 @@
+module dijob-launcher
+
+go 1.26.0

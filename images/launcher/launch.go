@@ -1,0 +1,202 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+const (
+	renewalExit = 85 // a container that exited 0 is not started again
+	endLook     = 20 * time.Millisecond
+)
+
+// passed are the signals that go on to the program.
+var passed = []os.Signal{
+	syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2,
+}
+
+// run is one run of the user's command.
+type run struct {
+	child    int
+	signals  chan os.Signal
+	done     chan syscall.WaitStatus
+	watcher  *watcher
+	told     []int // the processes that have been sent a signal that ends
+	renewing string
+	kill     <-chan time.Time
+}
+
+// launch runs a command with the job's ditask first in PATH, as a child, and stands in for it: same stdin, same exit
+// code; signals go on to it. Usually PID 1 of the main container.
+func launch(command []string) int {
+	if len(command) == 0 {
+		fmt.Fprintf(os.Stderr, "dijob: usage: %s COMMAND [ARGUMENT...]\n", os.Args[0])
+		return 2
+	}
+	r := &run{signals: make(chan os.Signal, 64)}
+	signal.Notify(r.signals, passed...)
+	if correct() {
+		if err := startAgain(); err != nil {
+			say("cannot start again with the newest list: %v", err)
+		}
+	}
+	if nodes := os.Getenv("DI_NODES"); nodes != "" {
+		os.Setenv("DI_NODES", bracketed(nodes))
+	}
+	search := binFolderOf(os.Args[0])
+	if path := os.Getenv("PATH"); path != "" {
+		search += ":" + path
+	}
+	os.Setenv("PATH", search)
+	if code := r.start(command); code != 0 {
+		return code
+	}
+	return r.standIn()
+}
+
+func (r *run) start(command []string) int {
+	path, err := exec.LookPath(command[0])
+	if errors.Is(err, exec.ErrDot) {
+		err = nil
+	}
+	if err == nil {
+		attributes := &os.ProcAttr{Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}}
+		var process *os.Process
+		if process, err = os.StartProcess(path, command, attributes); err == nil {
+			r.child = process.Pid
+			r.watcher = newWatcher()
+			r.done = make(chan syscall.WaitStatus, 1)
+			go reap(r.child, r.done)
+			return 0
+		}
+	}
+	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
+		say("cannot run '%s': no such program here (PATH=%s)", command[0], os.Getenv("PATH"))
+		return 127
+	}
+	say("cannot run '%s': %v", command[0], errors.Unwrap(err))
+	return 126
+}
+
+// reap waits for the child, and as PID 1 for every orphan of the container: nobody else does.
+func reap(child int, done chan<- syscall.WaitStatus) {
+	for {
+		var status syscall.WaitStatus
+		pid, err := syscall.Wait4(-1, &status, 0, nil)
+		if pid == child {
+			done <- status
+		}
+		if err == syscall.ECHILD {
+			return
+		}
+	}
+}
+
+// standIn passes signals on until the command has ended, and returns its exit code.
+func (r *run) standIn() int {
+	for {
+		select {
+		case status := <-r.done:
+			return r.end(status)
+		case which := <-r.signals:
+			r.pass(which.(syscall.Signal))
+		case <-r.watcher.ticks():
+			r.look()
+		case <-r.kill:
+			r.killAll()
+		}
+	}
+}
+
+// pass hands a signal on. One that ends goes to the whole container: a shell between this program and the user's dies of
+// it, or swallows it, and hands nothing on. In a PID namespace that is shared, -1 would be other people's processes. A
+// signal that tells (USR1, USR2) kills whoever does not expect it, so only the command gets it.
+func (r *run) pass(which syscall.Signal) {
+	if which == syscall.SIGUSR1 || which == syscall.SIGUSR2 {
+		syscall.Kill(r.child, which)
+		return
+	}
+	r.told = below(os.Getpid())
+	r.sendToAll(which)
+}
+
+func (r *run) sendToAll(which syscall.Signal) {
+	if os.Getpid() == 1 {
+		syscall.Kill(-1, which)
+		return
+	}
+	for _, pid := range r.told {
+		syscall.Kill(pid, which)
+	}
+	if len(r.told) == 0 {
+		syscall.Kill(r.child, which)
+	}
+}
+
+func (r *run) killAll() { r.sendToAll(syscall.SIGKILL) }
+
+// look is what is done each second: see whether a newer list asks for a new start, and once what runs.
+func (r *run) look() {
+	if hasEnded(r.child) {
+		return // a program that ends by itself has the last word
+	}
+	if number := dueRenewal(); number != "" && r.renewing == "" {
+		// The address of a rank that this one dials is another now, which its program will never find out. So it ends, and
+		// the kubelet starts the container again, with the new list.
+		r.renewing = number
+		say("list %s is another than that of this start: the program ends, and starts again with it", number)
+		r.pass(syscall.SIGTERM)
+		r.kill = time.After(seconds("DIJOB_KILL_SECONDS", 30))
+	}
+	r.watcher.warn()
+}
+
+// end returns the exit code, once the processes that were told to end have ended: the end of PID 1 kills them at once,
+// and a shell between may have died of TERM while the program still saves its state.
+func (r *run) end(status syscall.WaitStatus) int {
+	code := status.ExitStatus()
+	if status.Signaled() {
+		code = 128 + int(status.Signal())
+	}
+	for _, pid := range r.told {
+		for !hasEnded(pid) {
+			select {
+			case <-r.kill:
+				r.killAll()
+			case which := <-r.signals:
+				r.sendToAll(which.(syscall.Signal))
+			case <-time.After(endLook):
+			}
+		}
+	}
+	if r.renewing == "" {
+		return code
+	}
+	// The termination message tells the operator that this was no failure. It comes last: a program that ends on TERM may
+	// write one of its own.
+	leaveWord("dijob: renewal, list " + r.renewing + "\n")
+	return renewalExit
+}
+
+// leaveWord writes the container's termination message.
+func leaveWord(text string) {
+	path := variable("DIJOB_TERMINATION_LOG", "/dev/termination-log")
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		say("cannot write the termination message: %v", err)
+	}
+}
+
+// dueRenewal returns the first list that this start may have, where that is a newer one than it has; "" where not.
+func dueRenewal() string {
+	from := podFile("renew-from")
+	if natural(from) > natural(os.Getenv("DI_LIST_NUMBER")) {
+		return from
+	}
+	return ""
+}

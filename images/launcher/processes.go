@@ -1,0 +1,49 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// below returns the processes that descend from one; none where /proc cannot be read.
+func below(pid int) []int {
+	var found []int
+	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	for _, file := range files {
+		for _, word := range strings.Fields(read(file)) {
+			if child, err := strconv.Atoi(word); err == nil {
+				found = append(append(found, child), below(child)...)
+			}
+		}
+	}
+	return found
+}
+
+// hasEnded says whether a process is gone. A zombie has ended, even where its reaper is slow.
+func hasEnded(pid int) bool {
+	stat := read(fmt.Sprintf("/proc/%d/stat", pid))
+	if _, state, found := cutLast(stat, ") "); found && strings.HasPrefix(state, "Z") {
+		return true
+	}
+	return syscall.Kill(pid, 0) == syscall.ESRCH
+}
+
+func cutLast(text, separator string) (before, after string, found bool) {
+	if i := strings.LastIndex(text, separator); i >= 0 {
+		return text[:i], text[i+len(separator):], true
+	}
+	return text, "", false
+}
+
+// arguments returns the command line of a process; none where it cannot be read.
+func arguments(pid int) []string {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	if err != nil || len(text) == 0 {
+		return nil
+	}
+	return strings.Split(strings.TrimSuffix(string(text), "\x00"), "\x00")
+}

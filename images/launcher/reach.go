@@ -1,0 +1,203 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	reachSayEach = 10 * time.Second
+	reachNap     = 500 * time.Millisecond
+	// One round of 1,499 peers that do not answer fits into the default bound of 60 s.
+	reachAtOnce = 128
+)
+
+// target is an address that this rank dials, and whose it is.
+type target struct {
+	host, port string
+	whose      string
+	broker     bool
+}
+
+// peerTargets returns all that this rank dials by DI-engine's k8s parser.
+func peerTargets(topology string, port, workers int) []target {
+	var found []target
+	nodes := strings.Split(os.Getenv("DI_NODES"), ",")
+	last := min(dials(topology, natural(os.Getenv("DI_RANK"))), len(nodes))
+	for rank, node := range nodes[:last] {
+		for worker := range workers {
+			found = append(found, target{host: node, port: strconv.Itoa(port + worker), whose: fmt.Sprintf("rank %d", rank)})
+		}
+	}
+	return found
+}
+
+func brokerTargets(host, port string) []target {
+	return []target{{host: host, port: port, whose: "redis", broker: true}}
+}
+
+// attachedTargets returns those of --attach-to. What has no port is ditask's to complain of.
+func attachedTargets(links string) []target {
+	var found []target
+	for _, link := range strings.Split(links, ",") {
+		host, port, _ := cutLast(strings.TrimSpace(link), ":")
+		if _, err := strconv.Atoi(port); err == nil && strings.Contains(link, "tcp://") {
+			found = append(found, target{host: strings.ReplaceAll(host, "tcp://", ""), port: port, whose: "--attach-to"})
+		}
+	}
+	return found
+}
+
+// reachAll tries until all are reached. It returns 0, or 1 after a sentence in the log and in the termination message.
+func reachAll(targets []target) int {
+	bound := seconds("DIJOB_REACH_SECONDS", 60)
+	lost := unreachable(targets, bound)
+	if lost == "" {
+		return 0
+	}
+	look := "those pods, their nodes and network policies"
+	if targets[0].broker {
+		look = "that server (spec.messageQueue)"
+	}
+	text := fmt.Sprintf("rank %s cannot reach %s. After %g s it ends, for it would hang without a word. Look at %s",
+		os.Getenv("DI_RANK"), lost, bound.Seconds(), look)
+	say("%s", text)
+	// Outside a container there is none, and none is made.
+	path := variable("DIJOB_TERMINATION_LOG", "/dev/termination-log")
+	if file, err := os.OpenFile(path, os.O_WRONLY|os.O_TRUNC, 0); err == nil {
+		file.WriteString(text)
+		file.Close()
+	}
+	return 1
+}
+
+// unreachable says who is not reached within the bound; "" for nobody.
+func unreachable(targets []target, bound time.Duration) string {
+	begin, said := time.Now(), time.Time{}
+	for {
+		left := bound - time.Since(begin)
+		// 3 s: a SYN that is lost once is repeated after 1 s. 1 s in the last round too: who is slow is not gone.
+		var problems []string
+		targets, problems = ask(targets, max(time.Second, min(3*time.Second, left)))
+		left = bound - time.Since(begin)
+		if len(targets) == 0 || left <= 0 {
+			return describe(targets, problems)
+		}
+		if time.Since(said) > reachSayEach {
+			said = time.Now()
+			say("cannot reach %s; tries for %g s", describe(targets, problems), bound.Seconds())
+		}
+		time.Sleep(min(reachNap, left))
+	}
+}
+
+// ask tries each target once. It returns those that are not reached, and why.
+func ask(targets []target, patience time.Duration) (missing []target, why []string) {
+	answers := make([]string, len(targets))
+	slots, all := make(chan struct{}, reachAtOnce), sync.WaitGroup{}
+	for i, each := range targets {
+		slots <- struct{}{}
+		all.Go(func() {
+			answers[i] = each.problem(patience)
+			<-slots
+		})
+	}
+	all.Wait()
+	for i, answer := range answers {
+		if answer != "" {
+			missing, why = append(missing, targets[i]), append(why, answer)
+		}
+	}
+	return missing, why
+}
+
+// problem connects once; "" when somebody is there. A peer may refuse, since it may be late; a broker may not. A connection
+// that is closed at once does a listening NNG no harm.
+func (t target) problem(patience time.Duration) string {
+	link, err := net.DialTimeout("tcp", net.JoinHostPort(strings.Trim(t.host, "[]"), t.port), patience)
+	if err != nil {
+		if isThere(err) && !t.broker {
+			return ""
+		}
+		return inWords(err)
+	}
+	defer link.Close()
+	// Closed by a reset: no TIME_WAIT that could hold a port which this rank is about to listen on.
+	link.(*net.TCPConn).SetLinger(0)
+	if t.broker {
+		return redisProblem(link, patience)
+	}
+	return ""
+}
+
+func isThere(err error) bool {
+	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET) ||
+		errors.Is(err, syscall.ECONNABORTED)
+}
+
+// inWords returns the reason alone, without the addresses that the network's errors repeat.
+func inWords(err error) string {
+	var number syscall.Errno
+	var name *net.DNSError
+	var slow net.Error
+	switch {
+	case errors.As(err, &number):
+		words := number.Error()
+		return strings.ToUpper(words[:1]) + words[1:]
+	case errors.As(err, &name):
+		return "no such name"
+	case errors.As(err, &slow) && slow.Timeout():
+		return "timed out"
+	}
+	return err.Error()
+}
+
+// redisProblem returns what a Redis server says to PING, where that is no PONG.
+func redisProblem(link net.Conn, patience time.Duration) string {
+	link.SetDeadline(time.Now().Add(patience))
+	if _, err := link.Write([]byte("PING\r\n")); err != nil {
+		return inWords(err)
+	}
+	answer := make([]byte, 200)
+	length, err := link.Read(answer)
+	if err != nil && length == 0 {
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			return "timed out"
+		}
+		return "no Redis server: it says ''"
+	}
+	said := strings.TrimSpace(string(answer[:length]))
+	switch {
+	case strings.HasPrefix(said, "-NOAUTH"):
+		return "it asks for a password, which DI-engine does not know"
+	case said == "+PONG":
+		return ""
+	}
+	return fmt.Sprintf("no Redis server: it says '%s'", said[:min(len(said), 80)])
+}
+
+// describe names each rank once, at most ten: a termination message holds 4 KiB.
+func describe(targets []target, problems []string) string {
+	var lines []string
+	seen := map[string]bool{}
+	for i, each := range targets {
+		who := each.whose + " (" + each.host
+		if !seen[who] {
+			seen[who] = true
+			lines = append(lines, who+": "+problems[i]+")")
+		}
+	}
+	more := ""
+	if len(lines) > 10 {
+		more = fmt.Sprintf(" and %d more", len(lines)-10)
+		lines = lines[:10]
+	}
+	return strings.Join(lines, ", ") + more
+}

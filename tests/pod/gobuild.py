@@ -1,0 +1,30 @@
+"""Builds the static launcher of images/launcher, once for each content of its sources."""
+
+import hashlib
+import os
+import subprocess
+from pathlib import Path
+
+from cluster.build import cache, find_go, one_at_a_time
+from cluster.shell import Progress
+
+SOURCES = Path(__file__).parents[2] / "images/launcher"
+
+
+def launcher() -> Path:
+    """Path of the program; it is built where the cache lacks it (some seconds, or half a minute
+    where Go has never compiled its own library here).
+    """
+    digest = hashlib.sha256()
+    for path in sorted([*SOURCES.glob("*.go"), SOURCES / "go.mod"]):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    program = cache() / f"launcher-{digest.hexdigest()[:12]}"
+    with one_at_a_time(cache() / "launcher.lock"):
+        if not program.exists():
+            go = find_go(Progress(10))
+            new = program.with_suffix(".new")
+            argv = [go, "build", "-trimpath", "-ldflags=-s -w", "-o", str(new), "."]
+            env = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-buildvcs=false"}
+            subprocess.run(argv, cwd=SOURCES, env=env, check=True)
+            new.rename(program)
+    return program
