@@ -11,7 +11,7 @@ PYTHON := $(shell for p in /usr/bin/python3 python3; do \
 # Keyed by content: a clone with the same locked dependencies starts in a second.
 VENV := $(CACHE)/venv-$(shell { cat requirements-dev.txt; $(PYTHON) -IS -VV; } 2>/dev/null | sha256sum | cut -c1-12)
 PY := $(VENV)/bin/python
-export PYTHONPATH := operator:tests/e2e:tests:images/dijob-runtime
+export PYTHONPATH := operator:tests/e2e:tests:images/dijob-runtime:bench
 export MYPY_CACHE_DIR := $(CACHE)/mypy
 # Each test starts operators, each worker imports the tests: compiled once.
 export PYTHONDONTWRITEBYTECODE :=
@@ -142,6 +142,10 @@ hostile: cluster-build ## a tenant sends 1,000 objects of any kind, each time ot
 .PHONY: scale
 scale: cluster-build ## a restart among 1,000 jobs with 4,000 pods, with its figures (~2.5 min)
 	DIJOB_SCALE_JOBS=1000 $(PY) -m pytest -s tests/faults/test_scale.py
+
+.PHONY: bench
+bench: cluster-build ## how long 20x4, 100x4 and 5x200 pods take to start, beside two bare clients, three times (~15 min; SHAPES=, RUNS=)
+	@$(PY) bench/start.py $(SHAPES) --runs $(or $(RUNS),3)
 
 .PHONY: e2e
 e2e: cluster-build images ## real pods on real nodes (~20 min)

@@ -1,34 +1,57 @@
-"""The floor: what a client that knows everything beforehand needs for the same pods, gates and
-address lists.
+"""The floors: what a client that knows everything beforehand needs for pods that can do the same.
+It imports nothing of the operator, and its pods are files: bare (a container, and nobody is told
+anything) and gated (a gate that waits for the addresses, and ten variables).
 """
 
 import asyncio
+import json
+import re
 import time
 from collections import defaultdict
 from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
 
-from dijob.api.parse import parse_job
-from dijob.core.members import gang_of
-from dijob.core.options import Options
-from dijob.core.render import service
-from dijob.core.render.pod import pod_manifest
+import yaml
 from faults.bulk import for_all
-from faults.kube import Json, Kube, dijob, pods, services
+from faults.kube import Json, Kube, pods
 
+PODS = Path(__file__).parent / "pods"
 IPS = "diengine.opendilab.org/node-ips"
 NUMBER = "diengine.opendilab.org/list-number"
+PATCH = {
+    "Content-Type": "application/merge-patch+json",
+    "Accept": "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
+}
+
+
+class Kind(StrEnum):
+    """Which of the two; the value is the name of the file."""
+
+    BARE = "bare"
+    GATED = "gated"
+
+    def pod(self, name: str, rank: int, size: int) -> Json:
+        """The pod of one rank."""
+        text = (PODS / f"{self}.yaml").read_text()
+        # Not DI_RANK and the like: the words stand alone, or after a hyphen.
+        for word, value in (("NAME", name), ("RANK", rank), ("SIZE", size)):
+            text = re.sub(rf"(?<!_){word}\b", str(value), text)
+        made: Json = yaml.safe_load(text)
+        return made
 
 
 @dataclass
 class Floor:
-    """One run: a service and the pods of each job, one patch per pod when all pods of its job have
-    addresses.
+    """One run: all pods of each job; where they have a gate, one patch for each of them once all
+    pods of its job have addresses.
     """
 
     kube: Kube
     namespace: str
     jobs: int
     ranks: int
+    kind: Kind = Kind.GATED
     waiting: dict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
     running: set[str] = field(default_factory=set)
     patches: set[asyncio.Task[Json]] = field(default_factory=set)
@@ -37,9 +60,13 @@ class Floor:
     async def run(self) -> float:
         """Seconds from the first create until every pod of every job runs."""
         version = (await self.kube.get(pods(self.namespace)))["metadata"]["resourceVersion"]
-        made = [self._objects(number) for number in range(self.jobs)]
+        made = [
+            self.kind.pod(f"floor{number}", rank, self.ranks)
+            for number in range(self.jobs)
+            for rank in range(self.ranks)
+        ]
         begin = time.monotonic()
-        creating = asyncio.create_task(self._create(made))
+        creating = asyncio.create_task(for_all(made, self._create))
         while len(self.running) < self.jobs * self.ranks:  # a server may end a watch at any time
             async for event in self.kube.events(pods(self.namespace), version):
                 self._take(event["object"])
@@ -50,28 +77,8 @@ class Floor:
         await asyncio.gather(creating, *self.patches)
         return took
 
-    async def _create(self, made: list[tuple[Json, list[Json]]]) -> None:
-        async def one(body: Json) -> None:
-            path = pods(self.namespace) if body["kind"] == "Pod" else services(self.namespace)
-            await self.kube.create(path, body)
-
-        await for_all([body for head, members in made for body in (head, *members)], one)
-
-    def _objects(self, number: int) -> tuple[Json, list[Json]]:
-        """The very pods that the operator would create, but owned by nobody: there is no DIJob."""
-        body = dijob(self.namespace, f"floor{number}", self.ranks)
-        meta = {
-            "uid": f"floor{number}",
-            "resourceVersion": "1",
-            "creationTimestamp": "2026-01-01T00:00:00Z",
-        }
-        body["metadata"] |= {**meta, "generation": 1}
-        job = parse_job(body)
-        members = [pod_manifest(job, member, Options()) for member in gang_of(job).members]
-        (head,) = service.manifests(job, Options())
-        for child in (head, *members):
-            child["metadata"].pop("ownerReferences")
-        return head, members
+    async def _create(self, body: Json) -> None:
+        await self.kube.create(pods(self.namespace), body)
 
     def _take(self, pod: Json) -> None:
         name, status = pod["metadata"]["name"], pod["status"]
@@ -79,7 +86,7 @@ class Floor:
         addresses = self.waiting[job]
         if status.get("phase") == "Running":
             self.running.add(name)
-        if (ip := status.get("podIP")) and name not in addresses:
+        if self.kind is Kind.GATED and (ip := status.get("podIP")) and name not in addresses:
             addresses[name] = ip
             if len(addresses) == self.ranks:
                 self._publish(job, addresses)
@@ -90,8 +97,12 @@ class Floor:
             self.patches.add(asyncio.create_task(self._patch(name, ips)))
 
     async def _patch(self, name: str, ips: str) -> Json:
+        annotations = {IPS: ips, NUMBER: "1"}
+        body = {"metadata": {"managedFields": [{}], "annotations": annotations}}
         async with self.room:
-            annotations = {IPS: ips, NUMBER: "1"}
-            return await self.kube.patch(
-                pods(self.namespace, name), {"metadata": {"annotations": annotations}}
-            )
+            return await self.kube.call("PATCH", pods(self.namespace, name), body, **PATCH)
+
+
+def size_of(pod: Json) -> int:
+    """Bytes of a pod as a watch shows it."""
+    return len(json.dumps(pod, separators=(",", ":")))

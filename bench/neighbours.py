@@ -15,11 +15,11 @@ from cluster import Cluster
 from faults.bulk import for_all
 from faults.kube import Access, Kube, dijob, jobs, make_namespace
 from faults.running import Operator
+from measured import Shape
 from planes import control_plane
 from start import (
     LIMIT_SECONDS,
     NAME,
-    Shape,
     clear,
     run_floor,
     start_jobs,

@@ -1,5 +1,5 @@
-"""How long jobs take to start on 50 pretended nodes, against a bare client in the same run: python
-bench/start.py.
+"""How long jobs take to start on 50 pretended nodes, and what that costs: two bare clients (the
+floors), and the operator with each addressing, in turn in one run: python bench/start.py.
 """
 
 import argparse
@@ -7,72 +7,43 @@ import asyncio
 import statistics
 import tempfile
 import time
-from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
 
+import goals
 from cluster import Cluster
+from cluster.process import recorded
 from cluster.waiting import until_async
 from faults.audit import Audit
 from faults.bulk import for_all
 from faults.kube import Access, Kube, KubeError, dijob, jobs, make_namespace, pods, services
-from faults.running import Operator
-from floor import Floor
+from faults.running import TICKS, Operator
+from floor import Floor, Kind, size_of
+from measured import HEAD, Result, Shape
 from planes import control_plane
 
 NAME = "bench"
 LIMIT_SECONDS = 300
+REST_SECONDS = 2.0
+ADDRESSINGS = ("IP", "Hostname")
 
 
-@dataclass(frozen=True)
-class Shape:
-    """So many jobs of so many ranks."""
-
-    jobs: int
-    ranks: int
-
-    @staticmethod
-    def parse(text: str) -> "Shape":
-        """100x4: 100 jobs of 4 ranks."""
-        count, _, ranks = text.partition("x")
-        return Shape(int(count), int(ranks))
-
-    def __str__(self) -> str:
-        return f"{self.jobs}x{self.ranks}"
+def plane_cpu(cluster: Cluster) -> float:
+    """CPU seconds that the control plane's processes and kwok have used so far."""
+    used = 0
+    for process in recorded(cluster.state).values():
+        numbers = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+        used += int(numbers[11]) + int(numbers[12])
+    return used / TICKS
 
 
-@dataclass(frozen=True)
-class Result:
-    """One run of one shape. CPU in seconds, RSS in MB, writes by kind."""
-
-    shape: Shape
-    floor: float
-    seconds: float
-    cpu: float
-    peak: float
-    writes: Counter[str]
-
-    def row(self) -> str:
-        return (
-            f"| {self.shape} | {self.floor:.1f} s | {self.seconds:.1f} s |"
-            f" {self.seconds / self.floor:.2f} | {self.writes.total() / self.shape.jobs:.1f} |"
-            f" {self.cpu:.1f} s | {self.peak:.0f} MB |"
-        )
-
-
-HEAD = """| jobs x ranks | floor | operator | ratio | writes/job | operator's CPU | peak RSS |
-|---|---|---|---|---|---|---|"""
-
-
-async def start_jobs(kube: Kube, namespace: str, shape: Shape) -> float:
+async def start_jobs(kube: Kube, namespace: str, shape: Shape, **spec: str) -> float:
     """Create the jobs; seconds from the first create until the last one is Running."""
     version = (await kube.get(jobs(namespace)))["metadata"]["resourceVersion"]
     begin = time.monotonic()
 
     async def create(number: int) -> None:
-        # replicas is what the operator would add: `kubectl scale` needs it. The prototype's jobs
-        # had it too.
-        body = dijob(namespace, f"job{number}", shape.ranks)
+        # replicas is what the operator would add: `kubectl scale` needs it.
+        body = dijob(namespace, f"job{number}", shape.ranks, service="Auto", **spec)
         body["spec"]["replicas"] = shape.ranks
         await kube.create(jobs(namespace), body)
 
@@ -133,67 +104,78 @@ async def until_served(kube: Kube) -> None:
     await until_async("DIJobs are served", missing, 60)
 
 
-async def run_floor(kube: Kube, shape: Shape, namespace: str) -> float:
+async def run_floor(kube: Kube, shape: Shape, namespace: str, kind: Kind = Kind.GATED) -> float:
+    """Seconds of a floor."""
     await make_namespace(kube, namespace)
-    took = await asyncio.wait_for(
-        Floor(kube, namespace, shape.jobs, shape.ranks).run(), LIMIT_SECONDS
-    )
+    floor = Floor(kube, namespace, shape.jobs, shape.ranks, kind)
+    took = await asyncio.wait_for(floor.run(), LIMIT_SECONDS)
     await clear(kube, namespace)
     return took
 
 
-async def run_operator(cluster: Cluster, kube: Kube, shape: Shape, namespace: str) -> Result:
-    """An operator that was started for this run alone. Its CPU is without its own start."""
+async def race_floor(cluster: Cluster, kube: Kube, shape: Shape, namespace: str) -> Result:
+    """A floor in a namespace whose name begins with its kind."""
+    kind = Kind(namespace.partition("-")[0])
+    await make_namespace(kube, namespace)
+    floor, before = Floor(kube, namespace, shape.jobs, shape.ranks, kind), plane_cpu(cluster)
+    took = await asyncio.wait_for(floor.run(), LIMIT_SECONDS)
+    result = Result(took, plane_cpu(cluster) - before, size=await size_in(kube, namespace))
+    await clear(kube, namespace)
+    return result
+
+
+async def race_operator(
+    cluster: Cluster, kube: Kube, shape: Shape, namespace: str, addressing: str
+) -> Result:
+    """An operator that was started for this run alone. Its CPU is without its own start, and with
+    what it does in the seconds after the last job is Running.
+    """
     await make_namespace(kube, namespace)
     log = Path(tempfile.gettempdir()) / f"{namespace}.log"
     async with Operator(cluster.kubeconfig, log) as operator:
         await until_listed(operator)
-        before, audit = operator.usage(), Audit(cluster.audit_log)
-        took = await asyncio.wait_for(start_jobs(kube, namespace, shape), LIMIT_SECONDS)
-
-        async def services_missing() -> str:
-            count = len(await kube.items(services(namespace)))
-            return "" if count == shape.jobs else f"{count} of {shape.jobs} services"
-
-        await until_async("all services", services_missing, LIMIT_SECONDS, operator.evidence)
-        used = operator.usage()
+        before, plane, audit = operator.usage(), plane_cpu(cluster), Audit(cluster.audit_log)
+        starting = start_jobs(kube, namespace, shape, addressing=addressing)
+        took = await asyncio.wait_for(starting, LIMIT_SECONDS)
+        plane = plane_cpu(cluster) - plane
+        await asyncio.sleep(REST_SECONDS)
+        used, size = operator.usage(), await size_in(kube, namespace)
         writes = audit.count(namespace)
     log.unlink()
     await clear(kube, namespace)
-    return Result(shape, 0.0, took, used.cpu - before.cpu, used.peak, writes)
+    return Result(took, plane, used.cpu - before.cpu, used.peak, size, writes)
 
 
-async def measure(cluster: Cluster, shapes: list[Shape], runs: int) -> list[Result]:
-    """Floor and operator in turn, so that both see the same machine."""
-    results = []
+async def size_in(kube: Kube, namespace: str) -> int:
+    """Bytes of a pod of this namespace that runs."""
+    return size_of((await kube.items(pods(namespace) + "?limit=1"))[0])
+
+
+async def race(cluster: Cluster, shape: Shape, runs: int) -> dict[str, Result]:
+    """All entrants in turn, so that all see the same machine: each one's run of median seconds. A
+    run of each with 5 jobs comes first: caches are warm then, and CRDs served.
+    """
+    found: dict[str, list[Result]] = {}
     async with Kube(Access.of(cluster.kubeconfig)) as kube:
         await until_served(kube)
-        stamp = int(time.time())
-        for shape in shapes:
-            floors, mine = [], []
-            for number in range(runs):
-                suffix = f"{shape}-{number}-{stamp}"
-                floors.append(await run_floor(kube, shape, f"floor-{suffix}"))
-                mine.append(await run_operator(cluster, kube, shape, f"jobs-{suffix}"))
-                print(
-                    f"# {shape}, run {number}: floor {floors[-1]:.2f} s, operator"
-                    f" {mine[-1].seconds:.2f} s",
-                    flush=True,
-                )
-            middle = statistics.median_low([result.seconds for result in mine])
-            chosen = next(result for result in mine if result.seconds == middle)
-            results.append(Result(shape, statistics.median_low(floors), *_rest(chosen)))
-            print(f"# writes per job: {_per_job(chosen)}", flush=True)
-    return results
+        for number in range(runs + 1):
+            now = shape if number else Shape(5, shape.ranks)
+            suffix = f"{now}-{number}-{int(time.time())}"
+            for name in (*Kind, *ADDRESSINGS):
+                space = f"{name.lower()}-{suffix}"
+                if name in ADDRESSINGS:
+                    result = await race_operator(cluster, kube, now, space, name)
+                else:
+                    result = await race_floor(cluster, kube, now, space)
+                if number:
+                    found.setdefault(str(name), []).append(result)
+                    print(f"# {number}: {result.row(now, str(name))}", flush=True)
+    return {name: _median(results) for name, results in found.items()}
 
 
-def _rest(result: Result) -> tuple[float, float, float, Counter[str]]:
-    return result.seconds, result.cpu, result.peak, result.writes
-
-
-def _per_job(result: Result) -> str:
-    counted = sorted(result.writes.items())
-    return ", ".join(f"{kind} {count / result.shape.jobs:.2f}" for kind, count in counted)
+def _median(results: list[Result]) -> Result:
+    middle = statistics.median_low([result.seconds for result in results])
+    return next(result for result in results if result.seconds == middle)
 
 
 def main() -> None:
@@ -202,14 +184,19 @@ def main() -> None:
         "shapes", nargs="*", default=["20x4", "100x4", "5x200"], help="JOBSxRANKS ..."
     )
     parser.add_argument(
-        "--runs", type=int, default=2, help="of each shape; the table has the medians (default 2)"
+        "--runs", type=int, default=3, help="of each shape; the table has the medians (default 3)"
     )
     given = parser.parse_args()
+    tables: dict[Shape, dict[str, Result]] = {}
     with control_plane(NAME, nodes=50, quiet=False) as cluster:
-        results = asyncio.run(
-            measure(cluster, [Shape.parse(text) for text in given.shapes], given.runs)
-        )
-    print("\n".join([HEAD, *(result.row() for result in results)]))
+        for shape in map(Shape.parse, given.shapes):
+            tables[shape] = asyncio.run(race(cluster, shape, given.runs))
+    print(HEAD)
+    for shape, results in tables.items():
+        print("\n".join(result.row(shape, name) for name, result in results.items()))
+    print("", goals.HEAD, sep="\n")
+    for shape, results in tables.items():
+        print("\n".join(goals.rows(shape, results)))
 
 
 if __name__ == "__main__":
