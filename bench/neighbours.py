@@ -21,7 +21,7 @@ from start import (
     LIMIT_SECONDS,
     NAME,
     clear,
-    run_floor,
+    race_floor,
     start_jobs,
     until_listed,
     until_served,
@@ -64,7 +64,8 @@ async def measure(cluster: Cluster, count: int, runs: int) -> None:
         crowding = asyncio.create_task(for_all(bodies, lambda body: kube.create(jobs(crowd), body)))
         among, floors = list[float](), list[float]()
         while not among or await started(kube, crowd) < count:
-            floors.append(await run_floor(kube, ONE, f"floor-{len(among)}-{stamp}"))
+            space = f"floor-{len(among)}-{stamp}"
+            floors.append((await race_floor(cluster, kube, ONE, space)).seconds)
             among.append(await start_one(kube, f"among-{len(among)}-{stamp}"))
             running = f"{await started(kube, crowd)} of {count} others run"
             print(f"# {running}; floor {floors[-1]:.2f} s, operator {among[-1]:.2f} s", flush=True)

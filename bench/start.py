@@ -104,18 +104,10 @@ async def until_served(kube: Kube) -> None:
     await until_async("DIJobs are served", missing, 60)
 
 
-async def run_floor(kube: Kube, shape: Shape, namespace: str, kind: Kind = Kind.GATED) -> float:
-    """Seconds of a floor."""
-    await make_namespace(kube, namespace)
-    floor = Floor(kube, namespace, shape.jobs, shape.ranks, kind)
-    took = await asyncio.wait_for(floor.run(), LIMIT_SECONDS)
-    await clear(kube, namespace)
-    return took
-
-
-async def race_floor(cluster: Cluster, kube: Kube, shape: Shape, namespace: str) -> Result:
-    """A floor in a namespace whose name begins with its kind."""
-    kind = Kind(namespace.partition("-")[0])
+async def race_floor(
+    cluster: Cluster, kube: Kube, shape: Shape, namespace: str, kind: Kind = Kind.GATED
+) -> Result:
+    """A floor."""
     await make_namespace(kube, namespace)
     floor, before = Floor(kube, namespace, shape.jobs, shape.ranks, kind), plane_cpu(cluster)
     took = await asyncio.wait_for(floor.run(), LIMIT_SECONDS)
@@ -163,10 +155,10 @@ async def race(cluster: Cluster, shape: Shape, runs: int) -> dict[str, Result]:
             suffix = f"{now}-{number}-{int(time.time())}"
             for name in (*Kind, *ADDRESSINGS):
                 space = f"{name.lower()}-{suffix}"
-                if name in ADDRESSINGS:
-                    result = await race_operator(cluster, kube, now, space, name)
+                if isinstance(name, Kind):
+                    result = await race_floor(cluster, kube, now, space, name)
                 else:
-                    result = await race_floor(cluster, kube, now, space)
+                    result = await race_operator(cluster, kube, now, space, name)
                 if number:
                     found.setdefault(str(name), []).append(result)
                     print(f"# {number}: {result.row(now, str(name))}", flush=True)

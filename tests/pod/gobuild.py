@@ -11,6 +11,18 @@ from cluster.shell import Progress
 SOURCES = Path(__file__).parents[2] / "images/launcher"
 
 
+def go(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run Go on the launcher's sources."""
+    return subprocess.run(
+        [find_go(Progress(10)), *arguments],
+        cwd=SOURCES,
+        env={**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-buildvcs=false"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
 def launcher() -> Path:
     """Path of the program; it is built where the cache lacks it (some seconds, or half a minute
     where Go has never compiled its own library here).
@@ -21,10 +33,8 @@ def launcher() -> Path:
     program = cache() / f"launcher-{digest.hexdigest()[:12]}"
     with one_at_a_time(cache() / "launcher.lock"):
         if not program.exists():
-            go = find_go(Progress(10))
             new = program.with_suffix(".new")
-            argv = [go, "build", "-trimpath", "-ldflags=-s -w", "-o", str(new), "."]
-            env = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-buildvcs=false"}
-            subprocess.run(argv, cwd=SOURCES, env=env, check=True)
+            done = go("build", "-trimpath", "-ldflags=-s -w", "-o", str(new), ".")
+            assert done.returncode == 0, done.stdout + done.stderr
             new.rename(program)
     return program

@@ -57,7 +57,7 @@ def fast(box: Box) -> tuple[Path, dict[str, str]]:
     return log, {"PATH": f"{box.path / 'fast'}:{box.env['PATH']}"}
 
 
-@pytest.mark.parametrize(
+OPENS = pytest.mark.parametrize(
     ("ips", "rank", "ip"),
     [
         (IPS, 0, "10.0.0.1"),
@@ -68,6 +68,9 @@ def fast(box: Box) -> tuple[Path, dict[str, str]]:
     ],
     ids=["first", "last", "newline", "IPv6", "1500-ranks"],
 )
+
+
+@OPENS
 def test_opens_for_its_own_address(box: Box, ips: str, rank: int, ip: str) -> None:
     project(box, ips)
     rc, out, err = box.run(gate(box), **environment(box, rank, ip))

@@ -62,8 +62,7 @@ def first_process(process: subprocess.Popen[str], namespace: list[str]) -> int:
     """The pid of launch as seen from here: below `unshare` when there is a namespace."""
     if not namespace:
         return process.pid
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-    return int(until_true("unshare has a child", children.read_text).split()[0])
+    return int(until_true("unshare has a child", lambda: children(process.pid))[0])
 
 
 def children(pid: int) -> list[str]:
@@ -417,24 +416,51 @@ print("dead", found)
 FAKE = "#!{python}\nimport sys\nprint('ready', flush=True)\nsys.stdin.read()\n"
 
 
+def wait_for_looks(pipe: Path, count: int) -> None:
+    """Until somebody has read the pipe so often. It is gone then, so that nobody waits for it."""
+
+    def writer() -> int | None:
+        try:
+            return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError:
+            return None  # nobody reads
+
+    def nobody_reads() -> bool:
+        if (end := writer()) is not None:
+            os.close(end)
+        return end is None
+
+    for left in reversed(range(count)):
+        end = until_true("somebody looks", lambda: writer() or 0)
+        if not left:
+            pipe.unlink()
+        os.close(end)
+        if left:
+            until_true("the look is over", nobody_reads)
+
+
 def looked(box: Box, command: list[str], programs: int = 1) -> str:
     """stderr of launch when its watcher has looked twice; the programs run all the while."""
     nap = "#!/bin/sh\nuntil [ -e $NAPS.go ]; do /bin/sleep 0.02; done\necho >>$NAPS\n"
     naps = box.script("naps/sleep", nap).parent
     env = {"DI_NODES": "127.0.0.1", "DI_RANK": "0", "NAPS": str(box.path / "naps/taken")}
-    env |= {} if box.shell else {"DIJOB_NAP": "0.02"}
+    pipe = None
+    if not box.shell:  # it sleeps without a program, and reads this file each time that it looks
+        pipe = box.path / "pod" / "renew-from"
+        pipe.parent.mkdir()
+        os.mkfifo(pipe)
+        env["DIJOB_NAP"] = "0.02"
     process = box.start([box.launch, *command], PATH=f"{naps}:{box.env['PATH']}", **env)
     for _ in range(programs):
         assert line(process) == "ready"
     taken = box.path / "naps/taken"
     taken.with_name("taken.go").touch()
-    if not box.shell:  # it looks at a clock of its own, after 31 naps for the last time
-        time.sleep(32 * float(env["DIJOB_NAP"]) + 0.2)
-        assert end(process)[0] == 0
-        return box.err()
-    until_true(
-        "the watcher has looked twice", lambda: taken.exists() and len(taken.read_text()) > 31
-    )
+    if pipe:
+        wait_for_looks(pipe, 32)
+    else:
+        until_true(
+            "the watcher has looked twice", lambda: taken.exists() and len(taken.read_text()) > 31
+        )
     assert end(process)[0] == 0
     return box.err()
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from cluster.waiting import until_true
 from dijob.pod import reach
-from pod.boxes import ALONE, ENTER, JOB, NET_NAMESPACE, SEED, WORLD, Box, arguments, told
+from pod.boxes import ALONE, ENTER, JOB, NET_NAMESPACE, SEED, SHELLS, WORLD, Box, arguments, told
 
 
 @contextmanager
@@ -239,6 +239,8 @@ def test_not_checked(box: Box, image: Path, name: str) -> None:
     assert arguments(out)[-len(args) :] == args
 
 
+# The static launcher asks no Python.
+@pytest.mark.parametrize("box", list(SHELLS), indirect=True)
 @pytest.mark.parametrize(
     ("python", "said"),
     [
@@ -251,8 +253,6 @@ def test_not_checked(box: Box, image: Path, name: str) -> None:
 def test_without_a_useful_python_the_check_is_skipped(
     box: Box, image: Path, python: str, said: str
 ) -> None:
-    if not box.shell:
-        pytest.skip("the static launcher asks no Python")
     image.write_text("#!/bin/sh\necho ran\n")
     (box.path / "python" / "python3").unlink()
     if python:

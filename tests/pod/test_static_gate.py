@@ -6,15 +6,12 @@ import os
 import shutil
 import signal
 import stat
-import subprocess
 from pathlib import Path
 
 import pytest
-from cluster.build import find_go
-from cluster.shell import Progress
+from pod import gobuild
 from pod.boxes import PID_NAMESPACE, STATIC, UNSHARE, Box
-from pod.gobuild import SOURCES
-from pod.test_gate import IPS, environment, project
+from pod.test_gate import IPS, OPENS, environment, project
 from pod.test_launch import first_process, line
 
 static = pytest.mark.parametrize("box", [STATIC], indirect=True)
@@ -25,25 +22,12 @@ def gate(box: Box) -> list[str]:
 
 
 def test_its_own_tests_pass() -> None:
-    go = find_go(Progress(10))
-    run = [go, "test", "-vet=all", "."]
-    env = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-buildvcs=false"}
-    done = subprocess.run(run, cwd=SOURCES, env=env, capture_output=True, text=True, check=False)
+    done = gobuild.go("test", "-vet=all", ".")
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 @static
-@pytest.mark.parametrize(
-    ("ips", "rank", "ip"),
-    [
-        (IPS, 0, "10.0.0.1"),
-        (IPS, 2, "10.0.0.3"),
-        ("10.0.0.1\n", 0, "10.0.0.1"),
-        ("fd00::1,fd00::2", 1, "fd00::2"),
-        (",".join(f"10.0.{i // 250}.{i % 250}" for i in range(1500)), 1499, "10.0.5.249"),
-    ],
-    ids=["first", "last", "newline", "IPv6", "1500-ranks"],
-)
+@OPENS
 def test_opens_for_its_own_address(box: Box, ips: str, rank: int, ip: str) -> None:
     project(box, ips)
     rc, out, err = box.run(gate(box), **environment(box, rank, ip))
