@@ -54,15 +54,15 @@ check: venv tools ## ruff, mypy --strict, import-linter, generated files, shellc
 	$(PY) -m mypy
 	$(VENV)/bin/lint-imports --no-logo
 	$(PY) -m dijob.crd --check
-	$(if $(shell command -v shellcheck)$(DIJOB_SKIP_NOTHING),,@echo "==> skipped:" )shellcheck -s sh operator/dijob/pod/*.sh
+	$(if $(shell command -v shellcheck)$(DIJOB_SKIP_NOTHING),,@echo "==> skipped:" )shellcheck .ci/run images/*/rootfs.sh
 
-# What the three have in common is nothing but the two cores: the tests of the scripts wait for processes most of the
+# What the three have in common is nothing but the two cores: the tests of the launcher wait for processes most of the
 # time, and the state machine takes as long as all other tests of the operator. One process for each of these two: with
 # workers, each of them imports and collects all of it, and reports each test to the first, a fifth of the time.
 MACHINE := tests/unit/test_machine.py
 
 .PHONY: unit
-unit: venv tools ## the core, the scripts in the pod, the model: no cluster (~40 s)
+unit: venv tools ## the core, the launcher in the pod, the model: no cluster (~40 s)
 	@$(MAKE) --no-print-directory -j3 -Otarget unit-operator unit-machine unit-pod
 
 .PHONY: unit-operator unit-machine unit-pod
@@ -107,7 +107,7 @@ cluster-build: venv ## build the test cluster's programs into the cache (8 min o
 
 .PHONY: cluster-up
 cluster-up: venv ## start the test cluster with the images in it (kind where Docker answers, else the embedded one)
-	@archives=$$($(PY) images/build.py light ditask operator); $(PY) -m cluster up --image $$archives
+	@archives=$$($(PY) images/build.py light ditask launcher operator); $(PY) -m cluster up --image $$archives
 
 .PHONY: cluster-down
 cluster-down: venv ## remove the test cluster and every trace of it
@@ -126,7 +126,7 @@ images: venv ## build all images into the cache (6 min once)
 # a file that a folder after it has too, and then the order is that of the folder. Three on two cores: with two, a
 # quarter of the time of e2e and a third of apiserver's went by with nothing to do.
 FIRST := $(patsubst %,tests/e2e/test_%.py,tasks_dqn node_loss queues operators_node_loss dqn_losses healing redis \
-	failures runtimes elastic launcher renewals first_steps policies mesh gate examples room torchrun contract \
+	failures runtimes elastic launcher renewals first_steps policies mesh gate any_image examples room torchrun contract \
 	redis_losses)
 E2E_FILES := $(FIRST) $(filter-out $(FIRST),$(sort $(wildcard tests/e2e/test_*.py)))
 

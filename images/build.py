@@ -15,9 +15,11 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from catalogue import (
+    ARCHES,
     CACHE,
     IMAGES,
     ORDER,
@@ -29,6 +31,7 @@ from catalogue import (
     debian_sources,
     docker_has_slim,
 )
+from golang import find_go
 from steps import SANDBOX, BuildError, Step, pip_secrets, say
 
 # Layers of the operator's image: after a change in its code only that is copied and compiled.
@@ -69,20 +72,40 @@ def check_machine(image: Image) -> None:
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=quiet)
 
 
-def build_with_docker(image: Image, out: Path, step: Step, work: Path) -> None:
+def prepared_context(name: str, step: Step, work: Path) -> Path:
+    """The folder that an image is built from: the repository's, or a new one with its files."""
+    image = IMAGES[name]
+    if not image.rootfs:
+        return ROOT / image.context
+    context, script = work / "context", str(ROOT / image.context / "rootfs.sh")
+    context.mkdir()
+    if name == "base":
+        sources = work / "sources.list"
+        sources.write_text("\n".join(debian_sources()) + "\n")
+        mirror = next(line.split()[1] for line in debian_sources() if line.split()[2] == "bookworm")
+        step.run(*SANDBOX, script, str(context), str(sources), mirror)
+    else:
+        # With Docker the build needs no root, which the sandbox does.
+        sandbox = [] if docker_has_slim() else SANDBOX
+        step.run(*sandbox, script, find_go(), image.arch, str(context))
+    return context
+
+
+def common_options(image: Image, base: str, work: Path) -> list[str]:
+    """The options of a build that docker and buildah share."""
+    options = ["--file", str(ROOT / image.context / "Dockerfile"), "--tag", image.reference]
+    if not image.rootfs:
+        options += ["--build-arg", f"BASE={base}", *OTHER_CONTEXT, *pip_secrets(work)]
+    if image.arch:
+        options += ["--platform", f"linux/{image.arch}"]
+    return options
+
+
+def build_with_docker(name: str, out: Path, step: Step, work: Path) -> None:
     """docker build and docker save."""
+    image, context = IMAGES[name], prepared_context(name, step, work)
     os.environ["DOCKER_BUILDKIT"] = "1"
-    options = [
-        "--build-arg",
-        f"BASE={SLIM}",
-        "--file",
-        f"{image.context}/Dockerfile",
-        "--tag",
-        image.reference,
-    ]
-    step.run(
-        "docker", "build", "--load", *options, *OTHER_CONTEXT, *pip_secrets(work), image.context
-    )
+    step.run("docker", "build", "--load", *common_options(image, SLIM, work), str(context))
     step.run("docker", "save", "--output", str(out), image.reference)
 
 
@@ -90,26 +113,16 @@ def build_with_buildah(name: str, out: Path, step: Step, work: Path) -> None:
     """buildah in chroot isolation, with a store that goes away with the build, or keeps the
     operator's layers.
     """
-    image, context = IMAGES[name], ROOT / IMAGES[name].context
+    image, context = IMAGES[name], prepared_context(name, step, work)
     store = LAYERS if name == "operator" else work / "store"
     buildah = [*SANDBOX, "buildah", "--root", str(store), "--runroot", str(work / "run")]
-    if name == "base":
-        sources = work / "sources.list"
-        sources.write_text("\n".join(debian_sources()) + "\n")
-        mirror = next(line.split()[1] for line in debian_sources() if line.split()[2] == "bookworm")
-        step.run(*SANDBOX, str(context / "rootfs.sh"), str(work), str(sources), mirror)
-        context = work
-        base = []
-    else:
+    if not image.rootfs:
         step.run(*buildah, "pull", "--quiet", f"docker-archive:{archive('base')}")
-        base = ["--build-arg", f"BASE={IMAGES['base'].reference}"]
     options = ["--isolation", "chroot", "--network", "host", "--format", "docker", "--pull-never"]
     if store == LAYERS:
         options.append("--layers")
-    file = ["--file", str(ROOT / image.context / "Dockerfile"), "--tag", image.reference]
-    step.run(
-        *buildah, "bud", *options, *base, *OTHER_CONTEXT, *pip_secrets(work), *file, str(context)
-    )
+    options += common_options(image, IMAGES["base"].reference, work)
+    step.run(*buildah, "bud", *options, str(context))
     step.run(
         *buildah, "push", "--quiet", image.reference, f"docker-archive:{out}:{image.reference}"
     )
@@ -145,7 +158,7 @@ def build(name: str) -> Path:
         work = Path(directory)
         out = work / "image.tar"
         if docker_has_slim():
-            build_with_docker(image, out, step, work)
+            build_with_docker(name, out, step, work)
         else:
             build_with_buildah(name, out, step, work)
         if archive(name) != target:
@@ -199,8 +212,15 @@ def _bytes_in(folder: Path) -> int:
     )
 
 
-def main() -> int:
-    """Parse the command line and build; 1 with one message on an error, 130 when interrupted."""
+def with_base(names: list[str]) -> list[str]:
+    """The images to build, the base before those that buildah builds on it."""
+    if all(IMAGES[name].rootfs for name in names) or docker_has_slim():
+        return names
+    return list(dict.fromkeys(["base", *names]))
+
+
+def parsed() -> argparse.Namespace:
+    """The command line; the architecture that it names is put into the catalogue."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "names", nargs="*", metavar="NAME", help=f"of {', '.join(IMAGES)} (default: all)"
@@ -208,9 +228,20 @@ def main() -> int:
     parser.add_argument(
         "--print", dest="show", choices=IMAGES, help="print the archive's path and stop"
     )
+    parser.add_argument("--arch", choices=ARCHES, help="of the launcher (default: this machine's)")
     options = parser.parse_args()
     if unknown := set(options.names) - set(IMAGES):
         parser.error(f"no such image: {', '.join(sorted(unknown))}; there are {', '.join(IMAGES)}")
+    if options.arch:
+        if {*options.names, options.show} - {None} != {"launcher"}:
+            parser.error("--arch is for the launcher alone: --arch ARCH launcher")
+        IMAGES["launcher"] = replace(IMAGES["launcher"], arch=options.arch)
+    return options
+
+
+def main() -> int:
+    """Build what the command line names; 1 with one message on an error, 130 when interrupted."""
+    options = parsed()
     signal.signal(signal.SIGTERM, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt()))
     os.chdir(ROOT)
     try:
@@ -220,7 +251,7 @@ def main() -> int:
         # Without the lock first: who needs no build waits for none.
         if missing := [name for name in options.names or ORDER if not cached(name)]:
             with locked_cache():
-                for name in dict.fromkeys(missing if docker_has_slim() else ("base", *missing)):
+                for name in with_base(list(dict.fromkeys(missing))):
                     build(name)
         for name in options.names:
             print(archive(name))

@@ -20,8 +20,8 @@ SLIM = "debian:bookworm-slim"
 
 @dataclass(frozen=True)
 class Image:
-    """One image: its reference, its inputs relative to the repository, and what a build takes (2
-    cores).
+    """One image: its reference, its inputs relative to the repository (files, folders, patterns),
+    and what a build takes (2 cores).
     """
 
     reference: str
@@ -29,21 +29,33 @@ class Image:
     inputs: tuple[str, ...]
     seconds: int
     free_gb: int
+    # Its Dockerfile starts FROM scratch with the rootfs.tar that the rootfs.sh beside it makes.
+    rootfs: bool = False
+    # Only of an image that can be built for another machine than this one; in Go's words.
+    arch: str = ""
 
 
 # What runs in users' pods: a second context of the images that have it.
 RUNTIME = "images/dijob-runtime"
 OTHER_CONTEXT = ("--build-context", f"runtime={ROOT / RUNTIME}")
 OPERATOR_INPUTS = ("Dockerfile", ".dockerignore", "requirements.txt", "operator/dijob")
+LAUNCHER_INPUTS = tuple(
+    f"images/launcher/{name}" for name in ("Dockerfile", "rootfs.sh", "go.mod", "*.go")
+)
+ARCHES = ("amd64", "arm64")
+MACHINE = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
 IMAGES = {
-    "base": Image("dijob/base:dev", "images/base", ("images/base",), 50, 2),
+    "base": Image("dijob/base:dev", "images/base", ("images/base",), 50, 2, rootfs=True),
+    "launcher": Image(
+        "dijob/launcher:dev", "images/launcher", LAUNCHER_INPUTS, 8, 1, rootfs=True, arch=MACHINE
+    ),
     "light": Image("dijob/light:dev", "images/light", ("images/light",), 25, 2),
     "operator": Image("dijob/operator:dev", ".", OPERATOR_INPUTS, 60, 3),
     "ditask": Image(
         "dijob/ditask:0.5.3", "images/ditask", ("images/ditask", f"{RUNTIME}/dijob_runtime"), 240, 9
     ),
 }
-ORDER = ("light", "operator", "ditask")
+ORDER = ("launcher", "light", "operator", "ditask")
 
 
 @cache
@@ -91,27 +103,34 @@ def debian_sources() -> tuple[str, ...]:
 def input_files(image: Image) -> Iterator[Path]:
     """Every file that the build of an image can see."""
     for name in image.inputs:
-        path = ROOT / name
-        if not path.exists():
+        paths = sorted(ROOT.glob(name))
+        if not paths:
             raise BuildError(f"{name} is missing; {image.reference} is built from it")
-        files = sorted(path.rglob("*")) if path.is_dir() else [path]
-        yield from (f for f in files if f.is_file() and "__pycache__" not in f.parts)
+        for path in paths:
+            files = sorted(path.rglob("*")) if path.is_dir() else [path]
+            yield from (f for f in files if f.is_file() and not _is_left_out(f))
+
+
+def _is_left_out(path: Path) -> bool:
+    return "__pycache__" in path.parts or path.name.endswith("_test.go")
+
+
+def _built_on(name: str) -> str:
+    """What an image is built on, besides its inputs."""
+    if name == "launcher":
+        return ""
+    if docker_has_slim():
+        return SLIM
+    return "\n".join(debian_sources()) if name == "base" else archive("base").name
 
 
 def archive(name: str) -> Path:
-    """Where the image of the present inputs is, or will be: the name carries a hash over them and
-    the base's.
+    """Where the image of the present inputs is, or will be: the name carries a hash over them, the
+    base's and the architecture.
     """
     image = IMAGES[name]
-    digest = hashlib.sha256(platform.machine().encode())
-    if docker_has_slim():
-        digest.update(SLIM.encode())
-    else:
-        digest.update(
-            "\n".join(debian_sources()).encode()
-            if name == "base"
-            else archive("base").name.encode()
-        )
+    digest = hashlib.sha256((image.arch or platform.machine()).encode())
+    digest.update(_built_on(name).encode())
     for path in input_files(image):
         content = path.read_bytes()
         digest.update(

@@ -43,8 +43,8 @@ func ditask(words []string) int {
 	}
 	options := users.withTheJobs()
 	words = append(options.added, words...)
-	if code := options.reach(); code != 0 {
-		return code
+	if !options.reaches() {
+		return 1
 	}
 	if strings.HasPrefix(options.values["mq"], "torchrpc") {
 		return becomeTorchrpc(real, options.values["mq"], words)
@@ -74,9 +74,9 @@ func readOptions(words []string) given {
 	return users
 }
 
-// isShortHelp: -h, -v, and letters before them.
+// isShortHelp: -h, -v. Not any word with one of these letters: -mhavoc.main is a module.
 func isShortHelp(word string) bool {
-	return len(word) > 1 && word[0] == '-' && word[1] != '-' && strings.ContainsAny(word, "vh")
+	return strings.HasPrefix(word, "-h") || strings.HasPrefix(word, "-v")
 }
 
 func (users given) warn() {
@@ -134,31 +134,31 @@ func (all *complete) fill(word, option, value string) {
 	all.added = append(all.added, option, value)
 }
 
-// reach looks whether this rank reaches those that it dials: NNG never retries an address that it cannot reach, and says
-// nothing, so the job would hang.
-func (all complete) reach() int {
+// reaches looks whether this rank reaches those that it dials: NNG never retries an address that it cannot reach, and
+// says nothing, so the job would hang.
+func (all complete) reaches() bool {
 	queue, attach := all.values["mq"], all.values["attach"]
 	if queue != "nng" && queue != "redis" && !strings.HasPrefix(queue, "torchrpc") {
-		return 0
+		return true
 	}
 	if os.Getenv("DIJOB_REACH_SECONDS") == "0" {
-		return 0
+		return true
 	}
 	topology, first := all.values["topology"], variable("DI_RANK", "0") == "0"
 	if queue == "nng" && attach == "" && (first || topology == "alone") {
-		return 0
+		return true
 	}
 	if _, is := all.values["spec"]; is {
 		say("--platform-spec is given: addresses not checked")
-		return 0
+		return true
 	}
 	if queue == "redis" {
-		return reachAll(brokerTargets(all.values["host"], all.values["port"]))
+		return reachesAll(brokerTargets(all.values["host"], all.values["port"]))
 	}
 	if attach != "" {
-		return reachAll(attachedTargets(attach))
+		return reachesAll(attachedTargets(attach))
 	}
-	return reachAll(peerTargets(topology, natural(valueOr(all.values["ports"], "50515")), natural(all.values["workers"])))
+	return reachesAll(peerTargets(topology, natural(valueOr(all.values["ports"], "50515")), natural(all.values["workers"])))
 }
 
 func valueOr(value, otherwise string) string {
@@ -172,9 +172,15 @@ func valueOr(value, otherwise string) string {
 // may have several names (/run, /var/run).
 func imagesDitask() string {
 	own, _ := os.Stat("/proc/self/exe")
+	// Where /proc cannot be read: to take itself for the image's would go on for ever.
+	called, _ := os.Stat(filepath.Join(binFolderOf(os.Args[0]), "ditask"))
 	for _, folder := range filepath.SplitList(os.Getenv("PATH")) {
 		path := filepath.Join(valueOr(folder, "."), "ditask")
-		if file, err := os.Stat(path); err == nil && !os.SameFile(file, own) && file.Mode().IsRegular() && isExecutable(path) {
+		file, err := os.Stat(path)
+		if err != nil || os.SameFile(file, own) || os.SameFile(file, called) {
+			continue
+		}
+		if file.Mode().IsRegular() && isExecutable(path) {
 			return path
 		}
 	}

@@ -35,26 +35,38 @@ type waiting struct {
 // gate waits until this pod's own address stands in the job's list, so that the main container starts with true
 // addresses. It runs from the main container's image: once it does, that image is on the node.
 func gate([]string) int {
-	ended := make(chan os.Signal, 1)
-	signal.Notify(ended, syscall.SIGTERM, syscall.SIGINT)
+	endWhenTold()
 	w, problem := newWaiting()
-	if problem != "" {
-		return refuse("%s", problem)
+	if problem == "" {
+		problem = w.wait()
 	}
-	return w.wait(ended)
+	if problem != "" {
+		// Said where the job's conditions find it: as the end of this container.
+		fmt.Fprintln(os.Stderr, "dijob gate: "+problem)
+		return 1
+	}
+	return 0
 }
 
-// wait returns the gate's exit code: 0 once the list names this pod.
-func (w *waiting) wait(ended <-chan os.Signal) int {
+// endWhenTold ends this program on a signal at once, also in the middle of a question to a DNS that does not answer.
+func endWhenTold() {
+	told := make(chan os.Signal, 1)
+	signal.Notify(told, syscall.SIGTERM, syscall.SIGINT)
+	go func() {
+		which := <-told
+		os.Exit(128 + int(which.(syscall.Signal)))
+	}()
+}
+
+// wait returns once the list names this pod, or with the reason why there is nothing to wait for.
+func (w *waiting) wait() (problem string) {
 	begin, resolved := time.Now(), time.Now()
 	said := begin
 	for looks := 0; !w.isNamed(); looks++ {
 		if looks == 0 {
 			w.tell("rank %d waits for the addresses of all ranks", w.rank)
 		}
-		if code := nap(ended, gateLook); code != 0 {
-			return code
-		}
+		time.Sleep(gateLook)
 		if w.unknown == "" {
 			resolved = time.Now()
 		}
@@ -64,19 +76,16 @@ func (w *waiting) wait(ended <-chan os.Signal) int {
 		said = time.Now()
 		why := w.why()
 		if w.unknown != "" && time.Since(resolved) >= seconds("DIJOB_RESOLVE_SECONDS", 60) {
-			// Said where the job's conditions find it: as the end of this container.
-			return refuse("rank %d: %s; is the cluster's DNS well?", w.rank, why)
+			return fmt.Sprintf("rank %d: %s; is the cluster's DNS well?", w.rank, why)
 		}
 		w.tell("rank %d has waited %.0f s: %s. Which rank, and why: kubectl describe dijob %s -n %s", w.rank,
 			time.Since(begin).Seconds(), why, os.Getenv("DI_JOB_NAME"), os.Getenv("DI_JOB_NAMESPACE"))
 	}
 	// Where no launcher will look (an image's own entry point), only time helps: the kubelet may still have a view of the
 	// pod from before the list.
-	if code := nap(ended, seconds("DIJOB_SETTLE_SECONDS", 0)); code != 0 {
-		return code
-	}
+	time.Sleep(seconds("DIJOB_SETTLE_SECONDS", 0))
 	w.tell("open after %.0f s: rank %d is %s", time.Since(begin).Seconds(), w.rank, w.address)
-	return 0
+	return ""
 }
 
 func newWaiting() (*waiting, string) {
@@ -148,28 +157,12 @@ func dials(topology string, rank int) int {
 	return 0
 }
 
-// nap waits. It returns the exit code that a signal asks for which has come meanwhile, 0 where none has.
-func nap(ended <-chan os.Signal, long time.Duration) int {
-	select {
-	case which := <-ended:
-		return 128 + int(which.(syscall.Signal))
-	case <-time.After(long):
-		return 0
-	}
-}
-
 func seconds(name string, otherwise float64) time.Duration {
 	value, err := strconv.ParseFloat(os.Getenv(name), 64)
 	if err != nil || value < 0 {
 		value = otherwise
 	}
 	return time.Duration(value * float64(time.Second))
-}
-
-// refuse says on the standard error why the gate ends.
-func refuse(format string, values ...any) int {
-	fmt.Fprintf(os.Stderr, "dijob gate: "+format+"\n", values...)
-	return 1
 }
 
 func (w *waiting) tell(format string, values ...any) {

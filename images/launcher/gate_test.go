@@ -12,7 +12,10 @@ import (
 	"time"
 )
 
-const names = "world-0.world,world-1.world,world-2.world"
+const (
+	addresses = "10.0.0.1,10.0.0.2,10.0.0.3"
+	names     = "world-0.world,world-1.world,world-2.world"
+)
 
 // dns knows names, and remembers what it was asked.
 type dns struct {
@@ -50,34 +53,47 @@ func (p *pod) lists(t *testing.T, text string) {
 }
 
 func (p *pod) gate(rank int, host, topology string) *waiting {
-	address := []string{"10.0.0.1", "10.0.0.2", "10.0.0.3"}[rank]
+	address := strings.Split(addresses, ",")[rank]
 	return &waiting{
 		rank: rank, address: address, host: host, topology: topology, lookup: p.dns.lookup, out: &p.said,
 	}
 }
 
-// begun starts a gate; its exit code comes by the channel.
-func begun(w *waiting) <-chan int {
-	code := make(chan int, 1)
-	go func() { code <- w.wait(nil) }()
-	return code
+// begun starts a gate; how it ends comes by the channel.
+func begun(w *waiting) <-chan string {
+	problem := make(chan string, 1)
+	go func() { problem <- w.wait() }()
+	return problem
+}
+
+// hasOpened fails the test where a gate ends otherwise, or takes longer than until its next look.
+func hasOpened(t *testing.T, problem <-chan string) {
+	begin := time.Now()
+	if got := <-problem; got != "" {
+		t.Errorf("ends: %s", got)
+	}
+	if took := time.Since(begin); took > gateLook {
+		t.Errorf("opens after %s", took)
+	}
 }
 
 func TestSaysWhyItWaitsEveryTenSeconds(t *testing.T) {
+	const incomplete = "not every rank of the job has an address yet"
 	for name, row := range map[string]struct{ list, why string }{
-		"no file":        {"", "not every rank of the job has an address yet"},
-		"too short":      {"10.0.0.1", "not every rank of the job has an address yet"},
-		"no entry":       {"10.0.0.1,,10.0.0.2", "not every rank of the job has an address yet"},
+		"no file":        {"no file", incomplete},
+		"empty":          {"", incomplete},
+		"too short":      {"10.0.0.1", incomplete},
+		"no entry":       {"10.0.0.1,,10.0.0.2", incomplete},
 		"another prefix": {"10.0.0.1,10.0.0.22,10.0.0.3", "the list names 10.0.0.22 for this rank, this pod has 10.0.0.2"},
 		"another rank's": {"10.0.0.2,10.0.0.1", "the list names 10.0.0.1 for this rank, this pod has 10.0.0.2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPod(t, nil)
-			if row.list != "" {
+			if row.list != "no file" {
 				p.lists(t, row.list)
 			}
 			synctest.Test(t, func(t *testing.T) {
-				code := begun(p.gate(1, "", "mesh"))
+				problem := begun(p.gate(1, "", "mesh"))
 				time.Sleep(21 * time.Second)
 				synctest.Wait()
 				said := p.said.String()
@@ -85,13 +101,24 @@ func TestSaysWhyItWaitsEveryTenSeconds(t *testing.T) {
 				if !strings.Contains(said, want) || strings.Count(said, "kubectl describe dijob demo -n team") != 2 {
 					t.Errorf("said %q, not twice %q", said, want)
 				}
-				p.lists(t, "10.0.0.1,10.0.0.2,10.0.0.3")
-				if got := <-code; got != 0 {
-					t.Errorf("exit code %d", got)
-				}
+				p.lists(t, addresses)
+				hasOpened(t, problem)
 			})
 		})
 	}
+}
+
+func TestSettlesWhereNoLauncherWillLook(t *testing.T) {
+	p := newPod(t, nil)
+	p.lists(t, addresses)
+	t.Setenv("DIJOB_SETTLE_SECONDS", "1.5")
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		problem := p.gate(1, "", "mesh").wait()
+		if took := time.Since(begin); problem != "" || took != 1500*time.Millisecond {
+			t.Errorf("after %s: %s", took, problem)
+		}
+	})
 }
 
 func TestOpensWhenThoseThatItDialsResolve(t *testing.T) {
@@ -110,8 +137,8 @@ func TestOpensWhenThoseThatItDialsResolve(t *testing.T) {
 			p := newPod(t, map[string]string{"world-0.world": "10.0.0.1", "world-1.world": "10.0.0.2", "world-2.world": "10.0.0.3"})
 			p.lists(t, names)
 			host := strings.Split(names, ",")[row.rank]
-			if code := p.gate(row.rank, host, row.topology).wait(nil); code != 0 {
-				t.Errorf("exit code %d: %s", code, p.said.String())
+			if problem := p.gate(row.rank, host, row.topology).wait(); problem != "" {
+				t.Errorf("ends: %s", problem)
 			}
 			if !slices.Equal(p.dns.asked, row.asked) {
 				t.Errorf("asked for %v", p.dns.asked)
@@ -129,49 +156,51 @@ func TestWaitsForNamesAndSaysForWhich(t *testing.T) {
 			p := newPod(t, known)
 			p.lists(t, names)
 			synctest.Test(t, func(t *testing.T) {
-				code := begun(p.gate(1, "world-1.world", "mesh"))
+				problem := begun(p.gate(1, "world-1.world", "mesh"))
 				time.Sleep(11 * time.Second)
 				synctest.Wait()
 				if said := p.said.String(); !strings.Contains(said, "rank 1 has waited 10 s: "+why+".") {
 					t.Errorf("said %q", said)
 				}
 				known["world-0.world"], known["world-1.world"] = "10.0.0.1", "10.0.0.2"
-				if got := <-code; got != 0 {
-					t.Errorf("exit code %d", got)
-				}
+				hasOpened(t, problem)
 			})
 		})
 	}
 }
 
 func TestEndsWhenANameNeverResolves(t *testing.T) {
-	p := newPod(t, map[string]string{"world-1.world": "10.0.0.2"})
-	synctest.Test(t, func(t *testing.T) {
-		begin := time.Now()
-		code := begun(p.gate(1, "world-1.world", "mesh"))
-		time.Sleep(100 * time.Second) // the time for names begins with the list
-		p.lists(t, names)
-		if got := <-code; got != 1 {
-			t.Errorf("exit code %d", got)
-		}
-		if after := time.Since(begin).Seconds(); after < 160 || after > 171 {
-			t.Errorf("after %g s", after)
-		}
-	})
+	for bound, row := range map[string]struct{ after, atMost float64 }{"": {60, 71}, "25": {25, 41}} {
+		t.Run("DIJOB_RESOLVE_SECONDS="+bound, func(t *testing.T) {
+			p := newPod(t, map[string]string{"world-1.world": "10.0.0.2"})
+			t.Setenv("DIJOB_RESOLVE_SECONDS", bound)
+			synctest.Test(t, func(t *testing.T) {
+				problem := begun(p.gate(1, "world-1.world", "mesh"))
+				time.Sleep(100 * time.Second) // the time for names begins with the list
+				p.lists(t, names)
+				begin := time.Now()
+				want := "rank 1: world-0.world does not resolve; is the cluster's DNS well?"
+				if got := <-problem; got != want {
+					t.Errorf("ends: %q", got)
+				}
+				if after := time.Since(begin).Seconds(); after < row.after || after > row.atMost {
+					t.Errorf("after %g s", after)
+				}
+			})
+		})
+	}
 }
 
 func TestWhatHasResolvedIsNotAskedAgain(t *testing.T) {
 	known := map[string]string{"world-0.world": "10.0.0.1", "world-2.world": "10.0.0.3"}
 	p := newPod(t, known)
-	p.lists(t, "world-0.world,127.0.0.2,world-2.world")
+	p.lists(t, names)
 	synctest.Test(t, func(t *testing.T) {
-		code := begun(p.gate(2, "world-2.world", "mesh"))
+		problem := begun(p.gate(2, "world-2.world", "mesh"))
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		known["127.0.0.2"] = "127.0.0.2" // a rank that has succeeded: its address leads somewhere
-		if got := <-code; got != 0 {
-			t.Errorf("exit code %d", got)
-		}
+		known["world-1.world"] = "10.0.0.2"
+		hasOpened(t, problem)
 	})
 	if count := strings.Count(strings.Join(p.dns.asked, " "), "world-0.world"); count != 1 {
 		t.Errorf("asked %d times", count)

@@ -5,6 +5,7 @@
 //	gate     wait until the job's address list names this pod
 //	launch   run the user's command, stand in for it, and start it again when a new list asks for that
 //	ditask   the image's own ditask, with the options that the job knows and the user did not give
+//	reach    look whether this rank reaches what it dials, for who dials without ditask
 package main
 
 import (
@@ -18,6 +19,7 @@ var programs = map[string]func(args []string) int{
 	"gate":    gate,
 	"launch":  launch,
 	"ditask":  ditask,
+	"reach":   reach,
 }
 
 func main() {
@@ -29,7 +31,8 @@ func main() {
 			os.Exit(run(os.Args[2:]))
 		}
 	}
-	fmt.Fprintln(os.Stderr, "usage: dijob-launcher install | gate | launch COMMAND... | ditask ARGUMENT...")
+	fmt.Fprintln(os.Stderr, "usage: dijob-launcher install | gate | launch COMMAND... | ditask ARGUMENT... |"+
+		" reach TOPOLOGY PORT WORKERS [ATTACH]")
 	os.Exit(2)
 }
 

@@ -17,7 +17,52 @@ const (
 	reachNap     = 500 * time.Millisecond
 	// One round of 1,499 peers that do not answer fits into the default bound of 60 s.
 	reachAtOnce = 128
+	// The exit code of `reach` where some address cannot be reached (dijob_runtime/world.py): any other is a failure of the
+	// look itself.
+	unreachableExit = 3
 )
+
+// reach is ditask's look for programs that dial without it. In the place of a topology may stand `redis HOST PORT`.
+func reach(words []string) int {
+	targets, err := asked(words)
+	if err != nil {
+		say("reach: %v", err)
+		return 2
+	}
+	if !reachesAll(targets) {
+		return unreachableExit
+	}
+	return 0
+}
+
+// asked returns what the arguments of `reach` name.
+func asked(words []string) ([]target, error) {
+	if len(words) == 3 && words[0] == "redis" {
+		return brokerTargets(words[1], words[2]), requireNumbers(words[2])
+	}
+	if len(words) != 3 && len(words) != 4 {
+		return nil, errors.New("usage: reach TOPOLOGY PORT WORKERS [ATTACH] | reach redis HOST PORT")
+	}
+	if err := requireNumbers(words[1], words[2], os.Getenv("DI_RANK")); err != nil {
+		return nil, err
+	}
+	if len(words) == 4 && words[3] != "" {
+		return attachedTargets(words[3]), nil
+	}
+	if os.Getenv("DI_NODES") == "" {
+		return nil, errors.New("DI_NODES is empty")
+	}
+	return peerTargets(words[0], natural(words[1]), natural(words[2])), nil
+}
+
+func requireNumbers(words ...string) error {
+	for _, word := range words {
+		if _, err := strconv.ParseUint(word, 10, 16); err != nil {
+			return fmt.Errorf("'%s' is no number (a port, workers, or DI_RANK)", word)
+		}
+	}
+	return nil
+}
 
 // target is an address that this rank dials, and whose it is.
 type target struct {
@@ -55,12 +100,12 @@ func attachedTargets(links string) []target {
 	return found
 }
 
-// reachAll tries until all are reached. It returns 0, or 1 after a sentence in the log and in the termination message.
-func reachAll(targets []target) int {
+// reachesAll tries until all are reached. It returns false after a sentence in the log and in the termination message.
+func reachesAll(targets []target) bool {
 	bound := seconds("DIJOB_REACH_SECONDS", 60)
 	lost := unreachable(targets, bound)
 	if lost == "" {
-		return 0
+		return true
 	}
 	look := "those pods, their nodes and network policies"
 	if targets[0].broker {
@@ -75,7 +120,7 @@ func reachAll(targets []target) int {
 		file.WriteString(text)
 		file.Close()
 	}
-	return 1
+	return false
 }
 
 // unreachable says who is not reached within the bound; "" for nobody.
@@ -151,8 +196,10 @@ func inWords(err error) string {
 	case errors.As(err, &number):
 		words := number.Error()
 		return strings.ToUpper(words[:1]) + words[1:]
-	case errors.As(err, &name):
+	case errors.As(err, &name) && name.IsNotFound:
 		return "no such name"
+	case errors.As(err, &name):
+		return "its name cannot be looked up: " + name.Err
 	case errors.As(err, &slow) && slow.Timeout():
 		return "timed out"
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // The folder of these programs, an emptyDir, and that of the files which the kubelet makes from the pod's
-// annotations, a downwardAPI volume (operator/dijob/pod/__init__.py).
+// annotations, a downwardAPI volume (operator/dijob/pod.py).
 func binFolder() string { return variable("DIJOB_BIN_DIR", "/run/dijob/bin") }
 func podFolder() string { return variable("DIJOB_POD_DIR", "/run/dijob/pod") }
 
@@ -36,7 +36,7 @@ func installInto(bin string) error {
 	if err := copySelf(filepath.Join(bin, "launch")); err != nil {
 		return err
 	}
-	for _, name := range []string{"gate", "ditask"} {
+	for _, name := range []string{"gate", "ditask", "reach"} {
 		if err := link("launch", filepath.Join(bin, name)); err != nil {
 			return err
 		}

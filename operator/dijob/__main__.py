@@ -11,7 +11,7 @@ import click
 import kopf
 
 from dijob import __version__
-from dijob.core.options import REDIS_IMAGE, Options
+from dijob.core.options import LAUNCHER_IMAGE, REDIS_IMAGE, Delivery, Options
 from dijob.main import Settings, run
 from dijob.names import Priority
 
@@ -26,7 +26,18 @@ from dijob.names import Priority
     help="Serve this namespace only (repeatable). Default: all.",
 )
 @click.option(
-    "--gate-image", default="", help="Image of the gate, for users' images that have no sh."
+    "--launcher-image",
+    default=LAUNCHER_IMAGE,
+    show_default=True,
+    help="Image of gate and launcher (images/launcher), which each pod of a job gets.",
+)
+@click.option(
+    "--launcher-delivery",
+    type=click.Choice([each.value for each in Delivery]),
+    default=Delivery.INIT_CONTAINER.value,
+    show_default=True,
+    callback=lambda _context, _option, value: Delivery(value),
+    help="How it comes into the pods; an image volume needs Kubernetes 1.35 and containerd 2.1.",
 )
 @click.option(
     "--cluster-domain",

@@ -85,6 +85,8 @@ LEGACY_REPLICAS: Final = "diengine/replicas"
 
 MAIN_CONTAINER: Final = "di-container"
 MAIN_PORT: Final = "di-port"
+# Init containers: the one that brings the operator's programs, and the one that waits for the list.
+LAUNCHER_CONTAINER: Final = "dijob-launcher"
 GATE_CONTAINER: Final = "dijob-gate"
 BIN_VOLUME: Final = "dijob-bin"
 POD_VOLUME: Final = "dijob-pod"

@@ -23,7 +23,7 @@ SETS: dict[str, dict[str, Any]] = {
     "everything": {
         "image": {"digest": "sha256:" + "a" * 64},
         "imagePullSecrets": ["registry"],
-        "gateImage": "busybox:1.36",
+        "launcher": {"image": "registry.example/launcher:1", "delivery": "ImageVolume"},
         "logLevel": "debug",
         "healthPort": 9090,
         "priorityClassName": "system-cluster-critical",
@@ -183,6 +183,8 @@ def test_the_flags_follow_the_values(offline: Lab) -> None:
     resources = '{"limits":{"memory":"2Gi"},"requests":{"cpu":"100m","memory":"64Mi"}}'
     redis = ["--redis-image=redis:7.2-alpine", f"--redis-resources={resources}"]
     assert container["args"] == [
+        "--launcher-image=dijob/launcher:dev",
+        "--launcher-delivery=InitContainer",
         "--cluster-domain=cluster.local",
         *redis,
         "--log-level=info",
@@ -195,7 +197,8 @@ def test_the_flags_follow_the_values(offline: Lab) -> None:
     assert container["args"] == [
         "--namespace=team-a",
         "--namespace=team-b",
-        "--gate-image=busybox:1.36",
+        "--launcher-image=registry.example/launcher:1",
+        "--launcher-delivery=ImageVolume",
         "--cluster-domain=cluster.local",
         *redis,
         "--log-level=debug",

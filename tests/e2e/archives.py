@@ -21,7 +21,7 @@ ATTEMPTS = 3
 def archive(image: str) -> Path:
     """The archive of an image of the present sources, built where it is not in the cache yet.
 
-    DIJOB_E2E_OPERATOR (or _LIGHT, _DITASK) names an archive to be tested instead.
+    DIJOB_E2E_OPERATOR (or _LIGHT, _DITASK, _LAUNCHER) names an archive to be tested instead.
     """
     if given := os.environ.get(f"DIJOB_E2E_{image.upper()}"):
         return Path(given)

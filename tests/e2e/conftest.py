@@ -2,66 +2,21 @@
 
 import os
 import signal
-import subprocess
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager
-from pathlib import Path
 from types import FrameType
 
 import pytest
-from archives import ROOT, archive
+from archives import archive
 from cluster import Cluster, Options, up
-from jobs import LIGHT
-from space import HOME, Api, Space, opened
+from release import install
+from space import Api, Space, opened
 from workers import own
 
 # Two files of tests run at a time (make e2e), each with a cluster of its own.
 NAME = own("dijob-e2e")
-IMAGES = ("light", "ditask", "operator")
+IMAGES = ("light", "ditask", "launcher", "operator")
 KEEP = "DIJOB_E2E_KEEP"
-
-
-def install(cluster: Cluster, operator: Path) -> None:
-    """The operator by its chart, in a namespace under the restricted profile. Another image
-    restarts it.
-    """
-    cluster.run_kubectl("apply", "-f", "-", stdin=RESTRICTED)
-    chart = [
-        "upgrade",
-        "--install",
-        "dijob",
-        str(ROOT / "charts/dijob"),
-        "--namespace",
-        HOME,
-        "--wait",
-    ]
-    # The name of the archive is a hash of all that is in the image.
-    told = [
-        "--set",
-        f"podAnnotations.dijob-image={operator.stem}",
-        "--set",
-        f"redis.image={LIGHT}",
-        "--timeout",
-        "3m",
-    ]
-    env = {**os.environ, **cluster.env()}
-    done = subprocess.run(
-        [str(cluster.helm), *chart, *told],
-        check=False,
-        env=env,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )
-    assert done.returncode == 0, done.stdout.decode()
-
-
-RESTRICTED = f"""
-apiVersion: v1
-kind: Namespace
-metadata:
-  name: {HOME}
-  labels: {{pod-security.kubernetes.io/enforce: restricted}}
-"""
 
 
 @pytest.fixture(scope="session")

@@ -18,7 +18,7 @@ from cluster.shell import Progress
 
 ROOT: Final = Path(__file__).parents[2]
 EXAMPLE: Final = "cartpole-dqn"
-IMAGES: Final = ("ditask", "operator")
+IMAGES: Final = ("ditask", "launcher", "operator")
 RETURN: Final = re.compile(r"Episode Return\(([-0-9.]+)\)")
 TARGET: Final = 195.0
 COLD_SECONDS, WARM_SECONDS = 1500.0, 300.0

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 from cluster import EMBEDDED, Cluster
-from cluster.images import write_archive
 from cluster.process import recorded
 from jobs import LIGHT, job, mounted, peers, shell
 from sockets import mesh, until_edges
@@ -35,7 +34,6 @@ echo "$HOSTNAME $DI_LIST_NUMBER $DI_RANK $DI_NODES $(hostname -I)" >&3
 exec 3>&-
 exec light-peer --forever
 """
-NO_SHELL = "dijob.local/no-shell:1"
 
 
 @pytest.fixture
@@ -234,27 +232,14 @@ HINDERED: dict[str, tuple[Body, list[str]]] = {
         job("stuck", {"command": ["true"], **ABSENT[0]}, pod=ABSENT[1]),
         ["ranks 0-1: ", 'configmap "absent" not found'],
     ),
-    "no-shell-in-the-image": (
-        job("stuck", {"image": NO_SHELL, "command": ["/program"]}),
-        ["ranks 0-1: ", "/bin/sh", "gateImage"],
-    ),
 }
-
-
-def load_no_shell(space: Space, tmp_path: Path) -> None:
-    """An image of one static program and nothing else in every node."""
-    program = (space.cluster.binaries / "pause").read_bytes()
-    made = write_archive(tmp_path / "no-shell.tar", NO_SHELL, {"/program": program}, ["/program"])
-    space.cluster.load([made])
 
 
 @pytest.mark.alone
 @pytest.mark.parametrize("case", HINDERED)
 def test_a_job_that_cannot_start_says_which_rank_and_why_within_10_seconds(
-    space: Space, tmp_path: Path, case: str
+    space: Space, case: str
 ) -> None:
-    if case == "no-shell-in-the-image":
-        load_no_shell(space, tmp_path)
     manifest, words = HINDERED[case]
     begin = time.monotonic()
     space.apply(manifest)

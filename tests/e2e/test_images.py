@@ -19,7 +19,13 @@ pytestmark = [
 ]
 
 RUNTIME = ROOT / "images/dijob-runtime/dijob_runtime"
-LIMITS_MB = {"light": 130, "operator": 400, "ditask": 2000}
+LIMITS_MB = {"launcher": 4, "light": 130, "operator": 400, "ditask": 2000}
+LAUNCHER_LINKS = {
+    **dict.fromkeys(("bin/gate", "bin/ditask", "bin/reach", "bin/install"), "launch"),
+    "topology.json": "pod/topology.json",
+}
+# Kinds of segments of a program that asks for a dynamic linker: PT_DYNAMIC and PT_INTERP.
+DYNAMIC = {2, 3}
 ONE_STEP = """
 from ding.framework import task
 
@@ -54,13 +60,18 @@ def operator(shelf: Callable[[str], Unpacked]) -> Unpacked:
 
 
 @pytest.fixture
+def launcher(shelf: Callable[[str], Unpacked]) -> Unpacked:
+    return shelf("launcher")
+
+
+@pytest.fixture
 def light(shelf: Callable[[str], Unpacked]) -> Unpacked:
     return shelf("light")
 
 
 def test_size_and_user(image: Unpacked) -> None:
     sizes = {"archive": image.archive.stat().st_size / 1e6, "unpacked": image.size() / 1e6}
-    print(f"{image.name}: " + ", ".join(f"{what} {size:.0f} MB" for what, size in sizes.items()))
+    print(f"{image.name}: " + ", ".join(f"{what} {size:.1f} MB" for what, size in sizes.items()))
     assert max(sizes.values()) < LIMITS_MB[image.name], sizes
     assert re.fullmatch(r"[1-9]\d*:[1-9]\d*", str(image.config["User"])), image.config
 
@@ -79,6 +90,46 @@ def test_nothing_of_the_building_machine_stays(image: Unpacked) -> None:
     assert not [n for n in names if re.fullmatch(r"usr/bin/(cc|gcc|g\+\+|ld|make)(-.*)?", n)], (
         "a compiler"
     )
+
+
+def test_launcher_is_one_program_under_its_names_and_a_mount_point() -> None:
+    # Unpacked anew: whoever enters an image adds mount points to it.
+    with unpacked("launcher") as image:
+        found = {str(p.relative_to(image.files)): p for p in image.files.rglob("*")}
+        links = {name: os.readlink(path) for name, path in found.items() if path.is_symlink()}
+        modes = {
+            name: oct(path.stat().st_mode) for name, path in found.items() if name not in links
+        }
+    assert links == LAUNCHER_LINKS
+    assert modes == {"bin": "0o40755", "pod": "0o40755", "bin/launch": "0o100755"}
+    assert image.config["Cmd"] == ["/bin/install"]
+    assert not image.config.get("Entrypoint")
+
+
+def test_launcher_is_static_and_names_no_folder_of_the_building_machine(
+    launcher: Unpacked,
+) -> None:
+    program = (launcher.files / "bin/launch").read_bytes()
+    assert program[:5] == b"\x7fELF\x02", "no ELF program of 64 bits"
+    first, size, number = (
+        *struct.unpack_from("<Q", program, 32),
+        *struct.unpack_from("<HH", program, 54),
+    )
+    kinds = {struct.unpack_from("<I", program, first + at * size)[0] for at in range(number)}
+    assert kinds
+    assert not kinds & DYNAMIC
+    assert str(ROOT).encode() not in program
+
+
+def test_launcher_says_its_usage_and_installs_itself_on_a_read_only_root(
+    launcher: Unpacked,
+) -> None:
+    said = launcher.run("launch", only_writable="pod")
+    assert (said.returncode, "usage: launch COMMAND" in said.stderr) == (2, True), said
+    installed = launcher.run(*launcher.config["Cmd"], only_writable="pod", DIJOB_BIN_DIR="/pod/bin")
+    assert (installed.returncode, installed.stderr) == (0, "")
+    refused = launcher.run(*launcher.config["Cmd"], only_writable="pod", DIJOB_BIN_DIR="/bin")
+    assert "read-only file system" in refused.stderr, "the test's root was writable"
 
 
 def test_ditask_is_di_engine_and_of_ours_only_what_is_for_users_pods(ditask: Unpacked) -> None:

@@ -19,8 +19,9 @@ BUILD = ROOT / "images" / "build.py"
 # Everything lives in namespaces: no route but loopback, mounts and processes that end with the
 # command.
 ENTER = """
-root=$1 user=$2 writable=$3; shift 3
+root=$1 writable=$2; shift 2
 ip link set lo up
+mkdir -p "$root/proc" "$root/dev"
 mount --bind "$root" "$root"
 mount -t proc proc "$root/proc"
 mount -t tmpfs -o mode=755 dev "$root/dev"
@@ -31,8 +32,11 @@ mkdir -m 1777 "$root/dev/shm"
 ln -s /proc/self/fd "$root/dev/fd"
 for folder in $writable; do mount -t tmpfs -o mode=1777 tmp "$root/$folder"; done
 if [ -n "$writable" ]; then mount -o remount,ro,bind "$root"; fi
-exec chroot --userspec="$user" "$root" "$@"
+exec "$@"
 """
+# By its path: the program is looked for in the image's PATH, and an image need not have one of its
+# own to set variables.
+CHROOT = shutil.which("chroot") or "/usr/sbin/chroot"
 SANDBOX = [
     "unshare",
     "--mount",
@@ -73,10 +77,14 @@ class Unpacked:
         else is read-only.
         """
         variables = [*self.config["Env"], *(f"{name}={value}" for name, value in env.items())]
-        place = [str(self.files), user or self.config["User"], only_writable]
-        inside = ["env", "-i", *variables, *command]
+        root = str(self.files)
+        enter = [CHROOT, f"--userspec={user or self.config['User']}", root, *command]
         return subprocess.run(
-            [*SANDBOX, *place, *inside], capture_output=True, text=True, check=False, timeout=240
+            [*SANDBOX, root, only_writable, "env", "-i", *variables, *enter],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=240,
         )
 
 

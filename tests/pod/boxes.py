@@ -1,4 +1,4 @@
-"""Runs the pod's scripts as a container would: a folder with the launcher, a shell, an environment,
+"""Runs the launcher's programs as a container would: a folder with them, an environment,
 namespaces.
 """
 
@@ -13,16 +13,22 @@ from typing import NoReturn
 
 import pytest
 
-# What /bin/sh is in images: Debian's, the one of Red Hat and SUSE (bash called as sh is in POSIX
-# mode), Alpine's.
-SHELLS = {"dash": "dash", "bash": "bash --posix", "busybox": "busybox sh"}
-# The launcher that needs none (images/launcher).
-STATIC = "static"
+# What runs a user's command where it is a line of shell: Debian's sh, that of Red Hat and SUSE,
+# Alpine's.
+SHELLS = {"dash": ["dash"], "bash": ["bash"], "busybox": ["busybox", "sh"]}
 MARK = "DIJOB_TEST_RUN"
 # The tests start namespaces: as root, or as the root of a user namespace.
 UNSHARE = ["unshare", *([] if os.geteuid() == 0 else ["--map-root-user"])]
 PID_NAMESPACE = [*UNSHARE, "--pid", "--fork", "--mount-proc"]
 NET_NAMESPACE = [*UNSHARE, "--net"]
+# A network in which nobody answers (what comes by the loopback device for others is dropped): a
+# command of the shell.
+FARAWAY = "ip link set lo up; ip addr add 10.9.9.1/32 dev lo; ip route add 10.9.9.0/24 dev lo; "
+# A command before another one: the pod's /proc cannot be read.
+WITHOUT_PROC = [
+    *(*UNSHARE, "--mount", "sh", "-c"),
+    *('mount -t tmpfs none /proc && exec "$@"', "sh"),
+]
 ENTER = ["/usr/bin/nsenter", *([] if os.geteuid() == 0 else ["--user", "--preserve-credentials"])]
 
 
@@ -48,18 +54,11 @@ def may_unshare() -> bool:
 
 @dataclass
 class Box:
-    """A folder as /run/dijob/bin, the shell that runs it (none for the static launcher), and the
-    environment of a container.
-    """
+    """A folder with /run/dijob's in it, and the environment of a container."""
 
     path: Path
-    shell: list[str]
     env: dict[str, str]
     started: list[subprocess.Popen[str]] = field(default_factory=list)
-
-    @property
-    def is_busybox(self) -> bool:
-        return any("busybox" in word for word in self.shell)
 
     @property
     def bin(self) -> Path:
@@ -115,6 +114,15 @@ class Box:
                 (pod / name).symlink_to(f"..data/{name}")
         (pod / "..data_tmp").symlink_to(folder.name)
         (pod / "..data_tmp").rename(pod / "..data")
+
+    def pipe(self, name: str) -> Path:
+        """Put a pipe in the place of one of the pod's files: who reads it waits for
+        `processes.answer`.
+        """
+        new = self.path / "new-pipe"
+        os.mkfifo(new)
+        (self.path / "pod").mkdir(exist_ok=True)
+        return new.rename(self.path / "pod" / name)
 
     def said_last(self) -> str:
         """The termination message, "" where there is none."""

@@ -1,7 +1,6 @@
-"""The fixture of these tests: the launcher as it is delivered, under each shell."""
+"""The fixtures of these tests: the launcher as pods get it, and the shells of users' commands."""
 
 import os
-import shlex
 import shutil
 import signal
 import subprocess
@@ -14,62 +13,41 @@ from pathlib import Path
 
 import pytest
 from cluster.waiting import until
-from dijob import pod as scripts
 from pod import gobuild
-from pod.boxes import MARK, SHELLS, STATIC, Box, program
-
-
-@pytest.fixture(scope="session")
-def applets() -> Iterator[Path]:
-    """A folder with nothing but busybox's programs, as small images have it."""
-    busybox = program("busybox")
-    folder = Path(tempfile.mkdtemp(prefix="dijob-applets-"))
-    folder.chmod(0o755)
-    subprocess.run([busybox, "--install", "-s", str(folder)], check=True, capture_output=True)
-    yield folder
-    shutil.rmtree(folder)
+from pod.boxes import MARK, SHELLS, Box, program
 
 
 @pytest.fixture(scope="session")
 def launcher() -> Path:
-    """The static launcher of images/launcher."""
+    """The program of images/launcher."""
     return gobuild.launcher()
 
 
-@pytest.fixture(params=[*SHELLS, STATIC])
-def box(request: pytest.FixtureRequest) -> Iterator[Box]:
-    """The launcher as it is delivered, its first line naming the shell under test; nothing outlives
-    the test.
-    """
-    shell = shlex.split(SHELLS.get(request.param, ""))
-    shell[:1] = [program(word) for word in shell[:1]]
+@pytest.fixture(params=list(SHELLS))
+def shell(request: pytest.FixtureRequest) -> list[str]:
+    """A shell that a user's command may be written for."""
+    name, *words = SHELLS[request.param]
+    return [program(name), *words]
+
+
+@pytest.fixture
+def box(launcher: Path) -> Iterator[Box]:
+    """The launcher as an init container has installed it; nothing outlives the test."""
     # Not pytest's tmp_path: other users must be able to enter.
     path = Path(tempfile.mkdtemp(prefix="dijob-pod-"))
     path.chmod(0o755)
     python = path / "python"
     python.mkdir()
     (python / "python3").symlink_to(sys.executable)
-    search = f"{python}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-    if request.param == "busybox":
-        search = f"{python}:{request.getfixturevalue('applets')}"
     usual = {
+        "PATH": f"{python}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+        "LC_ALL": "C.UTF-8",
         "DIJOB_POD_DIR": str(path / "pod"),
         "DIJOB_TERMINATION_LOG": str(path / "said-last"),
         "DIJOB_NAP": "0.1",
     }
-    box = Box(
-        path,
-        shell,
-        {"PATH": search, MARK: uuid.uuid4().hex, "LC_ALL": "C.UTF-8", **usual},
-    )
-    if request.param == STATIC:
-        install = [request.getfixturevalue("launcher"), "install"]
-        subprocess.run(install, env={"DIJOB_BIN_DIR": str(box.bin)}, check=True)
-    else:
-        first = "#!" + " ".join(box.shell) + "\n"
-        for name, text in (("launch", scripts.LAUNCHER), ("ditask", scripts.DITASK)):
-            box.script(f"bin/{name}", first + text.partition("\n")[2])
-        box.script("bin/reach.py", scripts.REACH)
+    box = Box(path, {MARK: uuid.uuid4().hex, **usual})
+    subprocess.run([launcher, "install"], env={"DIJOB_BIN_DIR": str(box.bin)}, check=True)
     yield box
     try:
         until("every process of the test has ended", lambda: str(box.alive() or ""), 20, pause=0.01)

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from pod.boxes import ALONE, JOB, SEED, WORLD, Box, told
+from pod.boxes import ALONE, JOB, SEED, WITHOUT_PROC, WORLD, Box, arguments, told
 
 SERVER = ["--redis-host", "localhost", "--redis-port", "6379"]
 NASTY = ["--package", "two words", "-m", "", "'", '"', "a\nb", "$HOME", "*", "\\", "-p=x"]
@@ -14,6 +14,7 @@ NASTY = ["--package", "two words", "-m", "", "'", '"', "a\nb", "$HOME", "*", "\\
     [
         (SEED, {"DI_PARALLEL_WORKERS": "2"}, WORLD),
         (["-p", "a", "-m", "b.main"], {}, [*WORLD, *ALONE]),
+        (["-p.", "-mhavoc.main"], {}, [*WORLD, *ALONE]),
         (["--topology", "star"], {}, ["--platform", "k8s", *ALONE]),
         (["--topology=alone"], {}, ["--platform", "k8s", *ALONE]),
         (["--platform", "k8s"], {}, ["--topology", "mesh", *ALONE]),
@@ -79,6 +80,7 @@ def test_adds_what_the_user_did_not_say(
         (SEED, {}, ""),
         (["--version"], JOB, ""),
         (["-v"], JOB, ""),
+        (["-h"], JOB, ""),
         (["-m", "x", "--help"], JOB, ""),
         (
             ["--platform", "slurm"],
@@ -91,7 +93,7 @@ def test_adds_what_the_user_did_not_say(
             "dijob: --platform x is given: nothing added, no address checked\n",
         ),
     ],
-    ids=["outside a DIJob", "--version", "-v", "--help", "slurm", "unknown"],
+    ids=["outside a DIJob", "--version", "-v", "-h", "--help", "slurm", "unknown"],
 )
 def test_leaves_alone(
     box: Box, image: Path, args: list[str], env: dict[str, str], said: str
@@ -122,6 +124,10 @@ def test_never_finds_itself(box: Box, image: Path, spelling: str) -> None:
     assert (rc, out, err) == (0, "--version\0", "")
 
 
+def test_nor_where_proc_cannot_be_read(box: Box, image: Path) -> None:
+    assert box.run([*WITHOUT_PROC, box.ditask, "--version"]) == (0, "--version\0", "")
+
+
 def test_no_ditask_in_the_image(box: Box) -> None:
     rc, _, err = box.run([box.ditask, "-m", "a"], PATH=f"{box.bin}:{box.env['PATH']}", **JOB)
     assert rc == 127
@@ -131,6 +137,14 @@ def test_no_ditask_in_the_image(box: Box) -> None:
 def test_the_exit_code_and_stdin_are_the_images(box: Box, image: Path) -> None:
     image.write_text(f"#!{box.path}/python/python3\nimport sys\nsys.exit(len(sys.stdin.read()))\n")
     assert box.run([box.launch, "ditask"], stdin="abcde", **JOB | {"DI_RANK": "2"})[0] == 5
+
+
+def test_every_shell_finds_it_and_hands_its_arguments_on(
+    box: Box, image: Path, shell: list[str]
+) -> None:
+    command = [box.launch, *shell, "-c", 'ditask "$@"; exit 5', "sh", *NASTY]
+    rc, out, err = box.run(command, **JOB)
+    assert (rc, arguments(out), err) == (5, [*WORLD, *ALONE, *NASTY], "")
 
 
 # --- torchrpc

@@ -1,63 +1,39 @@
-"""The gate, run as the kubelet runs it: it opens for the right list only, says why it waits, and
-ends at once.
+"""The gate, run as the kubelet runs it, and how the launcher comes into the pod. What the gate says
+while it waits, and how it waits for names, is in images/launcher/gate_test.go.
 """
 
 import os
 import shutil
 import signal
 import stat
-import time
 from pathlib import Path
 
 import pytest
 from cluster.waiting import until_true
-from dijob import pod
-from pod.boxes import PID_NAMESPACE, SHELLS, UNSHARE, Box
+from pod.boxes import FARAWAY, NET_NAMESPACE, UNSHARE, Box
+from pod.processes import WHERE, first_process, line
 
-pytestmark = pytest.mark.parametrize("box", list(SHELLS), indirect=True)
-
-# Counts the polls and makes them fast: fifty are the gate's ten seconds.
-COUNTING_SLEEP = "#!/bin/sh\necho >>{log}\nexec {real} 0.002\n"
 IPS = "10.0.0.1,10.0.0.2,10.0.0.3"
+NAMES = "127.0.0.2,world-1.world,world-2.world"  # rank 0 has succeeded: it needs no name
 
 
 def gate(box: Box) -> list[str]:
-    return [*box.shell, "-c", pod.GATE, "dijob-gate", pod.LAUNCHER, pod.DITASK, pod.REACH]
+    return [str(box.bin / "gate")]
 
 
-def environment(box: Box, rank: int = 1, ip: str = "10.0.0.2") -> dict[str, str]:
-    drop, projected = box.path / "drop", box.path / "projected"
-    for folder in (drop, projected):
-        folder.mkdir(exist_ok=True)
-    drop.chmod(0o777)
-    return {
-        "DIJOB_BIN_DIR": str(drop),
-        "DIJOB_POD_DIR": str(projected),
-        "DI_RANK": str(rank),
-        "DI_POD_IP": ip,
-        "DI_JOB_NAME": "demo",
-        "DI_JOB_NAMESPACE": "team",
-    }
+def environment(rank: int = 1, ip: str = "10.0.0.2") -> dict[str, str]:
+    return {"DI_RANK": str(rank), "DI_POD_IP": ip}
 
 
 def project(box: Box, ips: str) -> None:
     """As the kubelet does it: a new file renamed into place, no newline at its end."""
-    (box.path / "projected").mkdir(exist_ok=True)
-    new = box.path / "projected" / "new"
-    new.write_text(ips)
-    new.rename(box.path / "projected" / "node-ips")
+    folder = box.path / "pod"
+    folder.mkdir(exist_ok=True)
+    (folder / "new").write_text(ips)
+    (folder / "new").rename(folder / "node-ips")
 
 
-def fast(box: Box) -> tuple[Path, dict[str, str]]:
-    """The file that grows by a byte per poll, and the PATH that makes it so."""
-    log = box.path / "polls"
-    log.touch()
-    real = shutil.which("sleep", path=box.env["PATH"])
-    box.script("fast/sleep", COUNTING_SLEEP.format(log=log, real=real))
-    return log, {"PATH": f"{box.path / 'fast'}:{box.env['PATH']}"}
-
-
-OPENS = pytest.mark.parametrize(
+@pytest.mark.parametrize(
     ("ips", "rank", "ip"),
     [
         (IPS, 0, "10.0.0.1"),
@@ -68,173 +44,59 @@ OPENS = pytest.mark.parametrize(
     ],
     ids=["first", "last", "newline", "IPv6", "1500-ranks"],
 )
-
-
-@OPENS
 def test_opens_for_its_own_address(box: Box, ips: str, rank: int, ip: str) -> None:
     project(box, ips)
-    rc, out, err = box.run(gate(box), **environment(box, rank, ip))
+    rc, out, err = box.run(gate(box), **environment(rank, ip))
     assert (rc, out, err) == (0, f"dijob gate: open after 0 s: rank {rank} is {ip}\n", "")
 
 
-@pytest.mark.parametrize(
-    "ips",
-    [
-        None,
-        "",
-        "10.0.0.1",
-        "10.0.0.1,10.0.0.22,10.0.0.3",
-        "10.0.0.2,10.0.0.1",
-        "10.0.0.1,,10.0.0.2",
-        "10.0.0.1,*",
-    ],
-    ids=["no-file", "empty", "too-short", "prefix", "other-rank", "no-entry", "glob"],
-)
-def test_a_list_without_its_address_never_opens_and_the_right_one_does(
-    box: Box, ips: str | None
-) -> None:
-    env = environment(box)
-    if ips is not None:
-        project(box, ips)
-    polls, path = fast(box)
-    process = box.start(gate(box), **env | path)
-    # 55 polls are eleven of the gate's seconds: one report.
-    until_true("the gate polls", lambda: polls.stat().st_size > 55)
-    assert process.poll() is None
+def test_opens_once_the_list_has_come(box: Box) -> None:
+    process = box.start(gate(box), **environment())
+    assert line(process) == "dijob gate: rank 1 waits for the addresses of all ranks"
     project(box, IPS)
     out, _ = process.communicate(timeout=30)
     assert process.returncode == 0
-    report = [line for line in out.splitlines() if "has waited" in line]
-    assert report[0].startswith("dijob gate: rank 1 has waited 10 s: ")
-    assert "kubectl describe dijob demo -n team" in report[0]
-    named = [*(ips or "").split(","), ""][1]
-    why = (
-        f"the list names {named} for this rank, this pod has 10.0.0.2"
-        if named
-        else "not every rank"
-    )
-    assert why in report[0]
+    assert out.startswith("dijob gate: open after ")
 
 
-def test_opens_soon_after_the_list_came(box: Box) -> None:
-    process = box.start(gate(box), **environment(box))
-    until_true(
-        "the scripts are there before the list is",
-        lambda: (box.path / "drop" / "reach.py").exists(),
-    )
-    project(box, IPS)
-    start = time.monotonic()
-    process.communicate(timeout=30)
-    took = time.monotonic() - start
-    print(f"opened {took:.3f} s after the list")
-    assert process.returncode == 0
-    assert took < 10
+def with_dns(box: Box, hosts: str, resolver: str, network: str = "") -> list[str]:
+    """A command before another one: names are looked up by these files, in a network of its own."""
+    files = {"hosts": hosts, "resolv.conf": resolver}
+    for name, text in files.items():
+        (box.path / name).write_text(text)
+    mounts = "".join(f"mount --bind {box.path}/{name} /etc/{name}; " for name in files)
+    return [*NET_NAMESPACE, "--mount", "sh", "-ec", f'{network}{mounts}exec "$@"', "sh"]
 
 
-def test_a_sleep_that_knows_whole_seconds_only(box: Box) -> None:
-    log, path = fast(box)
-    whole = box.script("fast/sleep", 'case $1 in *.*) echo "invalid number" >&2; exit 1 ;; esac\n')
-    whole.write_text(f"#!/bin/sh\n{whole.read_text()}echo >>{log}\n")
-    process = box.start(gate(box), **environment(box) | path)
-    until_true("the gate polls once a second", lambda: log.stat().st_size > 15)
-    project(box, IPS)
-    out, _ = process.communicate(timeout=30)
-    assert process.returncode == 0
-    assert "rank 1 has waited 10 s" in out
-    assert box.err() == ""
+NAMED = {"DIJOB_HOST": "world-2.world", "DI_TOPOLOGY": "mesh", **environment(2, "10.0.0.3")}
 
 
-def test_no_sleep_at_all_ends_with_a_sentence(box: Box) -> None:
-    _, path = fast(box)
-    box.script("fast/sleep", "#!/bin/sh\nexit 127\n")
-    rc, _, err = box.run(gate(box), **environment(box) | path)
-    assert (rc, err) == (
-        1,
-        "dijob gate: this image's sleep does not work; set the chart's gateImage\n",
-    )
+def test_asks_for_names_as_any_program_of_the_pod(box: Box) -> None:
+    project(box, NAMES)
+    hosts = "10.0.0.2 world-1.world\n10.0.0.3 world-2.world\n"
+    rc, out, err = box.run([*with_dns(box, hosts, "nameserver 10.9.9.7\n"), *gate(box)], **NAMED)
+    assert (rc, out, err) == (0, "dijob gate: open after 0 s: rank 2 is 10.0.0.3\n", "")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["TERM", "INT"])
-@pytest.mark.parametrize("namespace", [[], PID_NAMESPACE], ids=["child", "PID-1"])
+@WHERE
 def test_ends_at_once(box: Box, namespace: list[str], number: signal.Signals) -> None:
-    process = box.start([*namespace, *gate(box)], **environment(box))
-    until_true("the gate runs", lambda: (box.path / "drop" / "reach.py").exists())
-    target = process.pid
-    if namespace:
-        target = int(
-            until_true(
-                "a child", lambda: Path(f"/proc/{target}/task/{target}/children").read_text()
-            ).split()[0]
-        )
-    os.kill(target, number)
-    process.communicate(timeout=30)  # a PID 1 without a trap would never end
+    process = box.start([*namespace, *gate(box)], **environment())
+    assert line(process) == "dijob gate: rank 1 waits for the addresses of all ranks"
+    os.kill(first_process(process, namespace), number)
+    process.communicate(timeout=30)
     assert process.returncode == 128 + number
 
 
-def test_drops_the_scripts_and_does_so_again(box: Box) -> None:
-    project(box, IPS)
-    env = environment(box)
-    (box.path / "drop" / "launch").write_text("half a fi")
-    for _ in range(2):
-        assert box.run(gate(box), **env)[0] == 0
-        dropped = {file.name: file for file in (box.path / "drop").iterdir()}
-        assert set(dropped) == {"launch", "ditask", "reach.py"}
-        texts = {"launch": pod.LAUNCHER, "ditask": pod.DITASK, "reach.py": pod.REACH}
-        assert {name: file.read_text() for name, file in dropped.items()} == {
-            n: t + "\n" for n, t in texts.items()
-        }
-        assert {stat.S_IMODE(file.stat().st_mode) for file in dropped.values()} == {0o755}
-
-
-def test_settles_where_no_launcher_will_look(box: Box) -> None:
-    project(box, IPS)
-    begin = time.monotonic()
-    assert box.run(gate(box), **environment(box), DIJOB_SETTLE_SECONDS="1")[0] == 0
-    assert time.monotonic() - begin >= 1
-
-
-@pytest.mark.skipif(
-    os.geteuid() != 0, reason="needs root: a user namespace of one's own has one user"
-)
-def test_as_nobody_on_a_read_only_root(box: Box) -> None:
-    project(box, IPS)
-    volume = box.path / "volume"
-    volume.mkdir()
-    env = environment(box) | {"DIJOB_BIN_DIR": str(volume / "bin")}
-    # Absolute paths: only the gate itself runs on the image's programs.
-    setpriv = [
-        "/usr/bin/setpriv",
-        "--reuid=65534",
-        "--regid=65534",
-        "--clear-groups",
-        "--no-new-privs",
-        "--inh-caps=-all",
-    ]
-    mounts = (
-        'set -e; /bin/mount -t tmpfs -o mode=0777 none "${DIJOB_BIN_DIR%/*}"; /bin/mount -o'
-        " remount,bind,ro /; "
-    )
-    probe = (
-        '"$@"; /bin/ls -ln "$DIJOB_BIN_DIR" "${DIJOB_BIN_DIR%/*}"; ! /bin/touch "$DIJOB_POD_DIR/x"'
-        " 2>/dev/null"
-    )
-    command = [*UNSHARE, "--mount", "/bin/sh", "-c", mounts + probe, "sh", *setpriv, *gate(box)]
-    rc, out, err = box.run(command, **env)
-    assert (rc, err) == (0, ""), out
-    # A link is counted where it lies: beside the folder.
-    assert out.count(" 65534 65534 ") == 3 + 2, out
-    assert "topology.json -> pod/topology.json" in out
-
-
-def test_a_folder_that_cannot_be_written_ends_with_a_sentence(box: Box) -> None:
-    (box.path / "file").touch()
-    env = environment(box) | {"DIJOB_BIN_DIR": str(box.path / "file/bin")}
-    rc, _, err = box.run(gate(box), **env)
-    assert rc == 1
-    assert (
-        f"cannot write {box.path / 'file/bin'}: it must be an emptyDir that this user may write"
-        in err
-    )
+def test_ends_at_once_also_while_the_dns_does_not_answer(box: Box) -> None:
+    project(box, NAMES)
+    patient = "nameserver 10.9.9.7\noptions timeout:60\n"
+    process = box.start([*with_dns(box, "", patient, FARAWAY), *gate(box)], **NAMED)
+    asked = Path(f"/proc/{process.pid}/net/udp")
+    until_true("the gate asks 10.9.9.7:53", lambda: "0709090A:0035" in asked.read_text())
+    process.terminate()
+    process.communicate(timeout=30)
+    assert process.returncode == 128 + signal.SIGTERM
 
 
 @pytest.mark.parametrize(
@@ -242,6 +104,55 @@ def test_a_folder_that_cannot_be_written_ends_with_a_sentence(box: Box) -> None:
 )
 def test_a_variable_that_is_wrong_is_named(box: Box, name: str, value: str) -> None:
     project(box, ",,")
-    rc, _, err = box.run(gate(box), **environment(box) | {name: value})
+    rc, _, err = box.run(gate(box), **environment() | {name: value})
     assert rc == 1
     assert err.startswith(f"dijob gate: {name} is ")
+
+
+def test_the_program_is_installed_whole_and_may_be_again(box: Box, launcher: Path) -> None:
+    folder = box.path / "volume/bin"
+    folder.mkdir(parents=True)
+    (folder / "launch").write_text("half a progr")
+    for _ in range(2):
+        careful = ["sh", "-c", 'umask 077; exec "$@"', "sh", str(launcher), "install"]
+        rc, _, err = box.run(careful, DIJOB_BIN_DIR=str(folder))
+        assert (rc, err) == (0, "")
+        assert {file.name for file in folder.iterdir()} == {"launch", "gate", "ditask", "reach"}
+        assert {file.resolve() for file in folder.iterdir()} == {folder / "launch"}
+        assert (folder / "launch").read_bytes() == launcher.read_bytes()
+        assert stat.S_IMODE((folder / "launch").stat().st_mode) == 0o755
+        assert (folder.parent / "topology.json").readlink() == Path("pod/topology.json")
+
+
+def test_a_folder_that_cannot_be_written_ends_with_a_sentence(box: Box, launcher: Path) -> None:
+    (box.path / "file").touch()
+    folder = box.path / "file/bin"
+    rc, _, err = box.run([str(launcher), "install"], DIJOB_BIN_DIR=str(folder))
+    assert rc == 1
+    assert f"cannot write {folder}: it must be an emptyDir that this user may write" in err
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0, reason="needs root: a user namespace of one's own has one user"
+)
+def test_as_nobody_on_a_read_only_root_without_any_other_program(box: Box, launcher: Path) -> None:
+    """An image from scratch: a root with nothing in it but what is mounted."""
+    root = box.path / "root"
+    for folder in ("run/dijob", "projected", "proc"):
+        (root / folder).mkdir(parents=True)
+    shutil.copy(launcher, root / "dijob-launcher")
+    (root / "projected/node-ips").write_text(IPS)
+    nobody = ["/usr/sbin/chroot", "--userspec=65534:65534", str(root)]
+    mounts = (
+        'set -e; mount --bind "$1" "$1"; mount -t tmpfs -o mode=0777 none "$1/run/dijob";'
+        ' mount --rbind /proc "$1/proc"; mount -o remount,bind,ro "$1"; shift;'
+        ' "$@" /dijob-launcher install; "$@" /run/dijob/bin/gate;'
+        ' exec "$@" /run/dijob/bin/launch /dijob-launcher'
+    )
+    env = {"DIJOB_POD_DIR": "/projected", **environment()}
+    run = [*UNSHARE, "--mount", "/bin/sh", "-c", mounts, "sh", str(root), *nobody]
+    rc, out, err = box.run(run, **env)
+    assert "open after 0 s: rank 1 is 10.0.0.2" in out, err
+    # The user's own program has run behind the launcher, and its exit code is the container's.
+    assert rc == 2
+    assert err.startswith("usage: dijob-launcher install"), err

@@ -8,14 +8,12 @@ import subprocess
 import time
 from pathlib import Path
 
-import pytest
 from cluster.waiting import until_true
 from pod.boxes import PID_NAMESPACE, Box
-from pod.test_launch import LISTEN, children, end, first_process, line, python
+from pod.processes import LISTEN, WHERE, answer, children, end, first_process, line, python
 
 OLD = {"DI_RANK": "1", "DI_LIST_NUMBER": "3", "DI_NODES": "10.0.0.1,10.0.0.2", "DIJOB_NAP": "0.05"}
 NEW = "10.0.0.7,10.0.0.2"
-WHERE = pytest.mark.parametrize("namespace", [[], PID_NAMESPACE], ids=["child", "PID-1"])
 # Hears nothing, and says when it is there.
 DEAF = (
     "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready',"
@@ -34,12 +32,6 @@ def started(box: Box, command: list[str], **env: str) -> subprocess.Popen[str]:
 def states(pid: int) -> str:
     """What the children of a process do."""
     return "".join(Path(f"/proc/{child}/status").read_text() for child in children(pid))
-
-
-def waits_for(pid: int, number: signal.Signals) -> bool:
-    """Whether a signal to the process is pending (proc(5), ShdPnd)."""
-    status = Path(f"/proc/{pid}/status").read_text()
-    return bool(int(status.partition("ShdPnd:")[2].split()[0], 16) >> (number - 1) & 1)
 
 
 @WHERE
@@ -105,10 +97,8 @@ IDLE = ("", "3", "2", "nonsense")
 
 def test_no_other_list_ends_it(box: Box) -> None:
     process = started(box, [box.launch, *python(LISTEN)])
-    for renew_from in IDLE:
-        box.shows("9", NEW, renew_from)
-        time.sleep(0.15)
-    assert process.poll() is None
+    box.shows("9", NEW)
+    answer(box.pipe("renew-from"), [*IDLE, ""])
     os.kill(process.pid, signal.SIGTERM)
     assert end(process) == (7, ["SIGTERM", "saved"])
     assert not box.said_last()
@@ -127,11 +117,6 @@ def test_a_program_that_ends_by_itself_has_the_last_word(box: Box) -> None:
     process.stdin.flush()
     until_true("the program has ended", lambda: "Z (zombie)" in states(process.pid))
     box.shows("4", NEW, "4")
-    if box.shell:
-        until_true(
-            "the watcher has asked for the renewal",
-            lambda: waits_for(process.pid, signal.SIGALRM),
-        )
     os.kill(process.pid, signal.SIGCONT)
     assert end(process)[0] == 0, box.err()
     assert not box.said_last()
@@ -140,9 +125,11 @@ def test_a_program_that_ends_by_itself_has_the_last_word(box: Box) -> None:
 def test_a_start_with_variables_of_a_dead_list_takes_the_files_and_is_not_ended(box: Box) -> None:
     """The kubelet's view of the pod can be older than the files that it shows."""
     box.shows("4", NEW, "4")
-    program = "import os, time; print(os.environ['DI_NODES'], flush=True); time.sleep(0.5)"
+    due = box.pipe("renew-from")
+    program = "import os, sys; print(os.environ['DI_NODES'], flush=True); sys.stdin.read()"
     process = box.start([box.launch, *python(program)], **OLD)
     assert line(process) == NEW
+    answer(due, ["4", "4"])
     assert end(process)[0] == 0
 
 

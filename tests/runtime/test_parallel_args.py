@@ -152,23 +152,50 @@ def test_what_is_wrong_is_named(env: dict[str, str], words: str) -> None:
         World.read(MESH | env)
 
 
-@pytest.mark.parametrize(("code", "reached"), [(0, True), (3, False), (1, True)])
-def test_it_waits_until_its_peers_can_be_reached(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, code: int, reached: bool
+@pytest.fixture
+def reach(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Stands for the launcher's `reach`: notes what it is asked in the file `asked` beside it, and
+    ends with the code in $CODE.
+    """
+    program = tmp_path / "reach"
+    program.write_text(f'#!/bin/sh\necho "$*" >{tmp_path}/asked\nexit $CODE\n')
+    program.chmod(0o755)
+    monkeypatch.setattr(world, "REACH", program)
+    return program
+
+
+QUEUE = {"DI_MQ_TYPE": "redis", "DI_REDIS_HOST": "10.0.0.9", "DI_REDIS_PORT": "7000"}
+
+
+@pytest.mark.parametrize(
+    ("env", "asked"),
+    [(MESH, "mesh 50515 2\n"), ({**MESH, **QUEUE}, "redis 10.0.0.9 7000\n")],
+    ids=["mesh", "redis"],
+)
+@pytest.mark.parametrize("code", [0, 3, 2], ids=["reached", "not reached", "broken"])
+def test_it_waits_until_what_it_dials_can_be_reached(
+    monkeypatch: pytest.MonkeyPatch, reach: Path, env: dict[str, str], asked: str, code: int
 ) -> None:
-    """The operator's own check, as ditask's: it says who cannot be reached. One that breaks down
+    """The launcher's own look, as ditask's: it says who cannot be reached. One that breaks down
     stops nobody.
     """
-    script = tmp_path / "reach.py"
-    script.write_text(
-        f"import sys; open({str(tmp_path / 'asked')!r}, 'w').write(str(sys.argv[1:]));"
-        f" sys.exit({code})"
-    )
-    monkeypatch.setattr(world, "REACH", script)
-    put(monkeypatch, MESH)
-    if reached:
-        parallel_args()
-    else:
+    put(monkeypatch, {**env, "CODE": str(code)})
+    if code == 3:
         with pytest.raises(NotReachable):
             parallel_args()
-    assert (tmp_path / "asked").read_text() == "['mesh', '50515', '2', '']"
+    else:
+        parallel_args()
+    assert reach.with_name("asked").read_text() == asked
+
+
+@pytest.mark.parametrize("how", ["switched off", "not there", "cannot run"])
+def test_nobody_is_looked_at(monkeypatch: pytest.MonkeyPatch, reach: Path, how: str) -> None:
+    put(monkeypatch, {**MESH, "CODE": "3"})
+    if how == "switched off":
+        monkeypatch.setenv("DIJOB_REACH_SECONDS", "0")
+    elif how == "not there":
+        reach.unlink()
+    else:
+        reach.chmod(0o644)
+    parallel_args()
+    assert not reach.with_name("asked").exists()

@@ -93,6 +93,9 @@ KUBELET = {
         lambda pod: not (pod.sandbox or pod.done or pod.deleting),
         lambda c, pod: c.nodes.place(pod, True),
     ),
+    "has its image": Deed(
+        lambda pod: placed(pod) and not pod.imaged, lambda c, pod: setattr(pod, "imaged", True)
+    ),
     "starts it": Deed(lambda pod: bool(pod.startable()), lambda c, pod: c.nodes.start(pod)),
     "launcher renews it": Deed(lambda pod: pod.due, lambda c, pod: pod.renew()),
     "finds it ready": Deed(

@@ -7,9 +7,10 @@ from dijob.core.report.summary import ended, is_true
 from dijob.names import CleanPodPolicy, FailureAction, Queue, Topology
 from dijob.reasons import PeersReady, Running
 from hypothesis.stateful import invariant
+from unit.box import Process
 from unit.deeds import FORGED
 from unit.judged import Judged
-from unit.kubelet import Process, SimPod
+from unit.kubelet import SimPod
 
 
 class Watched(Judged):

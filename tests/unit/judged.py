@@ -15,7 +15,8 @@ from dijob.core.report.summary import ended
 from dijob.names import Addressing, CleanPodPolicy
 from hypothesis import currently_in_test_context, note
 from hypothesis.stateful import RuleBasedStateMachine
-from unit.kubelet import Process, SimPod
+from unit.box import Process
+from unit.kubelet import SimPod
 from unit.objects import merged
 from unit.operating import Operator
 from unit.simulator import Cluster, Nodes

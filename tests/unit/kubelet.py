@@ -11,78 +11,8 @@ from dijob.api.status import timestamp
 from dijob.core.observed import parse
 from dijob.core.observed.containers import RENEWAL_CODE
 from dijob.core.observed.parse import END_SECONDS
+from unit.box import Box, Process
 from unit.objects import Body, Target
-
-
-@dataclass(frozen=True)
-class Process:
-    """What a process of a main container was started with: resolved as the kubelet does it, at its
-    start.
-    """
-
-    rank: int
-    uid: str
-    env: dict[str, str]
-
-    @property
-    def number_variable(self) -> str:
-        """Pods from before the rename have the former one alone."""
-        return "DI_LIST_NUMBER" if "DI_LIST_NUMBER" in self.env else names.FORMER_VARIABLE
-
-    @property
-    def list_number(self) -> int:
-        return int(self.env[self.number_variable])
-
-    @property
-    def nodes(self) -> list[str]:
-        return self.env["DI_NODES"].split(",")
-
-
-@dataclass
-class Box:
-    """One container: waiting, running or dead, and how it ended last."""
-
-    name: str
-    state: str = "waiting"
-    restarts: int = 0
-    last: int | None = None
-    message: str = ""
-    since: str = ""  # when it started
-    until: str = ""  # when it ended last
-    collected: bool = False  # the kubelet has thrown the record of its last end away
-
-    def start(self, now: str) -> None:
-        self.restarts += 1 if self.last is not None else 0
-        self.state, self.since = "running", now
-
-    def end(self, code: int, now: str, message: str = "") -> None:
-        self.state, self.last, self.until, self.message, self.collected = (
-            "dead",
-            code,
-            now,
-            message,
-            False,
-        )
-
-    def status(self) -> Body:
-        reason = "Error" if self.last else "Completed"
-        ended = {
-            "terminated": {
-                "exitCode": self.last,
-                "reason": reason,
-                "message": self.message,
-                "finishedAt": self.until,
-            }
-        }
-        if self.state == "dead":
-            return {"name": self.name, "restartCount": self.restarts, "state": ended}
-        known: Body = {} if self.last is None or self.collected else {"lastState": ended}
-        now: Body = (
-            {"running": {"startedAt": self.since}}
-            if self.state == "running"
-            else {"waiting": {"reason": "PodInitializing"}}
-        )
-        return {"name": self.name, "restartCount": self.restarts, "state": now, **known}
 
 
 @dataclass
@@ -94,6 +24,7 @@ class SimPod:
     clock: Callable[[], datetime]
     ip: str = ""
     sandbox: bool = False
+    imaged: bool = False  # its image is on its node
     ready: bool = False
     disrupted: bool = False
     homeless: bool = False
@@ -173,9 +104,14 @@ class SimPod:
             if box.last != 0:
                 box.state = "waiting"
 
+    @property
+    def has_image(self) -> bool:
+        """Whether its containers can start: the gate, where it has one, brings the image along."""
+        return self.sandbox and (self.imaged or not self.gated)
+
     def gate_opens(self) -> bool:
-        """The rule of gate.sh: the list's entry of this rank is this pod's own address, or its
-        name.
+        """The rule of images/launcher/gate.go: the list's entry of this rank is this pod's own
+        address, or its name.
         """
         if not self.gated:
             return True
@@ -184,7 +120,7 @@ class SimPod:
 
     def startable(self) -> list[Box]:
         """The containers that the kubelet would start now."""
-        if not self.sandbox or self.done or self.deleting or self.silent:
+        if not self.has_image or self.done or self.deleting or self.silent:
             return []
         waiting = [box for box in self.boxes if box.state == "waiting"]
         dead = [box for box in self.boxes if box.state == "dead" and box.last and not self.never]
@@ -210,7 +146,7 @@ class SimPod:
 
     @property
     def due(self) -> bool:
-        """The rule of launch.sh: its program has an older list than it may have."""
+        """The rule of images/launcher/launch.go: its program has an older list than it may have."""
         told = int(self._annotations.get(names.ANNOTATION_RENEW) or 0)
         return (
             self.process is not None
@@ -276,6 +212,8 @@ class SimPod:
 
     def _gate(self) -> Body:
         """Its state: it runs until the first container has started in this sandbox."""
+        if not self.imaged:
+            return {"waiting": {"reason": "PodInitializing"}}
         runs = self.sandbox and not self.done and any(box.state == "waiting" for box in self.boxes)
         return {"running": {}} if runs else {"terminated": {"exitCode": 0}}
 

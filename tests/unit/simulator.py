@@ -9,7 +9,8 @@ from dijob import names
 from dijob.api.model import DIJob, Metadata
 from dijob.api.parse import parse_job, stored
 from unit.apiserver import ApiServer, Change
-from unit.kubelet import Process, SimPod
+from unit.box import Process
+from unit.kubelet import SimPod
 from unit.objects import Body, No, Selector, Target
 from unit.virtual import VirtualClock, VirtualLoop
 from unit.watches import Watches
@@ -206,8 +207,11 @@ class Nodes:
         elif not pod.sandbox and not pod.done:
             if self._has_room(pod):
                 self.place(pod, reuse=False)
+                pod.imaged = True
                 if not pod.gated:
                     self.start(pod)
+        elif pod.gated and not pod.imaged and not pod.done:
+            pod.imaged = True
         elif pod.due:
             pod.renew()
         elif pod.startable():

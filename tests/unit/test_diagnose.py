@@ -9,12 +9,7 @@ from dijob.core.observed.views import Observed, Pod, Refusal, Refused
 from dijob.reasons import PodsCreated
 from unit.builders import NOW, gang, listed, observed, view
 
-GATE = f"container {names.GATE_CONTAINER}: CrashLoopBackOff: "
-# runc's words, and those of runtimes that look a path up as they do a name.
-NO_SH = (
-    f'{GATE}runc create failed: exec: "/bin/sh": stat /bin/sh: no such file or directory: unknown'
-)
-NOT_FOUND = f'{GATE}exec: "/bin/sh": executable file not found in $PATH'
+NO_LAUNCHER = f"container {names.LAUNCHER_CONTAINER}: ImagePullBackOff: image x cannot be pulled"
 
 
 def refused(message: str, why: Refused = Refused.FORBIDDEN) -> Refusal:
@@ -39,8 +34,8 @@ WAITS: dict[str, tuple[Pod | None, dict[str, Any], str]] = {
         "FailedMount: no such",
     ),
     "its own words first": (view(1, ip="", complaint="A"), {"warnings": {"uid-1": "B"}}, "A"),
-    "no sh in the image": (view(1, ip="", complaint=NO_SH), {}, "gateImage"),
-    "no sh for another runtime": (view(1, ip="", complaint=NOT_FOUND), {}, "gateImage"),
+    "its image is on the way": (view(1, unstarted=True), {}, "its node does not have its image"),
+    "no launcher": (view(1, unstarted=True, complaint=NO_LAUNCHER), {}, "set launcher.image in"),
 }
 
 

@@ -31,7 +31,7 @@ def test_fields_of_a_class_that_is_no_dataclass_are_not_counted(tmp_path: Path) 
 
 def test_scripts_and_images_are_code_and_the_test_cluster_is_not_counted() -> None:
     product = {str(path.relative_to(ROOT)) for path in code(ROOT, ("operator", "images"))}
-    assert {"operator/dijob/pod/launch.sh", "images/ditask/Dockerfile"} <= product
+    assert {"images/base/rootfs.sh", "images/ditask/Dockerfile"} <= product
     tests = code(ROOT, ("tests",))
     assert Path(__file__) in tests
     assert not [path for path in tests if "tests/e2e/cluster" in str(path)]

@@ -16,6 +16,7 @@ from dijob.core.render.annotations import addresses_patch
 from dijob.crd import schema
 from dijob.crd.schema import at
 from dijob.shell.status_writer import _changes
+from unit.box import Process
 from unit.builders import (
     LIST,
     NOW,
@@ -32,7 +33,7 @@ from unit.builders import (
     terminated,
     view,
 )
-from unit.kubelet import Process, SimPod
+from unit.kubelet import SimPod
 from unit.objects import Body, Target
 from unit.simulated import simulated
 from unit.simulator import Cluster

@@ -16,10 +16,11 @@ from dijob.core.members import Gang
 from dijob.core.report.summary import is_true
 from dijob.names import CleanPodPolicy
 from dijob.reasons import Failed, Running, Succeeded
+from unit.box import Process
 from unit.builders import manifest
 from unit.driving import ROUND_SECONDS, Faults
 from unit.invariants import told
-from unit.kubelet import Process, SimPod
+from unit.kubelet import SimPod
 from unit.machine import Chaos
 
 ENOUGH_ROUNDS = 9

@@ -424,6 +424,36 @@ def test_a_gate_that_runs_is_seen() -> None:
         assert read(pod_body(initContainerStatuses=[shown])).containers.gated is gated
 
 
+NOON, ELEVEN = "2026-05-04T12:00:00Z", "2026-05-04T11:00:00Z"
+RUNS: Body = {"running": {"startedAt": NOON}}
+OVER: Body = {"terminated": {"exitCode": 0, "startedAt": ELEVEN}}
+WAITS: Body = {"waiting": {"reason": "PodInitializing"}}
+# Status of the init containers; whether the rank counts, and since when.
+ARRIVALS: dict[str, tuple[dict[str, Body], bool, str]] = {
+    "nothing yet": ({}, False, ""),
+    "the launcher comes": ({"dijob-launcher": RUNS, "dijob-gate": WAITS}, False, ""),
+    "its image is pulled": ({"dijob-launcher": OVER, "dijob-gate": WAITS}, False, ""),
+    "the gate runs": ({"dijob-launcher": OVER, "dijob-gate": RUNS}, True, NOON),
+    "the gate is over": ({"dijob-launcher": OVER, "dijob-gate": OVER}, True, ELEVEN),
+    # It may wait for the program of another rank, which waits for the list.
+    "an own one runs": ({"own": RUNS, "dijob-launcher": WAITS, "dijob-gate": WAITS}, True, ""),
+}
+
+
+@pytest.mark.parametrize(("states", "arrived", "since"), ARRIVALS.values(), ids=ARRIVALS)
+def test_a_rank_counts_once_its_image_is_there(
+    states: dict[str, Body], arrived: bool, since: str
+) -> None:
+    given = [main_status(name=name, state=state) for name, state in states.items()]
+    waits = [main_status(state=WAITS)]
+    found = read(pod_body(podIP="10.0.0.1", initContainerStatuses=given, containerStatuses=waits))
+    assert (found.has_arrived, found.containers.gate_started) == (arrived, since)
+
+
+def test_a_program_that_runs_is_there_whoever_has_taken_the_gate_away() -> None:
+    assert read(pod_body(podIP="10.0.0.1", containerStatuses=[main_status(state=RUNS)])).has_arrived
+
+
 @pytest.mark.parametrize("key", [names.LABEL_JOB, names.LABEL_RANK])
 def test_labels_that_somebody_has_changed_are_seen(key: str) -> None:
     body = pod_body(1)

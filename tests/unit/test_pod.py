@@ -5,6 +5,7 @@ user.
 import copy
 import json
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,11 +16,12 @@ from dijob.api.parse import parse_job
 from dijob.api.parts import TemplateMetadata
 from dijob.core.actions import PublishAddresses
 from dijob.core.members import gang_of
-from dijob.core.options import Options
+from dijob.core.observed.containers import RENEWAL_CODE, RENEWED
+from dijob.core.options import Delivery, Options
 from dijob.core.render import service
 from dijob.core.render.annotations import addresses_patch
 from dijob.core.render.pod import pod_manifest, template_hash
-from dijob.pod import KILL_SECONDS, LAUNCHER
+from dijob.pod import KILL_SECONDS
 from dijob.shell.memory import Memory
 from speed import allowed
 from unit.builders import (
@@ -37,6 +39,7 @@ from unit.builders import (
 from unit.builders import pod_env as env
 
 Body = dict[str, Any]
+ROOT = Path(__file__).parents[2]
 
 
 def gate(body: Body) -> Body:
@@ -125,7 +128,25 @@ def test_a_program_has_its_own_grace_period_to_end_for_a_renewal(
     # As the apiserver stores it.
     body["spec"]["terminationGracePeriodSeconds"] = 30 if given is None else given
     assert (told, read(body).made.grace) == (str(seconds), seconds)
-    assert f"${{DIJOB_KILL_SECONDS:-{KILL_SECONDS}}}" in LAUNCHER
+
+
+def test_the_launcher_and_the_operator_mean_the_same() -> None:
+    """What either side writes down for itself, in Go and in Python."""
+    text = "".join(path.read_text() for path in sorted((ROOT / "images/launcher").glob("*.go")))
+    for said in (
+        f'seconds("DIJOB_KILL_SECONDS", {KILL_SECONDS})',
+        f'variable("DIJOB_BIN_DIR", "{pod.BIN_DIR}")',
+        f'variable("DIJOB_POD_DIR", "{pod.POD_DIR}")',
+        f'podFile("{pod.IPS_FILE}")',
+        f'podFile("{pod.RENEW_FILE}")',
+        f'"{pod.NUMBER_FILE}"',
+        f'link("pod/{pod.TOPOLOGY_FILE}"',
+        f"renewalExit = {RENEWAL_CODE}",
+        *(f'"{path.rpartition("/")[2]}"' for path in (pod.GATE, pod.LAUNCH, pod.INSTALL)),
+    ):
+        assert said in text
+    assert RENEWED.match("dijob: renewal, list 7\n")
+    assert '"dijob: renewal, list "' in text
 
 
 def test_a_pod_of_an_older_operator_is_not_waited_for_longer_than_its_launcher_waits() -> None:
@@ -230,7 +251,41 @@ def test_the_gate_looks_like_the_main_container_without_its_gpus() -> None:
     assert found["resources"] == {"limits": {"cpu": 2, "memory": "1Gi"}}
     assert (found["image"], found["imagePullPolicy"]) == ("img:1", "Never")
     assert found["securityContext"] == {"runAsNonRoot": True}
-    assert found["command"] == list(pod.GATE_COMMAND)
+    assert found["command"] == [pod.GATE]
+
+
+def test_what_brings_the_programs_looks_like_the_main_container_but_for_its_image() -> None:
+    fields = {
+        "resources": {"limits": {"cpu": 2, "nvidia.com/gpu": 1}},
+        "imagePullPolicy": "Never",
+        "securityContext": {"runAsUser": 7},
+    }
+    told = {"initContainers": [{"name": "first"}], "containers": [container(**fields)]}
+    body = manifest(job(told), options=Options(launcher_image="ours:1"))
+    first, ours, last = body["spec"]["initContainers"]
+    assert (first["name"], last["name"]) == ("first", names.GATE_CONTAINER)
+    assert ours == {
+        "name": names.LAUNCHER_CONTAINER,
+        "image": "ours:1",
+        "command": [pod.INSTALL],
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": [{"name": names.BIN_VOLUME, "mountPath": pod.DIR}],
+        "resources": {"limits": {"cpu": 2}},
+        "securityContext": {"runAsUser": 7},
+    }
+
+
+def test_an_image_volume_saves_the_container_that_brings_the_programs() -> None:
+    options = Options(launcher_image="ours:1", launcher_delivery=Delivery.IMAGE_VOLUME)
+    body = manifest(job(), options=options)
+    assert [each["name"] for each in body["spec"]["initContainers"]] == [names.GATE_CONTAINER]
+    volumes = {volume["name"]: volume for volume in body["spec"]["volumes"]}
+    assert volumes[names.BIN_VOLUME] == {
+        "name": names.BIN_VOLUME,
+        "image": {"reference": "ours:1"},
+    }
+    mounts = {m["mountPath"] for m in gate(body)["volumeMounts"]}
+    assert mounts == {pod.DIR, pod.POD_DIR}
 
 
 def test_the_gate_reads_the_list_and_leaves_the_launcher() -> None:
@@ -249,10 +304,6 @@ def test_the_gate_reads_the_list_and_leaves_the_launcher() -> None:
         pod.RENEW_FILE: f"metadata.annotations['{names.ANNOTATION_RENEW}']",
     }
     assert volumes[names.BIN_VOLUME]["emptyDir"] == {}
-
-
-def test_the_gate_may_have_an_image_of_its_own() -> None:
-    assert gate(manifest(job(), options=Options(gate_image="tools:1")))["image"] == "tools:1"
 
 
 def test_defaults_are_only_defaults() -> None:

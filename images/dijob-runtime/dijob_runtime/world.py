@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 # Where the operator mounts its own files (docs/runtimes.md).
-REACH = Path("/run/dijob/bin/reach.py")
-# reach.py's own word for "some peer cannot be reached".
+REACH = Path("/run/dijob/bin/reach")
+# Its exit code where some peer cannot be reached (images/launcher/reach.go).
 UNREACHABLE = 3
 
 
@@ -85,12 +84,13 @@ def wait_for_redis(host: str, port: int) -> None:
 
 
 def _wait(*words: str) -> None:
-    if not REACH.exists() or os.environ.get("DIJOB_REACH_SECONDS") == "0":
+    if os.environ.get("DIJOB_REACH_SECONDS") == "0":
         return
-    if (
-        subprocess.run([sys.executable, "-I", "-S", str(REACH), *words, ""], check=False).returncode
-        == UNREACHABLE
-    ):
+    try:
+        code = subprocess.run([str(REACH), *words], check=False).returncode
+    except OSError:  # it is not there, or cannot run: nothing is looked at
+        return
+    if code == UNREACHABLE:
         raise NotReachable("what this process dials cannot be reached, see the line above")
 
 

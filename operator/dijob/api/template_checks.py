@@ -32,10 +32,11 @@ OWNED_MESSAGE: Final = "is set by the operator to the rank's own name: remove it
 PREFIX_MESSAGE: Final = f"keys below {names.GROUP}/ belong to the operator: choose another prefix"
 FOLDER_MESSAGE: Final = "is where the operator mounts its own files: choose another path"
 # Names of what the operator adds to each pod (core/render/pod.py).
+OWN_CONTAINERS: Final = (names.LAUNCHER_CONTAINER, names.GATE_CONTAINER)
 OWN_VOLUMES: Final = (names.BIN_VOLUME, names.POD_VOLUME)
 _OWN: Final = {
-    "containers": (names.GATE_CONTAINER,),
-    "initContainers": (names.GATE_CONTAINER,),
+    "containers": OWN_CONTAINERS,
+    "initContainers": OWN_CONTAINERS,
     "volumes": OWN_VOLUMES,
 }
 OWN_NAME_MESSAGE: Final = "is the name of something that the operator adds: choose another name"

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any
 
 from dijob.api.model import DIJob
@@ -10,19 +11,32 @@ from dijob.names import Priority
 
 # The last line of Redis under the BSD licence.
 REDIS_IMAGE = "redis:7.2-alpine"
+LAUNCHER_IMAGE = "dijob/launcher:dev"
+
+
+class Delivery(StrEnum):
+    """How the launcher's programs come into a pod: an init container copies them into an emptyDir,
+    or the kubelet mounts their image (KEP-4639: by default from Kubernetes 1.35 on, with containerd
+    2.1).
+    """
+
+    INIT_CONTAINER = "InitContainer"
+    IMAGE_VOLUME = "ImageVolume"
 
 
 @dataclass(frozen=True)
 class Options:
     """What the operator was started with.
 
-    `gate_image` serves images that have no sh; "" is the user's own image. `cluster_domain` ends
-    the names of services. `priority_classes` are the names of the priority classes that
-    spec.priority stands for; one that is missing, or "", is none. `redis_image` has a redis-server
-    in its PATH, and `redis_resources` are those of its container.
+    `launcher_image` holds the programs of images/launcher, and comes into each rank's pod by
+    `launcher_delivery`. `cluster_domain` ends the names of services. `priority_classes` are the
+    names of the priority classes that spec.priority stands for; one that is missing, or "", is
+    none. `redis_image` has a redis-server in its PATH, and `redis_resources` are those of its
+    container.
     """
 
-    gate_image: str = ""
+    launcher_image: str = LAUNCHER_IMAGE
+    launcher_delivery: Delivery = Delivery.INIT_CONTAINER
     cluster_domain: str = "cluster.local"
     priority_classes: Mapping[str, str] = field(default_factory=dict)
     redis_image: str = REDIS_IMAGE

@@ -116,7 +116,7 @@ class Reconciler:
         memory.first_seen = memory.first_seen or now
         memory.saw_lists(pods.values(), now)
         memory.saw_pods((*pods.values(), *unranked))
-        silent = {pod.uid for pod in (*pods.values(), *unranked) if not pod.ip}
+        silent = {pod.uid for pod in (*pods.values(), *unranked) if not pod.has_arrived}
         return Observed(
             pods=pods,
             unranked=unranked,

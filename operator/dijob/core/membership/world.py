@@ -149,10 +149,10 @@ class World:
 
     @cached_property
     def addressless(self) -> tuple[int, ...]:
-        """The ranks that keep the next list from being complete."""
+        """The ranks that keep the next list from being complete, without address or image."""
         doomed = {pod.rank for pod in self.to_delete}
         pods = ((rank, self.pods.get(rank)) for rank in self.wanted)
-        usable = {r for r, pod in pods if pod and pod.ip and not pod.deleting and r not in doomed}
+        usable = {r for r, p in pods if p and p.has_arrived and not p.deleting and r not in doomed}
         return tuple(rank for rank in self.wanted if rank not in usable)
 
     @cached_property

@@ -1,7 +1,7 @@
-"""How a pod's containers fare: failures, endings and complaints, read from its raw status."""
+"""How a pod's containers fare: their failures and endings, read from its raw status."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,20 +10,16 @@ from dijob.core.observed.endings import how_it_ended
 
 Body = Mapping[str, Any]
 
-# How the launcher ends for a renewal (pod/launch.sh), and what it then writes as the termination
-# message.
+# How the launcher ends for a renewal (images/launcher/launch.go), and what it then writes as the
+# termination message.
 RENEWAL_CODE = 85
 RENEWED = re.compile(rf"dijob: renewal, (?:list|{names.FORMER_WORD}) ([0-9]{{1,15}})\b")
 # What is said of a container whose end nobody saw: by containerd after a reboot (pkg/cri/server:
 # unknownExitCode; a program that exits 255 is an Error), and by a kubelet that finds it no more.
 # Docker says 255 and Error of both a reboot and a crash, so that there a reboot counts as a crash.
 UNSEEN = (("Unknown", 255), ("ContainerStatusUnknown", 137))
-# The kubelet goes to and fro between these two. Below: other reasons for an image that cannot be
-# used.
-PULL_REASONS = ("ImagePullBackOff", "ErrImagePull")
-PULL_NOISE = (*PULL_REASONS, "rpc error")
-IMAGE_REASONS = (*PULL_REASONS, "InvalidImageName", "ErrImageNeverPull", "ImageInspectError")
-WAITING_IS_FINE = ("PodInitializing", "ContainerCreating", "")
+# The init containers that the operator adds.
+OURS = (names.LAUNCHER_CONTAINER, names.GATE_CONTAINER)
 
 
 @dataclass(frozen=True)
@@ -53,8 +49,10 @@ class Containers:
     containers that are down now. `sandbox` false: the pod's sandbox has died, and all in it with
     it, and the kubelet is about to make a new one. `broken`: it has failed for good (restartPolicy
     Never), although a side container may hold the pod. `all_ended`: none runs or will be started
-    again. `gated`: the gate runs. `started` and `ended` are when it started, and when it last
-    ended; `restarts` is how often it has started again, `ended_for` the number of the list for
+    again. `unstarted`: nothing has started in the pod but what brings the operator's programs, so
+    that its image may still be on the way to the node. `gated`: the gate runs; `gate_started` is
+    when it started last. `started` and `ended` are when it started, and when it last ended;
+    `restarts` is how often it has started again, `ended_for` the number of the list for
     which it ended last (0: for another reason). `unrecorded`: how it ended last is not known any
     more.
     """
@@ -65,7 +63,9 @@ class Containers:
     broken: bool = False
     all_ended: bool = False
     succeeded: bool = False
+    unstarted: bool = False
     gated: bool = False
+    gate_started: str = ""
     last_end: Ending | None = None
     started: str = ""
     ended: str = ""
@@ -77,6 +77,32 @@ class Containers:
 def named(status: Body, name: str) -> Body:
     """The status of one container, {} where there is none yet."""
     return next((s for s in status.get("containerStatuses") or () if s.get("name") == name), {})
+
+
+def unstarted(status: Body) -> bool:
+    """Whether no container has started yet but the one that brings the operator's programs.
+
+    The gate needs the main container's image. Another init container is the template's own, and may
+    wait for the program of another rank: where one has started, nothing is known of the image.
+    """
+    return not any(
+        _has_started(one)
+        for kind in ("initContainerStatuses", "containerStatuses")
+        for one in status.get(kind) or ()
+        if one.get("name") != names.LAUNCHER_CONTAINER
+    )
+
+
+def gate_started(status: Body) -> str:
+    """When the gate started last; "" where it never has, or nobody says."""
+    gate = _gate(status)
+    now = (gate.get("state") or {}).get("running") or _last(gate) or {}
+    return str(now.get("startedAt") or "")
+
+
+def gated(status: Body) -> bool:
+    """Whether the gate runs."""
+    return "running" in (_gate(status).get("state") or {})
 
 
 def exit_code(container: Body) -> int | None:
@@ -127,8 +153,8 @@ def init_failures(spec: Body, status: Body, main: Body) -> int:
     """How often those init containers ended badly that are down now. It falls when they succeed;
     the status keeps the highest.
 
-    The gate never counts, nor do init containers that merely ran again because the sandbox was made
-    anew, nor what the kubelet ends because the pod is over.
+    The operator's own never count, nor do init containers that merely ran again because the sandbox
+    was made anew, nor what the kubelet ends because the pod is over.
     """
     if (
         spec.get("restartPolicy") == "Never"
@@ -137,7 +163,7 @@ def init_failures(spec: Body, status: Body, main: Body) -> int:
     ):
         return 0
     given = status.get("initContainerStatuses") or ()
-    return sum(_failures(c) for c in given if c.get("name") != names.GATE_CONTAINER and _down(c))
+    return sum(_failures(c) for c in given if c.get("name") not in OURS and _down(c))
 
 
 def last_end(status: Body, main: Body) -> Ending | None:
@@ -151,38 +177,7 @@ def last_end(status: Body, main: Body) -> Ending | None:
     ended = _last(main)
     if not (ended and ended.get("exitCode")):
         ended = next((last for c in others if (last := _last(c)) and last.get("exitCode")), ended)
-    return _ending(ended) if ended else None
-
-
-def complaint(status: Body) -> str:
-    """Why the pod does not get on, in the cluster's own words; "" while nothing is wrong."""
-    if status.get("phase") == "Failed":
-        return _sentence(status.get("reason"), status.get("message"))
-    for condition in status.get("conditions") or ():
-        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
-            return _sentence(condition.get("reason"), condition.get("message"))
-    main = status.get("containerStatuses") or ()
-    containers: Iterable[Body] = (*(status.get("initContainerStatuses") or ()), *main)
-    return next(
-        (
-            f"container {_user_container(c, main)}{text}"
-            for c in containers
-            if (text := _complaint(c))
-        ),
-        "",
-    )
-
-
-def _user_container(container: Body, main: Iterable[Body]) -> str:
-    """The name of a container; for the gate, which mostly runs in the user's own image, that of the
-    user's container whose image cannot be pulled.
-    """
-    name, waiting = container.get("name", ""), (container.get("state") or {}).get("waiting") or {}
-    if name != names.GATE_CONTAINER or waiting.get("reason") not in IMAGE_REASONS:
-        return str(name)
-    return str(
-        next((c.get("name") for c in main if c.get("image") == container.get("image")), name)
-    )
+    return ending(ended) if ended else None
 
 
 def renewal_of(main: Body) -> int:
@@ -192,7 +187,7 @@ def renewal_of(main: Body) -> int:
     A user's program may exit with the same code: the mark in the termination message is what
     counts.
     """
-    return _renewed(_last(main) or {})
+    return renewed(_last(main) or {})
 
 
 def started(main: Body) -> str:
@@ -213,7 +208,17 @@ def unrecorded(main: Body) -> bool:
     return int(main.get("restartCount") or 0) > 0 and not _last(main)
 
 
-def _renewed(end: Body) -> int:
+def _gate(status: Body) -> Body:
+    given = status.get("initContainerStatuses") or ()
+    return next((one for one in given if one.get("name") == names.GATE_CONTAINER), {})
+
+
+def _has_started(container: Body) -> bool:
+    return "running" in (container.get("state") or {}) or _last(container) is not None
+
+
+def renewed(end: Body) -> int:
+    """The number of the list for which a container ended; 0 where it ended for another reason."""
     mark = RENEWED.match(end.get("message") or "") if end.get("exitCode") == RENEWAL_CODE else None
     return int(mark[1]) if mark else 0
 
@@ -242,34 +247,7 @@ def _last(container: Body) -> Body | None:
     return state.get("terminated") or last.get("terminated")
 
 
-def _complaint(container: Body) -> str:
-    """What is said behind the container's name; "" while nothing is wrong."""
-    state = container.get("state") or {}
-    waiting = state.get("waiting") or {}
-    reason, message = waiting.get("reason", ""), waiting.get("message") or ""
-    last = (container.get("lastState") or {}).get("terminated")
-    if reason in PULL_REASONS:
-        return f": {_pull_failure(container.get('image') or '', message)}"
-    if reason == "CrashLoopBackOff" and last:
-        return f" {_ending(last).words}, and starts again after a pause (CrashLoopBackOff)"
-    if reason not in WAITING_IS_FINE:
-        return f": {_sentence(reason, message)}"
-    ended = state.get("terminated")
-    if ended and ended.get("exitCode") != 0 and not _renewed(ended):
-        return f" {_ending(ended).words}"
-    return ""
-
-
-def _pull_failure(image: str, message: str) -> str:
-    """The same for both reasons, between which the kubelet goes to and fro; the image is named
-    once.
-    """
-    parts = message.split(": ") if image else []
-    cause = ": ".join(part for part in parts if image not in part and part not in PULL_NOISE)
-    return _sentence(f"{PULL_REASONS[0]}: image {image} cannot be pulled", cause)
-
-
-def _ending(ended: Body) -> Ending:
+def ending(ended: Body) -> Ending:
     code = int(ended.get("exitCode") or 0)
     signal = int(ended.get("signal") or 0) or (code - 128 if 128 < code < 160 else 0)
     said = (ended.get("message") or "").strip()
@@ -280,7 +258,3 @@ def _ending(ended: Body) -> Ending:
         message=said,
         at=ended.get("finishedAt") or "",
     )
-
-
-def _sentence(reason: str | None, message: str | None) -> str:
-    return ": ".join(part.strip() for part in (reason, message) if part and part.strip())

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from dijob import names
 from dijob.core.members import Gang, say
+from dijob.core.observed.complaints import PULL_REASONS
 from dijob.core.observed.views import Observed, Pod, Refused, age, since
 from dijob.reasons import PodsCreated
 
@@ -16,8 +17,11 @@ MESSAGE_LIMIT = 1024
 UNACKNOWLEDGED_SECONDS = 10.0
 # For so long after a crash, the crash is given as the reason for not being Ready.
 CRASHED_SECONDS = 60.0
-# How runtimes say that an image lacks a program, by a bare name and by a path.
-NO_SUCH_PROGRAM = ("executable file not found", "no such file or directory")
+
+LAUNCHER_IMAGE_REMEDY = (
+    "set launcher.image in the chart's values to one that the nodes can pull; from a private"
+    " registry the template needs imagePullSecrets"
+)
 
 REFUSED_REASONS = {
     Refused.TAKEN: PodsCreated.PodNameTaken,
@@ -141,9 +145,11 @@ def _why_no_address(gang: Gang, rank: int, observed: Observed) -> str:
         return "its old pod is ending"
     if pod.has_list:
         return "its pod belongs to an older address list and is replaced"
-    return _hint(pod, observed) or (
-        "its node is starting it" if pod.scheduled else "it waits for a node"
-    )
+    if said := _hint(pod, observed):
+        return said
+    if pod.ip:
+        return "its node does not have its image yet"
+    return "its node is starting it" if pod.scheduled else "it waits for a node"
 
 
 def _why_not_ready(rank: int, observed: Observed, now: datetime, renewing: bool) -> str:
@@ -164,13 +170,6 @@ def _why_not_ready(rank: int, observed: Observed, now: datetime, renewing: bool)
 def _hint(pod: Pod, observed: Observed) -> str:
     """The cluster's own words, with what to do about it where we know better."""
     text = pod.complaint or observed.warnings.get(pod.uid, "")
-    if (
-        names.GATE_CONTAINER in text
-        and '"/bin/sh"' in text
-        and any(word in text for word in NO_SUCH_PROGRAM)
-    ):
-        return (
-            f"{text} (the image has no sh: set gateImage in the chart's values, see"
-            " docs/launcher.md)"
-        )
+    if names.LAUNCHER_CONTAINER in text and PULL_REASONS[0] in text:
+        return f"{text} (the operator's own image: {LAUNCHER_IMAGE_REMEDY})"
     return text

@@ -9,6 +9,7 @@ from dijob.api.numbers import natural
 from dijob.core.addresses import AddressList, ListCopy
 from dijob.core.members import split
 from dijob.core.observed import containers, disruptions
+from dijob.core.observed.complaints import complaint
 from dijob.core.observed.containers import Containers
 from dijob.core.observed.derived import list_fingerprints
 from dijob.core.observed.views import Child, MadeWith, Placement, Pod, Refused
@@ -76,7 +77,7 @@ def pod(body: Body) -> Pod:
         ready=_is(status, "Ready"),
         deleting=bool(meta.get("deletionTimestamp")),
         ending_soon=spec.get("activeDeadlineSeconds") == END_SECONDS,
-        complaint=containers.complaint(status),
+        complaint=complaint(status),
         copy=_copy(annotations),
         containers=_containers(meta, spec, status, main),
         made=_made(meta, spec),
@@ -93,7 +94,9 @@ def _containers(meta: Body, spec: Body, status: Body, main: Body) -> Containers:
         broken=policy == "Never" and bool(containers.exit_code(main)),
         all_ended=containers.all_ended(status, policy),
         succeeded=_succeeded(meta, status, main),
-        gated=_gated(status),
+        unstarted=containers.unstarted(status),
+        gated=containers.gated(status),
+        gate_started=containers.gate_started(status),
         last_end=containers.last_end(status, main),
         started=containers.started(main),
         ended=containers.ended(main),
@@ -154,12 +157,6 @@ def _unacknowledged(spec: Body, status: Body) -> str:
     return "" if _condition(status, "PodScheduled") else sys.intern(f"scheduler {scheduler}")
 
 
-def _gated(status: Body) -> bool:
-    """Whether the gate runs."""
-    init = status.get("initContainerStatuses") or ()
-    return any(one.get("name") == names.GATE_CONTAINER and _runs(one) for one in init)
-
-
 def _launched(spec: Body, name: str) -> bool:
     """Whether the launcher stands before the command of this container."""
     return bool((_container(spec, name).get("command") or [""])[0] == LAUNCH)
@@ -184,10 +181,6 @@ def _grace(spec: Body, name: str) -> int:
 
 def _container(spec: Body, name: str) -> Body:
     return next((c for c in spec.get("containers") or () if c.get("name") == name), {})
-
-
-def _runs(container: Body) -> bool:
-    return "running" in (container.get("state") or {})
 
 
 def _label(meta: Body, key: str) -> str:

@@ -87,6 +87,11 @@ class Pod:
         return bool(self.placement.node)
 
     @property
+    def has_arrived(self) -> bool:
+        """Whether an address list may have it: it has an address, and its program can start."""
+        return bool(self.ip) and not self.containers.unstarted
+
+    @property
     def has_started(self) -> bool:
         """Whether its main container has ever started."""
         return bool(self.containers.started or self.containers.ended or self.containers.restarts)
@@ -222,13 +227,16 @@ class Child:
 
 
 def unexplained(pods: Iterable[Pod], now: datetime) -> tuple[Pod, ...]:
-    """The pods of which only an event can say why they have no address: they have had a node for
+    """The pods of which only an event can say why nothing starts in them: they have had a node for
     UNEXPLAINED_SECONDS, and their status gives no reason.
     """
     return tuple(
         p
         for p in pods
-        if p.scheduled and not p.ip and not p.complaint and age(p, now) > UNEXPLAINED_SECONDS
+        if p.scheduled
+        and not p.has_arrived
+        and not p.complaint
+        and age(p, now) > UNEXPLAINED_SECONDS
     )
 
 

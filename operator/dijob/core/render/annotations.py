@@ -13,10 +13,9 @@ from dijob.core.addresses import AddressList, ListCopy
 from dijob.core.members import Gang, GangTask
 from dijob.core.observed.derived import list_fingerprints
 from dijob.core.observed.parse import END_SECONDS
+from dijob.core.render.fields import Manifest
 from dijob.core.render.runtimes import RUNTIMES
 from dijob.names import Addressing, Runtime
-
-Manifest = dict[str, Any]
 
 # What an address list decides: the variables (resolved at each start of the container) and the
 # files (kept up to date).

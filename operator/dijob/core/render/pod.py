@@ -9,20 +9,15 @@ from dijob.api.model import DIJob
 from dijob.api.pod_sets import PodSet
 from dijob.core.members import Gang, Member, gang_of
 from dijob.core.options import Options
-from dijob.core.render import annotations, metadata
+from dijob.core.render import annotations, launcher, metadata
+from dijob.core.render.fields import Manifest, field_variable, mapping, more, objects
 from dijob.core.render.runtimes import environment
-from dijob.names import DIALLING, Addressing, Launcher
+from dijob.names import DIALLING, Launcher
 from dijob.pod import KILL_SECONDS
-
-Manifest = dict[str, Any]
 
 # A probe asks every second from the start, so that Ready costs no more than the program's own
 # start. It never gives up by itself (a probe of readiness restarts nobody).
 PROBE_PERIOD_SECONDS = 1
-# The kubelet may start a container with a view of the pod that is older than the list which opened
-# the gate (gate.sh). The launcher notices and mends it; where there is none, the gate waits until
-# the older view has passed.
-SETTLE_SECONDS = "3"
 
 
 def template_hash(job: DIJob) -> str:
@@ -41,9 +36,7 @@ def pod_manifest(job: DIJob, member: Member, options: Options) -> Manifest:
     pod_set = job.pod_set_of(member.rank)
     main = dict(pod_set.main_container)
     spec: Manifest = {**pod_set.pod, "containers": _with_main(pod_set, main)}
-    gate = _gate(main, gang, member, options)
-    if not _launched(job, main):
-        gate["env"].append({"name": "DIJOB_SETTLE_SECONDS", "value": SETTLE_SECONDS})
+    ours = launcher.containers(main, gang, member, options, _launched(job, main))
     _fit_main(spec, main, job, member, gang)
     _fit_priority(spec, job, options)
     if spec.get("hostNetwork") and spec.get("dnsPolicy") in (None, "ClusterFirst"):
@@ -57,8 +50,10 @@ def pod_manifest(job: DIJob, member: Member, options: Options) -> Manifest:
     for name, value in (("enableServiceLinks", False), ("restartPolicy", "OnFailure")):
         if spec.get(name) is None:
             spec[name] = value
-    spec["initContainers"] = _more(spec.get("initContainers"), gate)
-    spec["volumes"] = _more(spec.get("volumes"), *(job.spec.volumes or ()), *_volumes(gang))
+    spec["initContainers"] = more(spec.get("initContainers"), *ours)
+    spec["volumes"] = more(
+        spec.get("volumes"), *(job.spec.volumes or ()), *launcher.volumes(gang, options)
+    )
     meta = metadata.of_pod(job, gang, member, template_hash(job))
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
 
@@ -92,8 +87,8 @@ def _fit_main(spec: Manifest, main: Manifest, job: DIJob, member: Member, gang: 
         main["terminationMessagePolicy"] = "FallbackToLogsOnError"
     if launched:
         main["command"] = [pod.LAUNCH, *main["command"]]
-    main["volumeMounts"] = _more(main.get("volumeMounts"), *_mounts())
-    main["ports"] = _more(
+    main["volumeMounts"] = more(main.get("volumeMounts"), *launcher.mounts())
+    main["ports"] = more(
         main.get("ports"),
         *_ports(main, port or names.BASE_PORT, gang, bool(spec.get("hostNetwork"))),
     )
@@ -111,7 +106,7 @@ def _ports(main: Manifest, first: int, gang: Gang, on_host: bool) -> list[Manife
     workers': a container's ports are the node's there, and the scheduler gives no two pods one of
     them, so that no two ranks share a node.
     """
-    given = _objects(main.get("ports"))
+    given = objects(main.get("ports"))
     taken = {port.get("containerPort") for port in given}
     named = any(port.get("name") == names.MAIN_PORT for port in given)
     if not on_host:
@@ -139,15 +134,17 @@ def _fit_dns(spec: Manifest, domain: str) -> None:
     """The ranks' names resolve without a dot in them; the template's own searches come first."""
     given = spec.get("dnsConfig")
     if given is None or isinstance(given, dict):
-        searches = _object(given).get("searches")
+        searches = mapping(given).get("searches")
         spec["dnsConfig"] = {
-            **_object(given),
+            **mapping(given),
             "searches": [*(searches if isinstance(searches, list) else ()), domain],
         }
 
 
 def _launcher_env(main: Manifest, spec: Manifest, gang: Gang) -> dict[str, str]:
-    """Variables of the launcher (pod/launch.sh) for what differs from its defaults in this pod."""
+    """Variables of the launcher (images/launcher/launch.go) for what differs from its defaults in
+    this pod.
+    """
     path, grace = main.get("terminationMessagePath"), spec.get("terminationGracePeriodSeconds")
     env = {"DIJOB_TERMINATION_LOG": path} if path else {}
     env |= {"DIJOB_TASKS": annotations.slices(gang)} if gang.tasks else {}
@@ -170,11 +167,11 @@ def _env(users: Any, member: Member, gang: Gang, extra: Mapping[str, str]) -> An
     """
     if users is not None and not isinstance(users, list):
         return users
-    taken = {e.get("name") for e in _objects(users)} - set(names.RESERVED_ENV)
+    taken = {e.get("name") for e in objects(users)} - set(names.RESERVED_ENV)
     ours = [
-        _field("DI_POD_IP", "status.podIP"),
+        field_variable("DI_POD_IP", "status.podIP"),
         *(
-            _field(name, f"metadata.annotations['{annotation}']")
+            field_variable(name, f"metadata.annotations['{annotation}']")
             for name, annotation in annotations.variables(gang)
         ),
         *(
@@ -183,80 +180,3 @@ def _env(users: Any, member: Member, gang: Gang, extra: Mapping[str, str]) -> An
         ),
     ]
     return [*(e for e in ours if e["name"] not in taken), *(users or ())]
-
-
-def _field(name: str, path: str) -> Manifest:
-    return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
-
-
-def _gate(main: Manifest, gang: Gang, member: Member, options: Options) -> Manifest:
-    """The last init container: it looks like the main container, so that quotas and policies see
-    nothing new.
-    """
-    gate: Manifest = {
-        "name": names.GATE_CONTAINER,
-        "image": options.gate_image or main.get("image"),
-        "command": list(pod.GATE_COMMAND),
-        "env": [
-            _field("DI_POD_IP", "status.podIP"),
-            {"name": "DI_RANK", "value": str(member.rank)},
-            {"name": "DI_JOB_NAME", "value": gang.job},
-            {"name": "DI_JOB_NAMESPACE", "value": gang.namespace},
-        ],
-        "terminationMessagePolicy": "FallbackToLogsOnError",
-        "volumeMounts": _mounts(),
-    }
-    if gang.addressing is Addressing.HOSTNAME:
-        gate["env"] += [
-            {"name": "DIJOB_HOST", "value": gang.address(member.rank, "")},
-            {"name": "DI_TOPOLOGY", "value": gang.topology.value},
-        ]
-    for key in ("imagePullPolicy", "securityContext"):
-        if key in main:
-            gate[key] = main[key]
-    if resources := _plain_resources(main.get("resources")):
-        gate["resources"] = resources
-    return gate
-
-
-def _plain_resources(resources: Any) -> Manifest:
-    """CPU, memory and disk as the main container has them; never its GPUs or claims."""
-    plain = ("cpu", "memory", "ephemeral-storage")
-    kept = {
-        kind: {k: v for k, v in _object(_object(resources).get(kind)).items() if k in plain}
-        for kind in ("requests", "limits")
-    }
-    return {kind: values for kind, values in kept.items() if values}
-
-
-def _more(given: Any, *added: Manifest) -> Any:
-    """The user's list with ours after it. What is no list is left as it is: the apiserver refuses
-    it by its name.
-    """
-    return [*(given or ()), *added] if given is None or isinstance(given, list) else given
-
-
-def _objects(given: Any) -> list[Manifest]:
-    return [one for one in given if isinstance(one, dict)] if isinstance(given, list) else []
-
-
-def _object(given: Any) -> Mapping[str, Any]:
-    return given if isinstance(given, dict) else {}
-
-
-def _mounts() -> list[Manifest]:
-    return [
-        {"name": names.BIN_VOLUME, "mountPath": pod.DIR},
-        {"name": names.POD_VOLUME, "mountPath": pod.POD_DIR, "readOnly": True},
-    ]
-
-
-def _volumes(gang: Gang) -> list[Manifest]:
-    items = [
-        {"path": path, "fieldRef": {"fieldPath": f"metadata.annotations['{annotation}']"}}
-        for path, annotation in annotations.files(gang).items()
-    ]
-    return [
-        {"name": names.BIN_VOLUME, "emptyDir": {}},
-        {"name": names.POD_VOLUME, "downwardAPI": {"items": items}},
-    ]

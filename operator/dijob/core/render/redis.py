@@ -12,7 +12,8 @@ from dijob import names
 from dijob.api.model import DIJob
 from dijob.core.options import Options
 from dijob.core.render import metadata
-from dijob.core.render.pod import PROBE_PERIOD_SECONDS, Manifest
+from dijob.core.render.fields import Manifest
+from dijob.core.render.pod import PROBE_PERIOD_SECONDS
 
 # What of the ranks' own pods says where they may run, and with which credentials: so may the
 # server.

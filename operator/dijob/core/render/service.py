@@ -4,7 +4,7 @@ from dijob import names
 from dijob.api.model import DIJob
 from dijob.core.options import Options
 from dijob.core.render import metadata
-from dijob.core.render.pod import Manifest
+from dijob.core.render.fields import Manifest
 
 
 def manifests(job: DIJob, _options: Options) -> tuple[Manifest, ...]:

@@ -10,7 +10,7 @@ def env(member: Member, gang: Gang) -> dict[str, str]:
     DI_RANK (with DI_NODES, which the kubelet fills in from the pod's annotations) is all that
     DI-engine's own parser reads (ding/entry/cli_parsers/k8s_parser.py); it takes the node id as
     DI_RANK * workers + i. With another queue than nng it leaves the node ids out, so the launcher
-    gives them (pod/ditask.sh).
+    gives them (images/launcher/ditask.go).
     """
     return {
         "DI_JOB_ID": gang.uid,

@@ -1,0 +1,15 @@
+#!/bin/sh
+# Usage: rootfs.sh GO ARCH DIR: the launcher for ARCH (amd64, arm64), under all its names, as DIR/rootfs.tar.
+set -eu
+go=$1 dir=$3 root=$3/rootfs
+export GOOS=linux GOARCH="$2" CGO_ENABLED=0 GOFLAGS=-buildvcs=false GOTOOLCHAIN=local
+umask 022
+
+# The root can be mounted as an image volume at /run/dijob: that of the pod's annotations then goes to its folder pod.
+mkdir -p "$root/bin" "$root/pod"
+ln -s pod/topology.json "$root/topology.json"
+"$go" -C "$(dirname "$0")" build -trimpath -ldflags '-s -w' -o "$root/bin/launch" .
+for name in gate ditask reach install; do
+  ln -s launch "$root/bin/$name"
+done
+tar --create --file "$dir/rootfs.tar" --directory "$root" --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner .

@@ -1,0 +1,78 @@
+"""Why a pod does not get on, in the cluster's own words: read from its raw status."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from dijob import names
+from dijob.core.observed.containers import ending, renewed
+
+Body = Mapping[str, Any]
+
+# The kubelet goes to and fro between these two. Below: other reasons for an image that cannot be
+# used.
+PULL_REASONS = ("ImagePullBackOff", "ErrImagePull")
+PULL_NOISE = (*PULL_REASONS, "rpc error")
+IMAGE_REASONS = (*PULL_REASONS, "InvalidImageName", "ErrImageNeverPull", "ImageInspectError")
+WAITING_IS_FINE = ("PodInitializing", "ContainerCreating", "")
+
+
+def complaint(status: Body) -> str:
+    """Why the pod does not get on, in the cluster's own words; "" while nothing is wrong."""
+    if status.get("phase") == "Failed":
+        return _sentence(status.get("reason"), status.get("message"))
+    for condition in status.get("conditions") or ():
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+            return _sentence(condition.get("reason"), condition.get("message"))
+    main = status.get("containerStatuses") or ()
+    containers: Iterable[Body] = (*(status.get("initContainerStatuses") or ()), *main)
+    return next(
+        (
+            f"container {_user_container(c, main)}{text}"
+            for c in containers
+            if (text := _complaint(c))
+        ),
+        "",
+    )
+
+
+def _user_container(container: Body, main: Iterable[Body]) -> str:
+    """The name of a container; for the gate, which runs in the user's own image, that of the user's
+    container whose image cannot be pulled.
+    """
+    name, waiting = container.get("name", ""), (container.get("state") or {}).get("waiting") or {}
+    if name != names.GATE_CONTAINER or waiting.get("reason") not in IMAGE_REASONS:
+        return str(name)
+    return str(
+        next((c.get("name") for c in main if c.get("image") == container.get("image")), name)
+    )
+
+
+def _complaint(container: Body) -> str:
+    """What is said behind the container's name; "" while nothing is wrong."""
+    state = container.get("state") or {}
+    waiting = state.get("waiting") or {}
+    reason, message = waiting.get("reason", ""), waiting.get("message") or ""
+    last = (container.get("lastState") or {}).get("terminated")
+    if reason in PULL_REASONS:
+        return f": {_pull_failure(container.get('image') or '', message)}"
+    if reason == "CrashLoopBackOff" and last:
+        return f" {ending(last).words}, and starts again after a pause (CrashLoopBackOff)"
+    if reason not in WAITING_IS_FINE:
+        return f": {_sentence(reason, message)}"
+    ended = state.get("terminated")
+    if ended and ended.get("exitCode") != 0 and not renewed(ended):
+        return f" {ending(ended).words}"
+    return ""
+
+
+def _pull_failure(image: str, message: str) -> str:
+    """The same for both reasons, between which the kubelet goes to and fro; the image is named
+    once.
+    """
+    parts = message.split(": ") if image else []
+    cause = ": ".join(part for part in parts if image not in part and part not in PULL_NOISE)
+    return _sentence(f"{PULL_REASONS[0]}: image {image} cannot be pulled", cause)
+
+
+def _sentence(reason: str | None, message: str | None) -> str:
+    return ": ".join(part.strip() for part in (reason, message) if part and part.strip())

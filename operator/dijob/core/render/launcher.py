@@ -1,0 +1,115 @@
+"""How the programs of images/launcher come into a rank's pod: the containers and volumes that the
+operator adds for them.
+"""
+
+from typing import Any
+
+from dijob import names, pod
+from dijob.core.members import Gang, Member
+from dijob.core.options import Delivery, Options
+from dijob.core.render import annotations
+from dijob.core.render.fields import Manifest, field_variable, mapping
+from dijob.names import Addressing
+
+# The kubelet may start a container with a view of the pod that is older than the list which opened
+# the gate. The launcher notices and mends it; where there is none, the gate waits until the older
+# view has passed.
+SETTLE_SECONDS = "3"
+
+
+def containers(
+    main: Manifest, gang: Gang, member: Member, options: Options, launched: bool
+) -> list[Manifest]:
+    """The init containers that go after the template's own: one that brings the programs, unless
+    the cluster mounts their image, and the gate. `launched`: the launcher stands before the main
+    container's command.
+    """
+    gate = _gate(main, gang, member)
+    if not launched:
+        gate["env"].append({"name": "DIJOB_SETTLE_SECONDS", "value": SETTLE_SECONDS})
+    if options.launcher_delivery is Delivery.IMAGE_VOLUME:
+        return [gate]
+    return [_installer(main, options), gate]
+
+
+def mounts() -> list[Manifest]:
+    """Where the programs and the pod's files are, in the gate and in the main container."""
+    return [_programs(), {"name": names.POD_VOLUME, "mountPath": pod.POD_DIR, "readOnly": True}]
+
+
+def volumes(gang: Gang, options: Options) -> list[Manifest]:
+    """The volumes behind the mounts."""
+    items = [
+        {"path": path, "fieldRef": {"fieldPath": f"metadata.annotations['{annotation}']"}}
+        for path, annotation in annotations.files(gang).items()
+    ]
+    programs = (
+        {"image": {"reference": options.launcher_image}}
+        if options.launcher_delivery is Delivery.IMAGE_VOLUME
+        else {"emptyDir": {}}
+    )
+    return [
+        {"name": names.BIN_VOLUME, **programs},
+        {"name": names.POD_VOLUME, "downwardAPI": {"items": items}},
+    ]
+
+
+def _installer(main: Manifest, options: Options) -> Manifest:
+    return {
+        "name": names.LAUNCHER_CONTAINER,
+        "image": options.launcher_image,
+        "command": [pod.INSTALL],
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": [_programs()],
+        **_like(main),
+    }
+
+
+def _gate(main: Manifest, gang: Gang, member: Member) -> Manifest:
+    """The last init container. It runs from the main container's image: once it does, that image is
+    on the node.
+    """
+    gate: Manifest = {
+        "name": names.GATE_CONTAINER,
+        "image": main.get("image"),
+        "command": [pod.GATE],
+        "env": [
+            field_variable("DI_POD_IP", "status.podIP"),
+            {"name": "DI_RANK", "value": str(member.rank)},
+            {"name": "DI_JOB_NAME", "value": gang.job},
+            {"name": "DI_JOB_NAMESPACE", "value": gang.namespace},
+        ],
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": mounts(),
+        **_like(main),
+    }
+    if "imagePullPolicy" in main:
+        gate["imagePullPolicy"] = main["imagePullPolicy"]
+    if gang.addressing is Addressing.HOSTNAME:
+        gate["env"] += [
+            {"name": "DIJOB_HOST", "value": gang.address(member.rank, "")},
+            {"name": "DI_TOPOLOGY", "value": gang.topology.value},
+        ]
+    return gate
+
+
+def _like(main: Manifest) -> Manifest:
+    """What makes a container look like the main one, so that quotas and policies see nothing new:
+    its security context, and its CPU, memory and disk, never its GPUs or claims.
+    """
+    found = {"securityContext": main["securityContext"]} if "securityContext" in main else {}
+    resources = _plain_resources(main.get("resources"))
+    return {**found, "resources": resources} if resources else found
+
+
+def _plain_resources(resources: Any) -> Manifest:
+    plain = ("cpu", "memory", "ephemeral-storage")
+    kept = {
+        kind: {k: v for k, v in mapping(mapping(resources).get(kind)).items() if k in plain}
+        for kind in ("requests", "limits")
+    }
+    return {kind: values for kind, values in kept.items() if values}
+
+
+def _programs() -> Manifest:
+    return {"name": names.BIN_VOLUME, "mountPath": pod.DIR}

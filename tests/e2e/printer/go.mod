@@ -1,0 +1,3 @@
+module printer
+
+go 1.26.0

@@ -1,0 +1,146 @@
+"""Users' images: one from scratch, one with busybox alone, Debian's with dash and bash; and one
+that arrives late.
+"""
+
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from archives import archive
+from cluster import Cluster
+from cluster.build import find_go
+from cluster.images import BUSYBOX, busybox_archive, write_archive
+from cluster.shell import Progress
+from dijob.core.options import Delivery
+from jobs import LIGHT, REQUESTS, job
+from release import install
+from space import GATE, Body, Space, measured
+
+pytestmark = pytest.mark.e2e
+
+LAUNCHER = "dijob-launcher"
+SOURCES = Path(__file__).parent / "printer"
+SCRATCH = "dijob.local/scratch:1"
+LATE = "127.0.0.1:9/late:1"  # where no registry answers
+# What each shell runs: it prints its world, and waits to be ended.
+WORLD = "env | grep ^DI_; exec sleep 3600"
+APPLETS = "busybox env | busybox grep ^DI_; exec busybox sleep 3600"
+RANKS: dict[str, tuple[str, list[str]]] = {
+    "scratch": (SCRATCH, ["/program"]),
+    "busybox": (BUSYBOX, ["/bin/busybox", "sh", "-c", APPLETS]),
+    "dash": (LIGHT, ["/bin/dash", "-c", WORLD]),
+    "bash": (LIGHT, ["/bin/bash", "-c", WORLD]),
+}
+
+
+def printer(folder: Path) -> bytes:
+    """A static program that prints its world."""
+    made = folder / "printer"
+    env = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-buildvcs=false"}
+    command = [find_go(Progress(10)), "build", "-trimpath", "-ldflags=-s -w", "-o", str(made), "."]
+    done = subprocess.run(command, cwd=SOURCES, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return made.read_bytes()
+
+
+def one_task_each(name: str, ranks: dict[str, tuple[str, list[str]]]) -> Body:
+    """A job in which each rank has an image and a command of its own."""
+    made = job(name, {})
+    for key in ("template", "replicas"):
+        made["spec"].pop(key)
+    made["spec"]["tasks"] = [
+        {"type": "none", "name": task, "replicas": 1, "template": template(image, command)}
+        for task, (image, command) in ranks.items()
+    ]
+    return made
+
+
+def template(image: str, command: list[str]) -> Body:
+    main = {"image": image, "imagePullPolicy": "IfNotPresent", "command": command, **REQUESTS}
+    return {"spec": {"containers": [{"name": "di-container", **main}]}}
+
+
+TOLD = {"DI_RANK", "DI_NODES", "DI_NODE_IPS", "DI_WORLD_SIZE"}
+
+
+def world_of(space: Space, pod: str) -> dict[str, str]:
+    """The DI_ variables that its program has printed."""
+    found: dict[str, str] = {}
+
+    def lacking() -> str:
+        found.update(line.partition("=")[::2] for line in space.logs(pod).splitlines())
+        return f"{TOLD - found.keys()}" if TOLD - found.keys() else ""
+
+    space.until(f"{pod} prints its world", lacking, 30)
+    return found
+
+
+@pytest.fixture(params=list(Delivery))
+def delivery(request: pytest.FixtureRequest, cluster: Cluster) -> Iterator[Delivery]:
+    """How the launcher comes into the pods: the operator is told so, and starts again."""
+    how: Delivery = request.param
+    if how is not Delivery.INIT_CONTAINER:
+        install(cluster, archive("operator"), f"launcher.delivery={how}")
+    yield how
+    if how is not Delivery.INIT_CONTAINER:
+        install(cluster, archive("operator"))
+
+
+def test_images_with_any_shell_and_without_one_are_ranks(
+    space: Space, tmp_path: Path, delivery: Delivery
+) -> None:
+    files = {"/program": printer(tmp_path)}
+    scratch = write_archive(tmp_path / "scratch.tar", SCRATCH, files, ["/program"])
+    space.cluster.load([scratch, busybox_archive(tmp_path / "busybox")])
+    space.apply(one_task_each("world", RANKS))
+    space.until_true("world", "PeersReady")
+    ips = space.ips("world")
+    for rank, pod in enumerate(space.names("world")):
+        told = world_of(space, pod)
+        assert (told["DI_RANK"], told["DI_NODES"]) == (str(rank), ",".join(ips)), pod
+        assert (told["DI_NODE_IPS"], told["DI_WORLD_SIZE"]) == (",".join(ips), "4"), pod
+    ours = {LAUNCHER, GATE} if delivery is Delivery.INIT_CONTAINER else {GATE}
+    for body in space.pods("world"):
+        assert {each["name"] for each in body["status"]["initContainerStatuses"]} == ours
+    assert space.status("world").get("restarts", 0) == 0
+
+
+@pytest.mark.parametrize("seconds", [15, pytest.param(90, marks=pytest.mark.long)])
+def test_an_image_that_arrives_late_holds_up_every_program_and_costs_nothing(
+    space: Space, tmp_path: Path, seconds: int
+) -> None:
+    late = f"{LATE}-{seconds}"
+    stay = ["/bin/bash", "-c", WORLD]
+    space.apply(one_task_each("world", {"here": (LIGHT, stay), "late": (late, ["/program"])}))
+    missing = f"image {late} cannot be pulled"
+
+    def silent() -> str:
+        said = space.condition("world", "AddressesReady").get("message", "")
+        return "" if missing in said and said.startswith("rank 1: ") else f"it says {said!r}"
+
+    space.until("the condition names the rank and its image", silent, 30)
+    begin = time.monotonic()
+    space.until("it is late", lambda: still_early(space, begin, seconds), seconds + 30)
+    files = {"/program": printer(tmp_path)}
+    space.cluster.load([write_archive(tmp_path / "late.tar", late, files, ["/program"])])
+    # The kubelet asks again after a pause that has doubled each time.
+    waited = space.until_true("world", "PeersReady", 2 * seconds + 60)
+    measured(f"seconds from the image, {seconds} s late, to a whole world", f"{waited:.1f}")
+    status = space.status("world")
+    assert (status["listNumber"], status.get("restarts", 0)) == (1, 0), status
+    for pod in space.pods("world"):
+        assert [each["restartCount"] for each in pod["status"]["containerStatuses"]] == [0]
+
+
+def still_early(space: Space, begin: float, seconds: int) -> str:
+    """No program runs, and no list names anybody, for so long."""
+    here, _ = space.pods("world")
+    (main,) = here["status"]["containerStatuses"]
+    assert "waiting" in main["state"], main
+    assert GATE in {each["name"] for each in here["status"]["initContainerStatuses"]}
+    assert not space.status("world").get("listNumber"), space.status("world")
+    left = seconds - (time.monotonic() - begin)
+    return f"{left:.0f} s are left" if left > 0 else ""

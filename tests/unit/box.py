@@ -1,0 +1,77 @@
+"""What runs in a pretended pod: a container, and the process in it."""
+
+from dataclasses import dataclass
+
+from dijob import names
+from unit.objects import Body
+
+
+@dataclass(frozen=True)
+class Process:
+    """What a process of a main container was started with: resolved as the kubelet does it, at its
+    start.
+    """
+
+    rank: int
+    uid: str
+    env: dict[str, str]
+
+    @property
+    def number_variable(self) -> str:
+        """Pods from before the rename have the former one alone."""
+        return "DI_LIST_NUMBER" if "DI_LIST_NUMBER" in self.env else names.FORMER_VARIABLE
+
+    @property
+    def list_number(self) -> int:
+        return int(self.env[self.number_variable])
+
+    @property
+    def nodes(self) -> list[str]:
+        return self.env["DI_NODES"].split(",")
+
+
+@dataclass
+class Box:
+    """One container: waiting, running or dead, and how it ended last."""
+
+    name: str
+    state: str = "waiting"
+    restarts: int = 0
+    last: int | None = None
+    message: str = ""
+    since: str = ""  # when it started
+    until: str = ""  # when it ended last
+    collected: bool = False  # the kubelet has thrown the record of its last end away
+
+    def start(self, now: str) -> None:
+        self.restarts += 1 if self.last is not None else 0
+        self.state, self.since = "running", now
+
+    def end(self, code: int, now: str, message: str = "") -> None:
+        self.state, self.last, self.until, self.message, self.collected = (
+            "dead",
+            code,
+            now,
+            message,
+            False,
+        )
+
+    def status(self) -> Body:
+        reason = "Error" if self.last else "Completed"
+        ended = {
+            "terminated": {
+                "exitCode": self.last,
+                "reason": reason,
+                "message": self.message,
+                "finishedAt": self.until,
+            }
+        }
+        if self.state == "dead":
+            return {"name": self.name, "restartCount": self.restarts, "state": ended}
+        known: Body = {} if self.last is None or self.collected else {"lastState": ended}
+        now: Body = (
+            {"running": {"startedAt": self.since}}
+            if self.state == "running"
+            else {"waiting": {"reason": "PodInitializing"}}
+        )
+        return {"name": self.name, "restartCount": self.restarts, "state": now, **known}
