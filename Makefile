@@ -23,11 +23,14 @@ help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 
 # No prerequisite: the name says what is in it, and the file's time in a fresh clone is always newer.
+# --no-deps: the lock names every package. With dependencies to resolve, pip takes an extra's package
+# (coverage[toml]) in its newest release instead of the locked one, and then refuses it for its hash.
 $(VENV)/ready:
 	@test -n "$(PYTHON)" || { echo "no Python 3.11 or newer with ensurepip (Debian's package python3-venv) is here" >&2; exit 1; }
 	@echo "==> Python packages into $(VENV) (~40 s)" >&2
 	@rm -rf $(VENV) && mkdir -p $(CACHE) && $(PYTHON) -m venv $(VENV)
-	@$(PY) -m pip install -q --require-hashes -r requirements-dev.txt
+	@$(PY) -m pip install -q --require-hashes --no-deps -r requirements-dev.txt
+	@$(PY) -m pip check >&2
 	@touch $@
 
 .PHONY: venv
