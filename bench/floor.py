@@ -15,6 +15,7 @@ from pathlib import Path
 import yaml
 from faults.bulk import for_all
 from faults.kube import Json, Kube, pods
+from measured import Starts
 
 PODS = Path(__file__).parent / "pods"
 IPS = "diengine.opendilab.org/node-ips"
@@ -53,31 +54,32 @@ class Floor:
     ranks: int
     kind: Kind = Kind.GATED
     waiting: dict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
-    running: set[str] = field(default_factory=set)
+    running: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    starts: Starts = field(default_factory=Starts)
     patches: set[asyncio.Task[Json]] = field(default_factory=set)
     room: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(32))
 
-    async def run(self) -> float:
-        """Seconds from the first create until every pod of every job runs."""
+    async def run(self) -> Starts:
+        """Create all pods, and return once every one of them runs."""
         version = (await self.kube.get(pods(self.namespace)))["metadata"]["resourceVersion"]
         made = [
             self.kind.pod(f"floor{number}", rank, self.ranks)
             for number in range(self.jobs)
             for rank in range(self.ranks)
         ]
-        begin = time.monotonic()
         creating = asyncio.create_task(for_all(made, self._create))
-        while len(self.running) < self.jobs * self.ranks:  # a server may end a watch at any time
+        while len(self.starts.ran) < self.jobs:  # a server may end a watch at any time
             async for event in self.kube.events(pods(self.namespace), version):
                 self._take(event["object"])
                 version = event["object"]["metadata"]["resourceVersion"]
-                if len(self.running) == self.jobs * self.ranks:
+                if len(self.starts.ran) == self.jobs:
                     break
-        took = time.monotonic() - begin
         await asyncio.gather(creating, *self.patches)
-        return took
+        return self.starts
 
     async def _create(self, body: Json) -> None:
+        job = body["metadata"]["name"].rpartition("-")[0]
+        self.starts.created.setdefault(job, time.monotonic())
         await self.kube.create(pods(self.namespace), body)
 
     def _take(self, pod: Json) -> None:
@@ -85,7 +87,9 @@ class Floor:
         job = name.rpartition("-")[0]
         addresses = self.waiting[job]
         if status.get("phase") == "Running":
-            self.running.add(name)
+            self.running[job].add(name)
+            if len(self.running[job]) == self.ranks:
+                self.starts.ran.setdefault(job, time.monotonic())
         if self.kind is Kind.GATED and (ip := status.get("podIP")) and name not in addresses:
             addresses[name] = ip
             if len(addresses) == self.ranks:

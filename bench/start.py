@@ -1,12 +1,15 @@
 """How long jobs take to start on 50 pretended nodes, and what that costs: two bare clients (the
-floors), and the operator with each addressing, in turn in one run: python bench/start.py.
+floors), the operator with each addressing, and JobSet where JOBSET_BIN names its program, in turn
+in one run: python bench/start.py.
 """
 
 import argparse
 import asyncio
+import os
 import statistics
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 
 import goals
@@ -16,55 +19,54 @@ from cluster.waiting import until_async
 from faults.audit import Audit
 from faults.bulk import for_all
 from faults.kube import Access, Kube, KubeError, dijob, jobs, make_namespace, pods, services
-from faults.running import TICKS, Operator
+from faults.running import Operator, usage_of
 from floor import Floor, Kind, size_of
-from measured import HEAD, Result, Shape
+from jobset import AGENT, Controller, jobsets, start_jobsets
+from measured import HEAD, Result, Shape, Starts, cpu_table, writes_table
 from planes import control_plane
 
 NAME = "bench"
 LIMIT_SECONDS = 300
 REST_SECONDS = 2.0
 ADDRESSINGS = ("IP", "Hostname")
+# The variable that names JobSet's program (bin/manager in a checkout).
+JOBSET = "JOBSET_BIN"
 
 
-def plane_cpu(cluster: Cluster) -> float:
-    """CPU seconds that the control plane's processes and kwok have used so far."""
-    used = 0
-    for process in recorded(cluster.state).values():
-        numbers = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
-        used += int(numbers[11]) + int(numbers[12])
-    return used / TICKS
+def plane_cpu(cluster: Cluster) -> Counter[str]:
+    """CPU seconds that each process of the control plane, and kwok, has used so far."""
+    found = recorded(cluster.state)
+    return Counter({name: usage_of(process.pid).cpu for name, process in found.items()})
 
 
-async def start_jobs(kube: Kube, namespace: str, shape: Shape, **spec: str) -> float:
-    """Create the jobs; seconds from the first create until the last one is Running."""
+async def start_jobs(kube: Kube, namespace: str, shape: Shape, **spec: str) -> Starts:
+    """Create the jobs, and return once every one is Running."""
     version = (await kube.get(jobs(namespace)))["metadata"]["resourceVersion"]
-    begin = time.monotonic()
+    starts = Starts()
 
     async def create(number: int) -> None:
         # replicas is what the operator would add: `kubectl scale` needs it.
         body = dijob(namespace, f"job{number}", shape.ranks, service="Auto", **spec)
         body["spec"]["replicas"] = shape.ranks
+        starts.created[f"job{number}"] = time.monotonic()
         await kube.create(jobs(namespace), body)
 
     creating = asyncio.create_task(for_all(range(shape.jobs), create))
-    running: set[str] = set()
-    while len(running) < shape.jobs:  # a server may end a watch at any time
+    while len(starts.ran) < shape.jobs:  # a server may end a watch at any time
         async for event in kube.events(jobs(namespace), version):
             body = event["object"]
             version = body["metadata"]["resourceVersion"]
             if (body.get("status") or {}).get("phase") == "Running":
-                running.add(body["metadata"]["name"])
-            if len(running) == shape.jobs:
+                starts.ran.setdefault(body["metadata"]["name"], time.monotonic())
+            if len(starts.ran) == shape.jobs:
                 break
-    took = time.monotonic() - begin
     await creating
-    return took
+    return starts
 
 
 async def clear(kube: Kube, namespace: str) -> None:
     """Remove what a run has made, and wait until the control plane has come to rest."""
-    for path in (jobs(namespace), services(namespace), pods(namespace)):
+    for path in (jobs(namespace), jobsets(namespace), services(namespace), pods(namespace)):
         await kube.delete(path)
 
     async def left() -> str:
@@ -110,8 +112,8 @@ async def race_floor(
     """A floor."""
     await make_namespace(kube, namespace)
     floor, before = Floor(kube, namespace, shape.jobs, shape.ranks, kind), plane_cpu(cluster)
-    took = await asyncio.wait_for(floor.run(), LIMIT_SECONDS)
-    result = Result(took, plane_cpu(cluster) - before, size=await size_in(kube, namespace))
+    starts = await asyncio.wait_for(floor.run(), LIMIT_SECONDS)
+    result = Result(starts, plane_cpu(cluster) - before, size=await size_in(kube, namespace))
     await clear(kube, namespace)
     return result
 
@@ -128,14 +130,30 @@ async def race_operator(
         await until_listed(operator)
         before, plane, audit = operator.usage(), plane_cpu(cluster), Audit(cluster.audit_log)
         starting = start_jobs(kube, namespace, shape, addressing=addressing)
-        took = await asyncio.wait_for(starting, LIMIT_SECONDS)
+        starts = await asyncio.wait_for(starting, LIMIT_SECONDS)
         plane = plane_cpu(cluster) - plane
         await asyncio.sleep(REST_SECONDS)
         used, size = operator.usage(), await size_in(kube, namespace)
         writes = audit.count(namespace)
     log.unlink()
     await clear(kube, namespace)
-    return Result(took, plane, used.cpu - before.cpu, used.peak, size, writes)
+    return Result(starts, plane, used.cpu - before.cpu, used.peak, size, writes)
+
+
+async def race_jobset(cluster: Cluster, kube: Kube, shape: Shape, namespace: str) -> Result:
+    """JobSet, with a controller of its own for this run, measured like the operator. A start ends
+    when the pods run: what its own status then says takes a little longer.
+    """
+    await make_namespace(kube, namespace)
+    async with Controller(Path(os.environ[JOBSET]), cluster) as controller:
+        before, plane, audit = controller.usage(), plane_cpu(cluster), Audit(cluster.audit_log)
+        starts = await asyncio.wait_for(start_jobsets(kube, namespace, shape), LIMIT_SECONDS)
+        plane = plane_cpu(cluster) - plane
+        await asyncio.sleep(REST_SECONDS)
+        used, size = controller.usage(), await size_in(kube, namespace)
+        writes = audit.count(namespace, AGENT)
+        await clear(kube, namespace)
+    return Result(starts, plane, used.cpu - before.cpu, used.peak, size, writes)
 
 
 async def size_in(kube: Kube, namespace: str) -> int:
@@ -153,16 +171,26 @@ async def race(cluster: Cluster, shape: Shape, runs: int) -> dict[str, Result]:
         for number in range(runs + 1):
             now = shape if number else Shape(5, shape.ranks)
             suffix = f"{now}-{number}-{int(time.time())}"
-            for name in (*Kind, *ADDRESSINGS):
-                space = f"{name.lower()}-{suffix}"
-                if isinstance(name, Kind):
-                    result = await race_floor(cluster, kube, now, space, name)
-                else:
-                    result = await race_operator(cluster, kube, now, space, name)
+            for name in entrants():
+                result = await race_one(cluster, kube, now, name, f"{name.lower()}-{suffix}")
                 if number:
-                    found.setdefault(str(name), []).append(result)
-                    print(f"# {number}: {result.row(now, str(name))}", flush=True)
+                    found.setdefault(name, []).append(result)
+                    print(f"# {number}: {result.row(now, name)}", flush=True)
     return {name: _median(results) for name, results in found.items()}
+
+
+def entrants() -> list[str]:
+    """Who takes part."""
+    return [*map(str, Kind), *ADDRESSINGS, *(["JobSet"] if JOBSET in os.environ else [])]
+
+
+async def race_one(cluster: Cluster, kube: Kube, shape: Shape, name: str, namespace: str) -> Result:
+    """One run of one entrant."""
+    if name == "JobSet":
+        return await race_jobset(cluster, kube, shape, namespace)
+    if name in ADDRESSINGS:
+        return await race_operator(cluster, kube, shape, namespace, name)
+    return await race_floor(cluster, kube, shape, namespace, Kind(name))
 
 
 def _median(results: list[Result]) -> Result:
@@ -186,9 +214,11 @@ def main() -> None:
     print(HEAD)
     for shape, results in tables.items():
         print("\n".join(result.row(shape, name) for name, result in results.items()))
-    print("", goals.HEAD, sep="\n")
+    print("", cpu_table(tables), "", writes_table(tables), "", goals.HEAD, sep="\n")
     for shape, results in tables.items():
         print("\n".join(goals.rows(shape, results)))
+    if JOBSET not in os.environ:
+        print(f"JobSet was not there: {JOBSET} names no program (docs/performance.md)")
 
 
 if __name__ == "__main__":

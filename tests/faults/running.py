@@ -30,6 +30,17 @@ class Usage:
     peak: float
 
 
+def usage_of(pid: int) -> Usage:
+    """Of a process; one that has just ended shows no memory, or nothing at all."""
+    try:
+        numbers = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        peak = re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())
+    except (FileNotFoundError, ProcessLookupError):
+        return Usage(0.0, 0.0)
+    cpu = (int(numbers[11]) + int(numbers[12])) / TICKS
+    return Usage(cpu, int(peak[1]) / 1024 if peak else 0.0)
+
+
 @dataclass
 class Operator:
     """One operator at a time, with the same kubeconfig; as a context manager it is gone at the
@@ -57,7 +68,7 @@ class Operator:
         if self._process is not None and self._process.returncode is None:
             raise AssertionError("an operator runs already")
         self.starts += 1
-        self.port = _free_port()
+        self.port = free_port()
         scope = [word for namespace in self.namespaces for word in ("--namespace", namespace)]
         noted = ("faults.stretches", str(self.stretches)) if self.stretches else ()
         with self.log.open("a") as log:
@@ -110,17 +121,8 @@ class Operator:
         return self.died() or self.tail()
 
     def usage(self) -> Usage:
-        """Of the process that runs now; one that has just ended shows no memory, or nothing at
-        all.
-        """
-        try:
-            numbers = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
-            peak = re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{self.pid}/status").read_text())
-        except (FileNotFoundError, ProcessLookupError):
-            return Usage(0.0, 0.0)
-        return Usage(
-            (int(numbers[11]) + int(numbers[12])) / TICKS, int(peak[1]) / 1024 if peak else 0.0
-        )
+        """Of the process that runs now."""
+        return usage_of(self.pid)
 
     async def metric(self, name: str) -> float:
         """The sum of a metric over its labels; 0 while the operator does not answer yet."""
@@ -137,7 +139,7 @@ class Operator:
         return "log of the operator:\n" + "\n".join(self.log.read_text().splitlines()[-lines:])
 
 
-def _free_port() -> int:
+def free_port() -> int:
     """A port that nobody listens on, below those that the kernel gives to outgoing connections."""
     while True:
         port = random.randrange(20_000, 32_000)
