@@ -18,14 +18,14 @@ ROOT = Path(__file__).parents[2]
 ATTEMPTS = 3
 
 
-def archive(image: str) -> Path:
-    """The archive of an image of the present sources, built where it is not in the cache yet.
+def archive(image: str, sources: Path = ROOT) -> Path:
+    """The archive of an image of these sources, built where it is not in the cache yet.
 
     DIJOB_E2E_OPERATOR (or _LIGHT, _DITASK, _LAUNCHER) names an archive to be tested instead.
     """
     if given := os.environ.get(f"DIJOB_E2E_{image.upper()}"):
         return Path(given)
-    program = str(ROOT / "images/build.py")
+    program = str(sources / "images/build.py")
     for _ in range(ATTEMPTS):
         subprocess.run([sys.executable, program, image], check=True)
         printed = subprocess.check_output([sys.executable, program, "--print", image], text=True)

@@ -10,16 +10,16 @@ from jobs import LIGHT
 from space import HOME
 
 
-def install(cluster: Cluster, operator: Path, *values: str) -> None:
-    """The operator by its chart, in a namespace under the restricted profile; `values` are more of
-    its values. Another image, or another value, restarts it.
+def install(cluster: Cluster, operator: Path, *values: str, sources: Path = ROOT) -> None:
+    """The operator by the chart in `sources`, in a namespace under the restricted profile; `values`
+    are more of its values. Another image, or another value, restarts it.
     """
     cluster.run_kubectl("apply", "-f", "-", stdin=RESTRICTED)
     chart = [
         "upgrade",
         "--install",
         "dijob",
-        str(ROOT / "charts/dijob"),
+        str(sources / "charts/dijob"),
         "--namespace",
         HOME,
         "--wait",
