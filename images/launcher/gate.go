@@ -37,6 +37,9 @@ type waiting struct {
 func gate([]string) int {
 	endWhenTold()
 	w, problem := newWaiting()
+	if err := linkTopology(); problem == "" && err != nil {
+		problem = fmt.Sprintf("cannot write topology.json: /run/dijob must be an emptyDir that this user may write: %v", err)
+	}
 	if problem == "" {
 		problem = w.wait()
 	}
@@ -105,7 +108,7 @@ func newWaiting() (*waiting, string) {
 // isNamed says whether the list names this very pod: after a new sandbox (same pod, new IP) the old list is still there.
 func (w *waiting) isNamed() bool {
 	w.named, w.unknown = "", ""
-	list := podFile("node-ips")
+	_, list := newestList(annotations())
 	ranks := strings.Split(list, ",")
 	if list == "" || len(ranks) <= w.rank {
 		return false

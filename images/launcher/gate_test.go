@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -47,7 +48,8 @@ func newPod(t *testing.T, known map[string]string) *pod {
 }
 
 func (p *pod) lists(t *testing.T, text string) {
-	if err := os.WriteFile(filepath.Join(p.folder, "node-ips"), []byte(text), 0o644); err != nil {
+	line := fmt.Sprintf("%snode-ips=%q\n", prefix, text)
+	if err := os.WriteFile(filepath.Join(p.folder, "annotations"), []byte(line), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }

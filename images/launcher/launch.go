@@ -29,6 +29,7 @@ type run struct {
 	watcher  *watcher
 	told     []int // the processes that have been sent a signal that ends
 	renewing string
+	listed   string // the number of the list in topology.json
 	kill     <-chan time.Time
 }
 
@@ -41,10 +42,8 @@ func launch(command []string) int {
 	}
 	r := &run{signals: make(chan os.Signal, 64)}
 	signal.Notify(r.signals, passed...)
-	if correct() {
-		if err := startAgain(); err != nil {
-			say("cannot start again with the newest list: %v", err)
-		}
+	if code := r.findPlace(); code != 0 {
+		return code
 	}
 	if nodes := os.Getenv("DI_NODES"); nodes != "" {
 		os.Setenv("DI_NODES", bracketed(nodes))
@@ -58,6 +57,56 @@ func launch(command []string) int {
 		return code
 	}
 	return r.standIn()
+}
+
+// findPlace gives this process the variables of the newest list, and the pod its topology.json.
+func (r *run) findPlace() int {
+	if os.Getenv("DI_RANK") == "" {
+		return 0 // not in a job
+	}
+	said, code := r.awaitList()
+	if code != 0 {
+		return code
+	}
+	if correct(said) {
+		if err := startAgain(); err != nil {
+			say("cannot start again with the newest list: %v", err)
+		}
+	}
+	r.follow(said)
+	return 0
+}
+
+// awaitList returns the pod's annotations once there is a list, which the gate has seen: somebody may have taken it away
+// since, and the operator puts it back. Without one the program would work alone.
+func (r *run) awaitList() (said map[string]string, code int) {
+	for last := (time.Time{}); ; {
+		said = annotations()
+		if _, list := newestList(said); list != "" || os.Getenv("DI_NODES") != "" {
+			return said, 0
+		}
+		if time.Since(last) > gateSayEach {
+			last = time.Now()
+			say("waits for the addresses of all ranks: the pod's annotations have none")
+		}
+		select {
+		case which := <-r.signals:
+			return nil, 128 + int(which.(syscall.Signal))
+		case <-time.After(gateLook):
+		}
+	}
+}
+
+// follow lets topology.json say what the newest list says.
+func (r *run) follow(said map[string]string) {
+	number, list := newestList(said)
+	if list == "" || number == r.listed {
+		return
+	}
+	r.listed = number
+	if err := writeTopology(number, list); err != nil {
+		say("cannot write topology.json: %v", err)
+	}
 }
 
 func (r *run) start(command []string) int {
@@ -141,12 +190,14 @@ func (r *run) sendToAll(which syscall.Signal) {
 
 func (r *run) killAll() { r.sendToAll(syscall.SIGKILL) }
 
-// look is what is done each second: see whether a newer list asks for a new start, and once what runs.
+// look is what is done each second: see whether there is a newer list, whether it asks for a new start, and once what runs.
 func (r *run) look() {
 	if hasEnded(r.child) {
 		return // a program that ends by itself has the last word
 	}
-	if number := dueRenewal(); number != "" && r.renewing == "" {
+	said := annotations()
+	r.follow(said)
+	if number := dueRenewal(said); number != "" && r.renewing == "" {
 		// The address of a rank that this one dials is another now, which its program will never find out. So it ends, and
 		// the kubelet starts the container again, with the new list.
 		r.renewing = number
@@ -193,8 +244,8 @@ func leaveWord(text string) {
 }
 
 // dueRenewal returns the first list that this start may have, where that is a newer one than it has; "" where not.
-func dueRenewal() string {
-	from := podFile("renew-from")
+func dueRenewal(said map[string]string) string {
+	from := said["renew-from"]
 	if natural(from) > natural(os.Getenv("DI_LIST_NUMBER")) {
 		return from
 	}

@@ -5,11 +5,10 @@ go=$1 dir=$3 root=$3/rootfs
 export GOOS=linux GOARCH="$2" CGO_ENABLED=0 GOFLAGS=-buildvcs=false GOTOOLCHAIN=local
 umask 022
 
-# The root can be mounted as an image volume at /run/dijob: that of the pod's annotations then goes to its folder pod.
-mkdir -p "$root/bin" "$root/pod"
-ln -s pod/topology.json "$root/topology.json"
-"$go" -C "$(dirname "$0")" build -trimpath -ldflags '-s -w' -o "$root/bin/launch" .
+# The root holds the programs and nothing else: it can be mounted as an image volume at /run/dijob/bin.
+mkdir -p "$root"
+"$go" -C "$(dirname "$0")" build -trimpath -ldflags '-s -w' -o "$root/launch" .
 for name in gate ditask reach install; do
-  ln -s launch "$root/bin/$name"
+  ln -s launch "$root/$name"
 done
 tar --create --file "$dir/rootfs.tar" --directory "$root" --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner .

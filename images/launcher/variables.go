@@ -2,48 +2,57 @@ package main
 
 import (
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 )
 
-// correct makes the variables of the list those of the newest list. The kubelet can start a container with a view of the
-// pod that is a moment older than its files; then the variables are empty, and ditask would work alone without a word, or
-// those of a list that is dead. A newer environment stands. It returns whether anything has changed.
-func correct() bool {
-	if os.Getenv("DI_RANK") == "" {
-		return false // not in a job
-	}
-	number, list := newestList()
+// correct makes the variables of the list those of the newest list: they come from the pod's files, and where the kubelet has
+// set some (the template names them as $(NAME)), it may have had a view of the pod that was a moment older. A newer
+// environment stands. It returns whether anything has changed.
+func correct(said map[string]string) bool {
+	number, list := newestList(said)
 	if list == "" || (os.Getenv("DI_NODES") != "" && natural(os.Getenv("DI_LIST_NUMBER")) >= natural(number)) {
 		return false
 	}
 	nodes := strings.Split(list, ",")
-	workers, err := strconv.Atoi(os.Getenv("DI_PARALLEL_WORKERS"))
-	if err != nil {
-		workers = 1
-	}
-	if _, wanted := os.LookupEnv("DI_NODE_IPS"); wanted { // the list may hold names
+	size, world := strconv.Itoa(len(nodes)), strconv.Itoa(len(nodes)*parallelWorkers())
+	if !hasNames() {
 		os.Setenv("DI_NODE_IPS", list)
 	}
 	os.Setenv("DI_LIST_NUMBER", number)
 	os.Setenv("DI_EPOCH", number) // the former name of DI_LIST_NUMBER, until 0.1.0
 	os.Setenv("DI_NODES", list)
-	os.Setenv("DI_NUM_NODES", strconv.Itoa(len(nodes)))
-	os.Setenv("DI_WORLD_SIZE", strconv.Itoa(len(nodes)*workers))
+	os.Setenv("DI_NUM_NODES", size)
+	os.Setenv("DI_WORLD_SIZE", world)
 	correctTasks(nodes)
-	// What a runtime makes of the list: VARIABLE=FILE.
-	for _, word := range strings.Fields(os.Getenv("DIJOB_LISTED")) {
-		name, file, _ := strings.Cut(word, "=")
-		if text, err := os.ReadFile(filepath.Join(podFolder(), file)); err == nil {
-			os.Setenv(name, strings.TrimRight(string(text), "\n"))
-		}
-	}
+	correctRuntime(said, size, world)
 	return true
 }
 
-// correctTasks sets each task's part of the list: DIJOB_TASKS is "LEARNER 1 COLLECTOR 2", and what is left is the last's.
+// correctRuntime sets what a runtime takes from the list: DIJOB_LISTED is "VARIABLE=ANNOTATION ...". Two such annotations are
+// not on the pod, as they follow from the list alone.
+func correctRuntime(said map[string]string, size, world string) {
+	for _, word := range strings.Fields(os.Getenv("DIJOB_LISTED")) {
+		name, key, _ := strings.Cut(word, "=")
+		switch text, is := said[key]; {
+		case key == "num-nodes":
+			os.Setenv(name, size)
+		case key == "world-size":
+			os.Setenv(name, world)
+		case is:
+			os.Setenv(name, text)
+		}
+	}
+}
+
+// hasNames says whether the list has names of ranks, and no addresses.
+func hasNames() bool { return os.Getenv("DIJOB_ADDRESSING") == "Hostname" }
+
+func parallelWorkers() int { return max(1, natural(os.Getenv("DI_PARALLEL_WORKERS"))) }
+
+// correctTasks sets each task's part of the list: DIJOB_TASKS is "LEARNER 1 COLLECTOR 2", and what is left is the last's. The
+// variable of a task "_" is the user's own.
 func correctTasks(nodes []string) {
 	words := strings.Fields(os.Getenv("DIJOB_TASKS"))
 	for i := 0; i+1 < len(words); i += 2 {
@@ -51,7 +60,9 @@ func correctTasks(nodes []string) {
 		if i+2 == len(words) {
 			size = len(nodes)
 		}
-		os.Setenv("DI_"+words[i]+"_NODES", strings.Join(nodes[:size], ","))
+		if words[i] != "_" {
+			os.Setenv("DI_"+words[i]+"_NODES", strings.Join(nodes[:size], ","))
+		}
 		nodes = nodes[size:]
 	}
 }

@@ -29,10 +29,6 @@ func installInto(bin string) error {
 	if err := os.MkdirAll(bin, 0o755); err != nil {
 		return err
 	}
-	// A link: a file that is mounted by subPath would never follow the pod's annotations.
-	if err := link("pod/topology.json", filepath.Join(filepath.Dir(bin), "topology.json")); err != nil {
-		return err
-	}
 	if err := copySelf(filepath.Join(bin, "launch")); err != nil {
 		return err
 	}
@@ -75,29 +71,11 @@ func copySelf(path string) error {
 	return os.Rename(fresh, path)
 }
 
-// podFile returns what a file of the pod says now; "" where it is not there.
-func podFile(name string) string { return read(filepath.Join(podFolder(), name)) }
-
+// read returns what a file says now, without the newline at its end; "" where it is not there.
 func read(path string) string {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return ""
 	}
 	return strings.TrimRight(string(text), "\n")
-}
-
-// newestList returns the newest list and its number, as the kubelet shows them. Both files are of one version of the pod
-// in the folder that ..data points to; the kubelet replaces that folder as a whole, perhaps just then: hence twice.
-func newestList() (number, list string) {
-	for range 2 {
-		folder := podFolder()
-		if version, err := os.Readlink(filepath.Join(folder, "..data")); err == nil {
-			folder = filepath.Join(folder, version)
-		}
-		number, list = read(filepath.Join(folder, "list-number")), read(filepath.Join(folder, "node-ips"))
-		if list != "" {
-			break
-		}
-	}
-	return number, list
 }

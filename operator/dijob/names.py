@@ -90,7 +90,9 @@ LAUNCHER_CONTAINER: Final = "dijob-launcher"
 GATE_CONTAINER: Final = "dijob-gate"
 BIN_VOLUME: Final = "dijob-bin"
 POD_VOLUME: Final = "dijob-pod"
-# The folder of what the operator mounts: BIN_VOLUME there, POD_VOLUME at pod/ in it.
+LAUNCHER_VOLUME: Final = "dijob-launcher"
+# The folder of what the operator mounts: BIN_VOLUME there, POD_VOLUME at pod/ in it, and where the
+# launcher's image is a volume, that at bin/.
 MOUNT_FOLDER: Final = "/run/dijob"
 
 # DI-engine listens on 50515 + i for its i-th worker (ding/entry/cli_parsers/k8s_parser.py).

@@ -2,9 +2,11 @@
 
 What the pod must have for these programs to work (core/render/launcher.py):
 
-- `DIR`, mounted in the gate and in the main container: the volume into which the launcher's image
-  has put its programs (`BIN_DIR`) and the link `topology.json`, or that image itself;
-- `POD_DIR`, a downwardAPI volume with the files below, mounted in both;
+- `DIR`, an emptyDir, mounted in the gate and in the main container: the programs are in it
+  (`BIN_DIR`), copied there or as the launcher's image itself, and the launcher writes
+  `topology.json`;
+- `POD_DIR`, a downwardAPI volume, mounted in both: `ANNOTATIONS_FILE` has all annotations of the
+  pod, and where no launcher stands, `TOPOLOGY_FILE` has the topology;
 - the gate's env: DI_RANK, DI_POD_IP (fieldRef status.podIP), DI_JOB_NAME, DI_JOB_NAMESPACE;
 - the main container's command: `LAUNCH` before the template's `command`, and the variables of the
   contract.
@@ -17,14 +19,12 @@ from dijob import names
 DIR: Final = names.MOUNT_FOLDER
 BIN_DIR: Final = f"{DIR}/bin"
 POD_DIR: Final = f"{DIR}/pod"
-IPS_FILE: Final = "node-ips"
-NUMBER_FILE: Final = "list-number"
+ANNOTATIONS_FILE: Final = "annotations"
 TOPOLOGY_FILE: Final = "topology.json"
-RENEW_FILE: Final = "renew-from"
 GATE: Final = f"{BIN_DIR}/gate"
 LAUNCH: Final = f"{BIN_DIR}/launch"
-# In the launcher's own image, which has its programs in /bin.
-INSTALL: Final = "/bin/install"
+# In the launcher's own image, which has its programs in its root.
+INSTALL: Final = "/install"
 # The launcher sends KILL after this (Kubernetes' own grace period), or after that of the pod where
 # it is another one (images/launcher/launch.go, DIJOB_KILL_SECONDS): saving a checkpoint takes no
 # less time than when the pod is deleted.

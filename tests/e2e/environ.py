@@ -44,6 +44,13 @@ def processes(space: Space, pod: str) -> list[Process]:
     return [process for process in found if "PROCESS" not in process.command]
 
 
+def first(space: Space, pod: str) -> Process:
+    """The first process of the main container: the launcher, which has the environment that it
+    gives to the program. (What `kubectl exec` starts has not: the kubelet knows no list.)
+    """
+    return next(process for process in processes(space, pod) if process.pid == 1)
+
+
 def program(space: Space, pod: str, name: str) -> Process:
     """The one process whose command line has `name` in it; a container runs before its program
     does.

@@ -44,12 +44,12 @@ def begun(space: Space, pods: Iterable[str]) -> tuple[float, float]:
 
 
 def kill_program(space: Space, pod: str) -> None:
-    """SIGKILL for what the launcher has started. A moment after the command, which would end with
-    the container.
+    """SIGKILL for what the launcher has started, from whichever of its threads. A moment after the
+    command, which would end with the container.
     """
-    space.execute(
-        pod, "sh", "-c", "(sleep 0.3; kill -KILL $(cat /proc/1/task/1/children)) >/dev/null 2>&1 &"
-    )
+    # Read first: what is left behind here becomes a child of the launcher as well.
+    script = "p=$(cat /proc/1/task/*/children); (sleep 0.3; kill -KILL $p) >/dev/null 2>&1 &"
+    space.execute(pod, "sh", "-c", script)
 
 
 def running(space: Space, **spec: Any) -> dict[str, Identity]:

@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import pytest
+from environ import first
 from identity import identities, kill_program, running, until_size
 from jobs import peers
 from sockets import mesh, star, until_edges
@@ -64,10 +65,8 @@ def test_from_three_to_five_and_back_nobody_else_is_touched(space: Space, shape:
     measured(f"seconds from kubectl scale 3 to 5 to all Ready ({shape})", f"{grown:.1f}")
     measured("seconds from then until topology.json says so in each pod", f"{told:.1f}")
     assert all(f"peer 0: greeting from {node}" in space.logs("world-0") for node in (3, 4))
-    assert space.execute("world-4", "printenv", "DI_WORLD_SIZE", "DI_NUM_NODES").split() == [
-        "5",
-        "5",
-    ]
+    told_new = first(space, "world-4").env
+    assert (told_new["DI_WORLD_SIZE"], told_new["DI_NUM_NODES"]) == ("5", "5")
     scale(space, 3)
     shrunk = until_size(space, 3, before)
     until_edges(space, "world", edges(space.ips("world"), 1), PORTS)
@@ -107,8 +106,8 @@ def test_a_rank_that_restarts_after_growth_knows_all_peers(space: Space) -> None
         return "" if now and now[1] == 1 else str(now)
 
     space.until("rank 0 runs again", problem, 30)
-    assert space.execute("world-0", "printenv", "DI_NUM_NODES").split() == ["3"]
-    assert space.execute("world-0", "printenv", "DI_NODES").strip() == ",".join(space.ips("world"))
+    told = first(space, "world-0").env
+    assert (told["DI_NUM_NODES"], told["DI_NODES"]) == ("3", ",".join(space.ips("world")))
     until_edges(space, "world", mesh(space.ips("world"), 1), PORTS)
 
 

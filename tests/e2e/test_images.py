@@ -20,10 +20,7 @@ pytestmark = [
 
 RUNTIME = ROOT / "images/dijob-runtime/dijob_runtime"
 LIMITS_MB = {"launcher": 4, "light": 130, "operator": 400, "ditask": 2000}
-LAUNCHER_LINKS = {
-    **dict.fromkeys(("bin/gate", "bin/ditask", "bin/reach", "bin/install"), "launch"),
-    "topology.json": "pod/topology.json",
-}
+LAUNCHER_LINKS = dict.fromkeys(("gate", "ditask", "reach", "install"), "launch")
 # Kinds of segments of a program that asks for a dynamic linker: PT_DYNAMIC and PT_INTERP.
 DYNAMIC = {2, 3}
 ONE_STEP = """
@@ -92,7 +89,7 @@ def test_nothing_of_the_building_machine_stays(image: Unpacked) -> None:
     )
 
 
-def test_launcher_is_one_program_under_its_names_and_a_mount_point() -> None:
+def test_launcher_is_one_program_under_its_names() -> None:
     # Unpacked anew: whoever enters an image adds mount points to it.
     with unpacked("launcher") as image:
         found = {str(p.relative_to(image.files)): p for p in image.files.rglob("*")}
@@ -101,15 +98,15 @@ def test_launcher_is_one_program_under_its_names_and_a_mount_point() -> None:
             name: oct(path.stat().st_mode) for name, path in found.items() if name not in links
         }
     assert links == LAUNCHER_LINKS
-    assert modes == {"bin": "0o40755", "pod": "0o40755", "bin/launch": "0o100755"}
-    assert image.config["Cmd"] == ["/bin/install"]
+    assert modes == {"launch": "0o100755"}
+    assert image.config["Cmd"] == ["/install"]
     assert not image.config.get("Entrypoint")
 
 
 def test_launcher_is_static_and_names_no_folder_of_the_building_machine(
     launcher: Unpacked,
 ) -> None:
-    program = (launcher.files / "bin/launch").read_bytes()
+    program = (launcher.files / "launch").read_bytes()
     assert program[:5] == b"\x7fELF\x02", "no ELF program of 64 bits"
     first, size, number = (
         *struct.unpack_from("<Q", program, 32),
@@ -124,11 +121,13 @@ def test_launcher_is_static_and_names_no_folder_of_the_building_machine(
 def test_launcher_says_its_usage_and_installs_itself_on_a_read_only_root(
     launcher: Unpacked,
 ) -> None:
-    said = launcher.run("launch", only_writable="pod")
+    said = launcher.run("launch", only_writable="dev/shm")
     assert (said.returncode, "usage: launch COMMAND" in said.stderr) == (2, True), said
-    installed = launcher.run(*launcher.config["Cmd"], only_writable="pod", DIJOB_BIN_DIR="/pod/bin")
+    installed = launcher.run(
+        *launcher.config["Cmd"], only_writable="dev/shm", DIJOB_BIN_DIR="/dev/shm/bin"
+    )
     assert (installed.returncode, installed.stderr) == (0, "")
-    refused = launcher.run(*launcher.config["Cmd"], only_writable="pod", DIJOB_BIN_DIR="/bin")
+    refused = launcher.run(*launcher.config["Cmd"], only_writable="dev/shm", DIJOB_BIN_DIR="/bin")
     assert "read-only file system" in refused.stderr, "the test's root was writable"
 
 

@@ -97,9 +97,6 @@ class Original:
     async def _clone_pod(self, kube: Kube, pod: Json, ips: list[str], rank: int) -> None:
         annotations = pod["metadata"]["annotations"]
         annotations["diengine.opendilab.org/node-ips"] = ",".join(ips)
-        topology = json.loads(annotations["diengine.opendilab.org/topology"])
-        told = json.dumps({**topology, "nodeIps": ips}, separators=(",", ":"))
-        annotations["diengine.opendilab.org/topology"] = told
         annotations[NO_START] = "true"
         status = pod.pop("status")
         await kube.create(pods(self.namespace), pod)

@@ -13,7 +13,7 @@ from faults.lane import Lane
 pytestmark = pytest.mark.apiserver
 
 JOBS = 20
-LISTED = "diengine.opendilab.org/num-nodes"
+LIST = "diengine.opendilab.org/node-ips"
 # The pretended nodes have 1,000 CPUs each (kwok_stages.py).
 REQUEST = {"requests": {"cpu": "300"}}
 
@@ -28,6 +28,12 @@ def pinned(namespace: str, name: str, node: str) -> Json:
     return body
 
 
+def listed_on(pod: Json) -> list[str]:
+    """The addresses in the pod's copy of the list."""
+    text = pod.get("metadata", {}).get("annotations", {}).get(LIST)
+    return text.split(",") if text else []
+
+
 async def until_listed(lane: Lane, names: list[str], size: int) -> float:
     """Poll until each job's list has so many ranks, which are the first ones and run; it never has
     others.
@@ -37,10 +43,10 @@ async def until_listed(lane: Lane, names: list[str], size: int) -> float:
         behind = []
         for name in names:
             found = await lane.pods(name)
-            told = {n: p["metadata"].get("annotations", {}).get(LISTED) for n, p in found.items()}
+            told = {n: listed_on(pod) for n, pod in found.items()}
             # All are told at once: who is told first is chance, who is in the list is not.
-            listed = {int(n.rpartition("-")[2]): int(words) for n, words in told.items() if words}
-            assert all(rank < words for rank, words in listed.items()), f"{name}: {told}"
+            listed = {int(n.rpartition("-")[2]): len(ips) for n, ips in told.items() if ips}
+            assert all(rank < known for rank, known in listed.items()), f"{name}: {told}"
             if listed != dict.fromkeys(range(size), size):
                 behind.append(f"{name}: {told}")
         return (
@@ -97,11 +103,7 @@ async def unsaid(lane: Lane, names: list[str]) -> str:
 async def until_joined(lane: Lane, names: list[str]) -> float:
     async def missing() -> str:
         told = {name: (await lane.pods(name)).get(f"{name}-3") or {} for name in names}
-        late = [
-            n
-            for n, pod in told.items()
-            if pod.get("metadata", {}).get("annotations", {}).get(LISTED) != "4"
-        ]
+        late = [n for n, pod in told.items() if len(listed_on(pod)) != 4]
         return f"{len(late)} have no rank 3 in their list: {late[:3]}" if late else ""
 
     return await lane.until("the fourth ranks", missing, 90)

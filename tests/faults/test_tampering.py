@@ -45,7 +45,6 @@ async def until_whole(lane: Lane) -> float:
             wanted = {
                 "node-ips": ",".join(map(str, ips)),
                 "list-number": str(status["listNumber"]),
-                "num-nodes": str(RANKS),
             }
             if wrong := {key: told.get(key) for key in wanted if told.get(key) != wanted[key]}:
                 return f"rank {rank} has {wrong}, not {wanted}"
@@ -63,7 +62,6 @@ FORGED: dict[str, Json] = {
     "a number that has no next one": {"annotations": {f"{GROUP}/list-number": "999999999999999"}},
     "a number of old": {"annotations": {f"{GROUP}/list-number": "0"}},
     "a renewal": {"annotations": {f"{GROUP}/renew-from": "777"}},
-    "another topology": {"annotations": {f"{GROUP}/topology": "{}"}},
     "another template": {"annotations": {f"{GROUP}/template-hash": "forged"}},
     "another address list": {
         "annotations": {f"{GROUP}/node-ips": "10.9.9.9,10.9.9.8,10.9.9.7,10.9.9.6"}
@@ -92,6 +90,18 @@ async def test_what_is_forged_on_a_pod_is_repaired(lane: Lane, patch: dict[str, 
     await until_told(lane, before)
     status = await lane.status("a")
     assert (status.get("restarts", 0), status.get("renewals", 0), status["listNumber"]) == (0, 0, 1)
+
+
+async def test_what_a_pod_without_a_launcher_reads_is_repaired(lanes: Lanes) -> None:
+    """Its kubelet takes variables, and topology.json, from annotations of their own."""
+    async with lanes() as lane:
+        await lane.apply("a", RANKS, launcher="Off")
+        await lane.reaches("a", "Running")
+        before = await told(lane)
+        forged = {f"{GROUP}/topology": "{}", f"{GROUP}/num-nodes": "1"}
+        assert before["a-1"]["annotations"].keys() >= forged.keys()
+        await lane.kube.patch(pods(lane.namespace, "a-1"), {"metadata": {"annotations": forged}})
+        await until_told(lane, before)
 
 
 async def told(lane: Lane) -> dict[str, Json]:

@@ -2,6 +2,7 @@
 namespaces.
 """
 
+import json
 import os
 import shutil
 import subprocess
@@ -9,9 +10,10 @@ import tempfile
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
+from dijob import names
 
 # What runs a user's command where it is a line of shell: Debian's sh, that of Red Hat and SUSE,
 # Alpine's.
@@ -50,6 +52,17 @@ def may_unshare() -> bool:
     return (
         subprocess.run([*PID_NAMESPACE, "true"], capture_output=True, check=False).returncode == 0
     )
+
+
+def shown(number: str, ips: str, renew_from: str = "", **more: str) -> str:
+    """The pod's annotations as the kubelet writes them to a file (Kubernetes' pkg/fieldpath:
+    FormatMap), with one of the user's own among them. `more` have hyphens for underscores.
+    """
+    ours = {"list-number": number, "node-ips": ips, "renew-from": renew_from}
+    ours |= {name.replace("_", "-"): text for name, text in more.items()}
+    all_ = {"team/note": 'he said "a=b"\n'}
+    all_ |= {f"{names.GROUP}/{name}": text for name, text in ours.items() if text}
+    return "".join(f"{key}={json.dumps(text)}\n" for key, text in sorted(all_.items()))
 
 
 @dataclass
@@ -101,28 +114,30 @@ class Box:
         """What went to stderr so far."""
         return (self.path / "err").read_text()
 
-    def shows(self, number: str, ips: str, renew_from: str = "") -> None:
-        """Write the pod's files as a kubelet does: a new folder each time, and one link that is
+    def shows(self, number: str, ips: str, renew_from: str = "", **more: str) -> None:
+        """Write the pod's file as a kubelet does: in a new folder each time, and one link that is
         moved to it.
         """
         pod = self.path / "pod"
         pod.mkdir(exist_ok=True)
         folder = Path(tempfile.mkdtemp(prefix="..", dir=pod))
-        for name, text in (("list-number", number), ("node-ips", ips), ("renew-from", renew_from)):
-            (folder / name).write_text(text)
-            if not (pod / name).is_symlink():
-                (pod / name).symlink_to(f"..data/{name}")
+        (folder / "annotations").write_text(shown(number, ips, renew_from, **more))
+        if not (pod / "annotations").is_symlink():
+            (pod / "annotations").symlink_to("..data/annotations")
         (pod / "..data_tmp").symlink_to(folder.name)
         (pod / "..data_tmp").rename(pod / "..data")
 
-    def pipe(self, name: str) -> Path:
-        """Put a pipe in the place of one of the pod's files: who reads it waits for
-        `processes.answer`.
-        """
+    def topology(self) -> dict[str, Any]:
+        """topology.json as it is now."""
+        found: dict[str, Any] = json.loads((self.path / "topology.json").read_text())
+        return found
+
+    def pipe(self) -> Path:
+        """Put a pipe in the place of the pod's file: who reads it waits for `processes.answer`."""
         new = self.path / "new-pipe"
         os.mkfifo(new)
         (self.path / "pod").mkdir(exist_ok=True)
-        return new.rename(self.path / "pod" / name)
+        return new.rename(self.path / "pod/annotations")
 
     def said_last(self) -> str:
         """The termination message, "" where there is none."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from cluster.waiting import until_true
-from pod.boxes import FARAWAY, NET_NAMESPACE, UNSHARE, Box
+from pod.boxes import FARAWAY, NET_NAMESPACE, UNSHARE, Box, shown
 from pod.processes import WHERE, first_process, line
 
 IPS = "10.0.0.1,10.0.0.2,10.0.0.3"
@@ -26,11 +26,8 @@ def environment(rank: int = 1, ip: str = "10.0.0.2") -> dict[str, str]:
 
 
 def project(box: Box, ips: str) -> None:
-    """As the kubelet does it: a new file renamed into place, no newline at its end."""
-    folder = box.path / "pod"
-    folder.mkdir(exist_ok=True)
-    (folder / "new").write_text(ips)
-    (folder / "new").rename(folder / "node-ips")
+    """As the kubelet does it."""
+    box.shows("1", ips)
 
 
 @pytest.mark.parametrize(
@@ -38,11 +35,10 @@ def project(box: Box, ips: str) -> None:
     [
         (IPS, 0, "10.0.0.1"),
         (IPS, 2, "10.0.0.3"),
-        ("10.0.0.1\n", 0, "10.0.0.1"),
         ("fd00::1,fd00::2", 1, "fd00::2"),
         (",".join(f"10.0.{i // 250}.{i % 250}" for i in range(1500)), 1499, "10.0.5.249"),
     ],
-    ids=["first", "last", "newline", "IPv6", "1500-ranks"],
+    ids=["first", "last", "IPv6", "1500-ranks"],
 )
 def test_opens_for_its_own_address(box: Box, ips: str, rank: int, ip: str) -> None:
     project(box, ips)
@@ -121,7 +117,15 @@ def test_the_program_is_installed_whole_and_may_be_again(box: Box, launcher: Pat
         assert {file.resolve() for file in folder.iterdir()} == {folder / "launch"}
         assert (folder / "launch").read_bytes() == launcher.read_bytes()
         assert stat.S_IMODE((folder / "launch").stat().st_mode) == 0o755
-        assert (folder.parent / "topology.json").readlink() == Path("pod/topology.json")
+
+
+def test_where_the_kubelet_makes_topology_json_it_is_linked_to(box: Box) -> None:
+    """In a pod without a launcher."""
+    project(box, IPS)
+    (box.path / "pod/topology.json").write_text("{}")
+    for _ in range(2):
+        assert box.run(gate(box), **environment())[0] == 0
+        assert (box.path / "topology.json").readlink() == Path("pod/topology.json")
 
 
 def test_a_folder_that_cannot_be_written_ends_with_a_sentence(box: Box, launcher: Path) -> None:
@@ -141,7 +145,7 @@ def test_as_nobody_on_a_read_only_root_without_any_other_program(box: Box, launc
     for folder in ("run/dijob", "projected", "proc"):
         (root / folder).mkdir(parents=True)
     shutil.copy(launcher, root / "dijob-launcher")
-    (root / "projected/node-ips").write_text(IPS)
+    (root / "projected/annotations").write_text(shown("1", IPS))
     nobody = ["/usr/sbin/chroot", "--userspec=65534:65534", str(root)]
     mounts = (
         'set -e; mount --bind "$1" "$1"; mount -t tmpfs -o mode=0777 none "$1/run/dijob";'

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from cluster.waiting import until_true
-from pod.boxes import ENTER, PID_NAMESPACE, WITHOUT_PROC, Box
+from pod.boxes import ENTER, PID_NAMESPACE, WITHOUT_PROC, Box, shown
 from pod.processes import LISTEN, WHERE, answer, end, first_process, line, python
 
 ARGS = [
@@ -171,8 +171,7 @@ def test_each_task_has_its_part_of_the_list(box: Box, tasks: str, expected: str)
 
 
 def test_what_a_runtime_makes_of_the_list_is_mended_too(box: Box) -> None:
-    box.shows("3", "10.0.0.1,10.0.0.2")
-    (box.path / "pod" / "master-addr").write_text("10.0.0.1")
+    box.shows("3", "10.0.0.1,10.0.0.2", master_addr="10.0.0.1")
     program = (
         "import os; print(os.environ['MASTER_ADDR'], os.environ['PET_MASTER_ADDR'],"
         " os.environ['ABSENT'])"
@@ -356,12 +355,13 @@ def looked(box: Box, command: list[str], programs: int = 1) -> str:
     """stderr of launch when its watcher has looked twice at what runs: at its fifth and thirtieth
     look for a new list. The programs run all the while.
     """
-    pipe = box.pipe("renew-from")
-    env = {"DI_NODES": "127.0.0.1", "DI_RANK": "0", "DIJOB_NAP": "0.02"}
+    pipe = box.pipe()
+    env = {"DI_NODES": "127.0.0.1", "DI_LIST_NUMBER": "1", "DI_RANK": "0", "DIJOB_NAP": "0.02"}
     process = box.start([box.launch, *command], **env)
+    answer(pipe, [shown("1", "127.0.0.1")])
     for _ in range(programs):
         assert line(process) == "ready"
-    answer(pipe, [""] * 32)
+    answer(box.pipe(), [shown("1", "127.0.0.1")] * 32)
     assert end(process)[0] == 0
     return box.err()
 

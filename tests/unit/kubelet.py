@@ -8,10 +8,11 @@ from datetime import datetime
 
 from dijob import names
 from dijob.api.status import timestamp
-from dijob.core.observed import parse
 from dijob.core.observed.containers import RENEWAL_CODE
+from dijob.core.observed.made import main_name
 from dijob.core.observed.parse import END_SECONDS
 from unit.box import Box, Process
+from unit.launched import environment_of
 from unit.objects import Body, Target
 
 
@@ -59,7 +60,7 @@ class SimPod:
 
     @property
     def main(self) -> Box:
-        main = parse.main_name(self.body["spec"])
+        main = main_name(self.body["spec"])
         return next(box for box in self.boxes if box.name == main)
 
     @property
@@ -133,7 +134,7 @@ class SimPod:
             box.start(timestamp(self.clock()))
         if self.main not in boxes or not self.gated:
             return None
-        self.process = Process(self.rank, self.uid, self._resolved())
+        self.process = Process(self.rank, self.uid, environment_of(self.body, self.ip))
         return self.process
 
     def end(self, box: Box, code: int) -> None:
@@ -224,15 +225,3 @@ class SimPod:
     @property
     def _annotations(self) -> dict[str, str]:
         return self.body["metadata"].get("annotations") or {}
-
-    def _resolved(self) -> dict[str, str]:
-        main = next(c for c in self.body["spec"]["containers"] if c["name"] == self.main.name)
-        return {entry["name"]: self._value(entry) for entry in main["env"]}
-
-    def _value(self, entry: Body) -> str:
-        path = entry.get("valueFrom", {}).get("fieldRef", {}).get("fieldPath", "")
-        if path == "status.podIP":
-            return self.ip
-        if path.startswith("metadata.annotations["):
-            return self._annotations.get(path.split("'")[1], "")
-        return str(entry["value"])

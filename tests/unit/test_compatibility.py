@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from apiserver.theirs import ACCEPTED, FILES, GOBIGGER, NORMAL, REFUSED, body
+from dijob import names
 from dijob.api.model import DIJob
 from dijob.api.parse import parse_job, stored
 from dijob.api.problems import SpecError
@@ -21,6 +22,7 @@ from dijob.core.report.summary import ended
 from dijob.names import CleanPodPolicy, Topology
 from unit import builders
 from unit.builders import manifest, plan, pod_env
+from unit.launched import environment_of
 
 Body = dict[str, Any]
 
@@ -113,24 +115,25 @@ def test_labels_of_the_template_are_kept() -> None:
 
 
 def test_variables() -> None:
-    seen = pod_env(manifest(job(), 3))
+    pod = manifest(job(), 3)
+    pod["metadata"]["annotations"] |= {
+        names.ANNOTATION_IPS: "a,b,c,d",
+        names.ANNOTATION_LIST_NUMBER: "1",
+    }
+    seen = environment_of(pod)
     assert (seen["DI_JOB_ID"], seen["DI_JOB_NAMESPACE"], seen["DI_JOB_NAME"]) == (
         "the-uid",
         "ns",
         "normal-job",
     )
     assert (seen["DI_RANK"], seen["DI_LABELS"]) == ("3", "collector")
-    assert seen["DI_NODES"] == "metadata.annotations['diengine.opendilab.org/node-ips']"
+    assert seen["DI_NODES"] == "a,b,c,d"
     # There only the pod's own task had its list.
-    lists = {
-        name: seen[name]
-        for name in seen
-        if re.fullmatch("DI_(LEARNER|EVALUATOR|COLLECTOR)_NODES", name)
-    }
-    prefix = "metadata.annotations['diengine.opendilab.org/nodes-"
+    lists = {name: seen[name] for name in seen if re.fullmatch("DI_[A-Z]+(?<!NUM)_NODES", name)}
     assert lists == {
-        f"DI_{task.upper()}_NODES": f"{prefix}{task}']"
-        for task in ("learner", "evaluator", "collector")
+        "DI_LEARNER_NODES": "a",
+        "DI_EVALUATOR_NODES": "b",
+        "DI_COLLECTOR_NODES": "c,d",
     }
 
 

@@ -12,7 +12,8 @@ from dijob.core.members import gang_of
 from dijob.core.membership.address_list import unaccounted
 from dijob.core.observed.containers import renewal_of
 from dijob.core.observed.parse import pod as read
-from dijob.core.render.annotations import addresses_patch
+from dijob.core.render.annotations import addresses_patch, variables
+from dijob.core.render.fields import field_variable
 from dijob.crd import schema
 from dijob.crd.schema import at
 from dijob.shell.status_writer import _changes
@@ -98,8 +99,9 @@ def test_the_number_is_in_the_new_annotation_else_in_the_former_one(
     assert read(body).copy.address_list.number == number
 
 
-def test_a_list_is_written_under_both_names() -> None:
-    patch = addresses_patch(gang_of(job()), gives(1, 7, LIST))["metadata"]["annotations"]
+def test_a_pod_that_reads_the_former_name_is_told_the_list_under_both() -> None:
+    told = replace(gives(1, 7, LIST), reads=frozenset({names.FORMER_ANNOTATION}))
+    patch = addresses_patch(gang_of(job()), told)["metadata"]["annotations"]
     assert [patch[key] for key in NUMBERS] == ["7", "7"]
 
 
@@ -108,20 +110,21 @@ def test_a_list_is_written_under_both_names() -> None:
 def test_whichever_number_somebody_edits_it_is_written_again(key: str, text: str | None) -> None:
     """Pods from before the rename are shown the former one."""
     owner = job(status={"listNumber": 1, "addressList": record(1, LIST).model_dump(by_alias=True)})
-    body = pod_body(1, podIP="10.0.0.1", phase="Running")
-    given = addresses_patch(gang_of(owner), gives(1, 1, LIST))["metadata"]["annotations"]
+    body = read_by_the_kubelet(pod_body(1, podIP="10.0.0.1", phase="Running"))
+    told = replace(gives(1, 1, LIST), reads=read(body).made.reads)
+    given = addresses_patch(gang_of(owner), told)["metadata"]["annotations"]
     edited = {**given, key: text}
     body["metadata"]["annotations"] |= {k: v for k, v in edited.items() if v is not None}
     body["spec"]["nodeName"] = "node-a"
     started = replace(listed(1).containers)
     seen = observed(listed(0), replace(read(body), containers=started), listed(2))
     decided = plan(owner, replace(seen, existing=frozenset({"service/job"})), NOW)
-    assert decided.actions == (gives(1, 1, LIST),)
+    assert decided.actions == (told,)
     assert (decided.status.list_number, decided.status.renewals) == (1, 0)
 
 
 def test_programs_get_both_variables() -> None:
-    found = pod_env(pod_body())
+    found = pod_env(pod_body(owner=job(launcher="Off")))
     path = f"metadata.annotations['{names.ANNOTATION_LIST_NUMBER}']"
     assert (found["DI_LIST_NUMBER"], found[names.FORMER_VARIABLE]) == (path, path)
 
@@ -131,18 +134,26 @@ def test_the_launcher_of_an_older_pod_is_understood() -> None:
     assert renewal_of(main_status(state=ended)) == 7
 
 
+def read_by_the_kubelet(body: Body) -> Body:
+    """The pod as an operator from before the rename has made it: its variables and its files come
+    from annotations, and the number from the former one.
+    """
+    fields = dict(variables(gang_of(job())))
+    fields.pop("DI_LIST_NUMBER")
+    fields[names.FORMER_VARIABLE] = names.FORMER_ANNOTATION
+    env = [field_variable(name, f"metadata.annotations['{key}']") for name, key in fields.items()]
+    own = {**main(body), "env": [*main(body)["env"], *env]}
+    return {**body, "spec": {**body["spec"], "containers": [own]}}
+
+
 def as_before(pod: SimPod, cluster: Cluster) -> None:
     """Make of the pod what an operator from before the rename would have made."""
     body: Body = {**pod.shown()}
     annotations = dict(body["metadata"]["annotations"])
-    annotations.pop(names.ANNOTATION_LIST_NUMBER)
+    annotations[names.FORMER_ANNOTATION] = annotations.pop(names.ANNOTATION_LIST_NUMBER)
     annotations[names.ANNOTATION_TOPOLOGY] = "{}"
     body["metadata"] = {**body["metadata"], "annotations": annotations}
-    former = {"fieldRef": {"fieldPath": f"metadata.annotations['{names.FORMER_ANNOTATION}']"}}
-    own = main(body)
-    env = [e for e in own["env"] if e["name"] not in ("DI_LIST_NUMBER", names.FORMER_VARIABLE)]
-    own = {**own, "env": [*env, {"name": names.FORMER_VARIABLE, "valueFrom": former}]}
-    body["spec"] = {**body["spec"], "containers": [own]}
+    body = read_by_the_kubelet(body)
     cluster.server.replace(pod.target, body)
     pod.process = Process(pod.rank, pod.uid, {"DI_NODES": LIST, names.FORMER_VARIABLE: "1"})
 
@@ -178,6 +189,6 @@ async def test_a_job_from_before_goes_on_and_its_pods_hear_of_new_lists() -> Non
         kept = [pod for pod in world.cluster.pods.values() if pod.uid in uids]
         told = {pod.rank: pod.process.env[names.FORMER_VARIABLE] for pod in kept if pod.process}
         assert told == {0: "1", 2: "2"}
-        for pod in world.cluster.pods.values():
+        for pod in kept:
             given = pod.body["metadata"]["annotations"]
             assert [given[key] for key in NUMBERS] == ["2", "2"], pod.name

@@ -8,7 +8,7 @@ import pytest
 from dijob import names
 from dijob.core.addresses import AddressList
 from dijob.core.observed.containers import Ending
-from dijob.core.observed.parse import main_name
+from dijob.core.observed.made import main_name
 from dijob.core.observed.views import unexplained
 from unit.builders import (
     OWNER,

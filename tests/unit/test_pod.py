@@ -5,6 +5,7 @@ user.
 import copy
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,12 @@ from dijob.api.model import DIJob
 from dijob.api.parse import parse_job
 from dijob.api.parts import TemplateMetadata
 from dijob.core.actions import PublishAddresses
+from dijob.core.addresses import AddressList
 from dijob.core.members import gang_of
 from dijob.core.observed.containers import RENEWAL_CODE, RENEWED
 from dijob.core.options import Delivery, Options
 from dijob.core.render import service
-from dijob.core.render.annotations import addresses_patch
+from dijob.core.render.annotations import addresses_patch, topology_json
 from dijob.core.render.pod import pod_manifest, template_hash
 from dijob.pod import KILL_SECONDS
 from dijob.shell.memory import Memory
@@ -59,16 +61,47 @@ def test_a_pod_says_whose_it_is_and_which_rank() -> None:
     assert "blockOwnerDeletion" not in owner
 
 
-def test_addresses_come_from_the_pods_own_annotations() -> None:
+def listed_fields(body: Body) -> set[str]:
+    """The variables that the kubelet takes from annotations."""
+    return {name for name, text in env(body).items() if text.startswith("metadata.annotations[")}
+
+
+ALL_LISTED = {
+    *("DI_NODES", "DI_NODE_IPS", "DI_LIST_NUMBER", "DI_NUM_NODES", "DI_WORLD_SIZE"),
+    names.FORMER_VARIABLE,
+}
+
+
+def test_what_is_known_at_creation_is_in_the_environment() -> None:
     found = env(manifest(job(), rank=1))
-    assert (
-        found["DI_NODES"]
-        == found["DI_NODE_IPS"]
-        == f"metadata.annotations['{names.ANNOTATION_IPS}']"
-    )
-    assert found["DI_LIST_NUMBER"] == f"metadata.annotations['{names.ANNOTATION_LIST_NUMBER}']"
-    assert found["DI_POD_IP"] == "status.podIP"
-    assert found["DI_RANK"] == "1"
+    assert (found["DI_POD_IP"], found["DI_RANK"]) == ("status.podIP", "1")
+
+
+SOURCES: dict[str, tuple[Body, Body, set[str]]] = {
+    "the launcher sets them": ({}, {}, set()),
+    "no launcher": ({}, {"launcher": "Off"}, ALL_LISTED),
+    "no command": ({"command": None}, {}, ALL_LISTED),
+    "named in the command": ({"command": ["sh", "-c", "echo $(DI_NODES)"]}, {}, {"DI_NODES"}),
+    "named in the arguments": ({"args": ["$(DI_WORLD_SIZE)"]}, {}, {"DI_WORLD_SIZE"}),
+    "named in a variable": (
+        {"env": [{"name": "X", "value": "$(DI_NUM_NODES):$(DI_NODES)"}]},
+        {},
+        {"DI_NUM_NODES", "DI_NODES"},
+    ),
+    "the shell's own": ({"command": ["sh", "-c", "echo ${DI_NODES} $DI_NODES"]}, {}, set()),
+}
+
+
+@pytest.mark.parametrize(("fields", "spec", "listed"), SOURCES.values(), ids=SOURCES)
+def test_the_kubelet_sets_what_follows_from_the_list_only_where_the_launcher_does_not(
+    fields: Body, spec: Body, listed: set[str]
+) -> None:
+    body = manifest(job({"containers": [container(**fields)]}, **spec))
+    assert listed_fields(body) == listed
+    # The list is told such a pod in full, and it waits until its kubelet has seen it.
+    needed = {text.split("'")[1] for text in env(body).values() if "annotations[" in text}
+    assert needed <= read(body).made.reads
+    assert ("DIJOB_SETTLE_SECONDS" in {e["name"] for e in gate(body)["env"]}) is bool(listed)
 
 
 def test_where_ranks_are_told_names_the_list_and_the_gate_have_them() -> None:
@@ -80,10 +113,10 @@ def test_where_ranks_are_told_names_the_list_and_the_gate_have_them() -> None:
     list_ = PublishAddresses("job-1", "u", given(1, "job-0.job,job-1.job", pod_ip="10.0.0.2"))
     annotations = addresses_patch(gang_of(owner), list_)["metadata"]["annotations"]
     assert annotations[names.ANNOTATION_POD_IP] == "10.0.0.2"
-    assert json.loads(annotations[names.ANNOTATION_TOPOLOGY])["nodeNames"] == [
-        "job-0.job",
-        "job-1.job",
-    ]
+    listed = AddressList(1, "job-0.job,job-1.job")
+    topology = json.loads(topology_json(gang_of(owner), listed))
+    assert topology["nodeNames"] == ["job-0.job", "job-1.job"]
+    assert annotations[names.ANNOTATION_IPS] == listed.text
     assert "DIJOB_HOST" not in {entry["name"] for entry in gate(manifest(job()))["env"]}
     assert template_hash(owner) != template_hash(job(topology="star"))
 
@@ -130,6 +163,9 @@ def test_a_program_has_its_own_grace_period_to_end_for_a_renewal(
     assert (told, read(body).made.grace) == (str(seconds), seconds)
 
 
+READ_BY_THE_LAUNCHER = (names.ANNOTATION_IPS, names.ANNOTATION_LIST_NUMBER, names.ANNOTATION_RENEW)
+
+
 def test_the_launcher_and_the_operator_mean_the_same() -> None:
     """What either side writes down for itself, in Go and in Python."""
     text = "".join(path.read_text() for path in sorted((ROOT / "images/launcher").glob("*.go")))
@@ -137,10 +173,10 @@ def test_the_launcher_and_the_operator_mean_the_same() -> None:
         f'seconds("DIJOB_KILL_SECONDS", {KILL_SECONDS})',
         f'variable("DIJOB_BIN_DIR", "{pod.BIN_DIR}")',
         f'variable("DIJOB_POD_DIR", "{pod.POD_DIR}")',
-        f'podFile("{pod.IPS_FILE}")',
-        f'podFile("{pod.RENEW_FILE}")',
-        f'"{pod.NUMBER_FILE}"',
+        f'podFolder(), "{pod.ANNOTATIONS_FILE}"',
         f'link("pod/{pod.TOPOLOGY_FILE}"',
+        f'prefix = "{names.GROUP}/"',
+        *(f'said["{key.rpartition("/")[2]}"]' for key in READ_BY_THE_LAUNCHER),
         f"renewalExit = {RENEWAL_CODE}",
         *(f'"{path.rpartition("/")[2]}"' for path in (pod.GATE, pod.LAUNCH, pod.INSTALL)),
     ):
@@ -189,18 +225,6 @@ def test_only_a_command_is_wrapped(fields: Body, spec: Body, wrapped: bool) -> N
     assert ((found.get("command") or [""])[0] == pod.LAUNCH) is wrapped
     mounts = {m["mountPath"]: m.get("readOnly", False) for m in found["volumeMounts"]}
     assert mounts == {pod.DIR: False, pod.POD_DIR: True}
-
-
-@pytest.mark.parametrize(
-    ("fields", "spec", "settles"),
-    [({}, {}, False), ({"command": None}, {}, True), ({}, {"launcher": "Off"}, True)],
-    ids=["launched", "entry-point", "launcher-off"],
-)
-def test_the_gate_settles_where_nothing_checks_the_environment_after_it(
-    fields: Body, spec: Body, settles: bool
-) -> None:
-    found = gate(manifest(job({"containers": [container(**fields)]}, **spec)))
-    assert ("DIJOB_SETTLE_SECONDS" in {e["name"] for e in found["env"]}) is settles
 
 
 PROBE = {"tcpSocket": {"port": 50515}, "periodSeconds": 1}
@@ -280,30 +304,38 @@ def test_an_image_volume_saves_the_container_that_brings_the_programs() -> None:
     body = manifest(job(), options=options)
     assert [each["name"] for each in body["spec"]["initContainers"]] == [names.GATE_CONTAINER]
     volumes = {volume["name"]: volume for volume in body["spec"]["volumes"]}
-    assert volumes[names.BIN_VOLUME] == {
-        "name": names.BIN_VOLUME,
-        "image": {"reference": "ours:1"},
-    }
-    mounts = {m["mountPath"] for m in gate(body)["volumeMounts"]}
-    assert mounts == {pod.DIR, pod.POD_DIR}
+    assert volumes[names.LAUNCHER_VOLUME]["image"] == {"reference": "ours:1"}
+    for container_ in (gate(body), main(body)):
+        mounts = {m["mountPath"]: m["name"] for m in container_["volumeMounts"]}
+        assert mounts == {
+            pod.DIR: names.BIN_VOLUME,
+            pod.BIN_DIR: names.LAUNCHER_VOLUME,
+            pod.POD_DIR: names.POD_VOLUME,
+        }
+    assert f"{pod.BIN_DIR}/{pod.LAUNCH.rpartition('/')[2]}" == pod.LAUNCH
 
 
 def test_the_gate_reads_the_list_and_leaves_the_launcher() -> None:
     body = manifest(job())
     mounts = {m["mountPath"]: m.get("readOnly", False) for m in gate(body)["volumeMounts"]}
     assert mounts == {pod.DIR: False, pod.POD_DIR: True}
+    assert files(body) == {pod.ANNOTATIONS_FILE: "metadata.annotations"}
+
+
+def files(body: Body) -> dict[str, str]:
     volumes = {volume["name"]: volume for volume in body["spec"]["volumes"]}
-    files = {
-        item["path"]: item["fieldRef"]["fieldPath"]
-        for item in volumes[names.POD_VOLUME]["downwardAPI"]["items"]
-    }
-    assert files == {
-        pod.IPS_FILE: f"metadata.annotations['{names.ANNOTATION_IPS}']",
-        pod.NUMBER_FILE: f"metadata.annotations['{names.ANNOTATION_LIST_NUMBER}']",
-        pod.TOPOLOGY_FILE: f"metadata.annotations['{names.ANNOTATION_TOPOLOGY}']",
-        pod.RENEW_FILE: f"metadata.annotations['{names.ANNOTATION_RENEW}']",
-    }
     assert volumes[names.BIN_VOLUME]["emptyDir"] == {}
+    items = volumes[names.POD_VOLUME]["downwardAPI"]["items"]
+    return {item["path"]: item["fieldRef"]["fieldPath"] for item in items}
+
+
+def test_where_no_launcher_stands_the_kubelet_writes_the_topology() -> None:
+    body = manifest(job(launcher="Off"))
+    assert files(body) == {
+        pod.ANNOTATIONS_FILE: "metadata.annotations",
+        pod.TOPOLOGY_FILE: f"metadata.annotations['{names.ANNOTATION_TOPOLOGY}']",
+    }
+    assert names.ANNOTATION_TOPOLOGY in read(body).made.reads
 
 
 def test_defaults_are_only_defaults() -> None:
@@ -412,18 +444,24 @@ def test_making_a_pod_leaves_the_template_alone() -> None:
 
 
 def test_the_patch_is_lean_and_names_its_pod() -> None:
+    """A launcher needs the list and its number: the rest follows from them."""
     told = gives(0, 3, "10.0.0.1,10.0.0.2")
     patch = addresses_patch(gang(size=5, workers=2), told)["metadata"]
-    topology = json.loads(patch["annotations"].pop(names.ANNOTATION_TOPOLOGY))
     assert patch["annotations"] == {
         names.ANNOTATION_IPS: "10.0.0.1,10.0.0.2",
         names.ANNOTATION_LIST_NUMBER: "3",
-        names.FORMER_ANNOTATION: "3",
-        names.ANNOTATION_NUM_NODES: "2",
-        names.ANNOTATION_WORLD_SIZE: "4",
         names.ANNOTATION_RENEW: None,
     }
-    assert topology == {
+    assert (patch["uid"], patch["managedFields"]) == ("uid-0", [{}])
+    assert patch["labels"] == {names.LABEL_JOB: "job", names.LABEL_RANK: "0"}
+
+
+def test_a_pod_is_told_what_its_spec_reads() -> None:
+    reads = frozenset({names.ANNOTATION_NUM_NODES, names.ANNOTATION_TOPOLOGY, "another/one"})
+    told = replace(gives(0, 3, "10.0.0.1,10.0.0.2"), reads=reads)
+    written = addresses_patch(gang(size=5, workers=2), told)["metadata"]["annotations"]
+    assert written[names.ANNOTATION_NUM_NODES] == "2"
+    assert json.loads(written[names.ANNOTATION_TOPOLOGY]) == {
         "listNumber": 3,
         "epoch": 3,
         "worldSize": 4,
@@ -433,16 +471,15 @@ def test_the_patch_is_lean_and_names_its_pod() -> None:
         "nodeIps": ["10.0.0.1", "10.0.0.2"],
         "firstNodeIds": [0, 2],
     }
-    assert (patch["uid"], patch["managedFields"]) == ("uid-0", [{}])
-    assert patch["labels"] == {names.LABEL_JOB: "job", names.LABEL_RANK: "0"}
+    assert not {names.ANNOTATION_WORLD_SIZE, names.FORMER_ANNOTATION, "another/one"} & set(written)
 
 
 def test_the_list_of_the_largest_world_fits_into_an_annotation() -> None:
     """Kubernetes bounds all annotations of an object at 256 KiB in sum."""
     ips = ",".join(f"255.255.{rank // 250}.{rank % 250}" for rank in range(names.MAX_REPLICAS))
-    annotations = addresses_patch(
-        gang(size=1500, workers=64), PublishAddresses("p", "u", given(1, ips))
-    )["metadata"]
+    reads = frozenset({names.ANNOTATION_TOPOLOGY})
+    told = PublishAddresses("p", "u", given(1, ips), reads)
+    annotations = addresses_patch(gang(size=1500, workers=64), told)["metadata"]
     assert len(json.dumps(annotations)) < 100_000
 
 

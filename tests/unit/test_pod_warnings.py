@@ -6,13 +6,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from dijob import names
+from dijob.core.observed.complaints import complaint, warning
 from dijob.core.observed.views import READ_AGAIN_SECONDS, events_due
 from dijob.core.options import Options
 from dijob.shell.api import ApiError
 from dijob.shell.memory import Memory
 from dijob.shell.reconcile import Reconciler
-from dijob.shell.recorder import READ_AT_ONCE
-from unit.builders import NOW, Body, job_body, later, view
+from dijob.shell.recorder import READ_AT_ONCE, Recorder
+from unit.builders import NOW, Body, changed, job, job_body, later, main_status, view
 from unit.fake_api import FakeApi
 from unit.test_changes import children
 
@@ -43,6 +45,56 @@ def test_of_pods_that_are_gone_nothing_is_remembered() -> None:
     memory.warnings = {f"uid-{rank}": "x" for rank in range(2)}
     memory.saw_pods([view(1)])
     assert (set(memory.events_read), set(memory.warnings)) == ({"uid-1"}, {"uid-1"})
+
+
+def event(message: str, reason: str = "Failed", about: str = "") -> Body:
+    return {"reason": reason, "message": message, "involvedObject": {"fieldPath": about}}
+
+
+# As kubelet 1.37 and containerd 2.4 say it, in the pod's status and in an event.
+CAUSE = (
+    'failed to pull and unpack image "a.example/x:1": failed to resolve image: failed to do'
+    ' request: Head "https://a.example/v2/x/manifests/1": dial tcp: connection refused'
+)
+GATE = f"spec.initContainers{{{names.GATE_CONTAINER}}}"
+NOT_PULLED = f'Failed to pull image "a.example/x:1": {CAUSE}'
+
+
+@pytest.mark.parametrize(
+    ("about", "container"),
+    [(GATE, "main"), ("spec.containers{side}", "side"), ("", "main")],
+    ids=["the gate, from the user's image", "another", "not said"],
+)
+def test_an_image_that_cannot_be_pulled_is_told_in_the_words_of_the_status(
+    about: str, container: str
+) -> None:
+    waiting = {"waiting": {"reason": "ErrImagePull", "message": CAUSE}}
+    main = main_status(name=container, image="a.example/x:1", state=waiting)
+    said = warning(event(NOT_PULLED, about=about), "main")
+    assert said == complaint({"containerStatuses": [main]})
+
+
+def test_other_warnings_are_told_as_they_are() -> None:
+    assert warning(event("volume x", "FailedMount"), "main") == "FailedMount: volume x"
+
+
+@pytest.mark.parametrize("repeats", ["Error: ErrImagePull", "Error: ImagePullBackOff"])
+async def test_a_warning_that_repeats_another_one_is_passed_over(repeats: str) -> None:
+    events = [event(NOT_PULLED, about=GATE), event(repeats, about=GATE)]
+    told = [each | {"lastTimestamp": f"2026-05-04T12:00:0{at}Z"} for at, each in enumerate(events)]
+    memory, pod = Memory(), changed(SILENT[0], main="main")
+    await Recorder(Events(items=told).api()).read_warnings(job().metadata, [pod], memory)
+    assert memory.warnings == {pod.uid: warning(events[0], "main")}
+
+
+@dataclass
+class Events(FakeApi):
+    """Has these events about each pod."""
+
+    items: list[Body] = field(default_factory=list)
+
+    async def get(self, path: str, **query: str) -> Body:
+        return {"items": self.items}
 
 
 @dataclass

@@ -2,7 +2,7 @@
 say.
 """
 
-import json
+import re
 from typing import Any
 
 import pytest
@@ -17,17 +17,19 @@ from dijob.core.options import Options, notes
 from dijob.core.render.annotations import addresses_patch
 from dijob.core.render.pod import template_hash
 from unit.builders import Body, container, given, job, manifest, tasks_body, tasks_job, view
+from unit.launched import environment_of
 
 NAMES = ["job-learner-0", "job-evaluator-0", "job-collector-0", "job-collector-1"]
 
 
-def env(pod: Body) -> dict[str, str]:
-    """Plain values as they are, references as the annotation's name."""
-    found = {}
-    for entry in pod["spec"]["containers"][0]["env"]:
-        path = entry.get("valueFrom", {}).get("fieldRef", {}).get("fieldPath", "")
-        found[entry["name"]] = path.split("'")[1] if "'" in path else entry.get("value", path)
-    return found
+def environment(owner: DIJob, rank: int, listed: str = "a,b,c,d") -> dict[str, str]:
+    """What the rank's program is started with under this list."""
+    pod = manifest(owner, rank)
+    action = PublishAddresses(pod["metadata"]["name"], "u", given(1, listed))
+    pod["metadata"]["annotations"] = addresses_patch(gang_of(owner), action)["metadata"][
+        "annotations"
+    ]
+    return environment_of(pod)
 
 
 def test_ranks_go_through_the_tasks_in_their_order() -> None:
@@ -79,25 +81,27 @@ def test_a_pod_says_which_task_it_is_of() -> None:
 
 def test_a_process_knows_its_labels_and_each_tasks_addresses() -> None:
     owner = tasks_job(1, 1, 2)
-    found = env(manifest(owner, 2))
+    found = environment(owner, 2)
     assert (found["DI_RANK"], found["DI_LABELS"]) == ("2", "collector")
-    assert found["DIJOB_TASKS"] == "LEARNER 1 EVALUATOR 1 COLLECTOR 2"
-    patch = addresses_patch(gang_of(owner), PublishAddresses(NAMES[2], "u", given(1, "a,b,c,d")))[
-        "metadata"
-    ]
-    told = {
-        name: patch["annotations"][found[name]]
-        for name in found
-        if name.endswith("_NODES") and "NUM" not in name
-    }
+    told = {name: text for name, text in found.items() if re.fullmatch("DI_([A-Z]+_)?NODES", name)}
     assert told == {
         "DI_NODES": "a,b,c,d",
         "DI_LEARNER_NODES": "a",
         "DI_EVALUATOR_NODES": "b",
         "DI_COLLECTOR_NODES": "c,d",
+        "DI_NUM_NODES": "4",
     }
-    assert patch["labels"]["diengine.opendilab.org/rank"] == "2"
-    assert json.loads(patch["annotations"]["diengine.opendilab.org/topology"])["numNodes"] == 4
+
+
+def test_a_tasks_list_that_the_user_names_himself_is_left_to_him() -> None:
+    variables = [{"name": "DI_LEARNER_NODES", "value": "his"}]
+    template = {"spec": {"containers": [container(env=variables)]}}
+    tasks = [
+        {"name": name, "type": name, "replicas": 1, "template": template}
+        for name in ("learner", "collector")
+    ]
+    found = environment(tasks_job(tasks=tasks), 0, "a,b")
+    assert (found["DI_LEARNER_NODES"], found["DI_COLLECTOR_NODES"]) == ("his", "b")
 
 
 def named(*tasks: tuple[str, str, int]) -> DIJob:
@@ -111,9 +115,9 @@ def named(*tasks: tuple[str, str, int]) -> DIJob:
 
 def test_a_name_of_its_own_is_a_label_too() -> None:
     owner = named(("main", "learner", 1), ("side-car", "none", 1))
-    assert env(manifest(owner, 0))["DI_LABELS"] == "learner,main"
-    assert env(manifest(owner, 1))["DI_LABELS"] == "side-car"
-    assert "DI_SIDE_CAR_NODES" in env(manifest(owner, 0))
+    assert environment(owner, 0)["DI_LABELS"] == "learner,main"
+    assert environment(owner, 1)["DI_LABELS"] == "side-car"
+    assert environment(owner, 0, "a,b")["DI_SIDE_CAR_NODES"] == "b"
 
 
 def test_each_task_has_its_own_template() -> None:

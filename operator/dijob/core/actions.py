@@ -61,10 +61,11 @@ class PodAction:
 @dataclass(frozen=True)
 class PublishAddresses(PodAction):
     """Give one pod its copy of the address list; its gate opens on it. `copy.derived` is
-    empty here: render/annotations.py makes it.
+    empty here: render/annotations.py makes it, for what the pod `reads` (MadeWith).
     """
 
     copy: ListCopy
+    reads: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)

@@ -114,7 +114,7 @@ class Actor:
         if answer is not None:
             batch.memory.published[action.uid] = action.copy.address_list.number
             self._api.throttle.published()
-        self._update(job, action.uid, answer, copy=as_shown_on_pod(gang, action.copy))
+        self._update(job, action.uid, answer, copy=as_shown_on_pod(gang, action))
 
     async def _remind(self, batch: Batch, action: RemindPod) -> None:
         if not self._api.throttle.take_reminder():

@@ -10,6 +10,7 @@ from dijob import names
 from dijob.api.model import Metadata
 from dijob.api.status import timestamp
 from dijob.core.actions import Event
+from dijob.core.observed.complaints import warning
 from dijob.core.observed.diagnose import shorten
 from dijob.core.observed.views import Pod, events_due
 from dijob.shell.api import Api, ApiError
@@ -74,8 +75,9 @@ class Recorder:
             items = sorted(
                 found.get("items") or (), key=lambda e: str(e.get("lastTimestamp") or "")
             )
-            if items:
-                memory.warnings[pod.uid] = f"{items[-1].get('reason')}: {items[-1].get('message')}"
+            said = (text for each in reversed(items) if (text := warning(each, pod.made.main)))
+            if newest := next(said, ""):
+                memory.warnings[pod.uid] = newest
 
 
 def _digest(uid: str, event: Event) -> str:

@@ -16,24 +16,21 @@ from dijob.core.observed.derived import list_fingerprints
 from dijob.core.render.annotations import addresses_patch, made_of
 from dijob.core.render.runtimes import RUNTIMES, environment
 from dijob.names import Runtime
-from unit.builders import given, job, job_body, manifest, pod_env
+from unit.builders import Body, container, given, job, job_body, manifest, read
+from unit.launched import environment_of
 
 ROOT = Path(__file__).parents[3]
 LIST = "10.0.0.7,10.0.0.8,10.0.0.9"
 
 
 def told(owner: DIJob, rank: int, listed: str = LIST) -> dict[str, str]:
-    """The variables of a rank's main container, as the kubelet would resolve them under this
-    list.
-    """
+    """The variables of a rank's program under this list."""
     body, gang = manifest(owner, rank), gang_of(owner)
-    patch = addresses_patch(gang, PublishAddresses(gang.member(rank).name, "uid", given(1, listed)))
-    annotations = {
-        f"metadata.annotations['{key}']": value
-        for key, value in patch["metadata"]["annotations"].items()
-    }
-    env: dict[str, str] = pod_env(body)
-    return {name: annotations.get(value, value) for name, value in env.items()}
+    action = PublishAddresses(
+        gang.member(rank).name, "uid", given(1, listed), read(body).made.reads
+    )
+    body["metadata"]["annotations"] = addresses_patch(gang, action)["metadata"]["annotations"]
+    return environment_of(body)
 
 
 @pytest.mark.parametrize("runtime", Runtime)
@@ -148,16 +145,22 @@ def test_the_names_of_slurm_resolve_without_a_dot() -> None:
 
 
 @pytest.mark.parametrize("runtime", Runtime)
-def test_the_launcher_can_mend_each_variable_from_a_file(runtime: Runtime) -> None:
-    body = manifest(job(runtime=runtime.value))
-    volume = next(
-        volume for volume in body["spec"]["volumes"] if volume["name"] == names.POD_VOLUME
-    )
-    files = {item["path"]: item["fieldRef"]["fieldPath"] for item in volume["downwardAPI"]["items"]}
-    listed = dict(word.split("=") for word in pod_env(body).get("DIJOB_LISTED", "").split())
-    assert listed.keys() == RUNTIMES[runtime].list_env.keys()
-    for name, file in listed.items():
-        assert files[file] == pod_env(body)[name]
+@pytest.mark.parametrize("addressing", ["IP", "Hostname"])
+def test_a_program_has_the_same_world_with_the_launcher_and_without(
+    runtime: Runtime, addressing: str
+) -> None:
+    spec: Body = {"runtime": runtime.value, "addressing": addressing, "parallelWorkers": 2}
+    own = {name for name in told(job(**spec), 1) if name.startswith("DIJOB_")}
+    seen = {name: value for name, value in told(job(**spec), 1).items() if name not in own}
+    assert seen == told(job(**spec, launcher="Off"), 1)
+
+
+@pytest.mark.parametrize("runtime", Runtime)
+def test_what_the_user_names_himself_is_left_to_him(runtime: Runtime) -> None:
+    variables = [{"name": name, "value": "his"} for name in RUNTIMES[runtime].list_env]
+    own = {"containers": [container(env=variables)]}
+    found = told(job(own, runtime=runtime.value), 0)
+    assert {found[name] for name in RUNTIMES[runtime].list_env} <= {"his"}
 
 
 @pytest.mark.parametrize(

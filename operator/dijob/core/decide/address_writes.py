@@ -81,6 +81,7 @@ def _publish(world: World, pods: Iterable[Pod]) -> tuple[Action, ...]:
                 if pod.rank in world.restarts.unrequested
                 else pod.copy.renew_from,
             ),
+            pod.made.reads,
         )
         for pod in pods
     )

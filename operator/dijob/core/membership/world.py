@@ -11,9 +11,8 @@ from dijob.core.members import Gang, expand
 from dijob.core.membership.address_list import all_verified
 from dijob.core.membership.list_state import ListState, list_state
 from dijob.core.membership.restart import Restarts, restarts_of
-from dijob.core.observed.derived import list_fingerprints
 from dijob.core.observed.views import Observed, Pod
-from dijob.core.render.annotations import made_of
+from dijob.core.render.annotations import derived
 
 
 @dataclass(frozen=True)
@@ -131,9 +130,8 @@ class World:
         have lost it or their labels to somebody's edit, or were given it while the job's Redis
         server was away.
         """
-        derived = list_fingerprints(made_of(self.gang, self.address_list))
         pods = (self.pods.get(rank) for rank in self.unfinished)
-        return tuple(pod for pod in pods if pod and not _has_newest(self, pod, derived))
+        return tuple(pod for pod in pods if pod and not _has_newest(self, pod))
 
     @cached_property
     def to_delete(self) -> tuple[Pod, ...]:
@@ -168,8 +166,8 @@ class World:
         return rank in self.ranks_to_recreate or pod.failed or rank >= self.gang.size
 
 
-def _has_newest(world: World, pod: Pod, derived: frozenset[tuple[str, str]]) -> bool:
-    """Whether the pod has the newest list, with what is `derived` from it, and its own labels."""
-    copy = pod.copy
+def _has_newest(world: World, pod: Pod) -> bool:
+    """Whether the pod has the newest list, with what follows from it, and its own labels."""
+    copy, made = pod.copy, derived(world.gang, world.address_list, pod.made.reads)
     listed = copy.address_list == world.address_list and pod.recognized and not copy.tampered
-    return listed and derived <= copy.derived and bool(copy.redis_run or not world.redis_run)
+    return listed and made <= copy.derived and bool(copy.redis_run or not world.redis_run)

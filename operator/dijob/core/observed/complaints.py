@@ -1,5 +1,8 @@
-"""Why a pod does not get on, in the cluster's own words: read from its raw status."""
+"""Why a pod does not get on, in the cluster's own words: read from its raw status, and from the
+warnings about it.
+"""
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -13,6 +16,10 @@ Body = Mapping[str, Any]
 PULL_REASONS = ("ImagePullBackOff", "ErrImagePull")
 PULL_NOISE = (*PULL_REASONS, "rpc error")
 IMAGE_REASONS = (*PULL_REASONS, "InvalidImageName", "ErrImageNeverPull", "ImageInspectError")
+# An event that says no more than the one before it, and one that says why.
+_REPEATS = tuple(f"Error: {reason}" for reason in PULL_REASONS)
+_NOT_PULLED = re.compile(r'Failed to pull image "([^"]+)": ')
+_ABOUT = re.compile(r"\{(.+)\}$")
 WAITING_IS_FINE = ("PodInitializing", "ContainerCreating", "")
 
 
@@ -33,6 +40,23 @@ def complaint(status: Body) -> str:
         ),
         "",
     )
+
+
+def warning(event: Body, main: str) -> str:
+    """What an event about a pod with this main container says; "" where it repeats another one.
+
+    Of an image that cannot be pulled a kubelet says so by an event at once, and in the pod's status
+    ten seconds later: the words are the same.
+    """
+    reason, message = event.get("reason"), str(event.get("message") or "")
+    if message in _REPEATS:
+        return ""
+    if not (image := _NOT_PULLED.match(message)):
+        return _sentence(reason, message)
+    about = _ABOUT.search(str((event.get("involvedObject") or {}).get("fieldPath") or ""))
+    name = about[1] if about else main
+    container = main if name == names.GATE_CONTAINER else name
+    return f"container {container}: {_pull_failure(image[1], message[image.end() :])}"
 
 
 def _user_container(container: Body, main: Iterable[Body]) -> str:

@@ -1,19 +1,18 @@
 """What the apiserver gives: raw objects become the frozen views (views.py)."""
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from dijob import names
-from dijob.api.numbers import natural
 from dijob.core.addresses import AddressList, ListCopy
 from dijob.core.members import split
 from dijob.core.observed import containers, disruptions
 from dijob.core.observed.complaints import complaint
 from dijob.core.observed.containers import Containers
 from dijob.core.observed.derived import list_fingerprints
-from dijob.core.observed.views import Child, MadeWith, Placement, Pod, Refused
-from dijob.pod import DIR, KILL_SECONDS, LAUNCH, POD_DIR
+from dijob.core.observed.made import controller, made_with, main_name, number
+from dijob.core.observed.views import Child, Placement, Pod, Refused
 
 Body = Mapping[str, Any]
 
@@ -33,7 +32,7 @@ def owner_of(meta: Body) -> str:
     A reference holds within a namespace only, and the garbage collector leaves one alone whose kind
     does not exist: all of its fields must be as we write them.
     """
-    owner = _controller(meta)
+    owner = controller(meta)
     if (owner.get("apiVersion"), owner.get("kind")) != (names.API_VERSION, names.KIND):
         return ""
     return sys.intern(
@@ -50,7 +49,7 @@ def namesake(body: Body, job: str, uid: str) -> Refused | None:
     once is what everyone does.
     """
     meta = body["metadata"]
-    owner = _controller(meta)
+    owner = controller(meta)
     if meta.get("deletionTimestamp"):
         return Refused.TERMINATING
     if owner_of(meta) == names.owner_key(meta.get("namespace", ""), job, uid):
@@ -65,7 +64,7 @@ def pod(body: Body) -> Pod:
     """
     meta, spec, status = body["metadata"], body.get("spec") or {}, body.get("status") or {}
     annotations = meta.get("annotations") or {}
-    owner, main = _controller(meta), containers.named(status, main_name(spec))
+    owner, main = controller(meta), containers.named(status, main_name(spec))
     return Pod(
         rank=_rank(meta["name"], owner.get("name", "")),
         name=meta["name"],
@@ -80,7 +79,7 @@ def pod(body: Body) -> Pod:
         complaint=complaint(status),
         copy=_copy(annotations),
         containers=_containers(meta, spec, status, main),
-        made=_made(meta, spec),
+        made=made_with(meta, spec),
         placement=_placement(meta, spec, status, main),
     )
 
@@ -106,18 +105,6 @@ def _containers(meta: Body, spec: Body, status: Body, main: Body) -> Containers:
     )
 
 
-def _made(meta: Body, spec: Body) -> MadeWith:
-    name, rank = main_name(spec), _label(meta, names.LABEL_RANK)
-    job = _controller(meta).get("name")
-    return MadeWith(
-        template_hash=(meta.get("annotations") or {}).get(names.ANNOTATION_TEMPLATE, ""),
-        restartable=_launched(spec, name) and spec.get("restartPolicy") != "Never",
-        grace=_grace(spec, name),
-        labelled=_label(meta, names.LABEL_JOB) == job and bool(rank),
-        rank_label=sys.intern(rank),
-    )
-
-
 def _placement(meta: Body, spec: Body, status: Body, main: Body) -> Placement:
     target = _condition(status, "DisruptionTarget")
     return Placement(
@@ -135,12 +122,12 @@ def _placement(meta: Body, spec: Body, status: Body, main: Body) -> Placement:
 def _copy(annotations: Mapping[str, str]) -> ListCopy:
     """The text is interned: all pods of a job share one string."""
     former = annotations.get(names.FORMER_ANNOTATION)
-    number = _number(annotations.get(names.ANNOTATION_LIST_NUMBER, former))
+    listed = number(annotations.get(names.ANNOTATION_LIST_NUMBER, former))
     return ListCopy(
-        address_list=AddressList(number, sys.intern(annotations.get(names.ANNOTATION_IPS, ""))),
+        address_list=AddressList(listed, sys.intern(annotations.get(names.ANNOTATION_IPS, ""))),
         pod_ip=annotations.get(names.ANNOTATION_POD_IP, ""),
         redis_run=sys.intern(annotations.get(names.ANNOTATION_BROKER, "")),
-        renew_from=_number(annotations.get(names.ANNOTATION_RENEW)),
+        renew_from=number(annotations.get(names.ANNOTATION_RENEW)),
         derived=list_fingerprints(annotations),
     )
 
@@ -157,36 +144,6 @@ def _unacknowledged(spec: Body, status: Body) -> str:
     return "" if _condition(status, "PodScheduled") else sys.intern(f"scheduler {scheduler}")
 
 
-def _launched(spec: Body, name: str) -> bool:
-    """Whether the launcher stands before the command of this container."""
-    return bool((_container(spec, name).get("command") or [""])[0] == LAUNCH)
-
-
-def _grace(spec: Body, name: str) -> int:
-    """How long (seconds) the launcher in this container gives its program to end: its variable
-    DIJOB_KILL_SECONDS. Without one it is at most KILL_SECONDS: older operators set the variable
-    only where it was less.
-    """
-    variable: Body = next(
-        (
-            e
-            for e in _container(spec, name).get("env") or ()
-            if e.get("name") == "DIJOB_KILL_SECONDS"
-        ),
-        {},
-    )
-    own = int(spec.get("terminationGracePeriodSeconds") or 0)
-    return _number(variable["value"]) if "value" in variable else min(own, KILL_SECONDS)
-
-
-def _container(spec: Body, name: str) -> Body:
-    return next((c for c in spec.get("containers") or () if c.get("name") == name), {})
-
-
-def _label(meta: Body, key: str) -> str:
-    return str((meta.get("labels") or {}).get(key, ""))
-
-
 def _conditions(status: Body) -> tuple[str, ...]:
     """Those that a rule of the failure policy can be about: not what every pod goes through."""
     found = (
@@ -195,44 +152,9 @@ def _conditions(status: Body) -> tuple[str, ...]:
     return tuple(sys.intern(f"{c.get('type')}={c.get('status')}") for c in found)
 
 
-def _controller(meta: Body) -> Body:
-    owners: Sequence[Body] = meta.get("ownerReferences") or ()
-    return next((o for o in owners if o.get("controller")), {})
-
-
 def _rank(name: str, job: str) -> int:
     prefix, rank = split(name)
     return rank if prefix == job else -1
-
-
-def main_name(spec: Body) -> str:
-    """The name of the main container of the job's own template: the one that mounts what we have
-    put there.
-
-    The order of the containers does not tell (a mesh's webhook may put its proxy first),
-    annotations can be forged, and the job may be another by now; but no mount of a pod can be
-    changed once it is there, and who injects a container does not give it ours. A pod without such
-    a mount (the Redis server's) has no launcher: di-container, else the first.
-    """
-    given = spec.get("containers") or ()
-    found = [c.get("name", "") for c in given if _mounts_ours(c)] or [
-        c.get("name", "") for c in given
-    ]
-    return names.MAIN_CONTAINER if names.MAIN_CONTAINER in found else next(iter(found), "")
-
-
-def _mounts_ours(container: Body) -> bool:
-    mounts = {
-        (one.get("name"), one.get("mountPath")) for one in container.get("volumeMounts") or ()
-    }
-    return {(names.BIN_VOLUME, DIR), (names.POD_VOLUME, POD_DIR)} <= mounts
-
-
-def _number(text: Any) -> int:
-    """A number of ours in text that anybody can edit: what is none, or too large for the status,
-    counts as 0.
-    """
-    return (natural(text) if isinstance(text, str) else None) or 0
 
 
 def _is(status: Body, condition: str) -> bool:

@@ -22,13 +22,17 @@ READ_AGAIN_SECONDS = 10.0
 class MadeWith:
     """What a pod was made with.
 
-    `restartable`: its launcher can start its process again in place; `grace` is how long it gives
-    the process to end, in seconds. Two of them tell of now: `labelled` false, somebody has changed
-    the label by which its service and its job's autoscaler find it; `rank_label` is the rank that
-    its label names ("": unknown).
+    `main` is the name of its main container ("": unknown); `reads` are the annotations of the
+    operator's that its spec names: those are to be written with a list. `restartable`: its launcher
+    can start its process again in place; `grace` is how long it gives the process to end, in
+    seconds. Two of them tell of now: `labelled` false, somebody has changed the label by which its
+    service and its job's autoscaler find it; `rank_label` is the rank that its label names ("":
+    unknown).
     """
 
     template_hash: str = ""
+    main: str = ""
+    reads: frozenset[str] = frozenset()
     restartable: bool = False
     grace: int = 30
     labelled: bool = True

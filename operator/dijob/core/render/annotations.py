@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final
 
-from dijob import names, pod
+from dijob import names
 from dijob.core.actions import PublishAddresses
 from dijob.core.addresses import AddressList, ListCopy
 from dijob.core.members import Gang, GangTask
@@ -17,8 +17,7 @@ from dijob.core.render.fields import Manifest
 from dijob.core.render.runtimes import RUNTIMES
 from dijob.names import Addressing, Runtime
 
-# What an address list decides: the variables (resolved at each start of the container) and the
-# files (kept up to date).
+# What an address list decides.
 VARIABLES: Final = {
     "DI_NODES": names.ANNOTATION_IPS,
     "DI_NODE_IPS": names.ANNOTATION_IPS,
@@ -26,12 +25,6 @@ VARIABLES: Final = {
     names.FORMER_VARIABLE: names.ANNOTATION_LIST_NUMBER,
     "DI_NUM_NODES": names.ANNOTATION_NUM_NODES,
     "DI_WORLD_SIZE": names.ANNOTATION_WORLD_SIZE,
-}
-FILES: Final = {
-    pod.IPS_FILE: names.ANNOTATION_IPS,
-    pod.NUMBER_FILE: names.ANNOTATION_LIST_NUMBER,
-    pod.TOPOLOGY_FILE: names.ANNOTATION_TOPOLOGY,
-    pod.RENEW_FILE: names.ANNOTATION_RENEW,
 }
 # A deadline is the one way to end a pod that starts again and again and to keep its logs, which go
 # with a pod that is deleted: the status of a pod could be written as well, but the right to do so
@@ -55,30 +48,23 @@ def variables(gang: Gang) -> list[tuple[str, str]]:
     return [*common, *tasks, *RUNTIMES[gang.runtime].list_env.items()]
 
 
-def files(gang: Gang) -> dict[str, str]:
-    """The files in each pod, by name, with their annotations."""
-    runtimes = {
-        _file(annotation): annotation for annotation in RUNTIMES[gang.runtime].list_env.values()
-    }
-    return FILES | runtimes
-
-
-def files_of(runtime: Runtime) -> dict[str, str]:
-    """The runtime's variables that follow from the list, each with the file that the launcher can
-    mend it from.
+def listed(runtime: Runtime, taken: frozenset[str]) -> dict[str, str]:
+    """The runtime's variables that follow from the list, each with the annotation, without its
+    prefix, that the launcher takes it from; without those that are `taken` by the user.
     """
-    return {name: _file(annotation) for name, annotation in RUNTIMES[runtime].list_env.items()}
+    found = RUNTIMES[runtime].list_env
+    return {name: key.rpartition("/")[2] for name, key in found.items() if name not in taken}
 
 
-def _file(annotation: str) -> str:
-    return annotation.rpartition("/")[2]
-
-
-def slices(gang: Gang) -> str:
+def slices(gang: Gang, taken: frozenset[str]) -> str:
     """How the launcher divides a list among the tasks' variables: "LEARNER 1 COLLECTOR 2", the rest
-    is the last's.
+    is the last's. "_" is a variable that is `taken` by the user.
     """
-    return " ".join(f"{names.task_word(task.name)} {task.size}" for task in gang.tasks)
+    words = (
+        "_" if names.nodes_variable(task.name) in taken else names.task_word(task.name)
+        for task in gang.tasks
+    )
+    return " ".join(f"{word} {task.size}" for word, task in zip(words, gang.tasks, strict=True))
 
 
 @lru_cache(maxsize=64)
@@ -107,7 +93,7 @@ def addresses_patch(gang: Gang, action: PublishAddresses) -> Manifest:
     copy = action.copy
     annotations = {
         names.ANNOTATION_IPS: copy.address_list.text,
-        **made_of(gang, copy.address_list),
+        **made_for(gang, copy.address_list, action.reads),
         **({names.ANNOTATION_POD_IP: copy.pod_ip} if copy.pod_ip else {}),
         # None takes away what somebody else may have written there.
         names.ANNOTATION_RENEW: str(copy.renew_from) if copy.renew_from else None,
@@ -144,15 +130,33 @@ def made_of(gang: Gang, address_list: AddressList) -> dict[str, str]:
     }
 
 
-def as_shown_on_pod(gang: Gang, copy: ListCopy) -> ListCopy:
-    """The copy as a watch will show it on a pod that was given it: with `derived` filled in."""
-    return replace(copy, derived=list_fingerprints(made_of(gang, copy.address_list)))
+def made_for(gang: Gang, address_list: AddressList, reads: frozenset[str]) -> dict[str, str]:
+    """Those of `made_of` that a pod needs which `reads` annotations of these names: the launcher
+    makes all others of the list itself.
+    """
+    needed = {names.ANNOTATION_LIST_NUMBER, *gang.runtime.traits.annotations, *reads}
+    made = made_of(gang, address_list)
+    return {key: value for key, value in made.items() if key in needed}
+
+
+@lru_cache(maxsize=64)
+def derived(
+    gang: Gang, address_list: AddressList, reads: frozenset[str]
+) -> frozenset[tuple[str, str]]:
+    """The fingerprints of `made_for`."""
+    return list_fingerprints(made_for(gang, address_list, reads))
+
+
+def as_shown_on_pod(gang: Gang, action: PublishAddresses) -> ListCopy:
+    """The copy as a watch will show it on the pod that is given it: with `derived` filled in."""
+    copy = action.copy
+    return replace(copy, derived=derived(gang, copy.address_list, action.reads))
 
 
 @lru_cache(maxsize=16)
 def topology_json(gang: Gang, address_list: AddressList) -> str:
     """/run/dijob/topology.json: the world as it is now, for programs that live through growth and
-    shrinkage.
+    shrinkage. Where a launcher stands, it makes the same of the list (images/launcher/topology.go).
 
     Index = rank in nodeIps and firstNodeIds; a rank has parallelWorkers node ids from its first one
     on. Short, because each of up to 1,500 pods carries it, and Kubernetes bounds all annotations of

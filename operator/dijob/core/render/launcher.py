@@ -7,49 +7,50 @@ from typing import Any
 from dijob import names, pod
 from dijob.core.members import Gang, Member
 from dijob.core.options import Delivery, Options
-from dijob.core.render import annotations
 from dijob.core.render.fields import Manifest, field_variable, mapping
 from dijob.names import Addressing
 
 # The kubelet may start a container with a view of the pod that is older than the list which opened
-# the gate. The launcher notices and mends it; where there is none, the gate waits until the older
-# view has passed.
+# the gate: where it takes variables from that view, the gate waits until it has passed.
 SETTLE_SECONDS = "3"
 
 
 def containers(
-    main: Manifest, gang: Gang, member: Member, options: Options, launched: bool
+    main: Manifest, gang: Gang, member: Member, options: Options, settles: bool
 ) -> list[Manifest]:
     """The init containers that go after the template's own: one that brings the programs, unless
-    the cluster mounts their image, and the gate. `launched`: the launcher stands before the main
-    container's command.
+    the kubelet mounts their image, and the gate. `settles`: the gate waits SETTLE_SECONDS more.
     """
-    gate = _gate(main, gang, member)
-    if not launched:
+    gate = _gate(main, gang, member, options)
+    if settles:
         gate["env"].append({"name": "DIJOB_SETTLE_SECONDS", "value": SETTLE_SECONDS})
     if options.launcher_delivery is Delivery.IMAGE_VOLUME:
         return [gate]
     return [_installer(main, options), gate]
 
 
-def mounts() -> list[Manifest]:
+def mounts(options: Options) -> list[Manifest]:
     """Where the programs and the pod's files are, in the gate and in the main container."""
-    return [_programs(), {"name": names.POD_VOLUME, "mountPath": pod.POD_DIR, "readOnly": True}]
-
-
-def volumes(gang: Gang, options: Options) -> list[Manifest]:
-    """The volumes behind the mounts."""
-    items = [
-        {"path": path, "fieldRef": {"fieldPath": f"metadata.annotations['{annotation}']"}}
-        for path, annotation in annotations.files(gang).items()
-    ]
-    programs = (
-        {"image": {"reference": options.launcher_image}}
-        if options.launcher_delivery is Delivery.IMAGE_VOLUME
-        else {"emptyDir": {}}
-    )
+    programs = {"name": names.LAUNCHER_VOLUME, "mountPath": pod.BIN_DIR}
     return [
-        {"name": names.BIN_VOLUME, **programs},
+        _folder(),
+        *([programs] if options.launcher_delivery is Delivery.IMAGE_VOLUME else []),
+        {"name": names.POD_VOLUME, "mountPath": pod.POD_DIR, "readOnly": True},
+    ]
+
+
+def volumes(launched: bool, options: Options) -> list[Manifest]:
+    """The volumes behind the mounts. The pod's annotations are one file: the launcher makes the
+    rest of it, and where there is none (not `launched`), the kubelet makes topology.json.
+    """
+    items = [_file(pod.ANNOTATIONS_FILE, "metadata.annotations")]
+    if not launched:
+        path = f"metadata.annotations['{names.ANNOTATION_TOPOLOGY}']"
+        items.append(_file(pod.TOPOLOGY_FILE, path))
+    image = {"name": names.LAUNCHER_VOLUME, "image": {"reference": options.launcher_image}}
+    return [
+        {"name": names.BIN_VOLUME, "emptyDir": {}},
+        *([image] if options.launcher_delivery is Delivery.IMAGE_VOLUME else []),
         {"name": names.POD_VOLUME, "downwardAPI": {"items": items}},
     ]
 
@@ -60,12 +61,12 @@ def _installer(main: Manifest, options: Options) -> Manifest:
         "image": options.launcher_image,
         "command": [pod.INSTALL],
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        "volumeMounts": [_programs()],
+        "volumeMounts": [_folder()],
         **_like(main),
     }
 
 
-def _gate(main: Manifest, gang: Gang, member: Member) -> Manifest:
+def _gate(main: Manifest, gang: Gang, member: Member, options: Options) -> Manifest:
     """The last init container. It runs from the main container's image: once it does, that image is
     on the node.
     """
@@ -80,7 +81,7 @@ def _gate(main: Manifest, gang: Gang, member: Member) -> Manifest:
             {"name": "DI_JOB_NAMESPACE", "value": gang.namespace},
         ],
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        "volumeMounts": mounts(),
+        "volumeMounts": mounts(options),
         **_like(main),
     }
     if "imagePullPolicy" in main:
@@ -111,5 +112,9 @@ def _plain_resources(resources: Any) -> Manifest:
     return {kind: values for kind, values in kept.items() if values}
 
 
-def _programs() -> Manifest:
+def _folder() -> Manifest:
     return {"name": names.BIN_VOLUME, "mountPath": pod.DIR}
+
+
+def _file(path: str, field: str) -> Manifest:
+    return {"path": path, "fieldRef": {"fieldPath": field}}

@@ -1,6 +1,5 @@
 """The pod of a member of the gang."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from dijob import names, pod
@@ -9,11 +8,9 @@ from dijob.api.model import DIJob
 from dijob.api.pod_sets import PodSet
 from dijob.core.members import Gang, Member, gang_of
 from dijob.core.options import Options
-from dijob.core.render import annotations, launcher, metadata
-from dijob.core.render.fields import Manifest, field_variable, mapping, more, objects
-from dijob.core.render.runtimes import environment
+from dijob.core.render import launcher, metadata, variables
+from dijob.core.render.fields import Manifest, mapping, more, objects
 from dijob.names import DIALLING, Launcher
-from dijob.pod import KILL_SECONDS
 
 # A probe asks every second from the start, so that Ready costs no more than the program's own
 # start. It never gives up by itself (a probe of readiness restarts nobody).
@@ -36,8 +33,12 @@ def pod_manifest(job: DIJob, member: Member, options: Options) -> Manifest:
     pod_set = job.pod_set_of(member.rank)
     main = dict(pod_set.main_container)
     spec: Manifest = {**pod_set.pod, "containers": _with_main(pod_set, main)}
-    ours = launcher.containers(main, gang, member, options, _launched(job, main))
+    launched = _launched(job, main)
+    # Where the launcher cannot mend what the kubelet takes from an older view of the pod.
+    settles = bool(variables.from_fields(main, gang, launched))
+    ours = launcher.containers(main, gang, member, options, settles)
     _fit_main(spec, main, job, member, gang)
+    main["volumeMounts"] = more(main.get("volumeMounts"), *launcher.mounts(options))
     _fit_priority(spec, job, options)
     if spec.get("hostNetwork") and spec.get("dnsPolicy") in (None, "ClusterFirst"):
         spec["dnsPolicy"] = "ClusterFirstWithHostNet"  # or it would know no names of the cluster
@@ -52,7 +53,7 @@ def pod_manifest(job: DIJob, member: Member, options: Options) -> Manifest:
             spec[name] = value
     spec["initContainers"] = more(spec.get("initContainers"), *ours)
     spec["volumes"] = more(
-        spec.get("volumes"), *(job.spec.volumes or ()), *launcher.volumes(gang, options)
+        spec.get("volumes"), *(job.spec.volumes or ()), *launcher.volumes(launched, options)
     )
     meta = metadata.of_pod(job, gang, member, template_hash(job))
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
@@ -80,14 +81,13 @@ def _fit_main(spec: Manifest, main: Manifest, job: DIJob, member: Member, gang: 
     command = job.pod_set_of(member.rank).command
     port = listen_port(command)
     launched = _launched(job, main)
-    main["env"] = _env(main.get("env"), member, gang, _launcher_env(main, spec, gang))
+    main["env"] = variables.of_main(main, spec, member, gang, launched)
     # What a program said last is the best word on why it failed, and outlives the container
     # (status.firstFailure).
     if main.get("terminationMessagePolicy") is None:
         main["terminationMessagePolicy"] = "FallbackToLogsOnError"
     if launched:
         main["command"] = [pod.LAUNCH, *main["command"]]
-    main["volumeMounts"] = more(main.get("volumeMounts"), *launcher.mounts())
     main["ports"] = more(
         main.get("ports"),
         *_ports(main, port or names.BASE_PORT, gang, bool(spec.get("hostNetwork"))),
@@ -139,44 +139,3 @@ def _fit_dns(spec: Manifest, domain: str) -> None:
             **mapping(given),
             "searches": [*(searches if isinstance(searches, list) else ()), domain],
         }
-
-
-def _launcher_env(main: Manifest, spec: Manifest, gang: Gang) -> dict[str, str]:
-    """Variables of the launcher (images/launcher/launch.go) for what differs from its defaults in
-    this pod.
-    """
-    path, grace = main.get("terminationMessagePath"), spec.get("terminationGracePeriodSeconds")
-    env = {"DIJOB_TERMINATION_LOG": path} if path else {}
-    env |= {"DIJOB_TASKS": annotations.slices(gang)} if gang.tasks else {}
-    listed = annotations.files_of(gang.runtime)
-    env |= (
-        {"DIJOB_LISTED": " ".join(f"{name}={file}" for name, file in listed.items())}
-        if listed
-        else {}
-    )
-    return env | (
-        {"DIJOB_KILL_SECONDS": str(grace)}
-        if isinstance(grace, int) and grace != KILL_SECONDS
-        else {}
-    )
-
-
-def _env(users: Any, member: Member, gang: Gang, extra: Mapping[str, str]) -> Any:
-    """Ours first, so that the user's own values may say $(DI_POD_IP); what the user names himself
-    is left to him.
-    """
-    if users is not None and not isinstance(users, list):
-        return users
-    taken = {e.get("name") for e in objects(users)} - set(names.RESERVED_ENV)
-    ours = [
-        field_variable("DI_POD_IP", "status.podIP"),
-        *(
-            field_variable(name, f"metadata.annotations['{annotation}']")
-            for name, annotation in annotations.variables(gang)
-        ),
-        *(
-            {"name": name, "value": value}
-            for name, value in {**environment(member, gang), **extra}.items()
-        ),
-    ]
-    return [*(e for e in ours if e["name"] not in taken), *(users or ())]

@@ -1,0 +1,116 @@
+"""What a pod was made with, read from its metadata and its spec."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from dijob import names
+from dijob.api.numbers import natural
+from dijob.core.observed.views import MadeWith
+from dijob.pod import DIR, KILL_SECONDS, LAUNCH, POD_DIR
+
+Body = Mapping[str, Any]
+
+# How a field names an annotation of the operator's.
+OURS_BEGIN = f"metadata.annotations['{names.GROUP}/"
+
+
+def made_with(meta: Body, spec: Body) -> MadeWith:
+    """What the pod was made with."""
+    name, rank = main_name(spec), _label(meta, names.LABEL_RANK)
+    job = controller(meta).get("name")
+    return MadeWith(
+        template_hash=(meta.get("annotations") or {}).get(names.ANNOTATION_TEMPLATE, ""),
+        main=sys.intern(name),
+        reads=_reads(spec, name),
+        restartable=_launched(spec, name) and spec.get("restartPolicy") != "Never",
+        grace=_grace(spec, name),
+        labelled=_label(meta, names.LABEL_JOB) == job and bool(rank),
+        rank_label=sys.intern(rank),
+    )
+
+
+def main_name(spec: Body) -> str:
+    """The name of the main container of the job's own template: the one that mounts what we have
+    put there.
+
+    The order of the containers does not tell (a mesh's webhook may put its proxy first),
+    annotations can be forged, and the job may be another by now; but no mount of a pod can be
+    changed once it is there, and who injects a container does not give it ours. A pod without such
+    a mount (the Redis server's) has no launcher: di-container, else the first.
+    """
+    given = spec.get("containers") or ()
+    found = [c.get("name", "") for c in given if _mounts_ours(c)] or [
+        c.get("name", "") for c in given
+    ]
+    return names.MAIN_CONTAINER if names.MAIN_CONTAINER in found else next(iter(found), "")
+
+
+def _mounts_ours(container: Body) -> bool:
+    mounts = {
+        (one.get("name"), one.get("mountPath")) for one in container.get("volumeMounts") or ()
+    }
+    return {(names.BIN_VOLUME, DIR), (names.POD_VOLUME, POD_DIR)} <= mounts
+
+
+def controller(meta: Body) -> Body:
+    """The owner that controls an object; {} where there is none."""
+    owners: Sequence[Body] = meta.get("ownerReferences") or ()
+    return next((o for o in owners if o.get("controller")), {})
+
+
+def number(text: Any) -> int:
+    """A number of ours in text that anybody can edit: what is none, or too large for the status,
+    counts as 0.
+    """
+    return (natural(text) if isinstance(text, str) else None) or 0
+
+
+def _reads(spec: Body, name: str) -> frozenset[str]:
+    """The operator's annotations that fields of the main container, or of a volume, are taken
+    from."""
+    variables = (e.get("valueFrom") or {} for e in _container(spec, name).get("env") or ())
+    files = (
+        item
+        for volume in spec.get("volumes") or ()
+        for item in (volume.get("downwardAPI") or {}).get("items") or ()
+    )
+    paths = ((one.get("fieldRef") or {}).get("fieldPath", "") for one in (*variables, *files))
+    return _shared(frozenset(path.split("'")[1] for path in paths if path.startswith(OURS_BEGIN)))
+
+
+@lru_cache(maxsize=256)
+def _shared(names_: frozenset[str]) -> frozenset[str]:
+    """One object for the same names: a cluster has thousands of pods, and few kinds of them."""
+    return names_
+
+
+def _launched(spec: Body, name: str) -> bool:
+    """Whether the launcher stands before the command of this container."""
+    return bool((_container(spec, name).get("command") or [""])[0] == LAUNCH)
+
+
+def _grace(spec: Body, name: str) -> int:
+    """How long (seconds) the launcher in this container gives its program to end: its variable
+    DIJOB_KILL_SECONDS. Without one it is at most KILL_SECONDS: older operators set the variable
+    only where it was less.
+    """
+    variable: Body = next(
+        (
+            e
+            for e in _container(spec, name).get("env") or ()
+            if e.get("name") == "DIJOB_KILL_SECONDS"
+        ),
+        {},
+    )
+    own = int(spec.get("terminationGracePeriodSeconds") or 0)
+    return number(variable["value"]) if "value" in variable else min(own, KILL_SECONDS)
+
+
+def _container(spec: Body, name: str) -> Body:
+    return next((c for c in spec.get("containers") or () if c.get("name") == name), {})
+
+
+def _label(meta: Body, key: str) -> str:
+    return str((meta.get("labels") or {}).get(key, ""))

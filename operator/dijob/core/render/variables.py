@@ -1,0 +1,80 @@
+"""The environment of the main container: what is known when the pod is made, and, where no launcher
+reads it from the pod's files, what its address list will say.
+"""
+
+import re
+from typing import Any
+
+from dijob.core.members import Gang, Member
+from dijob.core.render import annotations
+from dijob.core.render.fields import Manifest, field_variable, objects
+from dijob.core.render.runtimes import environment
+from dijob.names import RESERVED_ENV, Addressing
+from dijob.pod import KILL_SECONDS
+
+# How command, args and values name a variable that the kubelet puts in their place.
+REFERENCE = re.compile(r"\$\(([A-Za-z_]\w*)\)")
+
+
+def of_main(main: Manifest, spec: Manifest, member: Member, gang: Gang, launched: bool) -> Any:
+    """Ours first, so that the user's own values may say $(DI_POD_IP); what the user names himself
+    is left to him. `launched`: the launcher stands before the command.
+    """
+    users = main.get("env")
+    if users is not None and not isinstance(users, list):
+        return users
+    taken = frozenset(str(e.get("name")) for e in objects(users)) - set(RESERVED_ENV)
+    fields = [
+        field_variable(name, f"metadata.annotations['{annotation}']")
+        for name, annotation in from_fields(main, gang, launched)
+    ]
+    known = environment(member, gang) | (_of_launcher(main, spec, gang, taken) if launched else {})
+    ours = [
+        field_variable("DI_POD_IP", "status.podIP"),
+        *fields,
+        *({"name": name, "value": value} for name, value in known.items()),
+    ]
+    return [*(e for e in ours if e["name"] not in taken), *(users or ())]
+
+
+def from_fields(main: Manifest, gang: Gang, launched: bool) -> list[tuple[str, str]]:
+    """The variables that the kubelet takes from an annotation when it starts the container, each
+    with that annotation: all that follow from the list; of a container with a launcher, which sets
+    them itself, those that the template names as $(NAME).
+    """
+    named = _named(main)
+    return [
+        (name, annotation)
+        for name, annotation in annotations.variables(gang)
+        if not launched or name in named
+    ]
+
+
+def _named(main: Manifest) -> frozenset[str]:
+    values = (e.get("value") for e in objects(main.get("env")))
+    texts = [*_list(main.get("command")), *_list(main.get("args")), *values]
+    return frozenset(
+        name for text in texts if isinstance(text, str) for name in REFERENCE.findall(text)
+    )
+
+
+def _of_launcher(
+    main: Manifest, spec: Manifest, gang: Gang, taken: frozenset[str]
+) -> dict[str, str]:
+    """Variables of the launcher (images/launcher) for what differs from its defaults in this
+    pod.
+    """
+    path, grace = main.get("terminationMessagePath"), spec.get("terminationGracePeriodSeconds")
+    listed = annotations.listed(gang.runtime, taken)
+    differs = {
+        "DIJOB_TERMINATION_LOG": path or "",
+        "DIJOB_ADDRESSING": gang.addressing if gang.addressing is not Addressing.IP else "",
+        "DIJOB_TASKS": annotations.slices(gang, taken),
+        "DIJOB_LISTED": " ".join(f"{name}={key}" for name, key in listed.items()),
+        "DIJOB_KILL_SECONDS": "" if grace == KILL_SECONDS or not isinstance(grace, int) else grace,
+    }
+    return {name: str(value) for name, value in differs.items() if value != ""}
+
+
+def _list(given: Any) -> list[Any]:
+    return given if isinstance(given, list) else []

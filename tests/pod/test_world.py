@@ -1,0 +1,140 @@
+"""What the launcher makes of a pod's annotations: variables, and topology.json."""
+
+import json
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from cluster.waiting import until_true
+from dijob.api.model import DIJob
+from dijob.core.actions import PublishAddresses
+from dijob.core.addresses import AddressList, ListCopy
+from dijob.core.members import gang_of
+from dijob.core.render.annotations import addresses_patch, topology_json
+from dijob.names import Addressing, Runtime, Topology
+from pod.boxes import PID_NAMESPACE, Box, shown
+from pod.processes import LISTEN, end, first_process, line, python
+from unit.builders import container, gang, job, manifest, pod_env, read, tasks_job
+from unit.launched import environment_of
+
+PRINT = "import json, os, sys; print(json.dumps(dict(os.environ)), flush=True); sys.stdin.read()"
+WORLD = {"DI_RANK": "1", "DI_PARALLEL_WORKERS": "2", "DI_TOPOLOGY": "star"}
+LISTED = {"DI_LIST_NUMBER": "3", "DI_EPOCH": "3", "DI_NUM_NODES": "2", "DI_WORLD_SIZE": "4"}
+SIX = "fd00::1,fd00::2"
+IPS, NAMES = "10.0.0.1,10.0.0.2", "world-0.world,world-1.world"
+KINDS = {
+    "addresses": (IPS, {}, {"DI_NODES": IPS, "DI_NODE_IPS": IPS}),
+    "names": (NAMES, {"DIJOB_ADDRESSING": "Hostname"}, {"DI_NODES": NAMES}),
+    "IPv6": (SIX, {}, {"DI_NODES": "[fd00::1],[fd00::2]", "DI_NODE_IPS": SIX}),
+}
+
+
+@pytest.mark.parametrize(("listed", "told", "expected"), KINDS.values(), ids=KINDS)
+@pytest.mark.parametrize("namespace", [[], PID_NAMESPACE], ids=["child", "PID-1"])
+def test_a_program_has_its_world_from_the_annotations_alone(
+    box: Box, namespace: list[str], listed: str, told: dict[str, str], expected: dict[str, str]
+) -> None:
+    box.shows("3", listed)
+    process = box.start([*namespace, box.launch, *python(PRINT)], **WORLD | told)
+    found = json.loads(line(process))
+    assert {name: found[name] for name in found if name.startswith("DI_")} == (
+        WORLD | LISTED | expected
+    )
+    # What somebody reads who looks at the first process.
+    environ = Path(f"/proc/{first_process(process, namespace)}/environ").read_text().split("\0")
+    assert {f"{name}={value}" for name, value in LISTED.items()} <= set(environ)
+    end(process)
+
+
+TEMPLATE = {"spec": {"containers": [container()]}}
+TASKS = [
+    {"name": name, "type": name, "replicas": size, "template": TEMPLATE}
+    for name, size in (("learner", 1), ("collector", 2))
+]
+JOBS = {
+    **{str(runtime): job(runtime=runtime.value, parallelWorkers=2) for runtime in Runtime},
+    "Hostname": job(addressing="Hostname"),
+    "tasks": tasks_job(tasks=TASKS),
+    "named in the template": job({"containers": [container(args=["$(DI_NODES)"])]}),
+}
+
+
+@pytest.mark.parametrize("owner", JOBS.values(), ids=JOBS)
+def test_a_program_has_the_variables_that_the_operator_means(box: Box, owner: DIJob) -> None:
+    body, gang_ = manifest(owner, 1), gang_of(owner)
+    listed = ListCopy(AddressList(3, "10.0.0.1,10.0.0.2,10.0.0.3"))
+    reads = read(body).made.reads
+    told = PublishAddresses(body["metadata"]["name"], "uid", listed, reads)
+    body["metadata"]["annotations"] = addresses_patch(gang_, told)["metadata"]["annotations"]
+    said = {key.rpartition("/")[2]: text for key, text in body["metadata"]["annotations"].items()}
+    box.shows(
+        said.pop("list-number"),
+        said.pop("node-ips"),
+        **{key.replace("-", "_"): text for key, text in said.items() if text},
+    )
+    known = {
+        name: text for name, text in pod_env(body).items() if "metadata.annotations" not in text
+    }
+    process = box.start([box.launch, *python(PRINT)], **known)
+    found = json.loads(line(process))
+    expected = environment_of(body, known["DI_POD_IP"])
+    assert {name: found.get(name) for name in expected} == expected
+    end(process)
+
+
+def has_list(box: Box, number: int) -> Callable[[], bool]:
+    return lambda: bool(box.topology()["listNumber"] == number)
+
+
+@pytest.mark.parametrize("addressing", ["IP", "Hostname"])
+def test_topology_json_is_the_operators_and_follows_the_list(box: Box, addressing: str) -> None:
+    box.shows("3", IPS)
+    env = WORLD | {"DIJOB_ADDRESSING": addressing}
+    process = box.start([box.launch, *python(LISTEN)], **env)
+    assert line(process) == "ready"
+    for number, ips in ((3, IPS), (4, f"{IPS},10.0.0.3")):
+        box.shows(str(number), ips)
+        whole = replace(gang(3, 2, Topology.STAR), addressing=Addressing(addressing))
+        wanted = json.loads(topology_json(whole, AddressList(number, ips)))
+        until_true("topology.json has it", has_list(box, number))
+        assert box.topology() == wanted
+    assert (box.path / "topology.json").stat().st_mode & 0o777 == 0o644
+    process.send_signal(signal.SIGTERM)
+    end(process)
+
+
+def test_without_a_list_it_waits_since_the_program_would_work_alone(box: Box) -> None:
+    process = box.start([box.launch, *python("print('ran')")], **WORLD)
+    until_true("it says so", lambda: "waits for the addresses of all ranks" in box.err())
+    box.shows("3", IPS)
+    assert process.communicate(timeout=20)[0] == "ran\n"
+
+
+@pytest.mark.parametrize("namespace", [[], PID_NAMESPACE], ids=["child", "PID-1"])
+def test_the_wait_for_a_list_ends_when_the_pod_does(box: Box, namespace: list[str]) -> None:
+    process = box.start([*namespace, box.launch, *python("print('ran')")], **WORLD)
+    until_true("it says so", lambda: "waits for the addresses of all ranks" in box.err())
+    os.kill(first_process(process, namespace), signal.SIGTERM)
+    assert process.communicate(timeout=20)[0] == ""
+    assert process.returncode == 128 + signal.SIGTERM
+
+
+def test_a_variable_of_the_users_own_is_left_to_him(box: Box) -> None:
+    box.shows("3", IPS)
+    tasks = {"DIJOB_TASKS": "_ 1 COLLECTOR 1", "DI_LEARNER_NODES": "mine"}
+    program = "import os; print(os.environ['DI_LEARNER_NODES'], os.environ['DI_COLLECTOR_NODES'])"
+    assert box.run([box.launch, *python(program)], **WORLD | tasks)[1] == "mine 10.0.0.2\n"
+
+
+@pytest.mark.parametrize(
+    "text", ["nonsense", 'diengine.opendilab.org/node-ips="10.0.0.9', "=\n=\n", "\0"], ids=repr
+)
+def test_a_file_that_says_nothing_is_no_list(box: Box, text: str) -> None:
+    """The kubelet writes no such file; a list of nobody would be worse than none."""
+    box.shows("3", IPS)
+    (box.path / "pod/annotations").resolve().write_text(f"{text}\n{shown('3', IPS)}")
+    program = "import os; print(os.environ['DI_NODES'])"
+    assert box.run([box.launch, *python(program)], **WORLD)[1] == f"{IPS}\n"

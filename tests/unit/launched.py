@@ -1,0 +1,57 @@
+"""The environment of a rank's program: as the kubelet resolves it, and what the launcher makes of
+it (images/launcher/variables.go; tests/pod/test_world.py holds the real one to this).
+"""
+
+from collections.abc import Mapping
+
+from dijob import names, pod
+from dijob.core.observed.made import main_name
+from unit.objects import Body
+
+
+def environment_of(body: Body, ip: str = "") -> dict[str, str]:
+    """The variables of the main container's program, under the annotations that the pod has now."""
+    annotations = body["metadata"].get("annotations") or {}
+    name = main_name(body["spec"])
+    main = next(each for each in body["spec"]["containers"] if each["name"] == name)
+    found = {entry["name"]: _value(entry, annotations, ip) for entry in main.get("env") or ()}
+    if (main.get("command") or [""])[0] == pod.LAUNCH:
+        found |= _listed(found, annotations)
+    return found
+
+
+def _value(entry: Body, annotations: Mapping[str, str], ip: str) -> str:
+    path = entry.get("valueFrom", {}).get("fieldRef", {}).get("fieldPath", "")
+    if path == "status.podIP":
+        return ip
+    return annotations.get(path.split("'")[1], "") if "'" in path else str(entry["value"])
+
+
+def _listed(env: Mapping[str, str], annotations: Mapping[str, str]) -> dict[str, str]:
+    """What the launcher sets; nothing where the environment has a list that is no older."""
+    number = annotations.get(names.ANNOTATION_LIST_NUMBER, "")
+    text = annotations.get(names.ANNOTATION_IPS, "")
+    has = env.get("DI_LIST_NUMBER") or env.get(names.FORMER_VARIABLE) or 0
+    if not text or (env.get("DI_NODES") and int(has) >= int(number)):
+        return {}
+    nodes = text.split(",")
+    found = {
+        "DI_NODES": text,
+        "DI_LIST_NUMBER": number,
+        names.FORMER_VARIABLE: number,
+        "DI_NUM_NODES": str(len(nodes)),
+        "DI_WORLD_SIZE": str(len(nodes) * int(env["DI_PARALLEL_WORKERS"])),
+    }
+    if env.get("DIJOB_ADDRESSING") != "Hostname":
+        found["DI_NODE_IPS"] = text
+    words = env.get("DIJOB_TASKS", "").split()
+    sizes = [int(size) for size in words[1::2]]
+    for i, word in enumerate(words[::2]):
+        first = sum(sizes[:i])
+        part = nodes[first : first + sizes[i]] if i + 1 < len(sizes) else nodes[first:]
+        found |= {} if word == "_" else {f"DI_{word}_NODES": ",".join(part)}
+    for said in env.get("DIJOB_LISTED", "").split():
+        name, key = said.split("=")
+        own = {"num-nodes": found["DI_NUM_NODES"], "world-size": found["DI_WORLD_SIZE"]}
+        found[name] = own.get(key) or annotations[f"{names.GROUP}/{key}"]
+    return found
