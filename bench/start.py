@@ -28,7 +28,12 @@ from planes import control_plane
 NAME = "bench"
 LIMIT_SECONDS = 300
 REST_SECONDS = 2.0
-ADDRESSINGS = ("IP", "Hostname")
+# The operator, by what it is told: how ranks are addressed, and more of its arguments.
+OPERATORS = {
+    "IP": ("IP", ()),
+    "IP, image volume": ("IP", ("--launcher-delivery=ImageVolume",)),
+    "Hostname": ("Hostname", ()),
+}
 # The variable that names JobSet's program (bin/manager in a checkout).
 JOBSET = "JOBSET_BIN"
 
@@ -119,14 +124,15 @@ async def race_floor(
 
 
 async def race_operator(
-    cluster: Cluster, kube: Kube, shape: Shape, namespace: str, addressing: str
+    cluster: Cluster, kube: Kube, shape: Shape, namespace: str, name: str
 ) -> Result:
     """An operator that was started for this run alone. Its CPU is without its own start, and with
     what it does in the seconds after the last job is Running.
     """
     await make_namespace(kube, namespace)
     log = Path(tempfile.gettempdir()) / f"{namespace}.log"
-    async with Operator(cluster.kubeconfig, log) as operator:
+    addressing, arguments = OPERATORS[name]
+    async with Operator(cluster.kubeconfig, log, arguments=arguments) as operator:
         await until_listed(operator)
         before, plane, audit = operator.usage(), plane_cpu(cluster), Audit(cluster.audit_log)
         starting = start_jobs(kube, namespace, shape, addressing=addressing)
@@ -172,7 +178,8 @@ async def race(cluster: Cluster, shape: Shape, runs: int) -> dict[str, Result]:
             now = shape if number else Shape(5, shape.ranks)
             suffix = f"{now}-{number}-{int(time.time())}"
             for name in entrants():
-                result = await race_one(cluster, kube, now, name, f"{name.lower()}-{suffix}")
+                namespace = f"{name.lower().replace(', ', '-').replace(' ', '-')}-{suffix}"
+                result = await race_one(cluster, kube, now, name, namespace)
                 if number:
                     found.setdefault(name, []).append(result)
                     print(f"# {number}: {result.row(now, name)}", flush=True)
@@ -181,14 +188,14 @@ async def race(cluster: Cluster, shape: Shape, runs: int) -> dict[str, Result]:
 
 def entrants() -> list[str]:
     """Who takes part."""
-    return [*map(str, Kind), *ADDRESSINGS, *(["JobSet"] if JOBSET in os.environ else [])]
+    return [*map(str, Kind), *OPERATORS, *(["JobSet"] if JOBSET in os.environ else [])]
 
 
 async def race_one(cluster: Cluster, kube: Kube, shape: Shape, name: str, namespace: str) -> Result:
     """One run of one entrant."""
     if name == "JobSet":
         return await race_jobset(cluster, kube, shape, namespace)
-    if name in ADDRESSINGS:
+    if name in OPERATORS:
         return await race_operator(cluster, kube, shape, namespace, name)
     return await race_floor(cluster, kube, shape, namespace, Kind(name))
 

@@ -50,6 +50,7 @@ class Operator:
     kubeconfig: Path
     log: Path
     namespaces: tuple[str, ...] = ()
+    arguments: tuple[str, ...] = ()
     # Where to note the long stretches of its event loop (stretches.py)
     stretches: Path | None = None
     starts: int = 0
@@ -83,6 +84,7 @@ class Operator:
                     f"--kubeconfig={self.kubeconfig}",
                     f"--health-port={self.port}",
                     *scope,
+                    *self.arguments,
                 ),
                 env={**os.environ, "PYTHONPATH": f"{ROOT / 'operator'}:{ROOT / 'tests'}"},
                 stdout=log,

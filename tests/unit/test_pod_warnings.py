@@ -3,10 +3,12 @@ within seconds.
 """
 
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from dijob import names
+from dijob.api.status import timestamp
 from dijob.core.observed.complaints import complaint, warning
 from dijob.core.observed.views import READ_AGAIN_SECONDS, events_due
 from dijob.core.options import Options
@@ -37,6 +39,15 @@ def test_who_is_asked_for(asked: dict[int, float], order: list[int]) -> None:
         view(1, ip="", complaint="x", created="2026-05-04T11:00:00Z"),
     )
     assert events_due(talks, {}, NOW) == ()
+
+
+def test_on_a_slow_apiserver_nobody_is_asked_for_who_is_just_slow_to_start() -> None:
+    born = NOW - timedelta(seconds=20)
+    pods = [changed(pod, created=timestamp(born)) for pod in SILENT]
+    assert len(events_due(pods, {}, NOW, latency=0.1)) == len(pods)
+    assert events_due(pods, {}, NOW, latency=1.0) == ()
+    later_on = NOW + timedelta(seconds=30)
+    assert len(events_due(pods, {}, later_on, latency=1.0)) == len(pods)
 
 
 def test_of_pods_that_are_gone_nothing_is_remembered() -> None:

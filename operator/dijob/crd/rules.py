@@ -95,7 +95,7 @@ RULES: Final[dict[str, tuple[Rule, ...]]] = {
         ),
         *immutable_fields(),
         Rule(
-            rule=f"{UNBOUND} || has(self.spec.tasks) == has(oldSelf.spec.tasks)",
+            rule=f"has(self.spec.tasks) == has(oldSelf.spec.tasks) || {UNBOUND}",
             message=(
                 f"tasks cannot be added or taken away: the running pods were made from them; {ANEW}"
             ),
@@ -105,9 +105,10 @@ RULES: Final[dict[str, tuple[Rule, ...]]] = {
         tasks_unchanged("their templates", "t.template"),
         Rule(
             rule=(
-                f"{UNBOUND} || !has(self.spec.tasks) || !has(oldSelf.spec.tasks) || "
+                "!has(self.spec.tasks) || !has(oldSelf.spec.tasks) || "
                 f"self.spec.tasks.filter(t, {NAME_OF_T} != {_LAST}).map(t, t.replicas) == "
-                f"oldSelf.spec.tasks.filter(t, {NAME_OF_T} != {_LAST}).map(t, t.replicas)"
+                f"oldSelf.spec.tasks.filter(t, {NAME_OF_T} != {_LAST}).map(t, t.replicas) ||"
+                f" {UNBOUND}"
             ),
             message=(
                 "tasks: only the last task's replicas can be changed: ranks are numbered through"

@@ -63,7 +63,8 @@ class Recorder:
         say.
         """
         now = self._clock.now()
-        for pod in events_due(pods, memory.events_read, now)[:READ_AT_ONCE]:
+        due = events_due(pods, memory.events_read, now, self._api.throttle.latency)
+        for pod in due[:READ_AT_ONCE]:
             memory.events_read[pod.uid] = now
             selector = f"involvedObject.uid={pod.uid},type=Warning"
             try:

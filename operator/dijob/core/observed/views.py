@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from dijob.api.problems import Problem
+from dijob.core import pace
 from dijob.core.addresses import ListCopy
 from dijob.core.members import Gang
 from dijob.core.observed.containers import Containers
@@ -230,26 +231,32 @@ class Child:
     version: str = ""
 
 
-def unexplained(pods: Iterable[Pod], now: datetime) -> tuple[Pod, ...]:
-    """The pods of which only an event can say why nothing starts in them: they have had a node for
-    UNEXPLAINED_SECONDS, and their status gives no reason.
+def unexplained(
+    pods: Iterable[Pod], now: datetime, patience: float = UNEXPLAINED_SECONDS
+) -> tuple[Pod, ...]:
+    """The pods of which only an event can say why nothing starts in them: they have had a node,
+    are older than `patience` (seconds), and their status gives no reason.
     """
     return tuple(
         p
         for p in pods
-        if p.scheduled
-        and not p.has_arrived
-        and not p.complaint
-        and age(p, now) > UNEXPLAINED_SECONDS
+        if p.scheduled and not p.has_arrived and not p.complaint and age(p, now) > patience
     )
 
 
-def events_due(pods: Iterable[Pod], read: Mapping[str, datetime], now: datetime) -> tuple[Pod, ...]:
+def events_due(
+    pods: Iterable[Pod], read: Mapping[str, datetime], now: datetime, latency: float = 0.0
+) -> tuple[Pod, ...]:
     """Those of the unexplained pods whose events are to be read, the longest unread first; `read`
     is when those of each were last read, by uid.
+
+    With `latency`, the seconds that a write takes now, patience grows: the apiserver reads all
+    events of the namespace to find those of one pod, and where it is slow, so is every start.
     """
-    long_ago = now - timedelta(seconds=READ_AGAIN_SECONDS)
-    due = (pod for pod in unexplained(pods, now) if read.get(pod.uid, long_ago) <= long_ago)
+    patience = pace.interval(UNEXPLAINED_SECONDS, latency)
+    long_ago = now - timedelta(seconds=pace.interval(READ_AGAIN_SECONDS, latency))
+    silent = unexplained(pods, now, patience)
+    due = (pod for pod in silent if read.get(pod.uid, long_ago) <= long_ago)
     return tuple(sorted(due, key=lambda pod: (pod.uid in read, read.get(pod.uid, now))))
 
 
