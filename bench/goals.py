@@ -68,6 +68,11 @@ GOALS = (
         {"": 1.25},
         lambda shape, results: results["IP"].size / results["gated"].size,
     ),
+    Goal(
+        "IP, image volume, to the gated floor: bytes of a pod",
+        {"": 1.25},
+        lambda shape, results: results["IP, image volume"].size / results["gated"].size,
+    ),
     Goal("IP: writes per job, less 2n", {"": 4}, lambda s, r: _writes("IP", s, r) - 2 * s.ranks),
     Goal(
         "Hostname: writes per job, less n",
