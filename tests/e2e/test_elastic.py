@@ -108,6 +108,9 @@ def test_a_rank_that_restarts_after_growth_knows_all_peers(space: Space) -> None
     space.until("rank 0 runs again", problem, 30)
     told = first(space, "world-0").env
     assert (told["DI_NUM_NODES"], told["DI_NODES"]) == ("3", ",".join(space.ips("world")))
+    # What somebody starts by hand has the world as it is now, also where the program began before.
+    asked = ("/run/dijob/bin/launch", "printenv", "DI_NUM_NODES")
+    assert space.execute("world-1", *asked).split() == ["3"]
     until_edges(space, "world", mesh(space.ips("world"), 1), PORTS)
 
 

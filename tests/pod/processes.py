@@ -12,22 +12,23 @@ from pod.boxes import PID_NAMESPACE
 
 WHERE = pytest.mark.parametrize("namespace", [[], PID_NAMESPACE], ids=["child", "PID-1"])
 # Says which signals came, a line each, and ends after the first TERM as a program that saves its
-# state would. os.write: a signal may come while print is at work, which print does not survive.
+# state would. sigwait, not handlers and a sleep: Python sees a signal that comes right before it
+# sleeps only when it wakes up.
 LISTEN = """
 import os, signal, sys, time
 def say(text):
     os.write(1, f"{text}\\n".encode())
-def hear(number, frame):
-    say(signal.Signals(number).name)
+names = ("TERM", "HUP", "INT", "QUIT", "USR1", "USR2")
+signals = {getattr(signal, "SIG" + name) for name in names}
+signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+say("ready")
+while True:
+    number = signal.sigwait(signals)
+    say(number.name)
     if number == signal.SIGTERM:
         time.sleep(0.3)
         say("saved")
         sys.exit(7)
-for name in ("TERM", "HUP", "INT", "QUIT", "USR1", "USR2"):
-    signal.signal(getattr(signal, "SIG" + name), hear)
-say("ready")
-while True:
-    time.sleep(60)
 """
 
 

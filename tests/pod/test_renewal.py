@@ -46,12 +46,16 @@ def test_the_program_may_end_well_and_the_exit_code_is_85(box: Box, namespace: l
 
 # Writes a termination message of its own when it is told to end, as a program may that says where
 # its checkpoint is.
-WRITES = (
-    "import os, signal, sys, time\ndef end(*_):\n    open(os.environ['SAID_LAST'],"
-    " 'w').write('saved at step 7, and a good deal more than the mark is long\\n')\n   "
-    " time.sleep(0.3)\n    sys.exit(3)\nsignal.signal(signal.SIGTERM, end)\nprint('ready',"
-    " flush=True)\ntime.sleep(3600)"
-)
+WRITES = """
+import os, signal, sys, time
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+print("ready", flush=True)
+signal.sigwait({signal.SIGTERM})
+with open(os.environ["SAID_LAST"], "w") as file:
+    file.write("saved at step 7, and a good deal more than the mark is long\\n")
+time.sleep(0.3)
+sys.exit(3)
+"""
 
 
 @WHERE
@@ -67,10 +71,10 @@ def test_the_mark_is_the_last_word_also_of_a_program_that_writes_its_own(
 
 def test_85_also_where_the_program_exits_0(box: Box) -> None:
     program = (
-        "import signal, sys, time; signal.signal(signal.SIGTERM, lambda *_: sys.exit(0));"
-        " print('ready', flush=True)"
+        "import signal, sys; signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM});"
+        " print('ready', flush=True); signal.sigwait({signal.SIGTERM}); sys.exit(0)"
     )
-    process = started(box, [box.launch, *python(program + "; time.sleep(3600)")])
+    process = started(box, [box.launch, *python(program)])
     box.shows("4", NEW, "4")
     assert end(process)[0] == 85
 
