@@ -36,6 +36,11 @@ while steps < 10 or os.environ["DI_LIST_NUMBER"] == "1":
     steps += 1
     if dist.get_rank() == 0 and steps in (1, 10):
         print("list", os.environ["DI_LIST_NUMBER"], "step", steps, "ranks", int(one.item()))
+# Whoever leaves while another one is still in the last step aborts that one.
+store = dist.distributed_c10d._get_default_store()
+store.set(f"done {dist.get_rank()}", "1")
+if dist.get_rank() == 0:
+    store.wait([f"done {rank}" for rank in range(dist.get_world_size())])
 """
 
 
