@@ -147,7 +147,7 @@ scale: cluster-build ## a restart among 1,000 jobs with 4,000 pods, with its fig
 	DIJOB_SCALE_JOBS=1000 $(PY) -m pytest -s tests/faults/test_scale.py
 
 .PHONY: bench
-bench: cluster-build ## how long 20x4, 100x4 and 5x200 pods take to start, beside two bare clients, three times (~15 min; SHAPES=, RUNS=)
+bench: cluster-build ## how long 20x4, 100x4 and 5x200 pods take to start, beside two bare clients and JobSet, three times (~18 min; SHAPES=, RUNS=, JOBSET_BIN=)
 	@$(PY) bench/start.py $(SHAPES) --runs $(or $(RUNS),3)
 
 .PHONY: e2e
