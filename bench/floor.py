@@ -6,7 +6,6 @@ anything) and gated (a gate that waits for the addresses, and ten variables).
 import asyncio
 import json
 import re
-import time
 from collections import defaultdict
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -54,7 +53,6 @@ class Floor:
     ranks: int
     kind: Kind = Kind.GATED
     waiting: dict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
-    running: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     starts: Starts = field(default_factory=Starts)
     patches: set[asyncio.Task[Json]] = field(default_factory=set)
     room: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(32))
@@ -68,18 +66,16 @@ class Floor:
             for rank in range(self.ranks)
         ]
         creating = asyncio.create_task(for_all(made, self._create))
-        while len(self.starts.ran) < self.jobs:  # a server may end a watch at any time
-            async for event in self.kube.events(pods(self.namespace), version):
-                self._take(event["object"])
-                version = event["object"]["metadata"]["resourceVersion"]
-                if len(self.starts.ran) == self.jobs:
-                    break
+        async for event in self.kube.follow(pods(self.namespace), version):
+            self._take(event["object"])
+            if len(self.starts.ran) == self.jobs:
+                break
         await asyncio.gather(creating, *self.patches)
         return self.starts
 
     async def _create(self, body: Json) -> None:
         job = body["metadata"]["name"].rpartition("-")[0]
-        self.starts.created.setdefault(job, time.monotonic())
+        self.starts.creates(job)
         await self.kube.create(pods(self.namespace), body)
 
     def _take(self, pod: Json) -> None:
@@ -87,9 +83,7 @@ class Floor:
         job = name.rpartition("-")[0]
         addresses = self.waiting[job]
         if status.get("phase") == "Running":
-            self.running[job].add(name)
-            if len(self.running[job]) == self.ranks:
-                self.starts.ran.setdefault(job, time.monotonic())
+            self.starts.pod_runs(job, name, self.ranks)
         if self.kind is Kind.GATED and (ip := status.get("podIP")) and name not in addresses:
             addresses[name] = ip
             if len(addresses) == self.ranks:

@@ -6,13 +6,12 @@ import asyncio
 import json
 import os
 import tempfile
-import time
 from base64 import b64encode
-from collections import defaultdict
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import aiohttp
 import trustme
@@ -29,7 +28,7 @@ from measured import Shape, Starts
 CRD = "jobsets.jobset.x-k8s.io"
 AGENT = "jobset/"
 OWNER = "jobset.sigs.k8s.io/jobset-name"
-# Of its client: that of the apiserver's other clients here.
+# What its client may ask in a second: its own default, said here to be seen.
 QPS = BURST = 500
 
 
@@ -55,87 +54,89 @@ def jobset(name: str, ranks: int) -> Json:
 async def start_jobsets(kube: Kube, namespace: str, shape: Shape) -> Starts:
     """Create the JobSets, and return once every pod runs."""
     version = (await kube.get(pods(namespace)))["metadata"]["resourceVersion"]
-    starts, running = Starts(), defaultdict[str, set[str]](set)
+    starts = Starts()
 
     async def create(number: int) -> None:
-        starts.created[f"job{number}"] = time.monotonic()
+        starts.creates(f"job{number}")
         await kube.create(jobsets(namespace), jobset(f"job{number}", shape.ranks))
 
     creating = asyncio.create_task(for_all(range(shape.jobs), create))
-    while len(starts.ran) < shape.jobs:  # a server may end a watch at any time
-        async for event in kube.events(pods(namespace), version):
-            body = event["object"]
-            version, job = body["metadata"]["resourceVersion"], body["metadata"]["labels"][OWNER]
-            if body["status"].get("phase") == "Running":
-                running[job].add(body["metadata"]["name"])
-                if len(running[job]) == shape.ranks:
-                    starts.ran.setdefault(job, time.monotonic())
-            if len(starts.ran) == shape.jobs:
-                break
+    async for event in kube.follow(pods(namespace), version):
+        meta, status = event["object"]["metadata"], event["object"]["status"]
+        if status.get("phase") == "Running":
+            starts.pod_runs(meta["labels"][OWNER], meta["name"], shape.ranks)
+        if len(starts.ran) == shape.jobs:
+            break
     await creating
     return starts
 
 
+@asynccontextmanager
+async def controller(binary: Path, cluster: Cluster) -> AsyncIterator["Controller"]:
+    """JobSet's controller, ready, with its webhooks; at the end it is gone, and they with it.
+    `binary` is bin/manager in the checkout.
+    """
+    components, authority = binary.parents[1] / "config/components", trustme.CA()
+    crd = next((components / "crd/bases").glob("*.yaml"))
+    cluster.run_kubectl("apply", "--server-side", "-f", str(crd))
+    until_established(cluster.run_kubectl, CRD)
+    with tempfile.TemporaryDirectory(prefix="dijob-jobset-") as folder:
+        made = Controller(Path(folder), components)
+        made.certify(authority)
+        with made.log.open("w") as log:
+            process = await asyncio.create_subprocess_exec(
+                *(str(binary), f"--config={made.configure()}"),
+                env={**os.environ, "KUBECONFIG": str(cluster.kubeconfig)},
+                stdout=log,
+                stderr=log,
+            )
+        try:
+            made.process = process
+            await until_async("JobSet's controller is ready", made.missing, 60, made.tail)
+            hooks = made.webhooks(b64encode(authority.cert_pem.bytes()).decode())
+            told = json.dumps({"apiVersion": "v1", "kind": "List", "items": hooks})
+            cluster.run_kubectl("apply", "-f", "-", stdin=told)
+            try:
+                yield made
+            finally:
+                cluster.run_kubectl("delete", "-f", "-", stdin=told)
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+
+
 @dataclass
 class Controller:
-    """JobSet's controller as a process; as a context manager it is gone at the end, and its
-    webhooks with it. `binary` is bin/manager in the checkout.
-    """
+    """The process, its folder, and the manifests of its installation."""
 
-    binary: Path
-    cluster: Cluster
-    folder: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="dijob-jobset-")))
+    folder: Path
+    components: Path
     hooks: int = field(default_factory=free_port)
     health: int = field(default_factory=free_port)
-    _process: asyncio.subprocess.Process | None = None
+    process: asyncio.subprocess.Process | None = None
 
     @property
-    def components(self) -> Path:
-        return self.binary.parents[1] / "config/components"
-
-    async def __aenter__(self) -> Self:
-        crd = next((self.components / "crd/bases").glob("*.yaml"))
-        self.cluster.run_kubectl("apply", "--server-side", "-f", str(crd))
-        until_established(self.cluster.run_kubectl, CRD)
-        authority = trustme.CA()
-        self._certify(authority)
-        self._process = await asyncio.create_subprocess_exec(
-            str(self.binary),
-            f"--config={self._configure()}",
-            env={**os.environ, "KUBECONFIG": str(self.cluster.kubeconfig)},
-            stdout=(log := (self.folder / "log").open("w")),
-            stderr=log,
-        )
-        await until_async("JobSet's controller is ready", self._missing, 60, self.tail)
-        self._kubectl("apply", self._webhooks(b64encode(authority.cert_pem.bytes()).decode()))
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._kubectl("delete", self._webhooks(""))
-        if self._process is not None and self._process.returncode is None:
-            self._process.kill()
-            await self._process.wait()
+    def log(self) -> Path:
+        return self.folder / "log"
 
     def usage(self) -> Usage:
         """What the process has used so far."""
-        assert self._process is not None
-        return usage_of(self._process.pid)
+        assert self.process is not None
+        return usage_of(self.process.pid)
 
     def tail(self) -> str:
         """The end of its log, for evidence."""
-        return "\n".join((self.folder / "log").read_text().splitlines()[-25:])
+        return "\n".join(self.log.read_text().splitlines()[-25:])
 
-    def _certify(self, authority: trustme.CA) -> None:
+    def certify(self, authority: trustme.CA) -> None:
+        """Write the certificate of its webhooks."""
         made = authority.issue_cert("127.0.0.1", common_name="jobset")
         made.private_key_pem.write_to_path(str(self.folder / "tls.key"))
         made.cert_chain_pems[0].write_to_path(str(self.folder / "tls.crt"))
 
-    def _configure(self) -> Path:
+    def configure(self) -> Path:
+        """Write its configuration; its path."""
         said = {
             "apiVersion": "config.jobset.x-k8s.io/v1alpha1",
             "kind": "Configuration",
@@ -150,17 +151,18 @@ class Controller:
         path.write_text(yaml.safe_dump(said))
         return path
 
-    async def _missing(self) -> str:
-        assert self._process is not None
-        if self._process.returncode is not None:
-            raise AssertionError(f"it has exited with {self._process.returncode}: {self.tail()}")
+    async def missing(self) -> str:
+        """Why it is not ready; "" where it is."""
+        assert self.process is not None
+        if self.process.returncode is not None:
+            raise AssertionError(f"it has exited with {self.process.returncode}: {self.tail()}")
         try:
             async with aiohttp.request("GET", f"http://127.0.0.1:{self.health}/readyz") as answer:
                 return "" if answer.status == 200 else await answer.text()
         except aiohttp.ClientError as error:
             return str(error)
 
-    def _webhooks(self, authority: str) -> list[Json]:
+    def webhooks(self, authority: str) -> list[Json]:
         """Its webhooks, with the patches of its own installation, on this process."""
         folder = self.components / "webhook"
         made: list[Json] = list(yaml.safe_load_all((folder / "manifests.yaml").read_text()))
@@ -174,10 +176,6 @@ class Controller:
                 url = f"https://127.0.0.1:{self.hooks}{path}"
                 hook["clientConfig"] = {"url": url, "caBundle": authority}
         return made
-
-    def _kubectl(self, verb: str, objects: list[Json]) -> None:
-        told = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
-        self.cluster.run_kubectl(verb, "-f", "-", stdin=told)
 
 
 def _patch(body: Json, patch: dict[str, Any]) -> None:

@@ -1,6 +1,7 @@
 """What is raced, and what one run of an entrant has cost."""
 
-from collections import Counter
+import time
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -32,6 +33,21 @@ class Starts:
 
     created: dict[str, float] = field(default_factory=dict)
     ran: dict[str, float] = field(default_factory=dict)
+    _running: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+
+    def creates(self, job: str) -> None:
+        """The job, or the first of its pods, is created now."""
+        self.created.setdefault(job, time.monotonic())
+
+    def runs(self, job: str) -> None:
+        """The job runs, from now on unless it did before."""
+        self.ran.setdefault(job, time.monotonic())
+
+    def pod_runs(self, job: str, pod: str, ranks: int) -> None:
+        """One of the job's pods runs; it runs itself with the last of so many."""
+        self._running[job].add(pod)
+        if len(self._running[job]) == ranks:
+            self.runs(job)
 
     @property
     def seconds(self) -> float:

@@ -10,18 +10,20 @@ import statistics
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Awaitable
 from pathlib import Path
+from typing import NamedTuple, Protocol
 
 import goals
 from cluster import Cluster
 from cluster.process import recorded
 from cluster.waiting import until_async
-from faults.audit import Audit
+from faults.audit import OPERATOR, Audit
 from faults.bulk import for_all
 from faults.kube import Access, Kube, KubeError, dijob, jobs, make_namespace, pods, services
-from faults.running import Operator, usage_of
+from faults.running import Operator, Usage, usage_of
 from floor import Floor, Kind, size_of
-from jobset import AGENT, Controller, jobsets, start_jobsets
+from jobset import AGENT, controller, jobsets, start_jobsets
 from measured import HEAD, Result, Shape, Starts, cpu_table, writes_table
 from planes import control_plane
 
@@ -53,18 +55,16 @@ async def start_jobs(kube: Kube, namespace: str, shape: Shape, **spec: str) -> S
         # replicas is what the operator would add: `kubectl scale` needs it.
         body = dijob(namespace, f"job{number}", shape.ranks, service="Auto", **spec)
         body["spec"]["replicas"] = shape.ranks
-        starts.created[f"job{number}"] = time.monotonic()
+        starts.creates(f"job{number}")
         await kube.create(jobs(namespace), body)
 
     creating = asyncio.create_task(for_all(range(shape.jobs), create))
-    while len(starts.ran) < shape.jobs:  # a server may end a watch at any time
-        async for event in kube.events(jobs(namespace), version):
-            body = event["object"]
-            version = body["metadata"]["resourceVersion"]
-            if (body.get("status") or {}).get("phase") == "Running":
-                starts.ran.setdefault(body["metadata"]["name"], time.monotonic())
-            if len(starts.ran) == shape.jobs:
-                break
+    async for event in kube.follow(jobs(namespace), version):
+        body = event["object"]
+        if (body.get("status") or {}).get("phase") == "Running":
+            starts.runs(body["metadata"]["name"])
+        if len(starts.ran) == shape.jobs:
+            break
     await creating
     return starts
 
@@ -126,39 +126,60 @@ async def race_floor(
 async def race_operator(
     cluster: Cluster, kube: Kube, shape: Shape, namespace: str, name: str
 ) -> Result:
-    """An operator that was started for this run alone. Its CPU is without its own start, and with
-    what it does in the seconds after the last job is Running.
-    """
+    """An operator that was started for this run alone."""
     await make_namespace(kube, namespace)
     log = Path(tempfile.gettempdir()) / f"{namespace}.log"
     addressing, arguments = OPERATORS[name]
     async with Operator(cluster.kubeconfig, log, arguments=arguments) as operator:
         await until_listed(operator)
-        before, plane, audit = operator.usage(), plane_cpu(cluster), Audit(cluster.audit_log)
         starting = start_jobs(kube, namespace, shape, addressing=addressing)
-        starts = await asyncio.wait_for(starting, LIMIT_SECONDS)
-        plane = plane_cpu(cluster) - plane
-        await asyncio.sleep(REST_SECONDS)
-        used, size = operator.usage(), await size_in(kube, namespace)
-        writes = audit.count(namespace)
+        result = await measured_start(
+            cluster, kube, Entrant(operator, OPERATOR, namespace), starting
+        )
     log.unlink()
     await clear(kube, namespace)
-    return Result(starts, plane, used.cpu - before.cpu, used.peak, size, writes)
+    return result
 
 
 async def race_jobset(cluster: Cluster, kube: Kube, shape: Shape, namespace: str) -> Result:
-    """JobSet, with a controller of its own for this run, measured like the operator. A start ends
-    when the pods run: what its own status then says takes a little longer.
+    """JobSet, with a controller of its own for this run. A start ends when the pods run: what its
+    own status then says takes a little longer.
     """
     await make_namespace(kube, namespace)
-    async with Controller(Path(os.environ[JOBSET]), cluster) as controller:
-        before, plane, audit = controller.usage(), plane_cpu(cluster), Audit(cluster.audit_log)
-        starts = await asyncio.wait_for(start_jobsets(kube, namespace, shape), LIMIT_SECONDS)
-        plane = plane_cpu(cluster) - plane
-        await asyncio.sleep(REST_SECONDS)
-        used, size = controller.usage(), await size_in(kube, namespace)
-        writes = audit.count(namespace, AGENT)
+    async with controller(Path(os.environ[JOBSET]), cluster) as process:
+        starting = start_jobsets(kube, namespace, shape)
+        result = await measured_start(cluster, kube, Entrant(process, AGENT, namespace), starting)
         await clear(kube, namespace)
+    return result
+
+
+class Process(Protocol):
+    """Whose CPU and memory are measured."""
+
+    def usage(self) -> Usage: ...
+
+
+class Entrant(NamedTuple):
+    """A process that starts jobs, what its user agent begins with, and where the jobs are."""
+
+    process: Process
+    agent: str
+    namespace: str
+
+
+async def measured_start(
+    cluster: Cluster, kube: Kube, entrant: Entrant, starting: Awaitable[Starts]
+) -> Result:
+    """One start, and what it costs. The process' CPU is without its own start, and with what it
+    does in the seconds after the last job runs.
+    """
+    before, plane = entrant.process.usage(), plane_cpu(cluster)
+    audit = Audit(cluster.audit_log)
+    starts = await asyncio.wait_for(starting, LIMIT_SECONDS)
+    plane = plane_cpu(cluster) - plane
+    await asyncio.sleep(REST_SECONDS)
+    used, size = entrant.process.usage(), await size_in(kube, entrant.namespace)
+    writes = audit.count(entrant.namespace, entrant.agent)
     return Result(starts, plane, used.cpu - before.cpu, used.peak, size, writes)
 
 

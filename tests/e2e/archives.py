@@ -21,9 +21,11 @@ ATTEMPTS = 3
 def archive(image: str, sources: Path = ROOT) -> Path:
     """The archive of an image of these sources, built where it is not in the cache yet.
 
-    DIJOB_E2E_OPERATOR (or _LIGHT, _DITASK, _LAUNCHER) names an archive to be tested instead.
+    DIJOB_E2E_OPERATOR (or _LIGHT, _DITASK, _LAUNCHER) names an archive to be tested instead of the
+    present sources'.
     """
-    if given := os.environ.get(f"DIJOB_E2E_{image.upper()}"):
+    given = os.environ.get(f"DIJOB_E2E_{image.upper()}")
+    if given and sources == ROOT:
         return Path(given)
     program = str(sources / "images/build.py")
     for _ in range(ATTEMPTS):

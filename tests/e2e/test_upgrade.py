@@ -8,6 +8,7 @@ from archives import ROOT, archive
 from cluster import Cluster
 from identity import how, identities, running, until_healed
 from jobs import peers
+from pod.boxes import missing
 from release import install
 from sockets import mesh, until_edges
 from space import Space
@@ -26,7 +27,7 @@ def former(tmp_path: Path) -> Path:
         ["git", "-C", str(ROOT), "archive", FORMER], capture_output=True, check=False
     )
     if packed.returncode != 0:
-        pytest.skip(f"commit {FORMER} is not in this clone: {packed.stderr.decode().strip()}")
+        missing(f"commit {FORMER} (git fetch --unshallow): {packed.stderr.decode().strip()}")
     subprocess.run(["tar", "-x", "-C", str(tmp_path)], input=packed.stdout, check=True)
     return tmp_path
 

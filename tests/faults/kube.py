@@ -1,12 +1,13 @@
 """A client of the tests' own: the operator is judged by eyes that share no code with it."""
 
+import asyncio
 import base64
 import io
 import json
 import socket
 import ssl
-from collections.abc import AsyncIterator
-from contextlib import suppress
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -134,7 +135,20 @@ class Kube:
         """All of a collection."""
         return (await self.get(path)).get("items") or []
 
-    async def events(self, path: str, version: str) -> AsyncIterator[Json]:
+    async def follow(self, path: str, version: str) -> AsyncGenerator[Json]:
+        """All that happens to a collection from a resourceVersion on. A server may end a watch at
+        any time: the next one goes on where it was.
+        """
+        while True:
+            async with aclosing(self.events(path, version)) as events:
+                async for event in events:
+                    if event["type"] == "ERROR":
+                        raise AssertionError(f"a watch has missed something: {event['object']}")
+                    version = event["object"]["metadata"]["resourceVersion"]
+                    yield event
+            await asyncio.sleep(0.1)
+
+    async def events(self, path: str, version: str) -> AsyncGenerator[Json]:
         """A watch from a resourceVersion on, until it breaks."""
         url = f"{self.access.server}{path}?watch=true&resourceVersion={version}"
         timeout = aiohttp.ClientTimeout(total=None)

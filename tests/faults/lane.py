@@ -40,25 +40,16 @@ class Census:
 
     async def follow(self, kube: Kube, namespace: str) -> None:
         """Watch until cancelled."""
-        listed = await kube.get(pods(namespace))
-        version = listed["metadata"]["resourceVersion"]
-        while True:  # a server may end a watch at any time: the next one goes on where it was
-            async for event in kube.events(pods(namespace), version):
-                if event["type"] == "ERROR":
-                    raise AssertionError(f"the test has missed something: {event['object']}")
-                self._count(event)
-                version = event["object"]["metadata"]["resourceVersion"]
-            await asyncio.sleep(0.1)
-
-    def _count(self, event: Json) -> None:
-        meta, ip = event["object"]["metadata"], event["object"]["status"].get("podIP")
-        name = meta["name"]
-        if ip and self.addresses.setdefault(meta["uid"], ip) != ip:
-            self.moved.add(name)
-        if event["type"] == "ADDED":
-            self.added[name] += 1
-        elif event["type"] == "DELETED":
-            self.deleted[name] += 1
+        version = (await kube.get(pods(namespace)))["metadata"]["resourceVersion"]
+        async for event in kube.follow(pods(namespace), version):
+            meta, ip = event["object"]["metadata"], event["object"]["status"].get("podIP")
+            name = meta["name"]
+            if ip and self.addresses.setdefault(meta["uid"], ip) != ip:
+                self.moved.add(name)
+            if event["type"] == "ADDED":
+                self.added[name] += 1
+            elif event["type"] == "DELETED":
+                self.deleted[name] += 1
 
     def of(self, job: str) -> int:
         """ADDED events of a job's pods."""

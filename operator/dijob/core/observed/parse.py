@@ -11,7 +11,7 @@ from dijob.core.observed import containers, disruptions
 from dijob.core.observed.complaints import complaint
 from dijob.core.observed.containers import Containers
 from dijob.core.observed.derived import list_fingerprints
-from dijob.core.observed.made import controller, made_with, main_name, number
+from dijob.core.observed.made import controller, made_with, number
 from dijob.core.observed.views import Child, Placement, Pod, Refused
 
 Body = Mapping[str, Any]
@@ -64,7 +64,8 @@ def pod(body: Body) -> Pod:
     """
     meta, spec, status = body["metadata"], body.get("spec") or {}, body.get("status") or {}
     annotations = meta.get("annotations") or {}
-    owner, main = controller(meta), containers.named(status, main_name(spec))
+    owner, made = controller(meta), made_with(meta, spec)
+    main = containers.named(status, made.main)
     return Pod(
         rank=_rank(meta["name"], owner.get("name", "")),
         name=meta["name"],
@@ -79,7 +80,7 @@ def pod(body: Body) -> Pod:
         complaint=complaint(status),
         copy=_copy(annotations),
         containers=_containers(meta, spec, status, main),
-        made=made_with(meta, spec),
+        made=made,
         placement=_placement(meta, spec, status, main),
     )
 
