@@ -23,7 +23,15 @@ def test_torchrun_without_a_flag_sums_the_collectors_statistics(space: Space) ->
     assert sorted(heard) == [("0", "0", "0"), ("1", "1", "0"), ("2", "0", "1"), ("3", "1", "1")]
 
 
-LOOP = """
+LEAVE = """
+# Whoever leaves while another one is still in the last step aborts that one.
+store = dist.distributed_c10d._get_default_store()
+store.set(f"done {dist.get_rank()}", "1")
+if dist.get_rank() == 0:
+    store.wait([f"done {rank}" for rank in range(dist.get_world_size())])
+"""
+LOOP = (
+    """
 import os
 import torch
 import torch.distributed as dist
@@ -36,12 +44,30 @@ while steps < 10 or os.environ["DI_LIST_NUMBER"] == "1":
     steps += 1
     if dist.get_rank() == 0 and steps in (1, 10):
         print("list", os.environ["DI_LIST_NUMBER"], "step", steps, "ranks", int(one.item()))
-# Whoever leaves while another one is still in the last step aborts that one.
-store = dist.distributed_c10d._get_default_store()
-store.set(f"done {dist.get_rank()}", "1")
-if dist.get_rank() == 0:
-    store.wait([f"done {rank}" for rank in range(dist.get_world_size())])
 """
+    + LEAVE
+)
+# Rank 1 goes on when rank 0 has left, and fails when it is told to.
+OUTLIVED = (
+    """
+import os
+import time
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("gloo")
+one = torch.ones(1)
+dist.all_reduce(one)
+print("list", os.environ["DI_LIST_NUMBER"], "ranks", int(one.item()))
+"""
+    + LEAVE
+    + """
+while dist.get_rank() == 1 and os.environ["DI_LIST_NUMBER"] == "1":
+    if os.path.exists("/tmp/fail"):
+        raise SystemExit(3)
+    time.sleep(0.1)
+"""
+)
 
 
 def test_a_lost_pod_restarts_the_group(space: Space) -> None:
@@ -76,6 +102,30 @@ def test_a_crash_restarts_the_group_and_is_charged_once(space: Space) -> None:
     status = space.status("crash")
     assert (status["listNumber"], status["renewals"], status["restarts"]) == (2, 1, 1)
     assert status["lastRenewal"]["message"].endswith("and runtime: torch says RestartJob")
+
+
+def test_who_has_succeeded_begins_again_with_who_fails_after_it(space: Space) -> None:
+    """Without torchrun, whose agents wait for each other for 5 minutes before they leave."""
+    space.apply(*program("outlived", ["python3", "main.py"], OUTLIVED, runtime="torch"))
+    space.until(
+        "rank 0 has succeeded",
+        lambda: "" if space.status("outlived").get("succeededRanks") == "0" else "not yet",
+        TORCH_SECONDS,
+    )
+    before = space.uids("outlived")
+    space.kubectl("exec", "outlived-1", "-c", "di-container", "--", "touch", "/tmp/fail")
+    waited = space.until_true("outlived", "Succeeded", TORCH_SECONDS)
+    measured(
+        "seconds from a failure after rank 0's success until both have finished", f"{waited:.0f}"
+    )
+    status = space.status("outlived")
+    assert (status["listNumber"], status["renewals"], status["restarts"]) == (2, 1, 1)
+    assert status["lastRenewal"]["message"].endswith(
+        "rank 0, which had succeeded, begins again too"
+    )
+    assert status["succeededRanks"] == "0-1"
+    assert "list 2 ranks 2" in space.logs("outlived-0")
+    assert not before & space.uids("outlived"), "in new pods: the finished one is in the way"
 
 
 def test_the_command_of_the_ddp_page_runs_until_it_asks_for_cuda(space: Space) -> None:

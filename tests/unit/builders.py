@@ -68,7 +68,11 @@ def job(
 
 
 def gang(
-    size: int = 3, workers: int = 1, topology: Topology = Topology.MESH, minimum: int = 0
+    size: int = 3,
+    workers: int = 1,
+    topology: Topology = Topology.MESH,
+    minimum: int = 0,
+    **fields: Any,
 ) -> Gang:
     return Gang(
         job="job",
@@ -78,6 +82,7 @@ def gang(
         workers=workers,
         topology=topology,
         minimum=minimum or size,
+        **fields,
     )
 
 

@@ -27,7 +27,9 @@ class Watched(Judged):
         old, new = self.before, self.job.status
         for field in ("list_number", "restarts", "renewals"):
             assert getattr(new, field) >= getattr(old, field), (field, old, new)
-        assert expand(new.succeeded_ranks) >= expand(old.succeeded_ranks)
+        # Where ranks begin together, a success lasts as long as the list under which it came.
+        again = self.together and old.last_renewal != new.last_renewal
+        assert again or expand(new.succeeded_ranks) >= expand(old.succeeded_ranks)
         for field in ("first_failure", "start_time", "completion_time"):
             assert getattr(old, field) in (None, getattr(new, field)), (field, old, new)
         assert not ended(old) or ended(new)
@@ -49,7 +51,7 @@ class Watched(Judged):
             self.charged[charge.uid] = charge.failures
         failures = sum(self.charged.values())
         # Those that renew all ranks are charged together.
-        together = any(
+        together = self.together or any(
             rule.action is FailureAction.RESTART_JOB for rule in self.job.spec.failure_policy.rules
         )
         right = (
@@ -80,6 +82,7 @@ class Watched(Judged):
         assert nodes[process.rank] == (own if self.named else env["DI_POD_IP"]), env
         # Somebody's edit, until it is repaired.
         assert env["DI_NUM_NODES"] in (str(len(nodes)), FORGED), env
+        assert not (self.together and NOBODY in nodes), f"it waits for nobody: {env}"
         assert env.get("DI_NODE_IPS", "") == ("" if self.named else env["DI_NODES"])
         every = [*self.cluster.pods.values(), *self.cluster.buried]
         for rank in self.dialled(process.rank):
@@ -144,6 +147,8 @@ class Watched(Judged):
 
     def check_running(self) -> None:
         status, size = self.job.status, self.job.spec.desired
+        if self.together and status.succeeded_ranks and status.address_list:
+            size = min(size, status.address_list.size)  # nobody joins a world that is nearly done
         waiting = [rank for rank in range(size) if rank not in expand(status.succeeded_ranks)]
         processes = {process.rank: process for process in self.cluster.processes}
         assert is_true(status, Running), status
@@ -163,6 +168,8 @@ class Watched(Judged):
                 assert [addresses.split(",")[rank] for rank in waiting] == [
                     ips[rank] for rank in waiting
                 ], pod
+        if self.together:
+            self.check_together()
         for process in processes.values():
             assert self.met[process.uid] == self.run_of(), (
                 f"{process} does not hear the server there is"
@@ -171,6 +178,13 @@ class Watched(Judged):
             assert [process.nodes[rank] for rank in dialled] == [ips[rank] for rank in dialled], (
                 process
             )
+
+    def check_together(self) -> None:
+        """Nobody began after another had left: it would wait for that one for ever."""
+        assert len({process.list_number for process in self.cluster.processes}) <= 1
+        left = [pod.main.until for pod in self.pods() if pod.main.last == 0]
+        began = [pod.main.since for pod in self.pods() if pod.process]
+        assert max(began, default="") <= min(left, default="~"), (began, left)
 
 
 def told(pod: SimPod) -> tuple[int, str]:

@@ -95,6 +95,12 @@ class Judged(RuleBasedStateMachine):
         """Whether the ranks are told names."""
         return self.job.spec.addressing is Addressing.HOSTNAME
 
+    @property
+    def together(self) -> bool:
+        """Whether ranks begin together, or not at all; written down once more."""
+        spec = self.job.spec
+        return spec.runtime in ("torch", "oneflow") and self.job.restart_scope == "Job"
+
     def check_write(self, request: Request) -> None:
         """What is true of each single write, judged just before it is made: by what it does, and by
         what the pass that makes it could know.
@@ -192,7 +198,9 @@ class Judged(RuleBasedStateMachine):
         doomed = died >= view.copy.address_list.number > 0 and self.is_renewed(rank, status)
         doomed = doomed or (view.copy.address_list.number > 0 and self.is_beyond(rank))
         assert doomed or self.is_counted(view, status), view
-        assert not view.containers.succeeded or rank in expand(status.succeeded_ranks), view
+        void = doomed and self.together  # it begins again with the others
+        known = void or rank in expand(status.succeeded_ranks)
+        assert known or not view.containers.succeeded, view
 
     def check_status(self, request: Request) -> None:
         """Whatever else is put off: when a list dies, all that its pods have shown is counted."""
@@ -204,6 +212,7 @@ class Judged(RuleBasedStateMachine):
             merged(self.cluster.read(names.PLURAL, "job"), {"status": request.body["status"]})
         )
         if status.renewals > old.status.renewals:
+            assert not (self.together and status.succeeded_ranks), status
             views = self.operator.views().values()
             ranks = (view for view in views if view.name != self.gang.server)
             known = [

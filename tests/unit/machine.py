@@ -18,6 +18,8 @@ from unit.virtual import VirtualLoop
 from unit.wire import Fault
 
 DEADLINE = 900
+# Ranks that begin together, or not at all.
+TORCH: Body = {"runtime": "torch", "restart": {"scope": "Job"}}
 # What else a job can ask for.
 EXTRAS: dict[str, Body] = {
     "nothing": {},
@@ -34,6 +36,11 @@ EXTRAS: dict[str, Body] = {
     "a deadline": {"activeDeadlineSeconds": DEADLINE},
     "a time to live": {"ttlSecondsAfterFinished": 100},
     "redis": {"messageQueue": {"type": "redis"}},
+    "torch": TORCH,
+    "torch, failures cost nothing": {
+        **TORCH,
+        "failurePolicy": {"rules": [{"action": "Ignore"}]},
+    },
 }
 INDEX = st.integers(0, 3)
 FAULTS = st.builds(

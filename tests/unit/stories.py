@@ -100,6 +100,40 @@ LIVES: dict[str, tuple[str, tuple[Step, ...]]] = {
     "its server is lost": ("redis", ((TO_RUN, SERVER, 0), (1, "is deleted by hand", 1))),
     "its server crashes": ("redis", ((TO_RUN, SERVER, 2), (1, "is deleted by hand", 1))),
     "its server is lost before the list": ("redis", ((1, SERVER, 0), (0, SERVER, 1))),
+    "a rank that has succeeded begins again with who is lost": (
+        "torch",
+        ((TO_RUN, "succeeds", 0), (1, "is deleted by hand", 1)),
+    ),
+    "the same at once": ("torch", ((TO_RUN, "succeeds", 0), (0, "main crashes", 1))),
+    "the same, and its pod is gone": (
+        "torch",
+        (
+            (TO_RUN, "succeeds", 0),
+            (1, TIME, 5),
+            (0, "is deleted by hand", 0),
+            (1, "main crashes", 0),
+        ),
+    ),
+    "it exits 0 as another is lost": (
+        "torch",
+        ((TO_RUN, "is deleted by hand", 1), (0, LOOK, 0), (0, "succeeds", 0)),
+    ),
+    "it begins again after a failure that is free": (
+        "torch, failures cost nothing",
+        ((TO_RUN, "succeeds", 0), (1, TIME, 5), (0, "main crashes", 1)),
+    ),
+    "it begins again when the job is resumed": (
+        "torch",
+        ((TO_RUN, "succeeds", 1), (0, SUSPEND, 0), (3, RESUME, 0)),
+    ),
+    "it does not grow once one has succeeded": (
+        "torch",
+        ((ELASTIC_TO_RUN, "succeeds", 0), (1, SCALE, 4)),
+    ),
+    "it shrinks after one has succeeded": (
+        "torch",
+        ((ELASTIC_TO_RUN, "succeeds", 0), (1, SCALE, 2)),
+    ),
     "its time to live ends": (
         "a time to live",
         ((TO_RUN, "succeeds", 0), (0, "succeeds", 0), (0, "succeeds", 0)),

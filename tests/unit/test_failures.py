@@ -13,6 +13,7 @@ from dijob.core.membership.failures import Ledger
 from dijob.core.membership.policy import Policy
 from dijob.core.observed.containers import Ending
 from dijob.core.observed.views import Observed, Pod
+from dijob.names import RestartScope, Runtime
 from unit.builders import NOW, gang, given, listed, observed, view, world_of
 
 EMPTY = failures.read(Status(), gang())
@@ -20,9 +21,9 @@ EMPTY = failures.read(Status(), gang())
 
 def with_failures(before: Ledger, seen: Observed, status: Status | None = None) -> Ledger:
     policy = Policy(gang())
-    seen_done = failures.with_successes(before, seen.pods, policy)
-    world = world_of(gang(), seen, seen_done.into(status or Status()), NOW)
-    return failures.with_failures(seen_done, world, policy, NOW)
+    world = world_of(gang(), seen, before.into(status or Status()), NOW)
+    done = failures.with_successes(before, world, policy)
+    return failures.with_failures(done, replace(world, succeeded=done.succeeded), policy, NOW)
 
 
 def crashed(rank: int = 1, failures: int = 1, **fields: Any) -> Pod:
@@ -73,7 +74,7 @@ def test_one_restart_of_all_is_charged_once_to_whoever_failed_first() -> None:
         crashed(1, last_end=early),
         crashed(2, last_end=early),
     )
-    torch = Policy(gang(), renews_all_on_failure=True)
+    torch = Policy(gang(runtime=Runtime.TORCH, scope=RestartScope.JOB))
     after = failures.with_failures(EMPTY, world_of(gang(), seen, Status(), NOW), torch, NOW)
     assert (after.restarts, list(after.new)) == (1, [1, 2, 0])
     assert after.first_failure is not None

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 from dijob.core.addresses import AddressList
-from dijob.core.decide import address_writes, completion, plan, suspension
+from dijob.core.decide import address_writes, completion, plan, renewal, suspension
 from dijob.core.decide.deletion import deletions
 from dijob.core.members import Gang
-from dijob.core.membership import address_list, failures, losses, restart
+from dijob.core.membership import address_list, failures, losses, restart, together
 from dijob.core.membership.gathering import Gathering
 from dijob.core.membership.world import World
 from dijob.core.observed import containers, parse
@@ -266,9 +266,49 @@ def a_disruption_is_counted_again_and_again(patch: pytest.MonkeyPatch) -> None:
     )
 
 
+def who_has_succeeded_is_left_out(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(together, "everybody", lambda world: frozenset(world.unfinished))
+    patch.setattr(together, "lasting_successes", lambda world: world.succeeded)
+
+
+def a_success_is_taken_back_after_the_renewal(patch: pytest.MonkeyPatch) -> None:
+    """By the next write: an operator that is killed before it leaves the others to wait."""
+    recorded = renewal.recorded
+
+    def late(this: Any, loss: Any) -> Any:
+        made = recorded(this, loss)
+        update = {"succeeded_ranks": this.status.succeeded_ranks}
+        return replace(made, status=made.status.model_copy(update=update))
+
+    def taken_back(status: Any, gang: Any) -> failures.Ledger:
+        dead = status.last_renewal and status.last_renewal.list_number == status.list_number
+        known = read(status, gang)
+        return replace(known, succeeded=frozenset()) if dead else known
+
+    read = failures.read
+    patch.setattr(renewal, "recorded", late)
+    patch.setattr(failures, "read", taken_back)
+
+
+def a_success_under_a_dead_list_counts(patch: pytest.MonkeyPatch) -> None:
+    of = World.of
+    patch.setattr(World, "of", lambda *given: replace(of(*given), died=-1))
+
+
+def who_crashes_for_free_begins_alone(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(together, "stranded", lambda world: frozenset())
+
+
 @pytest.mark.parametrize(
     ("bug", "story"),
     [
+        (who_has_succeeded_is_left_out, "a rank that has succeeded begins again with who is lost"),
+        (who_has_succeeded_is_left_out, "the same at once"),
+        (who_has_succeeded_is_left_out, "it begins again when the job is resumed"),
+        (a_success_is_taken_back_after_the_renewal, "the same, and its pod is gone"),
+        (a_success_under_a_dead_list_counts, "it exits 0 as another is lost"),
+        (a_success_under_a_dead_list_counts, "it begins again when the job is resumed"),
+        (who_crashes_for_free_begins_alone, "it begins again after a failure that is free"),
         (pods_go_before_the_suspension_is_written, "crashes as it is suspended"),
         (time_suspended_counts, "a deadline does not count it"),
         (another_server_is_taken_for_the_old_one, "its server is lost"),

@@ -14,7 +14,7 @@ from dijob.core.membership.gathering import Gathering, is_outdated
 from dijob.core.membership.losses import has_moved, loss_of
 from dijob.core.membership.world import World
 from dijob.core.observed.views import Observed, Pod
-from dijob.names import Topology
+from dijob.names import RestartScope, Topology
 from dijob.reasons import AddressesReady
 from unit.builders import LIST, NOW, changed, gang, listed, observed, view, world_of
 
@@ -144,8 +144,12 @@ SPREAD: dict[str, tuple[Topology, int, set[int]]] = {
 def test_a_loss_takes_those_with_it_that_dial_the_lost_rank(
     topology: Topology, lost: int, renewed: set[int]
 ) -> None:
-    under_test = world_of(gang(topology=topology), observed(*without(lost)), Status(), NOW)
-    loss, all_go = loss_of(under_test), loss_of(replace(under_test, renews_all_on_loss=True))
+    loss, all_go = (
+        loss_of(
+            world_of(gang(topology=topology, scope=scope), observed(*without(lost)), Status(), NOW)
+        )
+        for scope in RestartScope
+    )
     assert loss is not None
     assert loss.ranks == renewed
     assert all_go is not None

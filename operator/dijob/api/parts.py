@@ -96,8 +96,8 @@ class Restart(Written):
 
     scope: RestartScope | None = None
     """Pod replaces the lost rank, and restarts those that dial its address; the others run on. Job
-    restarts all ranks together, for programs that cannot take a member back. Absent: Job where
-    runtime is torch or oneflow, else Pod."""
+    restarts all ranks together, for programs that cannot take a member back; where runtime is torch
+    or oneflow, also those that have succeeded. Absent: Job for these two, else Pod."""
 
 
 class OnExitCodes(Written):

@@ -194,7 +194,8 @@ class Status(Stored):
     tasks: Annotated[str, Field(max_length=1024)] = ""
     """The tasks by which ranks are counted here, as "learner 1 evaluator 1 collector"."""
     succeeded_ranks: Annotated[str, Field(max_length=8192)] = ""
-    """The ranks whose main container exited with 0, as ranges, e.g. 0-3,7."""
+    """The ranks whose main container exited with 0, as ranges, e.g. 0-3,7. Where runtime is torch
+    or oneflow, with restart.scope Job, a renewal and a suspension take that back."""
     first_failure: FirstFailure | None = None
     """The first failure of the job: usually the cause of all later ones."""
     conditions: Annotated[tuple[Condition, ...], Field(max_length=32)] = ()

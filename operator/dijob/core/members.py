@@ -8,7 +8,16 @@ from functools import cached_property
 
 from dijob.api.model import DIJob
 from dijob.api.numbers import natural
-from dijob.names import DIALLING, MAX_REPLICAS, Addressing, Queue, Runtime, TaskType, Topology
+from dijob.names import (
+    DIALLING,
+    MAX_REPLICAS,
+    Addressing,
+    Queue,
+    RestartScope,
+    Runtime,
+    TaskType,
+    Topology,
+)
 
 
 @dataclass(frozen=True)
@@ -27,10 +36,11 @@ class Gang:
 
     `size` is the number of pods that are wished for, `workers` the processes in each. `minimum` is
     the number of pods without which no world begins, from 1 to `size`. `tasks` are the tasks in
-    rank order, () where the job has none. `gpus` is the number of GPUs that each pod may use, 0
-    where none is asked for. `queue` is DI-engine's --mq-type, `redis` host and port of its server,
-    where they are known. `server` names the pod and the service of the Redis server that the
-    operator runs for this job, "" where it runs none.
+    rank order, () where the job has none. `scope` says who starts again when one
+    is lost. `gpus` is the number of GPUs that each pod may use, 0 where none is asked for. `queue`
+    is DI-engine's --mq-type, `redis` host and port of its server, where they are known. `server`
+    names the pod and the service of the Redis server that the operator runs for this job, "" where
+    it runs none.
     """
 
     job: str
@@ -43,6 +53,7 @@ class Gang:
     addressing: Addressing = Addressing.IP
     tasks: tuple[GangTask, ...] = ()
     runtime: Runtime = Runtime.DITASK
+    scope: RestartScope = RestartScope.POD
     gpus: int = 0
     queue: str = Queue.NNG
     redis: tuple[str, int] | None = None
@@ -63,6 +74,16 @@ class Gang:
                 return frozenset(range(1, self.size)) if rank == 0 else frozenset()
             case Topology.ALONE:
                 return frozenset()
+
+    @property
+    def renews_all_on_loss(self) -> bool:
+        """Whether all ranks are renewed when one is lost."""
+        return self.scope is RestartScope.JOB
+
+    @property
+    def begins_together(self) -> bool:
+        """Whether no rank can begin without all others, those that have succeeded among them."""
+        return self.renews_all_on_loss and self.runtime.traits.fixed_membership
 
     @property
     def members(self) -> tuple["Member", ...]:
@@ -163,6 +184,7 @@ def gang_of(job: DIJob) -> Gang:
             if pod_set.name
         ),
         runtime=job.spec.runtime,
+        scope=job.restart_scope,
         gpus=job.pod_sets[0].gpus,
         queue=job.queue,
         redis=(host, queue.port) if queue and host else None,

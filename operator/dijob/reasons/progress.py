@@ -72,7 +72,8 @@ class AddressesReady(Reason):
     PodDeleted = problem("the pod of a rank is being deleted, evicted or preempted", _HEALS)
     PodFailed = problem(
         "a rank failed with its pod; charged to `backoffLimit`, save disruptions and what a rule"
-        " ignores",
+        " ignores. Or it crashed in its pod and cannot begin again without the ranks that the"
+        " message names: they have succeeded, and begin again with it (`runtime: torch`)",
         _GOES,
     )
     SandboxLost = problem(
@@ -97,7 +98,8 @@ class AddressesReady(Reason):
     )
     Scaled = waiting("another size, with `restart.scope: Job`: all ranks are renewed in it")
     FailurePolicy = problem(
-        "a rule of `failurePolicy`, or the runtime, says RestartJob: all ranks are renewed",
+        "a rule of `failurePolicy`, or the runtime, says RestartJob: all ranks are renewed. The"
+        " message names those that had succeeded and begin again too",
         _GOES,
     )
     Suspended = suspended()

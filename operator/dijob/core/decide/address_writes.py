@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 from itertools import islice
 
-from dijob.api.model import DIJob
 from dijob.core.actions import Action, PublishAddresses
 from dijob.core.addresses import AddressList, ListCopy
 from dijob.core.decide import requeue
@@ -15,12 +14,7 @@ from dijob.core.membership.context import Pass
 from dijob.core.membership.world import World
 from dijob.core.observed.views import Pod
 from dijob.core.report import redis
-from dijob.names import Addressing, RestartScope
-
-
-def renews_all_on_loss(job: DIJob) -> bool:
-    """Whether all ranks are renewed when one is lost."""
-    return job.restart_scope is RestartScope.JOB
+from dijob.names import Addressing
 
 
 def next_list(this: Pass) -> AddressList | None:
@@ -44,7 +38,7 @@ def numbered(this: Pass, due: AddressList) -> Pass:
     """
     kept = {"list_number": due.number, "address_list": proof_of(due), "given_back": None}
     status = this.status.model_copy(update=kept)
-    world = World.of(this.world.gang, this.observed, status, this.now, renews_all_on_loss(this.job))
+    world = World.of(this.world.gang, this.observed, status, this.now)
     return replace(this, gathering=replace(this.gathering, world=world), status=status)
 
 

@@ -23,18 +23,25 @@ from datetime import datetime
 
 from dijob import names
 from dijob.api.model import DIJob
-from dijob.api.status import Renewal, Status, timestamp, with_former_names
+from dijob.api.status import Status, timestamp, with_former_names
 from dijob.core.actions import (
     Action,
     Event,
 )
-from dijob.core.decide import address_writes, changes, completion, requeue, steps, suspension
-from dijob.core.members import compact, gang_of
+from dijob.core.decide import (
+    address_writes,
+    changes,
+    completion,
+    renewal,
+    requeue,
+    steps,
+    suspension,
+)
+from dijob.core.members import gang_of
 from dijob.core.membership import capacity, failures
 from dijob.core.membership.address_list import recovered
 from dijob.core.membership.context import Pass
 from dijob.core.membership.gathering import Gathering
-from dijob.core.membership.list_state import ListState
 from dijob.core.membership.losses import Loss
 from dijob.core.membership.policy import Policy
 from dijob.core.membership.world import World
@@ -44,8 +51,6 @@ from dijob.core.render.pod import template_hash
 from dijob.core.report import conditions
 from dijob.core.report.optional import optional_conditions
 from dijob.core.report.summary import Fact, conclude, ended, events
-from dijob.names import FailureAction
-from dijob.reasons import AddressesReady
 
 
 @dataclass(frozen=True)
@@ -85,7 +90,7 @@ def plan(job: DIJob, observed: Observed, now: datetime) -> Plan:
         return _conclude(this, _completed(this), last, requeue.at_once)
     suspended = suspension.applies(this)
     # The renewal and the charge go into the same write of the status; the next pass acts on it.
-    if not suspended and (loss := _renewal_demanded(this)):
+    if not suspended and (loss := renewal.demanded(this)):
         return _renew(this, loss)
     if job.paused:
         return _conclude(this, this.status, conditions.progress(this), requeue.rarely, ())
@@ -100,7 +105,7 @@ def _plan_active(this: Pass) -> Plan:
     """The pass over a job that runs, or is to. What kills a list, or makes one, is written down
     before any act.
     """
-    if loss := this.loss or _scaled(this):
+    if loss := this.loss or renewal.scaled(this):
         return _renew(this, loss)
     timeout = this.job.spec.schedule_timeout_seconds
     if record := capacity.due_give_back(this.gathering, this.status, timeout):
@@ -132,14 +137,12 @@ def _build_context(job: DIJob, observed: Observed, now: datetime) -> Pass:
     policy, known = Policy.of(job, gang), failures.read(stored, gang)
     # After the end nothing is counted any more: what ends then is ended by the clean-up.
     over = ended(job.status)
-    counted = known if over else failures.with_successes(known, observed.pods, policy)
-    world = World.of(
-        gang, observed, counted.into(stored), now, address_writes.renews_all_on_loss(job)
-    )
+    counted, world = known, World.of(gang, observed, known.into(stored), now)
     if not over:
-        counted = failures.with_failures(
-            counted, world, policy, now, failures.failed_without_redis(gang, observed)
-        )
+        counted = failures.with_successes(known, world, policy)
+        world = replace(world, succeeded=counted.succeeded)
+        without_redis = failures.failed_without_redis(gang, observed)
+        counted = failures.with_failures(counted, world, policy, now, without_redis)
     present = [pod for pod in observed.pods.values() if not pod.deleting]
     first_seen = observed.first_seen or now
     status = _observed_status(job, world, present, counted.into(stored), first_seen)
@@ -243,49 +246,10 @@ def _suspend(this: Pass) -> Plan:
     return _conclude(this, status, suspension.facts(this), requeue.suspended, actions)
 
 
-def _renewal_demanded(this: Pass) -> Loss | None:
-    """A failure for which the job's policy renews all ranks; None while no rank has begun."""
-    asked = [
-        rank for rank, action in this.new_failures.items() if action is FailureAction.RESTART_JOB
-    ]
-    if not asked or this.world.nobody_runs:
-        return None
-    message = f"{completion.rule_in_words(this, asked[0])} says RestartJob"
-    return Loss(AddressesReady.FailurePolicy, message, frozenset(this.world.unfinished))
-
-
 def _renew(this: Pass, loss: Loss) -> Plan:
     """Write down for whom the list is dead, and whose fault it is. The next pass acts on it."""
-    # Also ranks that are scaled away and still have the list: a scale-up may want them again before
-    # they are gone.
-    ranks = loss.ranks | this.world.ranks_to_recreate
-    renewal = Renewal(
-        list_number=this.world.address_list.number,
-        reason=loss.reason.name,
-        message=loss.message,
-        ranks=compact(ranks),
-        time=timestamp(this.now),
-    )
-    # A second loss before the next list extends this renewal, and is not counted again.
-    update = {
-        "last_renewal": renewal,
-        "renewals": this.status.renewals + (1 if this.world.in_force else 0),
-    }
-    status = this.status.model_copy(update=update)
-    dead = replace(this.world, state=ListState.DEAD, renewing=ranks)
-    this = replace(this, gathering=replace(this.gathering, world=dead), status=status)
-    return _conclude(this, status, conditions.progress(this), requeue.at_once)
-
-
-def _scaled(this: Pass) -> Loss | None:
-    """Programs that cannot take or lose a member while they run all start again in the new
-    size.
-    """
-    world, size = this.world, this.gathering.next_size
-    if not (world.renews_all_on_loss and world.in_force and size) or size == world.size:
-        return None
-    message = f"replicas changed from {world.size} to {size}"
-    return Loss(AddressesReady.Scaled, message, frozenset(world.unfinished))
+    this = renewal.recorded(this, loss)
+    return _conclude(this, this.status, conditions.progress(this), requeue.at_once)
 
 
 def _completed(this: Pass) -> Status:

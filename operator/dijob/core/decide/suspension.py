@@ -9,7 +9,8 @@ again, the old pods must be gone before the job begins anew: a name has one pod.
 from dijob.api.status import Renewal, Status, parse_time, timestamp
 from dijob.core.actions import Action
 from dijob.core.decide.deletion import deletions, removals
-from dijob.core.members import count
+from dijob.core.members import compact, count
+from dijob.core.membership import together
 from dijob.core.membership.context import Pass
 from dijob.core.membership.list_state import SUSPENDED
 from dijob.core.observed import lost_nodes
@@ -35,7 +36,12 @@ def status(this: Pass) -> Status:
             message="the job was suspended",
             time=timestamp(this.now),
         )
-        update = {"suspend_time": timestamp(this.now), "last_renewal": died, "given_back": None}
+        update = {
+            "suspend_time": timestamp(this.now),
+            "last_renewal": died,
+            "given_back": None,
+            "succeeded_ranks": compact(together.lasting_successes(this.world)),
+        }
     elif resumed(this):
         seconds = this.status.suspended_seconds + max(0, int((this.now - since).total_seconds()))
         update = {

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from dijob.api.status import Charge, FirstFailure, Status, parse_time, timestamp
 from dijob.core.members import Gang, compact, expand
-from dijob.core.membership import restart
+from dijob.core.membership import restart, together
 from dijob.core.membership.losses import has_moved
 from dijob.core.membership.policy import Policy
 from dijob.core.membership.world import World
@@ -62,10 +62,10 @@ def read(status: Status, gang: Gang) -> Ledger:
     )
 
 
-def with_successes(ledger: Ledger, pods: Mapping[int, Pod], policy: Policy) -> Ledger:
+def with_successes(ledger: Ledger, world: World, policy: Policy) -> Ledger:
     """The ledger with the ranks that have succeeded, as their pods show."""
     done = frozenset(
-        rank for rank, pod in pods.items() if pod.containers.succeeded and policy.is_counted(pod)
+        rank for rank in together.successes(world) if policy.is_counted(world.pods[rank])
     )
     return replace(ledger, succeeded=ledger.succeeded | done)
 

@@ -13,6 +13,7 @@ from datetime import datetime
 from functools import cached_property
 
 from dijob.core.addresses import AddressList
+from dijob.core.membership import together
 from dijob.core.membership.address_list import NOBODY
 from dijob.core.membership.world import World
 from dijob.core.observed.views import Observed, Pod, Refused, age, since
@@ -44,7 +45,8 @@ class Gathering:
             return world.gang.size
         if is_outdated(world):
             return world.size
-        return world.possible_size if self._enough and self.seconds_left <= 0 else 0
+        due = self._enough and self.seconds_left <= 0 and not together.is_closing(world)
+        return world.possible_size if due else 0
 
     @cached_property
     def required_size(self) -> int:
@@ -68,8 +70,7 @@ class Gathering:
 
     def next_list(self, number: int) -> AddressList:
         """The list that is to be published now, under this number."""
-        ranks = range(self.next_size)
-        return AddressList.of(number, (_address(self.world, rank) for rank in ranks))
+        return AddressList.of(number, (_address(self.world, r) for r in range(self.next_size)))
 
     @cached_property
     def unschedulable(self) -> tuple[int, ...]:
@@ -183,7 +184,7 @@ def is_outdated(world: World) -> bool:
     named = any(rank < len(ips) and ips[rank] != NOBODY for rank in world.succeeded)
     pods = (world.pods.get(rank) for rank in world.unfinished)
     crashed = any(pod and pod.containers.failures > 0 and not pod.ready for pod in pods)
-    return world.in_force and named and crashed
+    return world.in_force and named and crashed and not together.is_closing(world)
 
 
 def _arrival(pod: Pod) -> str:

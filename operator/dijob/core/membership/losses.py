@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from dijob.core.members import say
+from dijob.core.membership import together
 from dijob.core.membership.world import World
 from dijob.core.observed.views import Pod
 from dijob.names import Addressing
@@ -29,23 +31,34 @@ def loss_of(world: World) -> Loss | None:
     """
     if world.nobody_runs or not world.unfinished:
         return None
-    everybody = frozenset(world.unfinished)
+    everybody = together.everybody(world)
     unproven = world.in_force and not world.address_list.text
     # Ranks that were added after the list was made are not in it, and so are not lost.
     size = world.listed_size or world.size
     known = [rank for rank in world.unfinished if rank not in world.renewing and rank < size]
-    lost = {rank: loss for rank in known if (loss := _loss(world, rank))}
+    lost = _stranded(world) | {rank: loss for rank in known if (loss := _loss(world, rank))}
     if lost:
         renewed = frozenset(lost).union(*(world.gang.dialers(rank) for rank in lost))
         # Ranks whose restart has not been requested since the last loss have a dead list too.
         renewed |= world.renewing | world.restarts.unrequested
         # Without a list that is proven, nothing that runs knows whom it dials.
-        all_are = world.renews_all_on_loss or unproven
+        all_are = world.gang.renews_all_on_loss or unproven
         return replace(lost[min(lost)], ranks=everybody if all_are else renewed & everybody)
     if unproven:
         message = f"the pods' addresses are not those of list {world.address_list.number} any more"
         return Loss(AddressesReady.ListLost, message, everybody)
     return None
+
+
+def _stranded(world: World) -> dict[int, Loss]:
+    """Who would begin again alone, whatever its failure costs."""
+    return {
+        rank: Loss(
+            AddressesReady.PodFailed,
+            f"rank {rank}: it cannot begin again without {say(world.succeeded)}",
+        )
+        for rank in together.stranded(world)
+    }
 
 
 def _loss(world: World, rank: int) -> Loss | None:

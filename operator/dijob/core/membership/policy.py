@@ -10,7 +10,7 @@ from dijob.api.model import DIJob
 from dijob.api.parts import FailureRule
 from dijob.core.members import Gang
 from dijob.core.observed.views import Pod
-from dijob.names import FailureAction, RestartScope
+from dijob.names import FailureAction
 
 # Asked to end, and did: 128 + SIGTERM.
 ASKED_TO_END = 143
@@ -19,27 +19,23 @@ ASKED_TO_END = 143
 @dataclass(frozen=True)
 class Policy:
     """The rules of one job, for its gang. `preemptible`: an end by SIGTERM is no failure.
-    `renews_all_on_failure`: no rank can begin again alone. `success` is whose success is the job's:
-    of all ranks, of rank 0, or of the task of this name. `suspended`: a suspension is written down,
-    so that pods end because they are deleted.
+    `success` is whose success is the job's: of all ranks, of rank 0, or of the task of this name.
+    `suspended`: a suspension is written down, so that pods end because they are deleted.
     """
 
     gang: Gang
     rules: tuple[FailureRule, ...] = ()
     preemptible: bool = False
-    renews_all_on_failure: bool = False
     success: str = names.ALL_REPLICAS
     suspended: bool = False
 
     @staticmethod
     def of(job: DIJob, gang: Gang) -> "Policy":
         spec = job.spec
-        renews_all = spec.runtime.traits.fixed_membership and job.restart_scope is RestartScope.JOB
         return Policy(
             gang=gang,
             rules=spec.failure_policy.rules,
             preemptible=spec.preemptible,
-            renews_all_on_failure=renews_all,
             success=spec.success_policy,
             suspended=bool(job.status.suspend_time),
         )
@@ -62,7 +58,7 @@ class Policy:
         asked = self.preemptible and ending is not None and ending.exit_code == ASKED_TO_END
         if pod.placement.disrupted or asked:
             return FailureAction.IGNORE
-        return FailureAction.RESTART_JOB if self.renews_all_on_failure else FailureAction.RESTART
+        return FailureAction.RESTART_JOB if self.gang.begins_together else FailureAction.RESTART
 
     def fulfilled(self, succeeded: Set[int], waiting: Set[int]) -> bool:
         """Whether those have succeeded whose success is the job's."""

@@ -21,11 +21,12 @@ class World:
 
     `pods` are as they are verified (address_list.py). `address_list` is the newest list, without
     addresses where nothing is left that proves it, `listed_size` its length by the status, `state`
-    whether it is in force, dead or void. `renewing` are the ranks that are to be renewed while it
+    whether it is in force, dead or void; `died` the number of the last one that has died
+    (-1: none has). `renewing` are the ranks that are to be renewed while it
     is dead (none from the next list on): those that were lost, and those that dial them. NNG never
     finds a peer under another address (docs/decisions/006); all others run on, and are given the
-    next list too. `renews_all_on_loss`: the loss of any rank renews all. `redis_run` identifies the
-    run of the job's own Redis server (its pod's uid and restart count), "" while there is none.
+    next list too. `redis_run` identifies the run of the job's own Redis server (its pod's
+    uid and restart count), "" while there is none.
     """
 
     gang: Gang
@@ -34,19 +35,13 @@ class World:
     address_list: AddressList
     listed_size: int
     state: ListState
+    died: int
     renewing: frozenset[int]
     restarts: Restarts
-    renews_all_on_loss: bool
     redis_run: str
 
     @staticmethod
-    def of(
-        gang: Gang,
-        observed: Observed,
-        status: Status,
-        now: datetime,
-        renews_all_on_loss: bool = False,
-    ) -> "World":
+    def of(gang: Gang, observed: Observed, status: Status, now: datetime) -> "World":
         """The world as the pods and the status show it; the status as `recovered` leaves it
         (address_list.py).
         """
@@ -61,9 +56,9 @@ class World:
             address_list=newest,
             listed_size=proof.size if proof else gang.size,
             state=state,
+            died=last.list_number if last else -1,
             renewing=renewed if state is ListState.DEAD else frozenset(),
             restarts=restarts_of(gang, seen, status, renewed, now),
-            renews_all_on_loss=renews_all_on_loss,
             redis_run=observed.run_of(gang.server),
         )
 
@@ -163,7 +158,9 @@ class World:
             return False
         if rank in self.succeeded:
             return rank >= self.gang.size and not pod.finished
-        return rank in self.ranks_to_recreate or pod.failed or rank >= self.gang.size
+        # A success that does not count has a pod that stands in the way of the next one.
+        over = pod.failed or pod.containers.succeeded
+        return over or rank in self.ranks_to_recreate or rank >= self.gang.size
 
 
 def _has_newest(world: World, pod: Pod) -> bool:

@@ -1,0 +1,72 @@
+"""A renewal: which list dies, why, and for whom. It is written down before any act; the next pass
+acts on it.
+"""
+
+from dataclasses import replace
+
+from dijob.api.status import Renewal, timestamp
+from dijob.core.decide import completion
+from dijob.core.members import compact, say
+from dijob.core.membership import together
+from dijob.core.membership.context import Pass
+from dijob.core.membership.list_state import ListState
+from dijob.core.membership.losses import Loss
+from dijob.names import FailureAction
+from dijob.reasons import AddressesReady
+
+
+def demanded(this: Pass) -> Loss | None:
+    """A failure for which the job's policy renews all ranks; None while no rank has begun."""
+    asked = [
+        rank for rank, action in this.new_failures.items() if action is FailureAction.RESTART_JOB
+    ]
+    if not asked or this.world.nobody_runs:
+        return None
+    message = f"{completion.rule_in_words(this, asked[0])} says RestartJob"
+    return Loss(AddressesReady.FailurePolicy, message, together.everybody(this.world))
+
+
+def scaled(this: Pass) -> Loss | None:
+    """Programs that cannot take or lose a member while they run all start again in the new
+    size.
+    """
+    world, size = this.world, this.gathering.next_size
+    if not (world.gang.renews_all_on_loss and world.in_force and size) or size == world.size:
+        return None
+    message = f"replicas changed from {world.size} to {size}"
+    return Loss(AddressesReady.Scaled, message, together.everybody(world))
+
+
+def recorded(this: Pass, loss: Loss) -> Pass:
+    """The pass with the renewal in its status, and with the world as it is then."""
+    world = this.world
+    # Also ranks that are scaled away and still have the list: a scale-up may want them again before
+    # they are gone.
+    ranks = loss.ranks | world.ranks_to_recreate
+    renewal = Renewal(
+        list_number=world.address_list.number,
+        reason=loss.reason.name,
+        message=loss.message + _taken_along(this),
+        ranks=compact(ranks),
+        time=timestamp(this.now),
+    )
+    lasting = together.lasting_successes(world)
+    update = {
+        "last_renewal": renewal,
+        # A second loss before the next list extends this renewal, and is not counted again.
+        "renewals": this.status.renewals + (1 if world.in_force else 0),
+        "succeeded_ranks": compact(lasting),
+    }
+    status = this.status.model_copy(update=update)
+    dead = replace(world, state=ListState.DEAD, renewing=ranks, succeeded=lasting)
+    return replace(this, gathering=replace(this.gathering, world=dead), status=status)
+
+
+def _taken_along(this: Pass) -> str:
+    """Who begins again although it had succeeded, in words."""
+    ranks = this.world.succeeded - together.lasting_successes(this.world)
+    if not ranks:
+        return ""
+    return (
+        f"; {say(ranks)}, which had succeeded, {'begins' if len(ranks) == 1 else 'begin'} again too"
+    )
