@@ -17,7 +17,7 @@ from dijob.core.membership.world import World
 from dijob.core.observed import containers, parse
 from dijob.core.observed.views import Observed
 from dijob.core.report import redis
-from dijob.names import Addressing, CleanPodPolicy, Launcher
+from dijob.names import Addressing, CleanPodPolicy, Launcher, ServicePolicy
 from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 from unit.driving import Faults
@@ -103,6 +103,25 @@ def test_who_does_not_dial_the_lost_rank_is_left_alone() -> None:
 
 def test_whatever_happens_a_job_ends_right() -> None:
     run_state_machine_as_test(Chaos, settings=CHAOS)
+
+
+def test_what_rounding_leaves_of_a_wait_is_over_soon() -> None:
+    """The last status of this job is put off, and 2e-13 s before it is due time stood still."""
+    chaos = Chaos()
+    chaos.begin(
+        3,
+        CleanPodPolicy.ALL,
+        never=False,
+        sidecar=False,
+        limit=0,
+        service=ServicePolicy.AUTO,
+        rounds=2,
+    )
+    try:
+        chaos.time_passes(60)
+        chaos.ends_right()
+    finally:
+        chaos.close()
 
 
 Patch = Callable[[pytest.MonkeyPatch], None]

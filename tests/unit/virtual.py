@@ -11,6 +11,9 @@ from unit.builders import NOW
 # truth: what goes on for ever would else never come to the end of a test.
 TURNS_AT_ONCE = 500
 TURN_SECONDS = 0.01
+# Each turn takes a little: what is left of a wait by the rounding of floats (2e-13 s) would never
+# be over.
+INSTANT_SECONDS = 1e-9
 
 
 class NothingLeftError(AssertionError):
@@ -37,7 +40,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """Nothing is ready for so many seconds (None: for ever)."""
         self._turns = self._turns + 1 if timeout == 0 else 0
         if timeout == 0:
-            self._now += TURN_SECONDS if self._turns > TURNS_AT_ONCE else 0.0
+            self._now += TURN_SECONDS if self._turns > TURNS_AT_ONCE else INSTANT_SECONDS
             if self._until is not None and self._now > self._until:
                 self.stop()
             return []
