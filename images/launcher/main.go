@@ -6,6 +6,7 @@
 //	launch   run the user's command, stand in for it, and start it again when a new list asks for that
 //	ditask   the image's own ditask, with the options that the job knows and the user did not give
 //	reach    look whether this rank reaches what it dials, for who dials without ditask
+//	hold     do nothing until a signal: a container that keeps this image on its node
 package main
 
 import (
@@ -20,6 +21,7 @@ var programs = map[string]func(args []string) int{
 	"launch":  launch,
 	"ditask":  ditask,
 	"reach":   reach,
+	"hold":    hold,
 }
 
 func main() {
@@ -32,7 +34,7 @@ func main() {
 		}
 	}
 	fmt.Fprintln(os.Stderr, "usage: dijob-launcher install | gate | launch COMMAND... | ditask ARGUMENT... |"+
-		" reach TOPOLOGY PORT WORKERS [ATTACH]")
+		" reach TOPOLOGY PORT WORKERS [ATTACH] | hold")
 	os.Exit(2)
 }
 

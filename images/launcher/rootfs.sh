@@ -8,7 +8,7 @@ umask 022
 # The root holds the programs and nothing else: it can be mounted as an image volume at /run/dijob/bin.
 mkdir -p "$root"
 "$go" -C "$(dirname "$0")" build -trimpath -ldflags '-s -w' -o "$root/launch" .
-for name in gate ditask reach install; do
+for name in gate ditask reach install hold; do
   ln -s launch "$root/$name"
 done
 tar --create --file "$dir/rootfs.tar" --directory "$root" --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner .

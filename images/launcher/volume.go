@@ -1,8 +1,10 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -22,6 +24,15 @@ func install([]string) int {
 		say("cannot write %s: it must be an emptyDir that this user may write: %v", bin, err)
 		return 1
 	}
+	return 0
+}
+
+// hold waits for the signal that ends its container. Nothing wakes it before.
+func hold([]string) int {
+	told := make(chan os.Signal, 1)
+	signal.Notify(told, syscall.SIGTERM, syscall.SIGINT)
+	fmt.Println("dijob: holds the launcher's image on this node, and does nothing else")
+	<-told
 	return 0
 }
 

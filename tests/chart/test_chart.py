@@ -93,7 +93,7 @@ def wait_served(lab: Lab) -> None:
 def only_crd_of_ours(lab: Lab) -> list[str]:
     """Kinds and names of what the chart ever makes and is there now, apart from the CRD."""
     kinds = (
-        "deployments,serviceaccounts,roles,rolebindings,clusterroles,clusterrolebindings,"
+        "deployments,daemonsets,serviceaccounts,roles,rolebindings,clusterroles,clusterrolebindings,"
         "validatingadmissionpolicies,validatingadmissionpolicybindings"
     )
     listed = lab.kubectl("get", kinds, "-A", "-l", "app.kubernetes.io/part-of=dijob", "-o", "name")
@@ -108,14 +108,16 @@ def arguments(lab: Lab) -> list[str]:
     return list(found)
 
 
-def test_the_pod_security_admission_lets_the_operator_in(lab: Lab) -> None:
-    install(lab)
+def test_the_pod_security_admission_lets_its_pods_in(lab: Lab) -> None:
+    install(lab, "--set", "launcher.prepull.enabled=true")
+    component = "app.kubernetes.io/component"
 
     def missing() -> str:
         pods = lab.get("pods", "-n", HOME, "-l", "app.kubernetes.io/name=dijob")["items"]
-        return "" if pods else str(lab.get("deployment", "dijob", "-n", HOME)["status"])
+        found = sorted(pod["metadata"]["labels"][component] for pod in pods)
+        return "" if found == ["launcher-prepull", "operator"] else str(found)
 
-    until("the operator's pod is admitted under `restricted`", missing, 30)
+    until("both pods are admitted under `restricted`", missing, 30)
 
 
 def test_notes_tell_the_next_commands(lab: Lab) -> None:

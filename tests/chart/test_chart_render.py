@@ -23,7 +23,15 @@ SETS: dict[str, dict[str, Any]] = {
     "everything": {
         "image": {"digest": "sha256:" + "a" * 64},
         "imagePullSecrets": ["registry"],
-        "launcher": {"image": "registry.example/launcher:1", "delivery": "ImageVolume"},
+        "launcher": {
+            "image": "registry.example/launcher:1",
+            "delivery": "ImageVolume",
+            "prepull": {
+                "enabled": True,
+                "nodeSelector": {"pool": "training"},
+                "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}],
+            },
+        },
         "logLevel": "debug",
         "healthPort": 9090,
         "priorityClassName": "system-cluster-critical",
@@ -100,6 +108,29 @@ def test_the_operator_meets_the_restricted_profile(objects: Objects) -> None:
     assert all(volume.keys() <= {"name", "emptyDir"} for volume in pod["volumes"])
     assert container["resources"]["requests"] == {"cpu": "50m", "memory": "128Mi"}
     assert container["resources"]["limits"] == {"memory": "512Mi"}
+
+
+def test_the_launchers_image_is_pulled_ahead_by_pods_without_any_right(offline: Lab) -> None:
+    assert "kind: DaemonSet" not in render(offline, {})
+    everything = parsed(render(offline, SETS["everything"]))
+    spec = one(everything, "DaemonSet", "dijob-prepull")["spec"]
+    pod = spec["template"]["spec"]
+    assert (pod["automountServiceAccountToken"], "serviceAccountName" in pod) == (False, False)
+    assert pod["nodeSelector"] == {"pool": "training"}
+    assert pod["tolerations"] == [{"key": "nvidia.com/gpu", "operator": "Exists"}]
+    assert pod["imagePullSecrets"] == [{"name": "registry"}]
+    (container,) = pod["containers"]
+    assert (container["image"], container["command"]) == ("registry.example/launcher:1", ["/hold"])
+    assert container["resources"]["requests"] == {"cpu": "1m", "memory": "8Mi"}
+    # Neither of the two finds the other's pods.
+    operator = one(everything, "Deployment")["spec"]
+    for each, other in ((spec, operator), (operator, spec)):
+        wanted, labels = (
+            each["selector"]["matchLabels"],
+            other["template"]["metadata"]["labels"],
+        )
+        assert not wanted.items() <= labels.items()
+        assert wanted.items() <= each["template"]["metadata"]["labels"].items()
 
 
 def test_one_operator_at_a_time_with_a_selector_that_fits_its_pod(objects: Objects) -> None:
@@ -266,6 +297,7 @@ def test_the_crd_is_the_generated_one_and_is_kept(offline: Lab) -> None:
         ("namespaces={Team_A}", "namespaces"),
         ("image.digest=abc", "digest"),
         ("networkPolicy.from[0]=x", "from"),
+        ("launcher.prepull.enable=true", "enable"),
     ],
 )
 def test_the_schema_refuses_by_name(offline: Lab, setting: str, named: str) -> None:

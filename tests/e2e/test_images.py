@@ -20,7 +20,7 @@ pytestmark = [
 
 RUNTIME = ROOT / "images/dijob-runtime/dijob_runtime"
 LIMITS_MB = {"launcher": 4, "light": 130, "operator": 400, "ditask": 2000}
-LAUNCHER_LINKS = dict.fromkeys(("gate", "ditask", "reach", "install"), "launch")
+LAUNCHER_LINKS = dict.fromkeys(("gate", "ditask", "reach", "install", "hold"), "launch")
 # Kinds of segments of a program that asks for a dynamic linker: PT_DYNAMIC and PT_INTERP.
 DYNAMIC = {2, 3}
 ONE_STEP = """

@@ -119,6 +119,17 @@ def test_the_program_is_installed_whole_and_may_be_again(box: Box, launcher: Pat
         assert stat.S_IMODE((folder / "launch").stat().st_mode) == 0o755
 
 
+@WHERE
+def test_a_container_that_holds_the_image_ends_when_it_is_told(
+    box: Box, launcher: Path, namespace: list[str]
+) -> None:
+    process = box.start([*namespace, str(launcher), "hold"])
+    assert line(process).startswith("dijob: holds ")
+    pid = first_process(process, namespace)
+    os.kill(pid, signal.SIGTERM)
+    assert process.wait(30) == 0
+
+
 def test_where_the_kubelet_makes_topology_json_it_is_linked_to(box: Box) -> None:
     """In a pod without a launcher."""
     project(box, IPS)
