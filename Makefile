@@ -150,6 +150,10 @@ scale: cluster-build ## a restart among 1,000 jobs with 4,000 pods, with its fig
 bench: cluster-build ## how long 20x4, 100x4 and 5x200 pods take to start, beside two bare clients and JobSet, three times (~18 min; SHAPES=, RUNS=, JOBSET_BIN=)
 	@$(PY) bench/start.py $(SHAPES) --runs $(or $(RUNS),3)
 
+.PHONY: bench-nodes
+bench-nodes: cluster-build images ## what a start and a loss take on real nodes, step by step (~5 min; RUNS=)
+	@$(PY) bench/nodes.py $(if $(RUNS),--runs $(RUNS))
+
 .PHONY: e2e
 e2e: cluster-build images ## real pods on real nodes (~20 min)
 	$(PY) -m pytest $(E2E_FILES) -m "not alone and not long" -n 3 --dist loadfile --no-loadscope-reorder

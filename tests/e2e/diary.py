@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from space import MAIN, Body, Space
+from space import GATE, MAIN, Body, Space
 
 
 @dataclass
@@ -59,3 +59,10 @@ def exits(diary: Diary) -> dict[str, int]:
             if status["name"] == MAIN and ended:
                 found[pod["metadata"]["name"]] = ended["exitCode"]
     return found
+
+
+def has_gate(body: Body) -> bool:
+    """Whether the pod's gate has started."""
+    inits = body["status"].get("initContainerStatuses") or ()
+    state: Body = next((one["state"] for one in inits if one["name"] == GATE), {})
+    return "running" in state or "terminated" in state

@@ -25,7 +25,7 @@ def identities(space: Space, job: str) -> dict[str, Identity]:
     return found
 
 
-def begun(space: Space, pods: Iterable[str]) -> tuple[float, float]:
+def begun(space: Space, pods: Iterable[str], seconds: float = 60) -> tuple[float, float]:
     """When the last of these light peers started, and when the last of them had all its edges
     (epoch seconds).
     """
@@ -39,7 +39,7 @@ def begun(space: Space, pods: Iterable[str]) -> tuple[float, float]:
                 return f"{pod} does not say so"
         return ""
 
-    space.until("all edges stand", problem, 60)
+    space.until("all edges stand", problem, seconds)
     return max(start for start, _ in found.values()), max(whole for _, whole in found.values())
 
 

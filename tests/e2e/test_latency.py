@@ -5,9 +5,9 @@ figure that every start pays.
 from statistics import median
 
 import pytest
-from diary import Diary, kept
+from diary import Diary, has_gate, kept
 from jobs import shell
-from space import GATE, JOB_LABEL, Body, Space, measured
+from space import JOB_LABEL, Space, measured
 
 pytestmark = [pytest.mark.e2e, pytest.mark.alone]
 
@@ -47,10 +47,3 @@ def gate_seen(diary: Diary, pod: str) -> float:
     assert JOB_LABEL in seen[0][1]["metadata"]["labels"]
     assert not has_gate(seen[0][1]), "the watch came too late to time this"
     return next(at for at, body in seen if has_gate(body))
-
-
-def has_gate(body: Body) -> bool:
-    """Whether the pod's gate has started."""
-    inits = body["status"].get("initContainerStatuses") or ()
-    state: Body = next((one["state"] for one in inits if one["name"] == GATE), {})
-    return "running" in state or "terminated" in state

@@ -4,6 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 
 from faults.kube import Json
@@ -14,12 +15,17 @@ OPERATOR = "dijob-operator"
 
 @dataclass(frozen=True)
 class Write:
-    """One write: verb, resource (with its subresource), the object's name and namespace."""
+    """One write: verb, resource (with its subresource), the object's name and namespace; when it
+    came and when it was answered (epoch seconds), and the beginning of its user agent.
+    """
 
     verb: str
     kind: str
     name: str
     namespace: str
+    came: float
+    answered: float
+    agent: str
 
 
 @dataclass
@@ -33,7 +39,7 @@ class Audit:
         self._offset = self.log.stat().st_size
 
     def each(self, agent: str = OPERATOR) -> Iterator[Write]:
-        """The finished writes of a client, by the beginning of its user agent."""
+        """The finished writes of a client, by the beginning of its user agent ("": of all)."""
         for entry in self._entries():
             if entry["verb"] in WRITES and entry.get("userAgent", "").startswith(agent):
                 about = entry["objectRef"]
@@ -41,8 +47,11 @@ class Audit:
                 yield Write(
                     entry["verb"],
                     about["resource"] + sub,
-                    about["name"],
+                    about.get("name", ""),
                     about.get("namespace", ""),
+                    _epoch(entry["requestReceivedTimestamp"]),
+                    _epoch(entry["stageTimestamp"]),
+                    entry.get("userAgent", "").partition("/")[0],
                 )
 
     def count(self, namespace: str, agent: str = OPERATOR) -> Counter[str]:
@@ -71,3 +80,7 @@ class Audit:
             for line in lines:
                 if line.endswith(b"\n"):  # else it is still being written
                     yield json.loads(line)
+
+
+def _epoch(stamp: str) -> float:
+    return datetime.fromisoformat(stamp).timestamp()

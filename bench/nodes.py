@@ -1,0 +1,198 @@
+"""What a start takes on real nodes, step by step, and what follows when a pod is lost: python
+bench/nodes.py. The test cluster's two nodes share this machine, so nothing else may run on it.
+"""
+
+import argparse
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from archives import archive
+from cluster import Cluster, Options, find, up
+from diary import kept
+from faults.audit import Audit
+from identity import begun, identities, until_healed
+from jobs import DITASK, LIGHT, REAL_SECONDS, config_map, job, mounted
+from release import install
+from space import GATE, MAIN, Api, Body, Space, opened
+from traces import Sources
+from verdict import IP, LOSS, NAMES, PLAIN, REAL, VOLUME, VOLUME_LOSS, Findings
+
+NAME = "bench-nodes"
+IMAGES = ("light", "ditask", "launcher", "operator")
+RANKS, REAL_RANKS, VICTIM = 4, 3, 2
+IDLE_SECONDS = 20.0
+FIRST_LINE = "date +%s.%N; exec "
+# What light-peer says of its start, said by a program of DI-engine: when it is imported, and when
+# the kernel has a connection with every peer.
+MESHED = """
+import os, time
+
+BEGIN = time.time()
+print(f"started at {BEGIN:.3f}", flush=True)
+
+def connected():
+    with open("/proc/net/tcp") as table:
+        rows = [line.split() for line in table][1:]
+    return sum(row[3] == "01" and "C553" in (row[1][-4:], row[2][-4:]) for row in rows)  # 50515
+
+def main():
+    peers = int(os.environ["DI_NUM_NODES"]) - 1
+    while connected() < peers:
+        time.sleep(0.01)
+    print(f"complete: {peers} edges after {time.time() - BEGIN:.3f} s", flush=True)
+    time.sleep(3600)
+"""
+
+
+def light(name: str, **spec: Any) -> list[Body]:
+    """A job of light peers whose first line says when it was printed."""
+    command = ["/bin/bash", "-c", f"{FIRST_LINE}light-peer --forever"]
+    return [job(name, {"command": command}, **{"replicas": RANKS, "backoffLimit": 0, **spec})]
+
+
+def real(name: str) -> list[Body]:
+    """The same with DI-engine."""
+    mount, volume = mounted(f"{name}-code", "/code")
+    command = ["/bin/bash", "-c", f"{FIRST_LINE}ditask --package /code --main meshed.main"]
+    env = [{"name": "OMP_NUM_THREADS", "value": "1"}]
+    main = {"image": DITASK, "command": command, "env": env, **mount}
+    code = config_map(f"{name}-code", meshed_py=MESHED)
+    return [code, job(name, main, pod=volume, replicas=REAL_RANKS, backoffLimit=0)]
+
+
+def plain(name: str) -> Body:
+    """A pod with nothing of the operator in it: an init container, and a container."""
+    common = {"image": LIGHT, "imagePullPolicy": "IfNotPresent"}
+    init = {**common, "name": GATE, "command": ["date"]}
+    main = {**common, "name": MAIN, "command": ["/bin/bash", "-c", f"{FIRST_LINE}sleep 3600"]}
+    spec = {"initContainers": [init], "containers": [main], "terminationGracePeriodSeconds": 0}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+
+
+@dataclass(frozen=True)
+class Lab:
+    """One namespace, and what is found out in it."""
+
+    sources: Sources
+    findings: Findings
+
+    @property
+    def space(self) -> Space:
+        return self.sources.space
+
+    def start(self, entrant: str, objects: list[Body]) -> list[str]:
+        """Start a job, and write down what it took; the names of its pods."""
+        name, ranks = objects[-1]["metadata"]["name"], objects[-1]["spec"]["replicas"]
+        pods = [f"{name}-{rank}" for rank in range(ranks)]
+        self.space.apply(*objects)
+        begun(self.space, pods, REAL_SECONDS)
+        begin = self.sources.began("create", "dijobs", name)
+        self.findings.add(entrant, self.sources.start(pods, begin))
+        return pods
+
+    def remove(self, *kinds: str) -> None:
+        """All jobs, or all objects of these kinds, with what they leave to be done."""
+        self.space.kubectl("delete", ",".join(kinds or ("dijobs",)), "--all", "--wait=false")
+        self.space.until_gone("all", self._pods, 90)
+
+    def _pods(self) -> list[str]:
+        return self.space.kubectl("get", "pods", "-o", "name").split()
+
+    def lose(self, entrant: str) -> None:
+        """Delete a rank of a job that has just started; one that dials it starts again in place."""
+        self.space.apply(*light("world"))
+        self.space.until_true("world", "PeersReady")
+        before = identities(self.space, "world")
+        lost = f"world-{VICTIM}"
+        renewed = [f"world-{rank}" for rank in range(VICTIM, RANKS)]
+        self.space.kubectl("delete", "pod", lost, "--wait=false")
+        until_healed(self.space, "world", before, set(renewed), 2)
+        begun(self.space, renewed)
+        begin = self.sources.began("delete", "pods", lost)
+        self.findings.add(entrant, self.sources.start(renewed, begin))
+        self.remove()
+
+    def start_plain(self) -> None:
+        """As many pods as a job has, without the operator."""
+        pods = [f"plain-{number}" for number in range(RANKS)]
+        self.space.apply(*map(plain, pods))
+        self.space.until(
+            "all have begun", lambda: " ".join(pod for pod in pods if not self.space.logs(pod)), 60
+        )
+        begin = self.sources.began("create", "pods", pods[0])
+        self.findings.add(PLAIN, self.sources.start(pods, begin))
+        self.remove("pods")
+
+    def rest(self, pods: list[str]) -> None:
+        """What the launchers of these pods use while nothing happens."""
+        launchers = [self.space.cluster.pids(self.space.name, pod, MAIN)[0] for pod in pods]
+        before, begin = sum(map(cpu, launchers)), time.monotonic()
+        time.sleep(IDLE_SECONDS)
+        used, passed = sum(map(cpu, launchers)) - before, time.monotonic() - begin
+        self.findings.idle = 3600 * used / passed / len(pods)
+
+
+def cpu(pid: int) -> float:
+    """CPU seconds that the threads of a process have used, which the scheduler counts in
+    nanoseconds.
+    """
+    threads = Path(f"/proc/{pid}/task").glob("*/schedstat")
+    return sum(int(thread.read_text().split()[0]) for thread in threads) / 1e9
+
+
+@contextmanager
+def laboratory(cluster: Cluster, findings: Findings) -> Iterator[Lab]:
+    """A namespace whose pods are watched."""
+    with opened(cluster, Api.of(cluster), NAME) as space, kept(space, "pods") as diary:
+        yield Lab(Sources(space, diary, Audit(cluster.audit_log)), findings)
+
+
+def measure(cluster: Cluster, runs: int) -> Findings:
+    """All of it, so many times each; the real programs, which take longest, three times less."""
+    findings, operator = Findings(), archive("operator")
+    with laboratory(cluster, findings) as lab:
+        for number in range(runs):
+            pods = lab.start(IP, light(f"ip{number}"))
+            if number == runs - 1:
+                lab.rest(pods)
+            lab.remove()
+            lab.start_plain()
+            lab.start(NAMES, light(f"names{number}", addressing="Hostname"))
+            lab.remove()
+            lab.lose(LOSS)
+        for number in range(max(1, runs // 3)):
+            lab.start(REAL, real(f"real{number}"))
+            lab.remove()
+    install(cluster, operator, "launcher.delivery=ImageVolume")
+    with laboratory(cluster, findings) as lab:
+        for number in range(max(1, runs // 2)):
+            lab.start(VOLUME, light(f"volume{number}"))
+            lab.remove()
+            lab.lose(VOLUME_LOSS)
+    return findings
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=6, help="of each kind of start (default 6)")
+    parser.add_argument("--name", default=NAME, help="of the cluster; one that is up is used")
+    given = parser.parse_args()
+    begin, before = time.monotonic(), find(given.name)
+    archives = tuple(archive(image) for image in IMAGES)
+    cluster = up(Options(name=given.name, images=archives))
+    try:
+        install(cluster, archives[-1])
+        findings = measure(cluster, given.runs)
+    finally:
+        if before is None:
+            cluster.down()
+    print(findings.table(), "", findings.goals(), sep="\n")
+    print(f"\n{given.runs} runs in {time.monotonic() - begin:.0f} s")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,226 @@
+"""When each step of a start on real nodes was over, from what the programs of the cluster write
+down by themselves: the apiserver's audit log, containerd's log, and what the containers print.
+"""
+
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from diary import Diary, has_gate
+from faults.audit import OPERATOR, Audit, Write
+from identity import WHOLE
+from space import GATE, MAIN, Body, Space
+
+KUBELET = "kubelet"
+# The steps of a start, in their order; a loss begins with the first, any other start with the
+# second.
+GONE, CREATED, LISTED = "the lost pod is gone", "its pods are created", "the list is written"
+OPENED, SEEN, FIRST = "the gates open", "the kubelet sees their end", "the first line"
+IMPORTED = "the program is imported"
+STEPS = (
+    GONE,
+    CREATED,
+    "they have nodes",
+    "they have sandboxes",
+    "the launcher is there, the gate runs",
+    "their statuses say so",
+    LISTED,
+    OPENED,
+    SEEN,
+    FIRST,
+    IMPORTED,
+    "the mesh stands",
+)
+OURS = (CREATED, LISTED)
+# No step, as others go on before it is over: the pod's status has its address.
+ADDRESSED = "it has an address"
+
+_LINE = re.compile(r'^time="([^"]+)" level=info msg="(.*)"$')
+_SANDBOX = re.compile(
+    r'RunPodSandbox for name:\\"([^\\]+)\\".* namespace:\\"([^\\]+)\\" returns sandbox id \\"(\w+)'
+)
+_CONTAINER = re.compile(
+    r'CreateContainer within sandbox \\"(\w+)\\" for container name:\\"([^\\]+)\\"'
+)
+
+
+@dataclass(frozen=True)
+class Pod:
+    """When what happened to a pod, since a moment (epoch seconds)."""
+
+    steps: Mapping[str, float]
+
+    def between(self, first: str, last: str) -> float:
+        return self.steps[last] - self.steps[first]
+
+
+@dataclass(frozen=True)
+class Start:
+    """When the last of a start's pods was through each of its steps (epoch seconds), and how often
+    a kubelet had to be reminded of the list.
+    """
+
+    begin: float
+    ends: Mapping[str, float]
+    pods: tuple[Pod, ...]
+    reminders: int
+
+    def durations(self) -> dict[str, float]:
+        """Seconds of each step; one that was over before the one before it takes none."""
+        found, before = {}, self.begin
+        for step, end in self.ends.items():
+            found[step] = max(0.0, end - before)
+            before = max(before, end)
+        return found
+
+    def until(self, step: str) -> float:
+        """Seconds from the beginning to the end of a step."""
+        before = STEPS[: STEPS.index(step) + 1]
+        return max(end for each, end in self.ends.items() if each in before) - self.begin
+
+    @property
+    def seconds(self) -> float:
+        """From the beginning to the complete mesh."""
+        return max(self.ends.values()) - self.begin
+
+    @property
+    def operators(self) -> float:
+        """Seconds of it in which the next step was the operator's."""
+        took = self.durations()
+        return sum(took.get(step, 0.0) for step in OURS)
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Where to read: a namespace, its pods' diary, and the audit log since both began."""
+
+    space: Space
+    diary: Diary
+    audit: Audit
+
+    def start(self, names: Sequence[str], begin: float) -> Start:
+        """The start of these pods, which began then."""
+        writes = [
+            write
+            for write in self.audit.each("")
+            if write.namespace == self.space.name and write.came >= begin
+        ]
+        runtime = self._runtime()
+        pods = [
+            Pod(
+                {
+                    step: at
+                    for step, at in self._steps(name, writes, runtime.get(name, {}))
+                    if at >= begin
+                }
+            )
+            for name in names
+        ]
+        ends = {
+            step: max(pod.steps[step] for pod in pods if step in pod.steps)
+            for step in STEPS
+            if any(step in pod.steps for pod in pods)
+        }
+        patches = sum(
+            (write.verb, write.kind, write.agent) == ("patch", "pods", OPERATOR)
+            and write.name in names
+            for write in writes
+        )
+        return Start(begin, ends, tuple(pods), patches - sum(LISTED in pod.steps for pod in pods))
+
+    def began(self, verb: str, kind: str, name: str) -> float:
+        """When a request of this kind came last from kubectl."""
+        return max(
+            write.came
+            for write in self.audit.each("")
+            if (write.verb, write.kind, write.name) == (verb, kind, name)
+            and (write.agent, write.namespace) == ("kubectl", self.space.name)
+        )
+
+    def _steps(
+        self, name: str, writes: list[Write], runtime: Mapping[str, float]
+    ) -> Iterator[tuple[str, float]]:
+        """The steps that this pod was through, in their order (those of before among them)."""
+
+        def answers(verb: str, kind: str, agent: str, until: float = math.inf) -> list[float]:
+            return [
+                write.answered
+                for write in writes
+                if (write.verb, write.kind, write.name) == (verb, kind, name)
+                and write.agent == agent
+                and write.came <= until
+            ]
+
+        gate, log = self._printed(name, GATE), self.space.logs(name)
+        told = WHOLE.search(log)
+        started, whole = (float(told[1]), float(told[2])) if told else (0.0, 0.0)
+        known = self._shown(name, lambda pod: has_gate(pod) and has_address(pod))
+        ends: tuple[Iterable[float], ...] = (
+            answers("delete", "pods", KUBELET)[-1:],
+            answers("create", "pods", OPERATOR)[-1:],
+            answers("create", "pods/binding", "kube-scheduler")[-1:],
+            [at for at in [runtime.get("sandbox")] if at],
+            gate[:1],
+            answers("patch", "pods/status", KUBELET, known)[-1:],
+            answers("patch", "pods", OPERATOR)[:1],  # a second one reminds the kubelet
+            gate[-1:],
+            [at for at in [runtime.get(MAIN)] if at],
+            _floats(log.splitlines()[:1]),
+            [started],
+            [started + whole],
+        )
+        for step, at in zip(STEPS, ends, strict=True):
+            yield from ((step, each) for each in at)
+        shown = self._shown(name, has_address)
+        yield from ((ADDRESSED, at) for at in answers("patch", "pods/status", KUBELET, shown)[-1:])
+
+    def _shown(self, name: str, wanted: Callable[[Body], bool]) -> float:
+        """When the watch first showed the newest pod of this name as it is wanted; 0 where it has
+        not.
+        """
+        seen = [(at, pod) for at, _, pod in self.diary.entries if pod["metadata"]["name"] == name]
+        newest = seen[-1][1]["metadata"]["uid"]
+        return next(
+            (at for at, pod in seen if pod["metadata"]["uid"] == newest and wanted(pod)), 0.0
+        )
+
+    def _printed(self, pod: str, container: str) -> list[float]:
+        """When a container printed each of its lines."""
+        text = self.space.kubectl("logs", pod, "-c", container, "--timestamps")
+        return [_epoch(line.partition(" ")[0]) for line in text.splitlines()]
+
+    def _runtime(self) -> dict[str, dict[str, float]]:
+        """By pod: when its newest sandbox was there, and when the newest container of each name
+        was asked for.
+        """
+        found: dict[str, dict[str, float]] = {}
+        sandboxes: dict[str, str] = {}
+        for at, text in self._containerd():
+            if (match := _SANDBOX.match(text)) and match[2] == self.space.name:
+                sandboxes[match[3]] = match[1]
+                found.setdefault(match[1], {})["sandbox"] = at
+            elif (match := _CONTAINER.match(text)) and match[1] in sandboxes:
+                found[sandboxes[match[1]]][match[2]] = at
+        return found
+
+    def _containerd(self) -> Iterator[tuple[float, str]]:
+        for node in self.space.cluster.nodes:
+            log = self.space.cluster.logs / f"{node}-containerd.log"
+            for match in filter(None, map(_LINE.match, log.read_text().splitlines())):
+                yield _epoch(match[1]), match[2]
+
+
+def has_address(pod: Body) -> bool:
+    return bool(pod["status"].get("podIP"))
+
+
+def _epoch(stamp: str) -> float:
+    """RFC 3339 with nanoseconds."""
+    seconds, _, rest = stamp.rstrip("Z").partition(".")
+    return datetime.fromisoformat(f"{seconds}+00:00").timestamp() + float(f"0.{rest or 0}")
+
+
+def _floats(words: Iterable[str]) -> list[float]:
+    return [float(word) for word in words]

@@ -1,0 +1,124 @@
+"""What has been found out about starts on real nodes, as tables in Markdown."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from statistics import median
+
+from traces import ADDRESSED, FIRST, IMPORTED, OPENED, SEEN, STEPS, Start
+
+IP, VOLUME, NAMES, REAL = "IP", "IP, image volume", "Hostname", "IP, DI-engine"
+LOSS, VOLUME_LOSS, PLAIN = "loss", "loss, image volume", "plain pods"
+TABLE = (IP, VOLUME, NAMES, REAL, LOSS, VOLUME_LOSS)
+
+
+@dataclass
+class Findings:
+    """The starts of each kind, and CPU seconds that a launcher uses in an hour without events."""
+
+    starts: dict[str, list[Start]] = field(default_factory=dict)
+    idle: float = 0.0
+
+    def add(self, kind: str, start: Start) -> None:
+        self.starts.setdefault(kind, []).append(start)
+        took = ", ".join(f"{step} {seconds:.2f}" for step, seconds in start.durations().items())
+        print(f"# {kind}: {start.seconds:.2f} s: {took}; reminders {start.reminders}", flush=True)
+
+    def table(self) -> str:
+        """Seconds of each step, and of all: the median, and the worst."""
+        kinds = [kind for kind in TABLE if kind in self.starts]
+        rows = [
+            f"| until | {' | '.join(kinds)} |",
+            "|---|" + "---|" * len(kinds),
+            *(self._row(step, kinds, _of_step(step)) for step in STEPS),
+            self._row("all", kinds, lambda start: start.seconds),
+            self._row("the operator's part", kinds, lambda start: start.operators),
+            f"| starts, reminders | {' | '.join(map(self._counts, kinds))} |",
+        ]
+        return "\n".join(rows)
+
+    def goals(self) -> str:
+        """Each goal with its figure."""
+        rows = (goal.row(self) for goal in GOALS)
+        return "\n".join(("| figure | goal | measured | |\n|---|---|---|---|", *rows))
+
+    def figures(self, kind: str, figure: "Figure") -> list[float]:
+        """One figure of each start."""
+        return [found for each in self.starts[kind] if (found := figure(each)) is not None]
+
+    def _row(self, words: str, kinds: list[str], figure: "Figure") -> str:
+        cells = (self.figures(kind, figure) for kind in kinds)
+        shown = (f"{median(cell):.2f}, {max(cell):.2f}" if cell else "-" for cell in cells)
+        return f"| {words} | {' | '.join(shown)} |"
+
+    def _counts(self, kind: str) -> str:
+        starts = self.starts[kind]
+        return f"{len(starts)}, {sum(start.reminders for start in starts)}"
+
+
+Figure = Callable[[Start], float | None]
+
+
+def _of_step(step: str) -> Figure:
+    return lambda start: start.durations().get(step)
+
+
+def _each(starts: list[Start], first: str, last: str) -> Iterator[float]:
+    """Seconds between two steps, of each pod."""
+    for start in starts:
+        yield from (pod.between(first, last) for pod in start.pods if first in pod.steps)
+
+
+def over_plain(first: str) -> Callable[[Findings], float]:
+    """How much longer a rank takes from a step to its first line than a plain pod: medians."""
+    return lambda found: (
+        median(_each(found.starts[IP], first, FIRST))
+        - median(_each(found.starts[PLAIN], first, FIRST))
+    )
+
+
+def of_median(kind: str, figure: Callable[[Start], float]) -> Callable[[Findings], float]:
+    return lambda found: median(found.figures(kind, figure))
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A figure that is to be at most so large."""
+
+    words: str
+    bound: float
+    figure: Callable[[Findings], float]
+    unit: str = " s"
+
+    def row(self, found: Findings) -> str:
+        now = self.figure(found)
+        met = "reached" if now <= self.bound else f"missed by {now - self.bound:.2f}{self.unit}"
+        return f"| {self.words} | <= {self.bound:g}{self.unit} | {now:.2f}{self.unit} | {met} |"
+
+
+def renewed(start: Start) -> float:
+    return start.until(IMPORTED)
+
+
+def opens_after_address(start: Start) -> float:
+    return start.ends[OPENED] - max(pod.steps[ADDRESSED] for pod in start.pods)
+
+
+GOALS = (
+    Goal("operator's part of a start, median", 0.5, of_median(IP, lambda start: start.operators)),
+    Goal(
+        "the same, share of the whole",
+        5,
+        of_median(IP, lambda start: 100 * start.operators / start.seconds),
+        " %",
+    ),
+    Goal("loss to the last renewed start, median", 4, of_median(LOSS, renewed)),
+    Goal("the same with an image volume", 4, of_median(VOLUME_LOSS, renewed)),
+    Goal(
+        "Hostname: the last pod has its address to the last gate open, worst",
+        2,
+        lambda found: max(found.figures(NAMES, opens_after_address)),
+    ),
+    Goal("gate's end to the first line, over a plain pod", 0.3, over_plain(OPENED)),
+    Goal("its part after the kubelet has seen that end", 0.3, over_plain(SEEN)),
+    Goal("a launcher's CPU in an hour without events", 2, lambda found: found.idle),
+)
