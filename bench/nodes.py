@@ -178,7 +178,7 @@ def measure(cluster: Cluster, runs: int) -> Findings:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=int, default=6, help="of each kind of start (default 6)")
+    parser.add_argument("--runs", type=int, default=4, help="of each kind of start (default 4)")
     parser.add_argument("--name", default=NAME, help="of the cluster; one that is up is used")
     given = parser.parse_args()
     begin, before = time.monotonic(), find(given.name)

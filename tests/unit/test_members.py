@@ -1,10 +1,12 @@
 """Ranks in sentences and in status, names and node ids."""
 
+from typing import Any
+
 import pytest
 from dijob.api.numbers import natural
 from dijob.core.decide.plan import plan
 from dijob.core.members import compact, expand, gang_of, say
-from dijob.core.observed.views import by_rank
+from dijob.core.observed.ranked import by_rank
 from unit.builders import NOW, gang, job, listed, observed, pod_body, read, tasks_job, view
 
 
@@ -83,3 +85,36 @@ def test_no_rank_of_a_task_is_beyond_what_a_job_can_have() -> None:
     ]
     ranked, unranked = by_rank([view(0, name="job-collector-1498")], world)
     assert [ranked, len(unranked)] == [{}, 1]
+
+
+EARLY, LATE = "2026-05-04T11:00:00Z", "2026-05-04T12:00:00Z"
+# Another rank of the job, on the node and with the image of the one that waits unless it says
+# otherwise.
+USER: dict[str, Any] = {"image": "my/image:1", "gated": True, "gate_started": EARLY}
+USERS: dict[str, tuple[dict[str, Any], str | None]] = {
+    "its gate runs": ({}, LATE),
+    "its gate has started later than the other found its node": ({"gate_started": "2027"}, "2027"),
+    "its program runs": ({"gated": False, "started": EARLY}, LATE),
+    "it waits as well": ({"gated": False, "unstarted": True, "gate_started": ""}, None),
+    "it has another image": ({"image": "my/image:2"}, None),
+    "its image is asked for at each start": ({"image": ""}, None),
+    "it is on another node": ({"node": "node-b"}, None),
+    "it goes": ({"deleting": True}, None),
+}
+
+
+@pytest.mark.parametrize(("other", "since"), USERS.values(), ids=USERS)
+def test_a_node_has_the_image_that_another_rank_uses_there(
+    other: dict[str, Any], since: str | None
+) -> None:
+    asked = other.get("image") == ""
+    lost = view(1, image="" if asked else "my/image:1", unstarted=True, placed=LATE)
+    pods, _ = by_rank([view(0, **{**USER, **other}), lost], gang_of(job()))
+    found = pods[1].has_arrived, pods[1].containers.gate_started
+    assert found == ((True, since) if since else (False, ""))
+
+
+def test_a_rank_without_an_address_has_not_arrived_whoever_uses_its_image() -> None:
+    lost = view(1, image="my/image:1", unstarted=True, ip="")
+    pods, _ = by_rank([view(0, **USER), lost], gang_of(job()))
+    assert not pods[1].has_arrived

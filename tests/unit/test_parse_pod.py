@@ -557,3 +557,14 @@ def test_a_pod_without_status_or_owner_is_read_as_nothing_known() -> None:
         0,
     )
     assert read(manifest(job())).owner == OWNER
+
+
+@pytest.mark.parametrize(
+    ("policy", "image"),
+    [("IfNotPresent", "my/image:1"), ("Never", "my/image:1"), ("Always", "")],
+)
+def test_the_image_that_a_node_needs_no_registry_for(policy: str, image: str) -> None:
+    body = pod_body()
+    main = next(c for c in body["spec"]["containers"] if c["name"] == names.MAIN_CONTAINER)
+    main |= {"image": "my/image:1", "imagePullPolicy": policy}
+    assert read(body).made.image == image

@@ -12,7 +12,7 @@ from dijob.api.parts import Task
 from dijob.api.problems import SpecError
 from dijob.core.actions import PublishAddresses
 from dijob.core.members import Gang, gang_of
-from dijob.core.observed.views import by_rank
+from dijob.core.observed.ranked import by_rank
 from dijob.core.options import Options, notes
 from dijob.core.render.annotations import addresses_patch
 from dijob.core.render.pod import template_hash

@@ -9,7 +9,8 @@ from dijob.core.decide.plan import Plan, plan
 from dijob.core.decide.requeue import RESYNC_SECONDS
 from dijob.core.members import gang_of
 from dijob.core.membership.address_list import unaccounted
-from dijob.core.observed.views import Observed, by_rank
+from dijob.core.observed.ranked import by_rank
+from dijob.core.observed.views import Observed
 from dijob.core.options import Options, notes
 from dijob.core.report import conditions, summary
 from dijob.shell.actor import Actor

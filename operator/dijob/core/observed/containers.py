@@ -50,7 +50,8 @@ class Containers:
     it, and the kubelet is about to make a new one. `broken`: it has failed for good (restartPolicy
     Never), although a side container may hold the pod. `all_ended`: none runs or will be started
     again. `unstarted`: nothing has started in the pod but what brings the operator's programs, so
-    that its image may still be on the way to the node. `gated`: the gate runs; `gate_started` is
+    that its image may still be on the way to the node (unless another pod of the job uses it there,
+    ranked.py). `gated`: the gate runs; `gate_started` is
     when it started last. `started` and `ended` are when it started, and when it last ended;
     `restarts` is how often it has started again, `ended_for` the number of the list for
     which it ended last (0: for another reason). `unrecorded`: how it ended last is not known any

@@ -23,6 +23,7 @@ def made_with(meta: Body, spec: Body) -> MadeWith:
     return MadeWith(
         template_hash=(meta.get("annotations") or {}).get(names.ANNOTATION_TEMPLATE, ""),
         main=sys.intern(name),
+        image=_image(_container(spec, name)),
         reads=_reads(spec, name),
         restartable=_launched(spec, name) and spec.get("restartPolicy") != "Never",
         grace=_grace(spec, name),
@@ -89,6 +90,11 @@ def _shared(names_: frozenset[str]) -> frozenset[str]:
 def _launched(spec: Body, name: str) -> bool:
     """Whether the launcher stands before the command of this container."""
     return bool((_container(spec, name).get("command") or [""])[0] == LAUNCH)
+
+
+def _image(main: Body) -> str:
+    """The image of the main container; "" where each start of it asks the registry."""
+    return "" if main.get("imagePullPolicy") == "Always" else sys.intern(main.get("image") or "")
 
 
 def _grace(spec: Body, name: str) -> int:

@@ -3,14 +3,13 @@ objects).
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
 from dijob.api.problems import Problem
 from dijob.core import pace
 from dijob.core.addresses import ListCopy
-from dijob.core.members import Gang
 from dijob.core.observed.containers import Containers
 
 # The events of a pod are read if its status gives no reason for so long after its creation.
@@ -23,7 +22,8 @@ READ_AGAIN_SECONDS = 10.0
 class MadeWith:
     """What a pod was made with.
 
-    `main` is the name of its main container ("": unknown); `reads` are the annotations of the
+    `main` is the name of its main container ("": unknown), `image` that container's image ("": each
+    start asks the registry for it, also where the node has it); `reads` are the annotations of the
     operator's that its spec names: those are to be written with a list. `restartable`: its launcher
     can start its process again in place; `grace` is how long it gives the process to end, in
     seconds. Two of them tell of now: `labelled` false, somebody has changed the label by which its
@@ -33,6 +33,7 @@ class MadeWith:
 
     template_hash: str = ""
     main: str = ""
+    image: str = ""
     reads: frozenset[str] = frozenset()
     restartable: bool = False
     grace: int = 30
@@ -208,17 +209,6 @@ class Observed:
     def all_pods(self) -> tuple[Pod, ...]:
         """All pods of the job, those with a rank first, in rank order."""
         return (*(pod for _, pod in sorted(self.pods.items())), *self.unranked)
-
-
-def by_rank(pods: Iterable[Pod], gang: Gang) -> tuple[dict[int, Pod], tuple[Pod, ...]]:
-    """The pods of a gang by rank, and those of its job that none of its ranks has."""
-    ranked, unranked = dict[int, Pod](), list[Pod]()
-    for pod in pods:
-        if (rank := gang.rank_of(pod.name)) < 0:
-            unranked.append(pod)
-        else:
-            ranked[rank] = pod if pod.rank == rank else replace(pod, rank=rank)
-    return ranked, tuple(unranked)
 
 
 @dataclass(frozen=True)
