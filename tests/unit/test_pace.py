@@ -73,7 +73,7 @@ def test_each_reminder_of_one_list_waits_twice_as_long_as_the_last() -> None:
         if deaf(second, reminded=last)[1]:
             reminded.append(second)
             last = {("uid-0", 1): later(second)}
-    assert reminded == [8, 24, 56, 120]
+    assert reminded == [4, 12, 28, 60, 124]
 
 
 def test_a_slow_apiserver_is_asked_for_fewer_reminders() -> None:

@@ -328,8 +328,8 @@ def test_a_gate_that_does_not_see_its_list_is_reminded() -> None:
     """
     pods = [listed(0), listed(1, gated=True, ready=False), listed(2)]
     told = {("uid-1", 1): NOW}
-    waits, _ = then(running(), observed(*pods, services=frozenset({"job"}), list_seen=told), 5)
-    assert (waits.actions, waits.requeue_after) == ((), 3.0)
+    waits, _ = then(running(), observed(*pods, services=frozenset({"job"}), list_seen=told), 3)
+    assert (waits.actions, waits.requeue_after) == ((), 1.0)
     late, _ = then(running(), observed(*pods, services=frozenset({"job"}), list_seen=told), 9)
     assert late.actions == (RemindPod("job-1", "uid-1", 1, timestamp(later(9))),)
     reminded = {("uid-1", 1): later(9)}

@@ -41,7 +41,7 @@ WANTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     ),
     "a gate that does not see its list": ({"list_seen": TOLD}, {"gated": True, "ready": False}),
     "a gate that was reminded a moment ago": (
-        {"list_seen": TOLD, "reminded": {("uid-1", 1): later(-7.9)}},
+        {"list_seen": TOLD, "reminded": {("uid-1", 1): later(-3.9)}},
         {"gated": True, "ready": False},
     ),
     "a process that does not start again": (
