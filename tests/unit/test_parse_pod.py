@@ -568,3 +568,9 @@ def test_the_image_that_a_node_needs_no_registry_for(policy: str, image: str) ->
     main = next(c for c in body["spec"]["containers"] if c["name"] == names.MAIN_CONTAINER)
     main |= {"image": "my/image:1", "imagePullPolicy": policy}
     assert read(body).made.image == image
+
+
+def test_an_init_container_of_the_templates_own_may_need_another_image_first() -> None:
+    body = pod_body()
+    body["spec"]["initContainers"].insert(0, {"name": "fetch", "image": "another:1"})
+    assert read(body).made.image == ""

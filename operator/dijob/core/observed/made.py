@@ -7,6 +7,7 @@ from typing import Any
 
 from dijob import names
 from dijob.api.numbers import natural
+from dijob.core.observed.containers import OURS
 from dijob.core.observed.views import MadeWith
 from dijob.pod import DIR, KILL_SECONDS, LAUNCH, POD_DIR
 
@@ -23,7 +24,7 @@ def made_with(meta: Body, spec: Body) -> MadeWith:
     return MadeWith(
         template_hash=(meta.get("annotations") or {}).get(names.ANNOTATION_TEMPLATE, ""),
         main=sys.intern(name),
-        image=_image(_container(spec, name)),
+        image=_image(spec, name),
         reads=_reads(spec, name),
         restartable=_launched(spec, name) and spec.get("restartPolicy") != "Never",
         grace=_grace(spec, name),
@@ -92,9 +93,14 @@ def _launched(spec: Body, name: str) -> bool:
     return bool((_container(spec, name).get("command") or [""])[0] == LAUNCH)
 
 
-def _image(main: Body) -> str:
-    """The image of the main container; "" where each start of it asks the registry."""
-    return "" if main.get("imagePullPolicy") == "Always" else sys.intern(main.get("image") or "")
+def _image(spec: Body, name: str) -> str:
+    """The image that the pod's gate and main container need; "" where each start of it asks the
+    registry, or where an init container of the template's own needs another one before.
+    """
+    main, before = _container(spec, name), spec.get("initContainers") or ()
+    own = any(c.get("name") not in OURS for c in before)
+    asks = main.get("imagePullPolicy") == "Always"
+    return "" if own or asks else sys.intern(main.get("image") or "")
 
 
 def _grace(spec: Body, name: str) -> int:
