@@ -1,6 +1,7 @@
 """The floors: what a client that knows everything beforehand needs for pods that can do the same.
 It imports nothing of the operator, and its pods are files: bare (a container, and nobody is told
-anything) and gated (a gate that waits for the addresses, and ten variables).
+anything), waiting (the container's program waits for the addresses itself) and gated (an init
+container waits for them).
 """
 
 import asyncio
@@ -26,9 +27,10 @@ PATCH = {
 
 
 class Kind(StrEnum):
-    """Which of the two; the value is the name of the file."""
+    """Which of them; the value is the name of the file."""
 
     BARE = "bare"
+    WAITING = "waiting"
     GATED = "gated"
 
     def pod(self, name: str, rank: int, size: int) -> Json:
@@ -43,8 +45,8 @@ class Kind(StrEnum):
 
 @dataclass
 class Floor:
-    """One run: all pods of each job; where they have a gate, one patch for each of them once all
-    pods of its job have addresses.
+    """One run: all pods of each job; where they wait for addresses, one patch for each of them once
+    all pods of its job have one.
     """
 
     kube: Kube
@@ -52,7 +54,7 @@ class Floor:
     jobs: int
     ranks: int
     kind: Kind = Kind.GATED
-    waiting: dict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
+    known: dict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
     starts: Starts = field(default_factory=Starts)
     patches: set[asyncio.Task[Json]] = field(default_factory=set)
     room: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(32))
@@ -81,10 +83,11 @@ class Floor:
     def _take(self, pod: Json) -> None:
         name, status = pod["metadata"]["name"], pod["status"]
         job = name.rpartition("-")[0]
-        addresses = self.waiting[job]
-        if status.get("phase") == "Running":
+        addresses = self.known[job]
+        told = IPS in pod["metadata"].get("annotations", ())
+        if status.get("phase") == "Running" and (told or self.kind is Kind.BARE):
             self.starts.pod_runs(job, name, self.ranks)
-        if self.kind is Kind.GATED and (ip := status.get("podIP")) and name not in addresses:
+        if self.kind is not Kind.BARE and (ip := status.get("podIP")) and name not in addresses:
             addresses[name] = ip
             if len(addresses) == self.ranks:
                 self._publish(job, addresses)

@@ -1,19 +1,36 @@
 """What the bench's figures are to be, as ratios within one run, and what they are."""
 
+import statistics
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from measured import Result, Shape
+from measured import CROWD, Result, Shape
+from report import Report
 
-HEAD = """| jobs x ranks | figure | goal | measured | |
-|---|---|---|---|---|"""
+HEAD = ("jobs x ranks", "figure", "goal", "measured", "")
+Row = tuple[object, ...]
 Figure = Callable[[Shape, Mapping[str, Result]], float]
 
 
 @dataclass(frozen=True)
+class Bound:
+    """At most, or `at_least`, so much."""
+
+    value: float
+    unit: str = ""
+    at_least: bool = False
+
+    def row(self, where: object, words: str, now: float) -> Row:
+        """The goal beside what was measured."""
+        sign, missing = (">=", self.value - now) if self.at_least else ("<=", now - self.value)
+        met = "reached" if missing <= 0 else f"missed by {missing:.2f}{self.unit}"
+        return where, words, f"{sign} {self.value:g}{self.unit}", f"{now:.2f}{self.unit}", met
+
+
+@dataclass(frozen=True)
 class Goal:
-    """A figure that is to be at most, or `at_least`, so large; bounds by jobs x ranks, "" for all
-    others.
+    """A figure of a start that is to be at most, or `at_least`, so large; bounds by jobs x ranks,
+    "" for all others.
     """
 
     words: str
@@ -22,18 +39,14 @@ class Goal:
     unit: str = ""
     at_least: bool = False
 
-    def bound(self, shape: Shape) -> float | None:
-        return self.bounds.get(str(shape), self.bounds.get(""))
-
-    def row(self, shape: Shape, bound: float, now: float) -> str:
-        sign, missing = (">=", bound - now) if self.at_least else ("<=", now - bound)
-        met = "reached" if missing <= 0 else f"missed by {missing:.2f}{self.unit}"
-        goal, measured = f"{sign} {bound:g}{self.unit}", f"{now:.2f}{self.unit}"
-        return f"| {shape} | {self.words} | {goal} | {measured} | {met} |"
+    def bound(self, shape: Shape) -> Bound | None:
+        """What it is to be, if anything, for this shape."""
+        value = self.bounds.get(str(shape), self.bounds.get(""))
+        return None if value is None else Bound(value, self.unit, self.at_least)
 
 
 def _writes(name: str, shape: Shape, results: Mapping[str, Result]) -> float:
-    return results[name].writes.total() / shape.jobs
+    return results[name].written / shape.jobs
 
 
 def _own(name: str, shape: Shape, results: Mapping[str, Result]) -> float:
@@ -84,12 +97,38 @@ GOALS = (
 )
 
 
-def rows(shape: Shape, results: Mapping[str, Result]) -> Iterator[str]:
+def rows(shape: Shape, results: Mapping[str, Result]) -> Iterator[Row]:
     """The goals of a shape, each with its figure."""
     for goal in GOALS:
         if (bound := goal.bound(shape)) is None:
             continue
         try:
-            yield goal.row(shape, bound, goal.figure(shape, results))
+            yield bound.row(shape, goal.words, goal.figure(shape, results))
         except KeyError as absent:
-            yield f"| {shape} | {goal.words} | {bound:g} | - | {absent.args[0]} was not there |"
+            yield shape, goal.words, f"{bound.value:g}", "-", f"{absent.args[0]} was not there"
+
+
+FEW, LARGE = Shape(100, 4), Shape(1, 1500)
+
+
+def full_rows(report: Report) -> Iterator[Row]:
+    """The goals of what `make bench-full` measures; one whose shape is not there is left out."""
+    found = {shape: results["IP"] for shape, results in report.tables.items() if "IP" in results}
+    if FEW in found and CROWD in found:
+        rate, few = (shape.pods / found[shape].seconds for shape in (CROWD, FEW))
+        yield Bound(0.9, "", at_least=True).row(CROWD, f"pods/s against {FEW}", rate / few)
+    for shape in (CROWD, LARGE):
+        if shape in found:
+            yield Bound(200, " MB").row(shape, "peak RSS", found[shape].peak)
+    if rest := report.rest:
+        hourly = rest.writes * 3600 / rest.seconds * 1000 / CROWD.jobs
+        words = f"writes at rest per hour and 1,000 jobs, from {rest.seconds:.0f} s"
+        yield Bound(0).row(CROWD, words, hourly)
+    if restarts := report.restarts:
+        middle = statistics.median(each.seconds for each in restarts)
+        words = f"restart: first reaction, median of {len(restarts)}"
+        yield Bound(3, " s").row(CROWD, words, middle)
+        writes = sum(len(each.writes) for each in restarts)
+        yield Bound(0).row(CROWD, "restart: writes about the others", writes)
+        peak = max(each.peak for each in restarts)
+        yield Bound(110, " MB").row(CROWD, "restart: RSS", peak)

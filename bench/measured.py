@@ -1,9 +1,10 @@
 """What is raced, and what one run of an entrant has cost."""
 
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -27,9 +28,15 @@ class Shape:
         return self.jobs * self.ranks
 
 
+# The jobs in whose midst nothing happens, and the operator is killed
+CROWD = Shape(1000, 4)
+
+
 @dataclass(frozen=True)
 class Starts:
-    """When jobs were created and when they ran, by name (seconds of one clock)."""
+    """When jobs were created and when they ran, by name (seconds of one clock). For jobs that run
+    already: when something befell them, and when they were whole again.
+    """
 
     created: dict[str, float] = field(default_factory=dict)
     ran: dict[str, float] = field(default_factory=dict)
@@ -62,64 +69,58 @@ class Starts:
 
 @dataclass(frozen=True)
 class Result:
-    """One run of one entrant: when its jobs ran, CPU seconds of each part of the control plane
-    (kwok is one) and of the entrant itself, bytes of a pod that runs, the entrant's writes by kind.
+    """One run of one entrant: seconds until all jobs ran, and those of a job (p50 and p99); CPU
+    seconds and MB of each part of the control plane (kwok is one) and of the entrant itself; bytes
+    of a pod that runs; the entrant's writes by kind.
     """
 
-    starts: Starts
-    parts: Counter[str]
+    seconds: float
+    p50: float
+    p99: float
+    parts: dict[str, float]
+    memory: dict[str, float] = field(default_factory=dict)
     own: float = 0.0
     peak: float = 0.0
     size: int = 0
-    writes: Counter[str] = field(default_factory=Counter)
+    writes: dict[str, int] = field(default_factory=dict)
 
-    @property
-    def seconds(self) -> float:
-        return self.starts.seconds
+    @staticmethod
+    def of(starts: Starts, parts: Mapping[str, float], **more: Any) -> "Result":
+        """The result of a run that took so long."""
+        return Result(
+            seconds=round(starts.seconds, 3),
+            p50=round(starts.percentile(0.5), 3),
+            p99=round(starts.percentile(0.99), 3),
+            parts={name: round(seconds, 2) for name, seconds in parts.items()},
+            **more,
+        )
 
     @property
     def plane(self) -> float:
         """CPU seconds of the whole control plane."""
-        return self.parts.total()
+        return sum(self.parts.values())
 
-    def row(self, shape: Shape, name: str) -> str:
-        own = f"{1000 * self.own / shape.pods:.1f} ms" if self.own else "-"
-        writes = f"{self.writes.total() / shape.jobs:.1f}" if self.writes else "-"
-        return (
-            f"| {shape} | {name} | {self.seconds:.2f} s | {self.starts.percentile(0.5):.2f},"
-            f" {self.starts.percentile(0.99):.2f} s | {self.plane:.1f} s |"
-            f" {self.size / 1000:.1f} KB | {writes} | {own} | {self.peak:.0f} MB |"
-        )
+    @property
+    def written(self) -> int:
+        """All of the entrant's writes."""
+        return sum(self.writes.values())
 
 
-HEAD = (
-    "| jobs x ranks | entrant | all run after | a job, p50, p99 | control plane's CPU | a pod |"
-    " writes/job | own CPU/pod | peak RSS |\n|---|---|---|---|---|---|---|---|---|"
-)
+@dataclass(frozen=True)
+class Change:
+    """What befell jobs that ran already: so many jobs, and so many pods that are new after it."""
+
+    shape: Shape
+    words: str
+    jobs: int
+    pods: int
+    result: Result
 
 
-def cpu_table(tables: Mapping[Shape, Mapping[str, Result]]) -> str:
-    """Where the control plane's CPU seconds went."""
-    results = [result for by_name in tables.values() for result in by_name.values()]
-    names = sorted({name for result in results for name in result.parts})
-    lines = [
-        "| jobs x ranks | entrant | " + " | ".join(names) + " |",
-        "|---|---|" + "---|" * len(names),
-    ]
-    for shape, by_name in tables.items():
-        for entrant, result in by_name.items():
-            used = " | ".join(f"{result.parts[name]:.1f} s" for name in names)
-            lines.append(f"| {shape} | {entrant} | {used} |")
-    return "\n".join(lines)
+@dataclass(frozen=True)
+class Rest:
+    """Seconds in which nothing happened, and what the operator wrote and asked meanwhile."""
 
-
-def writes_table(tables: Mapping[Shape, Mapping[str, Result]]) -> str:
-    """What an entrant's own user wrote for a job, by verb and resource."""
-    lines = ["| jobs x ranks | entrant | writes per job |", "|---|---|---|"]
-    for shape, by_name in tables.items():
-        for entrant, result in by_name.items():
-            each = (
-                f"{what} {count / shape.jobs:.1f}" for what, count in result.writes.most_common()
-            )
-            lines += [f"| {shape} | {entrant} | {', '.join(each)} |"] if result.writes else []
-    return "\n".join(lines)
+    seconds: float
+    writes: int
+    requests: int

@@ -11,21 +11,14 @@ import tempfile
 import time
 from pathlib import Path
 
+from changes import start_jobs
 from cluster import Cluster
+from entrants import race_floor
 from faults.bulk import for_all
 from faults.kube import Access, Kube, dijob, jobs, make_namespace
 from faults.running import Operator
 from measured import Shape
-from planes import control_plane
-from start import (
-    LIMIT_SECONDS,
-    NAME,
-    clear,
-    race_floor,
-    start_jobs,
-    until_listed,
-    until_served,
-)
+from place import LIMIT_SECONDS, Place, clear, own_plane, until_listed, until_served
 
 ONE = Shape(1, 4)
 
@@ -65,7 +58,7 @@ async def measure(cluster: Cluster, count: int, runs: int) -> None:
         among, floors = list[float](), list[float]()
         while not among or await started(kube, crowd) < count:
             space = f"floor-{len(among)}-{stamp}"
-            floors.append((await race_floor(cluster, kube, ONE, space)).seconds)
+            floors.append((await race_floor(Place(cluster, kube), ONE, space)).seconds)
             among.append(await start_one(kube, f"among-{len(among)}-{stamp}"))
             running = f"{await started(kube, crowd)} of {count} others run"
             print(f"# {running}; floor {floors[-1]:.2f} s, operator {among[-1]:.2f} s", flush=True)
@@ -87,7 +80,7 @@ def main() -> None:
     )
     parser.add_argument("--runs", type=int, default=5, help="starts alone (default 5)")
     given = parser.parse_args()
-    with control_plane(NAME, nodes=50, quiet=False) as cluster:
+    with own_plane() as cluster:
         asyncio.run(measure(cluster, given.jobs, given.runs))
 
 

@@ -3,25 +3,53 @@
 import asyncio
 
 import pytest
-from goals import rows
-from measured import Shape
+from entrants import OPERATORS
+from faults.kube import Access, Kube
+from measured import Result, Shape
+from place import Place, until_served
 from planes import control_plane
+from report import Machine, Report
 from start import race
+from tables import start_blocks
 
 pytestmark = pytest.mark.apiserver
 
 SHAPE = Shape(20, 4)
+# To the gated floor. With two other files of tests beside it, and one run of each, these are loose:
+# a quiet machine shows 1.4, 1.5 and 1.7 (docs/performance.md).
+MOST_BYTES, MOST_CPU, MOST_SECONDS = 1.45, 3, 6
 
 
-def test_a_start_writes_no_more_than_it_must() -> None:
+async def little() -> Report:
     with control_plane("bench-little", nodes=20) as cluster:
-        results = asyncio.run(race(cluster, SHAPE, 1))
-    shown = "\n".join([*(r.row(SHAPE, name) for name, r in results.items()), *rows(SHAPE, results)])
+        async with Kube(Access.of(cluster.kubeconfig)) as kube:
+            await until_served(kube)
+            return Report(Machine.here(), await race(Place(cluster, kube), SHAPE, 1, warm=False))
+
+
+def test_a_start_costs_no_more_than_it_must() -> None:
+    report = asyncio.run(little())
+    results, shown = report.tables[SHAPE], "\n".join(start_blocks(report).values())
     print(shown)
-    by_ip, by_name = results["IP"], results["Hostname"]
-    # Twice each rank, the list, Running, its event, and steps on the way where it is slow.
-    assert by_ip.writes.total() / SHAPE.jobs <= 2 * SHAPE.ranks + 5, by_ip.writes
-    assert not by_ip.writes["create services"]
-    assert by_name.writes["create services"] == SHAPE.jobs
-    assert 0 < results["bare"].size < results["gated"].size < by_ip.size, shown
-    assert 0 < by_ip.own < by_ip.plane / 2, shown
+    for name in OPERATORS:
+        _writes_what_it_must(results[name], name == "Hostname", shown)
+        assert 0 < results[name].own < results[name].plane / 2, shown
+    by_ip, gated = results["IP"], results["gated"]
+    assert 0 < results["bare"].size < gated.size, shown
+    assert 0 < results["waiting"].size < gated.size < by_ip.size <= MOST_BYTES * gated.size, shown
+    assert by_ip.plane <= MOST_CPU * gated.plane, shown
+    assert by_ip.seconds <= MOST_SECONDS * gated.seconds, shown
+
+
+def _writes_what_it_must(result: Result, by_name: bool, shown: str) -> None:
+    """Each pod is created once, and patched once or, where its list is known before, never; one
+    event; the list's number, Running, and a status more where a start takes longer.
+    """
+    writes, statuses = dict(result.writes), result.writes["patch dijobs/status"] / SHAPE.jobs
+    assert writes.pop("create pods") == SHAPE.pods, shown
+    patched = writes.pop("patch pods", 0)
+    assert patched == SHAPE.pods or (by_name and not patched), shown
+    assert writes.pop("create services", 0) == (SHAPE.jobs if by_name else 0), shown
+    assert writes.pop("create events") <= SHAPE.jobs, shown
+    assert 2 <= statuses <= 3 + result.p99 / 10, shown
+    assert writes.keys() == {"patch dijobs/status"}, shown

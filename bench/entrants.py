@@ -1,0 +1,137 @@
+"""Who takes part, and what one run of each costs: bare clients (the floors), the operator with each
+addressing, and JobSet where JOBSET_BIN names its program.
+"""
+
+import asyncio
+import os
+import tempfile
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from changes import start_jobs
+from faults.audit import OPERATOR, Audit
+from faults.kube import make_namespace
+from faults.load import plane_cpu, plane_memory
+from faults.running import Operator, Usage
+from floor import Floor, Kind
+from jobset import AGENT, controller, start_jobsets
+from measured import Result, Shape, Starts
+from place import LIMIT_SECONDS, Place, clear, size_in, until_listed
+
+REST_SECONDS = 2.0
+# The operator, by what it is told: how ranks are addressed, and more of its arguments.
+OPERATORS = {
+    "IP": ("IP", ()),
+    "IP, image volume": ("IP", ("--launcher-delivery=ImageVolume",)),
+    "Hostname": ("Hostname", ()),
+}
+# The variable that names JobSet's program (bin/manager in a checkout).
+JOBSET = "JOBSET_BIN"
+
+
+class Process(Protocol):
+    """Whose CPU and memory are measured."""
+
+    def usage(self) -> Usage: ...
+
+
+@dataclass(frozen=True)
+class Entrant:
+    """A process that starts jobs, what its user agent begins with, and where the jobs are."""
+
+    place: Place
+    process: Process
+    agent: str
+    namespace: str
+
+    async def measured(self, acting: Awaitable[Starts]) -> Result:
+        """What something costs. The process' CPU is without its own start, and with what it does in
+        the seconds after the last job runs.
+        """
+        cluster = self.place.cluster
+        before, plane = self.process.usage(), plane_cpu(cluster)
+        audit = Audit(cluster.audit_log)
+        starts = await asyncio.wait_for(acting, LIMIT_SECONDS)
+        plane = plane_cpu(cluster) - plane
+        memory = plane_memory(cluster)
+        await asyncio.sleep(REST_SECONDS)
+        used = self.process.usage()
+        return Result.of(
+            starts,
+            plane,
+            memory=memory,
+            own=round(used.cpu - before.cpu, 2),
+            peak=round(used.peak),
+            size=await size_in(self.place.kube, self.namespace),
+            writes=dict(audit.count(self.namespace, self.agent)),
+        )
+
+
+class Running(NamedTuple):
+    """Jobs that an operator of their own has started: the operator, what it is measured by, and
+    what the start has cost.
+    """
+
+    operator: Operator
+    entrant: Entrant
+    start: Result
+
+
+def entrants() -> list[str]:
+    """Who takes part."""
+    return [*map(str, Kind), *OPERATORS, *(["JobSet"] if JOBSET in os.environ else [])]
+
+
+async def race_one(place: Place, shape: Shape, name: str, namespace: str) -> Result:
+    """One run of one entrant."""
+    if name == "JobSet":
+        return await race_jobset(place, shape, namespace)
+    if name in OPERATORS:
+        async with started(place, shape, namespace, name) as running:
+            return running.start
+    return await race_floor(place, shape, namespace, Kind(name))
+
+
+async def race_floor(place: Place, shape: Shape, namespace: str, kind: Kind = Kind.GATED) -> Result:
+    """A floor."""
+    cluster, kube = place
+    await make_namespace(kube, namespace)
+    floor, before = Floor(kube, namespace, shape.jobs, shape.ranks, kind), plane_cpu(cluster)
+    starts = await asyncio.wait_for(floor.run(), LIMIT_SECONDS)
+    used, size = plane_cpu(cluster) - before, await size_in(kube, namespace)
+    await clear(kube, namespace)
+    return Result.of(starts, used, size=size)
+
+
+@asynccontextmanager
+async def started(
+    place: Place, shape: Shape, namespace: str, name: str = "IP", **how: Any
+) -> AsyncIterator[Running]:
+    """Jobs that an operator of their own has started; at the end both are gone."""
+    cluster, kube = place
+    await make_namespace(kube, namespace)
+    log = Path(tempfile.gettempdir()) / f"{namespace}.log"
+    addressing, arguments = OPERATORS[name]
+    async with Operator(cluster.kubeconfig, log, arguments=arguments) as operator:
+        await until_listed(operator)
+        starting = start_jobs(kube, namespace, shape, addressing=addressing, **how)
+        entrant = Entrant(place, operator, OPERATOR, namespace)
+        yield Running(operator, entrant, await entrant.measured(starting))
+    log.unlink()
+    await clear(kube, namespace)
+
+
+async def race_jobset(place: Place, shape: Shape, namespace: str) -> Result:
+    """JobSet, with a controller of its own for this run. A start ends when the pods run: what its
+    own status then says takes a little longer.
+    """
+    cluster, kube = place
+    await make_namespace(kube, namespace)
+    async with controller(Path(os.environ[JOBSET]), cluster) as process:
+        entrant = Entrant(place, process, AGENT, namespace)
+        result = await entrant.measured(start_jobsets(kube, namespace, shape))
+        await clear(kube, namespace)
+    return result

@@ -1,0 +1,145 @@
+"""How the cost of a start grows with jobs and with the pods of one job, and what happens to those
+that run: one grows, a tenth of the pods is lost, nothing happens for minutes, the operator is
+killed. python bench/full.py
+"""
+
+import argparse
+import asyncio
+import time
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from pathlib import Path
+
+from changes import lose, lost_of, scale
+from cluster import Cluster
+from entrants import Running, race_floor, started
+from faults.audit import Audit
+from faults.kube import Access, Kube
+from faults.load import quiet
+from faults.restarts import Crowd
+from measured import CROWD, Change, Rest, Result, Shape, Starts
+from page import show
+from place import Place, own_plane, until_served
+from report import Machine, Report, Start
+from tables import full_blocks, growth_row
+
+# Jobs created in a second
+RATE = 50
+WARM = Shape(5, 4)
+SHAPES = ("20x4", "100x4", "400x4", "1000x4", "1x4", "1x64", "1x200", "1x1000", "1x1500")
+# Which of them grow, lose a tenth of their pods, or are the crowd in which nothing happens and the
+# operator is killed
+GROWS, GROWN = Shape(1, 4), 64
+LOSES = (Shape(100, 4), Shape(1, 200))
+RESTARTS = 3
+# For each of the two control planes: several times what it takes on two cores.
+LIMIT_SECONDS = 2400
+
+
+def note(shape: Shape, what: str, counts: tuple[int, int], result: Result) -> None:
+    """Say at once what was measured."""
+    print("#", *growth_row(shape, what, counts, result), sep=" | ", flush=True)
+
+
+@dataclass(frozen=True)
+class Full:
+    """The measurements on one control plane, where their figures go, and for how long nothing is to
+    happen.
+    """
+
+    place: Place
+    report: Report
+    rest: float
+
+    async def measure(self, shapes: list[Shape]) -> None:
+        """Each shape: the operator, with what happens to its jobs, and the gated floor."""
+        async with started(self.place, WARM, f"full-warm-{int(time.time())}"):
+            pass
+        for shape in shapes:
+            namespace = f"full-{shape}-{int(time.time())}"
+            most = GROWN if shape == GROWS else shape.ranks
+            async with started(
+                self.place, shape, namespace, rate=RATE, maxReplicas=most
+            ) as running:
+                self._started(shape, "IP", running.start)
+                await self._go_on(shape, running)
+            await quiet(self.place.cluster)
+            self._started(shape, "gated", await race_floor(self.place, shape, f"{namespace}-floor"))
+            await quiet(self.place.cluster)
+
+    async def _go_on(self, shape: Shape, running: Running) -> None:
+        """What happens to jobs of this shape once they run."""
+        where = self.place.kube, running.entrant.namespace
+        if shape == GROWS:
+            what = f"{GROWS.ranks} -> {GROWN} ranks", 1, GROWN - GROWS.ranks
+            await self._change(running, shape, what, scale(*where, "job0", GROWN))
+        if shape in LOSES:
+            lost = lost_of(shape)
+            what = f"{len(lost)} pods lost", len(set(lost.values())), len(lost)
+            await self._change(running, shape, what, lose(*where, shape))
+        if shape == CROWD:
+            await self._idle(running)
+            await self._restarts(running)
+
+    def _started(self, shape: Shape, name: str, result: Result) -> None:
+        note(shape, name, (shape.jobs, shape.pods), result)
+        self.report.starts.append(Start(shape, name, result))
+
+    async def _change(
+        self, running: Running, shape: Shape, what: tuple[str, int, int], acting: Awaitable[Starts]
+    ) -> None:
+        change = Change(shape, *what, await running.entrant.measured(acting))
+        note(shape, change.words, (change.jobs, change.pods), change.result)
+        self.report.changes.append(change)
+
+    async def _idle(self, running: Running) -> None:
+        """Nothing happens."""
+        await quiet(self.place.cluster)
+        print(f"# nothing happens for {self.rest:.0f} s", flush=True)
+        audit = Audit(self.place.cluster.audit_log)
+        await asyncio.sleep(self.rest)
+        writes, requests = len(list(audit.each())), audit.asked().total()
+        assert not running.operator.died(), running.operator.evidence()
+        self.report.rest = Rest(self.rest, writes, requests)
+
+    async def _restarts(self, running: Running) -> None:
+        """The operator is killed, and started again with a new job waiting, some times."""
+        place, namespace = self.place, running.entrant.namespace
+        crowd = Crowd(place.kube, namespace, running.operator, CROWD.jobs)
+        for number in range(RESTARTS):
+            await running.operator.kill()
+            seen = await crowd.restart(place.cluster.audit_log, number)
+            print(f"# first pod of a new job {seen.seconds} s after the operator's start")
+            self.report.restarts.append(seen)
+
+
+async def run(cluster: Cluster, shapes: list[Shape], report: Report, rest: float) -> None:
+    """All shapes on one control plane."""
+    async with Kube(Access.of(cluster.kubeconfig)) as kube, asyncio.timeout(LIMIT_SECONDS):
+        await until_served(kube)
+        await Full(Place(cluster, kube), report, rest).measure(shapes)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("shapes", nargs="*", default=SHAPES, help="JOBSxRANKS ...")
+    parser.add_argument("--json", type=Path, help="a file for the figures")
+    parser.add_argument(
+        "--rest", type=float, default=180, help="seconds in which nothing happens (default 180)"
+    )
+    given = parser.parse_args()
+    report = Report(Machine.here())
+    shapes = [Shape.parse(each) for each in given.shapes]
+    # One control plane for many jobs and one for large ones: what etcd and the apiserver still
+    # hold of the former would be counted with the latter.
+    for group in ([s for s in shapes if s.jobs > 1], [s for s in shapes if s.jobs == 1]):
+        if group:
+            with own_plane() as cluster:
+                asyncio.run(run(cluster, group, report, given.rest))
+    show(full_blocks(report))
+    if given.json:
+        report.save(given.json)
+
+
+if __name__ == "__main__":
+    main()

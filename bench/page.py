@@ -1,0 +1,45 @@
+"""Writes the tables of docs/performance.md from the figures in bench/results: python bench/page.py.
+
+A table stands between two comments with its name; the commands that measure print it with them.
+"""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from report import Report
+from tables import full_blocks, start_blocks
+
+HERE = Path(__file__).parent
+PAGE = HERE.parent / "docs/performance.md"
+START, FULL = HERE / "results/start.json", HERE / "results/full.json"
+
+
+def block(name: str, text: str) -> str:
+    """A table with its two comments."""
+    return f"<!-- {name} -->\n{text}\n<!-- end of {name} -->"
+
+
+def show(blocks: Mapping[str, str]) -> None:
+    """Print tables as the page has them."""
+    print("\n\n".join(block(name, text) for name, text in blocks.items() if text))
+
+
+def filled(page: str, blocks: Mapping[str, str]) -> str:
+    """The page with these tables in their places. KeyError where it has no such place."""
+    for name, text in blocks.items():
+        begin, end = block(name, "MARK").split("MARK")
+        place = re.compile(f"(?s){re.escape(begin)}.*{re.escape(end)}")
+        if not place.search(page):
+            raise KeyError(f"no place for {name}")
+        page = place.sub(block(name, text).replace("\\", r"\\"), page)
+    return page
+
+
+def main() -> None:
+    blocks = start_blocks(Report.read(START)) | full_blocks(Report.read(FULL))
+    PAGE.write_text(filled(PAGE.read_text(), blocks))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,82 @@
+"""Where it all happens: a control plane of its own, and how it comes to rest between runs."""
+
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from cluster import Cluster
+from cluster.waiting import until_async
+from faults.kube import Kube, KubeError, jobs, pods, services
+from faults.running import Operator
+from floor import size_of
+from jobset import jobsets
+from planes import control_plane
+
+NAME = "bench"
+LIMIT_SECONDS = 600
+
+
+class Place(NamedTuple):
+    """A control plane, and a client of it."""
+
+    cluster: Cluster
+    kube: Kube
+
+
+@contextmanager
+def own_plane() -> Iterator[Cluster]:
+    """A control plane with 50 pretended nodes, which is gone at the end, also that of Ctrl-C or of
+    a SIGTERM.
+    """
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    with control_plane(NAME, nodes=50, quiet=False) as cluster:
+        yield cluster
+
+
+async def size_in(kube: Kube, namespace: str) -> int:
+    """Bytes of a pod of this namespace that runs."""
+    return size_of((await kube.items(pods(namespace) + "?limit=1"))[0])
+
+
+async def clear(kube: Kube, namespace: str) -> None:
+    """Remove what a run has made, and wait until the control plane has come to rest."""
+    for path in (jobs(namespace), jobsets(namespace), services(namespace), pods(namespace)):
+        await kube.delete(path)
+
+    async def left() -> str:
+        count = len(await kube.items(pods(namespace) + "?limit=50"))
+        return f"{count} pods or more" if count else ""
+
+    await until_async("pods gone", left, LIMIT_SECONDS)
+    await kube.delete(f"/api/v1/namespaces/{namespace}")
+
+
+async def until_listed(operator: Operator) -> None:
+    """Wait until an operator has all its lists."""
+
+    async def missing() -> str:
+        lists = await operator.metric("dijob_relists_total")
+        return "" if lists >= 2 else f"{lists:g} of 2"
+
+    await until_async("the operator's lists", missing, 60, operator.evidence)
+
+
+async def until_served(kube: Kube) -> None:
+    """Wait until the apiserver has listed DIJobs for two seconds: a new CRD's storage begins more
+    than once.
+    """
+    listed = 0
+
+    async def missing() -> str:
+        nonlocal listed
+        try:
+            await kube.get(jobs("default"))
+        except KubeError as error:
+            listed = 0
+            return str(error)
+        listed += 1
+        return "" if listed >= 20 else "not for long enough"
+
+    await until_async("DIJobs are served", missing, 60)

@@ -1,0 +1,88 @@
+"""The figures of one run of the bench as a file, and the machine that they are of."""
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from faults.restarts import Restart
+from measured import Change, Rest, Result, Shape
+from pydantic import TypeAdapter
+
+Tables = dict[Shape, dict[str, Result]]
+# The load average beside which nothing else can have run that counts.
+QUIET_LOAD = 0.5
+
+
+@dataclass(frozen=True)
+class Machine:
+    """When, on what, and beside how much other work: the load average before the first start."""
+
+    date: str
+    cores: int
+    gib: int
+    load: float
+
+    @staticmethod
+    def here() -> "Machine":
+        """This one, now."""
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        today, load = datetime.now(UTC).date().isoformat(), round(os.getloadavg()[0], 1)
+        return Machine(today, os.cpu_count() or 0, round(memory / 2**30), load)
+
+    def __str__(self) -> str:
+        beside = (
+            "nothing else running"
+            if self.load <= QUIET_LOAD
+            else f"**with other work beside it (load average {self.load:.1f} before the first"
+            " start): seconds are too long, and ratios rough**"
+        )
+        return f"{self.date}, {self.cores} cores, {self.gib} GiB, {beside}:"
+
+
+@dataclass(frozen=True)
+class Start:
+    """A start of one shape by one entrant."""
+
+    shape: Shape
+    entrant: str
+    result: Result
+
+
+@dataclass
+class Report:
+    """All figures of one run. `make bench` has starts alone."""
+
+    machine: Machine
+    starts: list[Start] = field(default_factory=list)
+    changes: list[Change] = field(default_factory=list)
+    rest: Rest | None = None
+    restarts: list[Restart] = field(default_factory=list)
+
+    @property
+    def tables(self) -> Tables:
+        """The starts by shape and entrant."""
+        found: Tables = {}
+        for start in self.starts:
+            found.setdefault(start.shape, {})[start.entrant] = start.result
+        return found
+
+    def save(self, path: Path) -> None:
+        """Write it as JSON."""
+        path.write_bytes(ADAPTER.dump_json(self, indent=1) + b"\n")
+
+    @staticmethod
+    def read(path: Path) -> "Report":
+        """One that was saved."""
+        return ADAPTER.validate_json(path.read_bytes())
+
+
+ADAPTER = TypeAdapter(Report)
+
+
+def named(tables: Mapping[Shape, Mapping[str, Result]]) -> Iterator[tuple[Shape, str, Result]]:
+    """All starts, with their shapes and entrants."""
+    for shape, results in tables.items():
+        for name, result in results.items():
+            yield shape, name, result

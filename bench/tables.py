@@ -1,0 +1,197 @@
+"""The figures as tables of Markdown: what the commands print, and docs/performance.md shows."""
+
+from collections.abc import Iterator
+
+import goals
+from measured import CROWD, Result, Shape
+from report import Report, Tables, named
+
+STARTS = (
+    "jobs x ranks",
+    "entrant",
+    "all run after",
+    "a job, p50, p99",
+    "control plane's CPU",
+    "a pod",
+    "writes/job",
+    "own CPU/pod",
+    "peak RSS",
+)
+GROWTH = (
+    "jobs x ranks",
+    "what",
+    "took",
+    "pods/s",
+    "control plane's CPU",
+    "operator's CPU/pod",
+    "peak RSS",
+    "writes/job",
+)
+MANY = 10_000
+
+
+def table(head: tuple[str, ...], rows: Iterator[tuple[object, ...]]) -> str:
+    """A table of Markdown; "" where there are no rows."""
+    lines = [head, ("---",) * len(head), *rows]
+    if len(lines) == 2:
+        return ""
+    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
+
+
+def start_row(shape: Shape, name: str, result: Result) -> tuple[object, ...]:
+    """A start as a row of STARTS."""
+    return (
+        shape,
+        name,
+        f"{result.seconds:.2f} s",
+        f"{result.p50:.2f}, {result.p99:.2f} s",
+        f"{result.plane:.1f} s",
+        f"{result.size / 1000:.1f} KB",
+        f"{result.written / shape.jobs:.1f}" if result.writes else "-",
+        f"{1000 * result.own / shape.pods:.1f} ms" if result.own else "-",
+        f"{result.peak:.0f} MB" if result.peak else "-",
+    )
+
+
+def growth_row(
+    shape: Shape, what: str, counts: tuple[int, int], result: Result
+) -> tuple[object, ...]:
+    """Something that so many jobs and pods went through, as a row of GROWTH."""
+    jobs, pods = counts
+    return (
+        shape,
+        what,
+        f"{result.seconds:.2f} s",
+        f"{pods / result.seconds:.0f}",
+        f"{result.plane:.1f} s",
+        f"{1000 * result.own / pods:.1f} ms" if result.own else "-",
+        f"{result.peak:.0f} MB" if result.peak else "-",
+        f"{result.written / jobs:.1f}" if result.writes else "-",
+    )
+
+
+def start_blocks(report: Report) -> dict[str, str]:
+    """What `make bench` prints, by the name of its place in the page."""
+    tables = report.tables
+    found = (goals.rows(shape, results) for shape, results in tables.items())
+    return {
+        "starts": f"{report.machine}\n\n"
+        + table(STARTS, (start_row(*each) for each in named(tables))),
+        "parts": cpu_table(tables),
+        "writes": writes_table(tables),
+        "goals": table(goals.HEAD, (row for rows in found for row in rows)),
+    }
+
+
+def full_blocks(report: Report) -> dict[str, str]:
+    """What `make bench-full` prints, by the name of its place in the page."""
+    starts = (
+        growth_row(shape, name, (shape.jobs, shape.pods), result)
+        for shape, name, result in named(report.tables)
+    )
+    changes = (
+        growth_row(each.shape, each.words, (each.jobs, each.pods), each.result)
+        for each in report.changes
+    )
+    return {
+        "growth": f"{report.machine}\n\n{table(GROWTH, starts)}",
+        "memory": memory_table(report.tables),
+        "changes": table(GROWTH, changes),
+        "crowd": crowd_table(report),
+        "full-goals": table(goals.HEAD, goals.full_rows(report)),
+        "needs": needs_table(report),
+    }
+
+
+def cpu_table(tables: Tables) -> str:
+    """Where the control plane's CPU seconds went."""
+    names = sorted({name for _, _, result in named(tables) for name in result.parts})
+    return table(
+        ("jobs x ranks", "entrant", *names),
+        (
+            (shape, entrant, *(f"{result.parts.get(name, 0):.1f} s" for name in names))
+            for shape, entrant, result in named(tables)
+        ),
+    )
+
+
+def writes_table(tables: Tables) -> str:
+    """What an entrant's own user wrote for a job, by verb and resource."""
+
+    def each(shape: Shape, result: Result) -> str:
+        most = sorted(result.writes.items(), key=lambda item: (-item[1], item[0]))
+        return ", ".join(f"{what} {count / shape.jobs:.1f}" for what, count in most)
+
+    return table(
+        ("jobs x ranks", "entrant", "writes per job"),
+        (
+            (shape, entrant, each(shape, result))
+            for shape, entrant, result in named(tables)
+            if result.writes
+        ),
+    )
+
+
+def memory_table(tables: Tables) -> str:
+    """What the control plane holds in memory when all run."""
+    found = [each for each in named(tables) if each[2].memory]
+    names = sorted({name for _, _, result in found for name in result.memory})
+    return table(
+        ("jobs x ranks", *names),
+        (
+            (shape, *(f"{result.memory.get(name, 0):.0f} MB" for name in names))
+            for shape, _, result in found
+        ),
+    )
+
+
+def crowd_table(report: Report) -> str:
+    """What the operator does beside many jobs that run, and how a new one starts among them."""
+
+    def rows() -> Iterator[tuple[object, ...]]:
+        if rest := report.rest:
+            said = f"{rest.writes} writes, {rest.requests} requests"
+            yield f"{rest.seconds:.0f} s in which nothing happened", said
+        for number, each in enumerate(report.restarts, 1):
+            yield (
+                f"new operator {number}",
+                f"first pod of a new job after {each.seconds:.2f} s, {len(each.writes)} writes"
+                f" about the other jobs, {each.cpu:.1f} s of CPU until it had looked at all,"
+                f" peak RSS {each.peak:.0f} MB",
+            )
+
+    return table((f"among {CROWD} that run", "seen"), rows())
+
+
+def needs_table(report: Report) -> str:
+    """What so many jobs would need: a straight line through the two largest starts that were
+    measured, and what follows from sizes.
+    """
+    starts = [
+        (shape, results["IP"])
+        for shape, results in report.tables.items()
+        if shape.jobs > 1 and "IP" in results
+    ]
+    if len(starts) < 2:
+        return ""
+    (less, few), (more, many) = starts[-2:]
+
+    def line(before: float, after: float) -> float:
+        return after + (after - before) / (more.jobs - less.jobs) * (MANY - more.jobs)
+
+    def rows() -> Iterator[tuple[object, ...]]:
+        def grown(words: str, before: float, after: float, unit: str) -> tuple[object, ...]:
+            grows = line(before, after)
+            return words, f"{before:.0f} {unit}", f"{after:.0f} {unit}", f"{grows:.0f} {unit}"
+
+        yield grown("until all run", few.seconds, many.seconds, "s")
+        yield grown("operator's CPU until then", few.own, many.own, "s")
+        yield grown("control plane's CPU until then", few.plane, many.plane, "s")
+        yield grown("operator's peak RSS", few.peak, many.peak, "MB")
+        for name in ("kube-apiserver", "etcd", "etcd's file"):
+            words = name if name == "etcd's file" else f"{name}'s RSS"
+            yield grown(words, few.memory[name], many.memory[name], "MB")
+        lists = (less.pods * few.size / 1e6, more.pods * many.size / 1e6)
+        yield grown("the list of all pods, which a new operator reads", *lists, "MB")
+
+    return table(("", f"{less}", f"{more}", f"{MANY}x4, computed"), rows())
