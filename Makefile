@@ -99,6 +99,8 @@ lock: ## write the locked dependencies anew from pyproject.toml (needs uv; known
 	uv pip compile -q pyproject.toml --generate-hashes --no-emit-index-url --no-header --python-version 3.11 -o requirements.txt
 	uv pip compile -q pyproject.toml --group dev -c requirements.txt --generate-hashes --no-emit-index-url --no-header \
 	  --python-version 3.11 -o requirements-dev.txt
+	uv pip compile -q bench/requirements.in -c requirements-dev.txt --generate-hashes --no-emit-index-url --no-header \
+	  --python-version 3.11 -o bench/requirements.txt
 
 .PHONY: crds
 crds: venv ## write crds/dijob.yaml, the chart's copy, docs/reference.md and docs/conditions.md from the code
@@ -147,8 +149,26 @@ scale: cluster-build ## a restart among 1,000 jobs with 4,000 pods, with its fig
 	DIJOB_SCALE_JOBS=1000 $(PY) -m pytest -s tests/faults/test_scale.py
 
 .PHONY: bench
-bench: cluster-build ## how long 20x4, 100x4 and 5x200 pods take to start, beside two bare clients and JobSet, three times (~18 min; SHAPES=, RUNS=, JOBSET_BIN=)
-	@$(PY) bench/start.py $(SHAPES) --runs $(or $(RUNS),3)
+bench: cluster-build ## how long 20x4, 100x4 and 5x200 pods take to start, beside bare clients and JobSet, three times (~20 min; SHAPES=, RUNS=, JSON=FILE, JOBSET_BIN=)
+	@$(PY) bench/start.py $(SHAPES) --runs $(or $(RUNS),3) $(JSON:%=--json %)
+
+.PHONY: bench-full
+bench-full: cluster-build ## up to 1,000 jobs, and 1,500 ranks in one; growth, losses, rest and restarts among them (~20 min; SHAPES=, JSON=FILE)
+	@$(PY) bench/full.py $(SHAPES) $(JSON:%=--json %)
+
+# matplotlib is for these pictures alone: a folder beside the packages of the tests.
+PLOTS := $(CACHE)/plots-$(shell { cat bench/requirements.txt; $(PYTHON) -IS -VV; } 2>/dev/null | sha256sum | cut -c1-12)
+
+$(PLOTS)/ready: $(VENV)/ready
+	@echo "==> matplotlib into $(PLOTS) (~20 s)" >&2
+	@rm -rf $(PLOTS)
+	@$(PY) -m pip install -q --require-hashes --no-deps --target $(PLOTS) -r bench/requirements.txt
+	@touch $@
+
+.PHONY: bench-page
+bench-page: $(PLOTS)/ready ## tables and pictures of docs/performance.md from the figures in bench/results
+	@$(PY) bench/page.py
+	@PYTHONPATH=$(PYTHONPATH):$(PLOTS) $(PY) bench/plots.py
 
 .PHONY: bench-nodes
 bench-nodes: cluster-build images ## what a start and a loss take on real nodes, step by step (~5 min; RUNS=)

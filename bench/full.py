@@ -100,6 +100,7 @@ class Full:
         await asyncio.sleep(self.rest)
         writes, requests = len(list(audit.each())), audit.asked().total()
         assert not running.operator.died(), running.operator.evidence()
+        print(f"# {writes} writes, {requests} requests", flush=True)
         self.report.rest = Rest(self.rest, writes, requests)
 
     async def _restarts(self, running: Running) -> None:
@@ -109,7 +110,7 @@ class Full:
         for number in range(RESTARTS):
             await running.operator.kill()
             seen = await crowd.restart(place.cluster.audit_log, number)
-            print(f"# first pod of a new job {seen.seconds} s after the operator's start")
+            print(f"# first pod of a new job {seen.seconds} s after its start", flush=True)
             self.report.restarts.append(seen)
 
 
@@ -132,11 +133,13 @@ def main() -> None:
     shapes = [Shape.parse(each) for each in given.shapes]
     # One control plane for many jobs and one for large ones: what etcd and the apiserver still
     # hold of the former would be counted with the latter.
-    for group in ([s for s in shapes if s.jobs > 1], [s for s in shapes if s.jobs == 1]):
-        if group:
-            with own_plane() as cluster:
-                asyncio.run(run(cluster, group, report, given.rest))
-    show(full_blocks(report))
+    try:
+        for group in ([s for s in shapes if s.jobs > 1], [s for s in shapes if s.jobs == 1]):
+            if group:
+                with own_plane() as cluster:
+                    asyncio.run(run(cluster, group, report, given.rest))
+    finally:
+        show(full_blocks(report))
     if given.json:
         report.save(given.json)
 

@@ -3,7 +3,6 @@
 A table stands between two comments with its name; the commands that measure print it with them.
 """
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -15,9 +14,15 @@ PAGE = HERE.parent / "docs/performance.md"
 START, FULL = HERE / "results/start.json", HERE / "results/full.json"
 
 
+def edges(name: str) -> tuple[str, str]:
+    """The two comments of a table."""
+    return f"<!-- {name} -->\n", f"<!-- end of {name} -->"
+
+
 def block(name: str, text: str) -> str:
     """A table with its two comments."""
-    return f"<!-- {name} -->\n{text}\n<!-- end of {name} -->"
+    begin, end = edges(name)
+    return f"{begin}{text}\n{end}"
 
 
 def show(blocks: Mapping[str, str]) -> None:
@@ -28,11 +33,12 @@ def show(blocks: Mapping[str, str]) -> None:
 def filled(page: str, blocks: Mapping[str, str]) -> str:
     """The page with these tables in their places. KeyError where it has no such place."""
     for name, text in blocks.items():
-        begin, end = block(name, "MARK").split("MARK")
-        place = re.compile(f"(?s){re.escape(begin)}.*{re.escape(end)}")
-        if not place.search(page):
+        begin, end = edges(name)
+        before, _, rest = page.partition(begin)
+        _, ended, after = rest.partition(end)
+        if not ended:
             raise KeyError(f"no place for {name}")
-        page = place.sub(block(name, text).replace("\\", r"\\"), page)
+        page = before + block(name, text) + after
     return page
 
 

@@ -43,7 +43,16 @@ async def size_in(kube: Kube, namespace: str) -> int:
 async def clear(kube: Kube, namespace: str) -> None:
     """Remove what a run has made, and wait until the control plane has come to rest."""
     for path in (jobs(namespace), jobsets(namespace), services(namespace), pods(namespace)):
-        await kube.delete(path)
+
+        async def cut(path: str = path) -> str:
+            # Thousands take longer than a call may: the next one goes on with what is left.
+            try:
+                await kube.delete(path)
+            except TimeoutError as error:
+                return repr(error)
+            return ""
+
+        await until_async(f"{path} deleted", cut, LIMIT_SECONDS)
 
     async def left() -> str:
         count = len(await kube.items(pods(namespace) + "?limit=50"))

@@ -193,5 +193,9 @@ def needs_table(report: Report) -> str:
             yield grown(words, few.memory[name], many.memory[name], "MB")
         lists = (less.pods * few.size / 1e6, more.pods * many.size / 1e6)
         yield grown("the list of all pods, which a new operator reads", *lists, "MB")
+        if (rest := report.rest) and more == CROWD:
+            hourly = rest.requests * 3600 / rest.seconds
+            most = f"at most {hourly * MANY / more.jobs:.0f}"
+            yield "operator's requests in an hour at rest", "-", f"{hourly:.0f}", most
 
     return table(("", f"{less}", f"{more}", f"{MANY}x4, computed"), rows())

@@ -1,4 +1,4 @@
-"""The benchmark's gated floor is no straw man: on a real node its pod waits for the list too."""
+"""The benchmark's floors are no straw men: on a real node their pods wait for the list too."""
 
 import json
 
@@ -8,20 +8,44 @@ from space import Space
 
 pytestmark = pytest.mark.e2e
 
+PROGRAM = "sleep 3600"
 
-def test_its_gate_opens_for_its_own_address(space: Space) -> None:
+
+def address(space: Space) -> str:
+    """The address of the floor's only pod, once it has one."""
+    shown = ("get", "pod", "floor-0", "-o", "jsonpath={.status.podIP}")
+    space.until("it has an address", lambda: "" if space.kubectl(*shown) else "none yet", 60)
+    return space.kubectl(*shown)
+
+
+def tell(space: Space, number: str, ips: str) -> None:
+    """Give it a list."""
+    patch = {"metadata": {"annotations": {IPS: ips, NUMBER: number}}}
+    space.kubectl("patch", "pod", "floor-0", "--type=merge", "-p", json.dumps(patch))
+
+
+def test_the_gate_opens_for_its_own_address(space: Space) -> None:
     space.apply(Kind.GATED.pod("floor", 0, 1))
-    shown = ("get", "pod", "floor-0", "-o")
-
-    def address() -> str:
-        return space.kubectl(*shown, "jsonpath={.status.podIP}")
-
-    space.until("it has an address", lambda: "" if address() else "none yet", 60)
-    ip = address()
-    assert space.kubectl(*shown, "jsonpath={.status.phase}") == "Pending"
-    for number, ips in (("1", "10.9.9.9"), ("2", ip)):
-        patch = {"metadata": {"annotations": {IPS: ips, NUMBER: number}}}
-        space.kubectl("patch", "pod", "floor-0", "--type=merge", "-p", json.dumps(patch))
+    ip = address(space)
+    assert space.kubectl("get", "pod", "floor-0", "-o", "jsonpath={.status.phase}") == "Pending"
+    tell(space, "1", "10.9.9.9")
+    tell(space, "2", ip)
     space.kubectl("wait", "--for=condition=Ready", "--timeout=120s", "pod/floor-0", timeout=130)
     env = space.execute("floor-0", "env").splitlines()
     assert {f"DI_NODES={ip}", "DI_LIST_NUMBER=2", "DI_RANK=0", "DI_WORLD_SIZE=1"} <= set(env)
+
+
+def test_a_pod_that_waits_itself_starts_its_program_with_the_list(space: Space) -> None:
+    space.apply(Kind.WAITING.pod("floor", 0, 1))
+    space.kubectl("wait", "--for=condition=Ready", "--timeout=120s", "pod/floor-0", timeout=130)
+    ip = address(space)
+
+    def program() -> str:
+        return space.execute("floor-0", "cat", "/proc/1/cmdline").replace("\0", " ").strip()
+
+    assert program() != PROGRAM
+    tell(space, "1", ip)
+    space.until(
+        "its program", lambda: "" if (seen := program()) == PROGRAM else f"it runs {seen}", 120
+    )
+    assert space.execute("floor-0", "cat", "/list/node-ips", "/list/list-number") == f"{ip}1"

@@ -103,7 +103,7 @@ class Reflector:
         await self._read_pages(api, found)
 
     async def _read_stream(self, api: Api, found: _Listing) -> None:
-        """One object after the other: half of the time and memory of pages (docs/scale.md)."""
+        """One object after the other: half of the time and memory of pages, with 4,000 pods."""
         async with aclosing(api.watch(replace(self._stream, initial=True))) as events:
             async for event in events:
                 self.heard = self._clock.monotonic()

@@ -1,0 +1,111 @@
+"""Draws docs/pictures/bench-*.svg from the figures in bench/results: make bench-page. The same
+figures make the same files.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import matplotlib
+from matplotlib import pyplot
+from measured import Result, Shape
+from page import FULL, PAGE, START
+from report import Report, Tables
+
+matplotlib.use("svg")
+matplotlib.rcParams.update(
+    # Text stays text, ids are the same each time.
+    {"svg.fonttype": "none", "svg.hashsalt": "dijob", "font.size": 9, "axes.axisbelow": True}
+)
+PICTURES = PAGE.parent / "pictures"
+# Okabe and Ito's colours, which colour-blind readers tell apart.
+COLOURS = {
+    "bare": "#999999",
+    "waiting": "#56B4E9",
+    "gated": "#000000",
+    "IP": "#D55E00",
+    "IP, image volume": "#E69F00",
+    "Hostname": "#009E73",
+    "JobSet": "#0072B2",
+}
+FLOOR = "gated"
+Figure = Callable[[Shape, Result], float]
+
+
+def ratio_bars(axes: Any, tables: Tables, title: str, figure: Figure) -> None:
+    """A figure of each entrant, by shape, as a ratio to the gated floor's."""
+    names = [name for name in COLOURS if name != FLOOR and any(name in r for r in tables.values())]
+    width = 0.8 / len(names)
+    for place, name in enumerate(names):
+        values = [
+            figure(shape, found[name]) / figure(shape, found[FLOOR])
+            for shape, found in tables.items()
+        ]
+        at = [index + (place - (len(names) - 1) / 2) * width for index in range(len(tables))]
+        bars = axes.bar(at, values, width, label=name, color=COLOURS[name])
+        axes.bar_label(bars, fmt="%.1f", fontsize=6.5, padding=1)
+    axes.axhline(1, color=COLOURS[FLOOR], linewidth=1, label=f"{FLOOR} = 1")
+    axes.set_xticks(range(len(tables)), [str(shape) for shape in tables])
+    axes.set_title(title, fontsize=9)
+
+
+def lines(axes: Any, tables: Tables, x: Callable[[Shape], int], figure: Figure) -> None:
+    """A figure of each entrant over the size of what starts."""
+    for name in sorted({name for results in tables.values() for name in results}):
+        points = [
+            (x(shape), figure(shape, results[name]))
+            for shape, results in tables.items()
+            if name in results and figure(shape, results[name])
+        ]
+        axes.plot(
+            *zip(*points, strict=True), marker="o", markersize=3, color=COLOURS[name], label=name
+        )
+    axes.set_xscale("log")
+    axes.set_xticks([x(shape) for shape in tables], [str(x(shape)) for shape in tables], fontsize=7)
+    axes.minorticks_off()
+    axes.set_ylim(bottom=0)
+    axes.grid(axis="y", linewidth=0.3)
+
+
+def draw_starts(report: Report) -> None:
+    """How long all shapes take, and what that costs, beside the gated floor."""
+    drawing, both = pyplot.subplots(1, 2, figsize=(9, 3.2), layout="constrained")
+    ratio_bars(both[0], report.tables, "seconds until all run", lambda _, result: result.seconds)
+    ratio_bars(both[1], report.tables, "control plane's CPU", lambda _, result: result.plane)
+    both[0].set_ylabel("times the gated floor")
+    drawing.legend(
+        *both[0].get_legend_handles_labels(), loc="outside lower center", ncols=7, fontsize=7.5
+    )
+    save(drawing, "bench-starts.svg")
+
+
+def draw_growth(report: Report) -> None:
+    """How the cost of a pod grows with jobs, and with the ranks of one job."""
+    columns: dict[str, Figure] = {
+        "ms per pod until all run": lambda shape, result: 1000 * result.seconds / shape.pods,
+        "control plane's CPU, ms per pod": lambda shape, result: 1000 * result.plane / shape.pods,
+        "operator's CPU, ms per pod": lambda shape, result: 1000 * result.own / shape.pods,
+        "operator's peak RSS, MB": lambda _, result: result.peak,
+    }
+    many = {shape: found for shape, found in report.tables.items() if shape.jobs > 1}
+    large = {shape: found for shape, found in report.tables.items() if shape.jobs == 1}
+    drawing, grid = pyplot.subplots(2, 4, figsize=(11, 4.6), layout="constrained")
+    for row, tables, words, x in (
+        (grid[0], many, "jobs of four ranks", lambda shape: shape.jobs),
+        (grid[1], large, "ranks of one job", lambda shape: shape.ranks),
+    ):
+        for axes, (title, figure) in zip(row, columns.items(), strict=True):
+            lines(axes, tables, x, figure)
+            axes.set_title(title, fontsize=9)
+            axes.set_xlabel(words)
+    drawing.legend(*grid[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
+    save(drawing, "bench-growth.svg")
+
+
+def save(drawing: Any, name: str) -> None:
+    """Write a picture, without a date in it."""
+    drawing.savefig(PICTURES / name, facecolor="white", metadata={"Date": None, "Creator": None})
+
+
+if __name__ == "__main__":
+    draw_starts(Report.read(START))
+    draw_growth(Report.read(FULL))

@@ -1,0 +1,72 @@
+"""What docs/performance.md shows is what the bench has measured."""
+
+import re
+from pathlib import Path
+
+import goals
+import pytest
+from faults.restarts import Restart
+from measured import CROWD, Rest, Result, Shape
+from page import FULL, PAGE, START, filled
+from report import Machine, Report, Start
+from tables import full_blocks, start_blocks
+
+MACHINE = Machine("2026-11-24", 2, 24, 0.1)
+
+
+def result(seconds: float, peak: float = 0) -> Result:
+    return Result(seconds, seconds, seconds, {"etcd": 1.0}, peak=peak, size=1)
+
+
+def full() -> Report:
+    few, large = Shape(100, 4), Shape(1, 1500)
+    starts = [
+        Start(few, "IP", result(10)),
+        Start(few, "gated", result(5)),
+        Start(CROWD, "IP", result(125, peak=190)),
+        Start(large, "IP", result(60, peak=210)),
+    ]
+    restarts = [Restart(seconds, 4, 100, []) for seconds in (2.0, 3.5, 2.5)]
+    return Report(MACHINE, starts, [], Rest(180, 1, 2), restarts)
+
+
+def test_the_tables_of_the_page_are_those_of_the_figures() -> None:
+    shown = PAGE.read_text()
+    blocks = start_blocks(Report.read(START)) | full_blocks(Report.read(FULL))
+    assert filled(shown, blocks) == shown, "make bench-page"
+    assert set(re.findall(r"<!-- ([\w-]+) -->", shown)) == set(blocks)
+
+
+def test_a_page_without_a_place_for_a_table_is_not_written() -> None:
+    with pytest.raises(KeyError, match="starts"):
+        filled("no place", {"starts": "a table"})
+
+
+def test_the_goals_of_many_jobs() -> None:
+    rows = {f"{where} {words}": row for where, words, *row in goals.full_rows(full())}
+    assert rows == {
+        "1000x4 pods/s against 100x4": [">= 0.9", "0.80", "missed by 0.10"],
+        "1000x4 peak RSS": ["<= 200 MB", "190.00 MB", "reached"],
+        "1x1500 peak RSS": ["<= 200 MB", "210.00 MB", "missed by 10.00 MB"],
+        "1000x4 writes at rest per hour and 1,000 jobs, from 180 s": [
+            "<= 0",
+            "20.00",
+            "missed by 20.00",
+        ],
+        "1000x4 restart: first reaction, median of 3": ["<= 3 s", "2.50 s", "reached"],
+        "1000x4 restart: writes about the others": ["<= 0", "0.00", "reached"],
+        "1000x4 restart: RSS": ["<= 110 MB", "100.00 MB", "reached"],
+    }
+
+
+def test_a_goal_whose_entrant_was_not_there_says_so() -> None:
+    found = {"IP": result(10), "gated": result(8)}
+    rows = {words: row for _, words, *row in goals.rows(Shape(100, 4), found)}
+    assert rows["IP to the gated floor: seconds"] == ["<= 1.3", "1.25", "reached"]
+    assert rows["times faster than JobSet: IP"] == ["1.6", "-", "JobSet was not there"]
+
+
+def test_figures_come_back_from_a_file_as_they_were(tmp_path: Path) -> None:
+    path = tmp_path / "full.json"
+    full().save(path)
+    assert Report.read(path) == full()
