@@ -14,7 +14,8 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from cluster.waiting import until_true_async
 from dijob.shell import api as api_module
-from dijob.shell.api import CONCURRENT_WRITES, Api, ApiError, Stream, proxy_for
+from dijob.shell.api import CONCURRENT_WRITES, Api, ApiError, Stream
+from dijob.shell.connection import proxy_for
 
 BOUND_SECONDS = 20.0
 BOOKMARK = {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "1"}}}

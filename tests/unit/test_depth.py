@@ -17,13 +17,13 @@ from dijob.api.problems import SpecError
 from dijob.shell.api import Api, Stream
 from dijob.shell.arrivals import Arrivals
 from dijob.shell.children import Children
+from dijob.shell.connection import Connection
 from dijob.shell.documents import parsed, readable
 from dijob.shell.reconcile import Reconciler
 from dijob.shell.session import Session, login
 from dijob.shell.workqueue import WorkQueue
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kubernetes.aio.client.api_client import ApiClient
 from kubernetes.aio.client.configuration import Configuration
 from unit.builders import UID, Body, job_body
 from unit.test_stretches import is_short
@@ -253,14 +253,14 @@ async def apiserver() -> AsyncIterator[str]:
 
 
 async def test_our_own_connection_lives_through_a_poisoned_list_and_watch(apiserver: str) -> None:
-    client = ApiClient(configuration=Configuration(host=apiserver))
+    connection = Connection(Configuration(host=apiserver))
     try:
-        api = Api(client)
+        api = Api(connection)
         assert (await api.get(f"/{names.PLURAL}"))["items"][1] == job_body()
         events = [event async for event in api.watch(Stream(f"/{names.PLURAL}", ""))]
         assert events[1]["object"]["status"] == {"phase": "Running"}
     finally:
-        await client.close()
+        await connection.close()
 
 
 async def test_kopf_lives_through_a_poisoned_list_and_watch(

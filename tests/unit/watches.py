@@ -119,10 +119,6 @@ class Watch:
         self._ends = 0.0
         self._timer: asyncio.TimerHandle | None = None
 
-    @property
-    def content(self) -> "Watch":
-        return self
-
     def __aiter__(self) -> "Watch":
         return self
 

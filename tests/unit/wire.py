@@ -1,4 +1,4 @@
-"""What the operator's Api takes for the Kubernetes client: the way to the simulated apiserver, and
+"""What the operator's Api takes for its connection: the way to the simulated apiserver, and
 what goes wrong.
 """
 
@@ -6,12 +6,11 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
-from urllib.parse import parse_qsl, urlsplit
 
 import aiohttp
 from dijob.shell.api import Api
 from dijob.shell.clock import SYSTEM, Clock
-from kubernetes.aio.client.api_client import ApiClient
+from dijob.shell.connection import Call, Connection
 from pydantic_core import to_json
 from unit.apiserver import ApiServer
 from unit.objects import Body, No, Selector, Target, only_metadata
@@ -99,8 +98,6 @@ class Line:
 class Wire:
     """One operator's connection; it dies with it."""
 
-    user_agent = ""
-
     def __init__(self, server: ApiServer, watches: Watches, line: Line) -> None:
         self.dead = False
         self._server = server
@@ -108,45 +105,31 @@ class Wire:
         self._line = line
 
     def api(self, clock: Clock = SYSTEM) -> Api:
-        return Api(cast(ApiClient, self), clock)
+        return Api(cast(Connection, self), clock)
 
     async def close(self) -> None:
         self.dead = True
 
-    async def param_serialize(self, method: str, url: str, **given: Any) -> tuple[Any, ...]:
-        return method, url, given.get("header_params") or {}, given.get("body")
-
-    async def call_api(
-        self,
-        method: str,
-        url: str,
-        headers: Mapping[str, str],
-        body: Body | None,
-        *,
-        _request_timeout: Any,
-    ) -> "Answer":
-        parts = urlsplit(url)
-        query = dict(parse_qsl(parts.query))
+    async def request(self, call: Call, timeout: aiohttp.ClientTimeout) -> "Answer":
+        query = dict(call.query)
         try:
-            request = Request(
-                method, Target.of(parts.path), query, body or {}, headers.get("Accept", "")
-            )
+            body = cast(Body, call.body or {})
+            request = Request(call.method, Target.of(call.path), query, body, call.accept)
             await self._pass(request)
             fault = self._line.fault(request)
             if fault and not fault.done:
                 raise fault.raised()
             if query.get("watch"):
-                return Answer(
-                    200, self._watches.begin(selector(request), query, _request_timeout.sock_read)
-                )
+                silence = timeout.sock_read or 0.0
+                return Answer(200, self._watches.begin(selector(request), query, silence))
             if request.method != "GET":
                 self._judge(request)
             answer = self._answered(request)
             if fault:
                 raise fault.raised()
-            return Answer(200, Text(answer))
+            return Answer(200, answer)
         except No as error:
-            return Answer(error.status, Text(to_json(error.body)))
+            return Answer(error.status, to_json(error.body))
 
     async def _pass(self, request: Request) -> None:
         """Wait for one's turn: for ever, once the operator is dead."""
@@ -207,19 +190,22 @@ def selector(request: Request) -> Selector:
     return Selector(request.target, query.get("labelSelector", ""), query.get("fieldSelector", ""))
 
 
-@dataclass
-class Text:
-    """An answer's body, as aiohttp gives it."""
+class Answer:
+    """An answer, as aiohttp gives it: a text, or a watch."""
 
-    data: bytes
+    def __init__(self, status: int, body: bytes | Watch) -> None:
+        self.status = status
+        self._body = body
 
     async def read(self) -> bytes:
-        return self.data
+        assert isinstance(self._body, bytes)
+        return self._body
 
+    @property
+    def content(self) -> Watch:
+        assert isinstance(self._body, Watch)
+        return self._body
 
-@dataclass
-class Answer:
-    """An answer, as the Kubernetes client gives it."""
-
-    status: int
-    response: Text | Watch
+    def close(self) -> None:
+        if isinstance(self._body, Watch):
+            self._body.close()

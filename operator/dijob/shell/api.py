@@ -1,23 +1,15 @@
-"""The one door to the apiserver: raw JSON through the Kubernetes client's connection, errors as one
-exception.
-"""
+"""The one door to the apiserver: raw JSON, errors as one exception."""
 
 import json
-from collections.abc import AsyncGenerator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlencode, urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
-from kubernetes.aio.client.api_client import ApiClient
-from kubernetes.aio.client.configuration import Configuration
-from kubernetes.aio.client.rest import RESTResponse
-from kubernetes.aio.config import load_incluster_config, load_kube_config
 
-from dijob import __version__
 from dijob.shell import metrics
 from dijob.shell.clock import SYSTEM, Clock
+from dijob.shell.connection import Call, Connection
 from dijob.shell.documents import parsed
 from dijob.shell.pulse import Pulse
 from dijob.shell.slots import Slots
@@ -36,7 +28,6 @@ CONCURRENT_WRITES = 32
 BRISK_WRITES = 64
 BRISK_SECONDS = 2.0
 TIMEOUT_SECONDS = 30
-MERGE_PATCH = "application/merge-patch+json"
 
 
 class ApiError(Exception):
@@ -84,21 +75,11 @@ class Stream:
     silence: int = 70
 
 
-@dataclass(frozen=True)
-class _Call:
-    method: str
-    path: str
-    body: Json | None = None
-    query: Mapping[str, str] = field(default_factory=dict)
-    accept: str = "application/json"
-
-
 class Api:
     """Calls by path. Writes are bounded in number (slots.py); reads are not."""
 
-    def __init__(self, client: ApiClient, clock: Clock = SYSTEM) -> None:
-        self._client = client
-        self._client.user_agent = f"dijob-operator/{__version__}"
+    def __init__(self, connection: Connection, clock: Clock = SYSTEM) -> None:
+        self._connection = connection
         self.pulse = Pulse(clock.monotonic)
         self.throttle = Throttle(clock)
         self._clock = clock
@@ -109,37 +90,27 @@ class Api:
         """Connect as the pod's service account, or as a kubeconfig says (for runs outside a
         cluster).
         """
-        # No bound: each watch has a connection for itself, two per namespace, and the writes must
-        # find one too.
-        settings = Configuration(connection_pool_maxsize=0)
-        if kubeconfig:
-            await load_kube_config(config_file=kubeconfig, client_configuration=settings)
-        else:
-            load_incluster_config(client_configuration=settings)
-        # Once: aiohttp would look it up for each call, a fifth of the operator's CPU.
-        settings.proxy = settings.proxy or proxy_for(settings.host)
-        settings.client_session_kwargs = {"trust_env": False}
-        return Api(ApiClient(configuration=settings))
+        return Api(await Connection.of(kubeconfig))
 
     async def close(self) -> None:
-        await self._client.close()
+        await self._connection.close()
 
     async def get(self, path: str, *, accept: str = "application/json", **query: str) -> Json:
         """Read an object or a list."""
-        return await self._call(_Call("GET", path, query=query, accept=accept))
+        return await self._call(Call("GET", path, query=query, accept=accept))
 
     async def create(self, path: str, body: Json) -> Json:
         """POST; an unknown field anywhere in the object is an error (without this it is dropped in
         silence).
         """
         async with self._slots.of(_namespace(path)):
-            return await self._call(_Call("POST", path, body, query=STRICT, accept=METADATA_ONLY))
+            return await self._call(Call("POST", path, body, query=STRICT, accept=METADATA_ONLY))
 
     async def patch(self, path: str, body: Json, *, whole: bool = False) -> Json:
         """JSON merge patch. The answer holds metadata only, unless `whole`."""
         async with self._slots.of(_namespace(path)):
             accept = "application/json" if whole else METADATA_ONLY
-            return await self._call(_Call("PATCH", path, body, accept=accept))
+            return await self._call(Call("PATCH", path, body, accept=accept))
 
     async def delete(self, path: str, uid: str, *, force: bool = False, version: str = "") -> None:
         """Delete this very object (never a namesake), with its own grace period; by force: without,
@@ -148,7 +119,7 @@ class Api:
         only = {"uid": uid, **({"resourceVersion": version} if version else {})}
         body = {"preconditions": only, **({"gracePeriodSeconds": 0} if force else {})}
         async with self._slots.of(_namespace(path)):
-            await self._call(_Call("DELETE", path, body, accept=METADATA_ONLY))
+            await self._call(Call("DELETE", path, body, accept=METADATA_ONLY))
 
     async def watch(self, stream: Stream) -> AsyncGenerator[Json]:
         """Events of a watch as they come; ends when the apiserver ends it, raises ApiError when it
@@ -165,54 +136,37 @@ class Api:
             query |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
         timeout = aiohttp.ClientTimeout(total=None, sock_read=stream.silence, sock_connect=5)
         try:
-            response = await self._send(_Call("GET", stream.path, query=query), timeout)
+            response = await self._send(Call("GET", stream.path, query=query), timeout)
             try:
-                async for line in response.response.content:
+                async for line in response.content:
                     self.pulse.beat()
                     yield await parsed(line)
             finally:
-                response.response.close()
+                response.close()
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             raise ApiError(0, type(error).__name__, str(error)) from error
 
-    async def _call(self, call: "_Call") -> Json:
+    async def _call(self, call: Call) -> Json:
         timeout = aiohttp.ClientTimeout(total=TIMEOUT_SECONDS, sock_connect=5)
         try:
             response = await self._send(call, timeout)
-            return await parsed(await response.response.read()) or {}
+            return await parsed(await response.read()) or {}
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             metrics.API_REQUESTS.labels(call.method, "none").inc()
             raise ApiError(0, type(error).__name__, str(error)) from error
 
-    async def _send(self, call: "_Call", timeout: aiohttp.ClientTimeout) -> RESTResponse:
-        headers = {"Accept": call.accept}
-        if call.body is not None:
-            headers["Content-Type"] = MERGE_PATCH if call.method == "PATCH" else "application/json"
-        url = f"{call.path}?{urlencode(call.query)}" if call.query else call.path
-        request = await self._client.param_serialize(
-            call.method, url, header_params=headers, body=call.body, auth_settings=["BearerToken"]
-        )
+    async def _send(self, call: Call, timeout: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
         began = self._clock.monotonic()
-        response = await self._client.call_api(*request, _request_timeout=timeout)
+        response = await self._connection.request(call, timeout)
         took = self._clock.monotonic() - began
         # What takes longer waits for a webhook, most likely, and is one namespace's affair.
         if call.method != "GET" and (took < BRISK_SECONDS or response.status == 429):
             self.throttle.wrote(response.status, took)
         metrics.API_REQUESTS.labels(call.method, str(response.status)).inc()
         if response.status >= 400:
-            raise error_of(response.status, await response.response.read())
+            raise error_of(response.status, await response.read())
         self.pulse.beat()
         return response
-
-
-def proxy_for(server: str) -> str | None:
-    """The proxy that HTTPS_PROXY and the like name for a server's URL; None where they name none,
-    or NO_PROXY has its host.
-    """
-    url = urlsplit(server)
-    if url.hostname is None or proxy_bypass(url.hostname):
-        return None
-    return getproxies().get(url.scheme)
 
 
 def _namespace(path: str) -> str:

@@ -1,0 +1,103 @@
+"""The connection to the apiserver: addresses, certificates and tokens as the Kubernetes client
+reads them, requests by aiohttp.
+
+The client's own calls copy each body field by field before they encode it, and look up what is the
+same for all calls: half of the CPU of a write (docs/performance.md).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+import aiohttp
+from kubernetes.aio.client.configuration import Configuration
+from kubernetes.aio.client.rest import RESTClientObject
+from kubernetes.aio.config import load_incluster_config, load_kube_config
+from pydantic_core import to_json
+
+from dijob import __version__
+
+USER_AGENT = f"dijob-operator/{__version__}"
+# An event of a watch can be larger than aiohttp's own buffer.
+BUFFER_BYTES = 2**21
+MERGE_PATCH = "application/merge-patch+json"
+
+
+@dataclass(frozen=True)
+class Call:
+    """One request, as the apiserver sees it."""
+
+    method: str
+    path: str
+    body: Mapping[str, Any] | None = None
+    query: Mapping[str, str] = field(default_factory=dict)
+    accept: str = "application/json"
+
+    @property
+    def url(self) -> str:
+        """Path and query."""
+        return f"{self.path}?{urlencode(self.query)}" if self.query else self.path
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What the body is, and what the answer is to be."""
+        if self.body is None:
+            return {"Accept": self.accept}
+        kind = MERGE_PATCH if self.method == "PATCH" else "application/json"
+        return {"Accept": self.accept, "Content-Type": kind}
+
+
+class Connection:
+    """Requests to one apiserver, with the credentials of its configuration."""
+
+    def __init__(self, settings: Configuration) -> None:
+        self._settings = settings
+        # No bound: each watch has a connection for itself, two per namespace, and the writes must
+        # find one too. Proxies are looked up once, below: aiohttp would do it for each call, a
+        # fifth of the operator's CPU.
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, ssl=RESTClientObject(settings).ssl_context),
+            headers={"User-Agent": USER_AGENT},
+            proxy=settings.proxy or proxy_for(settings.host),
+            read_bufsize=BUFFER_BYTES,
+        )
+
+    @staticmethod
+    async def of(kubeconfig: str | None) -> "Connection":
+        """As the pod's service account, or as a kubeconfig says (for runs outside a cluster)."""
+        settings = Configuration()
+        if kubeconfig:
+            await load_kube_config(config_file=kubeconfig, client_configuration=settings)
+        else:
+            load_incluster_config(client_configuration=settings)
+        return Connection(settings)
+
+    async def close(self) -> None:
+        await self._session.close()
+
+    async def request(self, call: Call, timeout: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
+        """The answer, whose body is still to be read."""
+        headers, settings = call.headers, self._settings
+        # The token of a service account is renewed in its file, which this looks into in time.
+        if token := await settings.get_api_key_with_prefix("BearerToken"):
+            headers["Authorization"] = token
+        return await self._session.request(
+            call.method,
+            settings.host + call.url,
+            headers=headers,
+            data=None if call.body is None else to_json(call.body),
+            timeout=timeout,
+            server_hostname=settings.tls_server_name,
+        )
+
+
+def proxy_for(server: str) -> str | None:
+    """The proxy that HTTPS_PROXY and the like name for a server's URL; None where they name none,
+    or NO_PROXY has its host.
+    """
+    url = urlsplit(server)
+    if url.hostname is None or proxy_bypass(url.hostname):
+        return None
+    return getproxies().get(url.scheme)
