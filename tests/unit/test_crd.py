@@ -19,6 +19,7 @@ from dijob.crd import document, schema
 from dijob.crd.__main__ import chart
 from dijob.crd.rules import RULES
 from dijob.crd.schema import at
+from dijob.crd.transitions import ENDED
 
 ROOT = Path(__file__).parents[2]
 CRD = (ROOT / "crds/dijob.yaml").read_text()
@@ -143,7 +144,7 @@ def test_no_rule_speaks_of_a_change_where_it_cannot_see_whether_the_job_has_ende
     unaware = [
         rule.message
         for rule in RULES[""]
-        if "oldSelf" in rule.rule and "oldSelf.status.phase" not in rule.rule
+        if "oldSelf" in rule.rule and ENDED not in rule.rule
     ]
     assert (blind, unaware) == ([], [])
 

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final, TypeVar
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, JsonValue
 
 # The apiserver writes the field's default into an object that lacks the field.
-DEFAULTED: Final = Field(json_schema_extra={"defaulted": True})
+_DEFAULTED: Final[dict[str, JsonValue]] = {"defaulted": True}
+DEFAULTED: Final = Field(json_schema_extra=_DEFAULTED)
 
 
 @dataclass(frozen=True)
@@ -43,3 +44,9 @@ def traits(model: type[BaseModel], kind: type[Trait]) -> dict[str, Trait]:
     """The fields of a model that have a trait of this kind, by their names, in their order."""
     marks = ((name, mark) for name, field in model.model_fields.items() for mark in field.metadata)
     return {name: mark for name, mark in marks if isinstance(mark, kind)}
+
+
+def defaulted(model: type[BaseModel]) -> frozenset[str]:
+    """The names of a model's fields that the apiserver never leaves absent."""
+    fields = model.model_fields.items()
+    return frozenset(name for name, field in fields if field.json_schema_extra == _DEFAULTED)

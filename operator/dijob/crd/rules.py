@@ -9,10 +9,20 @@ from dijob.crd.rule import NAME_OF_T, Rule, task_name
 from dijob.crd.transitions import ANEW, UNBOUND, immutable_fields, nothing_changed, tasks_unchanged
 
 
+_BEYOND: Final = 2**62
+
+
+def _at_most(few: str, many: str) -> str:
+    """CEL: one number of the spec is no greater than another, or one of them is absent: then the
+    other may be anything here, as what is out of bounds has a sentence of the schema already.
+    """
+    return f"self.?{few}.orValue({-_BEYOND}) <= self.?{many}.orValue({_BEYOND})"
+
+
 def _replicas(rule: str, other: str) -> Rule:
     # No values in the message: CEL's cost estimate has no bound for string(int), 100 x the budget.
     return Rule(
-        rule=f"!has(self.replicas) || !has(self.{other}) || {rule}",
+        rule=rule,
         message=(
             f"replicas must be from minReplicas to maxReplicas: change replicas and {other} in one"
             " edit (where your file has no replicas, the operator or kubectl scale wrote it: add"
@@ -148,15 +158,12 @@ RULES: Final[dict[str, tuple[Rule, ...]]] = {
             reason="FieldValueRequired",
         ),
         Rule(
-            rule=(
-                "!has(self.minReplicas) || !has(self.maxReplicas) || self.minReplicas <="
-                " self.maxReplicas"
-            ),
+            rule=_at_most("minReplicas", "maxReplicas"),
             message="minReplicas must not be greater than maxReplicas: change one of them",
             field=".minReplicas",
         ),
-        _replicas("self.replicas >= self.minReplicas", "minReplicas"),
-        _replicas("self.replicas <= self.maxReplicas", "maxReplicas"),
+        _replicas(_at_most("minReplicas", "replicas"), "minReplicas"),
+        _replicas(_at_most("replicas", "maxReplicas"), "maxReplicas"),
         Rule(
             rule=(
                 f"!has(self.successPolicy) || self.successPolicy in ['{names.ALL_REPLICAS}',"
@@ -190,7 +197,7 @@ RULES: Final[dict[str, tuple[Rule, ...]]] = {
             field=".failurePolicy",
         ),
         Rule(
-            rule=f"!has(self.runtime) || !(self.runtime in [{_HOMOGENEOUS}]) || !has(self.tasks)",
+            rule=f"!has(self.tasks) || !(self.runtime in [{_HOMOGENEOUS}])",
             message=f"runtime: {checks.HOMOGENEOUS_MESSAGE}",
             field=".runtime",
         ),

@@ -8,26 +8,30 @@ from pydantic.alias_generators import to_camel
 from dijob import names
 from dijob.api import checks
 from dijob.api.spec import Spec
-from dijob.api.traits import Immutable, Mutable, traits
+from dijob.api.traits import Immutable, Mutable, defaulted, traits
 from dijob.crd.rule import Rule
 
 ANEW: Final = "suspend the job first (spec.suspend: true), or create another one under another name"
 # Rules about changes are at the root, where they see the status: an ended job has its own rule.
 ENDED: Final = (
-    "(has(oldSelf.status) && has(oldSelf.status.phase) && oldSelf.status.phase in"
-    f" ['{names.Phase.SUCCEEDED}', '{names.Phase.FAILED}'])"
+    f"oldSelf.?status.?phase.orValue('') in ['{names.Phase.SUCCEEDED}', '{names.Phase.FAILED}']"
 )
 # While the job is suspended, no pods were made from the fields.
-UNBOUND: Final = f"({ENDED} || (has(oldSelf.spec.suspend) && oldSelf.spec.suspend))"
+UNBOUND: Final = f"oldSelf.spec.?suspend.orValue(false) || {ENDED}"
+_DEFAULTED: Final = defaulted(Spec)
 
 
-def _same(field: str) -> str:
-    """CEL: an optional field of the spec keeps its value, or stays absent.
+def _same(name: str) -> str:
+    """CEL: a field of the spec keeps its value, or stays absent.
 
-    Each write of a status evaluates all rules, and each `.field` costs the apiserver a map of all
-    fields of that object: so a rule names few, and what is nearly always true comes first.
+    Each write of a status evaluates all rules, and each `.field` that is there makes the apiserver
+    copy the schema of all fields of that object: so a rule names few, what is nearly always true
+    comes first, and what has a default is not asked whether it is there.
     """
+    field = to_camel(name)
     was, now = f"oldSelf.spec.{field}", f"self.spec.{field}"
+    if name in _DEFAULTED:
+        return f"{now} == {was}"
     # Not `self.spec.?x == oldSelf.spec.?x`: Kubernetes cannot estimate what that may cost.
     return f"(has({now}) ? has({was}) && {now} == {was} : !has({was}))"
 
@@ -38,7 +42,7 @@ def immutable_fields() -> Iterator[Rule]:
         if not trait.in_part:
             field = to_camel(name)
             yield Rule(
-                rule=f"{_same(field)} || {UNBOUND}",
+                rule=f"{_same(name)} || {UNBOUND}",
                 message=f"{field} cannot be changed: {trait.why}; {ANEW}",
                 field=f".spec.{field}",
             )
@@ -60,9 +64,9 @@ def tasks_unchanged(what: str, value: str) -> Rule:
 def nothing_changed() -> Rule:
     """A job that has ended keeps the fields whose change would have no effect."""
     mutable = {name for name, when in traits(Spec, Mutable).items() if when is Mutable.ALWAYS}
-    held = sorted(map(to_camel, Spec.model_fields.keys() - mutable))
+    held = sorted(Spec.model_fields.keys() - mutable, key=to_camel)
     return Rule(
-        rule=f"!{ENDED} || ({' && '.join(map(_same, held))})",
+        rule=f"!({ENDED}) || ({' && '.join(map(_same, held))})",
         message=checks.ENDED_MESSAGE.format(f"{names.Phase.SUCCEEDED} or {names.Phase.FAILED}"),
         expression="'" + checks.ENDED_MESSAGE.format("' + self.status.phase + '") + "'",
         field=".spec",
