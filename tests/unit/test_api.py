@@ -13,8 +13,9 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 from cluster.waiting import until_true_async
+from dijob.core.pace import FIRST_WINDOW
 from dijob.shell import api as api_module
-from dijob.shell.api import CONCURRENT_WRITES, Api, ApiError, Stream
+from dijob.shell.api import Api, ApiError, Stream
 from dijob.shell.connection import proxy_for
 
 BOUND_SECONDS = 20.0
@@ -23,12 +24,17 @@ BOOKMARK = {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "1"}}
 
 class Server:
     """Watches say one bookmark and stay open; writes in namespaces with names that begin with
-    "slow" never end.
+    "slow" never end; each of `refusals` is the answer to one write, with the wish to be asked again
+    after `again` seconds. `writes` is when the others came.
     """
+
+    again = 1
 
     def __init__(self) -> None:
         self.watches = 0
         self.hanging = 0
+        self.refusals: list[dict[str, str]] = []
+        self.writes: list[float] = []
         self._over = asyncio.Event()
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
@@ -37,6 +43,11 @@ class Server:
         if request.method != "GET" and request.match_info["namespace"].startswith("slow"):
             self.hanging += 1
             await self._over.wait()
+        if request.method != "GET":
+            self.writes.append(asyncio.get_running_loop().time())
+            if self.refusals:
+                again = {"Retry-After": str(self.again)}
+                return web.json_response(self.refusals.pop(), status=429, headers=again)
         return web.json_response({"metadata": {"name": "x"}})
 
     async def _watch(self, request: web.Request) -> web.StreamResponse:
@@ -125,11 +136,10 @@ async def test_writes_that_hang_in_some_namespaces_hold_up_no_other(
     api._slots._seconds = 0.05
     hanging = [api.create(pods(namespace), {}) for namespace in slow for _ in range(200)]
     async with asyncio.timeout(BOUND_SECONDS), busy(*hanging):
-        await until_true_async(
-            "the writes", lambda: server[0].hanging == CONCURRENT_WRITES * len(slow)
-        )
+        each = api._slots.each
+        await until_true_async("the writes", lambda: server[0].hanging == each * len(slow))
         await asyncio.gather(*(api.create(pods("quick"), {}) for _ in range(100)))
-        assert server[0].hanging == CONCURRENT_WRITES * len(slow)
+        assert each * len(slow) <= server[0].hanging <= api._slots.each * len(slow)
 
 
 async def test_writes_of_many_namespaces_are_bounded_together(
@@ -138,9 +148,31 @@ async def test_writes_of_many_namespaces_are_bounded_together(
     api._slots._seconds = BOUND_SECONDS  # a busy machine takes longer than BRISK_SECONDS
     writes = [api.create(pods(f"slow-{number}"), {}) for number in range(200)]
     async with asyncio.timeout(BOUND_SECONDS), busy(*writes):
-        await until_true_async("the writes", lambda: server[0].hanging == api_module.BRISK_WRITES)
+        await until_true_async("the writes", lambda: server[0].hanging == FIRST_WINDOW)
         await asyncio.gather(*(api.get(pods("quick")) for _ in range(10)))
-        assert server[0].hanging == api_module.BRISK_WRITES
+        assert server[0].hanging == FIRST_WINDOW
+
+
+async def test_no_write_goes_out_before_the_time_that_a_refusal_names(
+    api: Api, server: tuple[Server, str]
+) -> None:
+    server[0].refusals.append({"reason": "TooManyRequests", "message": "too many requests"})
+    with pytest.raises(ApiError):
+        await api.create(pods("quick"), {})
+    refused = server[0].writes[-1]
+    await api.create(pods("other"), {})
+    assert server[0].writes[-1] - refused >= server[0].again
+    assert api._slots.window.size == FIRST_WINDOW / 2
+
+
+async def test_a_webhook_that_wants_to_be_left_alone_holds_up_nobody_else(
+    api: Api, server: tuple[Server, str]
+) -> None:
+    server[0].refusals.append({"message": 'admission webhook "x" denied the request: not now'})
+    with pytest.raises(ApiError):
+        await api.create(pods("quick"), {})
+    assert api._slots.window.size >= FIRST_WINDOW
+    assert not api._slots._closed
 
 
 async def test_an_answer_is_a_beat_of_the_apiserver_and_an_error_is_none(api: Api) -> None:

@@ -5,6 +5,7 @@ what goes wrong.
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, cast
 
 import aiohttp
@@ -192,6 +193,8 @@ def selector(request: Request) -> Selector:
 
 class Answer:
     """An answer, as aiohttp gives it: a text, or a watch."""
+
+    headers: Mapping[str, str] = MappingProxyType({})
 
     def __init__(self, status: int, body: bytes | Watch) -> None:
         self.status = status

@@ -1,5 +1,5 @@
 """Throttles the writes that can wait, reminders and intermediate statuses, by how slow the
-apiserver is. No other write waits for this.
+apiserver is, and says how many of all writes may be under way at once.
 """
 
 from dataclasses import dataclass, replace
@@ -19,6 +19,38 @@ HALF_LIFE_SECONDS = 30.0
 SHARE = 0.1
 SAVED = 10.0
 EARNED_PER_SECOND = 1 / 60
+
+# Writes at once: how many at first and at most. A write that takes SLOW_SECONDS halves them, but
+# not below LEAST_SLOW: it may be a webhook that is slow. One that is refused for want of room does.
+FIRST_WINDOW = 32
+MOST_WINDOW = 64
+LEAST_SLOW = 16
+LEAST_REFUSED = 2
+SLOW_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class Window:
+    """How many writes may be under way at once: one more after a round of quick ones, half as many
+    after one that is refused or slow (additive increase, multiplicative decrease).
+
+    `cut` is the monotonic time of the last decrease: what was asked before says nothing new.
+    """
+
+    size: float = FIRST_WINDOW
+    cut: float = float("-inf")
+
+    def refused(self, began: float, at: float) -> "Window":
+        """After a write, begun at a monotonic time, for which the apiserver had no room."""
+        return self if began < self.cut else Window(max(LEAST_REFUSED, self.size / 2), at)
+
+    def answered(self, began: float, at: float) -> "Window":
+        """After any other write."""
+        if began < self.cut:
+            return self
+        if at - began >= SLOW_SECONDS:
+            return Window(min(self.size, max(LEAST_SLOW, self.size / 2)), at)
+        return replace(self, size=min(MOST_WINDOW, self.size + 1 / self.size))
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from typing import Any
 
 import aiohttp
 
+from dijob.api.numbers import natural
 from dijob.shell import metrics
 from dijob.shell.clock import SYSTEM, Clock
 from dijob.shell.connection import Call, Connection
@@ -21,12 +22,13 @@ Json = dict[str, Any]
 # (docs/decisions/003).
 METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 STRICT = {"fieldValidation": "Strict"}
-# Writes at once in one namespace; and in all namespaces, of those younger than BRISK_SECONDS. A
-# webhook may hold up each write for 30 s, mostly in some namespaces only: so these wait, and the
-# others go on.
+# What one pass asks for at once; slots.py says how much of it goes out.
 CONCURRENT_WRITES = 32
-BRISK_WRITES = 64
+# A webhook may hold up each write for 30 s, mostly in some namespaces only: what takes longer than
+# this waits there, and the others go on.
 BRISK_SECONDS = 2.0
+# However long the apiserver asks to be left alone, it is asked again after this.
+LONGEST_PAUSE_SECONDS = 30.0
 TIMEOUT_SECONDS = 30
 
 
@@ -49,6 +51,11 @@ class ApiError(Exception):
     @property
     def not_found(self) -> bool:
         return self.status == 404
+
+    @property
+    def no_room(self) -> bool:
+        """The apiserver cannot take more now; a webhook that says the same speaks for itself."""
+        return self.status == 429 and not self.message.startswith("admission webhook")
 
     @property
     def conflict(self) -> bool:
@@ -83,7 +90,7 @@ class Api:
         self.pulse = Pulse(clock.monotonic)
         self.throttle = Throttle(clock)
         self._clock = clock
-        self._slots = Slots(CONCURRENT_WRITES, BRISK_WRITES, BRISK_SECONDS)
+        self._slots = Slots(BRISK_SECONDS, clock)
 
     @staticmethod
     async def connect(kubeconfig: str | None) -> "Api":
@@ -159,14 +166,26 @@ class Api:
         began = self._clock.monotonic()
         response = await self._connection.request(call, timeout)
         took = self._clock.monotonic() - began
-        # What takes longer waits for a webhook, most likely, and is one namespace's affair.
-        if call.method != "GET" and (took < BRISK_SECONDS or response.status == 429):
-            self.throttle.wrote(response.status, took)
         metrics.API_REQUESTS.labels(call.method, str(response.status)).inc()
+        error = None
         if response.status >= 400:
-            raise error_of(response.status, await response.read())
+            error = error_of(response.status, await response.read())
+        if call.method != "GET":
+            self._wrote(began, took, response.headers.get("Retry-After", ""), error)
+        if error is not None:
+            raise error
         self.pulse.beat()
         return response
+
+    def _wrote(self, began: float, took: float, again: str, error: ApiError | None) -> None:
+        """A write has been answered: so many writes at once get on, or are too many."""
+        # What takes longer waits for a webhook, most likely, and is one namespace's affair.
+        if error is not None and error.no_room:
+            self.throttle.wrote(error.status, took)
+            self._slots.refused(began, min(natural(again) or 0, LONGEST_PAUSE_SECONDS))
+        elif took < BRISK_SECONDS:
+            self.throttle.wrote(200, took)
+            self._slots.answered(began)
 
 
 def _namespace(path: str) -> str:
