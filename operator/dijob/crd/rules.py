@@ -8,7 +8,6 @@ from dijob.api import template_checks as template
 from dijob.crd.rule import NAME_OF_T, Rule, task_name
 from dijob.crd.transitions import ANEW, UNBOUND, immutable_fields, nothing_changed, tasks_unchanged
 
-
 _BEYOND: Final = 2**62
 
 
