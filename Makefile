@@ -174,6 +174,10 @@ bench-page: $(PLOTS)/ready ## tables and pictures of docs/performance.md from th
 bench-nodes: cluster-build images ## what a start and a loss take on real nodes, step by step (~5 min; RUNS=)
 	@$(PY) bench/nodes.py $(if $(RUNS),--runs $(RUNS))
 
+.PHONY: profile
+profile: cluster-build ## a flame graph of the operator while 100 jobs of 4 start (~1 min; OUT=; PYSPY= names py-spy's program)
+	@$(PY) bench/flames.py $(or $(OUT),docs/pictures/operator.svg)
+
 .PHONY: e2e
 e2e: cluster-build images ## real pods on real nodes (~20 min)
 	$(PY) -m pytest $(E2E_FILES) -m "not alone and not long" -n 3 --dist loadfile --no-loadscope-reorder

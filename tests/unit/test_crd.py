@@ -142,9 +142,7 @@ def test_no_rule_speaks_of_a_change_where_it_cannot_see_whether_the_job_has_ende
         if "oldSelf" in rule.rule and path
     ]
     unaware = [
-        rule.message
-        for rule in RULES[""]
-        if "oldSelf" in rule.rule and ENDED not in rule.rule
+        rule.message for rule in RULES[""] if "oldSelf" in rule.rule and ENDED not in rule.rule
     ]
     assert (blind, unaware) == ([], [])
 

@@ -1,0 +1,76 @@
+"""A flame graph of the operator while many jobs start: PYSPY=py-spy python bench/flames.py OUT.svg.
+
+py-spy reads the stacks of another process, so it needs root, or the right to trace. It is no
+package of this project: `pip install py-spy` in any venv.
+"""
+
+import argparse
+import asyncio
+import os
+import re
+import signal
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from faults.kube import Access, Kube, make_namespace
+from faults.running import Operator
+from measured import Shape
+from planes import control_plane
+from start import LIMIT_SECONDS, NAME, clear, start_jobs, until_listed, until_served
+
+# The variable that names py-spy's program.
+PYSPY = "PYSPY"
+RATE = 200
+
+
+@asynccontextmanager
+async def recorded(pid: int, out: Path) -> AsyncIterator[None]:
+    """What a process does meanwhile, by function: where it has the CPU, not where it waits."""
+    process = await asyncio.create_subprocess_exec(
+        *(os.environ.get(PYSPY, "py-spy"), "record", "--pid", str(pid), "--nonblocking"),
+        *("--function", "--rate", str(RATE), "--duration", str(LIMIT_SECONDS)),
+        *("--format", "flamegraph", "--output", str(out)),
+        stdout=asyncio.subprocess.DEVNULL,
+    )
+    try:
+        yield
+    finally:
+        process.send_signal(signal.SIGINT)
+        await process.wait()
+
+
+async def draw(kubeconfig: Path, shape: Shape, addressing: str, out: Path) -> None:
+    """One start, by an operator that was started for it alone."""
+    namespace = f"flames-{int(time.time())}"
+    log = Path(tempfile.gettempdir()) / f"{namespace}.log"
+    async with Kube(Access.of(kubeconfig)) as kube, Operator(kubeconfig, log) as operator:
+        await until_served(kube)
+        await make_namespace(kube, namespace)
+        await until_listed(operator)
+        async with recorded(operator.pid, out):
+            starting = start_jobs(kube, namespace, shape, addressing=addressing)
+            await asyncio.wait_for(starting, LIMIT_SECONDS)
+        await operator.kill()
+        await clear(kube, namespace)
+    log.unlink()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("out", type=Path, help="the SVG")
+    parser.add_argument("--shape", type=Shape.parse, default=Shape(100, 4), help="JOBSxRANKS")
+    parser.add_argument("--addressing", default="IP", help="IP or Hostname")
+    parser.add_argument("--name", default=NAME, help="of the control plane")
+    given = parser.parse_args()
+    with control_plane(given.name, nodes=50, quiet=False) as cluster:
+        asyncio.run(draw(cluster.kubeconfig, given.shape, given.addressing, given.out))
+    # py-spy's title is its own command line.
+    title = f"The operator's CPU while {given.shape} start, {given.addressing}"
+    given.out.write_text(re.sub(r">[^<>]*py-spy record[^<]*", f">{title}", given.out.read_text()))
+
+
+if __name__ == "__main__":
+    main()
