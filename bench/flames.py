@@ -15,11 +15,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from changes import start_jobs
 from faults.kube import Access, Kube, make_namespace
 from faults.running import Operator
 from measured import Shape
-from planes import control_plane
-from start import LIMIT_SECONDS, NAME, clear, start_jobs, until_listed, until_served
+from place import LIMIT_SECONDS, clear, own_plane, until_listed, until_served
 
 # The variable that names py-spy's program.
 PYSPY = "PYSPY"
@@ -63,9 +63,8 @@ def main() -> None:
     parser.add_argument("out", type=Path, help="the SVG")
     parser.add_argument("--shape", type=Shape.parse, default=Shape(100, 4), help="JOBSxRANKS")
     parser.add_argument("--addressing", default="IP", help="IP or Hostname")
-    parser.add_argument("--name", default=NAME, help="of the control plane")
     given = parser.parse_args()
-    with control_plane(given.name, nodes=50, quiet=False) as cluster:
+    with own_plane() as cluster:
         asyncio.run(draw(cluster.kubeconfig, given.shape, given.addressing, given.out))
     # py-spy's title is its own command line.
     title = f"The operator's CPU while {given.shape} start, {given.addressing}"
