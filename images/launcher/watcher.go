@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -38,7 +39,7 @@ func (w *watcher) warn() {
 		return
 	}
 	for _, pid := range below(os.Getpid()) {
-		if isAlone(arguments(pid)) {
+		if isAlone(arguments(pid)) && !isOwn(pid) {
 			ours := filepath.Join(binFolderOf(os.Args[0]), "ditask")
 			say("WARNING: process %d runs ditask without --platform: it knows no peers, this rank works alone."+
 				" The command goes round %s (an environment activated in it, bash -l, an absolute path, python -m)."+
@@ -47,6 +48,16 @@ func (w *watcher) warn() {
 			return
 		}
 	}
+}
+
+// isOwn says whether a process runs this program: the job's ditask, which still looks for the peers that it dials.
+func isOwn(pid int) bool {
+	own, err := os.Stat("/proc/self/exe")
+	if err != nil {
+		return false
+	}
+	other, err := os.Stat(fmt.Sprintf("/proc/%d/exe", pid))
+	return err == nil && os.SameFile(own, other)
 }
 
 // binFolderOf returns the folder in which a program lies that was called by this path.

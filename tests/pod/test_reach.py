@@ -256,3 +256,14 @@ def test_they_learn_too_that_all_are_reached(box: Box) -> None:
     with listeners(2) as (port, seen):
         assert box.run([str(box.bin / "reach"), "star", str(port), "2"], **env) == (0, "", "")
         until_true("two connections", lambda: len(seen) == 2)
+
+
+def test_who_still_looks_for_its_peers_works_not_alone(box: Box, image: Path) -> None:
+    """The job's ditask has no --platform of its own before it becomes the image's."""
+    box.shows("1", "10.9.9.7,10.9.9.8", pod_ip="10.9.9.8")
+    env = JOB | {"DI_NODES": "10.9.9.7,10.9.9.8", "DI_RANK": "1", "DIJOB_REACH_SECONDS": "2"}
+    command = [*NET_NAMESPACE, box.launch, "ditask", *SEED]
+    rc, _, err = box.run(command, **env, DIJOB_NAP="0.02")
+    assert rc == 1
+    assert "rank 1 cannot reach" in err
+    assert "works alone" not in err
