@@ -39,8 +39,10 @@ class Image:
 RUNTIME = "images/dijob-runtime"
 OTHER_CONTEXT = ("--build-context", f"runtime={ROOT / RUNTIME}")
 OPERATOR_INPUTS = ("Dockerfile", ".dockerignore", "requirements.txt", "operator/dijob")
-LAUNCHER_INPUTS = tuple(
-    f"images/launcher/{name}" for name in ("Dockerfile", "rootfs.sh", "go.mod", "*.go")
+LAUNCHER_INPUTS = (
+    *(f"images/launcher/{name}" for name in ("Dockerfile", "rootfs.sh", "go.mod", "*.go")),
+    f"{RUNTIME}/hook",
+    f"{RUNTIME}/dijob_runtime",
 )
 ARCHES = ("amd64", "arm64")
 MACHINE = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())

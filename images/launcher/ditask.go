@@ -199,12 +199,15 @@ func become(path string, words []string) int {
 	return 126
 }
 
+// hasTorch ends with 0 where a Python could import what dijob_runtime.torchrpc needs, which takes seconds.
+const hasTorch = "import importlib.util as u, sys; sys.exit(not all(map(u.find_spec, ('ding', 'torch', 'dijob_runtime'))))"
+
 // becomeTorchrpc: that queue is not DI-engine's own; dijob-runtime teaches it to ditask, under the Python that ditask has.
 func becomeTorchrpc(real, queue string, words []string) int {
 	line, _, _ := strings.Cut(read(real), "\n")
 	python := strings.Fields(strings.TrimPrefix(line, "#!")) // it may be `env python3`
-	if len(python) == 0 || exec.Command(python[0], append(python[1:], "-c", "import dijob_runtime.torchrpc")...).Run() != nil {
-		say("--mq-type %s needs dijob-runtime in this image (images/dijob-runtime of the repository)", queue)
+	if len(python) == 0 || exec.Command(python[0], append(python[1:], "-c", hasTorch)...).Run() != nil {
+		say("--mq-type %s needs DI-engine and torch 1.13 or newer in this image, under the Python that its ditask has", queue)
 		return 1
 	}
 	return become(python[0], append(append(python[1:], "-m", "dijob_runtime.ditask"), words...))

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 	"time"
 )
@@ -48,15 +49,23 @@ func launch(command []string) int {
 	if nodes := os.Getenv("DI_NODES"); nodes != "" {
 		os.Setenv("DI_NODES", bracketed(nodes))
 	}
-	search := binFolderOf(os.Args[0])
-	if path := os.Getenv("PATH"); path != "" {
-		search += ":" + path
+	bin := binFolderOf(os.Args[0])
+	putFirst("PATH", bin)
+	if os.Getenv("DI_RANK") != "" {
+		putFirst("PYTHONPATH", filepath.Join(bin, pythonFolder))
 	}
-	os.Setenv("PATH", search)
 	if code := r.start(command); code != 0 {
 		return code
 	}
 	return r.standIn()
+}
+
+// putFirst puts a folder before those of a search path.
+func putFirst(name, folder string) {
+	if others := os.Getenv(name); others != "" {
+		folder += ":" + others
+	}
+	os.Setenv(name, folder)
 }
 
 // findPlace gives this process the variables of the newest list, and the pod its topology.json.
@@ -227,6 +236,10 @@ func (r *run) end(status syscall.WaitStatus) int {
 		}
 	}
 	if r.renewing == "" {
+		if code == 0 && r.watcher != nil && r.watcher.alone != "" && read(terminationLog()) == "" {
+			// A success that is none; a program that has failed has something else to say.
+			leaveWord(aloneMark + r.watcher.alone + "\n")
+		}
 		return code
 	}
 	// The termination message tells the operator that this was no failure. It comes last: a program that ends on TERM may
@@ -237,11 +250,12 @@ func (r *run) end(status syscall.WaitStatus) int {
 
 // leaveWord writes the container's termination message.
 func leaveWord(text string) {
-	path := variable("DIJOB_TERMINATION_LOG", "/dev/termination-log")
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+	if err := os.WriteFile(terminationLog(), []byte(text), 0o644); err != nil {
 		say("cannot write the termination message: %v", err)
 	}
 }
+
+func terminationLog() string { return variable("DIJOB_TERMINATION_LOG", "/dev/termination-log") }
 
 // dueRenewal returns the first list that this start may have, where that is a newer one than it has; "" where not.
 func dueRenewal(said map[string]string) string {

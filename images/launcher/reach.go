@@ -115,8 +115,7 @@ func reachesAll(targets []target) bool {
 		os.Getenv("DI_RANK"), lost, bound.Seconds(), look)
 	say("%s", text)
 	// Outside a container there is none, and none is made.
-	path := variable("DIJOB_TERMINATION_LOG", "/dev/termination-log")
-	if file, err := os.OpenFile(path, os.O_WRONLY|os.O_TRUNC, 0); err == nil {
+	if file, err := os.OpenFile(terminationLog(), os.O_WRONLY|os.O_TRUNC, 0); err == nil {
 		file.WriteString(text)
 		file.Close()
 	}

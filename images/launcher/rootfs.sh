@@ -5,10 +5,15 @@ go=$1 dir=$3 root=$3/rootfs
 export GOOS=linux GOARCH="$2" CGO_ENABLED=0 GOFLAGS=-buildvcs=false GOTOOLCHAIN=local
 umask 022
 
-# The root holds the programs and nothing else: it can be mounted as an image volume at /run/dijob/bin.
-mkdir -p "$root"
+# The root holds what belongs into /run/dijob/bin and nothing else: it can be mounted there as an image volume.
+mkdir -p "$root/python"
 "$go" -C "$(dirname "$0")" build -trimpath -ldflags '-s -w' -o "$root/launch" .
 for name in gate ditask reach install hold; do
   ln -s launch "$root/$name"
+done
+runtime=$(dirname "$0")/../dijob-runtime
+cp "$runtime/hook/sitecustomize.py" "$root/python"
+(cd "$runtime" && find dijob_runtime -name '*.py') | while read -r file; do
+  install -D -m 644 "$runtime/$file" "$root/python/$file"
 done
 tar --create --file "$dir/rootfs.tar" --directory "$root" --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner .

@@ -13,6 +13,10 @@ import (
 // The folder of these programs, an emptyDir, and that of the files which the kubelet makes from the pod's
 // annotations, a downwardAPI volume (operator/dijob/pod.py).
 func binFolder() string { return variable("DIJOB_BIN_DIR", "/run/dijob/bin") }
+
+// pythonFolder, beside the programs, has what DI-engine is told in each Python process (images/dijob-runtime).
+const pythonFolder = "python"
+
 func podFolder() string { return variable("DIJOB_POD_DIR", "/run/dijob/pod") }
 
 // install puts this program into the volume under all its names. Each is renamed into place, so that a second run (the
@@ -48,7 +52,24 @@ func installInto(bin string) error {
 			return err
 		}
 	}
-	return nil
+	own, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	return copyFolder(filepath.Join(filepath.Dir(own), pythonFolder), filepath.Join(bin, pythonFolder))
+}
+
+// copyFolder puts a folder of the image into the volume; one that is there already is of the same image.
+func copyFolder(source, path string) error {
+	if _, err := os.Stat(path); err == nil {
+		return nil
+	}
+	fresh := path + ".new"
+	os.RemoveAll(fresh)
+	if err := os.CopyFS(fresh, os.DirFS(source)); err != nil {
+		return err
+	}
+	return os.Rename(fresh, path)
 }
 
 func link(target, path string) error {

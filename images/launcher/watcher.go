@@ -5,17 +5,24 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
 
-// watcher looks each second whether a new list is due, and twice at what runs: Python and an activation take seconds to
-// start, and 30 s catch the slow ones. nil outside a job: nothing to look for.
+// watcher looks each second whether a new list is due, and in the first 30 s at what runs: Python and an activation take
+// seconds to start. nil outside a job: nothing to look for.
 type watcher struct {
 	ticker *time.Ticker
 	looks  int
-	warned bool
+	alone  string // why this rank works alone; "" while nothing says so
 }
+
+const (
+	lastLook = 30
+	// What the operator finds a rank by that works alone (operator/dijob/core/observed/containers.py).
+	aloneMark = "dijob: this rank works alone: "
+)
 
 func newWatcher() *watcher {
 	if os.Getenv("DI_NODES") == "" {
@@ -31,33 +38,65 @@ func (w *watcher) ticks() <-chan time.Time {
 	return w.ticker.C
 }
 
-// warn names a process that goes round the job's ditask, once. An activated environment, bash -l or an absolute path does
-// so, and nobody would notice: the processes run, each alone.
+// warn says what would go unnoticed, once each: the processes run, each alone.
 func (w *watcher) warn() {
-	w.looks++
-	if w.warned || (w.looks != 5 && w.looks != 30) {
+	if w.looks++; w.looks > lastLook {
+		return
+	}
+	if w.alone == "" && listensOnIPC(read("/proc/net/unix")) {
+		w.alone = "DI-engine's Parallel listens on an ipc:// address, which no other pod can reach. Either the program says" +
+			" protocol=\"ipc\", or its Python does not read PYTHONPATH (python -I, -E or -S, or a command that empties it)"
+		say("WARNING: this rank works alone: %s", w.alone)
+	}
+	if w.looks == 5 || w.looks == lastLook {
+		w.warnOfDitask()
+	}
+}
+
+// ipcAddress is where DI-engine's Parallel listens with protocol="ipc" (ding 0.5.3, parallel.py, get_node_addrs).
+var ipcAddress = regexp.MustCompile(`(?m)/ditask_[a-z0-9]{4}_\d+\.ipc$`)
+
+// listensOnIPC says whether /proc/net/unix has a socket of DI-engine's.
+func listensOnIPC(sockets string) bool { return ipcAddress.MatchString(sockets) }
+
+// warnOfDitask names a process that runs ditask and is told nothing: it goes round the launcher's, and its Python does not
+// read what DI-engine is told.
+func (w *watcher) warnOfDitask() {
+	if w.alone != "" {
 		return
 	}
 	for _, pid := range below(os.Getpid()) {
-		if isAlone(arguments(pid)) && !isOwn(pid) {
+		if words := arguments(pid); isAlone(words) && !isTold(pid, words) {
 			ours := filepath.Join(binFolderOf(os.Args[0]), "ditask")
-			say("WARNING: process %d runs ditask without --platform: it knows no peers, this rank works alone."+
-				" The command goes round %s (an environment activated in it, bash -l, an absolute path, python -m)."+
-				" Write %s there, or add --platform k8s --topology %s", pid, ours, ours, variable("DI_TOPOLOGY", "mesh"))
-			w.warned = true
+			w.alone = fmt.Sprintf("process %d runs ditask without --platform, and its Python does not read PYTHONPATH"+
+				" (python -I, -E or -S, or a command that empties it). Write %s there, or add --platform k8s --topology %s",
+				pid, ours, variable("DI_TOPOLOGY", "mesh"))
+			say("WARNING: this rank works alone: %s", w.alone)
 			return
 		}
 	}
 }
 
-// isOwn says whether a process runs this program: the job's ditask, which still looks for the peers that it dials.
-func isOwn(pid int) bool {
-	own, err := os.Stat("/proc/self/exe")
-	if err != nil {
-		return false
+// blind are the options of Python with which it does not read PYTHONPATH, or not sitecustomize.
+var blind = regexp.MustCompile(`^-[a-zA-Z]*[IES]`)
+
+// isTold says whether a process of Python imports what the launcher has put before its folders.
+func isTold(pid int, words []string) bool {
+	for _, word := range words[1:] {
+		if !strings.HasPrefix(word, "-") || word == "-c" || word == "-m" {
+			break
+		}
+		if blind.MatchString(word) {
+			return false
+		}
 	}
-	other, err := os.Stat(fmt.Sprintf("/proc/%d/exe", pid))
-	return err == nil && os.SameFile(own, other)
+	folder := filepath.Join(binFolderOf(os.Args[0]), pythonFolder)
+	for _, one := range strings.Split(read(fmt.Sprintf("/proc/%d/environ", pid)), "\x00") {
+		if path, is := strings.CutPrefix(one, "PYTHONPATH="); is {
+			return slices.Contains(strings.Split(path, ":"), folder)
+		}
+	}
+	return false
 }
 
 // binFolderOf returns the folder in which a program lies that was called by this path.

@@ -310,11 +310,11 @@ REPORTED: dict[str, Reported] = {
         ("AddressMissing", "rank", "didn't match Pod's node affinity/selector"),
         pods=2,
     ),
-    "a command that goes round the launcher": Reported(
-        changed(job("bad"), f"{CONTAINER}.args", ["conda activate x && ditask -m a.main"]),
+    "a ditask without a launcher, and without a platform": Reported(
+        changed(job("bad"), "spec.launcher", "Off"),
         "LauncherBypassed",
         "True",
-        ("conda activate", "--platform k8s"),
+        ("launcher is Off", "--platform k8s"),
         pods=2,
     ),
 }

@@ -98,7 +98,10 @@ def test_launcher_is_one_program_under_its_names() -> None:
             name: oct(path.stat().st_mode) for name, path in found.items() if name not in links
         }
     assert links == LAUNCHER_LINKS
+    python = {name: modes.pop(name) for name in list(modes) if name.startswith("python")}
     assert modes == {"launch": "0o100755"}
+    assert python["python/sitecustomize.py"] == python["python/dijob_runtime/hook/nng.py"]
+    assert set(python.values()) == {"0o40755", "0o100644"}
     assert image.config["Cmd"] == ["/install"]
     assert not image.config.get("Entrypoint")
 

@@ -98,7 +98,7 @@ def test_a_script_that_was_written_for_srun(space: Space) -> None:
 # ------------------------------------------------------------------------------
 
 
-def test_a_script_asks_for_its_arguments_in_a_job_and_on_one_machine(space: Space) -> None:
+def test_a_script_runs_unchanged_in_a_job_and_on_one_machine(space: Space) -> None:
     succeeded(space, "runner.yaml", "script")
     assert "Get msg: Hi, from nodes [1, 2, 3]" in space.logs("script-0")
     template = space.job("script")["spec"]["template"]["spec"]
@@ -115,6 +115,32 @@ def test_a_script_asks_for_its_arguments_in_a_job_and_on_one_machine(space: Spac
         lambda: "" if said in space.logs("machine") else "not yet",
         REAL_SECONDS,
     )
+
+
+ALONE = """
+import time
+from ding.framework import Parallel
+
+def main():
+    time.sleep(3)
+
+if __name__ == "__main__":
+    Parallel.runner(n_parallel_workers=1)(main)
+"""
+
+
+def test_a_python_that_cannot_be_told_of_its_peers_is_named_in_the_jobs_message(
+    space: Space,
+) -> None:
+    mount, volume = mounted("alone-code", "/code")
+    main = {**REAL, "command": ["python3", "-I", "/code/main.py"], **mount}
+    space.apply(config_map("alone-code", main_py=ALONE), job("alone", main, pod=volume, replicas=1))
+    space.until_true("alone", "Succeeded", REAL_SECONDS)
+    said = space.condition("alone", "LauncherBypassed")
+    assert said["status"] == "True"
+    assert "rank 0 has worked alone" in said["message"]
+    assert "python -I" in said["message"]
+    assert space.status("alone")["message"].startswith("each pod may train alone")
 
 
 def test_the_machines_of_oneflow_meet_on_its_control_port(space: Space) -> None:

@@ -110,7 +110,7 @@ def test_what_torchrpc_cannot_do_stands_in_the_status(
     assert words in space.status("refused")["firstFailure"]["message"]
 
 
-def test_an_image_without_dijob_runtime_is_told_what_it_lacks(space: Space) -> None:
+def test_an_image_without_di_engine_is_told_what_it_lacks(space: Space) -> None:
     """The ditask of the light image is a script of ours that stands for any image's."""
     code = "#!/usr/bin/env python3\nprint('never')\n"
     mount, volume = mounted("bare-code", "/code")
@@ -122,4 +122,7 @@ def test_an_image_without_dijob_runtime_is_told_what_it_lacks(space: Space) -> N
         job("bare", main, pod=volume, messageQueue=queue, backoffLimit=0),
     )
     space.until_true("bare", "Failed", 90)
-    assert "needs dijob-runtime in this image" in space.status("bare")["firstFailure"]["message"]
+    assert (
+        "needs DI-engine and torch 1.13 or newer in this image"
+        in space.status("bare")["firstFailure"]["message"]
+    )

@@ -30,10 +30,12 @@ def launcher() -> Path:
     digest = hashlib.sha256()
     for path in sorted([*SOURCES.glob("*.go"), SOURCES / "go.mod"]):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
-    program = cache() / f"launcher-{digest.hexdigest()[:12]}"
+    program = cache() / f"launcher-{digest.hexdigest()[:12]}/launcher"
     with one_at_a_time(cache() / "launcher.lock"):
         if not program.exists():
             new = program.with_suffix(".new")
+            # In the image it has beside it what DI-engine is told (images/launcher/rootfs.sh).
+            (program.parent / "python").mkdir(parents=True, exist_ok=True)
             done = go("build", "-trimpath", "-ldflags=-s -w", "-o", str(new), ".")
             assert done.returncode == 0, done.stdout + done.stderr
             new.rename(program)

@@ -159,6 +159,8 @@ def runtime(box: Box, image: Path) -> Path:
     (package / "torchrpc").mkdir(parents=True)
     for name in ("", "torchrpc/"):
         (package / f"{name}__init__.py").touch()
+    for name in ("ding", "torch"):
+        (package.parent / f"{name}.py").touch()
     (package / "ditask.py").write_text("import sys\nfor a in sys.argv[1:]: print(a, end='\\0')\n")
     box.env["PYTHONPATH"] = str(package.parent)
     return package
@@ -183,13 +185,13 @@ def test_an_env_in_the_first_line_will_do(box: Box, image: Path, runtime: Path) 
     assert told(box, args, **JOB | {"DIJOB_REACH_SECONDS": "0"}) == ([*WORLD, *ALONE, *args], "")
 
 
-def test_an_image_without_dijob_runtime_is_told(box: Box, image: Path) -> None:
+def test_an_image_without_di_engine_is_told(box: Box, image: Path) -> None:
     rc, out, err = box.run(
         [box.ditask, "--mq-type", "torchrpc"], **JOB | {"DIJOB_REACH_SECONDS": "0"}
     )
     assert (rc, out) == (1, "")
     assert (
         err
-        == "dijob: --mq-type torchrpc needs dijob-runtime in this image (images/dijob-runtime of"
-        " the repository)\n"
+        == "dijob: --mq-type torchrpc needs DI-engine and torch 1.13 or newer in this image, under"
+        " the Python that its ditask has\n"
     )

@@ -113,8 +113,11 @@ def test_the_program_is_installed_whole_and_may_be_again(box: Box, launcher: Pat
         careful = ["sh", "-c", 'umask 077; exec "$@"', "sh", str(launcher), "install"]
         rc, _, err = box.run(careful, DIJOB_BIN_DIR=str(folder))
         assert (rc, err) == (0, "")
-        assert {file.name for file in folder.iterdir()} == {"launch", "gate", "ditask", "reach"}
-        assert {file.resolve() for file in folder.iterdir()} == {folder / "launch"}
+        names = {file.name for file in folder.iterdir()}
+        assert names == {"launch", "gate", "ditask", "reach", "python"}
+        programs = names - {"python"}
+        assert {(folder / name).resolve() for name in programs} == {folder / "launch"}
+        assert stat.S_IMODE((folder / "python").stat().st_mode) == 0o755
         assert (folder / "launch").read_bytes() == launcher.read_bytes()
         assert stat.S_IMODE((folder / "launch").stat().st_mode) == 0o755
 
@@ -153,7 +156,7 @@ def test_a_folder_that_cannot_be_written_ends_with_a_sentence(box: Box, launcher
 def test_as_nobody_on_a_read_only_root_without_any_other_program(box: Box, launcher: Path) -> None:
     """An image from scratch: a root with nothing in it but what is mounted."""
     root = box.path / "root"
-    for folder in ("run/dijob", "projected", "proc"):
+    for folder in ("run/dijob", "projected", "proc", "python"):
         (root / folder).mkdir(parents=True)
     shutil.copy(launcher, root / "dijob-launcher")
     (root / "projected/annotations").write_text(shown("1", IPS))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from cluster.waiting import until_true
-from pod.boxes import ENTER, PID_NAMESPACE, WITHOUT_PROC, Box, shown
+from pod.boxes import ENTER, JOB, NET_NAMESPACE, PID_NAMESPACE, WITHOUT_PROC, Box, shown
 from pod.processes import LISTEN, WHERE, answer, end, first_process, line, python
 
 ARGS = [
@@ -345,16 +345,16 @@ print("dead", found)
 
 # An interpreter that is called like Python, so that the command line is what it is in an image; it
 # ends with stdin.
-FAKE = "#!{python}\nimport sys\nprint('ready', flush=True)\nsys.stdin.read()\n"
+FAKE = "#!{python}\nimport os, sys\nos.write(1, b'ready\\n')\nsys.stdin.read()\n"
 
 
-def looked(box: Box, command: list[str], programs: int = 1) -> str:
+def looked(box: Box, command: list[str], programs: int = 1, namespace: tuple[str, ...] = ()) -> str:
     """stderr of launch when its watcher has looked twice at what runs: at its fifth and thirtieth
     look for a new list. The programs run all the while.
     """
     pipe = box.pipe()
     env = {"DI_NODES": "127.0.0.1", "DI_LIST_NUMBER": "1", "DI_RANK": "0", "DIJOB_NAP": "0.02"}
-    process = box.start([box.launch, *command], **env)
+    process = box.start([*namespace, box.launch, *command], **env)
     answer(pipe, [shown("1", "127.0.0.1")])
     for _ in range(programs):
         assert line(process) == "ready"
@@ -363,15 +363,19 @@ def looked(box: Box, command: list[str], programs: int = 1) -> str:
     return box.err()
 
 
-GOES_ROUND = {
-    "absolute path": "{image}/ditask --package a",
-    "bash -c": "exec {image}/ditask --package a",
-    "own PATH": "export PATH={image}:$PATH; ditask --package a; true",
-    "python and flags": "python3 -u -X dev -W ignore {image}/ditask --labels platform",
-    "module": "python3 -m ding.entry.cli_ditask --package a",
-    "no arguments": "{image}/ditask",
+IS_BLIND = {
+    "isolated": "python3 -I {image}/ditask --package a",
+    "no environment, among flags": "python3 -uE -X dev -W ignore {image}/ditask --labels platform",
+    "no site": "python3 -S -m ding.entry.cli_ditask --package a",
+    "another folder": "PYTHONPATH=/mine exec {image}/ditask --package a",
+    "no folder": "unset PYTHONPATH; {image}/ditask",
 }
 IS_RIGHT = [
+    "{image}/ditask --package a",
+    "export PATH={image}:$PATH; ditask --package a; true",
+    "python3 -u -X dev -W ignore {image}/ditask --labels platform",
+    "python3 -m ding.entry.cli_ditask --package a",
+    "PYTHONPATH=/mine:$PYTHONPATH {image}/ditask",
     "ditask --package a",
     "export PATH={image}:$PATH; {bin}/ditask --package a; true",
     "{image}/ditask --package a --platform k8s",
@@ -392,17 +396,37 @@ def image(box: Box) -> Path:
     return image
 
 
-@pytest.mark.parametrize("name", GOES_ROUND)
-def test_who_goes_round_the_launcher_is_told_so_once(box: Box, image: Path, name: str) -> None:
-    err = looked(box, ["sh", "-c", GOES_ROUND[name].format(image=image)])
-    assert err.count("dijob: WARNING") == 1, err
+@pytest.mark.parametrize("name", IS_BLIND)
+def test_who_cannot_be_told_of_its_peers_is_named_once_and_at_the_end(
+    box: Box, image: Path, name: str
+) -> None:
+    err = looked(box, ["sh", "-c", IS_BLIND[name].format(image=image)])
+    assert err.count("dijob: WARNING: this rank works alone: ") == 1, err
     assert f"Write {box.ditask} there, or add --platform k8s --topology mesh" in err
+    assert box.said_last().startswith("dijob: this rank works alone: process ")
 
 
-def test_who_does_not_is_not(box: Box, image: Path) -> None:
+def test_who_can_is_not(box: Box, image: Path) -> None:
     commands = [command.format(image=image, bin=box.bin) for command in IS_RIGHT]
     together = "exec 3<&0; " + "".join(f"( {command} ) <&3 & " for command in commands) + "wait"
     assert looked(box, ["sh", "-c", together], len(commands)).count("dijob: WARNING") == 0
+    assert box.said_last() == ""
+
+
+def test_who_listens_where_no_other_pod_can_reach_works_alone(box: Box) -> None:
+    program = """
+import os, socket, sys
+where = socket.socket(socket.AF_UNIX)
+where.bind(os.environ["HOME"] + "/ditask_a1b2_0.ipc")
+where.listen()
+print("ready", flush=True)
+sys.stdin.read()
+"""
+    box.env["HOME"] = str(box.path)
+    # The sockets of a network namespace are those of one pod.
+    err = looked(box, ["python3", "-c", program], namespace=tuple(NET_NAMESPACE))
+    assert "listens on an ipc:// address" in err
+    assert box.said_last().startswith("dijob: this rank works alone: DI-engine's Parallel listens")
 
 
 def test_costs_next_to_nothing(box: Box) -> None:
@@ -416,3 +440,11 @@ def test_costs_next_to_nothing(box: Box) -> None:
     more = min(launched) - min(alone)  # what it takes when nobody else wants the CPU
     print(f"launch adds {more * 1000:.1f} ms to a program's start and end ({sys.platform})")
     assert more < 0.5
+
+
+def test_python_finds_what_di_engine_is_told_before_the_users_own(box: Box) -> None:
+    said = ["sh", "-c", "echo $PYTHONPATH"]
+    own = str(box.bin / "python")
+    assert box.run([box.launch, *said], **JOB)[1] == f"{own}\n"
+    assert box.run([box.launch, *said], **JOB, PYTHONPATH="/mine")[1] == f"{own}:/mine\n"
+    assert box.run([box.launch, *said], PYTHONPATH="/mine")[1] == "/mine\n"

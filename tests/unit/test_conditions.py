@@ -4,7 +4,7 @@ import pytest
 from dijob.api.model import DIJob
 from dijob.api.problems import Problem, SpecError
 from dijob.api.status import Condition, Status, timestamp
-from dijob.core.observed.containers import Ending
+from dijob.core.observed.containers import ALONE, Ending
 from dijob.core.observed.views import Observed, Pod, Refusal, Refused
 from dijob.core.report import conditions
 from dijob.names import ServicePolicy
@@ -334,11 +334,8 @@ def test_a_changed_template_that_lost_a_pod_is_not_looked_at_every_moment() -> N
     assert decided.requeue_after >= 1
 
 
-BYPASSED = {"containers": [container(command=["bash", "-lc", "ditask --package p --main p.main"])]}
-
-
 def test_a_bypassed_launcher_is_said_until_it_is_no_longer_so() -> None:
-    bypassed = job(BYPASSED)
+    bypassed = job(launcher="Off")
     decided = plan(bypassed, Observed(), NOW)
     said = conditions_of(decided)
     assert said["LauncherBypassed"].reason == "LauncherBypassed"
@@ -346,6 +343,18 @@ def test_a_bypassed_launcher_is_said_until_it_is_no_longer_so() -> None:
     assert "LauncherBypassed" not in say(Observed())
     healed = say(Observed(), stored(job(), decided))
     assert healed["LauncherBypassed"].status == "False"
+
+
+def test_a_success_without_peers_is_said_and_stays_said_when_its_pods_are_gone() -> None:
+    end = Ending(0, 0, "Completed", f"{ALONE}its Python does not read PYTHONPATH")
+    done = [listed(rank, phase="Succeeded", succeeded=True, last_end=end) for rank in range(3)]
+    decided = plan(running(), observed(*done), NOW)
+    said = conditions_of(decided)["LauncherBypassed"]
+    sentence = "ranks 0-2 have worked alone: its Python does not read PYTHONPATH"
+    assert (said.status, said.message) == ("True", sentence)
+    assert decided.status.message.startswith("each pod may train alone, see LauncherBypassed; ")
+    without_pods = plan(stored(running(), decided), Observed(), NOW)
+    assert conditions_of(without_pods)["LauncherBypassed"].message == sentence
 
 
 def test_a_spec_that_is_read_with_a_doubt_is_no_bypassed_launcher() -> None:

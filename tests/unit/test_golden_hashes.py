@@ -22,7 +22,7 @@ OF_EXAMPLES = {
     "events.yaml": "9f19bbdb0174d61e",
     "oneflow.yaml": "4c0cd8fb0bb8244d",
     "redis.yaml": "1abbc8a01b475482",
-    "runner.yaml": "2ace52418b067ff7",
+    "runner.yaml": "899dac2f414845e5",
     "slurm.yaml": "4413c21120eb3bec",
     "star.yaml": "c71787974ae7534e",
     "torch.yaml": "3cf6fb30aebf3a64",

@@ -349,11 +349,6 @@ def test_the_main_container_is_the_named_one_else_the_first() -> None:
 
 
 WARNED: dict[str, tuple[Body, str, str]] = {
-    "conda": (
-        with_command("conda activate x; ditask"),
-        "spec.template.spec.containers",
-        "--platform k8s",
-    ),
     "launcher off": (with_command("ditask", launcher="Off"), "spec.launcher", "launcher: Auto"),
     "hidden workers": (
         with_command("ditask --parallel-workers $N"),
@@ -394,6 +389,7 @@ def test_a_warning_stops_nothing(made: Body, field: str, words: str) -> None:
         ),
         pytest.param(with_command("ditask --platform k8s", launcher="Off"), id="off, by hand"),
         pytest.param(with_command("ditask --platform slurm", runtime="slurm"), id="slurm in slurm"),
+        pytest.param(with_command("conda activate x; ditask"), id="past the launcher's ditask"),
         pytest.param(with_command("conda activate x; python train.py"), id="no ditask in sight"),
         pytest.param(with_command("ditask --topology $T", topology="star"), id="the field says it"),
         pytest.param(with_command("sleep 1", launcher="Off"), id="another program"),

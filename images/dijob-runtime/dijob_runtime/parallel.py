@@ -24,7 +24,8 @@ def parallel_args(**given: Any) -> dict[str, Any]:
     world = World.read()
     if world is None:
         return {"n_parallel_workers": 1, **given}
-    world = _as_given(world, given)
+    _warn(world, given)
+    world = with_arguments(world, given)
     args = _common(world)
     args.update(_broker() if world.mq_type == "redis" else _nng(world, given))
     args.update(given)
@@ -40,18 +41,31 @@ def parallel_args(**given: Any) -> dict[str, Any]:
     return args
 
 
-def _as_given(world: World, given: dict[str, Any]) -> World:
-    """The world as the script has it: every rank runs the same one."""
+def with_arguments(world: World, given: dict[str, Any]) -> World:
+    """The world as these arguments of Parallel.runner have it: every rank runs the same program."""
     names = {"n_parallel_workers": "workers", "topology": "topology", "mq_type": "mq_type"}
-    workers = given.get("n_parallel_workers", world.workers)
-    if workers != world.workers:
-        say(
-            f"WARNING: n_parallel_workers={workers}, but DI_PARALLEL_WORKERS is {world.workers}:"
-            f" DI_NODE_IDS and DI_WORLD_SIZE are wrong. Set spec.parallelWorkers: {workers}"
-        )
     return replace(
         world, **{ours: given[theirs] for theirs, ours in names.items() if theirs in given}
     )
+
+
+def links_of(world: World, first: int) -> list[str]:
+    """What this pod's processes dial, where worker i of each pod listens on port `first` + i."""
+    return [
+        f"tcp://{world.addresses[rank]}:{first + worker}"
+        for rank in world.dialled
+        for worker in range(world.workers)
+    ]
+
+
+def _warn(world: World, given: dict[str, Any]) -> None:
+    """Say where the program contradicts its job; its own word holds all the same."""
+    workers = given.get("n_parallel_workers", world.workers)
+    if workers != world.workers and not os.environ.get("DIJOB_WORKERS_ASSUMED"):
+        say(
+            f"WARNING: n_parallel_workers={workers}, but the job says {world.workers}. Set"
+            f" spec.parallelWorkers: {workers}"
+        )
 
 
 def _common(world: World) -> dict[str, Any]:
@@ -75,14 +89,11 @@ def _nng(world: World, given: dict[str, Any]) -> dict[str, Any]:
         raise ValueError(
             f"ports is {first!r}; give the first port: worker i of each pod listens on port + i"
         )
-    ports = [first + worker for worker in range(world.workers)]
     return {
         "protocol": "tcp",
         "address": world.addresses[world.rank],
         "ports": first,
-        "attach_to": [
-            f"tcp://{world.addresses[rank]}:{port}" for rank in world.dialled for port in ports
-        ],
+        "attach_to": links_of(world, first),
     }
 
 

@@ -28,6 +28,7 @@ class World:
     topology: str
     labels: tuple[str, ...] = ()
     mq_type: str = "nng"
+    worker: int = 0  # this process's number in its pod
 
     @staticmethod
     def read(env: Mapping[str, str] = os.environ) -> World | None:
@@ -53,6 +54,11 @@ class World:
                 f"DI_RANK is {world.rank}, but DI_NODES has {len(world.addresses)} addresses"
             )
         return world
+
+    @property
+    def me(self) -> tuple[int, int]:
+        """This process, as rank and worker."""
+        return self.rank, self.worker
 
     @property
     def node_ids(self) -> list[int]:

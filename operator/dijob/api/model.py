@@ -60,8 +60,15 @@ class DIJob(Stored):
     @property
     def workers(self) -> int:
         """Worker processes per pod: the field, else the command's --parallel-workers, else 1."""
+        return self.stated_workers or 1
+
+    @property
+    def stated_workers(self) -> int | None:
+        """The worker processes per pod that the job states; None where the program may say how many
+        there are.
+        """
         options = (pod_set.command.parallel_workers for pod_set in self.pod_sets)
-        return self.spec.explicit("parallel_workers") or next(filter(None, options), 1)
+        return self.spec.explicit("parallel_workers") or next(filter(None, options), None)
 
     @property
     def topology(self) -> Topology:

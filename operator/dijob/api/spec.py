@@ -1,6 +1,6 @@
 """The spec of a DIJob, as the user writes it."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from pydantic import Field, StrictInt
 
@@ -32,6 +32,10 @@ TtlSeconds = Annotated[StrictInt, Field(ge=0, le=2**31 - 1)]
 SuccessPolicy = Annotated[str, Field(min_length=1, max_length=40)]
 Volumes = Annotated[list[dict[str, Any]], Field(max_length=64)]
 Tasks = Annotated[tuple[Task, ...], Field(min_length=1, max_length=names.MAX_TASKS)]
+
+
+# What the processes take where they are told nothing (dijob_runtime/hook/connected.py).
+CONNECT_SECONDS: Final = 120
 
 
 class Spec(Written):
@@ -76,6 +80,10 @@ class Spec(Written):
     launcher: Annotated[Launcher, DEFAULTED, Immutable(default_is_hashed=True)] = Launcher.AUTO
     """Auto puts the operator's launcher before the template's command, so that a plain `ditask ...`
     finds its peers in any image; Off runs the command as it is."""
+    connect_seconds: Annotated[StrictInt, Field(ge=0, le=86400), Immutable()] = CONNECT_SECONDS
+    """How long a process of DI-engine's Parallel waits, before its program begins, for the others
+    that its address list names to be connected to it, so that nobody misses what is said first.
+    Then it begins without them, and its log names them. Absent: 120. 0: it does not wait."""
     clean_pod_policy: Annotated[CleanPodPolicy, DEFAULTED, Mutable.ALWAYS] = CleanPodPolicy.RUNNING
     """Which pods are deleted when the job has ended: Running (those still running; the others keep
     their logs), All or None (only those whose program has not begun)."""

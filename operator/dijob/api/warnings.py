@@ -23,21 +23,13 @@ def _no_platform(pod_set: PodSet, spec: Spec) -> Iterator[Problem]:
     command = pod_set.command
     if not command.runs_ditask or command.platform is not None or command.hides("platform"):
         return
-    remedy = "add `--platform k8s --topology mesh` to the command yourself"
     if spec.launcher is Launcher.OFF:
         why = (
             "launcher is Off and the command gives ditask no --platform, so every pod will train"
-            " alone"
+            " alone: add `--platform k8s --topology mesh` to the command yourself, or set"
+            " launcher: Auto"
         )
-        yield Problem("spec.launcher", f"{why}: {remedy}, or set launcher: Auto")
-    elif command.bypass is not None:
-        why = (
-            f"{command.bypass} keeps the operator's ditask from being found, so every pod may train"
-            " alone"
-        )
-        yield Problem(
-            f"{pod_set.path}.spec.containers", f"{why}: {remedy}, or start plain `ditask`"
-        )
+        yield Problem("spec.launcher", why)
 
 
 def _other_runtime(pod_set: PodSet, spec: Spec) -> Iterator[Problem]:

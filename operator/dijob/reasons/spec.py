@@ -30,10 +30,11 @@ class Invalid(Reason):
 
 
 class LauncherBypassed(Reason):
-    """True: the command bypasses the launcher. Present only once it has been True."""
+    """True: a program knows no peers. Present only once it has been True."""
 
     LauncherBypassed = problem(
-        "ditask may not join the world, and each pod may train alone",
+        "ditask has no launcher and no `--platform`, or a program that has succeeded could not be"
+        " told of its peers: each pod may train alone",
         "do what the message says, see [launcher.md](launcher.md)",
         status=True,
     )

@@ -21,6 +21,7 @@ from dijob_runtime.torchrpc.agent import Agent, inbox
 from dijob_runtime.torchrpc.neighbours import Card, Neighbours, interface_of, split
 from dijob_runtime.torchrpc.outbox import Outbox
 from dijob_runtime.torchrpc.packed import TENSOR_BYTES, Packed, as_bytes, as_tensor
+from dijob_runtime.world import World
 
 # What is on its way when the queue is stopped has this long to arrive.
 FLUSH_SECONDS = 5.0
@@ -71,6 +72,11 @@ class TorchRpcMQ(MQ):
             f"torchrpc: node {self._node} listens on {self.listen_to} and dials"
             f" {', '.join(self.attach_to) or 'nobody'}"
         )
+
+    def missing(self, world: World, wanted: set[tuple[int, int]]) -> set[int]:
+        """The ranks of the wanted processes, as rank and worker, that are not connected."""
+        known = self._cards if self._running else {}
+        return {rank for rank, worker in wanted if rank * world.workers + worker not in known}
 
     def publish(self, topic: str, data: bytes) -> None:
         self._send(topic, data if len(data) < TENSOR_BYTES else as_tensor(data), len(data))

@@ -14,6 +14,9 @@ Body = Mapping[str, Any]
 # termination message.
 RENEWAL_CODE = 85
 RENEWED = re.compile(rf"dijob: renewal, (?:list|{names.FORMER_WORD}) ([0-9]{{1,15}})\b")
+# What the launcher then writes of a program that has succeeded without its peers
+# (images/launcher/watcher.go).
+ALONE = "dijob: this rank works alone: "
 # What is said of a container whose end nobody saw: by containerd after a reboot (pkg/cri/server:
 # unknownExitCode; a program that exits 255 is an Error), and by a kubelet that finds it no more.
 # Docker says 255 and Error of both a reboot and a crash, so that there a reboot counts as a crash.
@@ -73,6 +76,12 @@ class Containers:
     restarts: int = 0
     ended_for: int = 0
     unrecorded: bool = False
+
+    @property
+    def alone(self) -> str:
+        """Why its program knew no peers, where the launcher has said so at its end; else ""."""
+        said = self.last_end.message if self.last_end else ""
+        return said.removeprefix(ALONE) if said.startswith(ALONE) else ""
 
 
 def named(status: Body, name: str) -> Body:

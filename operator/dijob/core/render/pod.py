@@ -81,7 +81,8 @@ def _fit_main(spec: Manifest, main: Manifest, job: DIJob, member: Member, gang: 
     command = job.pod_set_of(member.rank).command
     port = listen_port(command)
     launched = _launched(job, main)
-    main["env"] = variables.of_main(main, spec, member, gang, launched)
+    own = variables.of_launched(job) if launched else None
+    main["env"] = variables.of_main(main, spec, member, gang, own)
     # What a program said last is the best word on why it failed, and outlives the container
     # (status.firstFailure).
     if main.get("terminationMessagePolicy") is None:

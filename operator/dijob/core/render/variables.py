@@ -5,6 +5,8 @@ reads it from the pod's files, what its address list will say.
 import re
 from typing import Any
 
+from dijob.api.model import DIJob
+from dijob.api.spec import CONNECT_SECONDS
 from dijob.core.members import Gang, Member
 from dijob.core.render import annotations
 from dijob.core.render.fields import Manifest, field_variable, objects
@@ -16,9 +18,24 @@ from dijob.pod import KILL_SECONDS
 REFERENCE = re.compile(r"\$\(([A-Za-z_]\w*)\)")
 
 
-def of_main(main: Manifest, spec: Manifest, member: Member, gang: Gang, launched: bool) -> Any:
+def of_launched(job: DIJob) -> dict[str, str]:
+    """Variables of the launcher, and of what runs under it, for what differs from their defaults in
+    this job.
+    """
+    seconds = job.spec.connect_seconds
+    differs = {
+        "DIJOB_WORKERS_ASSUMED": "" if job.stated_workers else "1",
+        "DIJOB_CONNECT_SECONDS": "" if seconds == CONNECT_SECONDS else str(seconds),
+    }
+    return {name: value for name, value in differs.items() if value}
+
+
+def of_main(
+    main: Manifest, spec: Manifest, member: Member, gang: Gang, launcher: dict[str, str] | None
+) -> Any:
     """Ours first, so that the user's own values may say $(DI_POD_IP); what the user names himself
-    is left to him. `launched`: the launcher stands before the command.
+    is left to him. `launcher` are the launcher's own (of_launched); None where it does not stand
+    before the command.
     """
     users = main.get("env")
     if users is not None and not isinstance(users, list):
@@ -26,9 +43,11 @@ def of_main(main: Manifest, spec: Manifest, member: Member, gang: Gang, launched
     taken = frozenset(str(e.get("name")) for e in objects(users)) - set(RESERVED_ENV)
     fields = [
         field_variable(name, f"metadata.annotations['{annotation}']")
-        for name, annotation in from_fields(main, gang, launched)
+        for name, annotation in from_fields(main, gang, launcher is not None)
     ]
-    known = environment(member, gang) | (_of_launcher(main, spec, gang, taken) if launched else {})
+    known = environment(member, gang)
+    if launcher is not None:
+        known |= launcher | _of_launcher(main, spec, gang, taken)
     ours = [
         field_variable("DI_POD_IP", "status.podIP"),
         *fields,

@@ -5,6 +5,7 @@ from dataclasses import replace
 from dijob import names
 from dijob.api import checks
 from dijob.api.warnings import warnings
+from dijob.core.members import say
 from dijob.core.membership.context import Pass
 from dijob.core.observed import diagnose
 from dijob.core.observed.views import Refused
@@ -81,6 +82,7 @@ def _warnings(this: Pass) -> list[Fact]:
     """What runs, but perhaps not as its author thinks; False once the cause is gone."""
     about = (*warnings(this.job), *this.observed.notes)
     bypassed = [str(one) for one in about if one.field.endswith(LAUNCHER_FIELDS)]
+    bypassed += _alone(this)
     others = [str(one) for one in about if not one.field.endswith(LAUNCHER_FIELDS)]
     return [
         *_warning(this, bypassed, LauncherBypassed.LauncherBypassed, LauncherBypassed.Resolved),
@@ -88,7 +90,19 @@ def _warnings(this: Pass) -> list[Fact]:
     ]
 
 
+def _alone(this: Pass) -> list[str]:
+    """Which ranks have worked alone, by the first one's reason."""
+    pods = this.world.pods.items()
+    found = {rank: pod.containers.alone for rank, pod in sorted(pods) if pod.containers.alone}
+    if not found:
+        return []
+    verb = "has" if len(found) == 1 else "have"
+    return [f"{say(found)} {verb} worked alone: {found[min(found)]}"]
+
+
 def _warning(this: Pass, sentences: list[str], reason: Reason, gone: Reason) -> list[Fact]:
     if sentences:
         return [Fact(reason, diagnose.shorten("; ".join(sentences)))]
-    return [Fact(gone)] if is_true(this.job.status, type(gone)) else []
+    # After the end it stays as it was: the pods that it is about may be gone.
+    known = is_true(this.job.status, type(gone)) and not ended(this.job.status)
+    return [Fact(gone)] if known else []

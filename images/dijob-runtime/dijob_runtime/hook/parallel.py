@@ -1,0 +1,71 @@
+"""DI-engine's Parallel (ding/framework/parallel.py): its runner is told the job's arguments, its
+program begins once the world stands, and no event is lost before its listener is there.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+from functools import wraps
+from types import ModuleType
+from typing import Any, Callable
+
+from dijob_runtime.hook import connected, kept
+from dijob_runtime.parallel import BASE_PORT, links_of, parallel_args, with_arguments
+from dijob_runtime.world import World
+
+DITASK = "ding.entry.cli_ditask"
+
+
+def patch(module: ModuleType) -> None:
+    """Nothing outside a DIJob."""
+    if World.read() is None:
+        return
+    _patch_runner(module.Parallel)
+    kept.patch(module.Parallel)
+    connected.patch(module.Parallel)
+
+
+def _patch_runner(parallel: Any) -> None:
+    usual = parallel.runner.__func__
+    signature = inspect.signature(usual)
+
+    @wraps(usual)
+    def runner(cls: Any, *args: Any, **kwargs: Any) -> Callable[..., None]:
+        given = dict(signature.bind_partial(cls, *args, **kwargs).arguments)
+        del given["cls"]
+        # ditask says each argument, from its own flags and DI-engine's parser of them.
+        by_ditask = sys._getframe(1).f_globals.get("__name__") == DITASK
+        told = given if by_ditask else parallel_args(**given)
+        _note(told)
+        if str(told.get("mq_type")).startswith("torchrpc"):
+            return cls.runner(**told)  # type: ignore[no-any-return]  # dijob_runtime's own
+        return usual(cls, **told)  # type: ignore[no-any-return]
+
+    parallel.runner = classmethod(runner)
+
+
+def _note(told: dict[str, Any]) -> None:
+    """The world as this program has it, for itself and for the processes that it starts."""
+    world = World.read()
+    if world is None:
+        return
+    world = with_arguments(world, told)
+    os.environ.update(
+        DI_PARALLEL_WORKERS=str(world.workers),
+        DI_NODE_IDS=",".join(map(str, world.node_ids)),
+        DI_WORLD_SIZE=str(len(world.addresses) * world.workers),
+        DI_TOPOLOGY=world.topology,
+    )
+    if world.mq_type != "nng" or "DI_MQ_TYPE" in os.environ:
+        os.environ["DI_MQ_TYPE"] = world.mq_type
+    ports = told.get("ports")
+    theirs = set(told.get("attach_to") or ())
+    if world.mq_type != "redis" and theirs != set(links_of(world, _first(ports))):
+        os.environ[connected.OWN_WIRING] = "1"
+
+
+def _first(ports: Any) -> int:
+    """The first port, of a number, a list, or nothing."""
+    return ports if isinstance(ports, int) else (list(ports or ()) or [BASE_PORT])[0]

@@ -1,0 +1,189 @@
+"""What DI-engine's runner and queues are told, on stand-ins of their shape (ding 0.5.3). With
+DI-engine itself it is in tests/e2e/test_runtimes.py.
+"""
+
+import os
+import time
+from collections.abc import Iterator
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+from dijob_runtime.hook import ditask, nng, parallel, redis
+from dijob_runtime.hook.connected import OWN_WIRING
+from dijob_runtime.world import World
+
+MESH = {
+    "DI_NODES": "10.0.0.1,10.0.0.2",
+    "DI_RANK": "1",
+    "DI_PARALLEL_WORKERS": "1",
+    "DIJOB_REACH_SECONDS": "0",
+}
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """That of rank 1 of two, and nothing of it left afterwards."""
+    before = dict(os.environ)
+    for name, value in MESH.items():
+        monkeypatch.setenv(name, value)
+    yield
+    os.environ.clear()
+    os.environ.update(before)
+
+
+def di_engine() -> Any:
+    """A module with a Parallel whose runner returns its arguments."""
+
+    class Parallel:
+        @classmethod
+        def runner(
+            cls,
+            n_parallel_workers: int,
+            mq_type: str = "nng",
+            attach_to: Any = None,
+            protocol: str = "ipc",
+            **more: Any,
+        ) -> dict[str, Any]:
+            given = {"mq_type": mq_type, "attach_to": attach_to, "protocol": protocol}
+            return {"n_parallel_workers": n_parallel_workers, **given, **more.get("more", {})}
+
+        def _handle_message(self, topic: str, msg: bytes) -> None: ...
+
+        def on(self, event: str, fn: Any) -> None: ...
+
+        once = on
+
+        def _supervised_runner(self, main: Any) -> None: ...
+
+    module: Any = ModuleType("ding.framework.parallel")
+    module.Parallel = Parallel
+    parallel.patch(module)
+    return module
+
+
+def test_a_plain_runner_dials_the_other_pods_with_its_own_number_of_workers(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("DIJOB_WORKERS_ASSUMED", "1")
+    told = di_engine().Parallel.runner(2)
+    links = ["tcp://10.0.0.1:50515", "tcp://10.0.0.1:50516"]
+    assert (told["protocol"], told["attach_to"]) == ("tcp", links)
+    found = [os.environ[name] for name in ("DI_WORLD_SIZE", "DI_NODE_IDS", "DI_PARALLEL_WORKERS")]
+    assert found == ["4", "2,3", "2"]
+    assert OWN_WIRING not in os.environ
+    assert capsys.readouterr().err == ""
+
+
+def test_what_the_job_says_otherwise_is_said_aloud(capsys: pytest.CaptureFixture[str]) -> None:
+    assert di_engine().Parallel.runner(2)["n_parallel_workers"] == 2
+    assert "n_parallel_workers=2, but the job says 1" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("given", [{"attach_to": ["tcp://other:1"]}, {"attach_to": []}])
+def test_who_says_whom_he_dials_is_left_alone(given: dict[str, Any]) -> None:
+    assert di_engine().Parallel.runner(1, **given)["attach_to"] == given["attach_to"]
+    assert os.environ[OWN_WIRING] == "1"
+
+
+def test_ditask_says_everything_itself() -> None:
+    space = {"Parallel": di_engine().Parallel, "__name__": "ding.entry.cli_ditask"}
+    given = "n_parallel_workers=1, attach_to=['tcp://10.0.0.1:50515'], protocol='tcp'"
+    exec(f"told = Parallel.runner({given})", space)
+    assert space["told"]["protocol"] == "tcp"
+    assert OWN_WIRING not in os.environ
+
+
+def test_outside_a_job_nothing_is_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in MESH:
+        monkeypatch.delenv(name)
+    assert di_engine().Parallel.runner(3)["protocol"] == "ipc"
+
+
+def test_ditasks_defaults_are_the_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DI_LABELS", "learner")
+    names = ("platform", "topology", "parallel_workers", "labels", "mq_type", "node_ids", "main")
+    options = [SimpleNamespace(name=name, default=None) for name in names]
+    module: Any = SimpleNamespace(cli_ditask=SimpleNamespace(params=options))
+    ditask.patch(module)
+    assert {option.name: option.default for option in options} == {
+        "platform": "k8s",
+        "topology": "mesh",
+        "parallel_workers": 1,
+        "labels": "learner",
+        "mq_type": "nng",
+        "node_ids": None,
+        "main": None,
+    }
+
+
+def queue(*hosts: str, dials: int = 0) -> Any:
+    """DI-engine's NNGMQ with connections to these hosts."""
+    pipes = [SimpleNamespace(remote_address=f"{host}:1234") for host in hosts]
+    links = [f"tcp://x:{port}" for port in range(dials)]
+    return SimpleNamespace(_running=True, _sock=SimpleNamespace(pipes=pipes), attach_to=links)
+
+
+@pytest.mark.parametrize(
+    ("mq", "late"),
+    [
+        (queue("a", "c"), set()),
+        (queue("a"), {2}),
+        (queue(), {0, 2}),
+        (queue("name", dials=0), {0, 2}),
+    ],
+    ids=["all", "one is late", "nobody yet", "of addresses that the list does not have"],
+)
+def test_who_is_not_connected_is_told_by_rank(mq: Any, late: set[int]) -> None:
+    world = World(1, ("a", "b", "c"), 1, "mesh")
+    assert nng.missing(mq, world, {(0, 0), (2, 0)}) == late
+
+
+def test_own_wiring_waits_for_what_it_dials() -> None:
+    world = World(1, ("a", "b"), 1, "mesh")
+    assert nng.missing(queue(dials=1), world, set()) == {0}
+    assert nng.missing(queue("z", dials=1), world, set()) == set()
+
+
+class PubSub:
+    """redis-py's, with these messages; what is subscribed to is noted."""
+
+    def __init__(self, *messages: tuple[str, bytes, bytes]) -> None:
+        kinds = ("type", "channel", "data")
+        self.messages = [dict(zip(kinds, message, strict=True)) for message in messages]
+        self.left: list[str] = []
+
+    def get_message(self, **_: Any) -> Any:
+        return self.messages.pop(0) if self.messages else None
+
+    def punsubscribe(self, pattern: str) -> None:
+        self.left.append(pattern)
+
+
+SAID = b"0123456789abcdef0123456789abcdef::hello"
+
+
+@pytest.mark.parametrize(
+    ("messages", "heard"),
+    [
+        ([("pmessage", b"a", SAID)], [SAID]),
+        ([("message", b"a", SAID), ("pmessage", b"a", SAID)], [SAID, None]),
+        ([("pmessage", b"a", b"of another program")], [None]),
+        ([("message", b"a", b"odd")], [b"odd"]),
+    ],
+    ids=["before its listener", "once", "of others", "subscribed to"],
+)
+def test_each_message_is_heard_once(messages: Any, heard: list[bytes | None]) -> None:
+    found = redis.Subscriptions(PubSub(*messages))
+    said = [found.get_message() for _ in messages]
+    assert [one and one["data"] for one in said] == heard
+
+
+def test_after_a_while_only_what_is_listened_to_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    pubsub = PubSub()
+    found = redis.Subscriptions(pubsub)
+    now = time.monotonic() + redis.HEARS_ALL_SECONDS + 1
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    for _ in range(3):
+        found.get_message()
+    assert pubsub.left == ["*"]

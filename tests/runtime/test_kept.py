@@ -1,0 +1,100 @@
+"""Events that arrive before their listener."""
+
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from dijob_runtime.hook import kept
+from dijob_runtime.hook.kept import Kept
+
+
+def test_what_is_kept_comes_in_order_and_once() -> None:
+    held = Kept()
+    for word in (b"1", b"2"):
+        held.put("a", word)
+    held.put("b", b"3")
+    assert (held.take("a"), held.take("a"), held.take("b")) == ([b"1", b"2"], [], [b"3"])
+
+
+@pytest.mark.parametrize(
+    ("messages", "left"),
+    [
+        (kept.MOST_MESSAGES + 2, kept.MOST_MESSAGES),
+        (3, 2),
+    ],
+    ids=["number", "bytes"],
+)
+def test_the_oldest_of_an_event_goes_first(messages: int, left: int) -> None:
+    size = 1 if messages > 3 else kept.MOST_BYTES // 2
+    held = Kept()
+    for number in range(messages):
+        held.put("a", bytes([number]) * size)
+    found = held.take("a")
+    assert [message[0] for message in found] == list(range(messages - left, messages))
+
+
+def test_all_events_together_are_bounded_and_a_rare_one_stays() -> None:
+    held = Kept()
+    held.put("rare", b"x")
+    for number in range(2 * kept.MOST_BYTES_OF_ALL // kept.MOST_BYTES):
+        held.put(f"often {number}", bytes(kept.MOST_BYTES))
+    assert held.take("rare") == [b"x"]
+
+
+class Loop:
+    """DI-engine's event loop, without its threads (ding 0.5.3, ding/framework/event_loop.py)."""
+
+    def __init__(self) -> None:
+        self.listeners = defaultdict[str, list[Callable[[bytes], None]]](list)
+
+    def listened(self, event: str) -> bool:
+        return event in self.listeners
+
+
+class Queue:
+    """A message queue that notes what is published."""
+
+    def __init__(self) -> None:
+        self.published: list[tuple[str, bytes]] = []
+
+    def publish(self, topic: str, data: bytes) -> None:
+        self.published.append((topic, data))
+
+
+def parallel() -> Any:
+    """A class with the part of DI-engine's Parallel that is patched."""
+
+    class Parallel:
+        def __init__(self) -> None:
+            self._event_loop, self._mq = Loop(), Queue()
+
+        def _handle_message(self, topic: str, msg: bytes) -> None:
+            for listener in self._event_loop.listeners.get(topic, ()):
+                listener(msg)
+
+        def on(self, event: str, fn: Callable[[bytes], None]) -> None:
+            self._event_loop.listeners[event].append(fn)
+
+        once = on
+
+    kept.patch(Parallel)
+    return Parallel()
+
+
+def test_a_listener_hears_what_came_before_it_and_what_comes_after() -> None:
+    router, heard = parallel(), list[bytes]()
+    router._handle_message("a", b"1")
+    router._handle_message("b", b"other")
+    router.on("a", heard.append)
+    router._handle_message("a", b"2")
+    assert heard == [b"1", b"2"]
+
+
+@pytest.mark.parametrize("hub", [True, False])
+def test_the_hub_of_a_star_passes_the_finish_on_once(hub: bool) -> None:
+    router = parallel()
+    router.dijob_hub = hub
+    for _ in range(2):
+        router._handle_message("finish", b"true")
+    assert router._mq.published == [("finish", b"true")] * hub

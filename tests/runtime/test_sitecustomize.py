@@ -1,0 +1,79 @@
+"""What each Python process of a pod does first: prepare for DI-engine, then what the image's own
+sitecustomize does.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+RUNTIME = Path(__file__).parents[2] / "images/dijob-runtime"
+HOOK = RUNTIME / "hook"
+PARALLEL = "class Parallel:\n    known = True\n"
+SHOWS = "from ding.framework import parallel; print(parallel.Parallel.patched, end='')"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder of modules with DI-engine's name, and a patch that leaves a mark."""
+    for path, text in {
+        "ding/__init__.py": "",
+        "ding/framework/__init__.py": "",
+        "ding/framework/parallel.py": PARALLEL,
+        "dijob_runtime/__init__.py": "",
+        "dijob_runtime/hook/__init__.py": "",
+        "dijob_runtime/hook/parallel.py": "def patch(m):\n    m.Parallel.patched = 'yes'\n",
+    }.items():
+        file = tmp_path / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    return tmp_path
+
+
+def run(program: str, *folders: Path, options: tuple[str, ...] = ()) -> tuple[str, str]:
+    """stdout and stderr of a program under this Python, with these folders in PYTHONPATH."""
+    done = subprocess.run(
+        [sys.executable, *options, "-c", program],
+        env={"PYTHONPATH": ":".join(map(str, folders))},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+    )
+    return done.stdout, done.stderr
+
+
+def test_a_module_is_patched_when_it_is_imported(folder: Path) -> None:
+    assert run(SHOWS, HOOK, folder) == ("yes", "")
+
+
+def test_nothing_is_imported_before(folder: Path) -> None:
+    names = "import sys; print([n for n in sys.modules if n[:4] in ('dijo', 'ding')], end='')"
+    assert run(names, HOOK, folder) == ("[]", "")
+
+
+def test_its_source_can_still_be_read(folder: Path) -> None:
+    program = "import inspect, ding.framework.parallel as p; print(inspect.getsource(p), end='')"
+    assert run(program, HOOK, folder) == (PARALLEL, "")
+
+
+def test_the_images_own_sitecustomize_runs_too(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import sys; sys.own = __file__\n")
+    program = "import sys, sitecustomize; print(sys.own == sitecustomize.__file__, end='')"
+    assert run(program, HOOK, folder) == ("True", "")
+
+
+@pytest.mark.parametrize("patch", ["raise ValueError('new')", "def patch(m): m.nothing"])
+def test_another_di_engine_works_as_without(folder: Path, patch: str) -> None:
+    (folder / "dijob_runtime/hook/parallel.py").write_text(patch)
+    program = "from ding.framework.parallel import Parallel; print(Parallel.known)"
+    out, err = run(program, HOOK, folder)
+    assert out == "True\n"
+    assert "dijob: WARNING: ding.framework.parallel is not as it is known here" in err
+
+
+def test_an_isolated_python_sees_nothing_of_it(folder: Path) -> None:
+    program = "import sys; print('sitecustomize' in sys.modules and sys.modules['sitecustomize'])"
+    out, _ = run(program, HOOK, options=("-I",))
+    assert str(HOOK) not in out
