@@ -145,6 +145,28 @@ def test_own_wiring_waits_for_what_it_dials() -> None:
     assert nng.missing(queue("z", dials=1), world, set()) == set()
 
 
+def test_a_queue_that_is_stopped_twice_has_said_its_last_word_once() -> None:
+    """DI-engine's stops once more when it is collected (nng.py, __del__)."""
+
+    class Queue:
+        def __init__(self) -> None:
+            self._running, self._sock, self.said = True, queue()._sock, list[str]()
+
+        def publish(self, topic: str, data: bytes) -> None:
+            self.said.append(topic)
+
+        def stop(self) -> None:
+            self._running, self._sock = False, None
+
+    module: Any = SimpleNamespace(NNGMQ=Queue, Bus0=object)
+    nng.patch(module)
+    mq = Queue()
+    mq.publish("finish", b"true")
+    for _ in range(2):
+        mq.stop()
+    assert mq.said == ["finish"]
+
+
 class PubSub:
     """redis-py's, with these messages; what is subscribed to is noted."""
 

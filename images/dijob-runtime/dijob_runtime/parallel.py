@@ -27,7 +27,7 @@ def parallel_args(**given: Any) -> dict[str, Any]:
     _warn(world, given)
     world = with_arguments(world, given)
     args = _common(world)
-    args.update(_broker() if world.mq_type == "redis" else _nng(world, given))
+    args.update(broker() if world.mq_type == "redis" else _nng(world, given))
     args.update(given)
     if args["mq_type"].startswith("torchrpc"):
         # Here, since it needs torch and DI-engine: the rest of this package needs neither.
@@ -97,7 +97,7 @@ def _nng(world: World, given: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _broker() -> dict[str, Any]:
+def broker() -> dict[str, Any]:
     """Redis, which every process connects to."""
     host, port = (
         os.environ.get("DI_REDIS_HOST") or "localhost",

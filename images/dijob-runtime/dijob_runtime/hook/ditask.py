@@ -4,9 +4,9 @@ the job's values as defaults. What the user says wins, as with any default.
 
 from __future__ import annotations
 
-import os
 from types import ModuleType
 
+from dijob_runtime.parallel import broker
 from dijob_runtime.world import World
 
 
@@ -26,8 +26,7 @@ def patch(module: ModuleType) -> None:
         # DI-engine's parser leaves them out where nobody is dialled: all ranks would count from 0.
         defaults["node_ids"] = ",".join(map(str, world.node_ids))
     if world.mq_type == "redis":
-        defaults["redis_host"] = os.environ.get("DI_REDIS_HOST") or "localhost"
-        defaults["redis_port"] = int(os.environ.get("DI_REDIS_PORT") or "6379")
+        defaults.update(broker())
     for option in module.cli_ditask.params:
         if option.name in defaults:
             option.default = defaults[option.name]

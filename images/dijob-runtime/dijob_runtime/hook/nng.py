@@ -70,6 +70,7 @@ def _say_last_word(mq: Any, publish: Any) -> None:
     than it reads. That the task has finished is said until all have gone, or for a while.
     """
     data, end = getattr(mq, "dijob_last_word", None), time.monotonic() + LAST_WORD_SECONDS
-    while data is not None and mq._sock.pipes and time.monotonic() < end:
+    # A queue that is collected is stopped once more, and has no socket then.
+    while data is not None and mq._running and mq._sock.pipes and time.monotonic() < end:
         publish(mq, FINISH, data)
         time.sleep(SAY_AGAIN_SECONDS)
