@@ -33,9 +33,9 @@ PAUSED = (
     f" annotation {names.ANNOTATION_PAUSED} is removed"
 )
 
-# The fields of the warnings that say that the launcher is bypassed (warnings.py); all others are
-# about the spec.
-LAUNCHER_FIELDS = ("spec.launcher", ".spec.containers")
+# The field of the warning that says that ditask has no launcher (warnings.py); all others are about
+# the spec.
+LAUNCHER_FIELD = "spec.launcher"
 
 
 def optional_conditions(this: Pass) -> list[Fact]:
@@ -81,9 +81,9 @@ def _broker(this: Pass) -> list[Fact]:
 def _warnings(this: Pass) -> list[Fact]:
     """What runs, but perhaps not as its author thinks; False once the cause is gone."""
     about = (*warnings(this.job), *this.observed.notes)
-    bypassed = [str(one) for one in about if one.field.endswith(LAUNCHER_FIELDS)]
+    bypassed = [str(one) for one in about if one.field == LAUNCHER_FIELD]
     bypassed += _alone(this)
-    others = [str(one) for one in about if not one.field.endswith(LAUNCHER_FIELDS)]
+    others = [str(one) for one in about if one.field != LAUNCHER_FIELD]
     return [
         *_warning(this, bypassed, LauncherBypassed.LauncherBypassed, LauncherBypassed.Resolved),
         *_warning(this, others, SpecWarning.SpecWarning, SpecWarning.Resolved),
