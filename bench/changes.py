@@ -4,7 +4,7 @@ a tenth of their pods is lost.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,17 +25,17 @@ class Step:
     jobs: int
     through: Callable[[Json], bool]
 
-    async def take(self, starts: Starts, act: Callable[[], Awaitable[None]]) -> Starts:
+    async def take(self, starts: Starts, act: Callable[[], Coroutine[Any, Any, None]]) -> Starts:
         """Do it, and return once all jobs are through it. The act notes when it begins."""
         version = (await self.kube.get(jobs(self.namespace)))["metadata"]["resourceVersion"]
-        acting = asyncio.ensure_future(act())
-        async for event in self.kube.follow(jobs(self.namespace), version):
-            body = event["object"]
-            if self.through(body.get("status") or {}):
-                starts.runs(body["metadata"]["name"])
-            if len(starts.ran) == self.jobs:
-                break
-        await acting
+        async with asyncio.TaskGroup() as acting:
+            acting.create_task(act())
+            async for event in self.kube.follow(jobs(self.namespace), version):
+                body = event["object"]
+                if self.through(body.get("status") or {}):
+                    starts.runs(body["metadata"]["name"])
+                if len(starts.ran) == self.jobs:
+                    break
         return starts
 
 

@@ -56,7 +56,7 @@ class Floor:
     kind: Kind = Kind.GATED
     known: dict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
     starts: Starts = field(default_factory=Starts)
-    patches: set[asyncio.Task[Json]] = field(default_factory=set)
+    tasks: asyncio.TaskGroup = field(default_factory=asyncio.TaskGroup)
     room: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(32))
 
     async def run(self) -> Starts:
@@ -67,12 +67,12 @@ class Floor:
             for number in range(self.jobs)
             for rank in range(self.ranks)
         ]
-        creating = asyncio.create_task(for_all(made, self._create))
-        async for event in self.kube.follow(pods(self.namespace), version):
-            self._take(event["object"])
-            if len(self.starts.ran) == self.jobs:
-                break
-        await asyncio.gather(creating, *self.patches)
+        async with self.tasks:
+            self.tasks.create_task(for_all(made, self._create))
+            async for event in self.kube.follow(pods(self.namespace), version):
+                self._take(event["object"])
+                if len(self.starts.ran) == self.jobs:
+                    break
         return self.starts
 
     async def _create(self, body: Json) -> None:
@@ -95,7 +95,7 @@ class Floor:
     def _publish(self, job: str, addresses: dict[str, str]) -> None:
         ips = ",".join(addresses[f"{job}-{rank}"] for rank in range(self.ranks))
         for name in addresses:
-            self.patches.add(asyncio.create_task(self._patch(name, ips)))
+            self.tasks.create_task(self._patch(name, ips))
 
     async def _patch(self, name: str, ips: str) -> Json:
         annotations = {IPS: ips, NUMBER: "1"}

@@ -60,14 +60,14 @@ async def start_jobsets(kube: Kube, namespace: str, shape: Shape) -> Starts:
         starts.creates(f"job{number}")
         await kube.create(jobsets(namespace), jobset(f"job{number}", shape.ranks))
 
-    creating = asyncio.create_task(for_all(range(shape.jobs), create))
-    async for event in kube.follow(pods(namespace), version):
-        meta, status = event["object"]["metadata"], event["object"]["status"]
-        if status.get("phase") == "Running":
-            starts.pod_runs(meta["labels"][OWNER], meta["name"], shape.ranks)
-        if len(starts.ran) == shape.jobs:
-            break
-    await creating
+    async with asyncio.TaskGroup() as creating:
+        creating.create_task(for_all(range(shape.jobs), create))
+        async for event in kube.follow(pods(namespace), version):
+            meta, status = event["object"]["metadata"], event["object"]["status"]
+            if status.get("phase") == "Running":
+                starts.pod_runs(meta["labels"][OWNER], meta["name"], shape.ranks)
+            if len(starts.ran) == shape.jobs:
+                break
     return starts
 
 
@@ -157,10 +157,22 @@ class Controller:
         if self.process.returncode is not None:
             raise AssertionError(f"it has exited with {self.process.returncode}: {self.tail()}")
         try:
-            async with aiohttp.request("GET", f"http://127.0.0.1:{self.health}/readyz") as answer:
-                return "" if answer.status == 200 else await answer.text()
+            async with aiohttp.ClientSession() as http:
+                async with http.get(f"http://127.0.0.1:{self.health}/readyz") as answer:
+                    if answer.status != 200:
+                        return await answer.text()
+                # It is ready before it serves its webhooks.
+                for url in self._hook_urls():
+                    async with http.get(url, ssl=False) as answer:
+                        if answer.status == 404:
+                            return f"{url} is not served"
         except aiohttp.ClientError as error:
             return str(error)
+        return ""
+
+    def _hook_urls(self) -> list[str]:
+        hooks = [hook for each in self.webhooks("") for hook in each["webhooks"]]
+        return [hook["clientConfig"]["url"] for hook in hooks]
 
     def webhooks(self, authority: str) -> list[Json]:
         """Its webhooks, with the patches of its own installation, on this process."""
