@@ -124,6 +124,7 @@ func (r *run) start(command []string) int {
 		err = nil
 	}
 	if err == nil {
+		os.Remove(otherwisePath()) // of a start before
 		attributes := &os.ProcAttr{Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}}
 		var process *os.Process
 		if process, err = os.StartProcess(path, command, attributes); err == nil {
@@ -236,9 +237,9 @@ func (r *run) end(status syscall.WaitStatus) int {
 		}
 	}
 	if r.renewing == "" {
-		if code == 0 && r.watcher != nil && r.watcher.alone != "" && read(terminationLog()) == "" {
-			// A success that is none; a program that has failed has something else to say.
-			leaveWord(aloneMark + r.watcher.alone + "\n")
+		// A success that may be none; a program that has failed has something else to say.
+		if verdict := r.watcher.verdict(); code == 0 && verdict != "" && read(terminationLog()) == "" {
+			leaveWord(verdict)
 		}
 		return code
 	}

@@ -22,6 +22,10 @@ const (
 	lastLook = 30
 	// What the operator finds a rank by that works alone (operator/dijob/core/observed/containers.py).
 	aloneMark = "dijob: this rank works alone: "
+	// What it finds a rank by whose program contradicts its job (the same file), and the file in which the program says
+	// so (images/dijob-runtime/dijob_runtime/parallel.py), beside topology.json.
+	otherwiseMark = "dijob: this program says otherwise: "
+	otherwiseFile = "says-otherwise"
 )
 
 func newWatcher() *watcher {
@@ -51,6 +55,22 @@ func (w *watcher) warn() {
 	if w.looks == 5 || w.looks == lastLook {
 		w.warnOfDitask()
 	}
+}
+
+func otherwisePath() string { return filepath.Join(filepath.Dir(topologyPath()), otherwiseFile) }
+
+// verdict returns what the termination message says of a program that has succeeded, "" where there is nothing to say.
+func (w *watcher) verdict() string {
+	if w == nil {
+		return ""
+	}
+	if w.alone != "" {
+		return aloneMark + w.alone + "\n"
+	}
+	if said := read(otherwisePath()); said != "" {
+		return otherwiseMark + said
+	}
+	return ""
 }
 
 // ipcAddress is where DI-engine's Parallel listens with protocol="ipc" (ding 0.5.3, parallel.py, get_node_addrs).

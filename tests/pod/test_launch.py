@@ -429,6 +429,17 @@ sys.stdin.read()
     assert box.said_last().startswith("dijob: this rank works alone: DI-engine's Parallel listens")
 
 
+@pytest.mark.parametrize(("code", "said"), [(0, "dijob: this program says otherwise: x"), (1, "")])
+def test_a_program_that_contradicts_its_job_is_named_where_it_succeeds(
+    box: Box, code: int, said: str
+) -> None:
+    """dijob_runtime.parallel writes it beside topology.json."""
+    box.shows("1", "10.0.0.1")
+    program = f"echo x > {box.path}/says-otherwise; exit {code}"
+    box.run([box.launch, "sh", "-c", program], DI_RANK="0")
+    assert box.said_last().strip() == said
+
+
 def test_costs_next_to_nothing(box: Box) -> None:
     def cost(command: list[str]) -> float:
         start = time.perf_counter()

@@ -5,12 +5,15 @@ DI-engine itself it is in tests/e2e/test_runtimes.py.
 import os
 import time
 from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
-from dijob_runtime.hook import ditask, nng, parallel, redis
-from dijob_runtime.hook.connected import OWN_WIRING
+from dijob_runtime.hook import distributer, ditask, nng, parallel, redis, task
+from dijob_runtime.hook.kept import OWN_WIRING
+from dijob_runtime.parallel import contradictions
 from dijob_runtime.world import World
 
 MESH = {
@@ -43,6 +46,7 @@ def di_engine() -> Any:
             mq_type: str = "nng",
             attach_to: Any = None,
             protocol: str = "ipc",
+            ports: int = 50515,
             **more: Any,
         ) -> dict[str, Any]:
             given = {"mq_type": mq_type, "attach_to": attach_to, "protocol": protocol}
@@ -75,15 +79,53 @@ def test_a_plain_runner_dials_the_other_pods_with_its_own_number_of_workers(
     assert capsys.readouterr().err == ""
 
 
-def test_what_the_job_says_otherwise_is_said_aloud(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_the_job_says_otherwise_is_said_aloud_and_to_the_launcher(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    told_launcher = tmp_path / "says-otherwise"
+    monkeypatch.setattr("dijob_runtime.parallel.OTHERWISE", told_launcher)
     assert di_engine().Parallel.runner(2)["n_parallel_workers"] == 2
-    assert "n_parallel_workers=2, but the job says 1" in capsys.readouterr().err
+    sentence = "n_parallel_workers=2, but the job has 1: say the same in spec.parallelWorkers"
+    assert f"dijob: WARNING: the program says {sentence}" in capsys.readouterr().err
+    assert told_launcher.read_text() == sentence + "\n"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"topology": "mesh", "mq_type": "nng"}, []),
+        ({"topology": "star"}, ["topology='star', but the job has 'mesh'"]),
+        ({"mq_type": "redis"}, ["mq_type='redis', but the job has 'nng'"]),
+    ],
+    ids=["the same", "topology", "queue"],
+)
+def test_what_contradicts_the_job(given: dict[str, Any], said: list[str]) -> None:
+    world = World(1, ("a", "b"), 1, "mesh")
+    assert [each.partition(":")[0] for each in contradictions(world, given)] == said
+
+
+def test_what_makes_no_difference_is_no_contradiction() -> None:
+    assert contradictions(World(0, ("a",), 1, "mesh"), {"topology": "star"}) == []
+    torchrpc = World(0, ("a", "b"), 1, "mesh", mq_type="torchrpc")
+    assert contradictions(torchrpc, {"mq_type": "torchrpc:cpu"}) == []
 
 
 @pytest.mark.parametrize("given", [{"attach_to": ["tcp://other:1"]}, {"attach_to": []}])
 def test_who_says_whom_he_dials_is_left_alone(given: dict[str, Any]) -> None:
     assert di_engine().Parallel.runner(1, **given)["attach_to"] == given["attach_to"]
     assert os.environ[OWN_WIRING] == "1"
+
+
+@pytest.mark.parametrize("nodes", ["10.0.0.1,10.0.0.2", "job-0.job,job-1.job"])
+def test_a_name_of_slurms_is_that_of_its_rank(nodes: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def look_up(host: str, _: None) -> list[Any]:
+        address = {"job-0": "10.0.0.1", "job-0.job": "10.0.0.1"}.get(host, host)
+        return [(None, None, None, "", (address, 0))]
+
+    monkeypatch.setenv("DI_NODES", nodes)
+    monkeypatch.setattr("socket.getaddrinfo", look_up)
+    di_engine().Parallel.runner(1, attach_to=["tcp://job-0:15151"], ports=15151)
+    assert OWN_WIRING not in os.environ
 
 
 def test_ditask_says_everything_itself() -> None:
@@ -145,26 +187,92 @@ def test_own_wiring_waits_for_what_it_dials() -> None:
     assert nng.missing(queue("z", dials=1), world, set()) == set()
 
 
-def test_a_queue_that_is_stopped_twice_has_said_its_last_word_once() -> None:
-    """DI-engine's stops once more when it is collected (nng.py, __del__)."""
+@pytest.mark.parametrize("heard", [False, True], ids=["the first", "whom another has told"])
+def test_the_last_word_is_said_until_all_have_gone(
+    heard: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DI-engine stops a queue once more when it is collected (nng.py, __del__)."""
 
     class Queue:
+        dijob_finish_heard = False
+
         def __init__(self) -> None:
-            self._running, self._sock, self.said = True, queue()._sock, list[str]()
+            self._running, self._sock, self.said = True, queue("a", "b")._sock, list[str]()
 
         def publish(self, topic: str, data: bytes) -> None:
             self.said.append(topic)
+            if len(self.said) > 1:  # a peer has heard it, and goes
+                self._sock.pipes.pop()
 
         def stop(self) -> None:
             self._running, self._sock = False, None
 
     module: Any = SimpleNamespace(NNGMQ=Queue, Bus0=object)
     nng.patch(module)
+    monkeypatch.setattr(nng, "SAY_AGAIN_SECONDS", 0.0)
     mq = Queue()
-    mq.publish("finish", b"true")
+    mq.dijob_finish_heard = heard
+    mq.publish("task.finish", b"true")
     for _ in range(2):
         mq.stop()
-    assert mq.said == ["finish"]
+    assert mq.said == ["task.finish"] * (1 if heard else 3)
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (None, "finish"),
+        (SystemExit(0), "finish"),
+        (SystemExit(1), "finish here"),
+        (ValueError("x"), "finish here"),
+        (distributer.Ended(), "finish"),
+    ],
+    ids=["its end", "sys.exit(0)", "sys.exit(1)", "an exception", "a wait that was given up"],
+)
+def test_a_process_that_fails_does_not_end_the_others(
+    error: BaseException | None, said: str
+) -> None:
+    """ding 0.5.3, ding/framework/task.py: __exit__ stops, and stop emits."""
+    told: list[str] = []
+
+    class Task:
+        def emit(self, event: str, *_: Any, only_local: bool = False) -> None:
+            told.append(f"{event} here" if only_local else event)
+
+        def __enter__(self) -> "Task":
+            return self
+
+        def __exit__(self, *_: Any) -> None:
+            self.emit("finish", True)
+
+    task.patch(cast(ModuleType, SimpleNamespace(Task=Task)))
+    running = Task()
+    with suppress(BaseException), running:
+        if error:
+            raise error
+    running.emit("later")
+    assert told == [said, "later"]
+
+
+@pytest.mark.parametrize("ended", [False, True], ids=["runs", "was ended"])
+def test_a_step_waits_for_others_as_long_as_the_task_runs(
+    ended: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ding 0.5.3, ding/framework/middleware/distributer.py: a loop around sleep."""
+    monkeypatch.setattr(distributer, "GRACE_SECONDS", 0.0)
+
+    class Task:
+        finish = ended
+
+        def run(self, waits: int) -> None:
+            for _ in range(waits):
+                module.sleep(0.001)
+            self.waited = waits
+
+    module: Any = SimpleNamespace(task=Task(), sleep=time.sleep)
+    distributer.patch(module)
+    module.task.run(5)
+    assert hasattr(module.task, "waited") == (not ended)
 
 
 class PubSub:

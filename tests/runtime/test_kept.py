@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -57,6 +58,7 @@ class Queue:
 
     def __init__(self) -> None:
         self.published: list[tuple[str, bytes]] = []
+        self.dijob_finish_heard, self._running = False, True
 
     def publish(self, topic: str, data: bytes) -> None:
         self.published.append((topic, data))
@@ -91,10 +93,63 @@ def test_a_listener_hears_what_came_before_it_and_what_comes_after() -> None:
     assert heard == [b"1", b"2"]
 
 
+def test_who_listens_no_longer_gets_nothing_of_what_is_said_meanwhile() -> None:
+    router, heard = parallel(), list[bytes]()
+    router.once("a", heard.append)
+    router._event_loop.listeners.clear()
+    router._handle_message("a", b"meanwhile")
+    router.on("a", heard.append)
+    assert heard == []
+
+
 @pytest.mark.parametrize("hub", [True, False])
 def test_the_hub_of_a_star_passes_the_finish_on_once(hub: bool) -> None:
     router = parallel()
     router.dijob_hub = hub
+    router.on("task.finish", lambda _: None)
     for _ in range(2):
-        router._handle_message("finish", b"true")
-    assert router._mq.published == [("finish", b"true")] * hub
+        router._handle_message("task.finish", b"true")
+    assert router._mq.published == [("task.finish", b"true")] * hub
+    assert router._mq.dijob_finish_heard
+    # The next task has an end of its own.
+    router.on("task.finish", lambda _: None)
+    assert (router._mq.dijob_finish_heard, router.dijob_relayed) == (False, False)
+
+
+def test_a_finish_that_came_before_its_task_is_known_to_it() -> None:
+    router, heard = parallel(), list[bytes]()
+    router._handle_message("task.finish", b"true")
+    router.on("task.finish", heard.append)
+    assert (heard, router._mq.dijob_finish_heard) == ([b"true"], True)
+
+
+def test_who_listens_once_gets_the_oldest() -> None:
+    router, heard = parallel(), list[bytes]()
+    for word in (b"1", b"2"):
+        router._handle_message("a", word)
+    router.once("a", heard.append)
+    assert heard == [b"1"]
+
+
+def test_what_torchrpc_brings_is_kept_too() -> None:
+    """A large message is a view of a tensor's memory, one with GPU tensors has a size."""
+    router, heard = parallel(), list[Any]()
+    view, packed = memoryview(b"large"), SimpleNamespace(size=3)
+    router._handle_message("a", view)
+    router._handle_message("a", packed)
+    router.on("a", heard.append)
+    assert heard == [view, packed]
+
+
+def test_one_message_is_kept_whatever_its_size() -> None:
+    held = Kept()
+    held.put("a", bytes(kept.MOST_BYTES + 1))
+    assert len(held.take("a")) == 1
+
+
+def test_a_large_world_has_room_for_two_messages_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DI_WORLD_SIZE", "200")
+    held = Kept()
+    for _ in range(500):
+        held.put("a", b"x")
+    assert len(held.take("a")) == 400

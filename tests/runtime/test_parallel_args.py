@@ -110,7 +110,9 @@ def test_what_follows_from_what_is_given(
     found = parallel_args(n_parallel_workers=1, topology="star", ports=6000)
     assert (found["n_parallel_workers"], found["node_ids"]) == (1, [2])
     assert (found["ports"], found["attach_to"]) == (6000, ["tcp://10.0.0.1:6000"])
-    assert "Set spec.parallelWorkers: 1" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "n_parallel_workers=1, but the job has 2: say the same in spec.parallelWorkers" in said
+    assert "topology='star', but the job has 'mesh': say the same in spec.topology" in said
 
 
 def test_ports_that_the_peers_cannot_know_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

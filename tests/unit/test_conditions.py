@@ -4,7 +4,7 @@ import pytest
 from dijob.api.model import DIJob
 from dijob.api.problems import Problem, SpecError
 from dijob.api.status import Condition, Status, timestamp
-from dijob.core.observed.containers import ALONE, Ending
+from dijob.core.observed.containers import ALONE, OTHERWISE, Ending
 from dijob.core.observed.views import Observed, Pod, Refusal, Refused
 from dijob.core.report import conditions
 from dijob.names import ServicePolicy
@@ -355,6 +355,23 @@ def test_a_success_without_peers_is_said_and_stays_said_when_its_pods_are_gone()
     assert decided.status.message.startswith("each pod may train alone, see LauncherBypassed; ")
     without_pods = plan(stored(running(), decided), Observed(), NOW)
     assert conditions_of(without_pods)["LauncherBypassed"].message == sentence
+
+
+def test_a_program_that_contradicts_its_job_is_named_once_it_has_succeeded() -> None:
+    said = "topology='star', but the job has 'mesh': say the same in spec.topology"
+    end = Ending(0, 0, "Completed", f"{OTHERWISE}{said}\n")
+    done = [listed(rank, phase="Succeeded", succeeded=True, last_end=end) for rank in range(3)]
+    decided = plan(running(), observed(*done), NOW)
+    found = conditions_of(decided)["SpecWarning"]
+    assert (found.reason, found.message) == (
+        "ProgramSaysOtherwise",
+        f"ranks 0-2 have said otherwise: {said}",
+    )
+    message = decided.status.message
+    assert message == "the program contradicts the job, see SpecWarning; all 3 ranks exited 0"
+    doubtful = {"containers": [container(command=["sh", "-c", "ditask --parallel-workers $N"])]}
+    without_pods = plan(stored(job(doubtful), decided), Observed(), NOW)
+    assert conditions_of(without_pods)["SpecWarning"].reason == "ProgramSaysOtherwise"
 
 
 def test_a_spec_that_is_read_with_a_doubt_is_no_bypassed_launcher() -> None:

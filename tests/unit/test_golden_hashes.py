@@ -16,11 +16,15 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 # By file, and by sample.
 OF_EXAMPLES = {
-    "cartpole-dqn.yaml": "7cbb32bf81661685",
-    "cartpole-tasks.yaml": "cc3f1567a57753ff",
+    "cartpole-dqn.yaml": "1630f08aedbc89f9",
+    "cartpole-tasks.yaml": "7b3f6cc447152fe3",
+    "dataset.yaml": "82bdb49c4610952b",
     "dijob.yaml": "d464196b3a5e7317",
+    "evaluate.yaml": "160945fe67bd2450",
     "events.yaml": "9f19bbdb0174d61e",
+    "gpu.yaml": "425fb8ed692c521f",
     "oneflow.yaml": "4c0cd8fb0bb8244d",
+    "own-image.yaml": "5c7a02bb92e826d1",
     "redis.yaml": "1abbc8a01b475482",
     "runner.yaml": "899dac2f414845e5",
     "slurm.yaml": "4413c21120eb3bec",

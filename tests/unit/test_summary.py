@@ -26,6 +26,7 @@ from dijob.reasons import (
     PodsCreated,
     Running,
     ServiceReady,
+    SpecWarning,
     Succeeded,
 )
 from unit.builders import NOW, later
@@ -301,6 +302,17 @@ MESSAGES: dict[str, tuple[tuple[Fact, ...], str]] = {
             Fact(LauncherBypassed.LauncherBypassed, "long"),
         ),
         "each pod may train alone, see LauncherBypassed; all 3 ranks exited 0",
+    ),
+    "a program that says otherwise, and succeeded": (
+        (
+            Fact(Succeeded.AllRanksSucceeded, "all 3 ranks exited 0"),
+            Fact(SpecWarning.ProgramSaysOtherwise, "long"),
+        ),
+        "the program contradicts the job, see SpecWarning; all 3 ranks exited 0",
+    ),
+    "another warning": (
+        (Fact(Running.Begun, "all 3 ranks run"), Fact(SpecWarning.SpecWarning, "long")),
+        "all 3 ranks run",
     ),
     "bypassed, and failed": (
         (

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 from dijob_runtime.said import say
-from dijob_runtime.world import World, wait_for_peers, wait_for_redis
+from dijob_runtime.world import REACH, World, wait_for_peers, wait_for_redis
 
 # DI-engine's first port under Kubernetes (ding 0.5.3, ding/entry/cli_parsers/k8s_parser.py).
 BASE_PORT = 50515
+# Read by the launcher (images/launcher/watcher.go).
+OTHERWISE = REACH.parents[1] / "says-otherwise"
+# Set once the variables are the program's own world (hook/parallel.py).
+TOLD = "DIJOB_TOLD"
 
 
 def parallel_args(**given: Any) -> dict[str, Any]:
@@ -58,14 +63,41 @@ def links_of(world: World, first: int) -> list[str]:
     ]
 
 
+def contradictions(world: World, given: dict[str, Any]) -> list[str]:
+    """A sentence for each argument with which the program contradicts its job."""
+    fields = {
+        "n_parallel_workers": ("spec.parallelWorkers", world.workers),
+        "topology": ("spec.topology", world.topology),
+        "mq_type": ("spec.messageQueue.type", world.mq_type),
+    }
+    if os.environ.get("DIJOB_WORKERS_ASSUMED"):
+        del fields["n_parallel_workers"]
+    if len(world.addresses) == 1 or world.mq_type == "redis":
+        del fields["topology"]  # nobody dials another pod
+    return [
+        f"{name}={given[name]!r}, but the job has {jobs!r}: say the same in {field}"
+        for name, (field, jobs) in fields.items()
+        if not _agree(given.get(name, jobs), jobs)
+    ]
+
+
+def _agree(said: Any, jobs: Any) -> bool:
+    """torchrpc alone stands for torchrpc:cpu or torchrpc:cuda."""
+    return said == jobs or {str(said).partition(":")[0], str(jobs).partition(":")[0]} == {
+        "torchrpc"
+    }
+
+
 def _warn(world: World, given: dict[str, Any]) -> None:
-    """Say where the program contradicts its job; its own word holds all the same."""
-    workers = given.get("n_parallel_workers", world.workers)
-    if workers != world.workers and not os.environ.get("DIJOB_WORKERS_ASSUMED"):
-        say(
-            f"WARNING: n_parallel_workers={workers}, but the job says {world.workers}. Set"
-            f" spec.parallelWorkers: {workers}"
-        )
+    """Say where the program contradicts its job, in the log, and to the launcher, which tells the
+    operator in the end; the program's word holds all the same.
+    """
+    found = "; ".join(contradictions(world, given))
+    if not found or os.environ.get(TOLD):
+        return
+    say(f"WARNING: the program says {found}")
+    with suppress(OSError), OTHERWISE.open("a") as file:  # without a launcher the log alone has it
+        file.write(found + "\n")
 
 
 def _common(world: World) -> dict[str, Any]:

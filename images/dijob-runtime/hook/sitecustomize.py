@@ -21,7 +21,9 @@ if TYPE_CHECKING:  # typing takes milliseconds to import
 # `patch` does it.
 PATCHES = {
     "ding.entry.cli_ditask": "dijob_runtime.hook.ditask",
+    "ding.framework.task": "dijob_runtime.hook.task",
     "ding.framework.parallel": "dijob_runtime.hook.parallel",
+    "ding.framework.middleware.distributer": "dijob_runtime.hook.distributer",
     "ding.framework.message_queue.nng": "dijob_runtime.hook.nng",
     "ding.framework.message_queue.redis": "dijob_runtime.hook.redis",
 }

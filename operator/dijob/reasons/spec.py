@@ -49,4 +49,10 @@ class SpecWarning(Reason):
     SpecWarning = problem(
         "the message says what, and what is done instead", "do what the message says", status=True
     )
+    ProgramSaysOtherwise = problem(
+        "a program that has succeeded gave DI-engine other workers, another topology or another"
+        " queue than the job has; the program's own held",
+        "say the same in both, as the message names it",
+        status=True,
+    )
     Resolved = good("no longer so", status=False)

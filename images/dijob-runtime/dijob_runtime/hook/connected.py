@@ -9,6 +9,7 @@ import time
 from dataclasses import replace
 from typing import Any, Callable
 
+from dijob_runtime.hook.kept import OWN_WIRING
 from dijob_runtime.said import say
 from dijob_runtime.world import World
 
@@ -16,8 +17,6 @@ from dijob_runtime.world import World
 NOBODY = "127.0.0.2"
 LOOK_SECONDS = 0.05
 SAY_EACH_SECONDS = 10.0
-# Set where the program says itself whom it dials.
-OWN_WIRING = "DIJOB_OWN_WIRING"
 
 
 def patch(parallel: Any) -> None:

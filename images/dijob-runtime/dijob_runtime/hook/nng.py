@@ -9,12 +9,14 @@ from collections import Counter
 from types import ModuleType
 from typing import Any
 
-from dijob_runtime.hook.kept import FINISH
+from dijob_runtime.hook.kept import FINISH, processes
 from dijob_runtime.world import World
 
 # So long a process that has said that the task has finished stays, unless all others go before.
 LAST_WORD_SECONDS = 2.0
 SAY_AGAIN_SECONDS = 0.2
+# Messages that wait to be read, and to be sent to each peer: nng's own number, and its most.
+ROOM, MOST_ROOM = 16, 8192
 
 
 def patch(module: ModuleType) -> None:
@@ -30,6 +32,12 @@ def patch(module: ModuleType) -> None:
         cannot be routed never tries again.
         """
 
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            super().__init__(*args, **kwargs)
+            # All may speak at the same moment, and nng drops what comes when its buffer is full.
+            room = min(MOST_ROOM, ROOM + 2 * processes())
+            self.recv_buffer_size = self.send_buffer_size = room
+
         def dial(self, address: str, **_: Any) -> Any:
             return super().dial(address, block=False)
 
@@ -37,7 +45,7 @@ def patch(module: ModuleType) -> None:
     publish, stop = queue.publish, queue.stop
 
     def publish_and_note(mq: Any, topic: str, data: bytes) -> None:
-        if topic == FINISH:
+        if topic == FINISH and not mq.dijob_finish_heard:
             mq.dijob_last_word = data
         publish(mq, topic, data)
 
@@ -46,6 +54,7 @@ def patch(module: ModuleType) -> None:
         stop(mq)
 
     queue.publish, queue.stop, queue.missing = publish_and_note, stop_heard, missing
+    queue.dijob_finish_heard = False
 
 
 def missing(mq: Any, world: World, wanted: set[tuple[int, int]]) -> set[int]:
@@ -62,7 +71,10 @@ def missing(mq: Any, world: World, wanted: set[tuple[int, int]]) -> set[int]:
 
 
 def _host(pipe: Any) -> str:
-    return str(pipe.remote_address).rpartition(":")[0]
+    try:
+        return str(pipe.remote_address).rpartition(":")[0]
+    except Exception:  # nng's own, of a pipe that has just been closed
+        return ""
 
 
 def _say_last_word(mq: Any, publish: Any) -> None:
@@ -73,4 +85,6 @@ def _say_last_word(mq: Any, publish: Any) -> None:
     # A queue that is collected is stopped once more, and has no socket then.
     while data is not None and mq._running and mq._sock.pipes and time.monotonic() < end:
         publish(mq, FINISH, data)
+        if mq.dijob_finish_heard:
+            break  # another one says it too: not both wait for each other
         time.sleep(SAY_AGAIN_SECONDS)

@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import inspect
 import os
+import socket
 import sys
 from functools import wraps
 from types import ModuleType
 from typing import Any, Callable
 
 from dijob_runtime.hook import connected, kept
-from dijob_runtime.parallel import BASE_PORT, links_of, parallel_args, with_arguments
+from dijob_runtime.parallel import BASE_PORT, TOLD, links_of, parallel_args, with_arguments
 from dijob_runtime.world import World
 
 DITASK = "ding.entry.cli_ditask"
@@ -52,6 +53,7 @@ def _note(told: dict[str, Any]) -> None:
     if world is None:
         return
     world = with_arguments(world, told)
+    os.environ[TOLD] = "1"
     os.environ.update(
         DI_PARALLEL_WORKERS=str(world.workers),
         DI_NODE_IDS=",".join(map(str, world.node_ids)),
@@ -61,9 +63,24 @@ def _note(told: dict[str, Any]) -> None:
     if world.mq_type != "nng" or "DI_MQ_TYPE" in os.environ:
         os.environ["DI_MQ_TYPE"] = world.mq_type
     ports = told.get("ports")
-    theirs = set(told.get("attach_to") or ())
-    if world.mq_type != "redis" and theirs != set(links_of(world, _first(ports))):
-        os.environ[connected.OWN_WIRING] = "1"
+    theirs, jobs = set(told.get("attach_to") or ()), set(links_of(world, _first(ports)))
+    if world.mq_type != "redis" and theirs != jobs and _resolved(theirs) != _resolved(jobs):
+        os.environ[kept.OWN_WIRING] = "1"
+
+
+def _resolved(links: set[str]) -> set[tuple[str, str]]:
+    """Address and port of each link: Slurm's names are not those that the list has."""
+    pairs = [link.rpartition("://")[2].rpartition(":")[::2] for link in links]
+    found = {host: _address(host) for host, _ in pairs}
+    return {(found[host], port) for host, port in pairs}
+
+
+def _address(host: str) -> str:
+    """The host's address, itself where it cannot be found."""
+    try:
+        return str(socket.getaddrinfo(host.strip("[]"), None)[0][4][0])
+    except (OSError, UnicodeError):  # the latter for what cannot be a name
+        return host
 
 
 def _first(ports: Any) -> int:

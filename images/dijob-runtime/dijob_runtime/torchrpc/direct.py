@@ -11,23 +11,30 @@ from typing import Any, Callable
 
 from ding.framework import Parallel
 
+from dijob_runtime.hook.kept import FINISH
 from dijob_runtime.said import say
 from dijob_runtime.torchrpc.packed import Packed, pack
 
 
 def install(emits: bool) -> None:
     """Teach this process's Parallel to hear, and where it `emits` from GPUs that too, once."""
-    if emits:
-        Parallel.emit = _emit
+    if emits and not getattr(Parallel.emit, "knows_packed", False):
+        Parallel.emit = _emitter(Parallel.emit)
     usual = Parallel._handle_message
     if not getattr(usual, "knows_packed", False):
         Parallel._handle_message = _handler(usual)
 
 
-def _emit(router: Any, event: str, *args: Any, **kwargs: Any) -> None:
-    """As Parallel.emit."""
-    if router.is_active:
-        router._mq.publish_packed(event, pack({"a": args, "k": kwargs}))
+def _emitter(usual: Callable[..., None]) -> Callable[..., None]:
+    def emit(router: Any, event: str, *args: Any, **kwargs: Any) -> None:
+        """As Parallel.emit. The end of the task is passed on as it is (hook/kept.py)."""
+        if event == FINISH:
+            usual(router, event, *args, **kwargs)
+        elif router.is_active:
+            router._mq.publish_packed(event, pack({"a": args, "k": kwargs}))
+
+    emit.knows_packed = True  # type: ignore[attr-defined]
+    return emit
 
 
 def _handler(usual: Callable[[Any, str, Any], None]) -> Callable[[Any, str, Any], None]:
@@ -37,6 +44,7 @@ def _handler(usual: Callable[[Any, str, Any], None]) -> Callable[[Any, str, Any]
             usual(router, topic, message)
             return
         if not router._event_loop.listened(topic):
+            usual(router, topic, message)  # which keeps it, or drops it as DI-engine does
             return
         try:
             given = message.unpacked()

@@ -17,6 +17,8 @@ RENEWED = re.compile(rf"dijob: renewal, (?:list|{names.FORMER_WORD}) ([0-9]{{1,1
 # What the launcher then writes of a program that has succeeded without its peers
 # (images/launcher/watcher.go).
 ALONE = "dijob: this rank works alone: "
+# ... and of one whose arguments contradict its job's.
+OTHERWISE = "dijob: this program says otherwise: "
 # What is said of a container whose end nobody saw: by containerd after a reboot (pkg/cri/server:
 # unknownExitCode; a program that exits 255 is an Error), and by a kubelet that finds it no more.
 # Docker says 255 and Error of both a reboot and a crash, so that there a reboot counts as a crash.
@@ -80,8 +82,16 @@ class Containers:
     @property
     def alone(self) -> str:
         """Why its program knew no peers, where the launcher has said so at its end; else ""."""
+        return self._said(ALONE)
+
+    @property
+    def otherwise(self) -> str:
+        """Where its program contradicts the job, as the launcher has said at its end; else ""."""
+        return self._said(OTHERWISE)
+
+    def _said(self, mark: str) -> str:
         said = self.last_end.message if self.last_end else ""
-        return said.removeprefix(ALONE) if said.startswith(ALONE) else ""
+        return said.removeprefix(mark) if said.startswith(mark) else ""
 
 
 def named(status: Body, name: str) -> Body:

@@ -1,5 +1,6 @@
 """Conditions that a job has only when there is, or was, something to say."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from dijob import names
@@ -8,6 +9,7 @@ from dijob.api.warnings import warnings
 from dijob.core.members import say
 from dijob.core.membership.context import Pass
 from dijob.core.observed import diagnose
+from dijob.core.observed.containers import Containers
 from dijob.core.observed.views import Refused
 from dijob.core.report import redis
 from dijob.core.report.summary import Fact, ended, find, is_true
@@ -82,27 +84,30 @@ def _warnings(this: Pass) -> list[Fact]:
     """What runs, but perhaps not as its author thinks; False once the cause is gone."""
     about = (*warnings(this.job), *this.observed.notes)
     bypassed = [str(one) for one in about if one.field == LAUNCHER_FIELD]
-    bypassed += _alone(this)
+    bypassed += _said_by(this, "worked alone", lambda containers: containers.alone)
     others = [str(one) for one in about if one.field != LAUNCHER_FIELD]
+    otherwise = _said_by(this, "said otherwise", lambda containers: containers.otherwise)
+    reason = SpecWarning.ProgramSaysOtherwise if otherwise else SpecWarning.SpecWarning
     return [
         *_warning(this, bypassed, LauncherBypassed.LauncherBypassed, LauncherBypassed.Resolved),
-        *_warning(this, others, SpecWarning.SpecWarning, SpecWarning.Resolved),
+        *_warning(this, otherwise + others, reason, SpecWarning.Resolved),
     ]
 
 
-def _alone(this: Pass) -> list[str]:
-    """Which ranks have worked alone, by the first one's reason."""
+def _said_by(this: Pass, what: str, said: Callable[[Containers], str]) -> list[str]:
+    """Which ranks' launchers have said so at the end, by the first one's words."""
     pods = this.world.pods.items()
-    found = {rank: pod.containers.alone for rank, pod in sorted(pods) if pod.containers.alone}
+    found = {rank: said(pod.containers) for rank, pod in sorted(pods) if said(pod.containers)}
     if not found:
         return []
     verb = "has" if len(found) == 1 else "have"
-    return [f"{say(found)} {verb} worked alone: {found[min(found)]}"]
+    return [f"{say(found)} {verb} {what}: {found[min(found)].strip()}"]
 
 
 def _warning(this: Pass, sentences: list[str], reason: Reason, gone: Reason) -> list[Fact]:
+    known = is_true(this.job.status, type(gone))
+    if known and ended(this.job.status):
+        return []  # it stays as it was: the pods that it is about may be gone
     if sentences:
         return [Fact(reason, diagnose.shorten("; ".join(sentences)))]
-    # After the end it stays as it was: the pods that it is about may be gone.
-    known = is_true(this.job.status, type(gone)) and not ended(this.job.status)
     return [Fact(gone)] if known else []

@@ -2,7 +2,7 @@
 changed.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum, auto
@@ -19,6 +19,7 @@ from dijob.reasons import EventType, Reason, ReasonKind
 MESSAGE_LIMIT = 200
 # What voids a good result.
 BYPASSED = "each pod may train alone, see LauncherBypassed"
+OTHERWISE = "the program contradicts the job, see SpecWarning"
 
 
 @dataclass(frozen=True)
@@ -65,8 +66,17 @@ def message(status: Status) -> str:
     At most MESSAGE_LIMIT characters.
     """
     sentence = _main_sentence(status)
-    void = is_true(status, reasons.LauncherBypassed) and not is_true(status, reasons.Failed)
-    return shorten(f"{BYPASSED}; {sentence}" if void else sentence, MESSAGE_LIMIT)
+    doubts = [] if is_true(status, reasons.Failed) else _doubts(status)
+    return shorten("; ".join([*doubts, sentence]), MESSAGE_LIMIT)
+
+
+def _doubts(status: Status) -> Iterator[str]:
+    """What may be wrong with a good result."""
+    if is_true(status, reasons.LauncherBypassed):
+        yield BYPASSED
+    warning = find(status, reasons.SpecWarning)
+    if warning and warning.reason == reasons.SpecWarning.ProgramSaysOtherwise.name:
+        yield OTHERWISE
 
 
 def _main_sentence(status: Status) -> str:
