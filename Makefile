@@ -131,7 +131,7 @@ images: venv ## build all images into the cache (6 min once)
 # a file that a folder after it has too, and then the order is that of the folder. Three on two cores: with two, a
 # quarter of the time of e2e and a third of apiserver's went by with nothing to do.
 FIRST := $(patsubst %,tests/e2e/test_%.py,tasks_dqn node_loss queues operators_node_loss dqn_losses healing redis \
-	failures runtimes elastic launcher renewals first_steps policies mesh gate any_image examples room torchrun contract \
+	failures runtimes first_events elastic launcher renewals first_steps policies mesh gate any_image examples room torchrun contract \
 	redis_losses)
 E2E_FILES := $(FIRST) $(filter-out $(FIRST),$(sort $(wildcard tests/e2e/test_*.py)))
 
@@ -181,11 +181,15 @@ profile: cluster-build ## a flame graph of the operator while 100 jobs of 4 star
 .PHONY: e2e
 e2e: cluster-build images ## real pods on real nodes (~20 min)
 	$(PY) -m pytest $(E2E_FILES) -m "not alone and not long" -n 3 --dist loadfile --no-loadscope-reorder
-	$(PY) -m pytest tests/e2e -m alone
+	$(PY) -m pytest tests/e2e -m "alone and not long"
+
+.PHONY: first-events
+first-events: cluster-build images ## who hears what a process says first: 20 runs of each kind, beside the same without the hold (~40 min)
+	$(PY) -m pytest -s tests/e2e/test_first_events.py -m long
 
 .PHONY: long
 long: cluster-build images ## minutes of what shorter tests show too: DI-engine's own message queues, kill -9 at each write (~12 min)
-	$(PY) -m pytest tests/e2e tests/faults -m long
+	$(PY) -m pytest tests/e2e tests/faults -m long --ignore=tests/e2e/test_first_events.py
 
 .PHONY: stress
 stress: venv ## make unit 20 times beside 4 busy processes (UNIT=, LOAD=), make e2e 3 times (E2E=): no test of luck (~3 h)

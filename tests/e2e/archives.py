@@ -9,8 +9,9 @@ import os
 import subprocess
 import sys
 import tarfile
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[2]
 # Somebody may edit the sources while the image is built: what was built is then no longer what they
@@ -42,21 +43,47 @@ def with_entry_point(source: Path, target: Path, name: str, entry_point: Sequenc
     """Write a copy of a docker archive under another name whose image has an entry point and no
     command.
     """
+
+    def change(config: Any) -> None:
+        config["config"] |= {"Entrypoint": list(entry_point), "Cmd": None}
+
+    return _copy(source, target, name, change)
+
+
+def with_files(source: Path, target: Path, name: str, files: Mapping[str, str]) -> Path:
+    """Write a copy of a docker archive under another name with a layer of these files on top, as
+    COPY in a Dockerfile makes one.
+    """
+    layer = io.BytesIO()
+    with tarfile.open(fileobj=layer, mode="w") as tar:
+        for path, text in files.items():
+            _add(tar, path.lstrip("/"), text.encode())
+
+    def change(config: Any) -> None:
+        digest = hashlib.sha256(layer.getvalue()).hexdigest()
+        config["rootfs"]["diff_ids"].append(f"sha256:{digest}")
+
+    return _copy(source, target, name, change, layer.getvalue())
+
+
+def _copy(
+    source: Path, target: Path, name: str, change: Callable[[Any], None], layer: bytes = b""
+) -> Path:
+    """A copy of a docker archive with another name and configuration, and one layer more."""
     with tarfile.open(source) as old, tarfile.open(target, "w") as new:
         manifest = json.loads(_content(old, "manifest.json"))[0]
         config = json.loads(_content(old, manifest["Config"]))
-        config["config"] |= {"Entrypoint": list(entry_point), "Cmd": None}
+        change(config)
         for member in old.getmembers():
             if member.name not in ("manifest.json", manifest["Config"]):
                 new.addfile(member, old.extractfile(member) if member.isreg() else None)
+        if layer:
+            _add(new, "top.tar", layer)
+            manifest["Layers"].append("top.tar")
         data = json.dumps(config).encode()
-        digest = hashlib.sha256(data).hexdigest()
-        _add(new, f"{digest}.json", data)
-        _add(
-            new,
-            "manifest.json",
-            json.dumps([manifest | {"Config": f"{digest}.json", "RepoTags": [name]}]).encode(),
-        )
+        manifest |= {"Config": f"{hashlib.sha256(data).hexdigest()}.json", "RepoTags": [name]}
+        _add(new, manifest["Config"], data)
+        _add(new, "manifest.json", json.dumps([manifest]).encode())
     return target
 
 

@@ -19,7 +19,7 @@ def test_ditask_for_slurm_runs_unchanged(space: Space) -> None:
     succeeded(space, "slurm.yaml", "cluster")
     for rank in range(3):
         said = re.findall(
-            r"node (\d) of 6 heard nodes \[(.*)\]; task (\d) of 3 on (\S+)",
+            r"node (\d) of 6 heard nodes \[([^]]*)\]; task (\d) of 3 on (\S+)",
             space.logs(f"cluster-{rank}"),
         )
         assert len(said) == 2, space.logs(f"cluster-{rank}")
@@ -100,7 +100,7 @@ def test_a_script_that_was_written_for_srun(space: Space) -> None:
 
 def test_a_script_runs_unchanged_in_a_job_and_on_one_machine(space: Space) -> None:
     succeeded(space, "runner.yaml", "script")
-    assert "Get msg: Hi, from nodes [1, 2, 3]" in space.logs("script-0")
+    assert heard_by(space, space.names("script")) == ALL_SIX
     template = space.job("script")["spec"]["template"]["spec"]
     pod = {
         "apiVersion": "v1",
@@ -109,12 +109,54 @@ def test_a_script_runs_unchanged_in_a_job_and_on_one_machine(space: Space) -> No
         "spec": {**template, "restartPolicy": "Never"},
     }
     space.apply(pod)
-    said = "Get msg: Hi, from nodes [1]\n"
+    said = "node 0: Get msg: Hi, from nodes [1]\n"
     space.until(
         "the pod's processes meet",
         lambda: "" if said in space.logs("machine") else "not yet",
         REAL_SECONDS,
     )
+
+
+# Two processes may print on one line.
+HEARD = re.compile(r"node (\d): Get msg: Hi, from nodes (\[[^]]*\])")
+ALL_SIX = {str(node): str([other for other in range(6) if other != node]) for node in range(6)}
+
+
+def heard_by(space: Space, pods: list[str]) -> dict[str, str]:
+    """Whom each process of runner.yaml's script has heard, by its node id."""
+    return dict(pair for pod in pods for pair in HEARD.findall(space.logs(pod)))
+
+
+# How a task of three starts the same script.
+VENV = "python3 -m venv --system-site-packages --without-pip /tmp/own && . /tmp/own/bin/activate"
+WAYS: dict[str, tuple[list[str], dict[str, str]]] = {
+    "venv": (["/bin/bash", "-c", f"{VENV} && python main.py"], {}),
+    "module": (["python3", "-m", "main"], {}),
+    "own": (["python3", "main.py"], {"PYTHONPATH": "/code/"}),
+}
+
+
+@pytest.mark.parametrize("queue", ["nng", "redis"])
+def test_a_plain_script_makes_one_world_however_it_is_started(space: Space, queue: str) -> None:
+    """In a venv under bash -c, by python -m, and with a sitecustomize of the user's own."""
+    _, code = yaml.safe_load_all((EXAMPLES / "runner.yaml").read_text())
+    files = {"main_py": code["data"]["main.py"], "sitecustomize_py": "print('their own ran')\n"}
+    mount, volume = mounted("ways-code", "/code")
+    made = job("ways", {}, messageQueue={"type": queue}, backoffLimit=0)
+    tasks = []
+    for way, (command, env) in WAYS.items():
+        more = [{"name": name, "value": value} for name, value in env.items()]
+        main = {**REAL, "command": command, "workingDir": "/code", **mount}
+        main["env"] = [*REAL["env"], *more]
+        template = job("", main, pod=volume)["spec"]["template"]
+        tasks.append({"type": "none", "name": way, "replicas": 1, "template": template})
+    del made["spec"]["template"], made["spec"]["replicas"]
+    made["spec"]["tasks"] = tasks
+    space.apply(config_map("ways-code", **files), made)
+    space.until_true("ways", "Succeeded", REAL_SECONDS)
+    assert heard_by(space, space.names("ways")) == ALL_SIX
+    assert "their own ran" in space.logs("ways-own-0")
+    assert "Traceback" not in "".join(space.logs(pod) for pod in space.names("ways"))
 
 
 ALONE = """

@@ -1,5 +1,9 @@
-"""A real DQN with tasks that is suspended on its way, edited, and resumed."""
+"""A real DQN with tasks that keeps what it has learned: it loses its learner, is suspended, edited
+and resumed, deleted and applied again, watched and evaluated.
+"""
 
+import copy
+import re
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,100 +11,201 @@ from pathlib import Path
 
 import pytest
 import yaml
-from archives import ROOT
 from demo import RETURN, TARGET
 from diary import exits, kept
-from jobs import REAL_SECONDS
-from space import MAIN, Space, measured
+from jobs import EXAMPLES, REAL_SECONDS
+from space import MAIN, Body, Space, measured
+from volumes import volume
 
 pytestmark = pytest.mark.e2e
 
-EXAMPLE = ROOT / "examples/cartpole-tasks.yaml"
-NAMES = ["learner-0", "evaluator-0", "collector-0", "collector-1"]
+NAME = "cartpole-tasks"
+LEARNER, EVALUATOR = f"{NAME}-learner-0", f"{NAME}-evaluator-0"
+NAMES = [f"{NAME}-{rest}" for rest in ("learner-0", "evaluator-0", "collector-0", "collector-1")]
 TERM, KILLED = 143, 137
+# A policy that has learned nothing gets 9 to 25.
+LEARNED = 60.0
+SAVED = re.compile(r"Saved iteration (\d+), and ends")
+GOES_ON = re.compile(r"Goes on from iteration (\d+)")
 
 
 @contextmanager
 def followed(space: Space, pod: str, log: Path) -> Iterator[None]:
     """Writes down what the pod's main container prints: its logs go with it."""
     command = space.command("logs", "-f", pod, "-c", MAIN)
-    with log.open("w") as file, subprocess.Popen(command, stdout=file) as run:
+    with log.open("w") as file, subprocess.Popen(command, stdout=file, stderr=file) as run:
         try:
             yield
         finally:
             run.terminate()
 
 
-def trained(space: Space, name: str, number: int) -> str:
-    """Why the evaluator has not evaluated with this list yet; "" once it has."""
-    status = space.status(name)
-    if status.get("listNumber") != number or not RETURN.search(space.logs(f"{name}-evaluator-0")):
-        return f"no return yet: {status.get('message')}"
-    return ""
+def returns(text: str) -> list[float]:
+    """What an evaluator has seen, in its log's order."""
+    return [float(value) for value in RETURN.findall(text)]
 
 
-def still_running(space: Space, name: str) -> list[str]:
-    return [
-        pod["metadata"]["name"] for pod in space.pods(name) if pod["status"]["phase"] == "Running"
-    ]
+def until_learned(space: Space) -> None:
+    """Until the evaluator has seen a policy that has learned something."""
+
+    def problem() -> str:
+        found = returns(space.logs(EVALUATOR))
+        return "" if found and max(found) >= LEARNED else f"returns {found}"
+
+    space.until("it has learned something", problem, REAL_SECONDS)
 
 
-def test_a_dqn_with_tasks_is_suspended_edited_and_trained_to_its_target(
-    space: Space, tmp_path: Path
-) -> None:
-    """examples/cartpole-tasks.yaml. (That no deadline counts the time suspended is
-    test_policies.py's.)
-    """
-    name = "cartpole-tasks"
-    (body,) = yaml.safe_load_all(EXAMPLE.read_text())
-    space.apply(body)
-    space.until("the evaluator has evaluated", lambda: trained(space, name, 1), REAL_SECONDS)
-    before = {pod["metadata"]["name"]: pod["metadata"]["labels"] for pod in space.pods(name)}
-    assert list(before) == [f"{name}-{rest}" for rest in NAMES]
+def until_goes_on(space: Space, at_least: int) -> int:
+    """Until the learner goes on from a checkpoint: its iteration."""
+    found: list[str] = []
 
-    space.kubectl("patch", f"dijob/{name}", "--type=merge", "-p", '{"spec": {"suspend": true}}')
-    measured(
-        "seconds until a training that is suspended has no pods", f"{space.until_left(name):.1f}"
-    )
+    def problem() -> str:
+        found[:] = GOES_ON.findall(space.logs(LEARNER))
+        return "" if found else "it has loaded nothing yet"
+
+    space.until("the learner goes on", problem, REAL_SECONDS)
+    assert int(found[0]) >= at_least
+    return int(found[0])
+
+
+def first_return(space: Space) -> float:
+    """What the evaluator sees first in its present start."""
+    found: list[float] = []
+
+    def problem() -> str:
+        found[:] = returns(space.logs(EVALUATOR))
+        return "" if found else "nothing yet"
+
+    space.until("the evaluator has evaluated", problem, REAL_SECONDS)
+    return found[0]
+
+
+def suspend(space: Space, folder: Path) -> int:
+    """Suspend the job, and return the iteration that its learner has saved."""
+    with followed(space, LEARNER, folder / "learner.log"):
+        space.kubectl("patch", f"dijob/{NAME}", "--type=merge", "-p", '{"spec": {"suspend": true}}')
+        waited = space.until_left(NAME)
+        measured("seconds until a training that is suspended has no pods", f"{waited:.1f}")
+    (saved,) = SAVED.findall((folder / "learner.log").read_text())
     space.until(
         "it is Suspended",
-        lambda: "" if space.status(name)["phase"] == "Suspended" else "not yet",
+        lambda: "" if space.status(NAME)["phase"] == "Suspended" else "not yet",
         10,
     )
-    for task in body["spec"]["tasks"]:
-        task["template"]["spec"]["containers"][0]["env"].append(
-            {"name": "EDITED", "value": "meanwhile"}
-        )
-    space.apply({**body, "spec": {**body["spec"], "suspend": True}})
-    assert not space.pods(name)
+    return int(saved)
 
+
+def test_a_dqn_goes_on_where_it_was_whatever_happens_to_its_pods(
+    space: Space, tmp_path: Path
+) -> None:
+    """(That no deadline counts the time suspended is test_policies.py's.)"""
+    with volume(space, "cartpole", tmp_path / "out"):
+        space.kubectl("apply", "-f", str(EXAMPLES / "volume.yaml"))
+        learns_through_a_loss_and_a_suspension(space, tmp_path)
+        begins_where_it_ended_when_it_is_applied_again(space)
+        is_watched_evaluated_and_copied(space, tmp_path)
+
+
+def learns_through_a_loss_and_a_suspension(space: Space, folder: Path) -> None:
+    body, code = yaml.safe_load_all((EXAMPLES / "cartpole-tasks.yaml").read_text())
+    # It would reach its target within seconds.
+    space.apply(with_target(body, 1000.0), code)
+    until_learned(space)
+    before = {pod["metadata"]["name"]: pod["metadata"]["labels"] for pod in space.pods(NAME)}
+    assert list(before) == NAMES
+
+    seen = returns(space.logs(EVALUATOR))[-1]
+    space.kubectl("delete", "pod", LEARNER)
+    until_goes_on(space, 1)
+    again = first_return(space)
+    measured("return before the loss of the learner, and after it", f"{seen}, {again}")
+    assert again >= LEARNED / 2
+
+    seen, saved = returns(space.logs(EVALUATOR))[-1], suspend(space, folder)
+    edited = with_target(body, TARGET)
+    space.apply({**edited, "spec": {**edited["spec"], "suspend": True}})
+    assert not space.pods(NAME)
     with kept(space, "pods") as diary:
-        space.kubectl(
-            "patch", f"dijob/{name}", "--type=merge", "-p", '{"spec": {"suspend": false}}'
-        )
-        space.until("it trains again", lambda: trained(space, name, 2), REAL_SECONDS)
-        with followed(space, f"{name}-evaluator-0", tmp_path / "evaluator.log"):
-            after = {pod["metadata"]["name"]: pod["metadata"]["labels"] for pod in space.pods(name)}
-            assert after == before
-            main = space.pods(name)[0]["spec"]["containers"][0]
-            assert {"name": "EDITED", "value": "meanwhile"} in main["env"]
-            waited = space.until_true(name, "Succeeded", 2 * REAL_SECONDS)
-            measured(
-                "seconds from the first evaluation to the success of cartpole-tasks.yaml",
-                f"{waited:.0f}",
-            )
-            space.until("nobody runs any more", lambda: " ".join(still_running(space, name)), 60)
-    returns = [float(value) for value in RETURN.findall((tmp_path / "evaluator.log").read_text())]
-    measured("the evaluator's last Episode Return", returns[-1] if returns else "none")
-    assert returns
-    assert returns[-1] >= TARGET
-    status = space.status(name)
+        patch = '{"spec": {"suspend": false}}'
+        space.kubectl("patch", f"dijob/{NAME}", "--type=merge", "-p", patch)
+        assert until_goes_on(space, saved) == saved
+        after = {pod["metadata"]["name"]: pod["metadata"]["labels"] for pod in space.pods(NAME)}
+        assert after == before
+        resumed = learns_to_the_end(space, folder / "evaluator.log")
+    measured("return before a suspension, and after it", f"{seen}, {resumed}")
+    assert resumed >= LEARNED / 2
+    status = space.status(NAME)
     assert status["suspendedSeconds"] >= 1
-    assert (status.get("restarts", 0), status.get("renewals", 0)) == (0, 0)
+    assert (status.get("restarts", 0), status.get("renewals", 0)) == (0, 1)
     ended = exits(diary)
     measured("exit codes of cartpole-tasks", ended)
-    assert ended[f"{name}-learner-0"] == 0
+    assert ended[LEARNER] == 0
     # Those that were not done when the learner was have been asked to end, and nobody had to be
     # killed.
-    assert {ended[f"{name}-collector-{number}"] for number in range(2)} <= {0, TERM}
+    assert {ended[f"{NAME}-collector-{number}"] for number in range(2)} <= {0, TERM}
     assert KILLED not in ended.values()
+
+
+def with_target(body: Body, target: float) -> Body:
+    """The job with another return at which its training ends."""
+    made = copy.deepcopy(body)
+    for task in made["spec"]["tasks"]:
+        for variable in task["template"]["spec"]["containers"][0]["env"]:
+            if variable["name"] == "STOP_VALUE":
+                variable["value"] = str(target)
+    return made
+
+
+def learns_to_the_end(space: Space, log: Path) -> float:
+    """Until the job has succeeded; the first return that its evaluator has seen since it began."""
+    with followed(space, EVALUATOR, log):
+        space.until_true(NAME, "Succeeded", REAL_SECONDS)
+        space.until("nobody runs any more", lambda: " ".join(still_running(space)), 60)
+    found = returns(log.read_text())
+    assert found, log.read_text()[-2000:]
+    assert found[-1] >= TARGET
+    assert "Timeout when waiting" not in log.read_text()
+    return found[0]
+
+
+def still_running(space: Space) -> list[str]:
+    pods = space.pods(NAME)
+    return [pod["metadata"]["name"] for pod in pods if pod["status"]["phase"] == "Running"]
+
+
+def begins_where_it_ended_when_it_is_applied_again(space: Space) -> None:
+    last = int(GOES_ON.findall(space.logs(LEARNER))[-1])
+    space.kubectl("delete", "-f", str(EXAMPLES / "cartpole-tasks.yaml"))
+    space.until_left(NAME)
+    space.kubectl("apply", "-f", str(EXAMPLES / "cartpole-tasks.yaml"))
+    until_goes_on(space, last)
+    assert first_return(space) >= LEARNED
+    waited = space.until_true(NAME, "Succeeded", REAL_SECONDS)
+    measured(
+        "seconds from its first evaluation to the success of a trained policy", f"{waited:.0f}"
+    )
+
+
+SCALARS = "http://localhost:6006/data/plugin/scalars/tags"
+
+
+def is_watched_evaluated_and_copied(space: Space, folder: Path) -> None:
+    for file in ("tensorboard.yaml", "evaluate.yaml"):
+        space.kubectl("apply", "-f", str(EXAMPLES / file))
+    space.until_true("evaluate", "Succeeded", REAL_SECONDS)
+    (mean,) = re.findall(r"mean return of 20 episodes: ([0-9.]+)", space.logs("evaluate-0"))
+    measured("mean return of the policy that was kept", mean)
+    assert float(mean) >= LEARNED
+    space.kubectl("rollout", "status", "deployment/tensorboard", "--timeout=120s", timeout=130)
+    ask = f"import urllib.request as u; print(u.urlopen('{SCALARS}').read())"
+
+    def nothing_yet() -> str:
+        said = space.kubectl("exec", "deployment/tensorboard", "--", "python3", "-c", ask)
+        tags = ("basic/train_total_loss", "basic/eval_episode_return_mean-train_iter")
+        return "" if all(tag in said for tag in tags) else said
+
+    space.until("TensorBoard shows the training", nothing_yet, 60)
+    (pod,) = space.kubectl("get", "pod", "-l", "app=tensorboard", "-o", "name").split()
+    space.kubectl("cp", f"{pod.partition('/')[2]}:/out", str(folder / "copy"))
+    copied = {path.name for path in (folder / "copy").iterdir()}
+    assert {"state.pth", "policy.pth", "ckpt"} <= copied

@@ -1,0 +1,227 @@
+"""What a process says first, and who hears it: runs in each pod of a job (test_first_events.py).
+
+    first_events.py MODE:RUNS ...
+
+Each run is a process of its own, forked from one that has imported DI-engine, which takes seconds.
+It says "hello" as its first word and listens a moment later. All meet before the next run; each
+prints a line of JSON for every run.
+
+task      says it by DI-engine's task, which one of them then ends: all must hear of the end
+bare      says it by Parallel, and never calls task.run
+listener  as task, and rank 1 says nothing
+late      as task, and the last rank starts LATE seconds after the others
+lost      the only run: says it, answers who comes back, and stays until it is ended
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import socket
+import sys
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from ding.framework import Parallel, task
+from ding.framework.context import Context
+
+RANK, SIZE = int(os.environ["DI_RANK"]), int(os.environ["DI_WORLD_SIZE"])
+MEETING_PORT = 40000
+LATE = 30.0
+PATIENCE = 15.0  # then what has not been heard is missing
+LOOK = 0.05
+
+# Node ids with how often they were heard, and whether the end was.
+Heard = tuple["Counter[int]", bool]
+
+
+def speakers(mode: str) -> set[int]:
+    """Whom this process should hear, by node id, which is the rank here."""
+    everybody = set(range(SIZE)) - {RANK}
+    star = os.environ.get("DI_TOPOLOGY") == "star" and os.environ.get("DI_MQ_TYPE") != "redis"
+    heard = {0} if star and RANK else everybody
+    return heard - {1} if mode == "listener" else heard
+
+
+def until(true: Callable[[], bool], seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while not true() and time.monotonic() < end:
+        time.sleep(LOOK)
+
+
+class Spoken:
+    """One run by DI-engine's task: a step of it each moment until all have heard all."""
+
+    def __init__(self, mode: str, number: int) -> None:
+        self.mode = mode
+        self.heard: Counter[int] = Counter()
+        self.done: set[int] = set()
+        self.over = False
+        self.deaf = False
+        self.silent = mode == "listener" and RANK == 1
+        self.ends = number % 2 * (SIZE - 1) == RANK
+        self.patience = time.monotonic() + PATIENCE
+
+    def step(self, _: Any) -> None:
+        time.sleep(LOOK)
+        now = time.monotonic()
+        if set(self.heard) >= speakers(self.mode) and not self.silent:
+            self.done.add(RANK)
+            task.emit("done", RANK, only_remote=True)
+        # Rank 0 hears all in each topology. Who only listens cannot say that it is done.
+        all_done = len(self.done) == SIZE - (self.mode == "listener")
+        if RANK == 0 and (all_done or now > self.patience):
+            self.over = True
+            task.emit("over", only_remote=True)
+        if self.over and self.ends:
+            time.sleep(0.5 if self.mode == "listener" else 0.0)
+            task.finish = True
+        elif now > self.patience + 2 * PATIENCE:
+            self.deaf = True
+            task.finish = True
+
+    def hear_over(self) -> None:
+        self.over = True
+
+
+def by_task(mode: str, number: int, dice: random.Random) -> Heard:
+    run = Spoken(mode, number)
+    with task.start(ctx=Context()):
+        if not run.silent:
+            task.emit("hello", RANK, only_remote=True)
+        time.sleep(dice.random() / 2)
+        task.on("hello", lambda node: run.heard.update([node]))
+        task.on("done", run.done.add)
+        task.on("over", run.hear_over)
+        task.use(run.step)
+        task.run()
+    return run.heard, not run.deaf
+
+
+def bare(mode: str, number: int, dice: random.Random) -> Heard:
+    heard: Counter[int] = Counter()
+    router = Parallel()
+    router.emit("hello", RANK)
+    time.sleep(dice.random() / 2)
+    router.on("hello", lambda node: heard.update([node]))
+    until(lambda: set(heard) >= speakers(mode), PATIENCE)
+    time.sleep(1.0)  # whoever is a moment later hears it of a process that is still there
+    return heard, True
+
+
+def lost(mode: str, number: int, dice: random.Random) -> Heard:
+    """Who comes later is answered by those who were there."""
+    heard: Counter[int] = Counter()
+    router, me = Parallel(), dice.random()
+    router.emit("hello", RANK, me)
+
+    def on_hello(node: int, start: float) -> None:
+        heard.update([node])
+        router.emit("answer", RANK, node, start)
+
+    def on_answer(node: int, to: int, start: float) -> None:
+        if (to, start) == (RANK, me):
+            heard.update([node])
+
+    router.on("hello", on_hello)
+    router.on("answer", on_answer)
+    until(lambda: set(heard) >= speakers(mode), PATIENCE)
+    report(mode, number, heard, finished=True)
+    while True:
+        time.sleep(1)
+
+
+def report(mode: str, number: int, heard: Counter[int], **more: Any) -> None:
+    line = {
+        "mode": mode,
+        "run": number,
+        "rank": RANK,
+        "missing": sorted(speakers(mode) - set(heard)),
+        "twice": sorted(node for node, count in heard.items() if count > 1),
+        **more,
+    }
+    sys.stdout.write(json.dumps(line) + "\n")
+    sys.stdout.flush()
+
+
+def one(mode: str, number: int) -> None:
+    dice = random.Random() if mode == "lost" else random.Random(f"{number} {RANK}")
+    time.sleep(LATE if mode == "late" and RANK == SIZE - 1 else dice.random())
+    found: dict[str, Any] = {}
+
+    def main() -> None:
+        found["began"] = time.monotonic()
+        act = {"bare": bare, "lost": lost}.get(mode, by_task)
+        found["heard"] = act(mode, number, dice)
+        found["ended"] = time.monotonic()
+
+    begin = time.monotonic()
+    Parallel.runner(n_parallel_workers=1)(main)
+    heard, finished = found["heard"]
+    report(
+        mode,
+        number,
+        heard,
+        finished=finished,
+        hold=round(found["began"] - begin, 2),
+        main=round(found["ended"] - found["began"], 2),
+        end=round(time.monotonic() - found["ended"], 2),
+    )
+
+
+def links() -> list[socket.socket]:
+    """One to each other rank for rank 0, where all meet; one to it for the others."""
+    if RANK == 0:
+        with socket.create_server(("", MEETING_PORT)) as server:
+            return [server.accept()[0] for _ in range(SIZE - 1)]
+    while True:
+        try:
+            first = os.environ["DI_NODES"].split(",")[0]
+            return [socket.create_connection((first, MEETING_PORT))]
+        except OSError:
+            time.sleep(LOOK)
+
+
+def meet(met: list[socket.socket]) -> None:
+    """Returns once all have called it."""
+    for sends in (False, True) if RANK == 0 else (True, False):
+        for link in met:
+            if not (link.send(b".") if sends else link.recv(1)):
+                raise SystemExit("a rank has gone")
+
+
+def in_a_process_of_its_own(job: str, mode: str, number: int) -> None:
+    child = os.fork()
+    if child:
+        if os.waitpid(child, 0)[1]:
+            raise SystemExit(f"run {number} of {mode} has failed")
+        return
+    # As another job: with redis the processes of the run before might still be known.
+    os.environ["DI_JOB_ID"] = f"{job}-{mode}-{number}"
+    code = 1
+    try:
+        one(mode, number)
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(code)
+
+
+def main(words: list[str]) -> None:
+    if words == ["lost:1"]:
+        one("lost", 0)
+    met, job = links(), os.environ["DI_JOB_ID"]
+    for word in words:
+        mode, _, runs = word.partition(":")
+        for number in range(int(runs)):
+            meet(met)
+            in_a_process_of_its_own(job, mode, number)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

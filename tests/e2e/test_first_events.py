@@ -1,0 +1,163 @@
+"""What a process says as its first word is heard by all: with each queue, in mesh and star, also
+where a pod is late or comes back. `make first-events` makes twenty runs of each, beside the same
+without the hold.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from statistics import median
+
+import pytest
+from jobs import REAL_SECONDS, program
+from space import Body, Space, measured
+
+pytestmark = pytest.mark.e2e
+
+PROGRAM = Path(__file__).parent / "in_pods/first_events.py"
+QUEUES = {"nng": "nng", "redis": "redis", "torchrpc": "torchrpc:cpu"}
+TOPOLOGIES = ("mesh", "star")
+RANKS = 3
+RUNS = 20
+MODES = ("task", "bare", "listener", "late")
+# A run lasts as long as that of the pod that starts 30 s late; without the hold, the patience of
+# all comes on top.
+LONG_SECONDS = 3600
+ADDED_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class World:
+    """A job whose program is in_pods/first_events.py."""
+
+    queue: str
+    topology: str
+    held: bool = True
+
+    @property
+    def name(self) -> str:
+        return f"{self.queue}-{self.topology}{'' if self.held else '-unheld'}"
+
+    def objects(self, *plan: str) -> list[Body]:
+        command = ["python3", "/code/main.py", *plan]
+        spec: Body = {"replicas": RANKS, "topology": self.topology, "backoffLimit": 0}
+        if self.queue != "nng":
+            spec["messageQueue"] = {"type": QUEUES[self.queue]}
+        if not self.held:
+            spec["connectSeconds"] = 0
+        return program(self.name, command, PROGRAM.read_text(), **spec)
+
+    def reports(self, space: Space) -> list[Body]:
+        """The lines of all ranks, of their present starts."""
+        logs = (space.logs(f"{self.name}-{rank}") for rank in range(RANKS))
+        lines = (line for log in logs for line in log.splitlines())
+        return [json.loads(line) for line in lines if line.startswith('{"mode"')]
+
+
+def wrong(reports: Iterable[Body]) -> list[Body]:
+    """Those of processes that have missed something, or heard it twice, or not heard of the end."""
+    return [one for one in reports if one["missing"] or one["twice"] or not one["finished"]]
+
+
+def run_all(space: Space, worlds: list[World], plan: list[str], seconds: float) -> None:
+    """Apply the jobs together, and wait for all of them."""
+    space.apply(*(each for world in worlds for each in world.objects(*plan)))
+    for world in worlds:
+        space.until_true(world.name, "Succeeded", seconds)
+
+
+def test_a_first_word_is_heard_by_all(space: Space) -> None:
+    worlds = [World("nng", "star"), World("redis", "mesh"), World("torchrpc", "mesh")]
+    run_all(space, worlds, ["task:2", "bare:1"], REAL_SECONDS)
+    for world in worlds:
+        found = world.reports(space)
+        assert len(found) == 3 * RANKS
+        assert not wrong(found), (world.name, found)
+
+
+@pytest.mark.long
+def test_first_words_of_twenty_runs_of_each_kind(space: Space) -> None:
+    """Three processes in three pods; `late` is one that starts 30 s after the others."""
+    worlds = [World(*each) for each in product(QUEUES, TOPOLOGIES, (True, False))]
+    run_all(space, worlds, [f"{mode}:{RUNS}" for mode in MODES], LONG_SECONDS)
+    print(ROW.format(*HEAD))
+    found = {world: world.reports(space) for world in worlds}
+    for world, mode in product(worlds, MODES):
+        show(world, mode, [one for one in found[world] if one["mode"] == mode])
+    for world in filter(lambda world: world.held, worlds):
+        assert len(found[world]) == RUNS * len(MODES) * RANKS
+        assert not wrong(found[world]), world.name
+        ends = [one["end"] for one in found[world] if one["mode"] == "bare"]
+        assert median(ends) < ADDED_SECONDS, world.name
+
+
+HEAD = ["queue", "topology", "kind", "hold", "missed", "twice", "deaf", "wait", "main", "end"]
+ROW = "| {:8} | {:8} | {:8} | {:4} | {:>6} | {:>5} | {:>6} | {:>6} | {:>6} | {:>5} |"
+
+
+def show(world: World, mode: str, reports: list[Body]) -> None:
+    """A row: what was lost in all runs together, and medians of seconds."""
+    times = [f"{median(one[name] for one in reports):.2f}" for name in ("hold", "main", "end")]
+    print(
+        ROW.format(
+            world.queue,
+            world.topology,
+            mode,
+            "yes" if world.held else "no",
+            sum(len(one["missing"]) for one in reports),
+            sum(len(one["twice"]) for one in reports),
+            sum(not one["finished"] for one in reports),
+            *times,
+        ),
+        flush=True,
+    )
+
+
+@pytest.mark.long
+def test_first_words_after_rank_0_was_lost_and_has_come_back(space: Space) -> None:
+    """Who comes back is heard by all, and hears all, twenty times with each queue and topology."""
+    worlds = [World(*each) for each in product(QUEUES, TOPOLOGIES)]
+    space.apply(*(each for world in worlds for each in world.objects("lost:1")))
+    missed: Counter[str] = Counter()
+    for number in range(RUNS + 1):
+        for world in worlds:
+            space.until_true(world.name, "PeersReady", REAL_SECONDS)
+            for one in until_reported(space, world):
+                missed[world.name] += len(one["missing"])
+                if one["missing"]:
+                    print(f"{world.name} after loss {number}: {one}", flush=True)
+        gone = {f"{world.name}-0": space.pods(world.name)[0]["metadata"]["uid"] for world in worlds}
+        if number == RUNS:
+            break
+        lists = {world: space.status(world.name)["listNumber"] for world in worlds}
+        space.kubectl("delete", "pod", *gone, "--wait=false")
+        for world in worlds:
+            until_another_list(space, world, lists[world])
+    for world in worlds:
+        measured(f"missing after {RUNS} losses of rank 0, {world.name}", missed[world.name])
+    assert not sum(missed.values())
+
+
+def until_another_list(space: Space, world: World, number: int) -> None:
+    """Until the loss is told."""
+
+    def problem() -> str:
+        status = space.status(world.name)
+        return "" if status.get("listNumber", 0) > number else f"list {status.get('listNumber')}"
+
+    space.until(f"{world.name} has another list", problem, REAL_SECONDS)
+
+
+def until_reported(space: Space, world: World) -> list[Body]:
+    """The line of each rank's present start."""
+    found: list[Body] = []
+
+    def problem() -> str:
+        found[:] = world.reports(space)
+        return "" if len(found) == RANKS else f"{len(found)} of {RANKS} have said what they heard"
+
+    space.until(f"{world.name} has spoken", problem, REAL_SECONDS)
+    return found

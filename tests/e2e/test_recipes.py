@@ -1,0 +1,63 @@
+"""The examples that are not about training: a data set, an image of one's own, GPUs."""
+
+from pathlib import Path
+
+import pytest
+from archives import archive, with_files
+from jobs import EXAMPLES, REAL_SECONDS
+from space import Space
+from volumes import volume
+
+pytestmark = pytest.mark.e2e
+
+CLAIM = """
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: dataset}
+spec:
+  storageClassName: ""
+  accessModes: [ReadOnlyMany]
+  resources: {requests: {storage: 1Gi}}
+"""
+
+
+def test_ranks_share_a_data_set_that_nobody_can_write_to(space: Space, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    for name in "abcde":
+        (data / f"{name}.txt").write_text(name)
+    with volume(space, "dataset", data):
+        space.kubectl("apply", "-f", "-", stdin=CLAIM)
+        space.kubectl("apply", "-f", str(EXAMPLES / "dataset.yaml"))
+        space.until_true("readers", "Succeeded", REAL_SECONDS)
+        read = [space.logs(f"readers-{rank}") for rank in range(2)]
+        assert read == [
+            "rank 0 of 2 reads 3 of 5 files: ['a.txt', 'c.txt', 'e.txt']\n",
+            "rank 1 of 2 reads 2 of 5 files: ['b.txt', 'd.txt']\n",
+        ]
+        mounts = space.pods("readers")[0]["spec"]["containers"][0]["volumeMounts"]
+        assert next(each for each in mounts if each["name"] == "data")["readOnly"]
+
+
+WORLD = """
+import os
+
+print("rank", os.environ["DI_RANK"], "of", os.environ["DI_WORLD_SIZE"])
+"""
+
+
+def test_code_comes_in_an_image_of_its_own(space: Space, tmp_path: Path) -> None:
+    """A layer on an image, as the example's Dockerfile makes one."""
+    name = "registry.example.org/my-rl:1"
+    made = with_files(archive("light"), tmp_path / "own.tar", name, {"app/main.py": WORLD})
+    space.cluster.load([made])
+    space.kubectl("apply", "-f", str(EXAMPLES / "own-image.yaml"))
+    space.until_true("mine", "Succeeded")
+    assert [space.logs(f"mine-{rank}") for rank in range(2)] == ["rank 0 of 2\n", "rank 1 of 2\n"]
+
+
+def test_gpus_are_asked_for_as_the_apiserver_takes_it(space: Space) -> None:
+    """Nothing here has a GPU."""
+    flags = ("--dry-run=server", "--warnings-as-errors")
+    said = space.kubectl("apply", *flags, "-f", str(EXAMPLES / "gpu.yaml"))
+    assert "dijob.diengine.opendilab.org/train created (server dry run)" in said

@@ -1,0 +1,36 @@
+"""Volumes that outlive pods and jobs: folders of this machine, which the nodes of the embedded
+cluster see.
+"""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from space import Body, Space
+
+
+@contextmanager
+def volume(space: Space, claim: str, folder: Path) -> Iterator[None]:
+    """A PersistentVolume that waits for a claim of this name. The folder's files outlive it."""
+    folder.mkdir(exist_ok=True)
+    folder.chmod(0o777)
+    name = f"{space.name}-{claim}"
+    modes = ["ReadWriteOnce", "ReadWriteMany", "ReadOnlyMany"]
+    body: Body = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": name},
+        "spec": {
+            "capacity": {"storage": "1Gi"},
+            "accessModes": modes,
+            "persistentVolumeReclaimPolicy": "Retain",
+            "claimRef": {"namespace": space.name, "name": claim},
+            "hostPath": {"path": str(folder)},
+        },
+    }
+    space.kubectl("create", "-f", "-", stdin=json.dumps(body))
+    try:
+        yield
+    finally:
+        space.kubectl("delete", "persistentvolume", name, "--wait=false")
