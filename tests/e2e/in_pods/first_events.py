@@ -15,6 +15,7 @@ lost      the only run: says it, answers who comes back, and stays until it is e
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import random
@@ -32,7 +33,7 @@ from ding.framework.context import Context
 RANK, SIZE = int(os.environ["DI_RANK"]), int(os.environ["DI_WORLD_SIZE"])
 MEETING_PORT = 40000
 LATE = 30.0
-PATIENCE = 15.0  # then what has not been heard is missing
+PATIENCE = float(os.environ["PATIENCE"])  # then what has not been heard is missing
 LOOK = 0.05
 
 # Node ids with how often they were heard, and whether the end was.
@@ -200,6 +201,7 @@ def in_a_process_of_its_own(job: str, mode: str, number: int) -> None:
         if os.waitpid(child, 0)[1]:
             raise SystemExit(f"run {number} of {mode} has failed")
         return
+    gc.disable()  # it would copy all memory that is shared with the process before
     # As another job: with redis the processes of the run before might still be known.
     os.environ["DI_JOB_ID"] = f"{job}-{mode}-{number}"
     code = 1
@@ -216,6 +218,7 @@ def main(words: list[str]) -> None:
     if words == ["lost:1"]:
         one("lost", 0)
     met, job = links(), os.environ["DI_JOB_ID"]
+    gc.freeze()
     for word in words:
         mode, _, runs = word.partition(":")
         for number in range(int(runs)):
