@@ -27,6 +27,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+import ding.framework.middleware  # noqa: F401 (Parallel does it in each run, for seconds)
 from ding.framework import Parallel, task
 from ding.framework.context import Context
 
