@@ -99,7 +99,9 @@ def test_explain_teaches(plane: Plane, field: str, words: str) -> None:
 def test_examples_are_accepted(plane: Plane, example: Path) -> None:
     said = plane.ask("apply", "--dry-run=server", "--validate=strict", "-f", str(example))
     assert said.ok, said.text
-    assert "dijob.diengine.opendilab.org" in said.text
+    assert "(server dry run)" in said.text
+    has_job = "kind: DIJob\n" in example.read_text()
+    assert ("dijob.diengine.opendilab.org" in said.text) == has_job
 
 
 def test_min_and_max_may_change_while_it_runs(plane: Plane) -> None:
