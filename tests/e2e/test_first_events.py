@@ -136,6 +136,7 @@ def test_first_words_after_rank_0_was_lost_and_has_come_back(space: Space) -> No
     space.apply(*(each for world in worlds for each in world.objects("lost:1")))
     missed: Counter[str] = Counter()
     for number in range(RUNS + 1):
+        print(f"after loss {number}: missed so far {dict(missed)}", flush=True)
         for world in worlds:
             space.until_true(world.name, "PeersReady", REAL_SECONDS)
             for one in until_reported(space, world):

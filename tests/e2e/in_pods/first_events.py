@@ -225,6 +225,7 @@ def main(words: list[str]) -> None:
         for number in range(int(runs)):
             meet(met)
             in_a_process_of_its_own(job, mode, number)
+    meet(met)  # nobody's pod goes before all are done
 
 
 if __name__ == "__main__":
