@@ -184,7 +184,7 @@ e2e: cluster-build images ## real pods on real nodes (~20 min)
 	$(PY) -m pytest tests/e2e -m "alone and not long"
 
 .PHONY: first-events
-first-events: cluster-build images ## who hears what a process says first: 20 runs of each kind, beside the same without the hold (~40 min)
+first-events: cluster-build images ## who hears what a process says first: 20 runs of each kind, beside the same without the hold (~35 min)
 	$(PY) -m pytest -s tests/e2e/test_first_events.py -m long
 
 .PHONY: long
