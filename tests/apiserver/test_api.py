@@ -97,7 +97,8 @@ def test_explain_teaches(plane: Plane, field: str, words: str) -> None:
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=[path.name for path in EXAMPLES])
 def test_examples_are_accepted(plane: Plane, example: Path) -> None:
-    said = plane.ask("apply", "--dry-run=server", "--validate=strict", "-f", str(example))
+    flags = ("--dry-run=server", "--validate=strict", "--warnings-as-errors")
+    said = plane.ask("apply", *flags, "-f", str(example))
     assert said.ok, said.text
     assert "(server dry run)" in said.text
     has_job = "kind: DIJob\n" in example.read_text()

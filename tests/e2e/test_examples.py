@@ -11,8 +11,8 @@ pytestmark = pytest.mark.e2e
 
 def test_every_example_has_a_test() -> None:
     """Here, in test_first_steps.py (dijob.yaml), test_dqn_losses.py (cartpole-dqn),
-    test_tasks_dqn.py (cartpole-tasks and what goes with it), test_recipes.py, and where a runtime
-    or a queue is the subject.
+    test_tasks_dqn.py (cartpole-tasks and what goes with it), test_recipes.py,
+    apiserver/test_api.py (gpu), and where a runtime or a queue is the subject.
     """
     known = {"dijob.yaml", "star.yaml", "cartpole-dqn.yaml", "cartpole-tasks.yaml"}
     known |= {"volume.yaml", "tensorboard.yaml", "evaluate.yaml"}

@@ -222,9 +222,7 @@ HINDERED: dict[str, tuple[Body, list[str]]] = {
     "one-node-too-few": (apart("stuck"), ["rank ", "Unschedulable", "anti-affinity"]),
     "no-such-node": (
         peers("stuck", "--forever", pod={"nodeSelector": {"gpu": "none-has-it"}}),
-        # The scheduler judges one pod after the other: the status names the first one at once, and
-        # the second with its next write, 10 s later, where it comes between two passes.
-        ["rank", "Unschedulable", "affinity/selector"],
+        ["ranks 0-1: ", "Unschedulable", "affinity/selector"],
     ),
     "no-such-image": (
         job("stuck", {"image": "127.0.0.1:9/absent:1", "command": ["true"]}),

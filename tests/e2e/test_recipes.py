@@ -1,4 +1,6 @@
-"""The examples that are not about training: a data set, an image of one's own, GPUs."""
+"""The examples that are not about training: a data set, an image of one's own. That of GPUs is only
+shown to an apiserver (apiserver/test_api.py): nothing here has one.
+"""
 
 from pathlib import Path
 
@@ -54,10 +56,3 @@ def test_code_comes_in_an_image_of_its_own(space: Space, tmp_path: Path) -> None
     space.kubectl("apply", "-f", str(EXAMPLES / "own-image.yaml"))
     space.until_true("mine", "Succeeded")
     assert [space.logs(f"mine-{rank}") for rank in range(2)] == ["rank 0 of 2\n", "rank 1 of 2\n"]
-
-
-def test_gpus_are_asked_for_as_the_apiserver_takes_it(space: Space) -> None:
-    """Nothing here has a GPU."""
-    flags = ("--dry-run=server", "--warnings-as-errors")
-    said = space.kubectl("apply", *flags, "-f", str(EXAMPLES / "gpu.yaml"))
-    assert "dijob.diengine.opendilab.org/train created (server dry run)" in said
