@@ -1,7 +1,7 @@
 # syntax=docker/dockerfile:1
 # The operator: Debian's Python, a virtual environment with the locked dependencies, and the package operator/dijob.
 #
-# Build it with `make images`; by hand: docker build -t dijob/operator:dev . (the optional secrets `pip` and `ca` are a
+# Build it with `make images`; by hand: docker build -t dijob/operator:VERSION . (the optional secrets `pip` and `ca` are a
 # pip.conf and certificates of the building machine, which must not get into a layer).
 ARG BASE=debian:bookworm-slim
 FROM ${BASE} AS build

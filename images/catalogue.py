@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,6 +17,10 @@ from steps import BuildError, quiet, say
 ROOT = Path(__file__).resolve().parent.parent
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dijob" / "images"
 SLIM = "debian:bookworm-slim"
+# The version that operator, chart and packages say; our own images have it as their tag.
+(VERSION,) = re.findall(
+    r'^__version__ = "(.+)"$', (ROOT / "operator/dijob/__init__.py").read_text(), re.MULTILINE
+)
 
 
 @dataclass(frozen=True)
@@ -49,10 +54,16 @@ MACHINE = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platfo
 IMAGES = {
     "base": Image("dijob/base:dev", "images/base", ("images/base",), 50, 2, rootfs=True),
     "launcher": Image(
-        "dijob/launcher:dev", "images/launcher", LAUNCHER_INPUTS, 8, 1, rootfs=True, arch=MACHINE
+        f"dijob/launcher:{VERSION}",
+        "images/launcher",
+        LAUNCHER_INPUTS,
+        8,
+        1,
+        rootfs=True,
+        arch=MACHINE,
     ),
     "light": Image("dijob/light:dev", "images/light", ("images/light",), 25, 2),
-    "operator": Image("dijob/operator:dev", ".", OPERATOR_INPUTS, 60, 3),
+    "operator": Image(f"dijob/operator:{VERSION}", ".", OPERATOR_INPUTS, 60, 3),
     "ditask": Image(
         "dijob/ditask:0.5.3", "images/ditask", ("images/ditask", f"{RUNTIME}/dijob_runtime"), 240, 9
     ),
@@ -128,10 +139,10 @@ def _built_on(name: str) -> str:
 
 def archive(name: str) -> Path:
     """Where the image of the present inputs is, or will be: the name carries a hash over them, the
-    base's and the architecture.
+    base's, the reference and the architecture.
     """
     image = IMAGES[name]
-    digest = hashlib.sha256((image.arch or platform.machine()).encode())
+    digest = hashlib.sha256(f"{image.reference} {image.arch or platform.machine()}".encode())
     digest.update(_built_on(name).encode())
     for path in input_files(image):
         content = path.read_bytes()

@@ -10,6 +10,8 @@ import yaml
 from chart.lab import CHART, Lab
 from cluster.build import build
 from cluster.shell import Progress
+from dijob import __version__
+from dijob.core.options import LAUNCHER_IMAGE
 from manifests import CRD
 from planes import ROOT
 
@@ -214,14 +216,14 @@ def test_the_flags_follow_the_values(offline: Lab) -> None:
     resources = '{"limits":{"memory":"2Gi"},"requests":{"cpu":"100m","memory":"64Mi"}}'
     redis = ["--redis-image=redis:7.2-alpine", f"--redis-resources={resources}"]
     assert container["args"] == [
-        "--launcher-image=dijob/launcher:dev",
+        f"--launcher-image={LAUNCHER_IMAGE}",
         "--launcher-delivery=InitContainer",
         "--cluster-domain=cluster.local",
         *redis,
         "--log-level=info",
         "--health-port=8080",
     ]
-    assert container["image"] == "dijob/operator:dev"
+    assert container["image"] == f"dijob/operator:{__version__}"
     both = {**SETS["everything"], **SETS["namespaces"]}
     pod = one(parsed(render(offline, both)), "Deployment")["spec"]["template"]
     (container,) = pod["spec"]["containers"]

@@ -4,6 +4,7 @@ import pytest
 from archives import archive
 from cluster import Cluster
 from cluster.waiting import until
+from dijob.core.options import LAUNCHER_IMAGE
 from release import install
 from space import HOME, Api, Body
 
@@ -33,7 +34,7 @@ def test_one_runs_on_each_node_until_it_is_switched_off(cluster: Cluster, api: A
         for pod in api.pods(HOME, SELECTOR):
             (status,) = pod["status"]["containerStatuses"]
             assert status["restartCount"] == 0
-            assert status["image"].endswith("dijob/launcher:dev")
+            assert status["image"].endswith(LAUNCHER_IMAGE)
             assert status["imageID"]
     finally:
         install(cluster, operator)

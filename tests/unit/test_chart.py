@@ -4,6 +4,7 @@ agree.
 
 import json
 import re
+import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
+from dijob import __version__
 from dijob.crd import document
 from dijob.shell.kinds import KINDS
 
@@ -158,3 +160,22 @@ def test_links_between_the_pages_lead_somewhere() -> None:
             assert not anchor or anchor in slugs, (
                 f"{page.name} links to {target}; there are {sorted(slugs)}"
             )
+
+
+def test_all_that_is_released_says_one_version() -> None:
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    projects = [ROOT / "pyproject.toml", ROOT / "images/dijob-runtime/pyproject.toml"]
+    runtime = (ROOT / "images/dijob-runtime/dijob_runtime/__init__.py").read_text()
+    said = {
+        chart["version"],
+        chart["appVersion"],
+        *(tomllib.loads(path.read_text())["project"]["version"] for path in projects),
+        *re.findall(r'^__version__ = "(.+)"$', runtime, re.MULTILINE),
+    }
+    assert said == {__version__}
+
+
+def test_the_changelog_begins_with_this_version_or_what_is_not_released() -> None:
+    heads = re.findall(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert heads[0] == "Unreleased"
+    assert __version__.endswith("-dev") or heads[1] == __version__

@@ -26,8 +26,12 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- if .Values.image.digest -}}
 {{ .Values.image.repository }}@{{ .Values.image.digest }}
 {{- else -}}
-{{ .Values.image.repository }}:{{ .Values.image.tag }}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
 {{- end -}}
+{{- end -}}
+
+{{- define "dijob.launcherImage" -}}
+{{ .Values.launcher.image | default (printf "dijob/launcher:%s" .Chart.AppVersion) }}
 {{- end -}}
 
 {{/* The operator's rights: one list for the ClusterRole and for the Roles. Every rule says why it is there. */}}

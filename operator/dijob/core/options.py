@@ -5,13 +5,14 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from dijob import __version__
 from dijob.api.model import DIJob
 from dijob.api.problems import Problem
 from dijob.names import Priority
 
 # The last line of Redis under the BSD licence.
 REDIS_IMAGE = "redis:7.2-alpine"
-LAUNCHER_IMAGE = "dijob/launcher:dev"
+LAUNCHER_IMAGE = f"dijob/launcher:{__version__}"
 
 
 class Delivery(StrEnum):
