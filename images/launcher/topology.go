@@ -11,7 +11,6 @@ import (
 // and in FirstNodeIDs (operator/dijob/core/render/annotations.py: topology_json).
 type topology struct {
 	ListNumber      int      `json:"listNumber"`
-	Epoch           int      `json:"epoch"` // the former name, until 0.1.0
 	WorldSize       int      `json:"worldSize"`
 	NumNodes        int      `json:"numNodes"`
 	ParallelWorkers int      `json:"parallelWorkers"`
@@ -24,7 +23,7 @@ type topology struct {
 func topologyOf(number, list string) topology {
 	nodes, workers := strings.Split(list, ","), parallelWorkers()
 	t := topology{
-		ListNumber: natural(number), Epoch: natural(number), WorldSize: len(nodes) * workers, NumNodes: len(nodes),
+		ListNumber: natural(number), WorldSize: len(nodes) * workers, NumNodes: len(nodes),
 		ParallelWorkers: workers, Topology: variable("DI_TOPOLOGY", "mesh"),
 	}
 	if hasNames() {

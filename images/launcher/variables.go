@@ -21,7 +21,6 @@ func correct(said map[string]string) bool {
 		os.Setenv("DI_NODE_IPS", list)
 	}
 	os.Setenv("DI_LIST_NUMBER", number)
-	os.Setenv("DI_EPOCH", number) // the former name of DI_LIST_NUMBER, until 0.1.0
 	os.Setenv("DI_NODES", list)
 	os.Setenv("DI_NUM_NODES", size)
 	os.Setenv("DI_WORLD_SIZE", world)

@@ -59,13 +59,6 @@ ANNOTATION_ENDED: Final = f"{GROUP}/ended"
 # What the pod was made from: a hash of the user's words.
 ANNOTATION_TEMPLATE: Final = f"{GROUP}/template-hash"
 
-# The former names of the list number: understood, and written beside the new ones, until 0.1.0.
-# Then they go, with all that `grep -rE 'FORMER_|former.name' operator` finds (docs/decisions/020).
-FORMER_ANNOTATION: Final = f"{GROUP}/epoch"
-FORMER_VARIABLE: Final = "DI_EPOCH"
-# In topology.json, and in the termination message of older pods' launchers.
-FORMER_WORD: Final = "epoch"
-
 # On the DIJob, by hand: while it is there, the operator looks and tells, and touches nothing of the
 # job.
 ANNOTATION_PAUSED: Final = f"{GROUP}/paused"
@@ -121,7 +114,6 @@ RESERVED_ENV: Final = (
     "DI_NUM_NODES",
     "DI_LIST_NUMBER",
     "DI_POD_IP",
-    FORMER_VARIABLE,
 )
 # spec.successPolicy, where it is not the name of a task.
 ALL_REPLICAS: Final = "AllReplicas"

@@ -4,7 +4,6 @@ them.
 
 from dataclasses import dataclass
 
-from dijob import names
 from space import Body, Space
 
 # One block a process: a line with its id and command, then its environment, a variable a line.
@@ -95,6 +94,5 @@ def expected(job: Body, ips: list[str], rank: int, shape: Shape) -> dict[str, st
         "DI_TOPOLOGY": shape.topology,
         "DI_LABELS": "",
         "DI_LIST_NUMBER": str(job["status"]["listNumber"]),
-        names.FORMER_VARIABLE: str(job["status"]["listNumber"]),
         "DI_POD_IP": ips[rank],
     }

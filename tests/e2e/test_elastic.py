@@ -32,7 +32,6 @@ def until_told(space: Space, size: int, workers: int = 1) -> float:
         ids = [rank * workers for rank in range(size)]
         wanted = {
             "listNumber": number,
-            "epoch": number,
             "worldSize": size * workers,
             "numNodes": size,
             "nodeIps": ips,

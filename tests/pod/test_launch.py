@@ -130,13 +130,6 @@ def test_an_environment_older_than_the_files_is_made_true(
     assert (rc, tuple(told), path) == (0, expected, f"{box.bin}:{box.env['PATH']}"), err
 
 
-def test_a_program_that_knows_the_former_name_of_the_number_is_told_too(box: Box) -> None:
-    box.shows(*NEW)
-    program = "import os; print(os.environ['DI_LIST_NUMBER'], os.environ['DI_EPOCH'])"
-    old = {"DI_LIST_NUMBER": "2", "DI_EPOCH": "2", "DI_NODES": "10.0.0.9"}
-    assert box.run([box.launch, *python(program)], DI_RANK="0", **old)[:2] == (0, "3 3\n")
-
-
 def test_the_sizes_follow_from_the_files(box: Box) -> None:
     box.shows("3", "10.0.0.1,10.0.0.2,10.0.0.3")
     program = "import os; print(os.environ['DI_NUM_NODES'], os.environ['DI_WORLD_SIZE'])"

@@ -22,7 +22,7 @@ from unit.launched import environment_of
 
 PRINT = "import json, os, sys; print(json.dumps(dict(os.environ)), flush=True); sys.stdin.read()"
 WORLD = {"DI_RANK": "1", "DI_PARALLEL_WORKERS": "2", "DI_TOPOLOGY": "star"}
-LISTED = {"DI_LIST_NUMBER": "3", "DI_EPOCH": "3", "DI_NUM_NODES": "2", "DI_WORLD_SIZE": "4"}
+LISTED = {"DI_LIST_NUMBER": "3", "DI_NUM_NODES": "2", "DI_WORLD_SIZE": "4"}
 SIX = "fd00::1,fd00::2"
 IPS, NAMES = "10.0.0.1,10.0.0.2", "world-0.world,world-1.world"
 KINDS = {

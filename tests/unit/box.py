@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from dijob import names
 from unit.objects import Body
 
 
@@ -17,13 +16,8 @@ class Process:
     env: dict[str, str]
 
     @property
-    def number_variable(self) -> str:
-        """Pods from before the rename have the former one alone."""
-        return "DI_LIST_NUMBER" if "DI_LIST_NUMBER" in self.env else names.FORMER_VARIABLE
-
-    @property
     def list_number(self) -> int:
-        return int(self.env[self.number_variable])
+        return int(self.env["DI_LIST_NUMBER"])
 
     @property
     def nodes(self) -> list[str]:

@@ -157,9 +157,7 @@ class SimPod:
 
     def renew(self) -> None:
         """The launcher ends its program, and says that this was no failure."""
-        before = self.process and self.process.number_variable == names.FORMER_VARIABLE
-        word = names.FORMER_WORD if before else "list"
-        said = f"dijob: renewal, {word} {self._annotations[names.ANNOTATION_RENEW]}\n"
+        said = f"dijob: renewal, list {self._annotations[names.ANNOTATION_RENEW]}\n"
         self.main.end(RENEWAL_CODE, timestamp(self.clock()), said)
         self.ready, self.process = False, None
 

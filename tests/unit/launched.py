@@ -31,14 +31,13 @@ def _listed(env: Mapping[str, str], annotations: Mapping[str, str]) -> dict[str,
     """What the launcher sets; nothing where the environment has a list that is no older."""
     number = annotations.get(names.ANNOTATION_LIST_NUMBER, "")
     text = annotations.get(names.ANNOTATION_IPS, "")
-    has = env.get("DI_LIST_NUMBER") or env.get(names.FORMER_VARIABLE) or 0
+    has = env.get("DI_LIST_NUMBER") or 0
     if not text or (env.get("DI_NODES") and int(has) >= int(number)):
         return {}
     nodes = text.split(",")
     found = {
         "DI_NODES": text,
         "DI_LIST_NUMBER": number,
-        names.FORMER_VARIABLE: number,
         "DI_NUM_NODES": str(len(nodes)),
         "DI_WORLD_SIZE": str(len(nodes) * int(env["DI_PARALLEL_WORKERS"])),
     }

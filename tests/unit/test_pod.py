@@ -68,7 +68,6 @@ def listed_fields(body: Body) -> set[str]:
 
 ALL_LISTED = {
     *("DI_NODES", "DI_NODE_IPS", "DI_LIST_NUMBER", "DI_NUM_NODES", "DI_WORLD_SIZE"),
-    names.FORMER_VARIABLE,
 }
 
 
@@ -463,7 +462,6 @@ def test_a_pod_is_told_what_its_spec_reads() -> None:
     assert written[names.ANNOTATION_NUM_NODES] == "2"
     assert json.loads(written[names.ANNOTATION_TOPOLOGY]) == {
         "listNumber": 3,
-        "epoch": 3,
         "worldSize": 4,
         "numNodes": 2,
         "parallelWorkers": 2,
@@ -471,7 +469,7 @@ def test_a_pod_is_told_what_its_spec_reads() -> None:
         "nodeIps": ["10.0.0.1", "10.0.0.2"],
         "firstNodeIds": [0, 2],
     }
-    assert not {names.ANNOTATION_WORLD_SIZE, names.FORMER_ANNOTATION, "another/one"} & set(written)
+    assert not {names.ANNOTATION_WORLD_SIZE, "another/one"} & set(written)
 
 
 def test_the_list_of_the_largest_world_fits_into_an_annotation() -> None:

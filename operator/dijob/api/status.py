@@ -103,8 +103,6 @@ class Renewal(Stored):
 
     list_number: Number = 0
     """Number of the list that died."""
-    epoch: Number = 0
-    """The former name of listNumber, until 0.1.0."""
     reason: Reason = ""
     """One word for programs, e.g. PodLost or AddressChanged."""
     message: Message = ""
@@ -164,8 +162,6 @@ class Status(Stored):
     """The metadata.generation that this status is about."""
     list_number: Number = 0
     """Number of the newest address list. Written with addressList, before any rank gets it."""
-    epoch: Number = 0
-    """The former name of listNumber, until 0.1.0."""
     address_list: ListProof | None = None
     """The proof of the newest address list: a digest by which copies of it are recognized."""
     template_hash: Annotated[str, Field(max_length=64)] = ""
@@ -200,21 +196,6 @@ class Status(Stored):
     """The first failure of the job: usually the cause of all later ones."""
     conditions: Annotated[tuple[Condition, ...], Field(max_length=32)] = ()
     """The state of the job now. `kubectl wait --for=condition=Finished dijob/NAME` reads these."""
-
-
-def with_former_names(status: Status) -> Status:
-    """The status with its list numbers under their former name too; until 0.1.0.
-
-    The higher one counts: an operator that knew the former name only may have written last.
-    """
-    last = status.last_renewal
-    renewal = last and last.model_copy(update=_both_names(last))
-    return status.model_copy(update={**_both_names(status), "last_renewal": renewal})
-
-
-def _both_names(one: Status | Renewal) -> dict[str, int]:
-    """Part of with_former_names."""
-    return dict.fromkeys(("list_number", "epoch"), max(one.list_number, one.epoch))
 
 
 def timestamp(now: datetime) -> str:

@@ -23,7 +23,7 @@ from datetime import datetime
 
 from dijob import names
 from dijob.api.model import DIJob
-from dijob.api.status import Status, timestamp, with_former_names
+from dijob.api.status import Status, timestamp
 from dijob.core.actions import (
     Action,
     Event,
@@ -218,7 +218,6 @@ def _conclude(
     status = conclude(
         status, (*facts, *changes.facts(this, actions)), this.job.metadata.generation, this.now
     )
-    status = with_former_names(status)
     seconds, refused = when(this, status), changes.seconds_until_next(this, wished)
     seconds = seconds if refused is None else max(min(seconds, refused), 0.1)
     write_now = this.has_unstored_counts and (

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from itertools import chain
 
-from dijob.api.status import ListProof, Status, with_former_names
+from dijob.api.status import ListProof, Status
 from dijob.core.addresses import NO_LIST, AddressList
 from dijob.core.members import Gang, compact, expand
 from dijob.core.observed.views import Observed, Pod
@@ -62,7 +62,7 @@ def recovered(gang: Gang, observed: Observed, status: Status) -> Status:
     the highest number is taken where the kubelets report the very same addresses: then it is what
     would be made now. Numbers that this operator itself has given out are never used again.
     """
-    status, pods = with_former_names(status), observed.pods
+    pods = observed.pods
     published = max((observed.published.get(pod.uid, 0) for pod in pods.values()), default=0)
     if published > status.list_number:
         status = status.model_copy(update={"list_number": published, "address_list": None})
@@ -134,7 +134,6 @@ def unaccounted(gang: Gang, pods: Mapping[int, Pod], status: Status) -> tuple[in
     Before such a pod is called lost it is asked for by its name: somebody may have taken our label
     off, and then no watch shows it any more.
     """
-    status = with_former_names(status)
     if status.address_list is None:
         return ()
     size, known = min(status.address_list.size, gang.size), expand(status.succeeded_ranks)

@@ -13,7 +13,7 @@ Body = Mapping[str, Any]
 # How the launcher ends for a renewal (images/launcher/launch.go), and what it then writes as the
 # termination message.
 RENEWAL_CODE = 85
-RENEWED = re.compile(rf"dijob: renewal, (?:list|{names.FORMER_WORD}) ([0-9]{{1,15}})\b")
+RENEWED = re.compile(r"dijob: renewal, list ([0-9]{1,15})\b")
 # What the launcher then writes of a program that has succeeded without its peers
 # (images/launcher/watcher.go).
 ALONE = "dijob: this rank works alone: "

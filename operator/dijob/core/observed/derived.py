@@ -9,7 +9,6 @@ from dijob import names
 # What the keys of the annotations begin with that are made of a list, besides the list itself.
 MADE_OF_LIST = (
     names.ANNOTATION_LIST_NUMBER,
-    names.FORMER_ANNOTATION,
     names.ANNOTATION_NUM_NODES,
     names.ANNOTATION_WORLD_SIZE,
     names.ANNOTATION_TOPOLOGY,

@@ -122,8 +122,7 @@ def _placement(meta: Body, spec: Body, status: Body, main: Body) -> Placement:
 
 def _copy(annotations: Mapping[str, str]) -> ListCopy:
     """The text is interned: all pods of a job share one string."""
-    former = annotations.get(names.FORMER_ANNOTATION)
-    listed = number(annotations.get(names.ANNOTATION_LIST_NUMBER, former))
+    listed = number(annotations.get(names.ANNOTATION_LIST_NUMBER))
     return ListCopy(
         address_list=AddressList(listed, sys.intern(annotations.get(names.ANNOTATION_IPS, ""))),
         pod_ip=annotations.get(names.ANNOTATION_POD_IP, ""),

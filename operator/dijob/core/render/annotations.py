@@ -22,7 +22,6 @@ VARIABLES: Final = {
     "DI_NODES": names.ANNOTATION_IPS,
     "DI_NODE_IPS": names.ANNOTATION_IPS,
     "DI_LIST_NUMBER": names.ANNOTATION_LIST_NUMBER,
-    names.FORMER_VARIABLE: names.ANNOTATION_LIST_NUMBER,
     "DI_NUM_NODES": names.ANNOTATION_NUM_NODES,
     "DI_WORLD_SIZE": names.ANNOTATION_WORLD_SIZE,
 }
@@ -118,7 +117,6 @@ def made_of(gang: Gang, address_list: AddressList) -> dict[str, str]:
     ips = address_list.addresses
     return {
         names.ANNOTATION_LIST_NUMBER: str(address_list.number),
-        names.FORMER_ANNOTATION: str(address_list.number),
         names.ANNOTATION_NUM_NODES: str(len(ips)),
         names.ANNOTATION_WORLD_SIZE: str(len(ips) * gang.workers),
         names.ANNOTATION_TOPOLOGY: topology_json(gang, address_list),
@@ -165,7 +163,6 @@ def topology_json(gang: Gang, address_list: AddressList) -> str:
     ips = address_list.addresses
     world = {
         "listNumber": address_list.number,
-        names.FORMER_WORD: address_list.number,
         "worldSize": len(ips) * gang.workers,
         "numNodes": len(ips),
         "parallelWorkers": gang.workers,
