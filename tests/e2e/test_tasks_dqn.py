@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from demo import RETURN, TARGET
+from demo import TARGET
 from diary import exits, kept
 from jobs import EXAMPLES, REAL_SECONDS
 from space import MAIN, Body, Space, measured
@@ -23,8 +23,10 @@ NAME = "cartpole-tasks"
 LEARNER, EVALUATOR = f"{NAME}-learner-0", f"{NAME}-evaluator-0"
 NAMES = [f"{NAME}-{rest}" for rest in ("learner-0", "evaluator-0", "collector-0", "collector-1")]
 TERM, KILLED = 143, 137
-# A policy that has learned nothing gets 9 to 25.
-LEARNED = 60.0
+# A policy that has learned nothing gets 9 to 25, and a new one gets no more for 400 iterations and
+# longer. One that has learned gets less than this now and then, as a DQN does, but not for long.
+LEARNED, SOON = 60.0, 200
+EVALUATION = re.compile(r"Train Iter\((\d+)\)\s+Env Step\(\d+\)\s+Episode Return\(([0-9.]+)\)")
 SAVED = re.compile(r"Saved iteration (\d+), and ends")
 GOES_ON = re.compile(r"Goes on from iteration (\d+)")
 
@@ -40,19 +42,28 @@ def followed(space: Space, pod: str, log: Path) -> Iterator[None]:
             run.terminate()
 
 
-def returns(text: str) -> list[float]:
-    """What an evaluator has seen, in its log's order."""
-    return [float(value) for value in RETURN.findall(text)]
+def evaluations(text: str) -> list[tuple[int, float]]:
+    """What an evaluator has seen, in its log's order: iterations, each with a return."""
+    return [(int(iteration), float(value)) for iteration, value in EVALUATION.findall(text)]
 
 
-def until_learned(space: Space) -> None:
-    """Until the evaluator has seen a policy that has learned something."""
+def first_learned(text: str) -> int | None:
+    """The first iteration whose policy has learned something, of those in a log."""
+    return next((iteration for iteration, value in evaluations(text) if value >= LEARNED), None)
+
+
+def until_learned(space: Space) -> int:
+    """Until the evaluator has seen a policy that has learned something: its iteration."""
+    found: list[int] = []
 
     def problem() -> str:
-        found = returns(space.logs(EVALUATOR))
-        return "" if found and max(found) >= LEARNED else f"returns {found}"
+        text = space.logs(EVALUATOR)
+        if (learned := first_learned(text)) is not None:
+            found.append(learned)
+        return "" if found else f"{evaluations(text)}"
 
     space.until("it has learned something", problem, REAL_SECONDS)
+    return found[0]
 
 
 def until_goes_on(space: Space, at_least: int) -> int:
@@ -66,18 +77,6 @@ def until_goes_on(space: Space, at_least: int) -> int:
     space.until("the learner goes on", problem, REAL_SECONDS)
     assert int(found[0]) >= at_least
     return int(found[0])
-
-
-def first_return(space: Space) -> float:
-    """What the evaluator sees first in its present start."""
-    found: list[float] = []
-
-    def problem() -> str:
-        found[:] = returns(space.logs(EVALUATOR))
-        return "" if found else "nothing yet"
-
-    space.until("the evaluator has evaluated", problem, REAL_SECONDS)
-    return found[0]
 
 
 def suspend(space: Space, folder: Path) -> int:
@@ -102,7 +101,7 @@ def test_a_dqn_goes_on_where_it_was_whatever_happens_to_its_pods(
     with volume(space, "cartpole", tmp_path / "out"):
         space.kubectl("apply", "-f", str(EXAMPLES / "volume.yaml"))
         learns_through_a_loss_and_a_suspension(space, tmp_path)
-        begins_where_it_ended_when_it_is_applied_again(space)
+        begins_where_it_ended_when_it_is_applied_again(space, tmp_path)
         is_watched_evaluated_and_copied(space, tmp_path)
 
 
@@ -110,18 +109,15 @@ def learns_through_a_loss_and_a_suspension(space: Space, folder: Path) -> None:
     body, code = yaml.safe_load_all((EXAMPLES / "cartpole-tasks.yaml").read_text())
     # It would reach its target within seconds.
     space.apply(with_target(body, 1000.0), code)
-    until_learned(space)
+    measured("iterations until a new policy has learned something", until_learned(space))
     before = {pod["metadata"]["name"]: pod["metadata"]["labels"] for pod in space.pods(NAME)}
     assert list(before) == NAMES
 
-    seen = returns(space.logs(EVALUATOR))[-1]
     space.kubectl("delete", "pod", LEARNER)
-    until_goes_on(space, 1)
-    again = first_return(space)
-    measured("return before the loss of the learner, and after it", f"{seen}, {again}")
-    assert again >= LEARNED / 2
+    begun = until_goes_on(space, 1)
+    assert until_learned(space) - begun <= SOON, evaluations(space.logs(EVALUATOR))
 
-    seen, saved = returns(space.logs(EVALUATOR))[-1], suspend(space, folder)
+    saved = suspend(space, folder)
     edited = with_target(body, TARGET)
     space.apply({**edited, "spec": {**edited["spec"], "suspend": True}})
     assert not space.pods(NAME)
@@ -131,9 +127,7 @@ def learns_through_a_loss_and_a_suspension(space: Space, folder: Path) -> None:
         assert until_goes_on(space, saved) == saved
         after = {pod["metadata"]["name"]: pod["metadata"]["labels"] for pod in space.pods(NAME)}
         assert after == before
-        resumed = learns_to_the_end(space, folder / "evaluator.log")
-    measured("return before a suspension, and after it", f"{seen}, {resumed}")
-    assert resumed >= LEARNED / 2
+        learns_to_the_end(space, saved, folder / "evaluator.log")
     status = space.status(NAME)
     assert status["suspendedSeconds"] >= 1
     assert (status.get("restarts", 0), status.get("renewals", 0)) == (0, 1)
@@ -156,16 +150,19 @@ def with_target(body: Body, target: float) -> Body:
     return made
 
 
-def learns_to_the_end(space: Space, log: Path) -> float:
-    """Until the job has succeeded; the first return that its evaluator has seen since it began."""
+def learns_to_the_end(space: Space, begun: int, log: Path) -> None:
+    """Until the job, whose learner has begun with an iteration, has succeeded."""
     with followed(space, EVALUATOR, log):
         space.until_true(NAME, "Succeeded", REAL_SECONDS)
         space.until("nobody runs any more", lambda: " ".join(still_running(space)), 60)
-    found = returns(log.read_text())
-    assert found, log.read_text()[-2000:]
-    assert found[-1] >= TARGET
-    assert "Timeout when waiting" not in log.read_text()
-    return found[0]
+    text = log.read_text()
+    learned, seen = first_learned(text), evaluations(text)
+    measured("iteration of the start, and what the evaluator saw then", f"{begun}, {seen}")
+    assert learned is not None, text[-2000:]
+    assert learned - begun <= SOON
+    # The target ends the training, and some evaluations later all have heard of it.
+    assert max(value for _, value in seen) >= TARGET
+    assert "Timeout when waiting" not in text
 
 
 def still_running(space: Space) -> list[str]:
@@ -173,17 +170,12 @@ def still_running(space: Space) -> list[str]:
     return [pod["metadata"]["name"] for pod in pods if pod["status"]["phase"] == "Running"]
 
 
-def begins_where_it_ended_when_it_is_applied_again(space: Space) -> None:
+def begins_where_it_ended_when_it_is_applied_again(space: Space, folder: Path) -> None:
     last = int(GOES_ON.findall(space.logs(LEARNER))[-1])
     space.kubectl("delete", "-f", str(EXAMPLES / "cartpole-tasks.yaml"))
     space.until_left(NAME)
     space.kubectl("apply", "-f", str(EXAMPLES / "cartpole-tasks.yaml"))
-    until_goes_on(space, last)
-    assert first_return(space) >= LEARNED
-    waited = space.until_true(NAME, "Succeeded", REAL_SECONDS)
-    measured(
-        "seconds from its first evaluation to the success of a trained policy", f"{waited:.0f}"
-    )
+    learns_to_the_end(space, until_goes_on(space, last), folder / "again.log")
 
 
 SCALARS = "http://localhost:6006/data/plugin/scalars/tags"
@@ -195,7 +187,8 @@ def is_watched_evaluated_and_copied(space: Space, folder: Path) -> None:
     space.until_true("evaluate", "Succeeded", REAL_SECONDS)
     (mean,) = re.findall(r"mean return of 20 episodes: ([0-9.]+)", space.logs("evaluate-0"))
     measured("mean return of the policy that was kept", mean)
-    assert float(mean) >= LEARNED
+    # It is the one that has reached the target, in fewer episodes.
+    assert float(mean) >= TARGET * 0.75
     space.kubectl("rollout", "status", "deployment/tensorboard", "--timeout=120s", timeout=130)
     ask = f"import urllib.request as u; print(u.urlopen('{SCALARS}').read())"
 
