@@ -6,7 +6,7 @@ import copy
 import re
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -29,6 +29,8 @@ LEARNED, SOON = 60.0, 200
 EVALUATION = re.compile(r"Train Iter\((\d+)\)\s+Env Step\(\d+\)\s+Episode Return\(([0-9.]+)\)")
 SAVED = re.compile(r"Saved iteration (\d+), and ends")
 GOES_ON = re.compile(r"Goes on from iteration (\d+)")
+ENDS = re.compile(r"in iteration (\d+): the training ends")
+KEPT = re.compile(r"the policy of iteration (\d+) had a return of ([0-9.]+) in the training")
 
 
 @contextmanager
@@ -39,6 +41,9 @@ def followed(space: Space, pod: str, log: Path) -> Iterator[None]:
         try:
             yield
         finally:
+            # It ends by itself, once it has printed all of a pod that has ended.
+            with suppress(subprocess.TimeoutExpired):
+                run.wait(5)
             run.terminate()
 
 
@@ -109,13 +114,14 @@ def learns_through_a_loss_and_a_suspension(space: Space, folder: Path) -> None:
     body, code = yaml.safe_load_all((EXAMPLES / "cartpole-tasks.yaml").read_text())
     # It would reach its target within seconds.
     space.apply(with_target(body, 1000.0), code)
-    measured("iterations until a new policy has learned something", until_learned(space))
+    learned = until_learned(space)
+    measured("iterations until a new policy has learned something", learned)
     before = {pod["metadata"]["name"]: pod["metadata"]["labels"] for pod in space.pods(NAME)}
     assert list(before) == NAMES
 
     space.kubectl("delete", "pod", LEARNER)
-    begun = until_goes_on(space, 1)
-    assert until_learned(space) - begun <= SOON, evaluations(space.logs(EVALUATOR))
+    begun = until_goes_on(space, learned)
+    assert 0 <= until_learned(space) - begun <= SOON, evaluations(space.logs(EVALUATOR))
 
     saved = suspend(space, folder)
     edited = with_target(body, TARGET)
@@ -159,7 +165,7 @@ def learns_to_the_end(space: Space, begun: int, log: Path) -> None:
     learned, seen = first_learned(text), evaluations(text)
     measured("iteration of the start, and what the evaluator saw then", f"{begun}, {seen}")
     assert learned is not None, text[-2000:]
-    assert learned - begun <= SOON
+    assert 0 <= learned - begun <= SOON
     # The target ends the training, and some evaluations later all have heard of it.
     assert max(value for _, value in seen) >= TARGET
     assert "Timeout when waiting" not in text
@@ -171,7 +177,7 @@ def still_running(space: Space) -> list[str]:
 
 
 def begins_where_it_ended_when_it_is_applied_again(space: Space, folder: Path) -> None:
-    last = int(GOES_ON.findall(space.logs(LEARNER))[-1])
+    last = int(ENDS.findall(space.logs(LEARNER))[0])
     space.kubectl("delete", "-f", str(EXAMPLES / "cartpole-tasks.yaml"))
     space.until_left(NAME)
     space.kubectl("apply", "-f", str(EXAMPLES / "cartpole-tasks.yaml"))
@@ -187,8 +193,10 @@ def is_watched_evaluated_and_copied(space: Space, folder: Path) -> None:
     space.until_true("evaluate", "Succeeded", REAL_SECONDS)
     (mean,) = re.findall(r"mean return of 20 episodes: ([0-9.]+)", space.logs("evaluate-0"))
     measured("mean return of the policy that was kept", mean)
-    # It is the one that has reached the target, in fewer episodes.
-    assert float(mean) >= TARGET * 0.75
+    assert float(mean) >= LEARNED
+    # The best of all starts.
+    ((_, kept),) = KEPT.findall(space.logs("evaluate-0"))
+    assert float(kept) >= TARGET
     space.kubectl("rollout", "status", "deployment/tensorboard", "--timeout=120s", timeout=130)
     ask = f"import urllib.request as u; print(u.urlopen('{SCALARS}').read())"
 
