@@ -6,4 +6,4 @@ from dijob_runtime.parallel import parallel_args
 from dijob_runtime.world import NotReachable, World
 
 __all__ = ["NotReachable", "World", "parallel_args"]
-__version__ = "0.1.0"
+__version__ = "0.2.0-dev"
