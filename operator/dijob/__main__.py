@@ -4,6 +4,8 @@ import asyncio
 import json
 import logging
 import os
+import socket
+import uuid
 from collections.abc import Iterable
 from typing import Any
 
@@ -14,6 +16,7 @@ from dijob import __version__
 from dijob.core.options import LAUNCHER_IMAGE, REDIS_IMAGE, Delivery, Options
 from dijob.main import Settings, run
 from dijob.names import Priority
+from dijob.shell.lease import LeaseName
 
 
 @click.command(
@@ -83,6 +86,18 @@ from dijob.names import Priority
     show_default=True,
     help="Port of /livez, /readyz and /metrics (0: none).",
 )
+@click.option(
+    "--lease",
+    default="",
+    metavar="NAMESPACE/NAME",
+    help="Several operators share this Lease, and one of them acts. Default: there is one only.",
+)
+@click.option(
+    "--identity",
+    default=f"{socket.gethostname()}_{uuid.uuid4()}",
+    show_default="the host's name and a random number",
+    help="The name of this operator in the Lease: no other one may have it.",
+)
 @click.option("--kubeconfig", type=click.Path(exists=True), help="For runs outside a cluster.")
 @click.version_option(__version__)
 def main(
@@ -100,7 +115,18 @@ def main(
     logging.getLogger("kopf.objects").setLevel(logging.WARNING)
     if kubeconfig:
         os.environ["KUBECONFIG"] = kubeconfig  # kopf finds it there
-    asyncio.run(run(Settings(namespaces, kubeconfig, health_port, Options(**options))))
+    lease = _lease(options.pop("lease"), options.pop("identity"))
+    settings = Settings(
+        namespaces, kubeconfig, health_port, lease=lease, options=Options(**options)
+    )
+    asyncio.run(run(settings))
+
+
+def _lease(given: str, identity: str) -> LeaseName | None:
+    namespace, _, name = given.partition("/")
+    if given and not (namespace and name):
+        raise click.BadParameter(f"--lease {given!r} must be NAMESPACE/NAME")
+    return LeaseName(namespace, name, identity) if given else None
 
 
 def _resources(given: str) -> dict[str, Any]:

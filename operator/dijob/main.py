@@ -8,6 +8,7 @@ kopf's `on.event` only: it writes nothing into users' objects, no finalizer and 
 import asyncio
 import gc
 import logging
+import signal
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +22,8 @@ from dijob.shell.api import Api
 from dijob.shell.arrivals import Arrivals
 from dijob.shell.audit import Audit
 from dijob.shell.children import Children
+from dijob.shell.leadership import Leadership, leadership
+from dijob.shell.lease import LeaseName
 from dijob.shell.nostate import NoDiffBase, NoProgress
 from dijob.shell.reconcile import Reconciler
 from dijob.shell.session import login
@@ -31,30 +34,34 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Settings:
-    """What the command line says. No namespaces: the whole cluster."""
+    """What the command line says. No namespaces: the whole cluster; no lease: there is no other
+    operator.
+    """
 
     namespaces: tuple[str, ...] = ()
     kubeconfig: str | None = None
     health_port: int = 8080
+    lease: LeaseName | None = None
     options: Options = field(default_factory=Options)
 
 
 async def run(settings: Settings) -> None:
-    """Run until SIGTERM or SIGINT (kopf handles them)."""
+    """Run until SIGTERM or SIGINT."""
     # What was imported stays, and a list of pods is a million objects none of which is part of a
     # cycle: looking for cycles among them took half of the time of a start among 4,000 pods.
     # Nobody else has a turn meanwhile: 50,000 new objects were seen to take 38 ms, a million
     # 190 ms. So few are looked through at once, and all of them only once in 30 million that stay.
     gc.freeze()
     gc.set_threshold(10_000, 2, 1_000)
-    api = await Api.connect(settings.kubeconfig)
-    try:
-        await _run(api, settings)
-    finally:
-        await api.close()
+    async with leadership(settings.kubeconfig, settings.lease) as leads:
+        api = await Api.connect(settings.kubeconfig, leads.identity, leads.permission)
+        try:
+            await _run(api, settings, leads)
+        finally:
+            await api.close()
 
 
-async def _run(api: Api, settings: Settings) -> None:
+async def _run(api: Api, settings: Settings, leads: Leadership) -> None:
     left_out = await namespaces.closed(api, settings.namespaces) or frozenset()
     served = tuple(name for name in settings.namespaces if name not in left_out)
     stop = asyncio.Event()
@@ -68,28 +75,62 @@ async def _run(api: Api, settings: Settings) -> None:
     async with asyncio.TaskGroup() as group:
         tasks = [
             group.create_task(children.run(api)),
-            group.create_task(queue.run()),
+            group.create_task(_act(queue, leads, stop)),
             group.create_task(arrivals.release()),
             group.create_task(audit.run()),
             group.create_task(_stop_for_others(api, settings.namespaces, left_out, stop)),
             group.create_task(health.serve(settings.health_port, watchdog)),
         ]
-        try:
-            await kopf.operator(
-                registry=_registry(arrivals),
-                settings=_kopf_settings(),
-                clusterwide=not settings.namespaces,
-                namespaces=served,
-                standalone=True,
-                stop_flag=stop,
-                # Only peering uses it, and standalone has none. Left out, kopf asks for the name of
-                # the user, and dies where the image has no passwd entry for a uid that the cluster
-                # has chosen.
-                identity=names.MANAGER,  # type: ignore[arg-type]  # its type is private to kopf
-            )
-        finally:
-            for task in tasks:
-                task.cancel()
+        group.create_task(_watch_jobs(arrivals, served, stop))
+        await stop.wait()
+        for task in tasks:
+            task.cancel()
+
+
+async def _watch_jobs(arrivals: Arrivals, served: tuple[str, ...], stop: asyncio.Event) -> None:
+    """kopf's part, until `stop` is set, as SIGTERM and SIGINT do."""
+    others = asyncio.all_tasks()
+    try:
+        watches = await kopf.spawn_tasks(
+            registry=_registry(arrivals),
+            settings=_kopf_settings(),
+            clusterwide=not served,
+            namespaces=served,
+            standalone=True,
+            stop_flag=stop,
+            # Only peering uses it, and standalone has none. Left out, kopf asks for the name of
+            # the user, and dies where the image has no passwd entry for a uid that the cluster
+            # has chosen.
+            identity=names.MANAGER,  # type: ignore[arg-type]  # its type is private to kopf
+        )
+        # In place of kopf's own: all else here ends at the same time, for which kopf waits.
+        for which in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(which, _told_to_end, which, stop)
+        for task in watches:
+            task.add_done_callback(lambda _: stop.set())
+        await kopf.run_tasks(watches, ignored=others)
+    finally:
+        stop.set()
+
+
+def _told_to_end(which: signal.Signals, stop: asyncio.Event) -> None:
+    log.info("%s: the operator ends", which.name)
+    stop.set()
+
+
+async def _act(queue: WorkQueue, leads: Leadership, stop: asyncio.Event) -> None:
+    """Do passes from when this operator leads until another one does. What this one has in mind is
+    old then: the process ends, and is started again to wait.
+    """
+    try:
+        await leads.acquire()
+        async with asyncio.TaskGroup() as group:
+            passes = group.create_task(queue.run())
+            await leads.keep()
+            passes.cancel()
+        stop.set()
+    finally:
+        await leads.release()
 
 
 async def _stop_for_others(
@@ -132,5 +173,4 @@ def _kopf_settings() -> kopf.OperatorSettings:
     settings.watching.inactivity_timeout = 70
     settings.watching.reconnect_backoff = 0.5
     settings.queueing.idle_timeout = 1
-    settings.process.ultimate_exiting_timeout = 20
     return settings

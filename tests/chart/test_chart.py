@@ -115,9 +115,9 @@ def test_the_pod_security_admission_lets_its_pods_in(lab: Lab) -> None:
     def missing() -> str:
         pods = lab.get("pods", "-n", HOME, "-l", "app.kubernetes.io/name=dijob")["items"]
         found = sorted(pod["metadata"]["labels"][component] for pod in pods)
-        return "" if found == ["launcher-prepull", "operator"] else str(found)
+        return "" if found == ["launcher-prepull", "operator", "operator"] else str(found)
 
-    until("both pods are admitted under `restricted`", missing, 30)
+    until("all pods are admitted under `restricted`", missing, 30)
 
 
 def test_notes_tell_the_next_commands(lab: Lab) -> None:

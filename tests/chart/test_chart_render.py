@@ -12,6 +12,7 @@ from cluster.build import build
 from cluster.shell import Progress
 from dijob import __version__
 from dijob.core.options import LAUNCHER_IMAGE
+from dijob.shell.kinds import LEASES
 from manifests import CRD
 from planes import ROOT
 
@@ -67,11 +68,13 @@ def parsed(text: str) -> Objects:
     return [each for each in yaml.safe_load_all(text) if each]
 
 
+def of(objects: Objects, kind: str) -> Objects:
+    return [each for each in objects if each["kind"] == kind]
+
+
 def one(objects: Objects, kind: str, name: str = "") -> dict[str, Any]:
     """The only object of that kind (and name)."""
-    (found,) = [
-        each for each in objects if each["kind"] == kind and name in ("", each["metadata"]["name"])
-    ]
+    (found,) = [each for each in of(objects, kind) if name in ("", each["metadata"]["name"])]
     return found
 
 
@@ -135,10 +138,39 @@ def test_the_launchers_image_is_pulled_ahead_by_pods_without_any_right(offline: 
         assert wanted.items() <= each["template"]["metadata"]["labels"].items()
 
 
-def test_one_operator_at_a_time_with_a_selector_that_fits_its_pod(objects: Objects) -> None:
+def test_the_operators_selector_fits_its_pods(objects: Objects) -> None:
     spec = one(objects, "Deployment")["spec"]
-    assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})
     assert spec["selector"]["matchLabels"].items() <= spec["template"]["metadata"]["labels"].items()
+
+
+def test_two_operators_share_a_lease_and_are_on_two_nodes(offline: Lab) -> None:
+    objects = parsed(render(offline, {}))
+    spec = one(objects, "Deployment")["spec"]
+    assert spec["replicas"] == 2
+    # One more is ready before one of the old ones goes.
+    assert spec["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
+    pod = spec["template"]["spec"]
+    assert "--lease=dijob-system/dijob" in pod["containers"][0]["args"]
+    (spread,) = pod["topologySpreadConstraints"]
+    for selector in (
+        spread["labelSelector"],
+        one(objects, "PodDisruptionBudget")["spec"]["selector"],
+    ):
+        assert selector == spec["selector"]
+    # A spec would be put back by each upgrade.
+    assert one(objects, "Lease", "dijob").keys() == {"apiVersion", "kind", "metadata"}
+    role = next(each for each in of(objects, "Role") if each["metadata"]["name"] == "dijob-lease")
+    assert role["metadata"]["namespace"] == "dijob-system"
+    assert [rule.get("resourceNames") for rule in role["rules"]] == [None, ["dijob"]]
+    verbs = {verb for rule in role["rules"] for verb in rule["verbs"]}
+    assert verbs == set(LEASES.verbs.split())
+
+
+def test_one_operator_has_no_disruption_budget(offline: Lab) -> None:
+    """It would keep its node from being drained."""
+    objects = parsed(render(offline, {"replicas": 1}))
+    assert one(objects, "Deployment")["spec"]["replicas"] == 1
+    assert not of(objects, "PodDisruptionBudget")
 
 
 UNREACHABLE, NOT_READY = "node.kubernetes.io/unreachable", "node.kubernetes.io/not-ready"
@@ -220,6 +252,7 @@ def test_the_flags_follow_the_values(offline: Lab) -> None:
         "--launcher-delivery=InitContainer",
         "--cluster-domain=cluster.local",
         *redis,
+        "--lease=dijob-system/dijob",
         "--log-level=info",
         "--health-port=8080",
     ]
@@ -234,6 +267,7 @@ def test_the_flags_follow_the_values(offline: Lab) -> None:
         "--launcher-delivery=ImageVolume",
         "--cluster-domain=cluster.local",
         *redis,
+        "--lease=dijob-system/dijob",
         "--log-level=debug",
         "--health-port=9090",
     ]
@@ -247,16 +281,17 @@ def test_the_flags_follow_the_values(offline: Lab) -> None:
 
 def test_namespaces_take_the_cluster_wide_rights_away(offline: Lab) -> None:
     whole, few = (parsed(render(offline, SETS[name])) for name in ("defaults", "namespaces"))
-    assert not [each for each in whole if each["kind"] == "Role"]
+    assert [each["metadata"]["name"] for each in of(whole, "Role")] == ["dijob-lease"]
     assert not [each for each in few if each["kind"] == "ClusterRoleBinding"]
-    roles = [each for each in few if each["kind"] == "Role"]
+    roles = [each for each in of(few, "Role") if each["metadata"]["name"] == "dijob"]
     assert [each["metadata"]["namespace"] for each in roles] == ["team-a", "team-b"]
     assert all(each["rules"] == one(whole, "ClusterRole", "dijob")["rules"] for each in roles)
 
 
 def test_an_installer_without_cluster_rights_gets_no_cluster_wide_object(offline: Lab) -> None:
     kinds = {each["kind"] for each in parsed(render(offline, SETS["least"]))}
-    assert kinds == {"Deployment", "ServiceAccount", "Role", "RoleBinding"}
+    workload = {"Deployment", "PodDisruptionBudget", "Lease"}
+    assert kinds == {*workload, "ServiceAccount", "Role", "RoleBinding"}
 
 
 def test_the_optional_objects(offline: Lab) -> None:

@@ -12,7 +12,8 @@ from space import HOME
 
 def install(cluster: Cluster, operator: Path, *values: str, sources: Path = ROOT) -> None:
     """The operator by the chart in `sources`, in a namespace under the restricted profile; `values`
-    are more of its values. Another image, or another value, restarts it.
+    are more of its values. Another image, or another value, restarts it. One operator, unless they
+    say another number: tests look at its log, and end it.
     """
     cluster.run_kubectl("apply", "-f", "-", stdin=RESTRICTED)
     chart = [
@@ -30,6 +31,8 @@ def install(cluster: Cluster, operator: Path, *values: str, sources: Path = ROOT
         f"podAnnotations.dijob-image={operator.stem}",
         "--set",
         f"redis.image={LIGHT}",
+        # 0.1.0 has no such value, and one operator.
+        *(("--set", "replicas=1") if sources == ROOT else ()),
         *(part for value in values for part in ("--set", value)),
         "--timeout",
         "3m",

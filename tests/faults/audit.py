@@ -16,7 +16,8 @@ OPERATOR = "dijob-operator"
 @dataclass(frozen=True)
 class Write:
     """One write: verb, resource (with its subresource), the object's name and namespace; when it
-    came and when it was answered (epoch seconds), and the beginning of its user agent.
+    came and when it was answered (epoch seconds) and how (HTTP's code), the beginning of its user
+    agent, and the name that an operator has among others.
     """
 
     verb: str
@@ -26,6 +27,8 @@ class Write:
     came: float
     answered: float
     agent: str
+    code: int
+    identity: str
 
 
 @dataclass
@@ -52,6 +55,8 @@ class Audit:
                     _epoch(entry["requestReceivedTimestamp"]),
                     _epoch(entry["stageTimestamp"]),
                     entry.get("userAgent", "").partition("/")[0],
+                    entry["responseStatus"]["code"],
+                    entry.get("userAgent", "").partition("(")[2].rstrip(")"),
                 )
 
     def count(self, namespace: str, agent: str = OPERATOR) -> Counter[str]:

@@ -104,7 +104,8 @@ class Proxy:
     apiserver.
 
     `answer` may give a fault for a request, `hide` may swallow a watch event. Both are functions
-    that a test sets.
+    that a test sets. While `through` is cleared, requests and events stay here, and go on later, as
+    they do in a network that is cut.
     """
 
     def __init__(self, access: Access, folder: Path) -> None:
@@ -115,6 +116,8 @@ class Proxy:
         self.hidden = 0
         self.answer: Callable[[Asked], Fault | None] = lambda asked: None
         self.hide: Callable[[Asked, dict[str, Any]], bool] = lambda asked, event: False
+        self.through = asyncio.Event()
+        self.through.set()
         self._access = access
         self._kill: Kill | None = None
         self._watches: list[Watch] = []
@@ -177,6 +180,7 @@ class Proxy:
         )
         self.requests.append(asked)
         body = await request.read()
+        await self.through.wait()
         kill, number = self._kill, 0
         if kill is not None and asked.write and (kill.seen >= kill.k or kill.about(asked)):
             kill.seen += 1
@@ -237,6 +241,7 @@ class Proxy:
     async def _pump(self, watch: Watch, answer: aiohttp.ClientResponse) -> None:
         pending = b""
         async for chunk in answer.content.iter_any():
+            await self.through.wait()
             *lines, pending = (pending + chunk).split(b"\n")
             for line in lines:
                 if self.hide(watch.asked, json.loads(line)):

@@ -93,9 +93,13 @@ class Operator:
 
     def end(self) -> None:
         """kill -9, at once."""
+        self.signal(signal.SIGKILL)
+
+    def signal(self, which: signal.Signals) -> None:
+        """Send it a signal, where it runs."""
         if self._process is not None:
             with suppress(ProcessLookupError):
-                self._process.send_signal(signal.SIGKILL)
+                self._process.send_signal(which)
 
     async def kill(self) -> None:
         """kill -9, and wait until it is gone."""

@@ -2,7 +2,7 @@
 was asked.
 """
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -54,8 +54,13 @@ class FakeApi:
     async def create(self, path: str, body: Body) -> Body:
         return self._write("POST", path, body)
 
-    async def patch(self, path: str, body: Body, **_: Any) -> Body:
-        return self._write("PATCH", path, body)
+    async def patch(self, path: str, body: Any, **_: Any) -> Body:
+        return self._write("PATCH", path, body() if callable(body) else body)
+
+    async def delete(
+        self, path: str, uid: str, *, version: Callable[[], str] = str, **more: Any
+    ) -> None:
+        self._write("DELETE", path, {"uid": uid, "version": version(), **more})
 
     def _write(self, method: str, path: str, body: Body) -> Body:
         self.calls.append((method, path, body))

@@ -10,12 +10,12 @@ from dijob.core.observed import refusals
 from dijob.core.observed.views import Refusal, Refused
 from dijob.core.report import summary
 from dijob.shell import creation
-from dijob.shell.actor import Actor
 from dijob.shell.api import Api, Json
 from dijob.shell.audit import Audit
 from dijob.shell.children import Children
 from dijob.shell.creation import Creator
 from dijob.shell.jobs import Jobs
+from dijob.shell.pod_writes import PodWrites
 from dijob.shell.reconcile import Reconciler
 from dijob.shell.reflector import Reflector
 from dijob.shell.status_writer import StatusWriter
@@ -45,41 +45,39 @@ def an_older_view_replaces_a_newer_one(patch: Patch) -> None:
 
 
 def a_pod_that_is_gone_stays_in_the_store(patch: Patch) -> None:
-    to_pod = Actor._to_pod
+    answer = PodWrites._answer
 
-    async def blind(self: Actor, *given: Any) -> Json | None:
+    async def blind(self: PodWrites, *given: Any) -> Json | None:
         drop, self._pods.drop = self._pods.drop, lambda uid, version="": None  # type: ignore[method-assign]
         try:
-            return await to_pod(self, *given)
+            return await answer(self, *given)
         finally:
             self._pods.drop = drop  # type: ignore[method-assign]
 
-    patch.setattr(Actor, "_to_pod", blind)
+    patch.setattr(PodWrites, "_answer", blind)
 
 
 def a_status_is_written_over_whatever_there_is(patch: Patch) -> None:
     sent = Api.patch
 
-    async def blind(self: Api, path: str, body: Json, *, whole: bool = False) -> Json:
-        meta = {
-            name: value
-            for name, value in body.get("metadata", {}).items()
-            if name != "resourceVersion"
-        }
-        return await sent(self, path, {**body, "metadata": meta}, whole=whole)
+    async def blind(self: Api, path: str, body: Any, *, whole: bool = False) -> Json:
+        if path.endswith("/status"):
+            meta = {k: v for k, v in body["metadata"].items() if k != "resourceVersion"}
+            body = {**body, "metadata": meta}
+        return await sent(self, path, body, whole=whole)
 
     patch.setattr(Api, "patch", blind)
 
 
 def a_deletion_means_any_pod_of_that_name(patch: Patch) -> None:
-    call = Api._call
+    call = Api.call
 
     async def blind(self: Api, request: Any) -> Json:
         if request.method == "DELETE":
             object.__setattr__(request, "body", {**request.body, "preconditions": {}})
         return await call(self, request)
 
-    patch.setattr(Api, "_call", blind)
+    patch.setattr(Api, "call", blind)
 
 
 def a_deleted_job_is_not_forgotten(patch: Patch) -> None:
@@ -94,13 +92,13 @@ def a_refusal_is_not_remembered(patch: Patch) -> None:
 
 
 def what_was_deleted_is_not_marked(patch: Patch) -> None:
-    update = Actor._update
+    enter = PodWrites.enter
 
-    def blind(self: Actor, job: Any, uid: str, answer: Any, **fields: Any) -> None:
+    def blind(self: PodWrites, uid: str, answer: Any, **fields: Any) -> None:
         if "deleting" not in fields:
-            update(self, job, uid, answer, **fields)
+            enter(self, uid, answer, **fields)
 
-    patch.setattr(Actor, "_update", blind)
+    patch.setattr(PodWrites, "enter", blind)
 
 
 def what_was_created_is_not_taken_in(patch: Patch) -> None:

@@ -3,14 +3,14 @@
 import asyncio
 
 import pytest
-from dijob.core.actions import CreatePod
+from dijob.core.actions import CreatePod, DeletePod, ForceDeletePod, OfPod
 from dijob.core.members import gang_of
 from dijob.core.options import Options
 from dijob.shell.actor import Actor
 from dijob.shell.api import CONCURRENT_WRITES, ApiError
 from dijob.shell.children import Children
 from dijob.shell.memory import Memory
-from unit.builders import Body, container, job
+from unit.builders import Body, container, gives, job, pod_body
 from unit.fake_api import FakeApi
 
 SIZE = 200
@@ -101,3 +101,24 @@ async def test_a_refusal_that_holds_for_all_is_asked_for_by_few(
     assert len(children.pods) == made
     assert len(memory.refusals) == SIZE - made
     assert {refusal.message for refusal in memory.refusals.values()} <= {"exceeded quota"}
+
+
+@pytest.mark.parametrize(
+    "action",
+    [gives(0, 2, "10.0.0.1"), DeletePod("job-0", "uid-0"), ForceDeletePod("job-0", "uid-0")],
+    ids=["a list", "a deletion", "a deletion by force"],
+)
+async def test_a_pod_is_changed_only_in_the_version_that_is_known(action: OfPod) -> None:
+    """An operator that another one has replaced knows an old one. What is there is taken in."""
+    newer = pod_body(0)
+    newer["metadata"]["resourceVersion"] = "9"
+    conflict = ApiError(409, "Conflict", "the object has been modified")
+    api, children, memory = FakeApi(lists=[newer], refusals=[conflict]), Children.of(()), Memory()
+    children.pods.show(pod_body(0))
+    actor, owner = Actor(api.api(), children, Options()), job()
+    await actor.carry_out(owner, (action,), memory)
+    (_, _, asked), _ = api.calls
+    assert "7" in (asked.get("version"), asked.get("metadata", {}).get("resourceVersion"))
+    (pod,) = children.pods.of(owner.metadata.owner_key)
+    assert (pod.version, pod.deleting, pod.has_list) == ("9", False, False)
+    assert not memory.published

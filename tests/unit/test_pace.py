@@ -19,7 +19,7 @@ from dijob.shell.children import Children
 from dijob.shell.memory import Memory
 from dijob.shell.reconcile import Reconciler
 from dijob.shell.status_writer import INTERVAL_SECONDS
-from unit.builders import NOW, Body, gives, job, job_body, later, listed, observed
+from unit.builders import NOW, Body, gives, job, job_body, later, listed, observed, pod_body
 from unit.fake_api import FakeApi
 
 
@@ -159,6 +159,8 @@ async def test_of_many_jobs_few_write_a_step_while_the_apiserver_mark_slow() -> 
 
 async def test_lists_that_were_given_out_pay_for_reminders_of_all_jobs_together() -> None:
     api, children = FakeApi(), Children.of(())
+    for rank in range(20):
+        children.pods.show(pod_body(rank, job(replicas=20)))
     actor = Actor(api.api(), children, Options())
     lists = tuple(gives(rank, 1, "10.0.0.1") for rank in range(20))
     reminders = tuple(RemindPod(f"job-{rank}", f"uid-{rank}", 1, "now") for rank in range(20))

@@ -56,7 +56,8 @@ class Stub:
         made = {"uid": f"uid-{body['metadata']['name']}", "resourceVersion": self.version()}
         return {"kind": body["kind"], "metadata": {**body["metadata"], **made}}
 
-    async def patch(self, path: str, body: Body, **_: Any) -> Body:
+    async def patch(self, path: str, body: Body | Callable[[], Body], **_: Any) -> Body:
+        body = body() if callable(body) else body
         json.dumps(body)
         await asyncio.sleep(0.001)
         if not path.endswith("/status"):

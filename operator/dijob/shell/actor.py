@@ -2,8 +2,6 @@
 
 import logging
 from collections.abc import Awaitable
-from dataclasses import replace
-from typing import Any
 
 from dijob import names
 from dijob.api.model import DIJob
@@ -29,9 +27,10 @@ from dijob.shell.batch import Batch
 from dijob.shell.children import Children
 from dijob.shell.clock import SYSTEM, Clock
 from dijob.shell.creation import Creator
-from dijob.shell.kinds import JOBS, PODS
+from dijob.shell.kinds import JOBS
 from dijob.shell.memory import Memory
 from dijob.shell.outcome import Executor, Outcome
+from dijob.shell.pod_writes import PodWrites
 
 log = logging.getLogger(__name__)
 
@@ -45,6 +44,7 @@ class Actor:
         self.creator = Creator(api, children, options, clock)
         self._api = api
         self._pods = children.pods
+        self._writes = PodWrites(api, children.pods)
         self._clock = clock
 
     async def carry_out(self, job: DIJob, actions: tuple[Action, ...], memory: Memory) -> Outcome:
@@ -79,8 +79,7 @@ class Actor:
             case RemindPod():
                 return self._remind(batch, action)
             case ReleasePod():
-                batch.memory.released.add(action.name)
-                return self._delete(batch.job, DeletePod(action.name, action.uid))
+                return self._release(batch, action)
             case ForceDeletePod():
                 return self._force(batch.job, action)
             case EndPod():
@@ -110,11 +109,11 @@ class Actor:
 
     async def _publish(self, batch: Batch, action: PublishAddresses) -> None:
         job, gang = batch.job, batch.gang
-        answer = await self._patch(job, action.name, addresses_patch(gang, action))
+        answer = await self._writes.patch(job, action.name, addresses_patch(gang, action))
         if answer is not None:
             batch.memory.published[action.uid] = action.copy.address_list.number
             self._api.throttle.published()
-        self._update(job, action.uid, answer, copy=as_shown_on_pod(gang, action))
+            self._writes.enter(action.uid, answer, copy=as_shown_on_pod(gang, action))
 
     async def _remind(self, batch: Batch, action: RemindPod) -> None:
         if not self._api.throttle.take_reminder():
@@ -124,49 +123,29 @@ class Actor:
         log.warning(text, meta.namespace, meta.name, action.number, name)
         annotations = {names.ANNOTATION_REMINDED: action.at}
         patch = {"metadata": {"uid": action.uid, "annotations": annotations}}
-        await self._patch(batch.job, name, patch)
-        batch.memory.reminded[action.uid, action.number] = self._clock.now()
+        if await self._writes.patch(batch.job, name, patch) is not None:
+            batch.memory.reminded[action.uid, action.number] = self._clock.now()
 
     async def _delete(self, job: DIJob, action: DeletePod) -> None:
-        call = self._api.delete(_pod_path(job, action.name), action.uid)
-        if await self._to_pod(job, action.name, call) is not None:
-            self._update(job, action.uid, {}, deleting=True)
+        if await self._writes.delete(job, action.name, action.uid) is not None:
+            self._writes.enter(action.uid, {}, deleting=True)
+
+    async def _release(self, batch: Batch, action: ReleasePod) -> None:
+        # Before the deletion: a watch may show that before it is answered.
+        batch.memory.released.add(action.name)
+        if await self._writes.delete(batch.job, action.name, action.uid) is None:
+            batch.memory.released.discard(action.name)
+        else:
+            self._writes.enter(action.uid, {}, deleting=True)
 
     async def _force(self, job: DIJob, action: ForceDeletePod) -> None:
         meta, name = job.metadata, action.name
         text = "%s/%s: pod %s is deleted by force: its node is lost"
         log.warning(text, meta.namespace, meta.name, name)
-        call = self._api.delete(_pod_path(job, name), action.uid, force=True)
-        if await self._to_pod(job, action.name, call) is not None:
+        if await self._writes.delete(job, name, action.uid, force=True) is not None:
             self._pods.drop(action.uid)
 
     async def _end(self, job: DIJob, action: EndPod) -> None:
-        answer = await self._patch(job, action.name, end_patch(action.uid))
-        self._update(job, action.uid, answer, ending_soon=True)
-
-    async def _patch(self, job: DIJob, name: str, patch: Json) -> Json | None:
-        return await self._to_pod(job, name, self._api.patch(_pod_path(job, name), patch))
-
-    async def _to_pod(self, job: DIJob, name: str, call: Awaitable[Json | None]) -> Json | None:
-        """The answer of a call about one pod; None where it is gone (404), or another one has its
-        name (409, or 422 about its uid)."""
-        try:
-            return await call or {}
-        except ApiError as error:
-            if not (error.not_found or error.conflict):
-                raise
-            for view in self._pods.of(job.metadata.owner_key):
-                if view.name == name and error.not_found:
-                    self._pods.drop(view.uid)
-            return None
-
-    def _update(self, job: DIJob, uid: str, answer: Json | None, **fields: Any) -> None:
-        """Enter into the store what a write has just made of a pod."""
-        view = next((p for p in self._pods.of(job.metadata.owner_key) if p.uid == uid), None)
-        if view is not None and answer is not None:
-            version = (answer.get("metadata") or {}).get("resourceVersion", view.version)
-            self._pods.put(replace(view, version=version, **fields))
-
-
-def _pod_path(job: DIJob, name: str) -> str:
-    return PODS.path(job.metadata.namespace, name)
+        answer = await self._writes.patch(job, action.name, end_patch(action.uid))
+        if answer is not None:
+            self._writes.enter(action.uid, answer, ending_soon=True)

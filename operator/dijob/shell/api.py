@@ -1,7 +1,7 @@
 """The one door to the apiserver: raw JSON, errors as one exception."""
 
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,51 +82,82 @@ class Stream:
     silence: int = 70
 
 
-class Api:
-    """Calls by path. Writes are bounded in number (slots.py); reads are not."""
+async def _at_once() -> None:
+    """Nobody has to be asked before a write."""
 
-    def __init__(self, connection: Connection, clock: Clock = SYSTEM) -> None:
+
+class Api:
+    """Calls by path. Writes are bounded in number (slots.py) and wait for `permission`, reads do
+    neither.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        clock: Clock = SYSTEM,
+        permission: Callable[[], Awaitable[None]] = _at_once,
+    ) -> None:
         self._connection = connection
+        self._permission = permission
         self.pulse = Pulse(clock.monotonic)
         self.throttle = Throttle(clock)
         self._clock = clock
         self._slots = Slots(BRISK_SECONDS, clock)
 
     @staticmethod
-    async def connect(kubeconfig: str | None) -> "Api":
+    async def connect(
+        kubeconfig: str | None,
+        identity: str = "",
+        permission: Callable[[], Awaitable[None]] = _at_once,
+    ) -> "Api":
         """Connect as the pod's service account, or as a kubeconfig says (for runs outside a
         cluster).
         """
-        return Api(await Connection.of(kubeconfig))
+        return Api(await Connection.of(kubeconfig, identity), permission=permission)
 
     async def close(self) -> None:
         await self._connection.close()
 
     async def get(self, path: str, *, accept: str = "application/json", **query: str) -> Json:
         """Read an object or a list."""
-        return await self._call(Call("GET", path, query=query, accept=accept))
+        return await self.call(Call("GET", path, query=query, accept=accept))
 
     async def create(self, path: str, body: Json) -> Json:
         """POST; an unknown field anywhere in the object is an error (without this it is dropped in
         silence).
         """
-        async with self._slots.of(_namespace(path)):
-            return await self._call(Call("POST", path, body, query=STRICT, accept=METADATA_ONLY))
+        call = Call("POST", path, body, query=STRICT, accept=METADATA_ONLY)
+        return await self._write(path, lambda: call)
 
-    async def patch(self, path: str, body: Json, *, whole: bool = False) -> Json:
-        """JSON merge patch. The answer holds metadata only, unless `whole`."""
-        async with self._slots.of(_namespace(path)):
-            accept = "application/json" if whole else METADATA_ONLY
-            return await self._call(Call("PATCH", path, body, accept=accept))
+    async def patch(
+        self, path: str, body: Json | Callable[[], Json], *, whole: bool = False
+    ) -> Json:
+        """JSON merge patch; where `body` is a function, as it is when the patch goes out. The
+        answer holds metadata only, unless `whole`.
+        """
+        accept = "application/json" if whole else METADATA_ONLY
+        made = body if callable(body) else lambda: body
+        return await self._write(path, lambda: Call("PATCH", path, made(), accept=accept))
 
-    async def delete(self, path: str, uid: str, *, force: bool = False, version: str = "") -> None:
+    async def delete(
+        self, path: str, uid: str, *, force: bool = False, version: str | Callable[[], str] = ""
+    ) -> None:
         """Delete this very object (never a namesake), with its own grace period; by force: without,
         and without asking its node. `version`: only as long as it has this resourceVersion.
         """
-        only = {"uid": uid, **({"resourceVersion": version} if version else {})}
-        body = {"preconditions": only, **({"gracePeriodSeconds": 0} if force else {})}
+        grace = {"gracePeriodSeconds": 0} if force else {}
+
+        def call() -> Call:
+            known = version() if callable(version) else version
+            only = {"uid": uid, **({"resourceVersion": known} if known else {})}
+            return Call("DELETE", path, {"preconditions": only, **grace}, accept=METADATA_ONLY)
+
+        await self._write(path, call)
+
+    async def _write(self, path: str, call: Callable[[], Call]) -> Json:
+        await self._permission()
         async with self._slots.of(_namespace(path)):
-            await self._call(Call("DELETE", path, body, accept=METADATA_ONLY))
+            return await self.call(call())
 
     async def watch(self, stream: Stream) -> AsyncGenerator[Json]:
         """Events of a watch as they come; ends when the apiserver ends it, raises ApiError when it
@@ -153,7 +184,8 @@ class Api:
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             raise ApiError(0, type(error).__name__, str(error)) from error
 
-    async def _call(self, call: Call) -> Json:
+    async def call(self, call: Call) -> Json:
+        """The answer to one request; it waits for no other."""
         timeout = aiohttp.ClientTimeout(total=TIMEOUT_SECONDS, sock_connect=5)
         try:
             response = await self._send(call, timeout)
@@ -163,6 +195,8 @@ class Api:
             raise ApiError(0, type(error).__name__, str(error)) from error
 
     async def _send(self, call: Call, timeout: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
+        if call.method != "GET":
+            await self._permission()
         began = self._clock.monotonic()
         response = await self._connection.request(call, timeout)
         took = self._clock.monotonic() - began

@@ -50,29 +50,31 @@ class Call:
 
 
 class Connection:
-    """Requests to one apiserver, with the credentials of its configuration."""
+    """Requests to one apiserver, with the credentials of its configuration. `identity` tells
+    operators apart in the apiserver's audit log.
+    """
 
-    def __init__(self, settings: Configuration) -> None:
+    def __init__(self, settings: Configuration, identity: str = "") -> None:
         self._settings = settings
         # No bound: each watch has a connection for itself, two per namespace, and the writes must
         # find one too. Proxies are looked up once, below: aiohttp would do it for each call, a
         # fifth of the operator's CPU.
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, ssl=RESTClientObject(settings).ssl_context),
-            headers={"User-Agent": USER_AGENT},
+            headers={"User-Agent": f"{USER_AGENT} ({identity})" if identity else USER_AGENT},
             proxy=settings.proxy or proxy_for(settings.host),
             read_bufsize=BUFFER_BYTES,
         )
 
     @staticmethod
-    async def of(kubeconfig: str | None) -> "Connection":
+    async def of(kubeconfig: str | None, identity: str = "") -> "Connection":
         """As the pod's service account, or as a kubeconfig says (for runs outside a cluster)."""
         settings = Configuration()
         if kubeconfig:
             await load_kube_config(config_file=kubeconfig, client_configuration=settings)
         else:
             load_incluster_config(client_configuration=settings)
-        return Connection(settings)
+        return Connection(settings, identity)
 
     async def close(self) -> None:
         await self._session.close()

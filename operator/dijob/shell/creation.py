@@ -137,7 +137,8 @@ class Creator:
 
     def _relabelled(self, path: str, body: Json, labels: Mapping[str, str]) -> Awaitable[Json]:
         """This very pod, with the labels that it was created with."""
-        meta = {"uid": body["metadata"]["uid"], "labels": labels}
+        version = body["metadata"]["resourceVersion"]
+        meta = {"uid": body["metadata"]["uid"], "resourceVersion": version, "labels": labels}
         return self._api.patch(path, {"metadata": meta}, whole=True)
 
     def _note_absent(self, batch: Batch, member: Member) -> None:

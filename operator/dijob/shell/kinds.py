@@ -46,6 +46,8 @@ PODS: Final = Kind("Pod", "pods", "get list watch create delete patch", view=pod
 SERVICES: Final = Kind("Service", "services", "get list watch create", view=child)
 POLICIES: Final = Kind("NetworkPolicy", "networkpolicies", "get create", "networking.k8s.io/v1")
 EVENTS: Final = Kind("Event", "events", "get list create patch")
+# In the operator's own namespace only (lease.py).
+LEASES: Final = Kind("Lease", "leases", "get create patch", "coordination.k8s.io/v1")
 
 KINDS: Final = (JOBS, JOB_STATUS, PODS, SERVICES, POLICIES, EVENTS)
 # What the operator creates for a job, by the `kind` of its manifest.

@@ -11,6 +11,7 @@ PASS_SECONDS = Histogram(
     buckets=(0.001, 0.005, 0.02, 0.1, 0.5, 2, 10, 60),
     registry=REGISTRY,
 )
+LEADER = Gauge("dijob_leader", "1: this operator acts, 0: it waits", registry=REGISTRY)
 QUEUED = Gauge("dijob_queue_depth", "DIJobs that wait for a pass", registry=REGISTRY)
 JOBS = Gauge("dijob_jobs", "DIJobs known", ["phase"], registry=REGISTRY)
 PODS = Gauge("dijob_pods", "Pods of DIJobs known", registry=REGISTRY)

@@ -52,6 +52,10 @@ class Store(Generic[T]):
         """The views of one job."""
         return tuple(self._by_owner.get(owner, {}).values())
 
+    def find(self, uid: str) -> T | None:
+        """The view of an object; None where it is not known."""
+        return self._by_owner.get(self._owners.get(uid, ""), {}).get(uid)
+
     def owner_of(self, uid: str) -> str:
         """The owner of an object; "" where it is not known."""
         return self._owners.get(uid, "")

@@ -65,7 +65,6 @@ class WorkQueue:
             self._ready[True].discard(key)
             self._ready[background].add(key)
             self._queued[key] = background
-            metrics.QUEUED.set(len(self._queued))
             self._begin()
 
     def add_news(self, key: Key) -> None:
@@ -105,16 +104,14 @@ class WorkQueue:
 
     def _begin(self) -> None:
         """Begin as many passes as may run."""
-        while (
-            self._start
-            and len(self._running) - len(self._slow) < self._workers
-            and (key := self._next())
-        ):
+        if self._start is None:
+            return  # another operator acts, and does them
+        while len(self._running) - len(self._slow) < self._workers and (key := self._next()):
             del self._queued[key]
-            metrics.QUEUED.set(len(self._queued))
             self._running.add(key)
             self._busy[key[0]] += 1
             self._start(self._run(key))
+        metrics.QUEUED.set(len(self._queued))
 
     def _next(self) -> Key | None:
         full = {

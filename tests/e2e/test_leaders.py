@@ -1,0 +1,155 @@
+"""Two operators, as the chart installs them: whatever ends the one that acts, the other one goes
+on.
+"""
+
+import signal
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from os import kill
+
+import kubernetes
+import pytest
+from archives import archive
+from cluster import Cluster
+from dijob.shell.lease import RENEW_SECONDS
+from jobs import peers
+from node_loss import operators, without_power
+from release import install
+from space import HOME, Api, Space, measured
+
+pytestmark = pytest.mark.e2e
+
+# docs/operations.md: without a word, and where it is told to end.
+SILENT_SECONDS, TOLD_SECONDS = 8.0, 1.0
+TWO = ("replicas=2",)
+
+
+class Leader:
+    """Who acts, as the Lease has it."""
+
+    def __init__(self, api: Api) -> None:
+        self._leases = kubernetes.client.CoordinationV1Api(api.core.api_client)
+
+    def now(self) -> tuple[str, object]:
+        """The pod's name ("": nobody's), and since when it acts."""
+        spec = self._leases.read_namespaced_lease("dijob", HOME).spec
+        assert spec is not None
+        return spec.holder_identity or "", spec.acquire_time
+
+    def renewed(self) -> object:
+        """When it was renewed last (for comparisons with itself)."""
+        spec = self._leases.read_namespaced_lease("dijob", HOME).spec
+        assert spec is not None
+        return spec.renew_time
+
+
+@pytest.fixture(scope="module")
+def leader(cluster: Cluster, api: Api) -> Iterator[Leader]:
+    operator = archive("operator")
+    install(cluster, operator, *TWO)
+    try:
+        yield Leader(api)
+    finally:
+        install(cluster, operator)
+
+
+def killed(space: Space, pod: str) -> None:
+    """kill -9 of its process."""
+    for pid in space.cluster.pids(HOME, pod, "operator"):
+        with suppress(ProcessLookupError):
+            kill(pid, signal.SIGKILL)
+
+
+def removed(space: Space, pod: str) -> None:
+    """kill -9 of the pod: it is gone before its kubelet has ended it."""
+    space.cluster.kill_sandbox(HOME, pod)
+    gone = ("--force", "--grace-period=0", "--wait=false")
+    space.cluster.run_kubectl("-n", HOME, "delete", "pod", pod, *gone)
+
+
+def told(space: Space, pod: str) -> None:
+    space.cluster.run_kubectl("-n", HOME, "delete", "pod", pod, "--wait=false")
+
+
+WAYS: dict[str, tuple[Callable[[Space, str], None], float]] = {
+    "kill -9": (killed, SILENT_SECONDS),
+    "the pod is gone": (removed, SILENT_SECONDS),
+    "SIGTERM": (told, TOLD_SECONDS),
+}
+
+
+def until_another_acts(space: Space, leader: Leader, before: tuple[str, object]) -> float:
+    def problem() -> str:
+        holder, since = leader.now()
+        return "" if holder and since != before[1] else f"{holder or 'nobody'} since {since}"
+
+    return space.until("another operator acts", problem, 2 * SILENT_SECONDS)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_another_operator_goes_on(space: Space, leader: Leader, way: str) -> None:
+    end, bound = WAYS[way]
+    space.apply(peers("world", "--forever", replicas=2, backoffLimit=0))
+    space.until_true("world", "PeersReady")
+    before, began = leader.now(), time.monotonic()
+    end(space, before[0])
+    space.kubectl("delete", "pod", "world-1", "--wait=false")
+    until_another_acts(space, leader, before)
+    took = time.monotonic() - began
+    measured(f"seconds until an operator acts again, {way} (bound {bound:g})", f"{took:.1f}")
+    healed(space)
+    assert took <= bound
+    space.cluster.run_kubectl(
+        "-n", HOME, "rollout", "status", "deployment/dijob", "--timeout=60s", timeout=70
+    )
+
+
+def healed(space: Space) -> None:
+    """The loss of rank 1 is mended, and paid by nobody."""
+
+    def problem() -> str:
+        status = space.status("world")
+        ready = space.condition("world", "PeersReady").get("status")
+        right = (status.get("listNumber"), ready) == (2, "True")
+        return "" if right else f"list {status.get('listNumber')}, PeersReady {ready}"
+
+    space.until("the job is whole again", problem, 40)
+    assert space.status("world").get("restarts", 0) == 0
+
+
+def test_an_upgrade_leaves_nobody_without_an_operator(space: Space, leader: Leader) -> None:
+    """The longest time for which nobody renews the Lease: who acts does it each second."""
+    space.apply(peers("world", "--forever", replicas=2, backoffLimit=0))
+    space.until_true("world", "PeersReady")
+    before = operators(space)
+    gaps, last, since = [0.0], leader.renewed(), time.monotonic()
+    with ThreadPoolExecutor() as pool:
+        new = ("podAnnotations.upgraded=yes",)
+        upgrade = pool.submit(install, space.cluster, archive("operator"), *TWO, *new)
+        while not upgrade.done():
+            if (renewed := leader.renewed()) != last:
+                last, since = renewed, time.monotonic()
+            gaps.append(time.monotonic() - since)
+            time.sleep(0.02)
+        upgrade.result()
+    after = operators(space)
+    assert not set(before) & set(after)
+    assert leader.now()[0] in after
+    bound = RENEW_SECONDS + TOLD_SECONDS
+    measured(f"longest time without a renewal (bound {bound:g})", f"{max(gaps):.2f}")
+    assert max(gaps) <= bound
+    assert space.status("world").get("restarts", 0) == 0
+
+
+def test_the_node_of_the_one_that_acts_falls_silent(space: Space, leader: Leader) -> None:
+    before = leader.now()
+    with without_power(space, operators(space)[before[0]]):
+        took = until_another_acts(space, leader, before)
+        measured(
+            f"seconds until an operator acts again after its node's silence"
+            f" (bound {SILENT_SECONDS:g})",
+            f"{took:.1f}",
+        )
+        assert took <= SILENT_SECONDS
