@@ -34,15 +34,17 @@ class Leader:
 
     def now(self) -> tuple[str, object]:
         """The pod's name ("": nobody's), and since when it acts."""
-        spec = self._leases.read_namespaced_lease("dijob", HOME).spec
-        assert spec is not None
+        spec = self._spec()
         return spec.holder_identity or "", spec.acquire_time
 
     def renewed(self) -> object:
         """When it was renewed last (for comparisons with itself)."""
+        return self._spec().renew_time
+
+    def _spec(self) -> kubernetes.client.V1LeaseSpec:
         spec = self._leases.read_namespaced_lease("dijob", HOME).spec
         assert spec is not None
-        return spec.renew_time
+        return spec
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ has no effect.
 import asyncio
 import signal
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -61,21 +61,16 @@ class Pair:
         """What one of them has changed since a moment (epoch seconds); events are told, and change
         nothing.
         """
-        return [
-            write
-            for write in self.audit.each()
-            if (write.identity, write.kind == "events") == (name, False)
-            and write.answered >= since
-            and write.code < 300
-        ]
+        done = (write for write in self._asked(name, since) if write.code < 300)
+        return [write for write in done if write.kind != "events"]
 
     def refused(self, name: str, since: float) -> list[Write]:
         """What one of them has tried since a moment."""
-        return [
-            write
-            for write in self.audit.each()
-            if write.identity == name and write.answered >= since and write.code >= 300
-        ]
+        return [write for write in self._asked(name, since) if write.code >= 300]
+
+    def _asked(self, name: str, since: float) -> Iterator[Write]:
+        writes = self.audit.each()
+        return (one for one in writes if one.identity == name and one.answered >= since)
 
 
 @pytest.fixture
