@@ -195,6 +195,10 @@ long: cluster-build images ## minutes of what shorter tests show too: DI-engine'
 stress: venv ## make unit 20 times beside 4 busy processes (UNIT=, LOAD=), make e2e 3 times (E2E=): no test of luck (~3 h)
 	@$(PY) tests/stress.py
 
+.PHONY: golden
+golden: cluster-build ## keep what the newest release writes, for all later ones to understand (~3 min; tests/golden)
+	@$(PY) -m golden
+
 .PHONY: demo
 demo: venv ## the main job: a real DQN trains on four pods (first time ~16 min, then ~4)
 	@$(PY) tests/e2e/demo.py

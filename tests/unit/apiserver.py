@@ -110,6 +110,10 @@ class ApiServer:
             made["status"] = {"phase": "Pending"}
         return self._store("ADDED", target, made)
 
+    def put(self, target: Target, body: Body) -> Body:
+        """An object as another apiserver has stored it."""
+        return self._store("ADDED", target, body)
+
     def patch(self, target: Target, patch: Mapping[str, Any]) -> Body:
         """A merge patch of an object or of its status."""
         old, meta = self.get(target), patch.get("metadata") or {}

@@ -1,0 +1,24 @@
+"""The newest release, from which upgrades start (docs/releases.md)."""
+
+import re
+import subprocess
+from pathlib import Path
+
+from archives import ROOT
+from pod.boxes import missing
+
+VERSION, COMMIT = re.findall(
+    r"^\| ([0-9.]+) \| [0-9-]+ \| ([0-9a-f]{12}) \|",
+    (ROOT / "docs/releases.md").read_text(),
+    re.MULTILINE,
+)[-1]
+
+
+def unpack(folder: Path) -> None:
+    """Its sources, from the repository's history."""
+    packed = subprocess.run(
+        ["git", "-C", str(ROOT), "archive", COMMIT], capture_output=True, check=False
+    )
+    if packed.returncode != 0:
+        missing(f"commit {COMMIT} (git fetch --unshallow): {packed.stderr.decode().strip()}")
+    subprocess.run(["tar", "-x", "-C", str(folder)], input=packed.stdout, check=True)

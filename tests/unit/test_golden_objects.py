@@ -1,0 +1,96 @@
+"""What released versions have written into DIJobs and on pods, as it was on a real cluster: the
+present operator takes it for what it is, and has nothing to do about it.
+"""
+
+import asyncio
+import json
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from unit.builders import NOW
+from unit.objects import Target
+from unit.simulated import World, simulated
+
+pytestmark = pytest.mark.virtual_time
+
+Body = dict[str, Any]
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+FILES = sorted(GOLDEN.glob("*/*.json"))
+PLURALS = {"Pod": "pods", "Service": "services", "NetworkPolicy": "networkpolicies"}
+# Written again where it is young: how long somebody has waited for a node.
+SECONDS = 20.0
+
+
+def objects(file: Path) -> tuple[Body, list[Body]]:
+    kept = json.loads(file.read_text())
+    return kept["dijob"], kept["children"]
+
+
+async def put(world: World, job: Body, children: list[Body]) -> None:
+    """As they were stored, at the time at which they were."""
+    stamps = [
+        each["lastTransitionTime"]
+        for body in (job, *children)
+        for each in body.get("status", {}).get("conditions", ())
+    ]
+    newest = max(datetime.fromisoformat(stamp) for stamp in stamps)
+    await asyncio.sleep((newest - NOW).total_seconds() + 1)
+    for plural, body in [("dijobs", job), *((PLURALS[each["kind"]], each) for each in children)]:
+        meta = body["metadata"]
+        world.cluster.server.put(Target(plural, meta["namespace"], meta["name"]), body)
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parent.name}-{file.stem}")
+async def test_nothing_is_done_about_what_a_release_has_written(file: Path) -> None:
+    job, children = objects(file)
+    async with simulated(starts=False) as world:
+        await put(world, job, children)
+        world.operator.start()
+        await world.operator_alone(SECONDS)
+        assert not world.writes()
+        assert world.operator.passes
+        known = world.operator.children.pods
+        assert len(known) == sum(each["kind"] == "Pod" for each in children)
+
+
+@pytest.mark.parametrize("name", ["world", "named", "redis"])
+async def test_a_lost_pod_of_a_release_is_made_again(name: str) -> None:
+    """So that doing nothing is no blindness."""
+    job, children = objects(next(each for each in FILES if each.stem == name))
+    lost = next(each for each in children if each["metadata"]["name"] == f"{name}-1")
+    async with simulated(starts=False) as world:
+        await put(world, job, [each for each in children if each is not lost])
+        world.operator.start()
+        await world.operator_alone(SECONDS)
+        (made,) = world.writes("POST", "pods")
+        assert made.body["metadata"]["name"] == f"{name}-1"
+
+
+LATER = {"type": "Foretold", "status": "True", "reason": "Seen", "message": "by a later version"}
+
+
+async def test_what_a_later_version_has_written_is_left_alone() -> None:
+    """The operator is set back to the version before: it writes its own part."""
+    job, children = objects(next(each for each in FILES if each.stem == "world"))
+    status = job["status"]
+    status |= {"foretold": {"rank": 1}, "phase": "Enlightened"}
+    status["conditions"] += [{**LATER, "lastTransitionTime": status["startTime"]}]
+    status["addressList"]["foretold"] = "yes"
+    for each in children:
+        each["metadata"].setdefault("annotations", {})["diengine.opendilab.org/foretold"] = "1"
+    lost = next(each for each in children if each["metadata"]["name"] == "world-1")
+    async with simulated(starts=False) as world:
+        await put(world, job, [each for each in children if each is not lost])
+        world.operator.start()
+        await world.operator_alone(SECONDS)
+        namespace = job["metadata"]["namespace"]
+        now = world.cluster.read("dijobs", "world", namespace)["status"]
+        assert now["phase"] != "Enlightened", "it has written the status"
+        assert now["foretold"] == {"rank": 1}
+        assert now["addressList"]["foretold"] == "yes"
+        assert "Foretold" in {each["type"] for each in now["conditions"]}
+        meta = world.cluster.read("pods", "world-2", namespace)["metadata"]
+        assert meta["annotations"]["diengine.opendilab.org/foretold"] == "1"
