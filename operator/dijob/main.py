@@ -9,7 +9,9 @@ import asyncio
 import gc
 import logging
 import signal
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import kopf
@@ -22,14 +24,19 @@ from dijob.shell.api import Api
 from dijob.shell.arrivals import Arrivals
 from dijob.shell.audit import Audit
 from dijob.shell.children import Children
+from dijob.shell.claims import LOOK_SECONDS, Claims
+from dijob.shell.clock import SYSTEM
 from dijob.shell.leadership import Leadership, leadership
 from dijob.shell.lease import LeaseName
 from dijob.shell.nostate import NoDiffBase, NoProgress
 from dijob.shell.reconcile import Reconciler
 from dijob.shell.session import login
-from dijob.shell.workqueue import WorkQueue
+from dijob.shell.workqueue import Key, WorkQueue
 
 log = logging.getLogger(__name__)
+
+# An operator that has waited for so long had read everything, and its watches may have died since.
+WAITED_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -64,18 +71,32 @@ async def run(settings: Settings) -> None:
 async def _run(api: Api, settings: Settings, leads: Leadership) -> None:
     left_out = await namespaces.closed(api, settings.namespaces) or frozenset()
     served = tuple(name for name in settings.namespaces if name not in left_out)
-    stop = asyncio.Event()
     children = Children.of(served)
     reconciler = Reconciler(api, children, settings.options)
-    queue = WorkQueue(reconciler.reconcile)
+    release = f"{settings.lease.namespace}/{settings.lease.name}" if settings.lease else ""
+    claims = Claims(api, release, served) if release else None
+    queue = WorkQueue(partial(_pass, reconciler, claims))
     children.connect(reconciler.jobs.key_of_owner, queue)
     arrivals = Arrivals(reconciler, queue, children)
     audit = Audit(api, reconciler, queue, served)
     watchdog = health.Watchdog(children, reconciler.jobs, audit, api.pulse)
+    stop = asyncio.Event()
+
+    async def serve(waited: float) -> None:
+        """Do passes, over what no other release serves."""
+        async with asyncio.TaskGroup() as group:
+            if waited > WAITED_SECONDS:
+                children.renew()
+                group.create_task(audit.catch_up())
+            if claims is not None:
+                await claims.begin()
+                group.create_task(claims.run())
+            await queue.run()
+
     async with asyncio.TaskGroup() as group:
         tasks = [
             group.create_task(children.run(api)),
-            group.create_task(_act(queue, leads, stop)),
+            group.create_task(_act(serve, leads, stop)),
             group.create_task(arrivals.release()),
             group.create_task(audit.run()),
             group.create_task(_stop_for_others(api, settings.namespaces, left_out, stop)),
@@ -118,19 +139,29 @@ def _told_to_end(which: signal.Signals, stop: asyncio.Event) -> None:
     stop.set()
 
 
-async def _act(queue: WorkQueue, leads: Leadership, stop: asyncio.Event) -> None:
-    """Do passes from when this operator leads until another one does. What this one has in mind is
-    old then: the process ends, and is started again to wait.
+async def _act(
+    serve: Callable[[float], Coroutine[Any, Any, None]], leads: Leadership, stop: asyncio.Event
+) -> None:
+    """Serve from when this operator leads, after so many seconds, until another one does. What
+    this one has in mind is old then: the process ends, and is started again to wait.
     """
+    began = SYSTEM.monotonic()
     try:
         await leads.acquire()
         async with asyncio.TaskGroup() as group:
-            passes = group.create_task(queue.run())
+            served = group.create_task(serve(SYSTEM.monotonic() - began))
             await leads.keep()
-            passes.cancel()
+            served.cancel()
         stop.set()
     finally:
         await leads.release()
+
+
+async def _pass(reconciler: Reconciler, claims: Claims | None, key: Key) -> float | None:
+    """One pass over a job; none where another release serves its namespace: look again then."""
+    if claims is not None and claims.other(key[0]):
+        return LOOK_SECONDS
+    return await reconciler.reconcile(key)
 
 
 async def _stop_for_others(

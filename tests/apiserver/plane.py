@@ -132,10 +132,15 @@ class Plane:
 
 
 @contextmanager
-def operator(kubeconfig: Path, log: Path, *namespaces: str) -> Iterator[subprocess.Popen[bytes]]:
-    """The operator of these namespaces (none: of all) as a process."""
+def operator(
+    kubeconfig: Path, log: Path, *namespaces: str, lease: str = ""
+) -> Iterator[subprocess.Popen[bytes]]:
+    """The operator of these namespaces (none: of all) as a process, with others of that Lease ("":
+    alone).
+    """
     scope = [word for namespace in namespaces for word in ("--namespace", namespace)]
-    argv = [sys.executable, "-m", "dijob", f"--kubeconfig={kubeconfig}", "--health-port=0", *scope]
+    told = [f"--kubeconfig={kubeconfig}", "--health-port=0", *scope]
+    argv = [sys.executable, "-m", "dijob", *told, *([f"--lease={lease}"] if lease else [])]
     env = {**os.environ, "PYTHONPATH": str(ROOT / "operator")}
     with log.open("ab") as out:
         process = subprocess.Popen(argv, env=env, stdout=out, stderr=out)

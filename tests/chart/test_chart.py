@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
-from chart.lab import CHART, Lab, job
+from chart.lab import CHART, CLUSTER_WIDE_OFF, Lab, job
 from cluster import CONTROL_PLANE, Options, up
 from cluster.shell import until_established
 from cluster.waiting import until
@@ -191,6 +191,29 @@ def test_a_kept_crd_of_another_release_is_handed_over_as_the_sentence_says(lab: 
     follow_advice(lab, sentence)
     lab.helm("install", "other", str(CHART), "-n", "elsewhere")
     lab.get("dij", "keeper")
+
+
+def test_a_second_release_for_the_whole_cluster_is_refused(lab: Lab) -> None:
+    install(lab)
+    told = ("install", "other", str(CHART), "-n", "elsewhere", "--set")
+    said = lab.try_helm(*told, "crds.install=false")
+    assert not said.ok, said.text
+    assert f"the Helm release {HOME}/dijob serves the whole cluster already" in said.text
+    # Itself it does not refuse.
+    lab.helm("upgrade", "dijob", str(CHART), "-n", HOME, "--set", "logLevel=debug")
+    lab.helm(*told, f"namespaces={{elsewhere}},{CLUSTER_WIDE_OFF}")
+    twice = lab.try_helm(
+        "install",
+        "more",
+        str(CHART),
+        "-n",
+        "elsewhere",
+        "--set",
+        f"namespaces={{elsewhere}},{CLUSTER_WIDE_OFF}",
+    )
+    assert not twice.ok, twice.text
+    assert 'Lease "dijob-operator" in namespace "elsewhere" exists' in twice.text
+    lab.helm("uninstall", "other", "-n", "elsewhere", "--wait")
 
 
 def test_a_crd_applied_by_hand_is_handed_over_or_left_to_the_hand(lab: Lab) -> None:

@@ -81,6 +81,17 @@ def phase(lab: Lab, name: str, wanted: str, log: Path) -> Callable[[], str]:
     return differs
 
 
+def replaced(lab: Lab, pod: str, before: str, log: Path) -> Callable[[], str]:
+    """What keeps a pod of the team's from having another uid than before."""
+
+    def same() -> str:
+        told = ("-n", TEAM, "-o", "jsonpath={.metadata.uid}")
+        now = lab.try_kubectl("get", "pod", pod, *told)
+        return "" if now.ok and now.text != before else f"{now.text}\n{log.read_text()[-2000:]}"
+
+    return same
+
+
 def create(lab: Lab, name: str, **spec: Any) -> None:
     made = job(name)
     made["spec"] |= spec
@@ -125,6 +136,48 @@ def test_the_rights_suffice_for_a_jobs_whole_life(
     assert requests.keys() <= pairs(GRANTED)
 
 
+def test_one_release_serves_a_namespace(lab: Lab, cluster: Cluster, tmp_path: Path) -> None:
+    """The one that was given it, as long as it is there; else that for the whole cluster."""
+    log = tmp_path / "operator.log"
+    for folder in ("whole", "few"):
+        (tmp_path / folder).mkdir()
+    whole = kubeconfig(lab, tmp_path / "whole", "dijob", HOME)
+    few = kubeconfig(lab, tmp_path / "few", "few-dijob", TEAM)
+    create(lab, "one")
+
+    def heals() -> set[str]:
+        """Who makes a lost pod again."""
+        begin = len(cluster.audit_log.read_text().splitlines())
+        before = lab.get("pod", "one-0", "-n", TEAM)["metadata"]["uid"]
+        lab.kubectl("delete", "pod", "one-0", "-n", TEAM)
+        until("the lost pod is replaced", replaced(lab, "one-0", before, log), 60)
+        releases = {"few": f"{TEAM}:few-dijob", "whole": f"{HOME}:dijob"}
+        return {
+            name
+            for name, account in releases.items()
+            if ("pods", "create")
+            in asked(cluster.audit_log, f"system:serviceaccount:{account}", begin)
+        }
+
+    def not_said(words: str) -> Callable[[], str]:
+        return lambda: "" if words in log.read_text() else log.read_text()[-2000:]
+
+    try:
+        with operator(whole, log, lease=f"{HOME}/dijob"):
+            until("the job runs", phase(lab, "one", "Running", log), 60)
+            assert heals() == {"whole"}
+            with operator(few, log, TEAM, lease=f"{TEAM}/few-dijob"):
+                said = f"namespace {TEAM}: release {TEAM}/few-dijob serves it"
+                until("the other release is seen", not_said(said), 30)
+                assert heals() == {"few"}
+            # As `helm uninstall` does.
+            lab.kubectl("delete", "lease", "dijob-operator", "-n", TEAM)
+            until("its end is seen", not_said("no other release serves it any more"), 30)
+            assert heals() == {"whole"}
+    finally:
+        remove(lab, "one")
+
+
 def test_a_deleted_namespace_takes_nobody_elses_operator_along(lab: Lab, tmp_path: Path) -> None:
     """With it goes the Role in it. The process ends, and the one that is started in its place
     serves the others.
@@ -144,18 +197,7 @@ def test_a_deleted_namespace_takes_nobody_elses_operator_along(lab: Lab, tmp_pat
         before = lab.get("pod", "stays-0", "-n", TEAM)["metadata"]["uid"]
         lab.kubectl("delete", "pod", "stays-0", "-n", TEAM)
         with operator(config, log, TEAM, DOOMED) as process:
-
-            def same() -> str:
-                pod = lab.try_kubectl(
-                    "get", "pod", "stays-0", "-n", TEAM, "-o", "jsonpath={.metadata.uid}"
-                )
-                return (
-                    ""
-                    if pod.ok and pod.text != before
-                    else f"{pod.text}\n{log.read_text()[-2000:]}"
-                )
-
-            until("the lost pod is replaced", same, 60)
+            until("the lost pod is replaced", replaced(lab, "stays-0", before, log), 60)
             assert process.poll() is None
     finally:
         remove(lab, "stays")

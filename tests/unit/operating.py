@@ -81,6 +81,11 @@ class Operator:
         ]
         self._tasks = [self.cluster.loop.create_task(self._part(part)) for part in parts]
 
+    async def takes_over(self) -> None:
+        """What it does first where it has waited for another one to go (main.py)."""
+        self.children.renew()
+        await self.audit.catch_up()
+
     async def stop(self) -> None:
         """The process is gone; what it was about to do is never done."""
         self.wire.dead = True

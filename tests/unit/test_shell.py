@@ -160,6 +160,33 @@ async def test_a_watch_that_says_nothing_any_more_is_made_anew() -> None:
         await world.until(lambda: POD_1 in world.cluster.server.objects, 90)
 
 
+def called(name: str) -> Body:
+    """Another job."""
+    body = job_body()
+    body["metadata"] |= {"name": name, "uid": f"uid-of-{name}"}
+    return body
+
+
+async def test_who_takes_over_sees_at_once_what_silent_watches_have_not_shown() -> None:
+    """The node of the apiserver that both operators asked may have gone with the one that acted."""
+    async with simulated(job_body(), called("other")) as world:
+        await world.running()
+        world.cluster.watches.silence()
+        world.cluster.server.remove(POD_1)
+        world.cluster.edit(replicas=4)
+        world.cluster.remove(names.PLURAL, "other")
+        world.cluster.apply(called("new"))
+        await world.runs(10)
+        assert ("ns", "other") in world.operator.reconciler.jobs.uids().values()
+        assert not world.cluster.names_of("pods") & {"job-1", "job-3", "new-0"}
+        await world.operator.takes_over()
+        made = {"job-1", "job-3", "new-0", "new-1"}
+        await world.until(lambda: world.cluster.names_of("pods") >= made, 2)
+        assert ("ns", "other") not in world.operator.reconciler.jobs.uids().values()
+        await world.settle()
+        world.operator.check_known()
+
+
 async def test_a_deletion_that_no_watch_has_shown_brings_no_pods_back() -> None:
     """The audit finds it within a minute; until then the pods that the garbage collector takes are
     not made again.

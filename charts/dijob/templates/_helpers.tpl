@@ -91,6 +91,21 @@ Stops before anything is changed when the cluster's CRD is not this release's. `
 {{- end -}}
 {{- end -}}
 
+{{/* Two releases for the whole cluster would serve the same jobs. One for some namespaces beside it is no such thing. */}}
+{{- define "dijob.checkOthers" -}}
+{{- if and .Values.crds.check (not .Values.namespaces) -}}
+{{- $mine := printf "%s/%s" .Release.Namespace .Release.Name -}}
+{{- range (lookup "rbac.authorization.k8s.io/v1" "ClusterRoleBinding" "" "").items -}}
+{{- $labels := .metadata.labels | default dict -}}
+{{- $annotations := .metadata.annotations | default dict -}}
+{{- $owner := printf "%s/%s" (get $annotations "meta.helm.sh/release-namespace") (get $annotations "meta.helm.sh/release-name") -}}
+{{- if and (eq (get $labels "app.kubernetes.io/part-of") "dijob") (ne $owner "/") (ne $owner $mine) -}}
+{{- printf "Nothing was changed: the Helm release %s serves the whole cluster already: upgrade that one, or give this one its own `namespaces`, which the other one then leaves alone (docs/install.md#one-teams-namespaces)" $owner | fail -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{- define "dijob.foreignCrd" -}}
 Nothing was changed: the cluster already has a CustomResourceDefinition {{ .crd.metadata.name }} (created {{ .crd.metadata.creationTimestamp }}) that is not from this chart, most likely DI-orchestrator's, and two operators must not run the same DIJobs: finish or move its jobs and remove it first, step by step in docs/install.md#di-orchestrator.
 {{- end -}}

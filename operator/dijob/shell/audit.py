@@ -5,7 +5,7 @@ unseen.
 import asyncio
 import logging
 
-from dijob.shell.api import Api, ApiError
+from dijob.shell.api import Api, ApiError, Json
 from dijob.shell.clock import SYSTEM, Clock
 from dijob.shell.kinds import JOBS
 from dijob.shell.reconcile import Reconciler
@@ -48,22 +48,43 @@ class Audit:
             except ApiError as error:
                 log.warning("dijobs not listed, their audit is put off: %s", error)
 
-    async def _compare(self) -> None:
-        known = set(self._reconciler.jobs.uids())
-        there: dict[str, str] = {}
+    async def catch_up(self) -> None:
+        """Take in what the watch of DIJobs has not shown, as another operator has gone: the watch
+        may have died in silence.
+        """
+        try:
+            there = await self._read()
+            for uid, (path, version) in there.items():
+                if self._reconciler.jobs.lacks(uid, version):
+                    self._take(await self._api.get(path))
+        except ApiError as error:
+            log.warning("dijobs not listed, what was missed is seen later: %s", error)
+
+    def _take(self, body: Json) -> None:
+        if key := self._reconciler.jobs.put(body):
+            self._queue.add(key, background=True)
+
+    async def _read(self) -> dict[str, tuple[str, str]]:
+        """Path and version of each job that there is, by uid; what is not there is forgotten."""
+        known, there = set(self._reconciler.jobs.uids()), dict[str, tuple[str, str]]()
         for path in self._paths:
             listed = await self._api.get(path, accept=LIST_METADATA)
             for item in listed.get("items") or ():
                 meta = item["metadata"]
-                there[meta["uid"]] = JOBS.path(meta["namespace"], meta["name"])
+                at = JOBS.path(meta["namespace"], meta["name"])
+                there[meta["uid"]] = at, meta["resourceVersion"]
         for uid in known - set(there):
             self._reconciler.forget(uid)
+        return there
+
+    async def _compare(self) -> None:
+        there = await self._read()
         missed = set(there) - set(self._reconciler.jobs.uids())
         # New since the last look and not shown yet is ordinary; missed twice is not.
         late = missed & self._suspects
         self._suspects = missed
         self.behind = (self.behind or self._clock.monotonic()) if late else None
         for uid in late:
-            log.warning("a DIJob was not shown by its watch: %s", there[uid])
-            if key := self._reconciler.jobs.put(await self._api.get(there[uid])):
-                self._queue.add(key, background=True)
+            path, _ = there[uid]
+            log.warning("a DIJob was not shown by its watch: %s", path)
+            self._take(await self._api.get(path))

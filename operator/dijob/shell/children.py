@@ -58,6 +58,12 @@ class Children:
         """List and watch until cancelled."""
         await asyncio.gather(*(store.run(api) for store in self.stores.values()))
 
+    def renew(self) -> None:
+        """Begin all watches anew: those that are open may have died in silence."""
+        for store in self.stores.values():
+            for reflector in store.reflectors:
+                reflector.renew()
+
     @property
     def listed(self) -> bool:
         """Whether everything has been listed once."""

@@ -59,6 +59,12 @@ class Jobs:
         self._keys[meta["uid"]] = key
         return key
 
+    def lacks(self, uid: str, version: str) -> bool:
+        """Whether a job in this version would be news."""
+        key = self._keys.get(uid)
+        known = self._bodies[key]["metadata"]["resourceVersion"] if key else ""
+        return key is None or order(version) > order(known)
+
     def phases(self) -> Counter[str]:
         """How many jobs are in each phase; "" where none has been written yet."""
         return Counter(

@@ -189,7 +189,7 @@ class Lease:
         """Make the lease this operator's, where it is still as it was found."""
         changed = found.holder != self.identity
         record = Record(found.version, self.identity, found.changes + changed)
-        await self._write(record, acquireTime=_stamp(self._clock))
+        await self._write(record, acquireTime=stamp(self._clock))
         self._say(f"this operator acts (before: {found.holder or 'nobody'})")
 
     async def _write(self, record: Record, **more: str) -> None:
@@ -199,7 +199,7 @@ class Lease:
             "holderIdentity": record.holder,
             "leaseDurationSeconds": int(LEASE_SECONDS),
             "leaseTransitions": record.changes,
-            "renewTime": _stamp(self._clock),
+            "renewTime": stamp(self._clock),
             **more,
         }
         self._held = await self._put(record.version, spec)
@@ -247,6 +247,6 @@ class Lease:
             log.info("lease %s/%s: %s", self._name.namespace, self._name.name, text)
 
 
-def _stamp(clock: Clock) -> str:
+def stamp(clock: Clock) -> str:
     """Now, for who reads the Lease; nobody decides by it."""
     return clock.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -12,6 +12,9 @@ PASS_SECONDS = Histogram(
     registry=REGISTRY,
 )
 LEADER = Gauge("dijob_leader", "1: this operator acts, 0: it waits", registry=REGISTRY)
+LEFT_OUT = Gauge(
+    "dijob_namespaces_left_out", "Namespaces that another release serves", registry=REGISTRY
+)
 QUEUED = Gauge("dijob_queue_depth", "DIJobs that wait for a pass", registry=REGISTRY)
 JOBS = Gauge("dijob_jobs", "DIJobs known", ["phase"], registry=REGISTRY)
 PODS = Gauge("dijob_pods", "Pods of DIJobs known", registry=REGISTRY)

@@ -51,6 +51,17 @@ class Reflector:
         self.uids: set[str] = set()
         self._can_stream = True
         self._taken = 0
+        self._version = ""
+        self._watching: asyncio.Task[str] | None = None
+        self._renewed = False
+
+    def renew(self) -> None:
+        """Begin the watch anew from what it has shown: one that is open may have died in silence,
+        and a new one shows at once what it has missed.
+        """
+        if self._watching is not None:
+            self._renewed = True
+            self._watching.cancel()
 
     async def run(self, api: Api) -> None:
         """List and watch until cancelled. After what fails, or ends at once, pauses grow."""
@@ -58,10 +69,11 @@ class Reflector:
         while True:
             began, watched, why = self._clock.monotonic(), bool(version), "it ended"
             try:
-                version = await (self._watch(api, version) if watched else self._list(api))
+                version = await (self._follow(api, version) if watched else self._list(api))
             except ApiError as error:
                 version, why = "", str(error)
-            if version and not watched:
+            if version and (not watched or self._renewed):
+                self._renewed = False
                 continue  # no success yet: a list is made after each watch that ends at once
             lasted = watched and self._clock.monotonic() - began >= LASTING_SECONDS
             failures = 0 if lasted else failures + 1
@@ -137,18 +149,32 @@ class Reflector:
         uid = body["metadata"]["uid"]
         found.uids.discard(uid) if type_ == "DELETED" else found.uids.add(uid)
 
+    async def _follow(self, api: Api, version: str) -> str:
+        """Follow one watch to its end, or until another one is wanted. Gives the version to go on
+        from; "": a list is needed.
+        """
+        self._version = version
+        self._watching = asyncio.create_task(self._watch(api, version))
+        try:
+            return await self._watching
+        except asyncio.CancelledError:
+            if not self._renewed:
+                raise
+            return self._version
+        finally:
+            self._watching = None
+
     async def _watch(self, api: Api, version: str) -> str:
-        """Follow one watch to its end. Gives the version to go on from; "": a list is needed."""
         async for event in api.watch(replace(self._stream, version=version)):
             self.heard = self._clock.monotonic()
             body = event["object"]
             if event["type"] == "ERROR":
                 log.info("%s: watch ended by the apiserver: %s", self._kind, body.get("message"))
                 return ""
-            version = body["metadata"]["resourceVersion"]
             if event["type"] != "BOOKMARK":
                 for owner in await self._take(event["type"], body):
                     self._store.on_change(owner)
+            version = self._version = body["metadata"]["resourceVersion"]
         return version
 
     async def _take(self, type_: str, body: Mapping[str, Any]) -> set[str]:

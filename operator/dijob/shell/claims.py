@@ -1,0 +1,145 @@
+"""Which release serves a namespace, where several could.
+
+A release that was given namespaces claims each of them, by a Lease in it; a release for the whole
+cluster leaves out what is claimed. Who may write Leases in a namespace can claim it for nobody,
+and stops what the operator does there, and nowhere else.
+
+Nothing depends on the moment at which a claim is seen: what two operators write about one object
+is refused to one of them (docs/decisions/028).
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import Any, Final
+
+from dijob.shell import metrics
+from dijob.shell.api import Api, ApiError
+from dijob.shell.clock import SYSTEM, Clock
+from dijob.shell.connection import Call
+from dijob.shell.kinds import LEASES
+from dijob.shell.lease import Record, stamp
+
+log = logging.getLogger(__name__)
+
+# The Lease by which a namespace is claimed; the chart grants rights on this name.
+CLAIM: Final = "dijob-operator"
+# So often a release renews its claims and looks at those of others.
+LOOK_SECONDS: Final = 5.0
+# A claim that has not been renewed for so long is nobody's: its release is gone.
+STALE_SECONDS: Final = 30.0
+# All others have seen a claim so long after it was made.
+SEEN_SECONDS: Final = LOOK_SECONDS + 2.0
+
+
+class Claims:
+    """What other releases serve, as this one has seen it. `release` is its name among them; no
+    namespaces: it serves what nobody else does.
+    """
+
+    def __init__(
+        self, api: Api, release: str, namespaces: tuple[str, ...], clock: Clock = SYSTEM
+    ) -> None:
+        self._api = api
+        self._release = release
+        self._namespaces = namespaces
+        self._clock = clock
+        self._seen: dict[str, tuple[Record, float]] = {}
+        self._others: dict[str, str] = {}
+        self._said: dict[str, str] = {}
+
+    def other(self, namespace: str) -> str:
+        """The release that serves a namespace in place of this one; "" where this one does."""
+        return self._others.get(namespace, "")
+
+    async def begin(self) -> None:
+        """Look for the first time; a claim that is new is seen by all others at the end."""
+        if await self._look():
+            await asyncio.sleep(SEEN_SECONDS)
+
+    async def run(self) -> None:
+        """Renew and look until cancelled."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            await self._look()
+
+    async def _look(self) -> bool:
+        """Whether a namespace is claimed that was not before."""
+        if self._namespaces:
+            new = [await self._claim(namespace) for namespace in self._namespaces]
+        else:
+            new = []
+            await self._read_all()
+        metrics.LEFT_OUT.set(len(self._others))
+        return any(new)
+
+    async def _claim(self, namespace: str) -> bool:
+        """Make or renew the claim of one namespace, where nobody else has it. Whether it is new."""
+        try:
+            found = await self._read(namespace)
+            self._see(namespace, found)
+            if not self.other(namespace):
+                await self._write(namespace, found)
+        except ApiError as error:
+            self._say(namespace, f"its claim is not renewed: {error}")
+            return False
+        return not self.other(namespace) and found.holder != self._release
+
+    async def _read_all(self) -> None:
+        try:
+            listed = await self._api.get(LEASES.path(), fieldSelector=f"metadata.name={CLAIM}")
+            found = {_namespace(item): Record.of(item) for item in listed.get("items") or ()}
+        except ApiError as error:
+            self._say("", f"claims of other releases are not read: {error}")
+            return
+        for namespace in self._others.keys() - found.keys():
+            self._see(namespace, Record())
+        for namespace, record in found.items():
+            self._see(namespace, record)
+
+    def _see(self, namespace: str, found: Record) -> None:
+        """Take in a claim as it was read."""
+        now = self._clock.monotonic()
+        before, since = self._seen.get(namespace, (None, now))
+        if before != found:
+            since = now
+        self._seen[namespace] = found, since
+        if found.holder in ("", self._release) or now - since >= STALE_SECONDS:
+            if self._others.pop(namespace, ""):
+                self._say(namespace, "no other release serves it any more")
+        else:
+            self._others[namespace] = found.holder
+            self._say(namespace, f"release {found.holder} serves it, this one leaves it alone")
+
+    async def _read(self, namespace: str) -> Record:
+        try:
+            return Record.of(await self._api.get(LEASES.path(namespace, CLAIM)))
+        except ApiError as error:
+            if error.not_found:
+                return Record()
+            raise
+
+    async def _write(self, namespace: str, found: Record) -> None:
+        spec = {
+            "holderIdentity": self._release,
+            "leaseDurationSeconds": int(STALE_SECONDS),
+            "renewTime": stamp(self._clock),
+        }
+        if found.version:
+            body: dict[str, Any] = {"metadata": {"resourceVersion": found.version}, "spec": spec}
+            call = Call("PATCH", LEASES.path(namespace, CLAIM), body)
+        else:
+            kind = {"apiVersion": LEASES.version, "kind": LEASES.name}
+            body = {**kind, "metadata": {"name": CLAIM}, "spec": spec}
+            call = Call("POST", LEASES.path(namespace), body)
+        await self._api.call(call)
+
+    def _say(self, namespace: str, text: str) -> None:
+        """Once, however often it is so."""
+        if self._said.get(namespace) != text:
+            self._said[namespace] = text
+            log.info("%s: %s", f"namespace {namespace}" if namespace else "all namespaces", text)
+
+
+def _namespace(lease: Mapping[str, Any]) -> str:
+    return str((lease.get("metadata") or {}).get("namespace"))
