@@ -279,13 +279,22 @@ def test_the_flags_follow_the_values(offline: Lab) -> None:
     assert pod["spec"]["imagePullSecrets"] == [{"name": "registry"}]
 
 
+def without_leases(rules: list[dict[str, list[str]]]) -> list[dict[str, list[str]]]:
+    """A release claims the namespaces that it was given, and looks at claims where it was not."""
+    return [rule for rule in rules if rule["resources"] != ["leases"]]
+
+
 def test_namespaces_take_the_cluster_wide_rights_away(offline: Lab) -> None:
     whole, few = (parsed(render(offline, SETS[name])) for name in ("defaults", "namespaces"))
     assert [each["metadata"]["name"] for each in of(whole, "Role")] == ["dijob-lease"]
     assert not [each for each in few if each["kind"] == "ClusterRoleBinding"]
     roles = [each for each in of(few, "Role") if each["metadata"]["name"] == "dijob"]
     assert [each["metadata"]["namespace"] for each in roles] == ["team-a", "team-b"]
-    assert all(each["rules"] == one(whole, "ClusterRole", "dijob")["rules"] for each in roles)
+    rules = one(whole, "ClusterRole", "dijob")["rules"]
+    assert without_leases(rules) != rules
+    assert all(without_leases(each["rules"]) == without_leases(rules) for each in roles)
+    claims = [each for each in of(few, "Lease") if each["metadata"]["name"] == "dijob-operator"]
+    assert [each["metadata"]["namespace"] for each in claims] == ["team-a", "team-b"]
 
 
 def test_an_installer_without_cluster_rights_gets_no_cluster_wide_object(offline: Lab) -> None:

@@ -56,9 +56,7 @@ class Reflector:
         self._renewed = False
 
     def renew(self) -> None:
-        """Begin the watch anew from what it has shown: one that is open may have died in silence,
-        and a new one shows at once what it has missed.
-        """
+        """Begin the watch anew from what it has shown: it may have died in silence."""
         if self._watching is not None:
             self._renewed = True
             self._watching.cancel()
@@ -150,9 +148,7 @@ class Reflector:
         found.uids.discard(uid) if type_ == "DELETED" else found.uids.add(uid)
 
     async def _follow(self, api: Api, version: str) -> str:
-        """Follow one watch to its end, or until another one is wanted. Gives the version to go on
-        from; "": a list is needed.
-        """
+        """Follow a watch until it ends, or `renew`. Gives the version to go on from; "": list."""
         self._version = version
         self._watching = asyncio.create_task(self._watch(api, version))
         try:
