@@ -81,6 +81,12 @@ from dijob.shell.lease import LeaseName
     help="Resources of its container, as in a pod.",
 )
 @click.option(
+    "--server-url",
+    default="",
+    metavar="URL",
+    help="The HTTP server that jobs ask (python -m dijob.server). Default: there is none.",
+)
+@click.option(
     "--health-port",
     default=8080,
     show_default=True,

@@ -84,6 +84,7 @@ GATE_CONTAINER: Final = "dijob-gate"
 BIN_VOLUME: Final = "dijob-bin"
 POD_VOLUME: Final = "dijob-pod"
 LAUNCHER_VOLUME: Final = "dijob-launcher"
+SERVER_VOLUME: Final = "dijob-server"
 # The folder of what the operator mounts: BIN_VOLUME there, POD_VOLUME at pod/ in it, and where the
 # launcher's image is a volume, that at bin/.
 MOUNT_FOLDER: Final = "/run/dijob"

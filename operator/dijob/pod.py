@@ -19,6 +19,8 @@ from dijob import names
 DIR: Final = names.MOUNT_FOLDER
 BIN_DIR: Final = f"{DIR}/bin"
 POD_DIR: Final = f"{DIR}/pod"
+# The token for the HTTP server, where there is one (core/render/server.py).
+SERVER_DIR: Final = f"{DIR}/server"
 ANNOTATIONS_FILE: Final = "annotations"
 TOPOLOGY_FILE: Final = "topology.json"
 GATE: Final = f"{BIN_DIR}/gate"

@@ -557,3 +557,27 @@ def test_a_changed_spec_is_read_again_whatever_its_generation_says() -> None:
     after = memory.parse(changed)
     assert (before.topology, after.topology) == ("mesh", "star")
     assert before.fingerprint != after.fingerprint
+
+
+def test_only_where_there_is_a_server_its_pods_get_address_and_token() -> None:
+    """What changes for the pods that are made from then on, and nothing that they are judged by."""
+    without, options = manifest(job()), Options(server_url="http://dijob-server.home:8080")
+    body = manifest(job(), options=options)
+    assert env(body)["DI_SERVER_URL"] == "http://dijob-server.home:8080"
+    file = env(body)["DI_SERVER_TOKEN_FILE"]
+    mounts = {mount["name"]: mount for mount in main(body)["volumeMounts"]}
+    assert file == f"{mounts[names.SERVER_VOLUME]['mountPath']}/token"
+    assert mounts[names.SERVER_VOLUME]["readOnly"] is True
+    (volume,) = (v for v in body["spec"]["volumes"] if v["name"] == names.SERVER_VOLUME)
+    (source,) = volume["projected"]["sources"]
+    assert source["serviceAccountToken"]["audience"] == "di-server"
+    assert gate(body) == gate(without)
+    assert body["metadata"] == without["metadata"]
+    assert "DI_SERVER_URL" not in json.dumps(without)
+
+
+def test_a_templates_own_server_variable_stands() -> None:
+    template = container(env=[{"name": "DI_SERVER_URL", "value": "mine"}])
+    options = Options(server_url="http://dijob-server.home:8080")
+    body = manifest(job(template={"spec": {"containers": [template]}}), options=options)
+    assert [e["value"] for e in main(body)["env"] if e["name"] == "DI_SERVER_URL"] == ["mine"]

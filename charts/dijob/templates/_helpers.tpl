@@ -22,6 +22,20 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end -}}
 
+{{- define "dijob.serverSelector" -}}
+app.kubernetes.io/name: {{ .Chart.Name }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: server
+{{- end -}}
+
+{{- define "dijob.serverLabels" -}}
+{{ include "dijob.serverSelector" . }}
+app.kubernetes.io/part-of: dijob
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- end -}}
+
 {{- define "dijob.image" -}}
 {{- if .Values.image.digest -}}
 {{ .Values.image.repository }}@{{ .Values.image.digest }}
@@ -67,6 +81,26 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
   verbs: [get, list, create, patch]
 {{- end -}}
 
+{{/* What the HTTP server may do with the jobs of its clients, as far as the release reaches. */}}
+{{- define "dijob.serverRules" -}}
+# Whether a job is there, has ended, and which sizes it may have.
+- apiGroups: [diengine.opendilab.org]
+  resources: [dijobs]
+  verbs: [get]
+# The size that a job asks for.
+- apiGroups: [diengine.opendilab.org]
+  resources: [dijobs/scale]
+  verbs: [patch]
+# status.progress and status.profilings.
+- apiGroups: [diengine.opendilab.org]
+  resources: [dijobs/status]
+  verbs: [patch]
+# get: the pod to which a token is bound, and whose it is. list: where a job's replicas are.
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [get, list]
+{{- end -}}
+
 {{/*
 Stops before anything is changed when the cluster's CRD is not this release's. `lookup` finds nothing in
 `helm template` and in a client-side dry run, so both work without a cluster.
@@ -99,7 +133,7 @@ Stops before anything is changed when the cluster's CRD is not this release's. `
 {{- $labels := .metadata.labels | default dict -}}
 {{- $annotations := .metadata.annotations | default dict -}}
 {{- $owner := printf "%s/%s" (get $annotations "meta.helm.sh/release-namespace") (get $annotations "meta.helm.sh/release-name") -}}
-{{- if and (eq (get $labels "app.kubernetes.io/part-of") "dijob") (ne $owner "/") (ne $owner $mine) -}}
+{{- if and (eq (get $labels "app.kubernetes.io/part-of") "dijob") (eq (get $labels "app.kubernetes.io/component") "operator") (ne $owner "/") (ne $owner $mine) -}}
 {{- printf "Nothing was changed: the Helm release %s serves the whole cluster already: upgrade that one, or give this one its own `namespaces`, which the other one then leaves alone (docs/install.md#one-teams-namespaces)" $owner | fail -}}
 {{- end -}}
 {{- end -}}

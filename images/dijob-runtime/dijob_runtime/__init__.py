@@ -3,7 +3,8 @@ only.
 """
 
 from dijob_runtime.parallel import parallel_args
+from dijob_runtime.server import ServerError, report, request_replicas
 from dijob_runtime.world import NotReachable, World
 
-__all__ = ["NotReachable", "World", "parallel_args"]
+__all__ = ["NotReachable", "ServerError", "World", "parallel_args", "report", "request_replicas"]
 __version__ = "0.2.0-dev"

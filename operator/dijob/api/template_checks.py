@@ -33,7 +33,12 @@ PREFIX_MESSAGE: Final = f"keys below {names.GROUP}/ belong to the operator: choo
 FOLDER_MESSAGE: Final = "is where the operator mounts its own files: choose another path"
 # Names of what the operator adds to each pod (core/render/pod.py).
 OWN_CONTAINERS: Final = (names.LAUNCHER_CONTAINER, names.GATE_CONTAINER)
-OWN_VOLUMES: Final = (names.BIN_VOLUME, names.POD_VOLUME, names.LAUNCHER_VOLUME)
+OWN_VOLUMES: Final = (
+    names.BIN_VOLUME,
+    names.POD_VOLUME,
+    names.LAUNCHER_VOLUME,
+    names.SERVER_VOLUME,
+)
 _OWN: Final = {
     "containers": OWN_CONTAINERS,
     "initContainers": OWN_CONTAINERS,

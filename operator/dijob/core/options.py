@@ -33,7 +33,7 @@ class Options:
     `launcher_delivery`. `cluster_domain` ends the names of services. `priority_classes` are the
     names of the priority classes that spec.priority stands for; one that is missing, or "", is
     none. `redis_image` has a redis-server in its PATH, and `redis_resources` are those of its
-    container.
+    container. `server_url` is that of the HTTP server for jobs (dijob.server); "": there is none.
     """
 
     launcher_image: str = LAUNCHER_IMAGE
@@ -42,6 +42,7 @@ class Options:
     priority_classes: Mapping[str, str] = field(default_factory=dict)
     redis_image: str = REDIS_IMAGE
     redis_resources: Mapping[str, Any] = field(default_factory=dict)
+    server_url: str = ""
 
 
 def notes(job: DIJob, options: Options) -> tuple[Problem, ...]:

@@ -4,6 +4,8 @@ from typing import Any, Final
 
 from dijob import names
 from dijob.api.model import DIJob
+from dijob.api.reported import Reported
+from dijob.api.status import Status
 from dijob.crd.rules import RULES
 from dijob.crd.schema import Schema, at, structural
 
@@ -14,10 +16,22 @@ _COLUMNS: Final = (
     ("Ready", "integer", ".status.readyReplicas", 0),
     ("Restarts", "integer", ".status.restarts", 0),
     ("Age", "date", ".metadata.creationTimestamp", 0),
+    ("Progress", "string", ".status.progress.line", 0),
     ("Message", "string", ".status.message", 0),
     ("Topology", "string", ".status.topology", 1),
     ("Workers", "integer", ".status.parallelWorkers", 1),
 )
+
+
+class _Status(Status, Reported):
+    """What the operator writes, and what the job's program reports."""
+
+
+class _Stored(DIJob):
+    __doc__ = DIJob.__doc__
+
+    status: _Status = _Status()
+    """Observations and actions of the operator, and what the job's program reports."""
 
 
 def document() -> dict[str, Any]:
@@ -48,7 +62,7 @@ def document() -> dict[str, Any]:
 
 def schema() -> Schema:
     """The structural schema with its CEL rules."""
-    root = structural(DIJob)
+    root = structural(_Stored)
     for path, rules in RULES.items():
         at(root, path)["x-kubernetes-validations"] = [rule.manifest() for rule in rules]
     return root

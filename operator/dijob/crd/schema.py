@@ -57,6 +57,8 @@ def structural(model: type[BaseModel]) -> Schema:
     for name, trait in traits(Spec, Immutable).items():
         if not trait.in_part:
             at(root, f"spec.{to_camel(name)}")["description"] += f" {_IMMUTABLE}"
+    # What a program posts is an object of its own.
+    at(root, "status.profilings[].data").update(_OPEN)
     conditions, restarts_seen = at(root, "status.conditions"), at(root, "status.restartsSeen")
     conditions |= {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}
     restarts_seen |= {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["rank"]}

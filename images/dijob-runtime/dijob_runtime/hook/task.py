@@ -9,6 +9,7 @@ from functools import wraps
 from types import ModuleType
 from typing import Any
 
+from dijob_runtime.hook import progress
 from dijob_runtime.hook.distributer import Ended
 from dijob_runtime.world import World
 
@@ -18,6 +19,7 @@ def patch(module: ModuleType) -> None:
     if World.read() is not None:
         known: Any = module
         known.Task.__exit__ = _quiet_after_failure(known.Task.__exit__)
+        progress.watch()
 
 
 def _quiet_after_failure(leave: Any) -> Any:

@@ -8,7 +8,7 @@ from dijob.api.model import DIJob
 from dijob.api.pod_sets import PodSet
 from dijob.core.members import Gang, Member, gang_of
 from dijob.core.options import Options
-from dijob.core.render import launcher, metadata, variables
+from dijob.core.render import launcher, metadata, server, variables
 from dijob.core.render.fields import Manifest, mapping, more, objects
 from dijob.names import DIALLING, Launcher
 
@@ -55,6 +55,7 @@ def pod_manifest(job: DIJob, member: Member, options: Options) -> Manifest:
     spec["volumes"] = more(
         spec.get("volumes"), *(job.spec.volumes or ()), *launcher.volumes(launched, options)
     )
+    server.fit(spec, main, options)
     meta = metadata.of_pod(job, gang, member, template_hash(job))
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
 

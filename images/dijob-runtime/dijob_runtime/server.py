@@ -1,0 +1,136 @@
+"""The operator's HTTP server, asked from a pod of a DIJob: another size, and how far the training
+is. The pod has its address and its token only where the cluster's administrator has switched it on
+(docs/server.md).
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import sys
+import threading
+import time
+from http.client import HTTPException
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import ProxyHandler, Request, build_opener
+
+URL = "DI_SERVER_URL"
+TOKEN = "DI_SERVER_TOKEN_FILE"
+TIMEOUT_SECONDS = 10.0
+# A process sends what it reports at most so often, the last of it always.
+REPORT_SECONDS = 10.0
+
+
+class ServerError(RuntimeError):
+    """The server has not done what it was asked for: `status` is its HTTP status, 0 where there was
+    no answer.
+    """
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+def request_replicas(replicas: int) -> int:
+    """Ask for so many replicas of this job in all; gives how many it is to have.
+
+    The operator starts or ends pods then: this returns before. ServerError where the job cannot
+    have so many, with the server's reason.
+    """
+    answer = _ask("PUT", "replicas", {"replicas": replicas})
+    return int(answer["replicas"])
+
+
+def report(
+    iteration: int | None = None,
+    env_step: int | None = None,
+    episode_return: float | None = None,
+) -> None:
+    """Say how far the training is, for `kubectl get dijobs` and the job's status.
+
+    As often as wanted: it returns at once, sends now and then from a thread of its own, and does
+    nothing where there is no server. What cannot be sent is said once on stderr, and stops nobody.
+    """
+    said = {"iteration": iteration, "env_step": env_step, "episode_return": episode_return}
+    news = {name: value for name, value in said.items() if value is not None}
+    if news and os.environ.get(URL):
+        _reporter.add(news)
+
+
+class _Reporter:
+    """Sends the newest of what was reported. A forked process has a thread of its own."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._news: dict[str, Any] = {}
+        self._pid = 0
+        self._complained = False
+
+    def add(self, news: dict[str, Any]) -> None:
+        with self._lock:
+            self._news.update(news)
+            if self._pid == os.getpid():
+                return
+            self._pid = os.getpid()
+        atexit.register(self.send)
+        threading.Thread(target=self._run, name="dijob-report", daemon=True).start()
+
+    def _run(self) -> None:
+        while True:
+            self.send()
+            time.sleep(REPORT_SECONDS)
+
+    def send(self) -> None:
+        """Send what is new."""
+        with self._lock:
+            news, self._news = self._news, {}
+        if not news:
+            return
+        try:
+            _ask("POST", "progress", news)
+        except ServerError as error:
+            if not self._complained:
+                self._complained = True
+                sys.stderr.write(f"dijob: WARNING: progress is not reported: {error}\n")
+
+
+_reporter = _Reporter()
+
+
+def _ask(method: str, what: str, body: dict[str, Any]) -> Any:
+    """What the server's answer holds."""
+    try:
+        base, token_file, job = (os.environ[name] for name in (URL, TOKEN, "DI_JOB_ID"))
+    except KeyError as missing:
+        raise ServerError(
+            0,
+            f"{missing.args[0]} is not set: this is no pod of a DIJob, or its cluster has no DIJob"
+            " server (the chart's value server.enabled)",
+        ) from None
+    try:
+        # It is renewed in its file.
+        with open(token_file) as file:
+            token = file.read().strip()
+        request = Request(
+            f"{base.rstrip('/')}/v2alpha1/{job}/{what}",
+            data=json.dumps(body).encode(),
+            headers={"Authorization": "Bearer " + token, "Content-Type": "application/json"},
+            method=method,
+        )
+        # A proxy of the template's is for the world outside.
+        with build_opener(ProxyHandler({})).open(request, timeout=TIMEOUT_SECONDS) as answer:
+            return json.loads(answer.read())["data"]
+    except HTTPError as error:
+        raise ServerError(error.code, _sentence(error)) from error
+    except (OSError, HTTPException, ValueError) as error:
+        raise ServerError(0, f"the DIJob server at {base}: {error}") from error
+
+
+def _sentence(error: HTTPError) -> str:
+    """The server's reason."""
+    try:
+        return str(json.loads(error.read())["message"])
+    except (ValueError, KeyError, TypeError, OSError):
+        return f"HTTP {error.code} {error.reason}"

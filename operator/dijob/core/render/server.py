@@ -1,0 +1,35 @@
+"""What the main container needs for the HTTP server (dijob.server): its address, and a token that
+is for it alone and ends with the pod.
+"""
+
+from typing import Final
+
+from dijob import names, pod
+from dijob.core.options import Options
+from dijob.core.render.fields import Manifest, more, objects
+
+AUDIENCE: Final = "di-server"
+TOKEN: Final = "token"
+# The kubelet renews it before.
+TOKEN_SECONDS: Final = 3600
+
+
+def fit(spec: Manifest, main: Manifest, options: Options) -> None:
+    """Add both to the pod's spec and to its main container (both are copies), where there is a
+    server. A variable that the template has stands.
+    """
+    if not options.server_url:
+        return
+    ours = {
+        "DI_SERVER_URL": options.server_url,
+        "DI_SERVER_TOKEN_FILE": f"{pod.SERVER_DIR}/{TOKEN}",
+    }
+    taken = {str(each.get("name")) for each in objects(main.get("env"))}
+    added = [{"name": name, "value": value} for name, value in ours.items() if name not in taken]
+    main["env"] = more(main.get("env"), *added)
+    mount = {"name": names.SERVER_VOLUME, "mountPath": pod.SERVER_DIR, "readOnly": True}
+    main["volumeMounts"] = more(main.get("volumeMounts"), mount)
+    token = {"audience": AUDIENCE, "expirationSeconds": TOKEN_SECONDS, "path": TOKEN}
+    projected = {"sources": [{"serviceAccountToken": token}]}
+    volume = {"name": names.SERVER_VOLUME, "projected": projected}
+    spec["volumes"] = more(spec.get("volumes"), volume)

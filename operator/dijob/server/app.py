@@ -1,0 +1,177 @@
+"""Routes, and what is the same for all of them: authentication, limits, the form of an answer."""
+
+import asyncio
+import logging
+import math
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, Final, TypeVar
+
+from aiohttp import web
+from pydantic import BaseModel, ValidationError
+
+from dijob.server import metrics
+from dijob.server.callers import Callers, JobName, Rank
+from dijob.server.limits import Limit, Rate
+from dijob.server.openapi import OPENAPI_PATH, ROUTES, document
+from dijob.server.refusal import Refusal
+from dijob.server.reports import Reports
+from dijob.server.requests import Posted, ProgressRequest, Replicas
+from dijob.server.sizes import Sizes
+from dijob.shell.api import ApiError
+from dijob.shell.clock import SYSTEM, Clock
+
+log = logging.getLogger(__name__)
+
+BODY_BYTES: Final = 64 * 1024
+ANSWER_SECONDS: Final = 8.0
+# Requests about one job.
+OF_A_JOB: Final = Rate(10.0, 30.0)
+
+# What `guarded` has found out.
+JOB: Final = web.RequestKey("job", JobName)
+POD: Final = web.RequestKey("pod", str)
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+T = TypeVar("T", bound=BaseModel)
+
+
+@dataclass
+class Server:
+    """What the routes do. A caller reaches them through `guarded` alone."""
+
+    callers: Callers
+    sizes: Sizes
+    reports: Reports
+    clock: Clock = SYSTEM
+
+    def __post_init__(self) -> None:
+        self._of_a_job = Limit(OF_A_JOB)
+
+    def app(self) -> web.Application:
+        """The application, to be served."""
+        app = web.Application(
+            middlewares=[counted, enveloped, self.guarded], client_max_size=BODY_BYTES
+        )
+        for route in ROUTES:
+            for path in route.paths:
+                app.router.add_route(route.method, path, getattr(self, route.name))
+        app.router.add_get(OPENAPI_PATH, describe, allow_head=False)
+        return app
+
+    @web.middleware
+    async def guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Let in who may do what is asked for, for whatever path but the description's."""
+        if request.match_info.http_exception is not None or handler is describe:
+            return await handler(request)
+        caller = await self.callers.of(
+            request.headers.get("Authorization", ""), request.remote or ""
+        )
+        verb = "get" if request.method == "GET" else "update"
+        job = await self.callers.job(caller, request.match_info["job"], verb)
+        if wait := self._of_a_job.take(str(job), self.clock.monotonic()):
+            raise Refusal(429, f"too many requests are about the DIJob {job}", wait)
+        request[JOB], request[POD] = job, caller.pod if isinstance(caller, Rank) else ""
+        return await handler(request)
+
+    async def get_replicas(self, request: web.Request) -> web.Response:
+        return answer("successfully get replicas", await self.sizes.addresses(request[JOB]))
+
+    async def add_replicas(self, request: web.Request) -> web.Response:
+        asked = await body_of(request, Replicas)
+        size = await self.sizes.change(request[JOB], asked.replicas)
+        return answer("successfully add replicas", {"replicas": size})
+
+    async def delete_replicas(self, request: web.Request) -> web.Response:
+        asked = await body_of(request, Replicas)
+        size = await self.sizes.change(request[JOB], -asked.replicas)
+        return answer("successfully delete replicas", {"replicas": size})
+
+    async def set_replicas(self, request: web.Request) -> web.Response:
+        asked = await body_of(request, Replicas)
+        size = await self.sizes.set(request[JOB], asked.replicas)
+        return answer("successfully set replicas", {"replicas": size})
+
+    async def post_profilings(self, request: web.Request) -> web.Response:
+        posted = await body_of(request, Posted)
+        await self.reports.profiling(request[JOB], request[POD], posted.model_dump(mode="json"))
+        return answer("successfully report profilings")
+
+    async def post_progress(self, request: web.Request) -> web.Response:
+        said = await body_of(request, ProgressRequest)
+        self.reports.progress(request[JOB], said.progress)
+        return answer("successfully report progress")
+
+
+async def describe(_: web.Request) -> web.Response:
+    """What can be asked, for whoever reaches the port."""
+    return web.json_response(document())
+
+
+@web.middleware
+async def enveloped(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Whatever goes wrong is an answer in the same form, within ANSWER_SECONDS."""
+    try:
+        async with asyncio.timeout(ANSWER_SECONDS):
+            return await handler(request)
+    except Refusal as refusal:
+        return refused(refusal)
+    except web.HTTPException as error:
+        return refused(Refusal(error.status, _words(request, error)), error)
+    except TimeoutError:
+        return refused(Refusal(503, f"there was no answer within {ANSWER_SECONDS:g} s", 1.0))
+    except ApiError as error:
+        log.warning("%s %s: the apiserver said: %s", request.method, request.path, error)
+        return refused(Refusal(503, f"the apiserver did not take it: {error.message}", 1.0))
+    except Exception:
+        log.exception("%s %s failed", request.method, request.path)
+        return refused(Refusal(500, "this is an error of the server, which has logged it"))
+
+
+@web.middleware
+async def counted(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Count the answer, by the route and not by the path."""
+    with metrics.SECONDS.time():
+        response = await handler(request)
+    route = request.match_info.route.resource
+    metrics.REQUESTS.labels(route.canonical if route else "none", str(response.status)).inc()
+    return response
+
+
+def answer(message: str, data: Any = None) -> web.Response:
+    """Success, as di-server says it (pkg/server/types/types.go)."""
+    return web.json_response({"success": True, "code": 0, "message": message, "data": data})
+
+
+def refused(refusal: Refusal, error: web.HTTPException | None = None) -> web.Response:
+    """Failure, in the same form."""
+    told = {"success": False, "code": 1, "message": refusal.message, "data": None}
+    headers = {"Allow": error.headers["Allow"]} if error and "Allow" in error.headers else {}
+    if refusal.retry_after:
+        headers["Retry-After"] = str(math.ceil(refusal.retry_after))
+    if refusal.status == HTTPStatus.UNAUTHORIZED:
+        headers["WWW-Authenticate"] = "Bearer"
+    return web.json_response(told, status=refusal.status, headers=headers)
+
+
+async def body_of(request: web.Request, model: type[T]) -> T:
+    """The body as JSON of this form."""
+    try:
+        return model.model_validate_json(await request.read())
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False)[0]
+        field = ".".join(str(part) for part in first["loc"])
+        # What is no JSON at all has no field.
+        status = 400 if first["type"] == "json_invalid" else 422
+        raise Refusal(status, f"{field or 'the body'}: {first['msg']}") from error
+
+
+def _words(request: web.Request, error: web.HTTPException) -> str:
+    if error.status == HTTPStatus.NOT_FOUND:
+        return f"there is no path {request.path}: {OPENAPI_PATH} lists them"
+    if error.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
+        return f"the body must have at most {BODY_BYTES} bytes"
+    if error.status == HTTPStatus.METHOD_NOT_ALLOWED:
+        return f"{request.method} is not allowed here, only {error.headers.get('Allow', '')}"
+    return error.reason

@@ -1,0 +1,143 @@
+"""dijob_runtime asks the operator's HTTP server: an answer, a reason, or a sentence of its own."""
+
+import json
+import logging
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dijob_runtime import ServerError, server
+from dijob_runtime.hook import progress
+
+JOB = "5d571f46-ffb7-46dc-92d2-29d6768afe1a"
+
+
+class Server(ThreadingHTTPServer):
+    """Answers with what the test says, and keeps what it was asked."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.status, self.answer = 200, json.dumps({"data": {"replicas": 5}})
+        self.asked: list[tuple[str, str, Any]] = []
+        self.came = threading.Event()
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Server
+
+    def do_PUT(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        assert self.headers["Authorization"] == "Bearer secret"
+        self.server.asked.append((self.command, self.path, body))
+        self.server.came.set()
+        self.send_response(self.server.status)
+        self.end_headers()
+        self.wfile.write(self.server.answer.encode())
+
+    do_POST = do_PUT
+
+    def log_message(self, *_: Any) -> None:
+        """Nothing."""
+
+
+@pytest.fixture
+def peer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Server]:
+    """The server, and the environment of a pod that knows it."""
+    (tmp_path / "token").write_text("secret\n")
+    with Server() as made:
+        thread = threading.Thread(target=made.serve_forever, daemon=True)
+        thread.start()
+        monkeypatch.setenv("DI_SERVER_URL", f"http://127.0.0.1:{made.server_port}")
+        monkeypatch.setenv("DI_SERVER_TOKEN_FILE", str(tmp_path / "token"))
+        monkeypatch.setenv("DI_JOB_ID", JOB)
+        # It would lead nowhere.
+        monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+        monkeypatch.setattr(server, "_reporter", server._Reporter())
+        yield made
+        made.shutdown()
+        thread.join()
+
+
+def test_a_size_is_asked_for(peer: Server) -> None:
+    assert server.request_replicas(5) == 5
+    assert peer.asked == [("PUT", f"/v2alpha1/{JOB}/replicas", {"replicas": 5})]
+
+
+@pytest.mark.parametrize(
+    ("status", "answer", "words"),
+    [
+        pytest.param(422, '{"message": "allow 1 to 4"}', "allow 1 to 4", id="a reason"),
+        pytest.param(502, "<html>", "HTTP 502", id="what stands between"),
+        pytest.param(503, "[]", "HTTP 503", id="another form"),
+    ],
+)
+def test_a_refusal_has_the_servers_reason(
+    peer: Server, status: int, answer: str, words: str
+) -> None:
+    peer.status, peer.answer = status, answer
+    with pytest.raises(ServerError, match=words) as caught:
+        server.request_replicas(9)
+    assert caught.value.status == status
+
+
+def test_without_a_server_it_is_said_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DI_SERVER_URL", raising=False)
+    with pytest.raises(ServerError, match=r"DI_SERVER_URL is not set.*server\.enabled"):
+        server.request_replicas(2)
+    server.report(iteration=1)  # of no consequence
+
+
+def test_what_nobody_answers_stops_nobody(
+    peer: Server, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("DI_SERVER_URL", "http://127.0.0.1:9")
+    with pytest.raises(ServerError, match=r"127\.0\.0\.1:9"):
+        server.request_replicas(2)
+    reporter = server._Reporter()
+    for number in range(2):
+        reporter._news = {"iteration": number}
+        reporter.send()
+    assert capsys.readouterr().err.count("progress is not reported") == 1
+
+
+def test_what_di_engine_logs_is_reported(
+    peer: Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    made = logging.getLogRecordFactory()
+    monkeypatch.setattr(server, "REPORT_SECONDS", 0.01)
+    try:
+        progress.watch()
+        log = logging.getLogger("ding")
+        with caplog.at_level("INFO"):
+            log.info("of %s consequence", "no")
+            log.info("Training: Train Iter(100)\tEnv Step(6400)\tLoss(0.123)")
+            assert peer.came.wait(10)
+            assert peer.asked[0][1:] == (
+                f"/v2alpha1/{JOB}/progress",
+                {"iteration": 100, "env_step": 6400},
+            )
+        assert [record.getMessage()[:2] for record in caplog.records] == ["of", "Tr"]
+    finally:
+        logging.setLogRecordFactory(made)
+
+
+# As ding 0.5.3 logs them (ding/framework/middleware/functional).
+LINES = {
+    "Evaluation: Train Iter(640) Env Step(9600) Episode Return(200.000) ": (640, 9600, 200.0),
+    "Evaluation: Train Iter(5)\tEnv Step(64)\tMean Episode Return(-1.500)": (5, 64, -1.5),
+    "Evaluation: Train Iter(5) Eval Return(9.250) x": (5, None, 9.25),
+    "Training: Train Iter(7)\tLoss(0.500)": (7, None, None),
+    "Train Iter(x) Env Step() Episode Return(nan)": (None, None, None),
+}
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_the_figures_in_a_line(line: str) -> None:
+    names = ("iteration", "env_step", "episode_return")
+    found = {
+        name: value for name, value in zip(names, LINES[line], strict=True) if value is not None
+    }
+    assert progress.figures(line) == found
