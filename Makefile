@@ -195,6 +195,19 @@ long: cluster-build images ## minutes of what shorter tests show too: DI-engine'
 stress: venv ## make unit 20 times beside 4 busy processes (UNIT=, LOAD=), make e2e 3 times (E2E=): no test of luck (~3 h)
 	@$(PY) tests/stress.py
 
+# schemathesis is for this alone.
+FUZZ := $(CACHE)/fuzz-$(shell { cat tests/chart/schemathesis.txt; $(PYTHON) -IS -VV; } 2>/dev/null | sha256sum | cut -c1-12)
+
+$(FUZZ)/ready:
+	@echo "==> schemathesis into $(FUZZ) (~20 s)" >&2
+	@rm -rf $(FUZZ) && $(PYTHON) -m venv $(FUZZ)
+	@$(FUZZ)/bin/python -m pip install -q --require-hashes --no-deps -r tests/chart/schemathesis.txt
+	@touch $@
+
+.PHONY: fuzz
+fuzz: cluster-build $(FUZZ)/ready ## schemathesis asks the HTTP server all that its description allows, and what it does not (~2 min)
+	DIJOB_SCHEMATHESIS=$(FUZZ)/bin/schemathesis $(PY) -m pytest -s tests/chart/test_chart_server.py -m long -k schemathesis
+
 .PHONY: golden
 golden: cluster-build ## keep what the newest release writes, for all later ones to understand (~3 min; tests/golden)
 	@$(PY) -m golden

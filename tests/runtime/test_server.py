@@ -3,6 +3,7 @@
 import json
 import logging
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -21,6 +22,7 @@ class Server(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.status, self.answer = 200, json.dumps({"data": {"replicas": 5}})
+        self.pause = 0.0
         self.asked: list[tuple[str, str, Any]] = []
         self.came = threading.Event()
 
@@ -31,6 +33,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_PUT(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         assert self.headers["Authorization"] == "Bearer secret"
+        time.sleep(self.server.pause)  # the answer takes so long
         self.server.asked.append((self.command, self.path, body))
         self.server.came.set()
         self.send_response(self.server.status)
@@ -88,6 +91,13 @@ def test_without_a_server_it_is_said_what_is_missing(monkeypatch: pytest.MonkeyP
     with pytest.raises(ServerError, match=r"DI_SERVER_URL is not set.*server\.enabled"):
         server.request_replicas(2)
     server.report(iteration=1)  # of no consequence
+
+
+def test_the_end_of_a_process_waits_for_its_last_report(peer: Server) -> None:
+    peer.pause = 0.3
+    server.report(iteration=7)
+    server._reporter.send()  # as atexit does
+    assert [body for _, _, body in peer.asked] == [{"iteration": 7}]
 
 
 def test_what_nobody_answers_stops_nobody(

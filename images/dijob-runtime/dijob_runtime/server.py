@@ -19,6 +19,8 @@ from urllib.request import ProxyHandler, Request, build_opener
 URL = "DI_SERVER_URL"
 TOKEN = "DI_SERVER_TOKEN_FILE"
 TIMEOUT_SECONDS = 10.0
+# The end of a process waits for its last report.
+REPORT_TIMEOUT_SECONDS = 3.0
 # A process sends what it reports at most so often, the last of it always.
 REPORT_SECONDS = 10.0
 
@@ -64,6 +66,7 @@ class _Reporter:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self._sending = threading.Lock()
         self._news: dict[str, Any] = {}
         self._pid = 0
         self._complained = False
@@ -74,6 +77,7 @@ class _Reporter:
             if self._pid == os.getpid():
                 return
             self._pid = os.getpid()
+            self._sending = threading.Lock()  # a fork may have copied one that is held
         atexit.register(self.send)
         threading.Thread(target=self._run, name="dijob-report", daemon=True).start()
 
@@ -83,23 +87,26 @@ class _Reporter:
             time.sleep(REPORT_SECONDS)
 
     def send(self) -> None:
-        """Send what is new."""
-        with self._lock:
-            news, self._news = self._news, {}
-        if not news:
-            return
-        try:
-            _ask("POST", "progress", news)
-        except ServerError as error:
-            if not self._complained:
-                self._complained = True
-                sys.stderr.write(f"dijob: WARNING: progress is not reported: {error}\n")
+        """Send what is new, after what is being sent: at the end of the process this waits for
+        it.
+        """
+        with self._sending:
+            with self._lock:
+                news, self._news = self._news, {}
+            if not news:
+                return
+            try:
+                _ask("POST", "progress", news, REPORT_TIMEOUT_SECONDS)
+            except ServerError as error:
+                if not self._complained:
+                    self._complained = True
+                    sys.stderr.write(f"dijob: WARNING: progress is not reported: {error}\n")
 
 
 _reporter = _Reporter()
 
 
-def _ask(method: str, what: str, body: dict[str, Any]) -> Any:
+def _ask(method: str, what: str, body: dict[str, Any], timeout: float = TIMEOUT_SECONDS) -> Any:
     """What the server's answer holds."""
     try:
         base, token_file, job = (os.environ[name] for name in (URL, TOKEN, "DI_JOB_ID"))
@@ -120,7 +127,7 @@ def _ask(method: str, what: str, body: dict[str, Any]) -> Any:
             method=method,
         )
         # A proxy of the template's is for the world outside.
-        with build_opener(ProxyHandler({})).open(request, timeout=TIMEOUT_SECONDS) as answer:
+        with build_opener(ProxyHandler({})).open(request, timeout=timeout) as answer:
             return json.loads(answer.read())["data"]
     except HTTPError as error:
         raise ServerError(error.code, _sentence(error)) from error
