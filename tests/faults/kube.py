@@ -131,6 +131,15 @@ class Kube:
         with suppress(KubeError):
             await self.call("DELETE", path, options or None)
 
+    async def pod_token(self, namespace: str, pod: str, audience: str) -> str:
+        """A token of the default service account as the kubelet projects it into a pod."""
+        uid = (await self.get(pods(namespace, pod)))["metadata"]["uid"]
+        bound = {"kind": "Pod", "apiVersion": "v1", "name": pod, "uid": uid}
+        spec = {"audiences": [audience], "boundObjectRef": bound}
+        path = f"/api/v1/namespaces/{namespace}/serviceaccounts/default/token"
+        answer = await self.create(path, {"spec": spec})
+        return str(answer["status"]["token"])
+
     async def items(self, path: str) -> list[Json]:
         """All of a collection."""
         return (await self.get(path)).get("items") or []

@@ -53,6 +53,8 @@ class Operator:
     arguments: tuple[str, ...] = ()
     # Where to note the long stretches of its event loop (stretches.py)
     stretches: Path | None = None
+    # Where to note how long each of its passes takes (passes.py)
+    passes: Path | None = None
     starts: int = 0
     port: int = 0
     _process: asyncio.subprocess.Process | None = field(default=None, repr=False)
@@ -72,6 +74,7 @@ class Operator:
         self.port = free_port()
         scope = [word for namespace in self.namespaces for word in ("--namespace", namespace)]
         noted = ("faults.stretches", str(self.stretches)) if self.stretches else ()
+        noted = ("faults.passes", str(self.passes)) if self.passes else noted
         with self.log.open("a") as log:
             log.write(f"--- start {self.starts}\n")
             log.flush()
