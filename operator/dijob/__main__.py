@@ -81,6 +81,13 @@ from dijob.shell.lease import LeaseName
     help="Resources of its container, as in a pod.",
 )
 @click.option(
+    "--network-policies/--no-network-policies",
+    "isolates",
+    default=False,
+    show_default=True,
+    help="Each job gets a NetworkPolicy that lets in its own ranks alone.",
+)
+@click.option(
     "--server-url",
     default="",
     metavar="URL",

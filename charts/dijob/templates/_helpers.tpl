@@ -70,10 +70,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 - apiGroups: [""]
   resources: [services]
   verbs: [get, list, watch, create]
-# Who is no rank of a job does not get at its own Redis server. get: whose an object of that name is.
+# Who is no rank of a job does not get at its Redis server, nor, with networkPolicy.jobs, at its ranks. get: whose an object
+# of that name is. list, watch: one that somebody has deleted is made again.
 - apiGroups: [networking.k8s.io]
   resources: [networkpolicies]
-  verbs: [get, create]
+  verbs: [get, list, watch, create]
 # create, patch: what happened, repeats folded into one event. get, list: a volume that cannot be mounted shows only in
 # the kubelet's events (FailedMount), and the job's condition has to name it.
 - apiGroups: [""]

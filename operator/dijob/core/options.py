@@ -34,6 +34,7 @@ class Options:
     names of the priority classes that spec.priority stands for; one that is missing, or "", is
     none. `redis_image` has a redis-server in its PATH, and `redis_resources` are those of its
     container. `server_url` is that of the HTTP server for jobs (dijob.server); "": there is none.
+    `isolates`: each job has a NetworkPolicy, since the cluster's network enforces them.
     """
 
     launcher_image: str = LAUNCHER_IMAGE
@@ -43,20 +44,27 @@ class Options:
     redis_image: str = REDIS_IMAGE
     redis_resources: Mapping[str, Any] = field(default_factory=dict)
     server_url: str = ""
+    isolates: bool = False
 
 
 def notes(job: DIJob, options: Options) -> tuple[Problem, ...]:
-    """Problems of the job with the operator's settings: a priority without a class."""
+    """Problems of the job with the operator's settings: a priority without a class, pods that no
+    policy protects.
+    """
+    found = []
     priority = job.spec.priority
-    if priority is Priority.NORMAL or options.priority_classes.get(priority.value):
-        return ()
-    said = (
-        f"is {priority}, and the operator knows no priority class for it, so the pods have none:"
-        " set the chart's value"
-    )
-    return (
-        Problem(
-            "spec.priority",
-            f"{said} priorityClasses.{priority}, or priorityClassName in the template",
-        ),
-    )
+    if priority is not Priority.NORMAL and not options.priority_classes.get(priority.value):
+        said = (
+            f"is {priority}, and the operator knows no priority class for it, so the pods have"
+            " none: set the chart's value"
+        )
+        where = f"priorityClasses.{priority}, or priorityClassName in the template"
+        found.append(Problem("spec.priority", f"{said} {where}"))
+    on_host = (pod_set.path for pod_set in job.pod_sets if pod_set.pod.get("hostNetwork"))
+    if options.isolates and (path := next(on_host, None)):
+        said = (
+            "is true, and no NetworkPolicy holds in a node's own network: whoever reaches the node"
+            " reaches the job's ports, and can run code in it"
+        )
+        found.append(Problem(f"{path}.spec.hostNetwork", said))
+    return tuple(found)

@@ -9,7 +9,7 @@ from typing import Final
 from dijob.reasons.catalogue import EventType, Reason, ReasonKind
 from dijob.reasons.life import Failed, Finished, Paused, Succeeded, Suspended
 from dijob.reasons.progress import AddressesReady, PeersReady, PodsCreated, Running
-from dijob.reasons.shared import BrokerReady, ChangesRefused, ServiceReady
+from dijob.reasons.shared import BrokerReady, ChangesRefused, Isolated, ServiceReady
 from dijob.reasons.spec import Invalid, LauncherBypassed, SpecWarning
 
 # In the order in which `kubectl describe` and docs/conditions.md show them.
@@ -26,6 +26,7 @@ CATALOGUE: Final[tuple[type[Reason], ...]] = (
     LauncherBypassed,
     SpecWarning,
     ServiceReady,
+    Isolated,
     BrokerReady,
     Paused,
     ChangesRefused,
@@ -40,6 +41,7 @@ __all__ = [
     "Failed",
     "Finished",
     "Invalid",
+    "Isolated",
     "LauncherBypassed",
     "Paused",
     "PeersReady",

@@ -23,6 +23,23 @@ class ServiceReady(Reason):
     NotWanted = good("nothing asks for it any more (`service: Auto`)")
 
 
+class Isolated(Reason):
+    """Whether the NetworkPolicy that lets nobody but the job's ranks in to them could be created.
+    Present only once it could not; no pod is created without it.
+    """
+
+    NameTaken = problem(
+        "a network policy of the job's name belongs to somebody else; it is never touched",
+        "delete or rename that one, or give the job another name",
+    )
+    Refused = problem(
+        "the apiserver would not create it; its words are in the message. Asked again, as for pods",
+        "as for PodRejected and PodForbidden",
+    )
+    Created = good("it is there now")
+    NotWanted = good("the operator makes none any more (the chart's value `networkPolicy.jobs`)")
+
+
 class BrokerReady(Reason):
     """Whether the Redis server that the operator runs for the job can be used. Present where
     `messageQueue` is redis without a host. Nobody starts before it is Ready. When it is lost,

@@ -44,7 +44,9 @@ JOBS: Final = Kind(names.KIND, names.PLURAL, "get list watch patch delete", name
 JOB_STATUS: Final = Kind(names.KIND, f"{names.PLURAL}/status", "patch", names.API_VERSION)
 PODS: Final = Kind("Pod", "pods", "get list watch create delete patch", view=pod)
 SERVICES: Final = Kind("Service", "services", "get list watch create", view=child)
-POLICIES: Final = Kind("NetworkPolicy", "networkpolicies", "get create", "networking.k8s.io/v1")
+POLICIES: Final = Kind(
+    "NetworkPolicy", "networkpolicies", "get list watch create", "networking.k8s.io/v1", child
+)
 EVENTS: Final = Kind("Event", "events", "get list create patch")
 # In the operator's own namespace only (lease.py).
 LEASES: Final = Kind("Lease", "leases", "get create patch", "coordination.k8s.io/v1")

@@ -132,6 +132,7 @@ class Reconciler:
             latency=self._api.throttle.latency,
             reminder_budget=self._api.throttle.reminders,
             notes=notes(job, self._options),
+            isolates=self._options.isolates,
             warnings={uid: text for uid, text in memory.warnings.items() if uid in silent},
         )
 

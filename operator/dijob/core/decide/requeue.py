@@ -118,10 +118,13 @@ def _list_waits(this: Pass) -> Iterator[float]:
 
 
 def _service_waits(this: Pass) -> Iterator[float]:
-    """When the service, and the job's own Redis server, are created (again)."""
+    """When the service, the policy, and the job's own Redis server are created (again)."""
     refusal = this.observed.refusals.get(f"service/{this.world.gang.job}")
     if refusal and service_is_missing(this):
         yield (refusal.retry_at - this.now).total_seconds()
+    policy = this.observed.refusals.get(f"networkpolicy/{this.world.gang.job}")
+    if policy and policy_is_missing(this):
+        yield (policy.retry_at - this.now).total_seconds()
     if redis.absence(this.world.gang, this.observed):
         yield max(LOOK_AGAIN_SECONDS[0], wait_for_pod(this, this.world.gang.server))
 
@@ -175,6 +178,12 @@ def service_is_missing(this: Pass) -> bool:
     begun = by_name or (this.world.in_force and is_true(this.job.status, Running))
     missing = f"service/{this.world.gang.job}" not in this.observed.existing
     return this.job.wants_service and begun and missing
+
+
+def policy_is_missing(this: Pass) -> bool:
+    """Whether the job is to have a NetworkPolicy, and has none."""
+    missing = f"networkpolicy/{this.world.gang.job}" not in this.observed.existing
+    return this.observed.isolates and missing
 
 
 def may_try(this: Pass, key: str) -> bool:

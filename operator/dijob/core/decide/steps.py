@@ -14,8 +14,8 @@ from dijob.core.decide import address_writes, requeue
 from dijob.core.decide.deletion import deletions, removals
 from dijob.core.membership.context import Pass
 from dijob.core.observed import lost_nodes
+from dijob.core.render import policy, service
 from dijob.core.render import redis as redis_server
-from dijob.core.render import service
 from dijob.core.report import redis
 
 # Of the pods that are created one after the other, so many in one pass.
@@ -33,6 +33,7 @@ def advance(this: Pass) -> tuple[Action, ...]:
     return (
         *default_replicas(this),
         *address_writes.actions(this),
+        *_policy(this),
         *_create_and_delete_pods(this),
         *_shared_objects(this),
     )
@@ -44,14 +45,23 @@ def default_replicas(this: Pass) -> tuple[Action, ...]:
     return (SetReplicas(spec.desired),) if spec.replicas is None and not spec.tasks else ()
 
 
+def _policy(this: Pass) -> tuple[Action, ...]:
+    """No pod begins before the policy is there."""
+    due = requeue.policy_is_missing(this)
+    due = due and requeue.may_try(this, f"networkpolicy/{this.world.gang.job}")
+    return (CreateShared(policy.manifests),) if due else ()
+
+
 def _create_and_delete_pods(this: Pass) -> tuple[Action, ...]:
     """Pods that are missing come, pods that belong to no list go."""
     world, gathering, member = this.world, this.gathering, this.world.gang.member
-    free = [rank for rank in gathering.needed if requeue.wait_to_create(this, rank) <= 0]
+    needed = () if requeue.policy_is_missing(this) else gathering.needed
+    free = [rank for rank in needed if requeue.wait_to_create(this, rank) <= 0]
     create: tuple[Action, ...] = tuple(
         CreatePod(member(rank)) for rank in requeue.creation_order(this, free)
     )
-    due = takewhile(lambda rank: requeue.wait_to_create(this, rank) <= 0, gathering.ranks_to_add)
+    more = gathering.ranks_to_add if needed == gathering.needed else ()
+    due = takewhile(lambda rank: requeue.wait_to_create(this, rank) <= 0, more)
     if ranks := tuple(due)[:IN_ORDER_AT_ONCE]:
         create = (CreateInOrder(tuple(map(member, ranks))),)
     if this.has_unstored_counts:
@@ -74,9 +84,8 @@ def _shared_objects(this: Pass) -> tuple[Action, ...]:
 def _broker(this: Pass) -> tuple[Action, ...]:
     name, seen = this.world.gang.server, this.observed
     pod = seen.unranked_pod(name)
-    if not name or (
-        pod and f"service/{name}" in seen.existing and not pod.finished and not pod.deleting
-    ):
+    objects = {f"networkpolicy/{name}", f"service/{name}"}
+    if not name or (pod and objects <= seen.existing and not pod.finished and not pod.deleting):
         return ()
     if pod and (pod.finished or pod.deleting):
         return (*deletions([pod]), *removals(lost_nodes.abandoned([pod], this.now)))

@@ -171,6 +171,7 @@ class Observed:
     that this operator has written on it.
 
     From its settings and its measurements: `notes` are problems of the job with these settings;
+    `isolates` says whether it is to have a NetworkPolicy;
     `latency` is how long a write takes now, in seconds; `reminder_budget` is how many kubelets may
     be reminded now (pace.py).
     """
@@ -187,6 +188,7 @@ class Observed:
     published: Mapping[str, int] = field(default_factory=dict)
     warnings: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[Problem, ...] = ()
+    isolates: bool = False
     latency: float = 0.0
     reminder_budget: int = 1
 

@@ -16,6 +16,7 @@ from dijob.core.report.summary import Fact, ended, find, is_true
 from dijob.reasons import (
     BrokerReady,
     Invalid,
+    Isolated,
     LauncherBypassed,
     Paused,
     Reason,
@@ -56,7 +57,7 @@ def optional_conditions(this: Pass) -> list[Fact]:
         facts.append(Fact(Paused.Annotated, PAUSED))
     elif is_true(status, Paused):
         facts.append(Fact(Paused.Resumed))
-    return [*facts, *_warnings(this), *_service(this), *_broker(this)]
+    return [*facts, *_warnings(this), *_service(this), *_policy(this), *_broker(this)]
 
 
 def _service(this: Pass) -> list[Fact]:
@@ -68,6 +69,16 @@ def _service(this: Pass) -> list[Fact]:
         reason = ServiceReady.ServiceNameTaken if taken else ServiceReady.ServiceRefused
         return [Fact(reason, refusal.message)]
     return [Fact(ServiceReady.Created)] if known and service in this.observed.existing else []
+
+
+def _policy(this: Pass) -> list[Fact]:
+    policy, known = f"networkpolicy/{this.world.gang.job}", find(this.job.status, Isolated)
+    if not this.observed.isolates:
+        return [Fact(Isolated.NotWanted)] if known else []
+    if refusal := this.observed.refusals.get(policy):
+        taken = refusal.why is Refused.TAKEN
+        return [Fact(Isolated.NameTaken if taken else Isolated.Refused, refusal.message)]
+    return [Fact(Isolated.Created)] if known and policy in this.observed.existing else []
 
 
 def _broker(this: Pass) -> list[Fact]:
