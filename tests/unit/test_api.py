@@ -15,8 +15,10 @@ from aiohttp.test_utils import TestServer
 from cluster.waiting import until_true_async
 from dijob.core.pace import FIRST_WINDOW
 from dijob.shell import api as api_module
+from dijob.shell import metrics
 from dijob.shell.api import Api, ApiError, Stream
-from dijob.shell.connection import proxy_for
+from dijob.shell.connection import Call, proxy_for
+from dijob.shell.kinds import JOB_STATUS, JOBS, LEASES, PODS
 
 BOUND_SECONDS = 20.0
 BOOKMARK = {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "1"}}}
@@ -254,3 +256,57 @@ def test_the_proxy_is_the_one_that_the_environment_names(
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     assert proxy_for(server) == proxy
+
+
+CALLS = {
+    "a pod": (Call("GET", PODS.path("ns", "x")), "GET pods"),
+    "pods of a namespace": (Call("GET", PODS.path("ns")), "LIST pods"),
+    "all pods": (Call("GET", PODS.path()), "LIST pods"),
+    "a new pod": (Call("POST", PODS.path("ns"), {}), "POST pods"),
+    "all jobs": (Call("GET", JOBS.path()), "LIST dijobs"),
+    "a job": (Call("DELETE", JOBS.path("ns", "x")), "DELETE dijobs"),
+    "a status": (
+        Call("PATCH", f"{JOBS.path('ns', 'x')}/status", {}),
+        f"PATCH {JOB_STATUS.plural}",
+    ),
+    "one called namespaces": (Call("GET", LEASES.path("namespaces", "x")), "GET leases"),
+    "a namespace": (Call("GET", "/api/v1/namespaces/ns"), "GET namespaces"),
+    "nothing of the API": (Call("GET", "/version"), "LIST "),
+}
+
+
+@pytest.mark.parametrize(("call", "label"), CALLS.values(), ids=CALLS)
+def test_a_call_is_measured_by_verb_and_kind(call: Call, label: str) -> None:
+    assert f"{call.verb} {call.kind}" == label
+
+
+def measured(method: str, kind: str = "pods") -> float:
+    name = "dijob_api_request_duration_seconds_count"
+    return metrics.REGISTRY.get_sample_value(name, {"method": method, "kind": kind}) or 0.0
+
+
+async def test_calls_are_measured_refusals_too_and_watches_are_not(
+    api: Api, server: tuple[Server, str]
+) -> None:
+    before = {method: measured(method) for method in ("GET", "LIST", "POST")}
+    server[0].refusals.append({"message": "no"})
+    server[0].again = 0
+    with pytest.raises(ApiError):
+        await api.create(pods("a"), {})
+    await api.create(pods("a"), {})
+    await api.get(f"{pods('a')}/x")
+    seen: set[str] = set()
+    async with busy(follow(api, "a", seen, "watch")):
+        await until_true_async("the watch", lambda: bool(seen))
+    grown = {method: measured(method) - count for method, count in before.items()}
+    assert grown == {"GET": 1, "LIST": 0, "POST": 2}
+
+
+async def test_an_apiserver_that_hangs_is_measured(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(api_module, "TIMEOUT_SECONDS", 0.2)
+    before = measured("POST")
+    with pytest.raises(ApiError, match="Timeout"):
+        await api.create(pods("slow"), {})
+    assert measured("POST") - before == 1

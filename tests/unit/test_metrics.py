@@ -1,8 +1,8 @@
-"""What /metrics serves is what docs/operations.md says."""
+"""What /metrics serves is what docs/operations.md says, and stays bounded."""
 
 import re
+from collections import Counter
 from pathlib import Path
-from typing import Any
 
 from dijob.core.options import Options
 from dijob.shell import health, metrics
@@ -14,6 +14,7 @@ from dijob.shell.reconcile import Reconciler
 from dijob.shell.workqueue import WorkQueue
 from prometheus_client import generate_latest
 from unit.builders import job_body
+from unit.exposed import families, series
 from unit.fake_api import FakeApi
 
 DOC = Path(__file__).parents[2] / "docs/operations.md"
@@ -27,28 +28,57 @@ def watchdog(api: Api) -> tuple[health.Watchdog, Reconciler]:
 
 
 def test_every_series_is_in_the_document() -> None:
-    rows = re.findall(r"^\| `(dijob_\w+)` \|([^|]*)\|", DOC.read_text(), re.MULTILINE)
-    documented = {
-        name.removesuffix("_total"): set(re.findall(r"`(\w+)`", labels)) for name, labels in rows
-    }
-    # The library gives labels of series that have samples only.
-    names: Any = metrics.REGISTRY._collector_to_names
-    assert documented == {collector._name: set(collector._labelnames) for collector in names}
+    rows = re.findall(r"^\| `((?:dijob|process)_\w+)` \|([^|]*)\|", DOC.read_text(), re.MULTILINE)
+    assert {name: set(re.findall(r"`(\w+)`", labels)) for name, labels in rows} == families()
 
 
-def test_jobs_are_counted_by_phase() -> None:
+def test_names_are_as_prometheus_wants_them() -> None:
+    """https://prometheus.io/docs/practices/naming"""
+    for family in metrics.REGISTRY.collect():
+        name = family.name
+        assert re.fullmatch(r"[a-z][a-z0-9_]*", name)
+        assert family.type != "counter" or f"{name}_total" in series(), name
+        assert family.type != "histogram" or name.endswith("_seconds"), name
+        assert family.type != "gauge" or not name.endswith("_total"), name
+        assert family.documentation, name
+
+
+def test_no_label_is_by_job_or_pod() -> None:
+    labels = {label for names in families().values() for label in names}
+    # `job`, `instance` and `namespace` are what Prometheus itself says of whom it asks.
+    assert not labels & {"job", "instance", "namespace", "pod", "name", "uid", "rank", "node"}
+
+
+def told() -> dict[tuple[str, str], float]:
+    text = generate_latest(metrics.REGISTRY).decode()
+    rows = re.findall(r'^dijob_jobs\{job_namespace="(.+)",phase="(\w+)"\} (\S+)$', text, re.M)
+    return {(namespace, phase): float(count) for namespace, phase, count in rows}
+
+
+def test_jobs_are_counted_by_namespace_and_phase() -> None:
     found, reconciler = watchdog(FakeApi().api())
-    for number, phase in enumerate(("Running", "Running", "")):
+    known = (("a", "Running"), ("a", "Running"), ("b", "Running"), ("b", ""))
+    for number, (namespace, phase) in enumerate(known):
         body = job_body(status={"phase": phase} if phase else None)
-        body["metadata"] |= {"name": f"job{number}", "uid": f"uid{number}"}
+        body["metadata"] |= {
+            "name": f"job{number}",
+            "uid": f"uid{number}",
+            "namespace": namespace,
+        }
         reconciler.jobs.put(body)
-    found.problems()
-    told = dict(
-        re.findall(
-            r'^dijob_jobs\{phase="(\w+)"\} (\S+)$', generate_latest(metrics.REGISTRY).decode(), re.M
-        )
-    )
-    assert {phase: count for phase, count in told.items() if count != "0.0"} == {
-        "New": "1.0",
-        "Running": "2.0",
-    }
+    found.measure()
+    assert told() == {("a", "Running"): 2, ("b", "Running"): 1, ("b", "New"): 1}
+    for number in (2, 3):
+        reconciler.jobs.pop(f"uid{number}")
+    found.measure()
+    assert told() == {("a", "Running"): 2}, "a namespace without jobs has no series"
+
+
+def test_so_many_namespaces_have_series_of_their_own_and_no_more() -> None:
+    most = health.MOST_NAMESPACES
+    phases = Counter({(f"ns{number}", "Running"): 2 for number in range(most)})
+    phases |= {("small", "Running"): 1, ("tiny", "Running"): 1, ("tiny", "Failed"): 0}
+    shown = health.bounded(phases)
+    assert len({namespace for namespace, _ in shown}) == most + 1
+    assert shown[health.OTHERS, "Running"] == 2
+    assert shown.total() == phases.total()

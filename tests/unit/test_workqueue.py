@@ -8,8 +8,9 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 from cluster.waiting import until_true_async
-from dijob.shell import workqueue
+from dijob.shell import metrics, workqueue
 from dijob.shell.workqueue import Key, WorkQueue
+from unit.virtual import VirtualClock
 
 A, B = ("ns", "a"), ("ns", "b")
 
@@ -267,7 +268,7 @@ async def test_passes_that_hang_in_any_number_of_namespaces_hold_up_no_other(
         for gate in work.gates.values():
             gate.set()
         await until(lambda: len(work.done) == 21, lambda: len(work.done))
-    assert (queue._running, queue._slow, queue._busy, queue._queued) == (set(), set(), {}, {})
+    assert (queue._running, queue._slow, queue._busy, len(queue._line)) == (set(), set(), {}, 0)
 
 
 async def test_what_comes_before_a_pass_has_begun_is_part_of_it() -> None:
@@ -348,3 +349,45 @@ async def test_news_that_come_during_a_pass_that_fails_wait_for_its_back_off() -
         assert worker.done == [A]
         await asyncio.sleep(1)
         assert worker.done == [A, A]
+
+
+def measured(name: str) -> float:
+    return metrics.REGISTRY.get_sample_value(f"dijob_queue_{name}") or 0.0
+
+
+@pytest.mark.virtual_time
+async def test_how_long_a_key_waits_is_measured() -> None:
+    loop = asyncio.get_running_loop()
+    work = Worker()
+    queue = WorkQueue(work, workers=1, clock=VirtualClock(loop))
+    work.gates[A] = asyncio.Event()
+    before = measured("wait_seconds_sum"), measured("wait_seconds_count")
+    async with started(queue):
+        queue.add(A)
+        await turns()
+        queue.add(B)
+        await asyncio.sleep(1)
+        queue.add(B)
+        await asyncio.sleep(1.5)
+        assert (measured("depth"), round(measured("oldest_seconds"), 1)) == (1, 2.5)
+        work.gates[A].set()
+        await until(lambda: work.done == [A, B], lambda: work.done)
+    assert (measured("depth"), measured("oldest_seconds")) == (0, 0)
+    assert measured("wait_seconds_count") - before[1] == 2
+    assert measured("wait_seconds_sum") - before[0] == pytest.approx(2.5, abs=0.1)
+
+
+@pytest.mark.virtual_time
+async def test_an_operator_that_waits_to_act_measures_nothing_of_that_time() -> None:
+    async with started(WorkQueue(Worker())):
+        await turns()  # the gauges are those of a queue that has begun
+    loop = asyncio.get_running_loop()
+    work = Worker()
+    queue = WorkQueue(work, clock=VirtualClock(loop))
+    queue.add(A)
+    before = measured("wait_seconds_sum")
+    await asyncio.sleep(3600)
+    assert measured("oldest_seconds") == 0, "nobody waits for an operator that does not act"
+    async with started(queue):
+        await until(lambda: work.done == [A], lambda: work.done)
+    assert measured("wait_seconds_sum") - before == pytest.approx(0, abs=0.1)

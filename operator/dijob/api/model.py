@@ -21,6 +21,7 @@ class Metadata(Stored):
     generation: int = 0
     annotations: dict[str, str] = Field(default_factory=dict)
     labels: dict[str, str] = Field(default_factory=dict)
+    creation_timestamp: str = ""
     deletion_timestamp: str | None = None
     resource_version: str = ""
 

@@ -198,8 +198,12 @@ class Api:
         if call.method != "GET":
             await self._permission()
         began = self._clock.monotonic()
-        response = await self._connection.request(call, timeout)
-        took = self._clock.monotonic() - began
+        try:
+            response = await self._connection.request(call, timeout)
+        finally:
+            took = self._clock.monotonic() - began
+            if not call.watches:
+                metrics.API_SECONDS.labels(call.verb, call.kind).observe(took)
         metrics.API_REQUESTS.labels(call.method, str(response.status)).inc()
         error = None
         if response.status >= 400:

@@ -41,12 +41,38 @@ class Call:
         return f"{self.path}?{urlencode(self.query)}" if self.query else self.path
 
     @property
+    def watches(self) -> bool:
+        """Whether the answer goes on and on."""
+        return "watch" in self.query
+
+    @property
+    def kind(self) -> str:
+        """The kind of object that it is about, as RBAC names it: "pods", "dijobs/status"."""
+        resource, subresource, _ = _parts(self.path)
+        return f"{resource}/{subresource}" if subresource else resource
+
+    @property
+    def verb(self) -> str:
+        """Its method; LIST where a GET asks for a collection, as in the apiserver's own metrics."""
+        _, _, name = _parts(self.path)
+        return "LIST" if self.method == "GET" and not name else self.method
+
+    @property
     def headers(self) -> dict[str, str]:
         """What the body is, and what the answer is to be."""
         if self.body is None:
             return {"Accept": self.accept}
         kind = MERGE_PATCH if self.method == "PATCH" else "application/json"
         return {"Accept": self.accept, "Content-Type": kind}
+
+
+def _parts(path: str) -> tuple[str, str, str]:
+    """Resource, subresource and name in a path of the API; "" for what it does not have."""
+    rest = path.split("/")[3 if path.startswith("/api/") else 4 :]
+    if rest[:1] == ["namespaces"] and len(rest) > 2:
+        rest = rest[2:]
+    resource, name, subresource = (*rest, "", "", "")[:3]
+    return resource, subresource, name
 
 
 class Connection:

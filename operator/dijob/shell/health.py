@@ -2,11 +2,11 @@
 
 import asyncio
 import logging
+from collections import Counter
 
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
-from dijob import names
 from dijob.shell import metrics
 from dijob.shell.audit import Audit
 from dijob.shell.children import Children
@@ -20,6 +20,10 @@ log = logging.getLogger(__name__)
 SILENCE_SECONDS = 180.0
 # In the metrics, of a job that has no phase yet.
 NO_PHASE = "New"
+# So many namespaces have series of their own, those with most jobs; OTHERS sums up the rest. Who
+# may create namespaces does not decide how much a Prometheus has to store.
+MOST_NAMESPACES = 100
+OTHERS = "(others)"
 
 
 class Watchdog:
@@ -35,21 +39,27 @@ class Watchdog:
         self._pulse = pulse
 
     def problems(self) -> list[str]:
-        """What is dead here, in words; [] when all is well. Sets the gauges on the way."""
-        metrics.PODS.set(len(self._children.pods))
-        phases = self._jobs.phases()
-        for phase in ("", *names.Phase):
-            metrics.JOBS.labels(phase or NO_PHASE).set(phases[phase])
+        """What is dead here, in words; [] when all is well."""
         # While the apiserver answers nothing, a new process would hear no more than this one.
-        answered, found = self._pulse.presence, []
-        for store in self._children.stores.values():
-            metrics.STREAM_AGE.labels(store.kind).set(store.silence)
-            if min(store.silence, answered) > SILENCE_SECONDS:
-                found.append(f"nothing heard of {store.kind} for {store.silence:.0f} s")
+        answered = self._pulse.presence
+        found = [
+            f"nothing heard of {store.kind} for {store.silence:.0f} s"
+            for store in self._children.stores.values()
+            if min(store.silence, answered) > SILENCE_SECONDS
+        ]
         behind = 0.0 if self._audit.behind is None else self._clock.monotonic() - self._audit.behind
         if min(behind, answered) > SILENCE_SECONDS:
             found.append("the watch of dijobs shows nothing of what there is")
         return found
+
+    def measure(self) -> None:
+        """Set the gauges of what is known."""
+        metrics.PODS.set(len(self._children.pods))
+        for store in self._children.stores.values():
+            metrics.STREAM_AGE.labels(store.kind).set(store.silence)
+        metrics.JOBS.clear()
+        for (namespace, phase), jobs in bounded(self._jobs.phases()).items():
+            metrics.JOBS.labels(namespace, phase or NO_PHASE).set(jobs)
 
     def lives(self) -> tuple[bool, str]:
         """Whether this process is better than a new one would be, and what there is to say."""
@@ -61,6 +71,20 @@ class Watchdog:
     def ready(self) -> bool:
         """Whether everything has been listed once."""
         return self._children.listed
+
+
+def bounded(phases: Counter[tuple[str, str]]) -> Counter[tuple[str, str]]:
+    """Numbers of jobs by namespace and phase, with no more than MOST_NAMESPACES namespaces, and
+    OTHERS.
+    """
+    sizes = Counter[str]()
+    for (namespace, _), jobs in phases.items():
+        sizes[namespace] += jobs
+    shown = {namespace for namespace, _ in sizes.most_common(MOST_NAMESPACES)}
+    found = Counter[tuple[str, str]]()
+    for (namespace, phase), jobs in phases.items():
+        found[namespace if namespace in shown else OTHERS, phase] += jobs
+    return found
 
 
 async def serve(port: int, watchdog: Watchdog) -> None:
@@ -79,7 +103,7 @@ async def serve(port: int, watchdog: Watchdog) -> None:
         )
 
     async def show(_: web.Request) -> web.Response:
-        watchdog.problems()
+        watchdog.measure()
         return web.Response(
             body=generate_latest(metrics.REGISTRY), headers={"Content-Type": CONTENT_TYPE_LATEST}
         )

@@ -65,10 +65,11 @@ class Jobs:
         known = self._bodies[key]["metadata"]["resourceVersion"] if key else ""
         return key is None or order(version) > order(known)
 
-    def phases(self) -> Counter[str]:
-        """How many jobs are in each phase; "" where none has been written yet."""
+    def phases(self) -> Counter[tuple[str, str]]:
+        """How many jobs of each namespace are in each phase; "" where none has been written yet."""
         return Counter(
-            (body.get("status") or {}).get("phase") or "" for body in self._bodies.values()
+            (namespace, (body.get("status") or {}).get("phase") or "")
+            for (namespace, _), body in self._bodies.items()
         )
 
     def uids(self) -> dict[str, Key]:

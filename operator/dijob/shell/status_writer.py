@@ -11,7 +11,9 @@ from dijob.core import pace
 from dijob.core.decide.plan import Plan
 from dijob.core.decide.requeue import RESYNC_SECONDS
 from dijob.core.report import summary
+from dijob.core.report.milestones import milestones
 from dijob.core.report.summary import Pressure
+from dijob.shell import metrics
 from dijob.shell.api import Api, ApiError, Json
 from dijob.shell.clock import Clock, yield_to_others
 from dijob.shell.jobs import Jobs
@@ -97,11 +99,13 @@ class StatusWriter:
             raise
         self._jobs.put(answer)
         memory.last_write = self._clock.monotonic()
+        kept = stored(answer)
+        metrics.count(milestones(meta, old, kept, self._clock.now()))
         await yield_to_others()
         for event in decided.events:
             log.info("%s/%s: %s: %s", meta.namespace, meta.name, event.reason, event.message)
             await self._recorder.tell(meta, event)
-        if lost := _changes(stored(answer), decided.status):
+        if lost := _changes(kept, decided.status):
             raise StaleCrdError(sorted(lost))
         # The next step may wait for what has been written, and no watch shows it as a change.
         return 0.0

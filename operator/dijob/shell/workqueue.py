@@ -38,8 +38,7 @@ class WorkQueue:
         self._clock = clock
         self._workers = workers
         self._start: Callable[[Coroutine[Any, Any, None]], object] | None = None
-        self._ready = {False: _Turns(), True: _Turns()}  # by background
-        self._queued: dict[Key, bool] = {}
+        self._line = _Line(clock)
         self._held: dict[Key, None] | None = {}
         self._running: set[Key] = set()
         self._slow: set[Key] = set()
@@ -61,10 +60,7 @@ class WorkQueue:
         self._forget_timer(key)
         if key in self._running:
             self._dirty.add(key)
-        elif self._queued.get(key, True) > background or key not in self._queued:
-            self._ready[True].discard(key)
-            self._ready[background].add(key)
-            self._queued[key] = background
+        elif self._line.put(key, background):
             self._begin()
 
     def add_news(self, key: Key) -> None:
@@ -84,7 +80,7 @@ class WorkQueue:
         loop, timer = asyncio.get_running_loop(), self._timers.get(key)
         if seconds <= 0:
             self.add(key)
-        elif key not in self._queued and not (timer and timer.when() <= loop.time() + seconds):
+        elif key not in self._line and not (timer and timer.when() <= loop.time() + seconds):
             self._forget_timer(key)
             self._timers[key] = loop.call_later(seconds, self.add, key)
 
@@ -96,6 +92,9 @@ class WorkQueue:
         """Work until cancelled."""
         async with asyncio.TaskGroup() as group:
             self._start = group.create_task
+            self._line.begin_anew()
+            metrics.QUEUED.set_function(self._line.__len__)
+            metrics.QUEUE_OLDEST.set_function(self._line.oldest)
             try:
                 self._begin()
                 await asyncio.Event().wait()
@@ -106,18 +105,18 @@ class WorkQueue:
         """Begin as many passes as may run."""
         if self._start is None:
             return  # another operator acts, and does them
-        while len(self._running) - len(self._slow) < self._workers and (key := self._next()):
-            del self._queued[key]
+        while len(self._running) - len(self._slow) < self._workers and (first := self._next()):
+            key, waited = first
+            metrics.QUEUE_SECONDS.observe(waited)
             self._running.add(key)
             self._busy[key[0]] += 1
             self._start(self._run(key))
-        metrics.QUEUED.set(len(self._queued))
 
-    def _next(self) -> Key | None:
+    def _next(self) -> tuple[Key, float] | None:
         full = {
             namespace for namespace, count in self._busy.items() if count >= WORKERS_PER_NAMESPACE
         }
-        return self._ready[False].pop(full) or self._ready[True].pop(full)
+        return self._line.pop(full)
 
     async def _run(self, key: Key) -> None:
         # What was asked for since the pass was begun is in it.
@@ -172,6 +171,50 @@ class WorkQueue:
             exc_info=count == 1,
         )
         return delay
+
+
+class _Line:
+    """The keys that wait, each once, and since when; those in the background last."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._turns = {False: _Turns(), True: _Turns()}  # by background
+        self._background: dict[Key, bool] = {}
+        self._since: dict[Key, float] = {}
+
+    def __len__(self) -> int:
+        return len(self._since)
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._since
+
+    def oldest(self) -> float:
+        """For how long the one waits that has waited longest, in seconds; 0 for none."""
+        return self._clock.monotonic() - min(self._since.values()) if self._since else 0.0
+
+    def begin_anew(self) -> None:
+        """They have waited until now for this operator to act, and not for their turn."""
+        self._since = dict.fromkeys(self._since, self._clock.monotonic())
+
+    def put(self, key: Key, background: bool) -> bool:
+        """Add one; False where it waits already, in a line as good as that."""
+        if key in self._since and self._background[key] <= background:
+            return False
+        self._turns[True].discard(key)
+        self._turns[background].add(key)
+        self._background[key] = background
+        self._since.setdefault(key, self._clock.monotonic())
+        return True
+
+    def pop(self, full: Container[str]) -> tuple[Key, float] | None:
+        """Take the next key of a namespace that is not full, with the seconds that it has
+        waited.
+        """
+        key = self._turns[False].pop(full) or self._turns[True].pop(full)
+        if key is None:
+            return None
+        del self._background[key]
+        return key, self._clock.monotonic() - self._since.pop(key)
 
 
 class _Turns:

@@ -1,0 +1,96 @@
+"""What a change of a status says has happened to the job, for whoever counts it.
+
+Of two operators, and of one before and after its restart, only one stores a given change: so
+whoever counts what it has stored itself counts nothing twice, and nothing of the past.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from dijob.api.model import Metadata
+from dijob.api.status import Condition, Status, parse_time
+from dijob.core.membership.list_state import SUSPENDED
+from dijob.core.report.summary import ended, find, is_true
+from dijob.reasons import AddressesReady, Failed, PeersReady, Running, Succeeded
+
+# The cause of a restart that no loss comes with: a container failed, and starts again in its pod.
+CRASHED = "Crashed"
+# Reasons for which an address list dies although nothing is lost.
+WISHED = frozenset({SUSPENDED, AddressesReady.Scaled.name})
+
+
+@dataclass(frozen=True)
+class End:
+    """How a job ended: the condition that became True, and its reason."""
+
+    outcome: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Milestones:
+    """What has happened.
+
+    `started`: it became Running, so many seconds after its creation or resumption. `recovered`: all
+    ranks are Ready again, so many seconds after the first of them was not, and one of them was lost
+    meanwhile. `restarts`: how often ranks had to start again, by cause. None: that has not
+    happened.
+    """
+
+    started: float | None = None
+    recovered: float | None = None
+    restarts: Mapping[str, int] = field(default_factory=dict)
+    finished: End | None = None
+
+
+def milestones(meta: Metadata, old: Status, new: Status, now: datetime) -> Milestones:
+    """What the change from one stored status to the next says."""
+    begun = is_true(new, Running) and not is_true(old, Running)
+    started = _is_start(old) if begun else False
+    return Milestones(
+        started=_seconds(old.resume_time or meta.creation_timestamp, now) if started else None,
+        recovered=None if started else _recovered(old, new, now),
+        restarts=_restarts(old, new),
+        finished=_end(old, new),
+    )
+
+
+def _seconds(since: str, now: datetime) -> float | None:
+    """Seconds since a stamp, never less than 0: another machine's clock has made it."""
+    begin = parse_time(since)
+    return max(0.0, (now - begin).total_seconds()) if begin else None
+
+
+def _is_start(old: Status) -> bool:
+    """Whether a job that becomes Running had not been Running since its creation or resumption."""
+    running = find(old, Running)
+    since = parse_time(running.last_transition_time) if running else None
+    begin = parse_time(old.resume_time or old.start_time)
+    return since is None or begin is None or since <= begin
+
+
+def _recovered(old: Status, new: Status, now: datetime) -> float | None:
+    before, loss = find(old, PeersReady), new.last_renewal
+    back = is_true(new, PeersReady) and not is_true(old, PeersReady)
+    if not (back and before and loss) or ended(new) or loss.reason in WISHED:
+        return None
+    since, lost = parse_time(before.last_transition_time), parse_time(loss.time)
+    if since is None or lost is None or lost < since:
+        return None
+    return _seconds(before.last_transition_time, now)
+
+
+def _restarts(old: Status, new: Status) -> dict[str, int]:
+    loss = new.last_renewal
+    if loss and loss != old.last_renewal:
+        return {} if loss.reason == SUSPENDED else {loss.reason: 1}
+    failures = new.restarts - old.restarts
+    return {CRASHED: failures} if failures > 0 and not ended(new) else {}
+
+
+def _end(old: Status, new: Status) -> End | None:
+    if ended(old):
+        return None
+    found: list[Condition | None] = [find(new, each) for each in (Failed, Succeeded)]
+    return next((End(c.type, c.reason) for c in found if c and c.status == "True"), None)
