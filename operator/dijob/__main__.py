@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import logging
 import os
 import socket
 import uuid
@@ -10,13 +9,14 @@ from collections.abc import Iterable
 from typing import Any
 
 import click
-import kopf
 
 from dijob import __version__
 from dijob.core.options import LAUNCHER_IMAGE, REDIS_IMAGE, Delivery, Options
 from dijob.main import Settings, run
 from dijob.names import Priority
+from dijob.shell import logs
 from dijob.shell.lease import LeaseName
+from dijob.shell.logs import LogFormat
 
 
 @click.command(
@@ -54,6 +54,14 @@ from dijob.shell.lease import LeaseName
     default="info",
     show_default=True,
     help="Verbosity.",
+)
+@click.option(
+    "--log-format",
+    type=click.Choice([each.value for each in LogFormat]),
+    default=LogFormat.TEXT.value,
+    show_default=True,
+    callback=lambda _context, _option, value: LogFormat(value),
+    help="Lines for people, or one JSON object per line.",
 )
 @click.option(
     "--priority-class",
@@ -118,14 +126,11 @@ def main(
     kubeconfig: str | None,
     health_port: int,
     log_level: str,
+    log_format: LogFormat,
     **options: Any,
 ) -> None:
     """Run the DIJob operator: one DIJob becomes N pods that form one DI-engine world."""
-    kopf.configure(
-        verbose=log_level == "debug", quiet=log_level == "warning", log_format=kopf.LogFormat.FULL
-    )
-    # One line per job and event says more than kopf's line per watch event does.
-    logging.getLogger("kopf.objects").setLevel(logging.WARNING)
+    logs.configure(log_level, log_format)
     if kubeconfig:
         os.environ["KUBECONFIG"] = kubeconfig  # kopf finds it there
     lease = _lease(options.pop("lease"), options.pop("identity"))

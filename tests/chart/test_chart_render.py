@@ -36,6 +36,7 @@ SETS: dict[str, dict[str, Any]] = {
             },
         },
         "logLevel": "debug",
+        "logFormat": "json",
         "healthPort": 9090,
         "priorityClassName": "system-cluster-critical",
         "serviceAccount": {"annotations": {"example.com/a": "b"}},
@@ -254,6 +255,7 @@ def test_the_flags_follow_the_values(offline: Lab) -> None:
         *redis,
         "--lease=dijob-system/dijob",
         "--log-level=info",
+        "--log-format=text",
         "--health-port=8080",
     ]
     assert container["image"] == f"dijob/operator:{__version__}"
@@ -269,6 +271,7 @@ def test_the_flags_follow_the_values(offline: Lab) -> None:
         *redis,
         "--lease=dijob-system/dijob",
         "--log-level=debug",
+        "--log-format=json",
         "--health-port=9090",
     ]
     assert container["image"] == "dijob/operator@sha256:" + "a" * 64

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
+from dijob.shell import logs
 from dijob.shell.aside import name_of
 from dijob.shell.children import Children
 from dijob.shell.reconcile import Reconciler
@@ -33,7 +34,9 @@ class Arrivals:
 
     def aside(self, body: Mapping[str, Any], error: Exception) -> None:
         """One that cannot be taken in."""
-        self._reconciler.aside.put(name_of(body), error)
+        name = name_of(body)
+        logs.JOB.set(name)
+        self._reconciler.aside.put(name, error)
 
     async def release(self) -> None:
         """A job that has been started before waits until its children are known: a pod that is

@@ -1,0 +1,111 @@
+"""JSON logs: each line is one object, and says which job it is about."""
+
+import json
+import logging
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dijob.shell import logs
+from dijob.shell.logs import JsonLines
+from unit.builders import job_body
+from unit.simulated import simulated
+
+ROOT = Path(__file__).parents[2]
+
+
+class Lines(logging.Handler):
+    """What is logged, as a program reads it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setFormatter(JsonLines())
+        self.read: list[dict[str, Any]] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = self.format(record)
+        assert "\n" not in text
+        self.read.append(json.loads(text))
+
+
+@pytest.fixture
+def lines(caplog: pytest.LogCaptureFixture) -> Iterator[Lines]:
+    found = Lines()
+    caplog.set_level(logging.INFO)
+    logging.getLogger().addHandler(found)
+    yield found
+    logging.getLogger().removeHandler(found)
+
+
+def test_a_line_has_time_level_logger_and_message(lines: Lines) -> None:
+    before = datetime.now(UTC)
+    logging.getLogger("dijob.x").warning("it said %r\n\u2028", "a\tb")
+    (line,) = lines.read
+    when = datetime.fromisoformat(line.pop("time"))
+    assert abs((when - before).total_seconds()) < 5
+    assert line == {
+        "level": "warning",
+        "logger": "dijob.x",
+        "message": "it said 'a\\tb'\n\u2028",
+    }
+
+
+def test_an_exception_has_its_traceback_in_the_same_line(lines: Lines) -> None:
+    try:
+        raise ValueError("no")
+    except ValueError:
+        logging.getLogger("dijob.x").exception("failed")
+    assert lines.read[0]["exception"].endswith("ValueError: no")
+    assert "test_logs.py" in lines.read[0]["exception"]
+
+
+def test_kopfs_lines_about_an_object_name_it(lines: Lines) -> None:
+    reference = {"k8s_ref": {"namespace": "ns", "name": "job", "kind": "DIJob"}}
+    logging.getLogger("kopf.objects").warning("seen", extra=reference)
+    assert lines.read[0]["job"] == "ns/job"
+
+
+@pytest.mark.virtual_time
+async def test_what_passes_log_names_their_job(lines: Lines) -> None:
+    other = job_body()
+    other["metadata"] |= {"name": "other", "uid": "other-uid"}
+    async with simulated(job_body(), other) as world:
+        world.refuse("PATCH", "dijobs", 503, times=1)
+        await world.until(
+            lambda: (
+                {world.cluster.job(name).status.phase for name in ("job", "other")} == {"Running"}
+            )
+        )
+    about = [line for line in lines.read if line["message"].startswith("ns/")]
+    assert {line["job"] for line in about} == {"ns/job", "ns/other"}
+    assert all(line["message"].startswith(f"{line['job']}: ") for line in about)
+    failed = next(line for line in about if "pass failed" in line["message"])
+    assert "ApiError: 503" in failed["exception"]
+    (listed,) = [line for line in lines.read if "pods of DIJobs known" in line["message"]]
+    assert "job" not in listed
+    assert logs.JOB.get() == ""
+
+
+def test_a_process_that_ends_with_an_exception_logs_no_line_that_is_no_json(
+    tmp_path: Path,
+) -> None:
+    config = tmp_path / "kubeconfig"
+    config.write_text("apiVersion: v1\nkind: Config\ncurrent-context: none\n")
+    argv = [sys.executable, "-m", "dijob", "--log-format=json", f"--kubeconfig={config}"]
+    done = subprocess.run(
+        argv,
+        cwd=ROOT,
+        env={"PYTHONPATH": "operator"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 1
+    read = [json.loads(line) for line in done.stderr.splitlines()]
+    assert read[-1]["level"] == "critical"
+    assert "ConfigException" in read[-1]["exception"]
