@@ -46,6 +46,8 @@ SETS: dict[str, dict[str, Any]] = {
         "tolerations": [{"key": "system", "operator": "Exists"}],
         "affinity": {"nodeAffinity": {}},
         "serviceMonitor": {"enabled": True, "interval": "10s", "labels": {"release": "prometheus"}},
+        "prometheusRule": {"enabled": True, "labels": {"release": "prometheus"}},
+        "grafanaDashboard": {"enabled": True},
         "networkPolicy": {"enabled": True, "from": [{"namespaceSelector": {}}]},
         "crds": {"keep": False},
     },
@@ -312,6 +314,12 @@ def test_the_optional_objects(offline: Lab) -> None:
     labels = one(everything, "Service")["metadata"]["labels"]
     assert monitor["spec"]["selector"]["matchLabels"].items() <= labels.items()
     assert monitor["metadata"]["labels"]["release"] == "prometheus"
+    rule = one(everything, "PrometheusRule")
+    assert rule["spec"] == yaml.safe_load((CHART / "files/alerts.yaml").read_text())
+    assert rule["metadata"]["labels"]["release"] == "prometheus"
+    board = one(everything, "ConfigMap")
+    assert board["data"] == {"dijob.json": (CHART / "files/dashboard.json").read_text()}
+    assert board["metadata"]["labels"]["grafana_dashboard"] == "1"
     (rule,) = one(everything, "NetworkPolicy")["spec"]["ingress"]
     assert rule == {
         "from": [{"namespaceSelector": {}}],

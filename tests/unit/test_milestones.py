@@ -1,15 +1,18 @@
 """What is counted of a job: each thing once, whoever acts, and nothing of the past."""
 
+import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 from dijob.api.model import Metadata
 from dijob.api.status import Renewal, Status, timestamp
 from dijob.core.membership.list_state import SUSPENDED
-from dijob.core.report.milestones import CRASHED, End, Milestones, milestones
+from dijob.core.report import milestones as milestones_module
+from dijob.core.report.milestones import CAUSES, CRASHED, End, Milestones, milestones
 from dijob.core.report.summary import Fact, conclude
-from dijob.reasons import AddressesReady, Failed, PeersReady, Running, Succeeded
+from dijob.reasons import Failed, PeersReady, Running, Succeeded
 from dijob.shell import metrics
 from unit.builders import NOW, job_body, later
 from unit.deeds import crash
@@ -147,10 +150,17 @@ def test_an_end_is_counted_once_and_says_why() -> None:
     assert change((9, RUNS, {}), (20, well, {})).finished == End("Succeeded", "SuccessPolicy")
 
 
-def test_causes_are_reasons_that_the_catalogue_has() -> None:
-    """Nobody can make series of them but the operator."""
-    assert CRASHED not in AddressesReady.__members__
-    assert {"PodLost", "PodFailed", "Scaled", SUSPENDED} <= AddressesReady.__members__.keys()
+def test_each_reason_of_a_loss_is_a_cause_from_the_beginning() -> None:
+    """Prometheus sees no increase in a series that begins with 1."""
+    core = Path(milestones_module.__file__).parents[1]
+    text = "\n".join(path.read_text() for path in core.rglob("*.py"))
+    reasons = set(re.findall(r"Loss\(\s*AddressesReady\.(\w+)", text))
+    assert len(reasons) > 5
+    assert {*reasons, CRASHED} == set(CAUSES)
+    for cause in CAUSES:
+        assert (
+            metrics.REGISTRY.get_sample_value("dijob_restarts_total", {"cause": cause}) is not None
+        )
 
 
 class Counts:

@@ -4,8 +4,8 @@ import platform
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 
-from dijob import __version__
-from dijob.core.report.milestones import Milestones
+from dijob import __version__, reasons
+from dijob.core.report.milestones import CAUSES, Milestones
 
 REGISTRY = CollectorRegistry()
 # CPU, memory, open files and the start of the process, as all client libraries have them.
@@ -89,6 +89,14 @@ STREAM_AGE = Gauge(
     ["kind"],
     registry=REGISTRY,
 )
+
+# From 0 on: Prometheus sees no increase in a series that begins with 1.
+for _cause in CAUSES:
+    RESTARTS.labels(_cause)
+for _reason in (*reasons.Succeeded, *reasons.Failed):
+    FINISHED.labels(_reason.condition, _reason.name)
+for _outcome in ("done", "failed"):
+    PASSES.labels(_outcome)
 
 
 def count(happened: Milestones) -> None:

@@ -7,6 +7,7 @@ whoever counts what it has stored itself counts nothing twice, and nothing of th
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Final
 
 from dijob.api.model import Metadata
 from dijob.api.status import Condition, Status, parse_time
@@ -15,7 +16,20 @@ from dijob.core.report.summary import ended, find, is_true
 from dijob.reasons import AddressesReady, Failed, PeersReady, Running, Succeeded
 
 # The cause of a restart that no loss comes with: a container failed, and starts again in its pod.
-CRASHED = "Crashed"
+CRASHED: Final = "Crashed"
+CAUSES: Final = (
+    AddressesReady.PodLost.name,
+    AddressesReady.PodDeleted.name,
+    AddressesReady.PodFailed.name,
+    AddressesReady.SandboxLost.name,
+    AddressesReady.AddressChanged.name,
+    AddressesReady.NotRestarted.name,
+    AddressesReady.BrokerLost.name,
+    AddressesReady.ListLost.name,
+    AddressesReady.Scaled.name,
+    AddressesReady.FailurePolicy.name,
+    CRASHED,
+)
 # Reasons for which an address list dies although nothing is lost.
 WISHED = frozenset({SUSPENDED, AddressesReady.Scaled.name})
 

@@ -1,0 +1,54 @@
+"""Dashboard and alerts of the chart ask for what the operator has, and the docs know each alert."""
+
+import re
+
+import pytest
+import yaml
+from monitoring import ALERTS, BOARD, TARGET, asked, panels, queries
+from unit.exposed import series
+
+DOC = BOARD.parents[3] / "docs/operations.md"
+# What only the one who looks at the operator itself asks for.
+NOT_SHOWN = {"process_virtual_memory_bytes", "process_open_fds", "process_max_fds"}
+
+
+@pytest.mark.parametrize(("where", "expr"), queries(), ids=[where for where, _ in queries()])
+def test_a_query_asks_for_series_and_labels_that_there_are(where: str, expr: str) -> None:
+    names, labels = asked(expr)
+    known = series()
+    assert names, f"{where} asks for nothing of ours"
+    assert names <= known.keys(), f"{where}: {names - known.keys()}"
+    assert labels <= set().union(TARGET, *(known[name] for name in names)), where
+
+
+def test_every_metric_is_asked_for() -> None:
+    names = set().union(*(asked(expr)[0] for _, expr in queries()))
+    suffixes = r"_(bucket|sum|count)$"
+    left = {re.sub(suffixes, "", name) for name in series()}
+    assert left - {re.sub(suffixes, "", name) for name in names} == NOT_SHOWN
+
+
+def test_each_panel_says_which_question_it_answers() -> None:
+    assert all(panel["description"] for panel in panels())
+    titles = [panel["title"] for panel in panels()]
+    assert len(set(titles)) == len(titles)
+
+
+def test_panels_do_not_overlap() -> None:
+    taken: set[tuple[int, int]] = set()
+    for panel in panels():
+        at = panel["gridPos"]
+        cells = {
+            (x, y)
+            for x in range(at["x"], at["x"] + at["w"])
+            for y in range(at["y"], at["y"] + at["h"])
+        }
+        assert not cells & taken, panel["title"]
+        assert at["x"] + at["w"] <= 24
+        taken |= cells
+
+
+def test_the_page_says_what_to_do_about_each_alert() -> None:
+    rows = re.findall(r"^\| `(DIJob\w+)` \| (\w+) \|", DOC.read_text(), re.MULTILINE)
+    (group,) = yaml.safe_load(ALERTS.read_text())["groups"]
+    assert rows == [(rule["alert"], rule["labels"]["severity"]) for rule in group["rules"]]
