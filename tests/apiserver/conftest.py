@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from apiserver.plane import Plane, job, operator
 from planes import control_plane
-from workers import own
+from workers import free_port, own
 
 # Two files of tests run at a time (make apiserver), each with a control plane of its own.
 NAME = own("apiserver-tests")
@@ -17,8 +17,9 @@ HEALTHY = "healthy"
 @pytest.fixture(scope="session")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
     log = tmp_path_factory.mktemp("operator") / "log"
-    with control_plane(NAME, nodes=3) as cluster, operator(cluster.kubeconfig, log):
-        yield Plane(cluster, log)
+    port = free_port()
+    with control_plane(NAME, nodes=3) as cluster, operator(cluster.kubeconfig, log, port=port):
+        yield Plane(cluster, log, port)
 
 
 @pytest.fixture(scope="session")

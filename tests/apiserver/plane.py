@@ -32,6 +32,7 @@ class Plane:
 
     cluster: Cluster
     log: Path  # the operator's
+    port: int = 0  # of the operator's metrics
 
     @cached_property
     def api(self) -> Api:
@@ -141,6 +142,12 @@ def operator(
     scope = [word for namespace in namespaces for word in ("--namespace", namespace)]
     told = [f"--kubeconfig={kubeconfig}", "--health-port=0", *scope]
     argv = [sys.executable, "-m", "dijob", *told, *([f"--lease={lease}"] if lease else [])]
+    kubeconfig: Path, log: Path, *namespaces: str, port: int = 0
+) -> Iterator[subprocess.Popen[bytes]]:
+    """The operator of these namespaces (none: of all) as a process, with its metrics on `port`."""
+    scope = [word for namespace in namespaces for word in ("--namespace", namespace)]
+    flags = (f"--kubeconfig={kubeconfig}", f"--health-port={port}")
+    argv = [sys.executable, "-m", "dijob", *flags, *scope]
     env = {**os.environ, "PYTHONPATH": str(ROOT / "operator")}
     with log.open("ab") as out:
         process = subprocess.Popen(argv, env=env, stdout=out, stderr=out)

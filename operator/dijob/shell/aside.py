@@ -19,6 +19,7 @@ class Aside:
     def __init__(self, kind: str) -> None:
         self._kind = kind
         self._why: dict[str, str] = {}
+        metrics.SET_ASIDE.labels(kind)  # 0, and not: no such series
 
     def put(self, name: str, error: Exception) -> None:
         """Note one. The traceback is logged once for each error of it: a pod changes often."""

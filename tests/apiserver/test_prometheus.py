@@ -1,0 +1,125 @@
+"""A real Prometheus scrapes a real operator: what dashboard and alerts ask for is there."""
+
+import json
+import subprocess
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from apiserver.plane import Plane, job
+from cluster.waiting import until_true
+from dijob import __version__
+from monitoring import ALERTS, asked, board_queries, debian_prometheus, queries
+from workers import free_port
+
+pytestmark = pytest.mark.apiserver
+
+NAME = "measured"
+SECONDS = 30
+(GROUP,) = yaml.safe_load(ALERTS.read_text())["groups"]
+ALERT_NAMES = [rule["alert"] for rule in GROUP["rules"]]
+
+
+def fetched(url: str) -> str:
+    with urllib.request.urlopen(url, timeout=10) as answer:
+        text: str = answer.read().decode()
+    return text
+
+
+@dataclass(frozen=True)
+class Prometheus:
+    """One that scrapes the operator each second."""
+
+    port: int
+    log: Path
+
+    def api(self, path: str, **query: str) -> Any:
+        """The data of an answer."""
+        words = urllib.parse.urlencode(query)
+        answer = json.loads(fetched(f"http://127.0.0.1:{self.port}/api/v1/{path}?{words}"))
+        assert answer["status"] == "success", answer
+        return answer["data"]
+
+    def values(self, expr: str) -> list[float]:
+        """What a query gives now, without what is no number."""
+        found = [float(each["value"][1]) for each in self.api("query", query=expr)["result"]]
+        return [value for value in found if value == value]
+
+    def scrapes(self) -> bool:
+        try:
+            return self.values("up") == [1]
+        except OSError:
+            return False
+
+    def until(self, what: str, expr: str) -> None:
+        """Until the query gives something that is not 0."""
+        until_true(what, lambda: any(self.values(expr)), SECONDS, lambda: self.values(expr))
+
+
+@pytest.fixture
+def prometheus(plane: Plane, tmp_path: Path) -> Iterator[Prometheus]:
+    config = {
+        "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
+        "rule_files": [str(ALERTS)],
+        "scrape_configs": [
+            {"job_name": "dijob", "static_configs": [{"targets": [f"127.0.0.1:{plane.port}"]}]}
+        ],
+    }
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
+    found = Prometheus(free_port(), tmp_path / "log")
+    argv = [
+        str(debian_prometheus() / "prometheus"),
+        f"--config.file={tmp_path}/config.yaml",
+        f"--storage.tsdb.path={tmp_path}/data",
+        f"--web.listen-address=127.0.0.1:{found.port}",
+    ]
+    with found.log.open("wb") as log:
+        process = subprocess.Popen(argv, cwd=tmp_path, stdout=log, stderr=log)
+        try:
+            until_true("a scrape", found.scrapes, SECONDS, lambda: found.log.read_text()[-2000:])
+            yield found
+        finally:
+            process.kill()
+            process.wait(10)
+
+
+@pytest.fixture
+def measured(plane: Plane, prometheus: Prometheus) -> Iterator[None]:
+    """A job that has started, and has been healed after a loss, under Prometheus' eyes."""
+    try:
+        plane.apply(job(NAME))
+        plane.until_condition(NAME, "Running", "True", seconds=60)
+        prometheus.until("the start", "increase(dijob_start_duration_seconds_count[1h])")
+        plane.kubectl("delete", "pod", f"{NAME}-1", "--wait=false")
+        lost = 'increase(dijob_restarts_total{cause=~"PodLost|PodDeleted"}[1h])'
+        prometheus.until("the loss", lost)
+        prometheus.until("the recovery", "increase(dijob_recovery_duration_seconds_count[1h])")
+        prometheus.until("its phase", 'dijob_jobs{job_namespace="default", phase="Running"}')
+        yield
+    finally:
+        # Nobody else has its name: the garbage collector takes its pods when it has time.
+        plane.kubectl("delete", "dijob", NAME, "--ignore-not-found", "--wait=false")
+
+
+@pytest.mark.usefixtures("measured")
+def test_prometheus_answers_what_dashboard_and_alerts_ask(
+    plane: Plane, prometheus: Prometheus
+) -> None:
+    exposed = fetched(f"http://127.0.0.1:{plane.port}/metrics")
+    for where, expr in queries():
+        for name in asked(expr)[0]:
+            assert f"\n{name}{{" in exposed or f"\n{name} " in exposed, f"{where}: no {name}"
+
+    def unanswered() -> list[str]:
+        return [where for where, expr in board_queries() if not prometheus.values(expr)]
+
+    until_true("each panel has data", lambda: not unanswered(), SECONDS, unanswered)
+    (group,) = prometheus.api("rules")["groups"]
+    states = {rule["name"]: (rule["health"], rule["state"]) for rule in group["rules"]}
+    assert states == dict.fromkeys(ALERT_NAMES, ("ok", "inactive"))
+    assert prometheus.values(f'dijob_build_info{{version="{__version__}"}}') == [1]
