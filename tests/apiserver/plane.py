@@ -134,19 +134,14 @@ class Plane:
 
 @contextmanager
 def operator(
-    kubeconfig: Path, log: Path, *namespaces: str, lease: str = ""
+    kubeconfig: Path, log: Path, *namespaces: str, lease: str = "", port: int = 0
 ) -> Iterator[subprocess.Popen[bytes]]:
     """The operator of these namespaces (none: of all) as a process, with others of that Lease ("":
-    alone).
+    alone), with its metrics on `port`.
     """
     scope = [word for namespace in namespaces for word in ("--namespace", namespace)]
-    told = [f"--kubeconfig={kubeconfig}", "--health-port=0", *scope]
-    argv = [sys.executable, "-m", "dijob", *told, *([f"--lease={lease}"] if lease else [])]
-    kubeconfig: Path, log: Path, *namespaces: str, port: int = 0
-) -> Iterator[subprocess.Popen[bytes]]:
-    """The operator of these namespaces (none: of all) as a process, with its metrics on `port`."""
-    scope = [word for namespace in namespaces for word in ("--namespace", namespace)]
-    flags = (f"--kubeconfig={kubeconfig}", f"--health-port={port}")
+    flags = [f"--kubeconfig={kubeconfig}", f"--health-port={port}"]
+    flags += [f"--lease={lease}"] if lease else []
     argv = [sys.executable, "-m", "dijob", *flags, *scope]
     env = {**os.environ, "PYTHONPATH": str(ROOT / "operator")}
     with log.open("ab") as out:

@@ -391,3 +391,21 @@ async def test_an_operator_that_waits_to_act_measures_nothing_of_that_time() -> 
     async with started(queue):
         await until(lambda: work.done == [A], lambda: work.done)
     assert measured("wait_seconds_sum") - before == pytest.approx(0, abs=0.1)
+
+
+@pytest.mark.virtual_time
+async def test_who_takes_over_begins_with_what_has_just_changed() -> None:
+    """It has heard of all that the one before has done meanwhile."""
+    clock = VirtualClock(asyncio.get_running_loop())
+    work = Worker()
+    queue = WorkQueue(work, workers=1, clock=clock)
+    queue.release()
+    others = [("ns", f"other-{number}") for number in range(5)]
+    for key in (A, *others, B):
+        queue.add(key)
+    await asyncio.sleep(3600)
+    queue.add(B)
+    await asyncio.sleep(5)
+    async with started(queue):
+        await asyncio.sleep(1)
+    assert work.done == [B, A, *others]

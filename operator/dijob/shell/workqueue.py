@@ -23,6 +23,8 @@ BACKOFF_SECONDS = (0.5, 60.0)
 WORKERS_PER_NAMESPACE = 16
 BURST_SECONDS = 0.1
 SLOW_SECONDS = 3.0
+# An operator that goes without a word is missed for less than this (shell/lease.py).
+NEWS_SECONDS = 15.0
 
 
 class WorkQueue:
@@ -181,6 +183,7 @@ class _Line:
         self._turns = {False: _Turns(), True: _Turns()}  # by background
         self._background: dict[Key, bool] = {}
         self._since: dict[Key, float] = {}
+        self._asked: dict[Key, float] = {}
 
     def __len__(self) -> int:
         return len(self._since)
@@ -193,11 +196,19 @@ class _Line:
         return self._clock.monotonic() - min(self._since.values()) if self._since else 0.0
 
     def begin_anew(self) -> None:
-        """They have waited until now for this operator to act, and not for their turn."""
-        self._since = dict.fromkeys(self._since, self._clock.monotonic())
+        """They have waited until now for this operator to act, and not for their turn. What was
+        asked for in the last seconds comes first: all else the one before has done.
+        """
+        now = self._clock.monotonic()
+        for key in [key for key, at in self._asked.items() if now - at > NEWS_SECONDS]:
+            self._turns[False].discard(key)
+            self._turns[True].add(key)
+            self._background[key] = True
+        self._since = dict.fromkeys(self._since, now)
 
     def put(self, key: Key, background: bool) -> bool:
         """Add one; False where it waits already, in a line as good as that."""
+        self._asked[key] = self._clock.monotonic()
         if key in self._since and self._background[key] <= background:
             return False
         self._turns[True].discard(key)
@@ -213,7 +224,7 @@ class _Line:
         key = self._turns[False].pop(full) or self._turns[True].pop(full)
         if key is None:
             return None
-        del self._background[key]
+        del self._background[key], self._asked[key]
         return key, self._clock.monotonic() - self._since.pop(key)
 
 
