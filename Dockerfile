@@ -20,8 +20,11 @@ RUN --mount=type=secret,id=pip,target=/run/pip.conf \
 RUN /opt/dijob/bin/python -m compileall -q -j 0 --invalidation-mode unchecked-hash /opt/dijob/lib
 
 FROM ${BASE}
+# Python's own library is compiled once more, as the rest below: to build the image again gives the same image, since all
+# files of its layers get one time (images/build.py), and that must not make what is compiled look old.
 RUN apt-get update \
  && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends python3 \
+ && python3 -m compileall -q -f -j 0 --invalidation-mode unchecked-hash /usr/lib/python3.11 /usr/lib/python3/dist-packages \
  && apt-get clean && rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/ldconfig /var/log/*.log /var/log/apt
 COPY --from=build /opt/dijob /opt/dijob
 # The code comes last: its layers are all that a change of it makes anew.

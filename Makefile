@@ -101,6 +101,8 @@ lock: ## write the locked dependencies anew from pyproject.toml (needs uv; known
 	  --python-version 3.11 -o requirements-dev.txt
 	uv pip compile -q bench/requirements.in -c requirements-dev.txt --generate-hashes --no-emit-index-url --no-header \
 	  --python-version 3.11 -o bench/requirements.txt
+	uv pip compile -q images/audit.in -c requirements-dev.txt --generate-hashes --no-emit-index-url --no-header \
+	  --python-version 3.11 -o images/audit.txt
 
 .PHONY: crds
 crds: venv ## write crds/dijob.yaml, the chart's copy, docs/reference.md and docs/conditions.md from the code
@@ -125,6 +127,28 @@ cluster-env: venv ## print shell lines that set KUBECONFIG and PATH: eval "$$(ma
 .PHONY: images
 images: venv ## build all images into the cache (6 min once)
 	@$(PY) images/build.py
+
+.PHONY: sbom
+sbom: venv ## write what is in each image into the cache, as CycloneDX, and print the paths (~15 s)
+	@$(PY) images/sbom.py
+
+# Nothing else needs these packages: a folder beside those of the tests, as for the pictures below.
+AUDIT := $(CACHE)/audit-$(shell { cat images/audit.txt; $(PYTHON) -IS -VV; } 2>/dev/null | sha256sum | cut -c1-12)
+
+$(AUDIT)/ready: $(VENV)/ready
+	@echo "==> pip-audit and CycloneDX's library into $(AUDIT) (~20 s)" >&2
+	@rm -rf $(AUDIT)
+	@$(PY) -m pip install -q --require-hashes --no-deps --target $(AUDIT) -r images/audit.txt
+	@touch $@
+
+.PHONY: bills
+bills: $(AUDIT)/ready ## check what make sbom writes against CycloneDX's schema (~20 s)
+	@PYTHONPATH=$(AUDIT) $(PY) images/check_bills.py $$($(PY) images/sbom.py)
+
+# --strict: a package about which PyPI says nothing is a failure, not a warning.
+.PHONY: audit
+audit: bills ## ask PyPI for known vulnerabilities of the locked packages (needs PyPI's JSON API); the bills too
+	@PYTHONPATH=$(AUDIT) $(PY) -m pip_audit --strict --disable-pip --require-hashes -r requirements-dev.txt --vulnerability-service pypi
 
 # A file goes to one of three workers as a whole: the long ones first, or one worker is idle in the end; what computes (real
 # DI-engine) in turn with what waits, or three that compute take twice as long. Each file by its name: pytest leaves out

@@ -25,11 +25,11 @@ from catalogue import (
     ORDER,
     OTHER_CONTEXT,
     ROOT,
-    SLIM,
     Image,
     archive,
     debian_sources,
     docker_has_slim,
+    slim,
 )
 from golang import find_go
 from steps import SANDBOX, BuildError, Step, pip_secrets, say
@@ -105,7 +105,7 @@ def build_with_docker(name: str, out: Path, step: Step, work: Path) -> None:
     """docker build and docker save."""
     image, context = IMAGES[name], prepared_context(name, step, work)
     os.environ["DOCKER_BUILDKIT"] = "1"
-    step.run("docker", "build", "--load", *common_options(image, SLIM, work), str(context))
+    step.run("docker", "build", "--load", *common_options(image, slim(), work), str(context))
     step.run("docker", "save", "--output", str(out), image.reference)
 
 
@@ -118,9 +118,11 @@ def build_with_buildah(name: str, out: Path, step: Step, work: Path) -> None:
     buildah = [*SANDBOX, "buildah", "--root", str(store), "--runroot", str(work / "run")]
     if not image.rootfs:
         step.run(*buildah, "pull", "--quiet", f"docker-archive:{archive('base')}")
-    options = ["--isolation", "chroot", "--network", "host", "--format", "docker", "--pull-never"]
+    options = ["--isolation", "chroot", "--network", "host", "--pull-never"]
     if store == LAYERS:
         options.append("--layers")
+    # Docker's format keeps the id of the container that it was built in.
+    options += ["--format", "oci", "--timestamp", "0"] if image.timeless else ["--format", "docker"]
     options += common_options(image, IMAGES["base"].reference, work)
     step.run(*buildah, "bud", *options, str(context))
     step.run(

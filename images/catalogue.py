@@ -38,6 +38,8 @@ class Image:
     rootfs: bool = False
     # Only of an image that can be built for another machine than this one; in Go's words.
     arch: str = ""
+    # Nothing in it compares the times of files, so they can all be the same, whenever it is built.
+    timeless: bool = False
 
 
 # What runs in users' pods: a second context of the images that have it.
@@ -61,9 +63,10 @@ IMAGES = {
         1,
         rootfs=True,
         arch=MACHINE,
+        timeless=True,
     ),
     "light": Image("dijob/light:dev", "images/light", ("images/light",), 25, 2),
-    "operator": Image(f"dijob/operator:{VERSION}", ".", OPERATOR_INPUTS, 60, 3),
+    "operator": Image(f"dijob/operator:{VERSION}", ".", OPERATOR_INPUTS, 60, 3, timeless=True),
     "ditask": Image(
         "dijob/ditask:0.5.3", "images/ditask", ("images/ditask", f"{RUNTIME}/dijob_runtime"), 240, 9
     ),
@@ -89,6 +92,16 @@ def docker_has_slim() -> bool:
         return True
     say(f"the Docker engine cannot pull {SLIM}; building with buildah on a base of our own instead")
     return False
+
+
+@cache
+def slim() -> str:
+    """Debian's slim image by its digest, where the Docker engine knows it: the tag names another
+    image each month.
+    """
+    said = quiet("docker", "image", "inspect", "--format", "{{index .RepoDigests 0}}", SLIM)
+    _, _, digest = said.stdout.strip().partition("@")
+    return f"{SLIM}@{digest}" if said.returncode == 0 and digest else SLIM
 
 
 @cache
@@ -133,7 +146,7 @@ def _built_on(name: str) -> str:
     if name == "launcher":
         return ""
     if docker_has_slim():
-        return SLIM
+        return slim()
     return "\n".join(debian_sources()) if name == "base" else archive("base").name
 
 

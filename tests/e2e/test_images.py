@@ -3,12 +3,17 @@ programs run.
 """
 
 import importlib.metadata
+import json
 import os
 import re
 import struct
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import cache
+from pathlib import Path
+from typing import Any
 
 import pytest
 from unpacked import ROOT, Unpacked, unpacked
@@ -233,3 +238,59 @@ def test_light_peer_completes_a_world_of_its_own(light: Unpacked) -> None:
 def test_light_has_the_tools_of_the_tests(light: Unpacked, tool: str) -> None:
     done = light.run("sh", "-c", f"command -v {tool}")
     assert done.stdout.strip().endswith(f"/{tool}"), done
+
+
+def bill_of(name: str) -> dict[str, Any]:
+    """The bill of materials of an image, as `make sbom` writes it."""
+    written = subprocess.run(
+        [sys.executable, str(ROOT / "images/sbom.py"), name],
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    found: dict[str, Any] = json.loads(Path(written.stdout.strip()).read_text())
+    return found
+
+
+def listed(bill: dict[str, Any], kind: str) -> set[str]:
+    """NAME==VERSION of the bill's components of one kind of package URL."""
+    return {
+        f"{each['name']}=={each['version']}"
+        for each in bill["components"]
+        if each["purl"].startswith(f"pkg:{kind}/")
+    }
+
+
+def pip_installed(image: Unpacked) -> set[str]:
+    """What pip has installed, as the image's own files say."""
+    folders = [path for path in image.files.glob("*/**/*-packages") if path.is_dir()]
+    folders = [path for path in folders if path.parent.name != "python3"]  # Debian's own
+    return {
+        f"{re.sub(r'[-_.]+', '-', each.metadata['Name']).lower()}=={each.version}"
+        for each in importlib.metadata.distributions(path=[str(path) for path in folders])
+    }
+
+
+def test_the_bill_of_materials_is_what_is_in_the_image(image: Unpacked) -> None:
+    bill = bill_of(image.name)
+    assert len({each["bom-ref"] for each in bill["components"]}) == len(bill["components"])
+    if image.name == "launcher":
+        assert bill == bill_of(image.name)
+        (stdlib,) = listed(bill, "golang")
+        version = stdlib.removeprefix("stdlib==")
+        assert f"go{version}".encode() in (image.files / "launch").read_bytes()
+        assert len(bill["components"]) == 1
+        return
+    said = image.run("dpkg-query", "-W", "-f", "${db:Status-Abbrev}${Package}==${Version}\\n")
+    packages = {line[3:] for line in said.stdout.splitlines() if line.startswith("ii ")}
+    assert len(packages) > 80, said
+    assert listed(bill, "deb/debian") == packages
+    assert listed(bill, "pypi") == pip_installed(image)
+
+
+def test_the_operators_bill_has_the_locked_packages_and_their_licences() -> None:
+    bill = bill_of("operator")
+    pins = re.findall(r"^([\w.-]+==\S+) ", (ROOT / "requirements.txt").read_text(), re.M)
+    assert listed(bill, "pypi") == set(pins)
+    python = [each for each in bill["components"] if each["purl"].startswith("pkg:pypi/")]
+    assert not [each["name"] for each in python if not each.get("licenses")]
