@@ -12,10 +12,10 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from dijob import __version__
 from dijob.server.app import Server
 from dijob.server.callers import Callers
+from dijob.server.metrics import REGISTRY
 from dijob.server.reports import Reports
 from dijob.server.sizes import Sizes
 from dijob.shell.api import Api
-from dijob.shell.metrics import REGISTRY
 
 log = logging.getLogger("dijob.server")
 

@@ -2,10 +2,11 @@
 
 from typing import Final
 
-from prometheus_client import Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from dijob.api.reported import Progress
-from dijob.shell.metrics import REGISTRY
+
+REGISTRY: Final = CollectorRegistry()
 
 REQUESTS: Final = Counter(
     "dijob_server_requests_total",

@@ -41,11 +41,15 @@ class Route:
 
 ROUTES: Final = (
     Route("GET", "replicas", "get_replicas", "ADDRESS:PORT of each replica, by rank."),
-    Route("POST", "replicas", "add_replicas", "Ask for so many replicas more.", Replicas),
-    Route("DELETE", "replicas", "delete_replicas", "Ask for so many replicas fewer.", Replicas),
-    Route("PUT", "replicas", "set_replicas", "Ask for so many replicas in all.", Replicas),
-    Route("POST", "profilings", "post_profilings", "Keep an object in status.profilings.", Posted),
-    Route("POST", "progress", "post_progress", "Say how far it is.", ProgressRequest),
+    Route("POST", "replicas", "add_replicas", "Ask for so many replicas more.", body=Replicas),
+    Route(
+        "DELETE", "replicas", "delete_replicas", "Ask for so many replicas fewer.", body=Replicas
+    ),
+    Route("PUT", "replicas", "set_replicas", "Ask for so many replicas in all.", body=Replicas),
+    Route(
+        "POST", "profilings", "post_profilings", "Keep an object in status.profilings.", body=Posted
+    ),
+    Route("POST", "progress", "post_progress", "Say how far it is.", body=ProgressRequest),
 )
 
 

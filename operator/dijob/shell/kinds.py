@@ -45,7 +45,7 @@ JOB_STATUS: Final = Kind(names.KIND, f"{names.PLURAL}/status", "patch", names.AP
 PODS: Final = Kind("Pod", "pods", "get list watch create delete patch", view=pod)
 SERVICES: Final = Kind("Service", "services", "get list watch create", view=child)
 POLICIES: Final = Kind(
-    "NetworkPolicy", "networkpolicies", "get list watch create", "networking.k8s.io/v1", child
+    "NetworkPolicy", "networkpolicies", "get list watch create", "networking.k8s.io/v1", view=child
 )
 EVENTS: Final = Kind("Event", "events", "get list create patch")
 # In the operator's own namespace only (lease.py).

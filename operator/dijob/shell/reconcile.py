@@ -96,8 +96,7 @@ class Reconciler:
         )
         if outcome.error is not None:
             raise outcome.error
-        # Actions are left where a call met a conflict, or a pod that is gone: look again soon,
-        # although mostly an event comes first.
+        # What is left met a conflict, or a pod that is gone: mostly an event comes first.
         return 0.2 if decided.actions else min(wait, decided.requeue_after)
 
     async def _plan(self, job: DIJob, memory: Memory) -> Plan:
@@ -146,8 +145,7 @@ class Reconciler:
         if self._children.listed and not _is_over(job) and not job.paused:
             members = map(gang.member, unaccounted(gang, pods, job.status))
             asked = {one.name: one for one in members if one.name not in memory.absent}
-            ranks = {name: gang.rank_of(name) for name in memory.unlabelled}
-            asked |= {name: gang.member(rank) for name, rank in ranks.items() if rank >= 0}
+            asked |= {n: gang.member(r) for n in memory.unlabelled if (r := gang.rank_of(n)) >= 0}
             await self._actor.creator.find_hidden(job, asked.values(), memory)
 
     async def _still_there(self, key: Key, job: DIJob) -> bool:
