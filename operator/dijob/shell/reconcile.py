@@ -13,7 +13,6 @@ from dijob.core.observed.ranked import by_rank
 from dijob.core.observed.views import Observed
 from dijob.core.options import Options, notes
 from dijob.core.report import conditions, summary
-from dijob.shell import logs
 from dijob.shell.actor import Actor
 from dijob.shell.api import Api, ApiError
 from dijob.shell.aside import Aside
@@ -52,7 +51,6 @@ class Reconciler:
 
         A job whose pass raises an unexpected exception is set aside until it, or a child, changes.
         """
-        logs.JOB.set("/".join(key))
         try:
             again = await self._pass(key)
         except (ApiError, StaleCrdError):

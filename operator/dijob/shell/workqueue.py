@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Container, Coroutine
 from typing import Any
 
 from dijob.core.backoff import doubled
-from dijob.shell import metrics
+from dijob.shell import logs, metrics
 from dijob.shell.clock import SYSTEM, Clock
 
 log = logging.getLogger(__name__)
@@ -121,6 +121,7 @@ class WorkQueue:
         return self._line.pop(full)
 
     async def _run(self, key: Key) -> None:
+        logs.JOB.set("/".join(key))
         # What was asked for since the pass was begun is in it.
         self._dirty.discard(key)
         timer = asyncio.get_running_loop().call_later(SLOW_SECONDS, self._mark_slow, key)
