@@ -9,7 +9,7 @@ import asyncio
 import gc
 import logging
 import signal
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -26,6 +26,7 @@ from dijob.shell.audit import Audit
 from dijob.shell.children import Children
 from dijob.shell.claims import LOOK_SECONDS, Claims
 from dijob.shell.clock import SYSTEM
+from dijob.shell.jobs import WentBackError
 from dijob.shell.leadership import Leadership, leadership
 from dijob.shell.lease import LeaseName
 from dijob.shell.nostate import NoDiffBase, NoProgress
@@ -87,7 +88,7 @@ async def _run(api: Api, settings: Settings, leads: Leadership) -> None:
         async with asyncio.TaskGroup() as group:
             if waited > WAITED_SECONDS:
                 children.renew()
-                group.create_task(audit.catch_up())
+                group.create_task(_until_it_went_back(audit.catch_up(), stop))
             if claims is not None:
                 await claims.begin()
                 group.create_task(claims.run())
@@ -95,10 +96,10 @@ async def _run(api: Api, settings: Settings, leads: Leadership) -> None:
 
     async with asyncio.TaskGroup() as group:
         tasks = [
-            group.create_task(children.run(api)),
+            group.create_task(_until_it_went_back(children.run(api), stop)),
             group.create_task(_act(serve, leads, stop)),
             group.create_task(arrivals.release()),
-            group.create_task(audit.run()),
+            group.create_task(_until_it_went_back(audit.run(), stop)),
             group.create_task(_stop_for_others(api, settings.namespaces, left_out, stop)),
             group.create_task(health.serve(settings.health_port, watchdog)),
         ]
@@ -162,6 +163,15 @@ async def _pass(reconciler: Reconciler, claims: Claims | None, key: Key) -> floa
     if claims is not None and claims.other(key[0]):
         return LOOK_SECONDS
     return await reconciler.reconcile(key)
+
+
+async def _until_it_went_back(work: Awaitable[None], stop: asyncio.Event) -> None:
+    """Do the work; what starts the operator again starts it with what is there now."""
+    try:
+        await work
+    except WentBackError as error:
+        log.error("%s; the operator ends, to begin with what is there now", error)
+        stop.set()
 
 
 async def _stop_for_others(

@@ -12,6 +12,7 @@ from dijob.shell import reflector
 from dijob.shell.api import ApiError, Stream
 from dijob.shell.clock import SYSTEM, Clock
 from dijob.shell.informer import Informer
+from dijob.shell.jobs import WentBackError
 from unit.fake_api import Body, FakeApi, Over
 
 
@@ -236,7 +237,7 @@ class Brief(FakeApi):
 
 @pytest.mark.parametrize(
     "ending",
-    [[GONE], [], [ApiError(0, "reset", "")], [event("MODIFIED", body("1", 7)), GONE]],
+    [[GONE], [], [ApiError(0, "reset", "")], [event("MODIFIED", body("1", 5)), GONE]],
     ids=["an error at once", "nothing at all", "broken", "one event"],
 )
 @pytest.mark.parametrize(
@@ -334,3 +335,29 @@ async def test_what_lost_its_label_comes_back_with_it() -> None:
     api.watches = [[deleted, old], [new]]
     await run(under_test, api)
     assert {view.version for view in under_test.of("a")} == {"12"}
+
+
+@pytest.mark.parametrize("streams", [False, True], ids=["in pages", "as a stream"])
+async def test_a_list_that_is_older_than_what_was_shown_before_is_of_a_store_that_went_back(
+    streams: bool,
+) -> None:
+    """etcd was restored from a backup: no watch will ever show the versions that are known."""
+    api, under_test = FakeApi(streams=streams), made()
+    older: Body = {
+        "type": "BOOKMARK",
+        "object": {
+            "metadata": {"resourceVersion": "7", "annotations": {reflector.INITIAL_END: "true"}}
+        },
+    }
+    if streams:
+        api.watches = [
+            [event("ADDED", body("1")), END],
+            [event("MODIFIED", body("1", 12))],
+            [ApiError(0, "reset", "")],
+            [event("ADDED", body("1", 4)), older],
+        ]
+    else:
+        api.lists = [page(9, body("1")), page(7, body("1", 4))]
+        api.watches = [[event("MODIFIED", body("1", 12))], [ApiError(0, "reset", "")]]
+    with pytest.raises(WentBackError, match="things at version 7, after 12"):
+        await under_test.run(api.api())

@@ -7,6 +7,7 @@ import logging
 
 from dijob.shell.api import Api, ApiError, Json
 from dijob.shell.clock import SYSTEM, Clock
+from dijob.shell.jobs import WentBackError, order
 from dijob.shell.kinds import JOBS
 from dijob.shell.reconcile import Reconciler
 from dijob.shell.workqueue import WorkQueue
@@ -40,7 +41,9 @@ class Audit:
         self.behind: float | None = None
 
     async def run(self) -> None:
-        """Look every minute (with jitter) until cancelled."""
+        """Look every minute (with jitter) until cancelled, or until the store has gone back
+        (WentBackError).
+        """
         while True:
             await asyncio.sleep(self._clock.spread(PERIOD_SECONDS, 0.1))
             try:
@@ -66,6 +69,7 @@ class Audit:
 
     async def _read(self) -> dict[str, tuple[str, str]]:
         """Path and version of each job that there is, by uid; what is not there is forgotten."""
+        versions = self._reconciler.jobs.versions()
         known, there = set(self._reconciler.jobs.uids()), dict[str, tuple[str, str]]()
         for path in self._paths:
             listed = await self._api.get(path, accept=LIST_METADATA)
@@ -73,6 +77,9 @@ class Audit:
                 meta = item["metadata"]
                 at = JOBS.path(meta["namespace"], meta["name"])
                 there[meta["uid"]] = at, meta["resourceVersion"]
+                if order(meta["resourceVersion"]) < (least := versions.get(meta["uid"], 0)):
+                    what = f"{meta['namespace']}/{meta['name']}"
+                    raise WentBackError(what, meta["resourceVersion"], least)
         for uid in known - set(there):
             self._reconciler.forget(uid)
         return there

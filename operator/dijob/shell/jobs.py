@@ -18,6 +18,16 @@ def order(version: str) -> int:
     return 2**64 if number is None else number
 
 
+class WentBackError(Exception):
+    """The apiserver shows less than before: its store was restored from a backup, as `etcdutl
+    snapshot restore` does. Watches show nothing until its versions are as high again, and what is
+    known is of a past that has not been.
+    """
+
+    def __init__(self, what: str, version: str, known: int) -> None:
+        super().__init__(f"{what} at version {version}, after {known}: the store has gone back")
+
+
 class Jobs:
     """Raw bodies, since a spec that cannot be parsed must be answered too; the newest wins."""
 
@@ -71,6 +81,11 @@ class Jobs:
             (namespace, (body.get("status") or {}).get("phase") or "")
             for (namespace, _), body in self._bodies.items()
         )
+
+    def versions(self) -> dict[str, int]:
+        """In which version each job is known, by its uid."""
+        bodies = (body["metadata"] for body in self._bodies.values())
+        return {meta["uid"]: order(meta["resourceVersion"]) for meta in bodies}
 
     def uids(self) -> dict[str, Key]:
         """All jobs known."""

@@ -11,6 +11,7 @@ from dijob.core.backoff import doubled
 from dijob.shell import metrics
 from dijob.shell.api import Api, ApiError, Stream
 from dijob.shell.clock import Clock
+from dijob.shell.jobs import WentBackError, order
 from dijob.shell.store import Store
 
 log = logging.getLogger(__name__)
@@ -34,6 +35,28 @@ class _Listing:
     version: str = ""
 
 
+class _Versions:
+    """How far a list and watch has come; `last` is the version to go on from."""
+
+    def __init__(self, kind: str) -> None:
+        self.last = ""
+        self._kind = kind
+        self._newest = 0
+
+    def shown(self, version: str) -> None:
+        """By the watch."""
+        self.last = version
+        self._newest = max(self._newest, order(version))
+
+    def listed(self, version: str) -> None:
+        """A list without a version is never older than what was shown before it was asked for:
+        WentBackError where one is.
+        """
+        if order(version) < self._newest:
+            raise WentBackError(self._kind, version, self._newest)
+        self.last, self._newest = version, order(version)
+
+
 class Reflector:
     """One list and watch. What a new list lacks has vanished, and is dropped from the store.
 
@@ -51,7 +74,7 @@ class Reflector:
         self.uids: set[str] = set()
         self._can_stream = True
         self._taken = 0
-        self._version = ""
+        self._versions = _Versions(store.kind)
         self._watching: asyncio.Task[str] | None = None
         self._renewed = False
 
@@ -62,7 +85,7 @@ class Reflector:
             self._watching.cancel()
 
     async def run(self, api: Api) -> None:
-        """List and watch until cancelled. After what fails, or ends at once, pauses grow."""
+        """List and watch until cancelled, with pauses after failures; WentBackError as above."""
         version, failures = "", 0
         while True:
             began, watched, why = self._clock.monotonic(), bool(version), "it ended"
@@ -86,6 +109,7 @@ class Reflector:
         found = _Listing()
         try:
             await self._read(api, found)
+            self._versions.listed(found.version)
             never_shown = self._store.take_never_shown(self._stream.path, found.version)
             for uid in (self.uids - found.uids) | never_shown:
                 found.owners.add(self._store.owner_of(uid))
@@ -149,14 +173,13 @@ class Reflector:
 
     async def _follow(self, api: Api, version: str) -> str:
         """Follow a watch until it ends, or `renew`. Gives the version to go on from; "": list."""
-        self._version = version
         self._watching = asyncio.create_task(self._watch(api, version))
         try:
             return await self._watching
         except asyncio.CancelledError:
             if not self._renewed:
                 raise
-            return self._version
+            return self._versions.last
         finally:
             self._watching = None
 
@@ -170,7 +193,8 @@ class Reflector:
             if event["type"] != "BOOKMARK":
                 for owner in await self._take(event["type"], body):
                     self._store.on_change(owner)
-            version = self._version = body["metadata"]["resourceVersion"]
+            version = body["metadata"]["resourceVersion"]
+            self._versions.shown(version)
         return version
 
     async def _take(self, type_: str, body: Mapping[str, Any]) -> set[str]:

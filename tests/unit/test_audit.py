@@ -1,0 +1,61 @@
+"""The audit: the DIJobs of the apiserver against those that are known."""
+
+import asyncio
+from dataclasses import dataclass, field
+
+import pytest
+from dijob.core.options import Options
+from dijob.shell.audit import Audit
+from dijob.shell.children import Children
+from dijob.shell.clock import Clock
+from dijob.shell.jobs import WentBackError
+from dijob.shell.reconcile import Reconciler
+from dijob.shell.workqueue import WorkQueue
+from unit.fake_api import Body, FakeApi
+
+
+def job(uid: str, version: int) -> Body:
+    meta = {"namespace": "n", "name": uid, "uid": uid, "resourceVersion": str(version)}
+    return {"metadata": meta}
+
+
+@dataclass
+class Lab:
+    """An audit of jobs that are known in some version; its minutes pass at once."""
+
+    api: FakeApi = field(default_factory=FakeApi)
+
+    def __post_init__(self) -> None:
+        self.reconciler = Reconciler(self.api.api(), Children.of(()), Options())
+
+    async def listed(self, *items: Body) -> None:
+        """One look, at a list of these."""
+        self.api.lists = [{"items": list(items)}]
+        queue = WorkQueue(self.reconciler.reconcile)
+        audit = Audit(self.api.api(), self.reconciler, queue, (), Clock())
+        with pytest.raises(IndexError):  # the second list is not there
+            await audit.run()
+
+
+@pytest.fixture
+def lab(monkeypatch: pytest.MonkeyPatch) -> Lab:
+    async def at_once(seconds: float) -> None:
+        """No pause."""
+
+    monkeypatch.setattr(asyncio, "sleep", at_once)
+    return Lab()
+
+
+async def test_a_job_that_is_listed_older_than_it_was_shown_is_of_a_store_that_went_back(
+    lab: Lab,
+) -> None:
+    lab.reconciler.jobs.put(job("a", 12))
+    with pytest.raises(WentBackError, match="n/a at version 7, after 12"):
+        await lab.listed(job("a", 7))
+
+
+async def test_a_job_that_is_listed_as_it_was_shown_or_newer_is_no_news(lab: Lab) -> None:
+    lab.reconciler.jobs.put(job("a", 12))
+    lab.reconciler.jobs.put(job("b", 12))
+    await lab.listed(job("a", 12), job("b", 13))
+    assert lab.reconciler.jobs.uids().keys() == {"a", "b"}
