@@ -31,6 +31,7 @@ type run struct {
 	told     []int // the processes that have been sent a signal that ends
 	renewing string
 	listed   string // the number of the list in topology.json
+	unlisted string // the number of the list of which it was said that it cannot be written there
 	kill     <-chan time.Time
 }
 
@@ -112,8 +113,11 @@ func (r *run) follow(said map[string]string) {
 	if list == "" || number == r.listed {
 		return
 	}
-	r.listed = number
-	if err := writeTopology(number, list); err != nil {
+	// Tried again with each look: a disk that is full has room again some time.
+	if err := writeTopology(number, list); err == nil {
+		r.listed = number
+	} else if number != r.unlisted {
+		r.unlisted = number
 		say("cannot write topology.json: %v", err)
 	}
 }

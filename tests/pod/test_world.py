@@ -106,6 +106,21 @@ def test_topology_json_is_the_operators_and_follows_the_list(box: Box, addressin
     end(process)
 
 
+def test_topology_json_is_written_when_it_can_be_again(box: Box) -> None:
+    """A node's disk is full for a while. That is said once, not each second."""
+    box.shows("3", IPS)
+    process = box.start([box.launch, *python(LISTEN)], **WORLD)
+    assert line(process) == "ready"
+    (box.path / "topology.json.new").mkdir()
+    box.shows("4", IPS)
+    until_true("it says so", lambda: "cannot write topology.json" in box.err())
+    (box.path / "topology.json.new").rmdir()
+    until_true("topology.json has it", has_list(box, 4))
+    assert box.err().count("cannot write topology.json") == 1
+    process.send_signal(signal.SIGTERM)
+    end(process)
+
+
 def test_without_a_list_it_waits_since_the_program_would_work_alone(box: Box) -> None:
     process = box.start([box.launch, *python("print('ran')")], **WORLD)
     until_true("it says so", lambda: "waits for the addresses of all ranks" in box.err())
