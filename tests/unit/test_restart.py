@@ -12,6 +12,7 @@ from dijob.core.actions import PublishAddresses
 from dijob.core.membership import restart
 from dijob.core.membership.restart import CALM_SECONDS, SETTLED_SECONDS, SLACK_SECONDS
 from dijob.core.observed import containers
+from dijob.core.observed.containers import Ending
 from dijob.core.observed.views import Observed, Pod
 from dijob.pod import KILL_SECONDS
 from unit.builders import (
@@ -30,6 +31,7 @@ from unit.builders import (
 
 LONG_AGO, LATELY = timestamp(later(-CALM_SECONDS - 1)), timestamp(later(-CALM_SECONDS + 1))
 TOLD = {("uid-1", 2): NOW}
+WORDLESS = Ending(containers.RENEWAL_CODE, 0, "Error", "")
 
 
 def sound(**fields: Any) -> Pod:
@@ -144,6 +146,9 @@ def counted(number: int, at: str = "") -> Charge:
         (sound(renew_from=2, unrecorded=True), counted(0), 1, 1),
         (sound(renew_from=2, unrecorded=True), counted(2), 1, 0),
         (sound(unrecorded=True), counted(0), 1, 0),
+        (sound(renew_from=2, last_end=WORDLESS), counted(0), 1, 1),
+        (sound(renew_from=2, last_end=WORDLESS), counted(2), 1, 0),
+        (sound(last_end=WORDLESS), counted(0), 1, 0),
         (sound(renew_from=2), counted(2), 2, 0),
         (sound(), counted(0), 2, 0),
     ],
@@ -157,6 +162,9 @@ def counted(number: int, at: str = "") -> Charge:
         "a renewal whose record the kubelet has thrown away",
         "a crash whose record is gone, after a renewal that was counted",
         "a crash whose record is gone",
+        "a renewal whose message found no room on the node's disk",
+        "an end with the same code after a renewal that was counted",
+        "an end with the same code that nobody has requested",
         "two crashes after a renewal that was counted",
         "two crashes",
     ],

@@ -13,6 +13,7 @@ from datetime import datetime
 
 from dijob.api.status import Charge, Renewal, Status, timestamp
 from dijob.core.members import Gang
+from dijob.core.observed.containers import RENEWAL_CODE
 from dijob.core.observed.views import Observed, Pod, since
 
 # The kubelet starts a container again at once when its last end is this long ago, else after 10 s
@@ -131,7 +132,8 @@ def uncharged_ends(pod: Pod, before: Charge, new: int) -> int:
     One, if the launcher says so of the main container's last end, and that end has not been
     counted: by its time, since somebody else may have written the number that it names. Only a
     container's last end can be seen, and sometimes not even that: when there are several new ends,
-    or one of which nothing is known, one of them is taken for the requested restart.
+    or one of which nothing is known, one of them is taken for the requested restart. So is an end
+    with the launcher's exit code: its message finds no room on a node's disk that is full.
     """
     requested = pod.copy.renew_from > before.renewed
     seen = (
@@ -142,9 +144,17 @@ def uncharged_ends(pod: Pod, before: Charge, new: int) -> int:
     return (
         1
         if (pod.containers.ended_for and seen)
-        or (requested and (new > 1 or pod.containers.unrecorded))
+        or (requested and (new > 1 or pod.containers.unrecorded or _ended_without_a_word(pod)))
         else 0
     )
+
+
+def _ended_without_a_word(pod: Pod) -> bool:
+    """Whether the main container ended last as its launcher ends it, and does not say for which
+    list.
+    """
+    end = pod.containers.last_end
+    return end is not None and end.exit_code == RENEWAL_CODE and not pod.containers.ended_for
 
 
 def _last_counted(pod: Pod, status: Status) -> int:
