@@ -12,7 +12,18 @@ from pathlib import Path
 
 import pytest
 import yaml
-from cluster import CONTROL_PLANE, EMBEDDED, Cluster, Options, find, imagestore, state, teardown, up
+from cluster import (
+    CONTROL_PLANE,
+    EMBEDDED,
+    Cluster,
+    Options,
+    cgroups,
+    find,
+    imagestore,
+    state,
+    teardown,
+    up,
+)
 from cluster.build import cache
 from cluster.images import BUSYBOX, busybox_archive
 from cluster.process import marked, recorded
@@ -163,6 +174,8 @@ def test_a_stopped_node_is_gone_at_once_and_comes_back_with_its_images(web: Clus
     address = field(web, "pod web-2", ".status.podIP")
     web.stop_node("node-2")
     assert not marked(web.state / "node-2")
+    group = web.node("node-2").cgroup.strip("/")
+    assert [top for top in cgroups.hierarchies() if (top / group).exists()] == []
     assert "I am" not in fetch(web, "web-1", address)
     assert web.problems() == []
     web.start_node("node-2")

@@ -31,6 +31,9 @@ class Options:
     kwok_nodes: int = 10  # of the control-plane mode
     # Archives that every node has at once; later ones come by Cluster.load.
     images: tuple[Path, ...] = ()
+    # The size of a file system of the kubelet's own on each embedded node, which a test can fill
+    # (cluster/disk.py); 0: the machine's.
+    disk_mb: int = 0
     quiet: bool = False
 
 
@@ -54,7 +57,15 @@ def up(options: Options) -> Cluster:
         with _undone_on_failure(place, mode, options.name):
             place.mkdir(parents=True)
             cluster = STARTERS[mode](
-                Start(options.name, place, binaries, options.kwok_nodes, options.images), progress
+                Start(
+                    options.name,
+                    place,
+                    binaries,
+                    options.kwok_nodes,
+                    options.images,
+                    options.disk_mb,
+                ),
+                progress,
             )
     progress.say(f"{options.name} is up; KUBECONFIG={cluster.kubeconfig}")
     return cluster

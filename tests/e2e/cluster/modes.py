@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cluster import imagestore, kind, kwok_stages, state
+from cluster import disk, imagestore, kind, kwok_stages, state
 from cluster.cluster import CONTROL_PLANE, EMBEDDED, KIND, Cluster
 from cluster.controlplane import MANIFESTS, SERVICE_IP, ControlPlane, Endpoint, loopback
 from cluster.errors import ClusterError
@@ -29,6 +29,7 @@ class Start:
     binaries: Path
     kwok_nodes: int
     images: tuple[Path, ...]
+    disk_mb: int
 
 
 def start_control_plane(start: Start, progress: Progress) -> Cluster:
@@ -65,6 +66,7 @@ def start_embedded(start: Start, progress: Progress) -> Cluster:
     endpoint = Endpoint(f"{subnet}.1", 6443, 2379, 2380, local=False)
     cluster = Cluster(start.name, EMBEDDED, start.place, start.binaries, WORKERS, endpoint)
     cluster.save()
+    disk.give(start.place, start.disk_mb)
     Pki(start.place / "pki").create(
         endpoint.url, ["127.0.0.1", SERVICE_IP, endpoint.address], WORKERS
     )

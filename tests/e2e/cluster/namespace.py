@@ -17,8 +17,10 @@ _SYSCTLS = (
     "kernel/keys/root_maxkeys=1000000 kernel/keys/root_maxbytes=25000000"
 )
 
-# $1 the node's folder, $2 the programs. The node gets a /run and a /var of its own, so that
-# containerd and kubelet keep their usual paths and the machine's are not touched.
+# $1 the node's folder, $2 the programs, $3 the size of the kubelet's own file system ("": it uses
+# the machine's). The node gets a /run and a /var of its own, so that containerd and kubelet keep
+# their usual paths and the machine's are not touched. A kubelet's own file system is not shared
+# with the machine's view: the kubelet would find it there too, at a place that it cannot look at.
 _NODE = f"""
 set -e
 mount --make-rshared /
@@ -35,6 +37,12 @@ for pair in {_SYSCTLS}; do
 done
 mount --rbind "$1/run" /run
 mount --bind "$1/var" /var
+if [ -n "$3" ]; then
+    mount --make-private /var
+    mkdir -p /var/lib/kubelet
+    mount -t tmpfs -o mode=0755,size="$3" tmpfs /var/lib/kubelet
+    mount --make-rshared /var/lib/kubelet
+fi
 echo 1 > /proc/sys/net/ipv4/ip_forward
 ip link set lo up
 exec /run/bin/pause
@@ -49,8 +57,8 @@ def hold_network(state: Path, binaries: Path) -> Process:
     )
 
 
-def hold_node(state: Path, node: str, binaries: Path) -> Process:
-    """A network and a mount namespace for one node."""
+def hold_node(state: Path, node: str, binaries: Path, disk: str) -> Process:
+    """A network and a mount namespace for one node; `disk` as in `_NODE`."""
     argv = [
         "unshare",
         "--net",
@@ -62,6 +70,7 @@ def hold_node(state: Path, node: str, binaries: Path) -> Process:
         "sh",
         str(state / node),
         str(binaries),
+        disk,
     ]
     return _hold(state, f"{node}-namespace", argv, state / node)
 

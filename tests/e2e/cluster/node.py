@@ -7,7 +7,7 @@ from pathlib import Path
 
 import yaml
 
-from cluster import cgroups
+from cluster import cgroups, disk
 from cluster.controlplane import POD_CIDR, ControlPlane
 from cluster.images import PAUSE, pause_archive
 from cluster.namespace import enter, hold_node, ip, plug
@@ -73,7 +73,7 @@ class Node:
     def connect(self, nodes: int) -> None:
         """Namespaces, cables, and routes to the pods of the `nodes` nodes."""
         cgroups.create(self.cgroup)
-        holder = hold_node(self.state, self.name, self.plane.binaries)
+        holder = hold_node(self.state, self.name, self.plane.binaries, disk.size(self.state))
         switch = require(self.state, "network")
         plug(switch, holder, (self.name, "eth0"), f"{self.address}/24")
         ip(holder, "route", "add", "default", "via", self.plane.endpoint.address)
@@ -120,8 +120,16 @@ class Node:
         )
 
     def power_off(self) -> None:
-        """The node is gone at once, with everything that ran on it; its disk stays."""
+        """The node is gone at once, with everything that ran on it; its disk stays.
+
+        So do no cgroups: the next kubelet would look for the container of each, for seconds.
+        """
         end_processes(self.state / self.name, self.cgroup)
+        until(
+            f"removal of the cgroups of {self.name}",
+            lambda: " ".join(map(str, cgroups.remove(self.cgroup))),
+            20,
+        )
 
     def load(self, archive: Path) -> None:
         """Import a docker or OCI archive into this node's containerd, unpacked."""
@@ -211,12 +219,7 @@ class Node:
             # back from
             "imageGCHighThresholdPercent": 100,
             "imageGCLowThresholdPercent": 99,
-            "evictionHard": {
-                "memory.available": "100Mi",
-                "nodefs.available": "0%",
-                "nodefs.inodesFree": "0%",
-                "imagefs.available": "0%",
-            },
+            **disk.eviction(self.state),
         }
 
 
