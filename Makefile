@@ -215,6 +215,14 @@ first-events: cluster-build images ## who hears what a process says first: 20 ru
 long: cluster-build images ## minutes of what shorter tests show too: DI-engine's own message queues, kill -9 at each write (~12 min)
 	$(PY) -m pytest tests/e2e tests/faults -m long --ignore=tests/e2e/test_first_events.py
 
+.PHONY: chaos
+chaos: cluster-build images ## faults of chance on real pods, several at once, over five jobs (~15 min; SEED=, MINUTES=, REPLAY=FILE, JSON=FILE)
+	@$(PY) -m chaos $(SEED:%=--seed %) $(MINUTES:%=--minutes %) $(REPLAY:%=--replay %) $(JSON:%=--json %)
+
+.PHONY: chaos-page
+chaos-page: venv ## the table of docs/reliability.md about real pods, from the figures in bench/results/chaos.json
+	@$(PY) -m chaos.page
+
 .PHONY: stress
 stress: venv ## make unit 20 times beside 4 busy processes (UNIT=, LOAD=), make e2e 3 times (E2E=): no test of luck (~3 h)
 	@$(PY) tests/stress.py

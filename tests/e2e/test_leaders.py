@@ -9,12 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from os import kill
 
-import kubernetes
 import pytest
 from archives import archive
 from cluster import Cluster
 from dijob.shell.lease import RENEW_SECONDS
 from jobs import peers
+from leading import Leader
 from node_loss import operators, without_power
 from release import install
 from space import HOME, Api, Space, measured
@@ -24,27 +24,6 @@ pytestmark = pytest.mark.e2e
 # docs/operations.md: without a word, and where it is told to end.
 SILENT_SECONDS, TOLD_SECONDS = 8.0, 1.0
 TWO = ("replicas=2",)
-
-
-class Leader:
-    """Who acts, as the Lease has it."""
-
-    def __init__(self, api: Api) -> None:
-        self._leases = kubernetes.client.CoordinationV1Api(api.core.api_client)
-
-    def now(self) -> tuple[str, object]:
-        """The pod's name ("": nobody's), and since when it acts."""
-        spec = self._spec()
-        return spec.holder_identity or "", spec.acquire_time
-
-    def renewed(self) -> object:
-        """When it was renewed last (for comparisons with itself)."""
-        return self._spec().renew_time
-
-    def _spec(self) -> kubernetes.client.V1LeaseSpec:
-        spec = self._leases.read_namespaced_lease("dijob", HOME).spec
-        assert spec is not None
-        return spec
 
 
 @pytest.fixture(scope="module")

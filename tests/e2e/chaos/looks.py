@@ -1,0 +1,106 @@
+"""Looks at jobs: at the apiserver's objects, and at the processes on this machine."""
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from space import MAIN, RANK_LABEL, Body, Space
+
+from chaos import hosts
+from chaos.hosts import Box
+from chaos.judge import Job, Seen
+from chaos.shapes import Shape
+
+BEAT = "/tmp/beat"
+TOPOLOGY = "/run/dijob/topology.json"
+SHIM = "containerd-shim"
+
+
+@dataclass(frozen=True)
+class View:
+    """What one look has found: pods by name, and containers by the pod's uid."""
+
+    pods: dict[str, Body]
+    boxes: dict[str, list[Box]]
+
+    @staticmethod
+    def of(space: Space) -> "View":
+        pods = {pod["metadata"]["name"]: pod for pod in space.api.pods(space.name, "")}
+        found: dict[str, list[Box]] = {}
+        for box in hosts.boxes(space.cluster):
+            found.setdefault(box.pod, []).append(box)
+        return View(pods, found)
+
+    def box(self, pod: str, container: str = MAIN) -> Box | None:
+        """The processes of a pod's container, None where it has none."""
+        body = self.pods.get(pod, {})
+        ids = {
+            one["name"]: one.get("containerID", "").rpartition("/")[2]
+            for one in body.get("status", {}).get("containerStatuses") or ()
+        }
+        mine = self.boxes.get(body.get("metadata", {}).get("uid", ""), [])
+        return next((box for box in mine if box.container == ids.get(container)), None)
+
+    def pause(self, pod: str) -> int:
+        """The pid of a pod's sandbox, 0 where it has none."""
+        uid = self.pods.get(pod, {}).get("metadata", {}).get("uid", "")
+        return next((pause for box in self.boxes.get(uid, []) if (pause := box.pause)), 0)
+
+    def program(self, pod: str) -> list[int]:
+        """What the launcher of a pod has started and still runs."""
+        box = self.box(pod)
+        first = box.first if box else 0
+        return [pid for pid in box.pids if hosts.parent(pid) == first] if box and first else []
+
+
+def jobs(space: Space, shapes: Iterable[Shape], view: View) -> dict[str, Job]:
+    """All jobs as they are now."""
+    return {shape.name: _job(space, shape, view) for shape in shapes}
+
+
+def _job(space: Space, shape: Shape, view: View) -> Job:
+    mine = [pod for pod in view.pods.values() if _owner(pod) == shape.name]
+    ranked = [pod for pod in mine if RANK_LABEL in pod["metadata"]["labels"]]
+    pods = sorted((_seen(view, pod) for pod in ranked), key=lambda pod: (pod.rank, pod.name))
+    server = view.pods.get(shape.server)
+    return Job(space.status(shape.name), tuple(pods), _seen(view, server) if server else None)
+
+
+def _owner(pod: Body) -> str:
+    owners: Sequence[Any] = pod["metadata"].get("ownerReferences") or ()
+    return next((str(owner["name"]) for owner in owners if owner["kind"] == "DIJob"), "")
+
+
+def _seen(view: View, pod: Body) -> Seen:
+    meta, status, name = pod["metadata"], pod.get("status", {}), pod["metadata"]["name"]
+    given = status.get("containerStatuses") or ()
+    ready = bool(given) and all(one["ready"] for one in given)
+    box, pause = view.box(name, given[0]["name"] if given else MAIN), view.pause(name)
+    first = box.first if box else 0
+    envs = [hosts.environ(pid) for pid in box.pids] if box else []
+    beaten = hosts.changed(first, BEAT)
+    return Seen(
+        name=name,
+        uid=meta["uid"],
+        ip=status.get("podIP", ""),
+        rank=int(meta["labels"].get(RANK_LABEL, -1)),
+        running=status.get("phase") == "Running" and ready and "deletionTimestamp" not in meta,
+        sandbox=bool(pause) and hosts.comm(hosts.parent(pause)).startswith(SHIM),
+        programs=len(view.program(name)),
+        envs=tuple(env for env in envs if "DI_JOB_ID" in env),
+        topology=hosts.text(first, TOPOLOGY),
+        sockets=hosts.sockets(first),
+        beat=None if beaten is None else round(time.time() - beaten, 1),
+    )
+
+
+def running(view: View) -> dict[tuple[str, str], set[str]]:
+    """The pods, by uid, in which a program of a rank runs; ranks by their job's uid and number."""
+    found: dict[tuple[str, str], set[str]] = {}
+    for box in (box for boxes in view.boxes.values() for box in boxes):
+        env = hosts.environ(box.first) if box.first else {}
+        children = [pid for pid in box.pids if hosts.parent(pid) == box.first]
+        if "DI_RANK" in env and "DI_LIST_NUMBER" in env and children:
+            found.setdefault((env.get("DI_JOB_ID", ""), env["DI_RANK"]), set()).add(box.pod)
+    return found

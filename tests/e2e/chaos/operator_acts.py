@@ -1,0 +1,97 @@
+"""Faults of the operators: of the one that acts, or of the other one."""
+
+import os
+import signal
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import partial
+
+from kubernetes import client
+from space import HOME
+
+from chaos import hosts
+from chaos.scene import Act, Done, Missed, Scene
+
+SELECTOR = "app.kubernetes.io/name=dijob"
+
+
+def _operators(scene: Scene) -> dict[str, str]:
+    """The operators' pods, each with its uid."""
+    found = scene.space.api.pods(HOME, SELECTOR)
+    return {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in found}
+
+
+def _leader(scene: Scene) -> str:
+    """The pod of the one that acts. Missed where there is none."""
+    name, _ = scene.leader.now()
+    if name not in _operators(scene):
+        raise Missed(f"the Lease is {name or 'nobody'}'s, which is not there")
+    return name
+
+
+def _other(scene: Scene) -> str:
+    name, _ = scene.leader.now()
+    others = sorted(set(_operators(scene)) - {name})
+    if not others:
+        raise Missed("there is no other operator")
+    return others[0]
+
+
+def _signal(scene: Scene, pod: str, number: signal.Signals, pause: bool = False) -> list[int]:
+    """The processes of the operator that were sent the signal; or the sandbox's."""
+    mine = [box for box in hosts.boxes(scene.space.cluster) if box.pod == _operators(scene)[pod]]
+    pids = [pid for box in mine if bool(box.pause) is pause for pid in box.pids]
+    if not pids:
+        raise Missed(f"nothing runs in {pod}")
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
+    return pids
+
+
+def killed(scene: Scene, _: str, leader: bool) -> Done:
+    """kill -9 of the process."""
+    pod = _leader(scene) if leader else _other(scene)
+    return Done(f"{pod}, pids {_signal(scene, pod, signal.SIGKILL)}")
+
+
+def removed(scene: Scene, _: str) -> Done:
+    """kill -9 of the sandbox, and the pod is deleted by force: nobody is told to end."""
+    pod = _leader(scene)
+    _signal(scene, pod, signal.SIGKILL, pause=True)
+    return _delete(scene, pod, 0)
+
+
+def deleted(scene: Scene, _: str) -> Done:
+    """The pod is deleted: its process gets SIGTERM."""
+    return _delete(scene, _leader(scene), None)
+
+
+def _delete(scene: Scene, pod: str, grace: int | None) -> Done:
+    try:
+        scene.space.api.core.delete_namespaced_pod(pod, HOME, grace_period_seconds=grace)
+    except client.ApiException as error:
+        raise Missed(f"{pod}: the apiserver says {error.status}") from error
+    return Done(pod)
+
+
+def stopped(scene: Scene, _: str) -> Done:
+    """SIGSTOP of the process, SIGCONT afterwards."""
+    pod = _leader(scene)
+    pids = _signal(scene, pod, signal.SIGSTOP)
+    return Done(f"{pod}, pids {pids}", partial(_go_on, pids))
+
+
+def _go_on(pids: list[int]) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
+
+
+ACTS: Mapping[str, Act] = {
+    "operator killed": partial(killed, leader=False),
+    "leader killed": partial(killed, leader=True),
+    "leader's pod killed and removed": removed,
+    "leader deleted": deleted,
+    "leader stopped": stopped,
+}

@@ -1,0 +1,32 @@
+"""Writes the table of docs/reliability.md from bench/results/chaos.json: python -m chaos.page."""
+
+import json
+from pathlib import Path
+
+from archives import ROOT
+from page import filled
+
+from chaos.table import Result, joined, markdown, rows
+
+PAGE, FIGURES = ROOT / "docs/reliability.md", ROOT / "bench/results/chaos.json"
+NAME = "faults on real pods"
+
+
+def blocks(runs: list[Result]) -> dict[str, str]:
+    """The table over all runs, with the seeds above it."""
+    all_ = joined(runs)
+    seeds = ", ".join(f"{run.seed} ({run.minutes:g} min, {run.waves} waves)" for run in runs)
+    return {NAME: f"Seeds: {seeds}.\n\n{markdown(rows(all_))}"}
+
+
+def read(path: Path) -> list[Result]:
+    """The runs of a file."""
+    return [Result.of(run) for run in json.loads(path.read_text())["runs"]]
+
+
+def main() -> None:
+    PAGE.write_text(filled(PAGE.read_text(), blocks(read(FIGURES))))
+
+
+if __name__ == "__main__":
+    main()

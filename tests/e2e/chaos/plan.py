@@ -1,0 +1,84 @@
+"""Draws faults from a seed: waves of several that overlap, with a quiet point after each."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
+
+from chaos.kinds import KINDS, Kind, Level, of_level
+
+# In each wave so many of each level; all begin within so many seconds, the loss of a node last:
+# what is on it cannot be hit any more.
+PER_WAVE = {Level.POD: 3, Level.NODE: 2, Level.OPERATOR: 1}
+WITHIN_SECONDS = 12.0
+# Whichever operator it is can only be known when the time has come.
+OPERATORS = "operators"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What happens to whom: `at` seconds after the wave's beginning, undone `seconds` later."""
+
+    at: float
+    kind: str
+    target: str
+    seconds: float
+
+    @property
+    def is_a(self) -> Kind:
+        return KINDS[self.kind]
+
+
+@dataclass(frozen=True)
+class Field:
+    """What faults can hit, which kinds there are, and how many of each level a wave has."""
+
+    pods: tuple[str, ...]
+    nodes: tuple[str, ...]
+    kinds: tuple[Kind, ...] = tuple(KINDS.values())
+    per_wave: Mapping[Level, int] = field(default_factory=lambda: PER_WAVE)
+
+
+class Deck:
+    """Kinds in an order of chance: each one comes before any comes again."""
+
+    def __init__(self, kinds: Sequence[Kind], random: Random) -> None:
+        self._kinds, self._random, self._left = list(kinds), random, list[Kind]()
+
+    def deal(self, count: int, given_up: int) -> list[Kind]:
+        """The next ones, at most `given_up` of them of a node that Kubernetes gives up."""
+        dealt: list[Kind] = []
+        while len(dealt) < count and self._kinds:
+            if not self._left:
+                self._left = self._random.sample(self._kinds, len(self._kinds))
+            free = given_up - sum(kind.given_up for kind in dealt)
+            at = next((at for at, k in enumerate(self._left) if free or not k.given_up), None)
+            if at is None:
+                break
+            dealt.append(self._left.pop(at))
+        return dealt
+
+
+def waves(seed: int, scope: Field) -> Iterator[tuple[Fault, ...]]:
+    """The waves of this seed, without an end.
+
+    A node has one fault in a wave, and of two nodes at most one is given up: else no job could be
+    mended meanwhile.
+    """
+    random = Random(seed)
+    mine = {level: [k for k in of_level(level) if k in scope.kinds] for level in Level}
+    decks = {level: Deck(kinds, random) for level, kinds in mine.items()}
+    while True:
+        nodes = random.sample(scope.nodes, len(scope.nodes))
+        faults = []
+        for level, count in scope.per_wave.items():
+            most = min(count, len(nodes)) if level is Level.NODE else count
+            for number, kind in enumerate(decks[level].deal(most, given_up=1)):
+                target = OPERATORS
+                if level is Level.POD:
+                    target = random.choice(scope.pods)
+                elif level is Level.NODE:
+                    target = nodes[number]
+                at = random.uniform(WITHIN_SECONDS if kind.given_up else 0, WITHIN_SECONDS)
+                seconds = random.uniform(*kind.lasts)
+                faults.append(Fault(round(at, 1), kind.name, target, round(seconds, 1)))
+        yield tuple(sorted(faults, key=lambda fault: (fault.at, fault.kind)))

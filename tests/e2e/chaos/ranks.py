@@ -1,0 +1,48 @@
+"""Rank sets: those of the pods that a watch has shown, and of the programs that run."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+Body = Mapping[str, Any]
+JOB_LABEL, RANK_LABEL = "diengine.opendilab.org/job", "diengine.opendilab.org/rank"
+
+
+def violations(events: Iterable[tuple[float, str, Body]], sizes: Mapping[str, int]) -> list[str]:
+    """Each moment at which a job had a rank twice, or one outside 0 to n-1, among the pods that
+    were neither being deleted nor over.
+    """
+    alive: dict[tuple[str, str], tuple[str, str]] = {}
+    wrong = []
+    for _, kind, pod in events:
+        meta = pod["metadata"]
+        labels = meta.get("labels", {})
+        if JOB_LABEL not in labels or RANK_LABEL not in labels:
+            continue
+        uid, owner = meta["uid"], labels[JOB_LABEL]
+        over = kind == "DELETED" or "deletionTimestamp" in meta
+        if over or pod.get("status", {}).get("phase") in ("Failed", "Succeeded"):
+            alive.pop((owner, uid), None)
+            continue
+        alive[owner, uid] = (labels[RANK_LABEL], meta["name"])
+        wrong += [f"{meta['name']} comes: {said}" for said in _wrong(owner, alive, sizes)]
+    return wrong
+
+
+def _wrong(
+    owner: str, alive: Mapping[tuple[str, str], tuple[str, str]], sizes: Mapping[str, int]
+) -> list[str]:
+    ranks = Counter(rank for (job, _), (rank, _) in alive.items() if job == owner)
+    known = {str(rank) for rank in range(sizes[owner])}
+    twice = [f"rank {rank} of {owner} is there {n} times" for rank, n in ranks.items() if n > 1]
+    beyond = [f"{owner} has a rank {rank}" for rank in ranks if rank not in known]
+    return twice + beyond
+
+
+def two_at_once(running: Mapping[tuple[str, str], set[str]]) -> list[str]:
+    """The ranks (job's uid, rank) whose programs run in more than one pod (their uids)."""
+    return [
+        f"rank {rank} of job {job} runs in pods {sorted(pods)}"
+        for (job, rank), pods in sorted(running.items())
+        if len(pods) > 1
+    ]

@@ -1,0 +1,72 @@
+"""What the jobs are, as the checks know them: ranks, who dials whom, what shows that they work."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+PORT = 50515  # DI-engine 0.5.3, ding/entry/cli_parsers/k8s_parser.py: self.ports
+REDIS_PORT = 6379
+
+
+class Wiring(StrEnum):
+    """Who is connected with whom."""
+
+    MESH = "mesh"
+    STAR = "star"
+    REDIS = "redis"  # all with the job's Redis server
+    TORCH = "torch"  # each two, on ports that the system chooses
+
+
+@dataclass(frozen=True)
+class Shape:
+    """One job: the names of its ranks' pods in rank order, how they are wired, how many failures it
+    may have, whether its programs write down that they work together, and whether all of them
+    begin anew when one is lost.
+    """
+
+    name: str
+    pods: tuple[str, ...]
+    wiring: Wiring
+    backoff_limit: int = 60
+    beats: bool = False
+    together: bool = False
+
+    @property
+    def server(self) -> str:
+        """The pod of its Redis server; "" where it has none."""
+        return f"{self.name}-mq" if self.wiring is Wiring.REDIS else ""
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The pods that a fault may hit."""
+        return (*self.pods, *filter(None, [self.server]))
+
+    def dials(self, rank: int) -> range:
+        """The ranks whose addresses this one must know."""
+        if self.wiring is Wiring.TORCH:
+            return range(len(self.pods))
+        if self.wiring is Wiring.MESH:
+            return range(rank)
+        return range(min(rank, 1)) if self.wiring is Wiring.STAR else range(0)
+
+
+def _numbered(name: str, size: int) -> tuple[str, ...]:
+    return tuple(f"{name}-{rank}" for rank in range(size))
+
+
+# The first failure of star ends it, and it has to say why.
+MESH = Shape("mesh", _numbered("mesh", 4), Wiring.MESH)
+STAR = Shape("star", _numbered("star", 3), Wiring.STAR, backoff_limit=0)
+TASKS = Shape("tasks", ("tasks-learner-0", *_numbered("tasks-collector", 2)), Wiring.MESH)
+REDIS = Shape("redis", _numbered("redis", 2), Wiring.REDIS, beats=True)
+TORCH = Shape("torch", _numbered("torch", 2), Wiring.TORCH, beats=True, together=True)
+LIGHT = (MESH, STAR, TASKS)
+ALL = (*LIGHT, REDIS, TORCH)
+
+
+def owner(shapes: Iterable[Shape], pod: str) -> Shape:
+    """The job that a pod belongs to. KeyError where it belongs to none."""
+    found = next((shape for shape in shapes if pod in shape.targets), None)
+    if found is None:
+        raise KeyError(pod)
+    return found

@@ -1,0 +1,162 @@
+"""The table at the end: each kind of fault and each check, with its bound and verdict."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, field, replace
+from statistics import median
+from typing import Any
+
+from chaos.healing import Healed
+from chaos.kinds import KINDS, Kind, Level
+
+HEAD = ("fault or check", "count", "measured", "bound", "verdict")
+# The median and the longest, with other faults around, on two busy cores. An operator acts after
+# 8 s at most (docs/operations.md), unless another fault hits the next one too.
+HEAL_SECONDS = {Level.POD: (60, 120), Level.NODE: (60, 120), Level.OPERATOR: (8, 30)}
+# Where Kubernetes has to give a node up, which takes it 52 s by itself.
+GIVEN_UP_SECONDS = (150, 200)
+BESIDE = "any other fault beside a node that is given up"
+FULL_MINUTES = 10.0
+
+
+@dataclass
+class Checked:
+    """How often something was looked at, and what was wrong."""
+
+    looked: int = 0
+    wrong: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Happened:
+    """One kind of fault: how often it hit something and how often nothing was there, the seconds
+    to heal, those of a wave in which a node was given up (`beside`), and how often what it hit
+    was never whole again.
+    """
+
+    done: int = 0
+    missed: int = 0
+    seconds: list[float] = field(default_factory=list)
+    beside: list[float] = field(default_factory=list)
+    never: int = 0
+
+    def add(self, other: "Happened") -> None:
+        """Count what has happened in another run too."""
+        self.done += other.done
+        self.missed += other.missed
+        self.seconds += other.seconds
+        self.beside += other.beside
+        self.never += other.never
+
+
+@dataclass
+class Result:
+    """What one run has found."""
+
+    seed: int
+    minutes: float
+    waves: int = 0
+    kinds: dict[str, Happened] = field(default_factory=dict)
+    checks: dict[str, Checked] = field(default_factory=dict)
+
+    def heard(self, healed: Iterable[Healed]) -> None:
+        """Count the faults of one wave, with how they healed."""
+        wave = tuple(healed)
+        given_up = any(one.done.fault.is_a.given_up and not one.done.missed for one in wave)
+        for one in wave:
+            kind = self.kinds.setdefault(one.done.fault.kind, Happened())
+            if one.done.missed:
+                kind.missed += 1
+                continue
+            kind.done += 1
+            if one.seconds is None:
+                kind.never += 1
+            elif given_up and not one.done.fault.is_a.given_up:
+                kind.beside.append(one.seconds)
+            else:
+                kind.seconds.append(one.seconds)
+
+    def checked(self, name: str, wrong: Iterable[str], looked: int = 1) -> None:
+        """Count what a check looked at, and what was wrong."""
+        check = self.checks.setdefault(name, Checked())
+        check.looked += looked
+        check.wrong += wrong
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @staticmethod
+    def of(body: dict[str, Any]) -> "Result":
+        kinds = {name: Happened(**one) for name, one in body["kinds"].items()}
+        checks = {name: Checked(**one) for name, one in body["checks"].items()}
+        return Result(**{**body, "kinds": kinds, "checks": checks})
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row; `good` is the verdict."""
+
+    words: str
+    count: str
+    measured: str
+    bound: str
+    good: bool
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        verdict = "reached" if self.good else "MISSED"
+        return self.words, self.count, self.measured, self.bound, verdict
+
+
+def joined(runs: Iterable[Result]) -> Result:
+    """Several runs as one."""
+    runs = tuple(runs)
+    all_ = Result(0, sum(run.minutes for run in runs), sum(run.waves for run in runs))
+    for run in runs:
+        for name, one in run.kinds.items():
+            all_.kinds.setdefault(name, Happened()).add(one)
+        for name, check in run.checks.items():
+            all_.checked(name, check.wrong, check.looked)
+    return all_
+
+
+def rows(result: Result) -> Iterator[Row]:
+    """All rows. A kind that a short run has not drawn has none."""
+    for kind in KINDS.values():
+        if happened := result.kinds.get(kind.name):
+            yield _of_kind(kind, happened)
+    if beside := [seconds for one in result.kinds.values() for seconds in one.beside]:
+        yield _timed(BESIDE, str(len(beside)), beside, GIVEN_UP_SECONDS)
+    if result.minutes >= FULL_MINUTES:
+        absent = [name for name in KINDS if not result.kinds.get(name, Happened()).done]
+        yield Row("kinds that never hit anything", str(len(KINDS)), _few(absent), "0", not absent)
+    for name, check in result.checks.items():
+        yield Row(name, str(check.looked), f"{len(check.wrong)} wrong", "0", not check.wrong)
+
+
+def _few(names: list[str]) -> str:
+    return f"{len(names)}: {', '.join(names)}" if names else "0"
+
+
+def _of_kind(kind: Kind, happened: Happened) -> Row:
+    count = f"{happened.done}" + (f" ({happened.missed} missed)" if happened.missed else "")
+    bounds = GIVEN_UP_SECONDS if kind.given_up else HEAL_SECONDS[kind.level]
+    row = _timed(kind.name, count, happened.seconds, bounds)
+    if not happened.never:
+        return row
+    return replace(row, measured=f"{row.measured}, never whole: {happened.never}", good=False)
+
+
+def _timed(words: str, count: str, seconds: list[float], bounds: tuple[int, int]) -> Row:
+    shown = f"median <= {bounds[0]} s, max <= {bounds[1]} s"
+    if not seconds:
+        return Row(words, count, "-", shown, good=True)
+    middle, most = median(seconds), max(seconds)
+    good = middle <= bounds[0] and most <= bounds[1]
+    return Row(words, count, f"median {middle:.1f} s, max {most:.1f} s", shown, good)
+
+
+def markdown(found: Iterable[Row]) -> str:
+    """The table."""
+    lines = [f"| {' | '.join(HEAD)} |", "|---|---|---|---|---|"]
+    lines += [f"| {' | '.join(row.cells)} |" for row in found]
+    return "\n".join(lines)
