@@ -223,6 +223,13 @@ chaos: cluster-build images ## faults of chance on real pods, several at once, o
 chaos-page: venv ## the table of docs/reliability.md about real pods, from the figures in bench/results/chaos.json
 	@$(PY) -m chaos.page
 
+.PHONY: arm64
+arm64: venv ## the images of launcher and operator for arm64, and their programs under an emulator (~4 min; no part of make test)
+	@command -v qemu-aarch64-static >/dev/null || { \
+	  if [ $$(id -u) -eq 0 ] && command -v apt-get >/dev/null; then echo "==> apt-get install qemu-user-static (~20 s)"; \
+	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends qemu-user-static >/dev/null; fi; }
+	$(PY) -m pytest tests/arm64
+
 .PHONY: stress
 stress: venv ## make unit 20 times beside 4 busy processes (UNIT=, LOAD=), make e2e 3 times (E2E=): no test of luck (~3 h)
 	@$(PY) tests/stress.py

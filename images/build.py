@@ -7,6 +7,7 @@ from __future__ import annotations
 import argparse
 import fcntl
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -15,13 +16,14 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 from catalogue import (
     ARCHES,
     CACHE,
+    CROSS,
     IMAGES,
+    OF_ANY_ARCH,
     ORDER,
     OTHER_CONTEXT,
     ROOT,
@@ -29,7 +31,9 @@ from catalogue import (
     archive,
     debian_sources,
     docker_has_slim,
+    for_arch,
     slim,
+    stem,
 )
 from golang import find_go
 from steps import SANDBOX, BuildError, Step, pip_secrets, say
@@ -79,9 +83,12 @@ def prepared_context(name: str, step: Step, work: Path) -> Path:
         return ROOT / image.context
     context, script = work / "context", str(ROOT / image.context / "rootfs.sh")
     context.mkdir()
-    if name == "base":
-        sources = work / "sources.list"
+    sources = work / "sources.list"
+    if name != "launcher":
         sources.write_text("\n".join(debian_sources()) + "\n")
+    if name == "operator":
+        step.run(*SANDBOX, script, sys.executable, image.arch, str(context), str(sources))
+    elif name == "base":
         mirror = next(line.split()[1] for line in debian_sources() if line.split()[2] == "bookworm")
         step.run(*SANDBOX, script, str(context), str(sources), mirror)
     else:
@@ -91,9 +98,22 @@ def prepared_context(name: str, step: Step, work: Path) -> Path:
     return context
 
 
+def on_rootfs(dockerfile: str) -> str:
+    """The last stage of a Dockerfile on a rootfs.tar in place of its base and of what it runs and
+    copies.
+    """
+    stage = dockerfile.rpartition("\nFROM ")[2].partition("\n")[2]
+    settings = re.sub(r"^(RUN|COPY) (.*\\\n)*.*\n", "", stage, flags=re.MULTILINE)
+    return f"FROM scratch\nADD rootfs.tar /\n{settings}"
+
+
 def common_options(image: Image, base: str, work: Path) -> list[str]:
     """The options of a build that docker and buildah share."""
-    options = ["--file", str(ROOT / image.context / "Dockerfile"), "--tag", image.reference]
+    file = ROOT / image.context / "Dockerfile"
+    if image.context == CROSS:
+        file = work / "Dockerfile"
+        file.write_text(on_rootfs((ROOT / "Dockerfile").read_text()))
+    options = ["--file", str(file), "--tag", image.reference]
     if not image.rootfs:
         options += ["--build-arg", f"BASE={base}", *OTHER_CONTEXT, *pip_secrets(work)]
     if image.arch:
@@ -114,7 +134,7 @@ def build_with_buildah(name: str, out: Path, step: Step, work: Path) -> None:
     operator's layers.
     """
     image, context = IMAGES[name], prepared_context(name, step, work)
-    store = LAYERS if name == "operator" else work / "store"
+    store = LAYERS if name == "operator" and not image.rootfs else work / "store"
     buildah = [*SANDBOX, "buildah", "--root", str(store), "--runroot", str(work / "run")]
     if not image.rootfs:
         step.run(*buildah, "pull", "--quiet", f"docker-archive:{archive('base')}")
@@ -203,7 +223,8 @@ def _superseded(name: str, newest: Path) -> list[Path]:
     used last.
     """
     others = sorted(
-        (p for p in CACHE.glob(f"{name}-*.tar") if p != newest), key=lambda p: p.stat().st_atime
+        (p for p in CACHE.glob(f"{stem(name)}-*.tar") if p != newest),
+        key=lambda p: p.stat().st_atime,
     )
     return others[:-1] if newest.stat().st_size < SECOND_LIMIT else others
 
@@ -230,14 +251,19 @@ def parsed() -> argparse.Namespace:
     parser.add_argument(
         "--print", dest="show", choices=IMAGES, help="print the archive's path and stop"
     )
-    parser.add_argument("--arch", choices=ARCHES, help="of the launcher (default: this machine's)")
+    parser.add_argument(
+        "--arch",
+        choices=ARCHES,
+        help=f"of {' and '.join(OF_ANY_ARCH)} (default: this machine's)",
+    )
     options = parser.parse_args()
     if unknown := set(options.names) - set(IMAGES):
         parser.error(f"no such image: {', '.join(sorted(unknown))}; there are {', '.join(IMAGES)}")
     if options.arch:
-        if {*options.names, options.show} - {None} != {"launcher"}:
-            parser.error("--arch is for the launcher alone: --arch ARCH launcher")
-        IMAGES["launcher"] = replace(IMAGES["launcher"], arch=options.arch)
+        asked = {*options.names, options.show} - {None}
+        if not asked or asked - set(OF_ANY_ARCH):
+            parser.error(f"--arch is for {' and '.join(OF_ANY_ARCH)} alone: name one of them")
+        for_arch(options.arch)
     return options
 
 

@@ -8,7 +8,7 @@ import platform
 import re
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -46,6 +46,8 @@ class Image:
 RUNTIME = "images/dijob-runtime"
 OTHER_CONTEXT = ("--build-context", f"runtime={ROOT / RUNTIME}")
 OPERATOR_INPUTS = ("Dockerfile", ".dockerignore", "requirements.txt", "operator/dijob")
+# Of an operator that is made for another machine without running anything of it.
+CROSS = "images/operator"
 LAUNCHER_INPUTS = (
     *(f"images/launcher/{name}" for name in ("Dockerfile", "rootfs.sh", "go.mod", "*.go")),
     f"{RUNTIME}/hook",
@@ -72,6 +74,19 @@ IMAGES = {
     ),
 }
 ORDER = ("launcher", "light", "operator", "ditask")
+OF_ANY_ARCH = ("launcher", "operator")
+
+
+def for_arch(arch: str) -> None:
+    """From now on launcher and operator are those of this architecture.
+
+    A Docker engine runs the operator's Dockerfile for another machine by emulation, if it can.
+    """
+    for name in OF_ANY_ARCH:
+        IMAGES[name] = replace(IMAGES[name], arch=arch)
+    if arch != MACHINE and not docker_has_slim():
+        inputs = (*OPERATOR_INPUTS, CROSS)
+        IMAGES["operator"] = replace(IMAGES["operator"], context=CROSS, inputs=inputs, rootfs=True)
 
 
 @cache
@@ -147,7 +162,7 @@ def _built_on(name: str) -> str:
         return ""
     if docker_has_slim():
         return slim()
-    return "\n".join(debian_sources()) if name == "base" else archive("base").name
+    return "\n".join(debian_sources()) if IMAGES[name].rootfs else archive("base").name
 
 
 def archive(name: str) -> Path:
@@ -163,4 +178,10 @@ def archive(name: str) -> Path:
             f"\0{path.relative_to(ROOT)}\0{path.stat().st_mode & 0o111}\0{len(content)}\0".encode()
         )
         digest.update(content)
-    return CACHE / f"{name}-{digest.hexdigest()[:12]}.tar"
+    return CACHE / f"{stem(name)}-{digest.hexdigest()[:12]}.tar"
+
+
+def stem(name: str) -> str:
+    """What the archives of an image have in common in their names."""
+    arch = IMAGES[name].arch
+    return f"{arch}-{name}" if arch not in ("", MACHINE) else name

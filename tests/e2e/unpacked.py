@@ -59,6 +59,7 @@ class Unpacked:
     archive: Path
     config: dict[str, Any]
     files: Path
+    architecture: str  # in Go's words
 
     def size(self) -> int:
         """Bytes of all files, hard links counted once."""
@@ -89,10 +90,13 @@ class Unpacked:
 
 
 @contextmanager
-def unpacked(name: str) -> Iterator[Unpacked]:
-    """The image of the present sources, built if the cache has none, in a folder that goes away."""
+def unpacked(name: str, arch: str = "") -> Iterator[Unpacked]:
+    """The image of the present sources, built if the cache has none, in a folder that goes away; of
+    another architecture than this machine's where one is named.
+    """
+    options = ["--arch", arch] if arch else []
     built = subprocess.run(
-        [sys.executable, str(BUILD), name], check=True, stdout=subprocess.PIPE, text=True
+        [sys.executable, str(BUILD), *options, name], check=True, stdout=subprocess.PIPE, text=True
     )
     archive = Path(built.stdout.strip())
     with (
@@ -104,7 +108,8 @@ def unpacked(name: str) -> Iterator[Unpacked]:
         files.chmod(0o755)
         for layer in manifest["Layers"]:
             _extract(tar, layer, files)
-        yield Unpacked(name, archive, json.loads(_read(tar, manifest["Config"]))["config"], files)
+        image = json.loads(_read(tar, manifest["Config"]))
+        yield Unpacked(name, archive, image["config"], files, image["architecture"])
 
 
 def _read(tar: tarfile.TarFile, member: str) -> bytes:

@@ -1,0 +1,56 @@
+#!/bin/sh
+# Usage: rootfs.sh PYTHON ARCH DIR SOURCES: the operator for another machine's ARCH (arm64, amd64) as DIR/rootfs.tar, without
+# running a program of it. PYTHON is a Python of the image's minor version, SOURCES a sources.list of Debian bookworm. The
+# image of this machine's architecture comes from the Dockerfile at the repository's top.
+set -eu
+python=$1 arch=$2 dir=$3 sources=$4 root=$3/rootfs
+here=$(cd "$(dirname "$0")/../.." && pwd)
+case $arch in arm64) machine=aarch64 ;; amd64) machine=x86_64 ;; esac
+"$python" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11) and "Python 3.11 is needed, which the image has: its code is compiled here")'
+umask 022
+
+# The packages of that architecture: python3 and what it depends on, unpacked. Their scripts would run on that machine only;
+# what of theirs is needed follows below.
+apt() {
+  apt-get -q -o Dir::State="$dir/state" -o Dir::State::status="$dir/status" -o Dir::Cache="$dir/cache" \
+    -o Dir::Etc::sourcelist="$sources" -o Dir::Etc::sourceparts=/dev/null -o APT::Architecture="$arch" \
+    -o APT::Architectures="$arch" -o APT::Install-Recommends=false -o APT::Sandbox::User=root "$@"
+}
+mkdir -p "$dir/state/lists/partial" "$dir/cache/archives/partial"
+: >"$dir/status"
+apt update
+apt install -y --download-only base-files python3
+mkdir -p "$root/usr/bin" "$root/usr/sbin" "$root/usr/lib" "$root/etc" "$root/var/lib/dpkg/status.d"
+for name in bin sbin lib; do
+  ln -s "usr/$name" "$root/$name"
+done
+for package in "$dir"/cache/archives/*.deb; do
+  dpkg-deb --fsys-tarfile "$package" | tar --extract --keep-directory-symlink --directory "$root" --same-permissions
+  # Where a scanner looks for the packages of an image that has no dpkg of its own.
+  dpkg-deb --field "$package" >"$root/var/lib/dpkg/status.d/$(dpkg-deb --field "$package" Package)"
+done
+echo 'hosts: files dns' >"$root/etc/nsswitch.conf"
+echo 'root:x:0:0:root:/root:/usr/sbin/nologin' >"$root/etc/passwd"
+echo 'root:x:0:' >"$root/etc/group"
+find "$root/usr/share/doc" -mindepth 2 ! -name copyright ! -type d -delete
+rm -rf "$root"/usr/share/info/* "$root"/usr/share/lintian/* "$root"/usr/share/locale/* "$root"/usr/share/man/*
+
+# What the Dockerfile's virtual environment holds.
+site=$root/opt/dijob/lib/python3.11/site-packages
+"$python" -m pip install --no-cache-dir --disable-pip-version-check --root-user-action=ignore --no-compile --no-deps \
+  --only-binary :all: --require-hashes --target "$site" --implementation cp --python-version 3.11 \
+  --platform "manylinux2014_$machine" --platform "manylinux_2_17_$machine" --platform "manylinux_2_28_$machine" \
+  -r "$here/requirements.txt"
+rm -rf "${site:?}/bin"
+find "$site" -depth -type d \( -name tests -o -name test \) -exec rm -rf {} +
+mkdir -p "$root/opt/dijob/bin"
+ln -s /usr/bin/python3 "$root/opt/dijob/bin/python"
+printf 'home = /usr/bin\ninclude-system-site-packages = false\n' >"$root/opt/dijob/pyvenv.cfg"
+(cd "$here/operator" && find dijob -type f ! -path '*/__pycache__/*') | while read -r file; do
+  install -D -m 644 "$here/operator/$file" "$site/$file"
+done
+for code in usr/lib/python3.11 opt/dijob/lib; do
+  "$python" -m compileall -q -j 0 --invalidation-mode unchecked-hash -s "$root" "$root/$code"
+done
+tar --create --file "$dir/rootfs.tar" --directory "$root" --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner .
+rm -rf "$root" "$dir/state" "$dir/cache" "$dir/status"
