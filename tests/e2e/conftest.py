@@ -17,6 +17,8 @@ from workers import own
 NAME = own("dijob-e2e")
 IMAGES = ("light", "ditask", "launcher", "operator")
 KEEP = "DIJOB_E2E_KEEP"
+# IPv4, IPv6, or both, the primary first: what nodes, pods and services have.
+FAMILIES = "DIJOB_IP_FAMILIES"
 
 
 @pytest.fixture(scope="session")
@@ -26,7 +28,8 @@ def cluster() -> Iterator[Cluster]:
     """
     before = signal.signal(signal.SIGTERM, _interrupted)
     archives = tuple(archive(image) for image in IMAGES)
-    cluster = up(Options(name=NAME, images=archives))
+    families = tuple(os.environ.get(FAMILIES, "IPv4").split(","))
+    cluster = up(Options(name=NAME, images=archives, ip_families=families))
     try:
         install(cluster, archives[-1])
         yield cluster

@@ -4,6 +4,7 @@ them.
 
 from dataclasses import dataclass
 
+from cluster.addresses import in_url
 from space import Body, Space
 
 # One block a process: a line with its id and command, then its environment, a variable a line.
@@ -85,7 +86,7 @@ def expected(job: Body, ips: list[str], rank: int, shape: Shape) -> dict[str, st
         "DI_JOB_NAME": job["metadata"]["name"],
         "DI_JOB_NAMESPACE": job["metadata"]["namespace"],
         "DI_RANK": str(rank),
-        "DI_NODES": ",".join(ips),
+        "DI_NODES": ",".join(map(in_url, ips)),
         "DI_NODE_IPS": ",".join(ips),
         "DI_NODE_IDS": ",".join(str(first + worker) for worker in range(shape.workers)),
         "DI_WORLD_SIZE": str(shape.pods * shape.workers),

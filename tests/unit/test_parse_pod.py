@@ -233,6 +233,13 @@ def test_a_container_that_ran_before_its_sandbox_was_made_has_died_with_another(
     assert read(shown).containers.sandbox is sandbox
 
 
+@pytest.mark.parametrize("ips", [("10.0.0.1", "fd00::1"), ("fd00::1", "10.0.0.1")])
+def test_of_two_addresses_the_first_is_the_pods(ips: tuple[str, str]) -> None:
+    """Dual stack: status.podIP, the first of status.podIPs, is of the node's first family."""
+    both = [{"ip": ip} for ip in ips]
+    assert read(pod_body(podIP=ips[0], podIPs=both)).ip == ips[0]
+
+
 def test_a_sandbox_of_which_nothing_is_said_is_there() -> None:
     assert read(pod_body(phase="Running")).containers.sandbox
 

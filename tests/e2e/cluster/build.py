@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
 from typing import IO
@@ -19,20 +20,8 @@ from typing import IO
 from cluster.errors import ClusterError
 from cluster.shell import Progress, run
 
-SOURCES = Path(__file__).parent / "bin"
-KUBERNETES = "v1.37.2"
 GOLANG = Path(__file__).parents[3] / "images/golang.py"
-COLD_BUILD_SECONDS = 480  # on 2 cores, from an empty Go cache
-PROGRAMS = (
-    "etcd",
-    "kube-apiserver",
-    "kube-controller-manager",
-    "kube-scheduler",
-    "kubelet",
-    "kube-proxy",
-    "kubectl",
-    "coredns",
-)
+CHOICE = "DIJOB_KUBERNETES"
 MAIN = (".", "./pause", "helm.sh/helm/v3/cmd/helm")
 # Debian 12's containerd is 1.6; a kubelet from 1.36 on asks for 2.
 CONTAINERD = tuple(
@@ -40,6 +29,45 @@ CONTAINERD = tuple(
     for name in ("containerd", "containerd-shim-runc-v2", "ctr")
 )
 KWOK = ("sigs.k8s.io/kwok/cmd/kwok",)
+CONTROL_PLANE = (
+    "etcd",
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kube-scheduler",
+    "kubectl",
+)
+
+
+@dataclass(frozen=True)
+class Release:
+    """A Kubernetes that the cluster can be built of."""
+
+    version: str
+    sources: Path
+    programs: tuple[str, ...]  # in its one binary
+    cold_seconds: int  # of a build on 2 cores from an empty Go cache
+
+    @property
+    def minor(self) -> str:
+        """As in "1.37"."""
+        return self.version.removeprefix("v").rpartition(".")[0]
+
+
+HERE = Path(__file__).parent
+NEWEST = Release("v1.37.2", HERE / "bin", (*CONTROL_PLANE, "kubelet", "kube-proxy", "coredns"), 480)
+# The oldest that README promises. Of the control plane alone: its nodes are kwok's, which are the
+# newest's, as helm is.
+OLDEST = Release("v1.30.14", HERE / "bin-1.30", CONTROL_PLANE, 240)
+RELEASES = {release.minor: release for release in (NEWEST, OLDEST)}
+OF_NEWEST = ("helm", "kwok")
+
+
+def chosen() -> Release:
+    """The one whose minor version $DIJOB_KUBERNETES names, by default the newest."""
+    minor = os.environ.get(CHOICE) or NEWEST.minor
+    if minor not in RELEASES:
+        raise ClusterError(f"{CHOICE} is {minor}; there are {' and '.join(RELEASES)}")
+    return RELEASES[minor]
 
 
 def cache() -> Path:
@@ -47,9 +75,9 @@ def cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dijob"
 
 
-def ldflags() -> str:
+def ldflags(release: Release) -> str:
     """Linker flags: no symbols, and the versions that the apiserver and helm answer with."""
-    major, minor, _ = KUBERNETES.removeprefix("v").split(".")
+    major, minor, _ = release.version.removeprefix("v").split(".")
     values = {
         f"helm.sh/helm/v3/pkg/{p}.k8sVersionM{part}": value
         for p in ("chartutil", "lint/rules")
@@ -57,45 +85,61 @@ def ldflags() -> str:
     }
     for package in ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version"):
         values |= {
-            f"{package}.gitVersion": KUBERNETES,
+            f"{package}.gitVersion": release.version,
             f"{package}.gitMajor": major,
             f"{package}.gitMinor": minor,
         }
     return " ".join(["-s", "-w", *(f"-X {name}={value}" for name, value in values.items())])
 
 
-def target() -> Path:
+def target(release: Release | None = None) -> Path:
     """The folder of the binaries that these sources make, built or not."""
-    digest = hashlib.sha256(ldflags().encode())
+    release = release or chosen()
+    digest = hashlib.sha256(ldflags(release).encode())
+    if release != NEWEST:
+        digest.update(target(NEWEST).name.encode())
     for path in sorted(
-        p for p in SOURCES.rglob("*") if p.name in ("go.mod", "go.sum") or p.suffix == ".go"
+        p for p in release.sources.rglob("*") if p.name in ("go.mod", "go.sum") or p.suffix == ".go"
     ):
-        digest.update(path.relative_to(SOURCES).as_posix().encode() + b"\0" + path.read_bytes())
+        relative = path.relative_to(release.sources).as_posix()
+        digest.update(relative.encode() + b"\0" + path.read_bytes())
     return cache() / f"bin-{digest.hexdigest()[:12]}"
 
 
-def build(progress: Progress) -> Path:
-    """The folder of the binaries; builds them where they are missing (about 8 minutes on 2
-    cores).
-    """
-    folder = target()
+def build(progress: Progress, release: Release | None = None) -> Path:
+    """The folder of the binaries; builds them where they are missing (minutes: cold_seconds)."""
+    release = release or chosen()
+    folder = target(release)
     if folder.exists():
         return folder
+    if release != NEWEST:
+        build(progress, NEWEST)
     with one_at_a_time(folder.parent / "build.lock"):
         if folder.exists():  # another process built it while this one waited
             return folder
-        progress.expected += COLD_BUILD_SECONDS
+        progress.expected += release.cold_seconds
         go = find_go(progress)
         with tempfile.TemporaryDirectory(prefix="building-", dir=folder.parent) as scratch:
             output = Path(scratch) / "bin"
             output.mkdir()
-            _compile(go, SOURCES, MAIN, output, progress)
-            _compile(go, SOURCES / "containerd", CONTAINERD, output, progress)
-            _compile(go, SOURCES / "kwok", KWOK, output, progress)
-            for name in PROGRAMS:
+            _build(go, release, output, progress)
+            for name in release.programs:
                 (output / name).symlink_to("cluster-bin")
             output.rename(folder)
     return folder
+
+
+def _build(go: str, release: Release, output: Path, progress: Progress) -> None:
+    """All programs of a release that are no links."""
+    compiler = _Compiler(go, ldflags(release), output, progress)
+    if release == NEWEST:
+        compiler.compile(release.sources, MAIN)
+        compiler.compile(release.sources / "containerd", CONTAINERD)
+        compiler.compile(release.sources / "kwok", KWOK)
+        return
+    compiler.compile(release.sources, (".",))
+    for name in OF_NEWEST:
+        (output / name).hardlink_to(target(NEWEST) / name)
 
 
 @contextmanager
@@ -123,37 +167,43 @@ def _environment() -> dict[str, str]:
     }
 
 
-def _compile(
-    go: str, module: Path, packages: tuple[str, ...], output: Path, progress: Progress
-) -> None:
-    env = _environment()
-    progress.say(f"Go modules for {module.name}: download")
-    listed = _in(module, [go, "list", "-deps", *packages], env)
-    total = len(listed.splitlines())
-    argv = [go, "build", "-v", "-trimpath", "-ldflags", ldflags(), "-o", f"{output}/", *packages]
-    build_process = subprocess.Popen(argv, cwd=module, env=env, stderr=subprocess.PIPE, text=True)
-    lines: list[str] = []
-    try:
-        assert build_process.stderr is not None
-        reader = Thread(target=_collect, args=(build_process.stderr, lines), daemon=True)
-        reader.start()
-        last = 0.0
-        while reader.is_alive():
-            if time.monotonic() - last >= 15:
-                last = time.monotonic()
-                progress.say(
-                    f"Go build of {module.name}: {len(lines)} of {total} packages compiled (or"
-                    " cached)"
-                )
-            reader.join(1)
-        if build_process.wait():
-            raise ClusterError("go build failed:\n" + "\n".join(lines[-20:]))
-    finally:
-        if build_process.poll() is None:
-            build_process.terminate()
-            build_process.wait()
-        if build_process.stderr:
-            build_process.stderr.close()
+@dataclass(frozen=True)
+class _Compiler:
+    go: str
+    ldflags: str
+    output: Path
+    progress: Progress
+
+    def compile(self, module: Path, packages: tuple[str, ...]) -> None:
+        """Programs of one module into the output folder."""
+        env = _environment()
+        self.progress.say(f"Go modules for {module.name}: download")
+        total = len(_in(module, [self.go, "list", "-deps", *packages], env).splitlines())
+        options = ["-v", "-trimpath", "-ldflags", self.ldflags, "-o", f"{self.output}/"]
+        argv = [self.go, "build", *options, *packages]
+        process = subprocess.Popen(argv, cwd=module, env=env, stderr=subprocess.PIPE, text=True)
+        lines: list[str] = []
+        try:
+            assert process.stderr is not None
+            reader = Thread(target=_collect, args=(process.stderr, lines), daemon=True)
+            reader.start()
+            last = 0.0
+            while reader.is_alive():
+                if time.monotonic() - last >= 15:
+                    last = time.monotonic()
+                    self.progress.say(
+                        f"Go build of {module.name}: {len(lines)} of {total} packages compiled (or"
+                        " cached)"
+                    )
+                reader.join(1)
+            if process.wait():
+                raise ClusterError("go build failed:\n" + "\n".join(lines[-20:]))
+        finally:
+            if process.poll() is None:
+                process.terminate()
+                process.wait()
+            if process.stderr:
+                process.stderr.close()
 
 
 def _collect(stream: IO[str], lines: list[str]) -> None:

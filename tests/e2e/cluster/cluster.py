@@ -243,7 +243,8 @@ def find(name: str) -> Cluster | None:
     place = state.folder(name)
     try:
         fields = json.loads((place / FILE).read_text())
-        endpoint = Endpoint(**fields.pop("endpoint"))
+        listens = fields.pop("endpoint")
+        endpoint = Endpoint(**{**listens, "ip_families": tuple(listens["ip_families"])})
         return Cluster(
             **{
                 **fields,

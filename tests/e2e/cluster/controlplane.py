@@ -10,15 +10,13 @@ from pathlib import Path
 import yaml
 
 from cluster import kwok_stages
+from cluster.addresses import ONLY_IPV4, Family, families, in_url
 from cluster.errors import ClusterError
 from cluster.pki import ADMIN, Pki
 from cluster.process import log_tail, recorded, spawn
 from cluster.shell import run
 from cluster.waiting import until
 
-SERVICE_CIDR = "10.96.0.0/16"
-SERVICE_IP = "10.96.0.1"
-POD_CIDR = "10.244.0.0/16"
 MANIFESTS = Path(__file__).parent / "manifests"
 
 
@@ -31,10 +29,20 @@ class Endpoint:
     etcd_port: int
     etcd_peer_port: int
     local: bool  # on this machine's loopback, for pretended nodes only
+    ip_families: tuple[str, ...] = ONLY_IPV4  # of nodes, pods and services; the first is primary
+    number: int = 0  # of the nodes' network, where there is one
 
     @property
     def url(self) -> str:
-        return f"https://{self.address}:{self.port}"
+        return f"https://{in_url(self.address)}:{self.port}"
+
+    @property
+    def families(self) -> tuple[Family, ...]:
+        return families(self.ip_families)
+
+    def hosts(self, host: int) -> tuple[str, ...]:
+        """A host's addresses in the nodes' network, one of each family."""
+        return tuple(family.host(self.number, host) for family in self.families)
 
 
 def loopback() -> Endpoint:
@@ -61,6 +69,11 @@ class ControlPlane:
     def pki(self) -> Pki:
         return Pki(self.state / "pki")
 
+    @property
+    def pod_ranges(self) -> str:
+        """The ranges of all pods, as flags take them."""
+        return ",".join(family.pods for family in self.endpoint.families)
+
     def start(self) -> None:
         """Start etcd and the apiserver; neither waits for the other here."""
         etcd = f"http://127.0.0.1:{self.endpoint.etcd_port}"
@@ -82,13 +95,13 @@ class ControlPlane:
         self._spawn("kube-apiserver", self._apiserver_flags(etcd))
 
     def _apiserver_flags(self, etcd: str) -> dict[str, object]:
-        pki = self.pki
+        pki, families = self.pki, self.endpoint.families
         flags: dict[str, object] = {
             "etcd-servers": etcd,
-            "bind-address": "127.0.0.1" if self.endpoint.local else "0.0.0.0",
+            "bind-address": "127.0.0.1" if self.endpoint.local else families[0].any,
             "advertise-address": self.endpoint.address,
             "secure-port": self.endpoint.port,
-            "service-cluster-ip-range": SERVICE_CIDR,
+            "service-cluster-ip-range": ",".join(family.services for family in families),
             "allow-privileged": "true",
             "authorization-mode": "Node,RBAC",
             "enable-admission-plugins": "NodeRestriction",
@@ -131,7 +144,7 @@ class ControlPlane:
                 "use-service-account-credentials": "true",
                 "root-ca-file": pki["ca.crt"],
                 "service-account-private-key-file": pki["sa.key"],
-                "cluster-cidr": POD_CIDR,
+                "cluster-cidr": self.pod_ranges,
                 "allocate-node-cidrs": "false",
                 "kube-api-qps": 1000,
                 "kube-api-burst": 2000,

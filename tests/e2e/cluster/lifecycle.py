@@ -11,7 +11,8 @@ from pathlib import Path
 from types import FrameType
 
 from cluster import kind, needs, state, teardown
-from cluster.build import build
+from cluster.addresses import ONLY_IPV4
+from cluster.build import build, chosen
 from cluster.cluster import CONTROL_PLANE, EMBEDDED, KIND, Cluster, check_archives, find
 from cluster.errors import ClusterError
 from cluster.modes import STARTERS, Start
@@ -35,6 +36,8 @@ class Options:
     # (cluster/disk.py); 0: the machine's.
     disk_mb: int = 0
     quiet: bool = False
+    # Of the embedded mode: of nodes, pods and services, the primary first.
+    ip_families: tuple[str, ...] = ONLY_IPV4
 
 
 def up(options: Options) -> Cluster:
@@ -42,11 +45,13 @@ def up(options: Options) -> Cluster:
     one.
     """
     mode = options.mode or (KIND if kind.usable() else EMBEDDED)
+    if mode == EMBEDDED and "kubelet" not in chosen().programs:
+        raise ClusterError(f"Kubernetes {chosen().minor} has pretended nodes only: {CONTROL_PLANE}")
     check_archives(options.images)
     progress = Progress(UP_SECONDS[mode], options.quiet)
     place = state.folder(options.name)
     with state.exclusive(place):
-        if (known := find(options.name)) and (alive := _still_good(known, mode, progress)):
+        if (known := find(options.name)) and (alive := _still_good(known, mode, options, progress)):
             _load(alive, options.images, progress)
             return alive
         if teardown.leftovers(place):
@@ -64,6 +69,7 @@ def up(options: Options) -> Cluster:
                     options.kwok_nodes,
                     options.images,
                     options.disk_mb,
+                    options.ip_families,
                 ),
                 progress,
             )
@@ -71,8 +77,14 @@ def up(options: Options) -> Cluster:
     return cluster
 
 
-def _still_good(known: Cluster, mode: str, progress: Progress) -> Cluster | None:
-    problems = known.problems() if known.mode == mode else [f"it is in mode {known.mode}"]
+def _still_good(known: Cluster, mode: str, options: Options, progress: Progress) -> Cluster | None:
+    has = known.endpoint.ip_families
+    if known.mode != mode:
+        problems = [f"it is in mode {known.mode}"]
+    elif mode == EMBEDDED and has != options.ip_families:
+        problems = [f"it has {' and '.join(has)}"]
+    else:
+        problems = known.problems()
     if problems:
         progress.say(f"{known.name} is broken: {problems[0].splitlines()[0]}")
         return None

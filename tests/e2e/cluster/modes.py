@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cluster import disk, imagestore, kind, kwok_stages, state
+from cluster.addresses import IPV4, MACHINE, ONLY_IPV4, SWITCH, families
 from cluster.cluster import CONTROL_PLANE, EMBEDDED, KIND, Cluster
-from cluster.controlplane import MANIFESTS, SERVICE_IP, ControlPlane, Endpoint, loopback
+from cluster.controlplane import MANIFESTS, ControlPlane, Endpoint, loopback
 from cluster.errors import ClusterError
-from cluster.namespace import enter, free_subnet, give_address, hold_network, plug
+from cluster.namespace import enter, free_network, give_addresses, hold_network, plug
 from cluster.node import Node
 from cluster.pki import Pki
 from cluster.process import log_tail, recorded, spawn
@@ -30,6 +31,7 @@ class Start:
     kwok_nodes: int
     images: tuple[Path, ...]
     disk_mb: int
+    ip_families: tuple[str, ...] = ONLY_IPV4
 
 
 def start_control_plane(start: Start, progress: Progress) -> Cluster:
@@ -39,7 +41,7 @@ def start_control_plane(start: Start, progress: Progress) -> Cluster:
     cluster = Cluster(start.name, CONTROL_PLANE, start.place, start.binaries, names, endpoint)
     cluster.save()
     plane = ControlPlane(start.place, start.binaries, endpoint)
-    plane.pki.create(endpoint.url, [endpoint.address, SERVICE_IP], ())
+    plane.pki.create(endpoint.url, [endpoint.address, IPV4.apiserver], ())
     plane.start()
     progress.say(f"etcd and kube-apiserver start on {endpoint.url}")
     plane.wait_ready()
@@ -62,17 +64,19 @@ def start_control_plane(start: Start, progress: Progress) -> Cluster:
 
 def start_embedded(start: Start, progress: Progress) -> Cluster:
     """Control plane, switch and two real nodes, each in namespaces of its own."""
-    subnet = free_subnet(int(state.token(start.place)[:2], 16))
-    endpoint = Endpoint(f"{subnet}.1", 6443, 2379, 2380, local=False)
+    number = free_network(int(state.token(start.place)[:2], 16))
+    address = families(start.ip_families)[0].host(number, SWITCH)
+    endpoint = Endpoint(address, 6443, 2379, 2380, False, start.ip_families, number)
     cluster = Cluster(start.name, EMBEDDED, start.place, start.binaries, WORKERS, endpoint)
     cluster.save()
     disk.give(start.place, start.disk_mb)
+    services = (family.apiserver for family in endpoint.families)
     Pki(start.place / "pki").create(
-        endpoint.url, ["127.0.0.1", SERVICE_IP, endpoint.address], WORKERS
+        endpoint.url, ["127.0.0.1", *services, *endpoint.hosts(SWITCH)], WORKERS
     )
     switch = hold_network(start.place, start.binaries)
-    give_address(switch, "br0", f"{endpoint.address}/24")
-    plug(switch, None, ("machine", state.interface(start.place)), f"{subnet}.254/24")
+    give_addresses(switch, "br0", endpoint, SWITCH)
+    plug(switch, None, ("machine", state.interface(start.place)), endpoint, MACHINE)
     plane = ControlPlane(start.place, start.binaries, endpoint, enter(switch, mount=False))
     plane.start()
     progress.say(f"etcd and kube-apiserver start on {endpoint.url}")
@@ -123,13 +127,10 @@ def _fill_nodes(nodes: Sequence[Node], archives: Sequence[Path], progress: Progr
 
 def _start_dns(plane: ControlPlane) -> None:
     """CoreDNS in the control plane's namespace: names outlive the loss of any node."""
-    address = plane.endpoint.address
-    plane.kubectl(
-        "create",
-        "-f",
-        "-",
-        stdin=(MANIFESTS / "dns.yaml").read_text().replace("CONTROL_PLANE_IP", address),
-    )
+    address, family = plane.endpoint.address, plane.endpoint.families[0]
+    made = (MANIFESTS / "dns.yaml").read_text().replace("CONTROL_PLANE_IP", address)
+    made = made.replace("SERVICE_IP", family.dns).replace("IP_FAMILY", family.name)
+    plane.kubectl("create", "-f", "-", stdin=made)
     corefile = (MANIFESTS / "Corefile").read_text().replace("CONTROL_PLANE_IP", address)
     path = plane.state / "Corefile"
     path.write_text(corefile.replace("KUBECONFIG", str(plane.pki["coredns.kubeconfig"])))

@@ -6,6 +6,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from cluster.addresses import IPV4, IPV6
+from cluster.controlplane import Endpoint
 from cluster.process import Process, log_tail, spawn
 from cluster.shell import run
 from cluster.waiting import until
@@ -44,6 +46,7 @@ if [ -n "$3" ]; then
     mount --make-rshared /var/lib/kubelet
 fi
 echo 1 > /proc/sys/net/ipv4/ip_forward
+if [ -e /proc/sys/net/ipv6 ]; then echo 1 > /proc/sys/net/ipv6/conf/all/forwarding; fi
 ip link set lo up
 exec /run/bin/pause
 """
@@ -102,36 +105,49 @@ def ip(holder: Process | None, *arguments: str) -> str:
     return run([*prefix, "ip", *arguments])
 
 
-def plug(switch: Process, end: Process | None, names: tuple[str, str], address: str) -> None:
-    """A cable from the switch (port names[0]) to a namespace or the machine (interface
-    names[1]/address).
+def plug(
+    switch: Process, end: Process | None, names: tuple[str, str], network: Endpoint, host: int
+) -> None:
+    """A cable from the switch (port names[0]) to a namespace or the machine (interface names[1]),
+    which is that host in the nodes' network.
     """
     port, device = names
     target = end.pid if end else os.getpid()
     ip(switch, "link", "add", port, "type", "veth", "peer", "name", device, "netns", str(target))
     ip(switch, "link", "set", port, "master", "br0", "up")
-    give_address(end, device, address)
+    give_addresses(end, device, network, host)
 
 
-def give_address(end: Process | None, device: str, address: str) -> None:
-    """Set an interface's IP, and a MAC that follows from it, and bring it up.
+def give_addresses(end: Process | None, device: str, network: Endpoint, host: int) -> None:
+    """Set an interface's IPs, and a MAC that follows from them, and bring it up.
 
     Left alone, a bridge takes the MAC of a port and changes it when a node leaves, and a node comes
     back with another one: either way the others would send into the void until their ARP entries
     are too old.
     """
-    mac = ":".join(
-        ["02", "00", *(f"{int(byte):02x}" for byte in address.partition("/")[0].split("."))]
-    )
+    mac = f"02:00:0a:5f:{network.number:02x}:{host:02x}"
     ip(end, "link", "set", device, "address", mac)
-    ip(end, "address", "add", address, "dev", device)
+    for family in network.families:
+        address = f"{family.host(network.number, host)}/{family.network_bits}"
+        # Nobody else has it, and until IPv6 has asked for that nothing can listen on it.
+        unasked = ["nodad"] if family is IPV6 else []
+        ip(end, family.flag, "address", "add", address, "dev", device, *unasked)
     ip(end, "link", "set", device, "up")
 
 
-def free_subnet(preferred: int) -> str:
-    """The first three bytes of a /24 in 10.95.0.0/16 that this machine has no address or route
-    in.
+def free_network(preferred: int) -> int:
+    """The number of a network for nodes (10.95.NUMBER.0/24, and IPv6's) that this machine has no
+    address or route in.
     """
-    taken = ip(None, "-4", "-oneline", "address") + ip(None, "-4", "route", "show", "table", "all")
-    numbers = (str((preferred + i) % 256) for i in range(256))
-    return next(f"10.95.{number}" for number in numbers if f" 10.95.{number}." not in f" {taken}")
+    taken = [
+        word
+        for family in (IPV4, IPV6)
+        for asked in (("-oneline", "address"), ("route", "show", "table", "all"))
+        for word in ip(None, family.flag, *asked).split()
+    ]
+
+    def free(number: int) -> bool:
+        starts = tuple(family.host(number, 0).removesuffix("0") for family in (IPV4, IPV6))
+        return not any(word.startswith(starts) for word in taken)
+
+    return next(number for i in range(256) if free(number := (preferred + i) % 256))

@@ -8,7 +8,8 @@ from pathlib import Path
 import yaml
 
 from cluster import cgroups, disk
-from cluster.controlplane import POD_CIDR, ControlPlane
+from cluster.addresses import FIRST_NODE, SWITCH
+from cluster.controlplane import ControlPlane
 from cluster.images import PAUSE, pause_archive
 from cluster.namespace import enter, hold_node, ip, plug
 from cluster.process import Process, log_tail, recorded, require, spawn, stop
@@ -17,7 +18,6 @@ from cluster.state import cgroup
 from cluster.teardown import end_processes
 from cluster.waiting import until
 
-DNS_IP = "10.96.0.10"
 SOCKET = "/run/containerd/containerd.sock"
 BINARIES = "/run/bin"  # the cluster's programs, bound into each node
 INSIDE = "/var/lib/dijob"  # the configuration, in the node's own /var
@@ -35,16 +35,19 @@ class Node:
         return f"node-{self.number}"
 
     @property
-    def subnet(self) -> str:
-        return self.plane.endpoint.address.rpartition(".")[0]
+    def host(self) -> int:
+        """Its number in the nodes' network."""
+        return FIRST_NODE + self.number - 1
 
     @property
-    def address(self) -> str:
-        return f"{self.subnet}.{10 + self.number}"
+    def addresses(self) -> tuple[str, ...]:
+        """One of each IP family, the primary first."""
+        return self.plane.endpoint.hosts(self.host)
 
     @property
-    def pods(self) -> str:
-        return f"10.244.{self.number}.0/24"
+    def pods(self) -> tuple[str, ...]:
+        """The ranges of its pods, in the same order."""
+        return tuple(family.pods_of(self.number) for family in self.plane.endpoint.families)
 
     @property
     def state(self) -> Path:
@@ -75,12 +78,16 @@ class Node:
         cgroups.create(self.cgroup)
         holder = hold_node(self.state, self.name, self.plane.binaries, disk.size(self.state))
         switch = require(self.state, "network")
-        plug(switch, holder, (self.name, "eth0"), f"{self.address}/24")
-        ip(holder, "route", "add", "default", "via", self.plane.endpoint.address)
+        network = self.plane.endpoint
+        plug(switch, holder, (self.name, "eth0"), network, self.host)
+        for gateway in network.hosts(SWITCH):
+            ip(holder, "route", "add", "default", "via", gateway)
         for other in (Node(self.plane, n + 1) for n in range(nodes)):
-            if other != self:
-                ip(holder, "route", "add", other.pods, "via", other.address)
-        ip(switch, "route", "replace", self.pods, "via", self.address)
+            for pods, address in zip(other.pods, other.addresses, strict=True):
+                if other != self:
+                    ip(holder, "route", "add", pods, "via", address)
+        for pods, address in zip(self.pods, self.addresses, strict=True):
+            ip(switch, "route", "replace", pods, "via", address)
         self._write_config()
 
     def start_containerd(self) -> None:
@@ -102,14 +109,14 @@ class Node:
             f"--config={INSIDE}/kubelet.yaml",
             f"--kubeconfig={INSIDE}/kubelet.kubeconfig",
             f"--hostname-override={self.name}",
-            f"--node-ip={self.address}",
+            f"--node-ip={','.join(self.addresses)}",
             "--v=1",
         )
         self._spawn(
             "kube-proxy",
             f"{BINARIES}/kube-proxy",
             f"--kubeconfig={INSIDE}/proxy.kubeconfig",
-            f"--cluster-cidr={POD_CIDR}",
+            f"--cluster-cidr={self.plane.pod_ranges}",
             f"--hostname-override={self.name}",
             "--proxy-mode=iptables",
             # a namespace may not set the machine's conntrack limits
@@ -184,8 +191,8 @@ class Node:
         # rules hold without the kernel's br_netfilter
         ipam = {
             "type": "host-local",
-            "ranges": [[{"subnet": self.pods}]],
-            "routes": [{"dst": "0.0.0.0/0"}],
+            "ranges": [[{"subnet": pods}] for pods in self.pods],
+            "routes": [{"dst": family.all} for family in self.plane.endpoint.families],
         }
         return {
             "cniVersion": "0.4.0",
@@ -197,9 +204,11 @@ class Node:
         }
 
     def _kubelet(self) -> dict[str, object]:
+        family = self.plane.endpoint.families[0]
         return {
             "apiVersion": "kubelet.config.k8s.io/v1beta1",
             "kind": "KubeletConfiguration",
+            "address": family.any,
             "authentication": {
                 "anonymous": {"enabled": False},
                 "webhook": {"enabled": True},
@@ -208,7 +217,7 @@ class Node:
             "authorization": {"mode": "Webhook"},
             "cgroupDriver": "cgroupfs",
             "cgroupRoot": self.cgroup,
-            "clusterDNS": [DNS_IP],
+            "clusterDNS": [family.dns],
             "clusterDomain": "cluster.local",
             "containerRuntimeEndpoint": f"unix://{SOCKET}",
             "failSwapOn": False,
