@@ -93,7 +93,7 @@ from dijob.shell.logs import LogFormat
     "isolates",
     default=False,
     show_default=True,
-    help="Each job gets a NetworkPolicy that lets in its own ranks alone.",
+    help="Each job gets a NetworkPolicy: its own ranks reach it, and whom it names.",
 )
 @click.option(
     "--server-url",

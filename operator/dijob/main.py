@@ -72,7 +72,7 @@ async def run(settings: Settings) -> None:
 async def _run(api: Api, settings: Settings, leads: Leadership) -> None:
     left_out = await namespaces.closed(api, settings.namespaces) or frozenset()
     served = tuple(name for name in settings.namespaces if name not in left_out)
-    children = Children.of(served)
+    children = Children.of(served, isolates=settings.options.isolates)
     reconciler = Reconciler(api, children, settings.options)
     release = f"{settings.lease.namespace}/{settings.lease.name}" if settings.lease else ""
     claims = Claims(api, release, served) if release else None

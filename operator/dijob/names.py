@@ -56,7 +56,7 @@ ANNOTATION_MACHINES: Final = f"{GROUP}/oneflow-nodes"
 ANNOTATION_REMINDED: Final = f"{GROUP}/reminded"
 # Why a pod was ended that keeps its logs, for whoever reads `kubectl describe pod`.
 ANNOTATION_ENDED: Final = f"{GROUP}/ended"
-# What the pod was made from: a hash of the user's words.
+# What a pod, or the job's NetworkPolicy, was made from: a hash of the user's words.
 ANNOTATION_TEMPLATE: Final = f"{GROUP}/template-hash"
 
 # On the DIJob, by hand: while it is there, the operator looks and tells, and touches nothing of the

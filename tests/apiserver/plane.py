@@ -134,15 +134,19 @@ class Plane:
 
 @contextmanager
 def operator(
-    kubeconfig: Path, log: Path, *namespaces: str, lease: str = "", port: int = 0
+    kubeconfig: Path,
+    log: Path,
+    *namespaces: str,
+    lease: str = "",
+    port: int = 0,
+    flags: tuple[str, ...] = (),
 ) -> Iterator[subprocess.Popen[bytes]]:
     """The operator of these namespaces (none: of all) as a process, with others of that Lease ("":
-    alone), with its metrics on `port`.
+    alone), with its metrics on `port`. `flags` are more of its flags.
     """
     scope = [word for namespace in namespaces for word in ("--namespace", namespace)]
-    flags = [f"--kubeconfig={kubeconfig}", f"--health-port={port}"]
-    flags += [f"--lease={lease}"] if lease else []
-    argv = [sys.executable, "-m", "dijob", *flags, *scope]
+    told = [f"--kubeconfig={kubeconfig}", f"--health-port={port}", *scope, *flags]
+    argv = [sys.executable, "-m", "dijob", *told, *([f"--lease={lease}"] if lease else [])]
     env = {**os.environ, "PYTHONPATH": str(ROOT / "operator")}
     with log.open("ab") as out:
         process = subprocess.Popen(argv, env=env, stdout=out, stderr=out)

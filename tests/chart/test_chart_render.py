@@ -48,7 +48,7 @@ SETS: dict[str, dict[str, Any]] = {
         "serviceMonitor": {"enabled": True, "interval": "10s", "labels": {"release": "prometheus"}},
         "prometheusRule": {"enabled": True, "labels": {"release": "prometheus"}},
         "grafanaDashboard": {"enabled": True},
-        "networkPolicy": {"enabled": True, "from": [{"namespaceSelector": {}}]},
+        "networkPolicy": {"jobs": True, "enabled": True, "from": [{"namespaceSelector": {}}]},
         "crds": {"keep": False},
     },
     "least": {
@@ -272,6 +272,7 @@ def test_the_flags_follow_the_values(offline: Lab) -> None:
         "--cluster-domain=cluster.local",
         *redis,
         "--lease=dijob-system/dijob",
+        "--network-policies",
         "--log-level=debug",
         "--log-format=json",
         "--health-port=9090",

@@ -11,7 +11,7 @@ from chart.lab import CHART, CLUSTER_WIDE_OFF, GRANTED, Lab, Right, Said, job, p
 from cluster import CONTROL_PLANE, Cluster, Options, up
 from cluster.shell import until_established
 from cluster.waiting import until
-from dijob.shell.kinds import LEASES
+from dijob.shell.kinds import ISOLATING, LEASES
 from manifests import CRD
 
 pytestmark = pytest.mark.e2e
@@ -307,12 +307,14 @@ def test_with_namespaces_the_operator_has_rights_there_only(lab: Lab) -> None:
         30,
     )
     lab.helm(
-        "install", "few", str(CHART), *adam, "--set", f"namespaces={{{TEAM}}},{CLUSTER_WIDE_OFF}"
+        *("install", "few", str(CHART), *adam),
+        *("--set", f"namespaces={{{TEAM}}},networkPolicy.jobs=true,{CLUSTER_WIDE_OFF}"),
     )
     few = f"system:serviceaccount:{TEAM}:few-dijob"
     # RBAC is answered from a cache that follows by watch.
     # The release is at home there, so its Lease is too, and it claims the namespace by another one.
     wanted = pairs(GRANTED) | {("leases", verb) for verb in LEASES.verbs.split()}
+    wanted |= {(kind.plural, verb) for kind in ISOLATING for verb in kind.verbs.split()}
     until("the rights are there", lambda: str(wanted ^ lab.rights(few, TEAM) or ""), 10)
     assert lab.rights(few, "other-team") == set()
     lab.helm("uninstall", "few", *adam, "--wait")

@@ -1,58 +1,66 @@
 """Who is no rank of a job does not reach it, where the network enforces policies.
 
-The test's own rules stand for a network plug-in (enforcer.py): none can be had here.
+kube-router's controller of policies enforces them on the cluster's nodes (cluster/enforcement.py).
 """
 
+import time
 from collections.abc import Iterator
 
 import pytest
 from archives import archive
 from cluster import Cluster
-from enforcer import enforced, rules
+from cluster.enforcement import enforced
 from identity import identities
-from jobs import LIGHT, peers
+from jobs import LIGHT, REQUESTS, peers
 from release import install
 from sockets import mesh, until_edges
-from space import Body, Space
+from space import Body, Space, measured
 
 pytestmark = pytest.mark.e2e
 
-PORT = 50515
+PORT, REDIS = 50515, 6379
 GUEST = {"role": "guest"}
+GUESTS: Body = {"from": [{"podSelector": {"matchLabels": GUEST}}], "ports": [{"port": PORT}]}
+ON = "networkPolicy.jobs=true"
 
 
 @pytest.fixture
 def network(cluster: Cluster) -> Iterator[None]:
     """Policies hold; afterwards the release makes none any more."""
     with enforced(cluster):
-        yield
-        install(cluster, archive("operator"))
+        try:
+            yield
+        finally:
+            install(cluster, archive("operator"))
 
 
 def stranger(name: str, **labels: str) -> Body:
-    main = {"name": "di-container", "image": LIGHT, "imagePullPolicy": "IfNotPresent"}
+    """A pod that is no job's."""
+    main = {"name": "di-container", "image": LIGHT, "imagePullPolicy": "IfNotPresent", **REQUESTS}
     command = {"command": ["/bin/bash", "-c", "exec sleep infinity"]}
     meta = {"name": name, "labels": labels}
     spec = {"containers": [{**main, **command}], "terminationGracePeriodSeconds": 0}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
 
 
-def reaches(space: Space, pod: str, address: str) -> bool:
-    """Whether a process in this pod can connect to a rank's port."""
-    dial = f"exec 3<>/dev/tcp/{address}/{PORT} && echo in || echo out"
+def reaches(space: Space, pod: str, address: str, port: int) -> bool:
+    """Whether a process in this pod can connect there."""
+    dial = f"exec 3<>/dev/tcp/{address}/{port} && echo in || echo out"
     return space.execute(pod, "timeout", "5", "bash", "-c", dial).strip() == "in"
 
 
-def until_reach(space: Space, wanted: dict[str, bool], address: str) -> None:
+def until_reach(space: Space, address: str, wanted: dict[str, bool], port: int = PORT) -> None:
     def problem() -> str:
-        found = {pod: reaches(space, pod, address) for pod in wanted}
+        found = {pod: reaches(space, pod, address, port) for pod in wanted}
         return "" if found == wanted else f"{found} instead of {wanted}"
 
-    space.until(f"these pods reach {address}: {wanted}", problem, 30)
+    space.until(f"these pods reach {address}:{port}: {wanted}", problem, 40)
 
 
 @pytest.mark.usefixtures("network")
-def test_nobody_but_a_jobs_ranks_reaches_its_ports(space: Space, cluster: Cluster) -> None:
+def test_nobody_reaches_a_job_but_its_ranks_and_whom_it_names(
+    space: Space, cluster: Cluster
+) -> None:
     space.apply(
         stranger("stranger"),
         stranger("guest", **GUEST),
@@ -62,46 +70,35 @@ def test_nobody_but_a_jobs_ranks_reaches_its_ports(space: Space, cluster: Cluste
     space.until_true("old", "PeersReady")
     space.until_true("other", "PeersReady")
     space.kubectl("wait", "pod", "stranger", "guest", "--for=condition=Ready", "--timeout=60s")
-    everybody = dict.fromkeys(("stranger", "guest", "other-0", "old-1"), True)
-    until_reach(space, everybody, space.ips("old")[0])
+    without = dict.fromkeys(("stranger", "guest", "other-0", "old-1"), True)
+    until_reach(space, space.ips("old")[0], without)
     before = identities(space, "old")
-    install(cluster, archive("operator"), "networkPolicy.jobs=true")
-    ranks_alone = dict.fromkeys(everybody, False) | {"old-1": True}
-    until_reach(space, ranks_alone, space.ips("old")[0])
-    assert identities(space, "old") == before
-    space.apply(peers("world", "--forever", replicas=3))
+
+    # Switched on while the job runs: its ranks go on.
+    install(cluster, archive("operator"), ON)
+    nobody = dict.fromkeys(without, False)
+    until_reach(space, space.ips("old")[0], {**nobody, "old-1": True})
+    until_edges(space, "old", mesh(space.ips("old"), 1), (PORT,))
+
+    space.apply(peers("world", "--forever", replicas=3, networkPolicy={"ingress": [GUESTS]}))
     space.until_true("world", "PeersReady")
     until_edges(space, "world", mesh(space.ips("world"), 1), (PORT,))
-    until_reach(space, dict.fromkeys(everybody, False), space.ips("world")[0])
-    # A user's own policy lets in whom it names besides.
-    ranks = {"matchLabels": {"diengine.opendilab.org/job": "world"}}
-    allow = {"from": [{"podSelector": {"matchLabels": GUEST}}], "ports": [{"port": PORT}]}
-    spec = {"podSelector": ranks, "policyTypes": ["Ingress"], "ingress": [allow]}
-    kind = {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy"}
-    space.apply({**kind, "metadata": {"name": "guests"}, "spec": spec})
-    guests = dict.fromkeys(everybody, False) | {"guest": True}
-    until_reach(space, guests, space.ips("world")[0])
+    until_reach(space, space.ips("world")[0], {**nobody, "guest": True})
 
+    # Whom it names changes while it runs.
+    ranks = identities(space, "world")
+    began = time.monotonic()
+    space.kubectl("patch", "dijob", "world", "--type=merge", '-p={"spec":{"networkPolicy":null}}')
+    until_reach(space, space.ips("world")[0], nobody)
+    measured("seconds until a rule that is taken back holds", f"{time.monotonic() - began:.1f}")
 
-def test_the_rules_of_a_policy() -> None:
-    """What the enforcer makes of the operator's form."""
+    # The job's own Redis server has a policy of its own.
+    space.apply(peers("queue", "--forever", replicas=1, messageQueue={"type": "redis"}))
+    space.until_true("queue", "PeersReady")
+    server = space.kubectl("get", "pod", "queue-mq", "-o=jsonpath={.status.podIP}")
+    until_reach(space, server, {**nobody, "queue-0": True}, REDIS)
 
-    def pod(name: str, ip: str, **labels: str) -> Body:
-        meta = {"name": name, "namespace": "a", "labels": labels}
-        return {"metadata": meta, "status": {"podIP": ip}}
-
-    ranks = {"matchLabels": {"job": "x"}}
-    policy: Body = {
-        "metadata": {"namespace": "a"},
-        "spec": {"podSelector": ranks, "ingress": [{"from": [{"podSelector": ranks}]}]},
-    }
-    pods = [pod("x-0", "10.0.0.1", job="x"), pod("x-1", "10.0.0.2", job="x"), pod("y", "10.0.0.3")]
-    assert rules([policy], pods)[1:] == [
-        "-s 10.0.0.1/32 -d 10.0.0.1/32 -j RETURN",
-        "-s 10.0.0.2/32 -d 10.0.0.1/32 -j RETURN",
-        "-s 10.0.0.1/32 -d 10.0.0.2/32 -j RETURN",
-        "-s 10.0.0.2/32 -d 10.0.0.2/32 -j RETURN",
-        "-d 10.0.0.1/32 -j REJECT",
-        "-d 10.0.0.2/32 -j REJECT",
-    ]
-    assert rules([], pods)[1:] == []
+    # Switched off again, nothing changes for what runs.
+    install(cluster, archive("operator"))
+    assert (identities(space, "old"), identities(space, "world")) == (before, ranks)
+    until_reach(space, space.ips("world")[0], nobody)

@@ -57,8 +57,9 @@ class Operator:
         self.line = line
         self.wire = Wire(cluster.server, cluster.watches, line)
         self.api = self.wire.api(cluster.clock)
-        self.children = Children.of(namespaces, cluster.clock)
-        self.reconciler = Recorded(self.api, self.children, options or Options(), cluster.clock)
+        told = options or Options()
+        self.children = Children.of(namespaces, cluster.clock, isolates=told.isolates)
+        self.reconciler = Recorded(self.api, self.children, told, cluster.clock)
         self.queue = WorkQueue(self._pass, 4, cluster.clock)
         self.children.connect(self.reconciler.jobs.key_of_owner, self.queue)
         self.arrivals = Arrivals(self.reconciler, self.queue, self.children)

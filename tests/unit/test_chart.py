@@ -14,7 +14,7 @@ import pytest
 import yaml
 from dijob import __version__
 from dijob.crd import document
-from dijob.shell.kinds import KINDS
+from dijob.shell.kinds import ISOLATING, KINDS
 
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "charts/dijob"
@@ -23,14 +23,20 @@ SCHEMA: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text())
 HELPERS = (CHART / "templates/_helpers.tpl").read_text()
 
 
-def rules_text() -> str:
+def rules_text(template: str) -> str:
     """The operator's RBAC rules with their comments, as the template has them."""
-    found = re.search(r'define "dijob\.rules" -\}\}\n(.*?)\n\{\{- end', HELPERS, re.DOTALL)
-    assert found, "templates/_helpers.tpl no longer defines dijob.rules"
+    found = re.search(
+        rf'define "dijob\.{template}" -\}}\}}\n(.*?)\n\{{\{{- end', HELPERS, re.DOTALL
+    )
+    assert found, f"templates/_helpers.tpl no longer defines dijob.{template}"
     return found.group(1)
 
 
-RULES: list[dict[str, list[str]]] = yaml.safe_load(rules_text())
+# What the operator always has, and what it has besides with networkPolicy.jobs.
+TEMPLATES = {"rules": KINDS, "isolatingRules": ISOLATING}
+RULES: dict[str, list[dict[str, list[str]]]] = {
+    template: yaml.safe_load(rules_text(template)) for template in TEMPLATES
+}
 
 
 def leaves(schema: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -85,31 +91,36 @@ def test_the_schema_describes_and_closes_every_part(path: str, node: Mapping[str
         assert node.get("additionalProperties") is False, f"{path} lets a typo pass"
 
 
-def test_every_rule_has_its_reason_above_it() -> None:
-    lines = rules_text().splitlines()
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_every_rule_has_its_reason_above_it(template: str) -> None:
+    lines = rules_text(template).splitlines()
     starts = [number for number, line in enumerate(lines) if line.startswith("- apiGroups")]
-    assert len(starts) == len(RULES)
+    assert len(starts) == len(RULES[template])
     for number in starts:
         assert number > 0, "the first rule has no reason above it"
         assert lines[number - 1].startswith("# "), f"no reason above: {lines[number + 1]}"
 
 
-def test_the_rules_are_the_least() -> None:
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_the_rules_are_the_least(template: str) -> None:
     """Widening the operator's rights takes a change in shell/kinds.py too, and a row in
     docs/security.md.
     """
     granted = [
         (group, resource, verb)
-        for rule in RULES
+        for rule in RULES[template]
         for group in rule["apiGroups"]
         for resource in rule["resources"]
         for verb in rule["verbs"]
     ]
-    wanted = [(kind.group, kind.plural, verb) for kind in KINDS for verb in kind.verbs.split()]
+    kinds = TEMPLATES[template]
+    wanted = [(kind.group, kind.plural, verb) for kind in kinds for verb in kind.verbs.split()]
     assert sorted(granted) == sorted(wanted)
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["resources"][0])
+@pytest.mark.parametrize(
+    "rule", [rule for rules in RULES.values() for rule in rules], ids=lambda rule: rule["verbs"]
+)
 def test_the_security_page_has_each_rule(rule: dict[str, list[str]]) -> None:
     group = rule["apiGroups"][0] or "(core)"
     row = f"| {group} | {rule['resources'][0]} | {', '.join(rule['verbs'])} | "

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from dijob import names
+from dijob.api.problems import SpecError
 from dijob.core.options import Options, notes
 from dijob.core.render import policy
 from unit.builders import job, job_body
@@ -12,18 +13,130 @@ from unit.simulated import World, simulated
 
 virtual = pytest.mark.virtual_time
 ISOLATED = Options(isolates=True)
+BOARD: Body = {
+    "from": [{"podSelector": {"matchLabels": {"app": "tensorboard"}}}],
+    "ports": [{"port": "metrics"}],
+}
 POLICY = Target("networkpolicies", "ns", "job")
 
 
-def test_it_lets_in_the_jobs_own_ranks_at_all_their_ports() -> None:
-    (made,) = policy.manifests(job(), ISOLATED)
+@pytest.mark.parametrize(
+    "rules",
+    [
+        pytest.param([], id="nobody else"),
+        pytest.param([BOARD], id="TensorBoard"),
+        pytest.param([{"from": [{"namespaceSelector": {}}]}, BOARD], id="every namespace"),
+        pytest.param(
+            [
+                {
+                    "from": [
+                        {"ipBlock": {"cidr": "10.0.0.0/8", "except": ["10.1.0.0/16"]}},
+                        {
+                            "namespaceSelector": {"matchLabels": {"a": "b"}},
+                            "podSelector": {
+                                "matchExpressions": [
+                                    {"key": "x", "operator": "In", "values": ["y", "z"]},
+                                    {"key": "x", "operator": "Exists"},
+                                ]
+                            },
+                        },
+                    ],
+                    "ports": [
+                        {"port": 8000, "endPort": 9000, "protocol": "UDP"},
+                        {"protocol": "TCP"},
+                    ],
+                }
+            ],
+            id="all that a rule can have",
+        ),
+    ],
+)
+def test_it_lets_in_the_jobs_own_ranks_and_whom_the_job_names(rules: list[Body]) -> None:
+    """In this order: the apiserver's words about a rule have its number in the job."""
+    (made,) = policy.manifests(job(networkPolicy={"ingress": rules}), ISOLATED)
     ranks = {"matchLabels": {names.LABEL_JOB: "job"}}
     assert made["spec"] == {
         "podSelector": ranks,
         "policyTypes": ["Ingress"],
-        "ingress": [{"from": [{"podSelector": ranks}]}],
+        "ingress": [*rules, {"from": [{"podSelector": ranks}]}],
     }
     assert made["metadata"]["ownerReferences"][0]["controller"] is True
+
+
+RULE = "spec.networkPolicy.ingress[0]"
+
+
+@pytest.mark.parametrize(
+    ("rule", "field"),
+    [
+        pytest.param({}, f"{RULE}.from", id="everybody"),
+        pytest.param({"from": []}, f"{RULE}.from", id="everybody, in another form"),
+        pytest.param({"form": [{"podSelector": {}}]}, f"{RULE}.form", id="misspelt from"),
+        pytest.param(
+            {"from": [{"podSelecter": {}}]}, f"{RULE}.from[0].podSelecter", id="misspelt peer"
+        ),
+        pytest.param(
+            {"from": [{"namespaceSelector": {"matchLabel": {"a": "b"}}}]},
+            f"{RULE}.from[0].namespaceSelector.matchLabel",
+            id="misspelt selector, which would be every namespace",
+        ),
+        pytest.param(
+            {"from": [{"podSelector": {}}], "ports": [{"prot": 1}]},
+            f"{RULE}.ports[0].prot",
+            id="misspelt port, which would be every port",
+        ),
+        pytest.param(
+            {"from": [{"podSelector": {}}], "ports": [{"port": 0}]},
+            f"{RULE}.ports[0].port",
+            id="a port that there is not",
+        ),
+    ],
+)
+def test_a_rule_that_would_let_in_more_than_it_says_is_refused(rule: Body, field: str) -> None:
+    with pytest.raises(SpecError) as refused:
+        job(networkPolicy={"ingress": [rule]})
+    assert field in str(refused.value)
+
+
+def test_it_is_no_part_of_what_pods_are_made_from() -> None:
+    assert job(networkPolicy={"ingress": [BOARD]}).fingerprint == job().fingerprint
+
+
+@virtual
+async def test_whom_it_lets_in_changes_while_the_ranks_run_on() -> None:
+    async with simulated(job_body(), options=ISOLATED) as world:
+        await world.running()
+        before = pods(world)
+        world.cluster.edit(networkPolicy={"ingress": [BOARD]})
+        await world.until(lambda: world.cluster.server.get(POLICY)["spec"]["ingress"][0] == BOARD)
+        await world.settle()
+        assert len(world.writes("PATCH", "networkpolicies")) == 1
+        assert pods(world) == before
+        world.cluster.edit(networkPolicy=None)
+        await world.until(lambda: len(world.cluster.server.get(POLICY)["spec"]["ingress"]) == 1)
+
+
+@virtual
+async def test_a_change_that_is_refused_is_said_and_asked_for_again() -> None:
+    async with simulated(job_body(), options=ISOLATED) as world:
+        await world.running()
+        world.refuse("PATCH", "networkpolicies", 422, times=2)
+        world.cluster.edit(networkPolicy={"ingress": [BOARD]})
+        await world.until(lambda: "ChangesRefused" in conditions(world))
+        said = conditions(world)["ChangesRefused"]
+        assert (said.status, said.reason) == ("True", "PolicyUpdateRefused")
+        await world.until(lambda: conditions(world)["ChangesRefused"].status == "False")
+        assert world.cluster.server.get(POLICY)["spec"]["ingress"][0] == BOARD
+
+
+@virtual
+async def test_a_change_goes_out_again_where_somebody_else_was_faster() -> None:
+    async with simulated(job_body(), options=ISOLATED) as world:
+        await world.running()
+        world.refuse("PATCH", "networkpolicies", 409)
+        world.cluster.edit(networkPolicy={"ingress": [BOARD]})
+        await world.until(lambda: world.cluster.server.get(POLICY)["spec"]["ingress"][0] == BOARD)
+        assert "ChangesRefused" not in conditions(world)
 
 
 @virtual
@@ -99,11 +212,45 @@ async def test_where_somebody_elses_has_its_name_no_pod_begins() -> None:
 
 @virtual
 async def test_the_policy_of_its_redis_server_comes_again_too() -> None:
-    async with simulated(job_body(messageQueue={"type": "redis"})) as world:
+    redis = job_body(messageQueue={"type": "redis"})
+    async with simulated(redis, options=ISOLATED) as world:
         await world.running()
         target = Target("networkpolicies", "ns", "job-mq")
         world.cluster.server.remove(target)
         await world.until(lambda: target in world.cluster.server.objects, 5)
+
+
+@virtual
+async def test_no_rank_joins_while_it_is_missing() -> None:
+    """A job that grows: what joins is created in order, and in another branch."""
+    async with simulated(job_body(minReplicas=1, maxReplicas=5, replicas=2)) as world:
+        await world.running()
+        world.options = ISOLATED
+        world.refuse("POST", "networkpolicies", 403, times=5)
+        await world.restart()
+        await world.until(lambda: "Isolated" in conditions(world))
+        world.cluster.scale(4)
+        await world.runs(4)
+        assert len(pods(world)) == 2
+        await world.until(lambda: len(pods(world)) == 4, 120)
+        assert POLICY in world.cluster.server.objects
+
+
+@virtual
+async def test_with_ranks_in_a_nodes_network_there_is_none() -> None:
+    """It would cut these off from ranks that have networks of their own."""
+    async with simulated(job_body({"hostNetwork": True}), options=ISOLATED) as world:
+        await world.running()
+        assert not world.writes("POST", "networkpolicies")
+        said = conditions(world)["SpecWarning"]
+        assert said.status == "True"
+        assert "spec.template.spec.hostNetwork: is true" in said.message
+
+
+def test_rules_that_no_policy_has_are_said() -> None:
+    (problem,) = notes(job(networkPolicy={"ingress": [BOARD]}), Options())
+    assert str(problem).startswith("spec.networkPolicy: has no effect")
+    assert notes(job(networkPolicy={"ingress": [BOARD]}), ISOLATED) == ()
 
 
 @pytest.mark.parametrize(

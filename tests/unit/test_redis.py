@@ -43,9 +43,9 @@ def server(**fields: Any) -> Pod:
 
 
 def seen(*pods: Pod, by: Pod | None = None, **fields: Any) -> Observed:
-    made = observed(*pods, **{"services": SERVICES, **fields})
-    existing = made.existing | {"networkpolicy/job-mq"}
-    return replace(made, existing=existing, unranked=(by,) if by else ())
+    return replace(
+        observed(*pods, **{"services": SERVICES, **fields}), unranked=(by,) if by else ()
+    )
 
 
 def gathered() -> list[Pod]:

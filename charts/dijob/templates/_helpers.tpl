@@ -70,11 +70,10 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 - apiGroups: [""]
   resources: [services]
   verbs: [get, list, watch, create]
-# Who is no rank of a job does not get at its Redis server, nor, with networkPolicy.jobs, at its ranks. get: whose an object
-# of that name is. list, watch: one that somebody has deleted is made again.
+# Who is no rank of a job does not get at its own Redis server. get: whose an object of that name is.
 - apiGroups: [networking.k8s.io]
   resources: [networkpolicies]
-  verbs: [get, list, watch, create]
+  verbs: [get, create]
 # create, patch: what happened, repeats folded into one event. get, list: a volume that cannot be mounted shows only in
 # the kubelet's events (FailedMount), and the job's condition has to name it.
 - apiGroups: [""]
@@ -100,6 +99,15 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 - apiGroups: [""]
   resources: [pods]
   verbs: [get, list]
+{{- end -}}
+
+{{/* What it may do besides with networkPolicy.jobs. */}}
+{{- define "dijob.isolatingRules" -}}
+# A job's own policy. list, watch: one that somebody has deleted is made again. patch: whom the job lets in can change while
+# it runs. It goes with the job by garbage collection, so no delete.
+- apiGroups: [networking.k8s.io]
+  resources: [networkpolicies]
+  verbs: [list, watch, patch]
 {{- end -}}
 
 {{/*

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Final
 from pydantic import Field, StrictInt
 
 from dijob import names
+from dijob.api.ingress import NetworkPolicy
 from dijob.api.parts import (
     EngineFields,
     FailurePolicy,
@@ -84,6 +85,10 @@ class Spec(Written):
     """How long a process of DI-engine's Parallel waits, before its program begins, for the others
     that its address list names to be connected to it, so that nobody misses what is said first.
     Then it begins without them, and its log names them. Absent: 120. 0: it does not wait."""
+    network_policy: Annotated[NetworkPolicy | None, Mutable.UNTIL_ENDED] = None
+    """Who may connect to the job's pods besides these themselves, where the operator makes a
+    NetworkPolicy for each job (the chart's value networkPolicy.jobs). A change reaches the running
+    pods."""
     clean_pod_policy: Annotated[CleanPodPolicy, DEFAULTED, Mutable.ALWAYS] = CleanPodPolicy.RUNNING
     """Which pods are deleted when the job has ended: Running (those still running; the others keep
     their logs), All or None (only those whose program has not begun)."""

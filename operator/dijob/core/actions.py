@@ -50,6 +50,14 @@ class CreateShared:
 
 
 @dataclass(frozen=True)
+class ChangePolicy:
+    """Write into the job's NetworkPolicy, which is there, whom it is to let in now."""
+
+    uid: str
+    changes: ClassVar = "patch networkpolicy"
+
+
+@dataclass(frozen=True)
 class PodAction:
     """What is done to one pod that is there."""
 
@@ -115,7 +123,8 @@ class DeleteJob:
 
 
 OfPod = PublishAddresses | RemindPod | DeletePod | ReleasePod | ForceDeletePod | EndPod
-Action = SetReplicas | DeleteJob | CreatePod | CreateInOrder | CreateShared | OfPod
+OfJob = SetReplicas | DeleteJob | ChangePolicy
+Action = OfJob | CreatePod | CreateInOrder | CreateShared | OfPod
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """What the operator was started with."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -47,24 +47,50 @@ class Options:
     isolates: bool = False
 
 
-def notes(job: DIJob, options: Options) -> tuple[Problem, ...]:
-    """Problems of the job with the operator's settings: a priority without a class, pods that no
-    policy protects.
+def isolated(job: DIJob, options: Options) -> bool:
+    """Whether the job is to have a NetworkPolicy. No policy holds in a node's own network, and one
+    would cut off the ranks in it from those that have networks of their own.
     """
-    found = []
+    return options.isolates and not _on_host(job)
+
+
+def notes(job: DIJob, options: Options) -> tuple[Problem, ...]:
+    """Problems of the job with the operator's settings."""
+    return (*_no_class(job, options), *_not_isolated(job, options))
+
+
+def _no_class(job: DIJob, options: Options) -> Iterator[Problem]:
+    """A priority without a class."""
     priority = job.spec.priority
-    if priority is not Priority.NORMAL and not options.priority_classes.get(priority.value):
+    if priority is Priority.NORMAL or options.priority_classes.get(priority.value):
+        return
+    said = (
+        f"is {priority}, and the operator knows no priority class for it, so the pods have none:"
+        " set the chart's value"
+    )
+    yield Problem(
+        "spec.priority",
+        f"{said} priorityClasses.{priority}, or priorityClassName in the template",
+    )
+
+
+def _not_isolated(job: DIJob, options: Options) -> Iterator[Problem]:
+    """Pods that no policy protects, although somebody may think so."""
+    if options.isolates and (path := _on_host(job)):
         said = (
-            f"is {priority}, and the operator knows no priority class for it, so the pods have"
-            " none: set the chart's value"
+            "is true, and no NetworkPolicy holds in a node's own network, so the job has none:"
+            " whoever reaches a rank's port can run code in it"
         )
-        where = f"priorityClasses.{priority}, or priorityClassName in the template"
-        found.append(Problem("spec.priority", f"{said} {where}"))
-    on_host = (pod_set.path for pod_set in job.pod_sets if pod_set.pod.get("hostNetwork"))
-    if options.isolates and (path := next(on_host, None)):
+        yield Problem(f"{path}.spec.hostNetwork", said)
+    if job.spec.network_policy and not options.isolates:
         said = (
-            "is true, and no NetworkPolicy holds in a node's own network: whoever reaches the node"
-            " reaches the job's ports, and can run code in it"
+            "has no effect: this operator makes no network policies (the chart's value"
+            " networkPolicy.jobs), so the job has none"
         )
-        found.append(Problem(f"{path}.spec.hostNetwork", said))
-    return tuple(found)
+        yield Problem("spec.networkPolicy", said)
+
+
+def _on_host(job: DIJob) -> str:
+    """Where the job asks for a node's own network; "" for nowhere."""
+    found = (each.path for each in job.pod_sets if each.pod.get("hostNetwork"))
+    return next(found, "")

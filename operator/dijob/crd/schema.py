@@ -54,6 +54,10 @@ def structural(model: type[BaseModel]) -> Schema:
         }
     volume = {"type": "object", "description": "A volume, as in a pod's spec.", **_OPEN}
     at(root, "spec.volumes")["items"] = volume
+    # Open, so that the operator sees a misspelt key and refuses it: pruned, a rule or a selector
+    # without it would let in everybody.
+    rule = {"type": "object", "description": "A rule, as in a NetworkPolicy.", **_OPEN}
+    at(root, "spec.networkPolicy.ingress")["items"] = rule
     for name, trait in traits(Spec, Immutable).items():
         if not trait.in_part:
             at(root, f"spec.{to_camel(name)}")["description"] += f" {_IMMUTABLE}"

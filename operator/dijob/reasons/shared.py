@@ -24,8 +24,9 @@ class ServiceReady(Reason):
 
 
 class Isolated(Reason):
-    """Whether the NetworkPolicy that lets nobody but the job's ranks in to them could be created.
-    Present only once it could not; no pod is created without it.
+    """Whether the NetworkPolicy that lets nobody but the job's ranks, and whom
+    `spec.networkPolicy` names, in to them could be created. Present only once it could not; no pod
+    is created without it.
     """
 
     NameTaken = problem(
@@ -34,7 +35,8 @@ class Isolated(Reason):
     )
     Refused = problem(
         "the apiserver would not create it; its words are in the message. Asked again, as for pods",
-        "as for PodRejected and PodForbidden",
+        "correct the rule of `spec.networkPolicy` that they name (spec.ingress[0] is the first);"
+        " else as for PodRejected and PodForbidden",
     )
     Created = good("it is there now")
     NotWanted = good("the operator makes none any more (the chart's value `networkPolicy.jobs`)")
@@ -87,6 +89,12 @@ class ChangesRefused(Reason):
         "`spec.replicas` cannot be written into a job that leaves it out, which `kubectl scale`"
         " needs",
         "let the operator patch DIJobs, or write `replicas` into the manifest",
+        status=True,
+    )
+    PolicyUpdateRefused = problem(
+        "the job's network policy cannot be changed to what `spec.networkPolicy` says: the old one"
+        " holds",
+        "correct the rule that the message names, or let the operator patch networkpolicies",
         status=True,
     )
     JobDeletionRefused = problem(

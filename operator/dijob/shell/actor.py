@@ -7,6 +7,7 @@ from dijob import names
 from dijob.api.model import DIJob
 from dijob.core.actions import (
     Action,
+    ChangePolicy,
     CreateInOrder,
     CreatePod,
     CreateShared,
@@ -21,13 +22,14 @@ from dijob.core.actions import (
     SetReplicas,
 )
 from dijob.core.options import Options
+from dijob.core.render import policy
 from dijob.core.render.annotations import addresses_patch, as_shown_on_pod, end_patch
 from dijob.shell.api import Api, ApiError, Json
 from dijob.shell.batch import Batch
 from dijob.shell.children import Children
 from dijob.shell.clock import SYSTEM, Clock
 from dijob.shell.creation import Creator
-from dijob.shell.kinds import JOBS
+from dijob.shell.kinds import JOBS, POLICIES
 from dijob.shell.memory import Memory
 from dijob.shell.outcome import Executor, Outcome
 from dijob.shell.pod_writes import PodWrites
@@ -43,6 +45,7 @@ class Actor:
     ) -> None:
         self.creator = Creator(api, children, options, clock)
         self._api = api
+        self._children = children
         self._pods = children.pods
         self._writes = PodWrites(api, children.pods)
         self._clock = clock
@@ -61,6 +64,8 @@ class Actor:
                 return self._set_replicas(batch.job, action.replicas)
             case DeleteJob():
                 return self._delete_job(batch.job)
+            case ChangePolicy():
+                return self._change_policy(batch.job, action)
             case CreatePod():
                 return self.creator.create_pods(batch, (action.member,))
             case CreateInOrder():
@@ -106,6 +111,24 @@ class Actor:
         except ApiError as error:
             if not (error.conflict or error.not_found):
                 raise
+
+    async def _change_policy(self, job: DIJob, action: ChangePolicy) -> None:
+        """Only in the version that is known; where it is gone or has changed, the watch brings
+        it.
+        """
+        meta, known = job.metadata, self._children.policy(job)
+        if known is None or known.uid != action.uid:
+            return
+        patch = policy.change(job)
+        patch["metadata"] |= {"uid": known.uid, "resourceVersion": known.version}
+        path = POLICIES.path(meta.namespace, meta.name)
+        try:
+            body = await self._api.patch(path, patch, whole=True)
+        except ApiError as error:
+            if error.conflict or error.not_found:
+                return
+            raise
+        self._children.stores[POLICIES.name].put_body(body)
 
     async def _publish(self, batch: Batch, action: PublishAddresses) -> None:
         job, gang = batch.job, batch.gang

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from dijob.api.model import DIJob
-from dijob.core.observed.views import Pod
+from dijob.core.observed.views import Child, Pod
 from dijob.shell.api import Api, Stream
 from dijob.shell.clock import SYSTEM, Clock
 from dijob.shell.informer import Informer
-from dijob.shell.kinds import CHILDREN, OWNER_LABELS, PODS, SELECTOR
+from dijob.shell.kinds import CHILDREN, OWNER_LABELS, PODS, POLICIES, SELECTOR
 from dijob.shell.workqueue import Key, WorkQueue
 
 
@@ -21,10 +21,13 @@ class Children:
     stores: Mapping[str, Informer[Any]]
 
     @staticmethod
-    def of(namespaces: tuple[str, ...], clock: Clock = SYSTEM) -> "Children":
+    def of(
+        namespaces: tuple[str, ...], clock: Clock = SYSTEM, *, isolates: bool = False
+    ) -> "Children":
+        """`isolates`: also the NetworkPolicies of jobs."""
         stores = dict[str, Informer[Any]]()
         for kind in CHILDREN.values():
-            if kind.view:
+            if kind.view and (isolates or kind is not POLICIES):
                 streams = tuple(Stream(kind.path(name), SELECTOR) for name in namespaces or ("",))
                 stores[kind.name] = Informer(kind.plural, streams, kind.view, clock)
         return Children(stores)
@@ -32,6 +35,12 @@ class Children:
     @property
     def pods(self) -> Informer[Pod]:
         return self.stores[PODS.name]
+
+    def policy(self, job: DIJob) -> Child | None:
+        """The job's NetworkPolicy; None where none is known."""
+        store, meta = self.stores.get(POLICIES.name), job.metadata
+        found = store.of(meta.owner_key) if store else ()
+        return next((each for each in found if each.name == meta.name), None)
 
     def existing(self, owner: str) -> frozenset[str]:
         """A job's watched objects besides its pods, each as "service/x"."""

@@ -100,8 +100,9 @@ class Creator:
         noted.pop(key, None)
         if kind is PODS:
             batch.memory.created(name, self._clock.now())
-        if kind.view:
-            self._children.stores[kind.name].put_created(kind.view(body))
+        # An empty store is false, too.
+        if kind.view and (store := self._children.stores.get(kind.name)) is not None:
+            store.put_created(kind.view(body))
         return True
 
     async def _adopt(

@@ -1,7 +1,7 @@
 """The kinds of objects that the operator works with: their paths, and its rights on them."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from dijob import names
@@ -44,13 +44,16 @@ JOBS: Final = Kind(names.KIND, names.PLURAL, "get list watch patch delete", name
 JOB_STATUS: Final = Kind(names.KIND, f"{names.PLURAL}/status", "patch", names.API_VERSION)
 PODS: Final = Kind("Pod", "pods", "get list watch create delete patch", view=pod)
 SERVICES: Final = Kind("Service", "services", "get list watch create", view=child)
+# Watched only where each job has one of its own.
 POLICIES: Final = Kind(
-    "NetworkPolicy", "networkpolicies", "get list watch create", "networking.k8s.io/v1", view=child
+    "NetworkPolicy", "networkpolicies", "get create", "networking.k8s.io/v1", view=child
 )
 EVENTS: Final = Kind("Event", "events", "get list create patch")
 # In the operator's own namespace only (lease.py).
 LEASES: Final = Kind("Lease", "leases", "get create patch", "coordination.k8s.io/v1")
 
 KINDS: Final = (JOBS, JOB_STATUS, PODS, SERVICES, POLICIES, EVENTS)
+# The rights that it needs besides, where each job has a NetworkPolicy.
+ISOLATING: Final = (replace(POLICIES, verbs="list watch patch"),)
 # What the operator creates for a job, by the `kind` of its manifest.
 CHILDREN: Final = {kind.name: kind for kind in (PODS, SERVICES, POLICIES)}

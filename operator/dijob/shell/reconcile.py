@@ -10,8 +10,8 @@ from dijob.core.decide.requeue import RESYNC_SECONDS
 from dijob.core.members import gang_of
 from dijob.core.membership.address_list import unaccounted
 from dijob.core.observed.ranked import by_rank
-from dijob.core.observed.views import Observed
-from dijob.core.options import Options, notes
+from dijob.core.observed.views import Isolation, Observed
+from dijob.core.options import Options, isolated, notes
 from dijob.core.report import conditions, summary
 from dijob.shell.actor import Actor
 from dijob.shell.api import Api, ApiError
@@ -131,7 +131,7 @@ class Reconciler:
             latency=self._api.throttle.latency,
             reminder_budget=self._api.throttle.reminders,
             notes=notes(job, self._options),
-            isolates=self._options.isolates,
+            isolation=Isolation(isolated(job, self._options), self._children.policy(job)),
             warnings={uid: text for uid, text in memory.warnings.items() if uid in silent},
         )
 

@@ -14,6 +14,7 @@ from cluster.shell import Progress, run
 PACKAGES = {
     "runc": "runc",
     "iptables": "iptables",
+    "ipset": "ipset",
     "conntrack": "conntrack",
     "ip": "iproute2",
     "nsenter": "util-linux",

@@ -22,12 +22,14 @@ REASONS = {
     "patch pod": ChangesRefused.PodUpdateRefused,
     "delete pod": ChangesRefused.PodDeletionRefused,
     "patch dijob": ChangesRefused.JobUpdateRefused,
+    "patch networkpolicy": ChangesRefused.PolicyUpdateRefused,
     "delete dijob": ChangesRefused.JobDeletionRefused,
 }
 CANNOT = {
     "patch pod": "cannot be changed",
     "delete pod": "cannot be deleted",
     "patch dijob": "spec.replicas cannot be written",
+    "patch networkpolicy": "the job's network policy cannot be changed",
     "delete dijob": "the job cannot be deleted",
 }
 

@@ -122,9 +122,9 @@ def _service_waits(this: Pass) -> Iterator[float]:
     refusal = this.observed.refusals.get(f"service/{this.world.gang.job}")
     if refusal and service_is_missing(this):
         yield (refusal.retry_at - this.now).total_seconds()
-    policy = this.observed.refusals.get(f"networkpolicy/{this.world.gang.job}")
-    if policy and policy_is_missing(this):
-        yield (policy.retry_at - this.now).total_seconds()
+    no = this.observed.refusals.get(f"networkpolicy/{this.world.gang.job}")
+    if no and policy_is_missing(this):
+        yield (no.retry_at - this.now).total_seconds()
     if redis.absence(this.world.gang, this.observed):
         yield max(LOOK_AGAIN_SECONDS[0], wait_for_pod(this, this.world.gang.server))
 
@@ -182,8 +182,8 @@ def service_is_missing(this: Pass) -> bool:
 
 def policy_is_missing(this: Pass) -> bool:
     """Whether the job is to have a NetworkPolicy, and has none."""
-    missing = f"networkpolicy/{this.world.gang.job}" not in this.observed.existing
-    return this.observed.isolates and missing
+    isolation = this.observed.isolation
+    return isolation.wanted and isolation.policy is None
 
 
 def may_try(this: Pass, key: str) -> bool:

@@ -4,6 +4,7 @@ from itertools import takewhile
 
 from dijob.core.actions import (
     Action,
+    ChangePolicy,
     CreateInOrder,
     CreatePod,
     CreateShared,
@@ -46,24 +47,20 @@ def default_replicas(this: Pass) -> tuple[Action, ...]:
 
 
 def _policy(this: Pass) -> tuple[Action, ...]:
-    """No pod begins before the policy is there."""
-    due = requeue.policy_is_missing(this)
-    due = due and requeue.may_try(this, f"networkpolicy/{this.world.gang.job}")
-    return (CreateShared(policy.manifests),) if due else ()
+    """It comes before the pods, and changes while they run."""
+    there = this.observed.isolation.policy
+    if requeue.policy_is_missing(this):
+        may = requeue.may_try(this, f"networkpolicy/{this.world.gang.job}")
+        return (CreateShared(policy.manifests),) if may else ()
+    if this.observed.isolation.wanted and there and there.made_from != policy.fingerprint(this.job):
+        return (ChangePolicy(there.uid),)
+    return ()
 
 
 def _create_and_delete_pods(this: Pass) -> tuple[Action, ...]:
     """Pods that are missing come, pods that belong to no list go."""
-    world, gathering, member = this.world, this.gathering, this.world.gang.member
-    needed = () if requeue.policy_is_missing(this) else gathering.needed
-    free = [rank for rank in needed if requeue.wait_to_create(this, rank) <= 0]
-    create: tuple[Action, ...] = tuple(
-        CreatePod(member(rank)) for rank in requeue.creation_order(this, free)
-    )
-    more = gathering.ranks_to_add if needed == gathering.needed else ()
-    due = takewhile(lambda rank: requeue.wait_to_create(this, rank) <= 0, more)
-    if ranks := tuple(due)[:IN_ORDER_AT_ONCE]:
-        create = (CreateInOrder(tuple(map(member, ranks))),)
+    world, gathering = this.world, this.gathering
+    create = () if requeue.policy_is_missing(this) else _creations(this)
     if this.has_unstored_counts:
         # A failure that is not in the stored status yet would be lost with its pod: that write
         # comes first.
@@ -71,6 +68,15 @@ def _create_and_delete_pods(this: Pass) -> tuple[Action, ...]:
     back = (ReleasePod(pod.name, pod.uid),) if (pod := gathering.pod_to_release) else ()
     force = removals(lost_nodes.abandoned(world.pods.values(), this.now))
     return (*deletions(world.to_delete), *back, *force, *create)
+
+
+def _creations(this: Pass) -> tuple[Action, ...]:
+    gathering, member = this.gathering, this.world.gang.member
+    due = takewhile(lambda rank: requeue.wait_to_create(this, rank) <= 0, gathering.ranks_to_add)
+    if ranks := tuple(due)[:IN_ORDER_AT_ONCE]:
+        return (CreateInOrder(tuple(map(member, ranks))),)
+    free = [rank for rank in gathering.needed if requeue.wait_to_create(this, rank) <= 0]
+    return tuple(CreatePod(member(rank)) for rank in requeue.creation_order(this, free))
 
 
 def _shared_objects(this: Pass) -> tuple[Action, ...]:
@@ -84,7 +90,8 @@ def _shared_objects(this: Pass) -> tuple[Action, ...]:
 def _broker(this: Pass) -> tuple[Action, ...]:
     name, seen = this.world.gang.server, this.observed
     pod = seen.unranked_pod(name)
-    objects = {f"networkpolicy/{name}", f"service/{name}"}
+    kinds = ("service", "networkpolicy") if seen.isolation.wanted else ("service",)
+    objects = {f"{kind}/{name}" for kind in kinds}
     if not name or (pod and objects <= seen.existing and not pod.finished and not pod.deleting):
         return ()
     if pod and (pod.finished or pod.deleting):

@@ -21,9 +21,15 @@ END_SECONDS = 1
 
 
 def child(body: Body) -> Child:
-    """Read an object of which only the existence matters."""
+    """Read an object of which little matters but its existence."""
     meta = body["metadata"]
-    return Child(meta["name"], meta.get("uid", ""), owner_of(meta), meta.get("resourceVersion", ""))
+    return Child(
+        name=meta["name"],
+        uid=meta.get("uid", ""),
+        owner=owner_of(meta),
+        version=meta.get("resourceVersion", ""),
+        made_from=(meta.get("annotations") or {}).get(names.ANNOTATION_TEMPLATE, ""),
+    )
 
 
 def owner_of(meta: Body) -> str:

@@ -153,6 +153,29 @@ class Creation:
 
 
 @dataclass(frozen=True)
+class Child:
+    """An object of a job of which little matters but its existence, as a service. `made_from` is
+    the hash of the user's words that it carries, where it carries one.
+    """
+
+    name: str
+    uid: str
+    owner: str
+    version: str = ""
+    made_from: str = ""
+
+
+@dataclass(frozen=True)
+class Isolation:
+    """The NetworkPolicy of the job: whether it is to have one, and the one that is there. (That of
+    its Redis server is always there, and watched only where `wanted` is true.)
+    """
+
+    wanted: bool = False
+    policy: Child | None = None
+
+
+@dataclass(frozen=True)
 class Observed:
     """Everything that one pass decides on, besides the job itself.
 
@@ -171,7 +194,7 @@ class Observed:
     that this operator has written on it.
 
     From its settings and its measurements: `notes` are problems of the job with these settings;
-    `isolates` says whether it is to have a NetworkPolicy;
+    `isolation` is about its NetworkPolicy;
     `latency` is how long a write takes now, in seconds; `reminder_budget` is how many kubelets may
     be reminded now (pace.py).
     """
@@ -188,7 +211,7 @@ class Observed:
     published: Mapping[str, int] = field(default_factory=dict)
     warnings: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[Problem, ...] = ()
-    isolates: bool = False
+    isolation: Isolation = Isolation()
     latency: float = 0.0
     reminder_budget: int = 1
 
@@ -211,16 +234,6 @@ class Observed:
     def all_pods(self) -> tuple[Pod, ...]:
         """All pods of the job, those with a rank first, in rank order."""
         return (*(pod for _, pod in sorted(self.pods.items())), *self.unranked)
-
-
-@dataclass(frozen=True)
-class Child:
-    """An object of a job of which only the existence matters, as a service."""
-
-    name: str
-    uid: str
-    owner: str
-    version: str = ""
 
 
 def unexplained(

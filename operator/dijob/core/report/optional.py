@@ -72,13 +72,13 @@ def _service(this: Pass) -> list[Fact]:
 
 
 def _policy(this: Pass) -> list[Fact]:
-    policy, known = f"networkpolicy/{this.world.gang.job}", find(this.job.status, Isolated)
-    if not this.observed.isolates:
+    known = find(this.job.status, Isolated)
+    if not this.observed.isolation.wanted:
         return [Fact(Isolated.NotWanted)] if known else []
-    if refusal := this.observed.refusals.get(policy):
+    if refusal := this.observed.refusals.get(f"networkpolicy/{this.world.gang.job}"):
         taken = refusal.why is Refused.TAKEN
         return [Fact(Isolated.NameTaken if taken else Isolated.Refused, refusal.message)]
-    return [Fact(Isolated.Created)] if known and policy in this.observed.existing else []
+    return [Fact(Isolated.Created)] if known and this.observed.isolation.policy else []
 
 
 def _broker(this: Pass) -> list[Fact]:
