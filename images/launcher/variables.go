@@ -50,7 +50,7 @@ func hasNames() bool { return os.Getenv("DIJOB_ADDRESSING") == "Hostname" }
 
 func parallelWorkers() int { return max(1, natural(os.Getenv("DI_PARALLEL_WORKERS"))) }
 
-// correctTasks sets each task's part of the list: DIJOB_TASKS is "LEARNER 1 COLLECTOR 2", and what is left is the last's. The
+// correctTasks sets each task's part of DI_NODES: DIJOB_TASKS is "LEARNER 1 COLLECTOR 2", and what is left is the last's. The
 // variable of a task "_" is the user's own.
 func correctTasks(nodes []string) {
 	words := strings.Fields(os.Getenv("DIJOB_TASKS"))
@@ -60,7 +60,7 @@ func correctTasks(nodes []string) {
 			size = len(nodes)
 		}
 		if words[i] != "_" {
-			os.Setenv("DI_"+words[i]+"_NODES", strings.Join(nodes[:size], ","))
+			os.Setenv("DI_"+words[i]+"_NODES", bracketed(strings.Join(nodes[:size], ",")))
 		}
 		nodes = nodes[size:]
 	}

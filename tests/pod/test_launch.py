@@ -163,6 +163,14 @@ def test_each_task_has_its_part_of_the_list(box: Box, tasks: str, expected: str)
     assert (rc, out) == (0, f"{expected}\n"), err
 
 
+def test_a_tasks_part_of_the_list_has_the_brackets_of_the_whole(box: Box) -> None:
+    box.shows("3", "fd00::1,fd00::2,fd00::3")
+    program = "import os; print(os.environ['DI_NODES'], os.environ['DI_COLLECTOR_NODES'])"
+    tasks = {"DIJOB_TASKS": "LEARNER 1 COLLECTOR 2"}
+    rc, out, err = box.run([box.launch, *python(program)], DI_RANK="0", DI_NODES="", **tasks)
+    assert (rc, out) == (0, "[fd00::1],[fd00::2],[fd00::3] [fd00::2],[fd00::3]\n"), err
+
+
 def test_what_a_runtime_makes_of_the_list_is_mended_too(box: Box) -> None:
     box.shows("3", "10.0.0.1,10.0.0.2", master_addr="10.0.0.1")
     program = (
