@@ -238,6 +238,22 @@ def test_of_two_addresses_the_first_is_the_pods(ips: tuple[str, str]) -> None:
     """Dual stack: status.podIP, the first of status.podIPs, is of the node's first family."""
     both = [{"ip": ip} for ip in ips]
     assert read(pod_body(podIP=ips[0], podIPs=both)).ip == ips[0]
+@pytest.mark.parametrize(
+    ("ip", "code", "sandbox"), [("", 255, False), ("10.0.0.1", 255, True), ("", 0, True)]
+)
+def test_a_container_that_ended_and_has_no_address_any_more_went_with_its_sandbox(
+    ip: str, code: int, sandbox: bool
+) -> None:
+    """Kubelet 1.37, after its node was without power for a moment: it says that the new sandbox is
+    there before it says which address that has.
+    """
+    shown = pod_body(
+        phase="Running",
+        podIP=ip,
+        conditions=[condition("PodReadyToStartContainers")],
+        containerStatuses=[main_status(state=terminated(code))],
+    )
+    assert read(shown).containers.sandbox is sandbox
 
 
 def test_a_sandbox_of_which_nothing_is_said_is_there() -> None:
