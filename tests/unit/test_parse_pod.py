@@ -238,6 +238,8 @@ def test_of_two_addresses_the_first_is_the_pods(ips: tuple[str, str]) -> None:
     """Dual stack: status.podIP, the first of status.podIPs, is of the node's first family."""
     both = [{"ip": ip} for ip in ips]
     assert read(pod_body(podIP=ips[0], podIPs=both)).ip == ips[0]
+
+
 @pytest.mark.parametrize(
     ("ip", "code", "sandbox"), [("", 255, False), ("10.0.0.1", 255, True), ("", 0, True)]
 )

@@ -15,12 +15,15 @@ from pathlib import Path
 from cluster.addresses import IPV4
 from cluster.build import cache, find_go, one_at_a_time
 from cluster.cluster import Cluster
+from cluster.errors import ClusterError
 from cluster.namespace import enter
 from cluster.process import Process, spawn, stop
 from cluster.shell import Progress, run
 
 SOURCES = Path(__file__).parent / "policies"
 BUILD_SECONDS = 900
+# What the names of its chains for pods begin with.
+CHAINS = "KUBE-POD-FW-"
 
 
 @contextmanager
@@ -36,6 +39,12 @@ def enforced(cluster: Cluster) -> Iterator[None]:
         for process in started:
             stop(process, signal.SIGTERM)
             (cluster.state / "processes" / f"{process.name}.json").unlink()
+    if left := [node for node in cluster.nodes if CHAINS in _rules(cluster, node)]:
+        raise ClusterError(f"rules are left on {', '.join(left)}: they would hold for later pods")
+
+
+def _rules(cluster: Cluster, node: str) -> str:
+    return run([*enter(cluster.node(node).holder, mount=False), "iptables-save"])
 
 
 def _start(cluster: Cluster, node: str, program: Path) -> Process:
