@@ -70,7 +70,8 @@ def test_waiting_for_the_end_returns_for_a_job_that_fails_and_the_next_line_says
 
 def test_columns(plane: Plane, untouched: str) -> None:
     head, row = (line.split() for line in plane.kubectl("get", "dij", untouched).splitlines())
-    assert head == ["NAME", "PHASE", "DESIRED", "READY", "RESTARTS", "AGE", "MESSAGE"]
+    names = ["NAME", "PHASE", "DESIRED", "READY", "RESTARTS", "AGE", "PROGRESS", "MESSAGE"]
+    assert head == names
     assert row[:5] == [untouched, "Running", "2", "2", "0"]
     assert row[6:] == ["all", "2", "ranks", "run"]
     wide = plane.kubectl("get", "dij", untouched, "-o", "wide")

@@ -8,14 +8,15 @@ import logging
 
 from dijob.shell.api import Api, ApiError
 from dijob.shell.audit import LIST_METADATA
-from dijob.shell.kinds import CHILDREN, JOBS
+from dijob.shell.kinds import CHILDREN, JOBS, POLICIES
 
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 20.0
 # Twice the same answer: a control plane that is being upgraded may refuse for a moment.
 LOOKS = 2
-READ = (JOBS, *(kind for kind in CHILDREN.values() if kind.view))
+# Policies are watched, and there is a right to do so, only where the jobs have some.
+READ = (JOBS, *(kind for kind in CHILDREN.values() if kind.view and kind is not POLICIES))
 LOOKED_AT_ONCE = 16
 
 
