@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import pytest
 from dijob.core.options import Options
+from dijob.main import _until_it_went_back
 from dijob.shell.audit import Audit
 from dijob.shell.children import Children
 from dijob.shell.clock import Clock
@@ -59,3 +60,15 @@ async def test_a_job_that_is_listed_as_it_was_shown_or_newer_is_no_news(lab: Lab
     lab.reconciler.jobs.put(job("b", 12))
     await lab.listed(job("a", 12), job("b", 13))
     assert lab.reconciler.jobs.uids().keys() == {"a", "b"}
+
+
+async def test_an_operator_whose_store_went_back_says_so_and_ends(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def work() -> None:
+        raise WentBackError("pods", "7", 12)
+
+    stop = asyncio.Event()
+    await _until_it_went_back(work(), stop)
+    assert stop.is_set()
+    assert "pods at version 7, after 12: the store has gone back; the operator ends" in caplog.text

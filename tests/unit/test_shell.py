@@ -103,6 +103,19 @@ async def test_a_write_whose_answer_is_lost_is_not_made_twice() -> None:
         world.operator.check_known()
 
 
+async def test_a_job_that_is_suspended_often_goes_on_at_once_each_time() -> None:
+    """Its user takes its pods away, who wants them back: that is no pod that goes again and again,
+    which is made more and more rarely.
+    """
+    async with simulated(job_body()) as world:
+        await world.until(lambda: world.phase == "Running")
+        for _ in range(8):
+            world.cluster.edit(suspend=True)
+            await world.until(lambda: world.phase == "Suspended")
+            world.cluster.edit(suspend=False)
+            await world.until(lambda: world.phase == "Running", 6)
+
+
 async def test_an_older_view_never_replaces_a_newer_one() -> None:
     async with simulated(job_body()) as world:
         await world.running()

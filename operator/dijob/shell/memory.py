@@ -51,6 +51,9 @@ class Memory:
             self.refusals = {
                 k: no for k, no in self.refusals.items() if no.why is not Refused.REJECTED
             }
+        if job.status.suspend_time:
+            # Its user has taken its pods away: they are no pods that go again and again.
+            self.creations.clear()
         return job
 
     def saw_lists(self, pods: Collection[Pod], now: datetime) -> None:
