@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError, URLError
+from urllib.parse import quote
 from urllib.request import Request, urlopen
 
 import pytest
@@ -22,13 +23,14 @@ from chart.test_chart_operator import asked, kubeconfig
 from cluster import CONTROL_PLANE, Cluster, Options, up
 from cluster.shell import until_established
 from cluster.waiting import until
+from dijob.names import API_VERSION
 from faults.running import free_port
 from manifests import CRD, Body
 from planes import ROOT
 
 pytestmark = pytest.mark.e2e
 
-HOME, TEAM = "dijob-system", "team"
+HOME, TEAM, FAR = "dijob-system", "team", "far"
 # The apiserver keeps its answer about a token for 10 s, and so does the server.
 TOKEN_ENDS_SECONDS = 30
 
@@ -98,7 +100,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("served")
     with up(Options(name="chart-server", mode=CONTROL_PLANE, kwok_nodes=2)) as cluster:
         lab = Lab(cluster.binaries, cluster.kubeconfig)
-        for name in (HOME, TEAM):
+        for name in (HOME, TEAM, FAR):
             lab.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         lab.helm("install", "dijob", str(CHART), "-n", HOME, "--set", "server.enabled=true")
         until_established(lab.kubectl, CRD)
@@ -170,6 +172,32 @@ def test_people_need_a_right(served: Served) -> None:
     assert served.ask("PUT", path, eve, {"replicas": 1})[0] == 403
     assert served.ask("GET", f"{HOME}.two/replicas", bob)[0] == 403
     assert served.ask("GET", "two/replicas", bob)[0] == 404
+
+
+def test_no_name_leads_to_another_namespace(served: Served) -> None:
+    """Neither of a person's request nor of an owner that somebody has put into a pod."""
+    lab = served.lab
+    lab.kubectl("create", "-n", FAR, "-f", "-", stdin=yaml.safe_dump(job("far")))
+    uid = lab.get("dij", "far", "-n", FAR)["metadata"]["uid"]
+    bob = lab.kubectl("create", "token", "bob", "-n", TEAM)
+    name = f"x/../../../{FAR}/dijobs/far"
+    path = f"{TEAM}.{quote(name, safe='')}/replicas"
+    assert served.ask("PUT", path, bob, {"replicas": 3})[0] == 404
+    owner = {"apiVersion": API_VERSION, "kind": "DIJob", "name": name, "uid": uid}
+    forged = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": "forged",
+            "namespace": TEAM,
+            "ownerReferences": [{**owner, "controller": True}],
+        },
+        "spec": {"containers": [{"name": "c", "image": "x"}]},
+    }
+    lab.apply(forged)
+    status, told = served.ask("PUT", f"{uid}/replicas", served.token("forged"), {"replicas": 3})
+    assert (status, "belongs to no DIJob" in told["message"]) == (403, True), told
+    assert lab.get("dij", "far", "-n", FAR)["spec"].get("replicas", 1) == 1
 
 
 def test_what_is_reported_stands_in_the_status_and_stays(served: Served) -> None:

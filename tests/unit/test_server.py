@@ -23,6 +23,7 @@ from dijob.shell.clock import Clock
 from dijob.shell.connection import Call
 from dijob.shell.kinds import JOBS, PODS
 from unit.builders import NOW
+from yarl import URL
 
 Body = dict[str, Any]
 
@@ -321,6 +322,41 @@ async def test_people_need_a_right_on_the_jobs_scale(
         assert it.apiserver.job["spec"]["replicas"] == (
             4 if (status, method) == (200, "PUT") else 3
         )
+
+
+# In a URL each of them leads elsewhere, or asks for something else.
+NO_NAMES = {
+    "another namespace's job": "ns.x%2F..%2F..%2F..%2Fother%2Fdijobs%2Fjob",
+    "through the namespace": "ns%2F..%2Fother.job",
+    "a query": "ns.job%3FdryRun=All",
+    "a subresource": "ns.job%2Fstatus",
+    "two names": "ns.job.x",
+    "upper case": "ns.Job",
+    "no namespace": ".job",
+    "no name": "ns.",
+    "a new line": "ns.job%0A",
+}
+
+
+@pytest.mark.parametrize("given", NO_NAMES.values(), ids=list(NO_NAMES))
+async def test_what_is_no_name_of_a_job_goes_into_no_path(given: str) -> None:
+    async with lab() as it:
+        for token, status in (("bob", 404), ("rank", 404)):
+            path = URL(f"/v2alpha1/{given}/replicas", encoded=True)
+            headers = {"Authorization": f"Bearer {token}"}
+            async with it.client.get(path, headers=headers) as answer:
+                assert answer.status == status, await answer.text()
+        assert {call.path for call in it.apiserver.calls} == {REVIEWS, POD}
+
+
+async def test_an_owner_with_the_name_of_another_path_opens_nothing() -> None:
+    """The apiserver does not look at the names in a pod's ownerReferences."""
+    apiserver = made()
+    (owner,) = apiserver.objects[POD]["metadata"]["ownerReferences"]
+    owner["name"] = "x/../../../other/dijobs/job"
+    async with lab(apiserver) as it:
+        assert (await it.ask("GET", BY_UID))[0] == 403
+        assert {call.path for call in it.apiserver.calls} == {REVIEWS, POD}
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])

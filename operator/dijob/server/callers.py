@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from dijob import names
+from dijob.api.checks import NAME_PATTERN
 from dijob.core.render.server import AUDIENCE
 from dijob.server.limits import Limit, Rate
 from dijob.server.refusal import Refusal
@@ -25,6 +26,8 @@ KNOWN_SECONDS: Final = 10.0
 MOST_KNOWN: Final = 10_000
 # Tokens that are not known cost the apiserver two requests each: so many from one address.
 UNKNOWN: Final = Rate(5.0, 50.0)
+# Nothing else gets into a path: a "/" in a name could lead to another namespace.
+JOB: Final = re.compile(rf"([a-z0-9](?:[-a-z0-9]{{0,61}}[a-z0-9])?)\.({NAME_PATTERN})")
 UID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 # TokenReview's names for what is in a token that is bound to a pod (KEP-1205).
 POD_NAME: Final = "authentication.kubernetes.io/pod-name"
@@ -94,23 +97,19 @@ class Callers:
 
     async def job(self, caller: Caller, given: str, verb: str) -> JobName:
         """The job that a path names, where the caller may do this with its size; else Refusal."""
+        named = JOB.fullmatch(given)
         if isinstance(caller, Rank):
-            if given not in (caller.job.uid, str(caller.job)):
-                self._named(given, uid=True)
+            if given in (caller.job.uid, str(caller.job)):
+                return caller.job
+            if named or UID.fullmatch(given):
                 raise Refusal(
                     403, f"the token of this pod is for its own job, {caller.job}, and no other"
                 )
-            return caller.job
-        self._named(given, uid=False)
-        namespace, _, name = given.partition(".")
-        await self._may(caller, verb, JobName(namespace, name))
-        return JobName(namespace, name)
-
-    @staticmethod
-    def _named(given: str, uid: bool) -> None:
-        namespace, _, name = given.partition(".")
-        if not (namespace and name) and not (uid and UID.fullmatch(given)):
+        if named is None or isinstance(caller, Rank):
             raise Refusal(404, f"there is no job {given!r}: {NAME_A_JOB}")
+        job = JobName(named[1], named[2])
+        await self._may(caller, verb, job)
+        return job
 
     async def _look_up(self, token: str) -> Caller | Refusal:
         user = await self._review(token, AUDIENCE)
@@ -158,8 +157,10 @@ class Callers:
             return Refusal(401, f"the pod {pod} of this token is gone")
         for owner in meta.get("ownerReferences") or ():
             ours = owner.get("kind") == names.KIND and owner.get("apiVersion") == names.API_VERSION
-            if ours and owner.get("controller"):
-                return Rank(pod, JobName(parts[2], owner["name"], owner["uid"]))
+            job = JobName(parts[2], str(owner.get("name")), str(owner.get("uid")))
+            # The apiserver takes any name of an owner.
+            if ours and owner.get("controller") and JOB.fullmatch(str(job)):
+                return Rank(pod, job)
         return Refusal(403, f"the pod {pod} of this token belongs to no DIJob")
 
     async def _may(self, person: Person, verb: str, job: JobName) -> None:
