@@ -255,9 +255,9 @@ def test_schemathesis_finds_no_answer_that_is_not_described(
     checks = ["--exclude-checks", "positive_data_acceptance", "--max-examples", "30", "--seed", "1"]
     told = ["-H", f"Authorization: Bearer {token}", "--rate-limit", "10/s", *checks]
     program = [os.environ["DIJOB_SCHEMATHESIS"], f"--config-file={config}", "run"]
-    done = subprocess.run(
-        [*program, f"{served.url}/openapi.json", *told], text=True, capture_output=True, check=False
-    )
+    argv = [*program, f"{served.url}/openapi.json", *told]
+    # It keeps what it has found in the working directory.
+    done = subprocess.run(argv, text=True, capture_output=True, check=False, cwd=tmp_path)
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
     print(done.stdout[-1500:])
     assert served.status("two").get("phase") == "Running"

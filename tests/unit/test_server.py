@@ -14,14 +14,16 @@ from dijob.core.render.server import AUDIENCE
 from dijob.server.app import BODY_BYTES, Server
 from dijob.server.callers import ACCESS, REVIEWS, Callers, JobName
 from dijob.server.limits import Limit, Rate
+from dijob.server.metrics import SILENT_SECONDS
 from dijob.server.openapi import OPENAPI_PATH, ROUTES, document
-from dijob.server.reports import PROGRESS_SECONDS, Reports
+from dijob.server.reports import PROGRESS_SECONDS, Manner, Reports
 from dijob.server.requests import ProgressRequest
 from dijob.server.sizes import Sizes
 from dijob.shell.api import Api, ApiError
 from dijob.shell.clock import Clock
 from dijob.shell.connection import Call
 from dijob.shell.kinds import JOBS, PODS
+from dijob.shell.metrics import REGISTRY
 from unit.builders import NOW
 from yarl import URL
 
@@ -391,6 +393,13 @@ async def test_an_apiserver_that_does_not_answer_is_said() -> None:
         assert (await it.ask("GET", BY_UID))[0] == 200
 
 
+async def test_requests_of_one_person_are_limited_before_they_cost_the_apiserver_anything() -> None:
+    async with lab() as it:
+        codes = [(await it.ask("GET", BY_NAME, token="eve"))[0] for _ in range(120)]
+        assert codes == [403] * 100 + [429] * 20
+        assert sum(call.path == ACCESS for call in it.apiserver.calls) == 100
+
+
 async def test_requests_about_one_job_are_limited_and_cost_the_apiserver_little() -> None:
     async with lab() as it:
         codes = [(await it.ask("GET", BY_UID))[0] for _ in range(40)]
@@ -450,15 +459,74 @@ async def test_another_replica_of_the_server_has_just_written_the_line() -> None
             await it.server.callers.of("Bearer rank", "x"), UID, "get"
         )
         twin = Reports(cast(Api, it.apiserver), it.server.sizes, clock=it.clock)
-        twin.progress(job, said)
+        await twin.progress(job, said)
         await twin.write_due()
         it.clock.seconds += 10
-        it.server.reports.progress(job, ProgressRequest(iteration=2).progress)
+        await it.server.reports.progress(job, ProgressRequest(iteration=2).progress)
         await it.server.reports.write_due()
         assert it.apiserver.job["status"]["progress"]["iteration"] == 1
         it.clock.seconds += PROGRESS_SECONDS - 9
         await it.server.reports.write_due()
         assert it.apiserver.job["status"]["progress"]["iteration"] == 2
+
+
+async def test_what_another_replica_has_heard_later_stands() -> None:
+    async with lab() as it:
+        job = await it.server.callers.job(
+            await it.server.callers.of("Bearer rank", "x"), UID, "get"
+        )
+        twin = Reports(cast(Api, it.apiserver), it.server.sizes, clock=it.clock)
+        await it.server.reports.progress(job, ProgressRequest(iteration=1, env_step=9).progress)
+        it.clock.seconds += 50
+        await twin.progress(job, ProgressRequest(iteration=2, episode_return=7.0).progress)
+        await twin.write_due()
+        for seconds in (0, PROGRESS_SECONDS - 1):
+            it.clock.seconds += seconds
+            await it.server.reports.write_due()
+            assert it.apiserver.job["status"]["progress"]["line"] == "iter 2, return 7"
+        it.clock.seconds += 1
+        await it.server.reports.write_due()
+        assert it.apiserver.job["status"]["progress"]["line"] == "iter 2, step 9, return 7"
+
+
+async def test_replicas_of_the_server_share_what_may_be_written() -> None:
+    async with lab() as it:
+        api = cast(Api, it.apiserver)
+        twin = Reports(api, it.server.sizes, Manner(replicas=2), it.clock)
+        for number in range(3):
+            path = JOBS.path("ns", f"job-{number}")
+            it.apiserver.objects[path] = it.apiserver.objects[JOB]
+            await twin.progress(
+                JobName("ns", f"job-{number}"), ProgressRequest(iteration=1).progress
+            )
+        written = []
+        for _ in range(5):
+            await twin.write_due()
+            written.append(sum(call.method == "PATCH" for call in it.apiserver.calls))
+            it.clock.seconds += 0.5
+        assert written == [1, 1, 2, 2, 3]
+
+
+async def test_progress_of_no_job_is_refused_at_once() -> None:
+    async with lab() as it:
+        it.apiserver.allowed.add(("bob", "update", "ns/none"))
+        status, told = await it.ask("POST", "/v2alpha1/ns.none/progress", {"iteration": 1}, "bob")
+        assert (status, told["message"]) == (404, "there is no DIJob ns.none")
+
+
+async def test_a_metric_of_a_job_ends_with_what_it_says() -> None:
+    async with lab() as it:
+        api = cast(Api, it.apiserver)
+        reports = Reports(api, it.server.sizes, Manner(by_job=True), it.clock)
+        await reports.progress(JobName("ns", "job"), ProgressRequest(env_step=7).progress)
+        gauge = ("dijob_job_progress", {"namespace": "ns", "job": "job", "what": "env_step"})
+        assert REGISTRY.get_sample_value(*gauge) == 7
+        it.clock.seconds += SILENT_SECONDS
+        await reports.write_due()
+        assert REGISTRY.get_sample_value(*gauge) == 7
+        it.clock.seconds += 1
+        await reports.write_due()
+        assert REGISTRY.get_sample_value(*gauge) is None
 
 
 async def test_all_lines_together_are_two_writes_a_second() -> None:
@@ -469,13 +537,13 @@ async def test_all_lines_together_are_two_writes_a_second() -> None:
             body["metadata"] |= {"name": f"job-{number}", "uid": ""}
             it.apiserver.objects[path] = body
             said = ProgressRequest(iteration=number).progress
-            it.server.reports.progress(JobName("ns", f"job-{number}"), said)
+            await it.server.reports.progress(JobName("ns", f"job-{number}"), said)
         written = []
         for _ in range(6):
             await it.server.reports.write_due()
             written.append(sum(call.method == "PATCH" for call in it.apiserver.calls))
             it.clock.seconds += 0.5
-        assert written == [2, 3, 4, 5, 6, 6]
+        assert written == [1, 2, 3, 4, 5, 6]
 
 
 def test_a_limit_lets_through_what_it_says() -> None:

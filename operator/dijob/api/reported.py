@@ -24,6 +24,8 @@ class Progress(Stored):
     """The last return of an episode."""
     time: Time = ""
     """When the last of it was reported."""
+    written: Time = ""
+    """When it was written here."""
 
 
 class Profiling(Stored):

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import signal
 import socket
+from typing import Final
 
 import click
 from aiohttp import web
@@ -13,11 +14,14 @@ from dijob import __version__
 from dijob.server.app import Server
 from dijob.server.callers import Callers
 from dijob.server.metrics import REGISTRY
-from dijob.server.reports import Reports
+from dijob.server.reports import Manner, Reports
 from dijob.server.sizes import Sizes
 from dijob.shell.api import Api
 
 log = logging.getLogger("dijob.server")
+
+# A connection that has sent no whole request for so long is closed.
+IDLE_SECONDS: Final = 60.0
 
 
 @click.command(
@@ -31,6 +35,13 @@ log = logging.getLogger("dijob.server")
     help="Port of /livez, /readyz and /metrics, which ask nobody for a token (0: none).",
 )
 @click.option(
+    "--replicas",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="How many of these serve together: they share what may be written.",
+)
+@click.option(
     "--job-metrics/--no-job-metrics",
     default=False,
     show_default=True,
@@ -38,22 +49,28 @@ log = logging.getLogger("dijob.server")
 )
 @click.option("--kubeconfig", type=click.Path(exists=True), help="For runs outside a cluster.")
 @click.version_option(__version__)
-def main(port: int, health_port: int, job_metrics: bool, kubeconfig: str | None) -> None:
+def main(
+    port: int, health_port: int, replicas: int, job_metrics: bool, kubeconfig: str | None
+) -> None:
     """Serve the API by which running jobs change their own size and report."""
     logging.basicConfig(level=logging.INFO, format="[%(asctime)s] %(levelname)s %(message)s")
-    asyncio.run(serve(port, health_port, job_metrics, kubeconfig))
+    asyncio.run(serve(port, health_port, Manner(replicas, job_metrics), kubeconfig))
 
 
-async def serve(port: int, health_port: int, job_metrics: bool, kubeconfig: str | None) -> None:
+async def serve(port: int, health_port: int, manner: Manner, kubeconfig: str | None) -> None:
     """Serve until SIGTERM or SIGINT."""
     stop = asyncio.Event()
     for which in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(which, stop.set)
     api = await Api.connect(kubeconfig, f"server {socket.gethostname()}")
     sizes = Sizes(api)
-    reports = Reports(api, sizes, job_metrics)
+    reports = Reports(api, sizes, manner)
     apps = [(Server(Callers(api), sizes, reports).app(), port), (health(), health_port)]
-    runners = [(web.AppRunner(app, access_log=None), at) for app, at in apps if at]
+    runners = [
+        (web.AppRunner(app, access_log=None, keepalive_timeout=IDLE_SECONDS), at)
+        for app, at in apps
+        if at
+    ]
     writes = asyncio.create_task(reports.run())
     try:
         for runner, at in runners:

@@ -100,7 +100,7 @@ class Server:
 
     async def post_progress(self, request: web.Request) -> web.Response:
         said = await body_of(request, ProgressRequest)
-        self.reports.progress(request[JOB], said.progress)
+        await self.reports.progress(request[JOB], said.progress)
         return answer("successfully report progress")
 
 

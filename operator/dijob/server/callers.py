@@ -26,6 +26,8 @@ KNOWN_SECONDS: Final = 10.0
 MOST_KNOWN: Final = 10_000
 # Tokens that are not known cost the apiserver two requests each: so many from one address.
 UNKNOWN: Final = Rate(5.0, 50.0)
+# Each request of a person costs the apiserver one more: so many of one user.
+ASKED: Final = Rate(20.0, 100.0)
 # Nothing else gets into a path: a "/" in a name could lead to another namespace.
 JOB: Final = re.compile(rf"([a-z0-9](?:[-a-z0-9]{{0,61}}[a-z0-9])?)\.({NAME_PATTERN})")
 UID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -73,6 +75,7 @@ class Callers:
         self._clock = clock
         self._known: dict[str, tuple[float, Caller | Refusal]] = {}
         self._unknown = Limit(UNKNOWN)
+        self._asked = Limit(ASKED)
 
     async def of(self, authorization: str, address: str) -> Caller:
         """Who sends this header from this address; Refusal where nobody whom the apiserver
@@ -107,7 +110,9 @@ class Callers:
                 )
         if named is None or isinstance(caller, Rank):
             raise Refusal(404, f"there is no job {given!r}: {NAME_A_JOB}")
-        job = JobName(named[1], named[2])
+        user, job = str(caller.user.get("username")), JobName(named[1], named[2])
+        if wait := self._asked.take(user, self._clock.monotonic()):
+            raise Refusal(429, f"too many requests come from {user}", wait)
         await self._may(caller, verb, job)
         return job
 

@@ -1,5 +1,6 @@
 """The server's own figures, served at /metrics."""
 
+from contextlib import suppress
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -28,9 +29,26 @@ PROGRESS: Final = Gauge(
 )
 
 
-def tell(namespace: str, job: str, progress: Progress) -> None:
-    """Set the gauges of a job."""
-    for what in ("iteration", "env_step", "episode_return"):
+# A job that has said nothing for so long has no gauges any more.
+SILENT_SECONDS: Final = 600.0
+
+_FIGURES: Final = ("iteration", "env_step", "episode_return")
+_told: dict[tuple[str, str], float] = {}
+
+
+def tell(namespace: str, job: str, progress: Progress, now: float) -> None:
+    """Set the gauges of a job, at a time in monotonic seconds."""
+    _told[namespace, job] = now
+    for what in _FIGURES:
         value = getattr(progress, what)
         if value is not None:
             PROGRESS.labels(namespace, job, what).set(value)
+
+
+def forget_silent(now: float) -> None:
+    """Take away the gauges of jobs that have said nothing for SILENT_SECONDS."""
+    for job in [job for job, last in _told.items() if last + SILENT_SECONDS < now]:
+        del _told[job]
+        for what in _FIGURES:
+            with suppress(KeyError):
+                PROGRESS.remove(*job, what)

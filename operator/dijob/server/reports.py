@@ -23,10 +23,22 @@ log = logging.getLogger(__name__)
 PROFILING_BYTES: Final = 4096
 # Each of them is a write of the whole job.
 PROFILINGS: Final = Rate(0.1, 5.0)
-# The line of a job is written at most so often, and all lines together so many times a second.
+# The line of a job is written at most so often, and all lines together so many times a second, by
+# all replicas of the server.
 PROGRESS_SECONDS: Final = 60.0
-WRITES: Final = Rate(2.0, 2.0)
+WRITES_PER_SECOND: Final = 2.0
 LOOK_SECONDS: Final = 0.5
+MOST_WAITING: Final = 10_000
+
+
+@dataclass(frozen=True)
+class Manner:
+    """`replicas` of the server share what may be written; `by_job`: there is a metric for each job
+    with what it reports.
+    """
+
+    replicas: int = 1
+    by_job: bool = False
 
 
 @dataclass
@@ -39,30 +51,43 @@ class Waiting:
 
 
 class Reports:
-    """Keeps what is reported until it may be written. `by_job`: also as a metric for each job."""
+    """Keeps what is reported until it may be written."""
 
-    def __init__(self, api: Api, sizes: Sizes, by_job: bool = False, clock: Clock = SYSTEM) -> None:
+    def __init__(
+        self, api: Api, sizes: Sizes, manner: Manner = Manner(), clock: Clock = SYSTEM
+    ) -> None:
         self._api = api
         self._sizes = sizes
-        self._by_job = by_job
+        self._by_job = manner.by_job
         self._clock = clock
         self._profilings = Limit(PROFILINGS)
-        self._writes = Limit(WRITES)
+        self._writes = Limit(Rate(WRITES_PER_SECOND / manner.replicas, 1.0))
         self._waiting: dict[str, Waiting] = {}
         # When the line of a job may be written again.
         self._next: dict[str, float] = {}
 
-    def progress(self, job: JobName, said: Progress) -> None:
-        """Take in what a process says; what it does not say now stands as it was."""
+    async def progress(self, job: JobName, said: Progress) -> None:
+        """Take in what a process says; what it does not say now stands as it was. Refusal where
+        there is no such job.
+        """
+        if self._known(job) is None:
+            if len(self._waiting) >= MOST_WAITING:
+                raise Refusal(429, "too many jobs report their progress", PROGRESS_SECONDS)
+            await self._sizes.read(job)
         now = self._clock.monotonic()
         news = said.model_dump(exclude_none=True) | {"time": timestamp(self._clock.now())}
-        waiting = self._waiting.get(str(job))
-        if waiting is None or waiting.job != job:
+        waiting = self._known(job)
+        if waiting is None:
             waiting = Waiting(job, Progress(), max(now, self._next.get(str(job), now)))
         waiting.progress = waiting.progress.model_copy(update=news)
         self._waiting[str(job)] = waiting
         if self._by_job:
-            metrics.tell(job.namespace, job.name, waiting.progress)
+            metrics.tell(job.namespace, job.name, waiting.progress, now)
+
+    def _known(self, job: JobName) -> Waiting | None:
+        """What waits to be written of this very job."""
+        waiting = self._waiting.get(str(job))
+        return waiting if waiting and job.uid in ("", waiting.job.uid) else None
 
     async def run(self) -> None:
         """Write what is due, until cancelled."""
@@ -73,6 +98,7 @@ class Reports:
     async def write_due(self) -> None:
         """Write the lines that may be written now, the oldest first."""
         now = self._clock.monotonic()
+        metrics.forget_silent(now)
         self._next = {name: at for name, at in self._next.items() if at > now}
         for name, waiting in sorted(self._waiting.items(), key=lambda item: item[1].due):
             if waiting.due > now or self._writes.take("", now):
@@ -90,16 +116,17 @@ class Reports:
 
     async def _write_progress(self, waiting: Waiting) -> None:
         body = await self._sizes.read(waiting.job)
-        old = (body.get("status") or {}).get("progress") or {}
-        written = parse_time(old.get("time"))
-        age = (self._clock.now() - written).total_seconds() if written else PROGRESS_SECONDS
+        old, now = (body.get("status") or {}).get("progress") or {}, self._clock.now()
+        written = parse_time(old.get("written"))
+        age = (now - written).total_seconds() if written else PROGRESS_SECONDS
         if 0 <= age < PROGRESS_SECONDS:
             # Another replica of the server has just done it.
             waiting.due = self._clock.monotonic() + PROGRESS_SECONDS - age
             self._waiting.setdefault(str(waiting.job), waiting)
             return
-        new = Progress.model_validate({**old, **_dump(waiting.progress)})
-        await self._patch(body, {"progress": _dump(new.model_copy(update={"line": in_words(new)}))})
+        new = _newest(old, _dump(waiting.progress))
+        shown = {"line": in_words(new), "written": timestamp(now)}
+        await self._patch(body, {"progress": _dump(new.model_copy(update=shown))})
 
     async def profiling(self, job: JobName, pod: str, data: dict[str, Any]) -> None:
         """Keep what a process has posted, with the last ones before it."""
@@ -127,6 +154,15 @@ class Reports:
         path = f"{JOBS.path(meta['namespace'], meta['name'])}/status"
         patch = {"metadata": precondition, "status": status}
         await self._api.call(Call("PATCH", path, patch, query=MANAGER))
+
+
+def _newest(old: Json, news: Json) -> Progress:
+    """Both in one: what was reported last stands, as another replica may have heard of more since
+    this one did.
+    """
+    if str(news.get("time")) < str(old.get("time", "")):
+        old, news = news, old
+    return Progress.model_validate({**old, **news})
 
 
 def _dump(progress: Progress) -> Json:

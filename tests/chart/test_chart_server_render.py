@@ -1,0 +1,130 @@
+"""What the chart renders for the HTTP server, and that it renders nothing where there is none; helm
+alone, no cluster.
+"""
+
+import re
+from typing import Any
+
+import pytest
+from chart.lab import Lab
+from chart.test_chart_render import Objects, commented_rules, of, one, parsed, render
+from cluster.build import build
+from cluster.shell import Progress
+from planes import ROOT
+
+pytestmark = pytest.mark.e2e
+
+ON: dict[str, Any] = {"server": {"enabled": True}}
+TEAMS: dict[str, Any] = {**ON, "namespaces": ["team-a", "team-b"]}
+URL = "--server-url=http://dijob-server.dijob-system.svc.cluster.local:8080"
+
+
+@pytest.fixture(scope="module")
+def offline() -> Lab:
+    """helm as the test cluster's build makes it."""
+    return Lab(build(Progress(1)))
+
+
+def named(objects: Objects) -> set[tuple[str, str, str]]:
+    """(kind, namespace, name) of each."""
+    metas = [(each["kind"], each["metadata"]) for each in objects]
+    return {(kind, meta.get("namespace", ""), meta["name"]) for kind, meta in metas}
+
+
+def test_without_a_server_there_is_nothing_of_it(offline: Lab) -> None:
+    """With one, all else is the same, but for the operator's flag."""
+    without, having = parsed(render(offline, {})), parsed(render(offline, ON))
+    assert not {each for each in named(without) if "server" in each[2]}
+    assert "server-url" not in render(offline, {"server": {"replicas": 3, "jobMetrics": True}})
+    theirs = named(having) - named(without)
+    assert {kind for kind, _, _ in theirs} == {
+        "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Service", "PodDisruptionBudget",
+        "Deployment",
+    }  # fmt: skip
+    assert all(name.startswith("dijob-server") for _, _, name in theirs)
+    (container,) = one(having, "Deployment", "dijob")["spec"]["template"]["spec"]["containers"]
+    container["args"].remove(URL)
+    assert [each for each in having if named([each]) <= named(without)] == without
+
+
+def test_two_servers_are_on_two_nodes_under_the_restricted_profile(offline: Lab) -> None:
+    objects = parsed(render(offline, ON))
+    spec, operator = (
+        one(objects, "Deployment", name)["spec"] for name in ("dijob-server", "dijob")
+    )
+    pod = spec["template"]["spec"]
+    assert spec["replicas"] == 2
+    assert pod["securityContext"] == operator["template"]["spec"]["securityContext"]
+    (container,), (other,) = pod["containers"], operator["template"]["spec"]["containers"]
+    assert container["securityContext"] == other["securityContext"]
+    assert container["image"] == other["image"]
+    assert container["args"] == ["--port=8080", "--health-port=8081", "--replicas=2"]
+    (spread,) = pod["topologySpreadConstraints"]
+    budget, service = (
+        one(objects, kind, "dijob-server")["spec"] for kind in ("PodDisruptionBudget", "Service")
+    )
+    assert spread["labelSelector"] == budget["selector"] == spec["selector"]
+    assert service["selector"] == spec["selector"]["matchLabels"]
+    # Neither of the two finds the other's pods.
+    for each, foreign in ((spec, operator), (operator, spec)):
+        labels = foreign["template"]["metadata"]["labels"]
+        assert not each["selector"]["matchLabels"].items() <= labels.items()
+    assert pod["serviceAccountName"] == "dijob-server"
+
+
+def test_one_server_has_no_disruption_budget(offline: Lab) -> None:
+    objects = parsed(render(offline, {"server": {"enabled": True, "replicas": 1}}))
+    budgets = [each["metadata"]["name"] for each in of(objects, "PodDisruptionBudget")]
+    assert budgets == ["dijob"]
+
+
+def rights(roles: Objects) -> set[tuple[str, str, str]]:
+    """(group, resource, verbs) of each rule, as a row of docs/security.md has them."""
+    return {
+        (group or "(core)", resource, ", ".join(rule["verbs"]))
+        for role in roles
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+    }
+
+
+def servers(objects: Objects, kind: str) -> Objects:
+    return [each for each in of(objects, kind) if each["metadata"]["name"].startswith(SERVER)]
+
+
+SERVER = "dijob-server"
+
+
+def test_its_rights_are_those_of_the_security_page(offline: Lab) -> None:
+    page = (ROOT / "docs/security.md").read_text()
+    section = re.search(r"^## The server's rights\n(.*?)^## ", page, re.DOTALL | re.MULTILINE)
+    assert section
+    rows = re.findall(r"^\| (\S+) \| (\S+) \| ([a-z, ]+) \| .+ \|$", section[1], re.MULTILINE)
+    assert rights(servers(parsed(render(offline, ON)), "ClusterRole")) == {
+        row for row in rows if row[0] != "group"
+    }
+    for above, rule in commented_rules(render(offline, ON)):
+        assert above.startswith("#"), f"no reason above {rule}"
+
+
+def test_with_namespaces_only_reviews_are_cluster_wide(offline: Lab) -> None:
+    objects = parsed(render(offline, TEAMS))
+    assert {resource for _, resource, _ in rights(servers(objects, "ClusterRole"))} == {
+        "tokenreviews",
+        "subjectaccessreviews",
+    }
+    whole = servers(parsed(render(offline, ON)), "ClusterRole")
+    for namespace in TEAMS["namespaces"]:
+        roles, bound = (
+            [each for each in servers(objects, kind) if each["metadata"]["namespace"] == namespace]
+            for kind in ("Role", "RoleBinding")
+        )
+        assert rights(roles) == rights([r for r in whole if r["metadata"]["name"] == SERVER])
+        (binding,) = bound
+        assert binding["subjects"] == [
+            {"kind": "ServiceAccount", "name": SERVER, "namespace": "dijob-system"}
+        ]
+    assert named(servers(objects, "ClusterRoleBinding")) == {
+        ("ClusterRoleBinding", "", "dijob-server-review")
+    }
