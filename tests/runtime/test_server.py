@@ -2,6 +2,8 @@
 
 import json
 import logging
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -100,6 +102,57 @@ def test_the_end_of_a_process_waits_for_its_last_report(peer: Server) -> None:
     assert [body for _, _, body in peer.asked] == [{"iteration": 7}]
 
 
+FORKS = """
+import os, threading
+from dijob_runtime import server
+
+server.report(iteration=1)
+locked, go = threading.Event(), threading.Event()
+
+def hold():
+    with server._reporter._lock, server._reporter._sending:
+        locked.set()
+        go.wait()
+
+threading.Thread(target=hold).start()
+locked.wait()
+if os.fork() == 0:
+    server.report(iteration=2)
+    server.sys.exit(3)  # as a program ends: with what was registered
+_, status = os.wait()
+go.set()
+print(os.WEXITSTATUS(status))
+"""
+# Python 3.12 and later start no thread once the main one has ended.
+NO_THREADS = """
+import threading
+from dijob_runtime import server
+
+def start(self):
+    raise RuntimeError("can't start new thread")
+
+threading.Thread.start = start
+server.report(iteration=4)
+print("went on")
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "printed", "sent"),
+    [
+        pytest.param(FORKS, "3", {1, 2}, id="a fork while the parent is reporting"),
+        pytest.param(NO_THREADS, "went on", {4}, id="no thread to be had"),
+    ],
+)
+def test_a_report_stops_no_program_and_is_sent_at_its_end(
+    peer: Server, program: str, printed: str, sent: set[int]
+) -> None:
+    argv = [sys.executable, "-c", program]
+    done = subprocess.run(argv, text=True, capture_output=True, timeout=30, check=False)
+    assert (done.returncode, done.stdout.strip()) == (0, printed), done.stderr
+    assert {body["iteration"] for _, _, body in peer.asked} == sent
+
+
 def test_what_nobody_answers_stops_nobody(
     peer: Server, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -139,12 +192,16 @@ LINES = {
     "Evaluation: Train Iter(640) Env Step(9600) Episode Return(200.000) ": (640, 9600, 200.0),
     "Evaluation: Train Iter(5)\tEnv Step(64)\tMean Episode Return(-1.500)": (5, 64, -1.5),
     "Evaluation: Train Iter(5) Eval Return(9.250) x": (5, None, 9.25),
+    # 0.4
+    "Evaluation: Train Iter(5)\tEnv Step(64)\tEval Reward(9.250)": (5, 64, 9.25),
     "Training: Train Iter(7)\tLoss(0.500)": (7, None, None),
     "Train Iter(x) Env Step() Episode Return(nan)": (None, None, None),
+    # Python refuses to read that many digits.
+    f"Train Iter({'9' * 5000}) Env Step(3)": (None, 3, None),
 }
 
 
-@pytest.mark.parametrize("line", LINES)
+@pytest.mark.parametrize("line", LINES, ids=lambda line: line[:60])
 def test_the_figures_in_a_line(line: str) -> None:
     names = ("iteration", "env_step", "episode_return")
     found = {

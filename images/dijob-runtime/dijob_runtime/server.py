@@ -11,6 +11,7 @@ import os
 import sys
 import threading
 import time
+from contextlib import suppress
 from http.client import HTTPException
 from typing import Any
 from urllib.error import HTTPError
@@ -62,24 +63,27 @@ def report(
 
 
 class _Reporter:
-    """Sends the newest of what was reported. A forked process has a thread of its own."""
+    """Sends the newest of what was reported by this process; a forked one has another."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        # A signal's handler may report while its thread does.
+        self._lock = threading.RLock()
         self._sending = threading.Lock()
         self._news: dict[str, Any] = {}
-        self._pid = 0
+        self._pid = os.getpid()
+        self._started = False
         self._complained = False
 
     def add(self, news: dict[str, Any]) -> None:
         with self._lock:
             self._news.update(news)
-            if self._pid == os.getpid():
+            if self._started:
                 return
-            self._pid = os.getpid()
-            self._sending = threading.Lock()  # a fork may have copied one that is held
+            self._started = True
         atexit.register(self.send)
-        threading.Thread(target=self._run, name="dijob-report", daemon=True).start()
+        # Where no thread can be had, what is newest is sent at the end.
+        with suppress(RuntimeError):
+            threading.Thread(target=self._run, name="dijob-report", daemon=True).start()
 
     def _run(self) -> None:
         while True:
@@ -90,6 +94,8 @@ class _Reporter:
         """Send what is new, after what is being sent: at the end of the process this waits for
         it.
         """
+        if self._pid != os.getpid():
+            return  # a fork has copied it, with locks that may be held for ever
         with self._sending:
             with self._lock:
                 news, self._news = self._news, {}
@@ -104,6 +110,15 @@ class _Reporter:
 
 
 _reporter = _Reporter()
+
+
+def _begin() -> None:
+    global _reporter
+    _reporter = _Reporter()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin)
 
 
 def _ask(method: str, what: str, body: dict[str, Any], timeout: float = TIMEOUT_SECONDS) -> Any:

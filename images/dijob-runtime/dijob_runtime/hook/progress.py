@@ -12,9 +12,11 @@ from typing import Any
 from dijob_runtime.server import URL, report
 
 MARK = "Train Iter("
-ITERATION = re.compile(r"Train Iter\((\d+)\)")
-ENV_STEP = re.compile(r"Env Step\((\d+)\)")
-RETURN = re.compile(r"(?:Episode|Eval) Return\((-?\d+(?:\.\d+)?)\)")
+# No more digits than Python and the server take.
+ITERATION = re.compile(r"Train Iter\((\d{1,15})\)")
+ENV_STEP = re.compile(r"Env Step\((\d{1,15})\)")
+# Up to 0.4 it was a reward.
+RETURN = re.compile(r"(?:Episode|Eval) (?:Return|Reward)\((-?\d{1,300}(?:\.\d{1,300})?)\)")
 
 
 def watch() -> None:
