@@ -1,10 +1,12 @@
 """The HTTP server: who is let in, what is changed, and what is said to whom it refuses."""
 
 import json
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -14,7 +16,7 @@ from dijob.core.render.server import AUDIENCE
 from dijob.server.app import BODY_BYTES, Server
 from dijob.server.callers import ACCESS, REVIEWS, Callers, JobName
 from dijob.server.limits import Limit, Rate
-from dijob.server.metrics import SILENT_SECONDS
+from dijob.server.metrics import REGISTRY, SILENT_SECONDS
 from dijob.server.openapi import OPENAPI_PATH, ROUTES, document
 from dijob.server.reports import PROGRESS_SECONDS, Manner, Reports
 from dijob.server.requests import ProgressRequest
@@ -23,7 +25,6 @@ from dijob.shell.api import Api, ApiError
 from dijob.shell.clock import Clock
 from dijob.shell.connection import Call
 from dijob.shell.kinds import JOBS, PODS
-from dijob.shell.metrics import REGISTRY
 from unit.builders import NOW
 from yarl import URL
 
@@ -552,6 +553,14 @@ def test_a_limit_lets_through_what_it_says() -> None:
     assert limit.take("a", 10.0) == pytest.approx(0.5)
     assert limit.take("b", 10.0) == 0.0
     assert [limit.take("a", 10.5), limit.take("a", 10.9)] == [0.0, pytest.approx(0.1)]
+
+
+def test_the_page_has_each_series() -> None:
+    page = (Path(__file__).parents[2] / "docs/server.md").read_text()
+    rows = re.findall(r"^\| `(dijob_\w+)` \|([^|]*)\|", page, re.MULTILINE)
+    told = {name.removesuffix("_total"): re.findall(r"`(\w+)`", labels) for name, labels in rows}
+    names: Any = REGISTRY._collector_to_names
+    assert told == {each._name: list(each._labelnames) for each in names}
 
 
 def test_the_description_has_each_route_once() -> None:

@@ -42,9 +42,13 @@ class Route:
 ROUTES: Final = (
     Route("GET", "replicas", "get_replicas", "ADDRESS:PORT of each replica, by rank."),
     Route("POST", "replicas", "add_replicas", "Ask for so many replicas more.", body=Replicas),
-    Route("DELETE", "replicas", "delete_replicas", "Ask for so many fewer.", body=Replicas),
+    Route(
+        "DELETE", "replicas", "delete_replicas", "Ask for so many replicas fewer.", body=Replicas
+    ),
     Route("PUT", "replicas", "set_replicas", "Ask for so many replicas in all.", body=Replicas),
-    Route("POST", "profilings", "post_profilings", "Keep it in status.profilings.", body=Posted),
+    Route(
+        "POST", "profilings", "post_profilings", "Keep an object in status.profilings.", body=Posted
+    ),
     Route("POST", "progress", "post_progress", "Say how far it is.", body=ProgressRequest),
 )
 
