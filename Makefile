@@ -230,6 +230,10 @@ arm64: venv ## the images of launcher and operator for arm64, and their programs
 	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends qemu-user-static >/dev/null; fi; }
 	$(PY) -m pytest tests/arm64
 
+.PHONY: matrix
+matrix: venv ## the tests on the oldest and the newest Kubernetes, on IPv6 and dual stack (ROWS="oldest ipv6", COLD=1; no part of make test)
+	@$(PY) tests/matrix.py $(ROWS) $(if $(COLD),--cold)
+
 .PHONY: stress
 stress: venv ## make unit 20 times beside 4 busy processes (UNIT=, LOAD=), make e2e 3 times (E2E=): no test of luck (~3 h)
 	@$(PY) tests/stress.py
