@@ -162,17 +162,23 @@ def run(row: Row, logs: Path) -> Result:
     print(f"{row.name}: {row.release.version}, {row.families}; output in {log}", flush=True)
     begin = time.monotonic()
     with log.open("wb") as out:
-        subprocess.run(argv, cwd=ROOT, env=env, stdout=out, stderr=out, check=False)
-    return counted(row, report, round(time.monotonic() - begin))
+        code = subprocess.run(
+            argv, cwd=ROOT, env=env, stdout=out, stderr=out, check=False
+        ).returncode
+    return counted(row, report, round(time.monotonic() - begin), code)
 
 
-def counted(row: Row, report: Path, seconds: int) -> Result:
-    """The result in pytest's report; a run without one has failed as a whole."""
+def counted(row: Row, report: Path, seconds: int, code: int) -> Result:
+    """The result in pytest's report. A run without one, or one that did not come to its end, has
+    failed, whatever passed before: pytest's exit code is 0 or 1 only where all tests have run.
+    """
     known = (row.release.version, row.families, row.what)
     day = date.today().isoformat()
     if not report.exists():
         return Result(*known, 0, 1, 0, seconds, day, ["pytest ended without a report"])
     passed, failed, skipped, why = 0, 0, 0, []
+    if code not in (0, 1):
+        failed, why = 1, [f"pytest ended with code {code} before all tests had run"]
     for case in ElementTree.parse(report).getroot().iter("testcase"):
         name = f"{case.get('classname')}::{case.get('name')}"
         skip = case.find("skipped")

@@ -21,13 +21,21 @@ REPORT = """<testsuites><testsuite>
 def test_a_report_is_counted(tmp_path: Path) -> None:
     report = tmp_path / "report.xml"
     report.write_text(REPORT)
-    found = counted(ROWS[0], report, 90)
+    found = counted(ROWS[0], report, 90, 1)
     assert (found.passed, found.failed, found.skipped, found.seconds) == (1, 2, 1, 90)
     assert found.why == ["failed: a::bad", "failed: a::broken", "skipped: a::left: needs 1.35"]
 
 
 def test_a_run_without_a_report_has_failed(tmp_path: Path) -> None:
-    assert counted(ROWS[0], tmp_path / "none.xml", 1).failed == 1
+    assert counted(ROWS[0], tmp_path / "none.xml", 1, 0).failed == 1
+
+
+def test_a_run_that_was_interrupted_has_failed(tmp_path: Path) -> None:
+    report = tmp_path / "report.xml"
+    report.write_text('<testsuite><testcase classname="a" name="good"/></testsuite>')
+    found = counted(ROWS[0], report, 1, 2)
+    assert (found.passed, found.failed) == (1, 1)
+    assert found.why == ["pytest ended with code 2 before all tests had run"]
 
 
 def test_results_are_kept_and_the_page_shows_them(tmp_path: Path) -> None:
