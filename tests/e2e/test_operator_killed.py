@@ -6,8 +6,9 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from faults.exchange import Asked, Kill
 from faults.kube import Access
-from faults.proxy import Asked, Kill, Proxy
+from faults.proxy import Proxy
 from faults.running import Operator
 from identity import identities, running, until_healed
 from sockets import mesh, until_edges

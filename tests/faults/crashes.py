@@ -5,14 +5,14 @@ one.
 import asyncio
 import itertools
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 from faults.conftest import Lanes
+from faults.exchange import Kill
 from faults.kube import Json
 from faults.lane import Lane, difference
-from faults.proxy import Kill, table
 
 REPLICAS = 4
 LANES = 3
@@ -30,6 +30,7 @@ class Scenario:
     """A stretch of a job's life whose writes are enumerated."""
 
     name: str
+    words: str
     trigger: Callable[[Lane, str], Awaitable[None]]
     phase: str | None  # None: the job is gone
     added: int
@@ -219,3 +220,13 @@ async def killed_at_each_write(scenario: Scenario, lanes: Lanes) -> None:
         f"only {len(killed)} of {least + 1} points were reached\n{shown}"
     )
     assert not wrong, "\n".join([shown, *(f"{o.point}: {o.wrong}" for o in wrong)])
+
+
+def table(rows: Iterable[tuple[object, ...]]) -> str:
+    """Rows in columns, for evidence."""
+    words = [[str(cell) for cell in row] for row in rows]
+    widths = [max(len(row[i]) for row in words) for i in range(len(words[0]))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        for row in words
+    )

@@ -5,15 +5,15 @@ came and went.
 import asyncio
 import json
 import re
-from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 from cluster.waiting import until_async
+from faults.census import Census
 from faults.kube import Json, Kube, dijob, jobs, make_namespace, pods, services
 from faults.proxy import Proxy
 from faults.running import Operator
@@ -23,41 +23,6 @@ from faults.running import Operator
 MASKED = re.compile(
     r"(time|Time|renewedAt|uid|resourceVersion|nodeName|node|selfLink|managedFields|suspendedSeconds|containerID|generateName|digest)$"
 )
-
-
-@dataclass
-class Census:
-    """How often a pod of each name has come and gone, as a watch of our own sees it.
-
-    `moved` names the pods to which kwok gave a second address: it does so, rarely, when its own
-    view of a pod is old.
-    """
-
-    added: Counter[str] = field(default_factory=Counter)
-    deleted: Counter[str] = field(default_factory=Counter)
-    moved: set[str] = field(default_factory=set)
-    addresses: dict[str, str] = field(default_factory=dict)
-
-    async def follow(self, kube: Kube, namespace: str) -> None:
-        """Watch until cancelled."""
-        version = (await kube.get(pods(namespace)))["metadata"]["resourceVersion"]
-        async for event in kube.follow(pods(namespace), version):
-            meta, ip = event["object"]["metadata"], event["object"]["status"].get("podIP")
-            name = meta["name"]
-            if ip and self.addresses.setdefault(meta["uid"], ip) != ip:
-                self.moved.add(name)
-            if event["type"] == "ADDED":
-                self.added[name] += 1
-            elif event["type"] == "DELETED":
-                self.deleted[name] += 1
-
-    def of(self, job: str) -> int:
-        """ADDED events of a job's pods."""
-        return sum(count for name, count in self.added.items() if name.rpartition("-")[0] == job)
-
-    def moved_of(self, job: str) -> set[str]:
-        """The job's pods that kwok has moved."""
-        return {name for name in self.moved if name.rpartition("-")[0] == job}
 
 
 @dataclass

@@ -4,21 +4,19 @@ makes faults.
 
 import asyncio
 import json
-import socket
-import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
+from weakref import WeakSet
 
 import aiohttp
 import yaml
 from aiohttp import web
+from faults.exchange import Asked, Fault, Kill, Watch, reset
 from faults.kube import Access, Session
 from yarl import URL
 
-WRITES = ("POST", "PATCH", "PUT", "DELETE")
 # What the proxy's own connections say for themselves, hop by hop.
 HOP = (
     "host",
@@ -30,82 +28,15 @@ HOP = (
 )
 
 
-@dataclass(frozen=True)
-class Asked:
-    """One request of the operator's."""
-
-    method: str
-    path: str
-    watch: bool
-    selector: str = ""
-
-    @property
-    def write(self) -> bool:
-        """A write that matters: events are told, not counted."""
-        return (
-            self.method in WRITES
-            and not self.path.rstrip("/").endswith("/events")
-            and "/events/" not in self.path
-        )
-
-    def __str__(self) -> str:
-        return f"{self.method} {self.path}"
-
-
-@dataclass(frozen=True)
-class Fault:
-    """An answer in place of the apiserver's."""
-
-    status: int
-    retry_after: int | None = None
-    reason: str = "Injected"
-
-    def response(self) -> web.Response:
-        body = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": self.status}
-        headers = {} if self.retry_after is None else {"Retry-After": str(self.retry_after)}
-        told = {**body, "reason": self.reason, "message": f"{self.reason} by the test"}
-        return web.json_response(told, status=self.status, headers=headers)
-
-
-@dataclass
-class Kill:
-    """End the operator at its k-th write from now (1 is the first) of those that `about` is true
-    of, before it arrives or after it is done.
-    """
-
-    k: int
-    after: bool
-    end: Callable[[], None]
-    about: Callable[[Asked], bool] = lambda asked: True
-    seen: int = 0
-    write: Asked | None = None
-    done: asyncio.Event = field(default_factory=asyncio.Event)
-
-
-@dataclass
-class Watch:
-    """A watch that goes through the proxy; `lines` are put out to the operator as they are."""
-
-    asked: Asked
-    request: web.Request
-    response: web.StreamResponse
-
-    @property
-    def open(self) -> bool:
-        """The operator still listens; the proxy's own handler notices its end only with the next
-        line.
-        """
-        transport = self.request.transport
-        return transport is not None and not transport.is_closing()
-
-
 class Proxy:
     """Plain HTTP on loopback towards the operator, TLS and the administrator's token towards the
     apiserver.
 
-    `answer` may give a fault for a request, `hide` may swallow a watch event. Both are functions
-    that a test sets. While `through` is cleared, requests and events stay here, and go on later, as
-    they do in a network that is cut.
+    Functions that a test sets make faults: `answer` may give one for a request, `delay` holds it
+    up for so many seconds, `change` may change the body of an answer that is no watch; `hide` may
+    swallow a watch event, `retell` may give others in its place. While `through` is cleared,
+    requests and events stay here, and go on later, as they do in a network that is cut; `stall`
+    swallows them.
     """
 
     def __init__(self, access: Access, folder: Path) -> None:
@@ -116,11 +47,17 @@ class Proxy:
         self.hidden = 0
         self.answer: Callable[[Asked], Fault | None] = lambda asked: None
         self.hide: Callable[[Asked, dict[str, Any]], bool] = lambda asked, event: False
+        self.delay: Callable[[Asked], float] = lambda asked: 0.0
+        self.change: Callable[[Asked, bytes], bytes] = lambda asked, body: body
+        self.retell: Callable[[Watch, bytes], list[bytes]] = lambda watch, line: [line]
         self.through = asyncio.Event()
         self.through.set()
         self._access = access
         self._kill: Kill | None = None
         self._watches: list[Watch] = []
+        self._serving: set[asyncio.Task[Any]] = set()
+        self._connections: WeakSet[asyncio.Transport] = WeakSet()
+        self._stalled: WeakSet[asyncio.Transport] = WeakSet()
 
     async def __aenter__(self) -> Self:
         self._session = Session(
@@ -139,6 +76,10 @@ class Proxy:
 
     async def __aexit__(self, *_: object) -> None:
         self.cut_watches()
+        # aiohttp forgets those whose client has gone.
+        for task in (serving := list(self._serving)):
+            task.cancel()
+        await asyncio.gather(*serving, return_exceptions=True)
         await self._runner.cleanup()
         await self._session.close()
 
@@ -160,8 +101,17 @@ class Proxy:
         """Reset (RST) the connections of the open watches whose path contains `part`; how many."""
         chosen = self._open(part)
         for watch in chosen:
-            _reset(watch.request)
+            reset(watch.request)
         return len(chosen)
+
+    def stall(self) -> None:
+        """From now on nothing more comes or goes on the connections that there are; they stay open,
+        and new ones are as ever.
+        """
+        self._stalled |= self._connections
+
+    def _silent(self, request: web.Request) -> bool:
+        return request.transport in self._stalled
 
     async def tell_watches(self, event: dict[str, Any], part: str = "") -> int:
         """Send an event of our own down the open watches whose path contains `part`; how many."""
@@ -174,13 +124,31 @@ class Proxy:
         return [watch for watch in self._watches if watch.open and part in watch.asked.path]
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
+        task = asyncio.current_task()
+        assert task is not None
+        self._serving.add(task)
+        try:
+            return await self._answer(request)
+        finally:
+            self._serving.discard(task)
+
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
         query = request.query
         asked = Asked(
-            request.method, request.path, "watch" in query, query.get("labelSelector", "")
+            request.method,
+            request.path,
+            "watch" in query,
+            query.get("labelSelector", ""),
+            "sendInitialEvents" in query,
         )
-        self.requests.append(asked)
         body = await request.read()
+        if request.transport is not None:
+            self._connections.add(request.transport)
+        if self._silent(request):
+            await asyncio.Event().wait()  # until its client gives up, or the proxy ends
+        self.requests.append(asked)
         await self.through.wait()
+        await asyncio.sleep(self.delay(asked))
         kill, number = self._kill, 0
         if kill is not None and asked.write and (kill.seen >= kill.k or kill.about(asked)):
             kill.seen += 1
@@ -189,12 +157,15 @@ class Proxy:
                 return await self._die(request, kill, asked if number == kill.k else None)
         if fault := self.answer(asked):
             self.faults += 1
+            if not fault.status:
+                reset(request)
+                return web.Response(status=503)
             return fault.response()
         if asked.write:
             self.writes.append(asked)
         if asked.watch:
             return await self._stream(request, asked)
-        answer = await self._forward(request, body)
+        answer = await self._forward(request, asked, body)
         if kill is not None and number == kill.k:
             return await self._die(request, kill, asked)
         return answer
@@ -210,15 +181,16 @@ class Proxy:
             kill.end()
             kill.done.set()
         await kill.done.wait()
-        _reset(request)
+        reset(request)
         return web.Response(status=503)
 
-    async def _forward(self, request: web.Request, body: bytes) -> web.Response:
+    async def _forward(self, request: web.Request, asked: Asked, body: bytes) -> web.Response:
         async with self._session.http.request(
             request.method, self._url(request), data=body or None, headers=self._headers(request)
         ) as answer:
             kept = {k: v for k, v in answer.headers.items() if k.lower() not in HOP}
-            return web.Response(status=answer.status, body=await answer.read(), headers=kept)
+            changed = self.change(asked, await answer.read())
+            return web.Response(status=answer.status, body=changed, headers=kept)
 
     async def _stream(self, request: web.Request, asked: Asked) -> web.StreamResponse:
         async with self._session.http.get(
@@ -227,15 +199,15 @@ class Proxy:
             kept = {k: v for k, v in answer.headers.items() if k.lower() not in HOP}
             response = web.StreamResponse(status=answer.status, headers=kept)
             response.enable_chunked_encoding()
-            await response.prepare(request)
             watch = Watch(asked, request, response)
-            self._watches.append(watch)
-            try:
-                await self._pump(watch, answer)
-            except (ConnectionError, aiohttp.ClientError):
-                pass  # the operator has gone, or its connection was cut on purpose
-            finally:
-                self._watches.remove(watch)
+            # Else the operator has gone, or its connection was cut on purpose.
+            with suppress(ConnectionError, aiohttp.ClientError):
+                await response.prepare(request)
+                self._watches.append(watch)
+                try:
+                    await self._pump(watch, answer)
+                finally:
+                    self._watches.remove(watch)
             return response
 
     async def _pump(self, watch: Watch, answer: aiohttp.ClientResponse) -> None:
@@ -246,8 +218,12 @@ class Proxy:
             for line in lines:
                 if self.hide(watch.asked, json.loads(line)):
                     self.hidden += 1
-                else:
-                    await watch.response.write(line + b"\n")
+                    continue
+                for told in self.retell(watch, line):
+                    if not self._silent(watch.request):
+                        await watch.response.write(told + b"\n")
+        if self._silent(watch.request):
+            await asyncio.Event().wait()
         with suppress(ConnectionError):
             await watch.response.write_eof(pending)
 
@@ -271,24 +247,3 @@ class Proxy:
             "current-context": "proxy",
         }
         self.kubeconfig.write_text(yaml.safe_dump(config))
-
-
-def _reset(request: web.Request) -> None:
-    """Close a connection as a crashed peer does: RST, no goodbye."""
-    transport = request.transport
-    if transport is None:
-        return
-    connection = transport.get_extra_info("socket")
-    with suppress(OSError):
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    transport.abort()
-
-
-def table(rows: Iterable[tuple[object, ...]]) -> str:
-    """Rows in columns, for evidence."""
-    words = [[str(cell) for cell in row] for row in rows]
-    widths = [max(len(row[i]) for row in words) for i in range(len(words[0]))]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        for row in words
-    )

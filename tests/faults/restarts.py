@@ -8,10 +8,12 @@ from pathlib import Path
 
 from cluster.waiting import until_async
 from faults.audit import Audit
+from faults.bulk import Original, for_all
 from faults.kube import Kube, dijob, jobs, pods, services
 from faults.running import Operator
 
 PASSES_SECONDS = 60.0
+RANKS = 4
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,28 @@ class Crowd:
     namespace: str
     operator: Operator
     jobs: int
+
+    async def fill(self) -> None:
+        """One job by the operator itself, and copies of it: each with 4 pods, a service and its
+        status.
+        """
+        await self.operator.start()
+        body = dijob(self.namespace, "original", RANKS)
+        # Else the operator writes it once, and the copies would be of a generation that their
+        # status has not seen.
+        body["spec"]["replicas"] = RANKS
+        await self.kube.create(jobs(self.namespace), body)
+
+        async def missing() -> str:
+            status = (await self.kube.get(jobs(self.namespace, "original"))).get("status") or {}
+            ready = status.get("readyReplicas") == RANKS
+            service = await self.kube.find(services(self.namespace, "original"))
+            return "" if ready and service else f"{status}, service: {service is not None}"
+
+        await until_async("the original", missing, 60, self.operator.evidence)
+        await self.operator.kill()
+        original = await Original.of(self.kube, self.namespace, "original")
+        await for_all(range(self.jobs - 1), lambda number: original.clone(self.kube, number))
 
     async def restart(self, log: Path, number: int) -> Restart:
         """Start the operator with a new job waiting, and wait until it has looked at all. `log` is

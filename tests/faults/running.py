@@ -9,6 +9,7 @@ import re
 import signal
 import socket
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import Self
 import aiohttp
 from planes import ROOT
 
+_PATHS = {"PYTHONPATH": f"{ROOT / 'operator'}:{ROOT / 'tests'}"}
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -51,10 +53,13 @@ class Operator:
     log: Path
     namespaces: tuple[str, ...] = ()
     arguments: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
     # Where to note the long stretches of its event loop (stretches.py)
     stretches: Path | None = None
     # Where to note how long each of its passes takes (passes.py)
     passes: Path | None = None
+    # Where to note its tasks on SIGUSR1 (tasks.py)
+    tasks: Path | None = None
     starts: int = 0
     port: int = 0
     _process: asyncio.subprocess.Process | None = field(default=None, repr=False)
@@ -75,6 +80,7 @@ class Operator:
         scope = [word for namespace in self.namespaces for word in ("--namespace", namespace)]
         noted = ("faults.stretches", str(self.stretches)) if self.stretches else ()
         noted = ("faults.passes", str(self.passes)) if self.passes else noted
+        noted = ("faults.tasks", str(self.tasks)) if self.tasks else noted
         with self.log.open("a") as log:
             log.write(f"--- start {self.starts}\n")
             log.flush()
@@ -89,7 +95,7 @@ class Operator:
                     *scope,
                     *self.arguments,
                 ),
-                env={**os.environ, "PYTHONPATH": f"{ROOT / 'operator'}:{ROOT / 'tests'}"},
+                env={**os.environ, **_PATHS, **self.environment},
                 stdout=log,
                 stderr=log,
             )
@@ -124,6 +130,11 @@ class Operator:
         """Why it does not run any more; "" while it does."""
         code = None if self._process is None else self._process.returncode
         return "" if code is None else f"the operator has exited with {code}; {self.tail()}"
+
+    async def ended(self) -> int:
+        """Wait until its process ends; the exit code, negative for a signal."""
+        assert self._process is not None
+        return await self._process.wait()
 
     def evidence(self) -> str:
         """What a reader of a failed test wants to see."""

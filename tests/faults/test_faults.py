@@ -8,9 +8,9 @@ import time
 from typing import Any
 
 import pytest
+from faults.exchange import Asked, Fault
 from faults.kube import pods, services
 from faults.lane import Lane
-from faults.proxy import Asked, Fault
 from faults.waits import SOON, calm, ended, first_pod, renewed, running
 
 pytestmark = pytest.mark.apiserver

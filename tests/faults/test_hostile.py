@@ -2,30 +2,17 @@
 and start as ever.
 """
 
-import asyncio
-import itertools
 import os
-import re
-import secrets
 import statistics
-import sys
 import time
-from collections import Counter
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from cluster import Cluster
-from cluster.waiting import until_async
-from faults.audit import Audit
-from faults.bulk import for_all
-from faults.hostile import DEPTH, Sent, drawn, objects
-from faults.kube import Json, Kube, KubeError, dijob, jobs, make_namespace, pods, services
-from faults.running import Operator
+from faults.kube import Kube, dijob, jobs
 from faults.stretches import longest
-from manifests import GROUP
+from faults.tenants import RANKS, deep_reading, two
 from speed import allowed
 
 pytestmark = pytest.mark.apiserver
@@ -34,179 +21,19 @@ pytestmark = pytest.mark.apiserver
 OBJECTS = int(os.environ.get("DIJOB_HOSTILE_OBJECTS", "60"))
 SEED = int(os.environ.get("DIJOB_HOSTILE_SEED", "1"))
 STARTS = int(os.environ.get("DIJOB_HOSTILE_STARTS", "3"))
-RANKS = 4
 # In the long form alone on its machine: the median of three starts beside other tests tells
 # nothing.
 ALONE = STARTS >= 10
 SLOWER = 1.2
 # Beside other tests the same step takes up to twice as long: they share the cores' caches.
 STRETCH_SECONDS = 0.05 if ALONE else 0.1
-# Calm: not more than a job's events and retries now and then.
-CALM_SECONDS, CALM_REQUESTS, DEALT_WITH_SECONDS = 10.0, 10 + OBJECTS / 20, 400.0
 REST_SECONDS = float(os.environ.get("DIJOB_HOSTILE_REST", "10"))
 
 
 @pytest.fixture(autouse=True)
 def deep_reader() -> Iterator[None]:
-    """The test itself writes and reads what is nested as deep as an apiserver admits."""
-    before = sys.getrecursionlimit()
-    sys.setrecursionlimit(20 * DEPTH)
-    yield
-    sys.setrecursionlimit(before)
-
-
-@dataclass
-class Two:
-    """Two tenants, who share an operator: ours, whose job "a" runs, and theirs, who sends
-    anything.
-    """
-
-    kube: Kube
-    operator: Operator
-    stretches: Path
-    audit_log: Path
-    ours: str
-    theirs: str
-    stored: int = 0
-    jobs: dict[str, str] = field(default_factory=dict)  # theirs that are stored: name and uid
-    refused: Counter[str] = field(default_factory=Counter)
-    numbers: Iterator[int] = field(default_factory=itertools.count)
-
-    async def ranks(self) -> Json:
-        """All of our job "a" that nobody may touch."""
-        found = await self.kube.items(pods(self.ours) + f"?labelSelector={GROUP}/job=a")
-        return {
-            pod["metadata"]["name"]: {
-                "uid": pod["metadata"]["uid"],
-                "annotations": pod["metadata"]["annotations"],
-                "restarts": [one["restartCount"] for one in pod["status"]["containerStatuses"]],
-                "ip": pod["status"]["podIP"],
-            }
-            for pod in found
-        }
-
-    async def reaches(self, name: str, phase: str) -> None:
-        async def missing() -> str:
-            status = (await self.kube.get(jobs(self.ours, name))).get("status") or {}
-            right = status.get("phase") == phase and status.get("readyReplicas") == status.get(
-                "replicas"
-            )
-            return "" if right else f"{name} is {status}"
-
-        await until_async(f"{name} {phase}", missing, 60, self.operator.evidence)
-
-    async def start(self, name: str) -> float:
-        """Seconds from a job of ours to Running."""
-        begin = time.monotonic()
-        await self.kube.create(jobs(self.ours), dijob(self.ours, name, RANKS))
-        await self.reaches(name, "Running")
-        return time.monotonic() - begin
-
-    async def send(self, sent: Sent) -> None:
-        """One of theirs. What the apiserver refuses is counted."""
-        try:
-            await self._send(sent)
-            self.stored += 1
-        except KubeError as error:
-            self.refused[f"{sent.kind}: {error.status}"] += 1
-
-    async def _send(self, sent: Sent) -> None:
-        meta = {**sent.body.get("metadata", {}), "namespace": self.theirs}
-        known = list(self.jobs.items())
-        match sent.kind:
-            case "dijobs":
-                name = f"h{next(self.numbers)}"
-                body = {**sent.body, "metadata": {**meta, "name": name}}
-                self.jobs[name] = (await self.kube.create(jobs(self.theirs), body))["metadata"][
-                    "uid"
-                ]
-            case "status" if known:
-                name, _ = known[sent.body["of"] % len(known)]
-                await self.kube.patch(
-                    jobs(self.theirs, name) + "/status", {"status": sent.body["status"]}
-                )
-            case "pods" | "services":
-                for reference in meta["ownerReferences"]:
-                    if isinstance(reference["uid"], int):
-                        reference["uid"] = (
-                            known[reference["uid"] % len(known)][1] if known else "none"
-                        )
-                path = pods(self.theirs) if sent.kind == "pods" else services(self.theirs)
-                await self.kube.create(path, {**sent.body, "metadata": meta})
-
-    async def flood(self, count: int, number: int) -> None:
-        """Until so many of their objects are stored."""
-        uid = (await self.kube.get(jobs(self.ours, "a")))["metadata"]["uid"]
-        while self.stored < count:
-            await for_all(drawn(objects((uid,)), count - self.stored + 10, number), self.send)
-            number += 1_000_000
-
-    async def status(self) -> dict[str, Json]:
-        """The statuses of their jobs, by name."""
-        return {
-            body["metadata"]["name"]: body.get("status") or {}
-            for body in await self.kube.items(jobs(self.theirs))
-        }
-
-    async def until_calm(self) -> float:
-        """Wait until all their jobs have been dealt with; seconds."""
-
-        async def busy() -> str:
-            before = await self.operator.metric("dijob_api_requests_total")
-            await asyncio.sleep(CALM_SECONDS)
-            asked = await self.operator.metric("dijob_api_requests_total") - before
-            return "" if asked <= CALM_REQUESTS else f"{asked:g} requests in {CALM_SECONDS:g} s"
-
-        return await until_async("all dealt with", busy, DEALT_WITH_SECONDS, self.operator.evidence)
-
-    async def needless(self) -> tuple[Counter[str], int]:
-        """What the operator asks the apiserver for within a minute and more, and that is about none
-        of the jobs that change meanwhile, or wait for something; and how many such jobs there are.
-        """
-        before, audit = await self.status(), Audit(self.audit_log)
-        await asyncio.sleep(REST_SECONDS)
-        asked, after = audit.asked(), await self.status()
-        excused = {
-            name for name in before.keys() | after.keys() if before.get(name) != after.get(name)
-        }
-        excused |= {name for name, status in after.items() if _waits(status)}
-        about = re.compile(rf"{self.theirs}/(h\d+)")
-        named = {what: found[1] if (found := about.search(what)) else "" for what in asked}
-        return Counter(
-            {what: asked[what] for what, name in named.items() if name not in excused}
-        ), len(excused)
-
-
-def _waits(status: Json) -> bool:
-    """Whether a job says that it waits: for nodes, for addresses, or for what the apiserver
-    refuses.
-    """
-    reasons = [condition["reason"] for condition in status.get("conditions", ())]
-    return status.get("phase") in ("Pending", "Starting") or any(
-        "Taken" in one or "Refused" in one for one in reasons
-    )
-
-
-@asynccontextmanager
-async def two(plane: Cluster, kube: Kube, folder: Path) -> AsyncIterator[Two]:
-    """Both namespaces, gone at the end with all that is in them, and the operator of both."""
-    ours, theirs = (f"{side}-{secrets.token_hex(4)}" for side in ("ours", "theirs"))
-    stretches = folder / "stretches"
-    operator = Operator(plane.kubeconfig, folder / "operator.log", stretches=stretches)
-    try:
-        await make_namespace(kube, ours)
-        await make_namespace(kube, theirs)
-        async with operator:
-            yield Two(kube, operator, stretches, plane.audit_log, ours, theirs)
-    finally:
-        for path in (jobs(theirs), pods(theirs)):
-            for body in await kube.items(path):
-                if body["metadata"].get("finalizers"):
-                    await kube.patch(
-                        f"{path}/{body['metadata']['name']}", {"metadata": {"finalizers": None}}
-                    )
-        for namespace in (ours, theirs):
-            await kube.delete(f"/api/v1/namespaces/{namespace}")
+    with deep_reading():
+        yield
 
 
 async def test_what_a_tenant_sends_harms_no_other(
@@ -222,7 +49,7 @@ async def test_what_a_tenant_sends_harms_no_other(
         print(f"\nMEASURED {tenants.stored} objects stored in {time.monotonic() - begin:.0f} s")
         print(f"MEASURED refused: {dict(tenants.refused)}")
         print(f"MEASURED seconds until all are dealt with: {await tenants.until_calm():.0f}")
-        needless, excused = await tenants.needless()
+        needless, excused = await tenants.needless(REST_SECONDS)
         print(
             f"MEASURED requests at rest, but for {excused} jobs that change or wait:"
             f" {dict(needless)}"

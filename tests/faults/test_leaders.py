@@ -5,106 +5,23 @@ has no effect.
 import asyncio
 import signal
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
-import aiohttp
 import pytest
 from cluster import Cluster
-from faults.audit import Audit, Write
-from faults.kube import Kube
+from faults.exchange import Fault
 from faults.lane import Lane
-from faults.proxy import Asked, Fault, Proxy
-from faults.running import Operator
+from faults.pair import SILENT_SECONDS, TOLD_SECONDS, Pair, all_run, paired, start_until
 from faults.waits import SOON, renewed, running
 
 pytestmark = pytest.mark.apiserver
 
-JOBS = [f"job-{number}" for number in range(8)]
-# docs/operations.md; each is measured from the moment at which the one that acts goes.
-SILENT_SECONDS, TOLD_SECONDS = 8.0, 1.0
-
-
-@dataclass
-class Pair:
-    """Operator "a", which acts, and "b", which waits; each has a way to the apiserver of its
-    own.
-    """
-
-    lane: Lane
-    a: Operator
-    b: Operator
-    way: Proxy
-    audit: Audit
-
-    async def holder(self) -> str:
-        path = f"/apis/coordination.k8s.io/v1/namespaces/{self.lane.namespace}/leases/dijob"
-        lease = await self.lane.kube.find(path) or {}
-        return str((lease.get("spec") or {}).get("holderIdentity") or "")
-
-    async def b_is_ready(self) -> str:
-        try:
-            async with aiohttp.request("GET", f"http://127.0.0.1:{self.b.port}/readyz") as answer:
-                return "" if answer.status == 200 else await answer.text()
-        except aiohttp.ClientError as error:
-            return str(error)
-
-    async def until_acts(self, name: str, seconds: float) -> float:
-        async def missing() -> str:
-            holder = await self.holder()
-            return "" if holder == name else f"{holder or 'nobody'} acts"
-
-        return await self.lane.until(f"{name} acts", missing, seconds)
-
-    def with_effect(self, name: str, since: float) -> list[Write]:
-        """What one of them has changed since a moment (epoch seconds); events are told, and change
-        nothing.
-        """
-        done = (write for write in self._asked(name, since) if write.code < 300)
-        return [write for write in done if write.kind != "events"]
-
-    def refused(self, name: str, since: float) -> list[Write]:
-        """What one of them has tried since a moment."""
-        return [write for write in self._asked(name, since) if write.code >= 300]
-
-    def _asked(self, name: str, since: float) -> Iterator[Write]:
-        writes = self.audit.each()
-        return (one for one in writes if one.identity == name and one.answered >= since)
-
 
 @pytest.fixture
-async def pair(lane: Lane, kube: Kube, plane: Cluster, tmp_path: Path) -> AsyncIterator[Pair]:
-    await lane.operator.kill()
-    lease = f"--lease={lane.namespace}/dijob"
-
-    def operator(proxy: Proxy, name: str) -> Operator:
-        told = (lease, f"--identity={name}")
-        return Operator(proxy.kubeconfig, tmp_path / f"{name}.log", (lane.namespace,), told)
-
-    folder = tmp_path / "way"
-    folder.mkdir()
-    async with Proxy(kube.access, folder) as way:
-        a, b = operator(way, "a"), operator(lane.proxy, "b")
-        lane.operator = a
-        made = Pair(lane, a, b, way, Audit(plane.audit_log))
-        async with a:
-            await made.until_acts("a", SOON)
-            async with b:
-                await lane.watching()
-                await lane.until("b is ready", made.b_is_ready, SOON)
-                try:
-                    yield made
-                finally:
-                    way.through.set()
-
-
-async def all_run(pair: Pair) -> None:
-    """All jobs run, and no pod of theirs was made twice."""
-    for name in JOBS:
-        await pair.lane.reaches(name, "Running", 60)
-    made = {name: pair.lane.census.of(name) for name in JOBS}
-    assert made == dict.fromkeys(JOBS, 4), pair.lane.evidence()
+async def pair(lane: Lane, plane: Cluster, tmp_path: Path) -> AsyncIterator[Pair]:
+    async with paired(lane, plane.audit_log, tmp_path) as made:
+        yield made
 
 
 @pytest.mark.parametrize(
@@ -125,24 +42,6 @@ async def test_the_one_that_waits_takes_over(
     print(f"MEASURED seconds from {which.name} until the other operator acts: {took:.2f}")
     await renewed(lane, "x")
     assert took <= seconds
-
-
-async def start_until(pair: Pair, number: int, fault: Callable[[], None]) -> None:
-    """Apply all jobs; the fault comes with the write of "a" that has this number."""
-    seen, done = 0, asyncio.Event()
-
-    def count(asked: Asked) -> Fault | None:
-        nonlocal seen
-        seen += asked.write and "/leases" not in asked.path
-        if seen == number and not done.is_set():
-            fault()
-            done.set()
-        return None
-
-    pair.way.answer = count
-    for name in JOBS:
-        await pair.lane.apply(name)
-    await asyncio.wait_for(done.wait(), SOON)
 
 
 @pytest.mark.parametrize("number", [6, 30, 60])

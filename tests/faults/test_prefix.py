@@ -14,7 +14,7 @@ pytestmark = pytest.mark.apiserver
 
 JOBS = 20
 LIST = "diengine.opendilab.org/node-ips"
-# The pretended nodes have 1,000 CPUs each (kwok_stages.py).
+# The pretended nodes have 1,000 CPUs each (kwok_nodes.py).
 REQUEST = {"requests": {"cpu": "300"}}
 
 

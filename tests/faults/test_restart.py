@@ -3,9 +3,9 @@ once.
 """
 
 import pytest
+from faults.exchange import Asked, Fault
 from faults.kube import pods
 from faults.lane import Lane
-from faults.proxy import Asked, Fault
 from faults.waits import SOON, calm, ended, first_pod, pods_of, renewed, running, versions
 
 pytestmark = pytest.mark.apiserver

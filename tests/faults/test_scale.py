@@ -8,48 +8,20 @@ from pathlib import Path
 
 import pytest
 from cluster import Cluster
-from cluster.waiting import until_async
-from faults.bulk import Original, for_all
-from faults.kube import Kube, dijob, jobs, make_namespace, services
+from faults.kube import Kube, make_namespace
 from faults.load import quiet
-from faults.restarts import Crowd
+from faults.restarts import RANKS, Crowd
 from faults.running import Operator
 
 pytestmark = pytest.mark.apiserver
 
 # `make scale` asks for the full 1,000; `make test` for fewer, since making them takes most of the
 # time.
-JOBS, RANKS = int(os.environ.get("DIJOB_SCALE_JOBS", "150")), 4
+JOBS = int(os.environ.get("DIJOB_SCALE_JOBS", "150"))
 FIRST_POD_SECONDS = 5.0
 # The bound holds for an operator that has the machine's cores; one of so many starts must meet it.
 STARTS = 5
 PEAK_MB = 250.0
-
-
-async def fill(kube: Kube, namespace: str, operator: Operator) -> None:
-    """One job by the operator itself, and copies of it: each with 4 pods, a service and its
-    status.
-    """
-    await operator.start()
-    body = dijob(namespace, "original", RANKS)
-    # Else the operator writes it once, and the copies would be of a generation that their status
-    # has not seen.
-    body["spec"]["replicas"] = RANKS
-    await kube.create(jobs(namespace), body)
-
-    async def missing() -> str:
-        status = (await kube.get(jobs(namespace, "original"))).get("status") or {}
-        return "" if status.get("readyReplicas") == RANKS else str(status)
-
-    await until_async("the original", missing, 60, operator.evidence)
-
-    async def no_service() -> str:
-        return "" if await kube.find(services(namespace, "original")) else "there is none"
-
-    await until_async("its service", no_service, 30, operator.evidence)
-    await operator.kill()
-    original = await Original.of(kube, namespace, "original")
-    await for_all(range(JOBS - 1), lambda number: original.clone(kube, number))
 
 
 async def test_a_restart_among_a_thousand_jobs(plane: Cluster, kube: Kube, tmp_path: Path) -> None:
@@ -59,7 +31,7 @@ async def test_a_restart_among_a_thousand_jobs(plane: Cluster, kube: Kube, tmp_p
     crowd = Crowd(kube, namespace, operator, JOBS)
     begin = time.monotonic()
     try:
-        await fill(kube, namespace, operator)
+        await crowd.fill()
         await quiet(plane)
         print(
             f"\nMEASURED {JOBS} jobs x {RANKS} pods made, as copies of one, in:"

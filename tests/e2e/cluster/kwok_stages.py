@@ -1,10 +1,12 @@
 """What kwok's pretended kubelets do: node leases, and pods that go through the gate's two steps."""
 
-from collections.abc import Mapping
 from textwrap import indent
 from typing import Any
 
 import yaml
+
+from cluster import kwok_nodes
+from cluster.kwok_stage import Match, stage
 
 GATE = "dijob-gate"  # the init container that a DIJob's pod waits in
 NODE_IPS = "diengine.opendilab.org/node-ips"  # the annotation that opens it
@@ -15,8 +17,6 @@ EXIT_DELAY = "test.dijob/exit-delay"  # this long after it ran ("500ms"; 1 s whe
 # pods and 40 s that took three quarters of two cores, for nothing.
 LEASE_SECONDS = 600
 NO_START = "test.dijob/no-start"  # annotation: the pod stays as the scheduler left it
-
-Match = dict[str, Any]  # one expression of a stage's selector
 
 _GONE: Match = {"key": ".metadata.deletionTimestamp", "operator": "DoesNotExist"}
 # The grace is 0 in the last event of a pod that kwok has deleted already. kwok deletes by name: it
@@ -136,6 +136,7 @@ containerStatuses:
 _ENDED = """
 {{ $now := Now }}
 {{ $code := index .metadata.annotations "EXIT" }}
+{{ $before := index .status.containerStatuses 0 }}
 phase: {{ if eq $code "0" }}Succeeded{{ else }}Failed{{ end }}
 conditions:
 - {type: Ready, status: "False", reason: PodCompleted, lastTransitionTime: {{ $now | Quote }}}
@@ -146,8 +147,8 @@ containerStatuses:
   image: {{ .image | Quote }}
   ready: false
   started: false
-  restartCount: 0
-  containerID: kwok://{{ $.metadata.uid }}-{{ .name }}
+  restartCount: {{ $before.restartCount }}
+  containerID: {{ $before.containerID | Quote }}
   state:
     terminated:
       exitCode: {{ $code }}
@@ -156,22 +157,6 @@ containerStatuses:
       finishedAt: {{ $now | Quote }}
 {{ end }}
 """.replace("EXIT", EXIT)
-
-
-def _stage(
-    kind: str, name: str, when: list[Match], then: Mapping[str, Any], **more: Any
-) -> dict[str, Any]:
-    return {
-        "apiVersion": "kwok.x-k8s.io/v1alpha1",
-        "kind": "Stage",
-        "metadata": {"name": name},
-        "spec": {
-            "resourceRef": {"apiGroup": "v1", "kind": kind},
-            "selector": {"matchExpressions": when},
-            "next": dict(then),
-            **more,
-        },
-    }
 
 
 def _status(template: str) -> dict[str, Any]:
@@ -217,41 +202,21 @@ def pod_stages() -> list[dict[str, Any]]:
         "durationFrom": {"expressionFrom": f'.metadata.annotations["{EXIT_DELAY}"]'},
     }
     return [
-        _stage(
+        stage(
             "Pod", "run", [_GONE, _NO_IP, _MAY_START, _HAS_NO_GATE], _status(_RUNNING + _ADDRESSES)
         ),
-        _stage("Pod", "wait-at-gate", [_GONE, _NO_IP, _MAY_START, _HAS_GATE], _status(_AT_GATE)),
-        _stage("Pod", "pass-gate", waits, _status(_RUNNING)),
-        _stage("Pod", "renew", renews, _status(_RENEWED)),
-        _stage("Pod", "end", ends, _status(_ENDED), delay=delay),
-        _stage("Pod", "delete", [_ASKED_TO_GO], {"finalizers": {"empty": True}, "delete": True}),
+        stage("Pod", "wait-at-gate", [_GONE, _NO_IP, _MAY_START, _HAS_GATE], _status(_AT_GATE)),
+        stage("Pod", "pass-gate", waits, _status(_RUNNING)),
+        stage("Pod", "renew", renews, _status(_RENEWED)),
+        stage("Pod", "end", ends, _status(_ENDED), delay=delay),
+        stage("Pod", "delete", [_ASKED_TO_GO], {"finalizers": {"empty": True}, "delete": True}),
     ]
-
-
-_NODE_READY = """
-{{ $now := Now }}
-conditions:
-{{ range NodeConditions }}
-- lastHeartbeatTime: {{ $now | Quote }}
-  lastTransitionTime: {{ or $.metadata.creationTimestamp $now | Quote }}
-  message: {{ .message | Quote }}
-  reason: {{ .reason | Quote }}
-  status: {{ .status | Quote }}
-  type: {{ .type | Quote }}
-{{ end }}
-phase: Running
-"""
 
 
 def config() -> str:
     """kwok's --config: options and stages. Leases keep nodes Ready; their status is written
     once.
     """
-    ready = {
-        "key": '.status.conditions.[] | select( .type == "Ready" ) | .status',
-        "operator": "NotIn",
-        "values": ["True"],
-    }
     options = {
         "apiVersion": "config.kwok.x-k8s.io/v1alpha1",
         "kind": "KwokConfiguration",
@@ -263,24 +228,5 @@ def config() -> str:
             "podPlayStageParallelism": 16,
         },
     }
-    stages = [_stage("Node", "ready", [ready], {"statusTemplate": _NODE_READY}), *pod_stages()]
+    stages = [*kwok_nodes.stages(), *pod_stages()]
     return yaml.safe_dump_all([options, *stages], sort_keys=False)
-
-
-def nodes(names: tuple[str, ...]) -> str:
-    """Manifests of the pretended nodes: as large as anybody wants."""
-    room = {"cpu": "1000", "memory": "1Ti", "pods": "10000", "ephemeral-storage": "1Ti"}
-    return yaml.safe_dump_all(
-        [
-            {
-                "apiVersion": "v1",
-                "kind": "Node",
-                "metadata": {
-                    "name": name,
-                    "labels": {"kubernetes.io/hostname": name, "type": "kwok"},
-                },
-                "status": {"capacity": room, "allocatable": room},
-            }
-            for name in names
-        ]
-    )

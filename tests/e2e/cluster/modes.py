@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cluster import disk, imagestore, kind, kwok_stages, state
+from cluster import disk, imagestore, kind, kwok_nodes, kwok_stages, state
 from cluster.addresses import IPV4, MACHINE, ONLY_IPV4, SWITCH, families
 from cluster.cluster import CONTROL_PLANE, EMBEDDED, KIND, Cluster
 from cluster.controlplane import MANIFESTS, ControlPlane, Endpoint, loopback
@@ -48,7 +48,7 @@ def start_control_plane(start: Start, progress: Progress) -> Cluster:
     plane.start_controllers()
     if names:
         (start.place / "kwok.yaml").write_text(kwok_stages.config())
-        plane.kubectl("create", "-f", "-", stdin=kwok_stages.nodes(names))
+        plane.kubectl("create", "-f", "-", stdin=kwok_nodes.nodes(names))
         spawn(
             start.place,
             "kwok",

@@ -1,0 +1,106 @@
+"""Runs the fault bench: python -m faultbench [--seed N] [--json FILE] [ROW ...]."""
+
+import argparse
+import asyncio
+import random
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from faultbench import clocks, crashing, leaders, network, nodes, tenants, walk, whole
+from faultbench.rows import Recipe, Report, Row, chosen, table
+from faultbench.stage import Stage
+from faults.kube import Access, Kube
+from place import until_served
+from planes import control_plane
+from report import Machine
+from workers import own
+
+RECIPES = tuple(
+    recipe
+    for part in (crashing, network, leaders, nodes, clocks, tenants, walk, whole)
+    for recipe in part.RECIPES
+)
+# So many run beside each other: most of the time of a fault is waiting.
+LANES = 3
+# The longest of them on a busy machine; whatever takes longer is not measured.
+LIMIT_SECONDS = 600.0
+
+
+async def run_one(recipe: Recipe, stage: Stage) -> Row:
+    """One row, and a line about it as it is done."""
+    begin = time.monotonic()
+    try:
+        outcome = await asyncio.wait_for(recipe.run(stage), LIMIT_SECONDS)
+    except Exception as error:
+        row = Row.of(recipe, f"{type(error).__name__}: {error}", time.monotonic() - begin)
+    else:
+        row = Row.of(recipe, outcome, time.monotonic() - begin)
+    verdict = "within" if row.within else "OUT"
+    print(
+        f"[{row.seconds:.0f} s] {row.number} {row.name}: {row.measures}: {row.figure}"
+        f" (bound {row.bound:g}) {verdict}; {row.seen}",
+        *row.wrong,
+        sep="\n    ",
+        flush=True,
+    )
+    return row
+
+
+async def run_all(recipes: Sequence[Recipe], stage: Stage) -> list[Row]:
+    """Those that can stand others beside them first, a few at a time, then one after the other."""
+    room = asyncio.Semaphore(LANES)
+
+    async def beside(recipe: Recipe) -> Row:
+        async with room:
+            return await run_one(recipe, stage)
+
+    shared = [recipe for recipe in recipes if not recipe.alone]
+    done = dict(zip(shared, await asyncio.gather(*map(beside, shared)), strict=True))
+    for recipe in recipes:
+        if recipe.alone:
+            done[recipe] = await run_one(recipe, stage)
+    return [done[recipe] for recipe in recipes]
+
+
+async def bench(recipes: Sequence[Recipe], seed: int, folder: Path) -> Report:
+    """All rows, on a control plane of their own."""
+    with control_plane(own("faultbench"), nodes=50) as plane:
+        async with Kube(Access.of(plane.kubeconfig)) as kube:
+            await until_served(kube)
+            stage = Stage(plane, kube, folder, seed)
+            return Report(Machine.here(), seed, await run_all(recipes, stage))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="faultbench", description=__doc__)
+    parser.add_argument("rows", nargs="*", help="names or numbers of rows; all where none is given")
+    parser.add_argument("--seed", type=int, default=random.randrange(10_000))
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--list", action="store_true", help="print the rows and end")
+    given = parser.parse_args()
+    recipes = chosen(RECIPES, given.rows)
+    if given.list:
+        print(*(f"{one.number:5} {one.name:20} {one.done}" for one in recipes), sep="\n")
+        return
+    print(f"{len(recipes)} rows, seed {given.seed}", flush=True)
+    # Else the control plane, and what was started in it, would outlive a SIGTERM.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    begin = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="faultbench-") as folder:
+        report = asyncio.run(bench(recipes, given.seed, Path(folder)))
+    print(table(report))
+    print(
+        f"{len(recipes)} rows in {time.monotonic() - begin:.0f} s; out of bound:"
+        f" {len(report.out_of_bounds)}"
+    )
+    if given.json:
+        report.save(given.json)
+    sys.exit(bool(report.out_of_bounds))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,82 @@
+"""Recipes about clocks that are wrong: the operator's, and those of nodes."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+
+from faultbench.life import live
+from faultbench.mischief import Shifted
+from faultbench.network import DIFFERENCES
+from faultbench.rows import Outcome, Recipe
+from faultbench.stage import Stage
+from faults.lane import Lane
+
+FAKE = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
+INSTALLED = FAKE.exists()
+HOUR = 3600
+
+
+@asynccontextmanager
+async def clock(shift: int, jumps: bool, lane: Lane) -> AsyncIterator[None]:
+    """The operator's wall clock is wrong by so many seconds from its start on; or jumps by them
+    while it works. Its monotonic clock is right, as it is where an administrator sets a clock.
+    """
+    assert INSTALLED, "libfaketime is not installed (Debian's package libfaketime)"
+    said = lane.operator.log.with_suffix(".clock")
+    said.write_text("+0" if jumps else f"{shift:+d}")
+    lane.operator.environment = {
+        "LD_PRELOAD": str(FAKE),
+        "FAKETIME_TIMESTAMP_FILE": str(said),
+        "FAKETIME_NO_CACHE": "1",
+        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+    }
+    await lane.operator.kill()
+    await lane.watching()
+    await lane.reconciled(3)
+    if jumps:
+        said.write_text(f"{shift:+d}")
+    yield
+
+
+@asynccontextmanager
+async def nodes(by: timedelta, lane: Lane) -> AsyncIterator[None]:
+    """The clocks of half of the nodes are ahead, of the others behind."""
+    shifted = Shifted(by)
+    lane.proxy.retell, lane.proxy.change = shifted.retell, shifted.change
+    await lane.operator.kill()
+    await lane.watching()
+    await lane.reconciled(3)
+    yield
+
+
+async def of_operator(shift: int, jumps: bool, stage: Stage) -> Outcome:
+    lived = await live(stage, partial(clock, shift, jumps))
+    return lived.outcome(len(lived.wrong))
+
+
+async def of_nodes(minutes: int, stage: Stage) -> Outcome:
+    lived = await live(stage, partial(nodes, timedelta(minutes=minutes)))
+    return lived.outcome(len(lived.wrong))
+
+
+def _row(name: str, done: str, shift: int, jumps: bool) -> Recipe:
+    return Recipe("T15", name, done, DIFFERENCES, 0, partial(of_operator, shift, jumps))
+
+
+RECIPES = (
+    _row("clock-ahead", "the operator's clock is an hour ahead", HOUR, False),
+    _row("clock-behind", "the operator's clock is an hour behind", -HOUR, False),
+    _row("clock-forward", "the operator's clock is set an hour ahead as it works", HOUR, True),
+    _row("clock-back", "the operator's clock is set an hour back as it works", -HOUR, True),
+    Recipe(
+        "T15",
+        "clocks-of-nodes",
+        "times in kubelets' statuses are 5 minutes ahead on half of the nodes, behind on the"
+        " others",
+        DIFFERENCES,
+        0,
+        partial(of_nodes, 5),
+    ),
+)

@@ -1,0 +1,67 @@
+"""What a process of the operator holds: memory, sockets, children, tasks."""
+
+import json
+import re
+import signal
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+from cluster.waiting import until_async
+from faults.running import Operator
+
+TOLD_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Held:
+    """Tasks of asyncio by the names of their coroutines, sockets, and child processes."""
+
+    tasks: Counter[str]
+    sockets: int
+    children: int
+
+    def beyond(self, young: "Held") -> list[str]:
+        """What is held that was not held before, in words."""
+        more = [f"{count} tasks {name}" for name, count in (self.tasks - young.tasks).items()]
+        if (sockets := self.sockets - young.sockets) > 0:
+            more.append(f"{sockets} sockets")
+        if self.children:
+            more.append(f"{self.children} children")
+        return more
+
+
+def rss(pid: int) -> float:
+    """Resident memory in MB. OSError where the process has gone."""
+    said = re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())
+    return int(said[1]) / 1024 if said else 0.0
+
+
+async def held(operator: Operator) -> Held:
+    """What it holds now."""
+    tasks = await _tasks(operator)
+    return Held(tasks, _sockets(operator.pid), _children(operator.pid))
+
+
+def _sockets(pid: int) -> int:
+    files = Path(f"/proc/{pid}/fd").iterdir()
+    return sum(str(file.readlink()).startswith("socket:") for file in files)
+
+
+def _children(pid: int) -> int:
+    return len(Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
+
+
+async def _tasks(operator: Operator) -> Counter[str]:
+    file = operator.tasks
+    assert file is not None
+    file.unlink(missing_ok=True)
+    operator.signal(signal.SIGUSR1)
+
+    async def missing() -> str:
+        return "" if file.exists() else "nothing said"
+
+    await until_async("the operator's tasks", missing, TOLD_SECONDS, operator.evidence)
+    said = json.loads(file.read_text())
+    assert said["pid"] == operator.pid
+    return Counter(said["tasks"])

@@ -1,0 +1,162 @@
+"""Recipes about two operators."""
+
+import asyncio
+import signal
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+
+from faultbench.life import end, live
+from faultbench.network import DIFFERENCES
+from faultbench.rows import Outcome, Recipe
+from faultbench.stage import Stage
+from faults.exchange import Fault
+from faults.lane import Lane
+from faults.pair import SILENT_SECONDS, TOLD_SECONDS, Pair, all_run, paired, start_until
+from faults.running import Operator
+from faults.waits import SOON, renewed, running
+
+TAKE_OVER = "seconds until the other one acts"
+# In the middle of a start, and so long that everything has timed out that can.
+WRITE, STOPPED_SECONDS = 30, 60.0
+
+
+@asynccontextmanager
+async def pair(stage: Stage) -> AsyncIterator[Pair]:
+    """Operator "a" acts, "b" waits."""
+    async with stage.lane() as lane, paired(lane, stage.plane.audit_log, stage.own_folder()) as two:
+        yield two
+
+
+async def taken_over(which: signal.Signals, stage: Stage) -> Outcome:
+    """The one that acts goes, and a rank with it."""
+    async with pair(stage) as two:
+        lane = two.lane
+        await running(lane, "x")
+        lane.operator = two.b
+        two.a.signal(which)
+        await lane.kube.delete(f"/api/v1/namespaces/{lane.namespace}/pods/x-1")
+        took = await two.until_acts("b", SOON)
+        healed = await renewed(lane, "x")
+        return Outcome(took, f"the lost rank runs again {healed:.1f} s later")
+
+
+async def comes_back(fault: str, stage: Stage) -> Outcome:
+    """It is stopped or cut off in the middle of a start, and goes on when the other one acts."""
+    async with pair(stage) as two:
+        ways: dict[str, tuple[Callable[[], None], Callable[[], None]]] = {
+            "stopped": (lambda: two.a.signal(signal.SIGSTOP), lambda: two.a.signal(signal.SIGCONT)),
+            "cut": (two.way.through.clear, two.way.through.set),
+        }
+        stop, go_on = ways[fault]
+        await start_until(two, WRITE, stop)
+        begin = time.monotonic()
+        two.lane.operator = two.b
+        try:
+            took = await two.until_acts("b", SOON)
+            await all_run(two)
+            await asyncio.sleep(max(0.0, STOPPED_SECONDS - (time.monotonic() - begin)))
+        finally:
+            back = time.time()
+            go_on()
+        await asyncio.wait_for(two.a.ended(), SOON)
+        await all_run(two)
+        effects = two.with_effect("a", back)
+        refused = [write for write in two.refused("a", back) if write.kind != "leases"]
+        seen = f"the other one acted after {took:.1f} s; {len(refused)} writes were refused"
+        wrong = tuple(map(str, effects))
+        late = (f"{took:.1f} s until the other one acted",) if took > SILENT_SECONDS + 2 else ()
+        return Outcome(len(effects), seen, wrong + late)
+
+
+@asynccontextmanager
+async def beside(lane: Lane) -> AsyncIterator[None]:
+    """Another operator, which acts too: nobody has told them of each other."""
+    log = lane.operator.log.with_suffix(".second")
+    async with Operator(lane.proxy.kubeconfig, log, (lane.namespace,)) as second:
+        before = lane.operator
+        lane.operator = second
+        await lane.reconciled(3)
+        lane.operator = before
+        yield
+        assert not second.died(), second.evidence()
+
+
+async def both_act(stage: Stage) -> Outcome:
+    lived = await live(stage, beside)
+    usual = (await stage.once("end", lambda: end(stage))).writes
+    outcome = lived.outcome(len(lived.wrong))
+    return Outcome(
+        outcome.figure, f"{outcome.seen}; {lived.writes} writes, of one {usual}", outcome.wrong
+    )
+
+
+async def nobody_takes_over(stage: Stage) -> Outcome:
+    """The apiserver answers nobody for longer than a lease lasts."""
+    async with pair(stage) as two:
+        await running(two.lane, "x")
+        for way in (two.way, two.lane.proxy):
+            way.answer = lambda asked: Fault(503)
+        await asyncio.sleep(12)  # what is away cannot be polled
+        two.lane.proxy.answer = two.way.answer = lambda asked: None
+        await two.lane.kube.delete(f"/api/v1/namespaces/{two.lane.namespace}/pods/x-1")
+        healed = await renewed(two.lane, "x", 60)
+        changes = [] if await two.holder() == "a" else [f"{await two.holder()} acts"]
+        ends = [died for died in (two.a.died(), two.b.died()) if died]
+        effects = two.with_effect("b", 0)
+        wrong = (*changes, *ends, *map(str, effects))
+        return Outcome(len(wrong), f"a rank lost afterwards ran again after {healed:.1f} s", wrong)
+
+
+STALE = "writes with effect of the one before"
+RECIPES = (
+    Recipe(
+        "T12",
+        "both-act",
+        "two operators without a Lease act on the same jobs",
+        DIFFERENCES,
+        0,
+        both_act,
+    ),
+    Recipe(
+        "T13",
+        "leader-killed",
+        "two operators by a Lease; kill -9 of the one that acts",
+        TAKE_OVER,
+        SILENT_SECONDS,
+        partial(taken_over, signal.SIGKILL),
+    ),
+    Recipe(
+        "T13",
+        "leader-ended",
+        "the same, SIGTERM",
+        TAKE_OVER,
+        TOLD_SECONDS,
+        partial(taken_over, signal.SIGTERM),
+    ),
+    Recipe(
+        "T13",
+        "leader-stopped",
+        "the same, SIGSTOP in the middle of a start, SIGCONT 60 s later",
+        STALE,
+        0,
+        partial(comes_back, "stopped"),
+    ),
+    Recipe(
+        "T13",
+        "leader-cut",
+        "the same, its network is cut, and comes back after 60 s",
+        STALE,
+        0,
+        partial(comes_back, "cut"),
+    ),
+    Recipe(
+        "T13",
+        "leader-503",
+        "the same, 503 to both for 12 s",
+        "take-overs, ends and writes of the wrong one",
+        0,
+        nobody_takes_over,
+    ),
+)

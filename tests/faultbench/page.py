@@ -1,0 +1,32 @@
+"""Writes the tables of docs/reliability.md from the figures in bench/results:
+python -m faultbench.page.
+"""
+
+from faultbench import rows, soaked
+from page import HERE, filled
+
+PAGE = HERE.parent / "docs/reliability.md"
+FAULTS, SOAK = HERE / "results/faults.json", HERE / "results/soak.json"
+
+
+NOT_MEASURED = "Not measured yet: run `make {0}`, then `make faults-page`.\n"
+
+
+def blocks() -> dict[str, str]:
+    """The tables, by the names of their places; where there are no figures, that says so."""
+    return {
+        "faults": rows.table(rows.Report.read(FAULTS))
+        if FAULTS.exists()
+        else NOT_MEASURED.format("faults"),
+        "soak": soaked.table(soaked.Soaked.read(SOAK))
+        if SOAK.exists()
+        else NOT_MEASURED.format("soak"),
+    }
+
+
+def main() -> None:
+    PAGE.write_text(filled(PAGE.read_text(), blocks()))
+
+
+if __name__ == "__main__":
+    main()

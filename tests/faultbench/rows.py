@@ -1,0 +1,112 @@
+"""What the fault bench runs and what comes of it: recipes, rows, and a run's figures as a file."""
+
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from faultbench.stage import Stage
+from pydantic import TypeAdapter
+from report import Machine
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one run of a recipe has shown: the figure, what else was seen, and what was wrong."""
+
+    figure: float
+    seen: str = ""
+    wrong: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """One fault: its number in the list of recipes, a name to select it by, what is done, what is
+    measured, and the most that this may be.
+
+    `alone`: it concerns the control plane as a whole, so nothing else runs beside it.
+    """
+
+    number: str
+    name: str
+    done: str
+    measures: str
+    bound: float
+    run: Callable[[Stage], Awaitable[Outcome]]
+    alone: bool = False
+
+
+@dataclass(frozen=True)
+class Row:
+    """A recipe that was run. `figure` is None where it could not be measured."""
+
+    number: str
+    name: str
+    done: str
+    measures: str
+    bound: float
+    figure: float | None
+    seen: str
+    wrong: tuple[str, ...]
+    seconds: float
+
+    @staticmethod
+    def of(recipe: Recipe, outcome: Outcome | str, seconds: float) -> "Row":
+        """From what came of it, or from the error that it ended with."""
+        said = (recipe.number, recipe.name, recipe.done, recipe.measures, recipe.bound)
+        if isinstance(outcome, str):
+            return Row(*said, None, "", (outcome,), round(seconds))
+        figure = round(outcome.figure, 2)
+        return Row(*said, figure, outcome.seen, outcome.wrong, round(seconds))
+
+    @property
+    def within(self) -> bool:
+        """Whether the figure is within its bound, and nothing was wrong."""
+        return self.figure is not None and self.figure <= self.bound and not self.wrong
+
+
+@dataclass
+class Report:
+    """The rows of one run, the machine that it ran on, and its seed."""
+
+    machine: Machine
+    seed: int
+    rows: list[Row] = field(default_factory=list)
+
+    @staticmethod
+    def read(file: Path) -> "Report":
+        """Read what `save` has written."""
+        return TypeAdapter(Report).validate_json(file.read_bytes())
+
+    def save(self, file: Path) -> None:
+        """Write all figures as JSON."""
+        file.write_bytes(TypeAdapter(Report).dump_json(self, indent=1) + b"\n")
+
+    @property
+    def out_of_bounds(self) -> list[Row]:
+        """The rows that are out of their bounds."""
+        return [row for row in self.rows if not row.within]
+
+
+def table(report: Report) -> str:
+    """All rows as Markdown, with the machine and the seed above."""
+    heads = ("recipe", "what is done", "figure", "bound", "seen besides", "verdict")
+    body = [_cells(row) for row in report.rows]
+    lines = [heads, ("---",) * len(heads), *body]
+    shown = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return f"{report.machine} Seed {report.seed}.\n\n{shown}\n"
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    figure = "not measured" if row.figure is None else f"{row.measures}: **{row.figure:g}**"
+    verdict = "within" if row.within else "**OUT OF BOUND**"
+    return (f"{row.number} `{row.name}`", row.done, figure, f"{row.bound:g}", row.seen, verdict)
+
+
+def chosen(recipes: Iterable[Recipe], names: Iterable[str]) -> list[Recipe]:
+    """Those of these names or numbers; all where none is given. ValueError names an unknown one."""
+    known, wanted = list(recipes), set(names)
+    if strange := wanted - {word for one in known for word in (one.name, one.number)}:
+        raise ValueError(
+            f"no row {', '.join(sorted(strange))}; there are {', '.join(one.name for one in known)}"
+        )
+    return [one for one in known if not wanted or wanted & {one.name, one.number}]

@@ -1,0 +1,99 @@
+"""A namespace whose operator talks to the apiserver directly, for faults of the control plane."""
+
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import aiohttp
+from cluster import Cluster
+from cluster.waiting import until_async
+from faultbench.stage import Stage, kept_running
+from faults.audit import Audit
+from faults.kube import Json, Kube, KubeError, dijob, jobs, make_namespace
+from faults.running import Operator
+
+READY_SECONDS, RUN_SECONDS = 60.0, 240.0
+RANKS = 4
+
+
+@dataclass
+class Served:
+    """A namespace with an operator that talks to the apiserver directly."""
+
+    plane: Cluster
+    kube: Kube
+    namespace: str
+    operator: Operator
+    audit: Audit
+    codes: list[int]
+
+    async def apply(self, name: str) -> None:
+        await self.kube.create(jobs(self.namespace), dijob(self.namespace, name, RANKS))
+
+    async def status(self, name: str) -> Json:
+        """Of a job; {} where there is none, or nobody answers."""
+        try:
+            return ((await self.kube.find(jobs(self.namespace, name))) or {}).get("status") or {}
+        except (aiohttp.ClientError, KubeError, OSError):
+            return {}
+
+    async def run(self, names: list[str], seconds: float = RUN_SECONDS) -> float:
+        """Wait until jobs run with all ranks; how long it took."""
+
+        async def missing() -> str:
+            for name in names:
+                status = await self.status(name)
+                if (status.get("phase"), status.get("readyReplicas")) != ("Running", RANKS):
+                    return f"{name}: {status.get('phase')}, {status.get('readyReplicas')} ready"
+            return ""
+
+        return await until_async("jobs run", missing, seconds, self.operator.evidence)
+
+    def twice(self) -> tuple[str, ...]:
+        """The pods that were created more than once, by the audit log."""
+        made = Counter(
+            write.name
+            for write in self.audit.each()
+            if (write.verb, write.kind, write.namespace) == ("create", "pods", self.namespace)
+            and write.code < 300
+        )
+        return tuple(
+            f"{name} was created {count} times" for name, count in made.items() if count > 1
+        )
+
+    async def ready(self) -> None:
+        """Wait until the apiserver serves DIJobs again."""
+
+        async def missing() -> str:
+            try:
+                await self.kube.get(jobs(self.namespace))
+            except (aiohttp.ClientError, KubeError, OSError) as error:
+                return repr(error)
+            return ""
+
+        await until_async("the apiserver", missing, READY_SECONDS)
+
+    async def etcd(self, path: str, body: Json) -> Json:
+        """A call to etcd by its gateway for JSON."""
+        url = f"http://127.0.0.1:{self.plane.endpoint.etcd_port}/v3/{path}"
+        async with aiohttp.request("POST", url, json=body) as answer:
+            found: Json = await answer.json()
+            assert answer.status == 200, found
+            return found
+
+
+@asynccontextmanager
+async def served(stage: Stage, name: str) -> AsyncIterator[Served]:
+    """An operator of a namespace, in which job "a" runs."""
+    namespace = f"{name}-{stage.seed}"
+    await make_namespace(stage.kube, namespace)
+    log = stage.own_folder() / "operator.log"
+    operator = Operator(stage.plane.kubeconfig, log, (namespace,))
+    async with operator, kept_running(operator) as codes:
+        audit = Audit(stage.plane.audit_log)
+        made = Served(stage.plane, stage.kube, namespace, operator, audit, codes)
+        await made.apply("a")
+        await made.run(["a"])
+        yield made
+    await stage.kube.delete(f"/api/v1/namespaces/{namespace}")

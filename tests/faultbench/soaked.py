@@ -1,0 +1,124 @@
+"""What came of a soak: figures, their bounds, and the table."""
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import TypeAdapter
+from report import Machine
+
+# A connection that is silent is noticed after 75 s at the latest (row T9); a start comes after it.
+P99_SECONDS = 100.0
+# Python's own memory grows to what the most work at once took; after half of a soak it has.
+SLOPE_MB, SLOPE_MINUTES = 20.0, 10.0
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Resident memory of one process: seconds since the beginning, operator and its start, MB."""
+
+    at: float
+    process: str
+    rss: float
+
+
+@dataclass(frozen=True)
+class Soaked:
+    """All of one soak. `leaks` are tasks, sockets and children that are held more than before it;
+    `slope` is the growth of the memory in MB in an hour over its second half.
+    """
+
+    machine: Machine
+    seed: int
+    minutes: float
+    jobs: int
+    faults: dict[str, int]
+    slope: float
+    leaks: list[str]
+    p50: float
+    p99: float
+    peak: float
+    wrong: list[str]
+
+    @staticmethod
+    def read(file: Path) -> "Soaked":
+        return TypeAdapter(Soaked).validate_json(file.read_bytes())
+
+    def save(self, file: Path) -> None:
+        file.write_bytes(TypeAdapter(Soaked).dump_json(self, indent=1) + b"\n")
+
+    def rows(self) -> list[tuple[str, str, str, bool]]:
+        """Figure, value, bound, and whether it is within."""
+        long = self.minutes >= SLOPE_MINUTES
+        slope = f"{self.slope:.1f} MB/h" if long else "too short to say"
+        return [
+            (
+                "growth of the resident memory",
+                slope,
+                f"{SLOPE_MB:g} MB/h",
+                not long or self.slope <= SLOPE_MB,
+            ),
+            (
+                "tasks, sockets and children more than before",
+                str(len(self.leaks)),
+                "0",
+                not self.leaks,
+            ),
+            (
+                "creation to Running, p99",
+                f"{self.p99:.1f} s",
+                f"{P99_SECONDS:g} s",
+                self.p99 <= P99_SECONDS,
+            ),
+            (
+                "jobs that did not come to what they should be",
+                str(len(self.wrong)),
+                "0",
+                not self.wrong,
+            ),
+        ]
+
+    @property
+    def within(self) -> bool:
+        return all(row[-1] for row in self.rows())
+
+
+def slope(samples: Sequence[Sample], since: float) -> float:
+    """Growth in MB in an hour by least squares; the largest of the processes that have lived all
+    the time since then. 0 where none has.
+    """
+    found = [0.0]
+    last = max((one.at for one in samples), default=0.0)
+    for process in {one.process for one in samples}:
+        own = [one for one in samples if one.process == process and one.at >= since]
+        lived = own and own[-1].at - own[0].at >= 0.9 * (last - since)
+        if lived and len(own) > 2:
+            line = statistics.linear_regression([s.at for s in own], [s.rss for s in own])
+            found.append(line.slope * 3600)
+    return max(found)
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """The value that such a share of them does not exceed; 0 where there are none."""
+    ordered = sorted(values)
+    return ordered[math.ceil(share * len(ordered)) - 1] if ordered else 0.0
+
+
+def table(soaked: Soaked) -> str:
+    """As Markdown."""
+    rows = "\n".join(
+        f"| {name} | **{value}** | {bound} | {_verdict(within)} |"
+        for name, value, bound, within in soaked.rows()
+    )
+    faults = ", ".join(f"{count} x {name}" for name, count in sorted(soaked.faults.items()))
+    return (
+        f"{soaked.machine} Seed {soaked.seed}, {soaked.minutes:g} minutes, {soaked.jobs} jobs;"
+        f" creation to Running {soaked.p50:.1f} s (median); peak {soaked.peak:.0f} MB; faults:"
+        f" {faults}.\n\n| figure | measured | bound | verdict |\n|---|---|---|---|\n{rows}\n"
+    )
+
+
+def _verdict(within: bool) -> str:
+    return "within" if within else "**OUT OF BOUND**"

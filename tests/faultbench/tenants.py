@@ -1,0 +1,154 @@
+"""Recipes about what is done to jobs and namespaces, and what is sent: deleted without an operator,
+with it, or hostile.
+"""
+
+import signal
+import time
+
+from faultbench.rows import Outcome, Recipe
+from faultbench.stage import Stage
+from faults.kube import dijob, jobs, make_namespace
+from faults.load import quiet
+from faults.restarts import Crowd
+from faults.running import Operator
+from faults.tenants import RANKS, deep_reading, two
+from faults.waits import running
+
+OBJECTS, CROWD = 100, 1000
+GONE_SECONDS = 120.0
+
+
+async def without_operator(stage: Stage) -> Outcome:
+    """The garbage collector needs no operator: no finalizer holds anything."""
+    async with stage.lane() as lane:
+        await running(lane, "a", "b")
+        await lane.operator.kill()
+        begin = time.monotonic()
+        await lane.remove("a")
+
+        async def left() -> str:
+            return ", ".join(await lane.pods("a"))
+
+        # The garbage collector looks for new kinds every 30 s only.
+        await lane.until("all pods gone", left, GONE_SECONDS)
+        took = time.monotonic() - begin
+        await lane.operator.start()
+        await lane.watching()
+        await running(lane, "c")
+        counts = {name: lane.census.of(name) for name in "abc"}
+        wrong = () if counts == dict.fromkeys("abc", 4) else (f"pods made: {counts}",)
+        return Outcome(took, "the next operator makes none of it again", wrong)
+
+
+async def its_namespace(stage: Stage) -> Outcome:
+    """The namespace of the Lease, of the jobs and, by the SIGTERM that its pod gets, of the
+    operator.
+    """
+    async with stage.lane() as lane:
+        await lane.operator.kill()
+        lane.operator.arguments = (f"--lease={lane.namespace}/dijob", "--identity=a")
+        await lane.operator.start()
+        await running(lane, "a", "b")
+        begin = time.monotonic()
+        await lane.kube.delete(f"/api/v1/namespaces/{lane.namespace}")
+        lane.operator.signal(signal.SIGTERM)
+        code = await lane.operator.ended()
+        ended = time.monotonic() - begin
+
+        async def there() -> str:
+            return (
+                ""
+                if await lane.kube.find(f"/api/v1/namespaces/{lane.namespace}") is None
+                else (f"pods {sorted((await lane.pods('a')) | (await lane.pods('b')))}")
+            )
+
+        await lane.until("the namespace is gone", there, GONE_SECONDS)
+        wrong = [] if code == 0 else [f"the operator ended with {code}"]
+        if (made := lane.census.added.total()) != 2 * 4:
+            wrong.append(f"{made} pods were made, not 8")
+        seen = f"the operator ended with {code} after {ended:.1f} s"
+        return Outcome(time.monotonic() - begin, seen, tuple(wrong))
+
+
+async def hostile(stage: Stage) -> Outcome:
+    """Another tenant's job runs on, and a new one starts."""
+    with deep_reading():
+        async with two(stage.plane, stage.kube, stage.own_folder()) as tenants:
+            await stage.kube.create(jobs(tenants.ours), dijob(tenants.ours, "a", RANKS))
+            await tenants.reaches("a", "Running")
+            before = await tenants.ranks()
+            await tenants.flood(OBJECTS, stage.seed)
+            dealt = await tenants.until_calm()
+            started = await tenants.start("after")
+            touched = [n for n, rank in (await tenants.ranks()).items() if rank != before.get(n)]
+            aside = await tenants.operator.metric("dijob_set_aside")
+            wrong = [f"{name} is not as it was" for name in touched]
+            if died := tenants.operator.died():
+                wrong.append(died)
+            if aside:
+                wrong.append(f"{aside:g} objects are set aside: {tenants.operator.tail()}")
+            seen = (
+                f"{tenants.stored} stored, {tenants.refused.total()} refused, dealt with in"
+                f" {dealt:.0f} s; a new job of another tenant ran after {started:.1f} s"
+            )
+            return Outcome(len(wrong), seen, tuple(wrong))
+
+
+async def crowd(stage: Stage) -> Outcome:
+    """A new operator among a thousand jobs that run."""
+    namespace = f"crowd-{stage.seed}"
+    await make_namespace(stage.kube, namespace)
+    operator = Operator(stage.plane.kubeconfig, stage.own_folder() / "log", (namespace,))
+    many = Crowd(stage.kube, namespace, operator, CROWD)
+    try:
+        await many.fill()
+        await quiet(stage.plane)
+        begin = time.monotonic()
+        found = await many.restart(stage.plane.audit_log, 0)
+        whole = time.monotonic() - begin
+        wrong = tuple(f"about a job that needed nothing: {write}" for write in found.writes[:5])
+        seen = (
+            f"all had their pass after {whole:.1f} s, {found.cpu:.1f} s of CPU, peak RSS"
+            f" {found.peak:.0f} MB, {len(found.writes)} writes about jobs that need none"
+        )
+        return Outcome(found.seconds, seen, wrong)
+    finally:
+        await operator.kill()
+        await stage.kube.delete(f"/api/v1/namespaces/{namespace}")
+
+
+RECIPES = (
+    Recipe(
+        "T16",
+        "hostile",
+        f"a tenant sends {OBJECTS} objects of any kind, made up from the CRD's schema",
+        "operators ended, objects set aside, others' ranks touched",
+        0,
+        hostile,
+    ),
+    Recipe(
+        "T20",
+        "deleted-alone",
+        "a job is deleted while no operator runs",
+        "seconds until its pods are gone",
+        60,
+        without_operator,
+    ),
+    Recipe(
+        "T20",
+        "namespace",
+        "a namespace is deleted with jobs, the Lease and the operator in it",
+        "seconds until it is gone",
+        60,
+        its_namespace,
+    ),
+    Recipe(
+        "T19",
+        "crowd",
+        f"the operator is started among {CROWD} jobs on {CROWD * RANKS} pods",
+        "seconds to a new job's first pod",
+        10,
+        crowd,
+        alone=True,
+    ),
+)

@@ -1,0 +1,289 @@
+"""A random walk over valid and invalid specs of one job; the last valid one, given to a fresh job,
+leads to the same state (Acto's differential oracle, SOSP'23).
+"""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from faultbench.rows import Outcome, Recipe
+from faultbench.stage import Stage
+from faults.kube import Json, KubeError, jobs
+from faults.lane import Lane, difference
+from hypothesis import HealthCheck, Phase, seed, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
+
+T = TypeVar("T")
+
+WALKS, STEPS = 5, 8
+RANKS, MOST = 3, 5
+SETTLED_SECONDS, FRESH = 90.0, "fresh"
+# Edits that are valid at any time, and those for which the job has to be suspended.
+VALID: dict[str, st.SearchStrategy[Any]] = {
+    "replicas": st.integers(2, MOST),
+    "minReplicas": st.integers(1, 2),
+    "maxReplicas": st.integers(MOST, MOST + 3),
+    "suspend": st.booleans(),
+    "backoffLimit": st.integers(0, 9),
+    "cleanPodPolicy": st.sampled_from(["None", "Running", "All"]),
+    "service": st.sampled_from(["Auto", "Always"]),
+    "activeDeadlineSeconds": st.integers(3600, 7200) | st.none(),
+    "gatherSeconds": st.integers(1, 20),
+}
+SUSPENDED: dict[str, st.SearchStrategy[Any]] = {
+    "topology": st.sampled_from(["mesh", "star", "alone"]),
+    "addressing": st.sampled_from(["IP", "Hostname"]),
+}
+# Refused by the CRD.
+REFUSED: dict[str, st.SearchStrategy[Any]] = {
+    "replicas": st.sampled_from([-1, 100_000, "three", 1.5]),
+    "minReplicas": st.sampled_from([-1, 0, 10_000]),
+    "backoffLimit": st.sampled_from([-1, "none"]),
+    "topology": st.sampled_from(["ring", 7]),
+    "parallelWorkers": st.sampled_from([0, -2, "two"]),
+    "suspend": st.just("yes"),
+    "cleanPodPolicy": st.just("Some"),
+    "template": st.just({"containers": [{"name": "x"}]}),
+}
+# Stored, and then told by a condition, since the apiserver alone knows what it thinks of a pod.
+ACCEPTED: dict[str, Json] = {
+    "an image of a number": {"image": 7},
+    "an unknown field": {"imagee": "x"},
+    "a negative limit": {"resources": {"limits": {"cpu": "-1"}}},
+    "no such policy": {"imagePullPolicy": "Sometimes"},
+}
+# What of a status has a history, and what is about times.
+OF_A_WALK = (
+    "listNumber",
+    "addressList",
+    "renewals",
+    "lastRenewal",
+    "restarts",
+    "restartsSeen",
+    "observedGeneration",
+    "message",
+    "reason",
+    "resumeTime",
+    "suspendTime",
+    "suspendedSeconds",
+)
+
+
+def edits(fields: dict[str, st.SearchStrategy[Any]]) -> st.SearchStrategy[tuple[str, Any]]:
+    return st.sampled_from(sorted(fields)).flatmap(
+        lambda name: st.tuples(st.just(name), fields[name])
+    )
+
+
+def comparable(state: Json) -> Json:
+    """What a job has come to, without how it came there."""
+    status = state["status"] or {}
+    conditions = {
+        one["type"]: one["status"]
+        for one in status.get("conditions", ())
+        if (one["type"], one["status"]) != ("Suspended", "False")  # it was once
+    }
+    numbers = {"list-number", "renew-from", "topology"}
+    pods = {
+        name: {
+            **pod,
+            "annotations": {
+                k: v for k, v in pod["annotations"].items() if k.rpartition("/")[2] not in numbers
+            },
+        }
+        for name, pod in state["pods"].items()
+    }
+    kept = {k: v for k, v in status.items() if k not in (*OF_A_WALK, "conditions")}
+    return {
+        "spec": state["spec"],
+        "conditions": conditions,
+        "pods": pods,
+        "status": kept,
+        "service": state["service"],
+    }
+
+
+class Counts:
+    """What the walks have done."""
+
+    def __init__(self) -> None:
+        self.walks = self.valid = self.refused = self.told = 0
+        self.wrong: list[str] = []
+
+
+def machine(lane: Lane, counts: Counts, loop: asyncio.AbstractEventLoop) -> type[Any]:
+    """The rules, which run in a thread of their own."""
+
+    def wait(work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, loop).result()
+
+    class Walk(RuleBasedStateMachine):
+        def __init__(self) -> None:
+            super().__init__()
+            counts.walks += 1
+            self.job = f"walk-{counts.walks}"
+            self.suspended = False
+            wait(lane.apply(self.job, RANKS, minReplicas=1, maxReplicas=MOST, replicas=RANKS))
+            wait(settled(lane, self.job))
+
+        @rule(edit=edits(VALID))
+        def valid(self, edit: tuple[str, Any]) -> None:
+            name, value = edit
+            wait(changed(lane, self.job, {name: value}))
+            self.suspended = value if name == "suspend" else self.suspended
+            counts.valid += 1
+            wait(settled(lane, self.job))
+
+        @rule(edit=edits(SUSPENDED))
+        def rebuilt(self, edit: tuple[str, Any]) -> None:
+            wait(changed(lane, self.job, {"suspend": True}))
+            wait(settled(lane, self.job))
+            wait(changed(lane, self.job, dict([edit])))
+            wait(changed(lane, self.job, {"suspend": False}))
+            self.suspended = False
+            counts.valid += 1
+            wait(settled(lane, self.job))
+
+        @rule(edit=edits(REFUSED))
+        def refused(self, edit: tuple[str, Any]) -> None:
+            counts.wrong += wait(is_refused(lane, self.job, edit))
+            counts.refused += 1
+
+        @rule(name=st.sampled_from(sorted(ACCEPTED)))
+        def told(self, name: str) -> None:
+            counts.wrong += wait(is_told(lane, self.job, name))
+            self.suspended = False
+            counts.told += 1
+
+        def teardown(self) -> None:
+            counts.wrong += wait(like_fresh(lane, self.job))
+
+    return Walk
+
+
+async def changed(lane: Lane, job: str, spec: Json) -> None:
+    await lane.kube.patch(jobs(lane.namespace, job), {"spec": spec})
+
+
+async def settled(lane: Lane, job: str) -> None:
+    """Wait until the job is as it is asked for: all ranks run, or none is there."""
+
+    async def missing() -> str:
+        body = await lane.kube.get(jobs(lane.namespace, job))
+        status, spec = body.get("status") or {}, body["spec"]
+        if status.get("observedGeneration") != body["metadata"]["generation"]:
+            return "it has not been seen"
+        wanted = 0 if spec.get("suspend") else spec["replicas"]
+        seen = (status.get("phase"), status.get("replicas"), status.get("readyReplicas", 0))
+        pods = await lane.pods(job)
+        if not wanted:
+            return "" if seen[0] == "Suspended" and not pods else f"{seen}, {len(pods)} pods"
+        peers = await lane.condition(job, "PeersReady")
+        right = seen == ("Running", wanted, wanted) and len(pods) == wanted
+        return "" if right and peers.get("reason") == "AllRanksReady" else f"{seen}, {peers}"
+
+    await lane.until(f"{job} has settled", missing, SETTLED_SECONDS)
+
+
+async def is_refused(lane: Lane, job: str, edit: tuple[str, Any]) -> list[str]:
+    name, value = edit
+    try:
+        await changed(lane, job, {name: value})
+    except KubeError as error:
+        named = f"spec.{name}" in str(error)
+        return [] if error.status == 422 and named else [f"{name} {value!r}: {error}"]
+    return [f"{name}: {value!r} was not refused"]
+
+
+async def is_told(lane: Lane, job: str, name: str) -> list[str]:
+    """An invalid template comes and goes; in between a condition says what is wrong."""
+    body = await lane.kube.get(jobs(lane.namespace, job))
+    template = body["spec"]["template"]
+    main = template["spec"]["containers"][0]
+    bad = {**template, "spec": {**template["spec"], "containers": [{**main, **ACCEPTED[name]}]}}
+    await changed(lane, job, {"suspend": True})
+    await settled(lane, job)
+    await changed(lane, job, {"template": bad, "suspend": False})
+    field = next(iter(ACCEPTED[name]))
+
+    async def missing() -> str:
+        said = (await lane.status(job)).get("conditions", ())
+        about = [one for one in said if field in one.get("message", "")]
+        return "" if about else str(said)
+
+    try:
+        await lane.until(f"{name} is told", missing, SETTLED_SECONDS)
+    except AssertionError as error:
+        return [str(error)]
+    finally:
+        await changed(lane, job, {"suspend": True})
+        await settled(lane, job)
+        gone = {key: None for key in ACCEPTED[name] if key not in main}
+        fixed = {**template["spec"], "containers": [{**main, **gone}]}
+        await changed(lane, job, {"template": {"spec": fixed}, "suspend": False})
+        await settled(lane, job)
+    return []
+
+
+async def like_fresh(lane: Lane, job: str) -> list[str]:
+    """Whether a fresh job with the same spec comes to the same state."""
+    body = await lane.kube.get(jobs(lane.namespace, job))
+    fresh = f"{FRESH}-{job}"
+    await lane.kube.create(
+        jobs(lane.namespace),
+        {
+            "apiVersion": body["apiVersion"],
+            "kind": body["kind"],
+            "metadata": {"name": fresh},
+            "spec": body["spec"],
+        },
+    )
+    await settled(lane, job)
+    await settled(lane, fresh)
+
+    async def missing() -> str:
+        one, other = await lane.snapshot(job), await lane.snapshot(fresh)
+        return "\n".join(difference(comparable(other), comparable(one)))
+
+    try:
+        await lane.until(f"{job} is as {fresh}", missing, 30)
+    except AssertionError as error:
+        return [str(error)]
+    await lane.remove(job)
+    await lane.remove(fresh)
+    return []
+
+
+async def walks(stage: Stage) -> Outcome:
+    counts, loop = Counts(), asyncio.get_running_loop()
+    async with stage.lane() as lane:
+        rules = seed(stage.seed)(machine(lane, counts, loop))
+        given = settings(
+            max_examples=WALKS,
+            stateful_step_count=STEPS,
+            phases=[Phase.generate],
+            database=None,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+        )
+        await asyncio.to_thread(run_state_machine_as_test, rules, settings=given)
+        if died := lane.operator.died():
+            counts.wrong.append(died)
+    seen = (
+        f"{counts.walks} walks: {counts.valid} valid edits, {counts.refused} refused,"
+        f" {counts.told} stored and told"
+    )
+    return Outcome(len(counts.wrong), seen, tuple(counts.wrong))
+
+
+RECIPES = (
+    Recipe(
+        "T21",
+        "walk",
+        "random walks over valid and invalid specs, then the last valid one on a fresh job",
+        "differences between the two, and invalid specs that nobody is told of",
+        0,
+        walks,
+    ),
+)

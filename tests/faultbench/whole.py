@@ -1,0 +1,234 @@
+"""Recipes about the control plane as a whole: etcd and the apiserver."""
+
+import asyncio
+import shutil
+import signal
+import time
+from functools import partial
+
+from cluster import Cluster
+from cluster.process import recorded
+from cluster.waiting import until_async
+from faultbench.rows import Outcome, Recipe
+from faultbench.served import RANKS, RUN_SECONDS, Served, served
+from faultbench.stage import Stage
+from faults.bulk import for_all
+from faults.kube import pods
+
+API, STORE = "kube-apiserver", "etcd"
+# What has a cache of its own of what is in etcd is started again after a restore (https://kubernetes.io/docs/tasks/administer-cluster/configure-upgrade-etcd).
+CACHES = ("kube-controller-manager", "kube-scheduler", "kwok")
+MANY = 100
+
+
+async def lose(one: Served, name: str) -> None:
+    await one.kube.delete(pods(one.namespace, f"{name}-1"))
+
+
+def _restart(plane: Cluster, name: str) -> None:
+    plane.stop_component(name)
+    plane.start_component(name)
+
+
+def _seen(one: Served, took: float) -> str:
+    ended = f"; the operator ended with {one.codes}" if one.codes else ""
+    return f"all jobs ran after {took:.1f} s{ended}"
+
+
+async def first_pod(one: Served, begin: float) -> float:
+    """Apply job "b"; seconds from `begin` to its first pod."""
+    await one.apply("b")
+
+    async def missing() -> str:
+        return "" if await one.kube.find(pods(one.namespace, "b-0")) else "no pod of b"
+
+    await until_async("first pod of b", missing, RUN_SECONDS, one.operator.evidence)
+    return time.monotonic() - begin
+
+
+async def defragmented(stage: Stage) -> Outcome:
+    """etcd stops answering while it does it."""
+    async with served(stage, "defrag") as one:
+        begin = time.monotonic()
+        task = asyncio.create_task(one.etcd("maintenance/defragment", {}))
+        first = await first_pod(one, begin)
+        await task
+        return Outcome(first, _seen(one, await one.run(["a", "b"])), one.twice())
+
+
+async def down(seconds: float, stage: Stage) -> Outcome:
+    """kill -9 of the apiserver, which comes back later."""
+    async with served(stage, f"down-{seconds:.0f}") as one:
+        await asyncio.to_thread(one.plane.stop_component, API)
+        await asyncio.sleep(seconds)
+        await asyncio.to_thread(one.plane.start_component, API)
+        await one.ready()
+        begin = time.monotonic()
+        first = await first_pod(one, begin)
+        return Outcome(first, _seen(one, await one.run(["a", "b"])), one.twice())
+
+
+async def compacted(stage: Stage) -> Outcome:
+    """What a watch would go on from is gone from etcd and from the apiserver's cache."""
+    async with served(stage, "compact") as one:
+        await lose(one, "a")
+        await asyncio.to_thread(one.plane.stop_component, API)
+        status = await one.etcd("maintenance/status", {})
+        revision = status["header"]["revision"]
+        await one.etcd("kv/compaction", {"revision": revision, "physical": True})
+        await asyncio.to_thread(one.plane.start_component, API)
+        await one.ready()
+        begin = time.monotonic()
+        first = await first_pod(one, begin)
+        whole = await one.run(["a", "b"])
+        wrong = tuple(word for word in one.twice() if not word.startswith("a-1 "))
+        return Outcome(first, _seen(one, whole), wrong)
+
+
+async def restarted_in_a_start(stage: Stage) -> Outcome:
+    """kill -9 of the apiserver when a third of the pods are there."""
+    async with served(stage, "start") as one:
+        names = [f"j{number}" for number in range(MANY)]
+        begin = time.monotonic()
+        await for_all(names, one.apply)
+
+        async def few() -> str:
+            made = len(await one.kube.items(pods(one.namespace)))
+            return "" if made >= MANY * RANKS / 3 else f"{made} pods"
+
+        await until_async("a third of the pods", few, RUN_SECONDS, one.operator.evidence)
+        await asyncio.to_thread(_restart, one.plane, API)
+        await one.ready()
+        back = time.monotonic()
+        await one.run(names)
+        seen = f"all {MANY} ran {time.monotonic() - back:.1f} s after the apiserver was back"
+        ended = f"; the operator ended with {one.codes}" if one.codes else ""
+        return Outcome(time.monotonic() - begin, seen + ended, one.twice())
+
+
+async def restored(stage: Stage) -> Outcome:
+    """etcd gets its state of before: a job, a growth and a loss have not been, versions go back."""
+    async with served(stage, "restore") as one:
+        state = one.plane.state
+        copy = stage.own_folder() / STORE
+        pid = recorded(state)[STORE].pid
+        one.plane.signal_component(STORE, signal.SIGSTOP)
+        try:
+            await asyncio.to_thread(shutil.copytree, state / STORE, copy)
+        finally:
+            one.plane.signal_component(STORE, signal.SIGCONT)
+        assert recorded(state)[STORE].pid == pid
+        await _history(one)
+        await asyncio.to_thread(_put_back, one, copy)
+        await one.ready()
+        begin = time.monotonic()
+        await one.kube.delete(pods(one.namespace, "a-2"))
+        noticed = await _healed(one, begin)
+        await first_pod(one, begin)
+        whole = await one.run(["a", "b"])
+        wrong = [] if await one.status("later") == {} else ["the job that has not been is there"]
+        if not one.codes:
+            wrong.append("the operator did not notice: it went on")
+        return Outcome(noticed, _seen(one, whole), tuple(wrong))
+
+
+async def _history(one: Served) -> None:
+    """What will not have been: another job, and two losses, which raise all versions."""
+    await one.apply("later")
+    await one.run(["a", "later"])
+    for _ in range(2):
+        await lose(one, "a")
+        number = (await one.status("a"))["listNumber"]
+
+        async def renewed(before: int = number) -> str:
+            status = await one.status("a")
+            return "" if status["listNumber"] > before else f"list {status['listNumber']}"
+
+        await until_async("a new list", renewed, RUN_SECONDS, one.operator.evidence)
+        await one.run(["a"])
+
+
+def _put_back(one: Served, copy: object) -> None:
+    # Its watches end without an error, as they do where an administrator does this.
+    one.plane.stop_component(API, signal.SIGTERM)
+    one.plane.stop_component(STORE)
+    shutil.rmtree(one.plane.state / STORE)
+    shutil.copytree(str(copy), one.plane.state / STORE)
+    for name in (STORE, API):
+        one.plane.start_component(name)
+    one.plane.plane.wait_ready()
+    for name in CACHES:
+        _restart(one.plane, name)
+
+
+async def _healed(one: Served, begin: float) -> float:
+    """Seconds from `begin` until the loss of a-2 is healed."""
+
+    async def missing() -> str:
+        status = await one.status("a")
+        seen = (status.get("listNumber"), status.get("phase"), status.get("readyReplicas"))
+        found = await one.kube.find(pods(one.namespace, "a-2"))
+        return "" if found and seen[0] == 2 and seen[1:] == ("Running", RANKS) else str(seen)
+
+    await until_async("a-2 is back", missing, RUN_SECONDS, one.operator.evidence)
+    return time.monotonic() - begin
+
+
+FIRST = "seconds to a new job's first pod, from the apiserver's return"
+RECIPES = (
+    Recipe(
+        "etcd",
+        "defragmented",
+        "etcd is defragmented",
+        "seconds to a new job's first pod",
+        10,
+        defragmented,
+        alone=True,
+    ),
+    Recipe(
+        "T8",
+        "down-5",
+        "kill -9 of the apiserver, which is away for 5 s",
+        FIRST,
+        15,
+        partial(down, 5),
+        alone=True,
+    ),
+    Recipe(
+        "T8",
+        "down-90",
+        "kill -9 of the apiserver, which is away for 90 s",
+        FIRST,
+        15,
+        partial(down, 90),
+        alone=True,
+    ),
+    Recipe(
+        "T3",
+        "compacted",
+        "etcd is compacted while the apiserver is away",
+        FIRST,
+        15,
+        compacted,
+        alone=True,
+    ),
+    Recipe(
+        "etcd",
+        "start",
+        f"kill -9 of the apiserver while {MANY} jobs start",
+        f"seconds until all {MANY} run",
+        180,
+        restarted_in_a_start,
+        alone=True,
+    ),
+    Recipe(
+        "etcd",
+        "restored",
+        "etcd gets an older state of its own, so versions go back; the"
+        " apiserver, controllers and kwok start again",
+        "seconds until a loss after it is healed",
+        90,
+        restored,
+        alone=True,
+    ),
+)

@@ -1,0 +1,122 @@
+"""Two operators with one Lease, each with a way to the apiserver of its own."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import aiohttp
+from faults.audit import Audit, Write
+from faults.exchange import Asked, Fault
+from faults.lane import Lane
+from faults.proxy import Proxy
+from faults.running import Operator
+from faults.waits import SOON
+
+JOBS = [f"job-{number}" for number in range(8)]
+# docs/operations.md; each is measured from the moment at which the one that acts goes.
+SILENT_SECONDS, TOLD_SECONDS = 8.0, 1.0
+
+
+@dataclass
+class Pair:
+    """Operator "a", which acts, and "b", which waits; each has a way to the apiserver of its
+    own.
+    """
+
+    lane: Lane
+    a: Operator
+    b: Operator
+    way: Proxy
+    audit: Audit
+
+    async def holder(self) -> str:
+        path = f"/apis/coordination.k8s.io/v1/namespaces/{self.lane.namespace}/leases/dijob"
+        lease = await self.lane.kube.find(path) or {}
+        return str((lease.get("spec") or {}).get("holderIdentity") or "")
+
+    async def b_is_ready(self) -> str:
+        try:
+            async with aiohttp.request("GET", f"http://127.0.0.1:{self.b.port}/readyz") as answer:
+                return "" if answer.status == 200 else await answer.text()
+        except aiohttp.ClientError as error:
+            return str(error)
+
+    async def until_acts(self, name: str, seconds: float) -> float:
+        async def missing() -> str:
+            holder = await self.holder()
+            return "" if holder == name else f"{holder or 'nobody'} acts"
+
+        return await self.lane.until(f"{name} acts", missing, seconds)
+
+    def with_effect(self, name: str, since: float) -> list[Write]:
+        """What one of them has changed since a moment (epoch seconds); events are told, and change
+        nothing.
+        """
+        done = (write for write in self._asked(name, since) if write.code < 300)
+        return [write for write in done if write.kind != "events"]
+
+    def refused(self, name: str, since: float) -> list[Write]:
+        """What one of them has tried since a moment."""
+        return [write for write in self._asked(name, since) if write.code >= 300]
+
+    def _asked(self, name: str, since: float) -> Iterator[Write]:
+        writes = self.audit.each()
+        return (one for one in writes if one.identity == name and one.answered >= since)
+
+
+@asynccontextmanager
+async def paired(lane: Lane, audit_log: Path, folder: Path) -> AsyncIterator[Pair]:
+    """Operator "a" acts and "b" waits, in place of the lane's own."""
+    await lane.operator.kill()
+    lease = f"--lease={lane.namespace}/dijob"
+
+    def operator(proxy: Proxy, name: str) -> Operator:
+        told = (lease, f"--identity={name}")
+        log = folder / f"{name}.log"
+        made = Operator(proxy.kubeconfig, log, (lane.namespace,), told)
+        made.tasks = log.with_suffix(".tasks")
+        return made
+
+    way_folder = folder / "way"
+    way_folder.mkdir()
+    async with Proxy(lane.kube.access, way_folder) as way:
+        a, b = operator(way, "a"), operator(lane.proxy, "b")
+        lane.operator = a
+        made = Pair(lane, a, b, way, Audit(audit_log))
+        async with a:
+            await made.until_acts("a", SOON)
+            async with b:
+                await lane.watching()
+                await lane.until("b is ready", made.b_is_ready, SOON)
+                try:
+                    yield made
+                finally:
+                    way.through.set()
+
+
+async def all_run(pair: Pair) -> None:
+    """All jobs run, and no pod of theirs was made twice."""
+    for name in JOBS:
+        await pair.lane.reaches(name, "Running", 60)
+    made = {name: pair.lane.census.of(name) for name in JOBS}
+    assert made == dict.fromkeys(JOBS, 4), pair.lane.evidence()
+
+
+async def start_until(pair: Pair, number: int, fault: Callable[[], None]) -> None:
+    """Apply all jobs; the fault comes with the write of "a" that has this number."""
+    seen, done = 0, asyncio.Event()
+
+    def count(asked: Asked) -> Fault | None:
+        nonlocal seen
+        seen += asked.write and "/leases" not in asked.path
+        if seen == number and not done.is_set():
+            fault()
+            done.set()
+        return None
+
+    pair.way.answer = count
+    for name in JOBS:
+        await pair.lane.apply(name)
+    await asyncio.wait_for(done.wait(), SOON)

@@ -1,0 +1,108 @@
+"""Stretches of a job's life at each of whose writes the operator is killed."""
+
+from faults.crashes import REPLICAS, Scenario
+from faults.ends import exits, succeed
+from faults.kube import jobs, pods
+from faults.lane import Lane
+
+
+async def start(lane: Lane, job: str) -> None:
+    await lane.apply(job, REPLICAS)
+
+
+async def start_with_redis(lane: Lane, job: str) -> None:
+    await lane.apply(job, REPLICAS, messageQueue={"type": "redis"})
+
+
+async def fail(lane: Lane, job: str) -> None:
+    await exits(lane, f"{job}-2", 1, 0)
+
+
+async def lose_a_pod(lane: Lane, job: str) -> None:
+    """Somebody deletes a pod by hand, and nobody tells the operator."""
+    await lane.kube.delete(pods(lane.namespace, f"{job}-1"))
+
+
+async def edit(lane: Lane, job: str, **spec: object) -> None:
+    await lane.kube.patch(jobs(lane.namespace, job), {"spec": spec})
+
+
+async def grow(lane: Lane, job: str) -> None:
+    await edit(lane, job, replicas=REPLICAS + 2)
+
+
+async def shrink(lane: Lane, job: str) -> None:
+    await edit(lane, job, replicas=REPLICAS - 2)
+
+
+async def suspend(lane: Lane, job: str) -> None:
+    await edit(lane, job, suspend=True)
+
+
+async def suspended(lane: Lane, job: str) -> None:
+    """And all that comes with it is written."""
+    await suspend(lane, job)
+
+    async def left() -> str:
+        status = await lane.status(job)
+        done = status.get("phase") == "Suspended" and status.get("replicas") == 0
+        return "" if done else str(status.get("message"))
+
+    await lane.until(f"{job} has no pods", left)
+
+
+async def resume(lane: Lane, job: str) -> None:
+    await edit(lane, job, suspend=False)
+
+
+ELASTIC = (("minReplicas", 1), ("maxReplicas", 8), ("replicas", REPLICAS))
+START = Scenario("start", "a job starts", start, "Running", REPLICAS, started=False)
+# Rank 1 comes back, and those that dial it are renewed in their pods. (Where there is no launcher
+# they are made anew: 11 writes, no wrong point either, and two minutes more; the state machine has
+# those kills.)
+RENEWAL = Scenario("renewal", "a pod is lost", lose_a_pod, "Running", REPLICAS + 1)
+RESUME = Scenario(
+    "resume", "a suspended job goes on", resume, "Running", 2 * REPLICAS, before=suspended
+)
+SCENARIOS = (
+    START,
+    # With its own server: a pod, a service, a network policy more.
+    Scenario(
+        "redis",
+        "a job with a Redis server of its own starts",
+        start_with_redis,
+        "Running",
+        REPLICAS + 1,
+        started=False,
+    ),
+    Scenario("growth", "two ranks more", grow, "Running", REPLICAS + 2, spec=ELASTIC),
+    Scenario("shrinkage", "two ranks fewer", shrink, "Running", REPLICAS, spec=ELASTIC),
+    Scenario(
+        "failure",
+        "a rank fails, which fails the job",
+        fail,
+        "Failed",
+        REPLICAS,
+        spec=(("backoffLimit", 0),),
+    ),
+    RENEWAL,
+    Scenario("suspend", "a job is suspended", suspend, "Suspended", REPLICAS),
+    RESUME,
+    Scenario(
+        "success",
+        "all ranks end well",
+        succeed,
+        "Succeeded",
+        REPLICAS,
+        spec=(("cleanPodPolicy", "All"),),
+    ),
+    # It ends well, and is gone, with all that belonged to it.
+    Scenario(
+        "time-to-live",
+        "a job ends well, and is deleted after its time to live",
+        succeed,
+        None,
+        REPLICAS,
+        spec=(("ttlSecondsAfterFinished", 1),),
+    ),
+)

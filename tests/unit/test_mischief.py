@@ -1,0 +1,128 @@
+"""What the fault bench does to what an operator is told: each fault is one, and no more than it."""
+
+import json
+import random
+from datetime import timedelta
+from typing import Any, cast
+
+import pytest
+from faultbench.mischief import (
+    HELD,
+    Shifted,
+    StaleLists,
+    doubled,
+    lost,
+    reordered,
+    replayed,
+    sometimes,
+)
+from faults.exchange import Asked, Fault, Watch
+
+Json = dict[str, Any]
+PODS = "/api/v1/namespaces/n/pods"
+
+
+def watch() -> Watch:
+    return Watch(Asked("GET", PODS, watch=True), cast(Any, None), cast(Any, None))
+
+
+def line(number: int, type_: str = "MODIFIED", uid: str = "u") -> bytes:
+    meta = {"uid": uid, "resourceVersion": str(number)}
+    return json.dumps({"type": type_, "object": {"metadata": meta}}).encode()
+
+
+BOOKMARK = line(99, "BOOKMARK")
+EVENTS = [line(number) for number in range(20)]
+
+
+def told(retell: Any, lines: list[bytes]) -> list[bytes]:
+    on = watch()
+    return [one for given in lines for one in retell(on, given)]
+
+
+def test_doubled_events_are_all_there_and_some_twice() -> None:
+    shown = told(doubled(random.Random(1), 0.5), EVENTS)
+    assert sorted(set(shown)) == sorted(EVENTS)
+    assert len(EVENTS) < len(shown) < 2 * len(EVENTS)
+
+
+def test_reordered_events_are_all_there_once_and_before_the_bookmark() -> None:
+    shown = told(reordered(random.Random(1)), [*EVENTS, BOOKMARK])
+    assert sorted(shown[:-1]) == sorted(EVENTS)
+    assert shown[:-1] != EVENTS
+    assert shown[-1] == BOOKMARK
+
+
+def test_so_many_events_are_held_back_until_more_come() -> None:
+    assert told(reordered(random.Random(1)), EVENTS[:HELD]) == []
+
+
+def test_replayed_events_are_old_ones_of_the_same_object() -> None:
+    lines = [line(number, uid=f"u{number % 2}") for number in range(20)]
+    shown = told(replayed(random.Random(1), 0.5), lines)
+    again = [one for index, one in enumerate(shown) if one in shown[:index]]
+    assert {json.loads(one)["object"]["metadata"]["resourceVersion"] for one in again} == {"0", "1"}
+
+
+def test_events_are_lost_and_bookmarks_are_not() -> None:
+    shown = told(lost(random.Random(1), 0.5), [*EVENTS, *[BOOKMARK] * 10])
+    assert shown.count(BOOKMARK) == 10
+    assert 0 < len(shown) - 10 < len(EVENTS)
+
+
+def test_a_share_of_the_calls_meets_a_fault_and_no_watch_does() -> None:
+    answer = sometimes(random.Random(1), 0.05, Fault(500))
+    met = [answer(Asked("GET", PODS, watch=False)) for _ in range(1000)]
+    assert 30 < sum(one is not None for one in met) < 70
+    assert not any(answer(Asked("GET", PODS, watch=True)) for _ in range(1000))
+
+
+def test_the_same_seed_makes_the_same_faults() -> None:
+    one, other = (told(reordered(random.Random(5)), EVENTS) for _ in range(2))
+    assert one == other
+
+
+def test_lists_are_those_of_before_once_the_apiserver_is_behind() -> None:
+    lists, asked = StaleLists(), Asked("GET", PODS, watch=False)
+    old, new = (json.dumps({"kind": "PodList", "n": n}).encode() for n in range(2))
+    one = json.dumps({"kind": "Pod"}).encode()
+    assert lists.remember(asked, old) == old
+    lists.behind = True
+    assert (lists.remember(asked, new), lists.answered) == (old, 1)
+    assert lists.remember(Asked("GET", PODS + "/a", watch=False), one) == one
+    assert lists.remember(Asked("GET", PODS, False, "other"), new) == new
+    assert lists.no_stream(Asked("GET", PODS, watch=True, initial=True))
+
+
+@pytest.mark.parametrize(("node", "hour"), [("kwok-2", "13"), ("kwok-1", "11")])
+def test_kubelets_times_are_shifted_and_nobody_elses(node: str, hour: str) -> None:
+    noon = "2026-11-25T12:00:00Z"
+    pod: Json = {
+        "kind": "Pod",
+        "metadata": {"creationTimestamp": noon},
+        "spec": {"nodeName": node},
+        "status": {
+            "startTime": noon,
+            "conditions": [
+                {"type": "PodScheduled", "lastTransitionTime": noon},
+                {"type": "Ready", "lastTransitionTime": noon},
+            ],
+            "containerStatuses": [{"state": {"running": {"startedAt": noon}}}],
+        },
+    }
+    shifted = Shifted(timedelta(hours=1))
+    body = shifted.change(Asked("GET", PODS, watch=False), json.dumps({"items": [pod]}).encode())
+    (seen,) = json.loads(body)["items"]
+    later = f"2026-11-25T{hour}:00:00Z"
+    assert seen["metadata"] == pod["metadata"]
+    assert seen["status"] == {
+        "startTime": later,
+        "conditions": [
+            {"type": "PodScheduled", "lastTransitionTime": noon},
+            {"type": "Ready", "lastTransitionTime": later},
+        ],
+        "containerStatuses": [{"state": {"running": {"startedAt": later}}}],
+    }
+    event = json.dumps({"type": "MODIFIED", "object": pod}).encode()
+    (told_,) = shifted.retell(watch(), event)
+    assert json.loads(told_)["object"]["status"] == seen["status"]
