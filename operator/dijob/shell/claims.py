@@ -16,9 +16,8 @@ from typing import Any, Final
 from dijob.shell import metrics
 from dijob.shell.api import Api, ApiError
 from dijob.shell.clock import SYSTEM, Clock
-from dijob.shell.connection import Call
 from dijob.shell.kinds import LEASES
-from dijob.shell.lease import Record, stamp
+from dijob.shell.lease import Record, read, stamp, write
 
 log = logging.getLogger(__name__)
 
@@ -112,12 +111,7 @@ class Claims:
             self._say(namespace, f"release {found.holder} serves it, this one leaves it alone")
 
     async def _read(self, namespace: str) -> Record:
-        try:
-            return Record.of(await self._api.get(LEASES.path(namespace, CLAIM)))
-        except ApiError as error:
-            if error.not_found:
-                return Record()
-            raise
+        return await read(self._api.get(LEASES.path(namespace, CLAIM)))
 
     async def _write(self, namespace: str, found: Record) -> None:
         spec = {
@@ -125,14 +119,7 @@ class Claims:
             "leaseDurationSeconds": int(STALE_SECONDS),
             "renewTime": stamp(self._clock),
         }
-        if found.version:
-            body: dict[str, Any] = {"metadata": {"resourceVersion": found.version}, "spec": spec}
-            call = Call("PATCH", LEASES.path(namespace, CLAIM), body)
-        else:
-            kind = {"apiVersion": LEASES.version, "kind": LEASES.name}
-            body = {**kind, "metadata": {"name": CLAIM}, "spec": spec}
-            call = Call("POST", LEASES.path(namespace), body)
-        await self._api.call(call)
+        await self._api.call(write(namespace, CLAIM, found.version, spec))
 
     def _say(self, namespace: str, text: str) -> None:
         """Once, however often it is so."""

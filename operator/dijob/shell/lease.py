@@ -10,7 +10,7 @@ does not stop its holder (kubernetes.aio.leaderelection, 37.0).
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -72,6 +72,25 @@ class Record:
             return Record(str(body["metadata"]["resourceVersion"]), holder, changes, free)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise ApiError(0, "NoLease", f"the answer is no Lease: {error!r}") from error
+
+
+async def read(answer: Awaitable[Json]) -> Record:
+    """The Lease in the apiserver's answer; an empty record where there is none."""
+    try:
+        return Record.of(await answer)
+    except ApiError as error:
+        if error.not_found:
+            return Record()
+        raise
+
+
+def write(namespace: str, name: str, version: str, spec: Mapping[str, Any]) -> Call:
+    """The request that changes a Lease in this version, or makes it where the version is ""."""
+    if version:
+        body = {"metadata": {"resourceVersion": version}, "spec": spec}
+        return Call("PATCH", LEASES.path(namespace, name), body)
+    kind = {"apiVersion": LEASES.version, "kind": LEASES.name}
+    return Call("POST", LEASES.path(namespace), {**kind, "metadata": {"name": name}, "spec": spec})
 
 
 class Sight:
@@ -178,12 +197,7 @@ class Lease:
                 self._say(f"the lease is not freed: {error}")
 
     async def _read(self) -> Record:
-        try:
-            return Record.of(await self._answer(Call("GET", self._path)))
-        except ApiError as error:
-            if error.not_found:
-                return Record()
-            raise
+        return await read(self._answer(Call("GET", self._path)))
 
     async def _take(self, found: Record) -> None:
         """Make the lease this operator's, where it is still as it was found."""
@@ -207,16 +221,7 @@ class Lease:
         self._renewed.set()
 
     async def _put(self, version: str, spec: Mapping[str, Any]) -> Record:
-        if version:
-            body = {"metadata": {"resourceVersion": version}, "spec": spec}
-            return Record.of(await self._answer(Call("PATCH", self._path, body)))
-        lease = {
-            "apiVersion": LEASES.version,
-            "kind": LEASES.name,
-            "metadata": {"name": self._name.name},
-            "spec": spec,
-        }
-        call = Call("POST", LEASES.path(self._name.namespace), lease)
+        call = write(self._name.namespace, self._name.name, version, spec)
         return Record.of(await self._answer(call))
 
     async def _answer(self, call: Call) -> Json:

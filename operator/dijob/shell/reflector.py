@@ -85,7 +85,7 @@ class Reflector:
             self._watching.cancel()
 
     async def run(self, api: Api) -> None:
-        """List and watch until cancelled, with pauses after failures; WentBackError as above."""
+        """List and watch until cancelled, or until the store has gone back (WentBackError)."""
         version, failures = "", 0
         while True:
             began, watched, why = self._clock.monotonic(), bool(version), "it ended"
