@@ -18,8 +18,10 @@ BOUND = MONITOR_SECONDS + TOLERATION_SECONDS + GRACE_SECONDS + SLACK_SECONDS
 OPERATORS_BOUND = 80
 
 
-def world() -> Body:
-    job = peers("world", "--forever", replicas=4, backoffLimit=0)
+def placed(name: str) -> Body:
+    """What of a pod's spec spreads a job over all nodes, ends its pods soon, and gives them up soon
+    where the node is lost.
+    """
     keys = ("node.kubernetes.io/unreachable", "node.kubernetes.io/not-ready")
     tolerated = {
         "operator": "Exists",
@@ -30,14 +32,18 @@ def world() -> Body:
         "maxSkew": 1,
         "topologyKey": "kubernetes.io/hostname",
         "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": {"matchLabels": {"diengine.opendilab.org/job": name}},
     }
-    job["spec"]["template"]["spec"] |= {
+    return {
         "terminationGracePeriodSeconds": GRACE_SECONDS,
         "tolerations": [{"key": key, **tolerated} for key in keys],
-        "topologySpreadConstraints": [
-            {**spread, "labelSelector": {"matchLabels": {"diengine.opendilab.org/job": "world"}}}
-        ],
+        "topologySpreadConstraints": [spread],
     }
+
+
+def world() -> Body:
+    job = peers("world", "--forever", replicas=4, backoffLimit=0)
+    job["spec"]["template"]["spec"] |= placed("world")
     return job
 
 

@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 
 from jobs import Body, job, peers, program
+from node_loss import placed
 
 from chaos.shapes import Shape, Wiring
 
-TOLERATION_SECONDS, GRACE_SECONDS = 2, 2
 # Both write down that they have worked with all others: chaos/looks.py, BEAT.
 TICKS = """
 import pathlib, time
@@ -56,7 +56,7 @@ def bodies(shape: Shape) -> list[Body]:
     whole |= spec
     for template in (whole, *whole.get("tasks", ())):
         if "template" in template:
-            template["template"]["spec"] |= _placed(shape.name)
+            template["template"]["spec"] |= placed(shape.name)
     return made
 
 
@@ -74,27 +74,6 @@ def _with_tasks(shape: Shape) -> Body:
         for kind in dict.fromkeys(kinds)
     ]
     return made
-
-
-def _placed(name: str) -> Body:
-    """On all nodes, ended soon, and given up soon where the node is lost."""
-    keys = ("node.kubernetes.io/unreachable", "node.kubernetes.io/not-ready")
-    tolerated = {
-        "operator": "Exists",
-        "effect": "NoExecute",
-        "tolerationSeconds": TOLERATION_SECONDS,
-    }
-    spread = {
-        "maxSkew": 1,
-        "topologyKey": "kubernetes.io/hostname",
-        "whenUnsatisfiable": "ScheduleAnyway",
-        "labelSelector": {"matchLabels": {"diengine.opendilab.org/job": name}},
-    }
-    return {
-        "terminationGracePeriodSeconds": GRACE_SECONDS,
-        "tolerations": [{"key": key, **tolerated} for key in keys],
-        "topologySpreadConstraints": [spread],
-    }
 
 
 def all_bodies(shapes: Iterable[Shape]) -> list[Body]:
