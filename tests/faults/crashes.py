@@ -90,6 +90,8 @@ async def reference(lane: Lane, scenario: Scenario) -> tuple[int, Json]:
     before = len(lane.proxy.writes)
     await scenario.trigger(lane, job)
     await lane.reaches(job, scenario.phase)
+    if scenario.phase:
+        await lane.counted(job)
     await quiet(lane)
     count, state = len(lane.proxy.writes) - before, await lane.snapshot(job)
     assert lane.census.of(job) == scenario.added, f"{lane.census.added}; {lane.evidence()}"

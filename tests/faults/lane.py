@@ -13,6 +13,7 @@ from typing import Any
 
 import aiohttp
 from cluster.waiting import until_async
+from dijob import names
 from faults.census import Census
 from faults.kube import Json, Kube, dijob, jobs, make_namespace, pods, services
 from faults.proxy import Proxy
@@ -23,6 +24,10 @@ from faults.running import Operator
 MASKED = re.compile(
     r"(time|Time|renewedAt|uid|resourceVersion|nodeName|node|selfLink|managedFields|suspendedSeconds|containerID|generateName|digest)$"
 )
+
+# A reminder is a matter of how fast kwok was, and changes nothing; the other one is the job's size
+# when the pod was made.
+UNCOMPARED = {names.ANNOTATION_REMINDED, names.LEGACY_REPLICAS}
 
 
 @dataclass
@@ -66,14 +71,16 @@ class Lane:
         return await until_async(what, missing, seconds, self.evidence)
 
     async def reaches(self, job: str, phase: str | None, seconds: float = 60) -> float:
-        """Wait for the phase (for Running: and for all that comes with it; None: the job is gone);
-        how long it took.
+        """Wait for the phase (for Running and Suspended: and for all that comes with it; None: the
+        job is gone); how long it took.
         """
 
         async def missing() -> str:
             status = await self.status(job)
             if (seen := status.get("phase")) != phase:
                 return f"{job} is {seen or 'not seen yet'}, not {phase}"
+            if phase == "Suspended" and (left := status.get("replicas")):
+                return f"{left} pods of {job} are left"
             if phase != "Running":
                 return ""
             if (ready := status.get("readyReplicas")) != status.get("replicas"):
@@ -82,6 +89,16 @@ class Lane:
             return "" if service else f"{job} has no service"
 
         return await self.until(f"{job} {phase}", missing, seconds)
+
+    async def counted(self, job: str) -> None:
+        """Wait until the status has as many pods as there are: figures are written rarely."""
+
+        async def wrong() -> str:
+            there = len(await self.pods(job))
+            said = (await self.status(job)).get("replicas")
+            return "" if said == there else f"the status says {said} pods of {job}, not {there}"
+
+        await self.until(f"the pods of {job} are counted", wrong)
 
     async def reconciled(self, least: int, seconds: float = 60) -> None:
         """Wait until the operator that runs now has made so many passes."""
@@ -141,9 +158,11 @@ def _pod(pod: Json, siblings: dict[str, Json]) -> Json:
     """
     meta, spec = pod["metadata"], pod["spec"]
     truth = {int(name.rpartition("-")[2]): p["status"].get("podIP") for name, p in siblings.items()}
-    # A reminder is a matter of how fast kwok was: it changes nothing.
-    kept = {k: v for k, v in (meta.get("annotations") or {}).items() if not k.endswith("/reminded")}
-    annotations = {k: _addresses(v, truth) for k, v in kept.items()}
+    annotations = {
+        k: _addresses(v, truth)
+        for k, v in (meta.get("annotations") or {}).items()
+        if k not in UNCOMPARED
+    }
     # The apiserver's service account token.
     volumes = [v for v in spec["volumes"] if "projected" not in v]
     containers = [{k: v for k, v in c.items() if k != "volumeMounts"} for c in spec["containers"]]

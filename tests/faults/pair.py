@@ -62,8 +62,11 @@ class Pair:
         return [write for write in self._asked(name, since) if write.code >= 300]
 
     def _asked(self, name: str, since: float) -> Iterator[Write]:
-        writes = self.audit.each()
-        return (one for one in writes if one.identity == name and one.answered >= since)
+        """Here: beside this pair there may be others, whose operators have the same names."""
+        for one in self.audit.each():
+            here = one.namespace == self.lane.namespace and one.identity == name
+            if here and one.answered >= since:
+                yield one
 
 
 @asynccontextmanager

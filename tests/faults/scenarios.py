@@ -40,15 +40,8 @@ async def suspend(lane: Lane, job: str) -> None:
 
 
 async def suspended(lane: Lane, job: str) -> None:
-    """And all that comes with it is written."""
     await suspend(lane, job)
-
-    async def left() -> str:
-        status = await lane.status(job)
-        done = status.get("phase") == "Suspended" and status.get("replicas") == 0
-        return "" if done else str(status.get("message"))
-
-    await lane.until(f"{job} has no pods", left)
+    await lane.reaches(job, "Suspended")
 
 
 async def resume(lane: Lane, job: str) -> None:
