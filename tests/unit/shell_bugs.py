@@ -130,11 +130,11 @@ def what_is_urgent_is_put_off(patch: Patch) -> None:
     patch.setattr(summary, "_is_urgent", lambda old, new: False)
 
 
-def nobody_asks_whether_a_job_is_still_there(patch: Patch) -> None:
+def nobody_asks_whether_a_job_is_as_known(patch: Patch) -> None:
     async def blind(self: Reconciler, *given: Any) -> bool:
         return True
 
-    patch.setattr(Reconciler, "_still_there", blind)
+    patch.setattr(Reconciler, "_as_known", blind)
 
 
 def it_is_told_before_it_is_written(patch: Patch) -> None:
@@ -166,9 +166,9 @@ def everybodys_pod_is_ours(patch: Patch) -> None:
 def the_answer_of_a_status_is_not_taken_in(patch: Patch) -> None:
     put = Jobs.put
 
-    def blind(self: Jobs, body: Any) -> Any:
+    def blind(self: Jobs, body: Any, **how: bool) -> Any:
         known = self.get((body["metadata"]["namespace"], body["metadata"]["name"]))
         same = known is not None and known.get("spec") == body.get("spec")
-        return None if same else put(self, body)
+        return None if same else put(self, body, **how)
 
     patch.setattr(Jobs, "put", blind)

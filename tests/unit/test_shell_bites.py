@@ -52,7 +52,7 @@ def named(value: object) -> str:
         ),
         (bugs.what_is_urgent_is_put_off, shell.test_a_job_starts_and_says_so_at_once),
         (
-            bugs.nobody_asks_whether_a_job_is_still_there,
+            bugs.nobody_asks_whether_a_job_is_as_known,
             shell.test_no_pods_come_for_a_job_whose_deletion_no_watch_has_shown,
         ),
         (

@@ -8,7 +8,7 @@ from dijob.api.numbers import natural
 from dijob.shell.clock import SYSTEM, Clock
 from dijob.shell.workqueue import Key
 
-# What has not been heard of for this long is asked after before pods are created for it.
+# What has not been heard of for this long is asked after before anything is done about it.
 OLD_SECONDS = 10.0
 
 
@@ -50,15 +50,19 @@ class Jobs:
         return (namespace, name) if self.key_of(uid) == (namespace, name) else None
 
     def is_old(self, key: Key) -> bool:
-        """Whether what is known of the job could be out of date."""
+        """Whether what is known of the job could be out of date: heard of a while ago, or by a
+        list alone, which an apiserver that lags behind may have answered.
+        """
         return self._clock.monotonic() - self._heard.get(key, 0.0) > OLD_SECONDS
 
-    def put(self, body: Mapping[str, Any]) -> Key | None:
+    def put(self, body: Mapping[str, Any], *, listed: bool = False) -> Key | None:
         """Take in a body. Gives its key; None where this version or a newer one is known."""
         meta = body["metadata"]
         key = (meta["namespace"], meta["name"])
         known = self._bodies.get(key)
-        self._heard[key] = self._clock.monotonic()
+        self._heard.setdefault(key, float("-inf"))
+        if not listed:
+            self._heard[key] = self._clock.monotonic()
         if known is not None and known["metadata"]["uid"] == meta["uid"]:
             if order(meta["resourceVersion"]) <= order(known["metadata"]["resourceVersion"]):
                 return None

@@ -77,8 +77,8 @@ class Reconciler:
         await self._recorder.read_warnings(job.metadata, pods, memory)
         decided, outcome = await self._plan(job, memory), Outcome()
         if decided.actions:
-            if not await self._still_there(key, job):
-                # Where another job has its name, that one's pass begins at once.
+            if not await self._as_known(key, job):
+                # Where it has changed, or another job has its name, the next pass begins at once.
                 return 0.0 if self.jobs.get(key) else None
             outcome = await self._actor.carry_out(job, decided.actions, memory)
             if outcome.body is not None:
@@ -146,10 +146,11 @@ class Reconciler:
             asked |= {n: gang.member(r) for n in memory.unlabelled if (r := gang.rank_of(n)) >= 0}
             await self._actor.creator.find_hidden(job, asked.values(), memory)
 
-    async def _still_there(self, key: Key, job: DIJob) -> bool:
-        """Whether the job still exists, asked only where what is known is old.
+    async def _as_known(self, key: Key, job: DIJob) -> bool:
+        """Whether the job is there and as it is known, asked only where what is known is old.
 
-        If no watch has shown its deletion, its pods would be created again for ever.
+        If no watch has shown its deletion, its pods would be created again for ever; and a list
+        that lags behind asks for pods to go that were made since.
         """
         if not self.jobs.is_old(key):
             return True
@@ -163,8 +164,8 @@ class Reconciler:
             return False
         if body["metadata"]["uid"] != uid:
             self.forget(uid)
-        self.jobs.put(body)
-        return bool(body["metadata"]["uid"] == uid)
+        news = self.jobs.put(body) is not None
+        return not news and bool(body["metadata"]["uid"] == uid)
 
     async def _report_broken(self, key: Key, error: Exception) -> float:
         body = self.jobs.get(key)

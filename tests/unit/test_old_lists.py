@@ -1,0 +1,40 @@
+"""Lists of an apiserver that lags behind: nothing is done to pods by them alone."""
+
+import copy
+
+import pytest
+from dijob import names
+from unit.builders import job_body
+from unit.objects import Target
+from unit.operating import Operator
+from unit.simulated import simulated
+
+pytestmark = pytest.mark.virtual_time
+
+JOB = Target(names.PLURAL, "ns", "job")
+BEHIND_SECONDS = 5.0
+
+
+async def test_a_pod_of_a_size_that_a_list_does_not_know_yet_stays(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    elastic = job_body(minReplicas=1, maxReplicas=8, replicas=3)
+    async with simulated(elastic) as world:
+        await world.running()
+        old = copy.deepcopy(world.cluster.server.get(JOB))
+        world.cluster.server.patch(JOB, {"spec": {"replicas": 4}})
+        await world.until(lambda: world.cluster.job().status.ready_replicas == 4)
+        await world.settle()
+        follow = Operator._watch_jobs
+
+        async def behind(operator: Operator, path: str) -> None:
+            operator.arrivals.seen(None, old)
+            await world.operator_alone(BEHIND_SECONDS)
+            await follow(operator, path)
+
+        monkeypatch.setattr(Operator, "_watch_jobs", behind)
+        await world.restart()
+        await world.settle()
+        assert not world.writes("DELETE", "pods")
+        assert world.cluster.names_of("pods") == {"job-0", "job-1", "job-2", "job-3"}
+        assert world.cluster.job().status.renewals == 0
