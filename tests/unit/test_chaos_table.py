@@ -48,6 +48,15 @@ def test_the_loss_of_a_redis_server_costs_nothing() -> None:
     assert charges(ALL, [done("program killed", "redis-1")], "redis") == (1, 1)
 
 
+def test_who_fails_of_a_loss_that_is_known_late_may_be_charged_where_nobody_can_do_without_it() -> (
+    None
+):
+    lost = [done("node lost", "node-1")]
+    assert charges(ALL, lost, "torch") == (0, 1)
+    assert charges(ALL, lost, "mesh") == (0, 0)
+    assert charges(ALL, [done("pod deleted", "torch-1")], "torch") == (0, 0)
+
+
 EVERY = frozenset(shape.name for shape in ALL)
 LOOKS = [
     Look(0.0, EVERY, "a"),

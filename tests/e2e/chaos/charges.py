@@ -37,12 +37,15 @@ def charges(shapes: Iterable[Shape], wave: Iterable[Done], job: str) -> tuple[in
 
     Program failures are charged, and nothing else (docs/tasks.md). One that was the only fault that
     touched the job in its wave costs exactly one. Beside others it may cost nothing: a program
-    that is to begin anew anyway, or whose Redis server is away, is not charged.
+    that is to begin anew anyway, or whose Redis server is away, is not charged. A program of torch
+    that fails of its peer's loss before that is known has failed (docs/runtimes.md).
     """
     shapes = tuple(shapes)
     own = [done for done in wave if not done.missed and touches(shapes, done, job)]
-    most = sum(_costs(shapes, done) for done in own)
-    return (most if len(own) == 1 else 0), most
+    surely = sum(_costs(shapes, done) for done in own)
+    together = next(shape.together for shape in shapes if shape.name == job)
+    perhaps = sum(together and done.fault.is_a.known_late for done in own)
+    return (surely if len(own) == 1 else 0), surely + perhaps
 
 
 def _costs(shapes: Iterable[Shape], done: Done) -> bool:

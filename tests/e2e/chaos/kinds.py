@@ -21,7 +21,8 @@ class Kind:
     (docs/tasks.md). `given_up`: it lasts until Kubernetes gives the node up. `two_at_once`: the old
     program of a rank may run on beside the new one, since nobody waits for its end (a forced
     deletion, a node that is given up). `from_end`: the seconds to heal are counted from its end,
-    since the jobs run on meanwhile or nothing can mend them.
+    since the jobs run on meanwhile or nothing can mend them. `known_late`: programs end of it
+    before Kubernetes knows, and those that cannot do without them too.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Kind:
     given_up: bool = False
     two_at_once: bool = False
     from_end: bool = False
+    known_late: bool = False
 
 
 # Kubernetes gives a silent node up after 50 s (kube-controller-manager's
@@ -44,16 +46,16 @@ KINDS = {
         Kind("pod deleted without grace", POD, two_at_once=True),
         Kind("program killed", POD, charged=True),
         Kind("launcher killed", POD, charged=True),
-        Kind("sandbox killed", POD),
-        Kind("shim killed", POD),
+        Kind("sandbox killed", POD, known_late=True),
+        Kind("shim killed", POD, known_late=True),
         Kind("network of a pod cut", POD, SHORT, from_end=True),
         Kind("kubelet stopped", NODE, SHORT, from_end=True),
         Kind("kubelet killed", NODE, SHORT, from_end=True),
         Kind("containerd stopped", NODE, SHORT, from_end=True),
         Kind("containerd killed", NODE, SHORT, from_end=True),
         Kind("disk of a node full", NODE, (15.0, 30.0), from_end=True),
-        Kind("node lost for a moment", NODE, SHORT, from_end=True),
-        Kind("node lost", NODE, GIVEN_UP, given_up=True, two_at_once=True),
+        Kind("node lost for a moment", NODE, SHORT, from_end=True, known_late=True),
+        Kind("node lost", NODE, GIVEN_UP, given_up=True, two_at_once=True, known_late=True),
         Kind("kubelet silent", NODE, GIVEN_UP, given_up=True, two_at_once=True, from_end=True),
         Kind("operator killed", OPERATOR),
         Kind("leader killed", OPERATOR),
