@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import aiohttp
 from cluster import Cluster
+from cluster.process import log_tail
 from cluster.waiting import until_async
 from faultbench.stage import Stage, kept_running
 from faults.audit import Audit
@@ -14,6 +15,7 @@ from faults.kube import Json, Kube, KubeError, dijob, jobs, make_namespace
 from faults.running import Operator
 
 READY_SECONDS, RUN_SECONDS = 60.0, 240.0
+API = "kube-apiserver"
 RANKS = 4
 
 
@@ -72,7 +74,9 @@ class Served:
                 return repr(error)
             return ""
 
-        await until_async("the apiserver", missing, READY_SECONDS)
+        await until_async(
+            "the apiserver", missing, READY_SECONDS, lambda: log_tail(self.plane.state, API)
+        )
 
     async def etcd(self, path: str, body: Json) -> Json:
         """A call to etcd by its gateway for JSON."""

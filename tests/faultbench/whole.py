@@ -10,15 +10,17 @@ from cluster import Cluster
 from cluster.process import recorded
 from cluster.waiting import until_async
 from faultbench.rows import Outcome, Recipe
-from faultbench.served import RANKS, RUN_SECONDS, Served, served
+from faultbench.served import API, RANKS, RUN_SECONDS, Served, served
 from faultbench.stage import Stage
 from faults.bulk import for_all
 from faults.kube import pods
 
-API, STORE = "kube-apiserver", "etcd"
+STORE = "etcd"
 # What has a cache of its own of what is in etcd is started again after a restore (https://kubernetes.io/docs/tasks/administer-cluster/configure-upgrade-etcd).
 CACHES = ("kube-controller-manager", "kube-scheduler", "kwok")
 MANY = 100
+# It answers what it has been asked before it ends.
+GENTLE_SECONDS = 90.0
 
 
 async def lose(one: Served, name: str) -> None:
@@ -150,7 +152,7 @@ async def _history(one: Served) -> None:
 
 def _put_back(one: Served, copy: object) -> None:
     # Its watches end without an error, as they do where an administrator does this.
-    one.plane.stop_component(API, signal.SIGTERM)
+    one.plane.stop_component(API, signal.SIGTERM, GENTLE_SECONDS)
     one.plane.stop_component(STORE)
     shutil.rmtree(one.plane.state / STORE)
     shutil.copytree(str(copy), one.plane.state / STORE)

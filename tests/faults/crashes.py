@@ -90,9 +90,9 @@ async def reference(lane: Lane, scenario: Scenario) -> tuple[int, Json]:
     before = len(lane.proxy.writes)
     await scenario.trigger(lane, job)
     await lane.reaches(job, scenario.phase)
+    await quiet(lane)
     if scenario.phase:
         await lane.counted(job)
-    await quiet(lane)
     count, state = len(lane.proxy.writes) - before, await lane.snapshot(job)
     assert lane.census.of(job) == scenario.added, f"{lane.census.added}; {lane.evidence()}"
     await lane.remove(job)

@@ -166,9 +166,11 @@ class Cluster:
         """Names of all recorded programs, e.g. etcd, kube-apiserver, kwok, node-1-kubelet."""
         return tuple(recorded(self.state))
 
-    def stop_component(self, name: str, sig: signal.Signals = signal.SIGKILL) -> None:
-        """End one program by a signal and wait until it is gone."""
-        stop(require(self.state, name), sig)
+    def stop_component(
+        self, name: str, sig: signal.Signals = signal.SIGKILL, timeout: float = 20
+    ) -> None:
+        """End one program by a signal and wait (seconds) until it is gone."""
+        stop(require(self.state, name), sig, timeout)
 
     def signal_component(self, name: str, sig: signal.Signals) -> None:
         """Send a signal and return, e.g. SIGSTOP to freeze the apiserver and SIGCONT to go on."""
