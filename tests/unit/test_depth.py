@@ -274,7 +274,7 @@ async def test_kopf_lives_through_a_poisoned_list_and_watch(
         def __init__(self) -> None:
             self.jobs = cast(Any, self)  # all that is asked of it is put
 
-        def put(self, body: Body, *, listed: bool) -> None:
+        def put(self, body: Body, *, shown: bool) -> None:
             watched.append((body["metadata"]["uid"], (body.get("status") or {}).get("phase")))
             if watched[-1] == (UID, "Running"):
                 stop.set()

@@ -4,7 +4,8 @@ import copy
 
 import pytest
 from dijob import names
-from unit.builders import job_body
+from dijob.shell.kinds import JOBS
+from unit.builders import Body, job_body
 from unit.objects import Target
 from unit.operating import Operator
 from unit.simulated import simulated
@@ -12,11 +13,11 @@ from unit.simulated import simulated
 pytestmark = pytest.mark.virtual_time
 
 JOB = Target(names.PLURAL, "ns", "job")
-BEHIND_SECONDS = 5.0
 
 
+@pytest.mark.parametrize("shown", ["later", "while it is asked for"])
 async def test_a_pod_of_a_size_that_a_list_does_not_know_yet_stays(
-    monkeypatch: pytest.MonkeyPatch,
+    shown: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     elastic = job_body(minReplicas=1, maxReplicas=8, replicas=3)
     async with simulated(elastic) as world:
@@ -29,7 +30,16 @@ async def test_a_pod_of_a_size_that_a_list_does_not_know_yet_stays(
 
         async def behind(operator: Operator, path: str) -> None:
             operator.arrivals.seen(None, old)
-            await world.operator_alone(BEHIND_SECONDS)
+            get = operator.api.get
+
+            async def asked(path: str, **query: str) -> Body:
+                answer: Body = await get(path, **query)
+                if path == JOBS.path("ns", "job") and shown != "later":
+                    operator.arrivals.seen("MODIFIED", copy.deepcopy(answer))
+                return answer
+
+            monkeypatch.setattr(operator.api, "get", asked)
+            await world.operator_alone(5.0)
             await follow(operator, path)
 
         monkeypatch.setattr(Operator, "_watch_jobs", behind)

@@ -27,7 +27,7 @@ class Arrivals:
         """One event; `type_` is None for what a list shows."""
         if type_ == "DELETED":
             self._reconciler.forget(body["metadata"]["uid"])
-        elif key := self._reconciler.jobs.put(body, listed=type_ is None):
+        elif key := self._reconciler.jobs.put(body, shown=True):
             # Nothing has happened to a job of the first list that has been started before.
             nothing_new = type_ is None or not self._children.listed
             self._queue.add(key, background=nothing_new and "status" in body)

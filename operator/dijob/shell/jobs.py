@@ -35,6 +35,7 @@ class Jobs:
         self._clock = clock
         self._bodies: dict[Key, dict[str, Any]] = {}
         self._heard: dict[Key, float] = {}
+        self._answered: dict[Key, float] = {}
         self._keys: dict[str, Key] = {}
 
     def get(self, key: Key) -> dict[str, Any] | None:
@@ -50,19 +51,26 @@ class Jobs:
         return (namespace, name) if self.key_of(uid) == (namespace, name) else None
 
     def is_old(self, key: Key) -> bool:
-        """Whether what is known of the job could be out of date: heard of a while ago, or by a
-        list alone, which an apiserver that lags behind may have answered.
-        """
+        """Whether what is known of the job could be out of date."""
         return self._clock.monotonic() - self._heard.get(key, 0.0) > OLD_SECONDS
 
-    def put(self, body: Mapping[str, Any], *, listed: bool = False) -> Key | None:
-        """Take in a body. Gives its key; None where this version or a newer one is known."""
+    def is_certain(self, key: Key) -> bool:
+        """Whether the apiserver has just answered what is known of the job. Lists and watches may
+        lag behind, and after an old list a watch shows all that has been since.
+        """
+        never = float("-inf")
+        return self._clock.monotonic() - self._answered.get(key, never) <= OLD_SECONDS
+
+    def put(self, body: Mapping[str, Any], *, shown: bool = False) -> Key | None:
+        """Take in a body, `shown` by a list or a watch, or answered. Gives its key; None where this
+        version or a newer one is known.
+        """
         meta = body["metadata"]
         key = (meta["namespace"], meta["name"])
         known = self._bodies.get(key)
-        self._heard.setdefault(key, float("-inf"))
-        if not listed:
-            self._heard[key] = self._clock.monotonic()
+        self._heard[key] = now = self._clock.monotonic()
+        if not shown:
+            self._answered[key] = now
         if known is not None and known["metadata"]["uid"] == meta["uid"]:
             if order(meta["resourceVersion"]) <= order(known["metadata"]["resourceVersion"]):
                 return None
@@ -100,3 +108,4 @@ class Jobs:
         key = self._keys.pop(uid, None)
         if key is not None and self._bodies[key]["metadata"]["uid"] == uid:
             del self._bodies[key], self._heard[key]
+            self._answered.pop(key, None)

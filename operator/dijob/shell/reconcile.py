@@ -1,10 +1,13 @@
 """One pass over one job: observe, plan, act, write the status. The only caller of the plan."""
 
 import logging
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from dijob import names
-from dijob.api.model import DIJob
+from dijob.api.model import DIJob, Metadata
 from dijob.api.problems import SpecError
+from dijob.core.actions import Action, DeleteJob, PodAction
 from dijob.core.decide.plan import Plan, plan
 from dijob.core.decide.requeue import RESYNC_SECONDS
 from dijob.core.members import gang_of
@@ -18,7 +21,7 @@ from dijob.shell.api import Api, ApiError
 from dijob.shell.aside import Aside
 from dijob.shell.children import Children
 from dijob.shell.clock import SYSTEM, Clock, yield_to_others
-from dijob.shell.jobs import Jobs
+from dijob.shell.jobs import Jobs, order
 from dijob.shell.kinds import JOBS
 from dijob.shell.memory import Memories, Memory
 from dijob.shell.outcome import Outcome
@@ -77,7 +80,7 @@ class Reconciler:
         await self._recorder.read_warnings(job.metadata, pods, memory)
         decided, outcome = await self._plan(job, memory), Outcome()
         if decided.actions:
-            if not await self._as_known(key, job):
+            if not await self._as_known(key, job, decided.actions):
                 # Where it has changed, or another job has its name, the next pass begins at once.
                 return 0.0 if self.jobs.get(key) else None
             outcome = await self._actor.carry_out(job, decided.actions, memory)
@@ -146,26 +149,26 @@ class Reconciler:
             asked |= {n: gang.member(r) for n in memory.unlabelled if (r := gang.rank_of(n)) >= 0}
             await self._actor.creator.find_hidden(job, asked.values(), memory)
 
-    async def _as_known(self, key: Key, job: DIJob) -> bool:
-        """Whether the job is there and as it is known, asked only where what is known is old.
-
-        If no watch has shown its deletion, its pods would be created again for ever; and a list
-        that lags behind asks for pods to go that were made since.
+    async def _as_known(self, key: Key, job: DIJob, actions: Iterable[Action]) -> bool:
+        """Whether the job is there and as it is known, asked only where that may be otherwise: a
+        watch may have missed its deletion, and after a list that lags behind, pods that were made
+        since would be taken away.
         """
-        if not self.jobs.is_old(key):
+        if self.jobs.is_certain(key) or not (self.jobs.is_old(key) or any(map(_harms, actions))):
             return True
-        uid = job.metadata.uid
+        known = job.metadata
         try:
-            body = await self._api.get(JOBS.path(job.metadata.namespace, job.metadata.name))
+            body = await self._api.get(JOBS.path(known.namespace, known.name))
         except ApiError as error:
             if not error.not_found:
                 raise
-            self.forget(uid)
+            self.forget(known.uid)
             return False
-        if body["metadata"]["uid"] != uid:
-            self.forget(uid)
-        news = self.jobs.put(body) is not None
-        return not news and bool(body["metadata"]["uid"] == uid)
+        if body["metadata"]["uid"] != known.uid:
+            self.forget(known.uid)
+        # Whether that is news says nothing: a watch may have shown it meanwhile.
+        self.jobs.put(body)
+        return _is_known(body["metadata"], known)
 
     async def _report_broken(self, key: Key, error: Exception) -> float:
         body = self.jobs.get(key)
@@ -179,6 +182,17 @@ class Reconciler:
         except Exception as another:  # not even the condition can be written: the log has to do
             log.warning("%s/%s: its status cannot be written: %r", *key, another)
             return RESYNC_SECONDS
+
+
+def _harms(action: Action) -> bool:
+    """Whether it is done to something that is there."""
+    return isinstance(action, PodAction | DeleteJob)
+
+
+def _is_known(there: Mapping[str, Any], known: Metadata) -> bool:
+    """Whether a job's metadata are those that are known, and no newer ones."""
+    newer = order(there["resourceVersion"]) > order(known.resource_version)
+    return bool(there["uid"] == known.uid and not newer)
 
 
 def _is_over(job: DIJob) -> bool:
