@@ -96,8 +96,8 @@ figures: venv ## lines, ratio of tests, what is too large, folders of the core; 
 
 .PHONY: lock
 lock: ## write the locked dependencies anew from pyproject.toml (needs uv; known versions are kept)
-	uv pip compile -q pyproject.toml --generate-hashes --no-emit-index-url --no-header --python-version 3.11 -o requirements.txt
-	uv pip compile -q pyproject.toml --group dev -c requirements.txt --generate-hashes --no-emit-index-url --no-header \
+	uv pip compile -q pyproject.toml --extra operator --generate-hashes --no-emit-index-url --no-header --python-version 3.11 -o requirements.txt
+	uv pip compile -q pyproject.toml --extra operator --extra cli --group dev -c requirements.txt --generate-hashes --no-emit-index-url --no-header \
 	  --python-version 3.11 -o requirements-dev.txt
 	uv pip compile -q bench/requirements.in -c requirements-dev.txt --generate-hashes --no-emit-index-url --no-header \
 	  --python-version 3.11 -o bench/requirements.txt

@@ -1,0 +1,9 @@
+"""One module for each command: its function `command` is what click runs. The modules are imported
+when they are needed, so that `--help` is there at once."""
+
+from collections.abc import Mapping
+from typing import Final
+
+# In the order of the help: the name, and the line that the help has of it. The module is the name
+# with underscores.
+COMMANDS: Final[Mapping[str, str]] = {}

@@ -1,0 +1,1 @@
+"""The Python client: DIJobs built, applied, watched and deleted with a kubeconfig."""
