@@ -19,6 +19,8 @@ class Exit(IntEnum):
     """The cluster does not answer, or the kubeconfig does not lead to one."""
     TIMED_OUT = 6
     """What was waited for has not come in time."""
+    INTERRUPTED = 130
+    """Ctrl-C, as a shell says it."""
     BUG = 70
     """An error of the program's own (EX_SOFTWARE of sysexits.h)."""
 

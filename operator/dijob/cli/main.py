@@ -10,6 +10,7 @@ import click
 
 from dijob import __version__
 from dijob.cli.commands import COMMANDS
+from dijob.cli.completing import COMPLETE_VARIABLE
 from dijob.cli.errors import CliError, Exit
 
 CONTEXT = {"help_option_names": ["-h", "--help"]}
@@ -35,6 +36,8 @@ class _Commands(click.Group):
         except CliError as error:
             click.echo(f"Error: {error}", err=True)
             ctx.exit(error.code)
+        except KeyboardInterrupt:
+            ctx.exit(Exit.INTERRUPTED)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -56,7 +59,7 @@ def main() -> None:
     """Run a command, and end with its exit code. An error is one sentence, never a traceback
     (DIJOB_TRACEBACK=1 shows it)."""
     try:
-        group.main(prog_name=_called(sys.argv[0]))
+        group.main(prog_name=_called(sys.argv[0]), complete_var=COMPLETE_VARIABLE)
     except Exception as error:
         if os.environ.get("DIJOB_TRACEBACK"):
             raise

@@ -1,5 +1,6 @@
 """Requests to one apiserver: JSON there, JSON or a stream back, errors as those of errors.py."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -71,6 +72,9 @@ class Connection:
         trace: TracebackType | None,
     ) -> None:
         await self._session.close()
+        # Connections that were hung up close in the loop's next turns.
+        for _ in range(2):
+            await asyncio.sleep(0)
 
     async def json(self, call: Call) -> Json:
         """The answer as an object. Raises ApiError with the apiserver's sentence, Unreachable."""
@@ -94,7 +98,10 @@ class Connection:
                 with _network(self.target):
                     text = await response.text(errors="replace")
                 raise api_error(response.status, _parsed(text), f"{call.method} {call.path}")
-            yield response
+            try:
+                yield response
+            finally:
+                _hang_up(response)
 
     async def _request(self, call: Call, seconds: float | None) -> aiohttp.ClientResponse:
         headers = await self._headers()
@@ -171,6 +178,12 @@ class _network:
                 f"the cluster at {self._target.settings.host} does not answer: {said}"
                 f" (from {self._target.source})"
             ) from error
+
+
+def _hang_up(response: aiohttp.ClientResponse) -> None:
+    """Leave a watch or a log that goes on: nobody waits for the polite end of its connection."""
+    if not response.content.at_eof() and response.connection and response.connection.transport:
+        response.connection.transport.abort()
 
 
 def _parsed(text: str) -> Any:

@@ -53,11 +53,16 @@ def load(path: str | Path) -> tuple[Body, ...]:
 
     Raises BadFile with the file, the line, and what to do.
     """
-    shown = "the standard input" if str(path) == STDIN else str(path)
+    shown = called(path)
     found = tuple(loads(_read(path, shown), shown))
     if not found:
         raise BadFile(f"{shown}: there is no object in it")
     return found
+
+
+def called(path: str | Path) -> str:
+    """How a file is called in errors."""
+    return "the standard input" if str(path) == STDIN else str(path)
 
 
 def loads(text: str, source: str = "the text") -> Iterator[Body]:

@@ -40,8 +40,9 @@ async def read(
         query["tailLines"] = str(options.tail)
     path = PODS.path(str(pod.meta["namespace"]), pod.name, "log")
     try:
-        async with connection.open(Call("GET", path, query=tuple(query.items()))) as response:
-            async for raw in _lines(response):
+        call = Call("GET", path, query=tuple(query.items()))
+        async with connection.open(call) as response, aclosing(_lines(response)) as lines:
+            async for raw in lines:
                 time, text = parsed(raw.decode(errors="replace"))
                 yield Line(time, pod.rank, pod.name, text)
     except ApiError as error:
@@ -66,6 +67,16 @@ async def _lines(response: aiohttp.ClientResponse) -> AsyncGenerator[bytes]:
 
 async def merged(streams: list[AsyncGenerator[Line]]) -> AsyncGenerator[Line]:
     """The lines of several logs that end, in the order of time."""
+    try:
+        async with aclosing(_in_order(streams)) as lines:
+            async for line in lines:
+                yield line
+    finally:
+        for stream in streams:
+            await stream.aclose()
+
+
+async def _in_order(streams: list[AsyncGenerator[Line]]) -> AsyncGenerator[Line]:
     heads = await asyncio.gather(*(anext(stream, None) for stream in streams))
     heap = [(line, at, line) for at, line in enumerate(heads) if line is not None]
     heapq.heapify(heap)

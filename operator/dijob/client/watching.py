@@ -6,6 +6,7 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
 from typing import Final
 
 import aiohttp
@@ -39,10 +40,11 @@ async def watched(
             objects = {item["metadata"]["name"]: item for item in listed.get("items", ())}
             yield objects
             version = str(listed["metadata"]["resourceVersion"])
-            async for event in _events(connection, path, query, version):
-                last_answer = time.monotonic()
-                if _taken(objects, event):
-                    yield objects
+            async with aclosing(_events(connection, path, query, version)) as events:
+                async for event in events:
+                    last_answer = time.monotonic()
+                    if _taken(objects, event):
+                        yield objects
         except (ApiError, Unreachable) as error:
             lasting = isinstance(error, ApiError) and error.status < 500 and error.status != 429
             if not begun or lasting or time.monotonic() - last_answer > patience:

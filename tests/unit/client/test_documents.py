@@ -71,7 +71,7 @@ def test_a_job_is_checked_as_the_operator_does() -> None:
     assert said.startswith("job.yaml: DIJob test: spec.")
     assert "did you mean topology?" in said
     assert "spec.replicas: is 0; it must be at least 1" in said
-    with pytest.raises(BadFile, match="set it to diengine.opendilab.org/v2alpha1"):
+    with pytest.raises(BadFile, match=r"set it to diengine.opendilab.org/v2alpha1"):
         check({**JOB, "apiVersion": "diengine.opendilab.org/v1"})
 
 

@@ -91,7 +91,7 @@ async def test_a_wait_that_is_over_says_what_the_job_does() -> None:
         yield seen(phase="Starting", message="rank 1 has no node")
         await asyncio.Event().wait()
 
-    with pytest.raises(TimedOut, match="not finished after 0.01 s: it is Starting: rank 1 has no"):
+    with pytest.raises(TimedOut, match=r"not finished after 0.01 s: it is Starting: rank 1 has no"):
         await until(stuck(), "test", "finished", 0.01)
 
 

@@ -6,4 +6,14 @@ from typing import Final
 
 # In the order of the help: the name, and the line that the help has of it. The module is the name
 # with underscores.
-COMMANDS: Final[Mapping[str, str]] = {}
+COMMANDS: Final[Mapping[str, str]] = {
+    "apply": "Create or change what is in files.",
+    "wait": "Wait for a job's end, and end with its outcome.",
+    "list": "The jobs of a namespace.",
+    "get": "Some jobs by name.",
+    "scale": "Change how many pods a job wants.",
+    "suspend": "Take jobs off the cluster, until resume.",
+    "resume": "Bring suspended jobs back.",
+    "delete": "Delete jobs and their pods.",
+    "completion": "Completion for bash, zsh, fish and kubectl.",
+}
