@@ -52,6 +52,7 @@ class Cursor:
     last: int = 0
     _seen: Counter[tuple[int, str]] = field(default_factory=Counter)
     _again: Counter[tuple[int, str]] = field(default_factory=Counter)
+    _horizon: int = 0
 
     @property
     def since(self) -> str | None:
@@ -63,10 +64,13 @@ class Cursor:
     def reopen(self) -> None:
         """What follows may have been read before."""
         self._again = Counter(self._seen)
+        self._horizon = (self.last // _SECOND - 1) * _SECOND
 
     def is_new(self, time: int, text: str) -> bool:
         """Whether a line was not read before; it is from now on."""
         key = (time, text)
+        if time < self._horizon:
+            return False
         if self._again[key] > 0:
             self._again[key] -= 1
             return False

@@ -3,14 +3,14 @@
 import asyncio
 import heapq
 from collections.abc import AsyncGenerator
-from contextlib import aclosing, suppress
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from typing import Final
 
 import aiohttp
 
 from dijob import names
 from dijob.client.connection import Call, Connection
-from dijob.client.errors import ApiError, NotFound, Unreachable
+from dijob.client.errors import ApiError, Unreachable
 from dijob.client.jobs import Job
 from dijob.client.loglines import Cursor, Line, LogOptions, parsed
 from dijob.client.ranks import RankPod, in_order
@@ -25,10 +25,13 @@ _END_SECONDS: Final = 15.0
 _HELD_LINES: Final = 10_000
 
 
-async def read(
+@asynccontextmanager
+async def opened(
     connection: Connection, pod: RankPod, options: LogOptions, since_time: str | None = None
-) -> AsyncGenerator[Line]:
-    """The lines of one pod; none where its program has not begun, or the pod is gone."""
+) -> AsyncGenerator[AsyncGenerator[Line]]:
+    """The lines of one pod's log, which is open by then; none where its program has not begun, or
+    the pod is gone.
+    """
     query = {"container": pod.container, "timestamps": "true"}
     query |= {"follow": "true"} if options.follow else {}
     query |= {"previous": "true"} if options.previous else {}
@@ -39,16 +42,32 @@ async def read(
     if options.tail is not None and not since_time:
         query["tailLines"] = str(options.tail)
     path = PODS.path(str(pod.meta["namespace"]), pod.name, "log")
-    try:
-        call = Call("GET", path, query=tuple(query.items()))
-        async with connection.open(call) as response, aclosing(_lines(response)) as lines:
-            async for raw in lines:
-                time, text = parsed(raw.decode(errors="replace"))
-                yield Line(time, pod.rank, pod.name, text)
-    except ApiError as error:
-        # The pod is gone, or its container has not started (400).
-        if error.status not in (400, 404):
-            raise
+    async with AsyncExitStack() as stack:
+        response: aiohttp.ClientResponse | None = None
+        try:
+            call = Call("GET", path, query=tuple(query.items()))
+            response = await stack.enter_async_context(connection.open(call))
+        except ApiError as error:
+            # The pod is gone, or its container has not started (400).
+            if error.status not in (400, 404):
+                raise
+        yield await stack.enter_async_context(aclosing(_parsed(response, pod)))
+
+
+async def read(connection: Connection, pod: RankPod, options: LogOptions) -> AsyncGenerator[Line]:
+    """The lines of one pod's log."""
+    async with opened(connection, pod, options) as lines:
+        async for line in lines:
+            yield line
+
+
+async def _parsed(response: aiohttp.ClientResponse | None, pod: RankPod) -> AsyncGenerator[Line]:
+    if response is None:
+        return
+    async with aclosing(_lines(response)) as lines:
+        async for raw in lines:
+            time, text = parsed(raw.decode(errors="replace"))
+            yield Line(time, pod.rank, pod.name, text)
 
 
 async def _lines(response: aiohttp.ClientResponse) -> AsyncGenerator[bytes]:
@@ -171,10 +190,33 @@ class Follower:
         """All that one pod prints, also when it starts again in place."""
         cursor, seen = Cursor(), -1
         while (pod := await self._started(uid, seen)) is not None:
-            if -1 < seen < pod.restarts:
-                await self._drain(pod, cursor, LogOptions(previous=True))
-            await self._drain(pod, cursor, self._options)
+            # A log that broke is read on from there, if its container still runs.
+            with suppress(Unreachable):
+                await self._drain(pod, cursor, again=seen >= 0)
             seen = pod.restarts
+
+    async def _drain(self, pod: RankPod, cursor: Cursor, again: bool) -> None:
+        """Read the log of what runs to its end, before that what was printed before it began.
+
+        Whether a log that is opened again is that of the next run is known too late. So the one
+        before is asked for too, after the other was opened: what is in both is said once.
+        """
+        since = cursor.since
+        async with opened(self._connection, pod, self._options, since) as lines:
+            if again:
+                await self._before(pod, cursor)
+            await self._put(lines, cursor)
+
+    async def _before(self, pod: RankPod, cursor: Cursor) -> None:
+        previous = LogOptions(previous=True)
+        async with opened(self._connection, pod, previous, cursor.since) as lines:
+            await self._put(lines, cursor)
+
+    async def _put(self, lines: AsyncGenerator[Line], cursor: Cursor) -> None:
+        cursor.reopen()
+        async for line in lines:
+            if cursor.is_new(line.time, line.text):
+                await self._lines.put(line)
 
     async def _started(self, uid: str, seen: int) -> RankPod | None:
         """The pod once it has a log that was not read to its end; None where none will come."""
@@ -188,14 +230,6 @@ class Follower:
                     return None
                 await self._changed.wait()
         return None
-
-    async def _drain(self, pod: RankPod, cursor: Cursor, options: LogOptions) -> None:
-        cursor.reopen()
-        # A log that broke is read on from there, if its container still runs.
-        with suppress(Unreachable, NotFound):
-            async for line in read(self._connection, pod, options, cursor.since):
-                if cursor.is_new(line.time, line.text):
-                    await self._lines.put(line)
 
 
 async def _stopped(*tasks: asyncio.Future[None]) -> None:

@@ -23,13 +23,11 @@ _PAUSE_SECONDS: Final = 1.0
 _WATCH_SECONDS: Final = 240
 
 
-async def watched(
-    connection: Connection, path: str, patience: float = PATIENCE_SECONDS, **selectors: str
-) -> AsyncGenerator[Objects]:
+async def watched(connection: Connection, path: str, **selectors: str) -> AsyncGenerator[Objects]:
     """The objects at a path of one namespace after each change, the first time at once.
 
     `selectors` are labelSelector, fieldSelector. Raises ApiError where the first list is refused,
-    Unreachable where there was no answer for `patience` seconds.
+    Unreachable where there was no answer for PATIENCE_SECONDS.
     """
     query = tuple(selectors.items())
     last_answer, begun = time.monotonic(), False
@@ -47,7 +45,7 @@ async def watched(
                         yield objects
         except (ApiError, Unreachable) as error:
             lasting = isinstance(error, ApiError) and error.status < 500 and error.status != 429
-            if not begun or lasting or time.monotonic() - last_answer > patience:
+            if not begun or lasting or time.monotonic() - last_answer > PATIENCE_SECONDS:
                 raise
             await asyncio.sleep(_PAUSE_SECONDS)
 
