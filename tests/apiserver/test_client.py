@@ -11,6 +11,7 @@ from apiserver.plane import Body, Plane, job
 from click.testing import CliRunner, Result
 from dijob.cli.main import group
 from dijob.client import ApiError, AsyncClient, Client, LogOptions, NotFound, TimedOut, dump
+from planes import ROOT
 
 pytestmark = pytest.mark.apiserver
 
@@ -143,3 +144,18 @@ def test_pods_and_logs_where_no_kubelet_is(plane: Plane, running: str) -> None:
         assert not list(client.logs(running, LogOptions(ranks=frozenset({9}))))
         with pytest.raises(TimedOut):
             client.wait(running, timeout=0.2)
+
+
+def test_the_example_of_the_page_runs(
+    plane: Plane, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (ROOT / "docs/client.md").read_text()
+    example = page.split("```python\n")[1].split("```")[0]
+    monkeypatch.setenv("KUBECONFIG", str(plane.cluster.kubeconfig))
+    try:
+        exec(compile(example, "docs/client.md", "exec"), {})
+    finally:
+        plane.remove("dijob/hello")
+    said = capsys.readouterr().out
+    assert "hello: Running: all 2 ranks run" in said
+    assert "Ready" in said
