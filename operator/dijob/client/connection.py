@@ -1,7 +1,9 @@
 """Requests to one apiserver: JSON there, JSON or a stream back, errors as those of errors.py."""
 
 import asyncio
+import base64
 import json
+import secrets
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -103,8 +105,10 @@ class Connection:
             finally:
                 _hang_up(response)
 
-    async def _request(self, call: Call, seconds: float | None) -> aiohttp.ClientResponse:
-        headers = await self._headers()
+    async def _request(
+        self, call: Call, seconds: float | None, more: Mapping[str, str] | None = None
+    ) -> aiohttp.ClientResponse:
+        headers = await self._headers() | dict(more or {})
         if call.body is not None:
             headers["Content-Type"] = call.content
         with _network(self.target):
@@ -130,19 +134,28 @@ class Connection:
                     heartbeat=30,
                 )
         except aiohttp.WSServerHandshakeError as error:
-            raise await self._refusal(call, error.status) from error
+            raise await self._refusal(call, error) from error
         async with opened:
             yield opened
 
-    async def _refusal(self, call: Call, status: int) -> Exception:
-        """Why a WebSocket was refused: the handshake's error lacks the sentence, so that it is
-        asked for once more as a plain request.
+    async def _refusal(self, call: Call, error: aiohttp.WSServerHandshakeError) -> Exception:
+        """Why a WebSocket was refused. aiohttp's error lacks the apiserver's sentence, so the same
+        is asked for once more, and the answer is read.
         """
-        try:
-            async with self.open(call, _SECONDS):
-                return api_error(status, "", f"{call.method} {call.path}")
-        except Exception as error:
-            return error
+        hello = {
+            "Connection": "Upgrade",
+            "Upgrade": "websocket",
+            "Sec-WebSocket-Version": "13",
+            "Sec-WebSocket-Key": base64.b64encode(secrets.token_bytes(16)).decode(),
+            "Sec-WebSocket-Protocol": ",".join(_PROTOCOLS),
+        }
+        what, said = f"{call.method} {call.path}", ""
+        response = await self._request(call, _SECONDS, hello)
+        async with response:
+            if response.status >= 400:
+                with _network(self.target):
+                    said = await response.text(errors="replace")
+        return api_error(error.status, _parsed(said) if said else f"{error.message}", what)
 
     async def _headers(self) -> dict[str, str]:
         """The credentials of now: a token that an exec plugin gave can end."""

@@ -96,18 +96,26 @@ async def merged(streams: list[AsyncGenerator[Line]]) -> AsyncGenerator[Line]:
 
 
 async def _in_order(streams: list[AsyncGenerator[Line]]) -> AsyncGenerator[Line]:
-    heads = await asyncio.gather(*(anext(stream, None) for stream in streams))
-    heap = [(line, at, line) for at, line in enumerate(heads) if line is not None]
+    # All are asked at once; none may still be at it when the first error is raised.
+    heads = await asyncio.gather(*(_next(stream) for stream in streams), return_exceptions=True)
+    for head in heads:
+        if isinstance(head, BaseException):
+            raise head
+    heap = [(line, at, line) for at, line in enumerate(heads) if isinstance(line, Line)]
     heapq.heapify(heap)
     while heap:
         key, at, line = heap[0]
         yield line
-        following = await anext(streams[at], None)
+        following = await _next(streams[at])
         if following is None:
             heapq.heappop(heap)
         else:
             # What a rank prints stays in its order, whatever its stamps say.
             heapq.heapreplace(heap, (max(key, following), at, following))
+
+
+async def _next(stream: AsyncGenerator[Line]) -> Line | None:
+    return await anext(stream, None)
 
 
 class Follower:

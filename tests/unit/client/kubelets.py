@@ -124,6 +124,28 @@ class Kubelets:
                 if done == len(log.lines) and not log.ended:
                     await self.changed.wait()
 
+    async def execute(self, request: web.Request) -> web.StreamResponse:
+        """`cat` gives its input back; `false` fails; anything else is refused."""
+        command = request.query.getall("command")
+        if command[0] not in ("cat", "false"):
+            message = 'pods "test-0" is forbidden: you cannot create pods/exec'
+            return web.json_response({"message": message, "reason": "Forbidden"}, status=403)
+        socket = web.WebSocketResponse(protocols=("v5.channel.k8s.io",))
+        await socket.prepare(request)
+        ended: Body = {"status": "Success"}
+        if command[0] == "false":
+            await socket.send_bytes(b"\x02it fails")
+            cause = {"reason": "ExitCode", "message": "3"}
+            ended = {"status": "Failure", "details": {"causes": [cause]}}
+        elif request.query.get("stdin"):
+            async for frame in socket:
+                if frame.data == b"\xff\x00":
+                    break
+                await socket.send_bytes(b"\x01" + frame.data[1:])
+        await socket.send_bytes(b"\x03" + json.dumps(ended).encode())
+        await socket.close()
+        return socket
+
     async def _watch(self, request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()
         await response.prepare(request)
@@ -157,6 +179,7 @@ async def kubelets(tmp_path: Any) -> AsyncGenerator[tuple[Kubelets, str]]:
     app.router.add_get(f"{JOBS}/test", made.one)
     app.router.add_get(PODS, made.objects)
     app.router.add_get(f"{PODS}/{{name}}/log", made.log)
+    app.router.add_get(f"{PODS}/{{name}}/exec", made.execute)
     runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)

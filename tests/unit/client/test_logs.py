@@ -6,7 +6,7 @@ from contextlib import aclosing
 from pathlib import Path
 
 import pytest
-from dijob.client import AsyncClient, Line, LogOptions, logs
+from dijob.client import AsyncClient, Line, LogOptions, Unreachable, logs
 from dijob.client.logs import merged
 from unit.client.kubelets import Kubelets, kubelets
 
@@ -147,3 +147,16 @@ async def test_a_rank_whose_clock_jumps_keeps_its_order() -> None:
     lines = merged([log(0, 5, 3, 9), log(1, 4, 8)])
     found = [(line.rank, line.text) async for line in lines]
     assert found == [(1, "0"), (0, "0"), (0, "1"), (1, "1"), (0, "2")]
+
+
+async def test_an_error_of_one_log_ends_all() -> None:
+    async def broken() -> AsyncGenerator[Line]:
+        raise Unreachable("no kubelet")
+        yield
+
+    async def slow() -> AsyncGenerator[Line]:
+        await asyncio.sleep(0)
+        yield Line(1, 1, "test-1", "late")
+
+    with pytest.raises(Unreachable, match="no kubelet"):
+        [line async for line in merged([slow(), broken()])]
