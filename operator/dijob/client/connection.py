@@ -160,7 +160,8 @@ class Connection:
     async def _headers(self) -> dict[str, str]:
         """The credentials of now: a token that an exec plugin gave can end."""
         settings = self.target.settings
-        headers = {"Accept": "application/json"}
+        # As kubectl: a kubelet refuses an exec that takes nothing but JSON.
+        headers = {"Accept": "application/json, */*"}
         if token := await settings.get_api_key_with_prefix("BearerToken"):
             headers["Authorization"] = token
         elif settings.username and (basic := settings.get_basic_auth_token()):
