@@ -35,7 +35,8 @@ class Outcome:
         """Phase, message and first failure in a sentence."""
         said = f"{self.job}: {self.phase}" + (f": {self.message}" if self.message else "")
         first = failure_in_words(self.first_failure)
-        return said if self.ok or not first else f"{said.rstrip('.')}. {first}"
+        told = "first failure" in self.message
+        return said if self.ok or told or not first else f"{said.rstrip('.')}. {first}"
 
 
 DELETED = "Deleted"

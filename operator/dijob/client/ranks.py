@@ -6,6 +6,7 @@ from typing import Any
 
 from dijob import names
 from dijob.client.connection import Json
+from dijob.pod import RENEWAL_CODE
 
 
 @dataclass(frozen=True)
@@ -104,6 +105,8 @@ class RankPod:
             if word and word not in ("PodInitializing", "ContainerCreating"):
                 return str(word)
         if ended := (self._main.get("state") or {}).get("terminated"):
+            if ended.get("exitCode") == RENEWAL_CODE:
+                return "Renewing"
             return f"{ended.get('reason') or 'Ended'} ({ended.get('exitCode')})"
         if self.running:
             return "Ready" if self.ready else "Running"

@@ -1,6 +1,6 @@
 """What can be read of jobs and their ranks: half of the client."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing
 from types import TracebackType
 from typing import Self
@@ -19,6 +19,17 @@ from dijob.client.resources import DIJOBS, EVENTS, PODS
 Jobs = list[Job]
 Ranks = list[RankPod]
 Events = list[Json]
+
+
+def about(job: str) -> str:
+    """The field selector of a job's events."""
+    return f"involvedObject.kind={names.KIND},involvedObject.name={job}"
+
+
+def newest_last(job: Job, events: Iterable[Json]) -> Events:
+    """The events of this very job, not of an earlier one of its name."""
+    own = (one for one in events if one["involvedObject"].get("uid") == job.metadata.uid)
+    return sorted(own, key=lambda one: str(one.get("lastTimestamp") or ""))
 
 
 class Reader:
@@ -100,10 +111,9 @@ class Reader:
 
     async def events(self, name: str) -> Events:
         """The events about the job itself, as the apiserver has them, the newest last."""
-        found = f"involvedObject.kind={names.KIND},involvedObject.name={name}"
-        query = (("fieldSelector", found),)
-        answer = await self.connection.json(Call("GET", EVENTS.path(self.namespace), query=query))
-        return sorted(answer["items"], key=lambda event: str(event.get("lastTimestamp") or ""))
+        query = (("fieldSelector", about(name)),)
+        found = await self.connection.json(Call("GET", EVENTS.path(self.namespace), query=query))
+        return newest_last(await self.get(name), found["items"])
 
     async def logs(self, name: str, options: LogOptions | None = None) -> AsyncGenerator[Line]:
         """The lines of all ranks, or of those that `options` name, in the order of time."""

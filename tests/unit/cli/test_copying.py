@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dijob.api.model import DIJob
 from dijob.api.parse import parse_job
 from dijob.cli.copying.places import HELPER_SECONDS, Source, helper, mounted
 from dijob.cli.copying.unpacking import target, unpack
@@ -15,12 +16,12 @@ from manifests import dijob
 CLAIM = {"name": "out", "persistentVolumeClaim": {"claimName": "c"}}
 
 
-def job(*mounts: dict[str, Any], **main: Any) -> Any:
-    pod = {"volumes": [CLAIM, {"name": "tmp", "emptyDir": {}}], "tolerations": [{"key": "gpu"}]}
-    body = dijob("test", {"image": "x", "command": ["a"], "volumeMounts": mounts, **main}, pod)
-    body["spec"]["replicas"] = 2
+def job(*mounts: dict[str, Any], volumes: Any = (), **main: Any) -> DIJob:
+    known = [CLAIM, {"name": "tmp", "emptyDir": {}}, *volumes]
+    pod = {"volumes": known, "tolerations": [{"key": "gpu"}]}
+    main = {"image": "x", "command": ["a"], "volumeMounts": list(mounts), **main}
+    body = dijob("test", main, pod, replicas=2)
     body["metadata"] |= {"uid": "u", "namespace": "ns"}
-    body["spec"]["template"]["spec"]["containers"][0]["volumeMounts"] = list(mounts)
     return parse_job(body)
 
 
@@ -77,6 +78,15 @@ def test_the_helper_reads_and_is_no_rank() -> None:
     assert made["spec"]["volumes"] == [CLAIM]
     assert made["spec"]["tolerations"] == [{"key": "gpu"}]
     assert made["spec"]["activeDeadlineSeconds"] == HELPER_SECONDS
+
+
+def test_a_folder_of_a_node_is_read_on_that_node() -> None:
+    source, host = Source("test", 0, "/host/a"), {"name": "h", "hostPath": {"path": "/x"}}
+    made = job({"name": "h", "mountPath": "/host"}, volumes=[host])
+    found = mounted(made, source, "n1")
+    assert helper(made, source, found, "test-cp-1")["spec"]["nodeName"] == "n1"
+    with pytest.raises(CliError, match="copy it from the node"):
+        mounted(made, source)
 
 
 def archive(*members: tuple[str, bytes | None, str]) -> io.BytesIO:

@@ -127,6 +127,8 @@ class Kubelets:
     async def execute(self, request: web.Request) -> web.StreamResponse:
         """`cat` gives its input back; `false` fails; anything else is refused."""
         command = request.query.getall("command")
+        if "*/*" not in request.headers["Accept"]:
+            return web.json_response({"message": "Not Acceptable"}, status=406)
         if command[0] not in ("cat", "false"):
             message = 'pods "test-0" is forbidden: you cannot create pods/exec'
             return web.json_response({"message": message, "reason": "Forbidden"}, status=403)

@@ -8,6 +8,7 @@ import pytest
 from dijob.client import ApiError, Job, NotFound, TimedOut
 from dijob.client.errors import Refused, api_error
 from dijob.client.ranks import RankPod
+from dijob.client.reading import newest_last
 from dijob.client.restarting import as_written, mounted, owned_by, trial
 from dijob.client.waiting import until
 from manifests import dijob
@@ -49,6 +50,20 @@ def seen(*true: str, **status: Any) -> Job:
 )
 def test_outcome(job: Job, said: str) -> None:
     assert str(job.outcome) == said
+
+
+def test_a_first_failure_is_said_once() -> None:
+    body = seen("Finished", "Failed", phase="Failed", firstFailure=FIRST).body
+    body["status"]["conditions"][1]["message"] = "the first failure: rank 2 exited 3"
+    assert str(Job(body).outcome) == "test: Failed: the first failure: rank 2 exited 3"
+
+
+def test_events_of_an_earlier_job_of_the_name_are_not_this_ones() -> None:
+    def event(uid: str, time: str) -> Body:
+        return {"involvedObject": {"uid": uid}, "lastTimestamp": time}
+
+    found = newest_last(seen(), [event("u", "2"), event("old", "1"), event("u", "1")])
+    assert found == [event("u", "1"), event("u", "2")]
 
 
 def test_a_job_without_a_status_waits_for_an_operator() -> None:
@@ -144,6 +159,7 @@ WAITING = {"waiting": {"reason": "PodInitializing"}}
         pytest.param(
             pod({"terminated": {"reason": "Error", "exitCode": 3}}), "Error (3)", id="ended"
         ),
+        pytest.param(pod({"terminated": {"exitCode": 85}}), "Renewing", id="renewal"),
         pytest.param(pod({"running": {}}, deletionTimestamp="x"), "Terminating", id="deleted"),
     ],
 )

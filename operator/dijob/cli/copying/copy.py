@@ -27,14 +27,14 @@ async def copy(client: AsyncClient, source: places.Source, to: Path) -> Unpacked
     """Copy a path of a rank, from its pod if that runs, else from the job's volume."""
     job = await client.get(source.job)
     pods = await client.pods(source.job)
-    pod = next((pod for pod in pods if pod.rank == source.rank and pod.running), None)
-    if pod is not None:
+    pod = next((pod for pod in pods if pod.rank == source.rank), None)
+    if pod is not None and pod.running:
         return await _tar(client, Place(client.namespace, pod.name, pod.container), source.path, to)
     try:
         model = job.model
     except SpecError as error:
         raise CliError(f"the template of {source.job} cannot be read: {error}") from error
-    found = places.mounted(model, source)
+    found = places.mounted(model, source, pod.node if pod else "")
     path = places.absolute(model, source)
     name = f"{source.job[:50]}-cp-{secrets.token_hex(3)}"
     click.echo(f"rank {source.rank} does not run: pod/{name} reads its volume", err=True)

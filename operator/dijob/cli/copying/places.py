@@ -52,6 +52,8 @@ class Mounted:
 
     mount: Mapping[str, Any]
     volume: Mapping[str, Any]
+    node: str = ""
+    """The node that has it, where it is a folder of a node; else any."""
 
 
 def absolute(job: DIJob, source: Source) -> str:
@@ -60,9 +62,9 @@ def absolute(job: DIJob, source: Source) -> str:
     return posixpath.normpath(posixpath.join(str(folder), source.path))
 
 
-def mounted(job: DIJob, source: Source) -> Mounted:
-    """The volume that has the path when the rank's pod has ended. Raises CliError where none has
-    it.
+def mounted(job: DIJob, source: Source, node: str = "") -> Mounted:
+    """The volume that has the path when the rank's pod has ended; `node` is the one that it ran on,
+    where that is known. Raises CliError where none has it.
     """
     pods, path = job.pod_set_of(source.rank), absolute(job, source)
     mounts = [
@@ -90,7 +92,15 @@ def mounted(job: DIJob, source: Source) -> Mounted:
             " the volume in a pod of your own",
             Exit.NOT_FOUND,
         )
-    return Mounted(mount, volume)
+    if "hostPath" not in volume:
+        return Mounted(mount, volume)
+    if not node:
+        raise CliError(
+            f"{where} is a folder of the node that it ran on, and no pod says any more which that"
+            " was: copy it from the node",
+            Exit.NOT_FOUND,
+        )
+    return Mounted(mount, volume, node)
 
 
 def helper(job: DIJob, source: Source, found: Mounted, name: str) -> Body:
@@ -119,6 +129,7 @@ def helper(job: DIJob, source: Source, found: Mounted, name: str) -> Body:
         **{key: pods.pod[key] for key in _KEPT if key in pods.pod},
         "containers": [container],
         "volumes": [dict(found.volume)],
+        **({"nodeName": found.node} if found.node else {}),
         "restartPolicy": "Never",
         "activeDeadlineSeconds": HELPER_SECONDS,
         "terminationGracePeriodSeconds": 0,

@@ -8,6 +8,7 @@ from dijob import names
 from dijob.cli.watching.view import Snapshot
 from dijob.client import AsyncClient, Job
 from dijob.client.ranks import in_order
+from dijob.client.reading import about, newest_last
 from dijob.client.resources import EVENTS, PODS
 from dijob.client.waiting import states
 from dijob.client.watching import Objects, watched
@@ -49,7 +50,7 @@ class Feed:
             await asyncio.gather(*work, return_exceptions=True)
 
     def _now(self, job: Job) -> Snapshot:
-        events = sorted(self._events.values(), key=lambda e: str(e.get("lastTimestamp") or ""))
+        events = newest_last(job, self._events.values())
         return Snapshot(job, in_order(self._pods.values()), events)
 
     async def _jobs(self) -> None:
@@ -73,8 +74,8 @@ class Feed:
         async def take(found: Objects) -> None:
             self._events = found
 
-        field = f"involvedObject.kind={names.KIND},involvedObject.name={self._name}"
-        await self._objects(EVENTS.path(self._client.namespace), take, fieldSelector=field)
+        path = EVENTS.path(self._client.namespace)
+        await self._objects(path, take, fieldSelector=about(self._name))
 
     async def _objects(
         self, path: str, take: Callable[[Objects], Awaitable[None]], **selectors: str

@@ -24,6 +24,7 @@ _STYLES = {
     "Gate": "yellow",
     "Pending": "yellow",
     "Starting": "yellow",
+    "Renewing": "yellow",
     "Terminating": "yellow",
     "Suspended": "yellow",
 }
