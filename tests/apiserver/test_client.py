@@ -11,6 +11,7 @@ from apiserver.plane import Body, Plane, job
 from click.testing import CliRunner, Result
 from dijob.cli.main import group
 from dijob.client import ApiError, AsyncClient, Client, LogOptions, NotFound, TimedOut, dump
+from dijob.client.connection import Call
 from planes import ROOT
 
 pytestmark = pytest.mark.apiserver
@@ -90,6 +91,8 @@ async def test_errors_are_the_apiservers(plane: Plane) -> None:
             await client.apply(
                 {"apiVersion": "example.com/v1", "kind": "Nothing", "metadata": {"name": "x"}}
             )
+        with pytest.raises(NotFound, match="install the operator"):
+            await client.connection.json(Call("GET", "/apis/example.com/v1/dijobs"))
         claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "x"}}
         with pytest.raises(ApiError, match=r"spec\.size"):
             await client.apply({**claim, "spec": {"size": 1}})

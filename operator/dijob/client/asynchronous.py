@@ -79,7 +79,7 @@ class AsyncClient(Reader):
         try:
             await self.connection.json(Call("DELETE", self.path(name), body))
         except NotFound as error:
-            raise waiting.missing(self.namespace, name) from error
+            raise waiting.about(error, self.namespace, name) from error
         if timeout is not None:
             async with aclosing(changes):
                 await waiting.until_gone(changes, name, timeout)
@@ -95,4 +95,4 @@ class AsyncClient(Reader):
             query = (("fieldManager", MANAGER),)
             await self.connection.json(Call("PATCH", path, body, query, MERGE))
         except NotFound as error:
-            raise waiting.missing(self.namespace, name) from error
+            raise waiting.about(error, self.namespace, name) from error

@@ -27,6 +27,9 @@ APPLY: Final = "application/apply-patch+yaml"
 MANAGER: Final = "kubectl-dijob"
 _SECONDS: Final = 60.0
 _CONNECT_SECONDS: Final = 10.0
+# After a 429.
+_ASKED_AGAIN: Final = 5
+_LONGEST_PAUSE: Final = 5.0
 # An event of a watch can be larger than aiohttp's own buffer.
 _BUFFER_BYTES: Final = 2**21
 # v5 can tell the other side that the input has ended.
@@ -94,6 +97,13 @@ class Connection:
         if response.status == HTTPStatus.UNAUTHORIZED:
             response.release()
             self.target = await self.target.again()
+            response = await self._request(call, seconds)
+        for _ in range(_ASKED_AGAIN):
+            if response.status != HTTPStatus.TOO_MANY_REQUESTS:
+                break
+            # Nothing was done yet: the apiserver is busy, or has just learned of the kind.
+            response.release()
+            await asyncio.sleep(_pause(response.headers.get("Retry-After", "")))
             response = await self._request(call, seconds)
         async with response:
             if response.status >= 400:
@@ -192,6 +202,11 @@ class _network:
                 f"the cluster at {self._target.settings.host} does not answer: {said}"
                 f" (from {self._target.source})"
             ) from error
+
+
+def _pause(told: str) -> float:
+    """Seconds until a refused request may come again; by default, and at most, a few."""
+    return min(float(told), _LONGEST_PAUSE) if told.isdecimal() else 1.0
 
 
 def _hang_up(response: aiohttp.ClientResponse) -> None:

@@ -3,7 +3,7 @@ people.
 """
 
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Final
 
 
 class DijobError(Exception):
@@ -37,6 +37,10 @@ class NotFound(ApiError):
     """There is no such object, or no such kind in this cluster."""
 
 
+# The reason of a NotFound where the whole kind is missing.
+NO_SUCH_KIND: Final = "NoSuchKind"
+
+
 class Refused(ApiError):
     """A rule of the object, a missing right, a quota, or somebody else's change."""
 
@@ -45,6 +49,9 @@ def api_error(status: int, answer: Any, what: str) -> ApiError:
     """The error in an answer of the apiserver. `what` is the call in words, for answers that have
     no sentence of their own.
     """
+    if status == HTTPStatus.NOT_FOUND and isinstance(answer, str):
+        # Only paths of kinds that the apiserver does not know are answered without a Status.
+        return NotFound(status, NO_SUCH_KIND, f"{what}: {_NO_KIND}")
     told = answer if isinstance(answer, dict) else {}
     reason = str(told.get("reason") or _phrase(status))
     message = str(told.get("message") or "")
@@ -56,6 +63,12 @@ def api_error(status: int, answer: Any, what: str) -> ApiError:
     if 400 <= status < 500:
         return Refused(status, reason, message + _remedy(status, message))
     return ApiError(status, reason, message)
+
+
+_NO_KIND: Final = (
+    "the cluster does not know this kind of object; for DIJobs install the operator"
+    " (docs/install.md), or choose the cluster that has it with --context"
+)
 
 
 def _remedy(status: int, message: str) -> str:

@@ -68,7 +68,7 @@ class Reader:
         try:
             return Job(await self.connection.json(Call("GET", self.path(name))))
         except NotFound as error:
-            raise waiting.missing(self.namespace, name) from error
+            raise waiting.about(error, self.namespace, name) from error
 
     async def list(self, *, everywhere: bool = False, selector: str = "") -> Jobs:
         """The jobs of the namespace, or of all, that a label selector finds."""

@@ -6,7 +6,7 @@ from contextlib import aclosing
 from typing import Final
 
 from dijob.client.connection import Connection
-from dijob.client.errors import NotFound, TimedOut
+from dijob.client.errors import NO_SUCH_KIND, NotFound, TimedOut
 from dijob.client.jobs import DELETED, Job, Outcome
 from dijob.client.resources import DIJOBS
 from dijob.client.watching import watched
@@ -22,6 +22,11 @@ Seen = Callable[[Job], None]
 def missing(namespace: str, name: str) -> NotFound:
     """The error where there is no such job."""
     return NotFound(404, "NotFound", f"there is no DIJob {name} in namespace {namespace}")
+
+
+def about(error: NotFound, namespace: str, name: str) -> NotFound:
+    """What a call about a job that was not found says: the kind may be missing."""
+    return error if error.reason == NO_SUCH_KIND else missing(namespace, name)
 
 
 async def states(connection: Connection, namespace: str, name: str) -> AsyncGenerator[Job | None]:

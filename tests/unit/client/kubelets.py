@@ -37,6 +37,8 @@ class Kubelets:
         self.changed = asyncio.Condition()
         self.broken = 0
         """How often a log's connection is cut after its next line."""
+        self.busy = 0
+        """How often the job is refused with 429."""
 
     async def change(self) -> None:
         self.version += 1
@@ -96,6 +98,9 @@ class Kubelets:
         return web.json_response({"items": items, "metadata": meta})
 
     async def one(self, request: web.Request) -> web.StreamResponse:
+        if self.busy:
+            self.busy -= 1
+            return web.json_response({}, status=429, headers={"Retry-After": "0"})
         if self.job is None:
             return web.json_response({"message": "gone"}, status=404)
         return web.json_response(self.job)

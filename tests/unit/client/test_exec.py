@@ -1,4 +1,4 @@
-"""Commands in a rank's container."""
+"""Commands in a rank's container, and what the connection makes of an apiserver's answers."""
 
 import asyncio
 from pathlib import Path
@@ -32,3 +32,12 @@ async def test_the_client_without_async_works_where_a_loop_runs(tmp_path: Path) 
                 return [*phases, str(client.wait("test", timeout=10))]
 
         assert await asyncio.to_thread(plain) == ["Succeeded", "test: Succeeded: done"]
+
+
+async def test_a_busy_apiserver_is_asked_again(tmp_path: Path) -> None:
+    async with kubelets(tmp_path) as (made, kubeconfig), AsyncClient(kubeconfig) as client:
+        made.busy = 3
+        assert (await client.get("test")).name == "test"
+        made.busy = 100
+        with pytest.raises(Refused, match="429 Too Many Requests"):
+            await client.get("test")

@@ -114,6 +114,7 @@ async def test_a_wait_that_is_over_says_what_the_job_does() -> None:
     ("status", "answer", "kind", "words"),
     [
         pytest.param(404, {"message": "no such"}, NotFound, "no such", id="not found"),
+        pytest.param(404, "404 page not found", NotFound, "install the operator", id="no kind"),
         pytest.param(422, {"message": "spec: no"}, Refused, "spec: no", id="a rule"),
         pytest.param(409, {"message": "conflict with x"}, Refused, "--force-conflicts", id="owner"),
         pytest.param(401, {}, Refused, "log in again", id="credentials"),
