@@ -57,6 +57,7 @@ check: venv tools ## ruff, mypy --strict, import-linter, generated files, shellc
 	$(PY) -m mypy
 	$(VENV)/bin/lint-imports --no-logo
 	$(PY) -m dijob.crd --check
+	$(PY) -m dijob.cli.reference --check
 	$(if $(shell command -v shellcheck)$(DIJOB_SKIP_NOTHING),,@echo "==> skipped:" )shellcheck .ci/run images/*/rootfs.sh
 
 # What the three have in common is nothing but the two cores: the tests of the launcher wait for processes most of the
@@ -96,8 +97,8 @@ figures: venv ## lines, ratio of tests, what is too large, folders of the core; 
 
 .PHONY: lock
 lock: ## write the locked dependencies anew from pyproject.toml (needs uv; known versions are kept)
-	uv pip compile -q pyproject.toml --generate-hashes --no-emit-index-url --no-header --python-version 3.11 -o requirements.txt
-	uv pip compile -q pyproject.toml --group dev -c requirements.txt --generate-hashes --no-emit-index-url --no-header \
+	uv pip compile -q pyproject.toml --extra operator --generate-hashes --no-emit-index-url --no-header --python-version 3.11 -o requirements.txt
+	uv pip compile -q pyproject.toml --extra operator --extra cli --group dev -c requirements.txt --generate-hashes --no-emit-index-url --no-header \
 	  --python-version 3.11 -o requirements-dev.txt
 	uv pip compile -q bench/requirements.in -c requirements-dev.txt --generate-hashes --no-emit-index-url --no-header \
 	  --python-version 3.11 -o bench/requirements.txt
@@ -105,8 +106,9 @@ lock: ## write the locked dependencies anew from pyproject.toml (needs uv; known
 	  --python-version 3.11 -o images/audit.txt
 
 .PHONY: crds
-crds: venv ## write crds/dijob.yaml, the chart's copy, docs/reference.md and docs/conditions.md from the code
+crds: venv ## write crds/dijob.yaml, the chart's copy, docs/reference.md, docs/conditions.md and docs/cli.md from the code
 	$(PY) -m dijob.crd
+	$(PY) -m dijob.cli.reference
 
 .PHONY: cluster-build
 cluster-build: venv ## build the test cluster's programs into the cache (8 min once)

@@ -31,3 +31,5 @@ INSTALL: Final = "/install"
 # it is another one (images/launcher/launch.go, DIJOB_KILL_SECONDS): saving a checkpoint takes no
 # less time than when the pod is deleted.
 KILL_SECONDS: Final = 30
+# How the launcher ends for a renewal (images/launcher/launch.go).
+RENEWAL_CODE: Final = 85

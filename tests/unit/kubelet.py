@@ -8,9 +8,9 @@ from datetime import datetime
 
 from dijob import names
 from dijob.api.status import timestamp
-from dijob.core.observed.containers import RENEWAL_CODE
 from dijob.core.observed.made import main_name
 from dijob.core.observed.parse import END_SECONDS
+from dijob.pod import RENEWAL_CODE
 from unit.box import Box, Process
 from unit.launched import environment_of
 from unit.objects import Body, Target

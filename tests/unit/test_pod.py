@@ -18,12 +18,12 @@ from dijob.api.parts import TemplateMetadata
 from dijob.core.actions import PublishAddresses
 from dijob.core.addresses import AddressList
 from dijob.core.members import gang_of
-from dijob.core.observed.containers import RENEWAL_CODE, RENEWED
+from dijob.core.observed.containers import RENEWED
 from dijob.core.options import Delivery, Options
 from dijob.core.render import service
 from dijob.core.render.annotations import addresses_patch, topology_json
 from dijob.core.render.pod import pod_manifest, template_hash
-from dijob.pod import KILL_SECONDS
+from dijob.pod import KILL_SECONDS, RENEWAL_CODE
 from dijob.shell.memory import Memory
 from speed import allowed
 from unit.builders import (

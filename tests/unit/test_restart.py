@@ -14,7 +14,7 @@ from dijob.core.membership.restart import CALM_SECONDS, SETTLED_SECONDS, SLACK_S
 from dijob.core.observed import containers
 from dijob.core.observed.containers import Ending
 from dijob.core.observed.views import Observed, Pod
-from dijob.pod import KILL_SECONDS
+from dijob.pod import KILL_SECONDS, RENEWAL_CODE
 from unit.builders import (
     NOW,
     changed,
@@ -31,7 +31,7 @@ from unit.builders import (
 
 LONG_AGO, LATELY = timestamp(later(-CALM_SECONDS - 1)), timestamp(later(-CALM_SECONDS + 1))
 TOLD = {("uid-1", 2): NOW}
-WORDLESS = Ending(containers.RENEWAL_CODE, 0, "Error", "")
+WORDLESS = Ending(RENEWAL_CODE, 0, "Error", "")
 
 
 def sound(**fields: Any) -> Pod:

@@ -13,8 +13,8 @@ from datetime import datetime
 
 from dijob.api.status import Charge, Renewal, Status, timestamp
 from dijob.core.members import Gang
-from dijob.core.observed.containers import RENEWAL_CODE
 from dijob.core.observed.views import Observed, Pod, since
+from dijob.pod import RENEWAL_CODE
 
 # The kubelet starts a container again at once when its last end is this long ago, else after 10 s
 # and more (1.34, pkg/kubelet: MaxContainerBackOff of 300 s, forgotten after twice that): a new pod

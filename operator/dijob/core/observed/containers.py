@@ -7,12 +7,11 @@ from typing import Any
 
 from dijob import names
 from dijob.core.observed.endings import how_it_ended
+from dijob.pod import RENEWAL_CODE
 
 Body = Mapping[str, Any]
 
-# How the launcher ends for a renewal (images/launcher/launch.go), and what it then writes as the
-# termination message.
-RENEWAL_CODE = 85
+# What the launcher writes as the termination message when it ends for a renewal.
 RENEWED = re.compile(r"dijob: renewal, list ([0-9]{1,15})\b")
 # What the launcher then writes of a program that has succeeded without its peers
 # (images/launcher/watcher.go).

@@ -1,0 +1,1 @@
+"""`kubectl dijob`: see a job, understand it, mend it, with the user's own rights."""

@@ -1,0 +1,97 @@
+"""`kubectl dijob apply`."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+
+import click
+
+from dijob.cli import options
+from dijob.cli.calling import Where, call, client_errors
+from dijob.cli.printing import text
+from dijob.cli.waiting import outcomes
+
+if TYPE_CHECKING:
+    from dijob.client import AsyncClient
+
+Body = dict[str, Any]
+
+
+class Given(TypedDict):
+    """The options."""
+
+    files: Sequence[str]
+    wait: bool
+    timeout: float | None
+    dry_run: str
+    force_conflicts: bool
+    output: str
+
+
+@click.command()
+@click.option(
+    "-f",
+    "--filename",
+    "files",
+    multiple=True,
+    required=True,
+    metavar="FILE",
+    type=click.Path(allow_dash=True),
+    help="A file with DIJobs and what they need, - for the standard input. Can be repeated.",
+)
+@click.option("--wait", is_flag=True, help="Wait for the jobs' ends; the exit code is as wait's.")
+@options.timeout()
+@click.option(
+    "--dry-run",
+    type=click.Choice(["none", "server"]),
+    default="none",
+    help="server: the apiserver checks everything and stores nothing.",
+)
+@click.option("--force-conflicts", is_flag=True, help="Take over fields that others have set.")
+@options.output("text", "json", "yaml")
+@options.cluster
+def command(where: Where, **given: Unpack[Given]) -> None:
+    """Create or change the objects in files, by server-side apply.
+
+    Each DIJob is checked before anything is sent; the errors name the field and what to do.
+
+    \b
+    Example:
+      kubectl dijob apply -f dijob.yaml --wait
+    """
+    bodies = checked(given["files"])
+    trial = given["dry_run"] == "server"
+
+    async def act(client: "AsyncClient") -> list[Body]:
+        force = given["force_conflicts"]
+        return [await client.apply(body, dry_run=trial, force=force) for body in bodies]
+
+    applied = call(where, act)
+    show(applied, given["output"], trial)
+    if given["wait"] and not trial:
+        outcomes(where, [body for body in applied if body["kind"] == "DIJob"], given["timeout"])
+
+
+def checked(files: Sequence[str]) -> list[Body]:
+    """All objects of the files, each DIJob checked; warnings go to stderr. Raises CliError."""
+    with client_errors():
+        from dijob.client.documents import called, check, is_job, load
+
+        found = []
+        for file in files:
+            for body in load(file):
+                if is_job(body):
+                    for warning in check(body, called(file)):
+                        click.echo(f"Warning: {called(file)}: {warning}", err=True)
+                found.append(body)
+        return found
+
+
+def show(applied: Sequence[Body], output: str, trial: bool) -> None:
+    """Say what was applied."""
+    if output == "text":
+        for body in applied:
+            said = "applied (dry run: nothing is stored)" if trial else "applied"
+            click.echo(f"{body['kind'].lower()}/{body['metadata']['name']} {said}")
+    else:
+        listed = {"apiVersion": "v1", "kind": "List", "items": list(applied)}
+        click.echo(text(applied[0] if len(applied) == 1 else listed, output), nl=False)

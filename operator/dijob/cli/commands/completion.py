@@ -1,0 +1,25 @@
+"""`kubectl dijob completion`."""
+
+import click
+
+from dijob.cli.completing import PLUGIN, SHELLS, script
+
+
+@click.command()
+@click.argument("shell", type=click.Choice([*SHELLS, "kubectl"]))
+@click.pass_context
+def command(ctx: click.Context, shell: str) -> None:
+    """Print what a shell needs to complete commands, options and the names of jobs.
+
+    `kubectl` prints the program kubectl_complete-dijob, by which kubectl's own completion knows
+    the words after `kubectl dijob`.
+
+    \b
+    Example:
+      source <(dijob completion bash)
+      dijob completion kubectl > ~/.local/bin/kubectl_complete-dijob
+    """
+    if shell == "kubectl":
+        click.echo(PLUGIN, nl=False)
+    else:
+        click.echo(script(ctx.find_root().command, shell))

@@ -1,0 +1,33 @@
+"""`kubectl dijob delete`."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from dijob.cli import options
+from dijob.cli.calling import Where, call
+
+if TYPE_CHECKING:
+    from dijob.client import AsyncClient
+
+
+@click.command()
+@options.some_jobs
+@click.option("--wait/--no-wait", default=True, help="Whether to wait until the pods are gone.")
+@options.timeout(300, "5m")
+@options.cluster
+def command(where: Where, names: Sequence[str], wait: bool, timeout: float) -> None:
+    """Delete jobs and their pods, and wait until they are gone.
+
+    \b
+    Example:
+      kubectl dijob delete test
+    """
+
+    async def act(client: "AsyncClient") -> None:
+        for name in names:
+            await client.delete(name, timeout=timeout if wait else None)
+            click.echo(f"dijob/{name} deleted")
+
+    call(where, act)

@@ -1,0 +1,27 @@
+"""`kubectl dijob list`."""
+
+import click
+
+from dijob.cli import options
+from dijob.cli.calling import Where, call
+from dijob.cli.printing import show
+
+
+@click.command()
+@click.option("-A", "--all-namespaces", is_flag=True, help="The jobs of all namespaces.")
+@click.option("-l", "--selector", default="", metavar="LABELS", help="As in team=blue.")
+@options.output("table", "json", "yaml", "name")
+@options.cluster
+def command(where: Where, all_namespaces: bool, selector: str, output: str) -> None:
+    """The jobs of a namespace.
+
+    \b
+    Example:
+      kubectl dijob list -A
+    """
+
+    found = call(where, lambda client: client.list(everywhere=all_namespaces, selector=selector))
+    if not found and output == "table":
+        click.echo("No DIJobs found.", err=True)
+        return
+    show(found, output, many=True, namespaces=all_namespaces)

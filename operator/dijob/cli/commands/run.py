@@ -1,0 +1,141 @@
+"""`kubectl dijob run`."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+
+import click
+
+from dijob.cli import options
+from dijob.cli.calling import Where, call, client_errors, ended
+from dijob.cli.errors import CliError, Exit
+from dijob.cli.printing import text
+from dijob.cli.waiting import outcome
+
+if TYPE_CHECKING:
+    from dijob.cli.running.build import Wanted
+    from dijob.client import AsyncClient, Outcome
+
+Body = dict[str, Any]
+_JOB = ("image", "replicas", "workers", "cpu", "memory", "gpus", "topology", "mq", "env", "volumes")
+
+
+class Given(TypedDict):
+    """The options that are not about the job itself."""
+
+    code: str | None
+    wait: bool
+    watch: bool
+    timeout: float | None
+    dry_run: bool
+    output: str
+
+
+@click.command()
+@click.argument("name")
+@click.option("--image", required=True, help="The image of all pods.")
+@click.option("--replicas", type=click.IntRange(min=1), default=1, show_default=True)
+@click.option("--workers", type=click.IntRange(min=1), help="Processes in each pod.")
+@click.option("--cpu", metavar="QUANTITY", help="For each pod, as 500m or 2.")
+@click.option("--memory", metavar="QUANTITY", help="For each pod, as 4Gi; also the limit.")
+@click.option("--gpus", type=click.IntRange(min=0), default=0, help="nvidia.com/gpu in each pod.")
+@click.option("--topology", type=click.Choice(["mesh", "star", "alone"]))
+@click.option("--mq", metavar="TYPE", help="nng, redis, torchrpc:cpu, torchrpc:cuda.")
+@click.option("--env", multiple=True, metavar="NAME=VALUE", help="Can be repeated.")
+@click.option(
+    "--volume", "volumes", multiple=True, metavar="CLAIM:/PATH", help="Mounted in all pods."
+)
+@click.option(
+    "--code",
+    type=click.Path(),
+    metavar="DIR|FILE",
+    help="What is in it is in /work, where the command starts, in a ConfigMap (up to 1 MiB).",
+)
+@click.option("--wait", is_flag=True, help="Wait for the end; the exit code is as wait's.")
+@click.option("--watch", is_flag=True, help="Show the job until its end.")
+@options.timeout()
+@click.option("--dry-run", is_flag=True, help="Print the objects, and ask no cluster.")
+@options.output("yaml", "json")
+@options.cluster
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND...")
+def command(where: Where, name: str, command: Sequence[str], **given: Any) -> None:
+    """Make a job of an image and a command, with your code.
+
+    The command runs in each pod, as it is written, without a shell. The ConfigMap with the code is
+    deleted with the job. --dry-run prints what would be made, as a start for a file of your own.
+
+    \b
+    Example:
+      kubectl dijob run test --image my/image --replicas 4 --code src -- \\
+        ditask --package . --main main.main
+    """
+    with client_errors():
+        from dijob.cli.running.build import Wanted
+
+    job = Wanted(name=name, command=command, **{key: given.pop(key) for key in _JOB})
+    _run(where, job, **given)
+
+
+def _run(where: Where, wanted: "Wanted", **given: Unpack[Given]) -> None:
+    bodies = checked(wanted, given["code"])
+    if given["dry_run"]:
+        _print(bodies, given["output"])
+        return
+    call(where, lambda client: make(client, bodies))
+    if given["watch"]:
+        ended(call(where, lambda client: _watch(client, wanted.name)))
+    elif given["wait"]:
+        outcome(where, wanted.name, timeout=given["timeout"])
+
+
+def checked(wanted: "Wanted", code: str | None) -> list[Body]:
+    """The job and its ConfigMap. Raises CliError with what is wrong; warnings go to stderr."""
+    with client_errors():
+        from dijob.cli.running.build import manifests
+        from dijob.cli.running.code import read
+        from dijob.client.documents import check
+
+        bodies = manifests(wanted, read(code) if code else None)
+        for warning in check(bodies[0]):
+            click.echo(f"Warning: {warning}", err=True)
+        return bodies
+
+
+async def make(client: "AsyncClient", bodies: Sequence[Body]) -> None:
+    """Create the job, and what it owns. Raises CliError where there is one of this name."""
+    from dijob.client import NotFound
+    from dijob.client.restarting import owned_by
+
+    job, *owned = bodies
+    name = job["metadata"]["name"]
+    try:
+        await client.get(name)
+    except NotFound:
+        pass
+    else:
+        raise CliError(
+            f"there is a DIJob {name} in {client.namespace}: choose another name, or delete it"
+            f" (kubectl dijob delete {name})",
+            Exit.REFUSED,
+        )
+    for body in bodies:
+        await client.apply(body, dry_run=True, force=True)
+    made = await client.apply(job)
+    for body in owned:
+        await client.apply(owned_by(body, made), force=True)
+    click.echo(f"dijob/{name} created")
+
+
+async def _watch(client: "AsyncClient", name: str) -> "Outcome":
+    from dijob.cli.watching.live import watch
+
+    return await watch(client, name)
+
+
+def _print(bodies: Sequence[Body], kind: str) -> None:
+    if kind == "json":
+        listed = {"apiVersion": "v1", "kind": "List", "items": list(bodies)}
+        click.echo(text(bodies[0] if len(bodies) == 1 else listed, kind), nl=False)
+        return
+    from dijob.client import dump
+
+    click.echo(dump(*bodies), nl=False)

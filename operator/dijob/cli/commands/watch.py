@@ -1,0 +1,32 @@
+"""`kubectl dijob watch`."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from dijob.cli import options
+from dijob.cli.calling import Where, call, ended
+
+if TYPE_CHECKING:
+    from dijob.client import AsyncClient, Outcome
+
+
+@click.command()
+@options.job
+@options.cluster
+def command(where: Where, name: str) -> None:
+    """A live view of a job: its phase, each rank, the last events, until it has ended.
+
+    Where the output is no terminal, each change is a line. The exit code is as wait's.
+
+    \b
+    Example:
+      kubectl dijob watch test
+    """
+
+    async def act(client: "AsyncClient") -> "Outcome":
+        from dijob.cli.watching.live import watch
+
+        return await watch(client, name)
+
+    ended(call(where, act))

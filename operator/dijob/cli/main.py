@@ -1,0 +1,80 @@
+"""The program `kubectl-dijob`, which kubectl finds as its plug-in `kubectl dijob`, and `dijob`."""
+
+import importlib
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dijob import __version__
+from dijob.cli.commands import COMMANDS
+from dijob.cli.completing import COMPLETE_VARIABLE
+from dijob.cli.errors import CliError, Exit
+
+CONTEXT = {"help_option_names": ["-h", "--help"]}
+
+
+class _Commands(click.Group):
+    """The table of commands as a group, each imported when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"dijob.cli.commands.{cmd_name.replace('-', '_')}")
+        found: click.Command = module.command
+        found.short_help = COMMANDS[cmd_name]
+        return found
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except CliError as error:
+            click.echo(f"Error: {error}", err=True)
+            ctx.exit(error.code)
+        except KeyboardInterrupt:
+            ctx.exit(Exit.INTERRUPTED)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(cls=_Commands, context_settings=CONTEXT)
+@click.version_option(__version__, prog_name="dijob")
+def group() -> None:
+    """See a DIJob, understand it, mend it.
+
+    \b
+    Example:
+      kubectl dijob apply -f dijob.yaml --wait
+    """
+
+
+def main() -> None:
+    """Run a command, and end with its exit code. An error is one sentence, never a traceback
+    (DIJOB_TRACEBACK=1 shows it)."""
+    try:
+        group.main(prog_name=_called(sys.argv[0]), complete_var=COMPLETE_VARIABLE)
+    except Exception as error:
+        if os.environ.get("DIJOB_TRACEBACK"):
+            raise
+        click.echo(
+            f"Error: this is a bug of the program: {type(error).__name__}: {error}."
+            " DIJOB_TRACEBACK=1 shows where it is.",
+            err=True,
+        )
+        sys.exit(Exit.BUG)
+
+
+def _called(path: str) -> str:
+    """How the user calls the program: kubectl has its plug-ins' names begin with kubectl-."""
+    return Path(path).name.replace("kubectl-", "kubectl ")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,102 @@
+"""Objects as tables, JSON, YAML or names, on the standard output."""
+
+import json
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+if TYPE_CHECKING:
+    from dijob.client import Job
+
+Row = Sequence[str]
+
+# As kubectl's columns (crd/__init__.py).
+HEAD: Final = ("NAME", "PHASE", "DESIRED", "READY", "RESTARTS", "AGE", "PROGRESS", "MESSAGE")
+_GAP: Final = 3
+
+
+def show(jobs: "Sequence[Job]", kind: str, *, many: bool, namespaces: bool = False) -> None:
+    """Print jobs as table, json, yaml or name."""
+    if kind == "table":
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+        now = datetime.now(UTC)
+        head = (("NAMESPACE",) if namespaces else ()) + HEAD
+        rows = [((job.metadata.namespace,) if namespaces else ()) + row(job, now) for job in jobs]
+        click.echo(table([head, *rows], width))
+    elif kind == "name":
+        for job in jobs:
+            click.echo(f"dijob/{job.name}")
+    else:
+        bodies = [dict(job.body) for job in jobs]
+        one = bodies[0] if len(bodies) == 1 and not many else None
+        listed = {"apiVersion": "v1", "kind": "List", "items": bodies}
+        click.echo(text(one if one is not None else listed, kind), nl=False)
+
+
+def text(data: Mapping[str, Any], kind: str) -> str:
+    """An object as JSON or YAML, with its last newline."""
+    if kind == "json":
+        return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+    from dijob.client import dump
+
+    return dump(data)
+
+
+def row(job: "Job", now: datetime) -> tuple[str, ...]:
+    """A job's row below HEAD."""
+    status = job.status
+    return (
+        job.name,
+        job.phase,
+        str(status.desired or ""),
+        str(status.ready_replicas),
+        str(status.restarts),
+        age(job.metadata.creation_timestamp, now),
+        job.progress.line if job.progress else "",
+        " ".join(job.message.split()),
+    )
+
+
+def table(rows: Sequence[Row], width: int | None = None) -> str:
+    """Rows in columns; lines longer than `width` are cut."""
+    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
+    lines = (
+        (" " * _GAP).join(cell.ljust(size) for cell, size in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    )
+    return "\n".join(
+        line if not width or len(line) <= width else cut(line, width) for line in lines
+    )
+
+
+def cut(line: str, width: int) -> str:
+    """A line of at most this length."""
+    return line if len(line) <= width else f"{line[: width - 1]}…"
+
+
+def age(stamp: str, now: datetime) -> str:
+    """How long ago a time was, as kubectl says it: 90s, 12m, 3h, 4d."""
+    try:
+        seconds = int((now - datetime.fromisoformat(stamp)).total_seconds())
+    except (ValueError, TypeError):
+        return ""
+    return duration(max(seconds, 0))
+
+
+def duration(seconds: int) -> str:
+    """Seconds in the unit that fits, with the next smaller one while it is telling."""
+    if seconds < 120:
+        return f"{seconds}s"
+    minutes, rest = divmod(seconds, 60)
+    if minutes < 10:
+        return f"{minutes}m{rest}s" if rest else f"{minutes}m"
+    if minutes < 180:
+        return f"{minutes}m"
+    hours = minutes // 60
+    if hours < 8:
+        return f"{hours}h{minutes % 60}m" if minutes % 60 else f"{hours}h"
+    return f"{hours}h" if hours < 48 else f"{hours // 24}d"

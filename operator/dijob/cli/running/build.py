@@ -1,0 +1,125 @@
+"""The DIJob of an image, a command and options. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from dijob import names
+from dijob.cli.errors import CliError, Exit
+from dijob.cli.running.code import Code
+
+Body = dict[str, Any]
+
+# Where the command starts: a folder that it can write to, with the code in it.
+WORK: Final = "/work"
+_WORK_VOLUME: Final = "work"
+_CODE_VOLUME: Final = "code"
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the command line asks for."""
+
+    name: str
+    image: str
+    command: Sequence[str]
+    replicas: int = 1
+    workers: int | None = None
+    cpu: str | None = None
+    memory: str | None = None
+    gpus: int = 0
+    topology: str | None = None
+    mq: str | None = None
+    env: Sequence[str] = ()
+    volumes: Sequence[str] = ()
+
+
+def manifests(wanted: Wanted, code: Code | None) -> list[Body]:
+    """The DIJob, and the ConfigMap with its code where it has any."""
+    main: Body = {
+        "name": names.MAIN_CONTAINER,
+        "image": wanted.image,
+        "command": list(wanted.command),
+        "env": _env(wanted.env),
+    }
+    if resources := _resources(wanted):
+        main["resources"] = resources
+    mounts, volumes = _claims(wanted.volumes)
+    if code is not None:
+        main["workingDir"] = WORK
+        mounts, volumes = _code_mounts(code) + mounts, _code_volumes(wanted, code) + volumes
+    pod: Body = {"containers": [main]}
+    if mounts:
+        main["volumeMounts"] = mounts
+        pod["volumes"] = volumes
+    job = {
+        "apiVersion": names.API_VERSION,
+        "kind": names.KIND,
+        "metadata": {"name": wanted.name},
+        "spec": {**_spec(wanted), "template": {"spec": pod}},
+    }
+    return [job] if code is None else [job, code.config_map(code_name(wanted.name))]
+
+
+def code_name(job: str) -> str:
+    """The name of the ConfigMap with a job's code."""
+    return f"{job}-code"
+
+
+def _spec(wanted: Wanted) -> Body:
+    spec: Body = {"replicas": wanted.replicas}
+    if wanted.workers is not None:
+        spec["parallelWorkers"] = wanted.workers
+    if wanted.topology is not None:
+        spec["topology"] = wanted.topology
+    if wanted.mq is not None:
+        spec["messageQueue"] = {"type": wanted.mq}
+    return spec
+
+
+def _resources(wanted: Wanted) -> Body:
+    requests = {"cpu": wanted.cpu, "memory": wanted.memory}
+    limits = {"memory": wanted.memory, "nvidia.com/gpu": wanted.gpus or None}
+    found: Body = {"requests": requests, "limits": limits}
+    kept = {key: {k: v for k, v in value.items() if v} for key, value in found.items()}
+    return {key: value for key, value in kept.items() if value}
+
+
+def _env(given: Sequence[str]) -> list[Body]:
+    # Else a log is empty until its buffer is full.
+    found = {"PYTHONUNBUFFERED": "1"}
+    for one in given:
+        name, equals, value = one.partition("=")
+        if not equals or not name:
+            raise CliError(f"--env {one}: write it as NAME=VALUE", Exit.USAGE)
+        found[name] = value
+    return [{"name": name, "value": value} for name, value in found.items()]
+
+
+def _claims(given: Sequence[str]) -> tuple[list[Body], list[Body]]:
+    """Mounts and volumes of CLAIM:/PATH."""
+    mounts, volumes = [], []
+    for number, one in enumerate(given):
+        claim, _, path = one.partition(":")
+        if not claim or not path.startswith("/"):
+            raise CliError(f"--volume {one}: write it as CLAIM:/PATH", Exit.USAGE)
+        volume = f"volume-{number}"
+        mounts.append({"name": volume, "mountPath": path})
+        volumes.append({"name": volume, "persistentVolumeClaim": {"claimName": claim}})
+    return mounts, volumes
+
+
+def _code_mounts(code: Code) -> list[Body]:
+    """The folder, and in it each entry of the code by itself: a ConfigMap cannot be written to, and
+    programs write where they start.
+    """
+    entries = [
+        {"name": _CODE_VOLUME, "mountPath": f"{WORK}/{entry}", "subPath": entry, "readOnly": True}
+        for entry in code.entries
+    ]
+    return [{"name": _WORK_VOLUME, "mountPath": WORK}, *entries]
+
+
+def _code_volumes(wanted: Wanted, code: Code) -> list[Body]:
+    source = {"name": code_name(wanted.name), "items": code.items()}
+    return [{"name": _WORK_VOLUME, "emptyDir": {}}, {"name": _CODE_VOLUME, "configMap": source}]

@@ -1,0 +1,1 @@
+"""`kubectl dijob watch`: what is shown, and how it is kept up to date."""

@@ -1,0 +1,86 @@
+"""Snapshots of a job after each change of it, of its pods or of its events."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+
+from dijob import names
+from dijob.cli.watching.view import Snapshot
+from dijob.client import AsyncClient, Job
+from dijob.client.ranks import in_order
+from dijob.client.reading import about, newest_last
+from dijob.client.resources import EVENTS, PODS
+from dijob.client.waiting import states
+from dijob.client.watching import Objects, watched
+
+# Changes that come together are shown together.
+_TOGETHER_SECONDS = 0.1
+
+
+class Feed:
+    """The state of a job, kept up to date by three watches."""
+
+    def __init__(self, client: AsyncClient, name: str) -> None:
+        self._client, self._name = client, name
+        self._job: Job | None = None
+        self._pods: Objects = {}
+        self._events: Objects = {}
+        self._changed = asyncio.Event()
+
+    async def snapshots(self, beat: float | None = None) -> AsyncGenerator[Snapshot]:
+        """The newest state, the last of which is the job's end; none follows a deletion. With
+        `beat` also every so many seconds. NotFound where there is no such job.
+        """
+        work = [asyncio.ensure_future(one()) for one in (self._jobs, self._ranks, self._news)]
+        try:
+            while not (work[0].done() and not self._changed.is_set()):
+                waits = [*work, asyncio.ensure_future(self._changed.wait())]
+                await asyncio.wait(waits, timeout=beat, return_when=asyncio.FIRST_COMPLETED)
+                waits[-1].cancel()
+                for one in work:
+                    if one.done():
+                        one.result()
+                await asyncio.sleep(_TOGETHER_SECONDS)
+                self._changed.clear()
+                if self._job is not None:
+                    yield self._now(self._job)
+        finally:
+            for one in work:
+                one.cancel()
+            await asyncio.gather(*work, return_exceptions=True)
+
+    def _now(self, job: Job) -> Snapshot:
+        events = newest_last(job, self._events.values())
+        return Snapshot(job, in_order(self._pods.values()), events)
+
+    async def _jobs(self) -> None:
+        """Ends with the job."""
+        changes = states(self._client.connection, self._client.namespace, self._name)
+        async with aclosing(changes):
+            async for job in changes:
+                self._job = job
+                self._changed.set()
+                if job is None or job.finished:
+                    return
+
+    async def _ranks(self) -> None:
+        async def take(found: Objects) -> None:
+            self._pods = found
+
+        label = f"{names.LABEL_JOB}={self._name}"
+        await self._objects(PODS.path(self._client.namespace), take, labelSelector=label)
+
+    async def _news(self) -> None:
+        async def take(found: Objects) -> None:
+            self._events = found
+
+        path = EVENTS.path(self._client.namespace)
+        await self._objects(path, take, fieldSelector=about(self._name))
+
+    async def _objects(
+        self, path: str, take: Callable[[Objects], Awaitable[None]], **selectors: str
+    ) -> None:
+        async with aclosing(watched(self._client.connection, path, **selectors)) as changes:
+            async for found in changes:
+                await take(found)
+                self._changed.set()

@@ -1,0 +1,85 @@
+"""The two ways to show snapshots: a picture that changes in a terminal, else a line per change."""
+
+import sys
+from contextlib import aclosing
+from datetime import UTC, datetime
+
+import click
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from dijob.cli.watching import view
+from dijob.cli.watching.feed import Feed
+from dijob.client import AsyncClient, Outcome
+from dijob.client.jobs import DELETED
+
+_STYLES = {
+    "Ready": "green",
+    "Running": "green",
+    "Succeeded": "green",
+    "Failed": "red",
+    "Completed (0)": "green",
+    "Gate": "yellow",
+    "Pending": "yellow",
+    "Starting": "yellow",
+    "Renewing": "yellow",
+    "Terminating": "yellow",
+    "Suspended": "yellow",
+}
+# Header, events, and the lines around them.
+_FIXED_LINES = 16
+
+
+async def watch(client: AsyncClient, name: str) -> Outcome:
+    """Show a job until it has ended: its outcome."""
+    terminal = sys.stdout.isatty()
+    last = await (_picture(client, name) if terminal else _lines(client, name))
+    outcome = last.job.outcome if last else None
+    return outcome or Outcome(name, DELETED, "it was deleted before it had ended")
+
+
+async def _lines(client: AsyncClient, name: str) -> view.Snapshot | None:
+    said: dict[str, str] = {}
+    last: view.Snapshot | None = None
+    async with aclosing(Feed(client, name).snapshots()) as snapshots:
+        async for last in snapshots:
+            found = view.lines(last)
+            for about, line in found.items():
+                if said.get(about) != line:
+                    click.echo(line)
+            said = found
+    return last
+
+
+async def _picture(client: AsyncClient, name: str) -> view.Snapshot | None:
+    console = Console()
+    last: view.Snapshot | None = None
+    with Live(console=console, auto_refresh=False) as live:
+        async with aclosing(Feed(client, name).snapshots(beat=1.0)) as snapshots:
+            async for last in snapshots:
+                room = max(console.height - _FIXED_LINES, 3)
+                live.update(picture(last, datetime.now(UTC), room), refresh=True)
+    return last
+
+
+def picture(shown: view.Snapshot, now: datetime, room: int) -> RenderableType:
+    """A snapshot for a terminal, with at most `room` ranks."""
+    first, *others = view.header(shown, now)
+    style = _STYLES.get(shown.job.phase, "")
+    parts: list[RenderableType] = [Text(first, style=f"bold {style}"), *map(Text, others)]
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in view.HEAD:
+        table.add_column(title, no_wrap=True)
+    rows = view.rows(shown.pods, room)
+    state = view.HEAD.index("STATE")
+    for row in rows:
+        colour = _STYLES.get(row[state], "red")
+        table.add_row(*(Text(c, style=colour if i == state else "") for i, c in enumerate(row)))
+    parts += [Text(""), table]
+    if len(rows) < len(shown.pods):
+        parts.append(Text(f"and {len(shown.pods) - len(rows)} more", style="dim"))
+    if events := view.event_lines(shown):
+        parts += [Text(""), *(Text(line, style="dim", overflow="ellipsis") for line in events)]
+    return Group(*parts)

@@ -1,0 +1,134 @@
+"""A job, its ranks and its events as rows and lines: what `watch` shows. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from dijob import names
+from dijob.api.problems import SpecError
+from dijob.api.status import parse_time
+from dijob.cli.calling import in_words
+from dijob.cli.printing import duration
+from dijob.client import Job, RankPod
+
+HEAD = ("RANK", "TASK", "POD", "NODE", "IP", "STATE", "RESTARTS", "LIST", "GATE")
+EVENTS = 5
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What is known at one moment."""
+
+    job: Job
+    pods: Sequence[RankPod] = ()
+    events: Sequence[Mapping[str, Any]] = field(default=())
+    """The newest last."""
+
+
+def elapsed(job: Job, now: datetime) -> str:
+    """How long the job has been there, or was until it ended."""
+    begin = parse_time(job.status.start_time) or parse_time(job.metadata.creation_timestamp)
+    end = parse_time(job.status.completion_time) or now
+    return duration(max(0, int((end - begin).total_seconds()))) if begin else ""
+
+
+def edges(topology: str, ranks: int, workers: int) -> int:
+    """How many connections the processes of so many ranks have among each other."""
+    processes = ranks * workers
+    if topology == names.Topology.MESH:
+        return processes * (processes - 1) // 2
+    return max(processes - 1, 0) if topology == names.Topology.STAR else 0
+
+
+def edges_in_words(view: Snapshot) -> str:
+    """Edges of the ranks that are Ready, and of all: what the status knows of them."""
+    status = view.job.status
+    try:
+        queue = view.job.model.queue
+    except SpecError:
+        return ""
+    if queue not in names.DIALLING:
+        return f"all {status.desired} ranks connect to Redis"
+    if not status.topology or not status.desired:
+        return ""
+    workers = status.parallel_workers or 1
+    ready = [pod.rank for pod in view.pods if pod.ready]
+    # In a star all dial rank 0.
+    centre = status.topology != names.Topology.STAR or 0 in ready
+    up = edges(status.topology, len(ready), workers) if centre else 0
+    expected = edges(status.topology, status.desired, workers)
+    return f"{status.topology}, {up} of {expected} edges (by readiness)"
+
+
+def header(view: Snapshot, now: datetime) -> list[str]:
+    """The lines above the ranks."""
+    job, status = view.job, view.job.status
+    figures = [
+        f"{status.ready_replicas} of {status.desired} ready",
+        f"list {status.list_number}",
+        f"restarts {status.restarts}",
+        f"renewals {status.renewals}",
+        elapsed(job, now),
+    ]
+    lines = [f"{job.name}  {job.phase}  {', '.join(part for part in figures if part)}"]
+    if job.message:
+        lines.append(job.message)
+    if known := edges_in_words(view):
+        lines.append(known)
+    peers = job.condition("PeersReady")
+    if peers and peers.status != "True" and peers.message and peers.message != job.message:
+        lines.append(f"peers: {peers.message}")
+    if job.progress and job.progress.line:
+        lines.append(f"progress: {job.progress.line}")
+    return lines
+
+
+def rows(pods: Sequence[RankPod], most: int) -> list[tuple[str, ...]]:
+    """A row for each rank, at most so many: those that are not Ready before the others."""
+    shown = pods
+    if len(pods) > most:
+        shown = sorted(pods, key=lambda pod: (pod.ready, pod.rank))[: max(most, 1)]
+    return [
+        (
+            str(pod.rank),
+            pod.task,
+            pod.name,
+            pod.node,
+            pod.ip,
+            pod.state,
+            str(pod.restarts),
+            str(pod.list_number or ""),
+            pod.gate,
+        )
+        for pod in sorted(shown, key=lambda pod: pod.rank)
+    ]
+
+
+def event_lines(view: Snapshot) -> list[str]:
+    """The last events about the job."""
+    return [
+        f"{event.get('type', '')} {event.get('reason', '')}: {event.get('message', '')}"
+        for event in view.events[-EVENTS:]
+    ]
+
+
+def lines(view: Snapshot) -> dict[str, str]:
+    """What is said where there is no terminal, by what it is about: a line is said again only when
+    it has changed.
+    """
+    found = {"": in_words(view.job)} if not view.job.finished else {}
+    for pod in view.pods:
+        task = f" ({pod.task})" if pod.task else ""
+        where = ", ".join(part for part in (pod.node, pod.ip) if part)
+        said = f"rank {pod.rank}{task}: {pod.state}{f' on {where}' if where else ''}"
+        found[f"rank {pod.rank}"] = (
+            said
+            + (f", list {pod.list_number}" if pod.list_number else "")
+            + (f", restarts {pod.restarts}" if pod.restarts else "")
+        )
+    for event in view.events:
+        meta = event.get("metadata", {})
+        key = f"event {meta.get('uid')} {event.get('count')}"
+        found[key] = f"event: {event.get('reason', '')}: {event.get('message', '')}"
+    return found

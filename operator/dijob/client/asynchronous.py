@@ -1,0 +1,98 @@
+"""The client for programs with an event loop; the other one (synchronous.py) runs this one."""
+
+from collections.abc import Mapping
+from contextlib import aclosing
+from typing import Any
+
+from dijob.api.model import DIJob
+from dijob.client import restarting, waiting
+from dijob.client.connection import APPLY, MANAGER, MERGE, Call, Json
+from dijob.client.documents import check, is_job, manifest
+from dijob.client.errors import NotFound
+from dijob.client.reading import Reader
+from dijob.client.resources import Kinds
+
+Manifest = DIJob | Mapping[str, Any]
+
+
+class AsyncClient(Reader):
+    """DIJobs of one cluster, with the user's own rights. To be used as `async with`.
+
+    Errors are those of `dijob.client`: ApiError (NotFound, Refused), Unreachable, TimedOut,
+    BadFile.
+    """
+
+    async def apply(self, what: Manifest, *, dry_run: bool = False, force: bool = False) -> Json:
+        """Create an object, or change it to what is written, by server-side apply: fields that
+        others own and that are not in it stay as they are. A DIJob is checked before.
+
+        `dry_run`: the apiserver says what it would store. `force` takes fields over from others.
+        """
+        body = manifest(what)
+        if is_job(body):
+            check(body)
+        resource = await Kinds(self.connection).of(body)
+        place = str(body["metadata"].get("namespace") or self.namespace)
+        query = [("fieldManager", MANAGER), ("fieldValidation", "Strict")]
+        query += [("dryRun", "All")] if dry_run else []
+        query += [("force", "true")] if force else []
+        path = resource.path(place, str(body["metadata"]["name"]))
+        return await self.connection.json(Call("PATCH", path, body, tuple(query), APPLY))
+
+    async def scale(self, name: str, replicas: int) -> None:
+        """Write how many pods the job shall have, through its scale subresource."""
+        await self._patch(self.path(name, "scale"), name, {"spec": {"replicas": replicas}})
+
+    async def suspend(self, name: str) -> None:
+        """Take the job off the cluster, until `resume`."""
+        await self._patch(self.path(name), name, {"spec": {"suspend": True}})
+
+    async def resume(self, name: str) -> None:
+        """Bring a suspended job back, with the same ranks."""
+        await self._patch(self.path(name), name, {"spec": {"suspend": False}})
+
+    async def restart(
+        self, name: str, what: Manifest | None = None, *, timeout: float = 300
+    ) -> Json:
+        """Delete a job and make it anew, as it was or as `what` says. Nothing of its status is
+        kept. The new one is tried on the apiserver before the old one is deleted; ConfigMaps that
+        the job owns and mounts (`kubectl dijob run --code`) are made anew with it.
+        """
+        old = await self._there(name)
+        if (source := what if what is not None else old) is None:
+            raise waiting.missing(self.namespace, name)
+        body = restarting.as_written(manifest(source))
+        check(body)
+        await self.apply(restarting.trial(body), dry_run=True)
+        kept = await restarting.owned(self.connection, old) if old else []
+        if old is not None:
+            await self.delete(name, timeout=timeout)
+        made = await self.apply(body, force=True)
+        for config_map in kept:
+            await self.apply(restarting.owned_by(config_map, made), force=True)
+        return made
+
+    async def delete(self, name: str, *, timeout: float | None = None) -> None:
+        """Delete a job with its pods; with `timeout`, wait until it and they are gone."""
+        body = {"propagationPolicy": "Background" if timeout is None else "Foreground"}
+        changes = waiting.states(self.connection, self.namespace, name)
+        try:
+            await self.connection.json(Call("DELETE", self.path(name), body))
+        except NotFound as error:
+            raise waiting.about(error, self.namespace, name) from error
+        if timeout is not None:
+            async with aclosing(changes):
+                await waiting.until_gone(changes, name, timeout)
+
+    async def _there(self, name: str) -> Mapping[str, Any] | None:
+        try:
+            return (await self.get(name)).body
+        except NotFound:
+            return None
+
+    async def _patch(self, path: str, name: str, body: Json) -> None:
+        try:
+            query = (("fieldManager", MANAGER),)
+            await self.connection.json(Call("PATCH", path, body, query, MERGE))
+        except NotFound as error:
+            raise waiting.about(error, self.namespace, name) from error

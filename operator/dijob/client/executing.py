@@ -1,0 +1,90 @@
+"""Commands in a rank's container, through the apiserver's exec."""
+
+import json
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import aiohttp
+
+from dijob.client.connection import Call, Connection
+from dijob.client.errors import Unreachable
+from dijob.client.resources import PODS
+
+STDIN: Final = 0
+STDOUT: Final = 1
+STDERR: Final = 2
+_ERROR: Final = 3
+_CLOSE: Final = b"\xff\x00"
+_PIECE: Final = 32 * 1024
+
+
+@dataclass(frozen=True)
+class Executed:
+    """What a command has written, and its exit code."""
+
+    stdout: bytes
+    stderr: bytes
+    code: int
+
+
+@dataclass(frozen=True)
+class Place:
+    """A container of a pod."""
+
+    namespace: str
+    pod: str
+    container: str
+
+
+async def execute(
+    connection: Connection, place: Place, command: Sequence[str], stdin: bytes | None = None
+) -> Executed:
+    """Run a command to its end. Raises ApiError where the apiserver refuses it."""
+    out: dict[int, list[bytes]] = {STDOUT: [], STDERR: [], _ERROR: []}
+    async for channel, piece in stream(connection, place, command, stdin):
+        out.setdefault(channel, []).append(piece)
+    end = b"".join(out[_ERROR])
+    return Executed(b"".join(out[STDOUT]), b"".join(out[STDERR]), exit_code(end))
+
+
+async def stream(
+    connection: Connection, place: Place, command: Sequence[str], stdin: bytes | None = None
+) -> AsyncGenerator[tuple[int, bytes]]:
+    """The channels and pieces that a command writes; the last one is of channel 3 (`exit_code`)."""
+    query = [("command", word) for word in command]
+    query += [("container", place.container), ("stdout", "true"), ("stderr", "true")]
+    if stdin is not None:
+        query.append(("stdin", "true"))
+    path = PODS.path(place.namespace, place.pod, "exec")
+    ended = False
+    async with connection.socket(Call("GET", path, query=tuple(query))) as socket:
+        if stdin is not None:
+            await _send(socket, stdin)
+        async for message in socket:
+            if message.type is aiohttp.WSMsgType.BINARY and message.data:
+                channel = message.data[0]
+                ended = ended or channel == _ERROR
+                yield channel, message.data[1:]
+    if not ended:
+        raise Unreachable(f"the connection to {place.pod} broke before the command ended")
+
+
+async def _send(socket: aiohttp.ClientWebSocketResponse, data: bytes) -> None:
+    for at in range(0, len(data), _PIECE):
+        await socket.send_bytes(bytes([STDIN]) + data[at : at + _PIECE])
+    if socket.protocol == "v5.channel.k8s.io":
+        await socket.send_bytes(_CLOSE)
+
+
+def exit_code(end: bytes) -> int:
+    """The exit code in the last message; 255 where the command could not be started."""
+    try:
+        told = json.loads(end or b"{}")
+    except ValueError:
+        return 255
+    if told.get("status") == "Success":
+        return 0
+    causes = (told.get("details") or {}).get("causes") or ()
+    found = next((one.get("message") for one in causes if one.get("reason") == "ExitCode"), None)
+    return int(found) if found and found.isdigit() else 255

@@ -1,0 +1,74 @@
+"""Which cluster, as whom, in which namespace: the user's own kubeconfig, else the pod that this
+runs in.
+"""
+
+import os
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import yaml
+from kubernetes.aio.client.configuration import Configuration
+from kubernetes.aio.config import ConfigException, load_incluster_config, load_kube_config
+
+from dijob.client.errors import Unreachable
+
+DEFAULT: Final = "~/.kube/config"
+_POD_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+
+
+@dataclass(frozen=True)
+class Target:
+    """An apiserver with credentials, and the namespace of calls that name none."""
+
+    settings: Configuration
+    namespace: str
+    source: str
+    """Where this comes from, in words."""
+    again: Callable[[], Awaitable["Target"]]
+    """Read it anew: a token that an exec plugin gave can end."""
+
+
+async def target(kubeconfig: str | None = None, context: str | None = None) -> Target:
+    """Read the kubeconfig (`kubeconfig`, else $KUBECONFIG, else ~/.kube/config), with its exec
+    plugins. Without one, in a pod, its service account.
+
+    Raises Unreachable with the file and what is wrong with it.
+    """
+    path = kubeconfig or os.environ.get("KUBECONFIG") or DEFAULT
+    there = _files(path)
+    if not there and not kubeconfig and "KUBERNETES_SERVICE_HOST" in os.environ:
+        return _in_pod()
+    if not there:
+        raise Unreachable(f"there is no kubeconfig at {path}: name one with --kubeconfig")
+    settings = Configuration()
+    try:
+        loader = await load_kube_config(
+            config_file=os.pathsep.join(there),
+            context=context,
+            client_configuration=settings,
+            persist_config=False,
+        )
+    except (TimeoutError, ConfigException, OSError, ValueError, yaml.YAMLError) as error:
+        said = " ".join(str(error).split())
+        raise Unreachable(f"the kubeconfig {path} cannot be used: {said}") from error
+    namespace = loader.current_context["context"].get("namespace") or "default"
+    return Target(
+        settings, namespace, f"the kubeconfig {path}", partial(target, kubeconfig, context)
+    )
+
+
+def _files(path: str) -> list[str]:
+    return [part for part in path.split(os.pathsep) if Path(part).expanduser().is_file()]
+
+
+def _in_pod() -> Target:
+    settings = Configuration()
+    try:
+        load_incluster_config(client_configuration=settings)
+        namespace = _POD_NAMESPACE.read_text().strip()
+    except (ConfigException, OSError) as error:
+        raise Unreachable(f"the pod's service account cannot be used: {error}") from error
+    return Target(settings, namespace, "the pod's service account", target)

@@ -1,0 +1,246 @@
+"""The logs of a job's ranks as one, in the order of time, also over pods that are replaced."""
+
+import asyncio
+import heapq
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
+from typing import Final
+
+import aiohttp
+
+from dijob import names
+from dijob.client.connection import Call, Connection
+from dijob.client.errors import ApiError, Unreachable
+from dijob.client.jobs import Job
+from dijob.client.loglines import Cursor, Line, LogOptions, parsed
+from dijob.client.ranks import RankPod, in_order
+from dijob.client.resources import DIJOBS, PODS
+from dijob.client.watching import Objects, watched
+
+# How long a line is held for those of other ranks that were printed before it.
+HOLD_SECONDS: Final = 0.3
+_PAUSE_SECONDS: Final = 0.5
+# What is left of the logs when the job has ended is there within this, or never.
+_END_SECONDS: Final = 15.0
+_HELD_LINES: Final = 10_000
+
+
+@asynccontextmanager
+async def opened(
+    connection: Connection, pod: RankPod, options: LogOptions, since_time: str | None = None
+) -> AsyncGenerator[AsyncGenerator[Line]]:
+    """The lines of one pod's log, which is open by then; none where its program has not begun, or
+    the pod is gone.
+    """
+    query = {"container": pod.container, "timestamps": "true"}
+    query |= {"follow": "true"} if options.follow else {}
+    query |= {"previous": "true"} if options.previous else {}
+    if since_time:
+        query["sinceTime"] = since_time
+    elif options.since is not None:
+        query["sinceSeconds"] = str(options.since)
+    if options.tail is not None and not since_time:
+        query["tailLines"] = str(options.tail)
+    path = PODS.path(str(pod.meta["namespace"]), pod.name, "log")
+    async with AsyncExitStack() as stack:
+        response: aiohttp.ClientResponse | None = None
+        try:
+            call = Call("GET", path, query=tuple(query.items()))
+            response = await stack.enter_async_context(connection.open(call))
+        except ApiError as error:
+            # The pod is gone, or its container has not started (400).
+            if error.status not in (400, 404):
+                raise
+        yield await stack.enter_async_context(aclosing(_parsed(response, pod)))
+
+
+async def read(connection: Connection, pod: RankPod, options: LogOptions) -> AsyncGenerator[Line]:
+    """The lines of one pod's log."""
+    async with opened(connection, pod, options) as lines:
+        async for line in lines:
+            yield line
+
+
+async def _parsed(response: aiohttp.ClientResponse | None, pod: RankPod) -> AsyncGenerator[Line]:
+    if response is None:
+        return
+    async with aclosing(_lines(response)) as lines:
+        async for raw in lines:
+            time, text = parsed(raw.decode(errors="replace"))
+            yield Line(time, pod.rank, pod.name, text)
+
+
+async def _lines(response: aiohttp.ClientResponse) -> AsyncGenerator[bytes]:
+    """Lines of any length."""
+    left = b""
+    try:
+        async for piece in response.content.iter_any():
+            *whole, left = (left + piece).split(b"\n")
+            for line in whole:
+                yield line
+    except (aiohttp.ClientError, OSError) as error:
+        raise Unreachable(f"the connection to a log broke: {error}") from error
+    if left:
+        yield left
+
+
+async def merged(streams: list[AsyncGenerator[Line]]) -> AsyncGenerator[Line]:
+    """The lines of several logs that end, in the order of time."""
+    try:
+        async with aclosing(_in_order(streams)) as lines:
+            async for line in lines:
+                yield line
+    finally:
+        for stream in streams:
+            await stream.aclose()
+
+
+async def _in_order(streams: list[AsyncGenerator[Line]]) -> AsyncGenerator[Line]:
+    # All are asked at once; none may still be at it when the first error is raised.
+    heads = await asyncio.gather(*(_next(stream) for stream in streams), return_exceptions=True)
+    for head in heads:
+        if isinstance(head, BaseException):
+            raise head
+    heap = [(line, at, line) for at, line in enumerate(heads) if isinstance(line, Line)]
+    heapq.heapify(heap)
+    while heap:
+        key, at, line = heap[0]
+        yield line
+        following = await _next(streams[at])
+        if following is None:
+            heapq.heappop(heap)
+        else:
+            # What a rank prints stays in its order, whatever its stamps say.
+            heapq.heapreplace(heap, (max(key, following), at, following))
+
+
+async def _next(stream: AsyncGenerator[Line]) -> Line | None:
+    return await anext(stream, None)
+
+
+class Follower:
+    """Follows the logs of a job's ranks until the job has ended or is gone."""
+
+    def __init__(
+        self, connection: Connection, namespace: str, job: str, options: LogOptions
+    ) -> None:
+        self._connection, self._namespace, self._job = connection, namespace, job
+        self._options = options
+        self._pods: dict[str, RankPod] = {}
+        self._readers: dict[str, asyncio.Task[None]] = {}
+        self._changed = asyncio.Condition()
+        self._over = False
+        self._lines: asyncio.Queue[Line] = asyncio.Queue(_HELD_LINES)
+
+    async def lines(self) -> AsyncGenerator[Line]:
+        """The lines as they come; raises what a watch raises."""
+        work = asyncio.ensure_future(self._work())
+        held: list[tuple[Line, int, float]] = []
+        loop, number = asyncio.get_running_loop(), 0
+        try:
+            while not (work.done() and self._lines.empty() and not held):
+                with suppress(TimeoutError):
+                    line = await asyncio.wait_for(self._lines.get(), HOLD_SECONDS / 3)
+                    number += 1
+                    heapq.heappush(held, (line, number, loop.time() + HOLD_SECONDS))
+                while held and (held[0][2] <= loop.time() or len(held) > _HELD_LINES):
+                    yield heapq.heappop(held)[0]
+            await work
+        finally:
+            await _stopped(work, *self._readers.values())
+
+    async def _work(self) -> None:
+        """Watch job and pods, with a reader for each pod, until all is said."""
+        pods = asyncio.ensure_future(self._watch_pods())
+        job = asyncio.ensure_future(self._until_over())
+        try:
+            await asyncio.wait((pods, job), return_when=asyncio.FIRST_COMPLETED)
+            if pods.done():
+                await pods
+            await job
+            async with self._changed:
+                self._over = True
+                self._changed.notify_all()
+            if self._readers:
+                await asyncio.wait(self._readers.values(), timeout=_END_SECONDS)
+        finally:
+            await _stopped(pods, job)
+
+    async def _until_over(self) -> None:
+        path = DIJOBS.path(self._namespace)
+        async with aclosing(
+            watched(self._connection, path, fieldSelector=f"metadata.name={self._job}")
+        ) as states:
+            async for found in states:
+                if self._job not in found or Job(found[self._job]).finished:
+                    return
+
+    async def _watch_pods(self) -> None:
+        path = PODS.path(self._namespace)
+        async with aclosing(
+            watched(self._connection, path, labelSelector=f"{names.LABEL_JOB}={self._job}")
+        ) as states:
+            async for found in states:
+                await self._take(found)
+
+    async def _take(self, found: Objects) -> None:
+        async with self._changed:
+            self._pods = {
+                pod.uid: pod
+                for pod in in_order(found.values())
+                if self._options.wants(pod.rank, pod.task)
+            }
+            for uid in self._pods.keys() - self._readers.keys():
+                self._readers[uid] = asyncio.ensure_future(self._read(uid))
+            self._changed.notify_all()
+
+    async def _read(self, uid: str) -> None:
+        """All that one pod prints, also when it starts again in place."""
+        cursor, seen = Cursor(), -1
+        while (pod := await self._started(uid, seen)) is not None:
+            # A log that broke is read on from there, if its container still runs.
+            with suppress(Unreachable):
+                await self._drain(pod, cursor, again=seen >= 0)
+            seen = pod.restarts
+
+    async def _drain(self, pod: RankPod, cursor: Cursor, again: bool) -> None:
+        """Read the log of what runs to its end, before that what was printed before it began.
+
+        Whether a log that is opened again is that of the next run is known too late. So the one
+        before is asked for too, after the other was opened: what is in both is said once.
+        """
+        since = cursor.since
+        async with opened(self._connection, pod, self._options, since) as lines:
+            if again:
+                await self._before(pod, cursor)
+            await self._put(lines, cursor)
+
+    async def _before(self, pod: RankPod, cursor: Cursor) -> None:
+        previous = LogOptions(previous=True)
+        async with opened(self._connection, pod, previous, cursor.since) as lines:
+            await self._put(lines, cursor)
+
+    async def _put(self, lines: AsyncGenerator[Line], cursor: Cursor) -> None:
+        cursor.reopen()
+        async for line in lines:
+            if cursor.is_new(line.time, line.text):
+                await self._lines.put(line)
+
+    async def _started(self, uid: str, seen: int) -> RankPod | None:
+        """The pod once it has a log that was not read to its end; None where none will come."""
+        if seen >= 0:
+            await asyncio.sleep(_PAUSE_SECONDS)
+        async with self._changed:
+            while (pod := self._pods.get(uid)) is not None:
+                if pod.started and (pod.restarts > seen or pod.running):
+                    return pod
+                if self._over:
+                    return None
+                await self._changed.wait()
+        return None
+
+
+async def _stopped(*tasks: asyncio.Future[None]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

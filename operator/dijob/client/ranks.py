@@ -1,0 +1,131 @@
+"""A rank's pod as the client sees it."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dijob import names
+from dijob.client.connection import Json
+from dijob.pod import RENEWAL_CODE
+
+
+@dataclass(frozen=True)
+class RankPod:
+    """One pod of a job."""
+
+    body: Mapping[str, Any]
+    """The pod as the apiserver gives it."""
+
+    @property
+    def meta(self) -> Mapping[str, Any]:
+        """Its metadata."""
+        found: Mapping[str, Any] = self.body["metadata"]
+        return found
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return str(self.meta["name"])
+
+    @property
+    def uid(self) -> str:
+        """Another one where the pod was made anew."""
+        return str(self.meta.get("uid", ""))
+
+    @property
+    def rank(self) -> int:
+        """Its number in the job; -1 where it has none."""
+        label = str((self.meta.get("labels") or {}).get(names.LABEL_RANK, ""))
+        return int(label) if label.isdecimal() else -1
+
+    @property
+    def task(self) -> str:
+        """The name of its task; "" where the job has none."""
+        return str((self.meta.get("labels") or {}).get(names.LEGACY_TASK_NAME, ""))
+
+    @property
+    def node(self) -> str:
+        """The node that it is on; "" before it has one."""
+        return str(self.body.get("spec", {}).get("nodeName") or "")
+
+    @property
+    def ip(self) -> str:
+        """Its address; "" before it has one."""
+        return str(self._status.get("podIP") or "")
+
+    @property
+    def list_number(self) -> int:
+        """The number of the address list that it was given; 0 for none."""
+        value = str((self.meta.get("annotations") or {}).get(names.ANNOTATION_LIST_NUMBER, ""))
+        return int(value) if value.isdecimal() else 0
+
+    @property
+    def container(self) -> str:
+        """The name of its main container."""
+        found = [one["name"] for one in self.body.get("spec", {}).get("containers", ())]
+        return names.MAIN_CONTAINER if names.MAIN_CONTAINER in found or not found else found[0]
+
+    @property
+    def restarts(self) -> int:
+        """How often its main container has started again in it."""
+        return int(self._main.get("restartCount", 0))
+
+    @property
+    def ready(self) -> bool:
+        """Whether its process listens."""
+        return bool(self._main.get("ready"))
+
+    @property
+    def running(self) -> bool:
+        """Whether its main container runs."""
+        return "running" in (self._main.get("state") or {})
+
+    @property
+    def started(self) -> bool:
+        """Whether its main container runs or has ended: whether it has a log."""
+        return bool({"running", "terminated"} & (self._main.get("state") or {}).keys())
+
+    @property
+    def gate(self) -> str:
+        """What its gate does: waits, passed, or "" where it has none yet."""
+        found = _named(self._status.get("initContainerStatuses", ()), names.GATE_CONTAINER)
+        state = found.get("state") or {}
+        if (state.get("terminated") or {}).get("exitCode") == 0:
+            return "passed"
+        return "waits" if "running" in state else ""
+
+    @property
+    def state(self) -> str:
+        """Where it stands in one word, the kubelet's own where something is wrong."""
+        if self.meta.get("deletionTimestamp"):
+            return "Terminating"
+        for one in (*self._status.get("initContainerStatuses", ()), self._main):
+            state = one.get("state") or {}
+            word = (state.get("waiting") or {}).get("reason", "")
+            if word and word not in ("PodInitializing", "ContainerCreating"):
+                return str(word)
+        if ended := (self._main.get("state") or {}).get("terminated"):
+            if ended.get("exitCode") == RENEWAL_CODE:
+                return "Renewing"
+            return f"{ended.get('reason') or 'Ended'} ({ended.get('exitCode')})"
+        if self.running:
+            return "Ready" if self.ready else "Running"
+        return "Gate" if self.gate == "waits" else str(self._status.get("phase") or "Pending")
+
+    @property
+    def _status(self) -> Mapping[str, Any]:
+        found: Mapping[str, Any] = self.body.get("status") or {}
+        return found
+
+    @property
+    def _main(self) -> Mapping[str, Any]:
+        return _named(self._status.get("containerStatuses", ()), self.container)
+
+
+def in_order(bodies: Iterable[Json]) -> list[RankPod]:
+    """The ranks' pods among these, in rank order."""
+    return sorted((pod for pod in map(RankPod, bodies) if pod.rank >= 0), key=lambda pod: pod.rank)
+
+
+def _named(states: Iterable[Mapping[str, Any]], name: str) -> Mapping[str, Any]:
+    return next((one for one in states if one.get("name") == name), {})

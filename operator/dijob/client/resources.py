@@ -1,0 +1,63 @@
+"""Where objects are in the API: a kind's path, asked of the apiserver where it is not known."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from dijob import names
+from dijob.client.connection import Call, Connection
+from dijob.client.errors import NotFound
+
+
+@dataclass(frozen=True)
+class Resource:
+    """A kind's place: its plural, and whether its objects are in namespaces."""
+
+    api_version: str
+    plural: str
+    namespaced: bool = True
+
+    def path(self, namespace: str = "", name: str = "", below: str = "") -> str:
+        """The path of an object, or of a collection; without a namespace, of all namespaces."""
+        root = "/api" if "/" not in self.api_version else "/apis"
+        inside = f"/namespaces/{namespace}" if self.namespaced and namespace else ""
+        rest = "".join(f"/{part}" for part in (name, below) if part)
+        return f"{root}/{self.api_version}{inside}/{self.plural}{rest}"
+
+
+DIJOBS: Final = Resource(names.API_VERSION, names.PLURAL)
+PODS: Final = Resource("v1", "pods")
+EVENTS: Final = Resource("v1", "events")
+CONFIG_MAPS: Final = Resource("v1", "configmaps")
+
+_KNOWN: Final = {
+    (names.API_VERSION, names.KIND): DIJOBS,
+    ("v1", "ConfigMap"): CONFIG_MAPS,
+    ("v1", "Pod"): PODS,
+}
+
+
+@dataclass
+class Kinds:
+    """The places of kinds, each API version asked about once."""
+
+    connection: Connection
+    _asked: dict[str, list[Mapping[str, Any]]] = field(default_factory=dict)
+
+    async def of(self, body: Mapping[str, Any]) -> Resource:
+        """The place of an object's kind. Raises NotFound where the cluster has no such kind."""
+        version, kind = str(body["apiVersion"]), str(body["kind"])
+        if known := _KNOWN.get((version, kind)):
+            return known
+        missing = f"the cluster knows no kind {kind} in {version}: is its CRD installed?"
+        if version not in self._asked:
+            root = "/apis" if "/" in version else "/api"
+            try:
+                answer = await self.connection.json(Call("GET", f"{root}/{version}"))
+            except NotFound as error:
+                raise NotFound(error.status, error.reason, missing) from error
+            self._asked[version] = answer.get("resources", [])
+        for row in self._asked[version]:
+            if row["kind"] == kind and "/" not in row["name"]:
+                return Resource(version, row["name"], row["namespaced"])
+        raise NotFound(404, "NotFound", missing)

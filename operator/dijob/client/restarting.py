@@ -1,0 +1,72 @@
+"""A job that is made anew: as it was written, with the ConfigMaps that end with the old one."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from dijob import names
+from dijob.client.connection import Call, Connection, Json
+from dijob.client.errors import NotFound
+from dijob.client.resources import CONFIG_MAPS
+
+_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+def as_written(body: Mapping[str, Any]) -> Json:
+    """An object without what the apiserver and controllers have added to it."""
+    meta = body["metadata"]
+    kept = {key: meta[key] for key in ("name", "namespace", "labels") if meta.get(key)}
+    notes = {key: text for key, text in (meta.get("annotations") or {}).items() if key != _APPLIED}
+    known = {key: body[key] for key in ("spec", "data", "binaryData") if key in body}
+    return {
+        "apiVersion": body["apiVersion"],
+        "kind": body["kind"],
+        "metadata": kept | ({"annotations": notes} if notes else {}),
+        **known,
+    }
+
+
+def trial(body: Json) -> Json:
+    """The same job under another name, for a dry run while the old one is there."""
+    name = f"{body['metadata']['name'][:50]}-restart"
+    return body | {"metadata": body["metadata"] | {"name": name}}
+
+
+async def owned(connection: Connection, job: Mapping[str, Any]) -> list[Json]:
+    """The ConfigMaps that a job mounts and owns, which are deleted with it."""
+    meta, found = job["metadata"], []
+    for name in dict.fromkeys(mounted(job.get("spec") or {})):
+        path = CONFIG_MAPS.path(meta["namespace"], name)
+        try:
+            body = await connection.json(Call("GET", path))
+        except NotFound:
+            continue
+        owners = body["metadata"].get("ownerReferences") or ()
+        if any(owner.get("uid") == meta["uid"] for owner in owners):
+            found.append(body)
+    return found
+
+
+def mounted(spec: Mapping[str, Any]) -> Iterator[str]:
+    """The names of the ConfigMaps that the volumes of a job's templates are."""
+    holders = [spec, *(spec.get("tasks") or ())]
+    for holder in holders:
+        pod = (holder.get("template") or {}).get("spec") or {}
+        for volume in pod.get("volumes") or ():
+            if name := (volume.get("configMap") or {}).get("name"):
+                yield str(name)
+
+
+def owned_by(body: Mapping[str, Any], job: Mapping[str, Any]) -> Json:
+    """An object as it was written, to be deleted with a job."""
+    written = as_written(body)
+    owner = {
+        "apiVersion": names.API_VERSION,
+        "kind": names.KIND,
+        "name": job["metadata"]["name"],
+        "uid": job["metadata"]["uid"],
+    }
+    written["metadata"] |= {
+        "namespace": job["metadata"]["namespace"],
+        "ownerReferences": [owner],
+    }
+    return written

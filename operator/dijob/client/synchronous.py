@@ -1,0 +1,155 @@
+"""The client for plain programs and notebooks: `AsyncClient` in a thread with an event loop of its
+own, which also works where a loop runs already.
+"""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
+from types import TracebackType
+from typing import Any, TypeVar
+
+from dijob.client import waiting
+from dijob.client.asynchronous import AsyncClient, Manifest
+from dijob.client.executing import Executed
+from dijob.client.jobs import Job, Outcome
+from dijob.client.loglines import Line, LogOptions
+from dijob.client.reading import Events, Jobs, Ranks
+
+Json = dict[str, Any]
+Answer = TypeVar("Answer")
+_END: Any = object()
+
+
+class Client:
+    """As AsyncClient, without `await`. To be used as `with`, or closed by `close`."""
+
+    def __init__(
+        self,
+        kubeconfig: str | None = None,
+        context: str | None = None,
+        namespace: str | None = None,
+    ) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        self._client = AsyncClient(kubeconfig, context, namespace)
+        try:
+            self._run(self._client.__aenter__())
+        except BaseException:
+            self._stop()
+            raise
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the connection. The client cannot be used any more."""
+        if not self._loop.is_closed():
+            self._run(self._client.__aexit__(None, None, None))
+            self._stop()
+
+    @property
+    def namespace(self) -> str:
+        """Where jobs are looked for."""
+        return self._client.namespace
+
+    def apply(self, what: Manifest, *, dry_run: bool = False, force: bool = False) -> Json:
+        """As AsyncClient.apply."""
+        return self._run(self._client.apply(what, dry_run=dry_run, force=force))
+
+    def get(self, name: str) -> Job:
+        """As AsyncClient.get."""
+        return self._run(self._client.get(name))
+
+    def list(self, *, everywhere: bool = False, selector: str = "") -> Jobs:
+        """As AsyncClient.list."""
+        return self._run(self._client.list(everywhere=everywhere, selector=selector))
+
+    def watch(self, name: str) -> Iterator[Job]:
+        """As AsyncClient.watch."""
+        return self._each(self._client.watch(name))
+
+    def wait(
+        self,
+        name: str,
+        goal: str = waiting.FINISHED,
+        timeout: float | None = None,
+        seen: waiting.Seen | None = None,
+    ) -> Outcome:
+        """As AsyncClient.wait; `seen` is called in the client's own thread."""
+        return self._run(self._client.wait(name, goal, timeout, seen))
+
+    def scale(self, name: str, replicas: int) -> None:
+        """As AsyncClient.scale."""
+        self._run(self._client.scale(name, replicas))
+
+    def suspend(self, name: str) -> None:
+        """As AsyncClient.suspend."""
+        self._run(self._client.suspend(name))
+
+    def resume(self, name: str) -> None:
+        """As AsyncClient.resume."""
+        self._run(self._client.resume(name))
+
+    def restart(self, name: str, what: Manifest | None = None, *, timeout: float = 300) -> Json:
+        """As AsyncClient.restart."""
+        return self._run(self._client.restart(name, what, timeout=timeout))
+
+    def delete(self, name: str, *, timeout: float | None = None) -> None:
+        """As AsyncClient.delete."""
+        self._run(self._client.delete(name, timeout=timeout))
+
+    def pods(self, name: str) -> Ranks:
+        """As AsyncClient.pods."""
+        return self._run(self._client.pods(name))
+
+    def events(self, name: str) -> Events:
+        """As AsyncClient.events."""
+        return self._run(self._client.events(name))
+
+    def logs(self, name: str, options: LogOptions | None = None) -> Iterator[Line]:
+        """As AsyncClient.logs."""
+        return self._each(self._client.logs(name, options))
+
+    def exec(
+        self, name: str, rank: int, command: Sequence[str], stdin: bytes | None = None
+    ) -> Executed:
+        """As AsyncClient.exec."""
+        return self._run(self._client.exec(name, rank, command, stdin))
+
+    def _run(self, call: Coroutine[Any, Any, Answer]) -> Answer:
+        future = asyncio.run_coroutine_threadsafe(call, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            # Ctrl-C in the caller's thread.
+            future.cancel()
+            raise
+
+    def _each(self, items: AsyncIterator[Answer]) -> Iterator[Answer]:
+        async def following() -> Answer:
+            return await anext(items, _END)
+
+        try:
+            while (item := self._run(following())) is not _END:
+                yield item
+        finally:
+            self._run(_closed(items))
+
+    def _stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+async def _closed(items: AsyncIterator[Any]) -> None:
+    if close := getattr(items, "aclose", None):
+        await close()

@@ -1,0 +1,164 @@
+"""The client and its commands against a real apiserver, with an operator that answers."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import yaml
+from apiserver.plane import Body, Plane, job
+from click.testing import CliRunner, Result
+from dijob.cli.main import group
+from dijob.client import ApiError, AsyncClient, Client, LogOptions, NotFound, TimedOut, dump
+from dijob.client.connection import Call
+from planes import ROOT
+
+pytestmark = pytest.mark.apiserver
+
+
+def dijob(plane: Plane, *words: str, stdin: str = "") -> Result:
+    """`kubectl dijob` with the cluster's kubeconfig."""
+    return CliRunner().invoke(
+        group, [*words, "--kubeconfig", str(plane.cluster.kubeconfig)], input=stdin
+    )
+
+
+def said(plane: Plane, *words: str, stdin: str = "") -> str:
+    result = dijob(plane, *words, stdin=stdin)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+@contextmanager
+def made(plane: Plane, name: str, **spec: Any) -> Iterator[Body]:
+    body = job(name, service="Auto", **spec)
+    try:
+        yield body
+    finally:
+        plane.remove(f"dijob/{name}")
+
+
+def test_a_jobs_life_by_commands(plane: Plane) -> None:
+    with made(plane, "by-cli", minReplicas=1, maxReplicas=3, replicas=2) as body:
+        text = yaml.safe_dump(body)
+        trial = said(plane, "apply", "-f", "-", "--dry-run", "server", stdin=text)
+        assert trial == "dijob/by-cli applied (dry run: nothing is stored)\n"
+        assert plane.get("dijob", "by-cli") is None
+        assert said(plane, "apply", "-f", "-", stdin=text) == "dijob/by-cli applied\n"
+        running = dijob(plane, "wait", "by-cli", "--for", "running", "--timeout", "60s")
+        assert running.exit_code == 0
+        assert "by-cli: Running: all 2 ranks run" in running.stdout
+        listed = said(plane, "list").splitlines()
+        assert listed[0].split()[:5] == ["NAME", "PHASE", "DESIRED", "READY", "RESTARTS"]
+        assert any(line.startswith("by-cli") and "Running" in line for line in listed)
+        assert said(plane, "scale", "by-cli", "--replicas", "3")
+        plane.until_condition("by-cli", "Running", "True", "all 3 ranks run")
+        said(plane, "suspend", "by-cli")
+        plane.until_condition("by-cli", "Suspended", "True")
+        said(plane, "resume", "by-cli")
+        plane.until_condition("by-cli", "Running", "True", "all 3 ranks run")
+        late = dijob(plane, "wait", "by-cli", "--timeout", "0.5s")
+        assert late.exit_code == 6, late.output
+        assert "it is Running: all 3 ranks run" in late.stderr
+        got = json.loads(said(plane, "get", "by-cli", "-o", "json"))
+        assert (got["kind"], got["spec"]["replicas"]) == ("DIJob", 3)
+        # The file says 2, and kubectl dijob scale has written 3: whose is it?
+        conflict = dijob(plane, "apply", "-f", "-", stdin=text)
+        assert conflict.exit_code == 4, conflict.output
+        assert ".spec.replicas" in conflict.stderr
+        assert "--force-conflicts" in conflict.stderr
+        assert said(plane, "delete", "by-cli", "--timeout", "100s") == "dijob/by-cli deleted\n"
+        assert not plane.pods("by-cli")
+        assert dijob(plane, "get", "by-cli").exit_code == 3
+
+
+def test_a_failed_job_fails_its_wait(plane: Plane) -> None:
+    with made(plane, "failing", activeDeadlineSeconds=1) as body:
+        result = dijob(plane, "apply", "-f", "-", "--wait", "--timeout", "60s", stdin=dump(body))
+        assert result.exit_code == 1, result.output
+        assert "Error: failing: Failed: " in result.stderr
+        assert "activeDeadlineSeconds" in result.stderr
+        again = dijob(plane, "wait", "failing", "--for", "running")
+        assert again.exit_code == 1
+
+
+async def test_errors_are_the_apiservers(plane: Plane) -> None:
+    async with AsyncClient(str(plane.cluster.kubeconfig)) as client:
+        with pytest.raises(NotFound, match="there is no DIJob nobody in namespace default"):
+            await client.wait("nobody")
+        with pytest.raises(NotFound, match=r"knows no kind Nothing in example.com/v1"):
+            await client.apply(
+                {"apiVersion": "example.com/v1", "kind": "Nothing", "metadata": {"name": "x"}}
+            )
+        with pytest.raises(NotFound, match="install the operator"):
+            await client.connection.json(Call("GET", "/apis/example.com/v1/dijobs"))
+        claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "x"}}
+        with pytest.raises(ApiError, match=r"spec\.size"):
+            await client.apply({**claim, "spec": {"size": 1}})
+        with pytest.raises(NotFound, match="no DIJob nobody"):
+            await client.scale("nobody", 2)
+
+
+async def test_a_job_that_is_deleted_ends_its_wait(plane: Plane) -> None:
+    with made(plane, "deleted") as body:
+        async with AsyncClient(str(plane.cluster.kubeconfig)) as client:
+            await client.apply(body)
+            states = client.watch("deleted")
+            async for state in states:
+                if state.is_true("Running"):
+                    await client.delete("deleted")
+            with pytest.raises(NotFound):
+                await client.get("deleted")
+
+
+def test_restart_makes_a_failed_job_anew_with_what_it_owns(plane: Plane) -> None:
+    volume = {"name": "code", "configMap": {"name": "again-code", "optional": True}}
+    with made(plane, "again", activeDeadlineSeconds=1) as body:
+        body["spec"]["template"]["spec"]["volumes"] = [volume]
+        with Client(str(plane.cluster.kubeconfig)) as client:
+            first = client.apply(body)
+            owner = {key: first[key] for key in ("apiVersion", "kind")}
+            owner |= {key: first["metadata"][key] for key in ("name", "uid")}
+            meta = {"name": "again-code", "ownerReferences": [owner]}
+            code = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"a": "b"}}
+            client.apply(code)
+            assert client.wait("again", timeout=60).phase == "Failed"
+            body["spec"].pop("activeDeadlineSeconds")
+            made_anew = client.restart("again", body, timeout=100)
+            assert made_anew["metadata"]["uid"] != first["metadata"]["uid"]
+            assert client.wait("again", "running", timeout=60).phase == "Running"
+            kept = plane.get("configmap", "again-code")
+            assert kept is not None
+            assert kept["data"] == {"a": "b"}
+            assert kept["metadata"]["ownerReferences"][0]["uid"] == made_anew["metadata"]["uid"]
+
+
+def test_pods_and_logs_where_no_kubelet_is(plane: Plane, running: str) -> None:
+    with Client(str(plane.cluster.kubeconfig)) as client:
+        pods = client.pods(running)
+        assert [(pod.rank, pod.state, pod.list_number) for pod in pods] == [
+            (0, "Ready", 1),
+            (1, "Ready", 1),
+        ]
+        assert [event["reason"] for event in client.events(running)]
+        with pytest.raises(NotFound, match=f"rank 7 of {running} has no pod"):
+            client.exec(running, 7, ["true"])
+        assert not list(client.logs(running, LogOptions(ranks=frozenset({9}))))
+        with pytest.raises(TimedOut):
+            client.wait(running, timeout=0.2)
+
+
+def test_the_example_of_the_page_runs(
+    plane: Plane, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (ROOT / "docs/client.md").read_text()
+    example = page.split("```python\n")[1].split("```")[0]
+    monkeypatch.setenv("KUBECONFIG", str(plane.cluster.kubeconfig))
+    try:
+        exec(compile(example, "docs/client.md", "exec"), {})
+    finally:
+        plane.remove("dijob/hello")
+    said = capsys.readouterr().out
+    assert "hello: Running: all 2 ranks run" in said
+    assert "Ready" in said

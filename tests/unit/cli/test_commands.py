@@ -1,0 +1,148 @@
+"""The frame of the commands: their help, their errors, what they print."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+from dijob.cli import printing
+from dijob.cli.commands import COMMANDS
+from dijob.cli.main import group
+from dijob.cli.options import DURATION
+from dijob.client import Job
+from manifests import dijob
+
+NOW = datetime(2026, 11, 25, 12, tzinfo=UTC)
+
+
+def run(*words: str, stdin: str = "", env: Mapping[str, str] | None = None) -> Result:
+    return CliRunner().invoke(group, words, input=stdin, env=env)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_each_help_has_an_example(name: str) -> None:
+    result = run(name, "--help")
+    assert result.exit_code == 0
+    assert "Example" in result.output
+    assert f"dijob {name}" in result.output
+
+
+def test_help_imports_nothing_heavy() -> None:
+    script = (
+        "import sys; from click.testing import CliRunner; from dijob.cli.main import group;"
+        f"[CliRunner().invoke(group, [name, '-h']) for name in {list(COMMANDS)!r}];"
+        "print({'kubernetes', 'aiohttp', 'pydantic', 'rich', 'yaml'} & set(sys.modules))"
+    )
+    argv = [sys.executable, "-c", script]
+    assert subprocess.run(argv, capture_output=True, text=True).stdout.strip() == "set()"
+
+
+def written(replicas: int = 2) -> str:
+    return yaml.safe_dump(dijob("test", {"image": "x", "command": ["a"]}, replicas=replicas))
+
+
+@pytest.mark.parametrize(
+    ("words", "stdin", "code", "said"),
+    [
+        pytest.param(
+            ("apply", "-f", "-"),
+            written(0),
+            2,
+            "Error: the standard input: DIJob test: spec.replicas: is 0; it must be at least 1",
+            id="a wrong field",
+        ),
+        pytest.param(
+            ("apply", "-f", "/no/such"), "", 2, "no such file or directory", id="no such file"
+        ),
+        pytest.param(
+            ("apply", "-f", "-", "--kubeconfig", "/no/such"),
+            written(),
+            5,
+            "Error: there is no kubeconfig at /no/such: name one with --kubeconfig",
+            id="no kubeconfig",
+        ),
+        pytest.param(("wait", "a", "--timeout", "soon"), "", 2, "90s, 10m, 1h30m", id="duration"),
+        pytest.param(("scale", "a", "--replicas", "0"), "", 2, "x>=1", id="no replicas"),
+    ],
+)
+def test_errors_are_a_sentence_and_a_code(
+    words: tuple[str, ...], stdin: str, code: int, said: str
+) -> None:
+    result = run(*words, stdin=stdin)
+    assert (result.exit_code, said in result.output) == (code, True), result.output
+    assert "Traceback" not in result.output
+
+
+def test_a_cluster_that_is_not_there_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "config"
+    cluster = {"name": "c", "cluster": {"server": "http://127.0.0.1:9"}}
+    context = {"name": "x", "context": {"cluster": "c", "user": "u"}}
+    user = {"name": "u", "user": {"token": "t"}}
+    config = {"clusters": [cluster], "contexts": [context], "users": [user], "current-context": "x"}
+    file.write_text(yaml.safe_dump(config))
+    result = run("list", env={"KUBECONFIG": str(file)})
+    assert result.exit_code == 5
+    assert "the cluster at http://127.0.0.1:9 does not answer: " in result.output
+    assert str(file) in result.output
+    assert run("list", "--context", "y", env={"KUBECONFIG": str(file)}).exit_code == 5
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("90", 90.0), ("1.5s", 1.5), ("10m", 600.0), ("1h30m", 5400.0), ("1d", 86400.0)],
+)
+def test_durations(text: str, seconds: float) -> None:
+    assert DURATION.convert(text, None, None) == seconds
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (0, "0s"),
+        (119, "119s"),
+        (120, "2m"),
+        (125, "2m5s"),
+        (700, "11m"),
+        (3 * 3600, "3h"),
+        (3 * 3600 + 60, "3h1m"),
+        (9 * 3600, "9h"),
+        (3 * 86400, "3d"),
+    ],
+)
+def test_ages(seconds: int, said: str) -> None:
+    assert printing.duration(seconds) == said
+
+
+def test_a_table_is_cut_at_the_terminals_width() -> None:
+    body = dijob("test", {"image": "x"})
+    body["metadata"]["creationTimestamp"] = "2026-11-25T11:59:00Z"
+    body["status"] = {"phase": "Running", "desired": 3, "message": "all\n3 ranks run"}
+    row = printing.row(Job(body), NOW)
+    assert row == ("test", "Running", "3", "0", "0", "60s", "", "all 3 ranks run")
+    lines = printing.table([printing.HEAD, row], 30).splitlines()
+    assert [len(line) for line in lines] == [30, 30]
+    assert lines[1].endswith("…")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "kubectl"])
+def test_completion_is_for_both_names(shell: str) -> None:
+    result = run("completion", shell)
+    assert result.exit_code == 0
+    assert "_DIJOB_COMPLETE" in result.output
+    assert "kubectl-dijob" in result.output
+
+
+def test_words_are_completed() -> None:
+    env = {"_DIJOB_COMPLETE": "bash_complete", "COMP_WORDS": "dijob sus", "COMP_CWORD": "1"}
+    argv = [sys.executable, "-m", "dijob.cli.main"]
+    found = subprocess.run(argv, capture_output=True, text=True, env=environment(env))
+    assert found.stdout == "plain,suspend\n"
+
+
+def environment(more: Mapping[str, str]) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": "operator", **more}

@@ -1,0 +1,155 @@
+"""`cp`: where a path is, the helper pod, and an archive that tries to get out of its folder."""
+
+import io
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dijob.api.model import DIJob
+from dijob.api.parse import parse_job
+from dijob.cli.copying.places import HELPER_SECONDS, Source, helper, mounted
+from dijob.cli.copying.unpacking import target, unpack
+from dijob.cli.errors import CliError
+from manifests import dijob
+
+CLAIM = {"name": "out", "persistentVolumeClaim": {"claimName": "c"}}
+
+
+def job(*mounts: dict[str, Any], volumes: Any = (), **main: Any) -> DIJob:
+    known = [CLAIM, {"name": "tmp", "emptyDir": {}}, *volumes]
+    pod = {"volumes": known, "tolerations": [{"key": "gpu"}]}
+    main = {"image": "x", "command": ["a"], "volumeMounts": list(mounts), **main}
+    body = dijob("test", main, pod, replicas=2)
+    body["metadata"] |= {"uid": "u", "namespace": "ns"}
+    return parse_job(body)
+
+
+OUT = {"name": "out", "mountPath": "/out", "subPath": "deep"}
+TMP = {"name": "tmp", "mountPath": "/out/tmp"}
+
+
+@pytest.mark.parametrize(
+    ("text", "source"),
+    [
+        ("test:/out/a", Source("test", 0, "/out/a")),
+        ("test:2:/out/a", Source("test", 2, "/out/a")),
+        ("test:a:b", Source("test", 0, "a:b")),
+    ],
+)
+def test_source(text: str, source: Source) -> None:
+    assert Source.of(text) == source
+
+
+@pytest.mark.parametrize("text", ["test", "/out/a", ":a", "test:"])
+def test_no_source(text: str) -> None:
+    with pytest.raises(CliError, match="write it as NAME"):
+        Source.of(text)
+
+
+def test_a_path_is_on_the_claim_that_is_mounted_there() -> None:
+    found = mounted(job(OUT, TMP), Source("test", 0, "/out/ckpt"))
+    assert (found.mount, found.volume) == (OUT, CLAIM)
+    relative = mounted(job(OUT, workingDir="/out"), Source("test", 0, "ckpt/a"))
+    assert relative.mount == OUT
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        pytest.param("/outer", "/outer is on no volume", id="no volume"),
+        pytest.param("/out/../etc", "/etc is on no volume", id="out of it"),
+        pytest.param("/out/tmp/a", r"volume tmp \(emptyDir\), which ends", id="emptyDir"),
+    ],
+)
+def test_a_path_that_is_gone(path: str, words: str) -> None:
+    with pytest.raises(CliError, match=words):
+        mounted(job(OUT, TMP), Source("test", 1, path))
+
+
+def test_the_helper_reads_and_is_no_rank() -> None:
+    source = Source("test", 0, "/out/ckpt")
+    made = helper(job(OUT), source, mounted(job(OUT), source), "test-cp-1")
+    assert "labels" not in made["metadata"]
+    assert made["metadata"]["ownerReferences"][0]["uid"] == "u"
+    (container,) = made["spec"]["containers"]
+    assert container["image"] == "x"
+    assert container["volumeMounts"] == [{**OUT, "readOnly": True}]
+    assert made["spec"]["volumes"] == [CLAIM]
+    assert made["spec"]["tolerations"] == [{"key": "gpu"}]
+    assert made["spec"]["activeDeadlineSeconds"] == HELPER_SECONDS
+
+
+def test_a_folder_of_a_node_is_read_on_that_node() -> None:
+    source, host = Source("test", 0, "/host/a"), {"name": "h", "hostPath": {"path": "/x"}}
+    made = job({"name": "h", "mountPath": "/host"}, volumes=[host])
+    found = mounted(made, source, "n1")
+    assert helper(made, source, found, "test-cp-1")["spec"]["nodeName"] == "n1"
+    with pytest.raises(CliError, match="copy it from the node"):
+        mounted(made, source)
+
+
+def archive(*members: tuple[str, bytes | None, str]) -> io.BytesIO:
+    """A tar of (name, content, link): a folder without a content, a link with one."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        for name, content, link in members:
+            info = tarfile.TarInfo(name)
+            info.mode = 0o755
+            if link:
+                info.type, info.linkname = tarfile.SYMTYPE, link
+            elif content is None:
+                info.type = tarfile.DIRTYPE
+            else:
+                info.size = len(content)
+            tar.addfile(info, io.BytesIO(content or b""))
+    out.seek(0)
+    return out
+
+
+def test_a_folder_is_written_under_the_name_that_is_given(tmp_path: Path) -> None:
+    stream = archive(("ckpt", None, ""), ("ckpt/a", b"12", ""), ("ckpt/b/c", b"3", ""))
+    done = unpack(stream, tmp_path / "deep/mine", "ckpt")
+    assert (done.files, done.size) == (2, 3)
+    assert (tmp_path / "deep/mine/b/c").read_bytes() == b"3"
+
+
+@pytest.mark.parametrize(
+    ("members", "words"),
+    [
+        pytest.param([("../evil", b"", "")], "not asked for", id="above"),
+        pytest.param([("/etc/evil", b"", "")], "not asked for", id="absolute"),
+        pytest.param([("ckpt/../../evil", b"", "")], "not asked for", id="through a folder"),
+        pytest.param(
+            [("ckpt/l", None, "../../.."), ("ckpt/l/evil", b"", "")], "no file and no", id="link"
+        ),
+        pytest.param([("ckpt/l", None, "/etc/passwd")], "no file and no", id="absolute link"),
+    ],
+)
+def test_nothing_is_written_outside(
+    tmp_path: Path, members: list[tuple[str, bytes | None, str]], words: str
+) -> None:
+    folder = tmp_path / "a/b"
+    with pytest.raises(CliError, match=words):
+        unpack(archive(*members), folder / "ckpt", "ckpt")
+    assert not list(tmp_path.rglob("evil"))
+    assert not list(tmp_path.rglob("l"))
+
+
+def test_a_link_that_is_there_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "ckpt").mkdir()
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/kept").write_text("kept")
+    (tmp_path / "ckpt/folder").symlink_to(tmp_path / "other")
+    (tmp_path / "ckpt/file").symlink_to(tmp_path / "other/kept")
+    unpack(archive(("ckpt/file", b"new", "")), tmp_path / "ckpt", "ckpt")
+    assert not (tmp_path / "ckpt/file").is_symlink()
+    assert (tmp_path / "other/kept").read_text() == "kept"
+    with pytest.raises(CliError, match="remove the link"):
+        unpack(archive(("ckpt/folder/kept", b"", "")), tmp_path / "ckpt", "ckpt")
+
+
+def test_target_is_as_that_of_cp(tmp_path: Path) -> None:
+    assert target(str(tmp_path), "ckpt") == tmp_path / "ckpt"
+    assert target(str(tmp_path / "new"), "ckpt") == tmp_path / "new"
+    assert target(f"{tmp_path}/new/", "ckpt") == tmp_path / "new/ckpt"

@@ -1,0 +1,137 @@
+"""What `watch` and `logs` show."""
+
+import io
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from dijob.cli.commands.logs import Given, options_of
+from dijob.cli.errors import CliError
+from dijob.cli.loglines import Prefix
+from dijob.cli.watching import live, view
+from dijob.client import Job, Line, RankPod
+from manifests import dijob
+from rich.console import Console
+
+NOW = datetime(2026, 11, 25, 12, tzinfo=UTC)
+
+
+def job(topology: str = "mesh", *, spec: Any = None, **status: Any) -> Job:
+    body = dijob("test", {"image": "x", "command": ["a"]}, replicas=3, **(spec or {}))
+    known = {"topology": topology, "parallelWorkers": 2, "desired": 3, "phase": "Running"}
+    stamps = {"startTime": "2026-11-25T11:58:30Z"}
+    return Job({**body, "status": {**known, **stamps, **status}})
+
+
+def pod(rank: int, ready: bool = True, task: str = "") -> RankPod:
+    labels = {"diengine.opendilab.org/rank": str(rank)} | (
+        {"diengine/task-name": task} if task else {}
+    )
+    meta = {
+        "name": f"test-{rank}",
+        "labels": labels,
+        "annotations": {"diengine.opendilab.org/list-number": "1"},
+    }
+    state = {"name": "m", "ready": ready, "state": {"running": {}}, "restartCount": rank}
+    return RankPod(
+        {
+            "metadata": meta,
+            "spec": {"nodeName": "n1", "containers": [{"name": "m"}]},
+            "status": {"podIP": f"10.0.0.{rank}", "containerStatuses": [state]},
+        }
+    )
+
+
+EVENT = {
+    "metadata": {"uid": "e"},
+    "type": "Normal",
+    "reason": "Begun",
+    "message": "all 3 ranks run",
+    "count": 1,
+}
+SHOWN = view.Snapshot(job(message="rank 2 is lost"), [pod(0), pod(1), pod(2, ready=False)], [EVENT])
+
+
+@pytest.mark.parametrize(
+    ("shown", "said"),
+    [
+        pytest.param(SHOWN, "mesh, 6 of 15 edges (by readiness)", id="mesh"),
+        pytest.param(
+            view.Snapshot(job("star"), [pod(0), pod(1)]),
+            "star, 3 of 5 edges (by readiness)",
+            id="star",
+        ),
+        pytest.param(
+            view.Snapshot(job("star"), [pod(1), pod(2)]),
+            "star, 0 of 5 edges (by readiness)",
+            id="star without its centre",
+        ),
+        pytest.param(
+            view.Snapshot(job(spec={"messageQueue": {"type": "redis"}})),
+            "all 3 ranks connect to Redis",
+            id="redis",
+        ),
+    ],
+)
+def test_edges(shown: view.Snapshot, said: str) -> None:
+    assert view.edges_in_words(shown) == said
+
+
+def test_the_picture_has_all_of_it() -> None:
+    console = Console(width=120, record=True, file=io.StringIO())
+    console.print(live.picture(SHOWN, NOW, room=9))
+    text = console.export_text()
+    assert "test  Running  0 of 3 ready, list 0, restarts 0, renewals 0, 90s" in text
+    assert "rank 2 is lost" in text
+    assert "2 test-2 n1 10.0.0.2 Running 2 1" in " ".join(text.split())
+    assert "Normal Begun: all 3 ranks run" in text
+
+
+def test_of_many_ranks_those_in_trouble_are_shown() -> None:
+    pods = [pod(rank, ready=rank != 7) for rank in range(9)]
+    assert [row[0] for row in view.rows(pods, 3)] == ["0", "1", "7"]
+    console = Console(width=120, record=True, file=io.StringIO())
+    console.print(live.picture(view.Snapshot(job(), pods), NOW, room=3))
+    assert "and 6 more" in console.export_text()
+
+
+def test_lines_where_there_is_no_terminal() -> None:
+    shown = view.Snapshot(SHOWN.job, [pod(0, task="learner")], [EVENT])
+    assert list(view.lines(shown).values()) == [
+        "test: Running: rank 2 is lost",
+        "rank 0 (learner): Ready on n1, 10.0.0.0, list 1",
+        "event: Begun: all 3 ranks run",
+    ]
+
+
+def test_a_line_of_a_log_has_its_rank() -> None:
+    line = Line(1_500_000_000, 7, "test-7", "hello")
+    assert Prefix.of(None, 12, False).put(line) == "\x1b[92m[ 7]\x1b[0m hello"
+    assert Prefix.of(frozenset({7}), 12, True).put(line) == "1970-01-01T00:00:01.500Z hello"
+
+
+GIVEN: Given = {
+    "rank": None,
+    "task": "",
+    "every": False,
+    "follow": False,
+    "previous": False,
+    "since": None,
+    "tail": None,
+    "timestamps": False,
+}
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        pytest.param({"rank": "5"}, "test has no rank 5: its ranks are 0 to 2", id="rank"),
+        pytest.param({"rank": "x"}, "ranks are written as in 0-2,5", id="no rank"),
+        pytest.param({"task": "learner"}, "no task learner: it has no tasks", id="task"),
+        pytest.param({"every": True, "rank": "0"}, "leave one out", id="all and one"),
+        pytest.param({"follow": True, "previous": True}, "leave --follow out", id="previous"),
+    ],
+)
+def test_wrong_options_of_logs(given: Any, words: str) -> None:
+    with pytest.raises(CliError, match=words):
+        options_of({**GIVEN, **given}, job())

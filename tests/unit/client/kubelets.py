@@ -1,0 +1,204 @@
+"""An apiserver on loopback with one job, whose pods' logs a test writes line by line."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import yaml
+from aiohttp import web
+from manifests import dijob
+
+Body = dict[str, Any]
+JOBS = "/apis/diengine.opendilab.org/v2alpha1/namespaces/default/dijobs"
+PODS = "/api/v1/namespaces/default/pods"
+
+
+@dataclass
+class Log:
+    """What one run of a container has printed, and whether it has ended."""
+
+    lines: list[str] = field(default_factory=list)
+    ended: bool = False
+
+
+class Kubelets:
+    """Job and pods, each change of which wakes all watches and logs."""
+
+    def __init__(self) -> None:
+        self.version = 1
+        self.job: Body | None = dijob("test", {"image": "x"}, replicas=2)
+        self.job["metadata"] |= {"namespace": "default", "uid": "job", "resourceVersion": "1"}
+        self.pods: dict[str, Body] = {}
+        self.logs: dict[str, list[Log]] = {}
+        self.changed = asyncio.Condition()
+        self.broken = 0
+        """How often a log's connection is cut after its next line."""
+        self.busy = 0
+        """How often the job is refused with 429."""
+
+    async def change(self) -> None:
+        self.version += 1
+        async with self.changed:
+            self.changed.notify_all()
+
+    async def start(self, rank: int, uid: str = "") -> None:
+        """A pod of this rank runs, or runs once more."""
+        name = f"test-{rank}"
+        uid = uid or f"uid-{rank}"
+        before = self.pods.get(name)
+        if before is None or before["metadata"]["uid"] != uid:
+            self.logs[name] = []
+        self.logs[name].append(Log())
+        state = {"name": "di-container", "restartCount": len(self.logs[name]) - 1}
+        labels = {"diengine.opendilab.org/rank": str(rank)}
+        self.pods[name] = {
+            "metadata": {"name": name, "namespace": "default", "uid": uid, "labels": labels},
+            "spec": {"containers": [{"name": "di-container"}]},
+            "status": {"containerStatuses": [{**state, "state": {"running": {}}}]},
+        }
+        await self.change()
+
+    async def say(self, rank: int, at: float, text: str) -> None:
+        """A line at a time, in seconds."""
+        moment = datetime.fromtimestamp(at, UTC)
+        self.logs[f"test-{rank}"][-1].lines.append(f"{moment:%Y-%m-%dT%H:%M:%S.%fZ} {text}")
+        await self.change()
+
+    async def stop(self, rank: int) -> None:
+        """The container ends."""
+        self.logs[f"test-{rank}"][-1].ended = True
+        state = self.pods[f"test-{rank}"]["status"]["containerStatuses"][0]
+        state["state"] = {"terminated": {"exitCode": 0}}
+        await self.change()
+
+    async def remove(self, rank: int) -> None:
+        """The pod is gone, and with it what it runs."""
+        self.logs[f"test-{rank}"][-1].ended = True
+        del self.pods[f"test-{rank}"]
+        await self.change()
+
+    async def finish(self) -> None:
+        """The job has succeeded."""
+        assert self.job is not None
+        kinds = ("Succeeded", "Finished")
+        conditions = [{"type": kind, "status": "True", "message": "done"} for kind in kinds]
+        self.job["status"] = {"phase": "Succeeded", "conditions": conditions}
+        await self.change()
+
+    async def objects(self, request: web.Request) -> web.StreamResponse:
+        """A list, or a watch that says all of it again after each change."""
+        if request.query.get("watch"):
+            return await self._watch(request)
+        items = list(self._now(request.path).values())
+        meta = {"resourceVersion": str(self.version)}
+        return web.json_response({"items": items, "metadata": meta})
+
+    async def one(self, request: web.Request) -> web.StreamResponse:
+        if self.busy:
+            self.busy -= 1
+            return web.json_response({}, status=429, headers={"Retry-After": "0"})
+        if self.job is None:
+            return web.json_response({"message": "gone"}, status=404)
+        return web.json_response(self.job)
+
+    async def log(self, request: web.Request) -> web.StreamResponse:
+        runs = self.logs.get(request.match_info["name"], [])
+        at = len(runs) - (2 if request.query.get("previous") else 1)
+        if at < 0:
+            return web.json_response({"message": "no such container"}, status=400)
+        response = web.StreamResponse()
+        await response.prepare(request)
+        log, since, done = runs[at], request.query.get("sinceTime", ""), 0
+        while True:
+            for line in log.lines[done:]:
+                if line[:19] >= since[:19]:
+                    await response.write(line.encode() + b"\n")
+                    if self.broken:
+                        self.broken -= 1
+                        assert request.transport is not None
+                        request.transport.abort()
+                        return response
+            done = len(log.lines)
+            if log.ended or not request.query.get("follow"):
+                return response
+            async with self.changed:
+                if done == len(log.lines) and not log.ended:
+                    await self.changed.wait()
+
+    async def execute(self, request: web.Request) -> web.StreamResponse:
+        """`cat` gives its input back; `false` fails; anything else is refused."""
+        command = request.query.getall("command")
+        if "*/*" not in request.headers["Accept"]:
+            return web.json_response({"message": "Not Acceptable"}, status=406)
+        if command[0] not in ("cat", "false"):
+            message = 'pods "test-0" is forbidden: you cannot create pods/exec'
+            return web.json_response({"message": message, "reason": "Forbidden"}, status=403)
+        socket = web.WebSocketResponse(protocols=("v5.channel.k8s.io",))
+        await socket.prepare(request)
+        ended: Body = {"status": "Success"}
+        if command[0] == "false":
+            await socket.send_bytes(b"\x02it fails")
+            cause = {"reason": "ExitCode", "message": "3"}
+            ended = {"status": "Failure", "details": {"causes": [cause]}}
+        elif request.query.get("stdin"):
+            async for frame in socket:
+                if frame.data == b"\xff\x00":
+                    break
+                await socket.send_bytes(b"\x01" + frame.data[1:])
+        await socket.send_bytes(b"\x03" + json.dumps(ended).encode())
+        await socket.close()
+        return socket
+
+    async def _watch(self, request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        before: dict[str, Body] = {}
+        while True:
+            version, now = self.version, json.loads(json.dumps(self._now(request.path)))
+            gone = [("DELETED", before[name]) for name in before.keys() - now.keys()]
+            for kind, body in [*gone, *(("MODIFIED", body) for body in now.values())]:
+                body["metadata"]["resourceVersion"] = str(version)
+                event = json.dumps({"type": kind, "object": body})
+                await response.write(event.encode() + b"\n")
+            before = now
+            await self._after(version)
+
+    async def _after(self, version: int) -> None:
+        async with self.changed:
+            await self.changed.wait_for(lambda: self.version > version)
+
+    def _now(self, path: str) -> dict[str, Body]:
+        if path == PODS:
+            return self.pods
+        return {} if self.job is None else {"test": self.job}
+
+
+@asynccontextmanager
+async def kubelets(tmp_path: Any) -> AsyncGenerator[tuple[Kubelets, str]]:
+    """The apiserver, and a kubeconfig that leads to it."""
+    made = Kubelets()
+    app = web.Application()
+    app.router.add_get(JOBS, made.objects)
+    app.router.add_get(f"{JOBS}/test", made.one)
+    app.router.add_get(PODS, made.objects)
+    app.router.add_get(f"{PODS}/{{name}}/log", made.log)
+    app.router.add_get(f"{PODS}/{{name}}/exec", made.execute)
+    runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    host, port = runner.addresses[0][:2]
+    named = {"name": "c", "cluster": {"server": f"http://{host}:{port}"}}
+    context = {"name": "c", "context": {"cluster": "c", "user": "c"}}
+    user = {"name": "c", "user": {"token": "t"}}
+    config = {"clusters": [named], "contexts": [context], "users": [user], "current-context": "c"}
+    file = tmp_path / "kubeconfig"
+    file.write_text(yaml.safe_dump(config))
+    try:
+        yield made, str(file)
+    finally:
+        await runner.cleanup()

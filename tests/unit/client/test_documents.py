@@ -1,0 +1,90 @@
+"""Files of users: what is read, what is refused, and the sentences that say so."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+from dijob.client import BadFile, build, check, dump, load, load_job, loads, manifest
+from manifests import dijob
+
+LAUGHS = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 10)
+)
+JOB = dijob("test", {"image": "x", "command": ["ditask", "-m", "a.main"]}, replicas=2)
+MAP = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata: {day: 2026-11-01}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        pytest.param(LAUGHS, ("line ", "aliases", "make it smaller"), id="a billion laughs"),
+        pytest.param("a: &a [*a]", ("line 1", "part of itself"), id="an alias in itself"),
+        pytest.param("a: {b: 1", ("this is no YAML", "line 1"), id="no YAML"),
+        pytest.param("a: " + "[" * 3000, ("nested too deeply",), id="deep"),
+        pytest.param("kind: A\nkind: B", ("line 2", "kind is there twice"), id="a key twice"),
+        pytest.param("hello", ("no object of Kubernetes",), id="a word"),
+        pytest.param("{kind: DIJob, apiVersion: v1}", ("metadata.name",), id="no name"),
+        pytest.param("{kind: A, metadata: {name: b}}", ("A b has no apiVersion",), id="no version"),
+        pytest.param("!!python/object:os.system {}", ("no YAML", "constructor"), id="a Python tag"),
+    ],
+)
+def test_what_cannot_be_read_is_a_sentence(text: str, words: tuple[str, ...]) -> None:
+    with pytest.raises(BadFile) as caught:
+        tuple(loads(text, "job.yaml"))
+    said = str(caught.value)
+    assert said.startswith("job.yaml: ")
+    assert "\n" not in said
+    for word in words:
+        assert word in said
+
+
+def test_a_file_has_several_documents_and_lists(tmp_path: Path) -> None:
+    listed = {"apiVersion": "v1", "kind": "List", "items": [JOB, *loads(MAP)]}
+    file = tmp_path / "all.yaml"
+    file.write_text(f"---\n{MAP}---\n---\n{yaml.safe_dump(listed)}")
+    assert [body["kind"] for body in load(file)] == ["ConfigMap", "DIJob", "ConfigMap"]
+    assert load(file)[0]["data"] == {"day": "2026-11-01"}
+    assert load_job(file).metadata.name == "test"
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        pytest.param(None, "no such file or directory", id="absent"),
+        pytest.param(b"\xff\xfe\x00", "no UTF-8 text", id="binary"),
+        pytest.param(b"# nothing", "there is no object in it", id="empty"),
+    ],
+)
+def test_a_file_that_holds_nothing(tmp_path: Path, content: bytes | None, words: str) -> None:
+    file = tmp_path / "job.yaml"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(BadFile, match=words):
+        load(file)
+
+
+def test_a_job_is_checked_as_the_operator_does() -> None:
+    wrong = dijob("test", {"image": "x", "command": ["x"]}, replicas=0, topologie="mesh")
+    with pytest.raises(BadFile) as caught:
+        check(wrong, "job.yaml")
+    said = str(caught.value)
+    assert said.startswith("job.yaml: DIJob test: spec.")
+    assert "did you mean topology?" in said
+    assert "spec.replicas: is 0; it must be at least 1" in said
+    with pytest.raises(BadFile, match=r"set it to diengine.opendilab.org/v2alpha1"):
+        check({**JOB, "apiVersion": "diengine.opendilab.org/v1"})
+
+
+def test_warnings_are_no_errors() -> None:
+    found = check(dijob("test", {"image": "x", "command": ["ditask"]}, launcher="Off", replicas=2))
+    assert [warning.field for warning in found] == ["spec.launcher"]
+
+
+def test_a_job_is_written_as_it_was_built() -> None:
+    job = build("test", JOB["spec"])
+    assert manifest(job) == JOB
+    assert tuple(loads(dump(job))) == (JOB,)
+
+
+def test_text_of_several_lines_is_readable_yaml() -> None:
+    assert "main.py: |-\n" in dump({"data": {"main.py": "import os\nprint(os)"}})

@@ -1,0 +1,162 @@
+"""Logs that are followed: over restarts, replaced pods and broken connections, to the job's end."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from pathlib import Path
+
+import pytest
+from dijob.client import AsyncClient, Line, LogOptions, Unreachable, logs
+from dijob.client.logs import merged
+from unit.client.kubelets import Kubelets, kubelets
+
+
+@pytest.fixture
+async def world(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncGenerator[tuple[Kubelets, AsyncClient]]:
+    monkeypatch.setattr(logs, "HOLD_SECONDS", 0.05)
+    monkeypatch.setattr(logs, "_PAUSE_SECONDS", 0.05)
+    async with kubelets(tmp_path) as (made, kubeconfig), AsyncClient(kubeconfig) as client:
+        yield made, client
+
+
+class Reader:
+    """What `logs -f` has said so far."""
+
+    def __init__(self, client: AsyncClient, options: LogOptions) -> None:
+        self.lines: list[Line] = []
+        self._more = asyncio.Condition()
+        self.task = asyncio.ensure_future(self._read(client, options))
+
+    async def _read(self, client: AsyncClient, options: LogOptions) -> None:
+        async with aclosing(client.logs("test", options)) as lines:
+            async for line in lines:
+                async with self._more:
+                    self.lines.append(line)
+                    self._more.notify_all()
+
+    @property
+    def said(self) -> list[str]:
+        return [f"{line.rank} {line.text}" for line in self.lines]
+
+    async def until(self, count: int) -> None:
+        try:
+            async with asyncio.timeout(10), self._more:
+                await self._more.wait_for(lambda: len(self.lines) >= count)
+        except TimeoutError:
+            pytest.fail(f"{count} lines are expected, and there are {self.said}")
+
+    async def end(self) -> list[str]:
+        await asyncio.wait_for(self.task, 10)
+        return self.said
+
+
+async def test_followed_over_a_restart_in_place_and_a_replaced_pod(
+    world: tuple[Kubelets, AsyncClient],
+) -> None:
+    made, client = world
+    await made.start(0)
+    await made.start(1)
+    reader = Reader(client, LogOptions(follow=True))
+    await made.say(0, 10, "zero begins")
+    await made.say(1, 11, "one begins")
+    await reader.until(2)
+    await made.stop(1)
+    await made.start(1)
+    await made.say(1, 12, "one again")
+    await reader.until(3)
+    await made.remove(1)
+    await made.start(1, uid="new")
+    await made.say(1, 13, "one anew")
+    await reader.until(4)
+    await made.stop(0)
+    await made.stop(1)
+    await made.finish()
+    assert await reader.end() == ["0 zero begins", "1 one begins", "1 one again", "1 one anew"]
+
+
+async def test_a_connection_that_breaks_loses_no_line_and_says_none_twice(
+    world: tuple[Kubelets, AsyncClient],
+) -> None:
+    made, client = world
+    await made.start(0)
+    for number in range(3):
+        await made.say(0, 10 + number / 10, f"line {number}")
+    made.broken = 2
+    reader = Reader(client, LogOptions(follow=True, ranks=frozenset({0})))
+    await reader.until(3)
+    await made.say(0, 10.5, "line 3")
+    await made.stop(0)
+    await made.finish()
+    assert await reader.end() == [f"0 line {number}" for number in range(4)]
+
+
+async def test_what_a_restarted_program_said_last_is_not_lost(
+    world: tuple[Kubelets, AsyncClient],
+) -> None:
+    """The connection is cut, the container prints on, ends and starts again, all before it is
+    read on.
+    """
+    made, client = world
+    await made.start(0)
+    reader = Reader(client, LogOptions(follow=True))
+    made.broken = 1
+    await made.say(0, 10, "first")
+    await reader.until(1)
+    await made.say(0, 11, "last words")
+    await made.stop(0)
+    await made.start(0)
+    await made.say(0, 12, "again")
+    await reader.until(3)
+    await made.stop(0)
+    await made.finish()
+    assert await reader.end() == ["0 first", "0 last words", "0 again"]
+
+
+async def test_a_deleted_job_ends_it(world: tuple[Kubelets, AsyncClient]) -> None:
+    made, client = world
+    await made.start(0)
+    await made.say(0, 10, "hello")
+    reader = Reader(client, LogOptions(follow=True))
+    await reader.until(1)
+    made.job = None
+    await made.remove(0)
+    assert await reader.end() == ["0 hello"]
+
+
+async def test_logs_that_end_are_in_the_order_of_time(
+    world: tuple[Kubelets, AsyncClient],
+) -> None:
+    made, client = world
+    for rank in (0, 1):
+        await made.start(rank)
+        for second in range(3):
+            await made.say(rank, 10 + 2 * second + rank, f"at {second}")
+    found = [f"{line.rank} {line.text}" async for line in client.logs("test")]
+    assert found == ["0 at 0", "1 at 0", "0 at 1", "1 at 1", "0 at 2", "1 at 2"]
+    previous = LogOptions(previous=True)
+    assert [line async for line in client.logs("test", previous)] == []
+
+
+async def test_a_rank_whose_clock_jumps_keeps_its_order() -> None:
+    async def log(rank: int, *times: int) -> AsyncGenerator[Line]:
+        for number, time in enumerate(times):
+            yield Line(time, rank, f"test-{rank}", str(number))
+
+    lines = merged([log(0, 5, 3, 9), log(1, 4, 8)])
+    found = [(line.rank, line.text) async for line in lines]
+    assert found == [(1, "0"), (0, "0"), (0, "1"), (1, "1"), (0, "2")]
+
+
+async def test_an_error_of_one_log_ends_all() -> None:
+    async def broken() -> AsyncGenerator[Line]:
+        raise Unreachable("no kubelet")
+        yield
+
+    async def slow() -> AsyncGenerator[Line]:
+        await asyncio.sleep(0)
+        yield Line(1, 1, "test-1", "late")
+
+    with pytest.raises(Unreachable, match="no kubelet"):
+        [line async for line in merged([slow(), broken()])]
