@@ -6,4 +6,6 @@ from typing import Final
 
 # In the order of the help: the name, and the line that the help has of it. The module is the name
 # with underscores.
-COMMANDS: Final[Mapping[str, str]] = {}
+COMMANDS: Final[Mapping[str, str]] = {
+    "explain": "what a file becomes, before anything is created",
+}
