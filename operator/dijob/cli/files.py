@@ -55,7 +55,7 @@ def read(path: str) -> File:
     """The one DIJob in a file ("-": standard input), and what else is there. CliError (USAGE) where
     it cannot be read, is no YAML, or has not exactly one DIJob."""
     shown = "standard input" if path == "-" else path
-    return parsed(shown, _text(path, shown))
+    return parsed(shown, text_of(path, shown))
 
 
 def parsed(name: str, text: str) -> File:
@@ -86,7 +86,8 @@ def parsed(name: str, text: str) -> File:
     return File(name, jobs[0], tuple(one for one in objects if one is not jobs[0]))
 
 
-def _text(path: str, shown: str) -> str:
+def text_of(path: str, shown: str) -> str:
+    """The text of a file; `shown` is its name in messages. CliError (USAGE) as of `read`."""
     try:
         data = sys.stdin.buffer.read(MOST_BYTES + 1) if path == "-" else _bytes(path)
         if len(data) > MOST_BYTES:

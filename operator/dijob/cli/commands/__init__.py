@@ -8,4 +8,5 @@ from typing import Final
 # with underscores.
 COMMANDS: Final[Mapping[str, str]] = {
     "explain": "what a file becomes, before anything is created",
+    "from-slurm": "a DIJob of a batch script for Slurm",
 }
