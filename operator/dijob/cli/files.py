@@ -1,5 +1,6 @@
 """Reads the YAML of a DIJob and what stands beside it, with bounds on what a file can be."""
 
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -32,6 +33,12 @@ class _Loader(yaml.SafeLoader):
             if self.aliases > MOST_ALIASES:
                 raise yaml.YAMLError(f"it has more than {MOST_ALIASES} aliases (*name)")
         return super().compose_node(parent, index)
+
+
+# As kubectl reads it, and YAML 1.2: to PyYAML a number with an exponent needs a dot.
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"^[-+]?[0-9]+[eE][-+]?[0-9]+$"), list("-+0123456789")
+)
 
 
 @dataclass(frozen=True)

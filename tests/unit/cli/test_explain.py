@@ -243,6 +243,10 @@ def test_an_alias_or_two_is_fine() -> None:
     assert file.job["spec"] == {"group": "x"}
 
 
+def test_a_number_is_what_kubectl_reads_as_one() -> None:
+    assert parsed("f", TWO.replace("replicas: 2", "replicas: 1e3")).job["spec"]["replicas"] == 1000
+
+
 def test_yaml_output_is_the_same_data() -> None:
     import yaml
 

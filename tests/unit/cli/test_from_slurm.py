@@ -201,6 +201,15 @@ def test_what_cannot_be_a_dijob_is_one_sentence(lines: str, said: str) -> None:
     assert done.output.count("\n") == 1
 
 
+@pytest.mark.parametrize("word", ["1e-3", "5", "-1", "+2", ".5", "y", "no", "1:30", "0x1f", "null"])
+def test_a_word_that_looks_like_something_else_is_quoted(word: str) -> None:
+    """kubectl reads more words as numbers than PyYAML does."""
+    done = CliRunner().invoke(
+        group, ["from-slurm", "-", "--image", "img"], input=f"srun a {word} b"
+    )
+    assert f"- '{word}'\n" in done.output
+
+
 def test_an_image_is_asked_for() -> None:
     done = CliRunner().invoke(group, ["from-slurm", "-"], input="srun hostname")
     assert done.exit_code == Exit.USAGE

@@ -1,5 +1,6 @@
 """The DIJob as a file, with a comment for each line of the script that is not in it."""
 
+import re
 import textwrap
 from itertools import groupby
 from typing import Any, Final
@@ -9,6 +10,8 @@ import yaml
 from dijob.cli.slurm.convert import Converted
 
 WIDTH: Final = 110
+# What kubectl reads as a number or a truth, and PyYAML does not: 1e-3, y.
+_OTHERWISE: Final = re.compile(r"[-+]?\.?\d|[yYnN]$")
 
 
 class _Dumper(yaml.SafeDumper):
@@ -16,7 +19,7 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
-    style = "|" if "\n" in value else None
+    style = "|" if "\n" in value else "'" if _OTHERWISE.match(value) else None
     return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 
 
