@@ -8,5 +8,6 @@ from typing import Final
 # with underscores.
 COMMANDS: Final[Mapping[str, str]] = {
     "explain": "what a file becomes, before anything is created",
+    "local": "run a file's job on this machine, without Kubernetes",
     "from-slurm": "a DIJob of a batch script for Slurm",
 }
