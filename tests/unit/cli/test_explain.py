@@ -23,6 +23,7 @@ from unit.builders import container, job
 from unit.test_light_peer import light_peer
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
+NOT_ASKED: dict[str, Any] = {"asked": False, "why": "", "findings": []}
 TWO = """
 apiVersion: diengine.opendilab.org/v2alpha1
 kind: DIJob
@@ -175,7 +176,7 @@ def test_a_pod_asks_for_its_containers_or_its_largest_init_container() -> None:
 
 def test_two_pods_in_twenty_lines() -> None:
     found = explanation(job_of(parsed("pair.yaml", TWO)), Options())
-    lines = list(text.lines(found))
+    lines = list(text.lines({**found, "cluster": NOT_ASKED}))
     assert len(lines) <= 20, "\n".join(lines)
     assert lines[0] == (
         "DIJob pair in namespace default: 2 pods x 1 process = 2, mesh over nng, runtime ditask"
@@ -189,7 +190,7 @@ def test_two_pods_in_twenty_lines() -> None:
 def test_every_example_is_explained(path: Path) -> None:
     if "kind: DIJob" not in path.read_text():
         return
-    done = CliRunner().invoke(group, ["explain", str(path), "-o", "json"])
+    done = CliRunner().invoke(group, ["explain", str(path), "--offline", "-o", "json"])
     assert done.exit_code == Exit.OK, done.output
     found = json.loads(done.output)
     assert [pod["rank"] for pod in found["pods"]] == list(range(found["world"]["pods"]))
@@ -198,7 +199,10 @@ def test_every_example_is_explained(path: Path) -> None:
 
 def test_a_large_job_is_explained_in_few_lines_and_in_full() -> None:
     found = explanation(job(replicas=40), Options())
-    short, full = list(text.lines(found)), list(text.lines(found, full=True))
+    short, full = (
+        list(text.lines({**found, "cluster": NOT_ASKED})),
+        list(text.lines({**found, "cluster": NOT_ASKED}, full=True)),
+    )
     assert len(short) < 40
     assert "...   (33 more: --full)" in short
     assert full.count("  DI_NUM_NODES=40") == 40
@@ -219,7 +223,7 @@ WRONG = [
 
 @pytest.mark.parametrize(("words", "said"), WRONG)
 def test_a_wrong_file_is_one_sentence_and_exit_code_2(words: str, said: str) -> None:
-    done = CliRunner().invoke(group, ["explain", "-"], input=words)
+    done = CliRunner().invoke(group, ["explain", "-", "--offline"], input=words)
     assert done.exit_code == Exit.USAGE
     assert done.output.startswith("Error: standard input")
     assert said in done.output
@@ -227,7 +231,7 @@ def test_a_wrong_file_is_one_sentence_and_exit_code_2(words: str, said: str) -> 
 
 
 def test_a_file_that_is_not_there() -> None:
-    done = CliRunner().invoke(group, ["explain", "/nowhere.yaml"])
+    done = CliRunner().invoke(group, ["explain", "/nowhere.yaml", "--offline"])
     assert (done.exit_code, done.output) == (
         Exit.USAGE,
         "Error: /nowhere.yaml cannot be read: No such file or directory.\n",
@@ -251,7 +255,7 @@ def test_yaml_output_is_the_same_data() -> None:
     import yaml
 
     said = [
-        CliRunner().invoke(group, ["explain", "-", "-o", form], input=TWO).output
+        CliRunner().invoke(group, ["explain", "-", "--offline", "-o", form], input=TWO).output
         for form in ("json", "yaml")
     ]
     assert json.loads(said[0]) == yaml.safe_load(said[1])

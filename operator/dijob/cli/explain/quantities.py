@@ -73,6 +73,13 @@ def requests(spec: Mapping[str, Any]) -> Amounts:
     return total([running, _amounts(overhead)])
 
 
+def limits(spec: Mapping[str, Any]) -> Amounts:
+    """The limits of a pod's containers in sum."""
+    found = (container.get("resources") for container in _objects(spec.get("containers")))
+    kept = (one.get("limits") for one in found if isinstance(one, Mapping))
+    return total(map(_amounts, kept))
+
+
 def _of_container(container: Mapping[str, Any]) -> Amounts:
     resources = container.get("resources")
     resources = resources if isinstance(resources, Mapping) else {}

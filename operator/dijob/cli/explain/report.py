@@ -1,6 +1,6 @@
 """The explanation of a job, as data: what `explain -o json` prints."""
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from typing import Any, Final
 
 from dijob.api.checks import LIST_LENGTH
@@ -10,7 +10,7 @@ from dijob.cli.explain import quantities
 from dijob.cli.explain.edges import Edges, edges_of, ports_of
 from dijob.cli.explain.environment import Place, Process, process
 from dijob.core.addresses import AddressList
-from dijob.core.members import Gang, Member, gang_of
+from dijob.core.members import Gang, gang_of
 from dijob.core.options import Options
 from dijob.core.render import redis, service
 
@@ -34,7 +34,7 @@ def explanation(job: DIJob, options: Options) -> Data:
         "connections": _connections(edges),
         "sizes": _sizes(job, gang, options),
         "creates": _creates(job, options),
-        "requests": _in_words(quantities.total(map(quantities.requests, _specs(job, options)))),
+        "requests": _in_words(quantities.total(map(quantities.requests, pod_specs(job, options)))),
         "ends": _ends(job),
         "warnings": [{"field": one.field, "message": one.message} for one in warnings(job)],
     }
@@ -114,19 +114,19 @@ def _creates(job: DIJob, options: Options) -> list[Data]:
     return [*ranks, *({**one, "rank": False} for one in others)]
 
 
-def sets(job: DIJob) -> Iterable[Member]:
-    """The first rank of each set of pods: all others of the set are like it."""
-    gang = gang_of(job)
-    return [gang.member(pod_set.first) for pod_set in job.pod_sets]
-
-
-def _specs(job: DIJob, options: Options) -> Iterable[Data]:
-    """The spec of every pod of the job."""
+def sample_pods(job: DIJob, options: Options) -> Iterator[tuple[str, Data]]:
+    """The first pod of each set, with its name: all others of the set are like it."""
     gang = gang_of(job)
     nowhere = AddressList(1, ",".join("-" for _ in gang.members))
-    for pod_set, member in zip(job.pod_sets, sets(job), strict=True):
-        spec = process(job, Place(member, "-", nowhere), options).pod["spec"]
-        yield from [spec] * pod_set.replicas
+    for pod_set in job.pod_sets:
+        member = gang.member(pod_set.first)
+        yield member.name, process(job, Place(member, "-", nowhere), options).pod
+
+
+def pod_specs(job: DIJob, options: Options) -> Iterator[Data]:
+    """The spec of every pod of the job."""
+    for pod_set, (_, pod) in zip(job.pod_sets, sample_pods(job, options), strict=True):
+        yield from [pod["spec"]] * pod_set.replicas
     if job.server:
         yield redis.manifests(job, options)[-1]["spec"]
 

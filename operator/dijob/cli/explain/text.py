@@ -24,6 +24,7 @@ def lines(found: Data, full: bool = False) -> Iterator[str]:
     yield from _facts(found)
     yield from _environment(found["pods"], full)
     yield from _warnings(found["warnings"])
+    yield from _cluster(found["cluster"])
 
 
 def _headline(found: Data) -> str:
@@ -178,3 +179,12 @@ def _quoted(value: str) -> str:
 def _warnings(found: Sequence[Data]) -> Iterator[str]:
     for one in found:
         yield from _labelled("Warning", f"{one['field']}: {one['message']}")
+
+
+def _cluster(seen: Data) -> Iterator[str]:
+    """What a cluster says of it (cluster.py)."""
+    if not seen["asked"]:
+        yield from _labelled("Cluster", seen["why"])
+    for line in seen["findings"]:
+        mark = {"yes": "OK", "no": "NO", "unknown": "?"}[line["verdict"]]
+        yield from _labelled(mark, line["text"])
