@@ -82,7 +82,9 @@ def run(tmp_path: Path) -> Iterator[Any]:
     yield start
     for process in started:
         process.kill()
-        process.communicate()
+        process.wait()
+        process.stdout.close()  # type: ignore[union-attr]
+        process.stderr.close()  # type: ignore[union-attr]
     until("no process is left", lambda: str(alive(tmp_path) or ""), 5)
 
 
@@ -148,6 +150,18 @@ def test_more_failures_than_the_limit_fail_the_job(run: Any) -> None:
     assert last == "Error: the job has Failed: rank 0 (bad-0) exited 3; backoffLimit is 1."
 
 
+def test_ranks_that_fail_together_are_charged_as_one(run: Any) -> None:
+    """As in a pass of the operator, where one of them restarts all."""
+    text = script("group", "print('up', flush=True)\nraise SystemExit(3)", runtime="torch")
+    bodies = list(yaml.safe_load_all(text))
+    bodies[0]["spec"] |= {"replicas": 4, "backoffLimit": 1}
+    code, out, err = finished(run(yaml.safe_dump_all(bodies)))
+    said = err.splitlines()
+    assert (code, len(said)) == (Exit.FAILED, 2), err
+    assert said[0].endswith("exited 3 (charged failure 1 of 1): ranks 0-3 start again")
+    assert out.count("up") > 1
+
+
 def test_rank_0s_success_ends_the_others(run: Any) -> None:
     text = "import os, time\nif os.environ['DI_RANK'] != '0':\n    time.sleep(600)\n"
     code, _, err = finished(run(script("first", text, replicas=3, successPolicy="Rank0")))
@@ -195,7 +209,7 @@ def test_ctrl_c_ends_all_ranks_gently(run: Any) -> None:
         assert process.stdout.readline().endswith("| up\n")
     process.send_signal(signal.SIGINT)
     code, out, err = finished(process)
-    assert (code, err) == (130, "dijob: ended by SIGINT\n")
+    assert (code, err.splitlines()[-1]) == (130, "dijob: ended by SIGINT")
     assert out.count("saved") == 2
 
 
@@ -208,10 +222,21 @@ def test_a_second_ctrl_c_ends_who_does_not_listen(run: Any, tmp_path: Path) -> N
     process = run(script("deaf", DEAF, replicas=1))
     assert process.stdout.readline().endswith("| up\n")
     process.send_signal(signal.SIGINT)
+    assert process.stderr.readline() == (
+        "dijob: SIGINT: the ranks have 30 s to end; once more kills them\n"
+    )
     assert any("main.py" in line for line in alive(tmp_path))
     process.send_signal(signal.SIGINT)
     until_true("it has ended", lambda: process.poll() is not None, 10)
     assert finished(process)[0] == 130
+
+
+def test_it_ends_when_nobody_reads_its_output_any_more(run: Any) -> None:
+    process = run(script("talks", "while True:\n    print('word' * 1000, flush=True)\n"))
+    assert process.stdout.readline()
+    process.stdout.close()
+    assert process.stderr.read() == "dijob: nobody reads the output any more\n"
+    assert process.wait(20) == 130
 
 
 def test_the_hook_is_in_the_path_of_each_program(run: Any) -> None:

@@ -63,8 +63,9 @@ class Ledger:
         if self.restarts > limit:
             return self._failed(f"{words}; backoffLimit is {limit}")
         who = self._again(rank, action)
+        verb = "starts" if len(who) == 1 else "start"
         count = f"charged failure {self.restarts} of {limit}" if charged else "not charged"
-        return Decision(frozenset(who), said=f"{words} ({count}): {say(who)} starts again")
+        return Decision(frozenset(who), said=f"{words} ({count}): {say(who)} {verb} again")
 
     def _success(self, rank: int) -> Decision:
         self.succeeded.add(rank)

@@ -1,7 +1,9 @@
 """Runs the ranks until the job has ended, and leaves no process."""
 
 import asyncio
+import os
 import signal
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
@@ -50,12 +52,12 @@ class Run:
         self._groups: dict[int, Group] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._pausing: set[int] = set()
-        self._ends: asyncio.Queue[tuple[int, int] | End] = asyncio.Queue()
+        self._ends: asyncio.Queue[tuple[Group, int] | End] = asyncio.Queue()
         # Ranks that start again once all of them have ended.
         self._again: set[int] = set()
-        self._told: set[int] = set()
         self._failures: dict[int, int] = {}
         self._interrupted = False
+        self._unheard = False
 
     async def run(self) -> End:
         """Run to the end of the job; all its processes have ended then, whatever happens."""
@@ -83,14 +85,28 @@ class Run:
 
     def _watch_signals(self) -> None:
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(number, self._interrupt, number)
 
     def _interrupt(self, number: signal.Signals) -> None:
         if self._interrupted:
             self._tell(signal.SIGKILL)
+            return
         self._interrupted = True
+        said = f"the ranks have {self._limits.grace:g} s to end; once more kills them"
+        self._show(None, f"{number.name}: {said}")
         self._ends.put_nowait(End(INTERRUPTED, f"ended by {number.name}"))
+
+    def _print(self, start: Start, text: str) -> None:
+        """Who reads the output may have gone (`| head`): that is the end, as of any program."""
+        if self._unheard:
+            return
+        try:
+            self._show(start, text)
+        except BrokenPipeError:
+            self._unheard = True
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            self._ends.put_nowait(End(INTERRUPTED, "nobody reads the output any more"))
 
     async def _until_end(self) -> End:
         while True:
@@ -100,11 +116,13 @@ class Run:
             if end := self._look(*event):
                 return end
 
-    def _look(self, rank: int, status: int) -> End | None:
-        """What follows from the end of a rank's program."""
-        if rank in self._told:
-            self._told.discard(rank)
-        else:
+    def _look(self, group: Group, status: int) -> End | None:
+        """What follows from the end of a rank's program. One that is to start again with others
+        has not failed on its own account, as in a pass of the operator that finds both ends."""
+        rank = group.start.rank
+        if group is not self._groups[rank]:
+            return None
+        if rank not in self._again:
             decision = self._ledger.ended(rank, status)
             if decision.said and decision.outcome is None:
                 self._show(None, decision.said)
@@ -119,7 +137,6 @@ class Run:
         self._again |= decision.restart
         for other in decision.restart - {rank}:
             if self._groups[other].runs:
-                self._told.add(other)
                 self._end(other)
         if decision.restart:
             self._failures[rank] = self._failures.get(rank, 0) + 1
@@ -143,7 +160,7 @@ class Run:
 
     def _begin(self, rank: int, pause: float = 0.0) -> None:
         start = self._starts[rank]
-        group = Group(start, lambda text: self._show(start, text))
+        group = Group(start, lambda text: self._print(start, text))
         self._groups[rank] = group
         self._tasks[rank] = asyncio.create_task(self._carry(rank, group, pause))
 
@@ -152,7 +169,7 @@ class Run:
         await asyncio.sleep(pause)
         self._pausing.discard(rank)
         status = await group.run()
-        self._ends.put_nowait((rank, status))
+        self._ends.put_nowait((group, status))
 
     def _tell(self, number: signal.Signals) -> None:
         for group in self._groups.values():
