@@ -1,5 +1,7 @@
 """Batch scripts become DIJobs: ten whole ones beside what is expected, single rules in tables."""
 
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +16,12 @@ from dijob.cli.slurm import amounts
 from dijob.cli.slurm.command import SLURM_VARIABLES, job_name
 from dijob.cli.slurm.convert import Wishes, convert
 from dijob.cli.slurm.script import Option, read
+from dijob.cli.slurm.write import written
 from dijob.core.members import gang_of
 from dijob.core.render.runtimes import RUNTIMES, slurm
 from dijob.names import Runtime
+from hypothesis import given
+from hypothesis import strategies as st
 from unit.builders import job
 
 SCRIPTS = Path(__file__).parent / "slurm"
@@ -262,3 +267,29 @@ def test_the_variables_of_slurm_are_those_that_the_runtime_sets() -> None:
 def test_a_broken_script_is_a_sentence() -> None:
     with pytest.raises(CliError, match=r"No closing quotation|does not end"):
         read("#SBATCH --comment='x\nsrun a")
+
+
+PIECES = [
+    *("#SBATCH ", "--ntasks=2 ", "-N 2 ", "--mem ", "-t ", "1:00 ", "--gres=gpu:1 ", "srun ", "\n"),
+    *("torchrun ", "ditask ", "--platform slurm ", "export ", "A=1 ", "B=$A ", "$(", ")", "`"),
+    *('"', "'", "\\", "${X[0]} ", "| tee f ", "> f ", "&", ">>>", "for ", "done ", "cd /x ", "# "),
+    *("MASTER_ADDR=$(scontrol show hostnames)\n", "X=(a b)\n", "--", "= ", "\0", "é ", "0", ";"),
+]
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=40).map("".join))
+def test_any_text_is_a_dijob_or_refused_by_an_error_of_the_command_line(text: str) -> None:
+    try:
+        found = convert(read(text), Wishes(image="img", name="job"))
+    except CliError:
+        return
+    made = written("any", found)
+    assert parsed("any", made).job == found.job
+
+
+def test_a_long_line_is_read_in_time() -> None:
+    begin = time.process_time()
+    for text in (">" * 5000, "$(" * 2000, "| tee " * 2000, "&" * 5000, "a=" * 3000):
+        with suppress(CliError):
+            convert(read(f"srun a {text} b\n"), Wishes(image="img", name="job"))
+    assert time.process_time() - begin < 10

@@ -16,6 +16,9 @@ _WORD: Final = re.compile(
 )
 
 
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f]")
+
+
 @dataclass(frozen=True)
 class Option:
     """One option as it was given: its long name, its value ("" for none), the line's number, and
@@ -58,6 +61,9 @@ class Script:
 
 def read(content: str) -> Script:
     """The script. CliError (USAGE) for a line that no shell could read."""
+    if strange := _CONTROL.search(content):
+        number = content.count("\n", 0, strange.start()) + 1
+        raise CliError(f"line {number} has a character that no text has.", Exit.USAGE)
     options: list[Option] = []
     lines: list[Line] = []
     late: list[Line] = []

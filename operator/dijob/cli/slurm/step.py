@@ -10,7 +10,9 @@ from dijob.cli.slurm.kinds import assigns, is_preparation
 from dijob.cli.slurm.script import Line, Option, Script, plain, take_options, words_of
 
 # What belongs to srun's own output, and to the script that waits: it is no part of the command.
-_TAIL: Final = re.compile(r"(\s*(&>>?\s*\S+|\d?>>?\s*(&\d|[^\s&]+)|\|\s*tee\s.*|&&\s*wait|&))+\s*$")
+_TAIL: Final = re.compile(
+    r"(\s*(&>>?\s*[^\s&<>|]+|\d?>>?\s*(&\d|[^\s&<>|]+)|\|\s*tee\s[^|]*|&&\s*wait|&))+\s*$"
+)
 # The words of a command that need a shell.
 _SHELL: Final = re.compile(r"[$`|&;<>*?~]|^\w+=")
 _OPENS: Final = frozenset({"for", "while", "until", "if", "case"})
