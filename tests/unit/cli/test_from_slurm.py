@@ -155,6 +155,17 @@ COMMANDS = [
         ["/bin/bash", "-c", 'export OUT="/o/$SLURM_PROCID"\npython a.py'],
         id="a variable that only the pod knows",
     ),
+    pytest.param("srun a $$", "slurm", ["/bin/bash", "-c", "a $$$$"], id="two dollars"),
+    pytest.param(
+        "a\nif true; then\n  b # c\nfi",
+        "ditask",
+        ["/bin/bash", "-c", "a\nif true; then\n  b # c\nfi"],
+        id="several commands without srun",
+    ),
+    pytest.param("set +u; module load x; srun a b; wait", "slurm", ["a", "b"], id="semicolons"),
+    pytest.param(
+        "A=$(scontrol show hostnames)\nexport A\nsrun a", "slurm", ["a"], id="exported later"
+    ),
     pytest.param("srun \\\n  python \\\n  a.py", "slurm", ["python", "a.py"], id="lines go on"),
 ]
 
@@ -174,6 +185,7 @@ def test_commands(lines: str, runtime: str, words: list[str]) -> None:
         pytest.param("rsync a b", "runs once, on the first node", id="another command"),
         pytest.param("export A", "template alone", id="a variable without a value"),
         pytest.param("A=$(date)", "comes from a command", id="a computed value"),
+        pytest.param("cd x", "set workingDir", id="a folder"),
         pytest.param("cd $HOME", "set workingDir", id="a folder that is not known"),
     ],
 )
@@ -213,6 +225,11 @@ def test_a_word_that_looks_like_something_else_is_quoted(word: str) -> None:
         group, ["from-slurm", "-", "--image", "img"], input=f"srun a {word} b"
     )
     assert f"- '{word}'\n" in done.output
+
+
+def test_the_scripts_own_arguments_are_noted() -> None:
+    (found,) = notes_of("srun python a.py $1")
+    assert "write them in" in found[1]
 
 
 def test_an_image_is_asked_for() -> None:

@@ -91,7 +91,7 @@ def starts(request: Request) -> tuple[Start, ...]:
 def _start(request: Request, gang: Gang, rank: int, listed: AddressList) -> Start:
     member, job = gang.member(rank), request.job
     node = socket.gethostname()
-    place = Place(member, request.addresses[rank], listed, node, _lookup(request.file))
+    place = Place(member, request.addresses[rank], listed, node, lookup=_lookup(request.file))
     seen = process(job, place, Options())
     pod_set = job.pod_set_of(rank)
     wanted = list(volumes.mounts(pod_set.pod, pod_set.main_container, list(job.spec.volumes or ())))
@@ -103,9 +103,9 @@ def _start(request: Request, gang: Gang, rank: int, listed: AddressList) -> Star
         rank,
         title,
         member.name,
-        tuple(paths.translated(word) for word in seen.command),
-        {**_machines(), **env, **_python(env), MARK: f"{request.mark}-{rank}."},
-        _working(pod_set.main_container, paths, own),
+        words=tuple(paths.translated(word) for word in seen.command),
+        env={**_machines(), **env, **_python(env), MARK: f"{request.mark}-{rank}."},
+        folder=_working(pod_set.main_container, paths, own),
     )
 
 

@@ -48,7 +48,9 @@ def run(file: File, choices: Choices) -> End:
         TemporaryDirectory(prefix="dijob-local-") as folder,
         places.addresses(gang_of(job).size) as addresses,
     ):
-        request = plan.Request(job, file, addresses, Path(folder), choices.folders, mark)
+        request = plan.Request(
+            job, file, addresses, Path(folder), folders=choices.folders, mark=mark
+        )
         try:
             with _redis(job, addresses[0], request) as redis:
                 starts = _named(plan.starts(replace(request, redis=redis)), request)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from dijob.cli.slurm.kinds import NOTHING, SOFTWARE, assigns
+from dijob.cli.slurm.kinds import NOTHING, assigned, assigns, calls_srun, is_software
 from dijob.cli.slurm.notes import Notes
 from dijob.cli.slurm.script import Line, Script, plain, words_of
 from dijob.cli.slurm.step import Step
@@ -59,17 +59,16 @@ def read(script: Script, step: Step, known: Mapping[str, str], notes: Notes) -> 
     """The body of the script, without its steps; `known` are variables that Slurm would set."""
     body = Body(shell=dict(known))
     for line in script.lines:
-        if line.number == step.line.number:
+        if line == step.line or (step.script and not is_software(line)):
             continue
-        if "srun" in line.text.split()[:3] and not assigns(line):
+        if calls_srun(line):
             notes.add(line.number, line.text, "another step: make a DIJob of it too, with --step")
         elif array := _ARRAY.match(line.text):
             _computed(array[1], line.text, line, body, notes)
         elif assigns(line):
             _assign(line, body, notes)
         elif line.first == "export":
-            said = "a pod has the variables of its template alone: give it a value in env"
-            notes.add(line.number, line.text, said)
+            _export(line, body, notes)
         elif line.first == "cd":
             _enter(line, body, notes)
         else:
@@ -77,13 +76,25 @@ def read(script: Script, step: Step, known: Mapping[str, str], notes: Notes) -> 
     return body
 
 
+def _export(line: Line, body: Body, notes: Notes) -> None:
+    """`export A B`, of variables that the script has set before."""
+    for name in line.text.split()[1:]:
+        body.exported.add(name)
+        if name in body.shell:
+            body.env[name] = body.shell[name]
+        elif name not in {*body.masters, *body.ports, *body.late}:
+            said = "a pod has the variables of its template alone: give it a value in env"
+            notes.add(line.number, line.text, said)
+
+
 def _assign(line: Line, body: Body, notes: Notes) -> None:
     """`export A=1 B=2`, or `A=1`, which the shell of the script alone has."""
     exported = line.first == "export"
-    for word in words_of(line.text)[exported:]:
+    for word in assigned(line):
         name, is_one, written = word.partition("=")
         if not is_one:
             continue
+        body.exported |= {name} if exported else set()
         if "$(" in written or "`" in written or _mentioned(written) & body.masters.keys():
             _computed(name, written, line, body, notes)
             continue
@@ -92,7 +103,6 @@ def _assign(line: Line, body: Body, notes: Notes) -> None:
             (body.env if exported else body.shell)[name] = value
         else:
             body.late[name] = value
-            body.exported |= {name} if exported else set()
 
 
 def _mentioned(text: str) -> set[str]:
@@ -128,7 +138,7 @@ def _enter(line: Line, body: Body, notes: Notes) -> None:
 
 
 def _other(line: Line, notes: Notes) -> None:
-    if line.first in SOFTWARE or (line.first == "eval" and "conda" in line.text):
+    if is_software(line):
         notes.add(line.number, line.text, _SOFTWARE_ADVICE)
     elif line.first == "ulimit":
         notes.add(

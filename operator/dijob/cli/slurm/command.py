@@ -1,5 +1,6 @@
 """The pods' command: the runtime whose variables it reads, and the words of it."""
 
+import itertools
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -42,6 +43,7 @@ _RENDEZVOUS: Final = frozenset(
         "rdzv-conf",
     ]
 )
+_ARGUMENT: Final = re.compile(r"\$\{?[1-9@*]")
 _TORCH: Final = ("torchrun", "torch.distributed.run", "torch.distributed.launch")
 
 
@@ -61,6 +63,13 @@ class Command:
 def command(step: Step, body: Body, pods: Shape, name: str, notes: Notes) -> Command:
     """The command of a step."""
     made = Command(_runtime(step))
+    if _ARGUMENT.search(step.script or " ".join(step.words)):
+        said = "the arguments of the script ($1, $@) are not there in a pod: write them in"
+        notes.add(step.line.number, step.line.text, said)
+    if step.script:
+        made.line = step.script
+        _unknown([step.script], body, made, step, notes)
+        return made
     words = [word if word.startswith("'") else body.replaced(word) for word in step.words]
     if made.runtime is Runtime.TORCH:
         words = _without_rendezvous(words, step, pods, made, notes)
@@ -91,11 +100,11 @@ def _runtime(step: Step) -> Runtime:
     words = step.plain_words
     if any(word.rpartition("/")[2] in _TORCH for word in words):
         return Runtime.TORCH
-    reads = any("SLURM" in word for word in step.words)
+    reads = any("SLURM" in word for word in (*step.words, step.script))
     if step.once and not reads:
         return Runtime.DITASK
-    platform = [one for one in zip(words, [*words[1:], ""], strict=True) if one[0] == "--platform"]
-    named = "slurm" in [value for _, value in platform] or "--platform=slurm" in words
+    pairs = list(itertools.pairwise(words))
+    named = ("--platform", "slurm") in pairs or "--platform=slurm" in words
     return Runtime.DITASK if step.has("ditask") and not (named or reads) else Runtime.SLURM
 
 
@@ -149,8 +158,8 @@ def _provided(
     found = {name: known[name] for name in sorted(read & known.keys()) if known[name]}
     if runtime is Runtime.TORCH:
         return found  # it sets MASTER_ADDR and MASTER_PORT itself
-    masters = {one: f"{name}-0" for one in body.masters if one in read or one == "MASTER_ADDR"}
-    ports = {one: str(MASTER_PORT) for one in body.ports if one in read or one == "MASTER_PORT"}
+    masters = {one: f"{name}-0" for one in body.masters if one in read | body.exported}
+    ports = {one: str(MASTER_PORT) for one in body.ports if one in read | body.exported}
     return {**found, **masters, **ports}
 
 

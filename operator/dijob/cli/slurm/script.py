@@ -16,6 +16,15 @@ _WORD: Final = re.compile(
 )
 
 
+# A command up to a semicolon that no quote and no call holds.
+_PART: Final = re.compile(
+    r"""(?:\$\((?:[^()]|\([^()]*\))*\)|`[^`]*`|[^;'"\\]|\\.|'[^']*'|"(?:\\.|[^"\\])*")+""",
+    re.DOTALL,
+)
+COMPOUND: Final = frozenset(
+    {"for", "while", "until", "select", "do", "done", "if", "then", "else", "elif", "fi"}
+    | {"case", "esac", "function", "{", "}"}
+)
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f]")
 
 
@@ -47,11 +56,12 @@ class Line:
 @dataclass(frozen=True)
 class Script:
     """A batch script. `late` are the #SBATCH lines that Slurm does not read, since a command comes
-    before them."""
+    before them; `raw` is the whole text."""
 
     options: tuple[Option, ...]
     lines: tuple[Line, ...]
     late: tuple[Line, ...]
+    raw: str = ""
 
     @property
     def given(self) -> Mapping[str, Option]:
@@ -68,14 +78,21 @@ def read(content: str) -> Script:
     lines: list[Line] = []
     late: list[Line] = []
     for line in _logical(content):
-        if re.match(r"#SBATCH\s", line.text):
+        if re.match(r"#SBATCH(?=[\s-])", line.text):
             if lines:
                 late.append(line)
             else:
                 options += _of_directive(line)
         elif text := _without_comment(line.text):
-            lines.append(Line(line.number, text))
-    return Script(tuple(options), tuple(lines), tuple(late))
+            lines += [Line(line.number, part) for part in _parts(text)]
+    return Script(tuple(options), tuple(lines), tuple(late), content)
+
+
+def _parts(text: str) -> list[str]:
+    """The commands of a line: a semicolon ends one. A loop or a condition stays whole."""
+    if text.split(None, 1)[0] in COMPOUND or ";;" in text:
+        return [text]
+    return [part for found in _PART.findall(text) if (part := found.strip())]
 
 
 def _without_comment(text: str) -> str:
@@ -109,7 +126,7 @@ def _open(text: str) -> bool:
 
 
 def _of_directive(line: Line) -> Iterator[Option]:
-    words = _split(line.text, line.number)[1:]
+    words = _split(line.text, line.number)
     if words and words[0] in ("hetjob", "packjob"):
         raise CliError(
             f"line {line.number} makes a heterogeneous job: write spec.tasks by hand, a task for"
@@ -124,7 +141,7 @@ def _of_directive(line: Line) -> Iterator[Option]:
 
 def _split(text: str, number: int) -> list[str]:
     try:
-        return shlex.split(text.removeprefix("#"), comments=True)
+        return shlex.split(text.removeprefix("#SBATCH"), comments=True)
     except ValueError as error:
         raise CliError(f"line {number}: {error}.", Exit.USAGE) from None
 

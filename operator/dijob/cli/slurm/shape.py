@@ -31,7 +31,8 @@ def shape(given: Given, notes: Notes) -> Shape:
     here = per_node or math.ceil(pods / nodes)
     graphics = _gpus(given, pods, here, notes)
     cpus = _count(given, "cpus-per-task", 0) or _count(given, "cpus-per-gpu", 0) * graphics
-    return Shape(pods, here, cpus, _memory(given, here, cpus, graphics, notes), graphics)
+    memory = _memory(given, here, cpus, graphics, notes)
+    return Shape(pods, here, cpus, memory=memory, gpus=graphics)
 
 
 def _count(given: Given, name: str, otherwise: int) -> int:

@@ -1,12 +1,13 @@
 """The step of a batch script: what srun runs, or the command where there is no srun."""
 
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from dijob.cli.errors import CliError, Exit
-from dijob.cli.slurm.kinds import assigns, is_preparation
+from dijob.cli.slurm.kinds import calls_srun, is_compound, is_preparation, is_software
 from dijob.cli.slurm.script import Line, Option, Script, plain, take_options, words_of
 
 # What belongs to srun's own output, and to the script that waits: it is no part of the command.
@@ -22,7 +23,8 @@ _CLOSES: Final = frozenset({"done", "fi", "esac"})
 @dataclass(frozen=True)
 class Step:
     """One step. `words` are those of the command as they are written; `once` where it has no srun,
-    and so runs on the first node alone. `tail` is what was cut off.
+    and so runs on the first node alone. `tail` is what was cut off. `script` is all of the
+    script, where it has no srun and more than one command.
     """
 
     line: Line
@@ -30,6 +32,7 @@ class Step:
     options: tuple[Option, ...] = ()
     once: bool = False
     tail: str = ""
+    script: str = ""
 
     @property
     def given(self) -> Mapping[str, Option]:
@@ -66,8 +69,7 @@ def steps(script: Script) -> tuple[Step, ...]:
     seen, found = _Depth(), []
     for line in script.lines:
         seen.look(line)
-        words = line.text.split()
-        if "srun" not in words[:3] or assigns(line):
+        if not calls_srun(line):
             continue
         if line.number in seen.inside:
             raise CliError(
@@ -103,8 +105,7 @@ def _step(line: Line) -> Step:
     if match := _TAIL.search(text):
         text, tail = text[: match.start()], match[0].strip()
     words = words_of(text)
-    at = [plain(word) for word in words].index("srun")
-    rest = words[at + 1 :]
+    rest = list(itertools.dropwhile(lambda word: plain(word) != "srun", words))[1:]
     options, left = take_options([plain(word) for word in rest], line)
     command = rest[len(rest) - len(left) :]
     if not command:
@@ -113,11 +114,25 @@ def _step(line: Line) -> Step:
 
 
 def _without_srun(script: Script) -> Step:
-    """The last command that is no preparation."""
+    """The one command that is no preparation, else the whole script."""
     found = [line for line in script.lines if not is_preparation(line)]
     if not found:
         raise CliError("the script runs nothing: there is no srun and no command.", Exit.USAGE)
-    return Step(found[-1], tuple(words_of(found[-1].text)), once=True)
+    if len(found) > 1 or is_compound(found[0]):
+        return Step(found[0], (), once=True, script=_whole(script))
+    return Step(found[0], tuple(words_of(found[0].text)), once=True)
+
+
+def _whole(script: Script) -> str:
+    """The script as it is written, without what the image has."""
+    software = {line.number for line in script.lines if is_software(line)}
+    left_out = software - {line.number for line in script.lines if not is_software(line)}
+    kept = [
+        text.rstrip()
+        for number, text in enumerate(script.raw.splitlines(), 1)
+        if number not in left_out and not text.startswith(("#!", "#SBATCH"))
+    ]
+    return "\n".join(kept).strip("\n")
 
 
 def needs_shell(words: Sequence[str]) -> bool:

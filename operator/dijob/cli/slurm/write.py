@@ -31,9 +31,8 @@ def written(name: str, made: Converted) -> str:
     head = [f"# From {name}, by kubectl dijob from-slurm."]
     if made.notes:
         head.append("# Lines that are not in it as they were, and what to do about each:")
-    for number, notes in groupby(made.notes, lambda note: note.number):
-        found = list(notes)
-        head += ["#", f"# line {number}: {_shown(found[0].text)}"]
+    for (number, text), found in groupby(made.notes, lambda note: (note.number, note.text)):
+        head += ["#", f"# line {number}: {_shown(text)}"]
         for note in found:
             head += textwrap.wrap(
                 note.advice,
