@@ -227,6 +227,26 @@ def test_a_word_that_looks_like_something_else_is_quoted(word: str) -> None:
     assert f"- '{word}'\n" in done.output
 
 
+CONTAINERS = [
+    pytest.param("--nv -B /d:/d docker://reg/img:2", "reg/img:2", id="of a registry"),
+    pytest.param("--nv --bind=/d /images/a.sif", "img", id="a file"),
+]
+
+
+@pytest.mark.parametrize(("options", "image"), CONTAINERS)
+def test_a_pod_is_the_container(options: str, image: str) -> None:
+    text = f"srun -n 2 apptainer exec {options} torchrun --nnodes=2 a.py"
+    made = convert(read(text), Wishes(image="" if image != "img" else "img", name="job"))
+    spec = made.job["spec"]
+    main = spec["template"]["spec"]["containers"][0]
+    assert (spec["runtime"], main["command"], main["image"]) == (
+        "torch",
+        ["torchrun", "a.py"],
+        image,
+    )
+    assert any("takes the place of" in note.advice for note in made.notes)
+
+
 def test_the_scripts_own_arguments_are_noted() -> None:
     (found,) = notes_of("srun python a.py $1")
     assert "write them in" in found[1]
@@ -288,6 +308,7 @@ def test_a_broken_script_is_a_sentence() -> None:
 
 PIECES = [
     *("#SBATCH ", "--ntasks=2 ", "-N 2 ", "--mem ", "-t ", "1:00 ", "--gres=gpu:1 ", "srun ", "\n"),
+    *("apptainer exec ", "-B ", "docker://x "),
     *("torchrun ", "ditask ", "--platform slurm ", "export ", "A=1 ", "B=$A ", "$(", ")", "`"),
     *('"', "'", "\\", "${X[0]} ", "| tee f ", "> f ", "&", ">>>", "for ", "done ", "cd /x ", "# "),
     *("MASTER_ADDR=$(scontrol show hostnames)\n", "X=(a b)\n", "--", "= ", "\0", "é ", "0", ";"),

@@ -8,6 +8,7 @@ from typing import Final
 
 from dijob.api.checks import NAME_LENGTH
 from dijob.cli.slurm.body import REFERENCE, Body
+from dijob.cli.slurm.containers import inner
 from dijob.cli.slurm.notes import Notes
 from dijob.cli.slurm.script import plain
 from dijob.cli.slurm.shape import Shape
@@ -50,7 +51,8 @@ _TORCH: Final = ("torchrun", "torch.distributed.run", "torch.distributed.launch"
 @dataclass
 class Command:
     """What the pods run: the runtime, the processes per pod (None: not said), the command's words,
-    or a line for a shell, and the variables that it needs besides the script's own.
+    or a line for a shell, the variables that it needs besides the script's own, and the image that
+    it names ("" for none).
     """
 
     runtime: Runtime
@@ -58,6 +60,7 @@ class Command:
     words: list[str] = field(default_factory=list)
     line: str = ""
     env: dict[str, str] = field(default_factory=dict)
+    image: str = ""
 
 
 def command(step: Step, body: Body, pods: Shape, name: str, notes: Notes) -> Command:
@@ -70,7 +73,10 @@ def command(step: Step, body: Body, pods: Shape, name: str, notes: Notes) -> Com
         made.line = step.script
         _unknown([step.script], body, made, step, notes)
         return made
-    words = [word if word.startswith("'") else body.replaced(word) for word in step.words]
+    found = inner([word if word.startswith("'") else body.replaced(word) for word in step.words])
+    words, made.image = list(found.words), found.image
+    if found.said:
+        notes.add(step.line.number, step.line.text, found.said)
     if made.runtime is Runtime.TORCH:
         words = _without_rendezvous(words, step, pods, made, notes)
     if step.tail and step.tail not in ("&", "&& wait"):

@@ -53,7 +53,7 @@ def convert(script: Script, wishes: Wishes) -> Converted:
     made = command(step, read, pods, name, notes)
     env = {**_exported(given, notes), **read.env, **made.env, **number}
     _note_options(script, step, notes)
-    container = _container(wishes.image or _image(given), made, pods, env)
+    container = _container(wishes.image or made.image or _image(given), made, pods, env)
     folder = given.get("container-workdir") or given.get("chdir")
     if where := folder.value if folder else read.folder:
         container["workingDir"] = where
