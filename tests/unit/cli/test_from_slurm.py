@@ -325,6 +325,7 @@ def test_any_text_is_a_dijob_or_refused_by_an_error_of_the_command_line(text: st
     assert parsed("any", made).job == found.job
 
 
+@pytest.mark.timed
 def test_a_long_line_is_read_in_time() -> None:
     begin = time.process_time()
     for text in (">" * 5000, "$(" * 2000, "| tee " * 2000, "&" * 5000, "a=" * 3000):

@@ -398,6 +398,15 @@ def test_a_variable_that_only_a_cluster_knows_is_a_sentence(
         plan.starts(request_of(yaml.safe_dump_all(bodies), tmp_path))
 
 
+def test_the_users_python_path_is_meant_from_where_they_stand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", "mine:/other")
+    monkeypatch.chdir(tmp_path)
+    start = plan.starts(request_of(script("v", ""), tmp_path / "w"))[0]
+    assert start.env["PYTHONPATH"].endswith(f":{tmp_path}/mine:/other")
+
+
 @pytest.mark.parametrize(
     ("main", "spec", "said"),
     [

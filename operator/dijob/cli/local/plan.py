@@ -132,7 +132,10 @@ def _machines() -> dict[str, str]:
 
 def _python(env: Mapping[str, str]) -> dict[str, str]:
     """PYTHONPATH as the launcher makes it."""
-    before = env.get("PYTHONPATH") or os.environ.get("PYTHONPATH", "")
+    if (before := env.get("PYTHONPATH")) is None:
+        # This machine's is meant from where the user stands.
+        given = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+        before = os.pathsep.join(map(os.path.abspath, given))
     return {"PYTHONPATH": os.pathsep.join([*map(str, hook.folders()), *filter(None, [before])])}
 
 
