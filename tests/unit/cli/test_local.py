@@ -398,6 +398,21 @@ def test_a_variable_that_only_a_cluster_knows_is_a_sentence(
         plan.starts(request_of(yaml.safe_dump_all(bodies), tmp_path))
 
 
+def test_of_the_machines_variables_only_those_of_another_job_are_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = {"DI_RANK": "7", "SLURM_PROCID": "7", "PET_REDIRECTS": "9:1", "EDITOR": "ed"}
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    env = plan.starts(request_of(script("v", ""), tmp_path))[0].env
+    assert {name: env.get(name) for name in given} == {
+        "DI_RANK": "0",
+        "SLURM_PROCID": None,
+        "PET_REDIRECTS": "9:1",
+        "EDITOR": "ed",
+    }
+
+
 def test_the_users_python_path_is_meant_from_where_they_stand(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -125,8 +125,9 @@ def _known(seen: Process, request: Request) -> dict[str, str]:
 
 
 def _machines() -> dict[str, str]:
-    """This machine's variables, without those of a job that it may be in itself."""
-    ours = ("DI_", "DIJOB_", "SLURM", "PET_")
+    """This machine's variables, without those of a job that it may be in itself. torchrun's PET_
+    stay, as an image's do: they are settings too."""
+    ours = ("DI_", "DIJOB_", "SLURM")
     return {name: value for name, value in os.environ.items() if not name.startswith(ours)}
 
 
