@@ -20,5 +20,8 @@ COMMANDS: Final[Mapping[str, str]] = {
     "restart": "Delete a job and make it anew, as it was or with a fix.",
     "delete": "Delete jobs and their pods.",
     "cp": "Copy files out of a rank, or out of a volume of a job that has ended.",
+    "explain": "What a file becomes, before anything is created.",
+    "local": "Run a file's job on this machine, without Kubernetes.",
+    "from-slurm": "A DIJob of a batch script for Slurm.",
     "completion": "Completion for bash, zsh, fish and kubectl.",
 }

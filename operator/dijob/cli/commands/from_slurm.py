@@ -1,0 +1,58 @@
+"""`kubectl dijob from-slurm`: a DIJob of a batch script."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+
+@click.command(name="from-slurm")
+@click.argument("script")
+@click.option("--image", default="", help="The pods' image, which has the program.")
+@click.option("-o", "--output", default="", help="The file to write; else standard output.")
+@click.option("--name", default="", help="The DIJob's name. Absent: --job-name, else the file's.")
+@click.option("--step", type=int, default=None, help="Which srun, from 1 on, where it has several.")
+@click.option("--array-index", type=int, default=None, help="Which index of a job array.")
+def command(script: str, output: str, **chosen: Any) -> None:
+    """Make a DIJob of SCRIPT, a batch script for Slurm.
+
+    Each task of srun is a pod: --ntasks (or --nodes x --ntasks-per-node) is replicas, and CPUs,
+    memory and GPUs are a pod's. `ditask --platform slurm` and other programs get Slurm's variables
+    (runtime: slurm), torchrun those of torch. A comment quotes each line that has no counterpart,
+    and says what to do. Nothing is created. SCRIPT "-" is standard input.
+
+    \b
+    Example:
+      kubectl dijob from-slurm train.sbatch --image my/image:1 -o train.yaml
+      kubectl dijob explain train.yaml
+    """
+    from dijob.cli.errors import CliError, Exit
+    from dijob.cli.files import parsed, text_of
+    from dijob.cli.jobs import job_of
+    from dijob.cli.slurm import convert, write
+    from dijob.cli.slurm.command import job_name
+    from dijob.cli.slurm.script import read
+
+    shown = "standard input" if script == "-" else script
+    found = read(text_of(script, shown))
+    named = chosen["name"] or "job-name" in found.given or script == "-"
+    wishes = convert.Wishes(
+        image=chosen["image"],
+        name=chosen["name"] if named else job_name(Path(script).stem),
+        step=chosen["step"],
+        index=chosen["array_index"],
+    )
+    text = write.written(
+        Path(script).name if script != "-" else shown, convert.convert(found, wishes)
+    )
+    job_of(parsed("the DIJob of this script", text))
+    if not output:
+        click.echo(text, nl=False)
+        return
+    try:
+        Path(output).write_text(text)
+    except OSError as error:
+        raise CliError(f"{output} cannot be written: {error.strerror}.", Exit.USAGE) from None
+    click.echo(
+        f"{output} has the DIJob; kubectl dijob explain {output} says what it becomes", err=True
+    )

@@ -1,0 +1,184 @@
+"""Whether pods fit into nodes and quotas, as far as plain rules say it: requests, node selectors,
+taints, ports of hosts. Pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any, Final
+
+from dijob.cli.explain import quantities
+from dijob.cli.explain.quantities import Amounts
+from dijob.core.members import count
+from dijob.core.render.fields import mapping, objects
+
+Body = Mapping[str, Any]
+
+YES, NO, UNKNOWN = "yes", "no", "unknown"
+_KEEP_OUT: Final = ("NoSchedule", "NoExecute")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line: a verdict (yes, no, unknown), and a sentence."""
+
+    verdict: str
+    text: str
+
+
+@dataclass
+class Room:
+    """What is left on a node."""
+
+    name: str
+    labels: Body
+    taints: Sequence[Body]
+    free: Amounts
+    ports: set[int] = field(default_factory=set)
+
+    def takes(self, spec: Body) -> str:
+        """Why it does not take a pod; "" where it does."""
+        wanted = mapping(spec.get("nodeSelector"))
+        if any(self.labels.get(key) != value for key, value in wanted.items()):
+            return "nodeSelector"
+        tolerations = objects(spec.get("tolerations"))
+        for taint in self.taints:
+            if taint.get("effect") in _KEEP_OUT and not _tolerated(taint, tolerations):
+                return f"taint {taint.get('key')}"
+        if host_ports(spec) & self.ports:
+            return "a port of the node"
+        asked = {**quantities.requests(spec), "pods": Decimal(1)}
+        short = [name for name, value in asked.items() if value > self.free.get(name, Decimal(0))]
+        return ", ".join(short)
+
+    def take(self, spec: Body) -> None:
+        """Put a pod there."""
+        asked = {**quantities.requests(spec), "pods": Decimal(1)}
+        for name, value in asked.items():
+            self.free[name] = self.free.get(name, Decimal(0)) - value
+        self.ports |= host_ports(spec)
+
+
+def rooms(nodes: Iterable[Body], pods: Iterable[Body]) -> list[Room]:
+    """The nodes that take pods, less what runs on them."""
+    found = {}
+    for node in nodes:
+        meta, spec, status = node["metadata"], node.get("spec") or {}, node.get("status") or {}
+        if spec.get("unschedulable") or not _ready(status):
+            continue
+        given = mapping(status.get("allocatable"))
+        free = {str(name): quantities.quantity(value) for name, value in given.items()}
+        labels = mapping(meta.get("labels"))
+        found[meta["name"]] = Room(meta["name"], labels, objects(spec.get("taints")), free)
+    for pod in pods:
+        spec = pod.get("spec") or {}
+        over = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+        if not over and spec.get("nodeName") in found:
+            found[spec["nodeName"]].take(spec)
+    return list(found.values())
+
+
+def into_nodes(specs: Sequence[Body], minimum: int, places: Sequence[Room]) -> Finding:
+    """Whether all pods find a node now, or enough of them for the job to begin. The first node that
+    takes a pod gets it, so another order may do better."""
+    placed, why = 0, dict[str, int]()
+    for spec in specs:
+        reasons = []
+        for room in places:
+            if not (reason := room.takes(spec)):
+                room.take(spec)
+                placed += 1
+                break
+            reasons.append(reason)
+        else:
+            for reason in reasons:
+                why[reason] = why.get(reason, 0) + 1
+    nodes, pods = count(len(places), "node"), count(len(specs), "pod")
+    if placed == len(specs):
+        return Finding(YES, f"nodes: all {pods} fit now ({nodes} ready){_beyond(specs)}")
+    reason = max(why, key=lambda one: why[one]) if why else "no node is ready"
+    verdict = YES if placed >= minimum else NO
+    said = f"nodes: {placed} of {pods} fit now ({nodes} ready); what is short: {reason}"
+    begins = f", and the job begins with {minimum}" if verdict is YES else ""
+    return Finding(verdict, f"{said}{begins}{_beyond(specs)}")
+
+
+def into_quotas(specs: Sequence[Body], quotas: Iterable[Body]) -> list[Finding]:
+    """One line for each quota of the namespace."""
+    asked = _asked(specs)
+    return [_quota(quota, asked) for quota in quotas] or [
+        Finding(YES, "quotas: the namespace has none")
+    ]
+
+
+def _quota(quota: Body, asked: Amounts) -> Finding:
+    name, spec = quota["metadata"]["name"], quota.get("spec") or {}
+    if spec.get("scopes") or spec.get("scopeSelector"):
+        return Finding(UNKNOWN, f"quota {name} is about some pods only, which is not looked at")
+    status = quota.get("status") or {}
+    hard, used = mapping(status.get("hard") or spec.get("hard")), mapping(status.get("used"))
+    short = []
+    for key, limit in hard.items():
+        left = quantities.quantity(limit) - quantities.quantity(used.get(key, 0))
+        wanted = asked.get(_plain(str(key)), Decimal(0))
+        if wanted > left:
+            plain = _plain(str(key)).removeprefix("limits.")
+            amounts = (
+                quantities.shown(plain, wanted),
+                quantities.shown(plain, max(left, Decimal(0))),
+            )
+            short.append(f"{key}: {amounts[0]} wanted, {amounts[1]} left")
+    if short:
+        return Finding(NO, f"quota {name} has no room: {'; '.join(short)}")
+    return Finding(YES, f"quota {name} has room")
+
+
+def _asked(specs: Sequence[Body]) -> Amounts:
+    found = quantities.total(map(quantities.requests, specs))
+    limits = quantities.total(map(quantities.limits, specs))
+    return {
+        **found,
+        **{f"limits.{name}": value for name, value in limits.items()},
+        "pods": Decimal(len(specs)),
+    }
+
+
+def _plain(key: str) -> str:
+    """cpu and requests.cpu are the same, and so are pods and count/pods."""
+    return key.removeprefix("requests.").removeprefix("count/")
+
+
+def _beyond(specs: Sequence[Body]) -> str:
+    looked = any(spec.get("affinity") or spec.get("topologySpreadConstraints") for spec in specs)
+    return "; affinity and spreading are not looked at" if looked else ""
+
+
+def _ready(status: Body) -> bool:
+    return any(
+        one.get("type") == "Ready" and one.get("status") == "True"
+        for one in objects(status.get("conditions"))
+    )
+
+
+def _tolerated(taint: Body, tolerations: Iterable[Body]) -> bool:
+    for one in tolerations:
+        key = not one.get("key") or one.get("key") == taint.get("key")
+        effect = not one.get("effect") or one.get("effect") == taint.get("effect")
+        exists = one.get("operator") == "Exists"
+        value = exists or (one.get("value") or "") == (taint.get("value") or "")
+        if key and effect and value:
+            return True
+    return False
+
+
+def host_ports(spec: Body) -> set[int]:
+    """The ports of its node that a pod takes."""
+    ports = [
+        port
+        for container in objects(spec.get("containers"))
+        for port in objects(container.get("ports"))
+    ]
+    on_host = bool(spec.get("hostNetwork"))
+    found = (
+        port.get("hostPort") or (port.get("containerPort") if on_host else 0) for port in ports
+    )
+    return {int(port) for port in found if port}

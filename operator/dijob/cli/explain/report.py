@@ -1,0 +1,148 @@
+"""The explanation of a job, as data: what `explain -o json` prints."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from dijob.api.checks import LIST_LENGTH
+from dijob.api.model import DIJob
+from dijob.api.warnings import warnings
+from dijob.cli.explain import quantities
+from dijob.cli.explain.edges import Edges, edges_of, ports_of
+from dijob.cli.explain.environment import Place, Process, process
+from dijob.core.addresses import AddressList
+from dijob.core.members import Gang, gang_of
+from dijob.core.options import Options
+from dijob.core.render import redis, service
+
+Data = dict[str, Any]
+
+# The longest form of an IPv4 address, which stands for each rank's in the sizes.
+LONGEST_ADDRESS: Final = "255.255.255.255"
+
+
+def explanation(job: DIJob, options: Options) -> Data:
+    """Everything about the job that its file decides, in plain values. The addresses, the uid and
+    the nodes are placeholders."""
+    gang = gang_of(job)
+    edges = edges_of(gang)
+    listed = AddressList(1, ",".join(gang.address(m.rank, ip_of(m.rank)) for m in gang.members))
+    places = (Place(m, ip_of(m.rank), listed, f"<node of rank {m.rank}>") for m in gang.members)
+    return {
+        "job": {"name": gang.job, "namespace": gang.namespace},
+        "world": _world(job, gang),
+        "pods": [_pod(job, place, edges, options) for place in places],
+        "connections": _connections(edges),
+        "sizes": _sizes(job, gang, options),
+        "creates": _creates(job, options),
+        "requests": _in_words(quantities.total(map(quantities.requests, pod_specs(job, options)))),
+        "ends": _ends(job),
+        "warnings": [{"field": one.field, "message": one.message} for one in warnings(job)],
+    }
+
+
+def ip_of(rank: int) -> str:
+    """What stands for an address that nobody knows yet."""
+    return f"<IP of rank {rank}>"
+
+
+def _world(job: DIJob, gang: Gang) -> Data:
+    return {
+        "pods": gang.size,
+        "minimum": gang.minimum,
+        "maximum": job.spec.maximum,
+        "parallelWorkers": gang.workers,
+        "size": gang.size * gang.workers,
+        "topology": gang.topology.value,
+        "runtime": gang.runtime.value,
+        "messageQueue": str(gang.queue),
+        "addressing": gang.addressing.value,
+        "restartScope": gang.scope.value,
+    }
+
+
+def _pod(job: DIJob, place: Place, edges: Edges, options: Options) -> Data:
+    member = place.member
+    seen = process(job, place, options)
+    ports = ports_of(job, member.rank)
+    return {
+        "rank": member.rank,
+        "name": member.name,
+        "task": member.task.name if member.task else "",
+        "nodeIds": list(member.node_ids(job.workers)),
+        "dials": list(edges.dialled[member.rank]),
+        "ports": list(ports) if ports is not None else [],
+        "image": str(job.pod_set_of(member.rank).main_container.get("image", "")),
+        "command": list(seen.command),
+        "requests": _in_words(quantities.requests(seen.pod["spec"])),
+        "environment": {one.name: one.shown for one in seen.public},
+    }
+
+
+def _connections(edges: Edges) -> Data:
+    return {
+        "total": edges.total,
+        "betweenPods": edges.between_pods,
+        "withinPods": edges.within_pods,
+        "toRedis": edges.to_server,
+    }
+
+
+def _sizes(job: DIJob, gang: Gang, options: Options) -> Data:
+    """With the longest addresses, and for the last rank, whose numbers are the longest."""
+    text = ",".join(gang.address(member.rank, LONGEST_ADDRESS) for member in gang.members)
+    last = Place(gang.member(gang.size - 1), LONGEST_ADDRESS, AddressList(1, text))
+    return {
+        "addressListBytes": len(text),
+        "addressListLimit": LIST_LENGTH,
+        "environmentBytes": _bytes(process(job, last, options)),
+    }
+
+
+def _bytes(seen: Process) -> int:
+    """As the kernel counts it: NAME=VALUE and a NUL."""
+    return sum(len(f"{one.name}={one.shown}".encode()) + 1 for one in seen.variables)
+
+
+def _creates(job: DIJob, options: Options) -> list[Data]:
+    gang = gang_of(job)
+    shared = [
+        *(service.manifests(job, options) if job.wants_service else ()),
+        *(redis.manifests(job, options) if job.server else ()),
+    ]
+    ranks = [{"kind": "Pod", "name": member.name, "rank": True} for member in gang.members]
+    others = ({"kind": one["kind"], "name": one["metadata"]["name"]} for one in shared)
+    return [*ranks, *({**one, "rank": False} for one in others)]
+
+
+def sample_pods(job: DIJob, options: Options) -> Iterator[tuple[str, Data]]:
+    """The first pod of each set, with its name: all others of the set are like it."""
+    gang = gang_of(job)
+    nowhere = AddressList(1, ",".join("-" for _ in gang.members))
+    for pod_set in job.pod_sets:
+        member = gang.member(pod_set.first)
+        yield member.name, process(job, Place(member, "-", nowhere), options).pod
+
+
+def pod_specs(job: DIJob, options: Options) -> Iterator[Data]:
+    """The spec of every pod of the job."""
+    for pod_set, (_, pod) in zip(job.pod_sets, sample_pods(job, options), strict=True):
+        yield from [pod["spec"]] * pod_set.replicas
+    if job.server:
+        yield redis.manifests(job, options)[-1]["spec"]
+
+
+def _in_words(amounts: quantities.Amounts) -> dict[str, str]:
+    return {name: quantities.shown(name, value) for name, value in sorted(amounts.items())}
+
+
+def _ends(job: DIJob) -> Data:
+    spec = job.spec
+    found = {
+        "successPolicy": spec.success_policy,
+        "backoffLimit": spec.backoff_limit,
+        "cleanPodPolicy": spec.clean_pod_policy.value,
+        "startupDeadlineSeconds": spec.startup_deadline_seconds,
+        "activeDeadlineSeconds": spec.active_deadline_seconds,
+        "ttlSecondsAfterFinished": spec.ttl_seconds_after_finished,
+    }
+    return {name: value for name, value in found.items() if value is not None}

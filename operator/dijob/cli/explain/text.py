@@ -1,0 +1,190 @@
+"""The explanation for people: some twenty lines, all of it with `full`."""
+
+import shlex
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+from dijob.core.members import compact, count, say
+
+Data = dict[str, Any]
+
+WIDTH: Final = 110
+# So many pods are listed one by one.
+FEW: Final = 8
+LABEL: Final = 13
+
+
+def lines(found: Data, full: bool = False) -> Iterator[str]:
+    """The lines of an explanation (report.py)."""
+    yield _headline(found)
+    yield ""
+    yield from _table(found["pods"], full)
+    yield ""
+    yield from _facts(found)
+    yield from _environment(found["pods"], full)
+    yield from _warnings(found["warnings"])
+    yield from _cluster(found["cluster"])
+
+
+def _headline(found: Data) -> str:
+    job, world = found["job"], found["world"]
+    each = count(world["parallelWorkers"], "process", "processes")
+    sizes = f"{count(world['pods'], 'pod')} x {each} = {world['size']}"
+    elastic = world["minimum"] < world["pods"] or world["maximum"] > world["pods"]
+    room = f"; begins with {world['minimum']}, may grow to {world['maximum']} pods"
+    return (
+        f"DIJob {job['name']} in namespace {job['namespace']}: {sizes}, {world['topology']} over"
+        f" {world['messageQueue']}, runtime {world['runtime']}{room if elastic else ''}"
+    )
+
+
+def _table(pods: Sequence[Data], full: bool) -> Iterator[str]:
+    shown = pods if full or len(pods) <= FEW else [*pods[: FEW - 2], pods[-1]]
+    tasks = any(pod["task"] for pod in pods)
+    rows = [["RANK", "POD", *(["TASK"] if tasks else []), "NODE IDS", "LISTENS ON", "DIALS"]]
+    for pod in shown:
+        ids = compact(pod["nodeIds"])
+        task = [pod["task"]] if tasks else []
+        rows.append([str(pod["rank"]), pod["name"], *task, ids, _ports(pod), _dials(pod)])
+    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
+    for at, row in enumerate(rows):
+        if len(shown) < len(pods) and at == len(rows) - 1:
+            yield f"...   ({len(pods) - len(shown)} more: --full)"
+        pairs = zip(row, widths, strict=True)
+        yield "  ".join(word.ljust(width) for word, width in pairs).rstrip()
+
+
+def _ports(pod: Data) -> str:
+    ports = pod["ports"]
+    return f"{_ip(pod)}:{compact(ports)}" if ports else "-"
+
+
+def _ip(pod: Data) -> str:
+    return f"<IP of rank {pod['rank']}>"
+
+
+def _dials(pod: Data) -> str:
+    return say(pod["dials"]) if pod["dials"] else "nobody"
+
+
+def _facts(found: Data) -> Iterator[str]:
+    pods = found["pods"]
+    commands = dict.fromkeys((pod["image"], shlex.join(pod["command"])) for pod in pods)
+    for image, command in commands:
+        # What the kubelet puts into a word is quoted as it stands: of several lines, the first.
+        first, _, rest = (command or "(the image's own entry point)").partition("\n")
+        yield from _labelled("Runs", f"{first}{' ...' if rest else ''}   (image {image or '?'})")
+    yield from _labelled("Connections", _connections(found))
+    master = pods[0]["environment"].get("MASTER_ADDR")
+    if master:
+        port = pods[0]["environment"].get("MASTER_PORT", "?")
+        yield from _labelled("Meets at", f"{master}:{port} (MASTER_ADDR, MASTER_PORT)")
+    yield from _labelled("Created", _created(found["creates"]))
+    for words in dict.fromkeys(_amounts(pod["requests"]) for pod in pods):
+        yield from _labelled("A pod asks", words)
+    yield from _labelled("All ask", _amounts(found["requests"]))
+    yield from _labelled("Ends", _ends(found))
+    sizes = found["sizes"]
+    yield from _labelled(
+        "Sizes",
+        f"address list at most {sizes['addressListBytes']} bytes (limit"
+        f" {sizes['addressListLimit']}), variables of a pod {sizes['environmentBytes']} bytes",
+    )
+
+
+def _labelled(label: str, text: str) -> Iterator[str]:
+    yield from textwrap.wrap(
+        text,
+        WIDTH,
+        initial_indent=label.ljust(LABEL),
+        subsequent_indent=" " * LABEL,
+        break_on_hyphens=False,
+        break_long_words=False,
+    )
+
+
+def _connections(found: Data) -> str:
+    seen, world = found["connections"], found["world"]
+    if seen["toRedis"]:
+        return f"{seen['total']}, each process to the Redis server, and none to another process"
+    where = f"{seen['betweenPods']} between pods, {seen['withinPods']} within pods"
+    shape = {
+        "mesh": "each process dials all before it",
+        "star": "all dial rank 0",
+        "alone": "nobody dials",
+    }[world["topology"]]
+    return f"{seen['total']}, of DI-engine's processes ({where}): {shape}"
+
+
+def _created(creates: Iterable[Data]) -> str:
+    ranks = sum(1 for one in creates if one["rank"])
+    others = [f"{one['kind']} {one['name']}" for one in creates if not one["rank"]]
+    service = [] if any(word.startswith("Service") for word in others) else ["no Service"]
+    return ", ".join([count(ranks, "pod"), *others, *service])
+
+
+def _amounts(requests: Data) -> str:
+    found = ", ".join(f"{name} {value}" for name, value in requests.items())
+    return found or "nothing: no requests are set, so a node takes any number of them"
+
+
+def _ends(found: Data) -> str:
+    ends = found["ends"]
+    who = {"AllReplicas": "all ranks have", "Rank0": "rank 0 has"}
+    policy = ends["successPolicy"]
+    deadline = ends.get("activeDeadlineSeconds")
+    return (
+        f"Succeeded when {who.get(policy, f'all ranks of task {policy} have')} exited 0; Failed"
+        f" with more than {ends['backoffLimit']} charged failures"
+        f"{f', or after {deadline} s' if deadline else ''}"
+    )
+
+
+def _environment(pods: Sequence[Data], full: bool) -> Iterator[str]:
+    yield ""
+    if full:
+        for pod in pods:
+            yield f"Variables of rank {pod['rank']} ({pod['name']})"
+            yield from (f"  {name}={_quoted(v)}" for name, v in pod["environment"].items())
+        return
+    first = pods[0]["environment"]
+    common = {k: v for k, v in first.items() if all(p["environment"].get(k) == v for p in pods)}
+    yield from _wrapped("Variables of all pods (--full: of each)", common)
+    for pod in pods if len(pods) <= FEW // 2 else pods[:2]:
+        own = {k: v for k, v in pod["environment"].items() if k not in common}
+        yield from _wrapped(f"of rank {pod['rank']}", own)
+
+
+def _wrapped(title: str, found: Data) -> Iterator[str]:
+    words = "  ".join(
+        f"{name}={_quoted(value)}".replace(" ", "\0") for name, value in found.items()
+    )
+    text = textwrap.wrap(
+        f"{title.replace(' ', chr(0))}:  {words}",
+        WIDTH,
+        subsequent_indent="  ",
+        break_on_hyphens=False,
+        break_long_words=False,
+    )
+    yield from (line.replace("\0", " ") for line in text)
+
+
+def _quoted(value: str) -> str:
+    """A value on one line; a long one is cut."""
+    text = value.replace("\n", "\\n")
+    return text if len(text) <= 2 * WIDTH else f"{text[: 2 * WIDTH]}... ({len(text)} characters)"
+
+
+def _warnings(found: Sequence[Data]) -> Iterator[str]:
+    for one in found:
+        yield from _labelled("Warning", f"{one['field']}: {one['message']}")
+
+
+def _cluster(seen: Data) -> Iterator[str]:
+    """What a cluster says of it (cluster.py)."""
+    if not seen["asked"]:
+        yield from _labelled("Cluster", seen["why"])
+    for line in seen["findings"]:
+        mark = {"yes": "OK", "no": "NO", "unknown": "?"}[line["verdict"]]
+        yield from _labelled(mark, line["text"])

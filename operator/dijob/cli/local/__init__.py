@@ -1,0 +1,1 @@
+"""Runs a DIJob on this machine, without Kubernetes: a process group for each rank."""

@@ -1,0 +1,54 @@
+"""The ranks' lines, merged: each with its rank, in colour in a terminal, and in files."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TextIO
+
+import click
+
+from dijob.cli.errors import CliError, Exit
+from dijob.cli.local.plan import Start
+from dijob.cli.local.run import Print
+
+COLOURS = (
+    "cyan",
+    "yellow",
+    "green",
+    "magenta",
+    "blue",
+    "bright_red",
+    "bright_cyan",
+    "bright_green",
+)
+
+
+@contextmanager
+def printer(starts: Iterable[Start], folder: str) -> Iterator[Print]:
+    """What prints a line of a rank, or of the run (None). `folder` is where each rank has a file as
+    well; "" for none. CliError (USAGE) where that cannot be written."""
+    known = list(starts)
+    width = max((len(start.title) for start in known), default=0)
+    with ExitStack() as stack:
+        files = {start.rank: _file(start, folder, stack) for start in known if folder}
+
+        def show(start: Start | None, text: str) -> None:
+            if start is None:
+                click.echo(f"dijob: {text}", err=True)
+                return
+            mark = click.style(start.title.ljust(width), fg=COLOURS[start.rank % len(COLOURS)])
+            click.echo(f"{mark} | {text}")
+            if start.rank in files:
+                files[start.rank].write(f"{text}\n")
+                files[start.rank].flush()
+
+        yield show
+
+
+def _file(start: Start, folder: str, stack: ExitStack) -> TextIO:
+    path = Path(folder) / f"{start.name}.log"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return stack.enter_context(path.open("w"))
+    except OSError as error:
+        raise CliError(f"{path} cannot be written: {error.strerror}.", Exit.USAGE) from None

@@ -1,0 +1,186 @@
+"""Runs the ranks until the job has ended, and leaves no process."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from dijob.cli.local.group import Group
+from dijob.cli.local.ledger import Decision, Ledger, Outcome
+from dijob.cli.local.plan import Start
+from dijob.core.backoff import doubled
+
+# A kubelet waits 10 s, 20 s, ... before it starts a container again; nobody needs that here.
+PAUSES: Final = (1.0, 10.0)
+INTERRUPTED: Final = "Interrupted"
+TIMED_OUT: Final = "TimedOut"
+# Between SIGTERM and SIGKILL, where the template says nothing: Kubernetes' own.
+GRACE_SECONDS: Final = 30.0
+
+Print = Callable[[Start | None, str], None]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How long the run may take (seconds; None: any time), the job's own deadline, and how long an
+    end may take."""
+
+    timeout: float | None = None
+    deadline: float | None = None
+    grace: float = GRACE_SECONDS
+
+
+@dataclass(frozen=True)
+class End:
+    """How it ended: an Outcome, INTERRUPTED or TIMED_OUT; and a sentence."""
+
+    how: str
+    said: str
+
+
+class Run:
+    """One run of a job. `show` prints a line of a rank, or of the run itself (None)."""
+
+    def __init__(
+        self, starts: Iterable[Start], ledger: Ledger, limits: Limits, show: Print
+    ) -> None:
+        self._starts = tuple(starts)
+        self._ledger, self._limits, self._show = ledger, limits, show
+        self._groups: dict[int, Group] = {}
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._pausing: set[int] = set()
+        self._ends: asyncio.Queue[tuple[Group, int] | End] = asyncio.Queue()
+        # Ranks that start again once all of them have ended.
+        self._again: set[int] = set()
+        self._failures: dict[int, int] = {}
+        self._interrupted = False
+        self._unheard = False
+
+    async def run(self) -> End:
+        """Run to the end of the job; all its processes have ended then, whatever happens."""
+        self._watch_signals()
+        for start in self._starts:
+            self._begin(start.rank)
+        timers = [self._timer(*one) for one in self._deadlines()]
+        try:
+            return await self._until_end()
+        finally:
+            for timer in timers:
+                timer.cancel()
+            await self._end_all()
+
+    def _deadlines(self) -> Iterable[tuple[float, End]]:
+        if self._limits.timeout is not None:
+            said = f"it has not ended within --timeout {self._limits.timeout:g}"
+            yield self._limits.timeout, End(TIMED_OUT, said)
+        if self._limits.deadline is not None:
+            said = f"it has not ended within activeDeadlineSeconds, {self._limits.deadline:g}"
+            yield self._limits.deadline, End(Outcome.FAILED, said)
+
+    def _timer(self, seconds: float, end: End) -> asyncio.TimerHandle:
+        return asyncio.get_running_loop().call_later(seconds, self._ends.put_nowait, end)
+
+    def _watch_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(number, self._interrupt, number)
+
+    def _interrupt(self, number: signal.Signals) -> None:
+        if self._interrupted:
+            self._tell(signal.SIGKILL)
+            return
+        self._interrupted = True
+        said = f"the ranks have {self._limits.grace:g} s to end; once more kills them"
+        self._show(None, f"{number.name}: {said}")
+        self._ends.put_nowait(End(INTERRUPTED, f"ended by {number.name}"))
+
+    def _print(self, start: Start, text: str) -> None:
+        """Who reads the output may have gone (`| head`): that is the end, as of any program."""
+        if self._unheard:
+            return
+        try:
+            self._show(start, text)
+        except BrokenPipeError:
+            self._unheard = True
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            self._ends.put_nowait(End(INTERRUPTED, "nobody reads the output any more"))
+
+    async def _until_end(self) -> End:
+        while True:
+            event = await self._ends.get()
+            if isinstance(event, End):
+                return event
+            if end := self._look(*event):
+                return end
+
+    def _look(self, group: Group, status: int) -> End | None:
+        """What follows from the end of a rank's program. One that is to start again with others
+        has not failed on its own account, as in a pass of the operator that finds both ends."""
+        rank = group.start.rank
+        if group is not self._groups[rank]:
+            return None
+        if rank not in self._again:
+            decision = self._ledger.ended(rank, status)
+            if decision.said and decision.outcome is None:
+                self._show(None, decision.said)
+            if decision.outcome is not None:
+                return End(decision.outcome, decision.said)
+            self._follow(decision, rank)
+        if self._again and not any(self._groups[one].runs for one in self._again):
+            self._begin_again()
+        return None
+
+    def _follow(self, decision: Decision, rank: int) -> None:
+        self._again |= decision.restart
+        for other in decision.restart - {rank}:
+            if self._groups[other].runs:
+                self._end(other)
+        if decision.restart:
+            self._failures[rank] = self._failures.get(rank, 0) + 1
+
+    def _end(self, rank: int) -> None:
+        group = self._groups[rank]
+        group.tell(signal.SIGTERM)
+
+        def kill() -> None:
+            if group.runs:
+                group.tell(signal.SIGKILL)
+
+        asyncio.get_running_loop().call_later(self._limits.grace, kill)
+
+    def _begin_again(self) -> None:
+        ranks, self._again = self._again, set()
+        times = max(self._failures.get(rank, 0) for rank in ranks)
+        pause = doubled(times - 1, PAUSES) if times > 1 else 0.0
+        for rank in ranks:
+            self._begin(rank, pause)
+
+    def _begin(self, rank: int, pause: float = 0.0) -> None:
+        start = self._starts[rank]
+        group = Group(start, lambda text: self._print(start, text))
+        self._groups[rank] = group
+        self._tasks[rank] = asyncio.create_task(self._carry(rank, group, pause))
+
+    async def _carry(self, rank: int, group: Group, pause: float) -> None:
+        self._pausing.add(rank)
+        await asyncio.sleep(pause)
+        self._pausing.discard(rank)
+        status = await group.run()
+        self._ends.put_nowait((group, status))
+
+    def _tell(self, number: signal.Signals) -> None:
+        for group in self._groups.values():
+            group.tell(number)
+
+    async def _end_all(self) -> None:
+        """TERM, and KILL after the grace period; who waits for a start is not started any more."""
+        for rank in self._pausing:
+            self._tasks[rank].cancel()
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            left = [task for task in self._tasks.values() if not task.done()]
+            if left:
+                self._tell(number)
+                await asyncio.wait(left, timeout=self._limits.grace)

@@ -1,0 +1,113 @@
+"""One run from a file to the job's outcome: addresses, folders, names, a Redis server, ranks."""
+
+import asyncio
+import shutil
+import socket
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from subprocess import DEVNULL, Popen
+from tempfile import TemporaryDirectory
+
+from dijob.api.model import DIJob
+from dijob.cli.errors import CliError, Exit
+from dijob.cli.files import File
+from dijob.cli.jobs import job_of
+from dijob.cli.local import names, places, plan
+from dijob.cli.local.group import sweep
+from dijob.cli.local.ledger import Ledger
+from dijob.cli.local.output import printer
+from dijob.cli.local.run import GRACE_SECONDS, End, Limits, Run
+from dijob.core.members import gang_of
+from dijob.core.render.redis import COMMAND as REDIS
+from dijob.names import REDIS_PORT, Addressing
+
+REDIS_SECONDS = 10
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What the user says besides the file: a folder for logs ("": none), seconds (None: any time),
+    and folders for volumes."""
+
+    logs: str = ""
+    timeout: float | None = None
+    folders: Mapping[str, Path] = field(default_factory=dict)
+
+
+def run(file: File, choices: Choices) -> End:
+    """Run the file's job to its end. CliError (USAGE) for what this machine cannot do."""
+    job = job_of(file, uid=str(uuid.uuid4()))
+    if found := plan.refusals(job):
+        raise CliError(f"{file.name} cannot run here: {'; '.join(found)}.", Exit.USAGE)
+    mark = uuid.uuid4().hex
+    with (
+        TemporaryDirectory(prefix="dijob-local-") as folder,
+        places.addresses(gang_of(job).size) as addresses,
+    ):
+        request = plan.Request(
+            job, file, addresses, Path(folder), folders=choices.folders, mark=mark
+        )
+        try:
+            with _redis(job, addresses[0], request) as redis:
+                starts = _named(plan.starts(replace(request, redis=redis)), request)
+                with printer(starts, choices.logs) as show:
+                    for text in plan.remarks(job):
+                        show(None, text)
+                    return asyncio.run(Run(starts, Ledger(job), _limits(job, choices), show).run())
+        finally:
+            sweep(mark)
+
+
+def _named(starts: tuple[plan.Start, ...], request: plan.Request) -> tuple[plan.Start, ...]:
+    """The starts, with the names of the ranks known to those who need them."""
+    if request.job.addressing is not Addressing.HOSTNAME:
+        return starts
+    words = names.prefix(gang_of(request.job), request.addresses, request.work)
+    return tuple(replace(start, words=(*words, *start.words)) for start in starts)
+
+
+def _limits(job: DIJob, choices: Choices) -> Limits:
+    graces = (pod_set.pod.get("terminationGracePeriodSeconds") for pod_set in job.pod_sets)
+    given = [grace for grace in graces if isinstance(grace, int)]
+    deadline = job.spec.active_deadline_seconds
+    return Limits(choices.timeout, deadline, max(given) if given else GRACE_SECONDS)
+
+
+@contextmanager
+def _redis(job: DIJob, address: str, request: plan.Request) -> Iterator[str]:
+    """The address of the job's own Redis server while it runs; "" where it has none."""
+    if not job.server:
+        yield ""
+        return
+    program = shutil.which("redis-server")
+    if program is None:
+        raise CliError(
+            "the job has a Redis server of its own, and this machine has no redis-server in PATH:"
+            " install it, or name one that runs in spec.messageQueue.host.",
+            Exit.USAGE,
+        )
+    port = job.spec.message_queue.port if job.spec.message_queue else REDIS_PORT
+    words = [program, *REDIS[1:], "--port", str(port), "--bind", address]
+    server = Popen(words, stdin=DEVNULL, stdout=DEVNULL, cwd=request.work, start_new_session=True)
+    try:
+        _wait_for(address, port, server)
+        yield address
+    finally:
+        server.kill()
+        server.wait()
+
+
+def _wait_for(address: str, port: int, server: Popen[bytes]) -> None:
+    end = time.monotonic() + REDIS_SECONDS
+    while server.poll() is None and time.monotonic() < end:
+        try:
+            socket.create_connection((address, port), timeout=1).close()
+        except OSError:
+            time.sleep(0.05)
+        else:
+            return
+    raise CliError(f"redis-server does not answer on {address}:{port}.")

@@ -1,0 +1,79 @@
+"""Slurm's ways to write times, amounts of memory and GPUs."""
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from dijob.cli.errors import CliError, Exit
+from dijob.cli.slurm.script import Option
+
+_MIB: Final = {"K": 1 / 1024, "M": 1, "G": 1024, "T": 1024 * 1024}
+
+
+def seconds(option: Option) -> int | None:
+    """The time in seconds; None for no limit. "90" are minutes, "1-12" a day and twelve hours."""
+    if option.value.upper() in ("0", "-1", "UNLIMITED", "INFINITE"):
+        return None
+    days, dash, rest = option.value.rpartition("-")
+    parts = rest.split(":")
+    if not all(part.isascii() and part.isdigit() for part in [*parts, *([days] if dash else [])]):
+        raise _wrong(option, "a time such as 30, 1:30:00 or 2-12:00:00")
+    numbers = [int(part) for part in parts]
+    if len(numbers) > 3:
+        raise _wrong(option, "a time such as 30, 1:30:00 or 2-12:00:00")
+    if dash:
+        hours, minutes, rest_seconds = (*numbers, 0, 0)[:3]
+        return (int(days) * 24 + hours) * 3600 + minutes * 60 + rest_seconds
+    if len(numbers) == 3:
+        return numbers[0] * 3600 + numbers[1] * 60 + numbers[2]
+    minutes, rest_seconds = (*numbers, 0)[:2]
+    return minutes * 60 + rest_seconds
+
+
+def mebibytes(option: Option) -> float:
+    """An amount of memory; without a unit it is in MiB."""
+    match = re.fullmatch(r"(\d+)([KMGT]?)B?", option.value.upper())
+    if not match:
+        raise _wrong(option, "an amount of memory such as 4000 or 16G")
+    return int(match[1]) * _MIB[match[2] or "M"]
+
+
+def memory(amount: float) -> str:
+    """An amount in MiB as a Kubernetes quantity."""
+    if amount >= 1024 and amount % 1024 == 0:
+        return f"{int(amount // 1024)}Gi"
+    return f"{max(1, round(amount))}Mi"
+
+
+def count(option: Option, lowest: int = 1) -> int:
+    """A number; of a range ("2-4") the first."""
+    match = re.fullmatch(r"(\d+)(?:-\d+)?", option.value)
+    if not match or int(match[1]) < lowest:
+        raise _wrong(option, f"a number, {lowest} or more")
+    return int(match[1])
+
+
+@dataclass(frozen=True)
+class Gpus:
+    """How many GPUs, of which type ("" for any)."""
+
+    number: int
+    type: str = ""
+
+
+def gpus(option: Option) -> Gpus | None:
+    """GPUs as in --gpus=2, --gpus=a100:2 or --gres=gpu:a100:2; None for another --gres."""
+    words = option.value.split("(")[0].split(":")
+    if option.name == "gres":
+        if words[0] != "gpu" or "," in option.value:
+            return None
+        words = words[1:] or ["1"]
+    number = words[-1] if words[-1].isdigit() else "1"
+    kinds = [word for word in words if not word.isdigit()]
+    return Gpus(int(number), kinds[0] if kinds else "")
+
+
+def _wrong(option: Option, form: str) -> CliError:
+    return CliError(
+        f"line {option.number}: --{option.name} is {option.value!r}; it must be {form}.", Exit.USAGE
+    )

@@ -1,0 +1,142 @@
+"""The step of a batch script: what srun runs, or the command where there is no srun."""
+
+import itertools
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from dijob.cli.errors import CliError, Exit
+from dijob.cli.slurm.kinds import calls_srun, is_compound, is_preparation, is_software
+from dijob.cli.slurm.script import Line, Option, Script, plain, take_options, words_of
+
+# What belongs to srun's own output, and to the script that waits: it is no part of the command.
+_TAIL: Final = re.compile(
+    r"(\s*(&>>?\s*[^\s&<>|]+|\d?>>?\s*(&\d|[^\s&<>|]+)|\|\s*tee\s[^|]*|&&\s*wait|&))+\s*$"
+)
+# The words of a command that need a shell.
+_SHELL: Final = re.compile(r"[$`|&;<>*?~]|^\w+=")
+_OPENS: Final = frozenset({"for", "while", "until", "if", "case"})
+_CLOSES: Final = frozenset({"done", "fi", "esac"})
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step. `words` are those of the command as they are written; `once` where it has no srun,
+    and so runs on the first node alone. `tail` is what was cut off. `script` is all of the
+    script, where it has no srun and more than one command.
+    """
+
+    line: Line
+    words: tuple[str, ...]
+    options: tuple[Option, ...] = ()
+    once: bool = False
+    tail: str = ""
+    script: str = ""
+
+    @property
+    def given(self) -> Mapping[str, Option]:
+        """The last of each option."""
+        return {option.name: option for option in self.options}
+
+    @property
+    def plain_words(self) -> list[str]:
+        """The command's words without quotes."""
+        return [plain(word) for word in self.words]
+
+    def has(self, name: str) -> bool:
+        """Whether the command has a word that ends in this program's name."""
+        return any(word.rpartition("/")[2] == name for word in self.plain_words)
+
+
+@dataclass
+class _Depth:
+    """How many loops and conditions a line is in."""
+
+    depth: int = 0
+    inside: set[int] = field(default_factory=set)
+
+    def look(self, line: Line) -> None:
+        words = re.findall(r"\w+", line.text)
+        self.depth += line.first in _OPENS
+        if self.depth:
+            self.inside.add(line.number)
+        self.depth -= sum(word in _CLOSES for word in words) if self.depth else 0
+
+
+def steps(script: Script) -> tuple[Step, ...]:
+    """Every srun of the script, in order. CliError (USAGE) for one in a loop or a condition."""
+    seen, found = _Depth(), []
+    for line in script.lines:
+        seen.look(line)
+        if not calls_srun(line):
+            continue
+        if line.number in seen.inside:
+            raise CliError(
+                f"line {line.number} calls srun in a loop or a condition: write the one call that"
+                " the job is about.",
+                Exit.USAGE,
+            )
+        found.append(_step(line))
+    return tuple(found)
+
+
+def chosen(script: Script, number: int | None) -> Step:
+    """The step of this number (from 1 on), else the only one, else the commands without srun."""
+    found = steps(script)
+    if number is not None and not 1 <= number <= len(found):
+        raise CliError(
+            f"the script has {len(found)} calls of srun, so no step {number}.", Exit.USAGE
+        )
+    if number is not None:
+        return found[number - 1]
+    if len(found) > 1:
+        lines = ", ".join(str(step.line.number) for step in found)
+        raise CliError(
+            f"the script calls srun {len(found)} times (lines {lines}), and all pods of a DIJob run"
+            " one command: choose one of them with --step, and make a DIJob of each.",
+            Exit.USAGE,
+        )
+    return found[0] if found else _without_srun(script)
+
+
+def _step(line: Line) -> Step:
+    text, tail = line.text, ""
+    if match := _TAIL.search(text):
+        text, tail = text[: match.start()], match[0].strip()
+    words = words_of(text)
+    rest = list(itertools.dropwhile(lambda word: plain(word) != "srun", words))[1:]
+    options, left = take_options([plain(word) for word in rest], line)
+    command = rest[len(rest) - len(left) :]
+    if not command:
+        raise CliError(f"line {line.number}: srun has no command.", Exit.USAGE)
+    return Step(line, tuple(command), tuple(options), tail=tail)
+
+
+def _without_srun(script: Script) -> Step:
+    """The one command that is no preparation, else the whole script."""
+    found = [line for line in script.lines if not is_preparation(line)]
+    if not found:
+        raise CliError("the script runs nothing: there is no srun and no command.", Exit.USAGE)
+    if len(found) > 1 or is_compound(found[0]):
+        return Step(found[0], (), once=True, script=_whole(script))
+    return Step(found[0], tuple(words_of(found[0].text)), once=True)
+
+
+def _whole(script: Script) -> str:
+    """The script as it is written, without what the image has."""
+    software = {line.number for line in script.lines if is_software(line)}
+    left_out = software - {line.number for line in script.lines if not is_software(line)}
+    kept = [
+        text.rstrip()
+        for number, text in enumerate(script.raw.splitlines(), 1)
+        if number not in left_out and not text.startswith(("#!", "#SBATCH"))
+    ]
+    return "\n".join(kept).strip("\n")
+
+
+def needs_shell(words: Sequence[str]) -> bool:
+    """Whether a shell has to read the command."""
+    return any(
+        _SHELL.search(word) for word in words if not (word.startswith("'") and word.endswith("'"))
+    )

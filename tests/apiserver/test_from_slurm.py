@@ -1,0 +1,21 @@
+"""What from-slurm makes of ten batch scripts, against the real apiserver."""
+
+from pathlib import Path
+
+import pytest
+from apiserver.plane import Plane
+
+pytestmark = pytest.mark.apiserver
+
+MADE = sorted((Path(__file__).parents[1] / "unit/cli/slurm").glob("*.yaml"))
+
+
+def test_they_are_ten() -> None:
+    assert len(MADE) >= 10
+
+
+@pytest.mark.parametrize("path", MADE, ids=lambda path: path.stem)
+def test_the_apiserver_accepts_it(plane: Plane, path: Path) -> None:
+    said = plane.ask("create", "--dry-run=server", "--validate=strict", "-f", str(path))
+    assert said.ok, said.text
+    assert "dijob.diengine.opendilab.org/" in said.text

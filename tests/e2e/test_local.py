@@ -1,0 +1,55 @@
+"""`kubectl dijob local` with DI-engine itself: an example trains to its target with no cluster, in
+the files of the ditask image, which has DI-engine and torch."""
+
+import importlib.util
+import os
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from unpacked import ROOT, unpacked
+
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.skipif(os.geteuid() != 0, reason="unpacking and entering an image needs root"),
+]
+
+# What `pip install dijob[cli]` brings, and what these need.
+PACKAGES = ("click", "pydantic", "pydantic_core", "annotated_types", "typing_inspection", "yaml")
+MODULES = ("typing_extensions",)
+MAIN = "import sys; sys.path.insert(0, '/opt/dijob'); from dijob.cli.main import main; main()"
+
+
+def installed(target: Path) -> None:
+    """Put the command line into a folder, with what it imports: Debian's Python runs it."""
+    for name in PACKAGES:
+        spec = importlib.util.find_spec(name)
+        assert spec is not None
+        assert spec.submodule_search_locations
+        shutil.copytree(spec.submodule_search_locations[0], target / name)
+    for name in MODULES:
+        spec = importlib.util.find_spec(name)
+        assert spec is not None
+        assert spec.origin
+        shutil.copy(spec.origin, target)
+    shutil.copytree(ROOT / "operator/dijob", target / "dijob")
+    # As in the wheel (pyproject.toml, force-include).
+    python = target / "dijob/cli/local/python"
+    shutil.copytree(ROOT / "images/dijob-runtime/dijob_runtime", python / "dijob_runtime")
+    shutil.copy(ROOT / "images/dijob-runtime/hook/sitecustomize.py", python)
+
+
+def test_cartpole_trains_to_its_target_without_a_cluster() -> None:
+    with unpacked("ditask") as image:
+        installed(image.files / "opt/dijob")
+        shutil.copy(ROOT / "examples/cartpole-dqn.yaml", image.files / "opt")
+        done = image.run(
+            *("python3", "-c", MAIN, "local", "/opt/cartpole-dqn.yaml", "--timeout", "220"),
+            only_writable="/tmp /home/ditask",
+        )
+    shown = f"{done.returncode}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+    assert done.returncode == 0, shown
+    assert done.stderr.endswith("dijob: Succeeded: all ranks have exited 0\n"), shown
+    returns = re.findall(r"rank 1 \| .*Episode Return\(([\d.]+)\)", done.stdout)
+    assert max(map(float, returns)) >= 195, shown
