@@ -49,8 +49,27 @@ tools: ## install the Debian packages that the tests need (as root; otherwise it
 	echo "==> apt-get install $${missing[*]} (~20 s)"; \
 	apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$${missing[@]}" >/dev/null
 
+# The generator of the docs site and its theme: a folder beside the packages of the tests.
+SITE := $(CACHE)/site-$(shell { cat docs/site/requirements.txt; $(PYTHON) -IS -VV; } 2>/dev/null | sha256sum | cut -c1-12)
+# What the theme's makers say on each run is about their next product.
+MKDOCS := NO_MKDOCS_2_WARNING=1 PYTHONPATH=$(SITE) $(PY) -m mkdocs
+
+$(SITE)/ready: $(VENV)/ready
+	@echo "==> mkdocs-material into $(SITE) (~10 s)" >&2
+	@rm -rf $(SITE)
+	@$(PY) -m pip install -q --require-hashes --no-deps --target $(SITE) -r docs/site/requirements.txt
+	@touch $@
+
+.PHONY: site
+site: $(SITE)/ready ## the docs site into OUT (default: site in the cache), each link checked (~3 s)
+	@$(MKDOCS) build --strict --site-dir $(or $(OUT),$(CACHE)/site)
+
+.PHONY: site-serve
+site-serve: $(SITE)/ready ## the docs site at http://127.0.0.1:8000, made anew as its pages change
+	@$(MKDOCS) serve --strict --dev-addr 127.0.0.1:8000
+
 .PHONY: check
-check: venv tools ## ruff, mypy --strict, import-linter, generated files, shellcheck (~30 s, then ~4)
+check: venv tools $(SITE)/ready ## ruff, mypy --strict, import-linter, generated files, links of the pages, shellcheck (~30 s, then ~6)
 	@test ! -e operator/__init__.py || { echo "operator/__init__.py shadows the standard library's operator: remove it"; exit 1; }
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
@@ -58,6 +77,8 @@ check: venv tools ## ruff, mypy --strict, import-linter, generated files, shellc
 	$(VENV)/bin/lint-imports --no-logo
 	$(PY) -m dijob.crd --check
 	$(PY) -m dijob.cli.reference --check
+	@out=$$(mktemp -d) && trap 'rm -rf "$$out"' EXIT && echo "mkdocs build --strict" && \
+	  { $(MKDOCS) build --strict --site-dir "$$out/site" >"$$out/said" 2>&1 || { cat "$$out/said"; exit 1; }; }
 	$(if $(shell command -v shellcheck)$(DIJOB_SKIP_NOTHING),,@echo "==> skipped:" )shellcheck .ci/run images/*/rootfs.sh
 
 # What the three have in common is nothing but the two cores: the tests of the launcher wait for processes most of the
@@ -104,6 +125,8 @@ lock: ## write the locked dependencies anew from pyproject.toml (needs uv; known
 	  --python-version 3.11 -o bench/requirements.txt
 	uv pip compile -q images/audit.in -c requirements-dev.txt --generate-hashes --no-emit-index-url --no-header \
 	  --python-version 3.11 -o images/audit.txt
+	uv pip compile -q docs/site/requirements.in -c requirements-dev.txt --generate-hashes --no-emit-index-url --no-header \
+	  --python-version 3.11 -o docs/site/requirements.txt
 
 .PHONY: crds
 crds: venv ## write crds/dijob.yaml, the chart's copy, docs/reference.md, docs/conditions.md and docs/cli.md from the code

@@ -1,5 +1,6 @@
 """docs/reference.md: each field of a DIJob with type, bounds and meaning, from the schema."""
 
+import re
 from collections.abc import Iterator
 
 from dijob import names
@@ -23,12 +24,18 @@ def reference(schema: Schema) -> str:
     parts.append(
         "## Rules beyond types and bounds\n\nThe apiserver refuses with these sentences.\n"
     )
-    parts.append(
-        "\n".join(
-            f"- {_place(path)}: {rule.message}" for path, group in RULES.items() for rule in group
-        )
+    sentences = (
+        f"- {_place(path)}: {_literal(rule.message)}"
+        for path, group in RULES.items()
+        for rule in group
     )
+    parts.append("\n".join(sentences))
     return "\n".join(parts) + "\n"
+
+
+def _literal(sentence: str) -> str:
+    """A sentence whose regular expressions are no Markdown."""
+    return re.sub(r"([\[\]*])", r"\\\1", sentence)
 
 
 def _place(path: str) -> str:

@@ -1,0 +1,82 @@
+"""mkdocs' hooks: pages link to files of the repository, such as examples, which the site has too.
+
+A link that leads out of docs/ is rewritten to the site's copy of the file below repository/; one to
+a folder, to the folder's README.md. Whatever a page links to in vain is a warning, which the strict
+build makes an error.
+"""
+
+import logging
+import posixpath
+import re
+from pathlib import Path, PurePosixPath
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files, InclusionLevel
+from mkdocs.structure.pages import Page
+
+ROOT = Path(__file__).parents[2]
+OUTSIDE = "repository"
+LINK = re.compile(r"(?<=\]\()(?P<to>[^)\s#]+)(?P<anchor>#[^)\s]*)?(?=\))")
+LOG = logging.getLogger("mkdocs.hooks.dijob")
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """All that pages link to outside of docs/, and what those link to, are files of the site."""
+    todo = [file.src_uri for file in files.documentation_pages()]
+    while todo:
+        page = todo.pop()
+        for target in _outside(page, _text(page)):
+            uri = f"{OUTSIDE}/{target}"
+            if files.get_file_from_path(uri) is None:
+                files.append(_copy(config, uri, target))
+                todo.extend([uri] if uri.endswith(".md") else [])
+    return files
+
+
+def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """The page with its links as they are in the site."""
+    here = page.file.src_uri
+
+    def moved(link: re.Match[str]) -> str:
+        target = _target(here, link["to"])
+        if target is None:
+            return link[0]
+        found = f"{OUTSIDE}/{target}" if not target.startswith("docs/") else target[5:]
+        return posixpath.relpath(found, posixpath.dirname(here) or ".") + (link["anchor"] or "")
+
+    return LINK.sub(moved, markdown)
+
+
+def _outside(page: str, text: str) -> list[str]:
+    found = (_target(page, link["to"]) for link in LINK.finditer(text))
+    return [each for each in found if each is not None and not each.startswith("docs/")]
+
+
+def _target(page: str, to: str) -> str | None:
+    """The path in the repository of what a page of the site links to, where it isn't in the site at
+    the place that the link says. A folder stands for its README.md."""
+    if "://" in to or to.startswith("mailto:"):
+        return None
+    path = posixpath.normpath(posixpath.join(posixpath.dirname(_source(page)), to))
+    if (ROOT / path).is_dir():
+        path = posixpath.join(path, "README.md")
+    if not (ROOT / path).is_file():
+        return None  # mkdocs says so
+    inside = _source(page).startswith("docs/") and path.startswith("docs/")
+    return None if inside and not to.endswith("/") else path
+
+
+def _source(page: str) -> str:
+    """The path in the repository of a page of the site."""
+    outside = PurePosixPath(page).parts[0] == OUTSIDE
+    return page.removeprefix(f"{OUTSIDE}/") if outside else f"docs/{page}"
+
+
+def _text(page: str) -> str:
+    return (ROOT / _source(page)).read_text()
+
+
+def _copy(config: MkDocsConfig, uri: str, target: str) -> File:
+    copy = File.generated(config, uri, abs_src_path=str(ROOT / target))
+    copy.inclusion = InclusionLevel.NOT_IN_NAV
+    return copy
