@@ -37,7 +37,7 @@ class AsyncClient(Reader):
         query += [("dryRun", "All")] if dry_run else []
         query += [("force", "true")] if force else []
         path = resource.path(place, str(body["metadata"]["name"]))
-        return await self.connection.json(Call("PATCH", path, body, tuple(query), APPLY))
+        return await self.connection.json(Call("PATCH", path, body, tuple(query), content=APPLY))
 
     async def scale(self, name: str, replicas: int) -> None:
         """Write how many pods the job shall have, through its scale subresource."""
@@ -93,6 +93,6 @@ class AsyncClient(Reader):
     async def _patch(self, path: str, name: str, body: Json) -> None:
         try:
             query = (("fieldManager", MANAGER),)
-            await self.connection.json(Call("PATCH", path, body, query, MERGE))
+            await self.connection.json(Call("PATCH", path, body, query, content=MERGE))
         except NotFound as error:
             raise waiting.about(error, self.namespace, name) from error
