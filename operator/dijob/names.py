@@ -75,6 +75,8 @@ LEGACY_TASK_TYPE: Final = "diengine/task-type"
 LEGACY_TASK_NAME: Final = "diengine/task-name"
 LEGACY_TASK_RANK: Final = "diengine/task-rank"
 LEGACY_REPLICAS: Final = "diengine/replicas"
+# Of the status: what jobs post to the HTTP server, which has it in DI-orchestrator's field.
+REPORTED: Final = "profilings"
 
 MAIN_CONTAINER: Final = "di-container"
 MAIN_PORT: Final = "di-port"

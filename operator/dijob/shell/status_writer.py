@@ -1,9 +1,10 @@
 """Writes a job's status, at most once per pass, and publishes the events that go with it."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from dijob import names
 from dijob.api.model import Metadata
 from dijob.api.parse import stored
 from dijob.api.status import Status
@@ -84,7 +85,8 @@ class StatusWriter:
         if not urgent and (due := self._put_off(pressure, old, memory)) > 0:
             return due
         precondition = {"uid": meta.uid, "resourceVersion": meta.resource_version}
-        patch = {"metadata": precondition, "status": changes}
+        unfit = _unfit(self._jobs.get((meta.namespace, meta.name)) or {})
+        patch = {"metadata": precondition, "status": changes | unfit}
         path = JOBS.path(meta.namespace, meta.name)
         try:
             answer = await self._api.patch(f"{path}/status", patch, whole=True)
@@ -122,6 +124,14 @@ class StatusWriter:
         if due > 0 or seconds == quick or self._api.throttle.take_status_write():
             return due
         return seconds
+
+
+def _unfit(body: Mapping[str, Any]) -> dict[str, None]:
+    """What DI-orchestrator has left in a status that is none of ours: an empty object in the place
+    of a list. Before Kubernetes 1.33 the apiserver refuses any status with it.
+    """
+    given = (body.get("status") or {}).get(names.REPORTED)
+    return {names.REPORTED: None} if isinstance(given, Mapping) else {}
 
 
 def _changes(old: Status, new: Status) -> dict[str, Any]:
