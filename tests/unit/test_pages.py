@@ -33,7 +33,7 @@ def waits(text: str) -> list[tuple[str, str, str]]:
 
 
 def test_the_pages_wait_somewhere() -> None:
-    assert {"README.md", "NOTES.txt", "install.md", "dijob.yaml"} <= {path.name for path in PAGES}
+    assert {"NOTES.txt", "install.md", "tutorial.md", "dijob.yaml"} <= {path.name for path in PAGES}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
@@ -53,7 +53,7 @@ def test_after_waiting_for_the_end_a_page_prints_how_it_ended(page: Path) -> Non
 
 MAKEFILE = (ROOT / "Makefile").read_text()
 TARGETS = set(re.findall(r"(?m)^\.PHONY: ([\w-]+)$", MAKEFILE))
-FIRST = ("README.md", "Install it in a cluster"), ("docs/install.md", "")
+FIRST = ("README.md", "Quick start"), ("docs/install.md", "")
 
 
 def test_every_target_of_make_that_a_page_names_exists() -> None:
@@ -81,6 +81,14 @@ def test_the_first_steps_bring_a_cluster_with_images_and_go_on_where_a_release_i
     assert [step for step in steps if step.startswith("helm")] == [
         "helm upgrade --install dijob charts/dijob --namespace dijob-system --create-namespace"
     ]
+
+
+def test_readme_has_the_commands_of_the_quick_start() -> None:
+    """The tests run those."""
+    whole = "\n".join(commands((ROOT / "docs/quick-start.md").read_text())).splitlines()
+    short = "\n".join(commands(section("README.md", "Quick start"))).splitlines()
+    assert len(short) > 5
+    assert [line for line in short if line not in whole] == []
 
 
 def test_the_test_cluster_comes_up_with_every_image_that_the_examples_and_the_chart_name() -> None:
