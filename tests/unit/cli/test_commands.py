@@ -42,6 +42,15 @@ def test_help_imports_nothing_heavy() -> None:
     assert subprocess.run(argv, capture_output=True, text=True).stdout.strip() == "set()"
 
 
+def test_a_file_is_read_without_what_talks_to_a_cluster() -> None:
+    script = (
+        "import sys; from dijob.cli.files import read; read(sys.argv[1]);"
+        "print({'kubernetes', 'aiohttp'} & set(sys.modules))"
+    )
+    argv = [sys.executable, "-c", script, "examples/dijob.yaml"]
+    assert subprocess.run(argv, capture_output=True, text=True).stdout.strip() == "set()"
+
+
 def written(replicas: int = 2) -> str:
     return yaml.safe_dump(dijob("test", {"image": "x", "command": ["a"]}, replicas=replicas))
 

@@ -26,15 +26,18 @@ def command(script: str, output: str, **chosen: Any) -> None:
       kubectl dijob from-slurm train.sbatch --image my/image:1 -o train.yaml
       kubectl dijob explain train.yaml
     """
+    from dijob.cli.calling import client_errors
     from dijob.cli.errors import CliError, Exit
-    from dijob.cli.files import parsed, text_of
+    from dijob.cli.files import parsed
     from dijob.cli.jobs import job_of
     from dijob.cli.slurm import convert, write
     from dijob.cli.slurm.command import job_name
     from dijob.cli.slurm.script import read
 
-    shown = "standard input" if script == "-" else script
-    found = read(text_of(script, shown))
+    with client_errors():
+        from dijob.client.documents import called, read_text
+
+        found = read(read_text(script))
     named = chosen["name"] or "job-name" in found.given or script == "-"
     wishes = convert.Wishes(
         image=chosen["image"],
@@ -42,9 +45,8 @@ def command(script: str, output: str, **chosen: Any) -> None:
         step=chosen["step"],
         index=chosen["array_index"],
     )
-    text = write.written(
-        Path(script).name if script != "-" else shown, convert.convert(found, wishes)
-    )
+    shown = called(script) if script == "-" else Path(script).name
+    text = write.written(shown, convert.convert(found, wishes))
     job_of(parsed("the DIJob of this script", text))
     if not output:
         click.echo(text, nl=False)
