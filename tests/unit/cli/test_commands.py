@@ -101,6 +101,14 @@ def test_a_cluster_that_is_not_there_is_named(tmp_path: Path) -> None:
     assert run("list", "--context", "y", env={"KUBECONFIG": str(file)}).exit_code == 5
 
 
+@pytest.mark.parametrize("text", ["", "[1]", "contexts: 1", "a: ["])
+def test_a_file_that_is_no_kubeconfig_is_named(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "config"
+    file.write_text(text)
+    result = run("list", "--kubeconfig", str(file))
+    assert (result.exit_code, str(file) in result.output) == (5, True), result.output
+
+
 @pytest.mark.parametrize(
     ("text", "seconds"),
     [("90", 90.0), ("1.5s", 1.5), ("10m", 600.0), ("1h30m", 5400.0), ("1d", 86400.0)],
