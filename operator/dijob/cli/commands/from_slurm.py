@@ -9,11 +9,17 @@ import click
 @click.command(name="from-slurm")
 @click.argument("script")
 @click.option("--image", default="", help="The pods' image, which has the program.")
-@click.option("-o", "--output", default="", help="The file to write; else standard output.")
+@click.option(
+    "--to",
+    default="",
+    metavar="FILE",
+    help="The file to write. Absent: standard output. (-f names what is read, -o a form, as with"
+    " kubectl.)",
+)
 @click.option("--name", default="", help="The DIJob's name. Absent: --job-name, else the file's.")
 @click.option("--step", type=int, default=None, help="Which srun, from 1 on, where it has several.")
 @click.option("--array-index", type=int, default=None, help="Which index of a job array.")
-def command(script: str, output: str, **chosen: Any) -> None:
+def command(script: str, to: str, **chosen: Any) -> None:
     """Make a DIJob of SCRIPT, a batch script for Slurm.
 
     Each task of srun is a pod: --ntasks (or --nodes x --ntasks-per-node) is replicas, and CPUs,
@@ -23,7 +29,7 @@ def command(script: str, output: str, **chosen: Any) -> None:
 
     \b
     Example:
-      kubectl dijob from-slurm train.sbatch --image my/image:1 -o train.yaml
+      kubectl dijob from-slurm train.sbatch --image my/image:1 --to train.yaml
       kubectl dijob explain train.yaml
     """
     from dijob.cli.calling import client_errors
@@ -48,13 +54,11 @@ def command(script: str, output: str, **chosen: Any) -> None:
     shown = called(script) if script == "-" else Path(script).name
     text = write.written(shown, convert.convert(found, wishes))
     job_of(parsed("the DIJob of this script", text))
-    if not output:
+    if not to:
         click.echo(text, nl=False)
         return
     try:
-        Path(output).write_text(text)
+        Path(to).write_text(text)
     except OSError as error:
-        raise CliError(f"{output} cannot be written: {error.strerror}.", Exit.USAGE) from None
-    click.echo(
-        f"{output} has the DIJob; kubectl dijob explain {output} says what it becomes", err=True
-    )
+        raise CliError(f"{to} cannot be written: {error.strerror}.", Exit.USAGE) from None
+    click.echo(f"{to} has the DIJob; kubectl dijob explain {to} says what it becomes", err=True)
