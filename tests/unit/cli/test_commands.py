@@ -1,6 +1,7 @@
 """The frame of the commands: their help, their errors, what they print."""
 
 import os
+import resource
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -25,11 +26,37 @@ def run(*words: str, stdin: str = "", env: Mapping[str, str] | None = None) -> R
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_each_help_has_an_example(name: str) -> None:
+def test_each_help_begins_with_the_tables_line_and_has_an_example(name: str) -> None:
     result = run(name, "--help")
     assert result.exit_code == 0
-    assert "Example" in result.output
-    assert f"dijob {name}" in result.output
+    said = [" ".join(part.split()) for part in result.output.split("\n\n")]
+    assert said[1] == COMMANDS[name]
+    (example,) = [part for part in said if part.startswith("Example: ")]
+    assert f"dijob {name}" in example
+
+
+def test_the_table_is_in_the_programs_help() -> None:
+    text = " ".join(run("--help").output.split())
+    for name, said in COMMANDS.items():
+        assert f" {name} {said}" in text
+
+
+# Those whose modules import most.
+@pytest.mark.timed
+@pytest.mark.parametrize("name", ["run", "logs", "explain"])
+def test_help_is_there_at_once(name: str) -> None:
+    """CPU and not the clock: others use the machine too."""
+    took = sorted(cpu_seconds("-m", "dijob.cli.main", name, "--help") for _ in range(5))
+    assert took[2] < 0.4, took
+
+
+def cpu_seconds(*argv: str) -> float:
+    """What a run of Python costs."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run([sys.executable, *argv], capture_output=True, env=environment({}))
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert done.returncode == 0, done.stderr
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def test_help_imports_nothing_heavy() -> None:

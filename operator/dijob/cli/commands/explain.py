@@ -18,7 +18,7 @@ NOT_ASKED = {"asked": False, "why": "--offline: this looked at the file only", "
 @click.option("--offline", is_flag=True, help="Look at the file only, ask no cluster.")
 @options.cluster
 def command(where: Where, file: str, output: str | None, full: bool, offline: bool) -> None:
-    """Say what the DIJob in FILE becomes; nothing is created.
+    """Say what the DIJob in a file becomes; nothing is created.
 
     Pods and ranks, the variables that their processes will have, who dials whom, how many
     connections that makes, what the operator creates, warnings. It is made by the operator's own

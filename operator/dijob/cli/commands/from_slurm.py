@@ -20,7 +20,7 @@ import click
 @click.option("--step", type=int, default=None, help="Which srun, from 1 on, where it has several.")
 @click.option("--array-index", type=int, default=None, help="Which index of a job array.")
 def command(script: str, to: str, **chosen: Any) -> None:
-    """Make a DIJob of SCRIPT, a batch script for Slurm.
+    """Make a DIJob of a batch script for Slurm.
 
     Each task of srun is a pod: --ntasks (or --nodes x --ntasks-per-node) is replicas, and CPUs,
     memory and GPUs are a pod's. `ditask --platform slurm` and other programs get Slurm's variables

@@ -27,7 +27,7 @@ def command(
     timeout: float | None,
     volumes: tuple[str, ...],
 ) -> None:
-    """Run the DIJob in FILE on this machine, without Kubernetes.
+    """Run the DIJob in a file on this machine, without Kubernetes.
 
     Each rank is a process group with the variables that its pod would have, and an address of its
     own (127.N.0.2 for rank 0, 127.N.0.3 for rank 1). The programs come from your own PATH, not from
