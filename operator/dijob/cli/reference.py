@@ -45,7 +45,7 @@ def page() -> str:
     """The page's text."""
     codes = "".join(f"| {code.value} | {said} |\n" for code, said in exit_codes())
     parts = [_HEAD, codes]
-    for name, line in COMMANDS.items():
+    for name in COMMANDS:
         module = importlib.import_module(f"dijob.cli.commands.{name.replace('-', '_')}")
         command: click.Command = module.command
         with click.Context(
@@ -55,7 +55,7 @@ def page() -> str:
             max_content_width=_WIDTH,
             help_option_names=["-h", "--help"],
         ) as context:
-            parts.append(f"\n## {name}\n\n{line}\n\n```text\n{command.get_help(context)}\n```\n")
+            parts.append(f"\n## {name}\n\n```text\n{command.get_help(context)}\n```\n")
     return "".join(parts)
 
 

@@ -1,8 +1,10 @@
 """The Python client: build a DIJob, apply it, watch it, wait for its outcome (docs/client.md)."""
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from dijob.api.reported import Progress
 from dijob.api.status import Condition, FirstFailure, Status
-from dijob.client.asynchronous import AsyncClient
 from dijob.client.documents import build, check, dump, load, load_job, loads, manifest
 from dijob.client.errors import (
     ApiError,
@@ -13,11 +15,23 @@ from dijob.client.errors import (
     TimedOut,
     Unreachable,
 )
-from dijob.client.executing import Executed
 from dijob.client.jobs import Job, Outcome
 from dijob.client.loglines import Line, LogOptions
-from dijob.client.ranks import RankPod
-from dijob.client.synchronous import Client
+
+if TYPE_CHECKING:
+    from dijob.client.asynchronous import AsyncClient
+    from dijob.client.executing import Executed
+    from dijob.client.ranks import RankPod
+    from dijob.client.synchronous import Client
+
+# These need kubernetes and aiohttp, which take a third of a second. Whoever reads a file needs
+# neither.
+_LATER = {
+    "AsyncClient": "asynchronous",
+    "Client": "synchronous",
+    "Executed": "executing",
+    "RankPod": "ranks",
+}
 
 __all__ = [
     "ApiError",
@@ -47,3 +61,9 @@ __all__ = [
     "loads",
     "manifest",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__} has no attribute {name}")
+    return getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)

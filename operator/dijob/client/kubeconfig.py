@@ -54,6 +54,9 @@ async def target(kubeconfig: str | None = None, context: str | None = None) -> T
     except (TimeoutError, ConfigException, OSError, ValueError, yaml.YAMLError) as error:
         said = " ".join(str(error).split())
         raise Unreachable(f"the kubeconfig {path} cannot be used: {said}") from error
+    except (TypeError, KeyError, AttributeError) as error:
+        # Its reader takes it for granted that the file has the form of a kubeconfig.
+        raise Unreachable(f"the file {path} has no form of a kubeconfig") from error
     namespace = loader.current_context["context"].get("namespace") or "default"
     return Target(
         settings, namespace, f"the kubeconfig {path}", partial(target, kubeconfig, context)

@@ -1,6 +1,7 @@
 """The frame of the commands: their help, their errors, what they print."""
 
 import os
+import resource
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -25,11 +26,37 @@ def run(*words: str, stdin: str = "", env: Mapping[str, str] | None = None) -> R
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_each_help_has_an_example(name: str) -> None:
+def test_each_help_begins_with_the_tables_line_and_has_an_example(name: str) -> None:
     result = run(name, "--help")
     assert result.exit_code == 0
-    assert "Example" in result.output
-    assert f"dijob {name}" in result.output
+    said = [" ".join(part.split()) for part in result.output.split("\n\n")]
+    assert said[1] == COMMANDS[name]
+    (example,) = [part for part in said if part.startswith("Example: ")]
+    assert f"dijob {name}" in example
+
+
+def test_the_table_is_in_the_programs_help() -> None:
+    text = " ".join(run("--help").output.split())
+    for name, said in COMMANDS.items():
+        assert f" {name} {said}" in text
+
+
+# Those whose modules import most.
+@pytest.mark.timed
+@pytest.mark.parametrize("name", ["run", "logs", "explain"])
+def test_help_is_there_at_once(name: str) -> None:
+    """CPU and not the clock: others use the machine too."""
+    took = sorted(cpu_seconds("-m", "dijob.cli.main", name, "--help") for _ in range(5))
+    assert took[2] < 0.4, took
+
+
+def cpu_seconds(*argv: str) -> float:
+    """What a run of Python costs."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run([sys.executable, *argv], capture_output=True, env=environment({}))
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert done.returncode == 0, done.stderr
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def test_help_imports_nothing_heavy() -> None:
@@ -39,6 +66,15 @@ def test_help_imports_nothing_heavy() -> None:
         "print({'kubernetes', 'aiohttp', 'pydantic', 'rich', 'yaml'} & set(sys.modules))"
     )
     argv = [sys.executable, "-c", script]
+    assert subprocess.run(argv, capture_output=True, text=True).stdout.strip() == "set()"
+
+
+def test_a_file_is_read_without_what_talks_to_a_cluster() -> None:
+    script = (
+        "import sys; from dijob.cli.files import read; read(sys.argv[1]);"
+        "print({'kubernetes', 'aiohttp'} & set(sys.modules))"
+    )
+    argv = [sys.executable, "-c", script, "examples/dijob.yaml"]
     assert subprocess.run(argv, capture_output=True, text=True).stdout.strip() == "set()"
 
 
@@ -90,6 +126,14 @@ def test_a_cluster_that_is_not_there_is_named(tmp_path: Path) -> None:
     assert "the cluster at http://127.0.0.1:9 does not answer: " in result.output
     assert str(file) in result.output
     assert run("list", "--context", "y", env={"KUBECONFIG": str(file)}).exit_code == 5
+
+
+@pytest.mark.parametrize("text", ["", "[1]", "contexts: 1", "a: ["])
+def test_a_file_that_is_no_kubeconfig_is_named(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "config"
+    file.write_text(text)
+    result = run("list", "--kubeconfig", str(file))
+    assert (result.exit_code, str(file) in result.output) == (5, True), result.output
 
 
 @pytest.mark.parametrize(

@@ -180,9 +180,13 @@ users: [{name: u, user: {token: t}}]
 @pytest.mark.parametrize(
     ("config", "said"),
     [
-        pytest.param(KUBECONFIG, "the cluster http://127.0.0.1:1 does not answer", id="no answer"),
-        pytest.param("", "no cluster was asked", id="an empty kubeconfig"),
-        pytest.param(None, "no cluster was asked", id="no kubeconfig"),
+        pytest.param(
+            KUBECONFIG, "the cluster at http://127.0.0.1:1 does not answer", id="no answer"
+        ),
+        pytest.param("", "no cluster was asked: the ", id="an empty kubeconfig"),
+        pytest.param("[1]", "no cluster was asked: the ", id="a list"),
+        pytest.param("contexts: 1", "no cluster was asked: the ", id="something else"),
+        pytest.param(None, "no cluster was asked: there is no kubeconfig at", id="none"),
     ],
 )
 def test_without_a_cluster_it_says_so(tmp_path: Path, config: str | None, said: str) -> None:

@@ -268,7 +268,7 @@ def test_too_many_pods_are_refused_with_the_field() -> None:
 
 def test_a_file_is_written(tmp_path: Path) -> None:
     out = tmp_path / "job.yaml"
-    args = ["from-slurm", str(SCRIPTS / "peers.sbatch"), "--image", "img", "-o", str(out)]
+    args = ["from-slurm", str(SCRIPTS / "peers.sbatch"), "--image", "img", "--to", str(out)]
     done = CliRunner().invoke(group, args)
     assert (done.exit_code, done.stdout) == (Exit.OK, "")
     assert yaml.safe_load(out.read_text())["metadata"]["name"] == "peers"

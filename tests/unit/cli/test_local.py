@@ -18,6 +18,8 @@ from dijob.cli.files import parsed
 from dijob.cli.local import places, plan
 from dijob.cli.local.ledger import Ledger, Outcome
 from dijob.cli.local.volumes import Paths
+from dijob.core.membership import address_list
+from dijob_runtime.hook import connected
 from manifests import dijob
 from unit.builders import container, job
 
@@ -264,8 +266,14 @@ def test_ranks_know_each_other_by_name_where_the_runtime_wants_that(run: Any) ->
 def test_two_runs_have_other_addresses() -> None:
     with places.addresses(3) as first, places.addresses(300) as second:
         assert len({*first, *second}) == 303
-        assert first[0].endswith(".0.2")
-        assert second[250].endswith(".1.2")
+        assert first[0].endswith(".0.3")
+        assert second[250].endswith(".1.3")
+
+
+def test_no_rank_has_the_address_of_those_who_have_succeeded() -> None:
+    """The others would begin without it, and what they say first would be lost."""
+    found = {places.address(run, rank) for run in range(places.RUNS) for rank in range(600)}
+    assert not found & {address_list.NOBODY, connected.NOBODY}
 
 
 RULES = [

@@ -4,24 +4,24 @@ when they are needed, so that `--help` is there at once."""
 from collections.abc import Mapping
 from typing import Final
 
-# In the order of the help: the name, and the line that the help has of it. The module is the name
+# In the order of the help: the name, and the first line of its own help. The module is the name
 # with underscores.
 COMMANDS: Final[Mapping[str, str]] = {
     "run": "Make a job of an image and a command, with your code.",
-    "apply": "Create or change what is in files.",
-    "wait": "Wait for a job's end, and end with its outcome.",
-    "watch": "A live view of a job, its ranks and its events.",
-    "logs": "The logs of all ranks as one.",
+    "apply": "Create or change the objects in files, by server-side apply.",
+    "wait": "Wait until a job has ended, and end with its outcome.",
+    "watch": "A live view of a job, its ranks and its events, until it has ended.",
+    "logs": "The logs of all ranks as one, in the order of time.",
     "list": "The jobs of a namespace.",
     "get": "Some jobs by name.",
     "scale": "Change how many pods a job wants.",
     "suspend": "Take jobs off the cluster, until resume.",
-    "resume": "Bring suspended jobs back.",
-    "restart": "Delete a job and make it anew, as it was or with a fix.",
-    "delete": "Delete jobs and their pods.",
-    "cp": "Copy files out of a rank, or out of a volume of a job that has ended.",
-    "explain": "What a file becomes, before anything is created.",
-    "local": "Run a file's job on this machine, without Kubernetes.",
-    "from-slurm": "A DIJob of a batch script for Slurm.",
-    "completion": "Completion for bash, zsh, fish and kubectl.",
+    "resume": "Bring suspended jobs back, with the same ranks.",
+    "restart": "Delete a job and make it anew, as it was or as a file says.",
+    "delete": "Delete jobs and their pods, and wait until they are gone.",
+    "cp": "Copy a file or folder out of a rank, or out of a volume of a job that has ended.",
+    "explain": "Say what the DIJob in a file becomes; nothing is created.",
+    "local": "Run the DIJob in a file on this machine, without Kubernetes.",
+    "from-slurm": "Make a DIJob of a batch script for Slurm.",
+    "completion": "Print completion for bash, zsh, fish or kubectl.",
 }

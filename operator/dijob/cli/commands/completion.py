@@ -9,10 +9,10 @@ from dijob.cli.completing import PLUGIN, SHELLS, script
 @click.argument("shell", type=click.Choice([*SHELLS, "kubectl"]))
 @click.pass_context
 def command(ctx: click.Context, shell: str) -> None:
-    """Print what a shell needs to complete commands, options and the names of jobs.
+    """Print completion for bash, zsh, fish or kubectl.
 
-    `kubectl` prints the program kubectl_complete-dijob, by which kubectl's own completion knows
-    the words after `kubectl dijob`.
+    It is for commands, options and the names of jobs. `kubectl` prints the program
+    kubectl_complete-dijob, by which kubectl's own completion knows the words after `kubectl dijob`.
 
     \b
     Example:

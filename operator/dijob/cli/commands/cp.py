@@ -18,11 +18,12 @@ if TYPE_CHECKING:
 @click.argument("local", metavar="LOCAL", type=click.Path())
 @options.cluster
 def command(where: Where, source: str, local: str) -> None:
-    """Copy a file or folder out of a rank (absent: rank 0) to this machine.
+    """Copy a file or folder out of a rank, or out of a volume of a job that has ended.
 
-    A rank that runs is asked by exec, with tar, which its image must have. When it has ended and
-    the path is on a volume of the job's template that outlives the pods, such as a
-    PersistentVolumeClaim, a pod with the job's image reads it, and is deleted afterwards.
+    Without a rank it is rank 0. A rank that runs is asked by exec, with tar, which its image must
+    have. When it has ended and the path is on a volume of the job's template that outlives the
+    pods, such as a PersistentVolumeClaim, a pod with the job's image reads it, and is deleted
+    afterwards.
 
     \b
     Example:

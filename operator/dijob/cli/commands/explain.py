@@ -4,6 +4,8 @@ from typing import Any
 
 import click
 
+from dijob.cli import options
+from dijob.cli.calling import Where
 from dijob.cli.errors import Exit
 
 NOT_ASKED = {"asked": False, "why": "--offline: this looked at the file only", "findings": []}
@@ -14,12 +16,9 @@ NOT_ASKED = {"asked": False, "why": "--offline: this looked at the file only", "
 @click.option("-o", "--output", type=click.Choice(["json", "yaml"]), help="Print it as data.")
 @click.option("--full", is_flag=True, help="All pods, with all variables of each.")
 @click.option("--offline", is_flag=True, help="Look at the file only, ask no cluster.")
-@click.option("-n", "--namespace", default="", metavar="NAME", help="Absent: the kubeconfig's.")
-@click.option("--context", default="", metavar="NAME", help="Of the kubeconfig.")
-@click.option("--kubeconfig", default="", metavar="FILE", help="Absent: $KUBECONFIG.")
-@click.pass_context
-def command(ctx: click.Context, /, file: str, output: str | None, **chosen: Any) -> None:
-    """Say what the DIJob in FILE becomes; nothing is created.
+@options.cluster
+def command(where: Where, file: str, output: str | None, full: bool, offline: bool) -> None:
+    """Say what the DIJob in a file becomes; nothing is created.
 
     Pods and ranks, the variables that their processes will have, who dials whom, how many
     connections that makes, what the operator creates, warnings. It is made by the operator's own
@@ -42,16 +41,15 @@ def command(ctx: click.Context, /, file: str, output: str | None, **chosen: Any)
     given = read(file)
     job_of(given)
     seen: dict[str, Any] = NOT_ASKED
-    if not chosen["offline"]:
-        from dijob.cli.explain.cluster import Where, ask
+    if not offline:
+        from dijob.cli.explain.cluster import ask
 
-        where = Where(chosen["kubeconfig"], chosen["context"], chosen["namespace"])
         seen = ask(given, where)
-    namespace = chosen["namespace"] or seen.get("namespace", "")
+    namespace = where.namespace or seen.get("namespace", "")
     found = {**explanation(job_of(given, namespace), Options()), "cluster": seen}
-    click.echo(_data(found, output) if output else "\n".join(text.lines(found, chosen["full"])))
+    click.echo(_data(found, output) if output else "\n".join(text.lines(found, full)))
     if any(one["verdict"] == "no" for one in seen["findings"]):
-        ctx.exit(Exit.FAILED)
+        click.get_current_context().exit(Exit.FAILED)
 
 
 def _data(found: dict[str, Any], form: str) -> str:

@@ -9,12 +9,18 @@ import click
 @click.command(name="from-slurm")
 @click.argument("script")
 @click.option("--image", default="", help="The pods' image, which has the program.")
-@click.option("-o", "--output", default="", help="The file to write; else standard output.")
+@click.option(
+    "--to",
+    default="",
+    metavar="FILE",
+    help="The file to write. Absent: standard output. (-f names what is read, -o a form, as with"
+    " kubectl.)",
+)
 @click.option("--name", default="", help="The DIJob's name. Absent: --job-name, else the file's.")
 @click.option("--step", type=int, default=None, help="Which srun, from 1 on, where it has several.")
 @click.option("--array-index", type=int, default=None, help="Which index of a job array.")
-def command(script: str, output: str, **chosen: Any) -> None:
-    """Make a DIJob of SCRIPT, a batch script for Slurm.
+def command(script: str, to: str, **chosen: Any) -> None:
+    """Make a DIJob of a batch script for Slurm.
 
     Each task of srun is a pod: --ntasks (or --nodes x --ntasks-per-node) is replicas, and CPUs,
     memory and GPUs are a pod's. `ditask --platform slurm` and other programs get Slurm's variables
@@ -23,18 +29,21 @@ def command(script: str, output: str, **chosen: Any) -> None:
 
     \b
     Example:
-      kubectl dijob from-slurm train.sbatch --image my/image:1 -o train.yaml
+      kubectl dijob from-slurm train.sbatch --image my/image:1 --to train.yaml
       kubectl dijob explain train.yaml
     """
+    from dijob.cli.calling import client_errors
     from dijob.cli.errors import CliError, Exit
-    from dijob.cli.files import parsed, text_of
+    from dijob.cli.files import parsed
     from dijob.cli.jobs import job_of
     from dijob.cli.slurm import convert, write
     from dijob.cli.slurm.command import job_name
     from dijob.cli.slurm.script import read
 
-    shown = "standard input" if script == "-" else script
-    found = read(text_of(script, shown))
+    with client_errors():
+        from dijob.client.documents import called, read_text
+
+        found = read(read_text(script))
     named = chosen["name"] or "job-name" in found.given or script == "-"
     wishes = convert.Wishes(
         image=chosen["image"],
@@ -42,17 +51,14 @@ def command(script: str, output: str, **chosen: Any) -> None:
         step=chosen["step"],
         index=chosen["array_index"],
     )
-    text = write.written(
-        Path(script).name if script != "-" else shown, convert.convert(found, wishes)
-    )
+    shown = called(script) if script == "-" else Path(script).name
+    text = write.written(shown, convert.convert(found, wishes))
     job_of(parsed("the DIJob of this script", text))
-    if not output:
+    if not to:
         click.echo(text, nl=False)
         return
     try:
-        Path(output).write_text(text)
+        Path(to).write_text(text)
     except OSError as error:
-        raise CliError(f"{output} cannot be written: {error.strerror}.", Exit.USAGE) from None
-    click.echo(
-        f"{output} has the DIJob; kubectl dijob explain {output} says what it becomes", err=True
-    )
+        raise CliError(f"{to} cannot be written: {error.strerror}.", Exit.USAGE) from None
+    click.echo(f"{to} has the DIJob; kubectl dijob explain {to} says what it becomes", err=True)

@@ -27,10 +27,10 @@ def command(
     timeout: float | None,
     volumes: tuple[str, ...],
 ) -> None:
-    """Run the DIJob in FILE on this machine, without Kubernetes.
+    """Run the DIJob in a file on this machine, without Kubernetes.
 
     Each rank is a process group with the variables that its pod would have, and an address of its
-    own (127.N.0.2 for rank 0, 127.N.0.3 for rank 1). The programs come from your own PATH, not from
+    own (127.N.0.3 for rank 0, 127.N.0.4 for rank 1). The programs come from your own PATH, not from
     the image. The output is merged, a rank that fails starts again until backoffLimit, and the end
     is the job's: 0 for Succeeded, 1 for Failed, 6 after --timeout, 130 after Ctrl-C. No process is
     left.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 @options.job
 @options.cluster
 def command(where: Where, name: str) -> None:
-    """A live view of a job: its phase, each rank, the last events, until it has ended.
+    """A live view of a job, its ranks and its events, until it has ended.
 
     Where the output is no terminal, each change is a line. The exit code is as wait's.
 

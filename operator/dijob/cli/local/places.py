@@ -1,4 +1,4 @@
-"""An address of this machine for each rank: 127.N.0.2 for rank 0, 127.N.0.3 for rank 1, ..."""
+"""An address of this machine for each rank: 127.N.0.3 for rank 0, 127.N.0.4 for rank 1, ..."""
 
 import socket
 from collections.abc import Iterator
@@ -7,7 +7,9 @@ from contextlib import contextmanager
 from dijob.cli.errors import CliError, Exit
 from dijob.names import BASE_PORT
 
-FIRST = 2
+# 127.0.0.2 stands in lists for a rank that has succeeded (core/membership/address_list.py): nobody
+# waits for it.
+FIRST = 3
 # A run holds this port of 127.N.0.1, so that a second one takes another N.
 LOCK_PORT = BASE_PORT - 1
 RUNS = 64

@@ -1,6 +1,5 @@
 """The DIJob as a file, with a comment for each line of the script that is not in it."""
 
-import re
 import textwrap
 from itertools import groupby
 from typing import Any, Final
@@ -8,22 +7,9 @@ from typing import Any, Final
 import yaml
 
 from dijob.cli.slurm.convert import Converted
+from dijob.client.yaml_text import Dumper
 
 WIDTH: Final = 110
-# What kubectl reads as a number or a truth, and PyYAML does not: 1e-3, y.
-_OTHERWISE: Final = re.compile(r"[-+]?\.?\d|[yYnN]$")
-
-
-class _Dumper(yaml.SafeDumper):
-    """PyYAML's, with lists below their key's indentation, and texts of several lines as such."""
-
-
-def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
-    style = "|" if "\n" in value else "'" if _OTHERWISE.match(value) else None
-    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
-
-
-_Dumper.add_representer(str, _text)
 
 
 def written(name: str, made: Converted) -> str:
@@ -52,4 +38,4 @@ def _shown(text: str) -> str:
 
 
 def _dumped(job: dict[str, Any]) -> str:
-    return yaml.dump(job, Dumper=_Dumper, sort_keys=False, width=WIDTH, allow_unicode=True)
+    return yaml.dump(job, Dumper=Dumper, sort_keys=False, width=WIDTH, allow_unicode=True)

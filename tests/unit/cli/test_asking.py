@@ -1,0 +1,182 @@
+"""What explain asks an apiserver, and what it makes of the answers."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner
+from dijob.cli.errors import Exit
+from dijob.cli.main import group
+
+Answer = tuple[int, Any]
+FILE = Path(__file__).parents[3] / "examples/dijob.yaml"
+JOBS = "POST /apis/diengine.opendilab.org/v2alpha1/namespaces/rl/dijobs"
+PODS = "POST /api/v1/namespaces/rl/pods"
+NODES = "GET /api/v1/nodes"
+QUOTAS = "GET /api/v1/namespaces/rl/resourcequotas"
+NODE = {
+    "metadata": {"name": "n"},
+    "status": {
+        "allocatable": {"cpu": "64", "memory": "256Gi", "pods": "110"},
+        "conditions": [{"type": "Ready", "status": "True"}],
+    },
+}
+USUAL: dict[str, Answer] = {
+    JOBS: (201, {}),
+    PODS: (201, {}),
+    NODES: (200, {"items": [NODE]}),
+    "GET /api/v1/pods": (200, {"items": []}),
+    QUOTAS: (200, {"items": []}),
+}
+
+
+def status(code: int, message: str, reason: str = "") -> Answer:
+    return code, {"kind": "Status", "message": message, "reason": reason}
+
+
+@dataclass
+class Apiserver:
+    """Answers each path with what the test says, and keeps what it was asked."""
+
+    answers: dict[str, Answer] = field(default_factory=lambda: dict(USUAL))
+    asked: list[str] = field(default_factory=list)
+    config: Path = Path()
+
+    def explain(self, *more: str) -> Any:
+        argv = ["explain", str(FILE), "-o", "json", "--kubeconfig", str(self.config), *more]
+        return CliRunner().invoke(group, argv)
+
+    def findings(self, *more: str) -> dict[str, str]:
+        done = self.explain(*more)
+        seen = json.loads(done.output)["cluster"]
+        assert seen["asked"], seen
+        wanted = Exit.FAILED if any(f["verdict"] == "no" for f in seen["findings"]) else Exit.OK
+        assert done.exit_code == wanted
+        return {one["text"]: one["verdict"] for one in seen["findings"]}
+
+
+@pytest.fixture
+def apiserver(tmp_path: Path) -> Iterator[Apiserver]:
+    made = Apiserver(config=tmp_path / "config")
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            call = f"{self.command} {self.path.partition('?')[0]}"
+            made.asked.append(f"{self.command} {self.path}")
+            code, body = made.answers[call]
+            data = (body if isinstance(body, str) else json.dumps(body)).encode()
+            self.send_response(code)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        do_POST = do_GET
+
+        def log_message(self, *words: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        url = f"http://127.0.0.1:{server.server_address[1]}"
+        context = {"cluster": "k", "user": "u", "namespace": "rl"}
+        config = {
+            "clusters": [{"name": "k", "cluster": {"server": url}}],
+            "contexts": [{"name": "c", "context": context}],
+            "users": [{"name": "u", "user": {"token": "t"}}],
+            "current-context": "c",
+        }
+        made.config.write_text(yaml.safe_dump(config))
+        yield made
+        server.shutdown()
+        thread.join()
+
+
+def test_a_job_that_is_accepted_and_fits(apiserver: Apiserver) -> None:
+    assert apiserver.findings() == {
+        "the cluster accepts the DIJob in namespace rl": "yes",
+        "the cluster accepts a pod like test-0": "yes",
+        "nodes: all 3 pods fit now (1 node ready)": "yes",
+        "quotas: the namespace has none": "yes",
+    }
+    writes = [call for call in apiserver.asked if not call.startswith("GET")]
+    assert writes
+    assert all(call.endswith("?dryRun=All&fieldValidation=Strict") for call in writes)
+
+
+@pytest.mark.parametrize(
+    ("call", "answer", "said", "verdict"),
+    [
+        pytest.param(
+            JOBS,
+            status(409, "it exists"),
+            "a DIJob test is in namespace rl already",
+            "unknown",
+            id="there already",
+        ),
+        pytest.param(
+            JOBS,
+            (404, "404 page not found"),
+            "knows no DIJob: install the operator",
+            "no",
+            id="no operator",
+        ),
+        pytest.param(
+            JOBS,
+            status(404, 'namespaces "rl" not found'),
+            'namespaces "rl" not found',
+            "no",
+            id="no namespace",
+        ),
+        pytest.param(JOBS, status(422, "a rule."), "refuses the DIJob: a rule", "no", id="a rule"),
+        pytest.param(
+            PODS,
+            status(403, 'cannot create resource "pods"'),
+            "no pod was tried",
+            "unknown",
+            id="no right to create pods",
+        ),
+        pytest.param(
+            PODS,
+            status(403, "violates PodSecurity"),
+            "refuses a pod like test-0",
+            "no",
+            id="pod security",
+        ),
+        pytest.param(NODES, status(403, "no"), "may not list nodes", "unknown", id="no nodes"),
+        pytest.param(QUOTAS, status(403, "no"), "quotas: you may not", "unknown", id="no quotas"),
+    ],
+)
+def test_answers(apiserver: Apiserver, call: str, answer: Answer, said: str, verdict: str) -> None:
+    apiserver.answers[call] = answer
+    found = apiserver.findings()
+    assert [found[text] for text in found if said in text] == [verdict], found
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        pytest.param(status(401, "Unauthorized"), "log in again", id="nobody it knows"),
+        pytest.param(status(500, "etcd is away"), "etcd is away", id="an error of its own"),
+    ],
+)
+def test_what_says_nothing_of_the_job(apiserver: Apiserver, answer: Answer, said: str) -> None:
+    apiserver.answers[JOBS] = answer
+    done = apiserver.explain()
+    seen = json.loads(done.output)["cluster"]
+    assert (done.exit_code, seen["asked"], seen["findings"]) == (Exit.OK, False, [])
+    assert seen["why"].startswith("no cluster was asked: ")
+    assert said in seen["why"]
+
+
+def test_the_option_names_the_namespace(apiserver: Apiserver) -> None:
+    answers = {call.replace("/rl/", "/other/"): answer for call, answer in USUAL.items()}
+    apiserver.answers = answers
+    assert "the cluster accepts the DIJob in namespace other" in apiserver.findings("-n", "other")

@@ -1,0 +1,117 @@
+"""YAML as kubectl reads it: each expected value is what `kubectl patch --local -o json` prints."""
+
+import json
+from typing import Any
+
+import pytest
+from dijob.client import BadFile, dump
+from dijob.client.yaml_text import MOST_ALIASES, MOST_LEVELS, values
+from hypothesis import given
+from hypothesis import strategies as st
+
+# What kubectl 1.32 makes of each word.
+WORDS: dict[str, Any] = {
+    "1e3": 1000,
+    "1E3": 1000,
+    "1.5e3": 1500,
+    "1e+3": 1000,
+    "1e-3": 0.001,
+    "1_000": 1000,
+    "0x1F": 31,
+    "0X1F": 31,
+    "-0x1f": -31,
+    "0o17": 15,
+    "017": 15,
+    "0b11": 3,
+    "08": 8,
+    "-0": 0,
+    "1.0": 1,
+    "1.": 1,
+    ".5": 0.5,
+    "+.5": 0.5,
+    "+5": 5,
+    "-5": -5,
+    "1_0.5": 10.5,
+    "99999999999999999999": 100000000000000000000,
+    "1e20": 100000000000000000000,
+    "1e21": 1e21,
+    "1e400": "1e400",
+    "0x_": "0x_",
+    "1:30": "1:30",
+    "12:30:45": "12:30:45",
+    "2026-11-01": "2026-11-01",
+    "2026-11-01T10:00:00Z": "2026-11-01T10:00:00Z",
+    "y": True,
+    "Y": True,
+    "yes": True,
+    "on": True,
+    "True": True,
+    "n": False,
+    "no": False,
+    "off": False,
+    "yEs": "yEs",
+    "~": None,
+    "Null": None,
+    "": None,
+    '"null"': "null",
+    "!!str 5": "5",
+    '!!int "5"': 5,
+    "=": "=",
+}
+
+
+@pytest.mark.parametrize(("word", "value"), WORDS.items(), ids=[f"<{word}>" for word in WORDS])
+def test_a_word_is_what_kubectl_takes_it_for(word: str, value: Any) -> None:
+    ((found,),) = values(f"- {word}", "f")
+    assert json.dumps(found) == json.dumps(value)
+
+
+def test_keys_are_text() -> None:
+    (found,) = values("{1: a, 1.5: b, true: c, 1e3: d}", "f")
+    assert found == {"1": "a", "1.5": "b", "true": "c", "1000": "d"}
+
+
+def test_aliases_and_merges_are_written_out() -> None:
+    (found,) = values("a: &a {x: 1}\nb: *a\nc: {<<: *a, z: 2}", "f")
+    assert found == {"a": {"x": 1}, "b": {"x": 1}, "c": {"x": 1, "z": 2}}
+
+
+STEPS = "\n".join(f"a{n}: &a{n} {'[' * 9}*a{n - 1}{']' * 9}" for n in range(1, 20))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        pytest.param(f"a: &a x\nb: [{'*a, ' * (MOST_ALIASES + 1)}]", "aliases", id="aliases"),
+        pytest.param("[" * (MOST_LEVELS + 1) + "]" * (MOST_LEVELS + 1), "too deeply", id="deep"),
+        pytest.param(f"a0: &a0 x\n{STEPS}", "line 18: it is nested too deeply", id="by aliases"),
+        pytest.param("\na: .nan", "line 2: .nan is no number", id="not a number"),
+        pytest.param("a: -.inf", "-.inf is no number", id="endless"),
+        pytest.param("a: !!int x", "x is no number", id="no number"),
+        pytest.param("a: !!binary aGk=", "no YAML", id="bytes"),
+        pytest.param("a: !!set {b}", "no YAML", id="a set"),
+        pytest.param("a: !!timestamp 2026-01-01", "no YAML", id="a date by its tag"),
+        pytest.param("{[a]: b}", "no YAML", id="a list as a key"),
+        pytest.param("{a: 1, a: 2}", "a is there twice", id="a key twice"),
+    ],
+)
+def test_what_is_refused(text: str, words: str) -> None:
+    with pytest.raises(BadFile) as caught:
+        tuple(values(text, "f"))
+    assert str(caught.value).startswith("f: ")
+    assert words in str(caught.value)
+
+
+def test_bounds_leave_room() -> None:
+    levels = MOST_LEVELS - 1
+    tuple(values("[" * levels + "]" * levels, "f"))
+    tuple(values("a: &a x\nb: [" + "*a, " * MOST_ALIASES + "]", "f"))
+
+
+ODD = st.one_of(st.sampled_from(list(WORDS)), st.text(alphabet="0123456789.eExyn+-_ :#'"))
+
+
+@given(st.lists(ODD))
+def test_what_is_written_is_read_as_it_was(words: list[str]) -> None:
+    body = {"kind": "A", "args": words}
+    assert list(values(dump(body), "f")) == [body]
