@@ -81,35 +81,37 @@ check: venv tools $(SITE)/ready ## ruff, mypy --strict, import-linter, generated
 	  { $(MKDOCS) build --strict --site-dir "$$out/site" >"$$out/said" 2>&1 || { cat "$$out/said"; exit 1; }; }
 	$(if $(shell command -v shellcheck)$(DIJOB_SKIP_NOTHING),,@echo "==> skipped:" )shellcheck .ci/run images/*/rootfs.sh
 
-# What the three have in common is nothing but the two cores: the tests of the launcher wait for processes most of the
-# time, and the state machine takes as long as all other tests of the operator. One process for each of these two: with
-# workers, each of them imports and collects all of it, and reports each test to the first, a fifth of the time.
+# What the three have in common is nothing but the two cores: the tests of the launcher and of the command line wait for
+# processes most of the time, and the state machine takes as long as all other tests of the operator. One process for each of
+# these two: with workers, each of them imports and collects all of it, and reports each test to the first, a fifth of the time.
 MACHINE := tests/unit/test_machine.py
+COMMANDS := tests/unit/cli tests/unit/client
 
 .PHONY: unit
-unit: venv tools ## the core, the launcher in the pod, the model: no cluster (~40 s)
-	@$(MAKE) --no-print-directory -j3 -Otarget unit-operator unit-machine unit-pod
+unit: venv tools ## the core, the launcher in the pod, the model, the command line: no cluster (~40 s)
+	@$(MAKE) --no-print-directory -j3 -Otarget unit-operator unit-machine unit-processes
 
-.PHONY: unit-operator unit-machine unit-pod
+.PHONY: unit-operator unit-machine unit-processes
 unit-operator:
-	$(PY) -m pytest tests/unit -q $(MACHINE:%=--ignore=%)
+	$(PY) -m pytest tests/unit -q $(patsubst %,--ignore=%,$(MACHINE) $(COMMANDS))
+	$(PY) -m pytest $(COMMANDS) -q -m timed
 
 unit-machine:
 	$(PY) -m pytest $(MACHINE) -q
 
-unit-pod:
-	$(PY) -m pytest tests/pod tests/runtime -q -n 4 --dist worksteal
+unit-processes:
+	$(PY) -m pytest tests/pod tests/runtime $(COMMANDS) -q -n 4 --dist worksteal -m "not timed"
 
 # The tracer doubles the time of the tests, which is why this is no part of `make unit`, but one of `make test`.
 .PHONY: coverage
 coverage: export COVERAGE_FILE := $(CACHE)/coverage
 coverage: venv tools ## lines and branches of the operator that its unit tests reach, by package, with floors (~2 min)
-	$(PY) -m pytest tests/unit -q -n 2 --dist worksteal -m "not timed" --cov --cov-report=
+	$(PY) -m pytest tests/unit -q -n 2 --dist worksteal -m "not timed" $(COMMANDS:%=--ignore=%) --cov --cov-report=
 	@$(PY) tests/coverage_table.py
 
 .PHONY: unit-covered
 unit-covered: venv tools ## make unit with make coverage, each test once, as a stage of make test (~2 min)
-	@$(MAKE) --no-print-directory -j2 -Otarget coverage unit-pod
+	@$(MAKE) --no-print-directory -j2 -Otarget coverage unit-processes
 	$(PY) -m pytest tests/unit -q -m timed
 
 .PHONY: figures
