@@ -11,6 +11,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "apply": "Create or change what is in files.",
     "wait": "Wait for a job's end, and end with its outcome.",
     "watch": "A live view of a job, its ranks and its events.",
+    "doctor": "A checklist of what makes jobs hang or fail, with remedies.",
     "topology": "Which connections a job's processes have, and which are missing.",
     "logs": "The logs of all ranks as one.",
     "list": "The jobs of a namespace.",

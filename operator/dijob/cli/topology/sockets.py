@@ -21,16 +21,18 @@ for name in ("tcp", "tcp6"):
     except OSError:
         pass
 for pid in filter(str.isdigit, os.listdir("/proc")):
-    print("/proc/%s/fd:" % pid)
     try:
+        print("/proc/%s/fd:" % pid)
         for fd in os.listdir("/proc/%s/fd" % pid):
             where = os.readlink("/proc/%s/fd/%s" % (pid, fd))
             if where.startswith("socket:"):
                 print(where)
+    except PermissionError:
+        print("Permission denied")
     except OSError:
         pass
 """
-_SHELL: Final = "cat /proc/net/tcp /proc/net/tcp6; ls -l /proc/[0-9]*/fd; true"
+_SHELL: Final = "cat /proc/net/tcp /proc/net/tcp6; ls -l /proc/[0-9]*/fd 2>&1; true"
 _TABLES: Final = ("/proc/net/tcp", "/proc/net/tcp6")
 COMMANDS: Final = (
     ("python3", "-IS", "-c", _PYTHON),
@@ -73,6 +75,8 @@ class Sockets:
     connections: tuple[Connection, ...] = ()
     listening: Mapping[int, frozenset[str]] = field(default_factory=dict)
     holders: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    complete: bool = False
+    """Whether every process of the container has shown what it holds."""
 
     def processes(self, inodes: frozenset[str]) -> frozenset[int]:
         """The processes that hold one of these."""
@@ -82,12 +86,14 @@ class Sockets:
 def read(text: str) -> Sockets:
     """What a pod has answered."""
     connections, holders = list[Connection](), dict[str, set[int]]()
-    listening, pid = dict[int, set[str]](), 0
+    listening, pid, hidden = dict[int, set[str]](), 0, False
     for line in text.splitlines():
         if begins := re.match(r"/proc/(\d+)/fd:", line):
             pid = int(begins[1])
         elif held := re.search(r"socket:\[(\d+)\]", line):
             holders.setdefault(held[1], set()).add(pid)
+        elif "Permission denied" in line:
+            hidden = True
         elif row := _row(line):
             state, end = row
             if state == _LISTENS:
@@ -98,6 +104,7 @@ def read(text: str) -> Sockets:
         tuple(connections),
         {port: frozenset(inodes) for port, inodes in listening.items()},
         {inode: frozenset(pids) for inode, pids in holders.items()},
+        complete=pid > 0 and not hidden,
     )
 
 
