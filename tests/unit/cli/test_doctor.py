@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -135,6 +136,8 @@ TORCH = job(spec={"runtime": "torch"})
 REDIS = job(spec={"messageQueue": {"type": "redis", "host": "r"}})
 SIX = job(spec={"parallelWorkers": 3})
 HOST = {"hostNetwork": True}
+NOW = datetime(2026, 11, 25, 12, 0, 20, tzinfo=UTC)
+BEGUN = pod(1, main={"state": {"running": {"startedAt": "2026-11-25T12:00:00Z"}}})
 BLOCKED = second(reach={("10.0.0.1", 50515): "timed out"})
 CASES = {
     "problem of the status": Case(
@@ -268,7 +271,7 @@ CASES = {
         "address list",
         evidence(job(listNumber=4)),
         PROBLEM,
-        "ranks 0-1 has an older list than the newest, 4",
+        "ranks 0-1: an older list than the newest, 4",
         "ChangesRefused",
     ),
     "a list on its way": Case(
@@ -354,6 +357,12 @@ CASES = {
         "missing: rank 1 -> rank 0 port 50515",
         "logs test --rank 1",
     ),
+    "an edge of a program that has just begun": Case(
+        "edges", evidence(up=False, pods=[pod(0), BEGUN], now=NOW), UNKNOWN, "rank 1 began", "again"
+    ),
+    "alone, as it has just begun": Case(
+        "alone", evidence(up=False, pods=[BEGUN], now=NOW), OK, "every rank"
+    ),
     "nobody listens": Case(
         "edges", evidence(up=False, sockets={"listening": {}}), PROBLEM, "nothing listens", "runner"
     ),
@@ -361,7 +370,7 @@ CASES = {
         "alone",
         evidence(up=False),
         PROBLEM,
-        "ranks 0-1 runs, and is connected to nobody",
+        "ranks 0-1: running, and connected to nobody",
         "launcher",
     ),
     "a proxy": Case(

@@ -3,6 +3,8 @@
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Final
 
 from dijob.cli.doctor import probe
@@ -28,12 +30,19 @@ async def collect(client: AsyncClient, name: str) -> Evidence:
     job = await client.get(name)
     pods, lists = await asyncio.gather(client.pods(name), _lists(client))
     found, refused = lists
-    known = Evidence(job, pods, policies=found["policies"], quotas=found["quotas"], refused=refused)
+    known = Evidence(
+        job,
+        pods,
+        policies=found["policies"],
+        quotas=found["quotas"],
+        refused=refused,
+        now=datetime.now(UTC),
+    )
     if known.model is None or job.finished or not any(pod.running for pod in pods):
         return known
     world = world_of(known.model)
     report, probes = await asyncio.gather(_report(client, name), _probes(client, pods, job, world))
-    return Evidence(job, pods, probes, report, found["policies"], found["quotas"], refused=refused)
+    return replace(known, probes=probes, report=report)
 
 
 async def _report(client: AsyncClient, name: str) -> Report | None:

@@ -2,16 +2,20 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cached_property
 from typing import Any
 
 from dijob.api.model import DIJob
 from dijob.api.problems import SpecError
+from dijob.api.status import parse_time
 from dijob.cli.doctor.probe import Probe
 from dijob.cli.topology.compare import Report
 from dijob.client import Job, RankPod
 from dijob.core.members import say
 
+# An import of torch and DI-engine takes a slow node so long.
+STARTING_SECONDS = 30.0
 Objects = Sequence[Mapping[str, Any]]
 
 
@@ -27,6 +31,8 @@ class Evidence:
     policies: Objects | None = ()
     quotas: Objects | None = ()
     refused: Mapping[str, str] = field(default_factory=dict)
+    now: datetime | None = None
+    """When it was collected."""
 
     @cached_property
     def model(self) -> DIJob | None:
@@ -35,6 +41,18 @@ class Evidence:
             return self.job.model
         except SpecError:
             return None
+
+    @cached_property
+    def starting(self) -> frozenset[int]:
+        """The ranks whose program began a moment ago: it may not have come to its connections."""
+        return frozenset(pod.rank for pod in self.pods if self._age(pod) < STARTING_SECONDS)
+
+    def _age(self, pod: RankPod) -> float:
+        for one in (pod.body.get("status") or {}).get("containerStatuses") or ():
+            begun = parse_time(((one.get("state") or {}).get("running") or {}).get("startedAt"))
+            if one.get("name") == pod.container and begun and self.now:
+                return (self.now - begun).total_seconds()
+        return STARTING_SECONDS
 
     @property
     def answered(self) -> dict[int, Probe]:

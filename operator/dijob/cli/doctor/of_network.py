@@ -158,7 +158,14 @@ def edges(evidence: Evidence) -> Iterator[Finding]:
     if report is None:
         yield unknown("there are no connections to look at")
         return
-    bad = [edge for edge in report.edges if edge.missing]
+    missing = [edge for edge in report.edges if edge.missing]
+    bad = [edge for edge in missing if not {edge.rank, edge.to.rank} & evidence.starting]
+    if len(bad) < len(missing):
+        yield unknown(
+            f"{show.summary(report)}, and {say(evidence.starting)} began within the last half"
+            " minute",
+            "ask again in a moment",
+        )
     for edge in bad[:_MOST]:
         yield problem(show.in_words(edge, report), _edge_remedy(evidence, edge))
     if len(bad) > _MOST:
@@ -168,7 +175,7 @@ def edges(evidence: Evidence) -> Iterator[Finding]:
     if report.unknown:
         unseen = sorted({edge.why for edge in report.edges if edge.unknown})
         yield unknown(f"{show.summary(report)}: {'; '.join(unseen[:_MOST])}")
-    elif not bad:
+    elif not missing:
         yield ok(show.summary(report))
 
 
@@ -200,7 +207,7 @@ def alone(evidence: Evidence) -> Iterator[Finding]:
     for edge in report.edges:
         for rank in {edge.rank, edge.to.rank}:
             of.setdefault(rank, []).append(edge)
-    runs = {pod.rank for pod in evidence.pods if pod.running}
+    runs = {pod.rank for pod in evidence.pods if pod.running} - evidence.starting
     lonely = [
         rank
         for rank, mine in sorted(of.items())
@@ -208,7 +215,7 @@ def alone(evidence: Evidence) -> Iterator[Finding]:
     ]
     if lonely:
         yield problem(
-            f"{say(lonely)} runs, and is connected to nobody: it may train alone",
+            f"{say(lonely)}: running, and connected to nobody, perhaps training alone",
             "see condition LauncherBypassed and docs/launcher.md: ditask has to be started by the"
             " launcher, or with --platform k8s and the job's --topology; a script has to call"
             " Parallel.runner",

@@ -109,7 +109,7 @@ def list_number(evidence: Evidence) -> Iterator[Finding]:
     late = [pod.rank for pod in evidence.pods if pod.list_number not in (0, newest)]
     if late:
         yield problem(
-            f"{say(late)} has an older list than the newest, {newest}",
+            f"{say(late)}: an older list than the newest, {newest}",
             "wait a minute; if it lasts, see the operator's log and condition ChangesRefused",
         )
     told = {pod.rank: pod.list_number for pod in evidence.pods}
