@@ -181,8 +181,8 @@ audit: bills ## ask PyPI for known vulnerabilities of the locked packages (needs
 # DI-engine) in turn with what waits, or three that compute take twice as long. Each file by its name: pytest leaves out
 # a file that a folder after it has too, and then the order is that of the folder. Three on two cores: with two, a
 # quarter of the time of e2e and a third of apiserver's went by with nothing to do.
-FIRST := $(patsubst %,tests/e2e/test_%.py,tasks_dqn node_loss queues operators_node_loss dqn_losses healing redis \
-	server network_policy failures runtimes first_events elastic launcher renewals first_steps policies mesh gate any_image examples room torchrun contract \
+FIRST := $(patsubst %,tests/e2e/test_%.py,tasks_dqn node_loss first_steps queues doctor operators_node_loss dqn_losses healing redis \
+	from_slurm server network_policy failures runtimes first_events elastic launcher renewals policies topology mesh local cli gate any_image examples room torchrun contract \
 	redis_losses)
 E2E_FILES := $(FIRST) $(filter-out $(FIRST),$(sort $(wildcard tests/e2e/test_*.py)))
 

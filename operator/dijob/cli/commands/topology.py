@@ -1,0 +1,51 @@
+"""`kubectl dijob topology`."""
+
+from pathlib import Path
+
+import click
+
+from dijob.cli import options
+from dijob.cli.calling import Where, call, client_errors
+from dijob.cli.errors import CliError, Exit
+from dijob.cli.printing import text
+
+
+@click.command()
+@options.job
+@click.option(
+    "--svg",
+    metavar="FILE",
+    type=click.Path(dir_okay=False),
+    help="Also draw it: ranks in a circle, what is missing dashed.",
+)
+@options.output("table", "json", "yaml")
+@options.cluster
+def command(where: Where, name: str, svg: str | None, output: str) -> None:
+    """Which connections a job's processes have, which are missing, and why.
+
+    They are read from /proc/net in each pod, by exec with your rights, with what its image has:
+    python3, or sh, or cat. A pod without any is seen from its peers. Exit code 0 where all are up,
+    else 1.
+
+    \b
+    Example:
+      kubectl dijob topology test --svg test.svg
+    """
+    with client_errors():
+        from dijob.cli.topology import show
+        from dijob.cli.topology.looking import look
+        from dijob.cli.topology.svg import picture
+    report = call(where, lambda client: look(client, name))
+    if svg:
+        _write(svg, picture(report))
+    whole = show.text(report) + "\n" if output == "table" else text(show.data(report), output)
+    click.echo(whole, nl=False)
+    if not report.whole:
+        raise click.exceptions.Exit(Exit.FAILED)
+
+
+def _write(path: str, drawn: str) -> None:
+    try:
+        Path(path).write_text(drawn)
+    except OSError as error:
+        raise CliError(f"{path} cannot be written: {error.strerror}", Exit.USAGE) from error

@@ -1,0 +1,95 @@
+"""The table of checks, in the order in which they are read. Pure."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from dijob.cli.doctor import of_network, of_programs, of_status
+from dijob.cli.doctor.evidence import Evidence
+from dijob.cli.doctor.verdict import Finding, Status
+from dijob.cli.printing import table
+
+Check = Callable[[Evidence], Iterable[Finding]]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A check: its name, and whether it is about processes that run."""
+
+    name: str
+    look: Check
+    live: bool = True
+
+
+CHECKS: Final = (
+    Row("status", of_status.conditions, live=False),
+    Row("nodes", of_status.schedule, live=False),
+    Row("images", of_status.images, live=False),
+    Row("quota", of_status.quota, live=False),
+    Row("failures", of_status.ends, live=False),
+    Row("same image", of_status.same_image, live=False),
+    Row("host network", of_status.host_network, live=False),
+    Row("same source", of_programs.program),
+    Row("versions", of_programs.versions),
+    Row("address list", of_programs.list_number),
+    Row("names", of_network.names),
+    Row("reach", of_network.reach),
+    Row("ports", of_network.ports),
+    Row("edges", of_network.edges),
+    Row("alone", of_network.alone),
+    Row("proxies", of_programs.proxies),
+    Row("interfaces", of_programs.interfaces),
+    Row("shared memory", of_programs.shared_memory),
+    Row("clocks", of_programs.clocks),
+    Row("barrier", of_programs.barrier),
+)
+
+Findings = Sequence[tuple[str, Finding]]
+
+
+def findings(evidence: Evidence) -> Findings:
+    """What all checks say; of a job without processes, those that need none."""
+    live = evidence.report is not None
+    rows = [row for row in CHECKS if live or not row.live]
+    return [(row.name, found) for row in rows for found in row.look(evidence)]
+
+
+def problems(found: Findings) -> int:
+    """How many problems these are."""
+    return sum(one.status is Status.PROBLEM for _, one in found)
+
+
+def text(job: str, found: Findings) -> str:
+    """The checklist, each remedy below its line, and the sum."""
+    rows = [
+        (one.status.upper() if one.status is not Status.OK else "ok", name) for name, one in found
+    ]
+    heads = table(rows).splitlines()
+    width = max(map(len, heads), default=0)
+    lines = list[str]()
+    for head, (_, one) in zip(heads, found, strict=True):
+        lines.append(f"{head.ljust(width)}   {one.text}")
+        if one.remedy:
+            lines.append(f"{' ' * width}   -> {one.remedy}")
+    count = problems(found)
+    unknowns = sum(one.status is Status.UNKNOWN for _, one in found)
+    more = f", {unknowns} that cannot be told" if unknowns else ""
+    said = f"{count} problem{'s' if count != 1 else ''}" if count else "no problem was found"
+    return "\n".join([*lines, f"{job}: {said}{more}"])
+
+
+def data(job: str, found: Findings) -> dict[str, Any]:
+    """The checklist for programs."""
+    return {
+        "job": job,
+        "healthy": not problems(found),
+        "checks": [
+            {
+                "check": name,
+                "verdict": one.status.value,
+                "finding": one.text,
+                **({"remedy": one.remedy} if one.remedy else {}),
+            }
+            for name, one in found
+        ],
+    }

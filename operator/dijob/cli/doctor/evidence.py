@@ -1,0 +1,77 @@
+"""All that the checks know: what the apiserver and the pods have said."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+from dijob.api.model import DIJob
+from dijob.api.problems import SpecError
+from dijob.api.status import parse_time
+from dijob.cli.doctor.probe import Probe
+from dijob.cli.topology.compare import Report
+from dijob.client import Job, RankPod
+from dijob.core.members import say
+
+# An import of torch and DI-engine takes a slow node so long.
+STARTING_SECONDS = 30.0
+Objects = Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What was found. Lists are None where they may not be read, with the reason in `refused`."""
+
+    job: Job
+    pods: Sequence[RankPod] = ()
+    probes: Mapping[int, Probe] = field(default_factory=dict)
+    report: Report | None = None
+    """The connections; None where the job has none to look at."""
+    policies: Objects | None = ()
+    quotas: Objects | None = ()
+    refused: Mapping[str, str] = field(default_factory=dict)
+    now: datetime | None = None
+    """When it was collected."""
+
+    @cached_property
+    def model(self) -> DIJob | None:
+        """The job as the operator reads it, None where it cannot."""
+        try:
+            return self.job.model
+        except SpecError:
+            return None
+
+    @cached_property
+    def starting(self) -> frozenset[int]:
+        """The ranks whose program began a moment ago: it may not have come to its connections."""
+        return frozenset(pod.rank for pod in self.pods if self._age(pod) < STARTING_SECONDS)
+
+    def _age(self, pod: RankPod) -> float:
+        for one in (pod.body.get("status") or {}).get("containerStatuses") or ():
+            begun = parse_time(((one.get("state") or {}).get("running") or {}).get("startedAt"))
+            if one.get("name") == pod.container and begun and self.now:
+                return (self.now - begun).total_seconds()
+        return STARTING_SECONDS
+
+    @property
+    def answered(self) -> dict[int, Probe]:
+        """The probes that have an answer."""
+        return {rank: probe for rank, probe in self.probes.items() if not probe.problem}
+
+    @property
+    def silence(self) -> str:
+        """Why ranks could not be asked, in a sentence; "" where all were."""
+        causes = dict[str, list[int]]()
+        for rank, probe in self.probes.items():
+            if probe.problem:
+                causes.setdefault(probe.problem, []).append(rank)
+        return "; ".join(f"{say(ranks)}: {why}" for why, ranks in causes.items())
+
+    def containers(self) -> Iterator[tuple[RankPod, Mapping[str, Any]]]:
+        """The status of each container of each pod, the main one's and all others."""
+        for pod in self.pods:
+            status = pod.body.get("status") or {}
+            for key in ("initContainerStatuses", "containerStatuses"):
+                for one in status.get(key) or ():
+                    yield pod, one

@@ -1,0 +1,224 @@
+"""Checks of the way between the pods: names, ports, policies, connections. Pure."""
+
+import ipaddress
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from dijob.cli.doctor.evidence import Evidence
+from dijob.cli.doctor.verdict import Finding, ok, problem, unknown
+from dijob.cli.topology import show
+from dijob.cli.topology.compare import Edge, Pod
+from dijob.core.members import say
+
+_MOST = 5
+_REFUSED = "refused"
+
+
+def names(evidence: Evidence) -> Iterator[Finding]:
+    """Whether each pod can look up the names that it needs, and finds the right pods."""
+    wrong = dict[str, list[int]]()
+    asked = set[str]()
+    ips = _by_name(evidence)
+    for rank, probe in evidence.answered.items():
+        for name, found in probe.names.items():
+            asked.add(name)
+            if isinstance(found, str):
+                wrong.setdefault(f"{name} does not resolve ({found})", []).append(rank)
+            elif name in ips and ips[name] not in map(_plain, found):
+                is_at = f"{name} is {', '.join(found)}, and its pod has {ips[name]}"
+                wrong.setdefault(is_at, []).append(rank)
+    for what, ranks in list(wrong.items())[:_MOST]:
+        yield problem(
+            f"in {say(ranks)}: {what}",
+            "see the cluster's DNS (kubectl -n kube-system get pods -l k8s-app=kube-dns), the job's"
+            " service, and dnsPolicy in the template",
+        )
+    if not wrong and evidence.answered:
+        yield ok(f"all {len(asked)} names resolve" if asked else "the job goes by addresses")
+    if evidence.silence:
+        yield unknown(evidence.silence)
+
+
+def _by_name(evidence: Evidence) -> dict[str, str]:
+    job = evidence.job.name
+    return {f"{pod.name}.{job}": _plain(pod.ip) for pod in evidence.pods if pod.ip}
+
+
+def _plain(ip: str) -> str:
+    try:
+        return str(ipaddress.ip_address(ip))
+    except ValueError:
+        return ip
+
+
+def reach(evidence: Evidence) -> Iterator[Finding]:
+    """Whether each pod reaches the ports that it dials, and which policies may be in the way."""
+    ranks = {pod.ip: pod.rank for pod in evidence.pods if pod.ip}
+    bad = dict[tuple[str, str], list[int]]()
+    count = 0
+    for rank, probe in evidence.answered.items():
+        for (host, port), said in probe.reach.items():
+            count += 1
+            # Who does not listen is the edges' matter: its host answers.
+            if said and not (said == _REFUSED and host in ranks):
+                whose = f"rank {ranks[host]}" if host in ranks else host
+                bad.setdefault((f"{whose} port {port} ({host})", said), []).append(rank)
+    for (whom, said), from_ranks in list(bad.items())[:_MOST]:
+        yield problem(
+            f"{say(from_ranks)} cannot reach {whom}: {said}", _policy_remedy(evidence, from_ranks)
+        )
+    if len(bad) > _MOST:
+        yield problem(f"and {len(bad) - _MOST} more of these", "as above")
+    if not bad and evidence.answered:
+        yield ok(f"all {count} ports that are dialled answer" if count else "nobody dials anybody")
+    if evidence.silence:
+        yield unknown(evidence.silence)
+
+
+def _policy_remedy(evidence: Evidence, dialling: list[int]) -> str:
+    if evidence.policies is None:
+        return (
+            f"see the network policies, which you may not read here"
+            f" ({evidence.refused.get('policies', '')}), and the nodes' firewalls"
+        )
+    found = sorted(
+        str(policy["metadata"]["name"])
+        for policy in evidence.policies
+        if any(selects(policy, pod.meta.get("labels") or {}) for pod in evidence.pods)
+    )
+    if found:
+        return (
+            f"these network policies select the job's pods: {', '.join(found)}; let the job's own"
+            " pods through in them"
+        )
+    return (
+        "no network policy of the namespace selects the job's pods: see the nodes' firewalls, the"
+        " cluster's network plug-in and its own policies"
+    )
+
+
+def selects(policy: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    """Whether a NetworkPolicy is about a pod of these labels."""
+    selector = (policy.get("spec") or {}).get("podSelector") or {}
+    wanted = selector.get("matchLabels") or {}
+    if any(labels.get(key) != value for key, value in wanted.items()):
+        return False
+    return all(_expressed(one, labels) for one in selector.get("matchExpressions") or ())
+
+
+def _expressed(one: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    key, values = str(one.get("key")), one.get("values") or ()
+    match one.get("operator"):
+        case "In":
+            return labels.get(key) in values
+        case "NotIn":
+            return labels.get(key) not in values
+        case "Exists":
+            return key in labels
+        case "DoesNotExist":
+            return key not in labels
+    return False
+
+
+def ports(evidence: Evidence) -> Iterator[Finding]:
+    """Whether somebody else has a port that a process of the job needs."""
+    report = evidence.report
+    if report is None:
+        yield unknown("there are no connections to look at")
+        return
+    pods, bad = {pod.rank: pod for pod in report.pods}, False
+    for rank, port in sorted({(edge.to.rank, edge.to.port) for edge in report.edges}):
+        pod = pods.get(rank)
+        mine = [e for e in report.edges if (e.to.rank, e.to.port) == (rank, port)]
+        if pod is None or any(edge.up for edge in mine) or not _foreign(pod, port):
+            continue
+        bad = True
+        yield problem(
+            f"port {port} of rank {rank} is taken by a process outside of its container",
+            "a sidecar has it, or with hostNetwork somebody on the node: give ditask other --ports"
+            " (the same for all ranks)",
+        )
+    if not bad:
+        yield ok("no port is taken by somebody else")
+
+
+def _foreign(pod: Pod, port: int) -> bool:
+    """Whether a port has a listener that no process of the container holds. Where no process shows
+    what it holds, it cannot be told.
+    """
+    if pod.sockets is None or not pod.sockets.complete:
+        return False
+    inodes = pod.sockets.listening.get(port, frozenset())
+    return bool(inodes) and not pod.sockets.processes(inodes)
+
+
+def edges(evidence: Evidence) -> Iterator[Finding]:
+    """Whether each connection that should be there is."""
+    report = evidence.report
+    if report is None:
+        yield unknown("there are no connections to look at")
+        return
+    missing = [edge for edge in report.edges if edge.missing]
+    bad = [edge for edge in missing if not {edge.rank, edge.to.rank} & evidence.starting]
+    if len(bad) < len(missing):
+        yield unknown(
+            f"{show.summary(report)}, and {say(evidence.starting)} began within the last half"
+            " minute",
+            "ask again in a moment",
+        )
+    for edge in bad[:_MOST]:
+        yield problem(show.in_words(edge, report), _edge_remedy(evidence, edge))
+    if len(bad) > _MOST:
+        yield problem(
+            f"and {len(bad) - _MOST} more", f"kubectl dijob topology {report.job} names each"
+        )
+    if report.unknown:
+        unseen = sorted({edge.why for edge in report.edges if edge.unknown})
+        yield unknown(f"{show.summary(report)}: {'; '.join(unseen[:_MOST])}")
+    elif not missing:
+        yield ok(show.summary(report))
+
+
+def _edge_remedy(evidence: Evidence, edge: Edge) -> str:
+    name = evidence.job.name
+    if "nothing listens" in edge.why:
+        return (
+            "its program has not come to its Parallel.runner or ditask, or is another one: kubectl"
+            f" dijob logs {name} --rank {max(edge.to.rank, 0)}"
+        )
+    if "does not run" in edge.why or "has no pod" in edge.why:
+        return "see the lines about status, nodes and images"
+    return f"see whether it can be reached (line reach); then kubectl dijob logs {name} --rank" + (
+        f" {edge.rank}"
+    )
+
+
+def alone(evidence: Evidence) -> Iterator[Finding]:
+    """Whether a process works alone: it runs, it should have peers, and has none."""
+    report = evidence.report
+    if report is None or not report.edges:
+        yield (
+            ok("no process has peers to be connected to")
+            if report
+            else unknown("there are no connections to look at")
+        )
+        return
+    of = dict[int, list[Edge]]()
+    for edge in report.edges:
+        for rank in {edge.rank, edge.to.rank}:
+            of.setdefault(rank, []).append(edge)
+    runs = {pod.rank for pod in evidence.pods if pod.running} - evidence.starting
+    lonely = [
+        rank
+        for rank, mine in sorted(of.items())
+        if rank in runs and all(edge.up == 0 and not edge.unknown for edge in mine)
+    ]
+    if lonely:
+        yield problem(
+            f"{say(lonely)}: running, and connected to nobody, perhaps training alone",
+            "see condition LauncherBypassed and docs/launcher.md: ditask has to be started by the"
+            " launcher, or with --platform k8s and the job's --topology; a script has to call"
+            " Parallel.runner",
+        )
+    else:
+        yield ok("every rank that runs is connected to somebody")

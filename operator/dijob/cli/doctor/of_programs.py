@@ -1,0 +1,266 @@
+"""Checks of what runs in the pods: the same everywhere, and with what it needs. Pure."""
+
+import ipaddress
+import re
+from collections.abc import Callable, Iterator, Mapping
+
+from dijob.cli.doctor.evidence import Evidence
+from dijob.cli.doctor.probe import Probe
+from dijob.cli.doctor.verdict import Finding, ok, problem, unknown
+from dijob.core.members import count, gang_of, say
+from dijob.names import Queue, Runtime
+
+_VIRTUAL = re.compile(r"^(lo|tunl\d|sit\d|ip6tnl\d|ip6_vti\d|ip_vti\d|gre|erspan|bonding_masters)")
+_FULL = 0.9
+# The highest number of processes whose barrier DI-engine keeps apart (ding 0.5.3,
+# ding/framework/middleware/barrier.py: ids are packed modulo 4).
+_BARRIER = 4
+SKEW_SECONDS = 1.0
+
+
+def _grouped(
+    probes: Mapping[int, Probe], key: Callable[[Probe], object]
+) -> dict[object, list[int]]:
+    found = dict[object, list[int]]()
+    for rank, probe in probes.items():
+        found.setdefault(key(probe), []).append(rank)
+    return found
+
+
+def _unasked(evidence: Evidence) -> Iterator[Finding]:
+    if evidence.silence:
+        yield unknown(evidence.silence)
+
+
+def program(evidence: Evidence) -> Iterator[Finding]:
+    """Whether all pods (of one task) run the same source."""
+    tasks = dict[str, dict[int, Probe]]()
+    for pod in evidence.pods:
+        if pod.rank in evidence.answered:
+            tasks.setdefault(pod.task, {})[pod.rank] = evidence.answered[pod.rank]
+    bad = False
+    for task, probes in tasks.items():
+        sources = _grouped(probes, lambda probe: probe.digest)
+        if len(sources) > 1:
+            bad = True
+            each = "; ".join(
+                f"{say(ranks)}: {source or 'none'}" for source, ranks in sources.items()
+            )
+            yield problem(
+                f"the source{f' of task {task}' if task else ''} differs between pods ({each})",
+                "mount the same code in all pods (kubectl dijob run --code), or build it into the"
+                f" image; then kubectl dijob restart {evidence.job.name}",
+            )
+    files = sum(probe.files for probe in evidence.answered.values())
+    if not bad and evidence.answered:
+        yield (
+            ok("the same source in all pods")
+            if files
+            else ok(
+                "no source of its own was found to compare: no .py and no --package in the command"
+            )
+        )
+    yield from _unasked(evidence)
+
+
+def versions(evidence: Evidence) -> Iterator[Finding]:
+    """Whether all pods have the same DI-engine, torch, Python and redis-py, and a redis-py that
+    DI-engine can use.
+    """
+    answered, bad = evidence.answered, False
+    for name in ("DI-engine", "torch", "python", "redis", "pynng"):
+        found = _grouped(answered, lambda probe, name=name: probe.versions.get(name, ""))  # type: ignore[misc]
+        if len(found) > 1:
+            bad = True
+            each = ", ".join(f"{say(ranks)}: {known or 'none'}" for known, ranks in found.items())
+            yield problem(
+                f"{name} differs between pods ({each})", "use the same image, or pin its version"
+            )
+    model = evidence.model
+    new = [r for r, p in answered.items() if _major(p.versions.get("redis", "")) >= 8]
+    if new and model and model.queue == Queue.REDIS:
+        bad = True
+        yield problem(
+            f"{say(new)}: redis-py {answered[new[0]].versions['redis']} loses large messages with"
+            " DI-engine",
+            "pip install 'redis<8' in the image",
+        )
+    if answered and not bad:
+        known = next(iter(answered.values())).versions
+        yield ok(", ".join(f"{name} {one}" for name, one in known.items()) or "no Python packages")
+    yield from _unasked(evidence)
+
+
+def _major(version: str) -> int:
+    first = version.partition(".")[0]
+    return int(first) if first.isdigit() else 0
+
+
+def list_number(evidence: Evidence) -> Iterator[Finding]:
+    """Whether all pods have the newest address list."""
+    newest = evidence.job.status.list_number
+    peers = evidence.job.condition("PeersReady")
+    if not newest:
+        yield unknown("the job has no address list yet")
+        return
+    if peers and peers.reason == "Renewing":
+        yield unknown(f"list {newest} is on its way: {peers.message}")
+        return
+    late = [pod.rank for pod in evidence.pods if pod.list_number not in (0, newest)]
+    if late:
+        yield problem(
+            f"{say(late)}: an older list than the newest, {newest}",
+            "wait a minute; if it lasts, see the operator's log and condition ChangesRefused",
+        )
+    told = {pod.rank: pod.list_number for pod in evidence.pods}
+    old = [
+        rank
+        for rank, probe in evidence.answered.items()
+        if probe.list_number is not None and probe.list_number != told.get(rank)
+    ]
+    if old:
+        yield problem(
+            f"{say(old)}: /run/dijob/topology.json is not of the pod's list {newest}",
+            "the kubelet passes it on within 90 s; if it lasts, its node is in trouble (kubectl"
+            " describe node)",
+        )
+    if not late and not old:
+        yield ok(f"list {newest} in all pods")
+
+
+def proxies(evidence: Evidence) -> Iterator[Finding]:
+    """Whether a proxy would be asked for what goes to other pods."""
+    ips = [pod.ip for pod in evidence.pods if pod.ip]
+    bad = dict[str, list[int]]()
+    for rank, probe in evidence.answered.items():
+        lower = {name.lower(): value for name, value in probe.env.items() if value}
+        given = sorted(name for name in lower if name in ("http_proxy", "https_proxy", "all_proxy"))
+        if given and not all(_direct(ip, lower.get("no_proxy", "")) for ip in ips):
+            bad.setdefault(", ".join(given), []).append(rank)
+    for names, ranks in bad.items():
+        yield problem(
+            f"{say(ranks)}: {names} is set, and no_proxy does not name the pods' addresses",
+            "set no_proxy to the pods' network (e.g. 10.0.0.0/8,.svc,.cluster.local) in the"
+            " template, or leave the proxy out",
+        )
+    if not bad and evidence.answered:
+        yield ok("no proxy stands between the pods")
+    yield from _unasked(evidence)
+
+
+def _direct(ip: str, no_proxy: str) -> bool:
+    """Whether an address is excepted: by itself, a network, its beginning (as in 10.), or all."""
+    for part in (one.strip() for one in no_proxy.split(",")):
+        if part in ("*", ip) or (part.endswith(".") and ip.startswith(part)):
+            return True
+        try:
+            if ipaddress.ip_address(ip) in ipaddress.ip_network(part, strict=False):
+                return True
+        except ValueError:
+            continue
+    return False
+
+
+def interfaces(evidence: Evidence) -> Iterator[Finding]:
+    """Whether NCCL and gloo take the network that leads to the other pods."""
+    model, bad = evidence.model, False
+    wants = model is not None and (
+        model.spec.runtime in (Runtime.TORCH, Runtime.ONEFLOW) or bool(gang_of(model).gpus)
+    )
+    for rank, probe in evidence.answered.items():
+        real = [name for name in probe.interfaces if not _VIRTUAL.match(name)]
+        for variable in ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"):
+            chosen = probe.env.get(variable, "")
+            if chosen and probe.interfaces and not _exists(chosen, probe.interfaces):
+                bad = True
+                yield problem(
+                    f"rank {rank}: {variable} is {chosen}, and there is no such interface"
+                    f" ({', '.join(real)})",
+                    f"set {variable} to {real[0] if real else 'eth0'}, or leave it out",
+                )
+            elif not chosen and wants and len(real) > 1:
+                bad = True
+                yield problem(
+                    f"rank {rank} has several interfaces ({', '.join(real)}), and {variable} is not"
+                    " set: a virtual one may be taken",
+                    f"set {variable} in the template to the one that reaches the other pods",
+                )
+    if not bad and evidence.answered:
+        yield ok("nothing that NCCL or gloo could choose wrongly")
+    yield from _unasked(evidence)
+
+
+def _exists(chosen: str, interfaces: tuple[str, ...]) -> bool:
+    """As NCCL reads it: names begin so, =: are so, ^: all others."""
+    if chosen.startswith("^"):
+        return True
+    parts = chosen.removeprefix("=").split(",")
+    same = chosen.startswith("=")
+    return any(
+        name == part if same else name.startswith(part) for name in interfaces for part in parts
+    )
+
+
+def shared_memory(evidence: Evidence) -> Iterator[Finding]:
+    """Whether /dev/shm is full: torch's loaders and DI-engine's environments die of it."""
+    full, least = list[int](), 0
+    for rank, probe in evidence.answered.items():
+        if probe.shm and probe.shm[0]:
+            least = min(least or probe.shm[0], probe.shm[0])
+            full += [rank] if 1 - probe.shm[1] / probe.shm[0] > _FULL else []
+    if full:
+        yield problem(
+            f"{say(full)}: /dev/shm ({least // 2**20} MiB) is full",
+            "mount an emptyDir with medium: Memory at /dev/shm, with a sizeLimit",
+        )
+    elif least:
+        yield ok(f"/dev/shm has {least // 2**20} MiB or more, and room")
+    yield from _unasked(evidence)
+
+
+def clocks(evidence: Evidence) -> Iterator[Finding]:
+    """Whether the pods' clocks agree. Each is compared with the one here, which it is known to
+    within half the time that the answer took.
+    """
+    found = []
+    for rank, probe in evidence.answered.items():
+        begin, end = probe.asked
+        found.append((probe.time - (begin + end) / 2, (end - begin) / 2, rank))
+    if len(found) < 2:
+        yield unknown(evidence.silence) if evidence.silence else ok("there is one pod")
+        return
+    low, high = min(found), max(found)
+    apart, error = high[0] - low[0], high[1] + low[1]
+    if apart - error > SKEW_SECONDS:
+        yield problem(
+            f"the clocks of ranks {low[2]} and {high[2]} are {apart:.1f} s apart (to within"
+            f" {error:.1f} s)",
+            "set the time of their nodes (chrony, ntp)",
+        )
+    else:
+        yield ok(f"the pods' clocks agree, to within {max(apart, error):.1f} s")
+    yield from _unasked(evidence)
+
+
+def barrier(evidence: Evidence) -> Iterator[Finding]:
+    """DI-engine's barrier confuses processes beyond the fourth."""
+    model = evidence.model
+    if model is None:
+        yield unknown("the job cannot be read")
+        return
+    processes = model.spec.desired * model.workers
+    using = [rank for rank, probe in evidence.answered.items() if probe.barrier]
+    if processes <= _BARRIER:
+        yield ok(
+            f"{count(processes, 'process', 'processes')}, which DI-engine's barrier can tell apart"
+        )
+    elif using:
+        yield problem(
+            f"the program uses a barrier, and the job has {processes} processes: DI-engine's"
+            f" confuses those beyond {_BARRIER}, and waits for ever",
+            f"use at most {_BARRIER} processes, or wait for events (task.wait_for) instead",
+        )
+    elif evidence.answered:
+        yield ok("no barrier in the source that was found")
+    else:
+        yield from _unasked(evidence)

@@ -1,0 +1,178 @@
+"""Checks of what the apiserver knows: conditions, nodes, images, quotas, ends. Pure."""
+
+import re
+from collections.abc import Iterator
+
+from dijob import reasons
+from dijob.cli.doctor.evidence import Evidence
+from dijob.cli.doctor.verdict import Finding, ok, problem, unknown
+from dijob.core.members import count, say
+from dijob.reasons import ReasonKind
+
+_PULL = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
+# 85: the launcher starts again with a new list. 143: it was told to end.
+_ORDINARY_ENDS = (0, 85, 143)
+
+
+def conditions(evidence: Evidence) -> Iterator[Finding]:
+    """What the operator says already, with the remedy of its catalogue."""
+    job = evidence.job
+    if not job.status.phase:
+        yield problem(
+            "no operator has looked at the job yet",
+            "see whether one runs for this namespace: kubectl get deploy -A -l"
+            " app.kubernetes.io/name=dijob",
+        )
+        return
+    bad = list[Finding]()
+    for one in job.status.conditions:
+        reason = reasons.find(one.type, one.reason)
+        entry = reason.entry if reason else None
+        if entry and entry.kind is ReasonKind.PROBLEM and entry.status == (one.status == "True"):
+            said = " ".join(one.message.split())
+            bad.append(problem(f"{one.type} {one.reason}: {said}", entry.remedy))
+    yield from bad or [ok(f"{job.phase}: {' '.join(job.message.split())}")]
+
+
+def schedule(evidence: Evidence) -> Iterator[Finding]:
+    """Whether every pod has a node."""
+    causes = dict[str, list[int]]()
+    for pod in evidence.pods:
+        for one in (pod.body.get("status") or {}).get("conditions") or ():
+            if one.get("type") == "PodScheduled" and one.get("reason") == "Unschedulable":
+                causes.setdefault(str(one.get("message", "")), []).append(pod.rank)
+    for why, ranks in causes.items():
+        yield problem(f"{say(ranks)} found no node: {why}", _room(why))
+    if not causes:
+        yield ok("every pod that is there has a node") if evidence.pods else unknown("no pods")
+
+
+def _room(why: str) -> str:
+    if "free ports" in why:
+        return (
+            "with hostNetwork a node has each port once: add nodes, or leave hostNetwork out, or"
+            " give the jobs different --ports"
+        )
+    if "Insufficient" in why:
+        return (
+            "ask for less in resources.requests, add nodes, or lower minReplicas so that the job"
+            " begins with fewer ranks"
+        )
+    return "change nodeSelector, affinity or tolerations, or add nodes that fit"
+
+
+def images(evidence: Evidence) -> Iterator[Finding]:
+    """Whether each image can be pulled."""
+    causes = dict[tuple[str, str, str], list[int]]()
+    for pod, one in evidence.containers():
+        waiting = (one.get("state") or {}).get("waiting") or {}
+        if waiting.get("reason") in _PULL:
+            said = " ".join(str(waiting.get("message", "")).split())[:300]
+            causes.setdefault((str(one.get("image")), waiting["reason"], said), []).append(pod.rank)
+    for (image, reason, said), ranks in causes.items():
+        yield problem(
+            f"{say(ranks)}: image {image} cannot be pulled ({reason}): {said}",
+            "correct the image's name, push it, or add imagePullSecrets to the template",
+        )
+    if not causes:
+        yield ok("no image is missing")
+
+
+def quota(evidence: Evidence) -> Iterator[Finding]:
+    """Whether a quota keeps pods away."""
+    said = [
+        one.message for one in evidence.job.status.conditions if "exceeded quota" in one.message
+    ]
+    if said:
+        yield problem(
+            " ".join(said[0].split()),
+            "raise the quota, delete what else uses it (kubectl get pods), or ask for less",
+        )
+    elif evidence.quotas is None:
+        yield unknown(
+            evidence.refused.get("quotas", ""), "ask for the right to list resourcequotas"
+        )
+    elif names := [str(one["metadata"]["name"]) for one in evidence.quotas]:
+        yield ok(f"no pod was refused by the quotas of the namespace ({', '.join(names)})")
+    else:
+        yield ok("the namespace has no quota")
+
+
+def ends(evidence: Evidence) -> Iterator[Finding]:
+    """How containers have ended, memory first."""
+    found = False
+    for pod, one in evidence.containers():
+        for key in ("state", "lastState"):
+            end = (one.get(key) or {}).get("terminated") or {}
+            code = end.get("exitCode", 0)
+            if not end or (code in _ORDINARY_ENDS and end.get("reason") != "OOMKilled"):
+                continue
+            found = True
+            yield _ended(evidence, pod.rank, str(one["name"]), end)
+            break
+    first = evidence.job.status.first_failure
+    if first and not found:
+        found = True
+        how = f"exit code {first.exit_code}" if first.exit_code is not None else first.reason
+        yield problem(
+            f"the first failure: rank {first.rank}, {how}: {' '.join(first.message.split())[:300]}",
+            f"kubectl dijob logs {evidence.job.name} --rank {first.rank} --previous",
+        )
+    if not found:
+        yield ok("no container has failed")
+
+
+def _ended(evidence: Evidence, rank: int, container: str, end: dict[str, object]) -> Finding:
+    where = f"rank {rank}, container {container},"
+    if end.get("reason") == "OOMKilled":
+        return problem(
+            f"{where} ran out of memory (OOMKilled)",
+            "raise resources.limits.memory, or use less: a smaller replay buffer, fewer"
+            " environments",
+        )
+    lines = str(end.get("message") or "").strip().splitlines()
+    said = f": {lines[-1][:300]}" if lines else ""
+    return problem(
+        f"{where} ended with exit code {end.get('exitCode')}{said}",
+        f"kubectl dijob logs {evidence.job.name} --rank {rank} --previous",
+    )
+
+
+def same_image(evidence: Evidence) -> Iterator[Finding]:
+    """Whether one name of an image is one image everywhere."""
+    found = dict[str, dict[str, list[int]]]()
+    for pod, one in evidence.containers():
+        if one.get("imageID") and one.get("name") == pod.container:
+            digest = re.sub(r"^.*@", "", str(one["imageID"]))
+            found.setdefault(str(one.get("image")), {}).setdefault(digest, []).append(pod.rank)
+    bad = {image: ids for image, ids in found.items() if len(ids) > 1}
+    for image, ids in bad.items():
+        each = ", ".join(f"{say(ranks)}: {one[:19]}" for one, ranks in ids.items())
+        yield problem(
+            f"{image} is not the same image on all nodes ({each})",
+            "name the image by its digest, or give each build a tag of its own; then kubectl dijob"
+            f" restart {evidence.job.name}",
+        )
+    if not bad:
+        yield (
+            ok(f"{count(len(found), 'image')}, the same on all nodes")
+            if found
+            else unknown("no container has started")
+        )
+
+
+def host_network(evidence: Evidence) -> Iterator[Finding]:
+    """Whether ranks in their nodes' network are in each other's way."""
+    on_host = [pod for pod in evidence.pods if pod.body.get("spec", {}).get("hostNetwork")]
+    nodes = dict[str, list[int]]()
+    for pod in on_host:
+        if pod.node:
+            nodes.setdefault(pod.node, []).append(pod.rank)
+    for node, ranks in nodes.items():
+        if len(ranks) > 1:
+            yield problem(
+                f"{say(ranks)} share node {node} and its ports, with hostNetwork",
+                "leave hostNetwork out, or spread the ranks over nodes",
+            )
+    if all(len(ranks) == 1 for ranks in nodes.values()):
+        yield ok("each rank has a node's ports alone" if on_host else "hostNetwork is not used")

@@ -1,0 +1,180 @@
+"""A look from inside a pod: the program that runs there, and what it answers. Needs Python 3.6 and
+nothing else there.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+# Its argument, as JSON: names to look up, and [host, port] pairs to connect to. A connection that
+# is closed at once does a listening NNG no harm (images/launcher/reach.go does the same).
+PROGRAM: Final = r"""
+import hashlib, json, os, socket, struct, subprocess, sys, threading, time
+asked = json.loads(sys.argv[1])
+told = {"time": time.time(), "reach": []}
+told["names"] = {name: "no answer in time" for name in asked["names"]}
+
+def text(path):
+    try:
+        return open(path, "rb").read(1 << 20).decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+# The processes of the program: all but the launcher, the container's first one, and this look.
+programs = []
+for pid in sorted(map(int, filter(str.isdigit, os.listdir("/proc")))):
+    words = text("/proc/%d/cmdline" % pid).split("\0")[:-1]
+    first = bool(words) and "/run/dijob/bin/" in words[0]
+    if words and pid != os.getpid() and not first and "dijob doctor" not in words:
+        programs.append((pid, words))
+pid, words = programs[0] if programs else (1, [])
+told["command"] = words[:64]
+pairs = (one.partition("=") for one in text("/proc/%d/environ" % pid).split("\0"))
+env = {name: value for name, _, value in pairs}
+wanted = ("proxy", "socket_ifname")
+told["env"] = {k: v for k, v in env.items() if k.lower().endswith(wanted)}
+told["interfaces"] = sorted(os.listdir("/sys/class/net")) if os.path.isdir("/sys/class/net") else []
+try:
+    disk = os.statvfs("/dev/shm")
+    told["shm"] = [disk.f_blocks * disk.f_frsize, disk.f_bavail * disk.f_frsize]
+except OSError:
+    told["shm"] = None
+try:
+    told["list"] = json.loads(text("/run/dijob/topology.json"))["listNumber"]
+except (ValueError, KeyError):
+    told["list"] = None
+
+# What it runs: a script, or the package that ditask is told.
+def sources():
+    cwd = "/proc/%d/cwd" % pid
+    for at, word in enumerate(words):
+        path = os.path.join(cwd, word.partition("=")[2] if word.startswith("--package=") else word)
+        named = at and words[at - 1] in ("--package", "-p") or word.startswith("--package=")
+        if word.endswith(".py") and os.path.isfile(path):
+            yield path
+        elif named and os.path.isdir(path) and os.access(path, os.R_OK):
+            for name in sorted(os.listdir(path))[:200]:
+                if name.endswith(".py"):
+                    yield os.path.join(path, name)
+digest, count, barrier = hashlib.sha256(), 0, False
+for path in sources():
+    body = text(path)
+    digest.update(body.encode())
+    count, barrier = count + 1, barrier or "barrier" in body.lower()
+told["source"] = [count, digest.hexdigest()[:12] if count else "", barrier]
+
+python = sys.executable
+for _, each in programs:
+    name = os.path.basename(each[0])
+    if name.startswith("python") and os.path.isabs(each[0]) and os.access(each[0], os.X_OK):
+        python = each[0]
+        break
+versions = '''
+import json, sys
+found = {"python": "%d.%d.%d" % sys.version_info[:3]}
+try:
+    from importlib.metadata import version
+except ImportError:
+    version = lambda name: __import__("pkg_resources").get_distribution(name).version
+for name in ("DI-engine", "torch", "redis", "pynng"):
+    try:
+        found[name] = version(name)
+    except Exception:
+        pass
+print(json.dumps(found))
+'''
+try:
+    said = subprocess.check_output([python, "-c", versions], stderr=subprocess.DEVNULL, timeout=10)
+    told["versions"] = json.loads(said.decode())
+except (OSError, ValueError, subprocess.SubprocessError):
+    told["versions"] = {}
+
+def resolve(name):
+    try:
+        found = {one[4][0] for one in socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)}
+        told["names"][name] = sorted(found)
+    except OSError as error:
+        told["names"][name] = str(error)
+
+def reach(host, port):
+    try:
+        link = socket.create_connection((host, port), 3)
+        link.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        link.close()
+        said = ""
+    except socket.timeout:
+        said = "timed out"
+    except ConnectionRefusedError:
+        said = "refused"
+    except OSError as error:
+        said = error.strerror or str(error)
+    told["reach"].append([host, port, said])
+
+threads = [threading.Thread(target=resolve, args=(name,), daemon=True) for name in asked["names"]]
+threads += [threading.Thread(target=reach, args=pair, daemon=True) for pair in asked["reach"]]
+for thread in threads:
+    thread.start()
+end = time.time() + 8
+for thread in threads:
+    thread.join(max(0, end - time.time()))
+print(json.dumps(told))
+"""
+# Nobody is asked for more.
+MOST_TARGETS: Final = 256
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What a rank's container has answered. Where it has not, only `problem`, which says why."""
+
+    problem: str = ""
+    time: float = 0.0
+    """Its clock, in seconds since 1970."""
+    asked: tuple[float, float] = (0.0, 0.0)
+    """When it was asked, and when it had answered, by the clock here."""
+    command: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    interfaces: tuple[str, ...] = ()
+    shm: tuple[int, int] | None = None
+    """Bytes of /dev/shm, and those free."""
+    list_number: int | None = None
+    files: int = 0
+    digest: str = ""
+    barrier: bool = False
+    """Whether its source names a barrier."""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    names: Mapping[str, tuple[str, ...] | str] = field(default_factory=dict)
+    """The addresses of each name, or what went wrong."""
+    reach: Mapping[tuple[str, int], str] = field(default_factory=dict)
+    """What went wrong with each address and port; "" for nothing."""
+
+
+def command(names: list[str], targets: list[tuple[str, int]]) -> tuple[tuple[str, ...], ...]:
+    """The commands to try; the last word keeps the look out of what it finds."""
+    asked = json.dumps({"names": names, "reach": targets[:MOST_TARGETS]})
+    return tuple((python, "-c", PROGRAM, asked, "dijob doctor") for python in ("python3", "python"))
+
+
+def read(text: str, asked: tuple[float, float]) -> Probe:
+    """An answer. One that cannot be read is none."""
+    try:
+        told: dict[str, Any] = json.loads(text.splitlines()[-1])
+        files, digest, barrier = told["source"]
+        return Probe(
+            time=float(told["time"]),
+            asked=asked,
+            command=tuple(map(str, told["command"])),
+            env=told["env"],
+            interfaces=tuple(told["interfaces"]),
+            shm=(told["shm"][0], told["shm"][1]) if told["shm"] else None,
+            list_number=told["list"],
+            files=files,
+            digest=digest,
+            barrier=barrier,
+            versions=told["versions"],
+            names={k: v if isinstance(v, str) else tuple(v) for k, v in told["names"].items()},
+            reach={(host, port): said for host, port, said in told["reach"]},
+        )
+    except (ValueError, KeyError, TypeError, IndexError) as error:
+        return Probe(problem=f"its answer cannot be read: {error}")

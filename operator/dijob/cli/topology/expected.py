@@ -1,0 +1,139 @@
+"""Which connections a job's processes should have: who dials whom, and where. Pure."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from dijob.api.command import listen_port
+from dijob.api.model import DIJob
+from dijob.core.members import Gang, expand, gang_of
+from dijob.names import BASE_PORT, DIALLING, Addressing, Runtime, Topology
+
+# DI-engine 0.5.3, ding/entry/cli_parsers/slurm_parser.py: its first port under Slurm.
+SLURM_PORT: Final = 15151
+# torchrun's own (core/render/runtimes/torch.py).
+MASTER_PORT: Final = 29500
+# The rank of a Redis server, which is none.
+SERVER: Final = -1
+_MASTER: Final = re.compile(
+    r"--master[_-]port[= ](\d{1,5})\b|--rdzv[_-]endpoint[= ]\S*:(\d{1,5})\b"
+)
+
+
+@dataclass(frozen=True)
+class Listener:
+    """Who listens on a port: a process of a rank, or the Redis server (rank SERVER)."""
+
+    rank: int
+    worker: int
+    port: int
+
+
+@dataclass(frozen=True)
+class Dials:
+    """The workers of a rank that dial the same listener: a connection for each."""
+
+    rank: int
+    workers: tuple[int, ...]
+    to: Listener
+
+
+@dataclass(frozen=True)
+class World:
+    """All that a job's processes should dial. `note` says what is assumed, "" for nothing."""
+
+    ranks: int
+    workers: int
+    dials: tuple[Dials, ...]
+    shape: str
+    note: str = ""
+
+    @property
+    def total(self) -> int:
+        """How many connections that is."""
+        return sum(len(each.workers) for each in self.dials)
+
+
+def world_of(job: DIJob) -> World:
+    """The connections of a job as its spec says. Those of ranks that have succeeded are over."""
+    gang = gang_of(job)
+    alive = sorted(set(range(gang.size)) - expand(job.status.succeeded_ranks))
+    if gang.queue not in DIALLING:
+        port = gang.redis[1] if gang.redis else 0
+        to, all_workers = Listener(SERVER, 0, port), tuple(range(gang.workers))
+        dials = [Dials(rank, all_workers, to) for rank in alive]
+        return World(gang.size, gang.workers, tuple(dials), "redis")
+    if gang.runtime in (Runtime.TORCH, Runtime.ONEFLOW) and not _runs_ditask(job):
+        return _rendezvous(job, gang, alive)
+    return World(
+        gang.size,
+        gang.workers,
+        tuple(_dials(job, gang, alive)),
+        gang.topology.value,
+        note=_note(job),
+    )
+
+
+def ports_of(job: DIJob, rank: int) -> range:
+    """The ports on which DI-engine's processes of a rank listen."""
+    command = job.pod_set_of(rank).command
+    first = SLURM_PORT if command.platform == "slurm" else listen_port(command) or BASE_PORT
+    return range(first, first + job.workers)
+
+
+def _dials(job: DIJob, gang: Gang, alive: Sequence[int]) -> list[Dials]:
+    """As DI-engine does it: k8s_parser.py between pods, parallel.py within one."""
+    workers, found = tuple(range(gang.workers)), list[Dials]()
+    # By address or by name, the ranks dial the same.
+    by_address = replace(gang, addressing=Addressing.IP)
+    for rank in alive:
+        ports = ports_of(job, rank)
+        dialers = sorted(by_address.dialers(rank) & set(alive))
+        for worker in workers:
+            to = Listener(rank, worker, ports[worker])
+            own = _own(gang.topology, worker, gang.workers)
+            found += [Dials(rank, own, to)] if own else []
+            found += [Dials(dialer, workers, to) for dialer in dialers]
+    return sorted(found, key=lambda each: (each.rank, each.to.rank, each.to.worker))
+
+
+def _own(topology: Topology, worker: int, workers: int) -> tuple[int, ...]:
+    """The workers of the same pod that dial this one."""
+    above = topology is Topology.MESH or (topology is Topology.STAR and worker == 0)
+    return tuple(range(worker + 1, workers)) if above else ()
+
+
+def _rendezvous(job: DIJob, gang: Gang, alive: Sequence[int]) -> World:
+    """Of torchrun's processes it is known that each pod has a connection to rank 0's store."""
+    if gang.runtime is Runtime.ONEFLOW:
+        note = "who dials whom among OneFlow's processes is not known here"
+        return World(gang.size, gang.workers, (), gang.runtime.value, note=note)
+    to = Listener(0, 0, _master_port(job))
+    dials = [Dials(rank, (0,), to) for rank in alive if rank and 0 in alive]
+    note = (
+        f"each pod's connection to the store on rank 0, port {to.port}; those of the collectives"
+        " (NCCL, gloo) are on ports that only torch knows"
+    )
+    return World(gang.size, gang.workers, tuple(dials), "torch", note=note)
+
+
+def _master_port(job: DIJob) -> int:
+    main = job.pod_sets[0].main_container
+    words = [*(main.get("command") or ()), *(main.get("args") or ())]
+    found = _MASTER.search(" ".join(map(str, words)))
+    return int(found[1] or found[2]) if found else MASTER_PORT
+
+
+def _runs_ditask(job: DIJob) -> bool:
+    return any(pod_set.command.runs_ditask for pod_set in job.pod_sets)
+
+
+def _note(job: DIJob) -> str:
+    for pod_set in job.pod_sets:
+        options = pod_set.command.options or {}
+        given = [name for name in ("attach-to", "platform-spec", "address") if name in options]
+        if given:
+            said = ", ".join(f"--{name}" for name in given)
+            return f"the command wires its processes itself ({said}); these edges may not be its"
+    return ""

@@ -1,0 +1,131 @@
+"""A report as a table, and as data. Pure."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from dijob.cli.printing import table
+from dijob.cli.topology.compare import Edge, Report
+from dijob.cli.topology.expected import SERVER
+from dijob.core.members import compact, count
+
+# Of a larger job only what is not whole is shown.
+_MOST_ROWS: Final = 60
+_MOST_LINES: Final = 100
+
+
+def text(report: Report) -> str:
+    """The table of pairs of ranks, each edge that is missing, and the sum."""
+    rows: list[tuple[str, ...]] = [("FROM", "TO", "EXPECTED", "UP", "MISSING", "UNKNOWN")]
+    pairs = _pairs(report)
+    if len(pairs) > _MOST_ROWS:
+        pairs = {pair: edges for pair, edges in pairs.items() if _bad(edges)}
+    rows += [_row(report, pair, edges) for pair, edges in pairs.items()]
+    lines = [table(rows), ""] if len(rows) > 1 else []
+    bad = [edge for edge in report.edges if edge.missing or edge.unknown]
+    lines += [in_words(edge, report) for edge in bad[:_MOST_LINES]]
+    lines += [f"and {len(bad) - _MOST_LINES} more"] if len(bad) > _MOST_LINES else []
+    if report.world.note:
+        lines.append(f"note: {report.world.note}")
+    return "\n".join([*lines, summary(report)])
+
+
+def summary(report: Report) -> str:
+    """The last line."""
+    world = report.world
+    parts = [
+        f"{report.missing} missing" if report.missing else "",
+        f"{report.unknown} cannot be seen" if report.unknown else "",
+    ]
+    more = "".join(f", {part}" for part in parts if part)
+    ranks = f"{count(world.ranks, 'rank')} x {count(world.workers, 'process', 'processes')}"
+    return f"{report.up} of {world.total} edges{more} ({world.shape}, {ranks})"
+
+
+def in_words(edge: Edge, report: Report) -> str:
+    """An edge that is not up: between whom, and what is seen of it."""
+    state = "unknown" if edge.unknown else "missing"
+    some = f"{edge.missing} of {edge.wanted} " if edge.missing and edge.wanted > 1 else ""
+    ends = f"{_from(edge, report)} -> {_to(edge, report)}"
+    return f"{state}: {some}{ends}" + (f": {edge.why}" if edge.why else "")
+
+
+def data(report: Report) -> dict[str, Any]:
+    """The report for programs."""
+    world = report.world
+    return {
+        "job": report.job,
+        "topology": world.shape,
+        "ranks": world.ranks,
+        "parallelWorkers": world.workers,
+        "expected": world.total,
+        "up": report.up,
+        "missing": report.missing,
+        "unknown": report.unknown,
+        "whole": report.whole,
+        **({"note": world.note} if world.note else {}),
+        "edges": [_edge(edge, report) for edge in report.edges],
+        "unreadable": {str(pod.rank): pod.problem for pod in report.pods if pod.sockets is None},
+    }
+
+
+def _edge(edge: Edge, report: Report) -> dict[str, Any]:
+    workers = report.world.workers
+    server = edge.to.rank == SERVER
+    to = {"server": "redis"} if server else {"rank": edge.to.rank, "worker": edge.to.worker}
+    ids = [edge.rank * workers + worker for worker in edge.workers]
+    return {
+        "from": {"rank": edge.rank, "workers": list(edge.workers), "nodeIds": ids},
+        "to": {**to, "port": edge.to.port},
+        "expected": edge.wanted,
+        "up": edge.up,
+        "state": "unknown" if edge.unknown else "missing" if edge.missing else "up",
+        **({"why": edge.why} if edge.why else {}),
+    }
+
+
+def _pairs(report: Report) -> dict[tuple[int, int], list[Edge]]:
+    found = dict[tuple[int, int], list[Edge]]()
+    for edge in sorted(report.edges, key=lambda edge: (edge.rank, edge.to.rank)):
+        found.setdefault((edge.rank, edge.to.rank), []).append(edge)
+    return found
+
+
+def _bad(edges: list[Edge]) -> bool:
+    return any(edge.missing or edge.unknown for edge in edges)
+
+
+def _row(report: Report, pair: tuple[int, int], edges: list[Edge]) -> tuple[str, ...]:
+    numbers = (
+        sum(edge.wanted for edge in edges),
+        sum(edge.up for edge in edges),
+        sum(edge.missing for edge in edges),
+        sum(edge.wanted for edge in edges if edge.unknown),
+    )
+    return (*(rank_in_words(rank, report) for rank in pair), *map(str, numbers))
+
+
+def rank_in_words(rank: int, report: Report) -> str:
+    """A rank with its task; the Redis server."""
+    if rank == SERVER:
+        return "redis"
+    tasks: Iterator[str] = (pod.task for pod in report.pods if pod.rank == rank)
+    task = next(tasks, "")
+    return f"rank {rank} ({task})" if task else f"rank {rank}"
+
+
+def _from(edge: Edge, report: Report) -> str:
+    who = rank_in_words(edge.rank, report)
+    if report.world.workers == 1 or report.world.shape == "torch":
+        return who
+    ids = [edge.rank * report.world.workers + worker for worker in edge.workers]
+    if len(ids) == 1:
+        return f"{who} process {edge.workers[0]} (node {ids[0]})"
+    return f"{who} processes {compact(edge.workers)} (nodes {compact(ids)})"
+
+
+def _to(edge: Edge, report: Report) -> str:
+    who, workers = rank_in_words(edge.to.rank, report), report.world.workers
+    if edge.to.rank != SERVER and workers > 1 and report.world.shape != "torch":
+        node = edge.to.rank * workers + edge.to.worker
+        who += f" process {edge.to.worker} (node {node})"
+    return f"{who} port {edge.to.port}" if edge.to.port else who

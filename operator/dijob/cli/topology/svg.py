@@ -1,0 +1,106 @@
+"""A report as a picture: the ranks in a circle, in rank order, a line for each pair of ranks. It
+has no foreign host and no font of its own, and is read in black and white too: what is missing is
+dashed. Pure.
+"""
+
+import math
+from html import escape
+from typing import Final
+
+from dijob.cli.topology import show
+from dijob.cli.topology.compare import Edge, Report
+from dijob.cli.topology.expected import SERVER
+
+_STYLE: Final = """
+  text { font: 13px sans-serif; fill: #111; text-anchor: middle; }
+  .up { stroke: #1b6e3c; stroke-width: 2; }
+  .missing { stroke: #c00000; stroke-width: 3; stroke-dasharray: 8 5; }
+  .unknown { stroke: #666; stroke-width: 2; stroke-dasharray: 2 4; }
+  circle { fill: #fff; stroke: #111; stroke-width: 1.5; }
+  .within { fill: none; }
+"""
+_RADIUS: Final = 22
+Point = tuple[float, float]
+
+
+def picture(report: Report) -> str:
+    """The whole SVG document."""
+    ranks = sorted({pod.rank for pod in report.pods} | set(range(report.world.ranks)))
+    far = max(120.0, len(ranks) * 2.6 * _RADIUS / math.tau)
+    size = 2 * far + 200
+    at = _places(ranks, size, far)
+    title = f"Connections of {report.job}"
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {size:.0f} {size + 40:.0f}"'
+        ' role="img" aria-labelledby="title desc">',
+        f'<title id="title">{escape(title)}</title>',
+        f'<desc id="desc">{escape(_described(report))}</desc>',
+        f"<style>{_STYLE}</style>",
+        *_lines(report, at),
+        *(_rank(report, rank, at[rank]) for rank in ranks),
+    ]
+    if report.world.shape == "redis":
+        lines.append(_node("redis", at[SERVER]))
+    lines.append(f'<text x="{size / 2:.0f}" y="{size + 20:.0f}">{escape(_legend(report))}</text>')
+    return "\n".join([*lines, "</svg>", ""])
+
+
+def _places(ranks: list[int], size: float, far: float) -> dict[int, Point]:
+    middle = size / 2
+    angles = {rank: math.tau * i / max(len(ranks), 1) - math.pi / 2 for i, rank in enumerate(ranks)}
+    places = {
+        rank: (middle + far * math.cos(angle), middle + far * math.sin(angle))
+        for rank, angle in angles.items()
+    }
+    return {**places, SERVER: (middle, middle)}
+
+
+def _lines(report: Report, at: dict[int, Point]) -> list[str]:
+    pairs = dict[tuple[int, int], list[Edge]]()
+    for edge in report.edges:
+        pairs.setdefault((edge.rank, edge.to.rank), []).append(edge)
+    return [_line(pair, edges, at) for pair, edges in pairs.items()]
+
+
+def _line(pair: tuple[int, int], edges: list[Edge], at: dict[int, Point]) -> str:
+    (x, y), (to_x, to_y) = at[pair[0]], at[pair[1]]
+    wanted, up = sum(edge.wanted for edge in edges), sum(edge.up for edge in edges)
+    missing = any(edge.missing for edge in edges)
+    kind = "missing" if missing else "unknown" if up < wanted else "up"
+    ends = " and ".join("redis" if rank == SERVER else f"rank {rank}" for rank in sorted(set(pair)))
+    said = f"<title>{up} of {wanted} connections: {ends}</title>"
+    if pair[0] == pair[1]:
+        # Between the processes of one pod: a ring around it.
+        ring = _RADIUS + 5
+        return f'<circle class="within {kind}" cx="{x:.1f}" cy="{y:.1f}" r="{ring}">{said}</circle>'
+    line = f'<line class="{kind}" x1="{x:.1f}" y1="{y:.1f}" x2="{to_x:.1f}" y2="{to_y:.1f}">'
+    # A number where not all are there: it need not be told by its colour.
+    count = (
+        f'<text x="{(x + to_x) / 2:.1f}" y="{(y + to_y) / 2 - 5:.1f}">{up} of {wanted}</text>'
+        if up < wanted
+        else ""
+    )
+    return f"{line}{said}</line>{count}"
+
+
+def _rank(report: Report, rank: int, place: Point) -> str:
+    task = next((pod.task for pod in report.pods if pod.rank == rank), "")
+    below = f'<text x="{place[0]:.1f}" y="{place[1] + _RADIUS + 20:.1f}">{escape(task)}</text>'
+    return _node(str(rank), place) + (below if task else "")
+
+
+def _node(label: str, place: Point) -> str:
+    x, y = place
+    return (
+        f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{_RADIUS}"/>'
+        f'<text x="{x:.1f}" y="{y + 4.5:.1f}">{escape(label)}</text>'
+    )
+
+
+def _described(report: Report) -> str:
+    bad = [show.in_words(edge, report) for edge in report.edges if edge.missing or edge.unknown]
+    return ". ".join([show.summary(report), *bad[:20]])
+
+
+def _legend(report: Report) -> str:
+    return f"{show.summary(report)}; solid: up, dashed: missing, dotted: cannot be seen"

@@ -1,0 +1,237 @@
+"""`kubectl dijob doctor` against real pods: each fault that can be made here is found with its
+remedy, and healthy jobs have no problem.
+
+What cannot be made here is tested on recorded evidence (tests/unit/cli/test_doctor.py): clocks that
+differ (all nodes share one), an image that differs between nodes, a list that a kubelet holds back,
+ranks that share a node's ports (the scheduler refuses it).
+"""
+
+import json
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+
+import pytest
+from asked import asked
+from chaos.looks import View
+from cluster.shell import run
+from identity import begun
+from jobs import LIGHT, job, peers, redis_server, shell
+from space import Body, Space
+
+pytestmark = pytest.mark.e2e
+
+KEPT = """
+import socket, time
+kept = socket.create_connection(("redis", 6379))
+time.sleep(3600)
+"""
+TAKEN = "import socket, time; s = socket.create_server(('', 50515)); time.sleep(3600)"
+# Its source and its torch differ by rank, it names a barrier, and it fills /dev/shm.
+MIXED = """
+mkdir -p /tmp/site/torch-$DI_RANK.1.dist-info
+printf 'Name: torch\\nVersion: %s.1\\n' $DI_RANK > /tmp/site/torch-$DI_RANK.1.dist-info/METADATA
+echo "import time; barrier = $DI_RANK; time.sleep(3600)" > /tmp/main.py
+head -c 2000000 /dev/zero > /dev/shm/fill
+exec python3 /tmp/main.py
+"""
+NEW_REDIS = f"""
+mkdir -p /tmp/site/redis-8.1.0.dist-info
+printf 'Name: redis\\nVersion: 8.1.0\\n' > /tmp/site/redis-8.1.0.dist-info/METADATA
+exec python3 -c '{KEPT}'
+"""
+EATER = "exec python3 -c 'a = [bytearray(1 << 20) for _ in range(500)]'"
+REDIS = {"messageQueue": {"type": "redis", "host": "redis"}}
+
+
+def mixed() -> Body:
+    env = {"http_proxy": "http://proxy:3128", "NCCL_SOCKET_IFNAME": "eth9", "PYTHONPATH": SITE}
+    volumes = [{"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}}]
+    main = {
+        "command": ["/bin/bash", "-c", MIXED],
+        "env": [{"name": name, "value": value} for name, value in env.items()],
+        "volumeMounts": [{"name": "shm", "mountPath": "/dev/shm"}],
+    }
+    return job("mixed", main, pod={"volumes": volumes}, parallelWorkers=3)
+
+
+SITE = "/tmp/site"
+LIMIT = {"resources": {"requests": {"cpu": "50m"}, "limits": {"memory": "64Mi"}}}
+SIDECAR = {
+    "name": "sidecar",
+    "image": LIGHT,
+    "imagePullPolicy": "IfNotPresent",
+    "command": ["python3", "-c", TAKEN],
+}
+JOBS = [
+    job("pull", {"image": "127.0.0.1:9/absent:1", "command": ["true"]}),
+    peers("nodes", pod={"nodeSelector": {"gpu": "h100"}}),
+    peers("full", replicas=3, pod={"hostNetwork": True}),
+    shell("crash", "echo no model here; exit 3", replicas=1, backoffLimit=0),
+    job("eats", {"command": ["bash", "-c", EATER], **LIMIT}, replicas=1, backoffLimit=0),
+    mixed(),
+    job(
+        "redis8",
+        {
+            "command": ["bash", "-c", NEW_REDIS],
+            "env": [{"name": "PYTHONPATH", "value": SITE}],
+        },
+        **REDIS,
+    ),
+    job("port", {"command": ["sleep", "3600"]}, pod={"containers": [SIDECAR]}),
+    peers("blocked", "--forever"),
+    peers("named", "--forever", addressing="Hostname"),
+]
+# Job and check -> what is found, and what to do about it.
+Wanted = Mapping[tuple[str, str], tuple[str, str]]
+FAULTS: Wanted = {
+    ("pull", "images"): ("127.0.0.1:9/absent:1 cannot be pulled", "imagePullSecrets"),
+    ("pull", "status"): ("AddressesReady AddressMissing", "the job goes on by itself"),
+    ("nodes", "nodes"): ("ranks 0-1 found no node: 0/2", "nodeSelector"),
+    ("full", "nodes"): ("didn't have free ports", "each port once"),
+    ("crash", "failures"): ("ended with exit code 3: no model here", "logs crash --rank 0"),
+    ("crash", "status"): ("Failed BackoffLimitExceeded", "kubectl logs"),
+    ("eats", "failures"): ("ran out of memory (OOMKilled)", "limits.memory"),
+    ("mixed", "same source"): ("the source differs between pods", "kubectl dijob restart mixed"),
+    ("mixed", "versions"): ("torch differs between pods (rank 0: 0.1, rank 1: 1.1)", "same image"),
+    ("mixed", "proxies"): ("ranks 0-1: http_proxy is set", "no_proxy"),
+    ("mixed", "interfaces"): ("NCCL_SOCKET_IFNAME is eth9", "set NCCL_SOCKET_IFNAME to eth0"),
+    ("mixed", "shared memory"): ("ranks 0-1: /dev/shm (1 MiB) is full", "medium: Memory"),
+    ("mixed", "barrier"): ("the job has 6 processes", "task.wait_for"),
+    ("mixed", "edges"): ("nothing listens on port 50515 of rank 0", "Parallel.runner"),
+    ("mixed", "alone"): ("ranks 0-1: running, and connected to nobody", "Parallel.runner"),
+    ("redis8", "versions"): ("redis-py 8.1.0 loses large messages", "redis<8"),
+    ("port", "ports"): ("port 50515 of rank 0 is taken by a process outside", "--ports"),
+    ("blocked", "reach"): (
+        "rank 1 cannot reach rank 0 port 50515",
+        "policies select the job's pods: closed",
+    ),
+    ("blocked", "edges"): ("missing: rank 1 -> rank 0 port 50515", "line reach"),
+    ("named", "names"): ("named-0.named does not resolve", "kube-dns"),
+}
+CLOSED = {
+    "apiVersion": "networking.k8s.io/v1",
+    "kind": "NetworkPolicy",
+    "metadata": {"name": "closed"},
+    "spec": {"podSelector": {"matchLabels": {"diengine/job": "blocked"}}},
+}
+
+
+def doctored(space: Space, name: str) -> tuple[int, list[Body]]:
+    code, told = asked(space, "doctor", name, "-o", "json")
+    assert told.startswith("{"), told
+    return code, json.loads(told)["checks"]
+
+
+def unfound(space: Space, name: str, wanted: Wanted) -> str:
+    """What the doctor should say of this job, and does not yet."""
+    code, checks = doctored(space, name)
+    found = [
+        (one["check"], one["finding"], one["remedy"])
+        for one in checks
+        if one["verdict"] == "problem"
+    ]
+    left = {
+        check: (finding, remedy)
+        for (of, check), (finding, remedy) in wanted.items()
+        if of == name and not any(check == c and finding in f and remedy in r for c, f, r in found)
+    }
+    return f"{code}: not found: {left} in {found}" if left or code != 1 else ""
+
+
+def drop(space: Space, pod: str, *rule: str) -> None:
+    inside = ("nsenter", f"--target={View.of(space).pause(pod)}", "--net", "iptables")
+    run([*inside, "-A", *rule, "-j", "DROP"])
+
+
+def test_each_fault_is_found_with_its_remedy(space: Space) -> None:
+    space.apply(*redis_server(), CLOSED, *JOBS)
+    for name in ("blocked", "named"):
+        space.until_true(name, "Running")
+        # A rank that has not looked its own name up yet could not begin without DNS.
+        begun(space, [f"{name}-0", f"{name}-1"])
+    drop(space, "blocked-0", "INPUT", "-p", "tcp", "--dport", "50515")
+    drop(space, "named-1", "OUTPUT", "-p", "udp", "--dport", "53")
+    for name in dict.fromkeys(name for name, _ in FAULTS):
+        space.until(f"doctor of {name}", partial(unfound, space, name, FAULTS), 90)
+
+
+QUOTA = {
+    "apiVersion": "v1",
+    "kind": "ResourceQuota",
+    "metadata": {"name": "small"},
+    "spec": {"hard": {"pods": "1"}},
+}
+# Whoever may look at jobs and pods alone.
+VIEWER = """
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: viewer}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: viewer}
+rules:
+- {apiGroups: [diengine.opendilab.org], resources: [dijobs], verbs: [get]}
+- {apiGroups: [""], resources: [pods], verbs: [get, list]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: viewer}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: viewer}
+subjects: [{kind: ServiceAccount, name: viewer}]
+"""
+
+
+def test_a_quota_and_missing_rights_are_told(space: Space, tmp_path: Path) -> None:
+    space.apply(peers("small", "--forever"))
+    space.until_true("small", "Running")
+    space.kubectl("apply", "-f", "-", stdin=VIEWER)
+    token = space.kubectl("create", "token", "viewer").strip()
+    config = tmp_path / "kubeconfig"
+    raw = json.loads(space.kubectl("config", "view", "--raw", "-o", "json"))
+    raw["users"][0]["user"] = {"token": token}
+    config.write_text(json.dumps(raw))
+    code, told = asked(space, "doctor", "small", kubeconfig=str(config))
+    assert code == 0, told
+    assert "UNKNOWN   quota" in told
+    assert 'User "system:serviceaccount:' in told
+    assert "cannot create resource" in told or "cannot get resource" in told
+
+    space.apply(QUOTA)
+    space.kubectl("delete", "pod", "small-1", "--wait=false")
+    wanted = {
+        ("small", "quota"): ("exceeded quota: small", "raise the quota"),
+        ("small", "status"): ("PodsCreated PodForbidden", "make room in the quota"),
+    }
+    space.until("doctor of small", partial(unfound, space, "small", wanted), 60)
+
+
+def healthy() -> list[Body]:
+    kept = {"command": ["python3", "-c", KEPT]}
+    return [
+        peers("mesh", "--forever"),
+        peers("mesh2", "--forever", replicas=3, parallelWorkers=2),
+        peers("star", "--forever", replicas=3, topology="star"),
+        peers("star2", "--forever", parallelWorkers=2, topology="star"),
+        peers("alone", "--forever", topology="alone"),
+        peers("names", "--forever", addressing="Hostname"),
+        peers("single", "--forever", replicas=1),
+        peers("off", "--forever", launcher="Off"),
+        job("queue", kept, **REDIS),
+        peers("done", replicas=2),
+    ]
+
+
+def test_ten_healthy_jobs_have_no_problem(space: Space) -> None:
+    jobs = healthy()
+    space.apply(*redis_server(), *jobs)
+    for body in jobs:
+        name = body["metadata"]["name"]
+        space.until_true(name, "Succeeded" if name == "done" else "PeersReady", 90)
+    for body in jobs:
+        name = body["metadata"]["name"]
+        code, told = asked(space, "doctor", name)
+        assert code == 0, told
+        assert "PROBLEM" not in told
+        assert "UNKNOWN" not in told, told
