@@ -155,6 +155,11 @@ cluster-env: venv ## print shell lines that set KUBECONFIG and PATH: eval "$$(ma
 images: venv ## build all images into the cache (6 min once)
 	@$(PY) images/build.py
 
+.PHONY: release
+release: cluster-build images ## all that VERSION is, ready to be pushed: OCI archives, chart, wheels, bills, notes, sums (~3 min; OUT=)
+	@test -n "$(VERSION)" || { echo "which version? make release VERSION=0.2.0" >&2; exit 2; }
+	@PATH="$$($(PY) -m cluster build):$$PATH" $(PY) images/bundle.py "$(VERSION)" $(OUT:%=--out %)
+
 .PHONY: sbom
 sbom: venv ## write what is in each image into the cache, as CycloneDX, and print the paths (~15 s)
 	@$(PY) images/sbom.py

@@ -3,13 +3,16 @@
 import os
 import select
 import subprocess
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from cluster.waiting import until_true
+from cluster.waiting import Wait, until_true
 from pod.boxes import PID_NAMESPACE
 
+# How long a look may take, and the pause between two tries (both seconds).
+LOOK_SECONDS, TRY_SECONDS = 60.0, 0.005
 WHERE = pytest.mark.parametrize("namespace", [[], PID_NAMESPACE], ids=["child", "PID-1"])
 # Says which signals came, a line each, and ends after the first TERM as a program that saves its
 # state would. sigwait, not handlers and a sleep: Python sees a signal that comes right before it
@@ -92,4 +95,9 @@ def answer(pipe: Path, texts: Sequence[str]) -> None:
         os.write(end, text.encode())
         os.close(end)
         if left:
-            until_true("the look is over", nobody_reads)
+            # Each try wakes who reads, which then naps for 20 ms: with pauses that grow beyond
+            # that, as those of until_true do, a try would always find the next look.
+            wait = Wait("the look is over", LOOK_SECONDS, None, TRY_SECONDS)
+            while not nobody_reads():
+                wait.again("it reads")
+                time.sleep(TRY_SECONDS)

@@ -1,0 +1,181 @@
+"""`make release VERSION=...`: all that one version is, in a folder to be pushed from.
+
+Images as OCI archives, the Helm chart, the wheels of the operator with its command line and of what
+runs in pods, a bill of materials for each image, notes, and SHA256SUMS. It pushes nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from catalogue import CACHE, IMAGES, ROOT, archive
+from steps import SANDBOX, BuildError, Step, say
+
+RELEASED = ("operator", "launcher", "ditask")
+# Where a version stands, and how it is written there.
+PLACES: Mapping[str, str] = {
+    "operator/dijob/__init__.py": r'^__version__ = "(.+)"$',
+    "pyproject.toml": r'^version = "(.+)"$',
+    "images/dijob-runtime/dijob_runtime/__init__.py": r'^__version__ = "(.+)"$',
+    "images/dijob-runtime/pyproject.toml": r'^version = "(.+)"$',
+    "charts/dijob/Chart.yaml": r"^(?:version|appVersion): (.+)$",
+}
+UNRELEASED = "Unreleased"
+
+
+def said(texts: Mapping[str, str]) -> dict[str, set[str]]:
+    """The versions that each place says."""
+    return {
+        place: set(re.findall(PLACES[place], text, re.MULTILINE)) for place, text in texts.items()
+    }
+
+
+def checked(version: str, texts: Mapping[str, str]) -> None:
+    """BuildError names each place that says another version."""
+    wrong = [
+        f"{place} says {', '.join(sorted(found)) or 'none'}"
+        for place, found in said(texts).items()
+        if found != {version}
+    ]
+    if wrong:
+        raise BuildError(f"this is not {version}: {'; '.join(wrong)} (docs/releases.md)")
+
+
+def section(changelog: str, version: str) -> str:
+    """What CHANGELOG.md says of a version; of one that ends in -dev, what is not released.
+
+    BuildError where there is nothing.
+    """
+    heading = UNRELEASED if version.endswith("-dev") else version
+    parts = re.split(r"(?m)^## (.+)$", changelog)
+    for title, text in zip(parts[1::2], parts[2::2], strict=True):
+        if title == heading or title.startswith(f"{heading} - "):
+            return text.strip()
+    raise BuildError(f"CHANGELOG.md has no heading `## {heading}`")
+
+
+def digest_of(image: Path) -> str:
+    """The digest by which a registry will know an OCI archive's image."""
+    with tarfile.open(image) as files:
+        index = files.extractfile("index.json")
+        assert index is not None
+        return str(json.load(index)["manifests"][0]["digest"])
+
+
+NOTES = """\
+# DIJob {version}
+
+| image | digest |
+|---|---|
+{rows}
+
+Check what you have with `sha256sum -c SHA256SUMS`. Push the images to a registry of yours, with any
+tool that reads OCI archives:
+
+{pushes}
+
+or load them into a node's containerd (`ctr -n k8s.io images import FILE`; kind:
+`kind load image-archive FILE`). Then:
+
+    helm upgrade --install dijob dijob-{version}.tgz --namespace dijob-system --create-namespace \\
+      --set image.repository=REGISTRY/dijob/operator --set image.digest=DIGEST \\
+      --set launcher.image=REGISTRY/dijob/launcher@DIGEST
+
+Without a registry the `--set` are left out. The command line: `pip install "{wheel}[cli]"`.
+
+## Changes
+
+{changes}
+"""
+
+
+def notes(version: str, changes: str, images: Mapping[str, str], wheel: str) -> str:
+    """The release notes: how to bring it in, and what has changed. `images`: digests by file."""
+    rows = "\n".join(f"| `{file}` | `{digest}` |" for file, digest in images.items())
+    pushes = "\n".join(
+        f"    skopeo copy oci-archive:{file} docker://REGISTRY/dijob/{file.partition('-')[0]}:TAG"
+        for file in images
+    )
+    said = {"version": version, "changes": changes, "wheel": wheel}
+    return NOTES.format(rows=rows, pushes=pushes, **said)
+
+
+def sums(files: Iterable[Path]) -> str:
+    """As sha256sum writes and reads them."""
+    lines = []
+    for file in sorted(files):
+        with file.open("rb") as content:
+            lines.append(f"{hashlib.file_digest(content, 'sha256').hexdigest()}  {file.name}")
+    return "\n".join(lines) + "\n"
+
+
+def make(version: str, out: Path) -> None:
+    """Write the folder anew."""
+    checked(version, {place: (ROOT / place).read_text() for place in PLACES})
+    changes = section((ROOT / "CHANGELOG.md").read_text(), version)
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir(parents=True)
+    step = Step("release", 240, time.monotonic(), CACHE / "release.log")
+    step.log.write_bytes(b"")
+    images = _images(version, out, step)
+    step.run("helm", "package", str(ROOT / "charts/dijob"), "--destination", str(out))
+    for project in (ROOT, ROOT / "images/dijob-runtime"):
+        pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir"]
+        step.run(*pip, str(out), str(project))
+    bills = [sys.executable, str(Path(__file__).with_name("sbom.py")), *RELEASED]
+    for bill in subprocess.check_output(bills, text=True).split():
+        shutil.copy(bill, out)
+    (wheel,) = out.glob("dijob-*.whl")
+    (out / "NOTES.md").write_text(notes(version, changes, images, wheel.name))
+    (out / "SHA256SUMS").write_text(sums(out.iterdir()))
+
+
+def _images(version: str, out: Path, step: Step) -> dict[str, str]:
+    """The images as OCI archives; their digests by file."""
+    build = [sys.executable, str(Path(__file__).with_name("build.py")), *RELEASED]
+    subprocess.run(build, check=True, stdout=subprocess.DEVNULL)
+    digests = {}
+    for name in RELEASED:
+        reference = IMAGES[name].reference
+        # What is DI-engine's own has DI-engine's version.
+        tag = reference.rpartition(":")[2]
+        file = out / f"{name}-{tag}.oci.tar"
+        with tempfile.TemporaryDirectory(prefix="work-", dir=CACHE) as work:
+            buildah = [*SANDBOX, "buildah", "--root", f"{work}/store", "--runroot", f"{work}/run"]
+            step.run(*buildah, "pull", "--quiet", f"docker-archive:{archive(name)}")
+            target = f"oci-archive:{file}:{reference}"
+            step.run(*buildah, "push", "--quiet", "--format", "oci", reference, target)
+        digests[file.name] = digest_of(file)
+        say(f"{file.name}: {digests[file.name]}, {file.stat().st_size / 1e6:.0f} MB")
+    return digests
+
+
+def main() -> int:
+    """1 with one sentence where the version or a build is wrong."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("version")
+    parser.add_argument("--out", type=Path)
+    given = parser.parse_args()
+    out = given.out or ROOT / "dist" / given.version
+    try:
+        make(given.version, out)
+    except (BuildError, OSError, subprocess.CalledProcessError) as error:
+        print(f"release: {error}", file=sys.stderr)
+        return 1
+    print(f"{out}: {', '.join(sorted(file.name for file in out.iterdir()))}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
