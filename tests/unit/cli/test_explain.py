@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from dijob.api.model import DIJob
 from dijob.cli.errors import CliError, Exit
 from dijob.cli.explain import quantities, text
-from dijob.cli.explain.edges import edges_of, ports_of
+from dijob.cli.explain.edges import edges_of, listens_on
 from dijob.cli.explain.environment import Place, process
 from dijob.cli.explain.report import explanation
 from dijob.cli.files import parsed
@@ -91,7 +91,7 @@ def test_other_ways_to_connect(spec: dict[str, Any], edges: int) -> None:
 )
 def test_ports(command: list[str], spec: dict[str, Any], first: int | None) -> None:
     main = container(command=["ditask", "--package", "p", "--main", "p.main", *command])
-    found = ports_of(job({"containers": [main]}, parallelWorkers=2, **spec), 1)
+    found = listens_on(job({"containers": [main]}, parallelWorkers=2, **spec), 1)
     assert (list(found) if found is not None else None) == (
         [first, first + 1] if first is not None else None
     )

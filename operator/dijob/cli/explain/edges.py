@@ -2,13 +2,10 @@
 
 from dataclasses import dataclass, replace
 
-from dijob.api.command import listen_port
 from dijob.api.model import DIJob
+from dijob.cli.ports import ports_of
 from dijob.core.members import Gang
-from dijob.names import BASE_PORT, DIALLING, Addressing, Queue, Topology
-
-# DI-engine 0.5.3, ding/entry/cli_parsers/slurm_parser.py: its first port under Slurm.
-SLURM_PORT = 15151
+from dijob.names import DIALLING, Addressing, Queue, Topology
 
 
 @dataclass(frozen=True)
@@ -48,10 +45,7 @@ def edges_of(gang: Gang) -> Edges:
     return Edges(tuple(map(tuple, dialled)), pairs * workers * workers, size * within, 0)
 
 
-def ports_of(job: DIJob, rank: int) -> range | None:
+def listens_on(job: DIJob, rank: int) -> range | None:
     """The ports on which DI-engine's processes of a rank listen; None where they do not listen."""
-    command = job.pod_set_of(rank).command
-    if job.queue == Queue.REDIS or job.queue not in DIALLING:
-        return None
-    first = SLURM_PORT if command.platform == "slurm" else listen_port(command) or BASE_PORT
-    return range(first, first + job.workers)
+    dials = job.queue != Queue.REDIS and job.queue in DIALLING
+    return ports_of(job, rank) if dials else None

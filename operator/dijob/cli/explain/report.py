@@ -7,7 +7,7 @@ from dijob.api.checks import LIST_LENGTH
 from dijob.api.model import DIJob
 from dijob.api.warnings import warnings
 from dijob.cli.explain import quantities
-from dijob.cli.explain.edges import Edges, edges_of, ports_of
+from dijob.cli.explain.edges import Edges, edges_of, listens_on
 from dijob.cli.explain.environment import Place, Process, process
 from dijob.core.addresses import AddressList
 from dijob.core.members import Gang, gang_of
@@ -63,7 +63,7 @@ def _world(job: DIJob, gang: Gang) -> Data:
 def _pod(job: DIJob, place: Place, edges: Edges, options: Options) -> Data:
     member = place.member
     seen = process(job, place, options)
-    ports = ports_of(job, member.rank)
+    ports = listens_on(job, member.rank)
     return {
         "rank": member.rank,
         "name": member.name,

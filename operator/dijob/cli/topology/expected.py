@@ -5,13 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from dijob.api.command import listen_port
 from dijob.api.model import DIJob
+from dijob.cli.ports import ports_of
 from dijob.core.members import Gang, expand, gang_of
-from dijob.names import BASE_PORT, DIALLING, Addressing, Runtime, Topology
+from dijob.names import DIALLING, Addressing, Runtime, Topology
 
-# DI-engine 0.5.3, ding/entry/cli_parsers/slurm_parser.py: its first port under Slurm.
-SLURM_PORT: Final = 15151
 # torchrun's own (core/render/runtimes/torch.py).
 MASTER_PORT: Final = 29500
 # The rank of a Redis server, which is none.
@@ -73,13 +71,6 @@ def world_of(job: DIJob) -> World:
         gang.topology.value,
         note=_note(job),
     )
-
-
-def ports_of(job: DIJob, rank: int) -> range:
-    """The ports on which DI-engine's processes of a rank listen."""
-    command = job.pod_set_of(rank).command
-    first = SLURM_PORT if command.platform == "slurm" else listen_port(command) or BASE_PORT
-    return range(first, first + job.workers)
 
 
 def _dials(job: DIJob, gang: Gang, alive: Sequence[int]) -> list[Dials]:
