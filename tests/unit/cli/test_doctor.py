@@ -218,8 +218,28 @@ CASES = {
         "failures",
         evidence(job(firstFailure={"rank": 1, "exitCode": 2, "message": "bad"})),
         PROBLEM,
-        "the first failure: rank 1, exit code 2: bad",
+        "rank 1, container di-container, ended with exit code 2: bad",
         "--rank 1",
+    ),
+    "a failure of which the kubelet knows no more": Case(
+        "failures",
+        evidence(
+            job(firstFailure={"rank": 0, "exitCode": 3, "message": "no model here"}),
+            pods=[pod(0, main=ended(137, "ContainerStatusUnknown"))],
+        ),
+        PROBLEM,
+        "rank 0, container di-container, ended with exit code 3: no model here",
+        "--rank 0",
+    ),
+    "memory of which the kubelet knows no more": Case(
+        "failures",
+        evidence(
+            job(firstFailure={"rank": 0, "exitCode": 137, "reason": "OOMKilled"}),
+            pods=[pod(0, main=ended(137, "ContainerStatusUnknown"))],
+        ),
+        PROBLEM,
+        "ran out of memory",
+        "limits.memory",
     ),
     "a tag that moved": Case(
         "same image",

@@ -1,9 +1,9 @@
 """Checks of what the apiserver knows: conditions, nodes, images, quotas, ends. Pure."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from dijob import reasons
+from dijob import names, reasons
 from dijob.cli.doctor.evidence import Evidence
 from dijob.cli.doctor.verdict import Finding, ok, problem, unknown
 from dijob.core.members import count, say
@@ -12,6 +12,9 @@ from dijob.reasons import ReasonKind
 _PULL = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
 # 85: the launcher starts again with a new list. 143: it was told to end.
 _ORDINARY_ENDS = (0, 85, 143)
+# The kubelet's words: the second one where it has lost sight of the container, as of one that was
+# ended by a deadline. What the job has noted of it before says more.
+_OUT_OF_MEMORY, _UNKNOWN = "OOMKilled", "ContainerStatusUnknown"
 
 
 def conditions(evidence: Evidence) -> Iterator[Finding]:
@@ -105,7 +108,12 @@ def ends(evidence: Evidence) -> Iterator[Finding]:
         for key in ("state", "lastState"):
             end = (one.get(key) or {}).get("terminated") or {}
             code = end.get("exitCode", 0)
-            if not end or (code in _ORDINARY_ENDS and end.get("reason") != "OOMKilled"):
+            reason = end.get("reason")
+            if (
+                not end
+                or reason == _UNKNOWN
+                or (code in _ORDINARY_ENDS and reason != _OUT_OF_MEMORY)
+            ):
                 continue
             found = True
             yield _ended(evidence, pod.rank, str(one["name"]), end)
@@ -113,18 +121,21 @@ def ends(evidence: Evidence) -> Iterator[Finding]:
     first = evidence.job.status.first_failure
     if first and not found:
         found = True
-        how = f"exit code {first.exit_code}" if first.exit_code is not None else first.reason
-        yield problem(
-            f"the first failure: rank {first.rank}, {how}: {' '.join(first.message.split())[:300]}",
-            f"kubectl dijob logs {evidence.job.name} --rank {first.rank} --previous",
-        )
+        end = {"reason": first.reason, "exitCode": first.exit_code, "message": first.message}
+        yield _ended(evidence, first.rank, names.MAIN_CONTAINER, end)
     if not found:
         yield ok("no container has failed")
 
 
+def _is_failure(end: Mapping[str, object]) -> bool:
+    reason = end.get("reason")
+    ordinary = end.get("exitCode") in _ORDINARY_ENDS and reason != _OUT_OF_MEMORY
+    return bool(end) and reason != _UNKNOWN and not ordinary
+
+
 def _ended(evidence: Evidence, rank: int, container: str, end: dict[str, object]) -> Finding:
     where = f"rank {rank}, container {container},"
-    if end.get("reason") == "OOMKilled":
+    if end.get("reason") == _OUT_OF_MEMORY:
         return problem(
             f"{where} ran out of memory (OOMKilled)",
             "raise resources.limits.memory, or use less: a smaller replay buffer, fewer"
@@ -132,8 +143,10 @@ def _ended(evidence: Evidence, rank: int, container: str, end: dict[str, object]
         )
     lines = str(end.get("message") or "").strip().splitlines()
     said = f": {lines[-1][:300]}" if lines else ""
+    code = end.get("exitCode")
+    how = f"ended with exit code {code}" if code is not None else f"failed: {end.get('reason')}"
     return problem(
-        f"{where} ended with exit code {end.get('exitCode')}{said}",
+        f"{where} {how}{said}",
         f"kubectl dijob logs {evidence.job.name} --rank {rank} --previous",
     )
 
