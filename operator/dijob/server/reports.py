@@ -6,6 +6,7 @@ import logging
 from dataclasses import dataclass
 from typing import Any, Final
 
+from dijob import names
 from dijob.api.reported import MOST_PROFILINGS, Progress, in_words
 from dijob.api.status import parse_time, timestamp
 from dijob.server import metrics
@@ -137,9 +138,9 @@ class Reports:
         new = {"pod": pod, "time": timestamp(self._clock.now()), "data": data}
         for _ in range(TRIES):
             body = await self._sizes.read(job)
-            old = (body.get("status") or {}).get("profilings") or []
+            old = (body.get("status") or {}).get(names.REPORTED) or []
             try:
-                await self._patch(body, {"profilings": [*old, new][-MOST_PROFILINGS:]})
+                await self._patch(body, {names.REPORTED: [*old, new][-MOST_PROFILINGS:]})
             except ApiError as error:
                 if error.conflict:
                     continue
