@@ -6,7 +6,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import aiohttp
 from faults.audit import Audit, Write
 from faults.exchange import Asked, Fault
 from faults.lane import Lane
@@ -35,13 +34,6 @@ class Pair:
         path = f"/apis/coordination.k8s.io/v1/namespaces/{self.lane.namespace}/leases/dijob"
         lease = await self.lane.kube.find(path) or {}
         return str((lease.get("spec") or {}).get("holderIdentity") or "")
-
-    async def b_is_ready(self) -> str:
-        try:
-            async with aiohttp.request("GET", f"http://127.0.0.1:{self.b.port}/readyz") as answer:
-                return "" if answer.status == 200 else await answer.text()
-        except aiohttp.ClientError as error:
-            return str(error)
 
     async def until_acts(self, name: str, seconds: float) -> float:
         async def missing() -> str:
@@ -92,7 +84,7 @@ async def paired(lane: Lane, audit_log: Path, folder: Path) -> AsyncIterator[Pai
             await made.until_acts("a", SOON)
             async with b:
                 await lane.watching()
-                await lane.until("b is ready", made.b_is_ready, SOON)
+                await lane.until("b is ready", b.unready, SOON)
                 try:
                     yield made
                 finally:

@@ -154,6 +154,14 @@ class Operator:
         found = re.findall(rf"^{re.escape(name)}(?:{{[^}}]*}})? (\S+)$", text, re.MULTILINE)
         return sum(float(value) for value in found)
 
+    async def unready(self) -> str:
+        """What it still lacks until it has listed everything; "" then."""
+        try:
+            async with aiohttp.request("GET", f"http://127.0.0.1:{self.port}/readyz") as answer:
+                return "" if answer.status == 200 else await answer.text()
+        except aiohttp.ClientError as error:
+            return str(error) or "no answer"
+
     def tail(self, lines: int = 25) -> str:
         """The end of its log, for evidence."""
         return "log of the operator:\n" + "\n".join(self.log.read_text().splitlines()[-lines:])

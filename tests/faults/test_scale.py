@@ -1,13 +1,15 @@
 """A thousand jobs run on 4,000 pods: a restarted operator writes nothing about them and sees a new
-job at once.
+job at once; the memory of one that acts among them and of one that waits.
 """
 
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from cluster import Cluster
+from cluster.waiting import until_async
 from faults.kube import Kube, make_namespace
 from faults.load import quiet
 from faults.restarts import RANKS, Crowd
@@ -22,6 +24,8 @@ FIRST_POD_SECONDS = 5.0
 # The bound holds for an operator that has the machine's cores; one of so many starts must meet it.
 STARTS = 5
 PEAK_MB = 250.0
+# Until an operator that acts or waits among all jobs has its lists.
+READY_SECONDS = 60.0
 
 
 async def test_a_restart_among_a_thousand_jobs(plane: Cluster, kube: Kube, tmp_path: Path) -> None:
@@ -52,6 +56,30 @@ async def test_a_restart_among_a_thousand_jobs(plane: Cluster, kube: Kube, tmp_p
             if seen.seconds <= FIRST_POD_SECONDS:
                 break
         assert min(starts) <= FIRST_POD_SECONDS, f"{starts}; {operator.tail()}"
+        await _memory_of_a_pair(operator)
     finally:
         await operator.kill()
         await kube.delete(f"/api/v1/namespaces/{namespace}")
+
+
+async def _memory_of_a_pair(like: Operator) -> None:
+    """Two operators by a Lease: both hold all lists, and neither needs more than the other."""
+    lease = f"--lease={like.namespaces[0]}/dijob"
+    acts, waits = (
+        replace(like, arguments=(lease, f"--identity={name}"), starts=0) for name in ("a", "b")
+    )
+    async with acts:
+
+        async def not_acting() -> str:
+            leader, passes = [await acts.metric(f"dijob_{of}") for of in ("leader", "passes_total")]
+            return "" if leader == 1 and passes >= JOBS else f"{leader=:g}, {passes:g} passes"
+
+        await until_async("one acts", not_acting, READY_SECONDS, acts.evidence)
+        async with waits:
+            await until_async("the other is ready", waits.unready, READY_SECONDS, waits.evidence)
+            assert await waits.metric("dijob_leader") == 0, waits.tail()
+            peaks = {one: who.usage().peak for one, who in (("acts", acts), ("waits", waits))}
+    for one, peak in peaks.items():
+        print(f"MEASURED peak RSS of the operator that {one} among {JOBS} jobs: {peak:.0f} MB")
+        assert peak < PEAK_MB
+    assert peaks["waits"] <= peaks["acts"] * 1.1, peaks
