@@ -18,7 +18,7 @@ from pathlib import Path
 
 from faultbench.held import Held, held, rss
 from faultbench.mischief import sometimes
-from faultbench.soaked import Sample, Soaked, percentile, slope, table
+from faultbench.soaked import Sample, Soaked, newest, percentile, slope, table
 from faultbench.stage import Stage
 from faults.ends import exits
 from faults.exchange import Fault
@@ -64,15 +64,15 @@ class Soak:
 
     async def run(self) -> None:
         """Everything at once; then only what stays."""
-        sampler = asyncio.create_task(self._sample())
+        beside = asyncio.gather(self._sample(), told(self))
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._trouble())
                 for _ in range(JOBS):
                     group.create_task(self._jobs())
         finally:
-            sampler.cancel()
-            await asyncio.gather(sampler, return_exceptions=True)
+            beside.cancel()
+            await asyncio.gather(beside, return_exceptions=True)
 
     async def _sample(self) -> None:
         while True:
@@ -205,6 +205,16 @@ class Soak:
             return f"{len(found)} pods" if found else ""
 
         await self.lane.until("no pods are left", left, SETTLED_SECONDS)
+
+
+async def told(soak: Soak) -> None:
+    """Say once a minute how far it is."""
+    for minute in itertools.count(1):
+        await asyncio.sleep(60)
+        done = f"{len(soak.started)} jobs have run, {sum(soak.faults.values())} faults"
+        print(
+            f"minute {minute}: {done}, {len(soak.wrong)} wrong; {newest(soak.samples)}", flush=True
+        )
 
 
 async def soak(stage: Stage, minutes: float) -> Soaked:

@@ -100,6 +100,11 @@ def slope(samples: Sequence[Sample], since: float) -> float:
     return max(found)
 
 
+def newest(samples: Sequence[Sample]) -> str:
+    """The last two samples in words: one of each operator."""
+    return ", ".join(f"{one.process} {one.rss:.0f} MB" for one in samples[-2:])
+
+
 def percentile(values: Sequence[float], share: float) -> float:
     """The value that such a share of them does not exceed; 0 where there are none."""
     ordered = sorted(values)
