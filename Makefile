@@ -77,6 +77,7 @@ check: venv tools $(SITE)/ready ## ruff, mypy --strict, import-linter, generated
 	$(VENV)/bin/lint-imports --no-logo
 	$(PY) -m dijob.crd --check
 	$(PY) -m dijob.cli.reference --check
+	$(PY) docs/site/lookup.py --check
 	@out=$$(mktemp -d) && trap 'rm -rf "$$out"' EXIT && echo "mkdocs build --strict" && \
 	  { $(MKDOCS) build --strict --site-dir "$$out/site" >"$$out/said" 2>&1 || { cat "$$out/said"; exit 1; }; }
 	$(if $(shell command -v shellcheck)$(DIJOB_SKIP_NOTHING),,@echo "==> skipped:" )shellcheck .ci/run images/*/rootfs.sh
@@ -131,9 +132,10 @@ lock: ## write the locked dependencies anew from pyproject.toml (needs uv; known
 	  --python-version 3.11 -o docs/site/requirements.txt
 
 .PHONY: crds
-crds: venv ## write crds/dijob.yaml, the chart's copy, docs/reference.md, docs/conditions.md and docs/cli.md from the code
+crds: venv ## write the CRD, the chart's copy, and the pages of fields, conditions, commands, metrics and values from the code
 	$(PY) -m dijob.crd
 	$(PY) -m dijob.cli.reference
+	$(PY) docs/site/lookup.py
 
 .PHONY: cluster-build
 cluster-build: venv ## build the test cluster's programs into the cache (8 min once)

@@ -1,4 +1,4 @@
-"""The chart's own promises that need no helm: values, schema, README, reasons and documentation
+"""The chart's own promises that need no helm: values, schema, reasons and documentation
 agree.
 """
 
@@ -18,6 +18,7 @@ from dijob.shell.kinds import ISOLATING, KINDS
 
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "charts/dijob"
+PAGE = ROOT / "docs/chart-values.md"
 VALUES: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text())
 SCHEMA: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text())
 HELPERS = (CHART / "templates/_helpers.tpl").read_text()
@@ -72,13 +73,13 @@ def test_defaults_meet_the_schema() -> None:
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_every_value_has_a_default_and_a_row_in_the_readme(path: str) -> None:
+def test_every_value_has_a_default_and_a_row_in_the_page(path: str) -> None:
     lookup(VALUES, path)
-    assert f"| `{path}` |" in (CHART / "README.md").read_text(), f"the README has no row for {path}"
+    assert f"| `{path}` |" in PAGE.read_text(), f"{PAGE.name} has no row for {path}"
 
 
-def test_the_readme_has_no_row_of_a_value_that_is_gone() -> None:
-    rows = re.findall(r"^\| `([\w.]+)` \|", (CHART / "README.md").read_text(), re.MULTILINE)
+def test_the_page_has_no_row_of_a_value_that_is_gone() -> None:
+    rows = re.findall(r"^\| `([\w.]+)` \|", PAGE.read_text(), re.MULTILINE)
     assert sorted(rows) == sorted(PATHS)
 
 

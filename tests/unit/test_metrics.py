@@ -1,10 +1,11 @@
-"""What /metrics serves is what docs/operations.md says, and stays bounded."""
+"""What /metrics serves is what docs/metrics.md says, and stays bounded."""
 
 import re
 from collections import Counter
 from pathlib import Path
 
 from dijob.core.options import Options
+from dijob.server import metrics as server
 from dijob.shell import health, metrics
 from dijob.shell.api import Api
 from dijob.shell.audit import Audit
@@ -17,7 +18,7 @@ from unit.builders import job_body
 from unit.exposed import families, series
 from unit.fake_api import FakeApi
 
-DOC = Path(__file__).parents[2] / "docs/operations.md"
+DOC = Path(__file__).parents[2] / "docs/metrics.md"
 
 
 def watchdog(api: Api) -> tuple[health.Watchdog, Reconciler]:
@@ -28,8 +29,16 @@ def watchdog(api: Api) -> tuple[health.Watchdog, Reconciler]:
 
 
 def test_every_series_is_in_the_document() -> None:
-    rows = re.findall(r"^\| `((?:dijob|process)_\w+)` \|([^|]*)\|", DOC.read_text(), re.MULTILINE)
+    ours = DOC.read_text().partition("## The HTTP server's")[0]
+    rows = re.findall(r"^\| `((?:dijob|process)_\w+)` \|([^|]*)\|", ours, re.MULTILINE)
     assert {name: set(re.findall(r"`(\w+)`", labels)) for name, labels in rows} == families()
+
+
+def test_the_help_of_each_of_ours_begins_with_a_question() -> None:
+    for registry in (metrics.REGISTRY, server.REGISTRY):
+        for family in registry.collect():
+            ours = family.name.startswith("dijob_")
+            assert not ours or "?" in family.documentation.split(".")[0], family.name
 
 
 def test_names_are_as_prometheus_wants_them() -> None:

@@ -11,19 +11,20 @@ REGISTRY: Final = CollectorRegistry()
 
 REQUESTS: Final = Counter(
     "dijob_server_requests_total",
-    "Requests, by route and status",
+    "What do jobs and people ask of the server, and what does it answer?",
     ["route", "code"],
     registry=REGISTRY,
 )
 SECONDS: Final = Histogram(
     "dijob_server_request_duration_seconds",
-    "Seconds until a request was answered",
+    "How long does an answer take?",
     buckets=(0.001, 0.005, 0.02, 0.1, 0.5, 2, 8),
     registry=REGISTRY,
 )
 PROGRESS: Final = Gauge(
     "dijob_job_progress",
-    "What a job has reported last, where the chart's server.jobMetrics is on",
+    "What has a job reported last? Only where the chart's server.jobMetrics is on; 10 minutes after"
+    " its last report a job has no series any more.",
     ["namespace", "job", "what"],
     registry=REGISTRY,
 )

@@ -1,0 +1,189 @@
+"""`python docs/site/lookup.py` writes docs/metrics.md from the operator's and the server's
+registries, and docs/chart-values.md from the chart's schema and defaults; `--check` says which are
+out of date.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+from dijob.server import metrics as server
+from dijob.shell import metrics as operator
+from prometheus_client import CollectorRegistry, Metric
+
+ROOT: Final = Path(__file__).parents[2]
+CHART: Final = ROOT / "charts/dijob"
+Json = Mapping[str, Any]
+
+_METRICS: Final = """# Metrics
+
+Generated from the code (`metrics.py` in `operator/dijob/shell` and `operator/dijob/server`) by
+`make crds`; do not edit.
+
+Where they are served, how to read them, dashboard and alerts: [operations](operations.md#metrics).
+A histogram has series that end in `_bucket`, `_sum` and `_count`; behind it stand the first and the
+last bound of its buckets.
+
+## The operator's
+
+{operator}
+The names that begin with `process_` are those of Prometheus' client libraries.
+
+## The HTTP server's
+
+{server}
+## Values of labels
+
+A series is there from the start, with 0, where its label's values are known:
+
+{values}"""
+
+_VALUES: Final = """# Values of the chart
+
+Generated from `values.schema.json` and `values.yaml` in `charts/dijob` by `make crds`; do not edit.
+
+A name that is not in this table, or a value of another type, is refused by `helm install` and
+`helm upgrade` with the line that is wrong. `values.yaml` says more about some of them:
+`helm show values charts/dijob`.
+
+| value | type | default | meaning |
+|---|---|---|---|
+{rows}"""
+
+
+def metrics() -> str:
+    """The page about metrics."""
+    return _METRICS.format(
+        operator=_table(operator.REGISTRY),
+        server=_table(server.REGISTRY),
+        values="".join(_known(operator.REGISTRY)),
+    )
+
+
+def _table(registry: CollectorRegistry) -> str:
+    rows = (
+        f"| `{_name(metric)}` | {', '.join(f'`{each}`' for each in _labels(registry, metric))} |"
+        f" {metric.type}{_bounds(registry, metric)} | {metric.documentation} |\n"
+        for metric in sorted(registry.collect(), key=_name)
+    )
+    head = "| series | labels | type | the question that it answers |\n|---|---|---|---|\n"
+    return head + "".join(rows)
+
+
+def _name(metric: Metric) -> str:
+    return f"{metric.name}_total" if metric.type == "counter" else metric.name
+
+
+def _collector(registry: CollectorRegistry, metric: Metric) -> Any:
+    """The library gives labels of series that have samples only."""
+    return registry._names_to_collectors.get(metric.name)
+
+
+def _labels(registry: CollectorRegistry, metric: Metric) -> Collection[str]:
+    return getattr(_collector(registry, metric), "_labelnames", ())
+
+
+def _bounds(registry: CollectorRegistry, metric: Metric) -> str:
+    """The first and the last finite bound of a histogram."""
+    if metric.type != "histogram":
+        return ""
+    bounds = _collector(registry, metric)._upper_bounds
+    return f", {bounds[0]:g} to {bounds[-2]:g}"
+
+
+def _known(registry: CollectorRegistry) -> Iterator[str]:
+    for metric in sorted(registry.collect(), key=_name):
+        if metric.type != "counter" or metric.name.startswith("process_"):
+            continue
+        found: dict[str, dict[str, None]] = {}
+        for sample in metric.samples:
+            if sample.name.endswith("_total"):
+                for label, value in sample.labels.items():
+                    found.setdefault(label, {})[value] = None
+        for label, values in found.items():
+            yield f"- `{_name(metric)}`, `{label}`: {', '.join(f'`{value}`' for value in values)}\n"
+
+
+def chart_values() -> str:
+    """The page about the chart's values."""
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    defaults = yaml.safe_load((CHART / "values.yaml").read_text())
+    rows = (
+        f"| **{path}** | | | {_linked(part)} |\n"
+        if _named(part)
+        else f"| `{path}` | {_type(part)} | {_shown(_at(defaults, path))} | {_linked(part)} |\n"
+        for path, part in _parts(schema)
+        if path != "global"
+    )
+    return _VALUES.format(rows="".join(rows))
+
+
+def _parts(schema: Json, path: str = "") -> Iterator[tuple[str, Json]]:
+    """Each value of the schema with its dotted path, a group before what is in it."""
+    for name, part in schema["properties"].items():
+        inner = f"{path}.{name}" if path else name
+        yield inner, part
+        if _named(part):
+            yield from _parts(part, inner)
+
+
+def _named(part: Json) -> bool:
+    """Whether it is a group: its values have names of the chart's own."""
+    return bool(part.get("properties", {}).keys() - {"requests", "limits"})
+
+
+def _at(values: Json, path: str) -> Any:
+    node: Any = values
+    for name in path.split("."):
+        node = node[name]
+    return node
+
+
+def _type(part: Json) -> str:
+    if "enum" in part:
+        return ", ".join(f"`{one}`" for one in part["enum"])
+    least, most = part.get("minimum"), part.get("maximum")
+    if least is not None and most is not None:
+        return f"{part['type']}, {least} to {most}"
+    return str(part["type"]) + (f", at least {least}" if least is not None else "")
+
+
+def _shown(value: Any) -> str:
+    """A default as YAML in one line; "" where it is empty text."""
+    if value == "":
+        return ""
+    text = yaml.safe_dump(value, default_flow_style=True, width=10_000).strip()
+    return f"`{text.removesuffix('...').strip()}`"
+
+
+def _linked(part: Json) -> str:
+    """The description, with the pages that it names as links."""
+    text = str(part["description"])
+    for page in ("docs/operations.md#alerts", "docs/server.md"):
+        text = text.replace(f"({page})", f"([more]({page.removeprefix('docs/')}))")
+    return text
+
+
+def main() -> int:
+    """Exit code 1: with --check, a page is out of date."""
+    parser = argparse.ArgumentParser(prog="python docs/site/lookup.py", description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing")
+    check, stale = parser.parse_args().check, []
+    for name, text in {"metrics.md": metrics(), "chart-values.md": chart_values()}.items():
+        page = ROOT / "docs" / name
+        if page.exists() and page.read_text() == text:
+            continue
+        stale.append(f"docs/{name}")
+        if not check:
+            page.write_text(text)
+    if stale:
+        print(f"{'out of date, run `make crds`' if check else 'written'}: {', '.join(stale)}")
+    return 1 if check and stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
