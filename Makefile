@@ -157,6 +157,14 @@ cluster-env: venv ## print shell lines that set KUBECONFIG and PATH: eval "$$(ma
 images: venv ## build all images into the cache (6 min once)
 	@$(PY) images/build.py
 
+.PHONY: images-load
+images-load: venv ## bring the images into nodes: KIND=NAME, NODES="HOST HOST" (ssh), ENTER="COMMAND", else the test cluster (IMAGES=, FILE=, CTR=)
+	@if [ -z "$(KIND)$(NODES)$(ENTER)" ]; then \
+	  archives=$(if $(FILE),"$(FILE)",$$($(PY) images/build.py $(or $(IMAGES),operator launcher ditask))); $(PY) -m cluster load $$archives; \
+	else $(if $(FILE),,$(PY) images/build.py $(or $(IMAGES),operator launcher ditask) >/dev/null;) \
+	  $(PY) images/load.py $(KIND:%=--kind %) $(NODES:%=--node %) $(if $(ENTER),--enter "$(ENTER)") $(if $(CTR),--ctr "$(CTR)") \
+	    $(FILE:%=--file %) $(IMAGES); fi
+
 .PHONY: release
 release: cluster-build images ## all that VERSION is, ready to be pushed: OCI archives, chart, wheels, bills, notes, sums (~3 min; OUT=)
 	@test -n "$(VERSION)" || { echo "which version? make release VERSION=0.2.0" >&2; exit 2; }

@@ -1,0 +1,75 @@
+"""make images-load (images/load.py): which command brings an archive into which node."""
+
+from pathlib import Path
+
+import pytest
+from load import Import, Where, imports, load, parsed
+from steps import BuildError
+
+A, B = Path("/cache/a.tar"), Path("/cache/b.tar")
+IMPORT = ("--namespace=k8s.io", "images", "import", "-")
+
+CASES = {
+    "kind": (
+        Where(kind="dev"),
+        [
+            Import(("kind", "load", "image-archive", "/cache/a.tar", "--name=dev")),
+            Import(("kind", "load", "image-archive", "/cache/b.tar", "--name=dev")),
+        ],
+    ),
+    "two hosts": (
+        Where(hosts=("root@n1", "root@n2")),
+        [
+            Import(("ssh", host, "ctr --namespace=k8s.io images import -"), each)
+            for each in (A, B)
+            for host in ("root@n1", "root@n2")
+        ],
+    ),
+    "k3s": (
+        Where(hosts=("n1",), ctr="sudo k3s ctr"),
+        [
+            Import(("ssh", "n1", "sudo k3s ctr --namespace=k8s.io images import -"), each)
+            for each in (A, B)
+        ],
+    ),
+    "a command": (
+        Where(enter=("docker exec -i 'a node'",)),
+        [Import(("docker", "exec", "-i", "a node", "ctr", *IMPORT), each) for each in (A, B)],
+    ),
+}
+
+
+@pytest.mark.parametrize(("where", "wanted"), CASES.values(), ids=CASES)
+def test_each_archive_goes_into_each_node(where: Where, wanted: list[Import]) -> None:
+    assert imports(where, [A, B]) == wanted
+
+
+def test_who_names_no_node_is_told_how() -> None:
+    with pytest.raises(BuildError, match="into which nodes"):
+        imports(Where(), [A])
+
+
+def test_an_archive_of_ones_own_comes_alone(tmp_path: Path) -> None:
+    (own := tmp_path / "own.tar").touch()
+    assert parsed(["--kind", "dev", "--file", str(own)]) == (Where(kind="dev"), [own])
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        pytest.param(["nothing"], "no image nothing; there are base", id="no such image"),
+        pytest.param(["--file", "/gone.tar"], "/gone.tar is not there", id="no such file"),
+    ],
+)
+def test_what_is_not_there_is_named(given: list[str], said: str) -> None:
+    with pytest.raises(BuildError, match=said):
+        parsed(given)
+
+
+def test_what_a_node_says_is_told(tmp_path: Path) -> None:
+    (own := tmp_path / "own.tar").write_text("x")
+    load(Import(("grep", "-q", "x"), own))
+    with pytest.raises(BuildError, match=r"failed \(3\): no space left"):
+        load(Import(("sh", "-c", "cat > /dev/null; echo no space left >&2; exit 3"), own))
+    with pytest.raises(BuildError, match="no-such-program: No such file"):
+        load(Import(("no-such-program",), own))
