@@ -68,6 +68,11 @@ site: $(SITE)/ready ## the docs site into OUT (default: site in the cache), each
 site-serve: $(SITE)/ready ## the docs site at http://127.0.0.1:8000, made anew as its pages change
 	@$(MKDOCS) serve --strict --dev-addr 127.0.0.1:8000
 
+.PHONY: pictures
+pictures: ## draw the pictures of how it works from their texts (graphviz)
+	@command -v dot >/dev/null || { echo "graphviz is missing (Debian's package of that name)" >&2; exit 1; }
+	@for text in docs/pictures/*.dot; do dot -Tsvg "$$text" -o "$${text%.dot}.svg"; done
+
 .PHONY: check
 check: venv tools $(SITE)/ready ## ruff, mypy --strict, import-linter, generated files, links of the pages, shellcheck (~30 s, then ~6)
 	@test ! -e operator/__init__.py || { echo "operator/__init__.py shadows the standard library's operator: remove it"; exit 1; }
