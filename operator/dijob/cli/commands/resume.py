@@ -1,21 +1,10 @@
 """`kubectl dijob resume`."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dijob.cli.verbs import verb
 
-import click
-
-from dijob.cli import options
-from dijob.cli.calling import Where, call
-
-if TYPE_CHECKING:
-    from dijob.client import AsyncClient
-
-
-@click.command()
-@options.some_jobs
-@options.cluster
-def command(where: Where, names: Sequence[str]) -> None:
+command = verb(
+    lambda client, name: client.resume(name),
+    "resumed",
     """Bring suspended jobs back, with the same ranks.
 
     They start from their checkpoints, where their programs have any.
@@ -23,11 +12,5 @@ def command(where: Where, names: Sequence[str]) -> None:
     \b
     Example:
       kubectl dijob resume test
-    """
-
-    async def act(client: "AsyncClient") -> None:
-        for name in names:
-            await client.resume(name)
-            click.echo(f"dijob/{name} resumed")
-
-    call(where, act)
+    """,
+)
