@@ -1,8 +1,10 @@
 """A DIJob on this machine: real processes that open sockets to each other by what they are told,
 failures by the operator's rules, volumes as folders, and no process left."""
 
+import asyncio
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,9 +17,11 @@ import yaml
 from cluster.waiting import until, until_true
 from dijob.cli.errors import CliError, Exit
 from dijob.cli.files import parsed
-from dijob.cli.local import places, plan
+from dijob.cli.local import places, plan, waiting
+from dijob.cli.local import run as local_run
 from dijob.cli.local.ledger import Ledger, Outcome
 from dijob.cli.local.volumes import Paths
+from dijob.cli.local.waiting import Running
 from dijob.core.membership import address_list
 from dijob_runtime.hook import connected
 from manifests import dijob
@@ -231,6 +235,77 @@ def test_a_second_ctrl_c_ends_who_does_not_listen(run: Any, tmp_path: Path) -> N
     process.send_signal(signal.SIGINT)
     until_true("it has ended", lambda: process.poll() is not None, 10)
     assert finished(process)[0] == 130
+
+
+STILL = [
+    pytest.param([], "SIGTERM", "", "", id="nobody"),
+    pytest.param(
+        [Running(1, 71, 65.4)],
+        "rank 0 (a-0) has exited 0",
+        "",
+        "rank 1 (process 71, for 65 s) still runs, 30 s after rank 0 (a-0) has exited 0",
+        id="one",
+    ),
+    pytest.param(
+        [Running(0, 70, 7), Running(2, 72, 6)],
+        "SIGTERM",
+        "after 40 s they are killed",
+        "rank 0 (process 70, for 7 s), rank 2 (process 72, for 6 s) still run, 30 s after SIGTERM;"
+        " after 40 s they are killed",
+        id="two that are told to end",
+    ),
+]
+
+
+@pytest.mark.parametrize(("left", "since", "then", "said"), STILL)
+def test_who_still_runs_in_words(left: list[Running], since: str, then: str, said: str) -> None:
+    assert waiting.still(left, since, 30, then) == said
+
+
+def started(text: str) -> list[plan.Start]:
+    """Two ranks that run a Python program."""
+    found = []
+    for rank in range(2):
+        mark = {plan.MARK: f"test-{os.getpid()}-{rank}.", "R": str(rank)}
+        env = {"PATH": os.environ["PATH"], **mark}
+        words = ("python3", "-c", text)
+        found.append(plan.Start(rank, f"rank {rank}", f"a-{rank}", words, env, ROOT))
+    return found
+
+
+ONE_STAYS = "import os, time\nif os.environ['R'] == '1':\n    time.sleep(600)"
+
+
+def said_until(text: str, marked: str, grace: float) -> list[str]:
+    """What a run of it says; Ctrl-C comes with the second line that has the mark."""
+    said: list[str] = []
+
+    def show(_: plan.Start | None, line: str) -> None:
+        said.append(line)
+        if marked in line and sum(marked in one for one in said) == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    limits = local_run.Limits(timeout=60, grace=grace)
+    run = local_run.Run(started(text), Ledger(job(replicas=2)), limits, show)
+    assert asyncio.run(run.run()).how == local_run.INTERRUPTED, said
+    return said
+
+
+def test_who_does_not_end_is_named_while_it_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local_run, "FIRST_SECONDS", 0.2)
+    said = said_until(ONE_STAYS, "still runs", 30)
+    form = r"rank 1 \(process \d+, for \d+ s\) still runs, \d s after rank 0 \(a-0\) has exited 0"
+    assert all(re.fullmatch(form, one) for one in said[:2]), said
+
+
+def test_who_does_not_hear_sigterm_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local_run, "ENDING_SECONDS", 0.2)
+    said = said_until(DEAF, "up", 1)
+    form = (
+        r"rank 0 \(process \d+, for \d+ s\), rank 1 \(process \d+, for \d+ s\) still run,"
+        r" 0 s after SIGTERM; after 1 s they are killed"
+    )
+    assert any(re.fullmatch(form, one) for one in said), said
 
 
 def test_it_ends_when_nobody_reads_its_output_any_more(run: Any) -> None:

@@ -25,6 +25,13 @@ class Group:
         self._process: asyncio.subprocess.Process | None = None
         self._over = False
         self._due: signal.Signals | None = None
+        self.began = 0.0
+        """When its program began, by the loop's clock; 0 before that."""
+
+    @property
+    def pid(self) -> int:
+        """Its first process, 0 before there is one."""
+        return self._process.pid if self._process else 0
 
     @property
     def runs(self) -> bool:
@@ -59,6 +66,7 @@ class Group:
             return NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_RUN
         finally:
             os.close(writing)
+        self.began = asyncio.get_running_loop().time()
         if self._due is not None:
             self.tell(self._due)
         reader = asyncio.create_task(self._read(reading))

@@ -11,6 +11,7 @@ from typing import Final
 from dijob.cli.local.group import Group
 from dijob.cli.local.ledger import Decision, Ledger, Outcome
 from dijob.cli.local.plan import Start
+from dijob.cli.local.waiting import ENDING_SECONDS, FIRST_SECONDS, Waiting, running
 from dijob.core.backoff import doubled
 
 # A kubelet waits 10 s, 20 s, ... before it starts a container again; nobody needs that here.
@@ -58,6 +59,7 @@ class Run:
         self._failures: dict[int, int] = {}
         self._interrupted = False
         self._unheard = False
+        self._waiting = Waiting(lambda: running(self._groups), lambda text: self._show(None, text))
 
     async def run(self) -> End:
         """Run to the end of the job; all its processes have ended then, whatever happens."""
@@ -71,6 +73,7 @@ class Run:
             for timer in timers:
                 timer.cancel()
             await self._end_all()
+            self._waiting.stop()
 
     def _deadlines(self) -> Iterable[tuple[float, End]]:
         if self._limits.timeout is not None:
@@ -129,9 +132,17 @@ class Run:
             if decision.outcome is not None:
                 return End(decision.outcome, decision.said)
             self._follow(decision, rank)
+            self._wait_for_others(group, status)
         if self._again and not any(self._groups[one].runs for one in self._again):
             self._begin_again()
         return None
+
+    def _wait_for_others(self, group: Group, status: int) -> None:
+        if not status:
+            said = f"rank {group.start.rank} ({group.start.name}) has exited 0"
+            self._waiting.begin(said, FIRST_SECONDS)
+        elif not self._ledger.succeeded:
+            self._waiting.stop()
 
     def _follow(self, decision: Decision, rank: int) -> None:
         self._again |= decision.restart
@@ -179,8 +190,10 @@ class Run:
         """TERM, and KILL after the grace period; who waits for a start is not started any more."""
         for rank in self._pausing:
             self._tasks[rank].cancel()
-        for number in (signal.SIGTERM, signal.SIGKILL):
+        grace = f"after {self._limits.grace:g} s they are killed"
+        for number, then in ((signal.SIGTERM, grace), (signal.SIGKILL, "")):
             left = [task for task in self._tasks.values() if not task.done()]
             if left:
                 self._tell(number)
+                self._waiting.begin(number.name, ENDING_SECONDS, then)
                 await asyncio.wait(left, timeout=self._limits.grace)
