@@ -40,12 +40,16 @@ class Image:
     arch: str = ""
     # Nothing in it compares the times of files, so they can all be the same, whenever it is built.
     timeless: bool = False
+    # Folders below its inputs that its build does not see.
+    without: tuple[str, ...] = ()
 
 
 # What runs in users' pods: a second context of the images that have it.
 RUNTIME = "images/dijob-runtime"
 OTHER_CONTEXT = ("--build-context", f"runtime={ROOT / RUNTIME}")
 OPERATOR_INPUTS = ("Dockerfile", ".dockerignore", "requirements.txt", "operator/dijob")
+# Programs of people's own machines: a change of theirs makes no new image of the operator.
+NOT_OPERATOR = ("operator/dijob/cli", "operator/dijob/client")
 # Of an operator that is made for another machine without running anything of it.
 CROSS = "images/operator"
 LAUNCHER_INPUTS = (
@@ -68,7 +72,15 @@ IMAGES = {
         timeless=True,
     ),
     "light": Image("dijob/light:dev", "images/light", ("images/light",), 25, 2),
-    "operator": Image(f"dijob/operator:{VERSION}", ".", OPERATOR_INPUTS, 60, 3, timeless=True),
+    "operator": Image(
+        f"dijob/operator:{VERSION}",
+        ".",
+        OPERATOR_INPUTS,
+        60,
+        3,
+        timeless=True,
+        without=NOT_OPERATOR,
+    ),
     "ditask": Image(
         "dijob/ditask:0.5.3", "images/ditask", ("images/ditask", f"{RUNTIME}/dijob_runtime"), 240, 9
     ),
@@ -149,10 +161,12 @@ def input_files(image: Image) -> Iterator[Path]:
             raise BuildError(f"{name} is missing; {image.reference} is built from it")
         for path in paths:
             files = sorted(path.rglob("*")) if path.is_dir() else [path]
-            yield from (f for f in files if f.is_file() and not _is_left_out(f))
+            yield from (f for f in files if f.is_file() and not _is_left_out(f, image))
 
 
-def _is_left_out(path: Path) -> bool:
+def _is_left_out(path: Path, image: Image) -> bool:
+    if any(path.is_relative_to(ROOT / folder) for folder in image.without):
+        return True
     return "__pycache__" in path.parts or path.name.endswith("_test.go")
 
 

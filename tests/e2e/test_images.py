@@ -212,6 +212,24 @@ def test_operator_starts_on_a_read_only_root(operator: Unpacked) -> None:
     assert "Read-only file system" in refused.stderr, "the test's root was writable"
 
 
+def test_operator_and_server_are_whole_without_the_command_line_and_the_client(
+    operator: Unpacked,
+) -> None:
+    (dijob,) = operator.files.glob("opt/dijob/lib/*/site-packages/dijob")
+    packages = {path.name for path in dijob.iterdir() if path.is_dir()} - {"__pycache__"}
+    assert packages == {"api", "core", "crd", "reasons", "server", "shell"}
+    script = (
+        "import importlib, pkgutil, dijob\n"
+        "for one in pkgutil.walk_packages(dijob.__path__, 'dijob.'):\n"
+        "    if not one.name.endswith('__main__'): importlib.import_module(one.name)\n"
+        "import dijob.__main__, dijob.server.__main__\n"
+    )
+    done = operator.run("python", "-c", script, only_writable="tmp")
+    assert (done.returncode, done.stderr) == (0, ""), done
+    said = operator.run("python", "-m", "dijob.server", "--help", only_writable="tmp")
+    assert said.returncode == 0, said
+
+
 def test_operator_holds_no_installer(operator: Unpacked) -> None:
     for module in ("pip", "setuptools"):
         done = operator.run("python", "-c", f"import {module}")
