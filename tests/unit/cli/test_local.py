@@ -308,6 +308,14 @@ def test_who_does_not_hear_sigterm_is_named(monkeypatch: pytest.MonkeyPatch) -> 
     assert any(re.fullmatch(form, one) for one in said), said
 
 
+def test_a_program_that_is_not_here_is_named_before_any_rank_starts(run: Any) -> None:
+    main = {"image": "none", "command": ["ditask-of-nobody"]}
+    text = yaml.safe_dump(dijob("away", main, replicas=2))
+    code, out, errors = finished(run(text))
+    assert (code, out) == (Exit.USAGE, "")
+    assert "rank 0 runs ditask-of-nobody, and this machine has no such program" in errors
+
+
 def test_it_ends_when_nobody_reads_its_output_any_more(run: Any) -> None:
     process = run(script("talks", "while True:\n    print('word' * 1000, flush=True)\n"))
     assert process.stdout.readline()

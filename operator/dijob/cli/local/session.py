@@ -53,13 +53,31 @@ def run(file: File, choices: Choices) -> End:
         )
         try:
             with _redis(job, addresses[0], request) as redis:
-                starts = _named(plan.starts(replace(request, redis=redis)), request)
+                planned = plan.starts(replace(request, redis=redis))
+                if absent := _absent(planned):
+                    raise CliError(absent, Exit.USAGE)
+                starts = _named(planned, request)
                 with printer(starts, choices.logs) as show:
                     for text in plan.remarks(job):
                         show(None, text)
                     return asyncio.run(Run(starts, Ledger(job), _limits(job, choices), show).run())
         finally:
             sweep(mark)
+
+
+def _absent(starts: tuple[plan.Start, ...]) -> str:
+    """Says which program is not here, "" where all are: to start each rank again and again until
+    the job has failed would say no more."""
+    for start in starts:
+        program = start.words[0]
+        place = str(start.folder / program) if "/" in program else program
+        if shutil.which(place, path=start.env.get("PATH")) is None:
+            return (
+                f"rank {start.rank} runs {program}, and this machine has no such program in its"
+                " PATH: install it (ditask comes with `pip install DI-engine`), or activate the"
+                " environment that has it."
+            )
+    return ""
 
 
 def _named(starts: tuple[plan.Start, ...], request: plan.Request) -> tuple[plan.Start, ...]:
