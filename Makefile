@@ -133,6 +133,8 @@ lock: ## write the locked dependencies anew from pyproject.toml (needs uv; known
 	  --python-version 3.11 -o bench/requirements.txt
 	uv pip compile -q images/audit.in -c requirements-dev.txt --generate-hashes --no-emit-index-url --no-header \
 	  --python-version 3.11 -o images/audit.txt
+	uv pip compile -q images/stacks/requirements.in --generate-hashes --no-emit-index-url --no-header --python-version 3.11 \
+	  -o images/stacks/requirements.txt
 	uv pip compile -q docs/site/requirements.in -c requirements-dev.txt --generate-hashes --no-emit-index-url --no-header \
 	  --python-version 3.11 -o docs/site/requirements.txt
 
@@ -148,7 +150,7 @@ cluster-build: venv ## build the test cluster's programs into the cache (8 min o
 
 .PHONY: cluster-up
 cluster-up: venv ## start the test cluster with the images in it (kind where Docker answers, else the embedded one)
-	@archives=$$($(PY) images/build.py light ditask launcher operator); $(PY) -m cluster up --image $$archives
+	@archives=$$($(PY) images/build.py light ditask launcher stacks operator); $(PY) -m cluster up --image $$archives
 
 .PHONY: cluster-down
 cluster-down: venv ## remove the test cluster and every trace of it
@@ -195,14 +197,15 @@ bills: $(AUDIT)/ready ## check what make sbom writes against CycloneDX's schema 
 # --strict: a package about which PyPI says nothing is a failure, not a warning.
 .PHONY: audit
 audit: bills ## ask PyPI for known vulnerabilities of the locked packages (needs PyPI's JSON API); the bills too
-	@PYTHONPATH=$(AUDIT) $(PY) -m pip_audit --strict --disable-pip --require-hashes -r requirements-dev.txt --vulnerability-service pypi
+	@PYTHONPATH=$(AUDIT) $(PY) -m pip_audit --strict --disable-pip --require-hashes -r requirements-dev.txt -r images/stacks/requirements.txt --vulnerability-service pypi
 
 # A file goes to one of three workers as a whole: the long ones first, or one worker is idle in the end; what computes (real
 # DI-engine) in turn with what waits, or three that compute take twice as long. Each file by its name: pytest leaves out
 # a file that a folder after it has too, and then the order is that of the folder. Three on two cores: with two, a
 # quarter of the time of e2e and a third of apiserver's went by with nothing to do.
 FIRST := $(patsubst %,tests/e2e/test_%.py,tasks_dqn node_loss first_steps queues doctor operators_node_loss dqn_losses healing redis \
-	from_slurm server network_policy failures runtimes first_events elastic launcher renewals policies topology mesh local cli gate any_image examples room torchrun contract \
+	from_slurm server network_policy failures runtimes first_events elastic launcher renewals policies topology mesh local cli stacks gate any_image examples room torchrun \
+	contract \
 	redis_losses)
 E2E_FILES := $(FIRST) $(filter-out $(FIRST),$(sort $(wildcard tests/e2e/test_*.py)))
 

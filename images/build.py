@@ -27,6 +27,7 @@ from catalogue import (
     ORDER,
     OTHER_CONTEXT,
     ROOT,
+    STATIC,
     Image,
     archive,
     debian_sources,
@@ -84,7 +85,7 @@ def prepared_context(name: str, step: Step, work: Path) -> Path:
     context, script = work / "context", str(ROOT / image.context / "rootfs.sh")
     context.mkdir()
     sources = work / "sources.list"
-    if name != "launcher":
+    if name not in STATIC:
         sources.write_text("\n".join(debian_sources()) + "\n")
     if name == "operator":
         step.run(*SANDBOX, script, sys.executable, image.arch, str(context), str(sources))
@@ -94,7 +95,7 @@ def prepared_context(name: str, step: Step, work: Path) -> Path:
     else:
         # With Docker the build needs no root, which the sandbox does.
         sandbox = [] if docker_has_slim() else SANDBOX
-        step.run(*sandbox, script, find_go(), image.arch, str(context))
+        step.run(*sandbox, script, find_go(), image.arch, str(context), sys.executable)
     return context
 
 

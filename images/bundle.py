@@ -22,7 +22,7 @@ from pathlib import Path
 from catalogue import CACHE, IMAGES, ROOT, archive
 from steps import SANDBOX, BuildError, Step, say
 
-RELEASED = ("operator", "launcher", "ditask")
+RELEASED = ("operator", "launcher", "stacks", "ditask")
 # Where a version stands, and how it is written there.
 PLACES: Mapping[str, str] = {
     "operator/dijob/__init__.py": r'^__version__ = "(.+)"$',
@@ -92,7 +92,8 @@ or load them into a node's containerd (`ctr -n k8s.io images import FILE`; kind:
       --set image.repository=REGISTRY/dijob/operator --set image.digest=DIGEST \\
       --set launcher.image=REGISTRY/dijob/launcher@DIGEST
 
-Without a registry the `--set` are left out. The command line: `pip install "{wheel}[cli]"`.
+Without a registry the `--set` are left out. The command line: `pip install "{wheel}[cli]"`; its
+`doctor --stacks` takes `--stacks-image REGISTRY/dijob/stacks@DIGEST`.
 
 ## Changes
 

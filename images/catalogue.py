@@ -57,6 +57,10 @@ LAUNCHER_INPUTS = (
     f"{RUNTIME}/hook",
     f"{RUNTIME}/dijob_runtime",
 )
+STACKS_INPUTS = tuple(
+    f"images/stacks/{name}"
+    for name in ("Dockerfile", "rootfs.sh", "requirements.txt", "go.mod", "*.go")
+)
 ARCHES = ("amd64", "arm64")
 MACHINE = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
 IMAGES = {
@@ -66,6 +70,16 @@ IMAGES = {
         "images/launcher",
         LAUNCHER_INPUTS,
         8,
+        1,
+        rootfs=True,
+        arch=MACHINE,
+        timeless=True,
+    ),
+    "stacks": Image(
+        f"dijob/stacks:{VERSION}",
+        "images/stacks",
+        STACKS_INPUTS,
+        10,
         1,
         rootfs=True,
         arch=MACHINE,
@@ -85,12 +99,14 @@ IMAGES = {
         "dijob/ditask:0.5.3", "images/ditask", ("images/ditask", f"{RUNTIME}/dijob_runtime"), 240, 9
     ),
 }
-ORDER = ("launcher", "light", "operator", "ditask")
-OF_ANY_ARCH = ("launcher", "operator")
+ORDER = ("launcher", "stacks", "light", "operator", "ditask")
+OF_ANY_ARCH = ("launcher", "stacks", "operator")
+# Static programs and nothing below them: no Debian.
+STATIC = ("launcher", "stacks")
 
 
 def for_arch(arch: str) -> None:
-    """From now on launcher and operator are those of this architecture.
+    """From now on the images of OF_ANY_ARCH are those of this architecture.
 
     A Docker engine runs the operator's Dockerfile for another machine by emulation, if it can.
     """
@@ -172,7 +188,7 @@ def _is_left_out(path: Path, image: Image) -> bool:
 
 def _built_on(name: str) -> str:
     """What an image is built on, besides its inputs."""
-    if name == "launcher":
+    if name in STATIC:
         return ""
     if docker_has_slim():
         return slim()

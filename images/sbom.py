@@ -29,7 +29,7 @@ Json = dict[str, Any]
 Files = dict[str, bytes]
 
 DPKG = "var/lib/dpkg/status"
-GO_PROGRAM = "launch"
+GO_PROGRAMS = ("launch", "stacks")
 # What pip has installed; Python packages of Debian are in dpkg's list.
 METADATA = re.compile(r"(?!usr/lib/python3/).*\.dist-info/METADATA")
 WHITEOUT, OPAQUE = ".wh.", ".wh..wh..opq"
@@ -37,7 +37,7 @@ WHITEOUT, OPAQUE = ".wh.", ".wh..wh..opq"
 
 def is_wanted(path: str) -> bool:
     """Whether a file of an image says what is in the image."""
-    return path in (DPKG, GO_PROGRAM) or METADATA.fullmatch(path) is not None
+    return path in (DPKG, *GO_PROGRAMS) or METADATA.fullmatch(path) is not None
 
 
 def files_of(archive: Path) -> tuple[str, Files]:
@@ -88,7 +88,7 @@ def components(files: Files) -> list[Json]:
     for path, data in files.items():
         if path == DPKG:
             found += debian_packages(data.decode())
-        elif path == GO_PROGRAM:
+        elif path in GO_PROGRAMS:
             found += go_modules(data)
         else:
             found.append(python_package(data.decode()))

@@ -1,5 +1,5 @@
-"""Launcher and operator for arm64, which other machines have built: what is in the images, and that
-the programs start under an emulator.
+"""Launcher, stacks and operator for arm64, which other machines have built: what is in the images,
+and that the programs start under an emulator.
 """
 
 import importlib.metadata
@@ -22,7 +22,7 @@ AARCH64 = 183  # e_machine of elf.h
 EMULATOR = "qemu-aarch64-static"
 
 
-@pytest.fixture(scope="module", params=["launcher", "operator"])
+@pytest.fixture(scope="module", params=["launcher", "stacks", "operator"])
 def image(request: pytest.FixtureRequest) -> Iterator[Unpacked]:
     with unpacked(request.param, ARCH) as image:
         yield image
@@ -64,6 +64,10 @@ def test_the_program_starts(image: Unpacked, emulator: str) -> None:
         assert (said.returncode, said.stdout) == (1, ""), said
         assert said.stderr.startswith("dijob gate: "), said
         return
+    if image.name == "stacks":
+        said = image.run(emulator, "-0", "stacks", "/stacks", user="0:0")
+        assert (said.returncode, said.stdout) == (0, '{"processes":0}\n'), said
+        return
     python, *arguments = image.config["Entrypoint"]
     said = image.run(emulator, "-0", python, python, *arguments, "--help", only_writable="tmp")
     assert said.returncode == 0, said.stderr
@@ -72,7 +76,7 @@ def test_the_program_starts(image: Unpacked, emulator: str) -> None:
 
 def test_the_operator_has_the_locked_packages(image: Unpacked) -> None:
     if image.name != "operator":
-        pytest.skip("the launcher has no packages")
+        pytest.skip("the others have no packages of the operator's")
     site = image.files / "opt/dijob/lib/python3.11/site-packages"
     has = {
         found.name: found.version for found in importlib.metadata.distributions(path=[str(site)])

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from unpacked import ROOT, Unpacked, unpacked
+from cluster.waiting import until_true
+from unpacked import CHROOT, ROOT, Unpacked, unpacked
 
 pytestmark = [
     pytest.mark.e2e,
@@ -24,7 +25,8 @@ pytestmark = [
 ]
 
 RUNTIME = ROOT / "images/dijob-runtime/dijob_runtime"
-LIMITS_MB = {"launcher": 4, "light": 130, "operator": 400, "ditask": 2000}
+LIMITS_MB = {"launcher": 4, "stacks": 12, "light": 130, "operator": 400, "ditask": 2000}
+STACKS_LOCK = ROOT / "images/stacks/requirements.txt"
 LAUNCHER_LINKS = dict.fromkeys(("gate", "ditask", "reach", "install", "hold"), "launch")
 # Kinds of segments of a program that asks for a dynamic linker: PT_DYNAMIC and PT_INTERP.
 DYNAMIC = {2, 3}
@@ -75,6 +77,9 @@ def test_size_and_user(image: Unpacked) -> None:
     sizes = {"archive": image.archive.stat().st_size / 1e6, "unpacked": image.size() / 1e6}
     print(f"{image.name}: " + ", ".join(f"{what} {size:.1f} MB" for what, size in sizes.items()))
     assert max(sizes.values()) < LIMITS_MB[image.name], sizes
+    if image.name == "stacks":  # reading another's process takes root; who adds it says so too
+        assert not image.config.get("User")
+        return
     assert re.fullmatch(r"[1-9]\d*:[1-9]\d*", str(image.config["User"])), image.config
 
 
@@ -124,6 +129,40 @@ def test_launcher_is_static_and_names_no_folder_of_the_building_machine(
     assert kinds
     assert not kinds & DYNAMIC
     assert str(ROOT).encode() not in program
+
+
+def test_stacks_reads_the_python_processes_beside_it() -> None:
+    """Here a Python of this machine, in another root than the image's."""
+    child = subprocess.Popen(
+        [sys.executable, "-c", "import time\ndef nap():\n    time.sleep(600)\nnap()"],
+        env={**os.environ, "DI_RANK": "test-of-stacks"},
+    )
+    try:
+        with unpacked("stacks") as image:
+            assert {str(p.relative_to(image.files)) for p in image.walk()} >= {"stacks", "py-spy"}
+            found = until_true("it sleeps", lambda: naps(image, child.pid), 30)
+    finally:
+        child.kill()
+        child.wait()
+    assert found == ["nap", "<module>"]
+
+
+def naps(image: Unpacked, pid: int) -> list[str] | None:
+    """The functions of the process, the innermost first, once it sleeps."""
+    script = (
+        'mkdir -p "$0/proc" "$0/dev"; mount -t proc proc "$0/proc"; mount --bind /dev "$0/dev";'
+        ' exec "$1" "$0" /stacks DI_RANK=test-of-stacks'
+    )
+    said = subprocess.run(
+        ["unshare", "--mount", "sh", "-euc", script, str(image.files), CHROOT],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    first, end = map(json.loads, said.stdout.splitlines())
+    assert (first["pid"], end) == (pid, {"processes": 1}), said
+    frames = [frame["name"] for thread in first.get("threads", ()) for frame in thread["frames"]]
+    return frames if "sleep" in first["waits"].get(str(pid), "") else None
 
 
 def test_launcher_says_its_usage_and_installs_itself_on_a_read_only_root(
@@ -292,12 +331,15 @@ def pip_installed(image: Unpacked) -> set[str]:
 def test_the_bill_of_materials_is_what_is_in_the_image(image: Unpacked) -> None:
     bill = bill_of(image.name)
     assert len({each["bom-ref"] for each in bill["components"]}) == len(bill["components"])
-    if image.name == "launcher":
+    if image.name in ("launcher", "stacks"):
         assert bill == bill_of(image.name)
         (stdlib,) = listed(bill, "golang")
         version = stdlib.removeprefix("stdlib==")
-        assert f"go{version}".encode() in (image.files / "launch").read_bytes()
-        assert len(bill["components"]) == 1
+        program = "launch" if image.name == "launcher" else "stacks"
+        assert f"go{version}".encode() in (image.files / program).read_bytes()
+        pins = re.findall(r"^(py-spy==\S+) ", STACKS_LOCK.read_text(), re.MULTILINE)
+        assert listed(bill, "pypi") == (set(pins) if program == "stacks" else set())
+        assert len(bill["components"]) == 1 + len(listed(bill, "pypi"))
         return
     said = image.run("dpkg-query", "-W", "-f", "${db:Status-Abbrev}${Package}==${Version}\\n")
     packages = {line[3:] for line in said.stdout.splitlines() if line.startswith("ii ")}

@@ -9,13 +9,14 @@ from cluster.build import cache, find_go, one_at_a_time
 from cluster.shell import Progress
 
 SOURCES = Path(__file__).parents[2] / "images/launcher"
+STACKS = SOURCES.parent / "stacks"
 
 
-def go(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run Go on the launcher's sources."""
+def go(*arguments: str, sources: Path = SOURCES) -> subprocess.CompletedProcess[str]:
+    """Run Go on the launcher's sources, or on others."""
     return subprocess.run(
         [find_go(Progress(10)), *arguments],
-        cwd=SOURCES,
+        cwd=sources,
         env={**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-buildvcs=false"},
         capture_output=True,
         text=True,

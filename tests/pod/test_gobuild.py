@@ -1,21 +1,28 @@
-"""The launcher's sources: what takes time or fails in odd ways is tested there, on a clock of its
-own.
+"""The sources in Go, the launcher's and those of the image dijob/stacks: what takes time or fails
+in odd ways is tested there, on a clock of its own.
 """
 
 import subprocess
 from pathlib import Path
 
+import pytest
 from pod import gobuild
 
+SOURCES = pytest.mark.parametrize(
+    "sources", [gobuild.SOURCES, gobuild.STACKS], ids=lambda path: path.name
+)
 
-def test_its_own_tests_pass() -> None:
-    done = gobuild.go("test", "-vet=all", ".")
+
+@SOURCES
+def test_its_own_tests_pass(sources: Path) -> None:
+    done = gobuild.go("test", "-vet=all", ".", sources=sources)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_its_sources_have_gos_own_format() -> None:
+@SOURCES
+def test_its_sources_have_gos_own_format(sources: Path) -> None:
     gofmt = Path(gobuild.go("env", "GOROOT").stdout.strip()) / "bin/gofmt"
     done = subprocess.run(
-        [gofmt, "-l", gobuild.SOURCES], capture_output=True, text=True, check=False, timeout=60
+        [gofmt, "-l", sources], capture_output=True, text=True, check=False, timeout=60
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -22,6 +22,7 @@ from dijob.client.kubeconfig import Target
 Json = dict[str, Any]
 
 MERGE: Final = "application/merge-patch+json"
+STRATEGIC: Final = "application/strategic-merge-patch+json"
 APPLY: Final = "application/apply-patch+yaml"
 # Whose fields these are, in metadata.managedFields.
 MANAGER: Final = "kubectl-dijob"

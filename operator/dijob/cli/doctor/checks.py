@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from dijob.cli.doctor import of_network, of_programs, of_status
+from dijob.cli.doctor import of_network, of_programs, of_stacks, of_status
 from dijob.cli.doctor.evidence import Evidence
 from dijob.cli.doctor.verdict import Finding, Status
 from dijob.cli.printing import table
@@ -48,10 +48,13 @@ Findings = Sequence[tuple[str, Finding]]
 
 
 def findings(evidence: Evidence) -> Findings:
-    """What all checks say; of a job without processes, those that need none."""
+    """What all checks say; of a job without processes, those that need none. Last, where the ranks
+    stand, if somebody has asked.
+    """
     live = evidence.report is not None
     rows = [row for row in CHECKS if live or not row.live]
-    return [(row.name, found) for row in rows for found in row.look(evidence)]
+    said = [(row.name, found) for row in rows for found in row.look(evidence)]
+    return [*said, *(("stacks", found) for found in of_stacks.stands(evidence))]
 
 
 def problems(found: Findings) -> int:

@@ -11,6 +11,8 @@ from dijob.cli.doctor import probe
 from dijob.cli.doctor.evidence import Evidence, Objects
 from dijob.cli.errors import CliError
 from dijob.cli.probing import ask
+from dijob.cli.stacks.container import Wanted
+from dijob.cli.stacks.take import take
 from dijob.cli.topology import looking
 from dijob.cli.topology.compare import Report
 from dijob.cli.topology.expected import SERVER, World, world_of
@@ -25,8 +27,10 @@ _LISTS: Final = {
 }
 
 
-async def collect(client: AsyncClient, name: str) -> Evidence:
-    """All that can be known of a job with the user's rights. Raises NotFound."""
+async def collect(client: AsyncClient, name: str, stacks: Wanted | None = None) -> Evidence:
+    """All that can be known of a job with the user's rights, and its stacks where they are wanted.
+    Raises NotFound.
+    """
     job = await client.get(name)
     pods, lists = await asyncio.gather(client.pods(name), _lists(client))
     found, refused = lists
@@ -38,6 +42,8 @@ async def collect(client: AsyncClient, name: str) -> Evidence:
         refused=refused,
         now=datetime.now(UTC),
     )
+    if stacks:
+        known = replace(known, stacks=await take(client, job, pods, stacks))
     if known.model is None or job.finished or not any(pod.running for pod in pods):
         return known
     world = world_of(known.model)

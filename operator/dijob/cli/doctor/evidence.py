@@ -10,6 +10,7 @@ from dijob.api.model import DIJob
 from dijob.api.problems import SpecError
 from dijob.api.status import parse_time
 from dijob.cli.doctor.probe import Probe
+from dijob.cli.stacks.read import Look
 from dijob.cli.topology.compare import Report
 from dijob.client import Job, RankPod
 from dijob.core.members import say
@@ -31,6 +32,8 @@ class Evidence:
     policies: Objects | None = ()
     quotas: Objects | None = ()
     refused: Mapping[str, str] = field(default_factory=dict)
+    stacks: Mapping[int, Look] | None = None
+    """Where the ranks' processes stand; None where that was not asked for."""
     now: datetime | None = None
     """When it was collected."""
 

@@ -1,0 +1,3 @@
+module dijob-stacks
+
+go 1.26.0

@@ -1,0 +1,47 @@
+"""Who waits for whom: where the ranks' Python processes stand. Pure."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from dijob.cli.doctor.evidence import Evidence
+from dijob.cli.doctor.verdict import Finding, ok, unknown
+from dijob.cli.stacks import places
+from dijob.core.members import say
+
+
+def stands(evidence: Evidence) -> Iterator[Finding]:
+    """A line for each place, behind the sentence about all of them. Where a rank stands is never
+    wrong by itself."""
+    if evidence.stacks is None:
+        return
+    if not evidence.stacks:
+        yield unknown(f"{evidence.job.name} has no pod, and so no stacks")
+    found = places.groups(evidence.stacks)
+    if found:
+        yield ok(places.verdict(found))
+    for group in found:
+        yield ok(f"{group.who}: {group.where}")
+    for why, ranks in places.problems(evidence.stacks):
+        yield unknown(f"{say(ranks)}: {why}")
+
+
+def data(evidence: Evidence) -> dict[str, Any]:
+    """The groups, and all stacks as py-spy has told them; {} where nobody has asked."""
+    if evidence.stacks is None:
+        return {}
+    found = [
+        {
+            "where": group.where,
+            "processes": [{"rank": m.rank, "pid": m.process.pid} for m in group.members],
+        }
+        for group in places.groups(evidence.stacks)
+    ]
+    ranks = [
+        {"rank": rank, "processes": list(look.data), **_problem(look.problem)}
+        for rank, look in sorted(evidence.stacks.items())
+    ]
+    return {"stacks": {"groups": found, "ranks": ranks}}
+
+
+def _problem(why: str) -> dict[str, str]:
+    return {"problem": why} if why else {}

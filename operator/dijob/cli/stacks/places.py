@@ -1,0 +1,153 @@
+"""The ranks' processes, grouped by where they stand. Pure."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from dijob.cli.stacks.read import Frame, Look, Process, Thread
+from dijob.core.members import say
+
+# By a word in the name of the kernel's function; the first that fits. A verb, and of whom it is.
+_WAITS: Final = (
+    ("nanosleep", "sleep", "sleeps"),
+    ("accept", "wait for a connection", "waits for a connection"),
+    ("wait_woken", "wait for a socket", "waits for a socket"),
+    ("sk_wait", "wait for a socket", "waits for a socket"),
+    ("more_packets", "wait for a socket", "waits for a socket"),
+    ("unix_stream", "wait for a socket", "waits for a socket"),
+    ("futex", "wait for another thread", "waits for another thread"),
+    ("pipe", "wait for a pipe", "waits for a pipe"),
+    ("poll", "wait for input", "waits for input"),
+    ("select", "wait for input", "waits for input"),
+    ("do_wait", "wait for a process", "waits for a process"),
+)
+_IDLE: Final = ("wait", "waits")
+_BUSY: Final = ("run", "runs")
+_NOWHERE: Final = Frame("no Python frame", "<none>", "", 0)
+
+
+@dataclass(frozen=True)
+class Member:
+    """A process of a rank."""
+
+    rank: int
+    process: Process
+
+
+@dataclass(frozen=True)
+class Group:
+    """Processes that stand at one place: `inner` is where they are, `own` where the program's own
+    code has called that."""
+
+    inner: Frame
+    own: Frame | None
+    members: tuple[Member, ...]
+    alone: frozenset[int] = frozenset()
+    """The ranks that have no process elsewhere."""
+
+    @property
+    def who(self) -> str:
+        """The ranks, and of the others their processes."""
+        ranks = sorted(self.alone)
+        others = [one for one in self.members if one.rank not in self.alone]
+        parts = [say(ranks)] if ranks else []
+        parts += [f"rank {one.rank} (process {one.process.pid})" for one in others]
+        return ", ".join(parts)
+
+    @property
+    def many(self) -> bool:
+        """Whether `who` names more than one."""
+        return len(self.alone) + sum(one.rank not in self.alone for one in self.members) > 1
+
+    @property
+    def where(self) -> str:
+        """What they do, and where."""
+        if self.inner is _NOWHERE:
+            return "begins or ends: no Python code runs"
+        called = f", called by {self.own}" if self.own and self.own != self.inner else ""
+        return f"{self._how} in {self.inner}{called}"
+
+    @property
+    def _how(self) -> str:
+        threads = (one.process.thread for one in self.members)
+        hows = Counter(_how(thread) for thread in threads if thread)
+        ((plural, singular), _), *_ = hows.most_common()
+        return plural if self.many else singular
+
+
+def _how(thread: Thread) -> tuple[str, str]:
+    for word, plural, singular in _WAITS:
+        if word in thread.waits:
+            return plural, singular
+    return _BUSY if thread.active else _IDLE
+
+
+def groups(looks: Mapping[int, Look]) -> list[Group]:
+    """The groups, the largest first. Those who only wait for their own workers are left out."""
+    found: dict[object, list[Member]] = {}
+    for rank, look in sorted(looks.items()):
+        for process in _telling(look.processes):
+            found.setdefault(_key(process), []).append(Member(rank, process))
+    ranks = Counter(one.rank for members in found.values() for one in members)
+    rows = [_group(members, ranks) for members in found.values()]
+    return sorted(rows, key=lambda one: (-len(one.members), one.members[0].rank))
+
+
+def _telling(processes: Sequence[Process]) -> list[Process]:
+    parents = {one.parent for one in processes if not one.tracks}
+    return [
+        one
+        for one in processes
+        if not one.problem
+        and not one.tracks
+        and not (one.pid in parents and not (one.thread and one.thread.own))
+    ]
+
+
+def _place(process: Process) -> tuple[Frame, Frame | None]:
+    thread = process.thread
+    if thread is None or not thread.frames:
+        return _NOWHERE, None
+    return thread.frames[0], thread.own
+
+
+def _key(process: Process) -> object:
+    """The line of the program's own code, and the function that it has called: a library that waits
+    in a loop is at another line each time."""
+    inner, own = _place(process)
+    line = (own.name, own.file, own.line) if own else ()
+    return (*line, inner.name, inner.file)
+
+
+def _group(members: Sequence[Member], ranks: Mapping[int, int]) -> Group:
+    inner, own = _place(members[0].process)
+    here = Counter(one.rank for one in members)
+    alone = frozenset(rank for rank, count in here.items() if count == ranks[rank])
+    return Group(inner, own, tuple(members), alone)
+
+
+def verdict(found: Sequence[Group]) -> str:
+    """Who may wait for whom, in a sentence."""
+    first, *others = found
+    if not others:
+        return f"{first.who}: all stand at one place"
+    if len(first.members) > sum(len(one.members) for one in others):
+        pronoun = "it" if len(others) == 1 and not others[0].many else "them"
+        rest = ", ".join(one.who for one in others)
+        verb = "is" if pronoun == "it" else "are"
+        return f"{rest} {verb} elsewhere than most others, which may wait for {pronoun}"
+    return f"they stand at {len(found)} places, none of them has most of the processes"
+
+
+def problems(looks: Mapping[int, Look]) -> Iterable[tuple[str, list[int]]]:
+    """Why ranks, or processes of theirs, are not known; with the ranks."""
+    causes: dict[str, list[int]] = {}
+    for rank, look in sorted(looks.items()):
+        said = [
+            look.problem,
+            *(f"process {p.pid}: {p.problem}" for p in look.processes if p.problem),
+        ]
+        for why in filter(None, said):
+            causes.setdefault(why, []).append(rank)
+    return causes.items()

@@ -1,0 +1,118 @@
+"""`kubectl dijob doctor --stacks` against real pods: who waits for whom, or why it is not told."""
+
+import json
+from functools import partial
+from pathlib import Path
+
+import pytest
+from asked import asked
+from dijob.cli.stacks.container import NAME
+from jobs import config_map, job, mounted
+from space import Body, Space
+
+pytestmark = pytest.mark.e2e
+
+# Rank 0 waits for a word of rank 1, which sleeps, and has a child that waits for its input.
+PROGRAM = """
+import os, socket, subprocess, sys, time
+rank, nodes = int(os.environ["DI_RANK"]), os.environ["DI_NODES"].split(",")
+
+def hear(link):
+    link.recv(1)
+
+def nap():
+    time.sleep(3600)
+
+def idle():
+    sys.stdin.read()
+
+def dial():
+    while True:
+        try:
+            return socket.create_connection((nodes[0], 50515))
+        except OSError:
+            time.sleep(0.1)
+
+if "idle" in sys.argv:
+    idle()
+if rank == 0:
+    hear(socket.create_server((nodes[0], 50515)).accept()[0])
+child = subprocess.Popen([sys.executable, __file__, "idle"], stdin=subprocess.PIPE)
+link = dial()
+nap()
+"""
+VIEWER = """
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: viewer}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: viewer}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: edit}
+subjects: [{kind: ServiceAccount, name: viewer}]
+"""
+# Of a user of its own, as many namespaces want it.
+PLAIN = {"securityContext": {"runAsUser": 1000, "runAsNonRoot": True}}
+
+
+def stuck(name: str) -> list[Body]:
+    mount, volume = mounted(f"{name}-code", "/code")
+    main = {"command": ["python3", "/code/main.py"], **mount}
+    return [config_map(f"{name}-code", main_py=PROGRAM), job(name, main, pod={**volume, **PLAIN})]
+
+
+def found(space: Space, *more: str) -> dict[str, str]:
+    """Where each process stands, by its rank and innermost own function."""
+    code, told = asked(space, "doctor", "stuck", "--stacks", "-o", "json", *more)
+    data, _, note = told.rpartition("}\n")
+    assert code in (0, 1), told
+    assert f"each pod lists the container {NAME}-" in note
+    groups = json.loads(data + "}")["stacks"]["groups"]
+    ranks = ("+".join(str(one["rank"]) for one in group["processes"]) for group in groups)
+    return {
+        rank + group["where"].split(" (")[0]: group["where"]
+        for rank, group in zip(ranks, groups, strict=True)
+    }
+
+
+def missing(space: Space) -> str:
+    """What is not yet as it will be: the programs have just begun."""
+    seen = found(space)
+    wanted = {"0waits for a socket in hear", "1sleeps in nap", "1waits for a pipe in idle"}
+    return "" if set(seen) == wanted else str(seen)
+
+
+def test_the_ranks_are_grouped_by_where_they_stand(space: Space) -> None:
+    space.apply(*stuck("stuck"))
+    space.until_true("stuck", "Running")
+    space.until("stacks", partial(missing, space), 60)
+    restarts = space.status("stuck").get("restarts", 0)
+    code, told = asked(space, "doctor", "stuck", "--stacks")
+    assert "rank 0: waits for a socket in hear (main.py:6)" in told, (code, told)
+    assert "rank 1 (process " in told, told
+    # Neither the programs nor the operator mind.
+    assert (space.status("stuck").get("restarts", 0), restarts) == (0, 0)
+    space.until_true("stuck", "Running", 5)
+
+
+def test_why_there_are_no_stacks_is_said(space: Space, tmp_path: Path) -> None:
+    space.apply(*stuck("stuck"))
+    space.until_true("stuck", "Running")
+    absent = "127.0.0.1:9/absent:1"
+    code, told = asked(space, "doctor", "stuck", "--stacks-image", absent)
+    assert f"cannot get the image {absent}" in told, (code, told)
+    assert "--stacks-image" in told
+
+    space.kubectl("apply", "-f", "-", stdin=VIEWER)
+    config = tmp_path / "kubeconfig"
+    raw = json.loads(space.kubectl("config", "view", "--raw", "-o", "json"))
+    raw["users"][0]["user"] = {"token": space.kubectl("create", "token", "viewer").strip()}
+    config.write_text(json.dumps(raw))
+    _, told = asked(space, "doctor", "stuck", "--stacks", kubeconfig=str(config))
+    assert "ask for the verb patch on pods/ephemeralcontainers" in told, told
+
+    level = "pod-security.kubernetes.io/enforce=baseline"
+    space.kubectl("label", "namespace", space.name, level, "--overwrite")
+    _, told = asked(space, "doctor", "stuck", "--stacks")
+    assert "allows no container with SYS_PTRACE" in told, told

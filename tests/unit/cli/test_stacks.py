@@ -1,0 +1,234 @@
+"""`doctor --stacks`: from what the image dijob/stacks has said to groups and a sentence.
+
+The files of the folder stacks are recorded: examples/events.yaml with 3 ranks of 2 processes, ended
+too early (one of rank 0 begins later than the others), each thread but the main one and the
+listener left out.
+"""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dijob.cli.doctor import checks, of_stacks
+from dijob.cli.doctor.verdict import Status
+from dijob.cli.stacks import container, places
+from dijob.cli.stacks.container import Wanted
+from dijob.cli.stacks.read import Frame, Look, Process, Thread, read
+from dijob.client.errors import ApiError, api_error
+from unit.cli.test_doctor import evidence, pod
+
+RECORDED = {
+    rank: (Path(__file__).parent / f"stacks/rank{rank}.jsonl").read_text() for rank in range(3)
+}
+WANTED = Wanted("r/stacks:1", "dijob-stacks-1a2b3c")
+RECV = Frame("Socket.recv", "/x/site-packages/pynng/nng.py", "pynng/nng.py", 470)
+POLL = Frame("Poller.wait", "/usr/lib/python3.11/selectors.py", "selectors.py", 415)
+STEP = Frame("Env.step", "/code/envs.py", "envs.py", 7)
+MAIN = Frame("main", "/code/main.py", "main.py", 30)
+
+
+def process(*frames: Frame, pid: int = 9, parent: int = 1, **more: Any) -> Process:
+    thread = Thread("MainThread", frames, more.pop("active", False), more.pop("waits", ""))
+    return Process(pid, parent, ("python3",), (thread,), **more)
+
+
+def look(*processes: Process) -> Look:
+    return Look(processes)
+
+
+def told(*looks: Look) -> list[str]:
+    found = places.groups(dict(enumerate(looks)))
+    return [places.verdict(found), *(f"{one.who}: {one.where}" for one in found)]
+
+
+def test_a_recorded_job_is_grouped_by_where_its_processes_stand() -> None:
+    """Neither the pools that wait for these, nor multiprocessing's own processes are named."""
+    assert told(*(read(RECORDED[rank]) for rank in range(3))) == [
+        "rank 0 (process 60) is elsewhere than most others, which may wait for it",
+        "ranks 1-2, rank 0 (process 59): sleep in together (events.py:70)",
+        "rank 0 (process 60): sleeps in Parallel._subprocess_runner"
+        " (ding/framework/parallel.py:204)",
+    ]
+
+
+ROWS = [
+    pytest.param(
+        [process(RECV, MAIN, waits="futex_do_wait")] * 2,
+        [
+            "ranks 0-1: all stand at one place",
+            "ranks 0-1: wait for another thread in Socket.recv (pynng/nng.py:470), called by main"
+            " (main.py:30)",
+        ],
+        id="all at one place",
+    ),
+    pytest.param(
+        [process(RECV, MAIN), process(STEP, MAIN, active=True), process(RECV, MAIN)],
+        [
+            "rank 1 is elsewhere than most others, which may wait for it",
+            "ranks 0,2: wait in Socket.recv (pynng/nng.py:470), called by main (main.py:30)",
+            "rank 1: runs in Env.step (envs.py:7)",
+        ],
+        id="one elsewhere",
+    ),
+    pytest.param(
+        [process(MAIN, waits="sk_wait_data"), process(STEP, waits="hrtimer_nanosleep")],
+        [
+            "they stand at 2 places, none of them has most of the processes",
+            "rank 0: waits for a socket in main (main.py:30)",
+            "rank 1: sleeps in Env.step (envs.py:7)",
+        ],
+        id="one each",
+    ),
+    pytest.param(
+        [process(POLL, MAIN, waits="do_epoll_wait"), process(replace(POLL, line=9), MAIN)],
+        [
+            "ranks 0-1: all stand at one place",
+            "ranks 0-1: wait for input in Poller.wait (selectors.py:415), called by main"
+            " (main.py:30)",
+        ],
+        id="a library's loop is at another line each time",
+    ),
+    pytest.param(
+        [process(), process(MAIN)],
+        [
+            "they stand at 2 places, none of them has most of the processes",
+            "rank 0: begins or ends: no Python code runs",
+            "rank 1: waits in main (main.py:30)",
+        ],
+        id="one that ends",
+    ),
+]
+
+
+@pytest.mark.parametrize(("processes", "lines"), ROWS)
+def test_groups_in_words(processes: list[Process], lines: list[str]) -> None:
+    assert told(*map(look, processes)) == lines
+
+
+def test_a_pool_that_waits_for_its_workers_is_not_named_and_one_at_work_is() -> None:
+    pool, worker = process(POLL, pid=5), process(STEP, pid=6, parent=5)
+    assert told(look(pool, worker))[1:] == ["rank 0: waits in Env.step (envs.py:7)"]
+    busy = process(POLL, MAIN, pid=5)
+    assert len(told(look(busy, worker))) == 3
+
+
+def test_a_process_stands_where_its_own_code_is_in_whichever_thread() -> None:
+    """Else in its main one."""
+    threads = (Thread("MainThread", (POLL,), False), Thread("Thread-1", (RECV, STEP), False))
+    assert Process(1, 0, (), threads).thread == threads[1]
+    assert Process(1, 0, (), (Thread("a", (RECV,), False), threads[0])).thread == threads[0]
+    assert Process(1, 0).thread is None
+
+
+@pytest.mark.parametrize(
+    ("path", "own"),
+    [
+        ("/code/main.py", True),
+        ("/home/me/lib/main.py", True),
+        ("/usr/lib/python3.11/threading.py", False),
+        ("/opt/conda/lib/python3.9/site-packages/torch/x.py", False),
+        ("/usr/local/lib/python3.11/dist-packages/ding/x.py", False),
+        ("/run/dijob/bin/python/dijob_runtime/hook/connected.py", False),
+        ("/usr/local/bin/ditask", False),
+        ("/code/bin/main.py", True),
+        ("<frozen importlib._bootstrap>", False),
+        ("<string>", False),
+    ],
+)
+def test_whose_code_it_is(path: str, own: bool) -> None:
+    assert Frame("f", path, path, 1).own is own
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        pytest.param("", "is not whole", id="nothing"),
+        pytest.param(RECORDED[0].splitlines()[0], "is not whole", id="no end"),
+        pytest.param("exec /stacks: no such file", "no such file", id="no JSON"),
+        pytest.param('{"processes":0}\n', "no Python process was found", id="no Python"),
+    ],
+)
+def test_what_cannot_be_read_is_said(text: str, said: str) -> None:
+    assert said in read(text).problem
+
+
+def test_a_process_that_py_spy_cannot_read_is_named_with_its_rank() -> None:
+    line = {"pid": 7, "parent": 1, "command": ["python3"], "waits": {}, "problem": "too new"}
+    looks = {0: read(f'{json.dumps(line)}\n{{"processes":1}}'), 2: Look(problem="it does not run")}
+    assert list(places.problems(looks)) == [
+        ("process 7: too new", [0]),
+        ("it does not run", [2]),
+    ]
+    assert places.groups(looks) == []
+
+
+def test_the_container_shares_the_processes_of_the_main_one() -> None:
+    (made,) = container.patch(pod(1), WANTED, "u")["spec"]["ephemeralContainers"]
+    assert (made["targetContainerName"], made["image"]) == ("di-container", "r/stacks:1")
+    assert made["securityContext"]["capabilities"]["add"] == ["SYS_PTRACE", "DAC_READ_SEARCH"]
+    assert "args" not in made
+
+
+@pytest.mark.parametrize("field", ["hostPID", "shareProcessNamespace"])
+def test_of_pods_that_see_others_processes_only_the_ranks_are_looked_at(field: str) -> None:
+    body = container.patch(pod(1, spec={field: True}), WANTED, "u")
+    assert body["spec"]["ephemeralContainers"][0]["args"] == ["DI_JOB_ID=u", "DI_RANK=1"]
+
+
+@pytest.mark.parametrize(
+    ("reason", "said"),
+    [
+        ("ImagePullBackOff", "node n1 cannot get the image r/stacks:1 (ImagePullBackOff): push it"),
+        ("RunContainerError", "it cannot be started (RunContainerError): why not"),
+        ("ContainerCreating", ""),
+    ],
+)
+def test_what_keeps_it_from_running(reason: str, said: str) -> None:
+    waiting = {"waiting": {"reason": reason, "message": "why\nnot"}}
+    row = {"name": WANTED.name, "state": waiting}
+    found = container.stuck(pod(1, status={"ephemeralContainerStatuses": [row]}), WANTED)
+    assert found.startswith(said)
+    assert bool(found) == bool(said)
+
+
+# As an apiserver 1.37 has said them.
+REFUSED = [
+    pytest.param(
+        'pods "test-0" is forbidden: User "eve" cannot patch resource "pods/ephemeralcontainers"'
+        ' in API group "" in the namespace "ns"',
+        "ask for the verb patch on pods/ephemeralcontainers",
+        id="no right",
+    ),
+    pytest.param(
+        'pods "test-0" is forbidden: violates PodSecurity "baseline:latest": non-default'
+        ' capabilities (container "dijob-stacks-1a2b3c" must not include "SYS_PTRACE" in'
+        " securityContext.capabilities.add)",
+        "namespace ns allows no container with SYS_PTRACE",
+        id="Pod Security",
+    ),
+    pytest.param("the request is odd", "the request is odd", id="anything else"),
+]
+
+
+@pytest.mark.parametrize(("message", "said"), REFUSED)
+def test_refusals_say_what_to_do(message: str, said: str) -> None:
+    error = api_error(403, {"reason": "Forbidden", "message": message}, "PATCH")
+    assert isinstance(error, ApiError)
+    assert said in container.refusal(error, "ns")
+
+
+def test_the_doctor_says_them_last_and_as_data() -> None:
+    looks = {0: look(process(MAIN)), 1: Look(problem="it does not run (Gate)")}
+    given = evidence(stacks=looks)
+    rows = [found for name, found in checks.findings(given) if name == "stacks"]
+    assert [(row.status, row.text) for row in rows] == [
+        (Status.OK, "rank 0: all stand at one place"),
+        (Status.OK, "rank 0: waits in main (main.py:30)"),
+        (Status.UNKNOWN, "rank 1: it does not run (Gate)"),
+    ]
+    data = of_stacks.data(given)["stacks"]
+    assert data["groups"][0]["processes"] == [{"rank": 0, "pid": 9}]
+    assert [row.get("problem") for row in data["ranks"]] == [None, "it does not run (Gate)"]
+    assert of_stacks.data(evidence()) == {}
