@@ -125,6 +125,9 @@ def test_own_code_from_the_first_line_to_the_checkpoint(space: Space, tmp_path: 
             assert (tmp_path / "early/1.pth").read_text() == "weights of 1"
             cli("cp", "work:1:scratch", str(tmp_path))
             assert (tmp_path / "scratch").read_text() == "rank 1"
+            cli("cp", str(code), "work:1:/tmp/new/")
+            said = space.execute("work-1", "cat", "/tmp/new/code/pkg/words.py")
+            assert said == (code / "pkg/words.py").read_text()
             kill_program(space, "work-0")
             until_said(space, log, r"(?m)^\[0\] hello from 0$", 2)
             space.kubectl("delete", "pod", "work-1", "--wait=false")
@@ -139,6 +142,9 @@ def test_own_code_from_the_first_line_to_the_checkpoint(space: Space, tmp_path: 
         assert cli("wait", "work").startswith("work: Succeeded: ")
         cli("cp", "work:/out/ckpt", str(tmp_path / "late"))
         assert (tmp_path / "late/0.pth").read_text() == "weights of 0"
+        # The volume is still there, and a pod with it writes.
+        cli("cp", str(tmp_path / "early"), "work:/out/back")
+        assert (out / "back/1.pth").read_text() == "weights of 1"
         space.until_gone("the helper pod", lambda: re.findall(r"\S+-cp-\S+", _pods(space)), 30)
         cli("restart", "work", "--wait", "--timeout", "120s")
         assert "hello from 0" in cli("logs", "work", "--rank", "0")

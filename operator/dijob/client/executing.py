@@ -1,7 +1,9 @@
 """Commands in a rank's container, through the apiserver's exec."""
 
+import asyncio
 import json
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,6 +19,9 @@ STDERR: Final = 2
 _ERROR: Final = 3
 _CLOSE: Final = b"\xff\x00"
 _PIECE: Final = 32 * 1024
+
+# What a command reads: all of it, or as it comes.
+Stdin = bytes | AsyncIterator[bytes] | None
 
 
 @dataclass(frozen=True)
@@ -49,9 +54,13 @@ async def execute(
 
 
 async def stream(
-    connection: Connection, place: Place, command: Sequence[str], stdin: bytes | None = None
+    connection: Connection, place: Place, command: Sequence[str], stdin: Stdin = None
 ) -> AsyncGenerator[tuple[int, bytes]]:
-    """The channels and pieces that a command writes; the last one is of channel 3 (`exit_code`)."""
+    """The channels and pieces that a command writes; the last one is of channel 3 (`exit_code`).
+
+    It reads `stdin` meanwhile; a command that ends before it has read all is no error here. What
+    `stdin` itself raises ends the command, and is raised here.
+    """
     query = [("command", word) for word in command]
     query += [("container", place.container), ("stdout", "true"), ("stderr", "true")]
     if stdin is not None:
@@ -59,22 +68,42 @@ async def stream(
     path = PODS.path(place.namespace, place.pod, "exec")
     ended = False
     async with connection.socket(Call("GET", path, query=tuple(query))) as socket:
-        if stdin is not None:
-            await _send(socket, stdin)
-        async for message in socket:
-            if message.type is aiohttp.WSMsgType.BINARY and message.data:
-                channel = message.data[0]
-                ended = ended or channel == _ERROR
-                yield channel, message.data[1:]
+        feeder = asyncio.create_task(_feed(socket, stdin))
+        try:
+            async for message in socket:
+                if message.type is aiohttp.WSMsgType.BINARY and message.data:
+                    channel = message.data[0]
+                    ended = ended or channel == _ERROR
+                    yield channel, message.data[1:]
+        finally:
+            feeder.cancel()
+            with suppress(asyncio.CancelledError):
+                await feeder
     if not ended:
         raise Unreachable(f"the connection to {place.pod} broke before the command ended")
+
+
+async def _feed(socket: aiohttp.ClientWebSocketResponse, stdin: Stdin) -> None:
+    if stdin is None:
+        return
+    try:
+        if isinstance(stdin, bytes):
+            await _send(socket, stdin)
+        else:
+            async for piece in stdin:
+                await _send(socket, piece)
+        if socket.protocol == "v5.channel.k8s.io":
+            await socket.send_bytes(_CLOSE)
+    except (aiohttp.ClientError, ConnectionError):
+        pass  # the command has ended, or the connection broke, which its reader sees too
+    except Exception:
+        await socket.close()
+        raise
 
 
 async def _send(socket: aiohttp.ClientWebSocketResponse, data: bytes) -> None:
     for at in range(0, len(data), _PIECE):
         await socket.send_bytes(bytes([STDIN]) + data[at : at + _PIECE])
-    if socket.protocol == "v5.channel.k8s.io":
-        await socket.send_bytes(_CLOSE)
 
 
 def exit_code(end: bytes) -> int:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from asyncio.subprocess import PIPE
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -39,6 +40,8 @@ class Kubelets:
         """How often a log's connection is cut after its next line."""
         self.busy = 0
         """How often the job is refused with 429."""
+        self.programs: tuple[str, ...] = ("tar", "test")
+        """What containers have of this machine."""
 
     async def change(self) -> None:
         self.version += 1
@@ -130,17 +133,20 @@ class Kubelets:
                     await self.changed.wait()
 
     async def execute(self, request: web.Request) -> web.StreamResponse:
-        """`cat` gives its input back; `false` fails; anything else is refused."""
+        """`cat` gives its input back; `false` fails; `tar` and `test` are this machine's; anything
+        else is refused."""
         command = request.query.getall("command")
         if "*/*" not in request.headers["Accept"]:
             return web.json_response({"message": "Not Acceptable"}, status=406)
-        if command[0] not in ("cat", "false"):
+        if command[0] not in ("cat", "false", *self.programs):
             message = 'pods "test-0" is forbidden: you cannot create pods/exec'
             return web.json_response({"message": message, "reason": "Forbidden"}, status=403)
         socket = web.WebSocketResponse(protocols=("v5.channel.k8s.io",))
         await socket.prepare(request)
         ended: Body = {"status": "Success"}
-        if command[0] == "false":
+        if command[0] in self.programs:
+            ended = await _run(socket, command)
+        elif command[0] == "false":
             await socket.send_bytes(b"\x02it fails")
             cause = {"reason": "ExitCode", "message": "3"}
             ended = {"status": "Failure", "details": {"causes": [cause]}}
@@ -175,6 +181,35 @@ class Kubelets:
         if path == PODS:
             return self.pods
         return {} if self.job is None else {"test": self.job}
+
+
+async def _run(socket: web.WebSocketResponse, command: list[str]) -> Body:
+    """A program of this machine, with the input that comes; how it has ended."""
+    process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, stderr=PIPE)
+    assert process.stdin is not None
+
+    async def feed(pipe: asyncio.StreamWriter) -> None:
+        async for frame in socket:
+            if frame.data == b"\xff\x00":
+                break
+            pipe.write(frame.data[1:])
+            await pipe.drain()
+        pipe.close()
+
+    feeder = asyncio.create_task(feed(process.stdin))
+    assert process.stdout is not None
+    assert process.stderr is not None
+    out, errors = await asyncio.gather(process.stdout.read(), process.stderr.read())
+    for channel, text in ((b"\x01", out), (b"\x02", errors)):
+        if text:
+            await socket.send_bytes(channel + text)
+    code = await process.wait()
+    feeder.cancel()
+    await asyncio.gather(feeder, return_exceptions=True)
+    if not code:
+        return {"status": "Success"}
+    cause = {"reason": "ExitCode", "message": str(code)}
+    return {"status": "Failure", "details": {"causes": [cause]}}
 
 
 @asynccontextmanager

@@ -21,7 +21,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "resume": "Bring suspended jobs back, with the same ranks.",
     "restart": "Delete a job and make it anew, as it was or as a file says.",
     "delete": "Delete jobs and their pods, and wait until they are gone.",
-    "cp": "Copy a file or folder out of a rank, or out of a volume of a job that has ended.",
+    "cp": "Copy a file or folder out of a rank or into one, or a volume of a job without pods.",
     "explain": "Say what the DIJob in a file becomes; nothing is created.",
     "local": "Run the DIJob in a file on this machine, without Kubernetes.",
     "from-slurm": "Make a DIJob of a batch script for Slurm.",

@@ -1,6 +1,7 @@
 """`kubectl dijob cp`."""
 
 import posixpath
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -9,46 +10,55 @@ from dijob.cli import options
 from dijob.cli.calling import Where, call, client_errors
 
 if TYPE_CHECKING:
-    from dijob.cli.copying.unpacking import Unpacked
-    from dijob.client import AsyncClient
+    from dijob.cli.copying.places import Source
 
 
 @click.command()
-@click.argument("source", metavar="NAME:[RANK:]PATH")
-@click.argument("local", metavar="LOCAL", type=click.Path())
+@click.argument("source", metavar="FROM")
+@click.argument("target", metavar="TO")
 @options.cluster
-def command(where: Where, source: str, local: str) -> None:
-    """Copy a file or folder out of a rank, or out of a volume of a job that has ended.
+def command(where: Where, source: str, target: str) -> None:
+    """Copy a file or folder out of a rank or into one, or a volume of a job without pods.
 
-    Without a rank it is rank 0. A rank that runs is asked by exec, with tar, which its image must
-    have. When it has ended and the path is on a volume of the job's template that outlives the
-    pods, such as a PersistentVolumeClaim, a pod with the job's image reads it, and is deleted
-    afterwards.
+    One of FROM and TO is in a job, as NAME:[RANK:]PATH, without a rank in rank 0; the other one is
+    here. Into a folder that is there, or a path that ends with /, it goes under its own name; links
+    are followed. A rank that runs is asked by exec, with tar, which its image must have. When it
+    does not, and the path is on a volume of the job's template that outlives the pods, such as a
+    PersistentVolumeClaim, a pod with the job's image reads or writes it, and is deleted afterwards.
 
     \b
     Example:
       kubectl dijob cp train:/out/ckpt ./ckpt
       kubectl dijob cp train:2:/tmp/trace.json .
+      kubectl dijob cp ./data train:/data/
     """
     with client_errors():
-        from dijob.cli.copying.places import Source
-        from dijob.cli.copying.unpacking import target
-
-    asked = Source.of(source)
-    to = target(local, posixpath.basename(asked.path.rstrip("/")))
-
-    async def act(client: "AsyncClient") -> "Unpacked":
-        from dijob.cli.copying.copy import copy
-
-        return await copy(client, asked, to)
-
-    done = call(where, act)
-    files = "1 file" if done.files == 1 else f"{done.files} files"
-    click.echo(f"{files}, {_size(done.size)}: {to}")
+        from dijob.cli.copying.places import Source, ends
+    first, second = ends(source, target)
+    if isinstance(first, Source):
+        _out(where, first, str(second))
+    elif isinstance(second, Source):
+        _into(where, first, second)
 
 
-def _size(count: int) -> str:
-    for unit, factor in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
-        if count >= factor:
-            return f"{count / factor:.1f} {unit}"
-    return f"{count} bytes"
+def _out(where: Where, source: "Source", local: str) -> None:
+    from dijob.cli.copying.copy import copy
+    from dijob.cli.copying.unpacking import target
+
+    to = target(local, posixpath.basename(source.path.rstrip("/")))
+    done = call(where, lambda client: copy(client, source, to))
+    _tell(done.files, done.size, str(to))
+
+
+def _into(where: Where, local: str, to: "Source") -> None:
+    from dijob.cli.copying.send import send
+
+    done = call(where, lambda client: send(client, Path(local), to))
+    _tell(done.files, done.size, done.where)
+
+
+def _tell(count: int, size: int, where: str) -> None:
+    from dijob.cli.copying.progress import size as in_words
+
+    files = "1 file" if count == 1 else f"{count} files"
+    click.echo(f"{files}, {in_words(size)}: {where}")

@@ -1,17 +1,19 @@
-"""The copy itself: tar in a container, through the apiserver, into a folder here."""
+"""Out of a job: tar in a container, through the apiserver, into a folder here."""
 
 import asyncio
 import os
 import posixpath
 import secrets
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import click
 
 from dijob.api.problems import SpecError
 from dijob.cli.copying import places
+from dijob.cli.copying.progress import Progress
 from dijob.cli.copying.unpacking import Unpacked, unpack
 from dijob.cli.errors import CliError, Exit
 from dijob.client import AsyncClient, NotFound, RankPod, TimedOut
@@ -25,11 +27,23 @@ _HELPER_SECONDS = 180
 
 async def copy(client: AsyncClient, source: places.Source, to: Path) -> Unpacked:
     """Copy a path of a rank, from its pod if that runs, else from the job's volume."""
+    async with located(client, source) as (place, path):
+        return await _tar(client, place, path, to)
+
+
+@asynccontextmanager
+async def located(
+    client: AsyncClient, source: places.Source, *, writes: bool = False
+) -> AsyncGenerator[tuple[Place, str]]:
+    """The container that has a path of a rank, and the path there: the rank's own if that runs,
+    else one that is made for as long as it is needed.
+    """
     job = await client.get(source.job)
     pods = await client.pods(source.job)
     pod = next((pod for pod in pods if pod.rank == source.rank), None)
     if pod is not None and pod.running:
-        return await _tar(client, Place(client.namespace, pod.name, pod.container), source.path, to)
+        yield Place(client.namespace, pod.name, pod.container), source.path
+        return
     try:
         model = job.model
     except SpecError as error:
@@ -37,9 +51,11 @@ async def copy(client: AsyncClient, source: places.Source, to: Path) -> Unpacked
     found = places.mounted(model, source, pod.node if pod else "")
     path = places.absolute(model, source)
     name = f"{source.job[:50]}-cp-{secrets.token_hex(3)}"
-    click.echo(f"rank {source.rank} does not run: pod/{name} reads its volume", err=True)
-    async with _helper(client, places.helper(model, source, found, name)) as place:
-        return await _tar(client, place, path, to)
+    verb = "writes to" if writes else "reads"
+    click.echo(f"rank {source.rank} does not run: pod/{name} {verb} its volume", err=True)
+    body = places.helper(model, source, found, name, writes=writes)
+    async with _helper(client, body) as place:
+        yield place, path
 
 
 @asynccontextmanager
@@ -94,30 +110,31 @@ async def _tar(client: AsyncClient, place: Place, path: str, to: Path) -> Unpack
     there, here = os.pipe()
     with os.fdopen(there, "rb") as reader:
         unpacking = asyncio.create_task(asyncio.to_thread(unpack, reader, to, name))
+        progress = Progress()
         try:
-            code, said = await _pour(client, place, command, here)
+            pieces = stream(client.connection, place, command)
+            code, said = await drained(pieces, partial(_pour, here, progress))
         finally:
+            progress.end()
             os.close(here)
             done = await asyncio.gather(unpacking, return_exceptions=True)
     if code:
-        raise CliError(_refused(place, path, code, said), Exit.NOT_FOUND)
+        raise CliError(refused(place, f"{path} cannot be read", code, said), Exit.NOT_FOUND)
     (unpacked,) = done
     if isinstance(unpacked, BaseException):
         raise unpacked
     return unpacked
 
 
-async def _pour(
-    client: AsyncClient, place: Place, command: list[str], pipe: int
+async def drained(
+    pieces: AsyncGenerator[tuple[int, bytes]], sink: Callable[[bytes], Awaitable[None]]
 ) -> tuple[int, str]:
-    """Exit code and stderr of the command, whose stdout goes into the pipe."""
+    """Exit code and stderr of a command, whose stdout goes into the sink."""
     errors, last = [], b""
-    async with aclosing(stream(client.connection, place, command)) as pieces:
+    async with aclosing(pieces):
         async for channel, piece in pieces:
             if channel == STDOUT:
-                # Whoever unpacks has given up, and says why.
-                with suppress(BrokenPipeError):
-                    await asyncio.to_thread(_write, pipe, piece)
+                await sink(piece)
             elif channel == STDERR:
                 errors.append(piece)
             else:
@@ -126,12 +143,20 @@ async def _pour(
     return exit_code(last), " ".join(said.decode(errors="replace").split())
 
 
+async def _pour(pipe: int, progress: Progress, piece: bytes) -> None:
+    progress.add(len(piece))
+    # Whoever unpacks has given up, and says why.
+    with suppress(BrokenPipeError):
+        await asyncio.to_thread(_write, pipe, piece)
+
+
 def _write(pipe: int, data: bytes) -> None:
     while data:
         data = data[os.write(pipe, data) :]
 
 
-def _refused(place: Place, path: str, code: int, said: str) -> str:
+def refused(place: Place, what: str, code: int, said: str) -> str:
+    """Why tar has failed in a container, in a sentence."""
     if code in (126, 127, 255) or "executable file not found" in said:
         return f"{place.pod} has no program tar, by which files are copied: {said}"
-    return f"{path} cannot be read in {place.pod}: {said}"
+    return f"{what} in {place.pod}: {said}"

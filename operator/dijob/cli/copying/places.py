@@ -1,4 +1,4 @@
-"""Which pod has a path: a rank's own, else a helper with the job's volume. Pure."""
+"""Which pod has a path, a rank's own or a helper with the job's volume, and where in it. Pure."""
 
 import posixpath
 import re
@@ -44,6 +44,55 @@ class Source:
         if not found:
             raise CliError(f"{text} is no source: write it as NAME:[RANK:]PATH", Exit.USAGE)
         return Source(found[1], int(found[2] or 0), found[3])
+
+
+def ends(first: str, second: str) -> tuple[str | Source, str | Source]:
+    """Both ends of a copy: which of them is in a job, and which is here. Raises CliError."""
+    # As with scp: what has a slash before its colon is a path of this machine.
+    in_a_job = re.compile(r"[^:/]+:")
+    found = [Source.of(text) if in_a_job.match(text) else text for text in (first, second)]
+    if sum(isinstance(end, Source) for end in found) != 1:
+        raise CliError(
+            f"one of {first} and {second} must be in a job, as NAME:[RANK:]PATH, and the other one"
+            " here (./a:b for a name with a colon)",
+            Exit.USAGE,
+        )
+    return found[0], found[1]
+
+
+@dataclass(frozen=True)
+class Inside:
+    """Where something is written in a container: tar's folder, and the path below it."""
+
+    root: str
+    path: str
+    folder: bool
+    """Whether it goes into that, under its own name."""
+
+    @staticmethod
+    def of(text: str) -> "Inside":
+        """A path; one that ends with / is a folder. Raises CliError (USAGE) for one with .., as tar
+        does not follow these.
+        """
+        if ".." in text.split("/"):
+            raise CliError(f"{text}: write it without ..", Exit.USAGE)
+        path = posixpath.normpath(text).lstrip("/")
+        path = "" if path == "." else path
+        return Inside("/" if text.startswith("/") else ".", path, text.endswith("/") or not path)
+
+    def named(self, member: str) -> str:
+        """The name in the stream of a member, whose first part is the name that it has here."""
+        _, _, rest = member.partition("/")
+        return posixpath.join(self.path, member if self.folder else rest).rstrip("/")
+
+    def shown(self, name: str) -> str:
+        """A name in the stream as people write it."""
+        return posixpath.join("/" if self.root == "/" else "", name) or "."
+
+    @property
+    def whole(self) -> str:
+        """The path as people write it."""
+        return self.shown(self.path)
 
 
 @dataclass(frozen=True)
@@ -103,16 +152,16 @@ def mounted(job: DIJob, source: Source, node: str = "") -> Mounted:
     return Mounted(mount, volume, node)
 
 
-def helper(job: DIJob, source: Source, found: Mounted, name: str) -> Body:
-    """A pod that has the volume, read-only, and does nothing. It is no rank of the job, and is
-    deleted with it at the latest.
+def helper(job: DIJob, source: Source, found: Mounted, name: str, *, writes: bool = False) -> Body:
+    """A pod that has the volume, read-only unless it `writes`, and does nothing. It is no rank of
+    the job, and is deleted with it at the latest.
     """
     pods = job.pod_set_of(source.rank)
     container = {
         "name": HELPER_CONTAINER,
         "image": pods.main_container.get("image"),
         "command": ["sleep", str(HELPER_SECONDS)],
-        "volumeMounts": [{**found.mount, "readOnly": True}],
+        "volumeMounts": [dict(found.mount) if writes else {**found.mount, "readOnly": True}],
         "resources": {"requests": {"cpu": "10m", "memory": "32Mi"}},
     }
     for key in ("imagePullPolicy", "securityContext"):

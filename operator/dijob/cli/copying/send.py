@@ -1,0 +1,92 @@
+"""Into a job: a tar of what is here, through the apiserver, to tar in a container."""
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from dijob.cli.copying import places
+from dijob.cli.copying.copy import drained, located, refused
+from dijob.cli.copying.packing import Item, items, pack
+from dijob.cli.copying.progress import Progress
+from dijob.cli.errors import CliError
+from dijob.client import AsyncClient
+from dijob.client.executing import Place, execute, stream
+
+_PIECE: Final = 2**18
+
+
+@dataclass(frozen=True)
+class Sent:
+    """What was written, and where."""
+
+    files: int
+    size: int
+    """In bytes."""
+    where: str
+
+
+async def send(client: AsyncClient, local: Path, to: places.Source) -> Sent:
+    """Copy a file or folder to a path of a rank: into its pod if that runs, else into the job's
+    volume. Raises CliError.
+    """
+    places.Inside.of(to.path)
+    found = items(local)  # before anything is made there
+    async with located(client, to, writes=True) as (place, path):
+        into = places.Inside.of(path)
+        if not into.folder and await _is_folder(client, place, path):
+            into = replace(into, folder=True)
+        named = [replace(item, name=into.named(item.name)) for item in found]
+        await _tar(client, place, into, named)
+    files = sum(not item.folder for item in found)
+    where = into.shown(named[0].name)
+    return Sent(files, sum(item.size for item in found), f"{place.pod}:{where}")
+
+
+async def _is_folder(client: AsyncClient, place: Place, path: str) -> bool:
+    """As cp does it: into a folder that is there. A container without `test` is taken to have
+    none."""
+    done = await execute(client.connection, place, ["test", "-d", path])
+    return done.code == 0
+
+
+async def _tar(
+    client: AsyncClient, place: Place, into: places.Inside, found: Sequence[Item]
+) -> None:
+    # o: what is written is the container's user's.
+    command = ["tar", "xof", "-", "-C", into.root]
+    there, here = os.pipe()
+    progress = Progress(sum(item.size for item in found))
+    packing = asyncio.create_task(asyncio.to_thread(_pack, here, found))
+    try:
+        pieces = stream(client.connection, place, command, _read(there, progress))
+        code, said = await drained(pieces, _nothing)
+    finally:
+        progress.end()
+        os.close(there)  # who still packs ends, as nobody reads
+        done = await asyncio.gather(packing, return_exceptions=True)
+    (problem,) = done
+    if isinstance(problem, CliError):
+        raise problem
+    if code:
+        raise CliError(refused(place, f"{into.whole} cannot be written", code, said))
+    # tar may end before the last zeros of the stream.
+    if problem is not None and not isinstance(problem, BrokenPipeError):
+        raise problem
+
+
+async def _nothing(piece: bytes) -> None:
+    """tar says nothing there."""
+
+
+def _pack(pipe: int, found: Sequence[Item]) -> None:
+    with os.fdopen(pipe, "wb") as writer:
+        pack(writer, found)
+
+
+async def _read(pipe: int, progress: Progress) -> AsyncGenerator[bytes]:
+    while piece := await asyncio.to_thread(os.read, pipe, _PIECE):
+        progress.add(len(piece))
+        yield piece

@@ -1,0 +1,193 @@
+"""`cp` into a job: what is sent, where it goes, and real tar on both sides of a connection."""
+
+import io
+import os
+import tarfile
+from pathlib import Path
+
+import pytest
+from dijob.cli.copying.packing import items, pack
+from dijob.cli.copying.places import Inside, Source, ends, helper, mounted
+from dijob.cli.copying.progress import Progress, size
+from dijob.cli.copying.send import send
+from dijob.cli.errors import CliError, Exit
+from dijob.client import AsyncClient
+from unit.cli.test_copying import OUT, job
+from unit.client.kubelets import kubelets
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "found"),
+    [
+        ("a:/x", "here", (Source("a", 0, "/x"), "here")),
+        ("./data", "a:2:/x", ("./data", Source("a", 2, "/x"))),
+        ("./a:b", "c:d", ("./a:b", Source("c", 0, "d"))),
+        ("/tmp/a:b", "c:d", ("/tmp/a:b", Source("c", 0, "d"))),
+    ],
+)
+def test_which_end_is_in_a_job(first: str, second: str, found: tuple[object, object]) -> None:
+    assert ends(first, second) == found
+
+
+@pytest.mark.parametrize(("first", "second"), [("a:/x", "b:/y"), ("a", "b"), ("a", "./b:c")])
+def test_one_end_must_be_in_a_job(first: str, second: str) -> None:
+    with pytest.raises(CliError, match=r"one of .* must be in a job") as caught:
+        ends(first, second)
+    assert caught.value.code is Exit.USAGE
+
+
+@pytest.mark.parametrize(
+    ("path", "root", "names", "whole"),
+    [
+        ("/data", "/", ("data", "data/a"), "/data"),
+        ("/data/", "/", ("data/mine", "data/mine/a"), "/data"),
+        ("/", "/", ("mine", "mine/a"), "/"),
+        ("deep/data", ".", ("deep/data", "deep/data/a"), "deep/data"),
+        (".", ".", ("mine", "mine/a"), "."),
+        ("//x//y", "/", ("x/y", "x/y/a"), "/x/y"),
+    ],
+)
+def test_where_it_goes(path: str, root: str, names: tuple[str, str], whole: str) -> None:
+    inside = Inside.of(path)
+    assert (inside.root, inside.whole) == (root, whole)
+    assert (inside.named("mine"), inside.named("mine/a")) == names
+
+
+@pytest.mark.parametrize("path", ["../x", "/data/../../etc", "a/.."])
+def test_no_path_goes_up(path: str) -> None:
+    with pytest.raises(CliError, match="without"):
+        Inside.of(path)
+
+
+def test_the_helper_that_writes_has_the_mount_as_the_template_has_it() -> None:
+    source = Source("test", 0, "/out/ckpt")
+    made = helper(job(OUT), source, mounted(job(OUT), source), "test-cp-1", writes=True)
+    assert made["spec"]["containers"][0]["volumeMounts"] == [OUT]
+
+
+def tree(folder: Path) -> Path:
+    """Files, a folder without any, and links to a file and a folder outside."""
+    (folder / "outside").mkdir(parents=True)
+    (folder / "outside/far").write_text("far")
+    mine = folder / "mine"
+    (mine / "empty").mkdir(parents=True)
+    (mine / "deep").mkdir()
+    (mine / "deep/run").write_bytes(bytes(range(256)) * 4096)
+    (mine / "deep/run").chmod(0o755)
+    (mine / "near").symlink_to(folder / "outside/far")
+    (mine / "linked").symlink_to(folder / "outside")
+    return mine
+
+
+def test_what_is_sent_are_files_and_folders_alone(tmp_path: Path) -> None:
+    stream = io.BytesIO()
+    found = items(tree(tmp_path))
+    pack(stream, found)
+    stream.seek(0)
+    with tarfile.open(fileobj=stream) as archive:
+        members = archive.getmembers()
+    assert [item.name for item in found] == [member.name for member in members]
+    assert {m.name: m.isdir() for m in members} == {
+        "mine": True,
+        "mine/deep": True,
+        "mine/deep/run": False,
+        "mine/empty": True,
+        "mine/linked": True,
+        "mine/linked/far": False,
+        "mine/near": False,
+    }
+    assert all(m.isdir() or m.isreg() for m in members)
+    assert {(m.uid, m.gid, m.uname, m.gname) for m in members} == {(0, 0, "", "")}
+
+
+def test_a_folder_that_has_no_end_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a/b").mkdir(parents=True)
+    (tmp_path / "a/b/again").symlink_to(tmp_path / "a")
+    with pytest.raises(CliError, match="again is a link to a folder that it is in"):
+        items(tmp_path / "a")
+
+
+@pytest.mark.parametrize("kind", ["none", "fifo", "broken"])
+def test_what_cannot_be_sent_is_named(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "x"
+    if kind == "fifo":
+        os.mkfifo(path)
+    if kind == "broken":
+        path.symlink_to(tmp_path / "gone")
+    words = "is no file and no folder" if kind == "fifo" else "no such file or directory"
+    with pytest.raises(CliError, match=f"x.*{words}") as caught:
+        items(path)
+    assert caught.value.code is Exit.USAGE
+
+
+@pytest.mark.parametrize(
+    ("there", "path", "wanted"),
+    [
+        pytest.param("", "data", "data", id="under the name that is given"),
+        pytest.param("data", "data", "data/mine", id="into a folder that is there"),
+        pytest.param("", "new/deep/", "new/deep/mine", id="into a folder that is not there"),
+    ],
+)
+async def test_a_folder_arrives_whole(tmp_path: Path, there: str, path: str, wanted: str) -> None:
+    mine, away = tree(tmp_path / "here"), tmp_path / "away"
+    (away / there).mkdir(parents=True)
+    async with kubelets(tmp_path) as (made, kubeconfig), AsyncClient(kubeconfig) as client:
+        await made.start(1)
+        done = await send(client, mine, Source("test", 1, f"{away}/{path}"))
+    assert (done.files, done.size) == (3, 2**20 + 6)
+    assert done.where == f"test-1:{away}/{wanted}"
+    assert (away / wanted / "deep/run").read_bytes() == (mine / "deep/run").read_bytes()
+    assert (away / wanted / "deep/run").stat().st_mode & 0o777 == 0o755
+    assert (away / wanted / "linked/far").read_text() == "far"
+    assert not (away / wanted / "linked").is_symlink()
+
+
+async def test_why_it_cannot_be_written_is_said(tmp_path: Path) -> None:
+    mine = tree(tmp_path / "here")
+    (tmp_path / "file").write_text("kept")
+    async with kubelets(tmp_path) as (made, kubeconfig), AsyncClient(kubeconfig) as client:
+        await made.start(0)
+        to = Source("test", 0, f"{tmp_path}/file/mine")
+        with pytest.raises(CliError, match="file/mine cannot be written in test-0: tar: "):
+            await send(client, mine, to)
+    assert (tmp_path / "file").read_text() == "kept"
+
+
+async def test_a_file_that_shrinks_meanwhile_is_an_error_and_no_short_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = tmp_path / "mine"
+    mine.write_bytes(b"x" * 100)
+    known = tarfile.TarFile.gettarinfo
+
+    def longer(*args: object, **more: object) -> tarfile.TarInfo:
+        info: tarfile.TarInfo = known(*args, **more)  # type: ignore[arg-type]
+        info.size = 2**21
+        return info
+
+    monkeypatch.setattr(tarfile.TarFile, "gettarinfo", longer)
+    async with kubelets(tmp_path) as (made, kubeconfig), AsyncClient(kubeconfig) as client:
+        await made.start(0)
+        with pytest.raises(CliError, match="mine cannot be read"):
+            await send(client, mine, Source("test", 0, f"{tmp_path}/away"))
+
+
+@pytest.mark.parametrize(
+    ("whole", "added", "text"),
+    [
+        (0, 2048, "2.0 KiB"),
+        (4096, 1024, "1.0 KiB of 4.0 KiB, 25 %"),
+        (4096, 9999, "4.0 KiB of 4.0 KiB, 99 %"),
+    ],
+)
+def test_how_far_it_is(whole: int, added: int, text: str) -> None:
+    progress = Progress(whole)
+    progress.add(added)
+    assert progress.text == text
+
+
+@pytest.mark.parametrize(
+    ("count", "text"), [(5, "5 bytes"), (2**20, "1.0 MiB"), (3 * 2**29, "1.5 GiB")]
+)
+def test_size(count: int, text: str) -> None:
+    assert size(count) == text
