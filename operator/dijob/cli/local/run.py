@@ -4,14 +4,14 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import Final
 
 from dijob.cli.local.group import Group
 from dijob.cli.local.ledger import Decision, Ledger, Outcome
 from dijob.cli.local.plan import Start
-from dijob.cli.local.waiting import ENDING_SECONDS, FIRST_SECONDS, Waiting, running
+from dijob.cli.local.waiting import ENDING_SECONDS, FIRST_SECONDS, Waiting, named, running
 from dijob.core.backoff import doubled
 
 # A kubelet waits 10 s, 20 s, ... before it starts a container again; nobody needs that here.
@@ -25,6 +25,14 @@ Print = Callable[[Start | None, str], None]
 
 
 @dataclass(frozen=True)
+class End:
+    """How it ended: an Outcome, INTERRUPTED or TIMED_OUT; and a sentence."""
+
+    how: str
+    said: str
+
+
+@dataclass(frozen=True)
 class Limits:
     """How long the run may take (seconds; None: any time), the job's own deadline, and how long an
     end may take."""
@@ -33,13 +41,16 @@ class Limits:
     deadline: float | None = None
     grace: float = GRACE_SECONDS
 
-
-@dataclass(frozen=True)
-class End:
-    """How it ended: an Outcome, INTERRUPTED or TIMED_OUT; and a sentence."""
-
-    how: str
-    said: str
+    def ends(self) -> Iterator[tuple[float, End]]:
+        """After how many seconds it ends, and how."""
+        if self.timeout is not None:
+            yield (
+                self.timeout,
+                End(TIMED_OUT, f"it has not ended within --timeout {self.timeout:g}"),
+            )
+        if self.deadline is not None:
+            said = f"it has not ended within activeDeadlineSeconds, {self.deadline:g}"
+            yield self.deadline, End(Outcome.FAILED, said)
 
 
 class Run:
@@ -66,7 +77,7 @@ class Run:
         self._watch_signals()
         for start in self._starts:
             self._begin(start.rank)
-        timers = [self._timer(*one) for one in self._deadlines()]
+        timers = [self._timer(*one) for one in self._limits.ends()]
         try:
             return await self._until_end()
         finally:
@@ -75,16 +86,12 @@ class Run:
             await self._end_all()
             self._waiting.stop()
 
-    def _deadlines(self) -> Iterable[tuple[float, End]]:
-        if self._limits.timeout is not None:
-            said = f"it has not ended within --timeout {self._limits.timeout:g}"
-            yield self._limits.timeout, End(TIMED_OUT, said)
-        if self._limits.deadline is not None:
-            said = f"it has not ended within activeDeadlineSeconds, {self._limits.deadline:g}"
-            yield self._limits.deadline, End(Outcome.FAILED, said)
-
     def _timer(self, seconds: float, end: End) -> asyncio.TimerHandle:
-        return asyncio.get_running_loop().call_later(seconds, self._ends.put_nowait, end)
+        def over() -> None:
+            who = named(running(self._groups))
+            self._ends.put_nowait(replace(end, said=": ".join(filter(None, [end.said, who]))))
+
+        return asyncio.get_running_loop().call_later(seconds, over)
 
     def _watch_signals(self) -> None:
         loop = asyncio.get_running_loop()
@@ -179,8 +186,7 @@ class Run:
         self._pausing.add(rank)
         await asyncio.sleep(pause)
         self._pausing.discard(rank)
-        status = await group.run()
-        self._ends.put_nowait((group, status))
+        self._ends.put_nowait((group, await group.run()))
 
     def _tell(self, number: signal.Signals) -> None:
         for group in self._groups.values():

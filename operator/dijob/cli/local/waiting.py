@@ -32,15 +32,18 @@ def running(groups: Mapping[int, Group]) -> list[Running]:
     ]
 
 
-def still(left: Sequence[Running], since: str, seconds: float, then: str = "") -> str:
-    """The sentence, "" where nobody runs any more. `since` is what happened `seconds` ago."""
+def named(left: Sequence[Running]) -> str:
+    """Who still runs, "" for nobody."""
     if not left:
         return ""
-    each = ", ".join(
-        f"rank {one.rank} (process {one.pid}, for {one.seconds:.0f} s)" for one in left
-    )
-    verb = "runs" if len(left) == 1 else "run"
-    return f"{each} still {verb}, {seconds:.0f} s after {since}{f'; {then}' if then else ''}"
+    each = (f"rank {one.rank} (process {one.pid}, for {one.seconds:.0f} s)" for one in left)
+    return f"{', '.join(each)} still {'runs' if len(left) == 1 else 'run'}"
+
+
+def still(left: Sequence[Running], since: str, seconds: float, then: str = "") -> str:
+    """The sentence, "" where nobody runs any more. `since` is what happened `seconds` ago."""
+    said = f"{named(left)}, {seconds:.0f} s after {since}{f'; {then}' if then else ''}"
+    return said if left else ""
 
 
 class Waiting:
