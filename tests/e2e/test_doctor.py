@@ -1,18 +1,13 @@
 """`kubectl dijob doctor` against real pods: each fault that can be made here is found with its
-remedy, and healthy jobs have no problem.
-
-What cannot be made here is tested on recorded evidence (tests/unit/cli/test_doctor.py): clocks that
-differ (all nodes share one), an image that differs between nodes, a list that a kubelet holds back,
-ranks that share a node's ports (the scheduler refuses it).
+remedy, and healthy jobs have no problem. Faults of nodes are in test_doctor_nodes.py.
 """
 
 import json
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
 import pytest
-from asked import asked
+from asked import Wanted, asked, unfound
 from chaos.looks import View
 from cluster.shell import run
 from identity import begun
@@ -82,8 +77,6 @@ JOBS = [
     peers("blocked", "--forever"),
     peers("named", "--forever", addressing="Hostname"),
 ]
-# Job and check -> what is found, and what to do about it.
-Wanted = Mapping[tuple[str, str], tuple[str, str]]
 FAULTS: Wanted = {
     ("pull", "images"): ("127.0.0.1:9/absent:1 cannot be pulled", "imagePullSecrets"),
     ("pull", "status"): ("AddressesReady AddressMissing", "the job goes on by itself"),
@@ -115,28 +108,6 @@ CLOSED = {
     "metadata": {"name": "closed"},
     "spec": {"podSelector": {"matchLabels": {"diengine/job": "blocked"}}},
 }
-
-
-def doctored(space: Space, name: str) -> tuple[int, list[Body]]:
-    code, told = asked(space, "doctor", name, "-o", "json")
-    assert told.startswith("{"), told
-    return code, json.loads(told)["checks"]
-
-
-def unfound(space: Space, name: str, wanted: Wanted) -> str:
-    """What the doctor should say of this job, and does not yet."""
-    code, checks = doctored(space, name)
-    found = [
-        (one["check"], one["finding"], one["remedy"])
-        for one in checks
-        if one["verdict"] == "problem"
-    ]
-    left = {
-        check: (finding, remedy)
-        for (of, check), (finding, remedy) in wanted.items()
-        if of == name and not any(check == c and finding in f and remedy in r for c, f, r in found)
-    }
-    return f"{code}: not found: {left} in {found}" if left or code != 1 else ""
 
 
 def drop(space: Space, pod: str, *rule: str) -> None:
