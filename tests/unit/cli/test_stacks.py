@@ -6,6 +6,7 @@ listener left out.
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,13 @@ from typing import Any
 import pytest
 from dijob.cli.doctor import checks, of_stacks
 from dijob.cli.doctor.verdict import Status
-from dijob.cli.stacks import container, places
+from dijob.cli.stacks import container, places, take
 from dijob.cli.stacks.container import Wanted
 from dijob.cli.stacks.read import Frame, Look, Process, Thread, read
+from dijob.client import AsyncClient
 from dijob.client.errors import ApiError, api_error
 from unit.cli.test_doctor import evidence, pod
+from unit.client.kubelets import kubelets
 
 RECORDED = {
     rank: (Path(__file__).parent / f"stacks/rank{rank}.jsonl").read_text() for rank in range(3)
@@ -217,6 +220,31 @@ def test_refusals_say_what_to_do(message: str, said: str) -> None:
     error = api_error(403, {"reason": "Forbidden", "message": message}, "PATCH")
     assert isinstance(error, ApiError)
     assert said in container.refusal(error, "ns")
+
+
+async def looks(client: AsyncClient) -> Mapping[int, Look]:
+    return await take.take(client, await client.get("test"), await client.pods("test"), WANTED)
+
+
+async def test_each_pod_is_looked_at_by_a_container_of_its_own(tmp_path: Path) -> None:
+    async with kubelets(tmp_path) as (made, kubeconfig), AsyncClient(kubeconfig) as client:
+        await made.start(0)
+        await made.start(1)
+        await made.stop(1)
+        made.looked = RECORDED[0]
+        found = await looks(client)
+    assert [process.pid for process in found[0].processes] == [15, 57, 59, 60]
+    assert found[1].problem == "it does not run (Ended (0))"
+
+
+async def test_one_that_does_not_end_in_time_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(take, "_SECONDS", 0.3)
+    async with kubelets(tmp_path) as (made, kubeconfig), AsyncClient(kubeconfig) as client:
+        await made.start(0)
+        found = await looks(client)
+    assert found[0].problem == f"the container {WANTED.name} has not ended within 0 s (waiting)"
 
 
 def test_the_doctor_says_them_last_and_as_data() -> None:

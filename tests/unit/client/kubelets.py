@@ -42,6 +42,8 @@ class Kubelets:
         """How often the job is refused with 429."""
         self.programs: tuple[str, ...] = ("tar", "test")
         """What containers have of this machine."""
+        self.looked = ""
+        """What an ephemeral container says; "" for one that never runs."""
 
     async def change(self) -> None:
         self.version += 1
@@ -109,6 +111,8 @@ class Kubelets:
         return web.json_response(self.job)
 
     async def log(self, request: web.Request) -> web.StreamResponse:
+        if request.query["container"] != "di-container":
+            return web.Response(text=self.looked)
         runs = self.logs.get(request.match_info["name"], [])
         at = len(runs) - (2 if request.query.get("previous") else 1)
         if at < 0:
@@ -131,6 +135,16 @@ class Kubelets:
             async with self.changed:
                 if done == len(log.lines) and not log.ended:
                     await self.changed.wait()
+
+    async def add(self, request: web.Request) -> web.StreamResponse:
+        """An ephemeral container, which ends at once if it has something to say."""
+        (made,) = (await request.json())["spec"]["ephemeralContainers"]
+        pod = self.pods[request.match_info["name"]]
+        state: Body = {"terminated": {"exitCode": 0}} if self.looked else {"waiting": {}}
+        row = {"name": made["name"], "state": state}
+        pod["status"].setdefault("ephemeralContainerStatuses", []).append(row)
+        await self.change()
+        return web.json_response(pod)
 
     async def execute(self, request: web.Request) -> web.StreamResponse:
         """`cat` gives its input back; `false` fails; `tar` and `test` are this machine's; anything
@@ -222,6 +236,7 @@ async def kubelets(tmp_path: Any) -> AsyncGenerator[tuple[Kubelets, str]]:
     app.router.add_get(PODS, made.objects)
     app.router.add_get(f"{PODS}/{{name}}/log", made.log)
     app.router.add_get(f"{PODS}/{{name}}/exec", made.execute)
+    app.router.add_patch(f"{PODS}/{{name}}/ephemeralcontainers", made.add)
     runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
