@@ -1,6 +1,8 @@
 """`kubectl dijob doctor --stacks` against real pods: who waits for whom, or why it is not told."""
 
 import json
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 
@@ -62,6 +64,15 @@ def stuck(name: str) -> list[Body]:
     return [config_map(f"{name}-code", main_py=PROGRAM), job(name, main, pod={**volume, **PLAIN})]
 
 
+@pytest.fixture(scope="module")
+def space(open_space: Callable[[str], AbstractContextManager[Space]]) -> Iterator[Space]:
+    """A job that is stuck, for all tests."""
+    with open_space("stacks") as space:
+        space.apply(*stuck("stuck"))
+        space.until_true("stuck", "Running")
+        yield space
+
+
 def found(space: Space, *more: str) -> dict[str, str]:
     """Where each process stands, by its rank and innermost own function."""
     code, told = asked(space, "doctor", "stuck", "--stacks", "-o", "json", *more)
@@ -84,8 +95,6 @@ def missing(space: Space) -> str:
 
 
 def test_the_ranks_are_grouped_by_where_they_stand(space: Space) -> None:
-    space.apply(*stuck("stuck"))
-    space.until_true("stuck", "Running")
     space.until("stacks", partial(missing, space), 60)
     restarts = space.status("stuck").get("restarts", 0)
     code, told = asked(space, "doctor", "stuck", "--stacks")
@@ -97,8 +106,6 @@ def test_the_ranks_are_grouped_by_where_they_stand(space: Space) -> None:
 
 
 def test_why_there_are_no_stacks_is_said(space: Space, tmp_path: Path) -> None:
-    space.apply(*stuck("stuck"))
-    space.until_true("stuck", "Running")
     absent = "127.0.0.1:9/absent:1"
     code, told = asked(space, "doctor", "stuck", "--stacks-image", absent)
     assert f"cannot get the image {absent}" in told, (code, told)
