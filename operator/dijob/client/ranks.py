@@ -86,6 +86,14 @@ class RankPod:
         return bool({"running", "terminated"} & (self._main.get("state") or {}).keys())
 
     @property
+    def last_exit(self) -> int | None:
+        """The exit code with which its main container ended before it started again; None where it
+        has not.
+        """
+        ended = (self._main.get("lastState") or {}).get("terminated")
+        return int(ended.get("exitCode", 0)) if ended else None
+
+    @property
     def gate(self) -> str:
         """What its gate does: waits, passed, or "" where it has none yet."""
         found = _named(self._status.get("initContainerStatuses", ()), names.GATE_CONTAINER)

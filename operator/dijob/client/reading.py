@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing
+from copy import copy
 from types import TracebackType
 from typing import Self
 
@@ -62,6 +63,12 @@ class Reader:
     def namespace(self) -> str:
         """Where jobs are looked for: as given, else the kubeconfig's, else default."""
         return self._namespace or self.connection.target.namespace
+
+    def within(self, namespace: str) -> Self:
+        """The same open connection, for the jobs of another namespace."""
+        other = copy(self)
+        other._namespace = namespace
+        return other
 
     async def get(self, name: str) -> Job:
         """A job. Raises NotFound."""

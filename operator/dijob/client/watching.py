@@ -14,7 +14,8 @@ import aiohttp
 from dijob.client.connection import Call, Connection, Json
 from dijob.client.errors import ApiError, Unreachable
 
-# By name; with the same objects as before where nothing has changed about them.
+# By name, of all namespaces by NAMESPACE/NAME; with the same objects as before where nothing has
+# changed about them.
 Objects = Mapping[str, Json]
 
 # How long an apiserver may be away before a watcher gives up.
@@ -24,7 +25,7 @@ _WATCH_SECONDS: Final = 240
 
 
 async def watched(connection: Connection, path: str, **selectors: str) -> AsyncGenerator[Objects]:
-    """The objects at a path of one namespace after each change, the first time at once.
+    """The objects at a path after each change, the first time at once.
 
     `selectors` are labelSelector, fieldSelector. Raises ApiError where the first list is refused,
     Unreachable where there was no answer for PATIENCE_SECONDS.
@@ -35,13 +36,13 @@ async def watched(connection: Connection, path: str, **selectors: str) -> AsyncG
         try:
             listed = await connection.json(Call("GET", path, query=query))
             last_answer, begun = time.monotonic(), True
-            objects = {item["metadata"]["name"]: item for item in listed.get("items", ())}
+            objects = {_key(path, item): item for item in listed.get("items", ())}
             yield objects
             version = str(listed["metadata"]["resourceVersion"])
             async with aclosing(_events(connection, path, query, version)) as events:
                 async for event in events:
                     last_answer = time.monotonic()
-                    if _taken(objects, event):
+                    if _taken(objects, event, _key(path, event["object"])):
                         yield objects
         except (ApiError, Unreachable) as error:
             lasting = isinstance(error, ApiError) and error.status < 500 and error.status != 429
@@ -50,14 +51,20 @@ async def watched(connection: Connection, path: str, **selectors: str) -> AsyncG
             await asyncio.sleep(_PAUSE_SECONDS)
 
 
-def _taken(objects: dict[str, Json], event: Json) -> bool:
+def _key(path: str, body: Json) -> str:
+    meta = body["metadata"]
+    # A bookmark has no name.
+    name = str(meta.get("name", ""))
+    return name if "/namespaces/" in path else f"{meta.get('namespace', '')}/{name}"
+
+
+def _taken(objects: dict[str, Json], event: Json, key: str) -> bool:
     """Change the objects as an event says; whether they did change."""
-    body = event["object"]
     match event["type"]:
         case "ADDED" | "MODIFIED":
-            objects[body["metadata"]["name"]] = body
+            objects[key] = event["object"]
         case "DELETED":
-            objects.pop(body["metadata"]["name"], None)
+            objects.pop(key, None)
         case _:
             return False
     return True

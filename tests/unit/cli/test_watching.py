@@ -104,6 +104,13 @@ def test_lines_where_there_is_no_terminal() -> None:
     ]
 
 
+def test_what_the_user_may_not_see_is_said() -> None:
+    why = 'events is forbidden: User "x" cannot list resource "events"'
+    shown = view.Snapshot(SHOWN.job, unseen=(why,))
+    assert view.header(shown, NOW)[-1] == f"not shown: {why}"
+    assert list(view.lines(shown).values())[-1] == f"not shown: {why}"
+
+
 def test_a_line_of_a_log_has_its_rank() -> None:
     line = Line(1_500_000_000, 7, "test-7", "hello")
     assert Prefix.of(None, 12, False).put(line) == "\x1b[92m[ 7]\x1b[0m hello"

@@ -15,7 +15,9 @@ from manifests import dijob
 
 Body = dict[str, Any]
 JOBS = "/apis/diengine.opendilab.org/v2alpha1/namespaces/default/dijobs"
+ALL_JOBS = "/apis/diengine.opendilab.org/v2alpha1/dijobs"
 PODS = "/api/v1/namespaces/default/pods"
+EVENTS = "/api/v1/namespaces/default/events"
 
 
 @dataclass
@@ -44,6 +46,10 @@ class Kubelets:
         """What containers have of this machine."""
         self.looked = ""
         """What an ephemeral container says; "" for one that never runs."""
+        self.forbidden: set[str] = set()
+        """Paths that the user may not list."""
+        self.down = ""
+        """What every request for the version is answered with; "" while the apiserver is well."""
 
     async def change(self) -> None:
         self.version += 1
@@ -96,6 +102,9 @@ class Kubelets:
 
     async def objects(self, request: web.Request) -> web.StreamResponse:
         """A list, or a watch that says all of it again after each change."""
+        if request.path in self.forbidden:
+            message = f'events is forbidden: User "u" cannot list {request.path}'
+            return web.json_response({"message": message, "reason": "Forbidden"}, status=403)
         if request.query.get("watch"):
             return await self._watch(request)
         items = list(self._now(request.path).values())
@@ -109,6 +118,11 @@ class Kubelets:
         if self.job is None:
             return web.json_response({"message": "gone"}, status=404)
         return web.json_response(self.job)
+
+    async def version_of(self, request: web.Request) -> web.StreamResponse:
+        if self.down:
+            return web.json_response({"message": self.down}, status=503)
+        return web.json_response({"major": "1"})
 
     async def log(self, request: web.Request) -> web.StreamResponse:
         if request.query["container"] != "di-container":
@@ -192,6 +206,8 @@ class Kubelets:
             await self.changed.wait_for(lambda: self.version > version)
 
     def _now(self, path: str) -> dict[str, Body]:
+        if path == EVENTS:
+            return {}
         if path == PODS:
             return self.pods
         return {} if self.job is None else {"test": self.job}
@@ -232,7 +248,10 @@ async def kubelets(tmp_path: Any) -> AsyncGenerator[tuple[Kubelets, str]]:
     made = Kubelets()
     app = web.Application()
     app.router.add_get(JOBS, made.objects)
+    app.router.add_get(ALL_JOBS, made.objects)
     app.router.add_get(f"{JOBS}/test", made.one)
+    app.router.add_get(EVENTS, made.objects)
+    app.router.add_get("/version", made.version_of)
     app.router.add_get(PODS, made.objects)
     app.router.add_get(f"{PODS}/{{name}}/log", made.log)
     app.router.add_get(f"{PODS}/{{name}}/exec", made.execute)

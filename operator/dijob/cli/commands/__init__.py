@@ -11,6 +11,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "apply": "Create or change the objects in files, by server-side apply.",
     "wait": "Wait until a job has ended, and end with its outcome.",
     "watch": "A live view of a job, its ranks and its events, until it has ended.",
+    "ui": "A live page in the browser: jobs, their ranks and connections, progress and logs.",
     "doctor": "A checklist of what makes jobs hang or fail, with a remedy for each problem.",
     "topology": "Which connections a job's processes have, which are missing, and why.",
     "logs": "The logs of all ranks as one, in the order of time.",

@@ -3,10 +3,11 @@
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
+from http import HTTPStatus
 
 from dijob import names
 from dijob.cli.watching.view import Snapshot
-from dijob.client import AsyncClient, Job
+from dijob.client import AsyncClient, Job, Refused
 from dijob.client.ranks import in_order
 from dijob.client.reading import about, newest_last
 from dijob.client.resources import EVENTS, PODS
@@ -18,13 +19,16 @@ _TOGETHER_SECONDS = 0.1
 
 
 class Feed:
-    """The state of a job, kept up to date by three watches."""
+    """The state of a job, kept up to date by three watches: until the job has ended, or, where it
+    is `lasting`, until it is deleted.
+    """
 
-    def __init__(self, client: AsyncClient, name: str) -> None:
-        self._client, self._name = client, name
+    def __init__(self, client: AsyncClient, name: str, *, lasting: bool = False) -> None:
+        self._client, self._name, self._lasting = client, name, lasting
         self._job: Job | None = None
         self._pods: Objects = {}
         self._events: Objects = {}
+        self._unseen: list[str] = []
         self._changed = asyncio.Event()
 
     async def snapshots(self, beat: float | None = None) -> AsyncGenerator[Snapshot]:
@@ -34,7 +38,8 @@ class Feed:
         work = [asyncio.ensure_future(one()) for one in (self._jobs, self._ranks, self._news)]
         try:
             while not (work[0].done() and not self._changed.is_set()):
-                waits = [*work, asyncio.ensure_future(self._changed.wait())]
+                going = [one for one in work if not one.done()]
+                waits = [*going, asyncio.ensure_future(self._changed.wait())]
                 await asyncio.wait(waits, timeout=beat, return_when=asyncio.FIRST_COMPLETED)
                 waits[-1].cancel()
                 for one in work:
@@ -51,16 +56,16 @@ class Feed:
 
     def _now(self, job: Job) -> Snapshot:
         events = newest_last(job, self._events.values())
-        return Snapshot(job, in_order(self._pods.values()), events)
+        return Snapshot(job, in_order(self._pods.values()), events, tuple(self._unseen))
 
     async def _jobs(self) -> None:
-        """Ends with the job."""
+        """Ends with the job, or with its deletion."""
         changes = states(self._client.connection, self._client.namespace, self._name)
         async with aclosing(changes):
             async for job in changes:
                 self._job = job
                 self._changed.set()
-                if job is None or job.finished:
+                if job is None or (job.finished and not self._lasting):
                     return
 
     async def _ranks(self) -> None:
@@ -80,7 +85,14 @@ class Feed:
     async def _objects(
         self, path: str, take: Callable[[Objects], Awaitable[None]], **selectors: str
     ) -> None:
-        async with aclosing(watched(self._client.connection, path, **selectors)) as changes:
-            async for found in changes:
-                await take(found)
-                self._changed.set()
+        try:
+            async with aclosing(watched(self._client.connection, path, **selectors)) as changes:
+                async for found in changes:
+                    await take(found)
+                    self._changed.set()
+        except Refused as error:
+            if error.status != HTTPStatus.FORBIDDEN:
+                raise
+            # Who may see the job alone sees the job alone.
+            self._unseen.append(str(error))
+            self._changed.set()

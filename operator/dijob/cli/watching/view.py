@@ -24,6 +24,8 @@ class Snapshot:
     pods: Sequence[RankPod] = ()
     events: Sequence[Mapping[str, Any]] = field(default=())
     """The newest last."""
+    unseen: Sequence[str] = ()
+    """What the user may not see, in the apiserver's words."""
 
 
 def elapsed(job: Job, now: datetime) -> str:
@@ -81,7 +83,7 @@ def header(view: Snapshot, now: datetime) -> list[str]:
         lines.append(f"peers: {peers.message}")
     if job.progress and job.progress.line:
         lines.append(f"progress: {job.progress.line}")
-    return lines
+    return [*lines, *(f"not shown: {why}" for why in view.unseen)]
 
 
 def rows(pods: Sequence[RankPod], most: int) -> list[tuple[str, ...]]:
@@ -131,4 +133,4 @@ def lines(view: Snapshot) -> dict[str, str]:
         meta = event.get("metadata", {})
         key = f"event {meta.get('uid')} {event.get('count')}"
         found[key] = f"event: {event.get('reason', '')}: {event.get('message', '')}"
-    return found
+    return found | {why: f"not shown: {why}" for why in view.unseen}

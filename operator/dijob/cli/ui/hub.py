@@ -1,0 +1,176 @@
+"""What the cluster says, for all tabs of the page: one watch of the jobs, and for each open job the
+feed of `kubectl dijob watch`.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from dijob.api.status import timestamp
+from dijob.cli.ui.memory import Ends, Memory
+from dijob.cli.ui.sse import Message, Messages
+from dijob.cli.ui.tail import tail
+from dijob.cli.ui.view import Seen, page, row
+from dijob.cli.watching.feed import Feed
+from dijob.client import AsyncClient, DijobError, Job, NotFound
+from dijob.client.connection import Call
+from dijob.client.errors import ApiError
+from dijob.client.resources import DIJOBS
+from dijob.client.watching import watched
+
+_AGAIN_SECONDS: Final = 2.0
+# How often the apiserver is asked whether it is there: a watch may be silent for long.
+_PULSE_SECONDS: Final = 5.0
+_ANSWER_SECONDS: Final = 4.0
+_BEAT_SECONDS: Final = 1.0
+# Between two states of a page.
+_PACE_SECONDS: Final = 0.2
+
+
+class Hub:
+    """The jobs of a namespace, or of all, and what was seen of them since the command began."""
+
+    def __init__(self, client: AsyncClient, everywhere: bool = False) -> None:
+        self.client, self.everywhere = client, everywhere
+        self._jobs: dict[str, Job] = {}
+        self._memories: dict[str, Memory] = {}
+        self._changed = asyncio.Condition()
+        self._listed = False
+        self.trouble = ""
+        """Why what is shown may be old; "" while the apiserver answers."""
+
+    async def run(self) -> None:
+        """Keep up to date, until it is cancelled."""
+        work = [asyncio.ensure_future(one) for one in (self._watch(), self._pulse())]
+        try:
+            await asyncio.gather(*work)
+        finally:
+            for one in work:
+                one.cancel()
+            await asyncio.gather(*work, return_exceptions=True)
+
+    async def _watch(self) -> None:
+        path = DIJOBS.path("" if self.everywhere else self.client.namespace)
+        while True:
+            try:
+                async with aclosing(watched(self.client.connection, path)) as changes:
+                    async for found in changes:
+                        await self._take(found)
+            except DijobError as error:
+                await self._say(str(error))
+            await asyncio.sleep(_AGAIN_SECONDS)
+
+    async def _take(self, found: Mapping[str, Mapping[str, Any]]) -> None:
+        before, now = self._jobs, datetime.now(UTC)
+        self._jobs = {}
+        for key, body in found.items():
+            known = before.get(key)
+            self._jobs[key] = known if known and known.body is body else Job(body)
+            if self._jobs[key] is not known:
+                self.memory(self._jobs[key]).see(self._jobs[key], now)
+        kept = {job.metadata.uid for job in self._jobs.values()}
+        self._memories = {uid: one for uid, one in self._memories.items() if uid in kept}
+        self._listed = True
+        await self._tell()
+
+    async def _pulse(self) -> None:
+        while True:
+            await self._say(await self._ill())
+            await asyncio.sleep(_PULSE_SECONDS)
+
+    async def _ill(self) -> str:
+        """What is wrong with the apiserver, in a sentence."""
+        connection = self.client.connection
+        try:
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                await connection.json(Call("GET", "/version"))
+        except TimeoutError:
+            return f"the cluster at {connection.target.settings.host} does not answer"
+        except ApiError as error:
+            # Who is told "no" is heard, but for credentials that have ended.
+            return str(error) if error.status == 401 or error.status >= 500 else ""
+        except DijobError as error:
+            return str(error)
+        return ""
+
+    async def _say(self, trouble: str) -> None:
+        if trouble != self.trouble:
+            self.trouble = trouble
+            await self._tell()
+
+    async def _tell(self) -> None:
+        async with self._changed:
+            self._changed.notify_all()
+
+    def memory(self, job: Job) -> Memory:
+        """What was seen of a job."""
+        since = timestamp(datetime.now(UTC))
+        return self._memories.setdefault(job.metadata.uid, Memory(since))
+
+    @property
+    def scope(self) -> str:
+        """Whose jobs these are."""
+        return "all namespaces" if self.everywhere else f"namespace {self.client.namespace}"
+
+    def _about(self) -> Message:
+        host = self.client.connection.target.settings.host
+        return Message("about", {"scope": self.scope, "cluster": host})
+
+    async def jobs(self) -> Messages:
+        """The list of jobs after each change."""
+        yield self._about()
+        while True:
+            rows = [row(job) for _, job in sorted(self._jobs.items())]
+            yield Message("trouble", {"sentence": self.trouble})
+            if self._listed:
+                yield Message("jobs", {"scope": self.scope, "jobs": rows})
+            await asyncio.sleep(_PACE_SECONDS)
+            await self._next()
+
+    async def _next(self) -> None:
+        """Until something changes, or a moment has gone by."""
+        try:
+            async with asyncio.timeout(_BEAT_SECONDS), self._changed:
+                await self._changed.wait()
+        except TimeoutError:
+            return
+
+    async def job(self, namespace: str, name: str) -> Messages:
+        """A job after each change of it, of its pods or of its events; also when it is deleted and
+        made anew.
+        """
+        client, trouble = self.client.within(namespace), ""
+        yield self._about()
+        while True:
+            gone = f"there is no job {name} in namespace {namespace} any more"
+            try:
+                async with aclosing(self._states(client, name)) as states:
+                    async for state in states:
+                        yield Message("trouble", {"sentence": self.trouble})
+                        yield Message("job", state)
+                trouble = ""
+            except NotFound as error:
+                gone = str(error)
+            except DijobError as error:
+                trouble = str(error)
+            if trouble:
+                yield Message("trouble", {"sentence": self.trouble or trouble})
+            else:
+                yield Message("gone", {"sentence": gone})
+            await asyncio.sleep(_AGAIN_SECONDS)
+
+    def log(self, namespace: str, name: str, rank: int | None) -> Messages:
+        """The log of a rank, None: of all, until the job has ended."""
+        return tail(self.client.within(namespace), name, rank)
+
+    async def _states(self, client: AsyncClient, name: str) -> AsyncGenerator[dict[str, Any]]:
+        ends, loop = Ends(), asyncio.get_running_loop()
+        feed = Feed(client, name, lasting=True)
+        async with aclosing(feed.snapshots(_BEAT_SECONDS)) as snapshots:
+            async for now in snapshots:
+                memory = self.memory(now.job)
+                memory.see(now.job, datetime.now(UTC))
+                yield page(Seen(now, memory, ends.see(now.pods, loop.time())))
+                await asyncio.sleep(_PACE_SECONDS)

@@ -1,0 +1,79 @@
+// Which view is shown, and how it hears from the server.
+
+import { clock, mark, say } from "./dom.js";
+import { JobView } from "./job.js";
+import { List } from "./list.js";
+import { follow, takeKey } from "./stream.js";
+
+const byId = (id) => document.getElementById(id);
+const content = byId("content");
+let view = null;
+let stream = null;
+let shown = "";
+let heardAt = null;
+let troubles = { link: "", cluster: "" };
+
+function announce(text) {
+  say(byId("said"), text);
+}
+
+/** The address after the #: nothing for the list, or NAMESPACE/NAME, and /log/RANK. */
+function place() {
+  const [namespace, name, log, rank] = location.hash.replace(/^#\/?/, "").split("/");
+  return name ? { namespace, name, rank: log === "log" && rank ? rank : null } : null;
+}
+
+function route() {
+  if (takeKey()) view = null;
+  if (location.hash && !location.hash.startsWith("#/")) return;
+  const at = place();
+  const wanted = at ? `${at.namespace}/${at.name}` : "";
+  if (!view || wanted !== shown) open(at, wanted);
+  if (at) view.openLog(at.rank);
+}
+
+function open(at, wanted) {
+  const first = !view;
+  stream?.close();
+  view?.close?.();
+  shown = wanted;
+  troubles.cluster = "";
+  view = at ? new JobView(at.namespace, at.name, announce) : new List();
+  content.replaceChildren(view.element);
+  document.title = at ? `${at.name} – DIJobs` : "DIJobs";
+  stream = follow(at ? `/api/jobs/${wanted}` : "/api/jobs", { heard, link });
+  // Whoever has followed a link begins to read at the heading.
+  if (!first) view.title.focus();
+}
+
+function heard(event, data) {
+  heardAt = new Date();
+  if (event === "about") say(byId("scope"), `${data.scope} of ${data.cluster.replace(/^https?:\/\//, "")}`);
+  else if (event === "trouble") troubles.cluster = data.sentence;
+  else if (event === "gone") view.gone(data.sentence);
+  else view.show(data);
+  if (event === "job") document.title = `${data.phase}: ${data.name} – DIJobs`;
+  tell();
+}
+
+const AWAY = "kubectl dijob ui does not answer: it has ended, or this machine has slept. Start it again, and open the address that it prints.";
+
+function link(state, sentence) {
+  troubles.link = { live: "", lost: AWAY, refused: sentence }[state];
+  tell();
+}
+
+function tell() {
+  const wrong = troubles.link || troubles.cluster;
+  const box = byId("trouble");
+  const old = heardAt && wrong ? ` What is shown is of ${clock(heardAt.toISOString())}.` : "";
+  box.hidden = !wrong;
+  say(box, wrong ? `${wrong[0].toUpperCase()}${wrong.slice(1)}${/[.!?]$/.test(wrong) ? "" : "."}${old}` : "");
+  mark(byId("link"), "data-state", wrong ? "off" : "live");
+  say(byId("link-words"), wrong ? "not live" : "live");
+  mark(document.body, "data-stale", wrong ? "" : null);
+}
+
+addEventListener("hashchange", route);
+setInterval(() => view?.tick(), 1000);
+route();

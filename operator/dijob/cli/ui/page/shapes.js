@@ -1,0 +1,37 @@
+// What stands for a rank: each kind has a colour and a shape, so that neither is needed alone.
+
+import { s } from "./dom.js";
+
+export const KINDS = {
+  ready: "ready",
+  done: "completed",
+  waiting: "on its way",
+  renewing: "starts again",
+  failed: "failed or lost",
+  absent: "no pod",
+};
+
+/** The shape of a kind around 0,0, as large as a circle of radius r. */
+export function shape(kind, r) {
+  const group = s("g", { class: `shape ${kind}` });
+  if (kind === "failed") {
+    const side = r * 1.62;
+    group.append(
+      s("rect", { x: -side / 2, y: -side / 2, width: side, height: side, rx: r * 0.24, transform: "rotate(45)" }),
+    );
+    return group;
+  }
+  group.append(s("circle", { r: kind === "absent" ? r * 0.8 : r }));
+  if (kind === "renewing") {
+    const a = r + Math.max(3, r * 0.2);
+    const arc = `M ${a} 0 A ${a} ${a} 0 0 1 0 ${a} M ${-a} 0 A ${a} ${a} 0 0 1 0 ${-a}`;
+    group.append(s("path", { class: "turning", d: arc }));
+  }
+  if (kind === "done") group.append(s("circle", { class: "ring", r: r + Math.max(2.5, r * 0.16) }));
+  return group;
+}
+
+/** A kind as a small picture in a line of text. */
+export function icon(kind) {
+  return s("svg", { class: "icon", viewBox: "-10 -10 20 20", "aria-hidden": "true" }, shape(kind, 6.5));
+}

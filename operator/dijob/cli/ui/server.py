@@ -1,0 +1,101 @@
+"""The page's HTTP server: its files for everybody on this machine, what the cluster says for
+whoever has the token.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from pathlib import Path
+from typing import Final, Protocol
+
+from aiohttp import web
+from aiohttp.typedefs import Handler
+
+from dijob.cli.ui.guard import middleware, protect
+from dijob.cli.ui.sse import Messages, send
+
+_FOLDER: Final = Path(__file__).with_name("page")
+_TYPES: Final = {
+    ".html": "text/html",
+    ".css": "text/css",
+    ".js": "text/javascript",
+    ".svg": "image/svg+xml",
+}
+START: Final = "index.html"
+# A name of a job or namespace: nothing else gets into a path of the API.
+_NAME: Final = "[a-z0-9][-a-z0-9]*"
+
+
+class Source(Protocol):
+    """What the page shows."""
+
+    async def run(self) -> None:
+        """Keep up to date, until it is cancelled."""
+
+    def jobs(self) -> Messages:
+        """The list of jobs after each change."""
+
+    def job(self, namespace: str, name: str) -> Messages:
+        """One job after each change."""
+
+    def log(self, namespace: str, name: str, rank: int | None) -> Messages:
+        """The log of a rank, None: of all."""
+
+
+def application(source: Source, token: str) -> web.Application:
+    """The server for one user, who knows the token."""
+    app = web.Application(middlewares=[middleware(token)])
+    app.on_response_prepare.append(protect)
+    app.cleanup_ctx.append(_running(source))
+    for file in sorted(_FOLDER.iterdir()):
+        path = "/" if file.name == START else f"/{file.name}"
+        app.router.add_get(path, _file(file.read_bytes(), _TYPES[file.suffix]), allow_head=False)
+    job = f"/api/jobs/{{namespace:{_NAME}}}/{{name:{_NAME}}}"
+    for path, handler in (
+        ("/api/jobs", _jobs(source)),
+        (job, _job(source)),
+        (f"{job}/log", _log(source)),
+        (f"{job}/log/{{rank:\\d{{1,4}}}}", _log(source)),
+    ):
+        app.router.add_get(path, handler, allow_head=False)
+    return app
+
+
+def _running(source: Source) -> Callable[[web.Application], AsyncGenerator[None]]:
+    async def running(app: web.Application) -> AsyncGenerator[None]:
+        work = asyncio.ensure_future(source.run())
+        yield
+        work.cancel()
+        await asyncio.gather(work, return_exceptions=True)
+
+    return running
+
+
+def _file(content: bytes, kind: str) -> Handler:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        return web.Response(body=content, content_type=kind, charset="utf-8")
+
+    return answer
+
+
+def _jobs(source: Source) -> Handler:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        return await send(request, source.jobs())
+
+    return answer
+
+
+def _job(source: Source) -> Handler:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        found = request.match_info
+        return await send(request, source.job(found["namespace"], found["name"]))
+
+    return answer
+
+
+def _log(source: Source) -> Handler:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        found = request.match_info
+        rank = int(found["rank"]) if "rank" in found else None
+        return await send(request, source.log(found["namespace"], found["name"], rank))
+
+    return answer

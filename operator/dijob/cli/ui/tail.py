@@ -1,0 +1,73 @@
+"""The log of one rank, or of all, as messages for the page."""
+
+import asyncio
+import re
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any, Final
+
+from dijob.cli.ui.sse import LINES, Message, Messages
+from dijob.client import AsyncClient, DijobError, Line, LogOptions
+
+# Of each rank, when the page opens its log.
+TAIL_LINES: Final = 500
+_ONE_MESSAGE: Final = 200
+_HELD_LINES: Final = 5000
+_BEAT_SECONDS: Final = 1.0
+# Colours and the like of terminals (ECMA-48).
+_ESCAPES: Final = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)|[@-Z\\^_])")
+
+
+def plain(line: Line) -> dict[str, Any]:
+    """A line for the page: a progress bar's last state, without a terminal's colours."""
+    text = _ESCAPES.sub("", line.text).rstrip("\r").rpartition("\r")[2]
+    return {"time": line.stamp, "rank": line.rank, "text": text}
+
+
+async def tail(client: AsyncClient, name: str, rank: int | None) -> Messages:
+    """The last lines of a rank (None: of all), and all that follow until the job has ended."""
+    try:
+        over = (await client.get(name)).finished
+        ranks = None if rank is None else frozenset({rank})
+        options = LogOptions(ranks=ranks, follow=not over, tail=TAIL_LINES)
+        async with aclosing(_batches(client.logs(name, options))) as batches:
+            async for batch in batches:
+                yield Message(LINES, [plain(line) for line in batch]) if batch else None
+        yield Message("end", {"sentence": "the log has ended"})
+    except DijobError as error:
+        yield Message("end", {"sentence": str(error)})
+
+
+async def _batches(lines: AsyncGenerator[Line]) -> AsyncGenerator[list[Line]]:
+    """Lines that come together, together; [] where none has come for a moment."""
+    queue: asyncio.Queue[Line | None] = asyncio.Queue(_HELD_LINES)
+
+    async def pump() -> None:
+        try:
+            async with aclosing(lines):
+                async for line in lines:
+                    await queue.put(line)
+        finally:
+            await queue.put(None)
+
+    work = asyncio.ensure_future(pump())
+    try:
+        ended = False
+        while not ended:
+            batch = list[Line]()
+            try:
+                async with asyncio.timeout(_BEAT_SECONDS):
+                    first = await queue.get()
+                    while first is not None:
+                        batch.append(first)
+                        if queue.empty() or len(batch) >= _ONE_MESSAGE:
+                            break
+                        first = queue.get_nowait()
+                    ended = first is None
+            except TimeoutError:
+                pass
+            yield batch
+        await work
+    finally:
+        work.cancel()
+        await asyncio.gather(work, return_exceptions=True)

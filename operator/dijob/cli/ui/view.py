@@ -1,0 +1,134 @@
+"""Jobs as the page gets them. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from dijob import reasons
+from dijob.api.problems import SpecError
+from dijob.cli.ui import graph, story
+from dijob.cli.ui.memory import Memory
+from dijob.cli.ui.states import Kind, State, of_pod, without_pod
+from dijob.cli.watching.view import Snapshot
+from dijob.client import Job, RankPod
+from dijob.client.jobs import failure_in_words
+from dijob.names import Phase
+from dijob.reasons import ReasonKind
+
+Json = dict[str, Any]
+
+# As the apiserver says which right is missing.
+_NO_PODS: Final = 'resource "pods"'
+
+
+def row(job: Job) -> Json:
+    """A job's row in the list."""
+    status, progress = job.status, job.progress
+    return {
+        "namespace": job.metadata.namespace,
+        "name": job.name,
+        "phase": job.phase,
+        "tone": tone(job),
+        "message": " ".join(job.message.split()),
+        "ready": status.ready_replicas,
+        "desired": status.desired,
+        "restarts": status.restarts,
+        "progress": progress.line if progress else "",
+        "created": job.metadata.creation_timestamp,
+    }
+
+
+def problems(job: Job) -> list[tuple[str, str]]:
+    """What is wrong, as sentence and remedy, by the catalogue of reasons."""
+    found = []
+    for one in job.status.conditions:
+        reason = reasons.find(one.type, one.reason)
+        entry = reason.entry if reason else None
+        if entry and entry.kind is ReasonKind.PROBLEM and entry.status == (one.status == "True"):
+            found.append((" ".join(one.message.split()), entry.remedy))
+    return found
+
+
+def tone(job: Job) -> str:
+    """How a job does: good, waiting, problem."""
+    if job.phase == Phase.FAILED or (problems(job) and not job.finished):
+        return "problem"
+    if job.phase == Phase.SUCCEEDED or (job.is_true("Running") and job.is_true("PeersReady")):
+        return "good"
+    return "waiting"
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A snapshot with what the command remembers: `fell` are the ranks whose program has just ended
+    badly.
+    """
+
+    now: Snapshot
+    memory: Memory
+    fell: frozenset[int] = frozenset()
+
+
+def page(seen: Seen) -> Json:
+    """A job's page."""
+    job, status = seen.now.job, seen.now.job.status
+    ranks = _ranks(seen)
+    ready = {one["rank"] for one in ranks if one["kind"] == Kind.READY}
+    wrong = problems(job)
+    return {
+        **row(job),
+        "uid": job.metadata.uid,
+        "remedy": wrong[0][1] if wrong else "",
+        "failure": failure_in_words(status.first_failure),
+        "started": status.start_time or job.metadata.creation_timestamp,
+        "ended": status.completion_time or "",
+        "list": status.list_number,
+        "renewals": status.renewals,
+        "workers": status.parallel_workers or 1,
+        "ranks": ranks,
+        "graph": graph.graph(job, ready),
+        "phases": story.phases(job, seen.now.events, seen.memory),
+        "story": story.told(job, seen.now.events, seen.memory),
+        "points": seen.memory.points,
+        "since": seen.memory.since,
+        "unseen": list(seen.now.unseen),
+    }
+
+
+def _ranks(seen: Seen) -> list[Json]:
+    """A row for each rank that the job wants, and for each that is still there."""
+    job = seen.now.job
+    pods: Mapping[int, RankPod] = {pod.rank: pod for pod in seen.now.pods}
+    try:
+        again = graph.restarts(job.model)
+    except SpecError:
+        again = []
+    wanted = set(range(job.status.desired)) | pods.keys()
+    renewed = graph.renewed(job.status)
+    return [
+        _rank(rank, pods.get(rank), _state(rank, pods.get(rank), seen))
+        | {"again": again[rank] if rank < len(again) else "", "renewed": rank in renewed}
+        for rank in sorted(wanted)
+    ]
+
+
+def _state(rank: int, pod: RankPod | None, seen: Seen) -> State:
+    if pod is not None:
+        return of_pod(pod, rank in seen.fell)
+    if any(_NO_PODS in why for why in seen.now.unseen):
+        return State(Kind.ABSENT, "Cannot be seen")
+    return without_pod(rank, seen.now.job.status)
+
+
+def _rank(rank: int, pod: RankPod | None, state: State) -> Json:
+    return {
+        "rank": rank,
+        "kind": state.kind.value,
+        "state": state.words,
+        "task": pod.task if pod else "",
+        "pod": pod.name if pod else "",
+        "node": pod.node if pod else "",
+        "ip": pod.ip if pod else "",
+        "restarts": pod.restarts if pod else 0,
+        "list": pod.list_number if pod else 0,
+    }
