@@ -42,11 +42,11 @@ venv-python: $(VENV)/ready
 
 .PHONY: tools
 tools: ## install the Debian packages that the tests need (as root; otherwise it says which are missing)
-	@missing=(); for p in bash dash busybox shellcheck make git; do command -v $$p >/dev/null || missing+=($$p); done; \
+	@missing=(); for p in bash dash busybox shellcheck make git chromium; do command -v $$p >/dev/null || missing+=($$p); done; \
 	if [ $${#missing[@]} -eq 0 ]; then exit; fi; \
 	if [ $$(id -u) -ne 0 ] || ! command -v apt-get >/dev/null; then \
 	echo "==> missing, so what needs it is skipped (make tools installs it as root): $${missing[*]}"; exit; fi; \
-	echo "==> apt-get install $${missing[*]} (~20 s)"; \
+	echo "==> apt-get install $${missing[*]} (~40 s)"; \
 	apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$${missing[@]}" >/dev/null
 
 # The generator of the docs site and its theme: a folder beside the packages of the tests.
@@ -204,7 +204,7 @@ audit: bills ## ask PyPI for known vulnerabilities of the locked packages (needs
 # a file that a folder after it has too, and then the order is that of the folder. Three on two cores: with two, a
 # quarter of the time of e2e and a third of apiserver's went by with nothing to do.
 FIRST := $(patsubst %,tests/e2e/test_%.py,tasks_dqn node_loss first_steps queues doctor operators_node_loss dqn_losses healing redis \
-	from_slurm server network_policy failures runtimes first_events elastic launcher renewals policies topology mesh local cli stacks gate any_image examples room torchrun \
+	from_slurm server network_policy failures runtimes first_events elastic launcher renewals policies topology mesh local cli stacks ui gate any_image examples room torchrun \
 	contract \
 	redis_losses)
 E2E_FILES := $(FIRST) $(filter-out $(FIRST),$(sort $(wildcard tests/e2e/test_*.py)))
@@ -268,7 +268,7 @@ profile: cluster-build ## a flame graph of the operator while 100 jobs of 4 star
 	@$(PY) bench/flames.py $(or $(OUT),docs/pictures/operator.svg)
 
 .PHONY: e2e
-e2e: cluster-build images ## real pods on real nodes (~20 min)
+e2e: tools cluster-build images ## real pods on real nodes (~20 min)
 	$(PY) -m pytest $(E2E_FILES) -m "not alone and not long" -n 3 --dist loadfile --no-loadscope-reorder
 	$(PY) -m pytest tests/e2e -m "alone and not long"
 
@@ -315,6 +315,10 @@ $(FUZZ)/ready:
 .PHONY: fuzz
 fuzz: cluster-build $(FUZZ)/ready ## schemathesis asks the HTTP server all that its description allows, and what it does not (~2 min)
 	DIJOB_SCHEMATHESIS=$(FUZZ)/bin/schemathesis $(PY) -m pytest -s tests/chart/test_chart_server.py -m long -k schemathesis
+
+.PHONY: pictures
+pictures: tools cluster-build images ## the pictures of docs/ui.md, of real pods in a real browser (~4 min)
+	@$(PY) tests/e2e/pictures.py
 
 .PHONY: golden
 golden: cluster-build ## keep what the newest release writes, for all later ones to understand (~3 min; tests/golden)

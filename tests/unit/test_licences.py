@@ -25,6 +25,8 @@ WORDS = {
     "MIT License": "MIT",
     "Mozilla Public License 2.0 (MPL 2.0)": "MPL-2.0",
 }
+# Whose metadata say none: its LICENSE file, and the head of the axe-core that it carries.
+UNSAID = {"axe-playwright-python": {"MIT", "MPL-2.0"}}
 
 
 def locked(name: str) -> list[str]:
@@ -33,6 +35,8 @@ def locked(name: str) -> list[str]:
 
 def licences(package: str) -> set[str]:
     """The licences that a package's metadata name; each of a choice, and of what holds together."""
+    if package in UNSAID:
+        return UNSAID[package]
     fields = importlib.metadata.metadata(package)
     said = next((fields[each] for each in ("License-Expression", "License") if each in fields), "")
     if not said:

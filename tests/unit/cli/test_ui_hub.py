@@ -97,7 +97,7 @@ async def test_a_job_from_its_start_over_its_end_to_its_deletion(
         kept, made.job = made.job, None
         await made.change()
         gone = await until(messages, "gone", lambda data: True)
-        assert gone == {"sentence": "there is no job test in namespace default any more"}
+        assert gone == {"sentence": "test in namespace default was deleted"}
         made.job = kept
         await made.change()
         await until(messages, "job", lambda data: data["name"] == "test")

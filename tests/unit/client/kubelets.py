@@ -11,6 +11,7 @@ from typing import Any
 
 import yaml
 from aiohttp import web
+from aiohttp.typedefs import Handler
 from manifests import dijob
 
 Body = dict[str, Any]
@@ -118,11 +119,6 @@ class Kubelets:
         if self.job is None:
             return web.json_response({"message": "gone"}, status=404)
         return web.json_response(self.job)
-
-    async def version_of(self, request: web.Request) -> web.StreamResponse:
-        if self.down:
-            return web.json_response({"message": self.down}, status=503)
-        return web.json_response({"major": "1"})
 
     async def log(self, request: web.Request) -> web.StreamResponse:
         if request.query["container"] != "di-container":
@@ -242,6 +238,15 @@ async def _run(socket: web.WebSocketResponse, command: list[str]) -> Body:
     return {"status": "Failure", "details": {"causes": [cause]}}
 
 
+def _version(made: Kubelets) -> Handler:
+    async def version(request: web.Request) -> web.StreamResponse:
+        if made.down:
+            return web.json_response({"message": made.down}, status=503)
+        return web.json_response({"major": "1"})
+
+    return version
+
+
 @asynccontextmanager
 async def kubelets(tmp_path: Any) -> AsyncGenerator[tuple[Kubelets, str]]:
     """The apiserver, and a kubeconfig that leads to it."""
@@ -251,7 +256,7 @@ async def kubelets(tmp_path: Any) -> AsyncGenerator[tuple[Kubelets, str]]:
     app.router.add_get(ALL_JOBS, made.objects)
     app.router.add_get(f"{JOBS}/test", made.one)
     app.router.add_get(EVENTS, made.objects)
-    app.router.add_get("/version", made.version_of)
+    app.router.add_get("/version", _version(made))
     app.router.add_get(PODS, made.objects)
     app.router.add_get(f"{PODS}/{{name}}/log", made.log)
     app.router.add_get(f"{PODS}/{{name}}/exec", made.execute)

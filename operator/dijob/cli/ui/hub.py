@@ -141,24 +141,20 @@ class Hub:
         """A job after each change of it, of its pods or of its events; also when it is deleted and
         made anew.
         """
-        client, trouble = self.client.within(namespace), ""
+        client = self.client.within(namespace)
         yield self._about()
         while True:
-            gone = f"there is no job {name} in namespace {namespace} any more"
+            last = Message("gone", {"sentence": f"{name} in namespace {namespace} was deleted"})
             try:
                 async with aclosing(self._states(client, name)) as states:
                     async for state in states:
                         yield Message("trouble", {"sentence": self.trouble})
                         yield Message("job", state)
-                trouble = ""
             except NotFound as error:
-                gone = str(error)
+                last = Message("gone", {"sentence": str(error)})
             except DijobError as error:
-                trouble = str(error)
-            if trouble:
-                yield Message("trouble", {"sentence": self.trouble or trouble})
-            else:
-                yield Message("gone", {"sentence": gone})
+                last = Message("trouble", {"sentence": self.trouble or str(error)})
+            yield last
             await asyncio.sleep(_AGAIN_SECONDS)
 
     def log(self, namespace: str, name: str, rank: int | None) -> Messages:

@@ -95,4 +95,5 @@ def _before(job: Job, events: Sequence[Event]) -> Iterator[Step]:
     yield Step(status.completion_time or "", job.phase)
 
 
-_BEGUN: Final = Running.Begun.name
+# The event about a good reason has the name of its condition (core/report/summary.py).
+_BEGUN: Final = Running.__name__

@@ -145,7 +145,8 @@ export class JobView {
 
   openLog(rank) {
     if (this.log.rank !== rank) this.log.open(rank);
-    if (rank === null) return;
+    // Whoever goes through the ranks with the arrow keys stays there.
+    if (rank === null || document.activeElement === this.log.select) return;
     this.log.title.focus({ preventScroll: true });
     this.log.element.scrollIntoView({ block: "nearest" });
   }

@@ -56,7 +56,7 @@ function heard(event, data) {
   tell();
 }
 
-const AWAY = "kubectl dijob ui does not answer: it has ended, or this machine has slept. Start it again, and open the address that it prints.";
+const AWAY = "The command kubectl dijob ui does not answer: it has ended, or this machine has slept. Start it again, and open the address that it prints.";
 
 function link(state, sentence) {
   troubles.link = { live: "", lost: AWAY, refused: sentence }[state];

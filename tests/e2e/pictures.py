@@ -1,0 +1,157 @@
+"""`make pictures`: the pictures of docs/ui.md, taken of real pods in a cluster of their own.
+
+A DI-engine program (examples/search.py) runs on four pods; one of them is deleted, and the picture
+is taken while it heals. The others of the list are small jobs, of which each shows one thing.
+"""
+
+import json
+import re
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from archives import ROOT, archive
+from asked import asked
+from browser import Tab, chromium, served
+from cluster import Options, up
+from cluster.errors import ClusterError
+from jobs import peers, shell
+from playwright.sync_api import Browser, expect
+from release import install
+from space import Api, Space
+
+FOLDER: Final = ROOT / "docs/pictures"
+IMAGES: Final = ("light", "ditask", "launcher", "operator")
+NAMESPACE: Final = "research"
+SECONDS: Final = 300.0
+# So many generations make a curve.
+GENERATIONS: Final = 25
+MOST_BYTES: Final = 250_000
+SEARCH: Final = (
+    *("--image", "dijob/ditask:0.5.3", "--replicas", "4", "--cpu", "100m"),
+    *("--code", str(ROOT / "examples/search.py"), "--env", "OUT=/tmp", "--env", "TARGET=501"),
+    *("--", "python3", "-u", "search.py"),
+)
+GENERATION: Final = re.compile(r"generation (\d+): return (\d+)")
+# Rank 2 is not there again, and rank 3, which dials it, has not started again.
+HEALS: Final = """() => {
+  const kind = (rank) => document.querySelector(`.node[data-rank="${rank}"]`)?.dataset.kind;
+  return ["failed", "waiting"].includes(kind(2)) && kind(3) === "renewing";
+}"""
+
+
+def main() -> int:
+    """0 when both are taken."""
+    images = [archive(one) for one in IMAGES]
+    cluster = up(Options(name="dijob-pictures", images=tuple(images)))
+    try:
+        install(cluster, images[-1])
+        cluster.run_kubectl("create", "namespace", NAMESPACE)
+        taken(Space(cluster, Api.of(cluster), NAMESPACE))
+    except ClusterError as error:
+        print(f"pictures: {error}", file=sys.stderr)
+        return 1
+    finally:
+        cluster.down()
+    return 0
+
+
+def taken(space: Space) -> None:
+    """Take them."""
+    expect.set_options(timeout=SECONDS * 1000)
+    arranged(space)
+    with reported(space), served(space) as server, chromium() as browser:
+        healing(space, browser, server.address)
+        phone(browser, server.address)
+
+
+def arranged(space: Space) -> None:
+    """Jobs of several kinds, as they are in the middle of a day."""
+    space.apply(
+        shell("evaluate", "echo done", replicas=2),
+        shell("typo", "echo \"No module named 'dingo'\"; exit 1", backoffLimit=0, replicas=2),
+    )
+    space.until_true("evaluate", "Succeeded", SECONDS)
+    space.until_true("typo", "Failed", SECONDS)
+    space.apply(
+        peers("wide", replicas=8, pod={"nodeSelector": {"gpu": "h100"}}),
+        peers("star", "--forever", replicas=3, topology="star"),
+    )
+    code, said = asked(space, "run", "search", *SEARCH)
+    assert code == 0, said
+    space.until_true("search", "Running", SECONDS)
+
+
+@contextmanager
+def reported(space: Space) -> Iterator[None]:
+    """What the search prints becomes its progress at once: the HTTP server writes it once a
+    minute.
+    """
+    over = threading.Event()
+
+    def report() -> None:
+        told = 0
+        while not over.wait(0.5):
+            found = GENERATION.findall(space.logs("search-0"))
+            for number, value in found[told:]:
+                report_one(space, int(number), float(value))
+            told = len(found)
+
+    thread = threading.Thread(target=report)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def report_one(space: Space, number: int, value: float) -> None:
+    """One line of its log as `status.progress`."""
+    progress: dict[str, Any] = {"line": f"iter {number}, return {value:g}", "iteration": number}
+    progress |= {"episodeReturn": value, "time": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"}
+    patch = json.dumps({"status": {"progress": progress}})
+    what = ("dijob", "search", "--subresource=status", "--type=merge")
+    space.kubectl("patch", *what, "-p", patch)
+
+
+def healing(space: Space, browser: Browser, address: str) -> None:
+    """A job's page while a lost rank comes back."""
+    tab = Tab.of(browser.new_context(color_scheme="light"))
+    tab.page.set_default_timeout(SECONDS * 1000)
+    tab.size((1360, 1380))
+    tab.page.goto(address)
+    tab.page.get_by_role("link", name="search").click()
+    enough = "most => Number(document.querySelectorAll('.curve strong')[1]?.textContent) >= most"
+    tab.page.wait_for_function(enough, arg=GENERATIONS)
+    tab.page.goto(f"{tab.page.url}/log/0")
+    tab.page.evaluate("scrollTo(0, 0)")
+    space.kubectl("delete", "pod", "search-2", "--wait=false", "--grace-period=1")
+    tab.page.wait_for_function(HEALS)
+    save(tab, "ui-job.png")
+
+
+def phone(browser: Browser, address: str) -> None:
+    """The list on a phone, in the dark."""
+    context = browser.new_context(color_scheme="dark", device_scale_factor=2)
+    tab = Tab.of(context)
+    tab.size((390, 760))
+    tab.page.goto(address)
+    expect(tab.page.locator(".jobs tbody tr")).to_have_count(5)
+    save(tab, "ui-phone.png")
+
+
+def save(tab: Tab, name: str) -> None:
+    """Keep what is seen."""
+    file = FOLDER / name
+    tab.page.screenshot(path=file, animations="disabled")
+    size = file.stat().st_size
+    assert size <= MOST_BYTES, f"{name} has {size} bytes"
+    print(f"docs/pictures/{name}: {size // 1000} kB")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

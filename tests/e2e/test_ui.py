@@ -1,0 +1,172 @@
+"""`kubectl dijob ui` in a real browser, over real pods: a job from Pending to Succeeded without a
+reload, a killed rank, the keyboard, a phone, the dark.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Literal
+
+import pytest
+from browser import PHONE, SECONDS, WIDE, Tab, chromium, served
+from identity import kill_program
+from jobs import shell
+from playwright.sync_api import Browser, expect
+from space import Space
+
+pytestmark = pytest.mark.e2e
+
+PAUSED = "diengine.opendilab.org/paused"
+# Its ranks hold their edges and print, until they are told to go.
+WALK = """
+light-peer --forever >/dev/null &
+peer=$! step=0
+while [ ! -e /tmp/go ]; do echo step $((step += 1)); sleep 0.3; done
+kill $peer
+echo arrived
+"""
+# What a tab has seen, in its order: changes that are over before a test looks are there too.
+WATCH = """
+window.seen = [];
+new MutationObserver(() => {
+  const badge = document.querySelector(".job .badge");
+  const kinds = [...document.querySelectorAll(".graph .node")].map((node) => node.dataset.kind);
+  for (const now of [badge && badge.dataset.phase, kinds[1] && `rank 1 ${kinds[1]}`])
+    if (now && !window.seen.includes(now)) window.seen.push(now);
+}).observe(document.body, {subtree: true, childList: true, attributes: true});
+"""
+SCHEMES: tuple[Literal["light", "dark"], ...] = ("dark", "light")
+SEEN = "some => some.some((one) => window.seen.includes(one))"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    expect.set_options(timeout=SECONDS * 1000)
+    with chromium() as browser:
+        yield browser
+
+
+def test_a_job_on_the_page_from_pending_over_a_killed_rank_to_succeeded(
+    space: Space, browser: Browser
+) -> None:
+    with served(space) as server, browser.new_context() as context:
+        tab = Tab.of(context)
+        page = tab.page
+        tab.size(WIDE)
+        page.goto(server.address)
+        page.evaluate(WATCH)
+        expect(page.locator("main")).to_contain_text(f"No jobs in namespace {space.name}")
+        assert "token" not in page.url
+        appears(space, tab)
+        runs(space, tab)
+        heals(space, tab)
+        assert not (grave := graves(tab)), "\n".join(grave)
+        ends(space, tab)
+        assert tab.hosts == {server.host}
+        assert tab.complaints == []
+
+        space.kubectl("delete", "dijob", "walk")
+        expect(page.locator(".job .sentence")).to_contain_text("There is no DIJob walk")
+        assert server.interrupt() == 130
+        expect(page.locator("#trouble")).to_contain_text("kubectl dijob ui does not answer")
+
+
+def appears(space: Space, tab: Tab) -> None:
+    """A job is in the list by itself; the keyboard leads to it."""
+    page, walk = tab.page, shell("walk", WALK, replicas=3)
+    walk["metadata"]["annotations"] = {PAUSED: "true"}
+    space.apply(walk)
+    expect(page.locator(".jobs .badge")).to_have_attribute("data-phase", "Pending")
+    assert not (grave := graves(tab)), "\n".join(grave)
+    tab.tab_to(".jobs .name a")
+    page.keyboard.press("Enter")
+    expect(page.locator("h1")).to_have_text("walk")
+    expect(page.locator("h1")).to_be_focused()
+    expect(page.locator(".job .badge")).to_have_attribute("data-phase", "Pending")
+
+
+def runs(space: Space, tab: Tab) -> None:
+    """It begins; the keyboard leads to the log of a rank."""
+    page = tab.page
+    space.kubectl("annotate", "dijob", "walk", f"{PAUSED}-")
+    expect(page.locator(".job .badge")).to_have_attribute("data-phase", "Running")
+    expect(page.locator(".node.ready")).to_have_count(3)
+    expect(page.locator(".edge.up")).to_have_count(3)
+    expect(page.locator("#said")).to_contain_text("walk is Running")
+    tab.tab_to('[aria-label="Log of rank 1"]')
+    page.keyboard.press("Enter")
+    expect(page.locator("#log-title")).to_be_focused()
+    expect(page.locator(".lines")).to_contain_text("step 3")
+
+
+def heals(space: Space, tab: Tab) -> None:
+    """A killed rank is red, and green again; its log goes on, and what it reports is a curve."""
+    page = tab.page
+    kill_program(space, "walk-1")
+    page.wait_for_function(SEEN, arg=["rank 1 failed"])
+    expect(page.locator(".node.ready")).to_have_count(3)
+    expect(page.locator("tr[data-key='1'] .restarts")).to_have_text("1")
+    expect(page.locator(".lines").get_by_text("step 1", exact=True)).to_have_count(2)
+    for number in (1, 2):
+        report(space, number)
+        expect(page.locator(".curve strong").first).to_have_text(f"{48.75 * number}")
+    expect(page.locator(".curve .stroke")).to_have_count(2)
+
+
+def ends(space: Space, tab: Tab) -> None:
+    """It succeeds, on the same page."""
+    page = tab.page
+    for pod in space.names("walk"):
+        space.execute(pod, "touch", "/tmp/go")
+    expect(page.locator(".job .badge")).to_have_attribute("data-phase", "Succeeded")
+    expect(page.locator(".lines")).to_contain_text("arrived")
+    expect(page.locator(".node.done")).to_have_count(3)
+    seen = page.evaluate("window.seen")
+    phases = [word for word in seen if " " not in word and word != "Starting"]
+    assert phases == ["Pending", "Running", "Succeeded"], seen
+
+
+def graves(tab: Tab) -> list[str]:
+    """What is not well for those who see little, or on a phone."""
+    found = []
+    for scheme in SCHEMES:
+        tab.page.emulate_media(color_scheme=scheme)
+        for size in (PHONE, WIDE):
+            tab.size(size)
+            beyond = tab.page.evaluate("document.documentElement.scrollWidth - innerWidth")
+            said = [*tab.grave(), *([f"{beyond} px beyond the right edge"] if beyond > 0 else [])]
+            found += [f"{scheme}, {size[0]} px: {one}" for one in said]
+    return found
+
+
+def report(space: Space, number: int) -> None:
+    """A report of progress, as the HTTP server writes it."""
+    progress = {"line": f"iter {number}", "iteration": number, "episodeReturn": 48.75 * number}
+    progress |= {"time": f"2026-11-25T12:00:0{number}Z"}
+    patch = json.dumps({"status": {"progress": progress}})
+    space.kubectl("patch", "dijob", "walk", "--subresource=status", "--type=merge", "-p", patch)
+
+
+def test_without_the_key_nothing_is_shown_and_a_lost_rank_tells_who_starts_again(
+    space: Space, browser: Browser
+) -> None:
+    space.apply(shell("walk", WALK, replicas=3))
+    space.until_true("walk", "PeersReady")
+    with served(space) as server, browser.new_context() as context:
+        stranger = Tab.of(context).page
+        stranger.goto(f"http://{server.host}/#/{space.name}/walk")
+        expect(stranger.locator("#trouble")).to_contain_text("Open the address")
+        expect(stranger.locator(".node")).to_have_count(0)
+
+        page = Tab.of(context).page
+        page.goto(server.address)
+        page.goto(f"http://{server.host}/#/{space.name}/walk")
+        expect(page.locator(".node.ready")).to_have_count(3)
+        page.evaluate(WATCH)
+        page.locator(".node[data-rank='1']").click()
+        expect(page.locator(".caption")).to_contain_text("rank 2 starts again with it")
+        space.kubectl("delete", "pod", "walk-1", "--wait=false")
+        page.wait_for_function(SEEN, arg=["rank 1 renewing", "rank 1 failed"])
+        expect(page.locator(".figures")).to_contain_text("Renewals1")
+        expect(page.locator(".node.ready")).to_have_count(3)
+        expect(page.locator(".story")).to_contain_text("renewed: ranks 1-2")
+        expect(page.locator(".story")).to_contain_text("Address list 2")

@@ -1,0 +1,229 @@
+"""Connections, losses, phases and what `ui` remembers of a job."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from dijob.cli.ui import graph, memory, story
+from dijob.cli.ui.memory import Ends, Memory, Step
+from dijob.client import Job
+from unit.cli.seen import CREATED, condition, ended, event, job, pod
+
+NOW = datetime(2026, 11, 25, 12, tzinfo=UTC)
+
+
+def edges(spec: dict[str, Any], ready: set[int], **status: Any) -> list[list[Any]]:
+    return list(graph.graph(job(spec=spec, **status), ready)["edges"])
+
+
+@pytest.mark.parametrize(
+    ("spec", "ready", "pairs"),
+    [
+        pytest.param(
+            {},
+            {0, 1},
+            [[1, 0, 1, True], [2, 0, 1, False], [2, 1, 1, False]],
+            id="mesh",
+        ),
+        pytest.param({"topology": "star"}, {0, 2}, [[1, 0, 1, False], [2, 0, 1, True]], id="star"),
+        pytest.param(
+            {"replicas": 2, "parallelWorkers": 2},
+            {0, 1},
+            [[0, 0, 1, True], [1, 0, 4, True], [1, 1, 1, True]],
+            id="two workers",
+        ),
+        pytest.param({"topology": "alone"}, {0}, [], id="alone"),
+        pytest.param(
+            {"replicas": 2, "messageQueue": {"type": "redis", "host": "redis"}},
+            {1},
+            [[0, -1, 1, False], [1, -1, 1, True]],
+            id="redis",
+        ),
+    ],
+)
+def test_the_edges(spec: dict[str, Any], ready: set[int], pairs: list[list[Any]]) -> None:
+    assert edges(spec, ready) == pairs
+
+
+FINISHED = [condition("Finished", "Succeeded"), condition("Succeeded", "AllRanksSucceeded")]
+
+
+@pytest.mark.parametrize(
+    ("seen", "note"),
+    [
+        pytest.param(
+            job(spec={"replicas": 49}), "connections of 49 ranks are not drawn", id="large"
+        ),
+        pytest.param(
+            job(spec={"replicas": 20, "parallelWorkers": 30}),
+            "connections of 20 ranks are not drawn",
+            id="many workers",
+        ),
+        pytest.param(job(conditions=FINISHED, phase="Succeeded"), "", id="over"),
+        pytest.param(job(spec={"replicas": -1}), "the job cannot be read: ", id="invalid"),
+    ],
+)
+def test_where_no_edges_are_drawn(seen: Job, note: str) -> None:
+    drawn = graph.graph(seen, set())
+    assert (drawn["edges"], drawn["total"]) == ([], 0)
+    assert drawn["note"].startswith(note)
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        pytest.param(
+            {},
+            [
+                "ranks 1-2 start again with it",
+                "rank 2 starts again with it",
+                "no other rank starts again",
+            ],
+            id="mesh",
+        ),
+        pytest.param(
+            {"restart": {"scope": "Job"}}, ["all ranks start again with it"] * 3, id="together"
+        ),
+        pytest.param({"addressing": "Hostname"}, ["no other rank starts again"] * 3, id="by name"),
+        pytest.param({"replicas": 49}, [], id="large"),
+    ],
+)
+def test_who_restarts_with_a_rank(spec: dict[str, Any], said: list[str]) -> None:
+    assert graph.restarts(job(spec=spec).model) == said
+
+
+LOSS = {"listNumber": 1, "reason": "PodDeleted", "message": "rank 1 was deleted", "ranks": "1-2"}
+
+
+@pytest.mark.parametrize(
+    ("status", "ranks"),
+    [
+        pytest.param({}, set(), id="no loss"),
+        pytest.param({"lastRenewal": LOSS}, {1, 2}, id="the list is dead"),
+        pytest.param({"lastRenewal": LOSS, "listNumber": 2}, set(), id="the next one is there"),
+        pytest.param({"lastRenewal": {**LOSS, "ranks": ""}}, {0, 1, 2}, id="all"),
+    ],
+)
+def test_who_is_renewed_now(status: dict[str, Any], ranks: set[int]) -> None:
+    assert graph.renewed(job(**status).status) == ranks
+
+
+def at(second: int) -> str:
+    return f"2026-11-25T11:59:{second:02}Z"
+
+
+BEGUN = event("Running", "all 3 ranks run", at=at(1))
+
+
+@pytest.mark.parametrize(
+    ("status", "events", "steps", "shown"),
+    [
+        pytest.param(
+            {"phase": "Pending"},
+            [],
+            [Step(CREATED, "Pending")],
+            [(CREATED, "Pending")],
+            id="pending",
+        ),
+        pytest.param(
+            {},
+            [BEGUN],
+            [Step(at(30), "Running")],
+            [(CREATED, "Pending"), (at(1), "Running")],
+            id="ran before the command",
+        ),
+        pytest.param(
+            {},
+            [],
+            [Step(at(30), "Running")],
+            [(CREATED, "Pending"), (at(30), "Running")],
+            id="its events are gone",
+        ),
+        pytest.param(
+            {},
+            [BEGUN],
+            [Step(at(0), "Pending"), Step(at(1), "Starting"), Step(at(1), "Running")],
+            [(CREATED, "Pending"), (at(1), "Starting"), (at(1), "Running")],
+            id="seen from its start",
+        ),
+        pytest.param(
+            {"phase": "Succeeded", "completionTime": at(40)},
+            [BEGUN],
+            [Step(at(50), "Succeeded")],
+            [(CREATED, "Pending"), (at(1), "Running"), (at(40), "Succeeded")],
+            id="over before the command",
+        ),
+    ],
+)
+def test_the_phases(
+    status: dict[str, Any],
+    events: Sequence[Mapping[str, Any]],
+    steps: list[Step],
+    shown: list[tuple[str, str]],
+) -> None:
+    found = story.phases(job(**status), events, Memory(at(30), phases=steps))
+    assert [(one["time"], one["value"]) for one in found] == shown
+
+
+def test_the_story_is_in_the_order_of_time_and_says_nothing_twice() -> None:
+    told = story.told(
+        job(
+            lastRenewal={**LOSS, "time": at(10)},
+            firstFailure={"rank": 1, "pod": "test-1", "exitCode": 3, "time": at(5)},
+        ),
+        [BEGUN, BEGUN, event("RankNotReady", "rank 1", at=at(5), type="Warning", count=2)],
+        Memory(CREATED, lists=[Step(CREATED, "0"), Step(at(2), "1")]),
+    )
+    assert [(one["title"], one["tone"]) for one in told] == [
+        ("Created", "plain"),
+        ("Running", "good"),
+        ("Address list 1", "plain"),
+        ("First failure", "problem"),
+        ("RankNotReady", "problem"),
+        ("List 1 died: PodDeleted", "problem"),
+    ]
+    assert told[-1]["text"] == "rank 1 was deleted; renewed: ranks 1-2"
+    assert told[-2]["text"] == f"rank 1 (2 times, last at {at(5)})"
+
+
+def test_what_is_remembered() -> None:
+    seen = Memory("")
+    reported = {"iteration": 3, "envStep": 40, "episodeReturn": 1.5, "time": at(3)}
+    for status in (
+        {"phase": "Pending", "listNumber": 0},
+        {"phase": "Running", "progress": reported},
+        {"phase": "Running", "progress": reported},
+    ):
+        seen.see(job(**status), NOW)
+    assert [one.value for one in seen.phases] == ["Pending", "Running"]
+    assert [one.value for one in seen.lists] == ["0", "1"]
+    assert seen.points == [{"time": at(3), "iteration": 3, "step": 40, "return": 1.5}]
+
+
+def test_a_long_curve_loses_every_second_point_but_the_last() -> None:
+    seen = Memory("")
+    for number in range(memory.MOST_POINTS + 1):
+        reported = {"iteration": number, "time": f"{NOW + timedelta(seconds=number):%FT%TZ}"}
+        seen.see(job(progress=reported), NOW)
+    kept = [point["iteration"] for point in seen.points]
+    assert kept == list(range(0, memory.MOST_POINTS + 1, 2))
+    assert memory.thinned([{"at": 1}, {"at": 2}]) == [{"at": 1}, {"at": 2}]
+
+
+@pytest.mark.parametrize(
+    ("code", "fell"),
+    [
+        pytest.param(137, [set(), {0}, {0}, set()], id="killed"),
+        pytest.param(85, [set(), set(), set(), set()], id="renewed"),
+    ],
+)
+def test_a_bad_end_is_remembered_for_a_moment(code: int, fell: list[set[int]]) -> None:
+    ends, before = Ends(), pod(0)
+    after = pod(0, restartCount=1, lastState=ended(code))
+    seen = [ends.see([before], 0), ends.see([after], 1), ends.see([after], 4), ends.see([after], 6)]
+    assert seen == fell
+
+
+def test_ends_before_the_command_began_are_no_news() -> None:
+    assert not Ends().see([pod(0, restartCount=3, lastState=ended(1))], 0)
