@@ -1,5 +1,6 @@
 """What `watch` and `logs` show."""
 
+import asyncio
 import io
 from datetime import UTC, datetime
 from typing import Any
@@ -9,7 +10,8 @@ from dijob.cli.commands.logs import Given, options_of
 from dijob.cli.errors import CliError
 from dijob.cli.loglines import Prefix
 from dijob.cli.watching import live, view
-from dijob.client import Job, Line, RankPod
+from dijob.cli.watching.feed import Feed
+from dijob.client import AsyncClient, Job, Line, NotFound, RankPod
 from manifests import dijob
 from rich.console import Console
 
@@ -142,3 +144,22 @@ GIVEN: Given = {
 def test_wrong_options_of_logs(given: Any, words: str) -> None:
     with pytest.raises(CliError, match=words):
         options_of({**GIVEN, **given}, job())
+
+
+async def test_a_job_that_is_not_there_is_told_also_when_its_pods_were_heard_of_first() -> None:
+    class Late(Feed):
+        async def _jobs(self) -> None:
+            await self._changed.wait()
+            for _ in range(5):
+                await asyncio.sleep(0)
+            raise NotFound(404, "NotFound", "there is no DIJob test")
+
+        async def _ranks(self) -> None:
+            self._changed.set()
+
+        async def _news(self) -> None:
+            await asyncio.Event().wait()
+
+    with pytest.raises(NotFound, match="there is no DIJob test"):
+        async for _ in Late(AsyncClient(), "test").snapshots():
+            pass

@@ -49,6 +49,8 @@ class Feed:
                 self._changed.clear()
                 if self._job is not None:
                     yield self._now(self._job)
+            # It may have ended badly since it was looked at.
+            work[0].result()
         finally:
             for one in work:
                 one.cancel()
