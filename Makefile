@@ -317,7 +317,7 @@ fuzz: cluster-build $(FUZZ)/ready ## schemathesis asks the HTTP server all that 
 	DIJOB_SCHEMATHESIS=$(FUZZ)/bin/schemathesis $(PY) -m pytest -s tests/chart/test_chart_server.py -m long -k schemathesis
 
 .PHONY: pictures
-pictures: tools cluster-build images ## the pictures of docs/ui.md, of real pods in a real browser (~4 min)
+pictures: tools cluster-build images ## the pictures of docs/ui.md, of real pods in a real browser (~8 min)
 	@$(PY) tests/e2e/pictures.py
 
 .PHONY: golden

@@ -1,41 +1,44 @@
 """`make pictures`: the pictures of docs/ui.md, taken of real pods in a cluster of their own.
 
-A DI-engine program (examples/search.py) runs on four pods; one of them is deleted, and the picture
-is taken while it heals. The others of the list are small jobs, of which each shows one thing.
+DI-engine's DQN (examples/cartpole-tasks.yaml) learns on four pods; one of them is deleted, and the
+picture is taken while it heals. The others of the list are small jobs, of which each shows one
+thing.
 """
 
 import json
 import re
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final
 
 from archives import ROOT, archive
-from asked import asked
 from browser import Tab, chromium, served
 from cluster import Options, up
 from cluster.errors import ClusterError
+from identity import kill_program
 from jobs import peers, shell
 from playwright.sync_api import Browser, expect
 from release import install
 from space import Api, Space
+from volumes import volume
 
 FOLDER: Final = ROOT / "docs/pictures"
 IMAGES: Final = ("light", "ditask", "launcher", "operator")
 NAMESPACE: Final = "research"
-SECONDS: Final = 300.0
-# So many generations make a curve.
-GENERATIONS: Final = 25
+SECONDS: Final = 900.0
 MOST_BYTES: Final = 250_000
-SEARCH: Final = (
-    *("--image", "dijob/ditask:0.5.3", "--replicas", "4", "--cpu", "100m"),
-    *("--code", str(ROOT / "examples/search.py"), "--env", "OUT=/tmp", "--env", "TARGET=501"),
-    *("--", "python3", "-u", "search.py"),
+NAME: Final = "cartpole-tasks"
+EVALUATOR: Final = f"{NAME}-evaluator-0"
+EVALUATION: Final = re.compile(
+    r"Train Iter\((\d+)\)\s+Env Step\((\d+)\)\s+Episode Return\(([0-9.]+)\)"
 )
-GENERATION: Final = re.compile(r"generation (\d+): return (\d+)")
+# It has learned much by then, and goes on: no return is as high as this job's target.
+ENOUGH, TARGET = 100, 'value: "501"'
 # Rank 2 is not there again, and rank 3, which dials it, has not started again.
 HEALS: Final = """() => {
   const kind = (rank) => document.querySelector(`.node[data-rank="${rank}"]`)?.dataset.kind;
@@ -50,7 +53,9 @@ def main() -> int:
     try:
         install(cluster, images[-1])
         cluster.run_kubectl("create", "namespace", NAMESPACE)
-        taken(Space(cluster, Api.of(cluster), NAMESPACE))
+        space = Space(cluster, Api.of(cluster), NAMESPACE)
+        with tempfile.TemporaryDirectory() as place, volume(space, "cartpole", Path(place)):
+            taken(space)
     except ClusterError as error:
         print(f"pictures: {error}", file=sys.stderr)
         return 1
@@ -80,24 +85,25 @@ def arranged(space: Space) -> None:
         peers("wide", replicas=8, pod={"nodeSelector": {"gpu": "h100"}}),
         peers("star", "--forever", replicas=3, topology="star"),
     )
-    code, said = asked(space, "run", "search", *SEARCH)
-    assert code == 0, said
-    space.until_true("search", "Running", SECONDS)
+    examples = [ROOT / "examples/volume.yaml", ROOT / f"examples/{NAME}.yaml"]
+    text = "\n---\n".join(file.read_text() for file in examples)
+    space.kubectl("apply", "-f", "-", stdin=text.replace('value: "195"', TARGET))
+    space.until_true(NAME, "Running", SECONDS)
 
 
 @contextmanager
 def reported(space: Space) -> Iterator[None]:
-    """What the search prints becomes its progress at once: the HTTP server writes it once a
-    minute.
+    """What the evaluator prints becomes the job's progress at once: the HTTP server writes it once
+    a minute.
     """
     over = threading.Event()
 
     def report() -> None:
         told = 0
         while not over.wait(0.5):
-            found = GENERATION.findall(space.logs("search-0"))
-            for number, value in found[told:]:
-                report_one(space, int(number), float(value))
+            found = EVALUATION.findall(space.logs(EVALUATOR))
+            for iteration, step, value in found[told:]:
+                report_one(space, int(iteration), int(step), float(value))
             told = len(found)
 
     thread = threading.Thread(target=report)
@@ -109,12 +115,13 @@ def reported(space: Space) -> Iterator[None]:
         thread.join()
 
 
-def report_one(space: Space, number: int, value: float) -> None:
+def report_one(space: Space, iteration: int, step: int, value: float) -> None:
     """One line of its log as `status.progress`."""
-    progress: dict[str, Any] = {"line": f"iter {number}, return {value:g}", "iteration": number}
+    line = f"iter {iteration}, step {step}, return {value:g}"
+    progress: dict[str, Any] = {"line": line, "iteration": iteration, "envStep": step}
     progress |= {"episodeReturn": value, "time": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"}
     patch = json.dumps({"status": {"progress": progress}})
-    what = ("dijob", "search", "--subresource=status", "--type=merge")
+    what = ("dijob", NAME, "--subresource=status", "--type=merge")
     space.kubectl("patch", *what, "-p", patch)
 
 
@@ -124,12 +131,14 @@ def healing(space: Space, browser: Browser, address: str) -> None:
     tab.page.set_default_timeout(SECONDS * 1000)
     tab.size((1360, 1380))
     tab.page.goto(address)
-    tab.page.get_by_role("link", name="search").click()
-    enough = "most => Number(document.querySelectorAll('.curve strong')[1]?.textContent) >= most"
-    tab.page.wait_for_function(enough, arg=GENERATIONS)
-    tab.page.goto(f"{tab.page.url}/log/0")
+    tab.page.get_by_role("link", name=NAME).click()
+    kill_program(space, f"{NAME}-collector-1")
+    enough = "most => Number(document.querySelector('.curve strong')?.textContent) >= most"
+    tab.page.wait_for_function(enough, arg=ENOUGH)
+    expect(tab.page.locator(".node.ready")).to_have_count(4)
+    tab.page.goto(f"{tab.page.url}/log/1")
     tab.page.evaluate("scrollTo(0, 0)")
-    space.kubectl("delete", "pod", "search-2", "--wait=false", "--grace-period=1")
+    space.kubectl("delete", "pod", f"{NAME}-collector-0", "--wait=false", "--grace-period=1")
     tab.page.wait_for_function(HEALS)
     save(tab, "ui-job.png")
 

@@ -184,7 +184,17 @@ def test_the_story_is_in_the_order_of_time_and_says_nothing_twice() -> None:
         ("List 1 died: PodDeleted", "problem"),
     ]
     assert told[-1]["text"] == "rank 1 was deleted; renewed: ranks 1-2"
-    assert told[-2]["text"] == f"rank 1 (2 times, last at {at(5)})"
+    assert told[-2]["text"] == "rank 1 (2 times)"
+
+
+def test_a_loss_of_which_an_event_tells_is_told_once() -> None:
+    lost = job(lastRenewal={**LOSS, "time": at(10)})
+    event_of_it = event("PodDeleted", "rank 1 is being deleted", at=at(10), type="Warning")
+    told = story.told(lost, [event_of_it], Memory(CREATED))
+    assert [one["title"] for one in told] == ["Created", "PodDeleted"]
+    before = event("PodDeleted", "rank 2 is being deleted", at=at(9), type="Warning")
+    titles = [one["title"] for one in story.told(lost, [before], Memory(CREATED))]
+    assert titles == ["Created", "PodDeleted", "List 1 died: PodDeleted"]
 
 
 def test_what_is_remembered() -> None:

@@ -177,11 +177,23 @@ def test_the_page_of_a_job() -> None:
         "restarts": 1,
         "list": 1,
         "again": "rank 2 starts again with it",
-        "renewed": False,
     }
     assert (found["graph"]["up"], found["graph"]["total"]) == (0, 3)
     assert "heals by itself" in found["remedy"]
     assert found["failure"] == ""
+
+
+def test_a_rank_that_runs_with_a_dead_list_is_not_shown_as_well() -> None:
+    loss = {"listNumber": 1, "reason": "PodDeleted", "ranks": "1-2"}
+    now = Snapshot(job(lastRenewal=loss), [pod(0), pod(2)])
+    found = page(Seen(now, Memory(CREATED)))
+    assert [(one["kind"], one["state"]) for one in found["ranks"]] == [
+        ("ready", "Ready"),
+        ("failed", "Lost: it has no pod now"),
+        ("renewing", "Runs until the next list is there"),
+    ]
+    # Its connections stand until then.
+    assert (found["graph"]["up"], found["graph"]["total"]) == (1, 3)
 
 
 def test_who_may_not_see_pods_is_told_no_lie() -> None:

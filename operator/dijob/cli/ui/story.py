@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+from dijob.api.status import Renewal
 from dijob.cli.ui.memory import Memory, Step
 from dijob.client import Job
 from dijob.client.jobs import failure_in_words
@@ -54,7 +55,7 @@ def _lists(memory: Memory) -> Iterator[Item]:
 
 def _losses(job: Job, events: Sequence[Event]) -> Iterator[Item]:
     last, first = job.status.last_renewal, job.status.first_failure
-    if last and last.time:
+    if last and last.time and not any(_tells_of(event, last) for event in events):
         who = say(expand(last.ranks)) if last.ranks else "all ranks"
         text = f"{last.message}; renewed: {who}" if last.message else f"renewed: {who}"
         yield Item(last.time, "problem", f"List {last.list_number} died: {last.reason}", text)
@@ -62,12 +63,17 @@ def _losses(job: Job, events: Sequence[Event]) -> Iterator[Item]:
         yield Item(first.time, "problem", "First failure", failure_in_words(first))
 
 
+def _tells_of(event: Event, loss: Renewal) -> bool:
+    """Whether an event is about this loss: it comes after the status, within the second mostly."""
+    return event.get("reason") == loss.reason and str(event.get("lastTimestamp")) >= loss.time
+
+
 def _events(events: Sequence[Event]) -> Iterator[Item]:
     for event in events[-MOST_EVENTS:]:
         tone = "problem" if event.get("type") == "Warning" else "good"
-        time = str(event.get("firstTimestamp") or event.get("lastTimestamp") or "")
+        time = str(event.get("lastTimestamp") or event.get("firstTimestamp") or "")
         times = int(event.get("count") or 1)
-        again = f" ({times} times, last at {event.get('lastTimestamp')})" if times > 1 else ""
+        again = f" ({times} times)" if times > 1 else ""
         yield Item(time, tone, str(event.get("reason", "")), f"{event.get('message', '')}{again}")
 
 

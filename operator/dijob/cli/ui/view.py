@@ -73,7 +73,7 @@ def page(seen: Seen) -> Json:
     """A job's page."""
     job, status = seen.now.job, seen.now.job.status
     ranks = _ranks(seen)
-    ready = {one["rank"] for one in ranks if one["kind"] == Kind.READY}
+    ready = {pod.rank for pod in seen.now.pods if pod.ready and pod.rank not in seen.fell}
     wrong = problems(job)
     return {
         **row(job),
@@ -104,17 +104,18 @@ def _ranks(seen: Seen) -> list[Json]:
     except SpecError:
         again = []
     wanted = set(range(job.status.desired)) | pods.keys()
-    renewed = graph.renewed(job.status)
     return [
         _rank(rank, pods.get(rank), _state(rank, pods.get(rank), seen))
-        | {"again": again[rank] if rank < len(again) else "", "renewed": rank in renewed}
+        | {"again": again[rank] if rank < len(again) else ""}
         for rank in sorted(wanted)
     ]
 
 
 def _state(rank: int, pod: RankPod | None, seen: Seen) -> State:
     if pod is not None:
-        return of_pod(pod, rank in seen.fell)
+        state = of_pod(pod, rank in seen.fell)
+        old = state.kind is Kind.READY and rank in graph.renewed(seen.now.job.status)
+        return State(Kind.RENEWING, "Runs until the next list is there") if old else state
     if any(_NO_PODS in why for why in seen.now.unseen):
         return State(Kind.ABSENT, "Cannot be seen")
     return without_pod(rank, seen.now.job.status)

@@ -106,7 +106,7 @@ export class Graph {
   paint(one) {
     const node = this.nodes.get(one.rank);
     if (!node) return;
-    const kind = one.renewed && one.kind === "ready" ? "renewing" : one.kind;
+    const { kind } = one;
     say(node.title, `rank ${one.rank}: ${one.state}`);
     if (node.kind === kind) return;
     node.kind = kind;
@@ -149,8 +149,8 @@ function sentences(ranks, graph, selected) {
   const bad = ranks.filter((one) => one.kind === "failed" && one.rank !== selected);
   for (const one of bad.slice(0, 5)) said.push(`Rank ${one.rank}: ${one.state}.`);
   if (bad.length > 5) said.push(`And ${bad.length - 5} more.`);
-  const renewed = ranks.filter((one) => one.renewed).map((one) => one.rank);
-  if (renewed.length) said.push(`A loss has these ranks start again with the next list: ${renewed.join(", ")}.`);
+  const renewed = ranks.filter((one) => one.kind === "renewing").map((one) => one.rank);
+  if (renewed.length) said.push(`${renewed.length === 1 ? "This rank starts" : "These ranks start"} again with the next list of addresses: ${renewed.join(", ")}.`);
   if (graph.total) said.push(`${graph.up} of ${graph.total} connections (${graph.shape}), by readiness; kubectl dijob topology looks at the sockets.`);
   if (graph.note) said.push(`${graph.note[0].toUpperCase()}${graph.note.slice(1)}.`);
   return said;
