@@ -124,6 +124,19 @@ unit-covered: venv tools ## make unit with make coverage, each test once, as a s
 figures: venv ## lines, ratio of tests, what is too large, folders of the core; BASE=COMMIT: beside those of a commit
 	@$(PY) tests/figures.py $(BASE)
 
+# A kernel and its client are for one notebook's test: a folder beside the packages of the others.
+NOTEBOOK := $(CACHE)/notebook-$(shell { cat tests/e2e/notebook.txt; $(PYTHON) -IS -VV; } 2>/dev/null | sha256sum | cut -c1-12)
+
+$(NOTEBOOK)/ready: $(VENV)/ready
+	@echo "==> ipykernel and nbclient into $(NOTEBOOK) (~10 s)" >&2
+	@rm -rf $(NOTEBOOK)
+	@$(PY) -m pip install -q --require-hashes --no-deps --target $(NOTEBOOK) -r tests/e2e/notebook.txt
+	@touch $@
+
+.PHONY: notebook
+notebook: $(NOTEBOOK)/ready ## execute examples/client.ipynb on the kubeconfig's cluster, and keep its outputs (OUT=: in another file)
+	@PYTHONPATH=$(CURDIR)/operator:$(NOTEBOOK) $(PY) tests/e2e/notebook.py examples/client.ipynb $(or $(OUT),examples/client.ipynb)
+
 .PHONY: lock
 lock: ## write the locked dependencies anew from pyproject.toml (needs uv; known versions are kept)
 	uv pip compile -q pyproject.toml --extra operator --generate-hashes --no-emit-index-url --no-header --python-version 3.11 -o requirements.txt
@@ -135,6 +148,8 @@ lock: ## write the locked dependencies anew from pyproject.toml (needs uv; known
 	  --python-version 3.11 -o images/audit.txt
 	uv pip compile -q images/stacks/requirements.in --generate-hashes --no-emit-index-url --no-header --python-version 3.11 \
 	  -o images/stacks/requirements.txt
+	uv pip compile -q tests/e2e/notebook.in -c requirements-dev.txt --generate-hashes --no-emit-index-url --no-header \
+	  --python-version 3.11 -o tests/e2e/notebook.txt
 	uv pip compile -q docs/site/requirements.in -c requirements-dev.txt --generate-hashes --no-emit-index-url --no-header \
 	  --python-version 3.11 -o docs/site/requirements.txt
 
@@ -268,7 +283,7 @@ profile: cluster-build ## a flame graph of the operator while 100 jobs of 4 star
 	@$(PY) bench/flames.py $(or $(OUT),docs/pictures/operator.svg)
 
 .PHONY: e2e
-e2e: tools cluster-build images ## real pods on real nodes (~20 min)
+e2e: tools cluster-build images $(NOTEBOOK)/ready ## real pods on real nodes (~20 min)
 	$(PY) -m pytest $(E2E_FILES) -m "not alone and not long" -n 3 --dist loadfile --no-loadscope-reorder
 	$(PY) -m pytest tests/e2e -m "alone and not long"
 

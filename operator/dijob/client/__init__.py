@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from dijob.api.reported import Progress
 from dijob.api.status import Condition, FirstFailure, Status
+from dijob.client.bar import Bar
 from dijob.client.documents import build, check, dump, load, load_job, loads, manifest
 from dijob.client.errors import (
     ApiError,
@@ -37,6 +38,7 @@ __all__ = [
     "ApiError",
     "AsyncClient",
     "BadFile",
+    "Bar",
     "Client",
     "Condition",
     "DijobError",

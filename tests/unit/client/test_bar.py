@@ -1,0 +1,131 @@
+"""A job as a progress bar: what is shown, and where."""
+
+import io
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from dijob.client import Bar, DijobError, Job
+from dijob.client.bar import Shown, drawn, shown
+from manifests import dijob
+from pages import ROOT
+from rich.console import Console
+
+RUNS = [{"type": "Running", "status": "True", "reason": "AllRanksRun", "message": ""}]
+
+
+def job(phase: str, **status: Any) -> Job:
+    body = dijob("test", {"image": "x", "command": ["a"]}, replicas=4)
+    return Job({**body, "status": {"phase": phase, "message": "so it is", **status}})
+
+
+def reported(**progress: Any) -> Mapping[str, Any]:
+    return {"progress": {"line": "step 30", **progress}, "conditions": RUNS}
+
+
+CASES = {
+    "nobody has looked at it": (Job(dijob("test", {"image": "x"})), "", "Pending", None),
+    "half of the ranks": (job("Starting", desired=4, readyReplicas=2), "", "Starting", 0.5),
+    "it runs, and reports nothing": (
+        job("Running", desired=4, readyReplicas=4, conditions=RUNS),
+        "env_step",
+        "Running",
+        None,
+    ),
+    "it reports": (job("Running", **reported(envStep=30)), "env_step", "Running", 0.3),
+    "more than was asked": (job("Running", **reported(envStep=130)), "env_step", "Running", 1.0),
+    "a bad return": (
+        job("Running", **reported(episodeReturn=-5.0)),
+        "episode_return",
+        "Running",
+        0.0,
+    ),
+    "what is not counted": (job("Running", **reported(envStep=30)), "", "Running", None),
+    "succeeded": (job("Succeeded", **reported(envStep=30)), "env_step", "Succeeded", 1.0),
+    "failed": (job("Failed", **reported(envStep=30)), "env_step", "Failed", 0.3),
+}
+
+
+@pytest.mark.parametrize(("state", "of", "phase", "part"), CASES.values(), ids=CASES)
+def test_how_much_is_done(state: Job, of: str, phase: str, part: float | None) -> None:
+    found = shown(state, of, 100.0)
+    assert (found.phase, found.part) == (phase, part)
+
+
+def test_what_a_program_reports_is_told() -> None:
+    found = shown(job("Running", **reported(envStep=30)), "env_step", 100.0)
+    assert found.line == "test: Running 30%: so it is, step 30"
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        pytest.param({"steps": 5}, "one of iteration, env_step, episode_return, not steps", id="?"),
+        pytest.param({"iteration": 1, "env_step": 2}, "not iteration, env_step", id="two"),
+        pytest.param({"iteration": 0}, "iteration=0: a bar counts up to", id="nothing"),
+    ],
+)
+def test_a_target_that_there_is_not_is_refused(target: dict[str, float], said: str) -> None:
+    with pytest.raises(DijobError, match=said):
+        Bar(**target)
+
+
+def test_without_a_terminal_each_change_is_a_line() -> None:
+    out = io.StringIO()
+    with Bar(env_step=100, file=out) as bar:
+        for state in (job("Starting", desired=4), job("Starting", desired=4), job("Succeeded")):
+            bar(state)
+    assert out.getvalue().splitlines() == [
+        "test: Starting 0%: so it is",
+        "test: Succeeded 100%: so it is",
+    ]
+
+
+def test_in_a_terminal_the_line_is_drawn_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    reader, writer = os.openpty()
+    with os.fdopen(writer, "w") as file, Bar(env_step=100, file=file) as bar:
+        bar(job("Running", **reported(envStep=30)))
+        bar(job("Succeeded", **reported(envStep=100)))
+    said = os.read(reader, 65536).decode()
+    os.close(reader)
+    assert "30%" in said
+    assert "100%" in said
+    assert "\x1b[2K" in said, "the line of before is erased"
+
+
+PARTS = {
+    "half": (0.5, True, 15),
+    "half of a picture": (0.5, False, 15),
+    "all": (1.0, False, 30),
+    "nobody knows, and nothing moves": (None, False, 0),
+}
+
+
+@pytest.mark.parametrize(("part", "moves", "width"), PARTS.values(), ids=PARTS)
+def test_a_bar_has_the_width_of_its_part(part: float | None, moves: bool, width: int) -> None:
+    line = text(drawn(Shown("test", "Running", part, "so it is"), moves=moves))
+    assert line.count("\u2501") == width
+    assert ("%" in line) == (part is not None)
+    assert "so it is" in line
+
+
+def test_a_bar_moves_in_a_terminal_where_nobody_knows() -> None:
+    assert "\u2501" in text(drawn(Shown("test", "Running", None, "so it is")))
+
+
+def text(shown: Any) -> str:
+    """Without colour, what is left of a bar is blank."""
+    console = Console(file=io.StringIO(), width=100, record=True, color_system=None)
+    console.print(shown)
+    return console.export_text()
+
+
+def test_the_client_is_imported_without_rich() -> None:
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "operator")}
+    code = "import sys, dijob.client; print('rich' in sys.modules)"
+    said = subprocess.check_output([sys.executable, "-c", code], text=True, env=env)
+    assert said.strip() == "False"
