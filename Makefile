@@ -73,6 +73,10 @@ pictures: ## draw the pictures of how it works from their texts (graphviz)
 	@command -v dot >/dev/null || { echo "graphviz is missing (Debian's package of that name)" >&2; exit 1; }
 	@for text in docs/pictures/*.dot; do dot -Tsvg "$$text" -o "$${text%.dot}.svg"; done
 
+.PHONY: recording
+recording: venv ## docs/pictures/watch.svg: watch on the kubeconfig's cluster, while a pod is lost and comes back (~40 s)
+	@$(PY) docs/site/recording.py
+
 .PHONY: check
 check: venv tools $(SITE)/ready ## ruff, mypy --strict, import-linter, generated files, links of the pages, shellcheck (~30 s, then ~6)
 	@test ! -e operator/__init__.py || { echo "operator/__init__.py shadows the standard library's operator: remove it"; exit 1; }
