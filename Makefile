@@ -68,8 +68,8 @@ site: $(SITE)/ready ## the docs site into OUT (default: site in the cache), each
 site-serve: $(SITE)/ready ## the docs site at http://127.0.0.1:8000, made anew as its pages change
 	@$(MKDOCS) serve --strict --dev-addr 127.0.0.1:8000
 
-.PHONY: pictures
-pictures: ## draw the pictures of how it works from their texts (graphviz)
+.PHONY: drawings
+drawings: ## draw the pictures of how it works from their texts (graphviz)
 	@command -v dot >/dev/null || { echo "graphviz is missing (Debian's package of that name)" >&2; exit 1; }
 	@for text in docs/pictures/*.dot; do dot -Tsvg "$$text" -o "$${text%.dot}.svg"; done
 
@@ -335,8 +335,8 @@ $(FUZZ)/ready:
 fuzz: cluster-build $(FUZZ)/ready ## schemathesis asks the HTTP server all that its description allows, and what it does not (~2 min)
 	DIJOB_SCHEMATHESIS=$(FUZZ)/bin/schemathesis $(PY) -m pytest -s tests/chart/test_chart_server.py -m long -k schemathesis
 
-.PHONY: pictures
-pictures: tools cluster-build images ## the pictures of docs/ui.md, of real pods in a real browser (~8 min)
+.PHONY: screenshots
+screenshots: tools cluster-build images ## the pictures of docs/ui.md, of real pods in a real browser (~8 min)
 	@$(PY) tests/e2e/pictures.py
 
 .PHONY: golden
