@@ -1,10 +1,15 @@
 """A HorizontalPodAutoscaler grows and shrinks a job by a metric that is not about CPU."""
 
+import json
 from collections.abc import Iterator
 
 import pytest
 from apiserver.metrics import METRIC, Metric, served
-from apiserver.plane import Body, Plane, job
+from apiserver.plane import NAMESPACE, Body, Plane, job
+from cluster.build import OLDEST, chosen
+from pages import commands
+from planes import ROOT
+from space import JOB_LABEL
 
 pytestmark = pytest.mark.apiserver
 
@@ -86,3 +91,37 @@ def until_ranks(plane: Plane, count: int) -> None:
         lambda: plane.kubectl("describe", "hpa/auto", "dijob/auto"),
         SECONDS,
     )
+
+
+def test_the_commands_of_the_page_make_an_autoscaler_that_finds_the_job_and_its_pods(
+    plane: Plane,
+) -> None:
+    typed = "\n".join(commands((ROOT / "docs/autoscaler.md").read_text()))
+    assert "kubectl autoscale dijob train" in typed
+    if chosen() is OLDEST:
+        typed = typed.replace("--cpu=80%", "--cpu-percent=80")
+    try:
+        plane.apply(job("train", minReplicas=1, maxReplicas=4, replicas=2))
+        plane.until_condition("train", "Running", "True")
+        said = plane.lab.run("bash", "-euc", typed)
+        assert said.ok, said.text
+        assert "DIJob/train" in said.text
+        path = f"/apis/diengine.opendilab.org/v2alpha1/namespaces/{NAMESPACE}/dijobs/train/scale"
+        scale = json.loads(plane.kubectl("get", "--raw", path))
+        assert (scale["spec"]["replicas"], scale["status"]["replicas"]) == (2, 2)
+        selector = scale["status"]["selector"]
+        assert JOB_LABEL in selector
+        found = plane.kubectl("get", "pods", "-l", selector, "-o", "name").split()
+        assert found == ["pod/train-0", "pod/train-1"]
+
+        def read() -> bool:
+            """The controller could read the job's scale."""
+            status = (plane.get("hpa", "train") or {}).get("status", {})
+            conditions = {each["type"]: each for each in status.get("conditions", ())}
+            able = conditions.get("AbleToScale", {})
+            known: tuple[str, int] = able.get("reason", ""), status.get("currentReplicas", 0)
+            return known == ("SucceededGetScale", 2)
+
+        plane.until("the scale is read", read, lambda: plane.get("hpa", "train"), SECONDS)
+    finally:
+        plane.remove("hpa/train", "dijob/train")

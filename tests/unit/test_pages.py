@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+from dijob.cli.doctor import checks
 from pages import commands, section
 
 ROOT = Path(__file__).parents[2]
@@ -126,3 +127,14 @@ def test_a_term_says_where_it_comes_from_and_its_place_in_the_code_exists(term: 
 def test_each_reference_of_the_glossary_is_used_and_has_its_address() -> None:
     addresses = re.findall(r"(?m)^\[([\w-]+)\]: https://\S+$", GLOSSARY)
     assert set(re.findall(r"\]\[([\w-]+)\]", GLOSSARY)) == set(addresses)
+
+
+def test_troubleshooting_names_lines_that_doctor_has_and_each_of_them_somewhere() -> None:
+    page = (ROOT / "docs/troubleshooting.md").read_text()
+    lines = {row.name for row in checks.CHECKS}
+    named = re.findall(r"lines? ((?:`[\w ]+`(?:, )?)+)", page)
+    assert len(named) > 5
+    assert {name for each in named for name in re.findall(r"`([\w ]+)`", each)} <= lines
+    table = section("docs/troubleshooting.md", "Ask the doctor")
+    told = {name for row in re.findall(r"(?m)^\| ([\w, ]+) \|", table) for name in row.split(", ")}
+    assert lines <= told, lines - told
