@@ -103,7 +103,8 @@ def _process(said: Mapping[str, Any]) -> Process:
     waits = said.get("waits") or {}
     threads = tuple(_thread(one, waits) for one in said.get("threads") or ())
     words = tuple(map(str, said["command"]))
-    return Process(said["pid"], said["parent"], words, threads, str(said.get("problem") or ""))
+    problem = str(said.get("problem") or "")
+    return Process(said["pid"], said["parent"], words, threads=threads, problem=problem)
 
 
 def _thread(said: Mapping[str, Any], waits: Mapping[str, str]) -> Thread:
