@@ -110,18 +110,18 @@ unit-machine:
 	$(PY) -m pytest $(MACHINE) -q
 
 unit-processes:
-	$(PY) -m pytest tests/pod tests/runtime $(COMMANDS) -q -n 4 --dist worksteal -m "not timed"
+	$(PY) -m pytest tests/pod tests/runtime $(if $(COVERED),,$(COMMANDS)) -q -n 4 --dist worksteal -m "not timed"
 
 # The tracer doubles the time of the tests, which is why this is no part of `make unit`, but one of `make test`.
 .PHONY: coverage
 coverage: export COVERAGE_FILE := $(CACHE)/coverage
-coverage: venv tools ## lines and branches of the operator that its unit tests reach, by package, with floors (~2 min)
-	$(PY) -m pytest tests/unit -q -n 2 --dist worksteal -m "not timed" $(COMMANDS:%=--ignore=%) --cov --cov-report=
+coverage: venv tools ## lines and branches that the unit tests reach, by package, with floors (~2 min)
+	$(PY) -m pytest tests/unit -q -n 2 --dist worksteal -m "not timed" --cov --cov-report=
 	@$(PY) tests/coverage_table.py
 
 .PHONY: unit-covered
 unit-covered: venv tools ## make unit with make coverage, each test once, as a stage of make test (~2 min)
-	@$(MAKE) --no-print-directory -j2 -Otarget coverage unit-processes
+	@$(MAKE) --no-print-directory -j2 -Otarget coverage unit-processes COVERED=1
 	$(PY) -m pytest tests/unit -q -m timed
 
 .PHONY: figures
