@@ -36,8 +36,9 @@ JOBS, SAMPLE_SECONDS = 8, 5.0
 STARTED_SECONDS, SETTLED_SECONDS = 180.0, 120.0
 # Connections that nobody uses are closed after 15 s.
 REST_SECONDS = 17.0
-# The memory is looked at in the second half, in processes that live through it.
-KILLS_SHARE, KILLS = 0.5, {"kill", "stop"}
+# The memory is looked at in the second half, in processes that live through it, and that have had a
+# quarter of the soak before to grow to what the most work at once takes.
+KILLS_SHARE, KILLS = 0.25, {"kill", "stop"}
 # A silence is noticed after 70 s.
 SILENT_SECONDS = 90.0
 GONE = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}
