@@ -186,12 +186,12 @@ async def test_a_quiet_stream_says_that_it_is_there(
             "\x1b[32mgreen\x1b[0m and \x1b]0;title\x07bold", "green and bold", id="colours"
         ),
         pytest.param(" 10%\r 50%\r100%", "100%", id="a progress bar"),
-        pytest.param("windows\r", "windows", id="its line's end"),
+        pytest.param("windows  \r", "windows", id="its line's end"),
         pytest.param("<b>&amp;</b>", "<b>&amp;</b>", id="no HTML"),
     ],
 )
 def test_a_line_without_its_terminal(printed: str, text: str) -> None:
-    line = tail.plain(Line(1_500_000_000, 3, "test-3", printed))
+    line = tail.shown(Line(1_500_000_000, 3, "test-3", printed))
     assert line == {"time": "1970-01-01T00:00:01.500Z", "rank": 3, "text": text}
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from dijob.cli.ui import graph, memory, story
 from dijob.cli.ui.memory import Ends, Memory, Step
+from dijob.cli.ui.words import short
 from dijob.client import Job
 from unit.cli.seen import CREATED, condition, ended, event, job, pod
 
@@ -185,6 +186,7 @@ def test_the_story_is_in_the_order_of_time_and_says_nothing_twice() -> None:
     ]
     assert told[-1]["text"] == "rank 1 was deleted; renewed: ranks 1-2"
     assert told[-2]["text"] == "rank 1 (2 times)"
+    assert told[-3]["text"] == "rank 1 (test-1), exit code 3"
 
 
 def test_a_loss_of_which_an_event_tells_is_told_once() -> None:
@@ -237,3 +239,19 @@ def test_a_bad_end_is_remembered_for_a_moment(code: int, fell: list[set[int]]) -
 
 def test_ends_before_the_command_began_are_no_news() -> None:
     assert not Ends().see([pod(0, restartCount=3, lastState=ended(1))], 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        pytest.param("a\n b", "a b", id="lines"),
+        pytest.param("\x1b[33mWARN\x1b[0m: old", "WARN: old", id="colours"),
+        pytest.param("x" * 301, f"{'x' * 299}…", id="long"),
+    ],
+)
+def test_what_programs_have_said_is_short_in_the_story(text: str, said: str) -> None:
+    assert short(text) == said
+    failed = job(firstFailure={"rank": 1, "pod": "p", "signal": 9, "message": text, "time": at(5)})
+    (_, first) = story.told(failed, [], Memory(CREATED))
+    assert len(first["text"]) <= 300
+    assert "\x1b" not in first["text"]

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from dijob.api.status import Renewal
 from dijob.cli.ui.memory import Memory, Step
+from dijob.cli.ui.words import short
 from dijob.client import Job
 from dijob.client.jobs import failure_in_words
 from dijob.core.members import expand, say
@@ -17,6 +18,7 @@ from dijob.names import Phase
 from dijob.reasons import Running
 
 MOST_EVENTS: Final = 100
+_FIRST: Final = "First failure"
 Event = Mapping[str, Any]
 
 
@@ -60,7 +62,8 @@ def _losses(job: Job, events: Sequence[Event]) -> Iterator[Item]:
         text = f"{last.message}; renewed: {who}" if last.message else f"renewed: {who}"
         yield Item(last.time, "problem", f"List {last.list_number} died: {last.reason}", text)
     if first and first.time:
-        yield Item(first.time, "problem", "First failure", failure_in_words(first))
+        words = failure_in_words(first).removeprefix(f"{_FIRST}: ")
+        yield Item(first.time, "problem", _FIRST, short(words))
 
 
 def _tells_of(event: Event, loss: Renewal) -> bool:
@@ -74,7 +77,8 @@ def _events(events: Sequence[Event]) -> Iterator[Item]:
         time = str(event.get("lastTimestamp") or event.get("firstTimestamp") or "")
         times = int(event.get("count") or 1)
         again = f" ({times} times)" if times > 1 else ""
-        yield Item(time, tone, str(event.get("reason", "")), f"{event.get('message', '')}{again}")
+        said = short(str(event.get("message", "")))
+        yield Item(time, tone, str(event.get("reason", "")), f"{said}{again}")
 
 
 def phases(job: Job, events: Sequence[Event], memory: Memory) -> list[dict[str, str]]:

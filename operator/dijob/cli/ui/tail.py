@@ -1,12 +1,12 @@
 """The log of one rank, or of all, as messages for the page."""
 
 import asyncio
-import re
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any, Final
 
 from dijob.cli.ui.sse import LINES, Message, Messages
+from dijob.cli.ui.words import plain
 from dijob.client import AsyncClient, DijobError, Line, LogOptions
 
 # Of each rank, when the page opens its log.
@@ -14,14 +14,11 @@ TAIL_LINES: Final = 500
 _ONE_MESSAGE: Final = 200
 _HELD_LINES: Final = 5000
 _BEAT_SECONDS: Final = 1.0
-# Colours and the like of terminals (ECMA-48).
-_ESCAPES: Final = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)|[@-Z\\^_])")
 
 
-def plain(line: Line) -> dict[str, Any]:
-    """A line for the page: a progress bar's last state, without a terminal's colours."""
-    text = _ESCAPES.sub("", line.text).rstrip("\r").rpartition("\r")[2]
-    return {"time": line.stamp, "rank": line.rank, "text": text}
+def shown(line: Line) -> dict[str, Any]:
+    """A line for the page: of a progress bar its last state."""
+    return {"time": line.stamp, "rank": line.rank, "text": plain(line.text).rpartition("\r")[2]}
 
 
 async def tail(client: AsyncClient, name: str, rank: int | None) -> Messages:
@@ -32,7 +29,7 @@ async def tail(client: AsyncClient, name: str, rank: int | None) -> Messages:
         options = LogOptions(ranks=ranks, follow=not over, tail=TAIL_LINES)
         async with aclosing(_batches(client.logs(name, options))) as batches:
             async for batch in batches:
-                yield Message(LINES, [plain(line) for line in batch]) if batch else None
+                yield Message(LINES, [shown(line) for line in batch]) if batch else None
         yield Message("end", {"sentence": "the log has ended"})
     except DijobError as error:
         yield Message("end", {"sentence": str(error)})

@@ -9,6 +9,7 @@ from dijob.api.problems import SpecError
 from dijob.cli.ui import graph, story
 from dijob.cli.ui.memory import Memory
 from dijob.cli.ui.states import Kind, State, of_pod, without_pod
+from dijob.cli.ui.words import plain
 from dijob.cli.watching.view import Snapshot
 from dijob.client import Job, RankPod
 from dijob.client.jobs import failure_in_words
@@ -79,7 +80,7 @@ def page(seen: Seen) -> Json:
         **row(job),
         "uid": job.metadata.uid,
         "remedy": wrong[0][1] if wrong else "",
-        "failure": failure_in_words(status.first_failure),
+        "failure": plain(failure_in_words(status.first_failure)),
         "started": status.start_time or job.metadata.creation_timestamp,
         "ended": status.completion_time or "",
         "list": status.list_number,

@@ -55,9 +55,8 @@ export class JobView {
     return h(
       "div",
       { class: "cards" },
-      h("div", { class: "side" }, card("Ranks and connections", "map", this.graph.element), card("Ranks", "table", this.rights, scroll, this.more)),
+      h("div", { class: "side" }, card("Ranks and connections", "map", this.graph.element), card("Ranks", "table", this.rights, scroll, this.more), this.log.element),
       h("div", { class: "side" }, card("Progress", "curves-card", this.progress.element), card("Story", "told", this.story.element)),
-      this.log.element,
     );
   }
 

@@ -21,7 +21,7 @@ export class Log {
     this.state = h("p", { class: "note", role: "status" });
     this.title = h("h2", { id: "log-title", tabindex: -1 }, "Log");
     const choice = h("div", { class: "choice" }, h("label", { for: "log-rank" }, "Rank"), this.select, h("label", { class: "check" }, this.stick, " Follow"));
-    this.element = h("section", { class: "card wide log", "aria-labelledby": "log-title" }, h("div", { class: "card-head" }, this.title, choice), this.lines, this.state);
+    this.element = h("section", { class: "card log", "aria-labelledby": "log-title" }, h("div", { class: "card-head" }, this.title, choice), this.lines, this.state);
   }
 
   /** The ranks to choose from. */
