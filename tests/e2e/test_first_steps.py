@@ -1,5 +1,6 @@
-"""A newcomer's first commands, as docs/quick-start.md, docs/tutorial.md and docs/install.md print
-them, one page after the other.
+"""A stranger's path, as the pages print it: from the clone to a job that has succeeded, a script of
+one's own, a job that is healed, and its checkpoint on the laptop; then the first steps of
+docs/install.md. What is typed is taken from the pages, and nothing else is typed.
 """
 
 import json
@@ -8,6 +9,8 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from cluster import state
@@ -21,20 +24,47 @@ pytestmark = pytest.mark.e2e
 STEPS = [
     *commands((ROOT / "docs/quick-start.md").read_text()),
     *commands((ROOT / "docs/tutorial.md").read_text()),
+    *commands((ROOT / "docs/own-code.md").read_text()),
     *commands(section("docs/install.md")),
     *commands(section("docs/install.md", "The images")),
 ]
-# What the pages leave in the folder in which they are typed.
-RESULT, ENVIRONMENT = ROOT / "best.json", ROOT / ".venv"
 # Beside two other files of tests; alone it takes a third of it.
 SECONDS = 1500
 
 
-@pytest.fixture
-def shell() -> Iterator[dict[str, str]]:
-    """The environment of a shell that knows no cluster, and none of the tests' modules. Its own
-    cluster has a developer's name elsewhere.
+@dataclass(frozen=True)
+class Stranger:
+    """An empty folder, and the environment of a shell in it that knows no cluster and none of the
+    tests' modules.
     """
+
+    folder: Path
+    env: dict[str, str]
+
+    @property
+    def clone(self) -> Path:
+        """Where the quick start clones to: what is committed here, and nothing of what is built."""
+        return self.folder / "dijob"
+
+    def types(self, text: str) -> tuple[int, str]:
+        """The exit code of bash, which ends at the first line that fails, and all that was said."""
+        said = self.folder / "said"
+        with said.open("w") as out:
+            done = subprocess.run(
+                ["bash", "-euxo", "pipefail", "-c", text.replace("REPOSITORY", str(ROOT))],
+                cwd=self.folder,
+                env=self.env,
+                stdout=out,
+                stderr=out,
+                timeout=SECONDS,
+                check=False,
+            )
+        return done.returncode, said.read_text()
+
+
+@pytest.fixture
+def stranger(tmp_path: Path) -> Iterator[Stranger]:
+    """Its cluster has a developer's name elsewhere."""
     place = state.root().with_name(own("dijob-first-steps"))
     inherited = {
         name: value
@@ -44,48 +74,49 @@ def shell() -> Iterator[dict[str, str]]:
     env = {**inherited, "DIJOB_CLUSTER_DIR": str(place)}
     for name in ("KUBECONFIG", "PYTHONPATH"):
         env.pop(name, None)
-    kept = ENVIRONMENT.exists()
-    yield env
-    RESULT.unlink(missing_ok=True)
-    if not kept:
-        shutil.rmtree(ENVIRONMENT, ignore_errors=True)
+    made = Stranger(tmp_path, env)
+    yield made
+    # 200 MB, most of it the environment of the command line.
+    shutil.rmtree(made.clone, ignore_errors=True)
     subprocess.run(["make", "-s", "cluster-down"], cwd=ROOT, env=env, check=True)
     if place.exists():
         place.rmdir()
 
 
-def test_the_commands_of_the_pages_work_as_printed_in_their_order(shell: dict[str, str]) -> None:
+def test_the_commands_of_the_pages_work_as_printed_in_their_order(stranger: Stranger) -> None:
     typed = "\n".join(STEPS)
     for command in (
+        "git clone REPOSITORY dijob\ncd dijob",
         "make cluster-up",
         "helm upgrade --install dijob charts/dijob",
         "kubectl dijob watch test",
         "kubectl dijob scale endless",
+        "kubectl delete pod endless-1",
+        "kubectl dijob cp endless:0:/tmp/best.json best.json",
+        "kubectl dijob run mine",
         "kubectl logs test-0",
     ):
         assert command in typed
-    done = subprocess.run(
-        ["bash", "-euxo", "pipefail", "-c", typed],
-        cwd=ROOT,
-        env=shell,
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        timeout=SECONDS,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout[-6000:]
+    code, output = stranger.types(typed)
+    assert code == 0, output[-6000:]
     # Each page waits for the job's end, prints how it ended, and shows its log.
     for said in (
         "test: Succeeded: all 3 ranks exited 0",
         "Succeeded: all 3 ranks exited 0",
         "search: Succeeded: all 2 ranks exited 0",
+        "mine: Succeeded: all 3 ranks exited 0",
     ):
-        assert re.search(rf"(?m)^{said}$", done.stdout), done.stdout[-6000:]
-    assert set(re.findall(r"Get msg: Hi from node (\d)", done.stdout)) == set("12345")
-    # The script that grows, loses a pod, and gives its result away.
-    for said in ("the target of 475 is reached", "by 3 processes", "PodDeleted", "PeersReady"):
-        assert said in done.stdout, done.stdout[-6000:]
-    assert json.loads(RESULT.read_text())["generation"] > 0
-    up = re.search(r"\[ *(\d+) s / ~\d+ s\] dijob is up;", done.stdout)
+        assert re.search(rf"(?m)^{said}$", output), output[-6000:]
+    assert set(re.findall(r"Get msg: Hi from node (\d)", output)) == set("12345")
+    # The script that grows, loses a pod, and gives its checkpoint away; the one of one's own.
+    for said in (
+        "the target of 475 is reached",
+        "by 3 processes",
+        "PodDeleted",
+        "PeersReady",
+        "pi is about 3.1",
+    ):
+        assert said in output, output[-6000:]
+    assert json.loads((stranger.clone / "best.json").read_text())["generation"] > 0
+    up = re.search(r"\[ *(\d+) s / ~\d+ s\] dijob is up;", output)
     measured("seconds of make cluster-up with the images", up[1] if up else "not said")
