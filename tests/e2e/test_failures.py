@@ -130,3 +130,23 @@ def test_a_rank_that_crashes_once_heals_in_place_and_costs_one_restart(space: Sp
     assert (status["restarts"], status["listNumber"], status.get("renewals", 0)) == (1, 1, 0)
     assert status["firstFailure"]["exitCode"] == 5
     assert status["succeededRanks"] == "0-2"
+
+
+def test_why_a_node_does_not_admit_a_pod_is_said_until_it_does(space: Space) -> None:
+    """The node fails such a pod at once, and it is created again: the sentence stays meanwhile."""
+    pod = {"nodeName": space.cluster.nodes[0], "nodeSelector": {"gpu": "none-has-it"}}
+    space.apply(peers("refused", pod=pod, replicas=1))
+    said: list[str] = []
+
+    def silent() -> str:
+        message = str(space.status("refused").get("message"))
+        if said or "NodeAffinity" in message:
+            said.append(message)
+        events = space.kubectl(
+            "get", "events", "--field-selector=reason=NodeAffinity", "-o", "name"
+        )
+        return "" if said and len(events.split()) >= 4 else f"{events}{message}"
+
+    space.until("a node has refused four pods", silent, 60)
+    assert set(said) == {said[0]}, said
+    assert said[0].startswith("rank 0: NodeAffinity: Pod was rejected: "), said

@@ -18,6 +18,17 @@ def refused(message: str, why: Refused = Refused.FORBIDDEN) -> Refusal:
 
 WAITS: dict[str, tuple[Pod | None, dict[str, Any], str]] = {
     "not created yet": (None, {}, "its pod is being created"),
+    "not admitted by its node": (None, {"rejected": {"job-1": "NodePorts: no"}}, "NodePorts: no"),
+    "not admitted, and created again": (
+        view(1, ip=""),
+        {"rejected": {"job-1": "NodePorts: no"}},
+        "NodePorts: no",
+    ),
+    "not admitted, and its name is taken since": (
+        None,
+        {"rejected": {"job-1": "NodePorts: no"}, "refusals": {"pod/job-1": refused("taken")}},
+        "taken",
+    ),
     "refused": (None, {"refusals": {"pod/job-1": refused("exceeded quota")}}, "exceeded quota"),
     "old one ends": (view(1, deleting=True), {}, "its old pod is ending"),
     "of an older list": (listed(1), {}, "its pod belongs to an older address list and is replaced"),

@@ -2,7 +2,7 @@
 
 from dijob.core.observed.views import Refusal, Refused
 from dijob.shell.memory import Memory
-from unit.builders import Body, job_body, later
+from unit.builders import Body, job_body, later, view
 
 
 def version(number: int, generation: int) -> Body:
@@ -22,3 +22,32 @@ def test_what_was_rejected_is_asked_again_when_the_job_is_written_otherwise() ->
     assert set(memory.refusals) == {"pod/job-0", "pod/job-1"}
     memory.parse(version(3, 2))
     assert set(memory.refusals) == {"pod/job-1"}
+
+
+def test_what_a_node_says_of_a_pod_is_kept_until_one_of_its_name_arrives() -> None:
+    memory = Memory()
+    memory.parse(version(1, 1))
+    no = view(1, ip="", phase="Failed", disrupted=True, complaint="NodePorts: no")
+    memory.saw_pods([view(0), no])
+    memory.saw_pods([view(0)])
+    memory.saw_pods([view(0), view(1, uid="another", ip="")])
+    assert memory.rejected == {"job-1": "NodePorts: no"}
+    memory.saw_pods([view(0), view(1, uid="another")])
+    assert memory.rejected == {}
+
+
+def test_what_a_node_says_of_a_pod_is_forgotten_when_the_job_is_written_otherwise() -> None:
+    memory = Memory()
+    memory.parse(version(1, 1))
+    memory.saw_pods([view(1, ip="", phase="Failed", disrupted=True, complaint="NodePorts: no")])
+    memory.parse(version(2, 1))
+    assert memory.rejected == {"job-1": "NodePorts: no"}
+    memory.parse(version(3, 2))
+    assert memory.rejected == {}
+
+
+def test_a_program_that_has_run_was_admitted() -> None:
+    memory = Memory()
+    gone = view(1, phase="Failed", disrupted=True, complaint="Evicted: x", started="2026-05-04")
+    memory.saw_pods([gone])
+    assert memory.rejected == {}

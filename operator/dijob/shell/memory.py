@@ -35,6 +35,7 @@ class Memory:
     reminded: dict[tuple[str, int], datetime] = field(default_factory=dict)
     events_read: dict[str, datetime] = field(default_factory=dict)
     warnings: dict[str, str] = field(default_factory=dict)
+    rejected: dict[str, str] = field(default_factory=dict)
     first_seen: datetime | None = None
     last_write: float = -1e9
     _parsed: Parsed | None = None
@@ -51,6 +52,7 @@ class Memory:
             self.refusals = {
                 k: no for k, no in self.refusals.items() if no.why is not Refused.REJECTED
             }
+            self.rejected.clear()
         if job.status.suspend_time:
             # Its user has taken its pods away: they are no pods that go again and again.
             self.creations.clear()
@@ -75,8 +77,15 @@ class Memory:
         self.published = {uid: number for uid, number in self.published.items() if uid in there}
         self.reminded = {key: when for key, when in self.reminded.items() if key in self.list_seen}
 
-    def saw_pods(self, pods: Iterable[Pod]) -> None:
-        """Forget refusals and events about pods that are gone."""
+    def saw_pods(self, pods: Collection[Pod]) -> None:
+        """Forget refusals and events about pods that are gone; keep what a node says of a pod that it
+        does not admit, until one of that name has arrived.
+        """
+        for pod in pods:
+            if pod.failed and pod.placement.disrupted and not pod.has_started:
+                self.rejected[pod.name] = pod.complaint
+            elif pod.has_arrived:
+                self.rejected.pop(pod.name, None)
         there = {"", *(pod.uid for pod in pods)}
         self.refusals = {
             key: no for key, no in self.refusals.items() if changes.pod_uid(key) in there

@@ -131,22 +131,24 @@ def _grouped(gang: Gang, ranks: Iterable[int], why: Callable[[int], str]) -> str
 
 
 def _why_no_address(gang: Gang, rank: int, observed: Observed) -> str:
-    pod = observed.pods.get(rank)
+    pod, name = observed.pods.get(rank), gang.member(rank).name
+    # A node that does not admit the pod fails it at once, and it is created again, and so on: in
+    # between, the reason is the same.
+    rejected = observed.rejected.get(name)
     if pod is None:
-        name = gang.member(rank).name
         if refused := observed.refusals.get(f"pod/{name}"):
             return refused.message
-        return (
-            "it gave its node back for a lower rank"
-            if name in observed.released
-            else "its pod is being created"
-        )
+        if name in observed.released:
+            return "it gave its node back for a lower rank"
+        return rejected or "its pod is being created"
     if pod.deleting:
         return "its old pod is ending"
     if pod.has_list:
         return "its pod belongs to an older address list and is replaced"
     if said := _hint(pod, observed):
         return said
+    if rejected:
+        return rejected
     if pod.ip:
         return "its node does not have its image yet"
     return "its node is starting it" if pod.scheduled else "it waits for a node"
