@@ -36,7 +36,7 @@ def main():
         node = task.router.node_id
         env = gym.make("CartPole-v1")
         dice = np.random.default_rng(node + int(time.time()))
-        answers, seen = {}, {}
+        answers, question = {}, {}
 
         def tries(asked):
             """Policies near the mean, each with its mean return over three episodes."""
@@ -44,23 +44,25 @@ def main():
             return [(np.mean([episode(env, one) for _ in range(3)]), one.tolist()) for one in near]
 
         def heard(answer):
-            answers.setdefault(answer["generation"], []).extend(answer["tried"])
-            seen[answer["node"]] = answer["generation"]
-
-        def asked(question):
-            tried = tries(question)
-            task.emit("answer", {"node": node, "tried": tried, **question}, only_remote=True)
+            answers[answer["node"]] = {**answer, "heard": time.monotonic()}
 
         if node:
-            task.on("question", asked)
+            # Who is slow answers the newest question, not all that have come meanwhile.
+            task.on("question", question.update)
+            answered = None
             while not task.finish:
-                time.sleep(0.1)
+                newest = dict(question)
+                if newest and newest["generation"] != answered:
+                    answered = newest["generation"]
+                    answer = {"node": node, "generation": answered, "tried": tries(newest)}
+                    task.emit("answer", answer, only_remote=True)
+                time.sleep(0.01)
             return
         task.on("answer", heard)
         known = json.loads(BEST.read_text()) if BEST.exists() else START
         print(f"begins after generation {known['generation']}")
         while known["return"] < TARGET:
-            known = generation(known, env, tries, answers, seen)
+            known = generation(known, env, tries, answers)
             BEST.write_text(json.dumps(known))
         print(f"the target of {TARGET:g} is reached: best.json has the policy")
         task.finish = True
@@ -69,21 +71,23 @@ def main():
 START = {"generation": 0, "mean": [0.0] * 4, "spread": [1.0] * 4, "return": 0.0}
 
 
-def generation(known, env, tries, answers, seen):
+def generation(known, env, tries, answers):
     """Ask all, try some itself, and go on from the best fifth."""
     number, begin = known["generation"], time.monotonic()
     task.emit("question", known, only_remote=True)
     mine = tries(known)
-    # Who has answered lately is waited for.
-    lately = [node for node, last in seen.items() if last >= number - 2]
-    while any(seen[node] < number for node in lately) and time.monotonic() - begin < PATIENCE:
+    # Who has answered lately, also an older question, is waited for.
+    lately = [node for node, one in dict(answers).items() if begin - one["heard"] < 2 * PATIENCE]
+    while time.monotonic() - begin < PATIENCE:
+        if all(answers[node]["generation"] >= number for node in lately):
+            break
         time.sleep(0.01)
-    tried = sorted(mine + answers.pop(number, []), reverse=True)
+    told = [one["tried"] for one in dict(answers).values() if one["generation"] == number]
+    tried = sorted(sum(told, mine), reverse=True)
     best = np.array([policy for _, policy in tried[: max(2, len(tried) // 5)]])
     mean, spread = best.mean(axis=0), best.std(axis=0) + 0.1
     found = float(np.mean([episode(env, mean) for _ in range(20)]))
-    processes = len(tried) // TRIES
-    print(f"generation {number + 1}: return {found:.0f}, by {processes} processes")
+    print(f"generation {number + 1}: return {found:.0f}, by {1 + len(told)} processes")
     known = {"generation": number + 1, "mean": mean.tolist(), "spread": spread.tolist()}
     return {**known, "return": found}
 
