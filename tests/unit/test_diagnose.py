@@ -45,7 +45,11 @@ WAITS: dict[str, tuple[Pod | None, dict[str, Any], str]] = {
         "FailedMount: no such",
     ),
     "its own words first": (view(1, ip="", complaint="A"), {"warnings": {"uid-1": "B"}}, "A"),
-    "its image is on the way": (view(1, unstarted=True), {}, "its node does not have its image"),
+    "its image is on the way": (
+        view(1, unstarted=True, image="a/b:1"),
+        {},
+        "its node does not have its image yet: a/b:1",
+    ),
     "no launcher": (view(1, unstarted=True, complaint=NO_LAUNCHER), {}, "set launcher.image in"),
 }
 

@@ -150,7 +150,7 @@ def _why_no_address(gang: Gang, rank: int, observed: Observed) -> str:
     if rejected:
         return rejected
     if pod.ip:
-        return "its node does not have its image yet"
+        return f"its node does not have its image yet: {pod.made.image}"
     return "its node is starting it" if pod.scheduled else "it waits for a node"
 
 
