@@ -1,7 +1,6 @@
 """The client for programs with an event loop; the other one (synchronous.py) runs this one."""
 
 from collections.abc import Mapping
-from contextlib import aclosing
 from typing import Any
 
 from dijob.api.model import DIJob
@@ -75,14 +74,13 @@ class AsyncClient(Reader):
     async def delete(self, name: str, *, timeout: float | None = None) -> None:
         """Delete a job with its pods; with `timeout`, wait until it and they are gone."""
         body = {"propagationPolicy": "Background" if timeout is None else "Foreground"}
-        changes = waiting.states(self.connection, self.namespace, name)
         try:
-            await self.connection.json(Call("DELETE", self.path(name), body))
+            answer = await self.connection.json(Call("DELETE", self.path(name), body))
         except NotFound as error:
             raise waiting.about(error, self.namespace, name) from error
         if timeout is not None:
-            async with aclosing(changes):
-                await waiting.until_gone(changes, name, timeout)
+            job = waiting.Deleted.of(self.namespace, name, answer)
+            await waiting.until_gone(self.connection, job, timeout)
 
     async def _there(self, name: str) -> Mapping[str, Any] | None:
         try:

@@ -1,14 +1,16 @@
 """What is waited for: the end of a job, its run, its deletion."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
-from typing import Final
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing, suppress
+from dataclasses import dataclass
+from typing import Any, Final
 
+from dijob import names
 from dijob.client.connection import Connection
-from dijob.client.errors import NO_SUCH_KIND, NotFound, TimedOut
+from dijob.client.errors import NO_SUCH_KIND, ApiError, NotFound, TimedOut
 from dijob.client.jobs import DELETED, Job, Outcome
-from dijob.client.resources import DIJOBS
+from dijob.client.resources import DIJOBS, PODS
 from dijob.client.watching import watched
 
 RUNNING: Final = "running"
@@ -88,17 +90,63 @@ def reached(job: Job, goal: str) -> Outcome | None:
     return None
 
 
-async def until_gone(changes: AsyncGenerator[Job | None], name: str, timeout: float) -> None:
-    """Until a job is deleted with all that holds it. Raises TimedOut."""
+@dataclass(frozen=True)
+class Deleted:
+    """A job whose deletion has been asked for; `uid` tells its pods from those of a namesake."""
+
+    namespace: str
+    name: str
+    uid: str
+
+    @staticmethod
+    def of(namespace: str, name: str, answer: Mapping[str, Any]) -> "Deleted":
+        """From what the apiserver answers: the object that goes, or a Status about it."""
+        uid = (answer.get("metadata") or {}).get("uid") or (answer.get("details") or {}).get("uid")
+        return Deleted(namespace, name, str(uid or ""))
+
+
+async def until_gone(connection: Connection, job: Deleted, timeout: float) -> None:
+    """Until a job is gone and all its pods. Raises TimedOut.
+
+    Kubernetes itself waits only for dependents that block their owner's deletion, and pods of
+    DIJobs do not. Whoever may not list pods waits for the job alone.
+    """
+    left = [
+        f"{job.name} is not gone: its finalizers hold it (kubectl get dijob {job.name} -o yaml)"
+    ]
     try:
         async with asyncio.timeout(timeout):
-            async for job in changes:
-                if job is None:
+            await _job_is_gone(connection, job)
+            async for pods in _pods_of(connection, job):
+                left[:] = [f"{job.name} is deleted, and its pods have not ended: {', '.join(pods)}"]
+                if not pods:
                     return
-    except NotFound:
-        return
     except TimeoutError:
-        raise TimedOut(
-            f"{name} is not gone after {timeout:g} s: its finalizers, or pods that do not end, hold"
-            f" it (kubectl get dijob {name} -o yaml)"
-        ) from None
+        raise TimedOut(f"{left[0]}, after {timeout:g} s") from None
+
+
+async def _job_is_gone(connection: Connection, job: Deleted) -> None:
+    changes = states(connection, job.namespace, job.name)
+    async with aclosing(changes):
+        with suppress(NotFound):
+            async for seen in changes:
+                if seen is None or seen.metadata.uid != job.uid:
+                    return
+
+
+async def _pods_of(connection: Connection, job: Deleted) -> AsyncGenerator[list[str]]:
+    """The names of its pods after each change; nothing where they may not be listed."""
+    selector = f"{names.LABEL_JOB}={job.name}"
+    found = watched(connection, PODS.path(job.namespace), labelSelector=selector)
+    async with aclosing(found):
+        try:
+            async for pods in found:
+                yield sorted(name for name, pod in pods.items() if _owner(pod) == job.uid)
+        except ApiError as error:
+            if error.status != 403:
+                raise
+
+
+def _owner(pod: Mapping[str, Any]) -> str:
+    owners = pod["metadata"].get("ownerReferences") or ()
+    return next((str(one["uid"]) for one in owners if one.get("controller")), "")

@@ -3,7 +3,7 @@ observes, and the actor and the creator write into it. A new operator begins wit
 calls, delays a retry, and may cost a pod whose list nobody can prove (docs/decisions/007, 015).
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -78,8 +78,8 @@ class Memory:
         self.reminded = {key: when for key, when in self.reminded.items() if key in self.list_seen}
 
     def saw_pods(self, pods: Collection[Pod]) -> None:
-        """Forget refusals and events about pods that are gone; keep what a node says of a pod that it
-        does not admit, until one of that name has arrived.
+        """Forget refusals and events about pods that are gone; keep what a node says of a pod that
+        it does not admit, until one of that name has arrived.
         """
         for pod in pods:
             if pod.failed and pod.placement.disrupted and not pod.has_started:

@@ -1,0 +1,64 @@
+"""A job is deleted with its pods: who is waited for, and what is said of who stays."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+from dijob.client import AsyncClient, TimedOut
+from dijob.client.waiting import Deleted, until_gone
+from unit.client.kubelets import Kubelets, kubelets
+
+JOB = Deleted("default", "test", "job-uid")
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncGenerator[tuple[Kubelets, AsyncClient]]:
+    async with kubelets(tmp_path) as (made, kubeconfig), AsyncClient(kubeconfig) as client:
+        await made.start(0)
+        await made.start(1)
+        for name, owner in (("test-0", "a namesake's uid"), ("test-1", JOB.uid)):
+            reference = {"uid": owner, "controller": True}
+            made.pods[name]["metadata"]["ownerReferences"] = [reference]
+        yield made, client
+
+
+async def test_a_job_that_is_gone_is_waited_for_until_its_own_pods_are(
+    world: tuple[Kubelets, AsyncClient],
+) -> None:
+    made, client = world
+    made.job = None
+    with pytest.raises(TimedOut, match=r"test is deleted, and its pods have not ended: test-1, a"):
+        await until_gone(client.connection, JOB, 0.5)
+    waiting = asyncio.create_task(until_gone(client.connection, JOB, 30))
+    await made.remove(1)
+    await waiting
+
+
+async def test_a_job_that_is_held_is_named(world: tuple[Kubelets, AsyncClient]) -> None:
+    made, client = world
+    assert made.job is not None
+    held = Deleted("default", "test", made.job["metadata"]["uid"])
+    with pytest.raises(TimedOut, match="test is not gone: its finalizers hold it"):
+        await until_gone(client.connection, held, 0.5)
+
+
+async def test_who_may_not_list_pods_waits_for_the_job(
+    world: tuple[Kubelets, AsyncClient],
+) -> None:
+    made, client = world
+    made.job = None
+    made.forbidden.add("/api/v1/namespaces/default/pods")
+    await until_gone(client.connection, JOB, 30)
+
+
+@pytest.mark.parametrize(
+    ("answer", "uid"),
+    [
+        pytest.param({"kind": "DIJob", "metadata": {"uid": "u"}}, "u", id="the object that goes"),
+        pytest.param({"kind": "Status", "details": {"uid": "u"}}, "u", id="it is gone at once"),
+        pytest.param({}, "", id="neither"),
+    ],
+)
+def test_whose_pods_are_meant(answer: dict[str, object], uid: str) -> None:
+    assert Deleted.of("default", "test", answer).uid == uid
