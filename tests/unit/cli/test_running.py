@@ -68,6 +68,25 @@ def test_all_options_of_the_job() -> None:
     assert pod["volumes"] == [{"name": "volume-0", "persistentVolumeClaim": {"claimName": "out"}}]
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param(("--memory", memory, "--cpu", cpu), id=f"{memory} {cpu}")
+        for memory, cpu in (
+            ("4Mi", "0"),
+            ("4Gi", "500m"),
+            ("4G", ".5"),
+            ("4e9", "2"),
+            ("1.5Gi", "1."),
+        )
+    ],
+)
+def test_quantities_are_kept_as_they_are_written(words: tuple[str, ...]) -> None:
+    (job,) = made(*words, "--", "x")
+    (main,) = job["spec"]["template"]["spec"]["containers"]
+    assert main["resources"]["requests"] == {"memory": words[1], "cpu": words[3]}
+
+
 def test_code_is_in_the_folder_where_the_command_starts(folder: Path) -> None:
     job, config_map = made("--code", str(folder), "--", "python", "main.py")
     pod = job["spec"]["template"]["spec"]
@@ -122,6 +141,25 @@ def test_too_much_code_is_a_sentence_with_the_way_out(folder: Path) -> None:
         pytest.param(("--volume", "a:b", "--", "x"), "write it as CLAIM:/PATH", id="volume"),
         pytest.param(("--mq", "kafka", "--", "x"), "spec.messageQueue.type: is 'kafka'", id="mq"),
         pytest.param(("--env", "DI_RANK=1", "--", "x"), "DI_RANK", id="a reserved variable"),
+        pytest.param(
+            ("--memory", "4GB", "--", "x"),
+            "--memory 4GB: a quantity of Kubernetes is a number with Ki, Mi, Gi, k, M, G ...:"
+            " write 4G or 4Gi",
+            id="GB",
+        ),
+        pytest.param(("--memory", "500kb", "--", "x"), "write 500k or 500Ki", id="kb"),
+        pytest.param(("--memory", "4.5g", "--", "x"), "write 4.5G or 4.5Gi", id="g"),
+        pytest.param(("--memory", "much", "--", "x"), "write it as 4Gi or 500M", id="a word"),
+        pytest.param(("--memory", "4", "--", "x"), "that is 4 bytes: write 4Gi?", id="bytes"),
+        pytest.param(("--memory", "4000000", "--", "x"), "write it as 4Gi", id="nearly enough"),
+        pytest.param(("--memory", "4096", "--", "x"), "write 4096Mi?", id="more bytes"),
+        pytest.param(
+            ("--memory", "100m", "--", "x"), "that is 0.1 bytes: write 100Mi?", id="thousandths"
+        ),
+        pytest.param(("--memory", "4Ki", "--", "x"), "that is 4096 bytes: write 4Gi?", id="KiB"),
+        pytest.param(("--memory", "0", "--", "x"), "write it as 4Gi or 500Mi", id="no memory"),
+        pytest.param(("--cpu", "2x", "--", "x"), "--cpu 2x: a quantity of", id="cpu"),
+        pytest.param(("--cpu=-1", "--", "x"), "write 2 or 500m", id="less than no CPU"),
     ],
 )
 def test_wrong_options(words: tuple[str, ...], said: str) -> None:

@@ -1,5 +1,6 @@
 """Kubernetes' quantities: "100m", "2Gi", "1e3"."""
 
+import re
 from collections.abc import Iterable, Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
@@ -12,7 +13,14 @@ _FACTORS: Final = {
     "n": Decimal("1e-9"),
 }
 
+_VALID: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?\d+)?", re.ASCII)
+
 Amounts = dict[str, Decimal]
+
+
+def valid(text: str) -> bool:
+    """Whether the apiserver takes it for a quantity."""
+    return _VALID.fullmatch(text) is not None
 
 
 def quantity(text: Any) -> Decimal:

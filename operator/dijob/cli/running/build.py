@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from dijob import names
 from dijob.cli.errors import CliError, Exit
+from dijob.cli.running import asked
 from dijob.cli.running.code import Code
 
 Body = dict[str, Any]
@@ -35,7 +36,9 @@ class Wanted:
 
 
 def manifests(wanted: Wanted, code: Code | None) -> list[Body]:
-    """The DIJob, and the ConfigMap with its code where it has any."""
+    """The DIJob, and the ConfigMap with its code where it has any. Raises CliError (USAGE)."""
+    asked.cpu(wanted.cpu)
+    asked.memory(wanted.memory)
     main: Body = {
         "name": names.MAIN_CONTAINER,
         "image": wanted.image,
