@@ -68,6 +68,12 @@ def test_all_options_of_the_job() -> None:
     assert pod["volumes"] == [{"name": "volume-0", "persistentVolumeClaim": {"claimName": "out"}}]
 
 
+def test_a_line_for_a_shell_that_is_asked_for_is_taken() -> None:
+    (job,) = made("--", "bash", "-c", "echo hi; python3 -V")
+    (main,) = job["spec"]["template"]["spec"]["containers"]
+    assert main["command"] == ["bash", "-c", "echo hi; python3 -V"]
+
+
 @pytest.mark.parametrize(
     "words",
     [
@@ -159,6 +165,12 @@ def test_too_much_code_is_a_sentence_with_the_way_out(folder: Path) -> None:
         pytest.param(("--memory", "4Ki", "--", "x"), "that is 4096 bytes: write 4Gi?", id="KiB"),
         pytest.param(("--memory", "0", "--", "x"), "write it as 4Gi or 500Mi", id="no memory"),
         pytest.param(("--cpu", "2x", "--", "x"), "--cpu 2x: a quantity of", id="cpu"),
+        pytest.param(
+            ("--", "echo hi; python3 -V"),
+            "'echo hi; python3 -V' is one word, and the command runs without a shell: write"
+            " -- bash -c 'echo hi; python3 -V', or leave the quotes out",
+            id="a line of a shell",
+        ),
         pytest.param(("--cpu=-1", "--", "x"), "write 2 or 500m", id="less than no CPU"),
     ],
 )

@@ -1,6 +1,8 @@
 """What a new user writes on the command line of `run` and the cluster would not take. Pure."""
 
 import re
+import shlex
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Final
 
@@ -43,6 +45,18 @@ def cpu(text: str | None) -> None:
         f" {number[0] if number else '2 or 500m'}",
         Exit.USAGE,
     )
+
+
+def words(command: Sequence[str]) -> None:
+    """Refuse a whole command line in one word, which only a shell would take apart. Raises CliError
+    (USAGE).
+    """
+    if len(command) == 1 and len(command[0].split()) > 1:
+        raise CliError(
+            f"{shlex.quote(command[0])} is one word, and the command runs without a shell: write"
+            f" -- bash -c {shlex.quote(command[0])}, or leave the quotes out",
+            Exit.USAGE,
+        )
 
 
 def _as_memory(text: str) -> str:

@@ -39,6 +39,7 @@ def manifests(wanted: Wanted, code: Code | None) -> list[Body]:
     """The DIJob, and the ConfigMap with its code where it has any. Raises CliError (USAGE)."""
     asked.cpu(wanted.cpu)
     asked.memory(wanted.memory)
+    asked.words(wanted.command)
     main: Body = {
         "name": names.MAIN_CONTAINER,
         "image": wanted.image,
