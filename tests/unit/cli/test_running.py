@@ -64,8 +64,36 @@ def test_all_options_of_the_job() -> None:
         "limits": {"memory": "4Gi", "nvidia.com/gpu": 1},
     }
     assert {"name": "A", "value": "b=c"} in main["env"]
-    assert main["volumeMounts"] == [{"name": "volume-0", "mountPath": "/out"}]
-    assert pod["volumes"] == [{"name": "volume-0", "persistentVolumeClaim": {"claimName": "out"}}]
+    assert main["volumeMounts"] == [{"name": "out", "mountPath": "/out"}]
+    assert pod["volumes"] == [{"name": "out", "persistentVolumeClaim": {"claimName": "out"}}]
+
+
+@pytest.mark.parametrize(
+    ("claims", "names"),
+    [
+        pytest.param(["data", "out"], ["data", "out"], id="their own"),
+        pytest.param(["out", "out"], ["out", "out"], id="one claim, mounted twice"),
+        pytest.param(["my.claim", "b" * 64], ["volume-0", "volume-1"], id="no labels"),
+        pytest.param(["code", "work"], ["volume-0", "volume-1"], id="those of the code"),
+        pytest.param(["dijob-bin"], ["volume-0"], id="the operator's"),
+        pytest.param(["volume-0", "a.b"], ["volume-0", "volume-1"], id="a number that is taken"),
+        pytest.param(["a.b", "volume-0"], ["volume-0", "volume-1"], id="a name that is taken"),
+    ],
+)
+def test_a_volume_is_named_after_its_claim_where_it_can_be(
+    claims: list[str], names: list[str]
+) -> None:
+    words = [word for n, one in enumerate(claims) for word in ("--volume", f"{one}:/{n}")]
+    (job,) = made(*words, "--", "x")
+    pod = job["spec"]["template"]["spec"]
+    mounts = pod["containers"][0]["volumeMounts"]
+    assert [(one["name"], one["mountPath"]) for one in mounts] == [
+        (name, f"/{n}") for n, name in enumerate(names)
+    ]
+    assert {v["name"]: v["persistentVolumeClaim"]["claimName"] for v in pod["volumes"]} == dict(
+        zip(names, claims, strict=True)
+    )
+    assert len(pod["volumes"]) == len(set(names))
 
 
 def test_a_line_for_a_shell_that_is_asked_for_is_taken() -> None:

@@ -1,10 +1,13 @@
 """The DIJob of an image, a command and options. Pure."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, Final
 
 from dijob import names
+from dijob.api.template_checks import OWN_VOLUMES
 from dijob.cli.errors import CliError, Exit
 from dijob.cli.running import asked
 from dijob.cli.running.code import Code
@@ -15,6 +18,8 @@ Body = dict[str, Any]
 WORK: Final = "/work"
 _WORK_VOLUME: Final = "work"
 _CODE_VOLUME: Final = "code"
+# What a volume's name can be; a claim's can have dots, and be longer.
+_LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 @dataclass(frozen=True)
@@ -101,16 +106,28 @@ def _env(given: Sequence[str]) -> list[Body]:
 
 
 def _claims(given: Sequence[str]) -> tuple[list[Body], list[Body]]:
-    """Mounts and volumes of CLAIM:/PATH."""
-    mounts, volumes = [], []
-    for number, one in enumerate(given):
+    """Mounts and volumes of CLAIM:/PATH; a claim that is mounted twice is one volume."""
+    mounts, claims = [], dict[str, str]()
+    for one in given:
         claim, _, path = one.partition(":")
         if not claim or not path.startswith("/"):
             raise CliError(f"--volume {one}: write it as CLAIM:/PATH", Exit.USAGE)
-        volume = f"volume-{number}"
-        mounts.append({"name": volume, "mountPath": path})
-        volumes.append({"name": volume, "persistentVolumeClaim": {"claimName": claim}})
+        if claim not in claims:
+            claims[claim] = _volume_name(claim, claims.values())
+        mounts.append({"name": claims[claim], "mountPath": path})
+    volumes: list[Body] = [
+        {"name": name, "persistentVolumeClaim": {"claimName": claim}}
+        for claim, name in claims.items()
+    ]
     return mounts, volumes
+
+
+def _volume_name(claim: str, others: Collection[str]) -> str:
+    """The claim's name, by which `local --volume` finds it, where a volume can have that name."""
+    taken = {*others, *OWN_VOLUMES, _WORK_VOLUME, _CODE_VOLUME}
+    if _LABEL.fullmatch(claim) and claim not in taken:
+        return claim
+    return next(name for name in map("volume-{}".format, count()) if name not in taken)
 
 
 def _code_mounts(code: Code) -> list[Body]:
