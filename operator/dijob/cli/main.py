@@ -30,6 +30,14 @@ class _Commands(click.Group):
         found.short_help = COMMANDS[cmd_name]
         return found
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-") and not ctx.resilient_parsing:
+            ctx.fail(_no_command(name, ctx.command_path))
+        return super().resolve_command(ctx, args)
+
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
@@ -69,6 +77,15 @@ def main() -> None:
             err=True,
         )
         sys.exit(Exit.BUG)
+
+
+def _no_command(name: str, program: str) -> str:
+    """What is said of a command that is not there, with the one that was meant."""
+    import difflib
+
+    near = difflib.get_close_matches(name.lower(), COMMANDS, n=1)
+    way = f"did you mean {program} {near[0]}?" if near else f"see {program} --help"
+    return f"there is no command {name}: {way}"
 
 
 def _called(path: str) -> str:

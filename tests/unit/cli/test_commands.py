@@ -22,7 +22,7 @@ NOW = datetime(2026, 11, 25, 12, tzinfo=UTC)
 
 
 def run(*words: str, stdin: str = "", env: Mapping[str, str] | None = None) -> Result:
-    return CliRunner().invoke(group, words, input=stdin, env=env)
+    return CliRunner().invoke(group, words, input=stdin, env=env, prog_name="dijob")
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -103,6 +103,12 @@ def written(replicas: int = 2) -> str:
             id="no kubeconfig",
         ),
         pytest.param(("wait", "a", "--timeout", "soon"), "", 2, "90s, 10m, 1h30m", id="duration"),
+        pytest.param(
+            ("rnu",), "", 2, "there is no command rnu: did you mean dijob run?", id="a slip"
+        ),
+        pytest.param(("Logs",), "", 2, "did you mean dijob logs?", id="a capital letter"),
+        pytest.param(("xyz",), "", 2, "no command xyz: see dijob --help", id="no command"),
+        pytest.param(("--xyz", "run"), "", 2, "No such option", id="no option"),
         pytest.param(("scale", "a", "--replicas", "0"), "", 2, "x>=1", id="no replicas"),
     ],
 )
