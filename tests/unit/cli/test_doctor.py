@@ -163,6 +163,22 @@ CASES = {
         "rank 1 found no node: 0/2 nodes: Insufficient cpu",
         "ask for less",
     ),
+    "a claim without a volume": Case(
+        "nodes",
+        evidence(
+            pods=[pod(0, status=unschedulable("pod has unbound immediate PersistentVolumeClaims."))]
+        ),
+        PROBLEM,
+        "rank 0 found no node: pod has unbound immediate",
+        "a claim has no volume: kubectl get pvc; the cluster needs a StorageClass",
+    ),
+    "no claim": Case(
+        "nodes",
+        evidence(pods=[pod(0, status=unschedulable('persistentvolumeclaim "out" not found'))]),
+        PROBLEM,
+        'persistentvolumeclaim "out" not found',
+        "make the claim, or correct its name",
+    ),
     "no free port": Case(
         "nodes",
         evidence(pods=[pod(0, status=unschedulable("didn't have free ports"))]),

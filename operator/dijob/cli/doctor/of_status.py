@@ -56,6 +56,13 @@ def _room(why: str) -> str:
             "with hostNetwork a node has each port once: add nodes, or leave hostNetwork out, or"
             " give the jobs different --ports"
         )
+    if "unbound immediate PersistentVolumeClaims" in why:
+        return (
+            "a claim has no volume: kubectl get pvc; the cluster needs a StorageClass, or a"
+            " PersistentVolume that fits (docs/own-code.md#on-a-volume)"
+        )
+    if "persistentvolumeclaim" in why and "not found" in why:
+        return "make the claim, or correct its name in the template: kubectl get pvc"
     if "Insufficient" in why:
         return (
             "ask for less in resources.requests, add nodes, or lower minReplicas so that the job"
