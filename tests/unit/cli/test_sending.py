@@ -6,6 +6,7 @@ import tarfile
 from pathlib import Path
 
 import pytest
+from dijob.cli.copying.copy import copy
 from dijob.cli.copying.packing import items, pack
 from dijob.cli.copying.places import Inside, Source, ends, helper, mounted
 from dijob.cli.copying.progress import Progress, size
@@ -140,6 +141,27 @@ async def test_a_folder_arrives_whole(tmp_path: Path, there: str, path: str, wan
     assert (away / wanted / "deep/run").stat().st_mode & 0o777 == 0o755
     assert (away / wanted / "linked/far").read_text() == "far"
     assert not (away / wanted / "linked").is_symlink()
+
+
+async def test_no_pod_is_made_for_a_rank_that_the_job_lacks(tmp_path: Path) -> None:
+    async with kubelets(tmp_path) as (made, kubeconfig), AsyncClient(kubeconfig) as client:
+        assert made.job is not None
+        made.job["status"] = {"desired": 2}
+        await made.start(1)
+        with pytest.raises(CliError, match="test has no rank 5: its ranks are 0 to 1") as caught:
+            await copy(client, Source("test", 5, "/x"), tmp_path)
+    assert caught.value.code is Exit.NOT_FOUND
+
+
+async def test_a_rank_that_is_leaving_is_still_asked(tmp_path: Path) -> None:
+    (tmp_path / "x").write_text("kept")
+    (tmp_path / "to").mkdir()
+    async with kubelets(tmp_path) as (made, kubeconfig), AsyncClient(kubeconfig) as client:
+        assert made.job is not None
+        made.job["status"] = {"desired": 1}
+        await made.start(1)
+        await copy(client, Source("test", 1, f"{tmp_path}/x"), tmp_path / "to/x")
+    assert (tmp_path / "to/x").read_text() == "kept"
 
 
 async def test_why_it_cannot_be_written_is_said(tmp_path: Path) -> None:

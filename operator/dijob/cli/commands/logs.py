@@ -9,6 +9,7 @@ from dijob.cli import options
 from dijob.cli.calling import Where, call
 from dijob.cli.errors import CliError, Exit
 from dijob.cli.loglines import Prefix
+from dijob.cli.ranks import known
 
 if TYPE_CHECKING:
     from dijob.client import AsyncClient, Job, LogOptions
@@ -67,7 +68,7 @@ def command(where: Where, name: str, **given: Unpack[Given]) -> None:
 def options_of(given: Given, job: "Job") -> "LogOptions":
     """What the client is asked for. Raises CliError for a rank or task that the job lacks."""
     from dijob.client import LogOptions
-    from dijob.client.loglines import ranks_in, unknown
+    from dijob.client.loglines import ranks_in
 
     if given["every"] and (given["rank"] or given["task"]):
         raise CliError("--all goes with neither --rank nor --task: leave one out", Exit.USAGE)
@@ -77,15 +78,11 @@ def options_of(given: Given, job: "Job") -> "LogOptions":
         ranks = ranks_in(given["rank"]) if given["rank"] else None
     except ValueError as error:
         raise CliError(f"--rank: {error}", Exit.USAGE) from error
-    size = job.status.desired
-    if size and (absent := unknown(ranks or (), size)):
-        raise CliError(
-            f"{job.name} has no rank {absent[0]}: its ranks are 0 to {size - 1}", Exit.NOT_FOUND
-        )
+    known(job, ranks or ())
     tasks = [one.get("name") or one.get("type") for one in job.body["spec"].get("tasks") or ()]
     if given["task"] and given["task"] not in tasks:
-        known = f"its tasks are {', '.join(map(str, tasks))}" if tasks else "it has no tasks"
-        raise CliError(f"{job.name} has no task {given['task']}: {known}", Exit.NOT_FOUND)
+        there = f"its tasks are {', '.join(map(str, tasks))}" if tasks else "it has no tasks"
+        raise CliError(f"{job.name} has no task {given['task']}: {there}", Exit.NOT_FOUND)
     return LogOptions(
         ranks=ranks,
         task=given["task"],

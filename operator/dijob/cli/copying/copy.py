@@ -16,6 +16,7 @@ from dijob.cli.copying import places
 from dijob.cli.copying.progress import Progress
 from dijob.cli.copying.unpacking import Unpacked, unpack
 from dijob.cli.errors import CliError, Exit
+from dijob.cli.ranks import known
 from dijob.client import AsyncClient, NotFound, RankPod, TimedOut
 from dijob.client.connection import Call
 from dijob.client.executing import STDERR, STDOUT, Place, exit_code, stream
@@ -44,6 +45,8 @@ async def located(
     if pod is not None and pod.running:
         yield Place(client.namespace, pod.name, pod.container), source.path
         return
+    if pod is None:
+        known(job, (source.rank,))
     try:
         model = job.model
     except SpecError as error:
