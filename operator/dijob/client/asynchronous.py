@@ -1,6 +1,6 @@
 """The client for programs with an event loop; the other one (synchronous.py) runs this one."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from dijob.api.model import DIJob
@@ -51,11 +51,18 @@ class AsyncClient(Reader):
         await self._patch(self.path(name), name, {"spec": {"suspend": False}})
 
     async def restart(
-        self, name: str, what: Manifest | None = None, *, timeout: float = 300
+        self,
+        name: str,
+        what: Manifest | None = None,
+        *,
+        beside: Iterable[Json] = (),
+        timeout: float = 300,
     ) -> Json:
         """Delete a job and make it anew, as it was or as `what` says. Nothing of its status is
         kept. The new one is tried on the apiserver before the old one is deleted; ConfigMaps that
         the job owns and mounts (`kubectl dijob run --code`) are made anew with it.
+
+        `beside`: what else to apply; a ConfigMap that the job owns and mounts stays its own.
         """
         old = await self._there(name)
         if (source := what if what is not None else old) is None:
@@ -64,11 +71,16 @@ class AsyncClient(Reader):
         check(body)
         await self.apply(restarting.trial(body), dry_run=True)
         kept = await restarting.owned(self.connection, old) if old else []
+        first, anew = restarting.parted(beside, kept)
+        for one in anew:
+            await self.apply(one, dry_run=True, force=True)
+        for one in first:
+            await self.apply(one)
         if old is not None:
             await self.delete(name, timeout=timeout)
         made = await self.apply(body, force=True)
-        for config_map in kept:
-            await self.apply(restarting.owned_by(config_map, made), force=True)
+        for one in anew:
+            await self.apply(restarting.owned_by(one, made), force=True)
         return made
 
     async def delete(self, name: str, *, timeout: float | None = None) -> None:

@@ -1,6 +1,6 @@
 """A job that is made anew: as it was written, with the ConfigMaps that end with the old one."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from dijob import names
@@ -44,6 +44,22 @@ async def owned(connection: Connection, job: Mapping[str, Any]) -> list[Json]:
         if any(owner.get("uid") == meta["uid"] for owner in owners):
             found.append(body)
     return found
+
+
+def parted(beside: Iterable[Json], kept: Sequence[Json]) -> tuple[list[Json], list[Json]]:
+    """What stands beside a job, and what is to be made anew with it: the ConfigMaps that are kept,
+    as `beside` has them where it does.
+    """
+    first, anew = list[Json](), {str(body["metadata"]["name"]): as_written(body) for body in kept}
+    for body in beside:
+        name = str(body["metadata"]["name"])
+        place = body["metadata"].get("namespace")
+        own = name in anew and place in (None, anew[name]["metadata"].get("namespace"))
+        if own and (body["apiVersion"], body["kind"]) == ("v1", "ConfigMap"):
+            anew[name] = body
+        else:
+            first.append(body)
+    return first, list(anew.values())
 
 
 def mounted(spec: Mapping[str, Any]) -> Iterator[str]:

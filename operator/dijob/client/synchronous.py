@@ -4,7 +4,7 @@ own, which also works where a loop runs already.
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -99,9 +99,16 @@ class Client:
         """As AsyncClient.resume."""
         self._run(self._client.resume(name))
 
-    def restart(self, name: str, what: Manifest | None = None, *, timeout: float = 300) -> Json:
+    def restart(
+        self,
+        name: str,
+        what: Manifest | None = None,
+        *,
+        beside: Iterable[Json] = (),
+        timeout: float = 300,
+    ) -> Json:
         """As AsyncClient.restart."""
-        return self._run(self._client.restart(name, what, timeout=timeout))
+        return self._run(self._client.restart(name, what, beside=beside, timeout=timeout))
 
     def delete(self, name: str, *, timeout: float | None = None) -> None:
         """As AsyncClient.delete."""

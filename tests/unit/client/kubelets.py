@@ -3,7 +3,7 @@
 import asyncio
 import json
 from asyncio.subprocess import PIPE
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -248,8 +248,10 @@ def _version(made: Kubelets) -> Handler:
 
 
 @asynccontextmanager
-async def kubelets(tmp_path: Any) -> AsyncGenerator[tuple[Kubelets, str]]:
-    """The apiserver, and a kubeconfig that leads to it."""
+async def kubelets(
+    tmp_path: Any, more: Callable[[Kubelets], Iterable[web.RouteDef]] = lambda made: ()
+) -> AsyncGenerator[tuple[Kubelets, str]]:
+    """The apiserver, `more` of its places, and a kubeconfig that leads to it."""
     made = Kubelets()
     app = web.Application()
     app.router.add_get(JOBS, made.objects)
@@ -261,6 +263,7 @@ async def kubelets(tmp_path: Any) -> AsyncGenerator[tuple[Kubelets, str]]:
     app.router.add_get(f"{PODS}/{{name}}/log", made.log)
     app.router.add_get(f"{PODS}/{{name}}/exec", made.execute)
     app.router.add_patch(f"{PODS}/{{name}}/ephemeralcontainers", made.add)
+    app.add_routes(more(made))
     runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)

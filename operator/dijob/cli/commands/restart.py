@@ -52,7 +52,8 @@ def command(where: Where, name: str, **given: Unpack[Given]) -> None:
 
     The new one is tried on the apiserver first, so that a mistake in it costs nothing. Then the job
     and its pods are deleted; nothing of its status is kept, and what its program has stored on
-    volumes stays. The code of `run --code` is kept.
+    volumes stays. The code of `run --code` is kept, or is as
+    the file says, and is still deleted with the job.
 
     \b
     Example:
@@ -61,10 +62,8 @@ def command(where: Where, name: str, **given: Unpack[Given]) -> None:
     others, new = parted(checked(given["files"]), name) if given["files"] else ((), None)
 
     async def act(client: "AsyncClient") -> None:
-        for other in others:
-            await client.apply(other)
         click.echo(f"deleting dijob/{name} and its pods, to make it anew", err=True)
-        await client.restart(name, new, timeout=given["delete_timeout"])
+        await client.restart(name, new, beside=others, timeout=given["delete_timeout"])
         click.echo(f"dijob/{name} restarted")
 
     call(where, act)
