@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from dijob import names
 from dijob.core.observed import diagnose
-from dijob.core.observed.views import Observed, Pod, Refusal, Refused
+from dijob.core.observed.views import Creation, Observed, Pod, Refusal, Refused
 from dijob.reasons import PodsCreated
 from unit.builders import NOW, gang, listed, observed, view
 
@@ -16,17 +16,18 @@ def refused(message: str, why: Refused = Refused.FORBIDDEN) -> Refusal:
     return Refusal(why, message, NOW)
 
 
+NOT_ADMITTED = {"job-1": Creation(2, NOW, rejected="NodePorts: no")}
 WAITS: dict[str, tuple[Pod | None, dict[str, Any], str]] = {
     "not created yet": (None, {}, "its pod is being created"),
-    "not admitted by its node": (None, {"rejected": {"job-1": "NodePorts: no"}}, "NodePorts: no"),
+    "not admitted by its node": (None, {"creations": NOT_ADMITTED}, "NodePorts: no"),
     "not admitted, and created again": (
         view(1, ip=""),
-        {"rejected": {"job-1": "NodePorts: no"}},
+        {"creations": NOT_ADMITTED},
         "NodePorts: no",
     ),
     "not admitted, and its name is taken since": (
         None,
-        {"rejected": {"job-1": "NodePorts: no"}, "refusals": {"pod/job-1": refused("taken")}},
+        {"creations": NOT_ADMITTED, "refusals": {"pod/job-1": refused("taken")}},
         "taken",
     ),
     "refused": (None, {"refusals": {"pod/job-1": refused("exceeded quota")}}, "exceeded quota"),

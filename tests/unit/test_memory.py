@@ -1,8 +1,8 @@
 """What the operator remembers of a job between passes."""
 
-from dijob.core.observed.views import Refusal, Refused
+from dijob.core.observed.views import Creation, Pod, Refusal, Refused
 from dijob.shell.memory import Memory
-from unit.builders import Body, job_body, later, view
+from unit.builders import NOW, Body, job_body, later, view
 
 
 def version(number: int, generation: int) -> Body:
@@ -24,30 +24,37 @@ def test_what_was_rejected_is_asked_again_when_the_job_is_written_otherwise() ->
     assert set(memory.refusals) == {"pod/job-1"}
 
 
+def refused(rank: int) -> Pod:
+    """A pod that its node has not admitted."""
+    return view(rank, ip="", phase="Failed", disrupted=True, complaint="NodePorts: no")
+
+
 def test_what_a_node_says_of_a_pod_is_kept_until_one_of_its_name_arrives() -> None:
     memory = Memory()
-    memory.parse(version(1, 1))
-    no = view(1, ip="", phase="Failed", disrupted=True, complaint="NodePorts: no")
-    memory.saw_pods([view(0), no])
+    memory.created("job-1", NOW)
+    memory.saw_pods([view(0), refused(1)])
     memory.saw_pods([view(0)])
+    memory.created("job-1", NOW)
     memory.saw_pods([view(0), view(1, uid="another", ip="")])
-    assert memory.rejected == {"job-1": "NodePorts: no"}
+    assert memory.creations == {"job-1": Creation(2, NOW, rejected="NodePorts: no")}
     memory.saw_pods([view(0), view(1, uid="another")])
-    assert memory.rejected == {}
+    assert memory.creations == {"job-1": Creation(2, NOW)}
 
 
 def test_what_a_node_says_of_a_pod_is_forgotten_when_the_job_is_written_otherwise() -> None:
     memory = Memory()
     memory.parse(version(1, 1))
-    memory.saw_pods([view(1, ip="", phase="Failed", disrupted=True, complaint="NodePorts: no")])
+    memory.created("job-1", NOW)
+    memory.saw_pods([refused(1)])
     memory.parse(version(2, 1))
-    assert memory.rejected == {"job-1": "NodePorts: no"}
+    assert memory.creations["job-1"].rejected == "NodePorts: no"
     memory.parse(version(3, 2))
-    assert memory.rejected == {}
+    assert memory.creations == {"job-1": Creation(1, NOW)}
 
 
 def test_a_program_that_has_run_was_admitted() -> None:
     memory = Memory()
+    memory.created("job-1", NOW)
     gone = view(1, phase="Failed", disrupted=True, complaint="Evicted: x", started="2026-05-04")
     memory.saw_pods([gone])
-    assert memory.rejected == {}
+    assert memory.creations == {"job-1": Creation(1, NOW)}

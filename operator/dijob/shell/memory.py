@@ -4,7 +4,7 @@ calls, delays a retry, and may cost a pod whose list nobody can prove (docs/deci
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -35,7 +35,6 @@ class Memory:
     reminded: dict[tuple[str, int], datetime] = field(default_factory=dict)
     events_read: dict[str, datetime] = field(default_factory=dict)
     warnings: dict[str, str] = field(default_factory=dict)
-    rejected: dict[str, str] = field(default_factory=dict)
     first_seen: datetime | None = None
     last_write: float = -1e9
     _parsed: Parsed | None = None
@@ -52,7 +51,7 @@ class Memory:
             self.refusals = {
                 k: no for k, no in self.refusals.items() if no.why is not Refused.REJECTED
             }
-            self.rejected.clear()
+            self.creations = {k: replace(one, rejected="") for k, one in self.creations.items()}
         if job.status.suspend_time:
             # Its user has taken its pods away: they are no pods that go again and again.
             self.creations.clear()
@@ -82,10 +81,12 @@ class Memory:
         it does not admit, until one of that name has arrived.
         """
         for pod in pods:
+            if (creation := self.creations.get(pod.name)) is None:
+                continue
             if pod.failed and pod.placement.disrupted and not pod.has_started:
-                self.rejected[pod.name] = pod.complaint
-            elif pod.has_arrived:
-                self.rejected.pop(pod.name, None)
+                self.creations[pod.name] = replace(creation, rejected=pod.complaint)
+            elif pod.has_arrived and creation.rejected:
+                self.creations[pod.name] = replace(creation, rejected="")
         there = {"", *(pod.uid for pod in pods)}
         self.refusals = {
             key: no for key, no in self.refusals.items() if changes.pod_uid(key) in there
@@ -98,7 +99,8 @@ class Memory:
         self.released.discard(name)
         old = self.creations.get(name)
         fresh = old is None or now - old.at > timedelta(seconds=FORGIVE_SECONDS)
-        self.creations[name] = Creation(1 if old is None or fresh else old.count + 1, now)
+        count = 1 if old is None or fresh else old.count + 1
+        self.creations[name] = Creation(count, now, old.rejected if old else "")
 
 
 class Memories:

@@ -127,7 +127,6 @@ class Reconciler:
             refusals=dict(memory.refusals),
             creations=dict(memory.creations),
             released=frozenset(memory.released),
-            rejected=dict(memory.rejected),
             first_seen=memory.first_seen,
             published=dict(memory.published),
             list_seen=dict(memory.list_seen),

@@ -134,7 +134,8 @@ def _why_no_address(gang: Gang, rank: int, observed: Observed) -> str:
     pod, name = observed.pods.get(rank), gang.member(rank).name
     # A node that does not admit the pod fails it at once, and it is created again, and so on: in
     # between, the reason is the same.
-    rejected = observed.rejected.get(name)
+    creation = observed.creations.get(name)
+    rejected = creation.rejected if creation else ""
     if pod is None:
         if refused := observed.refusals.get(f"pod/{name}"):
             return refused.message

@@ -146,10 +146,13 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Creation:
-    """How often this operator has created a pod of this name lately, and when it last did."""
+    """How often this operator has created a pod of this name lately, when it last did, and why a
+    node has not admitted the last one ("": none has refused it).
+    """
 
     count: int
     at: datetime
+    rejected: str = ""
 
 
 @dataclass(frozen=True)
@@ -186,8 +189,7 @@ class Observed:
     From the operator's memory (shell/memory.py), so that a new operator learns it again: `refusals`
     maps a kind and name ("pod/x-0", "service/x") or a change (changes.py) to the last refusal;
     `creations` a pod's name to how often it was created lately; `warnings` a pod's uid to the
-    newest warning event about it; `rejected` a pod's name to why its node has not admitted the one
-    before it. `released` are the names of pods that were deleted so that a
+    newest warning event about it. `released` are the names of pods that were deleted so that a
     lower rank finds a node. `first_seen` is when the first pass over the job was; None: now.
     `list_seen` maps the uid of a pod that is to act on a list, and the
     list's number, to when that list was first seen on the pod; `reminded` maps the same to when its
@@ -211,7 +213,6 @@ class Observed:
     reminded: Mapping[tuple[str, int], datetime] = field(default_factory=dict)
     published: Mapping[str, int] = field(default_factory=dict)
     warnings: Mapping[str, str] = field(default_factory=dict)
-    rejected: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[Problem, ...] = ()
     isolation: Isolation = Isolation()
     latency: float = 0.0
