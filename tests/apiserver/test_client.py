@@ -1,6 +1,7 @@
 """The client and its commands against a real apiserver, with an operator that answers."""
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -71,6 +72,22 @@ def test_a_jobs_life_by_commands(plane: Plane) -> None:
         assert said(plane, "delete", "by-cli", "--timeout", "100s") == "dijob/by-cli deleted\n"
         assert not plane.pods("by-cli")
         assert dijob(plane, "get", "by-cli").exit_code == 3
+
+
+def test_a_slip_in_the_template_is_told_at_once(plane: Plane) -> None:
+    with made(plane, "slip", replicas=2) as body:
+        container = body["spec"]["template"]["spec"]["containers"][0]
+        container["workingdir"] = "/code"
+        trial = dijob(plane, "apply", "-f", "-", "--dry-run", "server", stdin=yaml.safe_dump(body))
+        assert (trial.exit_code, trial.stdout) == (
+            0,
+            "dijob/slip applied (dry run: nothing is stored)\n",
+        )
+        told = 'the cluster refuses a pod like slip-0: .*unknown field "spec.containers'
+        assert re.search(rf"^Warning: {told}", trial.stderr), trial.stderr
+        del container["workingdir"]
+        right = dijob(plane, "apply", "-f", "-", "--dry-run", "server", stdin=yaml.safe_dump(body))
+        assert (right.exit_code, right.stderr) == (0, "")
 
 
 def test_a_failed_job_fails_its_wait(plane: Plane) -> None:

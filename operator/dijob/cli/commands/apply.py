@@ -1,6 +1,7 @@
 """`kubectl dijob apply`."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import click
@@ -52,7 +53,8 @@ class Given(TypedDict):
 def command(where: Where, **given: Unpack[Given]) -> None:
     """Create or change the objects in files, by server-side apply.
 
-    Each DIJob is checked before anything is sent; the errors name the field and what to do.
+    Each DIJob is checked before anything is sent; the errors name the field and what to do. A
+    warning tells of pods that the cluster will not create as they are written.
 
     \b
     Example:
@@ -63,7 +65,9 @@ def command(where: Where, **given: Unpack[Given]) -> None:
 
     async def act(client: "AsyncClient") -> list[Body]:
         force = given["force_conflicts"]
-        return [await client.apply(body, dry_run=trial, force=force) for body in bodies]
+        found = [await client.apply(body, dry_run=trial, force=force) for body in bodies]
+        await warn(client, bodies)
+        return found
 
     applied = call(where, act)
     show(applied, given["output"], trial)
@@ -84,6 +88,20 @@ def checked(files: Sequence[str]) -> list[Body]:
                         click.echo(f"Warning: {called(file)}: {warning}", err=True)
                 found.append(body)
         return found
+
+
+async def warn(client: "AsyncClient", bodies: Sequence[Body]) -> None:
+    """Tell of pods that the cluster will not create: it looks at a template only with its pods."""
+    from dijob.cli.explain.cluster import misshapen_pods
+    from dijob.cli.files import File
+    from dijob.client import DijobError
+    from dijob.client.documents import is_job
+
+    for body in filter(is_job, bodies):
+        # Whoever cannot be asked now says it of the job later.
+        with suppress(DijobError):
+            for text in await misshapen_pods(client, File("the file", body)):
+                click.echo(f"Warning: {text}", err=True)
 
 
 def show(applied: Sequence[Body], output: str, trial: bool) -> None:

@@ -2,7 +2,7 @@
 without creating anything."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import asdict, dataclass
 from http import HTTPStatus
 from typing import Any, Final
@@ -24,6 +24,8 @@ Data = dict[str, Any]
 SECONDS: Final = 15
 # Of the pod that is tried; the job's own is not known yet.
 _UID: Final = "00000000-0000-0000-0000-000000000000"
+# What is wrong with a pod itself.
+_MISSHAPEN: Final = (HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY)
 _PAGE: Final = "500"
 _TRIAL: Final = (("dryRun", "All"), ("fieldValidation", "Strict"))
 _NODES: Final = Resource("v1", "nodes", namespaced=False)
@@ -49,6 +51,15 @@ async def _ask(file: File, where: Where) -> Data:
         return _not_asked(str(error))
     space = job.metadata.namespace
     return {"asked": True, "namespace": space, "findings": [asdict(one) for one in findings]}
+
+
+async def misshapen_pods(client: AsyncClient, file: File) -> list[str]:
+    """A sentence for each kind of the job's pods that the cluster would not create as it is
+    written: a quota or a missing right is another matter. [] also for who may not create pods.
+    """
+    job = job_of(file, client.namespace, uid=_UID)
+    tried = [one async for one in _Asking(client.connection).tried(job)]
+    return [_refused(name, no) for name, no in tried if no and no.status in _MISSHAPEN]
 
 
 def _not_asked(why: str) -> Data:
@@ -85,23 +96,28 @@ class _Asking:
             return Finding(NO, "the cluster knows no DIJob: install the operator (docs/install.md)")
         return Finding(NO, f"the cluster refuses the DIJob: {_said(no)}")
 
-    async def _pods(self, job: DIJob) -> list[Finding]:
-        """One pod of each set, as the operator would make it."""
-        found = []
+    async def tried(self, job: DIJob) -> AsyncGenerator[tuple[str, NotFound | Refused | None]]:
+        """One pod of each set, as the operator would make it: its name, and what the apiserver has
+        against it.
+        """
         for name, pod in sample_pods(job, Options()):
             # Under no name of a pod that may be there, and of no owner.
             meta = {
                 k: v for k, v in pod["metadata"].items() if k not in ("name", "ownerReferences")
             }
             tried = {**pod, "metadata": {**meta, "generateName": "dijob-explain-"}}
-            no = await self._refusal(PODS, job.metadata.namespace, tried)
+            yield name, await self._refusal(PODS, job.metadata.namespace, tried)
+
+    async def _pods(self, job: DIJob) -> list[Finding]:
+        found = []
+        async for name, no in self.tried(job):
             if no is None:
                 found.append(Finding(YES, f"the cluster accepts a pod like {name}"))
             elif no.status == HTTPStatus.FORBIDDEN and "cannot create resource" in no.message:
                 said = "you may not create pods here, so no pod was tried (the operator may)"
                 return [Finding(UNKNOWN, said)]
             else:
-                found.append(Finding(NO, f"the cluster refuses a pod like {name}: {_said(no)}"))
+                found.append(Finding(NO, _refused(name, no)))
         return found
 
     async def _nodes(self, job: DIJob) -> Finding:
@@ -150,6 +166,10 @@ def _about_this(error: ApiError) -> None:
     """Raises it where the apiserver does not know who asks: that says nothing of the job."""
     if error.status == HTTPStatus.UNAUTHORIZED:
         raise error
+
+
+def _refused(name: str, error: ApiError) -> str:
+    return f"the cluster refuses a pod like {name}: {_said(error)}"
 
 
 def _said(error: ApiError) -> str:
