@@ -33,6 +33,14 @@ $(VENV)/ready:
 	@$(PY) -m pip check >&2
 	@touch $@
 
+# Packages for one purpose: in a folder beside those of the tests. $(1): what they are, $(2): how long it takes, $(3): their lock.
+define APART
+@echo "==> $(1) into $(@D) ($(2))" >&2
+@rm -rf $(@D)
+@$(PY) -m pip install -q --require-hashes --no-deps --target $(@D) -r $(3)
+@touch $@
+endef
+
 .PHONY: venv
 venv: $(VENV)/ready
 
@@ -55,10 +63,7 @@ SITE := $(CACHE)/site-$(shell { cat docs/site/requirements.txt; $(PYTHON) -IS -V
 MKDOCS := NO_MKDOCS_2_WARNING=1 PYTHONPATH=$(SITE) $(PY) -m mkdocs
 
 $(SITE)/ready: $(VENV)/ready
-	@echo "==> mkdocs-material into $(SITE) (~10 s)" >&2
-	@rm -rf $(SITE)
-	@$(PY) -m pip install -q --require-hashes --no-deps --target $(SITE) -r docs/site/requirements.txt
-	@touch $@
+	$(call APART,mkdocs-material,~10 s,docs/site/requirements.txt)
 
 .PHONY: site
 site: $(SITE)/ready ## the docs site into OUT (default: site in the cache), each link checked (~3 s)
@@ -132,10 +137,7 @@ figures: venv ## lines, ratio of tests, what is too large, folders of the core; 
 NOTEBOOK := $(CACHE)/notebook-$(shell { cat tests/e2e/notebook.txt; $(PYTHON) -IS -VV; } 2>/dev/null | sha256sum | cut -c1-12)
 
 $(NOTEBOOK)/ready: $(VENV)/ready
-	@echo "==> ipykernel and nbclient into $(NOTEBOOK) (~10 s)" >&2
-	@rm -rf $(NOTEBOOK)
-	@$(PY) -m pip install -q --require-hashes --no-deps --target $(NOTEBOOK) -r tests/e2e/notebook.txt
-	@touch $@
+	$(call APART,ipykernel and nbclient,~10 s,tests/e2e/notebook.txt)
 
 .PHONY: notebook
 notebook: $(NOTEBOOK)/ready ## execute examples/client.ipynb on the kubeconfig's cluster, and keep its outputs (OUT=: in another file)
@@ -204,10 +206,7 @@ sbom: venv ## write what is in each image into the cache, as CycloneDX, and prin
 AUDIT := $(CACHE)/audit-$(shell { cat images/audit.txt; $(PYTHON) -IS -VV; } 2>/dev/null | sha256sum | cut -c1-12)
 
 $(AUDIT)/ready: $(VENV)/ready
-	@echo "==> pip-audit and CycloneDX's library into $(AUDIT) (~20 s)" >&2
-	@rm -rf $(AUDIT)
-	@$(PY) -m pip install -q --require-hashes --no-deps --target $(AUDIT) -r images/audit.txt
-	@touch $@
+	$(call APART,pip-audit and CycloneDX's library,~20 s,images/audit.txt)
 
 .PHONY: bills
 bills: $(AUDIT)/ready ## check what make sbom writes against CycloneDX's schema (~20 s)
@@ -268,10 +267,7 @@ bench-full: cluster-build ## up to 1,000 jobs, and 1,500 ranks in one; growth, l
 PLOTS := $(CACHE)/plots-$(shell { cat bench/requirements.txt; $(PYTHON) -IS -VV; } 2>/dev/null | sha256sum | cut -c1-12)
 
 $(PLOTS)/ready: $(VENV)/ready
-	@echo "==> matplotlib into $(PLOTS) (~20 s)" >&2
-	@rm -rf $(PLOTS)
-	@$(PY) -m pip install -q --require-hashes --no-deps --target $(PLOTS) -r bench/requirements.txt
-	@touch $@
+	$(call APART,matplotlib,~20 s,bench/requirements.txt)
 
 .PHONY: bench-page
 bench-page: $(PLOTS)/ready ## tables and pictures of docs/performance.md from the figures in bench/results
