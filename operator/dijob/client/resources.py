@@ -61,3 +61,9 @@ class Kinds:
             if row["kind"] == kind and "/" not in row["name"]:
                 return Resource(version, row["name"], row["namespaced"])
         raise NotFound(404, "NotFound", missing)
+
+
+def belongs(body: Mapping[str, Any], uid: str) -> bool:
+    """Whether an object is one of the children of the owner with this uid."""
+    owners = body["metadata"].get("ownerReferences") or ()
+    return any(owner.get("uid") == uid for owner in owners)

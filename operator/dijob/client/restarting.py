@@ -6,7 +6,7 @@ from typing import Any, Final
 from dijob import names
 from dijob.client.connection import Call, Connection, Json
 from dijob.client.errors import NotFound
-from dijob.client.resources import CONFIG_MAPS
+from dijob.client.resources import CONFIG_MAPS, belongs
 
 _APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
@@ -40,8 +40,7 @@ async def owned(connection: Connection, job: Mapping[str, Any]) -> list[Json]:
             body = await connection.json(Call("GET", path))
         except NotFound:
             continue
-        owners = body["metadata"].get("ownerReferences") or ()
-        if any(owner.get("uid") == meta["uid"] for owner in owners):
+        if belongs(body, meta["uid"]):
             found.append(body)
     return found
 

@@ -10,7 +10,7 @@ from dijob import names
 from dijob.client.connection import Connection
 from dijob.client.errors import NO_SUCH_KIND, ApiError, NotFound, TimedOut
 from dijob.client.jobs import DELETED, Job, Outcome
-from dijob.client.resources import DIJOBS, PODS
+from dijob.client.resources import DIJOBS, PODS, belongs
 from dijob.client.watching import watched
 
 RUNNING: Final = "running"
@@ -141,12 +141,7 @@ async def _pods_of(connection: Connection, job: Deleted) -> AsyncGenerator[list[
     async with aclosing(found):
         try:
             async for pods in found:
-                yield sorted(name for name, pod in pods.items() if _owner(pod) == job.uid)
+                yield sorted(name for name, pod in pods.items() if belongs(pod, job.uid))
         except ApiError as error:
             if error.status != 403:
                 raise
-
-
-def _owner(pod: Mapping[str, Any]) -> str:
-    owners = pod["metadata"].get("ownerReferences") or ()
-    return next((str(one["uid"]) for one in owners if one.get("controller")), "")
