@@ -3,7 +3,6 @@ registries, and docs/chart-values.md from the chart's schema and defaults; `--ch
 out of date.
 """
 
-import argparse
 import json
 import sys
 from collections.abc import Collection, Iterator, Mapping
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import yaml
+from dijob.crd.pages import settle
 from dijob.server import metrics as server
 from dijob.shell import metrics as operator
 from prometheus_client import CollectorRegistry, Metric
@@ -170,19 +170,8 @@ def _linked(part: Json) -> str:
 
 def main() -> int:
     """Exit code 1: with --check, a page is out of date."""
-    parser = argparse.ArgumentParser(prog="python docs/site/lookup.py", description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing")
-    check, stale = parser.parse_args().check, []
-    for name, text in {"metrics.md": metrics(), "chart-values.md": chart_values()}.items():
-        page = ROOT / "docs" / name
-        if page.exists() and page.read_text() == text:
-            continue
-        stale.append(f"docs/{name}")
-        if not check:
-            page.write_text(text)
-    if stale:
-        print(f"{'out of date, run `make crds`' if check else 'written'}: {', '.join(stale)}")
-    return 1 if check and stale else 0
+    pages = {"docs/metrics.md": metrics(), "docs/chart-values.md": chart_values()}
+    return settle("python docs/site/lookup.py", str(__doc__), pages)
 
 
 if __name__ == "__main__":

@@ -2,21 +2,20 @@
 whether it is out of date.
 """
 
-import argparse
 import ast
 import importlib
 import inspect
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Final
 
 import click
 
 from dijob.cli import errors
 from dijob.cli.commands import COMMANDS
+from dijob.crd.pages import settle
 
-_PAGE: Final = Path(__file__).parents[3] / "docs/cli.md"
+_PAGE: Final = "docs/cli.md"
 _WIDTH: Final = 100
 
 _HEAD: Final = """# kubectl dijob
@@ -74,15 +73,7 @@ def exit_codes() -> Iterator[tuple[errors.Exit, str]]:
 
 def main() -> int:
     """Exit code 1: with --check, the page is out of date."""
-    parser = argparse.ArgumentParser(prog="python -m dijob.cli.reference", description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing")
-    check, text = parser.parse_args().check, page()
-    if _PAGE.exists() and _PAGE.read_text() == text:
-        return 0
-    if not check:
-        _PAGE.write_text(text)
-    print(f"{'out of date, run `make crds`' if check else 'written'}: docs/{_PAGE.name}")
-    return 1 if check else 0
+    return settle("python -m dijob.cli.reference", str(__doc__), {_PAGE: page()})
 
 
 if __name__ == "__main__":

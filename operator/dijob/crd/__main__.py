@@ -1,17 +1,15 @@
 """`python -m dijob.crd` writes the generated files; `--check` says which are out of date."""
 
-import argparse
 import sys
-from pathlib import Path
 from typing import Final
 
 import yaml
 
 from dijob.crd import document, schema
 from dijob.crd.conditions import conditions
+from dijob.crd.pages import settle
 from dijob.crd.reference import reference
 
-_ROOT: Final = Path(__file__).parents[3]
 _NOTE: Final = "# Generated from operator/dijob/api/model.py by `make crds`; do not edit.\n"
 
 
@@ -50,23 +48,7 @@ def chart(crd: str) -> str:
 
 def main() -> int:
     """Exit code 1: with --check, something is out of date."""
-    parser = argparse.ArgumentParser(prog="python -m dijob.crd", description=__doc__)
-    parser.add_argument(
-        "--check", action="store_true", help="write nothing; fail where a file differs"
-    )
-    check = parser.parse_args().check
-    stale = []
-    for name, text in outputs().items():
-        path = _ROOT / name
-        if path.exists() and path.read_text() == text:
-            continue
-        stale.append(name)
-        if not check:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
-    if stale:
-        print(f"{'out of date, run `make crds`' if check else 'written'}: {', '.join(stale)}")
-    return 1 if check and stale else 0
+    return settle("python -m dijob.crd", str(__doc__), outputs())
 
 
 if __name__ == "__main__":
