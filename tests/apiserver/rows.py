@@ -200,7 +200,10 @@ EDITS: dict[str, EditRefused] = {
     ),
 }
 
-ENDED = ("the job has ended (Failed): delete it and apply again, or use a new name",)
+ENDED = (
+    "the job has ended (Failed): delete it and apply again (kubectl dijob restart NAME -f FILE does"
+    " both), or use a new name",
+)
 
 # Of a job that has failed. Nothing else is said, least of all an advice that leads nowhere.
 EDITS_AFTER_THE_END: dict[str, EditRefused] = {

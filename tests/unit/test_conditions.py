@@ -1,5 +1,7 @@
 """What a pass says about the job: each condition's reason, and the sentence with it."""
 
+from typing import Any
+
 import pytest
 from dijob.api.model import DIJob
 from dijob.api.problems import Problem, SpecError
@@ -14,6 +16,7 @@ from unit.builders import (
     changed,
     conditions_of,
     container,
+    hands_out,
     job,
     later,
     listed,
@@ -207,6 +210,43 @@ def test_who_has_finished_is_said_and_what_ends_the_job(pods: tuple[Pod, ...], w
     assert said["Running"].message == f"{words}; the job ends when all ranks have exited 0"
     first = say(observed(*pods), running(successPolicy="Rank0"))
     assert first["Running"].message.endswith("; the job ends when rank 0 has exited 0")
+
+
+CRASHED_BEFORE: dict[str, Any] = {"restarts": 2, "ended": timestamp(NOW)}
+AT = "2026-05-04T12:00:00Z"
+BOOM = Ending(1, 0, "Error", "boom", at=AT)
+RECOVERED: dict[str, tuple[Pod, str]] = {
+    "its program crashed in its pod": (
+        listed(1, failures=2, last_end=BOOM, **CRASHED_BEFORE),
+        f"2 failures so far, the last at {AT}: rank 1: its program exited 1: boom",
+    ),
+    "its end was not charged": (
+        listed(1, failures=2, last_end=BOOM, ended_for=1, **CRASHED_BEFORE),
+        "1 failure so far",
+    ),
+}
+
+
+@pytest.mark.parametrize(("pod", "words"), RECOVERED.values(), ids=RECOVERED)
+def test_all_ranks_run_between_two_crashes_of_one(pod: Pod, words: str) -> None:
+    said = say(observed(listed(0), pod, listed(2)), running())["Running"]
+    assert (said.status, said.message) == ("True", f"all 3 ranks run; {words}")
+
+
+def test_all_ranks_run_after_a_failure_that_renewed_them() -> None:
+    owner = running(restart={"scope": "Job"})
+    failed = listed(1, owner, phase="Failed", ready=False, broken=True, failures=1, last_end=BOOM)
+    loss = plan(owner, observed(listed(0, owner), failed, listed(2, owner)), later(1))
+    again = [listed(rank, owner, uid=f"n{rank}", number=2) for rank in range(3)]
+    owner = stored(owner, loss)
+    told = hands_out(
+        owner, observed(*(changed(p, number=0, ips="", ready=False) for p in again)), later(30)
+    )
+    said = conditions_of(plan(stored(owner, told), observed(*again), later(40)))["Running"]
+    assert said.message == (
+        "all 3 ranks run; 1 failure so far, the last at 2026-05-04T12:00:01Z:"
+        " rank 1: pod job-1 failed (exited 1: boom)"
+    )
 
 
 def test_a_resumed_job_is_not_told_to_resume() -> None:

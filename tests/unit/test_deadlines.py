@@ -153,7 +153,10 @@ def test_a_job_that_runs_is_never_deleted() -> None:
 # --- edits after the end
 # -------------------------------------------------------------------------------------------
 
-ENDED = "the job has ended (Failed): delete it and apply again, or use a new name"
+ENDED = (
+    "the job has ended (Failed): delete it and apply again (kubectl dijob restart NAME -f FILE does"
+    " both), or use a new name"
+)
 EDITS: dict[str, tuple[dict[str, Any], tuple[str, str, str]]] = {
     "suspend": ({"suspend": True}, ("Suspended", "False", "Finished")),
     "the template": ({"parallel_workers": 2}, ("Invalid", "True", "TemplateChanged")),

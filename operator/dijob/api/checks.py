@@ -25,7 +25,10 @@ NAME_MESSAGE: Final = (
     " named NAME-RANK and the Service NAME: choose another name"
 )
 # {} is replaced by Succeeded or Failed.
-ENDED_MESSAGE: Final = "the job has ended ({}): delete it and apply again, or use a new name"
+ENDED_MESSAGE: Final = (
+    "the job has ended ({}): delete it and apply again (kubectl dijob restart NAME -f FILE does"
+    " both), or use a new name"
+)
 NO_SIZE_MESSAGE: Final = (
     "one of replicas, minReplicas and maxReplicas is needed: it says how many pods the job has"
 )

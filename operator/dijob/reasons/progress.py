@@ -27,8 +27,8 @@ class PodsCreated(Reason):
     PodRejected = problem(
         "the apiserver refuses the pod as it is written; its words are in the message. Asked again"
         " every 5 min",
-        "correct the template while the job is suspended (`spec.suspend: true`), or delete the job"
-        " and apply it again",
+        "correct the template while the job is suspended (`spec.suspend: true`), or replace the job"
+        " (`kubectl dijob restart NAME -f FILE`)",
     )
     PodForbidden = problem(
         "refused for now: a service account or priority class that does not exist yet, a quota, a"

@@ -16,7 +16,7 @@ class Invalid(Reason):
     TemplateChanged = problem(
         "the spec differs from what the running pods were made from: lost ones are not re-created",
         "write the old one back, or suspend the job (`spec.suspend: true`) until its pods are gone;"
-        " one that has ended: delete it and apply again",
+        " one that has ended: `kubectl dijob restart NAME -f FILE`",
         status=True,
     )
     OperatorError = problem(

@@ -15,6 +15,7 @@ from dijob.core.observed import diagnose
 from dijob.core.observed.views import Pod
 from dijob.core.report import redis
 from dijob.core.report.optional import optional_conditions
+from dijob.core.report.past_failures import past_failures
 from dijob.core.report.summary import Fact, find, is_true
 from dijob.reasons import (
     AddressesReady,
@@ -172,15 +173,14 @@ def _running(this: Pass) -> Fact:
 
 
 def _all_run(this: Pass) -> str:
-    """How many ranks run; once some have finished, since when, and what ends the job."""
+    """How many ranks run, and how often some have failed; once some have finished, since when, and
+    what ends the job.
+    """
     world, wish = this.world, this.world.gang.size
     done = [rank for rank in sorted(world.succeeded) if rank < world.size]
     if not done:
-        return (
-            f"all {count(wish, 'rank')} run"
-            if world.size == wish
-            else f"{world.size} of {count(wish, 'rank')} run"
-        )
+        who = "all" if world.size == wish else f"{world.size} of"
+        return diagnose.shorten(f"{who} {count(wish, 'rank')} run{past_failures(this)}")
     ends = [pod.containers.ended for rank in done if (pod := world.pods.get(rank))]
     since = f" (at {last})" if (last := max(ends, default="")) else ""
     run = f"{len(world.unfinished)} of {count(wish, 'rank')} run"
