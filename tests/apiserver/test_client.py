@@ -135,11 +135,8 @@ def test_restart_makes_a_failed_job_anew_with_what_it_owns(plane: Plane) -> None
         body["spec"]["template"]["spec"]["volumes"] = [volume]
         with Client(str(plane.cluster.kubeconfig)) as client:
             first = client.apply(body)
-            owner = {key: first[key] for key in ("apiVersion", "kind")}
-            owner |= {key: first["metadata"][key] for key in ("name", "uid")}
-            meta = {"name": "again-code", "ownerReferences": [owner]}
-            code = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"a": "b"}}
-            client.apply(code)
+            code = config_map("again-code", "a")
+            client.apply_owned(code, first)
             assert client.wait("again", timeout=60).phase == "Failed"
             body["spec"].pop("activeDeadlineSeconds")
             made_anew = client.restart("again", body, timeout=100)
@@ -147,8 +144,26 @@ def test_restart_makes_a_failed_job_anew_with_what_it_owns(plane: Plane) -> None
             assert client.wait("again", "running", timeout=60).phase == "Running"
             kept = plane.get("configmap", "again-code")
             assert kept is not None
-            assert kept["data"] == {"a": "b"}
+            assert kept["data"] == {"main.py": "a"}
             assert kept["metadata"]["ownerReferences"][0]["uid"] == made_anew["metadata"]["uid"]
+
+
+def test_code_that_is_applied_again_is_still_deleted_with_its_job(plane: Plane) -> None:
+    with made(plane, "coded") as body, Client(str(plane.cluster.kubeconfig)) as client:
+        job = client.apply(body)
+        client.apply_owned(config_map("coded-code", "a"), job)
+        client.apply(config_map("coded-code", "b"))
+        kept = plane.get("configmap", "coded-code")
+        assert kept is not None
+        assert kept["data"] == {"main.py": "b"}
+        assert [owner["uid"] for owner in kept["metadata"]["ownerReferences"]] == [
+            job["metadata"]["uid"]
+        ]
+
+
+def config_map(name: str, text: str) -> Body:
+    meta = {"name": name}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"main.py": text}}
 
 
 def test_pods_and_logs_where_no_kubelet_is(plane: Plane, running: str) -> None:

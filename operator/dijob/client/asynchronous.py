@@ -1,7 +1,7 @@
 """The client for programs with an event loop; the other one (synchronous.py) runs this one."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from dijob.api.model import DIJob
 from dijob.client import restarting, waiting
@@ -12,6 +12,9 @@ from dijob.client.reading import Reader
 from dijob.client.resources import Kinds
 
 Manifest = DIJob | Mapping[str, Any]
+
+# Owns the owner references of what is deleted with a job.
+OWNER_MANAGER: Final = f"{MANAGER}-owner"
 
 
 class AsyncClient(Reader):
@@ -30,13 +33,20 @@ class AsyncClient(Reader):
         body = manifest(what)
         if is_job(body):
             check(body)
-        resource = await Kinds(self.connection).of(body)
-        place = str(body["metadata"].get("namespace") or self.namespace)
-        query = [("fieldManager", MANAGER), ("fieldValidation", "Strict")]
-        query += [("dryRun", "All")] if dry_run else []
-        query += [("force", "true")] if force else []
-        path = resource.path(place, str(body["metadata"]["name"]))
-        return await self.connection.json(Call("PATCH", path, body, tuple(query), content=APPLY))
+        options = [("dryRun", "All")] if dry_run else []
+        options += [("force", "true")] if force else []
+        return await self._apply(body, MANAGER, *options)
+
+    async def apply_owned(self, body: Json, job: Mapping[str, Any]) -> Json:
+        """Apply an object that is deleted with a job, whoever applies it again without its owner:
+        the owner belongs to a field manager of its own.
+        """
+        force = ("force", "true")
+        made = await self._apply(restarting.owned_by(body, job), MANAGER, force)
+        bare = {key: body[key] for key in ("apiVersion", "kind")}
+        named = {"metadata": {"name": body["metadata"]["name"]}}
+        await self._apply(restarting.owned_by(bare | named, job), OWNER_MANAGER, force)
+        return made
 
     async def scale(self, name: str, replicas: int) -> None:
         """Write how many pods the job shall have, through its scale subresource."""
@@ -80,7 +90,7 @@ class AsyncClient(Reader):
             await self.delete(name, timeout=timeout)
         made = await self.apply(body, force=True)
         for one in anew:
-            await self.apply(restarting.owned_by(one, made), force=True)
+            await self.apply_owned(one, made)
         return made
 
     async def delete(self, name: str, *, timeout: float | None = None) -> None:
@@ -93,6 +103,13 @@ class AsyncClient(Reader):
         if timeout is not None:
             job = waiting.Deleted.of(self.namespace, name, answer)
             await waiting.until_gone(self.connection, job, timeout)
+
+    async def _apply(self, body: Json, manager: str, *options: tuple[str, str]) -> Json:
+        resource = await Kinds(self.connection).of(body)
+        place = str(body["metadata"].get("namespace") or self.namespace)
+        path = resource.path(place, str(body["metadata"]["name"]))
+        query = (("fieldManager", manager), ("fieldValidation", "Strict"), *options)
+        return await self.connection.json(Call("PATCH", path, body, query, content=APPLY))
 
     async def _there(self, name: str) -> Mapping[str, Any] | None:
         try:

@@ -4,7 +4,7 @@ own, which also works where a loop runs already.
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -64,6 +64,10 @@ class Client:
     def apply(self, what: Manifest, *, dry_run: bool = False, force: bool = False) -> Json:
         """As AsyncClient.apply."""
         return self._run(self._client.apply(what, dry_run=dry_run, force=force))
+
+    def apply_owned(self, body: Json, job: Mapping[str, Any]) -> Json:
+        """As AsyncClient.apply_owned."""
+        return self._run(self._client.apply_owned(body, job))
 
     def get(self, name: str) -> Job:
         """As AsyncClient.get."""

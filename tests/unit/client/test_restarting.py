@@ -92,7 +92,8 @@ async def _stored(request: web.Request, bodies: dict[str, Body]) -> web.Response
     body = json.loads(await request.text())
     body["metadata"] |= {"namespace": "default", "uid": "anew", "resourceVersion": "9"}
     if "dryRun" not in request.query:
-        bodies[body["metadata"]["name"]] = body
+        name = body["metadata"]["name"]
+        bodies[name] = bodies.get(name, {}) | body
     return web.json_response(body)
 
 

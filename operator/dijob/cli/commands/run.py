@@ -103,7 +103,6 @@ def checked(wanted: "Wanted", code: str | None) -> list[Body]:
 async def make(client: "AsyncClient", bodies: Sequence[Body]) -> None:
     """Create the job, and what it owns. Raises CliError where there is one of this name."""
     from dijob.client import NotFound
-    from dijob.client.restarting import owned_by
 
     job, *owned = bodies
     name = job["metadata"]["name"]
@@ -121,7 +120,7 @@ async def make(client: "AsyncClient", bodies: Sequence[Body]) -> None:
         await client.apply(body, dry_run=True, force=True)
     made = await client.apply(job)
     for body in owned:
-        await client.apply(owned_by(body, made), force=True)
+        await client.apply_owned(body, made)
     click.echo(f"dijob/{name} created")
 
 
