@@ -215,7 +215,7 @@ bills: $(AUDIT)/ready ## check what make sbom writes against CycloneDX's schema 
 # --strict: a package about which PyPI says nothing is a failure, not a warning.
 .PHONY: audit
 audit: bills ## ask PyPI for known vulnerabilities of the locked packages (needs PyPI's JSON API); the bills too
-	@PYTHONPATH=$(AUDIT) $(PY) -m pip_audit --strict --disable-pip --require-hashes -r requirements-dev.txt -r images/stacks/requirements.txt --vulnerability-service pypi
+	@PYTHONPATH=$(AUDIT) $(PY) -m pip_audit --strict --disable-pip --require-hashes -r requirements-dev.txt -r images/stacks/requirements.txt -r tests/e2e/notebook.txt -r docs/site/requirements.txt --vulnerability-service pypi
 
 # A file goes to one of three workers as a whole: the long ones first, or one worker is idle in the end; what computes (real
 # DI-engine) in turn with what waits, or three that compute take twice as long. Each file by its name: pytest leaves out

@@ -32,20 +32,20 @@ def fields(of: ast.ClassDef) -> int:
 
 
 def test_no_module_is_longer_than_300_lines() -> None:
-    lines = {path.name: len(path.read_text().splitlines()) for path in trees(OPERATOR)}
-    assert {name: count for name, count in lines.items() if count > 300} == {}
+    lines = {path: len(path.read_text().splitlines()) for path in trees(OPERATOR)}
+    assert {path: count for path, count in lines.items() if count > 300} == {}
 
 
 def test_no_class_is_longer_than_can_be_read_at_once() -> None:
-    lines = {each.name: (each.end_lineno or 0) - each.lineno + 1 for each in classes()}
-    assert "World" in lines
-    assert {name: count for name, count in lines.items() if count > MAX_LINES} == {}
+    lines = [(each.name, (each.end_lineno or 0) - each.lineno + 1) for each in classes()]
+    assert "World" in dict(lines)
+    assert [(name, count) for name, count in lines if count > MAX_LINES] == []
 
 
 def test_no_dataclass_has_more_fields_than_can_be_kept_in_mind() -> None:
-    counts = {each.name: fields(each) for each in classes()}
-    assert counts["Pod"] > MAX_POSITIONAL
-    assert {name: count for name, count in counts.items() if count > MAX_FIELDS} == {}
+    counts = [(each.name, fields(each)) for each in classes()]
+    assert dict(counts)["Pod"] > MAX_POSITIONAL
+    assert [(name, count) for name, count in counts if count > MAX_FIELDS] == []
 
 
 def test_what_has_many_fields_is_built_by_their_names() -> None:
