@@ -7,9 +7,14 @@ from typing import Any, Final
 import yaml
 
 from dijob.cli.slurm.convert import Converted
+from dijob.cli.slurm.paths import foreign_paths
 from dijob.client.yaml_text import Dumper
 
 WIDTH: Final = 110
+PATHS: Final = (
+    "# Paths that a pod has only where its image has them, or a volume is mounted there"
+    " (docs/own-code.md):"
+)
 
 
 def written(name: str, made: Converted) -> str:
@@ -20,15 +25,22 @@ def written(name: str, made: Converted) -> str:
     for (number, text), found in groupby(made.notes, lambda note: (note.number, note.text)):
         head += ["#", f"# line {number}: {_shown(text)}"]
         for note in found:
-            head += textwrap.wrap(
-                note.advice,
-                WIDTH,
-                initial_indent="#   ",
-                subsequent_indent="#   ",
-                break_on_hyphens=False,
-                break_long_words=False,
-            )
+            head += _indented(note.advice)
+    (container,) = made.job["spec"]["template"]["spec"]["containers"]
+    if paths := foreign_paths(container):
+        head += [*(["#"] if made.notes else []), PATHS, *_indented(", ".join(paths))]
     return "\n".join([*head, _dumped(made.job)])
+
+
+def _indented(text: str) -> list[str]:
+    return textwrap.wrap(
+        text,
+        WIDTH,
+        initial_indent="#   ",
+        subsequent_indent="#   ",
+        break_on_hyphens=False,
+        break_long_words=False,
+    )
 
 
 def _shown(text: str) -> str:
