@@ -49,6 +49,7 @@ def client_errors() -> Iterator[None]:
         (errors.Unreachable, Exit.UNREACHABLE),
         (errors.TimedOut, Exit.TIMED_OUT),
         (errors.BadFile, Exit.USAGE),
+        (errors.BadName, Exit.USAGE),
     )
     try:
         yield

@@ -10,6 +10,7 @@ from dijob.client.documents import build, check, dump, load, load_job, loads, ma
 from dijob.client.errors import (
     ApiError,
     BadFile,
+    BadName,
     DijobError,
     NotFound,
     Refused,
@@ -38,6 +39,7 @@ __all__ = [
     "ApiError",
     "AsyncClient",
     "BadFile",
+    "BadName",
     "Bar",
     "Client",
     "Condition",

@@ -107,7 +107,7 @@ class AsyncClient(Reader):
     async def _apply(self, body: Json, manager: str, *options: tuple[str, str]) -> Json:
         resource = await Kinds(self.connection).of(body)
         place = str(body["metadata"].get("namespace") or self.namespace)
-        path = resource.path(place, str(body["metadata"]["name"]))
+        path = resource.path_of(place, str(body["metadata"]["name"]))
         query = (("fieldManager", manager), ("fieldValidation", "Strict"), *options)
         return await self.connection.json(Call("PATCH", path, body, query, content=APPLY))
 

@@ -14,6 +14,10 @@ class BadFile(DijobError):
     """A file, or an object in it, cannot be sent as it is. The sentence names file and field."""
 
 
+class BadName(DijobError):
+    """What is given as an object's name can be none."""
+
+
 class Unreachable(DijobError):
     """The apiserver does not answer, or no kubeconfig leads to one."""
 

@@ -65,7 +65,7 @@ async def stream(
     query += [("container", place.container), ("stdout", "true"), ("stderr", "true")]
     if stdin is not None:
         query.append(("stdin", "true"))
-    path = PODS.path(place.namespace, place.pod, "exec")
+    path = PODS.path_of(place.namespace, place.pod, "exec")
     ended = False
     async with connection.socket(Call("GET", path, query=tuple(query))) as socket:
         feeder = asyncio.create_task(_feed(socket, stdin))

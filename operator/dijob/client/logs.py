@@ -41,7 +41,7 @@ async def opened(
         query["sinceSeconds"] = str(options.since)
     if options.tail is not None and not since_time:
         query["tailLines"] = str(options.tail)
-    path = PODS.path(str(pod.meta["namespace"]), pod.name, "log")
+    path = PODS.path_of(str(pod.meta["namespace"]), pod.name, "log")
     async with AsyncExitStack() as stack:
         response: aiohttp.ClientResponse | None = None
         try:

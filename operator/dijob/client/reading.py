@@ -152,4 +152,4 @@ class Reader:
 
     def path(self, name: str, below: str = "") -> str:
         """The path of a job in the API."""
-        return DIJOBS.path(self.namespace, name, below)
+        return DIJOBS.path_of(self.namespace, name, below)

@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
+from urllib.parse import quote
 
 from dijob import names
 from dijob.client.connection import Call, Connection
-from dijob.client.errors import NotFound
+from dijob.client.errors import BadName, NotFound
 
 
 @dataclass(frozen=True)
@@ -17,12 +18,26 @@ class Resource:
     plural: str
     namespaced: bool = True
 
-    def path(self, namespace: str = "", name: str = "", below: str = "") -> str:
-        """The path of an object, or of a collection; without a namespace, of all namespaces."""
+    def path(self, namespace: str = "") -> str:
+        """The path of the collection; without a namespace, of all namespaces. Raises BadName."""
         root = "/api" if "/" not in self.api_version else "/apis"
-        inside = f"/namespaces/{namespace}" if self.namespaced and namespace else ""
-        rest = "".join(f"/{part}" for part in (name, below) if part)
-        return f"{root}/{self.api_version}{inside}/{self.plural}{rest}"
+        inside = f"/namespaces/{_segment(namespace)}" if self.namespaced and namespace else ""
+        return f"{root}/{self.api_version}{inside}/{self.plural}"
+
+    def path_of(self, namespace: str, name: str, below: str = "") -> str:
+        """The path of an object, or of what is `below` it, as log. Raises BadName: without its name
+        the path is that of the whole collection.
+        """
+        return f"{self.path(namespace)}/{_segment(name)}" + (f"/{below}" if below else "")
+
+
+def _segment(name: str) -> str:
+    """A name as a part of a path. What no name can be is as the apiserver has it (apimachinery,
+    pkg/api/validation/path: IsValidPathSegmentName).
+    """
+    if name in ("", ".", "..") or "/" in name or "%" in name:
+        raise BadName(f"{name!r} is no name of an object: give the name as it stands in `list`")
+    return quote(name, safe="")
 
 
 DIJOBS: Final = Resource(names.API_VERSION, names.PLURAL)

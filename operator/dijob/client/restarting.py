@@ -35,7 +35,7 @@ async def owned(connection: Connection, job: Mapping[str, Any]) -> list[Json]:
     """The ConfigMaps that a job mounts and owns, which are deleted with it."""
     meta, found = job["metadata"], []
     for name in dict.fromkeys(mounted(job.get("spec") or {})):
-        path = CONFIG_MAPS.path(meta["namespace"], name)
+        path = CONFIG_MAPS.path_of(meta["namespace"], name)
         try:
             body = await connection.json(Call("GET", path))
         except NotFound:

@@ -71,7 +71,7 @@ async def _helper(client: AsyncClient, body: places.Body) -> AsyncGenerator[Plac
         yield Place(namespace, name, places.HELPER_CONTAINER)
     finally:
         with suppress(NotFound):
-            await client.connection.json(Call("DELETE", PODS.path(namespace, name)))
+            await client.connection.json(Call("DELETE", PODS.path_of(namespace, name)))
 
 
 async def _until_running(client: AsyncClient, name: str) -> None:

@@ -45,13 +45,13 @@ async def take(
 
 
 async def _look(client: AsyncClient, pod: RankPod, what: Wanted, uid: str) -> Look:
-    path = PODS.path(client.namespace, pod.name, "ephemeralcontainers")
+    path = PODS.path_of(client.namespace, pod.name, "ephemeralcontainers")
     body = container.patch(pod, what, uid)
     await client.connection.json(Call("PATCH", path, body, content=STRATEGIC))
     if problem := await _ended(client, pod, what):
         return Look(problem=problem)
     query = (("container", what.name),)
-    path = PODS.path(client.namespace, pod.name, "log")
+    path = PODS.path_of(client.namespace, pod.name, "log")
     async with client.connection.open(Call("GET", path, query=query), _SECONDS) as response:
         return read(await response.text(errors="replace"))
 

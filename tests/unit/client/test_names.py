@@ -1,0 +1,28 @@
+"""What is given as a name reaches the apiserver as one object's name, or not at all."""
+
+import pytest
+from dijob.client import BadName
+from dijob.client.resources import DIJOBS, PODS, Resource
+
+NO_NAMES = ["", ".", "..", "a/../", "../b", "a/b", "a%2fb"]
+
+
+@pytest.mark.parametrize("name", NO_NAMES)
+def test_what_can_be_no_name_has_no_path(name: str) -> None:
+    with pytest.raises(BadName, match="is no name of an object"):
+        DIJOBS.path_of("default", name)
+    with pytest.raises(BadName):
+        PODS.path_of(name or "/", "test")
+
+
+@pytest.mark.parametrize(
+    ("found", "path"),
+    [
+        (PODS.path_of("ns", "test-0", "log"), "/api/v1/namespaces/ns/pods/test-0/log"),
+        (PODS.path_of("ns", "a?watch=1 #b"), "/api/v1/namespaces/ns/pods/a%3Fwatch%3D1%20%23b"),
+        (PODS.path(), "/api/v1/pods"),
+        (Resource("x/v1", "nodes", namespaced=False).path_of("ns", "n"), "/apis/x/v1/nodes/n"),
+    ],
+)
+def test_paths(found: str, path: str) -> None:
+    assert found == path
