@@ -7,7 +7,7 @@ from dijob.api.model import DIJob
 from dijob.client import restarting, waiting
 from dijob.client.connection import APPLY, MANAGER, MERGE, Call, Json
 from dijob.client.documents import check, is_job, manifest
-from dijob.client.errors import NotFound
+from dijob.client.errors import ApiError, NotFound, TimedOut
 from dijob.client.reading import Reader
 from dijob.client.resources import Kinds
 
@@ -68,28 +68,40 @@ class AsyncClient(Reader):
         beside: Iterable[Json] = (),
         timeout: float = 300,
     ) -> Json:
-        """Delete a job and make it anew, as it was or as `what` says. Nothing of its status is
-        kept. The new one is tried on the apiserver before the old one is deleted; ConfigMaps that
-        the job owns and mounts (`kubectl dijob run --code`) are made anew with it.
+        """Delete a job and make it anew, as it was or as `what` says, which may be no other job.
+        Nothing of its status is kept. The new one is tried on the apiserver before the old one is
+        deleted; ConfigMaps that the job owns and mounts (`kubectl dijob run --code`) are made anew
+        with it.
 
         `beside`: what else to apply; a ConfigMap that the job owns and mounts stays its own.
+        `timeout`: how long to wait for the old job and its pods to go. If only pods stay, the new
+        job waits for them.
         """
+        plan = await self.restart_plan(name, what, beside=beside)
+        return await self.carry_out(plan, timeout=timeout)
+
+    async def restart_plan(
+        self, name: str, what: Manifest | None = None, *, beside: Iterable[Json] = ()
+    ) -> restarting.Plan:
+        """What `restart` will do, tried on the apiserver; nothing is changed yet."""
         old = await self._there(name)
-        if (source := what if what is not None else old) is None:
-            raise waiting.missing(self.namespace, name)
-        body = restarting.as_written(manifest(source))
+        body = restarting.anew(name, self.namespace, old, manifest(what) if what else None)
         check(body)
-        await self.apply(restarting.trial(body), dry_run=True)
+        await self._try(body)
         kept = await restarting.owned(self.connection, old) if old else []
-        first, anew = restarting.parted(beside, kept)
-        for one in anew:
+        first, owned = restarting.parted(beside, kept)
+        for one in owned:
             await self.apply(one, dry_run=True, force=True)
-        for one in first:
+        return restarting.Plan(body, tuple(first), tuple(owned), replaces=old is not None)
+
+    async def carry_out(self, plan: restarting.Plan, *, timeout: float = 300) -> Json:
+        """Do what `restart_plan` has found."""
+        for one in plan.first:
             await self.apply(one)
-        if old is not None:
-            await self.delete(name, timeout=timeout)
-        made = await self.apply(body, force=True)
-        for one in anew:
+        if plan.replaces:
+            await self._delete_job(str(plan.job["metadata"]["name"]), timeout)
+        made = await self.apply(plan.job, force=True)
+        for one in plan.owned:
             await self.apply_owned(one, made)
         return made
 
@@ -110,6 +122,23 @@ class AsyncClient(Reader):
         path = resource.path_of(place, str(body["metadata"]["name"]))
         query = (("fieldManager", manager), ("fieldValidation", "Strict"), *options)
         return await self.connection.json(Call("PATCH", path, body, query, content=APPLY))
+
+    async def _delete_job(self, name: str, timeout: float) -> None:
+        """Delete a job, and wait for its pods, which may stay. Raises TimedOut where it stays."""
+        try:
+            await self.delete(name, timeout=timeout)
+        except TimedOut:
+            if await self._there(name) is not None:
+                raise
+
+    async def _try(self, body: Json) -> None:
+        """A dry run of a job that is there. Raises ApiError, with the job's own name."""
+        trial, name = restarting.trial(body), body["metadata"]["name"]
+        try:
+            await self.apply(trial, dry_run=True)
+        except ApiError as error:
+            said = error.message.replace(f'"{trial["metadata"]["name"]}"', f'"{name}"')
+            raise type(error)(error.status, error.reason, said) from error
 
     async def _there(self, name: str) -> Mapping[str, Any] | None:
         try:

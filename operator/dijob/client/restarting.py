@@ -1,14 +1,34 @@
 """A job that is made anew: as it was written, with the ConfigMaps that end with the old one."""
 
+import random
+import string
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from dijob import names
+from dijob.client import waiting
 from dijob.client.connection import Call, Connection, Json
-from dijob.client.errors import NotFound
+from dijob.client.errors import BadFile, NotFound
 from dijob.client.resources import CONFIG_MAPS, belongs
 
 _APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A job that is to be made: what is applied before it, it, and what is deleted with it."""
+
+    job: Json
+    first: tuple[Json, ...] = ()
+    owned: tuple[Json, ...] = ()
+    replaces: bool = False
+    """Whether the old one is to be deleted."""
+
+    @property
+    def bodies(self) -> tuple[Json, ...]:
+        """All that is to be applied, in this order."""
+        return (*self.first, self.job, *self.owned)
 
 
 def as_written(body: Mapping[str, Any]) -> Json:
@@ -26,9 +46,31 @@ def as_written(body: Mapping[str, Any]) -> Json:
 
 
 def trial(body: Json) -> Json:
-    """The same job under another name, for a dry run while the old one is there."""
-    name = f"{body['metadata']['name'][:50]}-restart"
+    """The same job under another name, for a dry run while the old one is there. The name is one of
+    chance, as long as the job's own: pods' names have a bound.
+    """
+    own = body["metadata"]["name"]
+    name = own
+    while name == own:
+        name = "".join(random.choices(string.ascii_lowercase, k=len(own)))
     return body | {"metadata": body["metadata"] | {"name": name}}
+
+
+def anew(name: str, namespace: str, old: Mapping[str, Any] | None, new: Json | None) -> Json:
+    """The job to make: `new`, else `old` as it was; with the owner of the old one. Raises BadFile
+    where `new` is another job, NotFound where there is none.
+    """
+    if new is None and old is None:
+        raise waiting.missing(namespace, name)
+    body = as_written(new or old or {})
+    meta = body["metadata"]
+    place = meta.get("namespace") or namespace
+    if (meta["name"], place) != (name, namespace):
+        there = f"{meta['name']} of namespace {place}"
+        raise BadFile(f"the DIJob is {there}, not {name} of {namespace}: nothing is restarted")
+    if owners := ((old or {}).get("metadata") or {}).get("ownerReferences"):
+        meta["ownerReferences"] = owners
+    return body
 
 
 async def owned(connection: Connection, job: Mapping[str, Any]) -> list[Json]:

@@ -1,6 +1,10 @@
 """`kubectl dijob restart`."""
 
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import click
@@ -60,15 +64,39 @@ def command(where: Where, name: str, **given: Unpack[Given]) -> None:
       kubectl dijob restart test -f dijob.yaml --wait
     """
     others, new = parted(checked(given["files"]), name) if given["files"] else ((), None)
+    if new and where.namespace is None:
+        where = replace(where, namespace=new["metadata"].get("namespace"))
 
     async def act(client: "AsyncClient") -> None:
+        plan = await client.restart_plan(name, new, beside=others)
         click.echo(f"deleting dijob/{name} and its pods, to make it anew", err=True)
-        await client.restart(name, new, beside=others, timeout=given["delete_timeout"])
+        with kept(name, client.namespace, plan.bodies):
+            await client.carry_out(plan, timeout=given["delete_timeout"])
         click.echo(f"dijob/{name} restarted")
 
     call(where, act)
     if given["wait"]:
         outcome(where, name, timeout=given["timeout"])
+
+
+@contextmanager
+def kept(name: str, namespace: str, bodies: Sequence[Body]) -> Iterator[None]:
+    """Keep what is to be made in a file as long as it may be lost: the old job is deleted first."""
+    from dijob.client import dump
+
+    file = Path(tempfile.mkdtemp(prefix="dijob-restart-")) / f"{name}.yaml"
+    file.write_text(dump(*bodies))
+    try:
+        yield
+    except BaseException:
+        click.echo(
+            f"dijob/{name} may be deleted, and is not made anew; what it was to be is in {file}:"
+            f" kubectl dijob apply -n {namespace} -f {file}",
+            err=True,
+        )
+        raise
+    file.unlink()
+    file.parent.rmdir()
 
 
 def parted(bodies: Sequence[Body], name: str) -> tuple[Sequence[Body], Body]:

@@ -1,0 +1,189 @@
+"""A restart touches no other job, and loses none: neither by pods that stay nor by an error between
+the deletion and the new job.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from aiohttp import web
+from click.testing import CliRunner, Result
+from dijob.cli.main import group
+from dijob.client import AsyncClient, BadFile, Refused, TimedOut, check
+from dijob.client.restarting import anew, trial
+from manifests import dijob
+from unit.client.kubelets import JOBS, Kubelets, kubelets
+from unit.client.test_restarting import Store, mounting, running
+
+Body = dict[str, Any]
+OWNERS = [{"apiVersion": "x/v1", "kind": "Workflow", "name": "w", "uid": "w"}]
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncGenerator[tuple[Kubelets, str]]:
+    async with kubelets(tmp_path, Store().routes) as (made, kubeconfig):
+        running(made)
+        yield made, kubeconfig
+
+
+def meta_of(made: Kubelets) -> Body:
+    assert made.job is not None
+    found: Body = made.job["metadata"]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"namespace": "team-a"}, "test of namespace team-a, not test of default"),
+        ({"name": "other"}, "other of namespace default, not test of default"),
+    ],
+    ids=["another namespace", "another name"],
+)
+async def test_another_job_is_not_restarted(
+    world: tuple[Kubelets, str], change: Body, said: str
+) -> None:
+    made, kubeconfig = world
+    body = mounting()
+    body["metadata"] |= change
+    async with AsyncClient(kubeconfig) as client:
+        with pytest.raises(BadFile, match=said):
+            await client.restart("test", body)
+    assert meta_of(made)["uid"] == "old"
+
+
+async def test_the_new_job_waits_for_pods_that_stay(world: tuple[Kubelets, str]) -> None:
+    made, kubeconfig = world
+    await made.start(0)
+    made.pods["test-0"]["metadata"]["ownerReferences"] = [{"uid": "old"}]
+    async with AsyncClient(kubeconfig) as client:
+        await client.restart("test", timeout=0.3)
+    assert meta_of(made)["uid"] == "anew"
+
+
+async def test_a_restarted_job_keeps_its_owner(world: tuple[Kubelets, str]) -> None:
+    made, kubeconfig = world
+    meta_of(made)["ownerReferences"] = OWNERS
+    async with AsyncClient(kubeconfig) as client:
+        await client.restart("test", mounting(), timeout=10)
+    assert (meta_of(made)["uid"], meta_of(made)["ownerReferences"]) == ("anew", OWNERS)
+
+
+def found(folder: Path) -> list[Path]:
+    """The files of jobs that were to be made."""
+    return sorted(folder.glob("dijob-restart-*/*"))
+
+
+def job_in(file: Path) -> Body:
+    body: Body = yaml.safe_load(file.read_text())
+    return body
+
+
+async def restarted(kubeconfig: str, *words: str) -> Result:
+    args = ["restart", "test", *words, "--kubeconfig", kubeconfig]
+    return await asyncio.to_thread(lambda: CliRunner().invoke(group, args))
+
+
+async def test_what_was_to_be_made_is_kept_in_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The apiserver goes away between the deletion and the new job."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+    async def refuse(request: web.Request) -> web.Response:
+        dry = "dryRun" in request.query
+        return web.json_response(mounting() if dry else {}, status=200 if dry else 500)
+
+    async def delete(request: web.Request) -> web.Response:
+        made.job = None
+        await made.change()
+        return web.json_response({})
+
+    def routes(_: Kubelets) -> tuple[web.RouteDef, ...]:
+        return web.patch(f"{JOBS}/{{name}}", refuse), web.delete(f"{JOBS}/test", delete)
+
+    async with kubelets(tmp_path, routes) as (made, kubeconfig):
+        running(made)
+        done = await restarted(kubeconfig)
+    assert done.exit_code != 0
+    (kept,) = found(tmp_path)
+    assert f"kubectl dijob apply -n default -f {kept}" in done.stderr
+    assert job_in(kept)["spec"] == mounting()["spec"]
+
+
+async def test_nothing_is_left_of_a_restart_that_went_well(
+    world: tuple[Kubelets, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, kubeconfig = world
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    done = await restarted(kubeconfig)
+    assert (done.exit_code, done.stdout) == (0, "dijob/test restarted\n")
+    assert found(tmp_path) == []
+
+
+async def test_the_files_namespace_is_that_of_the_restart(
+    world: tuple[Kubelets, str], tmp_path: Path
+) -> None:
+    made, kubeconfig = world
+    body = mounting()
+    body["metadata"]["namespace"] = "team-a"
+    (tmp_path / "job.yaml").write_text(yaml.safe_dump(body))
+    await restarted(kubeconfig, "-f", str(tmp_path / "job.yaml"))
+    assert meta_of(made)["uid"] == "old"
+
+
+async def test_a_job_that_is_held_is_not_made_anew(tmp_path: Path) -> None:
+    async def accept(_: web.Request) -> web.Response:
+        return web.json_response({"metadata": {"uid": "old"}})
+
+    def routes(_: Kubelets) -> tuple[web.RouteDef, ...]:
+        return web.patch(f"{JOBS}/{{name}}", accept), web.delete(f"{JOBS}/test", accept)
+
+    async with (
+        kubelets(tmp_path, routes) as (made, kubeconfig),
+        AsyncClient(kubeconfig) as client,
+    ):
+        running(made)
+        with pytest.raises(TimedOut, match="its finalizers hold it"):
+            await client.restart("test", timeout=0.3)
+        assert meta_of(made)["uid"] == "old"
+
+
+async def test_what_the_apiserver_refuses_is_said_with_the_jobs_own_name(tmp_path: Path) -> None:
+    async def refuse(request: web.Request) -> web.Response:
+        name = request.match_info["name"]
+        return web.json_response({"message": f'dijobs "{name}" is forbidden'}, status=403)
+
+    async with (
+        kubelets(tmp_path, lambda _: [web.patch(f"{JOBS}/{{name}}", refuse)]) as (made, kubeconfig),
+        AsyncClient(kubeconfig) as client,
+    ):
+        running(made)
+        with pytest.raises(Refused, match='dijobs "test" is forbidden'):
+            await client.restart("test")
+
+
+def test_every_job_that_is_valid_can_be_tried() -> None:
+    """A task's name takes a part of the length that a pod's name may have."""
+    body = mounting()
+    template = body["spec"].pop("template")
+    body["spec"].pop("replicas")
+    body["metadata"]["name"] = "a" * 17
+    task = {"name": "x" * 40, "type": "collector", "replicas": 1}
+    body["spec"]["tasks"] = [{**task, "template": template}]
+    check(body)
+    check(trial(body))
+
+
+def test_the_job_of_a_file_is_made_as_it_is_written() -> None:
+    new = dijob("test", {"image": "y", "command": ["a"]}, replicas=1)
+    old = mounting()
+    old["metadata"] |= {"namespace": "default", "ownerReferences": OWNERS}
+    assert anew("test", "default", old, new)["metadata"] == {
+        "name": "test",
+        "ownerReferences": OWNERS,
+    }
+    assert anew("test", "default", None, new)["metadata"] == {"name": "test"}
