@@ -101,7 +101,9 @@ def checked(wanted: "Wanted", code: str | None) -> list[Body]:
 
 
 async def make(client: "AsyncClient", bodies: Sequence[Body]) -> None:
-    """Create the job, and what it owns. Raises CliError where there is one of this name."""
+    """Create the job, and what it owns. Raises CliError where there is one of this name, or where
+    its ConfigMap is somebody else's.
+    """
     from dijob.client import NotFound
 
     job, *owned = bodies
@@ -116,12 +118,36 @@ async def make(client: "AsyncClient", bodies: Sequence[Body]) -> None:
             f" (kubectl dijob delete {name})",
             Exit.REFUSED,
         )
+    for body in owned:
+        await _refuse_others(client, body["metadata"]["name"], name)
     for body in bodies:
         await client.apply(body, dry_run=True, force=True)
     made = await client.apply(job)
     for body in owned:
         await client.apply_owned(body, made)
     click.echo(f"dijob/{name} created")
+
+
+async def _refuse_others(client: "AsyncClient", config_map: str, job: str) -> None:
+    """Raises CliError where the ConfigMap is there and is not that of a job of this name: it would
+    be written over, and deleted with the job.
+    """
+    from dijob.client import NotFound
+    from dijob.client.connection import Call
+    from dijob.client.resources import CONFIG_MAPS
+
+    try:
+        path = CONFIG_MAPS.path_of(client.namespace, config_map)
+        found = await client.connection.json(Call("GET", path))
+    except NotFound:
+        return
+    owners = found["metadata"].get("ownerReferences") or ()
+    if ("DIJob", job) not in {(owner["kind"], owner["name"]) for owner in owners}:
+        raise CliError(
+            f"there is a ConfigMap {config_map} in {client.namespace} that is no job's: the code"
+            f" would be written over it. Choose another name for the job",
+            Exit.REFUSED,
+        )
 
 
 async def _watch(client: "AsyncClient", name: str) -> "Outcome":
