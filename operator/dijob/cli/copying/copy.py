@@ -24,6 +24,9 @@ from dijob.client.resources import PODS
 from dijob.client.watching import watched
 
 _HELPER_SECONDS = 180
+# What GNU tar says beside exit code 1 of a file that changed meanwhile: the others are all there.
+# busybox's tar ends with 1 for whatever goes wrong.
+CHANGED = ("file changed as we read it", "removed before we read it")
 
 
 async def copy(client: AsyncClient, source: places.Source, to: Path) -> Unpacked:
@@ -121,11 +124,14 @@ async def _tar(client: AsyncClient, place: Place, path: str, to: Path) -> Unpack
             progress.end()
             os.close(here)
             done = await asyncio.gather(unpacking, return_exceptions=True)
-    if code:
+    changed = code == 1 and any(words in said for words in CHANGED)
+    if code and not changed:
         raise CliError(refused(place, f"{path} cannot be read", code, said), Exit.NOT_FOUND)
     (unpacked,) = done
     if isinstance(unpacked, BaseException):
         raise unpacked
+    if changed:
+        click.echo(f"Warning: a file was written to as it was copied: {said}", err=True)
     return unpacked
 
 
