@@ -4,7 +4,9 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from dijob.cli.calling import Narrator, Where, call, ended
+import click
+
+from dijob.cli.calling import Narrator, Where, call, client_errors, ended
 from dijob.cli.errors import CliError
 
 if TYPE_CHECKING:
@@ -20,28 +22,32 @@ def outcomes(where: Where, jobs: Sequence[dict[str, Any]], timeout: float | None
     """Wait for jobs that were applied, at once. Raises the CliError of the first that has not
     succeeded, once all are said.
     """
-    found = []
-    # A file may name a namespace.
-    for namespace in dict.fromkeys(job["metadata"]["namespace"] for job in jobs):
-        names = [j["metadata"]["name"] for j in jobs if j["metadata"]["namespace"] == namespace]
-        found += _in(Where(namespace, where.context, where.kubeconfig), names, timeout)
-    _said(found)
+
+    async def act(client: "AsyncClient") -> "list[Outcome | BaseException]":
+        waits = (
+            # A file may name a namespace.
+            client.within(job["metadata"]["namespace"]).wait(
+                job["metadata"]["name"], timeout=timeout, seen=Narrator()
+            )
+            for job in jobs
+        )
+        return await asyncio.gather(*waits, return_exceptions=True)
+
+    say(call(where, act))
 
 
-def _in(where: Where, names: Sequence[str], timeout: float | None) -> "list[Outcome]":
-    async def act(client: "AsyncClient") -> "list[Outcome]":
-        waits = (client.wait(name, timeout=timeout, seen=Narrator()) for name in names)
-        return await asyncio.gather(*waits)
-
-    return call(where, act)
-
-
-def _said(found: "Sequence[Outcome]") -> None:
-    first: CliError | None = None
+def say(found: "Sequence[Outcome | BaseException]") -> None:
+    """Say how each wait has ended. Raises the CliError of the first that has not ended well."""
+    errors = []
     for one in found:
         try:
-            ended(one)
+            with client_errors():
+                if isinstance(one, BaseException):
+                    raise one
+                ended(one)
         except CliError as error:
-            first = first or error
-    if first is not None:
-        raise first
+            errors.append(error)
+    for another in errors[1:]:
+        click.echo(f"Error: {another}", err=True)
+    if errors:
+        raise errors[0]

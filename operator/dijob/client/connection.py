@@ -91,21 +91,24 @@ class Connection:
 
     @asynccontextmanager
     async def open(
-        self, call: Call, seconds: float | None = None
+        self, call: Call, seconds: float | None = None, silence: float | None = None
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """The answer, its body still to be read within `seconds` (None: as long as it comes)."""
-        response = await self._request(call, seconds)
+        """The answer, its body still to be read within `seconds`, and with no pause of more than
+        `silence` seconds (None: as long as it comes).
+        """
+        bound = aiohttp.ClientTimeout(seconds, sock_read=silence, sock_connect=_CONNECT_SECONDS)
+        response = await self._request(call, bound)
         if response.status == HTTPStatus.UNAUTHORIZED:
             response.release()
             self.target = await self.target.again()
-            response = await self._request(call, seconds)
+            response = await self._request(call, bound)
         for _ in range(_ASKED_AGAIN):
             if response.status != HTTPStatus.TOO_MANY_REQUESTS:
                 break
             # Nothing was done yet: the apiserver is busy, or has just learned of the kind.
             response.release()
             await asyncio.sleep(_pause(response.headers.get("Retry-After", "")))
-            response = await self._request(call, seconds)
+            response = await self._request(call, bound)
         async with response:
             if response.status >= 400:
                 with _network(self.target):
@@ -117,7 +120,7 @@ class Connection:
                 _hang_up(response)
 
     async def _request(
-        self, call: Call, seconds: float | None, more: Mapping[str, str] | None = None
+        self, call: Call, bound: aiohttp.ClientTimeout, more: Mapping[str, str] | None = None
     ) -> aiohttp.ClientResponse:
         headers = await self._headers() | dict(more or {})
         if call.body is not None:
@@ -128,7 +131,7 @@ class Connection:
                 self.target.settings.host + call.url,
                 headers=headers,
                 data=None if call.body is None else json.dumps(call.body),
-                timeout=aiohttp.ClientTimeout(seconds, sock_connect=_CONNECT_SECONDS),
+                timeout=bound,
                 server_hostname=self.target.settings.tls_server_name,
             )
 
@@ -136,18 +139,28 @@ class Connection:
     async def socket(self, call: Call) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
         """A WebSocket of the apiserver, as exec has it."""
         try:
-            with _network(self.target):
-                opened = await self._session.ws_connect(
-                    self.target.settings.host + call.url,
-                    protocols=_PROTOCOLS,
-                    headers=await self._headers(),
-                    max_msg_size=0,
-                    heartbeat=30,
-                )
+            try:
+                opened = await self._shake_hands(call)
+            except aiohttp.WSServerHandshakeError as error:
+                if error.status != HTTPStatus.UNAUTHORIZED:
+                    raise
+                self.target = await self.target.again()
+                opened = await self._shake_hands(call)
         except aiohttp.WSServerHandshakeError as error:
             raise await self._refusal(call, error) from error
         async with opened:
             yield opened
+
+    async def _shake_hands(self, call: Call) -> aiohttp.ClientWebSocketResponse:
+        with _network(self.target):
+            return await self._session.ws_connect(
+                self.target.settings.host + call.url,
+                protocols=_PROTOCOLS,
+                headers=await self._headers(),
+                max_msg_size=0,
+                heartbeat=30,
+                server_hostname=self.target.settings.tls_server_name,
+            )
 
     async def _refusal(self, call: Call, error: aiohttp.WSServerHandshakeError) -> Exception:
         """Why a WebSocket was refused. aiohttp's error lacks the apiserver's sentence, so the same
@@ -161,7 +174,7 @@ class Connection:
             "Sec-WebSocket-Protocol": ",".join(_PROTOCOLS),
         }
         what, said = f"{call.method} {call.path}", ""
-        response = await self._request(call, _SECONDS, hello)
+        response = await self._request(call, aiohttp.ClientTimeout(_SECONDS), hello)
         async with response:
             if response.status >= 400:
                 with _network(self.target):

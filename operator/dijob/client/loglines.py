@@ -99,6 +99,8 @@ def ranks_in(text: str) -> frozenset[int]:
         first, dash, last = part.strip().partition("-")
         if not first.isdecimal() or (dash and not last.isdecimal()):
             raise ValueError(f"{part.strip()!r} is no rank; ranks are written as in 0-2,5")
+        if int(last or first) < int(first):
+            raise ValueError(f"{part.strip()!r} has no rank; ranks are written as in 0-2,5")
         found.update(range(int(first), int(last or first) + 1))
     return frozenset(found)
 

@@ -4,7 +4,7 @@ import asyncio
 import heapq
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
-from typing import Final
+from typing import Any, Final
 
 import aiohttp
 
@@ -130,10 +130,13 @@ class Follower:
         self._readers: dict[str, asyncio.Task[None]] = {}
         self._changed = asyncio.Condition()
         self._over = False
+        self._listed = asyncio.Event()
         self._lines: asyncio.Queue[Line] = asyncio.Queue(_HELD_LINES)
+        self._refused: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Has the error of the first reader that cannot go on."""
 
     async def lines(self) -> AsyncGenerator[Line]:
-        """The lines as they come; raises what a watch raises."""
+        """The lines as they come; raises what a watch or a log is refused with."""
         work = asyncio.ensure_future(self._work())
         held: list[tuple[Line, int, float]] = []
         loop, number = asyncio.get_running_loop(), 0
@@ -152,19 +155,23 @@ class Follower:
     async def _work(self) -> None:
         """Watch job and pods, with a reader for each pod, until all is said."""
         pods = asyncio.ensure_future(self._watch_pods())
-        job = asyncio.ensure_future(self._until_over())
+        # A job that is over already has logs too: its pods are looked for before its end counts.
+        job = asyncio.gather(self._until_over(), self._listed.wait())
         try:
-            await asyncio.wait((pods, job), return_when=asyncio.FIRST_COMPLETED)
-            if pods.done():
-                await pods
+            await asyncio.wait((pods, job, self._refused), return_when=asyncio.FIRST_COMPLETED)
+            for ended in (self._refused, pods):
+                if ended.done():
+                    await ended
             await job
             async with self._changed:
                 self._over = True
                 self._changed.notify_all()
             if self._readers:
                 await asyncio.wait(self._readers.values(), timeout=_END_SECONDS)
+            if self._refused.done():
+                await self._refused
         finally:
-            await _stopped(pods, job)
+            await _stopped(pods, job, self._refused)
 
     async def _until_over(self) -> None:
         path = DIJOBS.path(self._namespace)
@@ -192,16 +199,29 @@ class Follower:
             }
             for uid in self._pods.keys() - self._readers.keys():
                 self._readers[uid] = asyncio.ensure_future(self._read(uid))
+            self._listed.set()
             self._changed.notify_all()
 
     async def _read(self, uid: str) -> None:
         """All that one pod prints, also when it starts again in place."""
         cursor, seen = Cursor(), -1
         while (pod := await self._started(uid, seen)) is not None:
-            # A log that broke is read on from there, if its container still runs.
-            with suppress(Unreachable):
+            try:
                 await self._drain(pod, cursor, again=seen >= 0)
-            seen = pod.restarts
+                seen = pod.restarts
+            except Unreachable:
+                # A log that broke is read on from there, if its container still runs.
+                seen = pod.restarts
+            except ApiError as error:
+                if error.status < 500:
+                    self._refuse(error)
+                    return
+                # Its kubelet does not answer now, and all of it is still to be read.
+                await asyncio.sleep(_PAUSE_SECONDS)
+
+    def _refuse(self, error: ApiError) -> None:
+        if not self._refused.done():
+            self._refused.set_exception(error)
 
     async def _drain(self, pod: RankPod, cursor: Cursor, again: bool) -> None:
         """Read the log of what runs to its end, before that what was printed before it began.
@@ -240,7 +260,7 @@ class Follower:
         return None
 
 
-async def _stopped(*tasks: asyncio.Future[None]) -> None:
+async def _stopped(*tasks: asyncio.Future[Any]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)

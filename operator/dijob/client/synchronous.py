@@ -162,5 +162,8 @@ class Client:
 
 
 async def _closed(items: AsyncIterator[Any]) -> None:
+    # After Ctrl-C its last step is being cancelled, and a generator that runs cannot be closed.
+    while getattr(items, "ag_running", False):  # noqa: ASYNC110 (a step of asyncio's own)
+        await asyncio.sleep(0)
     if close := getattr(items, "aclose", None):
         await close()

@@ -58,26 +58,24 @@ async def until(
 ) -> Outcome:
     """The outcome of a job, or Running where that is the goal. `seen` is told of each state.
 
-    Raises TimedOut after `timeout` seconds with what the job was doing.
+    Raises TimedOut after `timeout` seconds with what the job was doing; with 0 the job is looked at
+    once.
     """
-    last: list[Job] = []
-
-    async def wait() -> Outcome:
-        async for job in changes:
-            if job is None:
-                break
-            last[:] = [job]
-            if seen is not None:
-                seen(job)
-            if (outcome := reached(job, goal)) is not None:
-                return outcome
-        return Outcome(name, DELETED, "it was deleted before it had ended")
-
+    end = None if timeout is None else asyncio.get_running_loop().time() + timeout
+    job: Job | None = None
     try:
-        async with asyncio.timeout(timeout):
-            return await wait()
+        async with asyncio.timeout_at(end if timeout else None):
+            job = await anext(changes)
+        async with asyncio.timeout_at(end):
+            while job is not None:
+                if seen is not None:
+                    seen(job)
+                if (outcome := reached(job, goal)) is not None:
+                    return outcome
+                job = await anext(changes)
+            return Outcome(name, DELETED, "it was deleted before it had ended")
     except TimeoutError:
-        now = f": it is {last[0].phase}: {last[0].message}" if last else ""
+        now = f": it is {job.phase}: {job.message}" if job else ""
         raise TimedOut(f"{name} is not {goal} after {timeout:g} s{now}") from None
 
 

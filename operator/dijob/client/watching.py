@@ -22,6 +22,10 @@ Objects = Mapping[str, Json]
 PATIENCE_SECONDS: Final = 60.0
 _PAUSE_SECONDS: Final = 1.0
 _WATCH_SECONDS: Final = 240
+# An apiserver sends a bookmark about each minute (apiserver, pkg/storage/cacher:
+# defaultBookmarkFrequency): one that says nothing for longer cannot be reached any more, although
+# nothing has ended the connection (a VPN that is down, a laptop that was asleep).
+_SILENCE_SECONDS: Final = 90
 
 
 async def watched(connection: Connection, path: str, **selectors: str) -> AsyncGenerator[Objects]:
@@ -87,7 +91,7 @@ async def _events(
             ),
         )
         try:
-            async with connection.open(call) as response:
+            async with connection.open(call, silence=_SILENCE_SECONDS) as response:
                 async for line in response.content:
                     event: Json = json.loads(line)
                     if event["type"] == "ERROR":
