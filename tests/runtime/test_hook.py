@@ -116,6 +116,16 @@ def test_who_says_whom_he_dials_is_left_alone(given: dict[str, Any]) -> None:
     assert os.environ[OWN_WIRING] == "1"
 
 
+@pytest.mark.parametrize("name", ["mq_type", "attach_to", "protocol", "ports"])
+def test_none_leaves_a_script_in_its_jobs_world(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = di_engine().Parallel.runner(1, **{name: None})
+    assert (told["protocol"], told["attach_to"]) == ("tcp", ["tcp://10.0.0.1:50515"])
+    assert OWN_WIRING not in os.environ
+    assert capsys.readouterr().err == ""
+
+
 @pytest.mark.parametrize("nodes", ["10.0.0.1,10.0.0.2", "job-0.job,job-1.job"])
 def test_a_name_of_slurms_is_that_of_its_rank(nodes: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def look_up(host: str, _: None) -> list[Any]:

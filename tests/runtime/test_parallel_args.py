@@ -115,6 +115,48 @@ def test_what_follows_from_what_is_given(
     assert "topology='star', but the job has 'mesh': say the same in spec.topology" in said
 
 
+# The arguments of DI-engine's runner (ding 0.5.3, ding/framework/parallel.py).
+ARGUMENTS = (
+    "n_parallel_workers",
+    "mq_type",
+    "attach_to",
+    "protocol",
+    "address",
+    "ports",
+    "topology",
+    "labels",
+    "node_ids",
+    "auto_recover",
+    "max_retries",
+    "redis_host",
+    "redis_port",
+    "startup_interval",
+)
+
+
+@pytest.mark.parametrize("name", ARGUMENTS)
+@pytest.mark.parametrize(
+    "env",
+    [{}, MESH, {**MESH, "DI_MQ_TYPE": "redis", "DI_LABELS": "learner"}],
+    ids=["outside", "nng", "redis"],
+)
+def test_none_is_as_good_as_not_given(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    env: Mapping[str, str],
+    name: str,
+) -> None:
+    """A script passes its options on, with the defaults that DI-engine itself has."""
+    put(monkeypatch, env)
+    assert parallel_args(**{name: None}) == parallel_args()
+    assert capsys.readouterr().err == ""
+
+
+def test_who_dials_nobody_says_so_with_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    put(monkeypatch, MESH)
+    assert parallel_args(attach_to=[])["attach_to"] == []
+
+
 def test_ports_that_the_peers_cannot_know_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     put(monkeypatch, MESH)
     with pytest.raises(ValueError, match="give the first port"):

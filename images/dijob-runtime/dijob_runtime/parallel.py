@@ -19,13 +19,14 @@ TOLD = "DIJOB_TOLD"
 
 
 def parallel_args(**given: Any) -> dict[str, Any]:
-    """What ditask would tell Parallel.runner in this pod of a DIJob; what is `given` wins, and all
-    follows from it.
+    """What ditask would tell Parallel.runner in this pod of a DIJob; what is `given`, and not None,
+    wins, and all follows from it.
 
     Outside a DIJob these are the arguments of one machine: one process, or as many as given. In one
     it returns only when every peer's address can be reached; NotReachable, with a sentence on
     stderr, when one cannot. ValueError for ports that the peers cannot know.
     """
+    given = without_none(given)
     world = World.read()
     if world is None:
         return {"n_parallel_workers": 1, **given}
@@ -44,6 +45,13 @@ def parallel_args(**given: Any) -> dict[str, Any]:
     elif args["mq_type"] == "redis":
         wait_for_redis(args["redis_host"], args["redis_port"])
     return args
+
+
+def without_none(arguments: dict[str, Any]) -> dict[str, Any]:
+    """What is given of these arguments of Parallel.runner: to DI-engine None is each one's default,
+    or as good as that, or an error (ding 0.5.3, ding/framework/parallel.py).
+    """
+    return {name: value for name, value in arguments.items() if value is not None}
 
 
 def with_arguments(world: World, given: dict[str, Any]) -> World:

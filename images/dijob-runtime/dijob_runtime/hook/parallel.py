@@ -13,7 +13,14 @@ from types import ModuleType
 from typing import Any, Callable
 
 from dijob_runtime.hook import connected, kept
-from dijob_runtime.parallel import BASE_PORT, TOLD, links_of, parallel_args, with_arguments
+from dijob_runtime.parallel import (
+    BASE_PORT,
+    TOLD,
+    links_of,
+    parallel_args,
+    with_arguments,
+    without_none,
+)
 from dijob_runtime.world import World
 
 DITASK = "ding.entry.cli_ditask"
@@ -34,7 +41,7 @@ def _patch_runner(parallel: Any) -> None:
 
     @wraps(usual)
     def runner(cls: Any, *args: Any, **kwargs: Any) -> Callable[..., None]:
-        given = dict(signature.bind_partial(cls, *args, **kwargs).arguments)
+        given = without_none(signature.bind_partial(cls, *args, **kwargs).arguments)
         del given["cls"]
         # ditask says each argument, from its own flags and DI-engine's parser of them.
         by_ditask = sys._getframe(1).f_globals.get("__name__") == DITASK
