@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 import subprocess
 import sys
 import threading
@@ -103,7 +104,7 @@ def test_the_end_of_a_process_waits_for_its_last_report(peer: Server) -> None:
 
 
 FORKS = """
-import os, threading
+import os, sys, threading
 from dijob_runtime import server
 
 server.report(iteration=1)
@@ -118,7 +119,7 @@ threading.Thread(target=hold).start()
 locked.wait()
 if os.fork() == 0:
     server.report(iteration=2)
-    server.sys.exit(3)  # as a program ends: with what was registered
+    sys.exit(3)  # as a program ends: with what was registered
 _, status = os.wait()
 go.set()
 print(os.WEXITSTATUS(status))
@@ -164,6 +165,66 @@ def test_what_nobody_answers_stops_nobody(
         reporter._news = {"iteration": number}
         reporter.send()
     assert capsys.readouterr().err.count("progress is not reported") == 1
+
+
+class Whole:
+    """As numpy's int64 and a tensor of an integer."""
+
+    def __index__(self) -> int:
+        return 3
+
+
+class Real:
+    """As numpy's float32 and a tensor of one number."""
+
+    def __init__(self, value: float) -> None:
+        self.value = value
+
+    def __float__(self) -> float:
+        return self.value
+
+
+@pytest.mark.parametrize(
+    ("said", "sent"),
+    [
+        ({"iteration": Whole()}, {"iteration": 3}),
+        ({"iteration": Real(3.0), "env_step": 4.5}, {"iteration": 3, "env_step": 4}),
+        ({"episode_return": Real(3.0)}, {"episode_return": 3.0}),
+        ({"iteration": 3, "episode_return": float("nan")}, {"iteration": 3}),
+        ({"iteration": Real(float("inf")), "env_step": 4}, {"env_step": 4}),
+        ({"iteration": 3, "episode_return": 10**400}, {"iteration": 3}),
+        ({"iteration": 3, "episode_return": [7.5]}, {"iteration": 3}),
+    ],
+    ids=["integer", "counts that are floats", "float", "no number", "infinite", "huge", "list"],
+)
+def test_a_figure_is_sent_as_the_server_takes_it_or_left_out_with_a_word(
+    peer: Server, capsys: pytest.CaptureFixture[str], said: dict[str, Any], sent: dict[str, Any]
+) -> None:
+    for _ in range(2):
+        server.report(**said)
+    server._reporter.send()
+    assert {json.dumps(body) for _, _, body in peer.asked} == {json.dumps(sent)}
+    left_out = capsys.readouterr().err.splitlines()
+    assert [line.split()[2] for line in left_out] == [name for name in said if name not in sent]
+
+
+@pytest.mark.usefixtures("peer")
+def test_a_closed_stderr_is_no_reason_to_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    with open(os.devnull, "w") as closed:
+        monkeypatch.setattr(sys, "stderr", closed)
+    server.report(episode_return=float("nan"))
+
+
+def test_an_answer_of_another_form_does_not_end_the_reporting(
+    peer: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "REPORT_SECONDS", 0.01)
+    peer.answer = "[]"
+    for number in range(2):
+        peer.came.clear()
+        server.report(iteration=number)
+        assert peer.came.wait(10)
+    assert [body for _, _, body in peer.asked] == [{"iteration": 0}, {"iteration": 1}]
 
 
 def test_what_di_engine_logs_is_reported(

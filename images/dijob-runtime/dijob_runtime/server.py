@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import atexit
 import json
+import math
+import operator
 import os
-import sys
 import threading
 import time
 from contextlib import suppress
 from http.client import HTTPException
-from typing import Any
+from typing import Any, SupportsFloat
 from urllib.error import HTTPError
 from urllib.request import ProxyHandler, Request, build_opener
+
+from dijob_runtime.said import say
 
 URL = "DI_SERVER_URL"
 TOKEN = "DI_SERVER_TOKEN_FILE"
@@ -47,19 +50,41 @@ def request_replicas(replicas: int) -> int:
 
 
 def report(
-    iteration: int | None = None,
-    env_step: int | None = None,
-    episode_return: float | None = None,
+    iteration: SupportsFloat | None = None,
+    env_step: SupportsFloat | None = None,
+    episode_return: SupportsFloat | None = None,
 ) -> None:
     """Say how far the training is, for `kubectl get dijobs` and the job's status.
 
     As often as wanted: it returns at once, sends now and then from a thread of its own, and does
-    nothing where there is no server. What cannot be sent is said once on stderr, and stops nobody.
+    nothing where there is no server. What cannot be sent is said once on stderr, and stops nobody;
+    so is a figure that is no finite number, and the others are sent without it.
     """
+    if not os.environ.get(URL):
+        return
     said = {"iteration": iteration, "env_step": env_step, "episode_return": episode_return}
-    news = {name: value for name, value in said.items() if value is not None}
-    if news and os.environ.get(URL):
+    news = {}
+    for name, value in said.items():
+        if value is not None:
+            try:
+                news[name] = _figure(name, value)
+            except Exception as error:  # a tensor's own conversion may raise anything
+                _reporter.complain(name, error)
+    if news:
         _reporter.add(news)
+
+
+def _figure(name: str, value: Any) -> float:
+    """The value as JSON has it and as the server takes it: finite, and a count as a whole number.
+    Where it is none, ValueError, or what its conversion raises.
+    """
+    try:
+        number: float = operator.index(value)
+    except TypeError:
+        number = float(value)
+    if not math.isfinite(number):
+        raise ValueError(f"{number} is no finite number")
+    return number if name == "episode_return" else int(number)
 
 
 class _Reporter:
@@ -72,7 +97,7 @@ class _Reporter:
         self._news: dict[str, Any] = {}
         self._pid = os.getpid()
         self._started = False
-        self._complained = False
+        self._complained: set[str] = set()
 
     def add(self, news: dict[str, Any]) -> None:
         with self._lock:
@@ -103,10 +128,15 @@ class _Reporter:
                 return
             try:
                 _ask("POST", "progress", news, REPORT_TIMEOUT_SECONDS)
-            except ServerError as error:
-                if not self._complained:
-                    self._complained = True
-                    sys.stderr.write(f"dijob: WARNING: progress is not reported: {error}\n")
+            except Exception as error:  # whatever it is, what comes next is sent
+                self.complain("progress", error)
+
+    def complain(self, what: str, why: Exception) -> None:
+        """Say that it is not reported, once."""
+        if what not in self._complained:
+            self._complained.add(what)
+            with suppress(Exception):  # stderr may be closed
+                say(f"WARNING: {what} is not reported: {why}")
 
 
 _reporter = _Reporter()
