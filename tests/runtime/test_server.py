@@ -154,6 +154,33 @@ def test_a_report_stops_no_program_and_is_sent_at_its_end(
     assert {body["iteration"] for _, _, body in peer.asked} == sent
 
 
+WORKER = """
+import multiprocessing, sys, threading
+from dijob_runtime import server
+
+def work():
+    threading.Thread.start = lambda _: None  # nothing is sent before the end
+    server.report(iteration=5)
+
+if __name__ == "__main__":
+    worker = multiprocessing.get_context(sys.argv[1]).Process(target=work)
+    worker.start()
+    worker.join()
+"""
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_a_worker_process_sends_its_last_report_once(
+    peer: Server, tmp_path: Path, method: str
+) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(WORKER)
+    argv = [sys.executable, str(program), method]
+    done = subprocess.run(argv, text=True, capture_output=True, timeout=30, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [body for _, _, body in peer.asked] == [{"iteration": 5}]
+
+
 def test_what_nobody_answers_stops_nobody(
     peer: Server, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -14,6 +14,7 @@ import threading
 import time
 from contextlib import suppress
 from http.client import HTTPException
+from multiprocessing.util import Finalize
 from typing import Any, SupportsFloat
 from urllib.error import HTTPError
 from urllib.request import ProxyHandler, Request, build_opener
@@ -105,7 +106,10 @@ class _Reporter:
             if self._started:
                 return
             self._started = True
+        # A process that multiprocessing has forked ends without atexit before Python 3.13. Where
+        # both are called, the second finds nothing new.
         atexit.register(self.send)
+        Finalize(None, self.send, exitpriority=0)
         # Where no thread can be had, what is newest is sent at the end.
         with suppress(RuntimeError):
             threading.Thread(target=self._run, name="dijob-report", daemon=True).start()
