@@ -1,0 +1,129 @@
+"""Why a pod cannot start, in the words of its own status; which pods say nothing and are asked
+after.
+"""
+
+import pytest
+from dijob import names
+from dijob.core.observed.views import unexplained
+from unit.builders import Body, later, main_status, pod_body, read, terminated, view
+from unit.statuses import condition, looping
+
+
+def waiting(
+    reason: str, message: str = "", name: str = names.MAIN_CONTAINER, image: str = ""
+) -> Body:
+    return main_status(
+        name=name, image=image, state={"waiting": {"reason": reason, "message": message}}
+    )
+
+
+# As kubelet 1.34 and containerd 2 say it.
+PULL = (
+    'Back-off pulling image "nope:1": ErrImagePull: rpc error: code = NotFound desc = failed to'
+    ' pull and unpack image "docker.io/library/nope:1": failed to resolve reference'
+    ' "docker.io/library/nope:1": docker.io/library/nope:1: not found'
+)
+
+
+COMPLAINTS: dict[str, tuple[Body, str]] = {
+    "on its way": (
+        {"containerStatuses": [waiting("PodInitializing"), waiting("ContainerCreating")]},
+        "",
+    ),
+    "unschedulable": (
+        {
+            "conditions": [
+                condition("PodScheduled", "False", reason="Unschedulable", message="0/2 nodes")
+            ]
+        },
+        "Unschedulable: 0/2 nodes",
+    ),
+    "image": (
+        {"containerStatuses": [waiting("ImagePullBackOff", PULL, image="nope:1")]},
+        "container di-container: ImagePullBackOff: image nope:1 cannot be pulled: not found",
+    ),
+    "image, just tried": (
+        {
+            "containerStatuses": [
+                waiting("ErrImagePull", PULL.partition(": ErrImagePull: ")[2], image="nope:1")
+            ]
+        },
+        "container di-container: ImagePullBackOff: image nope:1 cannot be pulled: not found",
+    ),
+    "image, and nothing is said": (
+        {
+            "containerStatuses": [
+                waiting("ImagePullBackOff", 'Back-off pulling image "nope:1"', image="nope:1")
+            ]
+        },
+        "container di-container: ImagePullBackOff: image nope:1 cannot be pulled",
+    ),
+    "image of the gate, which is the user's": (
+        {
+            "initContainerStatuses": [
+                waiting("ErrImagePull", PULL, names.GATE_CONTAINER, "nope:1")
+            ],
+            "containerStatuses": [waiting("PodInitializing", image="nope:1")],
+        },
+        "container di-container: ImagePullBackOff: image nope:1 cannot be pulled: not found",
+    ),
+    "image of the gate, which is the operator's": (
+        {
+            "initContainerStatuses": [
+                waiting("ErrImagePull", PULL, names.GATE_CONTAINER, "nope:1")
+            ],
+            "containerStatuses": [waiting("PodInitializing", image="mine:1")],
+        },
+        (
+            f"container {names.GATE_CONTAINER}: ImagePullBackOff: image nope:1 cannot be pulled:"
+            " not found"
+        ),
+    ),
+    "image's name": (
+        {
+            "containerStatuses": [
+                waiting("InvalidImageName", "couldn't parse image name", image="No:1")
+            ]
+        },
+        "container di-container: InvalidImageName: couldn't parse image name",
+    ),
+    "crash loop says why it crashed": (
+        {"containerStatuses": [looping(1)]},
+        "container di-container exited 1: boom, and starts again after a pause (CrashLoopBackOff)",
+    ),
+    "down": (
+        {"containerStatuses": [main_status(state=terminated(2))]},
+        "container di-container exited 2",
+    ),
+    "ended well": ({"containerStatuses": [main_status(state=terminated(0))]}, ""),
+    "failed": (
+        {"phase": "Failed", "reason": "Evicted", "message": "low on memory"},
+        "Evicted: low on memory",
+    ),
+    "failed in silence": ({"phase": "Failed"}, ""),
+}
+
+
+@pytest.mark.parametrize(("status", "complaint"), COMPLAINTS.values(), ids=COMPLAINTS)
+def test_a_complaint_is_in_the_clusters_own_words(status: Body, complaint: str) -> None:
+    assert read(pod_body(**status)).complaint == complaint
+
+
+SILENT = {"ip": "", "created": "2026-05-04T12:00:00Z"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "seconds", "asked"),
+    [
+        ({}, 3, True),
+        ({}, 2, False),
+        ({"ip": "10.0.0.1"}, 3, False),
+        ({"node": ""}, 3, False),
+        ({"complaint": "ImagePullBackOff"}, 3, False),
+        ({"created": "yesterday"}, 3, False),
+    ],
+    ids=["silent", "young", "has-address", "no-node", "says-why", "no-date"],
+)
+def test_only_a_silent_pod_is_asked_after(fields: Body, seconds: float, asked: bool) -> None:
+    pod = view(0, **{**SILENT, **fields})
+    assert unexplained([pod], later(seconds)) == ((pod,) if asked else ())

@@ -1,0 +1,214 @@
+"""What of a pod's status counts as a failure, as a success, and as the cluster's doing; which end
+is the one that is named.
+"""
+
+import pytest
+from dijob import names
+from dijob.core.observed.containers import Ending
+from unit.builders import Body, container, job, main_status, pod_body, read, terminated
+from unit.statuses import RUNNING, condition, looping
+
+TWO = {"containers": [container(), {"name": "side", "image": "s"}]}
+
+
+CLUSTERS_REASONS = (
+    "OutOfcpu",
+    "OutOfmemory",
+    "OutOfpods",
+    "UnexpectedAdmissionError",
+    "NodeAffinity",
+    "TaintToleration",
+    "NodeShutdown",
+    "Terminated",
+)
+
+
+# Restarts, and an end that was not followed by a start yet; the gate never; disruptions are not
+# counted here but not charged by the ledger.
+FAILURES: dict[str, tuple[Body, int]] = {
+    "nothing yet": ({}, 0),
+    "runs": ({"containerStatuses": [main_status(state=RUNNING)]}, 0),
+    "runs again": (
+        {"containerStatuses": [main_status(2, state=RUNNING, lastState=terminated(1))]},
+        2,
+    ),
+    "down": ({"containerStatuses": [main_status(2, state=terminated(1))]}, 3),
+    "crash loop": ({"containerStatuses": [looping(1)]}, 2),
+    "waits before its first start": (
+        {"containerStatuses": [main_status(state={"waiting": {}})]},
+        0,
+    ),
+    "exited 0": ({"containerStatuses": [main_status(state=terminated(0))]}, 0),
+    "exited 0 after restarts": ({"containerStatuses": [main_status(2, state=terminated(0))]}, 2),
+    "sidecar down": (
+        {
+            "containerStatuses": [
+                main_status(state=RUNNING),
+                main_status(name="side", state=terminated(1)),
+            ]
+        },
+        1,
+    ),
+    "sidecar crashes after the main container's success": (
+        {
+            "containerStatuses": [
+                main_status(1, state=terminated(0)),
+                {**looping(1, 5), "name": "side"},
+            ]
+        },
+        1,
+    ),
+    "init container fails": ({"initContainerStatuses": [{**looping(1), "name": "init"}]}, 2),
+    "init container ran again": (
+        {"initContainerStatuses": [main_status(1, "init", state=terminated(0))]},
+        0,
+    ),
+    "gate restarted": (
+        {"initContainerStatuses": [{**looping(1), "name": names.GATE_CONTAINER}]},
+        0,
+    ),
+    "failed without a word": ({"phase": "Failed"}, 1),
+    "failed and down": (
+        {"phase": "Failed", "containerStatuses": [main_status(state=terminated(1))]},
+        1,
+    ),
+}
+
+
+@pytest.mark.parametrize(("status", "count"), FAILURES.values(), ids=FAILURES)
+def test_failures_are_counted_once_each(status: Body, count: int) -> None:
+    assert read(pod_body(**status)).containers.failures == count
+
+
+SUCCEEDED: dict[str, tuple[Body, bool]] = {
+    "runs": ({"containerStatuses": [main_status(state=RUNNING)]}, False),
+    "main exited 0, sidecar runs": (
+        {
+            "containerStatuses": [
+                main_status(state=terminated(0)),
+                main_status(name="side", state=RUNNING),
+            ]
+        },
+        True,
+    ),
+    "sidecar exited 0, main runs": (
+        {
+            "containerStatuses": [
+                main_status(state=RUNNING),
+                main_status(name="side", state=terminated(0)),
+            ]
+        },
+        False,
+    ),
+    "phase says so": ({"phase": "Succeeded"}, True),
+    "exited 1": ({"containerStatuses": [main_status(state=terminated(1))]}, False),
+    "exited 0 because it was evicted": (
+        {
+            "containerStatuses": [main_status(state=terminated(0))],
+            "conditions": [condition("DisruptionTarget")],
+        },
+        False,
+    ),
+    "sidecar failed the pod": (
+        {
+            "phase": "Failed",
+            "containerStatuses": [
+                main_status(state=terminated(0)),
+                main_status(name="side", state=terminated(1)),
+            ],
+        },
+        True,
+    ),
+}
+
+
+@pytest.mark.parametrize(("status", "succeeded"), SUCCEEDED.values(), ids=SUCCEEDED)
+def test_a_rank_succeeds_when_its_main_container_exits_0_by_itself(
+    status: Body, succeeded: bool
+) -> None:
+    found = read(pod_body(owner=job(TWO), **status))
+    assert found.containers.succeeded is succeeded
+    assert not (found.containers.succeeded and found.failed)
+
+
+def test_an_exit_on_demand_is_no_success() -> None:
+    body = pod_body(containerStatuses=[main_status(state=terminated(0))])
+    body["metadata"]["deletionTimestamp"] = "2026-05-04T12:00:00Z"
+    assert (read(body).containers.succeeded, read(body).deleting) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("status", "disrupted"),
+    [
+        ({"conditions": [condition("DisruptionTarget")]}, True),
+        ({"conditions": [condition("DisruptionTarget", "False")]}, False),
+        *(({"phase": "Failed", "reason": reason}, True) for reason in CLUSTERS_REASONS),
+        ({"phase": "Failed", "reason": "Evicted"}, False),
+        ({"phase": "Failed", "reason": "DeadlineExceeded"}, False),
+        ({"phase": "Failed"}, False),
+    ],
+    ids=lambda value: str(value)[:60],
+)
+def test_the_clusters_doing_is_told_from_the_programs(status: Body, disrupted: bool) -> None:
+    assert read(pod_body(**status)).placement.disrupted is disrupted
+
+
+@pytest.mark.parametrize(
+    ("policy", "code", "failed"),
+    [("Never", 1, True), ("Never", 0, False), ("OnFailure", 1, False)],
+    ids=["never", "never-and-well", "on-failure"],
+)
+def test_under_never_a_sidecar_does_not_hide_that_the_main_container_failed(
+    policy: str, code: int, failed: bool
+) -> None:
+    statuses = [main_status(state=terminated(code)), main_status(name="side", state=RUNNING)]
+    owner = job({**TWO, "restartPolicy": policy})
+    assert read(pod_body(owner=owner, phase="Running", containerStatuses=statuses)).failed is failed
+
+
+ENDINGS: dict[str, tuple[Body, Ending | None]] = {
+    "none": ({"containerStatuses": [main_status(state=RUNNING)]}, None),
+    "main": (
+        {"containerStatuses": [main_status(state=terminated(3, message=" so \n"))]},
+        Ending(3, 0, "Error", "so"),
+    ),
+    "main, before this start": (
+        {"containerStatuses": [main_status(1, state=RUNNING, lastState=terminated(1))]},
+        Ending(1, 0, "Error", ""),
+    ),
+    "signal": (
+        {"containerStatuses": [main_status(state=terminated(137))]},
+        Ending(137, 9, "Error", ""),
+    ),
+    "signal in words": (
+        {"containerStatuses": [main_status(state=terminated(1, signal=15))]},
+        Ending(1, 15, "Error", ""),
+    ),
+    "no signal": (
+        {"containerStatuses": [main_status(state=terminated(255))]},
+        Ending(255, 0, "Error", ""),
+    ),
+    "an init container": (
+        {
+            "initContainerStatuses": [
+                main_status(1, "init", state={"waiting": {}}, lastState=terminated(7))
+            ],
+            "containerStatuses": [main_status(state={"waiting": {}})],
+        },
+        Ending(7, 0, "Error", ""),
+    ),
+    "a sidecar, the main container having ended well": (
+        {
+            "containerStatuses": [
+                main_status(state=terminated(0)),
+                main_status(name="side", state=terminated(4)),
+            ]
+        },
+        Ending(4, 0, "Error", ""),
+    ),
+}
+
+
+@pytest.mark.parametrize(("status", "ending"), ENDINGS.values(), ids=ENDINGS)
+def test_the_ending_is_that_of_who_failed(status: Body, ending: Ending | None) -> None:
+    assert read(pod_body(**status)).containers.last_end == ending
