@@ -3,11 +3,7 @@
 from typing import Any
 
 from dijob import names
-from unit.builders import (
-    Body,
-    main_status,
-    terminated,
-)
+from unit.builders import Body, main_status, terminated
 
 RUNNING: Body = {"running": {}}
 

@@ -3,12 +3,7 @@ pod's.
 """
 
 import pytest
-from unit.builders import (
-    main_status,
-    pod_body,
-    read,
-    terminated,
-)
+from unit.builders import main_status, pod_body, read, terminated
 from unit.statuses import condition
 
 

@@ -19,7 +19,7 @@ from dijob.cli.stacks.container import Wanted
 from dijob.cli.stacks.read import Frame, Look, Process, Thread, read
 from dijob.client import AsyncClient
 from dijob.client.errors import ApiError, api_error
-from unit.cli.test_doctor import evidence, pod
+from unit.cli.evidence import evidence, pod
 from unit.client.kubelets import kubelets
 
 RECORDED = {

@@ -1,0 +1,226 @@
+"""What `doctor` says of what the pods tell: their programs, and the way between them."""
+
+from datetime import UTC, datetime
+
+from unit.cli.evidence import (
+    GOOD,
+    OK,
+    PROBLEM,
+    REDIS,
+    TORCH,
+    UNKNOWN,
+    VERSIONS,
+    Case,
+    both,
+    condition,
+    evidence,
+    job,
+    pod,
+    policy,
+    second,
+)
+
+SIX = job(spec={"parallelWorkers": 3})
+
+NOW = datetime(2026, 11, 25, 12, 0, 20, tzinfo=UTC)
+BEGUN = pod(1, main={"state": {"running": {"startedAt": "2026-11-25T12:00:00Z"}}})
+BLOCKED = second(reach={("10.0.0.1", 50515): "timed out"})
+
+OF_PODS: dict[str, Case] = {
+    "another source": Case(
+        "same source",
+        evidence(probes=second(digest="def")),
+        PROBLEM,
+        "the source differs between pods (rank 0: abc; rank 1: def)",
+        "the same code",
+    ),
+    "another torch": Case(
+        "versions",
+        evidence(probes=second(versions={**VERSIONS, "torch": "1.13.1"})),
+        PROBLEM,
+        "torch differs between pods (rank 0: 2.6.0, rank 1: 1.13.1)",
+        "pin its version",
+    ),
+    "redis 8": Case(
+        "versions",
+        evidence(REDIS, probes=both(versions={**VERSIONS, "redis": "8.1.0"})),
+        PROBLEM,
+        "ranks 0-1: redis-py 8.1.0 loses",
+        "redis<8",
+    ),
+    "redis 8 that nobody uses": Case(
+        "versions",
+        evidence(probes=both(versions={**VERSIONS, "redis": "8.1.0"})),
+        OK,
+        "torch 2.6.0",
+    ),
+    "an older list": Case(
+        "address list",
+        evidence(job(listNumber=4)),
+        PROBLEM,
+        "ranks 0-1: an older list than the newest, 4",
+        "ChangesRefused",
+    ),
+    "a list on its way": Case(
+        "address list",
+        evidence(job(condition("PeersReady", "Renewing", "rank 1 is lost", "False"), listNumber=4)),
+        UNKNOWN,
+        "on its way: rank 1 is lost",
+    ),
+    "a file that is late": Case(
+        "address list",
+        evidence(probes=second(list_number=2)),
+        PROBLEM,
+        "rank 1: /run/dijob/topology.json is not of",
+        "within 90 s",
+    ),
+    "no such name": Case(
+        "names",
+        evidence(probes=second(names={"test-0.test": "Name or service not known"})),
+        PROBLEM,
+        "in rank 1: test-0.test does not resolve (Name or service not known)",
+        "kube-dns",
+    ),
+    "another's address": Case(
+        "names",
+        evidence(probes=second(names={"test-0.test": ("10.9.9.9",)})),
+        PROBLEM,
+        "test-0.test is 10.9.9.9, and its pod has 10.0.0.1",
+        "DNS",
+    ),
+    "names that are right": Case(
+        "names", evidence(probes=second(names={"test-0.test": ("10.0.0.1",)})), OK, "all 1 names"
+    ),
+    "blocked, by a policy?": Case(
+        "reach",
+        evidence(
+            probes=BLOCKED,
+            policies=[
+                policy("a", matchLabels={"diengine/job": "test"}),
+                policy("b", matchLabels={"x": "y"}),
+            ],
+        ),
+        PROBLEM,
+        "rank 1 cannot reach rank 0 port 50515 (10.0.0.1): timed out",
+        "these network policies select the job's pods: a;",
+    ),
+    "blocked, by no policy": Case(
+        "reach",
+        evidence(probes=BLOCKED),
+        PROBLEM,
+        "timed out",
+        "no network policy of the namespace",
+    ),
+    "blocked, policies unread": Case(
+        "reach",
+        evidence(probes=BLOCKED, policies=None, refused={"policies": "forbidden"}),
+        PROBLEM,
+        "timed out",
+        "which you may not read here (forbidden)",
+    ),
+    "who refuses is there": Case(
+        "reach", evidence(probes=second(reach={("10.0.0.1", 50515): "refused"})), OK, "all 1 ports"
+    ),
+    "a server that refuses": Case(
+        "reach", evidence(probes=second(reach={("r", 6379): "refused"})), PROBLEM, "r port 6379", ""
+    ),
+    "a stranger's port": Case(
+        "ports",
+        evidence(up=False, sockets={"listening": {50515: frozenset({"9"})}}),
+        PROBLEM,
+        "port 50515 of rank 0 is taken",
+        "other --ports",
+    ),
+    "processes that hide what they hold": Case(
+        "ports",
+        evidence(up=False, sockets={"listening": {50515: frozenset({"9"})}, "complete": False}),
+        OK,
+        "no port is taken",
+    ),
+    "an edge is missing": Case(
+        "edges",
+        evidence(up=False),
+        PROBLEM,
+        "missing: rank 1 -> rank 0 port 50515",
+        "logs test --rank 1",
+    ),
+    "an edge of a program that has just begun": Case(
+        "edges", evidence(up=False, pods=[pod(0), BEGUN], now=NOW), UNKNOWN, "rank 1 began", "again"
+    ),
+    "alone, as it has just begun": Case(
+        "alone", evidence(up=False, pods=[BEGUN], now=NOW), OK, "every rank"
+    ),
+    "nobody listens": Case(
+        "edges", evidence(up=False, sockets={"listening": {}}), PROBLEM, "nothing listens", "runner"
+    ),
+    "alone": Case(
+        "alone",
+        evidence(up=False),
+        PROBLEM,
+        "ranks 0-1: running, and connected to nobody",
+        "launcher",
+    ),
+    "a proxy": Case(
+        "proxies",
+        evidence(probes=both(env={"ALL_PROXY": "http://p", "no_proxy": "localhost,10.0.0.1"})),
+        PROBLEM,
+        "ranks 0-1: all_proxy is set",
+        "no_proxy",
+    ),
+    "a proxy that is passed by": Case(
+        "proxies",
+        evidence(probes=both(env={"http_proxy": "p", "NO_PROXY": "10.0.0.0/8"})),
+        OK,
+        "no proxy",
+    ),
+    "no such interface": Case(
+        "interfaces",
+        evidence(probes=second(env={"GLOO_SOCKET_IFNAME": "ib0"})),
+        PROBLEM,
+        "rank 1: GLOO_SOCKET_IFNAME is ib0, and there is no such interface (eth0)",
+        "set GLOO_SOCKET_IFNAME to eth0",
+    ),
+    "virtual interfaces": Case(
+        "interfaces",
+        evidence(TORCH, probes=second(interfaces=("docker0", "eth0", "lo"))),
+        PROBLEM,
+        "rank 1 has several interfaces (docker0, eth0)",
+        "set NCCL_SOCKET_IFNAME",
+    ),
+    "interfaces that nobody chooses from": Case(
+        "interfaces", evidence(probes=second(interfaces=("docker0", "eth0", "lo"))), OK, "nothing"
+    ),
+    "an interface by exclusion": Case(
+        "interfaces",
+        evidence(TORCH, probes=both(env={"NCCL_SOCKET_IFNAME": "^docker"})),
+        OK,
+        "nothing",
+    ),
+    "full": Case(
+        "shared memory",
+        evidence(probes=second(shm=(64 << 20, 1 << 20))),
+        PROBLEM,
+        "rank 1: /dev/shm (64 MiB) is full",
+        "medium: Memory",
+    ),
+    "clocks": Case(
+        "clocks",
+        evidence(probes=second(time=103.0)),
+        PROBLEM,
+        "the clocks of ranks 0 and 1 are 3.0 s apart (to within 0.2 s)",
+        "chrony",
+    ),
+    "a slow answer is no skew": Case(
+        "clocks", evidence(probes=second(time=103.0, asked=(98.0, 104.0))), OK, "to within"
+    ),
+    "one clock": Case("clocks", evidence(probes={0: GOOD}), OK, "one pod"),
+    "barrier": Case(
+        "barrier",
+        evidence(SIX, probes=both(barrier=True)),
+        PROBLEM,
+        "the job has 6 processes",
+        "task.wait_for",
+    ),
+    "barrier of few": Case("barrier", evidence(probes=both(barrier=True)), OK, "2 processes"),
+    "no barrier": Case("barrier", evidence(SIX), OK, "no barrier in the source"),
+}

@@ -1,0 +1,116 @@
+"""Evidence for `doctor` as it is recorded: a job and its pods in good health, with what is given in
+their place; the form of a case.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dijob.cli.doctor.evidence import Evidence
+from dijob.cli.doctor.probe import Probe
+from dijob.cli.doctor.verdict import Status
+from dijob.cli.topology.compare import Pod, compare
+from dijob.cli.topology.expected import World, world_of
+from dijob.cli.topology.sockets import Connection, Sockets
+from dijob.client import Job, RankPod
+from manifests import dijob
+
+Body = dict[str, Any]
+RANK = "diengine.opendilab.org/rank"
+LIST = "diengine.opendilab.org/list-number"
+OK, PROBLEM, UNKNOWN = Status.OK, Status.PROBLEM, Status.UNKNOWN
+
+
+def condition(kind: str, reason: str, message: str = "", status: str = "True") -> Body:
+    return {"type": kind, "status": status, "reason": reason, "message": message}
+
+
+def job(*conditions: Body, spec: Any = None, **status: Any) -> Job:
+    body = dijob("test", {"image": "x", "command": ["a"]}, **{"replicas": 2, **(spec or {})})
+    known = {"phase": "Running", "message": "all 2 ranks run", "listNumber": 3, **status}
+    return Job({**body, "status": {**known, "conditions": list(conditions)}})
+
+
+def pod(rank: int, *, main: Any = None, status: Any = None, spec: Any = None) -> RankPod:
+    given = {"name": "di-container", "image": "x", "imageID": "r/x@sha256:1", "ready": True}
+    state = {**given, "state": {"running": {}}, **(main or {})}
+    found = {"podIP": f"10.0.0.{rank + 1}", "containerStatuses": [state], **(status or {})}
+    return RankPod(
+        {
+            "metadata": {
+                "name": f"test-{rank}",
+                "labels": {RANK: str(rank), "diengine/job": "test"},
+                "annotations": {LIST: "3"},
+            },
+            "spec": {
+                "nodeName": f"n{rank}",
+                "containers": [{"name": "di-container"}],
+                **(spec or {}),
+            },
+            "status": found,
+        }
+    )
+
+
+VERSIONS = {"python": "3.11.2", "DI-engine": "0.5.3", "torch": "2.6.0"}
+GOOD = Probe(
+    time=100.0,
+    asked=(99.9, 100.1),
+    interfaces=("eth0", "lo", "tunl0"),
+    shm=(64 << 20, 60 << 20),
+    list_number=3,
+    files=1,
+    digest="abc",
+    versions=VERSIONS,
+)
+
+
+def connected(of: World, up: bool = True, **more: Any) -> tuple[Pod, Pod]:
+    """Two pods, of which rank 1 dials rank 0."""
+    ends = [Connection("10.0.0.1", 50515, "10.0.0.2", 40000, "2")] if up else []
+    zero = Sockets(tuple(ends), {50515: frozenset({"1"})}, {"1": frozenset({7})}, True)
+    far = [Connection("10.0.0.2", 40000, "10.0.0.1", 50515, "3")] if up else []
+    one = Sockets(tuple(far), {50515: frozenset({"1"})}, {"1": frozenset({7})}, True)
+    return (
+        Pod(0, "test-0", frozenset({"10.0.0.1"}), replace(zero, **more)),
+        Pod(1, "test-1", frozenset({"10.0.0.2"}), one),
+    )
+
+
+def evidence(
+    of: Job | None = None, *, up: bool = True, sockets: Any = None, **more: Any
+) -> Evidence:
+    """Those of a healthy job, with what is given in their place."""
+    known = of or job()
+    world = world_of(known.model)
+    report = compare("test", world, connected(world, up, **(sockets or {})))
+    pods, probes = more.pop("pods", [pod(0), pod(1)]), more.pop("probes", {0: GOOD, 1: GOOD})
+    return Evidence(known, pods, probes, report, **more)
+
+
+def second(**changes: Any) -> Mapping[int, Probe]:
+    """Rank 0 as it should be, rank 1 not."""
+    return {0: GOOD, 1: replace(GOOD, **changes)}
+
+
+def both(**changes: Any) -> Mapping[int, Probe]:
+    return dict.fromkeys((0, 1), replace(GOOD, **changes))
+
+
+@dataclass(frozen=True)
+class Case:
+    """Which check says what about which evidence, and what to do."""
+
+    check: str
+    evidence: Evidence
+    status: Status
+    said: str
+    remedy: str = ""
+
+
+def policy(name: str, **selector: Any) -> Body:
+    return {"metadata": {"name": name}, "spec": {"podSelector": selector}}
+
+
+TORCH = job(spec={"runtime": "torch"})
+REDIS = job(spec={"messageQueue": {"type": "redis", "host": "r"}})
