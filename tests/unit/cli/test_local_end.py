@@ -1,0 +1,163 @@
+"""How `dijob local` ends: no process is left, whatever ends it, and who does not end is named."""
+
+import asyncio
+import os
+import re
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cluster.waiting import until_true
+from dijob.cli.errors import Exit
+from dijob.cli.local import plan, waiting
+from dijob.cli.local import run as local_run
+from dijob.cli.local.ledger import Ledger
+from dijob.cli.local.waiting import Running
+from unit.builders import job
+from unit.cli.local_runs import ROOT, alive, finished, script
+
+STAYS = """
+import subprocess, sys, time
+subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+print("up", flush=True)
+"""
+
+
+@pytest.mark.parametrize("tail", ["", "time.sleep(600)"], ids=["the rank ends", "it is ended"])
+def test_a_process_that_left_its_group_is_ended_too(run: Any, tail: str) -> None:
+    limit = ["--timeout", "2"] if tail else []
+    code, out, err = finished(run(script("stays", STAYS + tail), *limit))
+    assert code == (Exit.TIMED_OUT if tail else Exit.OK), err
+    assert out.count("up") == 2
+
+
+def test_a_timeout_ends_it(run: Any) -> None:
+    code, _, err = finished(run(script("slow", "import time; time.sleep(600)"), "--timeout", "1"))
+    said = (
+        r"Error: it has not ended within --timeout 1: rank 0 \(process \d+, for \d s\), rank 1"
+        r" \(process \d+, for \d s\) still run\.\n"
+    )
+    assert (code, bool(re.fullmatch(said, err))) == (Exit.TIMED_OUT, True), err
+
+
+def test_the_jobs_own_deadline_fails_it(run: Any) -> None:
+    text = script("late", "import time; time.sleep(600)", activeDeadlineSeconds=1)
+    code, _, err = finished(run(text))
+    assert code == Exit.FAILED
+    assert "within activeDeadlineSeconds, 1" in err
+
+
+SAVES = """
+import signal, sys, time
+signal.signal(signal.SIGTERM, lambda *_: (print("saved", flush=True), sys.exit(0)))
+print("up", flush=True)
+time.sleep(600)
+"""
+
+
+def test_ctrl_c_ends_all_ranks_gently(run: Any) -> None:
+    process = run(script("told", SAVES))
+    for _ in range(2):
+        assert process.stdout.readline().endswith("| up\n")
+    process.send_signal(signal.SIGINT)
+    code, out, err = finished(process)
+    assert (code, err.splitlines()[-1]) == (130, "dijob: ended by SIGINT")
+    assert out.count("saved") == 2
+
+
+DEAF = "import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + (
+    "print('up', flush=True)\ntime.sleep(600)\n"
+)
+
+
+def test_a_second_ctrl_c_ends_who_does_not_listen(run: Any, tmp_path: Path) -> None:
+    process = run(script("deaf", DEAF, replicas=1))
+    assert process.stdout.readline().endswith("| up\n")
+    process.send_signal(signal.SIGINT)
+    assert process.stderr.readline() == (
+        "dijob: SIGINT: the ranks have 30 s to end; once more kills them\n"
+    )
+    assert any("main.py" in line for line in alive(tmp_path))
+    process.send_signal(signal.SIGINT)
+    until_true("it has ended", lambda: process.poll() is not None, 10)
+    assert finished(process)[0] == 130
+
+
+STILL = [
+    pytest.param([], "SIGTERM", "", "", id="nobody"),
+    pytest.param(
+        [Running(1, 71, 65.4)],
+        "rank 0 (a-0) has exited 0",
+        "",
+        "rank 1 (process 71, for 65 s) still runs, 30 s after rank 0 (a-0) has exited 0",
+        id="one",
+    ),
+    pytest.param(
+        [Running(0, 70, 7), Running(2, 72, 6)],
+        "SIGTERM",
+        "after 40 s they are killed",
+        "rank 0 (process 70, for 7 s), rank 2 (process 72, for 6 s) still run, 30 s after SIGTERM;"
+        " after 40 s they are killed",
+        id="two that are told to end",
+    ),
+]
+
+
+@pytest.mark.parametrize(("left", "since", "then", "said"), STILL)
+def test_who_still_runs_in_words(left: list[Running], since: str, then: str, said: str) -> None:
+    assert waiting.still(left, since, 30, then) == said
+
+
+def started(text: str) -> list[plan.Start]:
+    """Two ranks that run a Python program."""
+    found = []
+    for rank in range(2):
+        mark = {plan.MARK: f"test-{os.getpid()}-{rank}.", "R": str(rank)}
+        env = {"PATH": os.environ["PATH"], **mark}
+        words = ("python3", "-c", text)
+        found.append(plan.Start(rank, f"rank {rank}", f"a-{rank}", words, env, ROOT))
+    return found
+
+
+ONE_STAYS = "import os, time\nif os.environ['R'] == '1':\n    time.sleep(600)"
+
+
+def said_until(text: str, marked: str, grace: float) -> list[str]:
+    """What a run of it says; Ctrl-C comes with the second line that has the mark."""
+    said: list[str] = []
+
+    def show(_: plan.Start | None, line: str) -> None:
+        said.append(line)
+        if marked in line and sum(marked in one for one in said) == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    limits = local_run.Limits(timeout=60, grace=grace)
+    run = local_run.Run(started(text), Ledger(job(replicas=2)), limits, show)
+    assert asyncio.run(run.run()).how == local_run.INTERRUPTED, said
+    return said
+
+
+def test_who_does_not_end_is_named_while_it_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local_run, "FIRST_SECONDS", 0.2)
+    said = said_until(ONE_STAYS, "still runs", 30)
+    form = r"rank 1 \(process \d+, for \d+ s\) still runs, \d s after rank 0 \(a-0\) has exited 0"
+    assert all(re.fullmatch(form, one) for one in said[:2]), said
+
+
+def test_who_does_not_hear_sigterm_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local_run, "ENDING_SECONDS", 0.2)
+    said = said_until(DEAF, "up", 1)
+    form = (
+        r"rank 0 \(process \d+, for \d+ s\), rank 1 \(process \d+, for \d+ s\) still run,"
+        r" 0 s after SIGTERM; after 1 s they are killed"
+    )
+    assert any(re.fullmatch(form, one) for one in said), said
+
+
+def test_it_ends_when_nobody_reads_its_output_any_more(run: Any) -> None:
+    process = run(script("talks", "while True:\n    print('word' * 1000, flush=True)\n"))
+    assert process.stdout.readline()
+    process.stdout.close()
+    assert process.stderr.read() == "dijob: nobody reads the output any more\n"
+    assert process.wait(20) == 130

@@ -1,0 +1,141 @@
+"""What `dijob local` makes of a job before it runs: the folders of volumes, variables, and what it
+refuses.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from dijob.cli.errors import CliError, Exit
+from dijob.cli.files import parsed
+from dijob.cli.local import plan
+from dijob.cli.local.volumes import Paths
+from unit.builders import container, job
+from unit.cli.local_runs import script
+
+PATHS = [
+    ("/out", "/x/out"),
+    ("--dir=/out/a", "--dir=/x/out/a"),
+    ("cd /out && ls", "cd /x/out && ls"),
+    ("/output", "/output"),
+    ("/my/out", "/my/out"),
+    ("http://h/out", "http://h/out"),
+]
+
+
+@pytest.mark.parametrize(("words", "here"), PATHS, ids=[words for words, _ in PATHS])
+def test_paths_below_a_mount_are_replaced(words: str, here: str) -> None:
+    paths = Paths(Path("/x"), ("/out",), {"/out": Path("/x/out")})
+    assert paths.translated(words) == here
+
+
+def request_of(text: str, tmp_path: Path, **more: Any) -> plan.Request:
+    from dijob.cli.jobs import job_of
+
+    file = parsed("job.yaml", text)
+    made = job_of(file)
+    ips = tuple(f"127.0.0.{rank + 2}" for rank in range(made.spec.desired))
+    return plan.Request(made, file, ips, tmp_path, **more)
+
+
+def changed(text: str, **pod: Any) -> str:
+    bodies = list(yaml.safe_load_all(text))
+    bodies[0]["spec"]["template"]["spec"] |= pod
+    return yaml.safe_dump_all(bodies)
+
+
+WRONG = [
+    pytest.param(
+        [{"name": "code", "hostPath": {"path": "/d"}}], "is of type hostPath", id="a host's folder"
+    ),
+    pytest.param(
+        [{"name": "code", "configMap": {"name": "other"}}],
+        "ConfigMap other is not in job.yaml",
+        id="a ConfigMap that is not there",
+    ),
+    pytest.param([], "names no volume", id="no volume"),
+]
+
+
+@pytest.mark.parametrize(("volumes", "said"), WRONG)
+def test_a_volume_of_a_cluster_is_a_sentence(tmp_path: Path, volumes: list[Any], said: str) -> None:
+    with pytest.raises(CliError, match=said) as error:
+        plan.starts(request_of(changed(script("v", ""), volumes=volumes), tmp_path))
+    assert error.value.code == Exit.USAGE
+
+
+def test_a_folder_stands_for_a_volume_of_a_cluster(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    claim = {"name": "code", "persistentVolumeClaim": {"claimName": "c"}}
+    text = changed(script("v", ""), volumes=[claim])
+    (first, second) = plan.starts(request_of(text, tmp_path / "w", folders={"code": data}))
+    assert first.folder.resolve() == second.folder.resolve() == data
+
+
+def test_an_empty_dir_is_each_ranks_own(tmp_path: Path) -> None:
+    text = changed(script("v", ""), volumes=[{"name": "code", "emptyDir": {}}])
+    first, second = plan.starts(request_of(text, tmp_path))
+    assert first.folder.resolve() != second.folder.resolve()
+    assert list(first.folder.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("env", "said"),
+    [
+        ({"secretKeyRef": {"name": "s", "key": "k"}}, "key k of Secret s"),
+        ({"resourceFieldRef": {"resource": "limits.cpu"}}, "limits.cpu"),
+    ],
+    ids=["a Secret", "a resource"],
+)
+def test_a_variable_that_only_a_cluster_knows_is_a_sentence(
+    tmp_path: Path, env: dict[str, Any], said: str
+) -> None:
+    bodies = list(yaml.safe_load_all(script("v", "")))
+    main = bodies[0]["spec"]["template"]["spec"]["containers"][0]
+    main["env"] = [{"name": "TOKEN", "valueFrom": env}]
+    with pytest.raises(CliError, match=f"variable TOKEN is .*{said}"):
+        plan.starts(request_of(yaml.safe_dump_all(bodies), tmp_path))
+
+
+def test_of_the_machines_variables_only_those_of_another_job_are_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = {"DI_RANK": "7", "SLURM_PROCID": "7", "PET_REDIRECTS": "9:1", "EDITOR": "ed"}
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    env = plan.starts(request_of(script("v", ""), tmp_path))[0].env
+    assert {name: env.get(name) for name in given} == {
+        "DI_RANK": "0",
+        "SLURM_PROCID": None,
+        "PET_REDIRECTS": "9:1",
+        "EDITOR": "ed",
+    }
+
+
+def test_the_users_python_path_is_meant_from_where_they_stand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", "mine:/other")
+    monkeypatch.chdir(tmp_path)
+    start = plan.starts(request_of(script("v", ""), tmp_path / "w"))[0]
+    assert start.env["PYTHONPATH"].endswith(f":{tmp_path}/mine:/other")
+
+
+@pytest.mark.parametrize(
+    ("main", "spec", "said"),
+    [
+        pytest.param({"command": None}, {}, "entry point is not here", id="no command"),
+        pytest.param({}, {"suspend": True}, "such a job has no pods", id="suspended"),
+        pytest.param({}, {"messageQueue": {"type": "torchrpc"}}, "dijob_runtime.ditask", id="rpc"),
+    ],
+)
+def test_what_cannot_run_here(main: dict[str, Any], spec: dict[str, Any], said: str) -> None:
+    (found,) = plan.refusals(job({"containers": [container(**main)]}, **spec))
+    assert said in found
+
+
+def test_what_is_not_run_is_said() -> None:
+    pod = {"containers": [container(), {"name": "sidecar"}], "initContainers": [{"name": "first"}]}
+    assert plan.remarks(job(pod)) == ["spec.template: of first, sidecar nothing is run"]
