@@ -1,0 +1,142 @@
+"""What running jobs report to the HTTP server: profilings, progress in the status, metrics."""
+
+import json
+from typing import cast
+
+from dijob.server.callers import JobName
+from dijob.server.metrics import REGISTRY, SILENT_SECONDS
+from dijob.server.reports import PROGRESS_SECONDS, Manner, Reports
+from dijob.server.requests import ProgressRequest
+from dijob.shell.api import Api
+from dijob.shell.kinds import JOBS
+from unit.server_lab import JOB, UID, lab
+
+
+async def test_profilings_are_kept_the_last_of_them() -> None:
+    async with lab() as it:
+        for number in range(10):
+            it.clock.seconds += 20
+            path = f"/v2alpha1/job/{UID}/profilings"
+            assert (await it.ask("POST", path, {"step": number}))[0] == 200
+        kept = it.apiserver.job["status"]["profilings"]
+        assert [each["data"]["step"] for each in kept] == list(range(2, 10))
+        assert {each["pod"] for each in kept} == {"job-0"}
+        codes = [(await it.ask("POST", path, {"step": 0}))[0] for _ in range(7)]
+        assert codes.count(429) == 3
+
+
+async def test_progress_is_one_line_a_minute_and_nothing_of_it_is_lost() -> None:
+    async with lab() as it:
+        path = f"/v2alpha1/{UID}/progress"
+
+        def line() -> str:
+            return str(it.apiserver.job["status"].get("progress", {}).get("line", ""))
+
+        assert (await it.ask("POST", path, {"iteration": 100, "env_step": 6400}))[0] == 200
+        await it.server.reports.write_due()
+        assert line() == "iter 100, step 6400"
+        await it.ask("POST", path, {"iteration": 200})
+        await it.ask("POST", path, {"episode_return": 187.0})
+        it.clock.seconds += PROGRESS_SECONDS - 1
+        await it.server.reports.write_due()
+        assert line() == "iter 100, step 6400"
+        it.clock.seconds += 1
+        await it.server.reports.write_due()
+        assert line() == "iter 200, step 6400, return 187"
+        assert it.apiserver.job["status"]["phase"] == "Running"
+        writes = [call for call in it.apiserver.calls if call.method == "PATCH"]
+        assert len(writes) == 2
+
+
+async def test_another_replica_of_the_server_has_just_written_the_line() -> None:
+    async with lab() as it:
+        said = ProgressRequest(iteration=1).progress
+        job = await it.server.callers.job(
+            await it.server.callers.of("Bearer rank", "x"), UID, "get"
+        )
+        twin = Reports(cast(Api, it.apiserver), it.server.sizes, clock=it.clock)
+        await twin.progress(job, said)
+        await twin.write_due()
+        it.clock.seconds += 10
+        await it.server.reports.progress(job, ProgressRequest(iteration=2).progress)
+        await it.server.reports.write_due()
+        assert it.apiserver.job["status"]["progress"]["iteration"] == 1
+        it.clock.seconds += PROGRESS_SECONDS - 9
+        await it.server.reports.write_due()
+        assert it.apiserver.job["status"]["progress"]["iteration"] == 2
+
+
+async def test_what_another_replica_has_heard_later_stands() -> None:
+    async with lab() as it:
+        job = await it.server.callers.job(
+            await it.server.callers.of("Bearer rank", "x"), UID, "get"
+        )
+        twin = Reports(cast(Api, it.apiserver), it.server.sizes, clock=it.clock)
+        await it.server.reports.progress(job, ProgressRequest(iteration=1, env_step=9).progress)
+        it.clock.seconds += 50
+        await twin.progress(job, ProgressRequest(iteration=2, episode_return=7.0).progress)
+        await twin.write_due()
+        for seconds in (0, PROGRESS_SECONDS - 1):
+            it.clock.seconds += seconds
+            await it.server.reports.write_due()
+            assert it.apiserver.job["status"]["progress"]["line"] == "iter 2, return 7"
+        it.clock.seconds += 1
+        await it.server.reports.write_due()
+        assert it.apiserver.job["status"]["progress"]["line"] == "iter 2, step 9, return 7"
+
+
+async def test_replicas_of_the_server_share_what_may_be_written() -> None:
+    async with lab() as it:
+        api = cast(Api, it.apiserver)
+        twin = Reports(api, it.server.sizes, Manner(replicas=2), it.clock)
+        for number in range(3):
+            path = JOBS.path("ns", f"job-{number}")
+            it.apiserver.objects[path] = it.apiserver.objects[JOB]
+            await twin.progress(
+                JobName("ns", f"job-{number}"), ProgressRequest(iteration=1).progress
+            )
+        written = []
+        for _ in range(5):
+            await twin.write_due()
+            written.append(sum(call.method == "PATCH" for call in it.apiserver.calls))
+            it.clock.seconds += 0.5
+        assert written == [1, 1, 2, 2, 3]
+
+
+async def test_progress_of_no_job_is_refused_at_once() -> None:
+    async with lab() as it:
+        it.apiserver.allowed.add(("bob", "update", "ns/none"))
+        status, told = await it.ask("POST", "/v2alpha1/ns.none/progress", {"iteration": 1}, "bob")
+        assert (status, told["message"]) == (404, "there is no DIJob ns.none")
+
+
+async def test_a_metric_of_a_job_ends_with_what_it_says() -> None:
+    async with lab() as it:
+        api = cast(Api, it.apiserver)
+        reports = Reports(api, it.server.sizes, Manner(by_job=True), it.clock)
+        await reports.progress(JobName("ns", "job"), ProgressRequest(env_step=7).progress)
+        gauge = ("dijob_job_progress", {"namespace": "ns", "job": "job", "what": "env_step"})
+        assert REGISTRY.get_sample_value(*gauge) == 7
+        it.clock.seconds += SILENT_SECONDS
+        await reports.write_due()
+        assert REGISTRY.get_sample_value(*gauge) == 7
+        it.clock.seconds += 1
+        await reports.write_due()
+        assert REGISTRY.get_sample_value(*gauge) is None
+
+
+async def test_all_lines_together_are_two_writes_a_second() -> None:
+    async with lab() as it:
+        for number in range(6):
+            path = JOBS.path("ns", f"job-{number}")
+            body = json.loads(json.dumps(it.apiserver.objects[JOB]))
+            body["metadata"] |= {"name": f"job-{number}", "uid": ""}
+            it.apiserver.objects[path] = body
+            said = ProgressRequest(iteration=number).progress
+            await it.server.reports.progress(JobName("ns", f"job-{number}"), said)
+        written = []
+        for _ in range(6):
+            await it.server.reports.write_due()
+            written.append(sum(call.method == "PATCH" for call in it.apiserver.calls))
+            it.clock.seconds += 0.5
+        assert written == [1, 2, 3, 4, 5, 6]
