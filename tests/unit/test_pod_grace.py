@@ -1,0 +1,73 @@
+"""How long a pod's program has to end for a renewal, as operator and launcher understand it
+alike.
+"""
+
+from pathlib import Path
+
+import pytest
+from dijob import names, pod
+from dijob.core.observed.containers import RENEWED
+from dijob.pod import KILL_SECONDS, RENEWAL_CODE
+from unit.builders import container, job, pod_body, read
+from unit.builders import pod_env as env
+
+ROOT = Path(__file__).parents[2]
+
+# terminationGracePeriodSeconds, and how long the launcher and the operator give a program to end.
+GRACES = {
+    "short": (3, 3),
+    "none": (0, 0),
+    "kubernetes' own": (30, 30),
+    "a checkpoint": (600, 600),
+    "null": (None, 30),
+}
+
+
+@pytest.mark.parametrize(("given", "seconds"), GRACES.values(), ids=GRACES)
+def test_a_program_has_its_own_grace_period_to_end_for_a_renewal(
+    given: int | None, seconds: int
+) -> None:
+    body = pod_body(owner=job({"terminationGracePeriodSeconds": given}))
+    told = env(body).get("DIJOB_KILL_SECONDS", str(KILL_SECONDS))
+    # As the apiserver stores it.
+    body["spec"]["terminationGracePeriodSeconds"] = 30 if given is None else given
+    assert (told, read(body).made.grace) == (str(seconds), seconds)
+
+
+READ_BY_THE_LAUNCHER = (names.ANNOTATION_IPS, names.ANNOTATION_LIST_NUMBER, names.ANNOTATION_RENEW)
+
+
+def test_the_launcher_and_the_operator_mean_the_same() -> None:
+    """What either side writes down for itself, in Go and in Python."""
+    text = "".join(path.read_text() for path in sorted((ROOT / "images/launcher").glob("*.go")))
+    for said in (
+        f'seconds("DIJOB_KILL_SECONDS", {KILL_SECONDS})',
+        f'variable("DIJOB_BIN_DIR", "{pod.BIN_DIR}")',
+        f'variable("DIJOB_POD_DIR", "{pod.POD_DIR}")',
+        f'podFolder(), "{pod.ANNOTATIONS_FILE}"',
+        f'link("pod/{pod.TOPOLOGY_FILE}"',
+        f'prefix = "{names.GROUP}/"',
+        *(f'said["{key.rpartition("/")[2]}"]' for key in READ_BY_THE_LAUNCHER),
+        f"renewalExit = {RENEWAL_CODE}",
+        *(f'"{path.rpartition("/")[2]}"' for path in (pod.GATE, pod.LAUNCH, pod.INSTALL)),
+    ):
+        assert said in text
+    assert RENEWED.match("dijob: renewal, list 7\n")
+    assert '"dijob: renewal, list "' in text
+
+
+def test_a_pod_of_an_older_operator_is_not_waited_for_longer_than_its_launcher_waits() -> None:
+    """Its launcher sends KILL after 20 s, and its environment does not name a longer time."""
+    body = pod_body()
+    body["spec"]["terminationGracePeriodSeconds"] = 600
+    assert read(body).made.grace == KILL_SECONDS
+
+
+def test_who_names_another_time_to_end_himself_has_it() -> None:
+    own = container(env=[{"name": "DIJOB_KILL_SECONDS", "value": "90"}])
+    assert (
+        read(
+            pod_body(owner=job({"containers": [own], "terminationGracePeriodSeconds": 600}))
+        ).made.grace
+        == 90
+    )
