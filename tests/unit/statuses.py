@@ -3,6 +3,7 @@
 from typing import Any
 
 from dijob import names
+from dijob.core.observed.containers import Ending
 from unit.builders import Body, main_status, terminated
 
 RUNNING: Body = {"running": {}}
@@ -19,3 +20,6 @@ def gate(**states: Any) -> Body:
 def looping(code: int, restarts: int = 1) -> Body:
     waiting = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s"}}
     return main_status(restarts, state=waiting, lastState=terminated(code, message="boom"))
+
+
+TERMINATED = Ending(1, 0, "Error", "boom")

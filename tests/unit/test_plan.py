@@ -1,13 +1,10 @@
-"""What the plan decides, situation by situation: the actions, the conditions, when to look
-again.
+"""What the plan decides, situation by situation: pods, lists, losses and sizes, and what is
+refused; when to look again.
 """
 
-from dataclasses import replace
 from itertools import chain
-from typing import Any
 
 import pytest
-from dijob import names
 from dijob.api.model import DIJob
 from dijob.api.status import timestamp
 from dijob.core.actions import (
@@ -15,23 +12,15 @@ from dijob.core.actions import (
     CreatePod,
     CreateShared,
     DeletePod,
-    EndPod,
     RemindPod,
     SetReplicas,
 )
-from dijob.core.decide import completion
 from dijob.core.decide.plan import Plan
-from dijob.core.members import gang_of
-from dijob.core.observed.containers import Ending
-from dijob.core.observed.parse import END_SECONDS
 from dijob.core.observed.views import Creation, Observed, Pod, Refusal, Refused
 from dijob.core.render import service
-from dijob.core.render.annotations import end_patch
 from unit.builders import (
     LIST,
     NOW,
-    changed,
-    conditions_of,
     gives,
     hands_out,
     job,
@@ -46,8 +35,7 @@ from unit.builders import (
     then,
     view,
 )
-
-TERMINATED = Ending(1, 0, "Error", "boom")
+from unit.statuses import TERMINATED
 
 
 def created(decided: Plan) -> list[int]:
@@ -194,134 +182,6 @@ def test_a_world_that_is_done_does_not_wait_for_those_who_never_joined() -> None
     assert then(owner, observed(*done, view(3, ip="")))[0].status.phase == "Succeeded"
 
 
-def test_a_failure_is_written_before_its_pod_is_deleted() -> None:
-    never = job({"restartPolicy": "Never"})
-    failed = view(1, never, phase="Failed", failures=1, last_end=TERMINATED)
-    decided, owner = then(never, observed(view(0, never), failed, view(2, never, ip="")))
-    assert decided.actions == ()
-    assert (
-        decided.status.restarts,
-        decided.status.first_failure.rank if decided.status.first_failure else -1,
-    ) == (
-        1,
-        1,
-    )
-    after, _ = then(owner, observed(view(0, never), failed, view(2, never, ip="")))
-    assert after.actions == (DeletePod("job-1", "uid-1"),)
-    assert after.status.restarts == 1
-
-
-def test_all_ranks_done_is_success_and_only_then_pods_are_cleaned() -> None:
-    done = [listed(rank, phase="Running", succeeded=True, ready=False) for rank in range(3)]
-    decided, owner = then(running(), observed(*done))
-    assert (decided.actions, decided.status.phase, decided.status.succeeded_ranks) == (
-        (),
-        "Succeeded",
-        "0-2",
-    )
-    after, _ = then(owner, observed(*done))
-    assert after.actions == tuple(DeletePod(f"job-{rank}", f"uid-{rank}") for rank in range(3))
-
-
-@pytest.mark.parametrize(
-    ("policy", "expected"),
-    [
-        (
-            "Running",
-            (EndPod("job-1", "uid-1"), DeletePod("job-0", "uid-0"), DeletePod("job-2", "uid-2")),
-        ),
-        ("None", (EndPod("job-1", "uid-1"),)),
-        ("All", tuple(DeletePod(f"job-{rank}", f"uid-{rank}") for rank in range(3))),
-    ],
-)
-def test_more_failures_than_allowed_end_the_job(policy: str, expected: tuple[Any, ...]) -> None:
-    crashing = listed(1, ready=False, failures=4, last_end=TERMINATED)
-    pods = [listed(0), crashing, listed(2)]
-    decided, owner = then(running(cleanPodPolicy=policy), observed(*pods))
-    assert (decided.actions, decided.status.phase) == ((), "Failed")
-    assert says(decided)["Failed"] == ("True", "BackoffLimitExceeded")
-    after, _ = then(owner, observed(*pods))
-    assert after.actions == expected
-    assert (
-        plan(owner, observed(replace(crashing, ending_soon=True)), NOW).actions == ()
-        or policy == "All"
-    )
-
-
-def test_whatever_the_policy_nobody_waits_at_the_gate_of_a_job_that_has_ended() -> None:
-    """A rank that would have joined later holds its node, and a pending one asks an autoscaler for
-    another.
-    """
-    owner = job(minReplicas=1, maxReplicas=3, replicas=3, cleanPodPolicy="None")
-    pods = [listed(0, ips="10.0.0.0", succeeded=True, ready=False), view(1, ip=""), view(2, ip="")]
-    decided, owner = then(owner, observed(*pods))
-    assert decided.status.phase == "Succeeded"
-    after, _ = then(owner, observed(*pods))
-    assert after.actions == (DeletePod("job-1", "uid-1"), DeletePod("job-2", "uid-2"))
-
-
-def failed(decided: Plan) -> str:
-    return conditions_of(decided)["Failed"].message
-
-
-def test_the_message_of_the_end_says_where_there_is_a_log() -> None:
-    """Rank 1's failure was the first, and its pod has been made anew since: rank 0's is the one
-    that is kept.
-    """
-    first = {"rank": 1, "pod": "job-1", "exitCode": 3, "message": "no GPU", "time": timestamp(NOW)}
-    owner = running(backoffLimit=1, status={"listNumber": 1, "restarts": 1, "firstFailure": first})
-    crashing = listed(0, ready=False, failures=1, last_end=TERMINATED)
-    message = failed(then(owner, observed(crashing, listed(1), listed(2)))[0])
-    assert message.endswith(
-        "the first failure: rank 1 exited 3: no GPU; `kubectl logs job-0` has what came last"
-        + completion.KEPT
-    )
-    again = then(owner, observed(listed(0), listed(1, failures=1, last_end=TERMINATED), listed(2)))[
-        0
-    ]
-    assert failed(again).endswith(
-        "the first failure: rank 1 exited 3: no GPU, see `kubectl logs job-1`" + completion.KEPT
-    )
-    # Where nothing is ended so, nothing is explained.
-    over = listed(1, failures=1, last_end=TERMINATED, phase="Failed")
-    never = then(owner, observed(listed(0), over, listed(2)))[0]
-    assert failed(never).endswith("see `kubectl logs job-1`")
-    gone = then(
-        running(cleanPodPolicy="All"), observed(listed(0), listed(1, failures=4), listed(2))
-    )[0]
-    assert "DeadlineExceeded" not in failed(gone)
-
-
-def test_a_pod_that_is_ended_says_what_the_kubelets_words_for_it_mean() -> None:
-    """The kubelet says DeadlineExceeded of it, and ContainerStatusUnknown of a container that
-    waited just then.
-    """
-    patch = end_patch("uid-1")
-    assert (patch["metadata"]["uid"], patch["spec"]) == (
-        "uid-1",
-        {"activeDeadlineSeconds": END_SECONDS},
-    )
-    says = patch["metadata"]["annotations"][names.ANNOTATION_ENDED]
-    for word in ("DeadlineExceeded", "ContainerStatusUnknown", "lastState", "logs"):
-        assert word in says
-
-
-def test_nobody_waits_there_with_a_list_that_its_kubelet_has_missed_either() -> None:
-    """Rank 1 has failed before rank 2 began, and a kubelet is not reminded of the list of a job
-    that has ended.
-    """
-    crashing = listed(1, ready=False, failures=4, last_end=TERMINATED)
-    pods = [listed(0), crashing, listed(2, gated=True, ready=False, phase="Pending")]
-    _, owner = then(running(cleanPodPolicy="None"), observed(*pods))
-    after, _ = then(owner, observed(*pods))
-    assert after.actions == (EndPod("job-1", "uid-1"), DeletePod("job-2", "uid-2"))
-
-
-def test_as_many_failures_as_allowed_do_not() -> None:
-    pods = [listed(0), listed(1, failures=3, last_end=TERMINATED), listed(2)]
-    assert then(running(), observed(*pods))[0].status.phase == "Running"
-
-
 def test_a_gate_that_does_not_see_its_list_is_reminded() -> None:
     """The kubelet's volume manager may lose the update; without a reminder the rank would wait for
     its next round.
@@ -402,53 +262,11 @@ def test_a_job_that_is_being_deleted_is_left_to_the_garbage_collector() -> None:
     assert plan(leaving, Observed(), NOW) == Plan(leaving.status)
 
 
-def test_after_the_end_nothing_is_charged_any_more() -> None:
-    pods = [listed(0), listed(1, failures=4, ready=False, last_end=TERMINATED), listed(2)]
-    _, failed = then(running(), observed(*pods))
-    ended = changed(pods[1], phase="Failed", failures=5, ending_soon=True)
-    decided, _ = then(failed, observed(pods[0], ended, pods[2]), 9)
-    assert (decided.status.restarts, decided.status.restarts_seen) == (
-        4,
-        failed.status.restarts_seen,
-    )
-
-
 def test_a_back_off_of_a_day_does_not_overflow() -> None:
     """2.0 ** 1024 raises: a pod that is evicted once a minute gets there within 18 hours."""
     seen = observed(view(0), view(2), creations={"job-1": Creation(5000, NOW)})
     assert created(plan(job(), seen, later(59))) == []
     assert created(plan(job(), seen, later(60))) == [1]
-
-
-@pytest.mark.parametrize("policy", ["Running", "All", "None"])
-def test_an_ended_job_gets_no_new_pods_and_no_service(policy: str) -> None:
-    pods = [listed(0), listed(1, failures=4, ready=False, last_end=TERMINATED), listed(2)]
-    _, failed = then(running(cleanPodPolicy=policy), observed(*pods))
-    assert plan(failed, Observed(), later(9)).actions == ()
-    assert plan(failed, Observed(), later(9)).requeue_after == 300
-
-
-def test_what_has_succeeded_is_not_run_again_when_the_set_is_renewed() -> None:
-    _, owner = then(running(), observed(listed(0, succeeded=True), listed(1)))
-    assert (owner.status.succeeded_ranks, owner.status.renewals) == ("0", 1)
-    decided, _ = then(owner, observed(listed(0, succeeded=True), listed(1)))
-    assert decided.actions == (CreatePod(gang_of(owner).members[2]),)
-
-
-def test_every_rank_that_crashed_keeps_its_logs_when_the_job_has_failed() -> None:
-    pods = [
-        listed(0),
-        listed(1, failures=3, last_end=TERMINATED),
-        listed(2, failures=1, last_end=TERMINATED),
-    ]
-    decided, failed = then(running(), observed(*pods))
-    assert (decided.status.phase, decided.requeue_after) == ("Failed", 0.0)
-    actions = plan(failed, observed(*pods), NOW).actions
-    assert actions == (
-        EndPod("job-1", "uid-1"),
-        EndPod("job-2", "uid-2"),
-        DeletePod("job-0", "uid-0"),
-    )
 
 
 def test_the_start_is_when_the_job_was_first_seen() -> None:
@@ -497,12 +315,3 @@ def test_a_paused_job_is_looked_at_and_left_alone() -> None:
     assert says(resumed)["Paused"] == ("False", "Resumed")
     assert resumed.status.renewals == 1
     assert created(plan(owner, observed(*list(seen.pods.values())[:2]), NOW)) == [2]
-
-
-def test_a_paused_job_that_has_ended_is_not_cleaned_up() -> None:
-    _, owner = then(
-        running(cleanPodPolicy="All"), observed(*(listed(r, succeeded=True) for r in range(3)))
-    )
-    seen = observed(listed(0, phase="Succeeded", succeeded=True))
-    assert plan(paused(owner), seen, NOW).actions == ()
-    assert plan(paused(owner, "false"), seen, NOW).actions == (DeletePod("job-0", "uid-0"),)
