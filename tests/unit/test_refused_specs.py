@@ -1,0 +1,270 @@
+"""parse_job: the sentence for each spec that is not accepted."""
+
+import copy
+import time
+from collections.abc import Callable
+
+import pytest
+import yaml
+from dijob import names
+from dijob.api.parse import parse_job
+from dijob.api.problems import SpecError
+from dijob.api.warnings import warnings
+from speed import allowed
+from unit import builders
+from unit.specs import Body, body, named, refusal, with_command, with_env, with_pod
+
+# The YAML of the seed as it is printed: `containers` stands beside `spec`, so `spec` is null.
+PRINTED = """
+apiVersion: diengine.opendilab.org/v2alpha1
+kind: DIJob
+metadata:
+    name: test
+spec:
+    minReplicas: 3
+    maxReplicas: 3
+    template:
+        spec:
+        containers:
+        - name: di-container
+          image: opendilab/ding:latest
+          command: ["/bin/bash", "-c",]
+          args:
+          - |
+            ditask --package my_module --main my_module.main --parallel-workers 2
+"""
+
+REFUSED: dict[str, tuple[Body, str, str]] = {
+    "the seed as printed": (
+        yaml.safe_load(PRINTED),
+        "spec.template.containers",
+        "belongs under template.spec",
+    ),
+    "no size": (body(replicas=None), "spec", "one of replicas, minReplicas and maxReplicas"),
+    "below min": (body(replicas=1, minReplicas=2), "spec.replicas", "is 1, but minReplicas is 2"),
+    "above max": (body(replicas=5, maxReplicas=4), "spec.replicas", "is 5, but maxReplicas is 4"),
+    "min above max": (
+        body(minReplicas=5, maxReplicas=4),
+        "spec.minReplicas",
+        "is 5, but maxReplicas is 4",
+    ),
+    "zero": (body(replicas=0), "spec.replicas", "at least 1"),
+    "far too many": (body(replicas=100000), "spec.replicas", "at most 1500"),
+    "a number as text": (body(replicas="3"), "spec.replicas", "valid integer"),
+    "a fraction": (body(replicas=1.5), "spec.replicas", "valid integer"),
+    "true is no number": (body(replicas=True), "spec.replicas", "valid integer"),
+    "no workers": (body(parallelWorkers=0), "spec.parallelWorkers", "at least 1"),
+    "a typo": (body(toplogy="star"), "spec.toplogy", "did you mean topology?"),
+    "a typo in template": (
+        body(template={"spce": {}}),
+        "spec.template.spce",
+        "did you mean spec?",
+    ),
+    "no such topology": (body(topology="ring"), "spec.topology", "'mesh', 'star' or 'alone'"),
+    "no such launcher": (body(launcher="off"), "spec.launcher", "'Auto' or 'Off'"),
+    "backoffLimit": (body(backoffLimit=-1), "spec.backoffLimit", "at least 0"),
+    "no template": ({**named("a"), "spec": {"replicas": 1}}, "spec", "either a template"),
+    "no spec": ({"metadata": {"name": "a"}}, "spec", "either a template"),
+    "no container": (
+        with_pod(containers=[]),
+        "spec.template.spec.containers",
+        "at least one container",
+    ),
+    "null pod spec": (
+        body(template={"spec": None}),
+        "spec.template.spec.containers",
+        "at least one",
+    ),
+    "containers of nonsense": (
+        with_pod(containers=["x"]),
+        "spec.template.spec.containers",
+        "at least one",
+    ),
+    "restartPolicy": (
+        with_pod(restartPolicy="Always"),
+        "spec.template.spec.restartPolicy",
+        "OnFailure or Never",
+    ),
+    "our folder": (
+        with_pod(
+            containers=[
+                {
+                    "name": "a",
+                    "image": "i",
+                    "volumeMounts": [{"name": "v", "mountPath": "/run/dijob/bin"}],
+                }
+            ]
+        ),
+        "spec.template.spec.containers[0].volumeMounts",
+        "/run/dijob/bin is where the operator mounts its own files",
+    ),
+    "a list of names that does not fit": (
+        {**builders.job_body(replicas=1500, addressing="Hostname"), "metadata": {"name": "a" * 58}},
+        "spec.addressing",
+        "can have 813 replicas so",
+    ),
+    "names without the cluster's DNS": (
+        builders.job_body(
+            {"containers": [builders.container()], "dnsPolicy": "Default"}, addressing="Hostname"
+        ),
+        "spec.template.spec.dnsPolicy",
+        "which addressing: Hostname, runtime: slurm and",
+    ),
+    "slurm without the cluster's DNS": (
+        builders.job_body(
+            {"containers": [builders.container()], "dnsPolicy": "Default"}, runtime="slurm"
+        ),
+        "spec.template.spec.dnsPolicy",
+        "which addressing: Hostname, runtime: slurm and",
+    ),
+    "a list of slurm's names that does not fit": (
+        {**builders.job_body(replicas=1500, runtime="slurm"), "metadata": {"name": "a" * 58}},
+        "spec.runtime",
+        "or another runtime",
+    ),
+    "a server without redis": (
+        body(messageQueue={"host": "a"}),
+        "spec.messageQueue.host",
+        "add `type: redis`",
+    ),
+    "no such queue": (
+        body(messageQueue={"type": "zmq"}),
+        "spec.messageQueue.type",
+        "'nng', 'redis', 'torchrpc'",
+    ),
+    "another queue in the command": (
+        with_command("ditask --mq-type nng", messageQueue={"type": "redis", "host": "a"}),
+        "spec.messageQueue.type",
+        "is redis, but the command says --mq-type nng",
+    ),
+    "no such runtime": (
+        body(runtime="mpi"),
+        "spec.runtime",
+        "'ditask', 'torch', 'slurm' or 'oneflow'",
+    ),
+    "hostname": (with_pod(hostname="a"), "spec.template.spec.hostname", "remove it"),
+    "subdomain": (with_pod(subdomain="a"), "spec.template.spec.subdomain", "remove it"),
+    "init env": (
+        with_env("DI_RANK", "initContainers"),
+        "spec.template.spec.initContainers[0].env",
+        "DI_RANK",
+    ),
+    "own label": (
+        body(
+            template={
+                "metadata": {"labels": {names.LABEL_RANK: "1"}},
+                "spec": {"containers": [{"name": "a"}]},
+            }
+        ),
+        "spec.template.metadata.labels",
+        names.LABEL_RANK,
+    ),
+    "own container": (
+        with_pod(initContainers=[{"name": names.GATE_CONTAINER}]),
+        "spec.template.spec.initContainers[0].name",
+        "choose another name",
+    ),
+    "own volume": (
+        with_pod(volumes=[{"name": "fine"}, {"name": names.BIN_VOLUME}]),
+        "spec.template.spec.volumes[1].name",
+        "choose another name",
+    ),
+    "workers twice": (
+        with_command("ditask --parallel-workers 2", parallelWorkers=3),
+        "spec.parallelWorkers",
+        "is 3, but the command says --parallel-workers 2",
+    ),
+    "too many workers in the command": (
+        with_command("ditask --parallel-workers 65"),
+        "spec.template.spec.containers",
+        "from 1 to 64",
+    ),
+    "topology twice": (
+        with_command("ditask --topology star", topology="mesh"),
+        "spec.topology",
+        "is mesh, but the command says --topology star",
+    ),
+    "topology of the command": (
+        with_command("ditask --topology ring"),
+        "spec.template.spec.containers",
+        "mesh, star, alone",
+    ),
+    "name with a digit first": (named("1a"), "metadata.name", "must match"),
+    "name with a dot": (named("a.b"), "metadata.name", "must match"),
+    "name too long": (named("a" * 59), "metadata.name", "at most 58"),
+}
+
+
+@pytest.mark.parametrize(("made", "field", "words"), REFUSED.values(), ids=REFUSED.keys())
+def test_one_sentence_names_the_field_and_what_is_allowed(
+    made: Body, field: str, words: str
+) -> None:
+    ((at, message),) = refusal(made)
+    assert at == field
+    assert words in message
+
+
+@pytest.mark.parametrize("name", names.RESERVED_ENV)
+def test_variables_of_the_topology_are_refused(name: str) -> None:
+    ((at, message),) = refusal(with_env(name))
+    assert at == "spec.template.spec.containers[0].env"
+    assert message.startswith(name)
+
+
+def test_other_variables_are_the_users() -> None:
+    assert parse_job(with_env("DI_TOPOLOGY")).spec.desired == 4
+
+
+def test_all_problems_are_said_at_once() -> None:
+    made = with_pod(restartPolicy="Always", hostname="x")
+    made["metadata"]["name"] = "9"
+    fields = [field for field, _ in refusal(made)]
+    assert fields == [
+        "metadata.name",
+        "spec.template.spec.restartPolicy",
+        "spec.template.spec.hostname",
+    ]
+
+
+def test_the_exception_reads_as_a_sentence() -> None:
+    with pytest.raises(SpecError, match=r"^spec\.replicas: is 0; it must be at least 1$"):
+        parse_job(body(replicas=0))
+
+
+PODS: list[tuple[str, Callable[[Body], object]]] = [
+    ("containers is a map", lambda pod: pod.update(containers={"a": 1})),
+    ("env is text", lambda pod: pod["containers"][0].update(env="x")),
+    ("env holds text", lambda pod: pod["containers"][0].update(env=["x"])),
+    ("command is text", lambda pod: pod["containers"][0].update(command="ditask")),
+    ("args is null", lambda pod: pod["containers"][0].update(args=None)),
+    ("args holds numbers", lambda pod: pod["containers"][0].update(args=[1, None])),
+    ("volumes is text", lambda pod: pod.update(volumes="x")),
+    ("initContainers is null", lambda pod: pod.update(initContainers=None)),
+]
+
+
+def fields_refused(made: Body) -> list[str]:
+    try:
+        assert warnings(parse_job(made)) == ()
+    except SpecError as error:
+        return [problem.field for problem in error.problems]
+    return []
+
+
+@pytest.mark.parametrize("slip", [slip for _, slip in PODS], ids=[name for name, _ in PODS])
+def test_a_pod_spec_of_any_shape_is_answered_by_sentences_only(
+    slip: Callable[[Body], object],
+) -> None:
+    made = copy.deepcopy(body())
+    slip(made["spec"]["template"]["spec"])
+    no_container = not isinstance(made["spec"]["template"]["spec"]["containers"], list)
+    assert fields_refused(made) == (["spec.template.spec.containers"] if no_container else [])
+
+
+@pytest.mark.timed
+def test_what_is_wrong_a_thousand_times_is_said_in_a_moment() -> None:
+    begin = time.process_time()
+    with pytest.raises(SpecError) as refused:
+        parse_job(body(**{f"replicaz{number}": 1 for number in range(5000)}))
+    assert time.process_time() - begin < allowed(0.25)  # 0.6 s where each gets its sentence
+    assert len(refused.value.problems) == 20

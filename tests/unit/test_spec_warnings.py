@@ -1,0 +1,56 @@
+"""What is said of a spec that is accepted with a doubt."""
+
+import pytest
+from dijob.api.parse import parse_job
+from dijob.api.warnings import warnings
+from unit.specs import Body, body, with_command
+
+WARNED: dict[str, tuple[Body, str, str]] = {
+    "launcher off": (with_command("ditask", launcher="Off"), "spec.launcher", "launcher: Auto"),
+    "hidden workers": (
+        with_command("ditask --parallel-workers $N"),
+        "spec.parallelWorkers",
+        "1 is assumed",
+    ),
+    "slurm's command": (
+        with_command("ditask --platform slurm"),
+        "spec.runtime",
+        "set runtime: slurm",
+    ),
+    "no GPU for a queue between GPUs": (
+        body(messageQueue={"type": "torchrpc:cuda"}),
+        "spec.messageQueue.type",
+        "asks for no GPU, so no rank may find one: add a limit of nvidia.com/gpu",
+    ),
+    "no GPU for the command's queue": (
+        with_command("ditask --mq-type torchrpc:cuda"),
+        "spec.messageQueue.type",
+        "is torchrpc:cuda, and the template asks for no GPU",
+    ),
+    "hidden topology": (with_command("ditask --topology $T"), "spec.topology", "mesh is assumed"),
+}
+
+
+@pytest.mark.parametrize(("made", "field", "words"), WARNED.values(), ids=WARNED.keys())
+def test_a_warning_stops_nothing(made: Body, field: str, words: str) -> None:
+    (warning,) = warnings(parse_job(made))
+    assert warning.field == field
+    assert words in warning.message
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        pytest.param(
+            with_command("conda activate x; ditask --platform k8s --topology mesh"), id="by hand"
+        ),
+        pytest.param(with_command("ditask --platform k8s", launcher="Off"), id="off, by hand"),
+        pytest.param(with_command("ditask --platform slurm", runtime="slurm"), id="slurm in slurm"),
+        pytest.param(with_command("conda activate x; ditask"), id="past the launcher's ditask"),
+        pytest.param(with_command("conda activate x; python train.py"), id="no ditask in sight"),
+        pytest.param(with_command("ditask --topology $T", topology="star"), id="the field says it"),
+        pytest.param(with_command("sleep 1", launcher="Off"), id="another program"),
+    ],
+)
+def test_no_warning_where_nothing_is_wrong(made: Body) -> None:
+    assert warnings(parse_job(made)) == ()
