@@ -1,32 +1,22 @@
-"""What the plan decides, situation by situation: pods, lists, losses and sizes, and what is
-refused; when to look again.
+"""What the plan decides, situation by situation: pods, sizes, pauses, and what is refused; when to
+look again.
 """
 
 from itertools import chain
 
 import pytest
 from dijob.api.model import DIJob
-from dijob.api.status import timestamp
-from dijob.core.actions import (
-    CreateInOrder,
-    CreatePod,
-    CreateShared,
-    DeletePod,
-    RemindPod,
-    SetReplicas,
-)
+from dijob.core.actions import CreateInOrder, CreatePod, CreateShared, DeletePod, SetReplicas
 from dijob.core.decide.plan import Plan
 from dijob.core.observed.views import Creation, Observed, Pod, Refusal, Refused
 from dijob.core.render import service
 from unit.builders import (
-    LIST,
     NOW,
     gives,
     hands_out,
     job,
     later,
     listed,
-    lists_of,
     observed,
     paused,
     plan,
@@ -59,22 +49,6 @@ def test_the_wish_is_written_once_where_the_user_left_it_out() -> None:
     )
 
 
-def test_nothing_is_published_before_the_last_address() -> None:
-    decided, _ = then(job(), observed(view(0), view(1), view(2, ip="")))
-    assert decided.actions == ()
-    assert "rank 2" in decided.status.conditions[1].message
-
-
-def test_the_last_address_publishes_the_list_to_all() -> None:
-    decided = hands_out(job(), observed(view(0), view(1), view(2)), NOW)
-    assert decided.actions == tuple(gives(r, 1, LIST) for r in range(3))
-
-
-def test_a_list_half_handed_out_is_handed_on_under_the_same_number() -> None:
-    decided, _ = then(job(), observed(listed(0, ready=False), view(1), view(2)))
-    assert decided.actions == tuple(gives(r, 1, LIST) for r in (1, 2))
-
-
 def test_running_needs_all_ready_once_and_then_holds() -> None:
     pods = [listed(rank, ready=rank < 2) for rank in range(3)]
     assert says(then(job(), observed(*pods))[0])["Running"] == ("False", "Starting")
@@ -99,42 +73,6 @@ def test_nothing_to_do_changes_nothing() -> None:
     decided = plan(owner, observed(*pods, services=frozenset({"job"})), later(1000))
     assert (decided.actions, decided.events, decided.status) == ((), (), owner.status)
     assert decided.requeue_after == 300
-
-
-LOSSES = {
-    "PodLost": {},
-    "PodDeleted": {1: listed(1, deleting=True)},
-    "PodFailed": {1: listed(1, phase="Failed", ready=False, disrupted=True)},
-    "AddressChanged": {1: listed(1, ip="10.0.0.9")},
-    "SandboxLost": {1: listed(1, sandbox=False)},
-}
-
-
-@pytest.mark.parametrize(("reason", "rank_1"), LOSSES.items(), ids=LOSSES)
-def test_any_loss_kills_the_list_in_writing_before_anything_is_done(
-    reason: str, rank_1: dict[int, Pod]
-) -> None:
-    pods = [listed(0), *rank_1.values(), listed(2)]
-    decided, owner = then(running(), observed(*pods))
-    assert (decided.actions, decided.requeue_after) == ((), 0.0)
-    assert says(decided)["AddressesReady"] == ("False", reason)
-    assert says(decided)["PeersReady"] == ("False", "Renewing")
-    assert says(decided)["Running"] == ("True", "Begun")  # rank 0 runs on
-    assert "rank 1" in (decided.status.last_renewal.message if decided.status.last_renewal else "")
-    assert decided.status.restarts == 0
-    after, _ = then(owner, observed(*pods))
-    gone = {action.name for action in after.actions if isinstance(action, DeletePod)}
-    assert "job-2" in gone
-    assert "job-0" not in gone
-    assert after.status.renewals == 1
-
-
-def test_the_next_list_has_the_next_number() -> None:
-    _, owner = then(running(), observed(listed(0), listed(2)))
-    decided = hands_out(
-        owner, observed(view(0, uid="n0"), view(1, uid="n1"), view(2, uid="n2")), NOW
-    )
-    assert {one.number for one in lists_of(decided.actions)} == {2}
 
 
 def scaled(owner: DIJob, replicas: int) -> DIJob:
@@ -180,30 +118,6 @@ def test_a_world_that_is_done_does_not_wait_for_those_who_never_joined() -> None
     owner = scaled(running(), 4)
     done = [listed(rank, succeeded=True, ready=False) for rank in range(3)]
     assert then(owner, observed(*done, view(3, ip="")))[0].status.phase == "Succeeded"
-
-
-def test_a_gate_that_does_not_see_its_list_is_reminded() -> None:
-    """The kubelet's volume manager may lose the update; without a reminder the rank would wait for
-    its next round.
-    """
-    pods = [listed(0), listed(1, gated=True, ready=False), listed(2)]
-    told = {("uid-1", 1): NOW}
-    waits, _ = then(running(), observed(*pods, services=frozenset({"job"}), list_seen=told), 3)
-    assert (waits.actions, waits.requeue_after) == ((), 1.0)
-    late, _ = then(running(), observed(*pods, services=frozenset({"job"}), list_seen=told), 9)
-    assert late.actions == (RemindPod("job-1", "uid-1", 1, timestamp(later(9))),)
-    reminded = {("uid-1", 1): later(9)}
-    again, _ = then(
-        running(),
-        observed(*pods, services=frozenset({"job"}), list_seen=told, reminded=reminded),
-        10,
-    )
-    assert again.actions == ()
-    unlisted = view(1, gated=True)
-    assert not any(
-        isinstance(a, RemindPod)
-        for a in then(job(), observed(view(0), unlisted, view(2)), 99)[0].actions
-    )
 
 
 REFUSALS = {
