@@ -1,0 +1,105 @@
+"""The launcher sees who goes round it: a rank that works alone, or contradicts its job, is
+named.
+"""
+
+from pathlib import Path
+
+import pytest
+from pod.boxes import NET_NAMESPACE, Box, shown
+from pod.processes import answer, end, line
+
+# An interpreter that is called like Python, so that the command line is what it is in an image; it
+# ends with stdin.
+FAKE = "#!{python}\nimport os, sys\nos.write(1, b'ready\\n')\nsys.stdin.read()\n"
+
+
+def looked(box: Box, command: list[str], programs: int = 1, namespace: tuple[str, ...] = ()) -> str:
+    """stderr of launch when its watcher has looked twice at what runs: at its fifth and thirtieth
+    look for a new list. The programs run all the while.
+    """
+    pipe = box.pipe()
+    env = {"DI_NODES": "127.0.0.1", "DI_LIST_NUMBER": "1", "DI_RANK": "0", "DIJOB_NAP": "0.02"}
+    process = box.start([*namespace, box.launch, *command], **env)
+    answer(pipe, [shown("1", "127.0.0.1")])
+    for _ in range(programs):
+        assert line(process) == "ready"
+    answer(box.pipe(), [shown("1", "127.0.0.1")] * 32)
+    assert end(process)[0] == 0
+    return box.err()
+
+
+IS_BLIND = {
+    "isolated": "python3 -I {image}/ditask --package a",
+    "no environment, among flags": "python3 -uE -X dev -W ignore {image}/ditask --labels platform",
+    "no site": "python3 -S -m ding.entry.cli_ditask --package a",
+    "another folder": "PYTHONPATH=/mine exec {image}/ditask --package a",
+    "no folder": "unset PYTHONPATH; {image}/ditask",
+}
+IS_RIGHT = [
+    "{image}/ditask --package a",
+    "export PATH={image}:$PATH; ditask --package a; true",
+    "python3 -u -X dev -W ignore {image}/ditask --labels platform",
+    "python3 -m ding.entry.cli_ditask --package a",
+    "PYTHONPATH=/mine:$PYTHONPATH {image}/ditask",
+    "ditask --package a",
+    "export PATH={image}:$PATH; {bin}/ditask --package a; true",
+    "{image}/ditask --package a --platform k8s",
+    "{image}/ditask --platform=slurm",
+    "python3 {image}/train --package {image}/ditask",
+    "python3 {image}/train 'runs ditask'; : ditask",
+]
+
+
+@pytest.fixture
+def image(box: Box) -> Path:
+    """A folder with a ditask and another program, in PATH."""
+    fake = FAKE.format(python=box.path / "python" / "python3")
+    box.script("image/train", fake)
+    box.script("ding/entry/cli_ditask.py", fake)
+    image = box.script("image/ditask", fake).parent
+    box.env["PATH"] += f":{image}"
+    return image
+
+
+@pytest.mark.parametrize("name", IS_BLIND)
+def test_who_cannot_be_told_of_its_peers_is_named_once_and_at_the_end(
+    box: Box, image: Path, name: str
+) -> None:
+    err = looked(box, ["sh", "-c", IS_BLIND[name].format(image=image)])
+    assert err.count("dijob: WARNING: this rank works alone: ") == 1, err
+    assert f"Write {box.ditask} there, or add --platform k8s --topology mesh" in err
+    assert box.said_last().startswith("dijob: this rank works alone: process ")
+
+
+def test_who_can_is_not(box: Box, image: Path) -> None:
+    commands = [command.format(image=image, bin=box.bin) for command in IS_RIGHT]
+    together = "exec 3<&0; " + "".join(f"( {command} ) <&3 & " for command in commands) + "wait"
+    assert looked(box, ["sh", "-c", together], len(commands)).count("dijob: WARNING") == 0
+    assert box.said_last() == ""
+
+
+def test_who_listens_where_no_other_pod_can_reach_works_alone(box: Box) -> None:
+    program = """
+import os, socket, sys
+where = socket.socket(socket.AF_UNIX)
+where.bind(os.environ["HOME"] + "/ditask_a1b2_0.ipc")
+where.listen()
+print("ready", flush=True)
+sys.stdin.read()
+"""
+    box.env["HOME"] = str(box.path)
+    # The sockets of a network namespace are those of one pod.
+    err = looked(box, ["python3", "-c", program], namespace=tuple(NET_NAMESPACE))
+    assert "listens on an ipc:// address" in err
+    assert box.said_last().startswith("dijob: this rank works alone: DI-engine's Parallel listens")
+
+
+@pytest.mark.parametrize(("code", "said"), [(0, "dijob: this program says otherwise: x"), (1, "")])
+def test_a_program_that_contradicts_its_job_is_named_where_it_succeeds(
+    box: Box, code: int, said: str
+) -> None:
+    """dijob_runtime.parallel writes it beside topology.json."""
+    box.shows("1", "10.0.0.1")
+    program = f"echo x > {box.path}/says-otherwise; exit {code}"
+    box.run([box.launch, "sh", "-c", program], DI_RANK="0")
+    assert box.said_last().strip() == said

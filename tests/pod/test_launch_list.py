@@ -1,0 +1,121 @@
+"""The launcher makes a program's variables true: those of the list, of its tasks, of its
+runtime.
+"""
+
+import pytest
+from pod.boxes import Box
+from pod.processes import python
+
+NEW = ("3", "10.0.0.1,10.0.0.2")
+TOLD = ("DI_LIST_NUMBER", "DI_NODES", "DI_NODE_IPS")
+
+
+@pytest.mark.parametrize(
+    ("env", "expected"),
+    [
+        ({"DI_LIST_NUMBER": "", "DI_NODES": "", "DI_NODE_IPS": ""}, (*NEW, NEW[1])),
+        (
+            {"DI_LIST_NUMBER": "2", "DI_NODES": "10.0.0.9", "DI_NODE_IPS": "10.0.0.9"},
+            (*NEW, NEW[1]),
+        ),
+        ({"DI_LIST_NUMBER": "3", "DI_NODES": "10.0.0.1,10.0.0.2", "DI_NODE_IPS": "x"}, (*NEW, "x")),
+        (
+            {"DI_LIST_NUMBER": "4", "DI_NODES": "10.0.0.7", "DI_NODE_IPS": "10.0.0.7"},
+            ("4", "10.0.0.7", "10.0.0.7"),
+        ),
+    ],
+    ids=["empty", "older", "the-same", "newer"],
+)
+def test_an_environment_older_than_the_files_is_made_true(
+    box: Box, env: dict[str, str], expected: tuple[str, ...]
+) -> None:
+    """The kubelet can start a container with a view of the pod that is older than the files that it
+    shows.
+    """
+    box.shows(*NEW)
+    program = (
+        f"import os; print(*(os.environ[name] for name in {TOLD!r})); print(os.environ['PATH'])"
+    )
+    rc, out, err = box.run([box.launch, *python(program)], DI_RANK="0", **env)
+    *told, path = out.split()
+    assert (rc, tuple(told), path) == (0, expected, f"{box.bin}:{box.env['PATH']}"), err
+
+
+def test_the_sizes_follow_from_the_files(box: Box) -> None:
+    box.shows("3", "10.0.0.1,10.0.0.2,10.0.0.3")
+    program = "import os; print(os.environ['DI_NUM_NODES'], os.environ['DI_WORLD_SIZE'])"
+    env = {
+        "DI_RANK": "0",
+        "DI_NODES": "",
+        "DI_NUM_NODES": "",
+        "DI_WORLD_SIZE": "",
+        "DI_PARALLEL_WORKERS": "2",
+    }
+    rc, out, err = box.run([box.launch, *python(program)], **env)
+    assert (rc, out) == (0, "3 6\n"), err
+
+
+@pytest.mark.parametrize(
+    ("tasks", "expected"),
+    [
+        ("LEARNER 1 SIDE_CAR 1 COLLECTOR 1", "10.0.0.1 10.0.0.2 10.0.0.3,10.0.0.4"),
+        ("LEARNER 3 SIDE_CAR 1 COLLECTOR 2", "10.0.0.1,10.0.0.2,10.0.0.3 10.0.0.4 -"),
+        ("LEARNER 1", "10.0.0.1,10.0.0.2,10.0.0.3,10.0.0.4 - -"),
+    ],
+    ids=["the-last-has-grown", "nobody-left-for-the-last", "one-task"],
+)
+def test_each_task_has_its_part_of_the_list(box: Box, tasks: str, expected: str) -> None:
+    box.shows("3", "10.0.0.1,10.0.0.2,10.0.0.3,10.0.0.4")
+    variables = ("DI_LEARNER_NODES", "DI_SIDE_CAR_NODES", "DI_COLLECTOR_NODES")
+    program = f"import os; print(*(os.environ.get(name) or '-' for name in {variables!r}))"
+    rc, out, err = box.run(
+        [box.launch, *python(program)], DI_RANK="0", DI_NODES="", DIJOB_TASKS=tasks
+    )
+    assert (rc, out) == (0, f"{expected}\n"), err
+
+
+def test_a_tasks_part_of_the_list_has_the_brackets_of_the_whole(box: Box) -> None:
+    box.shows("3", "fd00::1,fd00::2,fd00::3")
+    program = "import os; print(os.environ['DI_NODES'], os.environ['DI_COLLECTOR_NODES'])"
+    tasks = {"DIJOB_TASKS": "LEARNER 1 COLLECTOR 2"}
+    rc, out, err = box.run([box.launch, *python(program)], DI_RANK="0", DI_NODES="", **tasks)
+    assert (rc, out) == (0, "[fd00::1],[fd00::2],[fd00::3] [fd00::2],[fd00::3]\n"), err
+
+
+def test_what_a_runtime_makes_of_the_list_is_mended_too(box: Box) -> None:
+    box.shows("3", "10.0.0.1,10.0.0.2", master_addr="10.0.0.1")
+    program = (
+        "import os; print(os.environ['MASTER_ADDR'], os.environ['PET_MASTER_ADDR'],"
+        " os.environ['ABSENT'])"
+    )
+    listed = {"DIJOB_LISTED": "MASTER_ADDR=master-addr PET_MASTER_ADDR=master-addr ABSENT=absent"}
+    stale = {"MASTER_ADDR": "10.0.0.9", "PET_MASTER_ADDR": "", "ABSENT": "as it was"}
+    rc, out, err = box.run(
+        [box.launch, *python(program)], DI_RANK="0", DI_NODES="", **listed, **stale
+    )
+    assert (rc, out) == (0, "10.0.0.1 10.0.0.1 as it was\n"), err
+
+
+def test_outside_a_dijob_the_files_are_nothing(box: Box) -> None:
+    box.shows("3", "10.0.0.1")
+    assert (
+        box.run([box.launch, *python("import os; print('DI_NODES' in os.environ)")])[1] == "False\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("fd00::1,fd00::2,127.0.0.2", "[fd00::1],[fd00::2],127.0.0.2"),
+        ("[fd00::1],[fd00::2]", "[fd00::1],[fd00::2]"),
+        ("10.0.0.1,10.0.0.2", "10.0.0.1,10.0.0.2"),
+    ],
+    ids=["IPv6", "brackets-already", "IPv4"],
+)
+def test_ipv6_gets_the_brackets_that_a_url_needs(box: Box, given: str, expected: str) -> None:
+    """DI-engine forms tcp://ADDRESS:PORT from DI_NODES; DI_NODE_IPS is bare."""
+    program = "import os; print(os.environ['DI_NODES'], os.environ['DI_NODE_IPS'])"
+    rc, out, err = box.run(
+        [box.launch, *python(program)], DI_RANK="0", DI_NODES=given, DI_NODE_IPS=given
+    )
+    assert (rc, out) == (0, f"{expected} {given}\n"), err

@@ -1,0 +1,111 @@
+"""Signals that reach a container: the launcher passes them on to its program, and ends with its
+code.
+"""
+
+import os
+import signal
+
+import pytest
+from cluster.waiting import until_true
+from pod.boxes import ENTER, PID_NAMESPACE, Box
+from pod.processes import LISTEN, WHERE, end, first_process, line, python
+
+
+@WHERE
+def test_term_reaches_the_program_which_may_save_its_state(box: Box, namespace: list[str]) -> None:
+    process = box.start([*namespace, box.launch, *python(LISTEN)])
+    assert line(process) == "ready"
+    os.kill(first_process(process, namespace), signal.SIGTERM)
+    assert end(process) == (7, ["SIGTERM", "saved"])
+
+
+@WHERE
+def test_also_below_a_shell_which_dies_of_it_at_once(
+    box: Box, namespace: list[str], shell: list[str]
+) -> None:
+    wrapper = [*shell, "-c", '"$0" "$@"; true']
+    process = box.start([*namespace, box.launch, *wrapper, *python(LISTEN)])
+    assert line(process) == "ready"
+    os.kill(first_process(process, namespace), signal.SIGTERM)
+    assert end(process) == (128 + signal.SIGTERM, ["SIGTERM", "saved"])
+
+
+@WHERE
+def test_signals_that_tell_go_to_the_command_alone_and_end_nothing(
+    box: Box, namespace: list[str]
+) -> None:
+    # `sleep` has no handler: a broadcast USR1 would kill it, and the shell would say so.
+    both = f"sleep 3600 & exec python3 -c '{LISTEN}'"
+    process = box.start([*namespace, box.launch, "sh", "-c", both])
+    assert line(process) == "ready"
+    launch = first_process(process, namespace)
+    for name in ("USR1", "USR2", "USR1"):
+        os.kill(launch, getattr(signal, f"SIG{name}"))
+        assert line(process) == f"SIG{name}"
+    until_true(
+        "sleep is there",
+        lambda: any(command.startswith("sleep 3600") for command in box.alive().values()),
+    )
+    for name in ("HUP", "TERM"):
+        os.kill(launch, getattr(signal, f"SIG{name}"))
+        assert line(process) == f"SIG{name}"
+    assert end(process) == (7, ["saved"])
+
+
+@WHERE
+def test_int_and_quit_are_not_ignored(box: Box, namespace: list[str]) -> None:
+    show = (
+        "import signal; print([signal.getsignal(s) is signal.SIG_IGN for s in (signal.SIGINT,"
+        " signal.SIGQUIT)])"
+    )
+    _, out, _ = box.run([*namespace, box.launch, *python(show)])
+    assert out == "[False, False]\n"
+
+
+@WHERE
+@pytest.mark.parametrize("code", [0, 127, 143])
+def test_the_code_stays_exact_when_signals_interrupt_the_wait(
+    box: Box, namespace: list[str], code: int
+) -> None:
+    stubborn = f"""
+import os, signal, sys
+signals = {{signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM}}
+signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+os.write(1, b"ready\\n")
+for count in range(1, 5):
+    signal.sigwait(signals)
+    os.write(1, b"%d\\n" % count)
+os.read(0, 1)
+sys.exit({code})
+"""
+    process = box.start([*namespace, box.launch, *python(stubborn)])
+    assert line(process) == "ready"
+    launch = first_process(process, namespace)
+    for count, name in enumerate(("HUP", "INT", "QUIT", "TERM"), 1):
+        os.kill(launch, getattr(signal, f"SIG{name}"))
+        assert line(process) == str(count)
+    assert end(process) == (code, [])
+
+
+def test_others_in_a_shared_namespace_are_left_alone(box: Box) -> None:
+    neighbour = box.start(["sleep", "60"])
+    process = box.start([box.launch, *python(LISTEN)])
+    assert line(process) == "ready"
+    process.terminate()
+    assert end(process) == (7, ["SIGTERM", "saved"])
+    assert neighbour.poll() is None
+    neighbour.kill()
+
+
+def test_the_whole_container_hears_term(box: Box) -> None:
+    process = box.start([*PID_NAMESPACE, box.launch, *python(LISTEN)])
+    assert line(process) == "ready"
+    launch = first_process(process, PID_NAMESPACE)
+    # As `kubectl exec` does it: in the container, but no descendant of launch.
+    enter = [*ENTER, f"--target={launch}", "--pid", "--mount", "--wdns=/"]
+    visitor = box.start([*enter, *python(LISTEN)])
+    assert line(visitor) == "ready"
+    os.kill(launch, signal.SIGTERM)
+    assert end(process) == (7, ["SIGTERM", "saved"])
+    assert line(visitor) == "SIGTERM"
+    end(visitor)
