@@ -116,17 +116,6 @@ def pod_env(body: Body) -> Body:
     }
 
 
-def main_status(restarts: int = 0, name: str = names.MAIN_CONTAINER, **states: Any) -> Body:
-    """A container's status; `states` are state and lastState."""
-    return {"name": name, "restartCount": restarts, **states}
-
-
-def terminated(code: int, **fields: Any) -> Body:
-    return {
-        "terminated": {"exitCode": code, "reason": "Completed" if code == 0 else "Error", **fields}
-    }
-
-
 def view(rank: int, owner: DIJob | None = None, **fields: Any) -> Pod:
     """A pod of the job as a pass sees it: on a node, with an address, without a list. `fields` are
     those of Pod and of its parts, `number` and `ips` those of the list in its copy."""
@@ -253,6 +242,13 @@ def says(decided: Plan) -> dict[str, tuple[str, str]]:
         condition.type: (condition.status, condition.reason)
         for condition in decided.status.conditions
     }
+
+
+ALL = tuple(listed(rank) for rank in range(3))
+
+
+def say(seen: Observed, owner: DIJob | None = None) -> dict[str, Condition]:
+    return conditions_of(plan(owner or job(), seen, NOW))
 
 
 def hands_out(owner: DIJob, seen: Observed, now: datetime) -> Plan:

@@ -1,16 +1,27 @@
-"""Parts of a pod's status as kubelets write them: conditions, and the states of containers."""
+"""Parts of a pod's status as kubelets write them: conditions, containers' states and their ends."""
 
 from typing import Any
 
 from dijob import names
 from dijob.core.observed.containers import Ending
-from unit.builders import Body, main_status, terminated
+from unit.builders import Body
 
 RUNNING: Body = {"running": {}}
 
 
 def condition(type_: str, status: str = "True", **words: str) -> Body:
     return {"type": type_, "status": status, **words}
+
+
+def main_status(restarts: int = 0, name: str = names.MAIN_CONTAINER, **states: Any) -> Body:
+    """A container's status; `states` are state and lastState."""
+    return {"name": name, "restartCount": restarts, **states}
+
+
+def terminated(code: int, **fields: Any) -> Body:
+    return {
+        "terminated": {"exitCode": code, "reason": "Completed" if code == 0 else "Error", **fields}
+    }
 
 
 def gate(**states: Any) -> Body:
@@ -23,3 +34,4 @@ def looping(code: int, restarts: int = 1) -> Body:
 
 
 TERMINATED = Ending(1, 0, "Error", "boom")
+CRASH = Ending(3, 0, "Error", "no GPU")

@@ -13,19 +13,8 @@ from dijob.core.membership.losses import loss_of
 from dijob.core.membership.policy import Policy
 from dijob.core.observed import parse
 from dijob.core.observed.views import Pod
-from unit.builders import (
-    NOW,
-    Body,
-    container,
-    gang,
-    job,
-    listed,
-    main_status,
-    observed,
-    pod_body,
-    terminated,
-    world_of,
-)
+from unit.builders import NOW, Body, container, gang, job, listed, observed, pod_body, world_of
+from unit.statuses import main_status, terminated
 
 RUNNING: Body = {"state": {"running": {"startedAt": "2026-05-04T11:59:00Z"}}}
 MESH: Body = {"name": "proxy", "image": "p", "restartPolicy": "Always"}

@@ -5,8 +5,8 @@ after.
 import pytest
 from dijob import names
 from dijob.core.observed.views import unexplained
-from unit.builders import Body, later, main_status, pod_body, read, terminated, view
-from unit.statuses import condition, looping
+from unit.builders import Body, later, pod_body, read, view
+from unit.statuses import condition, looping, main_status, terminated
 
 
 def waiting(

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 from dijob.core.observed import parse
-from unit.builders import main_status, pod_body, terminated
+from unit.builders import pod_body
+from unit.statuses import main_status, terminated
 
 RUNNING: dict[str, Any] = {"running": {}}
 DONE, FAILED = terminated(0), terminated(1)

@@ -6,18 +6,8 @@ import pytest
 from dijob import names
 from dijob.core.addresses import AddressList
 from dijob.core.observed.made import main_name
-from unit.builders import (
-    OWNER,
-    Body,
-    container,
-    job,
-    main_status,
-    manifest,
-    pod_body,
-    read,
-    terminated,
-)
-from unit.statuses import RUNNING, condition
+from unit.builders import OWNER, Body, container, job, manifest, pod_body, read
+from unit.statuses import RUNNING, condition, main_status, terminated
 
 
 @pytest.mark.parametrize(

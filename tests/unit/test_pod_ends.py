@@ -5,8 +5,8 @@ is the one that is named.
 import pytest
 from dijob import names
 from dijob.core.observed.containers import Ending
-from unit.builders import Body, container, job, main_status, pod_body, read, terminated
-from unit.statuses import RUNNING, condition, looping
+from unit.builders import Body, container, job, pod_body, read
+from unit.statuses import RUNNING, condition, looping, main_status, terminated
 
 TWO = {"containers": [container(), {"name": "side", "image": "s"}]}
 

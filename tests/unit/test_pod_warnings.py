@@ -16,8 +16,9 @@ from dijob.shell.api import ApiError
 from dijob.shell.memory import Memory
 from dijob.shell.reconcile import Reconciler
 from dijob.shell.recorder import READ_AT_ONCE, Recorder
-from unit.builders import NOW, Body, changed, job, job_body, later, main_status, view
+from unit.builders import NOW, Body, changed, job, job_body, later, view
 from unit.fake_api import FakeApi
+from unit.statuses import main_status
 from unit.test_changes import children
 
 # Each on a node, silent, and without an address, for a while.

@@ -15,19 +15,8 @@ from dijob.core.observed import containers
 from dijob.core.observed.containers import Ending
 from dijob.core.observed.views import Observed, Pod
 from dijob.pod import KILL_SECONDS, RENEWAL_CODE
-from unit.builders import (
-    NOW,
-    changed,
-    hands_out,
-    job,
-    later,
-    listed,
-    main_status,
-    observed,
-    plan,
-    terminated,
-    view,
-)
+from unit.builders import NOW, changed, hands_out, job, later, listed, observed, plan, view
+from unit.statuses import main_status, terminated
 
 LONG_AGO, LATELY = timestamp(later(-CALM_SECONDS - 1)), timestamp(later(-CALM_SECONDS + 1))
 TOLD = {("uid-1", 2): NOW}

@@ -3,8 +3,8 @@ pod's.
 """
 
 import pytest
-from unit.builders import main_status, pod_body, read, terminated
-from unit.statuses import condition
+from unit.builders import pod_body, read
+from unit.statuses import condition, main_status, terminated
 
 
 @pytest.mark.parametrize(

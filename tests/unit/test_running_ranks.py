@@ -1,0 +1,139 @@
+"""What a job that runs says of its ranks: who is not ready, who has finished, who has crashed
+before.
+"""
+
+from typing import Any
+
+import pytest
+from dijob.api.model import DIJob
+from dijob.api.status import timestamp
+from dijob.core.observed.containers import Ending
+from dijob.core.observed.views import Pod
+from unit.builders import (
+    NOW,
+    changed,
+    conditions_of,
+    hands_out,
+    later,
+    listed,
+    observed,
+    plan,
+    running,
+    say,
+    stored,
+)
+from unit.statuses import CRASH
+
+
+def peers(owner: DIJob, *pods: Pod, seconds: float = 0) -> tuple[str, str]:
+    """Reason and message of PeersReady, and that they are not looked at too late."""
+    decided = plan(owner, observed(*pods, services=frozenset({"job"})), later(seconds))
+    found = conditions_of(decided)["PeersReady"]
+    return found.reason, found.message
+
+
+def test_a_rank_that_is_not_ready_is_a_problem_after_a_minute() -> None:
+    """One that is about to exit has closed its port, one that joins is on its way."""
+    pods = (listed(0), listed(1), listed(2, ready=False))
+    decided = plan(running(), observed(*pods, services=frozenset({"job"})), NOW)
+    owner = stored(running(), decided)
+    said = "rank 2: its program runs, and is not Ready"
+    assert decided.requeue_after == 60.5
+    assert peers(owner, *pods, seconds=59) == ("Starting", said)
+    assert peers(owner, *pods, seconds=60) == ("RankNotReady", said)
+    owner = stored(owner, plan(owner, observed(*pods, services=frozenset({"job"})), later(60)))
+    assert plan(owner, observed(*pods, services=frozenset({"job"})), later(61)).requeue_after == 300
+
+
+NOT_READY = {
+    "gone": (
+        (listed(0), listed(1)),
+        "Renewing",
+        "rank 2: its pod is gone; rank 2 is renewed, the others run on",
+    ),
+    "crashed": (
+        (listed(0), listed(1), listed(2, ready=False, last_end=CRASH, ended=timestamp(NOW))),
+        "RankNotReady",
+        "rank 2: its program exited 3: no GPU, and starts again",
+    ),
+    "complains": (
+        (
+            listed(0),
+            listed(1),
+            listed(2, ready=False, complaint="container di-container exited 1: boom"),
+        ),
+        "RankNotReady",
+        "rank 2: container di-container exited 1: boom",
+    ),
+    "its last process crashed long ago": (
+        (listed(0), listed(1), listed(2, ready=False, last_end=CRASH, ended=timestamp(later(-60)))),
+        "Starting",
+        "rank 2: its program runs, and is not Ready",
+    ),
+}
+
+
+@pytest.mark.parametrize(("pods", "reason", "words"), NOT_READY.values(), ids=NOT_READY)
+def test_why_not_all_are_ready_any_more(pods: tuple[Pod, ...], reason: str, words: str) -> None:
+    assert peers(running(), *pods) == (reason, words)
+
+
+def done(rank: int) -> Pod:
+    return listed(rank, ready=False, succeeded=True, ended=timestamp(NOW))
+
+
+FINISHED = {
+    "one": (
+        (listed(0), listed(1), done(2)),
+        "2 of 3 ranks run, rank 2 has finished (at 2026-05-04T12:00:00Z)",
+    ),
+    "two": (
+        (listed(0), done(1), done(2)),
+        "1 of 3 ranks run, ranks 1-2 have finished (at 2026-05-04T12:00:00Z)",
+    ),
+}
+
+
+@pytest.mark.parametrize(("pods", "words"), FINISHED.values(), ids=FINISHED)
+def test_who_has_finished_is_said_and_what_ends_the_job(pods: tuple[Pod, ...], words: str) -> None:
+    said = say(observed(*pods), running())
+    assert said["Running"].message == f"{words}; the job ends when all ranks have exited 0"
+    first = say(observed(*pods), running(successPolicy="Rank0"))
+    assert first["Running"].message.endswith("; the job ends when rank 0 has exited 0")
+
+
+CRASHED_BEFORE: dict[str, Any] = {"restarts": 2, "ended": timestamp(NOW)}
+AT = "2026-05-04T12:00:00Z"
+BOOM = Ending(1, 0, "Error", "boom", at=AT)
+RECOVERED: dict[str, tuple[Pod, str]] = {
+    "its program crashed in its pod": (
+        listed(1, failures=2, last_end=BOOM, **CRASHED_BEFORE),
+        f"2 failures so far, the last at {AT}: rank 1: its program exited 1: boom",
+    ),
+    "its end was not charged": (
+        listed(1, failures=2, last_end=BOOM, ended_for=1, **CRASHED_BEFORE),
+        "1 failure so far",
+    ),
+}
+
+
+@pytest.mark.parametrize(("pod", "words"), RECOVERED.values(), ids=RECOVERED)
+def test_all_ranks_run_between_two_crashes_of_one(pod: Pod, words: str) -> None:
+    said = say(observed(listed(0), pod, listed(2)), running())["Running"]
+    assert (said.status, said.message) == ("True", f"all 3 ranks run; {words}")
+
+
+def test_all_ranks_run_after_a_failure_that_renewed_them() -> None:
+    owner = running(restart={"scope": "Job"})
+    failed = listed(1, owner, phase="Failed", ready=False, broken=True, failures=1, last_end=BOOM)
+    loss = plan(owner, observed(listed(0, owner), failed, listed(2, owner)), later(1))
+    again = [listed(rank, owner, uid=f"n{rank}", number=2) for rank in range(3)]
+    owner = stored(owner, loss)
+    told = hands_out(
+        owner, observed(*(changed(p, number=0, ips="", ready=False) for p in again)), later(30)
+    )
+    said = conditions_of(plan(stored(owner, told), observed(*again), later(40)))["Running"]
+    assert said.message == (
+        "all 3 ranks run; 1 failure so far, the last at 2026-05-04T12:00:01Z:"
+        " rank 1: pod job-1 failed (exited 1: boom)"
+    )

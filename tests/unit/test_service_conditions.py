@@ -1,0 +1,61 @@
+"""What is said of a service that cannot be made, and until when."""
+
+import pytest
+from dijob.core.observed.views import Refusal, Refused
+from dijob.names import ServicePolicy
+from unit.builders import (
+    ALL,
+    NOW,
+    conditions_of,
+    job,
+    later,
+    observed,
+    plan,
+    running,
+    say,
+    stored,
+    view,
+)
+
+
+@pytest.mark.parametrize(
+    ("why", "reason"),
+    [
+        (Refused.TAKEN, "ServiceNameTaken"),
+        (Refused.FORBIDDEN, "ServiceRefused"),
+        (Refused.REJECTED, "ServiceRefused"),
+    ],
+)
+def test_a_service_that_cannot_be_made_is_said_and_forgotten_once_it_is_there(
+    why: Refused, reason: str
+) -> None:
+    owner = running()
+    seen = observed(*ALL, refusals={"service/job": Refusal(why, "no, because", later(60))})
+    decided = plan(owner, seen, later(1))
+    said = conditions_of(decided)
+    assert decided.actions == ()
+    assert (said["ServiceReady"].reason, said["ServiceReady"].message) == (reason, "no, because")
+    assert decided.requeue_after == 59
+    healed = say(observed(*ALL, services=frozenset({"job"})), stored(owner, decided))
+    assert (healed["ServiceReady"].status, healed["ServiceReady"].reason) == ("True", "Created")
+    assert "ServiceReady" not in say(observed(*ALL, services=frozenset({"job"})), owner)
+
+
+def test_a_service_that_nobody_wants_any_more_is_no_problem() -> None:
+    refused = {"service/job": Refusal(Refused.TAKEN, "no", later(60))}
+    owner = running()
+    owner = stored(owner, plan(owner, observed(*ALL, refusals=refused), later(1)))
+    spec = owner.spec.model_copy(update={"service": ServicePolicy.AUTO})
+    healed = say(observed(*ALL, refusals=refused), owner.model_copy(update={"spec": spec}))
+    assert (healed["ServiceReady"].status, healed["ServiceReady"].reason) == ("True", "NotWanted")
+
+
+def test_a_refused_service_that_nobody_wants_now_is_not_asked_for_every_moment() -> None:
+    """A job that renews its set wants none before it runs again."""
+    seen = observed(
+        view(0, ip=""),
+        view(1),
+        view(2),
+        refusals={"service/job": Refusal(Refused.TAKEN, "no", later(-60))},
+    )
+    assert plan(job(), seen, NOW).requeue_after >= 1
