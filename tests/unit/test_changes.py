@@ -1,15 +1,15 @@
-"""Changes that the apiserver refuses: what is said, when they are asked for again, and what of the
-rest goes on.
+"""Changes that the apiserver refuses: what the plan says of them, and when it asks for them
+again.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from dijob.api.model import DIJob
 from dijob.api.parse import parse_job
-from dijob.api.status import Condition, Status
+from dijob.api.status import Condition
 from dijob.core.actions import (
     Action,
     CreatePod,
@@ -26,18 +26,11 @@ from dijob.core.decide import changes
 from dijob.core.decide.plan import Plan, plan
 from dijob.core.members import gang_of
 from dijob.core.observed.refusals import of_change
-from dijob.core.observed.views import Observed, Pod, Refusal, Refused
-from dijob.core.options import Options
-from dijob.shell.actor import Actor
-from dijob.shell.api import ApiError
-from dijob.shell.children import Children
+from dijob.core.observed.views import Observed, Refusal, Refused
 from dijob.shell.memory import Memory
-from dijob.shell.reconcile import Reconciler
 from unit.builders import (
     LIST,
     NOW,
-    OWNER,
-    Body,
     conditions_of,
     given,
     job,
@@ -50,11 +43,8 @@ from unit.builders import (
     stored,
     view,
 )
-from unit.fake_api import FakeApi
+from unit.protected import POLICY, refused
 
-POLICY = (
-    "pods is forbidden: ValidatingAdmissionPolicy 'protect' denied request: ask the owner first"
-)
 KEYS: dict[str, Action] = {
     "patch pod/x-0 u": PublishAddresses("x-0", "u", given(1, "10.0.0.0")),
     "patch pod/x-1 u": RemindPod("x-1", "u", 1, "now"),
@@ -75,11 +65,6 @@ def test_each_change_has_a_key_of_its_own_and_creations_have_none(key: str, acti
     assert changes.key(action) == key
     # What can be refused has a reason and a sentence.
     assert {action.changes} - {""} <= changes.REASONS.keys() == changes.CANNOT.keys()
-
-
-def refused(status: int = 403, attempts: int = 1, seconds: float = 7) -> Refusal:
-    no = of_change(status, POLICY, None, NOW)
-    return replace(no, retry_at=later(seconds), attempts=attempts)
 
 
 @pytest.mark.parametrize(
@@ -258,177 +243,8 @@ def test_a_paused_job_asks_for_nothing_and_so_is_refused_nothing() -> None:
     assert fact.status == "False"
 
 
-# --- the shell
-# ------------------------------------------------------------------------------------------------
-
-
-@dataclass
-class Protected(FakeApi):
-    """It keeps the job, and meets every change of the pods that are named here with the same
-    answer.
-    """
-
-    body: Body = field(default_factory=dict)
-    protected: set[str] = field(default_factory=set)
-    answer: Exception = field(default_factory=lambda: ApiError(403, "Forbidden", POLICY))
-
-    async def get(self, path: str, **query: str) -> Body:
-        self.calls.append(("GET", path, dict(query)))
-        return {"items": []} if path.endswith("/events") else self.body
-
-    async def patch(self, path: str, body: Body, **_: Any) -> Body:
-        self._ask("PATCH", path)
-        if path.endswith("/status"):
-            status = {**self.body["status"], **body["status"]}
-            version = str(int(self.body["metadata"]["resourceVersion"]) + 1)
-            meta = {**self.body["metadata"], "resourceVersion": version}
-            self.body = {**self.body, "metadata": meta, "status": status}
-            return self.body
-        return {"metadata": {"resourceVersion": "99"}}
-
-    async def delete(self, path: str, uid: str, **_: Any) -> None:
-        self._ask("DELETE", path)
-
-    def _ask(self, method: str, path: str) -> None:
-        name = path.rpartition("/")[2]
-        self.calls.append((method, name, {}))
-        if name in self.protected:
-            raise self.answer
-
-    def asked(self, method: str) -> list[str]:
-        return [name for called, name, _ in self.calls if called == method]
-
-
-def children(*pods: Pod) -> Children:
-    made = Children.of(())
-    for pod in pods:
-        made.pods.put(pod)
-    return made
-
-
-async def test_a_refused_change_is_remembered_and_forgotten_when_it_is_accepted() -> None:
-    api, memory = Protected(protected={"job-1"}), Memory()
-    known = children(*(view(rank) for rank in range(3)))
-    actor = Actor(api.api(), known, Options())
-    actions = tuple(DeletePod(f"job-{rank}", f"uid-{rank}") for rank in range(3))
-    assert (await actor.carry_out(job(), actions, memory)).error is None
-    assert {key: (no.why, no.message) for key, no in memory.refusals.items()} == {
-        "delete pod/job-1 uid-1": (Refused.FORBIDDEN, POLICY)
-    }
-    assert {pod.name: pod.deleting for pod in known.pods.of(OWNER)} == {
-        "job-0": True,
-        "job-1": False,
-        "job-2": True,
-    }
-    api.protected.clear()
-    await actor.carry_out(job(), actions[1:2], memory)
-    assert memory.refusals == {}
-
-
-MANY = 200
-DELETIONS = tuple(DeletePod(f"job-{rank}", f"uid-{rank}") for rank in range(MANY))
-
-
-async def test_of_many_that_were_refused_one_asks_for_all_and_each_in_its_turn() -> None:
-    api, memory = Protected(protected={action.name for action in DELETIONS}), Memory()
-    known = children()
-    actor = Actor(api.api(), known, Options())
-    await actor.carry_out(job(replicas=MANY), DELETIONS, memory)
-    assert len(api.asked("DELETE")) == MANY
-    api.calls.clear()
-    await actor.carry_out(job(replicas=MANY), DELETIONS, memory)
-    assert api.asked("DELETE") == ["job-0"]
-    assert {no.retry_at for no in memory.refusals.values()} == {
-        memory.refusals["delete pod/job-0 uid-0"].retry_at
-    }
-    # One pod may be protected for ever: the others do not wait for it.
-    api.protected = {"job-0"}
-    api.calls.clear()
-    await actor.carry_out(job(replicas=MANY), DELETIONS, memory)
-    assert api.asked("DELETE") == [action.name for action in (*DELETIONS[1:], DELETIONS[0])]
-    assert set(memory.refusals) == {"delete pod/job-0 uid-0"}
-
-
-async def test_a_change_is_not_kept_back_by_another_kind_that_is_refused() -> None:
-    api, memory = Protected(protected={"job-0"}), Memory()
-    known = children()
-    actor = Actor(api.api(), known, Options())
-    actions = (DeletePod("job-0", "uid-0"), EndPod("job-1", "uid-1"))
-    for _ in range(2):
-        await actor.carry_out(job(), actions, memory)
-    assert api.asked("PATCH") == ["job-1"] * 2
-
-
 def test_what_was_refused_of_a_pod_that_is_gone_is_forgotten() -> None:
     memory = Memory()
     memory.refusals = {key: refused() for key in (*KEYS, "pod/job-7", "patch pod/job-1 old") if key}
     memory.saw_pods([view(0, name="x-0", uid="u"), view(1)])
     assert set(memory.refusals) == {*(key for key in KEYS if key), "pod/job-7"}
-
-
-async def passes(api: Protected, *pods: Pod, times: int = 1) -> float | None:
-    """So many passes over the job; gives what the last one waits for."""
-    api.body = job_body(
-        status={"listNumber": 1, "conditions": [{"type": "PeersReady", "status": "True"}]}
-    )
-    known = children(*pods)
-    reconciler = Reconciler(api.api(), known, Options())
-    reconciler.jobs.put(api.body)
-    wait: float | None = None
-    for _ in range(times):
-        wait = await reconciler.reconcile(("ns", "job"))
-    return wait
-
-
-# Rank 2 leaves the job of two, or would; rank 1 has crashed in its pod.
-LEAVES = (
-    listed(0),
-    listed(1, ready=False, complaint="container di-container: CrashLoopBackOff"),
-    listed(2),
-    listed(3),
-)
-
-
-def status(api: Protected) -> Status:
-    return Status.model_validate(api.body["status"])
-
-
-async def test_the_status_is_written_although_a_change_is_refused() -> None:
-    """A rank that has crashed is said, whatever else the apiserver refuses."""
-    api = Protected(protected={"job-3"})
-    wait = await passes(api, *LEAVES, times=3)
-    told = {c.type: (c.status, c.reason) for c in status(api).conditions}
-    assert told["ChangesRefused"] == ("True", "PodDeletionRefused")
-    assert told["PeersReady"][0] == "False"
-    assert api.asked("DELETE") == ["job-3"]
-    assert wait is not None
-    assert 0 < wait <= 1
-
-
-async def test_what_nobody_expected_sets_the_job_aside_after_the_status_was_written(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    api = Protected(protected={"job-3"}, answer=RuntimeError("a bug of ours"))
-    await passes(api, *LEAVES)
-    assert "dijobs ns/job is set aside until it changes: RuntimeError: a bug of ours" in caplog.text
-    told = {c.type: c.status for c in status(api).conditions}
-    assert told["PeersReady"] == "False"
-    assert "ChangesRefused" not in told
-
-
-class Deaf(Protected):
-    """Creations meet a name that is taken, and the object that has it cannot be read."""
-
-    async def create(self, path: str, body: Body) -> Body:
-        raise ApiError(409, "AlreadyExists", "there is one")
-
-    async def get(self, path: str, **query: str) -> Body:
-        raise ApiError(503, "ServiceUnavailable", "try later")
-
-
-async def test_a_namesake_that_cannot_be_read_is_a_refusal_too() -> None:
-    api, memory, known = Deaf(), Memory(), children()
-    actor = Actor(api.api(), known, Options())
-    outcome = await actor.carry_out(job(), (CreatePod(gang_of(job()).members[0]),), memory)
-    assert outcome.error is None
-    assert memory.refusals["pod/job-0"].message == "try later"

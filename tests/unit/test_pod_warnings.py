@@ -18,8 +18,8 @@ from dijob.shell.reconcile import Reconciler
 from dijob.shell.recorder import READ_AT_ONCE, Recorder
 from unit.builders import NOW, Body, changed, job, job_body, later, view
 from unit.fake_api import FakeApi
+from unit.protected import children
 from unit.statuses import main_status
-from unit.test_changes import children
 
 # Each on a node, silent, and without an address, for a while.
 SILENT = tuple(view(rank, ip="", created="2026-05-04T11:00:00Z") for rank in range(4))

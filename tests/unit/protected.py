@@ -1,0 +1,66 @@
+"""Changes that are refused: an apiserver that protects pods, its words, and what a refusal is
+remembered as.
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from dijob.core.observed.refusals import of_change
+from dijob.core.observed.views import Pod, Refusal
+from dijob.shell.api import ApiError
+from dijob.shell.children import Children
+from unit.builders import NOW, Body, later
+from unit.fake_api import FakeApi
+
+POLICY = (
+    "pods is forbidden: ValidatingAdmissionPolicy 'protect' denied request: ask the owner first"
+)
+
+
+def refused(status: int = 403, attempts: int = 1, seconds: float = 7) -> Refusal:
+    no = of_change(status, POLICY, None, NOW)
+    return replace(no, retry_at=later(seconds), attempts=attempts)
+
+
+@dataclass
+class Protected(FakeApi):
+    """It keeps the job, and meets every change of the pods that are named here with the same
+    answer.
+    """
+
+    body: Body = field(default_factory=dict)
+    protected: set[str] = field(default_factory=set)
+    answer: Exception = field(default_factory=lambda: ApiError(403, "Forbidden", POLICY))
+
+    async def get(self, path: str, **query: str) -> Body:
+        self.calls.append(("GET", path, dict(query)))
+        return {"items": []} if path.endswith("/events") else self.body
+
+    async def patch(self, path: str, body: Body, **_: Any) -> Body:
+        self._ask("PATCH", path)
+        if path.endswith("/status"):
+            status = {**self.body["status"], **body["status"]}
+            version = str(int(self.body["metadata"]["resourceVersion"]) + 1)
+            meta = {**self.body["metadata"], "resourceVersion": version}
+            self.body = {**self.body, "metadata": meta, "status": status}
+            return self.body
+        return {"metadata": {"resourceVersion": "99"}}
+
+    async def delete(self, path: str, uid: str, **_: Any) -> None:
+        self._ask("DELETE", path)
+
+    def _ask(self, method: str, path: str) -> None:
+        name = path.rpartition("/")[2]
+        self.calls.append((method, name, {}))
+        if name in self.protected:
+            raise self.answer
+
+    def asked(self, method: str) -> list[str]:
+        return [name for called, name, _ in self.calls if called == method]
+
+
+def children(*pods: Pod) -> Children:
+    made = Children.of(())
+    for pod in pods:
+        made.pods.put(pod)
+    return made

@@ -1,0 +1,137 @@
+"""Changes that the apiserver refuses: what the shell remembers of them, and what of the rest goes
+on.
+"""
+
+import pytest
+from dijob.api.status import Status
+from dijob.core.actions import CreatePod, DeletePod, EndPod
+from dijob.core.members import gang_of
+from dijob.core.observed.views import Pod, Refused
+from dijob.core.options import Options
+from dijob.shell.actor import Actor
+from dijob.shell.api import ApiError
+from dijob.shell.memory import Memory
+from dijob.shell.reconcile import Reconciler
+from unit.builders import OWNER, Body, job, job_body, listed, view
+from unit.protected import POLICY, Protected, children
+
+
+async def test_a_refused_change_is_remembered_and_forgotten_when_it_is_accepted() -> None:
+    api, memory = Protected(protected={"job-1"}), Memory()
+    known = children(*(view(rank) for rank in range(3)))
+    actor = Actor(api.api(), known, Options())
+    actions = tuple(DeletePod(f"job-{rank}", f"uid-{rank}") for rank in range(3))
+    assert (await actor.carry_out(job(), actions, memory)).error is None
+    assert {key: (no.why, no.message) for key, no in memory.refusals.items()} == {
+        "delete pod/job-1 uid-1": (Refused.FORBIDDEN, POLICY)
+    }
+    assert {pod.name: pod.deleting for pod in known.pods.of(OWNER)} == {
+        "job-0": True,
+        "job-1": False,
+        "job-2": True,
+    }
+    api.protected.clear()
+    await actor.carry_out(job(), actions[1:2], memory)
+    assert memory.refusals == {}
+
+
+MANY = 200
+DELETIONS = tuple(DeletePod(f"job-{rank}", f"uid-{rank}") for rank in range(MANY))
+
+
+async def test_of_many_that_were_refused_one_asks_for_all_and_each_in_its_turn() -> None:
+    api, memory = Protected(protected={action.name for action in DELETIONS}), Memory()
+    known = children()
+    actor = Actor(api.api(), known, Options())
+    await actor.carry_out(job(replicas=MANY), DELETIONS, memory)
+    assert len(api.asked("DELETE")) == MANY
+    api.calls.clear()
+    await actor.carry_out(job(replicas=MANY), DELETIONS, memory)
+    assert api.asked("DELETE") == ["job-0"]
+    assert {no.retry_at for no in memory.refusals.values()} == {
+        memory.refusals["delete pod/job-0 uid-0"].retry_at
+    }
+    # One pod may be protected for ever: the others do not wait for it.
+    api.protected = {"job-0"}
+    api.calls.clear()
+    await actor.carry_out(job(replicas=MANY), DELETIONS, memory)
+    assert api.asked("DELETE") == [action.name for action in (*DELETIONS[1:], DELETIONS[0])]
+    assert set(memory.refusals) == {"delete pod/job-0 uid-0"}
+
+
+async def test_a_change_is_not_kept_back_by_another_kind_that_is_refused() -> None:
+    api, memory = Protected(protected={"job-0"}), Memory()
+    known = children()
+    actor = Actor(api.api(), known, Options())
+    actions = (DeletePod("job-0", "uid-0"), EndPod("job-1", "uid-1"))
+    for _ in range(2):
+        await actor.carry_out(job(), actions, memory)
+    assert api.asked("PATCH") == ["job-1"] * 2
+
+
+async def passes(api: Protected, *pods: Pod, times: int = 1) -> float | None:
+    """So many passes over the job; gives what the last one waits for."""
+    api.body = job_body(
+        status={"listNumber": 1, "conditions": [{"type": "PeersReady", "status": "True"}]}
+    )
+    known = children(*pods)
+    reconciler = Reconciler(api.api(), known, Options())
+    reconciler.jobs.put(api.body)
+    wait: float | None = None
+    for _ in range(times):
+        wait = await reconciler.reconcile(("ns", "job"))
+    return wait
+
+
+# Rank 2 leaves the job of two, or would; rank 1 has crashed in its pod.
+LEAVES = (
+    listed(0),
+    listed(1, ready=False, complaint="container di-container: CrashLoopBackOff"),
+    listed(2),
+    listed(3),
+)
+
+
+def status(api: Protected) -> Status:
+    return Status.model_validate(api.body["status"])
+
+
+async def test_the_status_is_written_although_a_change_is_refused() -> None:
+    """A rank that has crashed is said, whatever else the apiserver refuses."""
+    api = Protected(protected={"job-3"})
+    wait = await passes(api, *LEAVES, times=3)
+    told = {c.type: (c.status, c.reason) for c in status(api).conditions}
+    assert told["ChangesRefused"] == ("True", "PodDeletionRefused")
+    assert told["PeersReady"][0] == "False"
+    assert api.asked("DELETE") == ["job-3"]
+    assert wait is not None
+    assert 0 < wait <= 1
+
+
+async def test_what_nobody_expected_sets_the_job_aside_after_the_status_was_written(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    api = Protected(protected={"job-3"}, answer=RuntimeError("a bug of ours"))
+    await passes(api, *LEAVES)
+    assert "dijobs ns/job is set aside until it changes: RuntimeError: a bug of ours" in caplog.text
+    told = {c.type: c.status for c in status(api).conditions}
+    assert told["PeersReady"] == "False"
+    assert "ChangesRefused" not in told
+
+
+class Deaf(Protected):
+    """Creations meet a name that is taken, and the object that has it cannot be read."""
+
+    async def create(self, path: str, body: Body) -> Body:
+        raise ApiError(409, "AlreadyExists", "there is one")
+
+    async def get(self, path: str, **query: str) -> Body:
+        raise ApiError(503, "ServiceUnavailable", "try later")
+
+
+async def test_a_namesake_that_cannot_be_read_is_a_refusal_too() -> None:
+    api, memory, known = Deaf(), Memory(), children()
+    actor = Actor(api.api(), known, Options())
+    outcome = await actor.carry_out(job(), (CreatePod(gang_of(job()).members[0]),), memory)
+    assert outcome.error is None
+    assert memory.refusals["pod/job-0"].message == "try later"
