@@ -2,7 +2,6 @@
 it ends.
 """
 
-import json
 import os
 import signal
 import subprocess
@@ -12,69 +11,15 @@ from pathlib import Path
 
 import pytest
 import yaml
-from cluster import (
-    CONTROL_PLANE,
-    EMBEDDED,
-    Cluster,
-    Options,
-    cgroups,
-    find,
-    imagestore,
-    state,
-    teardown,
-    up,
-)
+from cluster import EMBEDDED, Cluster, Options, cgroups, find, imagestore, state, teardown, up
 from cluster.build import cache
 from cluster.images import BUSYBOX, busybox_archive
 from cluster.process import marked, recorded
 from cluster.waiting import until
+from selftest.leftovers import machine, until_as
+from selftest.web import NAME, fetch, field, in_pod, server, service, wait_fetch
 
 pytestmark = pytest.mark.e2e
-NAME = "self-test"
-SERVE = 'mkdir /www; echo "I am $HOSTNAME" > /www/index.html; exec busybox httpd -f -p 80 -h /www'
-
-
-def server(name: str, node: str) -> dict[str, object]:
-    container = {"name": "web", "image": BUSYBOX, "command": ["/bin/busybox", "sh", "-c", SERVE]}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "labels": {"app": "web"}},
-        "spec": {
-            "hostname": name,
-            "subdomain": "web",
-            "nodeSelector": {"kubernetes.io/hostname": node},
-            "terminationGracePeriodSeconds": 0,
-            "containers": [container],
-        },
-    }
-
-
-def service(name: str, **spec: object) -> dict[str, object]:
-    whole = {"selector": {"app": "web"}, "ports": [{"port": 80}], **spec}
-    return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": whole}
-
-
-def field(cluster: Cluster, what: str, path: str) -> str:
-    return cluster.run_kubectl("get", *what.split(), "-o", f"jsonpath={{{path}}}")
-
-
-def in_pod(cluster: Cluster, pod: str, script: str) -> str:
-    return cluster.run_kubectl("exec", pod, "--", "/bin/busybox", "sh", "-c", script)
-
-
-def fetch(cluster: Cluster, pod: str, address: str) -> str:
-    return in_pod(
-        cluster, pod, f"printf 'GET / HTTP/1.0\\r\\n\\r\\n' | busybox nc -w 3 {address} 80; true"
-    )
-
-
-def wait_fetch(cluster: Cluster, pod: str, address: str, answer: str) -> None:
-    def differs() -> str:
-        got = fetch(cluster, pod, address)
-        return "" if answer in got else f"{address} answered {got!r} to {pod}"
-
-    until(f"{answer!r} from {address}", differs, 30)
 
 
 @pytest.fixture(scope="module")
@@ -193,96 +138,6 @@ def test_a_stopped_node_is_gone_at_once_and_comes_back_with_its_images(web: Clus
 # From here on each test ends the cluster above, or starts one of its own.
 
 
-def machine() -> dict[str, object]:
-    """All that a cluster could leave on this machine, save what belongs to other clusters that are
-    up.
-    """
-    names = clusters()
-    found = _machine(names)
-    # A control plane of other tests may have come, or gone, while we looked.
-    return found if clusters() == names else machine()
-
-
-def until_as(before: dict[str, object]) -> None:
-    """Until the machine is as it was: what other tests are just starting may look like ours for a
-    moment.
-    """
-
-    def differs() -> str:
-        now = machine()
-        return "; ".join(
-            f"{key}: {before[key]} became {now[key]}" for key in before if now[key] != before[key]
-        )
-
-    until("all as before", differs, 10)
-
-
-def clusters() -> list[str]:
-    return sorted(os.listdir(state.root())) if state.root().exists() else []
-
-
-def _machine(names: list[str]) -> dict[str, object]:
-    others = [state.root() / name for name in names if name != NAME]
-    tokens = [state.token(place) for place in others]
-
-    def ours(text: str) -> bool:
-        # Buildah's.
-        return not any(token in text for token in tokens) and "/var/lib/containers/" not in text
-
-    rules = subprocess.run(
-        ["iptables-save"], capture_output=True, text=True, check=True
-    ).stdout.splitlines()
-    settings = (
-        "kernel/panic",
-        "kernel/panic_on_oops",
-        "vm/overcommit_memory",
-        "net/ipv4/ip_forward",
-    )
-    mounts = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
-    groups = [
-        f"{top}/{name}"
-        for top, names, _ in os.walk("/sys/fs/cgroup")
-        for name in names
-        if "dijob" in name
-    ]
-    return {
-        "processes": programs(others, tokens),
-        "interfaces": set(filter(ours, os.listdir("/sys/class/net"))),
-        "mounts": set(filter(ours, mounts)),
-        "cgroups": set(filter(ours, groups)),
-        "rules": [line for line in rules if not line.startswith(("#", ":"))],
-        "settings": [Path("/proc/sys", name).read_text() for name in settings],
-        "folders": {
-            str(path) for top in ("/run", "/var/lib", "/var/log") for path in Path(top).iterdir()
-        }
-        - {str(state.root())},
-        "clusters": [name for name in names if name == NAME],
-    }
-
-
-def programs(others: list[Path], tokens: list[str]) -> set[str]:
-    """Processes of the cluster's programs; a process of another cluster shows it by environment or
-    cgroup.
-    """
-    kinds = ("cluster-bin", "pause", "containerd", "runc", "kwok")
-    marks = [f"DIJOB_CLUSTER_STATE={place}".encode() for place in others]
-    found = set()
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            environment, group = (entry / "environ").read_bytes(), (entry / "cgroup").read_text()
-            theirs = any(mark in environment for mark in marks) or any(
-                token in group for token in tokens
-            )
-            theirs = theirs or (entry / "cmdline").read_text().split("\0")[0].endswith(
-                "kubectl"
-            )  # other tests' clients
-            if not theirs and Path(os.readlink(entry / "exe")).name.startswith(kinds):
-                found.add(f"{entry.name} {(entry / 'cmdline').read_text()[:80]}")
-        except OSError:
-            continue
-    return found
-
-
 @pytest.fixture
 def before(request: pytest.FixtureRequest) -> dict[str, object]:
     if (known := find(NAME)) is not None:
@@ -357,77 +212,3 @@ def test_up_replaces_a_cluster_of_which_a_part_was_killed(
         assert second.problems() == []
         assert field(second, "namespace kube-system", ".metadata.uid") != old
     until_as(before)
-
-
-GATED = """
-apiVersion: v1
-kind: Pod
-metadata: {name: gated}
-spec:
-  initContainers: [{name: dijob-gate, image: none}]
-  containers: [{name: di-container, image: none}]
-"""
-
-
-@pytest.fixture(scope="module")
-def plane() -> Iterator[Cluster]:
-    with up(Options(f"{NAME}-plane", CONTROL_PLANE, kwok_nodes=3)) as running:
-        yield running
-
-
-def test_a_pretended_pod_passes_the_gate_in_two_steps(plane: Cluster) -> None:
-    plane.run_kubectl("apply", "-f", "-", stdin=GATED)
-    plane.run_kubectl("wait", "--for=jsonpath={.status.podIP}", "pod/gated", "--timeout=20s")
-    assert field(plane, "pod gated", ".status.phase") == "Pending"
-    waiting = ".status.containerStatuses[0].state.waiting.reason"
-    assert field(plane, "pod gated", waiting) == "PodInitializing"
-    address = field(plane, "pod gated", ".status.podIP")
-    plane.run_kubectl("annotate", "pod", "gated", f"diengine.opendilab.org/node-ips={address}")
-    plane.run_kubectl("wait", "--for=condition=Ready", "pod/gated", "--timeout=20s")
-    assert field(plane, "pod gated", ".status.podIP") == address
-
-
-@pytest.mark.parametrize(("code", "phase"), [("0", "Succeeded"), ("7", "Failed")])
-def test_a_pretended_pod_ends_as_its_annotation_says(plane: Cluster, code: str, phase: str) -> None:
-    name = f"ends-{code}"
-    pod = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {
-            "name": name,
-            "annotations": {"test.dijob/exit": code, "test.dijob/exit-delay": "100ms"},
-        },
-        "spec": {
-            "restartPolicy": "Never",
-            "containers": [{"name": "di-container", "image": "none"}],
-        },
-    }
-    plane.run_kubectl("apply", "-f", "-", stdin=yaml.safe_dump(pod))
-    plane.run_kubectl(
-        "wait", f"--for=jsonpath={{.status.phase}}={phase}", f"pod/{name}", "--timeout=20s"
-    )
-    assert (
-        field(plane, f"pod {name}", ".status.containerStatuses[0].state.terminated.exitCode")
-        == code
-    )
-
-
-def test_every_request_is_in_the_audit_log(plane: Cluster) -> None:
-    plane.run_kubectl("get", "configmaps", "-n", "kube-public")
-    events = [json.loads(line) for line in plane.audit_log.read_text().splitlines()]
-    seen = [
-        e["verb"]
-        for e in events
-        if e["requestURI"].startswith("/api/v1/namespaces/kube-public/configmaps?")
-    ]
-    assert "list" in seen
-    assert {"Metadata"} == {event["level"] for event in events}
-
-
-def test_two_control_planes_stand_side_by_side(plane: Cluster) -> None:
-    with up(Options(f"{NAME}-plane-2", CONTROL_PLANE, kwok_nodes=0)) as other:
-        assert other.endpoint.port != plane.endpoint.port
-        uids = {field(c, "namespace kube-system", ".metadata.uid") for c in (plane, other)}
-        assert len(uids) == 2
-    assert plane.problems() == []
-    assert teardown.leftovers(other.state) == []
