@@ -1,0 +1,201 @@
+"""Specs with tasks: what is refused of them, and why."""
+
+from typing import Any
+
+import pytest
+from dijob.api.parse import parse_job
+from dijob.api.parts import Task
+from dijob.api.problems import SpecError
+from unit.builders import Body, container, tasks_body
+
+
+def with_tasks(*edits: Body, **spec: Any) -> Body:
+    """Tasks in which each edit has been written over the task of its number."""
+    body = tasks_body(1, 1, 2, **spec)
+    for task, edit in zip(body["spec"]["tasks"] or (), edits, strict=False):
+        task.update(edit)
+    return body
+
+
+def with_command(*commands: str) -> Body:
+    pods = [{"spec": {"containers": [container(command=command.split())]}} for command in commands]
+    return with_tasks(*({"template": pod} for pod in pods))
+
+
+NO_TASK = {"action": "Ignore", "task": "other"}
+CODES = {"action": "FailJob", "onExitCodes": {"values": [3]}}
+REFUSED: dict[str, tuple[Body, str, str]] = {
+    "both shapes": (
+        with_tasks(template=tasks_body()["spec"]["tasks"][0]["template"]),
+        "spec",
+        "remove one of the two",
+    ),
+    "neither": (with_tasks(tasks=None), "spec", "add one of the two"),
+    "slurm": (
+        with_tasks(runtime="slurm"),
+        "spec.runtime",
+        "all nodes of slurm and oneflow are alike",
+    ),
+    "oneflow": (
+        with_tasks(runtime="oneflow"),
+        "spec.runtime",
+        "all nodes of slurm and oneflow are alike",
+    ),
+    "no task": (with_tasks(tasks=[]), "spec.tasks", "at least 1 item"),
+    "replicas as well": (
+        with_tasks(replicas=4),
+        "spec.replicas",
+        "replicas of its last task instead",
+    ),
+    "one name twice": (
+        with_tasks({"name": "a"}, {"name": "a"}),
+        "spec.tasks[1].name",
+        "two tasks have this name",
+    ),
+    "one type twice": (
+        with_tasks({}, {"type": "learner", "name": "b"}),
+        "spec.tasks[1].type",
+        "at most one task of each",
+    ),
+    "an unknown type": (
+        with_tasks({"type": "actor"}),
+        "spec.tasks[0].type",
+        "'learner', 'collector', 'evaluator' or 'none'",
+    ),
+    "none without a name": (with_tasks({"type": "none"}), "spec.tasks[0].name", "needs a name"),
+    "a name that is none": (with_tasks({"name": "A_b"}), "spec.tasks[0].name", "must match"),
+    "a typo in a task": (
+        with_tasks({"replica": 1}),
+        "spec.tasks[0].replica",
+        "did you mean replicas?",
+    ),
+    "no container": (
+        with_tasks({"template": {"spec": {}}}),
+        "spec.tasks[0].template.spec.containers",
+        "at least one",
+    ),
+    "our variable": (
+        with_tasks(
+            {
+                "template": {
+                    "spec": {"containers": [container(env=[{"name": "DI_RANK", "value": "1"}])]}
+                }
+            }
+        ),
+        "spec.tasks[0].template.spec.containers[0].env",
+        "DI_RANK is set by the operator",
+    ),
+    "workers that differ": (
+        with_command("ditask --parallel-workers 2", "ditask --parallel-workers 3"),
+        "spec.parallelWorkers",
+        "--parallel-workers 2 in task learner and --parallel-workers 3 in task evaluator",
+    ),
+    "a success policy of nobody": (
+        with_tasks(successPolicy="actor"),
+        "spec.successPolicy",
+        "AllReplicas, Rank0, learner",
+    ),
+    "a rule of nobody": (
+        with_tasks(failurePolicy={"rules": [NO_TASK]}),
+        "spec.failurePolicy.rules[0].task",
+        "no task",
+    ),
+    "exit codes under OnFailure": (
+        with_tasks(failurePolicy={"rules": [CODES]}),
+        "spec.failurePolicy.rules[0].onExitCodes",
+        "needs restartPolicy: Never",
+    ),
+    "no exit code": (
+        with_tasks(failurePolicy={"rules": [{"action": "FailJob", "onExitCodes": {"values": []}}]}),
+        "spec.failurePolicy.rules[0].onExitCodes.values",
+        "at least 1 item",
+    ),
+    "exit code 0": (
+        with_tasks(
+            failurePolicy={"rules": [{"action": "FailJob", "onExitCodes": {"values": [0]}}]}
+        ),
+        "spec.failurePolicy.rules[0].onExitCodes.values[0]",
+        "at least 1",
+    ),
+    "an unknown action": (
+        with_tasks(failurePolicy={"rules": [{"action": "Panic"}]}),
+        "spec.failurePolicy.rules[0].action",
+        "'FailJob', 'RestartJob', 'Restart' or 'Ignore'",
+    ),
+    "a name that takes a variable of ours": (
+        with_tasks({"type": "none", "name": "num"}),
+        "spec.tasks[0].name",
+        "DI_NUM_NODES",
+    ),
+    "a rule on what every pod goes through": (
+        with_tasks(
+            failurePolicy={"rules": [{"action": "FailJob", "onPodConditions": [{"type": "Ready"}]}]}
+        ),
+        "spec.failurePolicy.rules[0].onPodConditions[0].type",
+        "every pod goes through",
+    ),
+    "a shared volume of our name": (
+        with_tasks(volumes=[{"name": "dijob-bin"}]),
+        "spec.volumes[0].name",
+        "something that the operator adds",
+    ),
+    "a shared volume twice": (
+        with_tasks(volumes=[{"name": "v"}, {"name": "v"}]),
+        "spec.volumes[1].name",
+        "twice",
+    ),
+    "a shared volume without a name": (
+        with_tasks(volumes=[{"emptyDir": {}}]),
+        "spec.volumes[0].name",
+        "is missing",
+    ),
+    "a deadline of 0": (
+        with_tasks(activeDeadlineSeconds=0),
+        "spec.activeDeadlineSeconds",
+        "at least 1",
+    ),
+    "a startup deadline of 0": (
+        with_tasks(startupDeadlineSeconds=0),
+        "spec.startupDeadlineSeconds",
+        "at least 1",
+    ),
+    "an unknown priority": (with_tasks(priority="low"), "spec.priority", "'normal' or 'high'"),
+    "a group that is no label": (with_tasks(group="a b"), "spec.group", "becomes a label"),
+    "two topologies": (
+        with_tasks(topology="mesh", engineFields={"topology": "star"}),
+        "spec.engineFields.topology",
+        "is star, but spec.topology is mesh",
+    ),
+    "a volume twice": (
+        with_tasks(
+            {"template": {"spec": {"containers": [container()], "volumes": [{"name": "v"}]}}},
+            volumes=[{"name": "v"}],
+        ),
+        "spec.tasks[0].template.spec.volumes[0].name",
+        "one of spec.volumes too",
+    ),
+}
+
+
+@pytest.mark.parametrize(("made", "field", "words"), REFUSED.values(), ids=REFUSED)
+def test_what_is_refused_and_why(made: Body, field: str, words: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        parse_job(made)
+    found = {problem.field: problem.message for problem in caught.value.problems}
+    assert words in found.get(field, f"nothing is said of {field}: {found}")
+
+
+def test_exit_codes_need_never_only_where_the_rule_is() -> None:
+    never = {"spec": {"containers": [container()], "restartPolicy": "Never"}}
+    assert parse_job(
+        with_tasks({"template": never}, failurePolicy={"rules": [{**CODES, "task": "learner"}]})
+    )
+
+
+def test_every_field_of_a_task_is_known() -> None:
+    assert {str(field.alias) for field in Task.model_fields.values()} == {
+        "name",
+        "type",
+        "replicas",
+        "template",
+    }
