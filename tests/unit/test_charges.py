@@ -2,24 +2,16 @@
 pkg/kubelet).
 """
 
-from typing import Any
-
 import pytest
 from dijob import names
-from dijob.api.model import DIJob
 from dijob.api.status import Status
 from dijob.core.membership import failures
-from dijob.core.membership.losses import loss_of
 from dijob.core.membership.policy import Policy
-from dijob.core.observed import parse
-from dijob.core.observed.views import Pod
-from unit.builders import NOW, Body, container, gang, job, listed, observed, pod_body, world_of
+from unit.builders import NOW, Body, gang, observed, world_of
+from unit.lives import LOW, TOO_MUCH, disruption, failed, seen, status
 from unit.statuses import main_status, terminated
 
 RUNNING: Body = {"state": {"running": {"startedAt": "2026-05-04T11:59:00Z"}}}
-MESH: Body = {"name": "proxy", "image": "p", "restartPolicy": "Always"}
-INIT: Body = {"name": "init", "image": "i"}
-SIDE: Body = {"name": "side", "image": "s"}
 
 REJECTED = "Pod was rejected: "
 ADMISSION = (
@@ -67,25 +59,6 @@ ADMISSION = (
 )
 
 
-def status(*main: Body, init: tuple[Body, ...] = (), **fields: Any) -> Body:
-    return {
-        "phase": "Running",
-        **fields,
-        "containerStatuses": list(main),
-        "initContainerStatuses": list(init),
-    }
-
-
-def disruption(reason: str) -> Body:
-    return {"conditions": [{"type": "DisruptionTarget", "status": "True", "reason": reason}]}
-
-
-def failed(code: int, reason: str = "", message: str = "", **fields: Any) -> Body:
-    """The last status of a pod whose main container ended with `code`."""
-    why: Body = {"reason": reason, "message": message} if reason else {}
-    return status(main_status(state=terminated(code)), phase="Failed", **why, **fields)
-
-
 def down(code: int, restarts: int = 0, name: str = names.MAIN_CONTAINER) -> Body:
     waiting = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s"}}
     return main_status(restarts, name, state=waiting, lastState=terminated(code))
@@ -108,12 +81,6 @@ WAITS = main_status(state={"waiting": {"reason": "PodInitializing"}})
 # any more.
 CONTAINERD, NOWHERE = lost(255, "Unknown"), lost(137, "ContainerStatusUnknown")
 KILLED = terminated(137)
-TOO_MUCH = {
-    "pod": "Pod ephemeral local storage usage exceeds the total limit of containers 1Gi. ",
-    "container": 'Container di-container exceeded its local ephemeral storage limit "1Gi". ',
-    "emptyDir": 'Usage of EmptyDir volume "scratch" exceeds the limit "1Gi". ',
-}
-LOW = "The node was low on resource: memory. Threshold quantity: 100Mi, available: 10Mi. "
 
 # restartPolicy, the statuses in order, what they cost.
 LIVES: dict[str, tuple[str, list[Body], int]] = {
@@ -282,24 +249,6 @@ LIVES: dict[str, tuple[str, list[Body], int]] = {
 }
 
 
-def owner(policy: str) -> DIJob:
-    return job(
-        {"containers": [container(), SIDE], "initContainers": [INIT, MESH], "restartPolicy": policy}
-    )
-
-
-def seen(policy: str, shown: Body) -> Pod:
-    """The pod as a pass sees it: in a job that has its list, where the kubelet still shows it at
-    its address.
-    """
-    body = pod_body(1, owner(policy), **{"podIP": "10.0.0.1", **shown})
-    body["metadata"]["annotations"] |= {
-        names.ANNOTATION_IPS: "10.0.0.0,10.0.0.1,10.0.0.2",
-        names.ANNOTATION_LIST_NUMBER: "1",
-    }
-    return parse.pod(body)
-
-
 @pytest.mark.parametrize(("policy", "life", "cost"), LIVES.values(), ids=LIVES)
 def test_what_a_life_costs(policy: str, life: list[Body], cost: int) -> None:
     counted = failures.read(Status(), gang())
@@ -312,65 +261,3 @@ def test_what_a_life_costs(policy: str, life: list[Body], cost: int) -> None:
         counted = failures.read(counted.into(Status(list_number=1)), gang())
         assert failures.with_failures(counted, world, Policy(gang()), NOW) == counted
     assert counted.restarts == cost
-
-
-# Whether the pod is a success, and whether it is lost, once its kubelet has said how it ended.
-ENDS: dict[str, tuple[Body, bool, bool]] = {
-    "by itself": (status(main_status(state=terminated(0)), phase="Succeeded"), True, False),
-    "by itself, just as the scheduler chose it": (
-        status(
-            main_status(state=terminated(0)),
-            phase="Succeeded",
-            **disruption("PreemptionByScheduler"),
-        ),
-        True,
-        False,
-    ),
-    "by itself, just before its node shut down": (
-        status(
-            main_status(state=terminated(0)),
-            phase="Succeeded",
-            reason="Terminated",
-            **disruption("TerminationByKubelet"),
-        ),
-        True,
-        False,
-    ),
-    "with 0 on TERM, its node shut down": (
-        failed(0, "Terminated", "Pod was terminated", **disruption("TerminationByKubelet")),
-        False,
-        True,
-    ),
-    "with 0 on TERM, evicted": (
-        failed(0, "Evicted", LOW, **disruption("TerminationByKubelet")),
-        False,
-        True,
-    ),
-    "with 0 on TERM, evicted for its own disk": (
-        failed(0, "Evicted", TOO_MUCH["pod"]),
-        False,
-        True,
-    ),
-    "with 0 on TERM, its template's deadline": (
-        failed(0, "DeadlineExceeded", "too long"),
-        False,
-        True,
-    ),
-    "with 0, and a sidecar failed the pod": (failed(0), True, False),
-    "with 0, while its eviction is under way": (
-        status(main_status(state=terminated(0)), **disruption("EvictionByEvictionAPI")),
-        False,
-        False,
-    ),
-}
-
-
-@pytest.mark.parametrize(("shown", "succeeded", "lost"), ENDS.values(), ids=ENDS)
-def test_who_ended_by_itself_has_succeeded_and_who_was_ended_is_lost(
-    shown: Body, succeeded: bool, lost: bool
-) -> None:
-    pod = seen("OnFailure", shown)
-    done = Status(list_number=1, succeeded_ranks="1" if succeeded else "")
-    world = world_of(gang(), observed(listed(0), pod, listed(2)), done, NOW)
-    assert (pod.containers.succeeded, pod.failed) == (succeeded, lost)
-    assert (loss_of(world) is not None) is lost
