@@ -1,15 +1,11 @@
 """The Lease of several operators: one acts, never two, whatever happens to their requests."""
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, cast
 
 import pytest
 from click.testing import CliRunner
 from dijob.__main__ import main
-from dijob.shell.api import Api, ApiError
-from dijob.shell.connection import Call
+from dijob.shell.api import ApiError
 from dijob.shell.lease import (
     ACT_SECONDS,
     LEASE_SECONDS,
@@ -17,128 +13,8 @@ from dijob.shell.lease import (
     PAUSE_SECONDS,
     RENEW_SECONDS,
     TIMEOUT_SECONDS,
-    Lease,
-    LeaseName,
 )
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
-from unit.virtual import VirtualClock, VirtualLoop
-
-Body = dict[str, Any]
-PATH = "/apis/coordination.k8s.io/v1/namespaces/home/leases/dijob"
-# From the end of an operator that frees nothing: it has renewed just before, the other one has
-# seen that one look later, and looks again.
-TAKE_OVER_SECONDS = LEASE_SECONDS + 2 * LOOK_SECONDS
-
-
-@dataclass
-class Server:
-    """Keeps one Lease as the apiserver does: a write is for the version that it names."""
-
-    lease: Body | None = field(default_factory=dict)
-    version: int = 1
-    writers: list[str] = field(default_factory=list)
-
-    def read(self) -> Body:
-        if self.lease is None:
-            raise ApiError(404, "NotFound", "there is none")
-        version = {"resourceVersion": str(self.version)}
-        return {"metadata": version, "spec": dict(self.lease)}
-
-    def write(self, version: str, spec: Body) -> Body:
-        if version != (str(self.version) if self.lease is not None else ""):
-            raise ApiError(409, "Conflict", "it has changed")
-        self.lease = {**(self.lease or {}), **spec}
-        self.version += 1
-        self.writers.append(str(self.lease["holderIdentity"]))
-        return self.read()
-
-
-@dataclass
-class Wire:
-    """One operator's way to the server: it takes so many seconds there, and so many back; while it
-    is cut, a request arrives when it is whole again.
-    """
-
-    server: Server
-    there: float = 0.0
-    back: float = 0.0
-    refuses: int = 0
-    whole: asyncio.Event = field(default_factory=asyncio.Event)
-
-    def __post_init__(self) -> None:
-        self.whole.set()
-
-    async def _sent(self, act: Callable[[], Body]) -> Body:
-        await asyncio.sleep(self.there)
-        if self.refuses:
-            raise ApiError(self.refuses, "InternalError", "etcdserver: request timed out")
-        await self.whole.wait()
-        answer = act()
-        await asyncio.sleep(self.back)
-        return answer
-
-    async def call(self, call: Call) -> Body:
-        """What has been sent arrives, although nobody may wait for the answer any more."""
-        if call.method == "GET":
-            assert call.path == PATH
-            return await self._sent(self.server.read)
-        assert call.body is not None
-        meta, spec = call.body["metadata"], call.body["spec"]
-        name = meta.get("name") or call.path.rpartition("/")[2]
-        assert (call.method == "POST", name) == ("resourceVersion" not in meta, "dijob")
-        version = meta.get("resourceVersion", "")
-        late = self._sent(lambda: self.server.write(version, spec))
-        return await asyncio.shield(asyncio.ensure_future(late))
-
-
-class Operator:
-    """One operator: it waits for the lease, acts, and waits no more once another one has it."""
-
-    def __init__(self, server: Server, identity: str) -> None:
-        self.wire = Wire(server)
-        self.identity = identity
-        self.ended = False
-        self.lease: Lease
-        self._task: asyncio.Task[None]
-
-    def start(self) -> "Operator":
-        """Also again, after `kill`: a new process in the same pod."""
-        loop = asyncio.get_running_loop()
-        name = LeaseName("home", "dijob", self.identity)
-        self.lease = Lease(cast(Api, self.wire), name, VirtualClock(loop))
-        self.ended = False
-        self._task = loop.create_task(self._run())
-        return self
-
-    async def _run(self) -> None:
-        await self.lease.acquire()
-        await self.lease.keep()
-        self.ended = True
-
-    @property
-    def acts(self) -> bool:
-        return not self._task.cancelled() and self.lease.may_act
-
-    async def kill(self) -> None:
-        """kill -9: it does nothing any more."""
-        self._task.cancel()
-        await asyncio.sleep(0)
-
-    async def end(self) -> None:
-        """SIGTERM."""
-        await self.kill()
-        await self.lease.release()
-
-
-async def until(condition: Callable[[], bool], seconds: float) -> float:
-    """How long it takes; it fails after so many seconds."""
-    loop = asyncio.get_running_loop()
-    began = loop.time()
-    while not condition():
-        assert loop.time() - began <= seconds, f"not within {seconds} s"
-        await asyncio.sleep(0.01)
-    return loop.time() - began
+from unit.leasing import TAKE_OVER_SECONDS, Operator, Server, until
 
 
 @pytest.fixture
@@ -315,76 +191,6 @@ async def test_an_answer_that_is_no_lease_is_no_end(two: tuple[Operator, Operato
     two[0].wire.server.read, two[0].wire.server.write = read, write  # type: ignore[method-assign]
     await asyncio.sleep(20)
     assert [one.acts for one in two] == [True, False]
-
-
-@st.composite
-def stories(draw: st.DrawFn) -> list[tuple[str, int, float]]:
-    """What happens to which operator (3: to all of them), and how long until the next."""
-    faults = ["cut", "slow there", "slow back", "refused", "whole", "delete", "empty"]
-    ends = ["kill", "end"]
-    step = st.tuples(st.sampled_from(faults + ends), st.integers(0, 3), st.floats(0.05, 9.0))
-    story = draw(st.lists(step, min_size=1, max_size=14))
-    # Once: an operator that has never seen any holder cannot know of one.
-    hand = [what for what, _, _ in story if what in ("delete", "empty")]
-    assume(len(hand) <= 1)
-    return story
-
-
-async def befall(one: Operator, what: str, seconds: float) -> None:
-    """A fault stays until the operator's way is whole again."""
-    wire = one.wire
-    match what:
-        case "cut":
-            wire.whole.clear()
-        case "slow there":
-            wire.there = seconds
-        case "slow back":
-            wire.back = seconds
-        case "refused":
-            wire.refuses = 500
-        case "kill" | "end":
-            await (one.kill() if what == "kill" else one.end())
-            one.start()  # as the kubelet does
-        case "whole":
-            wire.whole.set()
-            wire.refuses, wire.there, wire.back = 0, 0.0, 0.0
-        case "delete":
-            wire.server.lease = None
-        case "empty" if wire.server.lease is not None:
-            wire.server.write(str(wire.server.version), {"holderIdentity": ""})
-
-
-async def lived(story: list[tuple[str, int, float]]) -> None:
-    """Three operators through a story: never two act, and in the end one does."""
-    server = Server()
-    all_ = [Operator(server, name).start() for name in "abc"]
-
-    async def watched(seconds: float) -> None:
-        end = asyncio.get_running_loop().time() + seconds
-        while asyncio.get_running_loop().time() < end:
-            assert sum(one.acts for one in all_) <= 1
-            for one in all_:
-                if one.ended:
-                    one.start()
-            await asyncio.sleep(0.02)
-
-    for what, number, seconds in story:
-        for one in all_ if number == len(all_) else [all_[number]]:
-            await befall(one, what, seconds)
-        await watched(seconds)
-    for one in all_:
-        await befall(one, "whole", 0)
-    await watched(2 * TAKE_OVER_SECONDS + 3 * TIMEOUT_SECONDS)
-    assert sum(one.acts for one in all_) == 1
-    for one in all_:
-        await one.kill()
-
-
-@settings(max_examples=60)
-@given(stories())
-def test_never_two_act_whatever_happens(story: list[tuple[str, int, float]]) -> None:
-    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
-        runner.run(lived(story))
 
 
 def test_a_lease_is_named_with_its_namespace() -> None:
