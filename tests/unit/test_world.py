@@ -1,5 +1,5 @@
-"""The address list in force: which number it has, whether it holds, and what becomes of the pods
-when it does not.
+"""The address list in force: which number it has, which pods cannot be part of the next one, and
+how large that is.
 """
 
 from dataclasses import replace
@@ -7,39 +7,12 @@ from typing import Any
 
 import pytest
 from dijob.api.status import Renewal, Status
-from dijob.core.addresses import AddressList
-from dijob.core.members import compact
 from dijob.core.membership.address_list import NOBODY
-from dijob.core.membership.gathering import Gathering, is_outdated
+from dijob.core.membership.gathering import is_outdated
 from dijob.core.membership.losses import has_moved, loss_of
-from dijob.core.membership.world import World
 from dijob.core.observed.views import Observed, Pod
-from dijob.names import RestartScope, Topology
-from dijob.reasons import AddressesReady
-from unit.builders import LIST, NOW, changed, gang, listed, observed, view, world_of
-
-ALL = (listed(0), listed(1), listed(2))
-FRESH = (view(0), view(1), view(2))
-
-
-def world(
-    seen: Observed, size: int = 3, succeeded: frozenset[int] = frozenset(), **status: Any
-) -> World:
-    return world_of(
-        gang(size=size), seen, Status(succeeded_ranks=compact(succeeded), **status), NOW
-    )
-
-
-def gathering(found: World) -> Gathering:
-    return Gathering(found, observed(), 0, NOW)
-
-
-def without(rank: int, pods: tuple[Pod, ...] = ALL) -> tuple[Pod, ...]:
-    return tuple(pod for pod in pods if pod.rank != rank)
-
-
-def instead(pod: Pod, pods: tuple[Pod, ...] = ALL) -> tuple[Pod, ...]:
-    return (*without(pod.rank, pods), pod)
+from unit.builders import ALL, LIST, NOW, changed, gang, listed, observed, view, world_of
+from unit.worlds import FRESH, gathering, instead, without, world
 
 
 @pytest.mark.parametrize(
@@ -75,149 +48,6 @@ def test_the_number_is_what_the_status_says(
 ) -> None:
     found = world(observed(*pods), **status)
     assert (found.address_list.number, found.in_force) == (number, in_force)
-
-
-LOSSES: dict[str, tuple[tuple[Pod, ...], str, str]] = {
-    "gone": (without(1), "PodLost", "rank 1: its pod is gone"),
-    "ending": (
-        instead(listed(1, deleting=True)),
-        "PodDeleted",
-        "rank 1: pod job-1 is being deleted",
-    ),
-    "failed": (
-        instead(listed(1, phase="Failed", complaint="Evicted: low on memory")),
-        "PodFailed",
-        "rank 1: pod job-1 failed (Evicted: low on memory)",
-    ),
-    "failed in silence": (instead(listed(1, phase="Failed")), "PodFailed", "no reason given"),
-    "main container failed for good": (instead(listed(1, broken=True)), "PodFailed", "rank 1"),
-    "sandbox gone": (
-        instead(listed(1, sandbox=False)),
-        "SandboxLost",
-        "rank 1: the sandbox of pod job-1 died",
-    ),
-    "moved": (
-        instead(listed(1, ip="10.0.0.9")),
-        "AddressChanged",
-        "rank 1: pod job-1 moved from 10.0.0.1 to 10.0.0.9",
-    ),
-    "moved before it was told": (instead(view(1, ip="10.0.0.9")), "AddressChanged", "rank 1"),
-}
-
-
-@pytest.mark.parametrize(("pods", "reason", "words"), LOSSES.values(), ids=LOSSES)
-def test_a_loss_names_the_rank_and_what_happened_to_it(
-    pods: tuple[Pod, ...], reason: str, words: str
-) -> None:
-    loss = loss_of(world(observed(*pods)))
-    assert loss is not None
-    assert loss.reason.name == reason
-    assert words in loss.message
-
-
-@pytest.mark.parametrize(
-    "pods",
-    [
-        ALL,
-        instead(listed(1, ready=False, failures=2)),
-        instead(listed(1, ip="")),
-        instead(view(1)),
-        instead(listed(1, disrupted=True)),
-    ],
-    ids=["whole", "crashing-in-place", "no-address-for-now", "not-told-yet", "about-to-be-evicted"],
-)
-def test_these_are_no_losses(pods: tuple[Pod, ...]) -> None:
-    assert loss_of(world(observed(*pods))) is None
-
-
-SPREAD: dict[str, tuple[Topology, int, set[int]]] = {
-    "mesh, lowest": (Topology.MESH, 0, {0, 1, 2}),
-    "mesh, middle": (Topology.MESH, 1, {1, 2}),
-    "mesh, highest": (Topology.MESH, 2, {2}),
-    "star, hub": (Topology.STAR, 0, {0, 1, 2}),
-    "star, leaf": (Topology.STAR, 1, {1}),
-    "alone": (Topology.ALONE, 1, {1}),
-}
-
-
-@pytest.mark.parametrize(("topology", "lost", "renewed"), SPREAD.values(), ids=SPREAD)
-def test_a_loss_takes_those_with_it_that_dial_the_lost_rank(
-    topology: Topology, lost: int, renewed: set[int]
-) -> None:
-    loss, all_go = (
-        loss_of(
-            world_of(gang(topology=topology, scope=scope), observed(*without(lost)), Status(), NOW)
-        )
-        for scope in RestartScope
-    )
-    assert loss is not None
-    assert loss.ranks == renewed
-    assert all_go is not None
-    assert all_go.ranks == {0, 1, 2}
-
-
-def test_a_loss_during_a_renewal_adds_to_it() -> None:
-    last = Renewal(list_number=1, ranks="2")
-    seen = observed(listed(0), listed(1, deleting=True), view(2))
-    loss = loss_of(world(seen, list_number=1, last_renewal=last))
-    assert loss is not None
-    assert loss.ranks == {1, 2}
-    assert loss_of(world(observed(listed(0), listed(1)), list_number=1, last_renewal=last)) is None
-
-
-def test_only_the_renewed_ranks_go_and_the_next_list_waits_for_them() -> None:
-    found = world(observed(*ALL), list_number=1, last_renewal=Renewal(list_number=1, ranks="1-2"))
-    assert (found.survivors, found.ranks_to_recreate, found.addressless) == (
-        (0,),
-        frozenset({1, 2}),
-        (1, 2),
-    )
-    assert [pod.rank for pod in found.to_delete] == [1, 2]
-    again = world(
-        observed(listed(0), view(1), view(2)),
-        list_number=1,
-        last_renewal=Renewal(list_number=1, ranks="1-2"),
-    )
-    assert (again.to_delete, again.addressless, gathering(again).next_list(2)) == (
-        (),
-        (),
-        AddressList(2, LIST),
-    )
-
-
-def test_a_rank_that_has_succeeded_is_no_loss() -> None:
-    assert loss_of(world(observed(*without(1)), succeeded=frozenset({1}))) is None
-    assert loss_of(world(observed(), succeeded=frozenset({0, 1, 2}))) is None
-
-
-def test_a_list_that_nobody_holds_any_more_is_lost() -> None:
-    """Handed out to one rank alone, which has ended and gone: the others would wait at their gates
-    for ever.
-    """
-    loss = loss_of(world(observed(view(1), view(2)), succeeded=frozenset({0}), list_number=1))
-    assert loss is not None
-    assert loss.reason is AddressesReady.ListLost
-
-
-def test_a_rank_that_was_not_told_yet_is_known_to_those_who_were() -> None:
-    """The list was half handed out when rank 3 was lost; then rank 1, still at its gate, got
-    another address.
-    """
-    four = "10.0.0.0,10.0.0.1,10.0.0.2,10.0.0.3"
-    pods = (listed(0, ips=four), view(1, ip="10.0.0.9"), listed(2, ips=four), view(3))
-    found = world(
-        observed(*pods), size=4, list_number=1, last_renewal=Renewal(list_number=1, ranks="3")
-    )
-    loss = loss_of(found)
-    assert loss is not None
-    assert (loss.reason, loss.ranks) == (AddressesReady.AddressChanged, frozenset({1, 2, 3}))
-
-
-def test_who_is_wished_for_during_a_renewal_is_not_lost() -> None:
-    seen = observed(*ALL[:2], view(2))
-    found = world(seen, size=5, list_number=1, last_renewal=Renewal(list_number=1, ranks="2"))
-    assert loss_of(found) is None
-    assert found.missing == (3, 4)
 
 
 OUTDATED: dict[str, tuple[Pod, frozenset[int], bool]] = {

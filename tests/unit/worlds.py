@@ -1,0 +1,32 @@
+"""Worlds of three ranks: before the start, with a list, without one of the ranks."""
+
+from typing import Any
+
+from dijob.api.status import Status
+from dijob.core.members import compact
+from dijob.core.membership.gathering import Gathering
+from dijob.core.membership.world import World
+from dijob.core.observed.views import Observed, Pod
+from unit.builders import ALL, NOW, gang, observed, view, world_of
+
+FRESH = (view(0), view(1), view(2))
+
+
+def world(
+    seen: Observed, size: int = 3, succeeded: frozenset[int] = frozenset(), **status: Any
+) -> World:
+    return world_of(
+        gang(size=size), seen, Status(succeeded_ranks=compact(succeeded), **status), NOW
+    )
+
+
+def gathering(found: World) -> Gathering:
+    return Gathering(found, observed(), 0, NOW)
+
+
+def without(rank: int, pods: tuple[Pod, ...] = ALL) -> tuple[Pod, ...]:
+    return tuple(pod for pod in pods if pod.rank != rank)
+
+
+def instead(pod: Pod, pods: tuple[Pod, ...] = ALL) -> tuple[Pod, ...]:
+    return (*without(pod.rank, pods), pod)
