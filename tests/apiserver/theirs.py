@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from dijob.api.model import DIJob
+from dijob.api.parse import parse_job
 from dijob.names import Topology
 
 Body = dict[str, Any]
@@ -55,3 +57,9 @@ def body(file: str) -> Body:
     found: Body = next(one for one in objects if one["kind"] == "DIJob")
     found["metadata"] |= {"uid": "the-uid", "namespace": "ns", "generation": 1}
     return found
+
+
+def job(file: str = NORMAL, **spec: Any) -> DIJob:
+    made = body(file)
+    made["spec"] |= spec
+    return parse_job(made)

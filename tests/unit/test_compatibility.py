@@ -1,38 +1,21 @@
-"""DI-orchestrator's own manifests, fields and names: what this operator makes of each
-(docs/compatibility.md).
+"""DI-orchestrator's own manifests and the fields of its spec and status: what this operator makes
+of each (docs/compatibility.md).
 """
 
-import re
-from pathlib import Path
 from typing import Any
 
 import pytest
-from apiserver.theirs import ACCEPTED, FILES, GOBIGGER, NORMAL, REFUSED, body
-from dijob import names
-from dijob.api.model import DIJob
+from apiserver.theirs import ACCEPTED, FILES, GOBIGGER, NORMAL, REFUSED, Body, body, job
 from dijob.api.parse import parse_job, stored
 from dijob.api.problems import SpecError
 from dijob.api.warnings import warnings
 from dijob.core.decide.plan import Plan
 from dijob.core.members import gang_of
 from dijob.core.observed.containers import Ending
-from dijob.core.options import Options
-from dijob.core.render import service
 from dijob.core.report.summary import ended
 from dijob.names import CleanPodPolicy, Topology
 from unit import builders
-from unit.builders import manifest, plan, pod_env
-from unit.launched import environment_of
-
-Body = dict[str, Any]
-
-ROOT = Path(__file__).parents[2]
-
-
-def job(file: str = NORMAL, **spec: Any) -> DIJob:
-    made = body(file)
-    made["spec"] |= spec
-    return parse_job(made)
+from unit.builders import manifest, plan
 
 
 def test_each_manifest_has_its_row() -> None:
@@ -73,134 +56,6 @@ def test_a_task_without_a_name_is_named_after_its_type() -> None:
         ("collector", "collector"),
     ]
     assert manifest(made, 3)["metadata"]["name"] == "validate-task-without-name-collector-1"
-
-
-def test_labels_and_annotations_of_a_tasks_pod() -> None:
-    meta = manifest(job(), 3)["metadata"]
-    own = {key: value for key, value in meta["labels"].items() if key.startswith("diengine/")}
-    assert meta["name"] == "normal-job-collector-1"
-    assert own == {
-        "diengine/operator": "di-operator",
-        "diengine/group": "diengine",
-        "diengine/job": "normal-job",
-        "diengine/pod": "normal-job-collector-1",
-        "diengine/rank": "3",
-        "diengine/task-type": "collector",
-        "diengine/task-name": "collector",
-    }
-    assert {
-        key: value for key, value in meta["annotations"].items() if key.startswith("diengine/")
-    } == {
-        "diengine/replicas": "4",
-        "diengine/rank": "3",
-        "diengine/task-rank": "1",
-    }
-
-
-def test_labels_of_a_pod_without_task_and_group() -> None:
-    meta = manifest(job(GOBIGGER, group=""), 1)["metadata"]
-    assert meta["name"] == "gobigger-test-1"
-    own = {key for key in meta["labels"] if key.startswith("diengine/")}
-    assert own == {"diengine/operator", "diengine/job", "diengine/pod", "diengine/rank"}
-
-
-def test_labels_of_the_template_are_kept() -> None:
-    made = body(NORMAL)
-    made["spec"]["tasks"][0]["template"]["metadata"] = {
-        "labels": {"mine": "1"},
-        "annotations": {"also": "2"},
-    }
-    meta = manifest(parse_job(made), 0)["metadata"]
-    assert (meta["labels"]["mine"], meta["annotations"]["also"]) == ("1", "2")
-
-
-def test_variables() -> None:
-    pod = manifest(job(), 3)
-    pod["metadata"]["annotations"] |= {
-        names.ANNOTATION_IPS: "a,b,c,d",
-        names.ANNOTATION_LIST_NUMBER: "1",
-    }
-    seen = environment_of(pod)
-    assert (seen["DI_JOB_ID"], seen["DI_JOB_NAMESPACE"], seen["DI_JOB_NAME"]) == (
-        "the-uid",
-        "ns",
-        "normal-job",
-    )
-    assert (seen["DI_RANK"], seen["DI_LABELS"]) == ("3", "collector")
-    assert seen["DI_NODES"] == "a,b,c,d"
-    # There only the pod's own task had its list.
-    lists = {name: seen[name] for name in seen if re.fullmatch("DI_[A-Z]+(?<!NUM)_NODES", name)}
-    assert lists == {
-        "DI_LEARNER_NODES": "a",
-        "DI_EVALUATOR_NODES": "b",
-        "DI_COLLECTOR_NODES": "c,d",
-    }
-
-
-@pytest.mark.parametrize("file", [NORMAL, GOBIGGER])
-@pytest.mark.parametrize(
-    "name",
-    [
-        "DI_SERVER_URL",
-        "DI_JOB_GENERATION",
-        "DI_PARALLEL_WORKERS_ARG",
-        "DI_PORTS_ARG",
-        "DI_NODE_IDS_ARG",
-        "DI_ATTACHED_NODES_ARG",
-    ],
-)
-def test_variables_that_are_not_there(name: str, file: str) -> None:
-    assert name not in pod_env(manifest(job(file), 1))
-
-
-def test_variables_are_those_of_the_main_container_alone() -> None:
-    made = body(NORMAL)
-    made["spec"]["tasks"][0]["template"]["spec"]["containers"].append(
-        {"name": "side", "image": "x"}
-    )
-    assert "env" not in manifest(parse_job(made), 0)["spec"]["containers"][1]
-
-
-@pytest.mark.parametrize(
-    ("policy", "kept"), [("Never", "Never"), ("OnFailure", "OnFailure"), (None, "OnFailure")]
-)
-def test_the_templates_restart_policy_is_kept(policy: str | None, kept: str) -> None:
-    made = body(NORMAL)
-    made["spec"]["tasks"][0]["template"]["spec"]["restartPolicy"] = policy
-    assert manifest(parse_job(made), 0)["spec"]["restartPolicy"] == kept
-
-
-def test_names_and_service() -> None:
-    spec, made = manifest(job(), 3)["spec"], service.manifests(job(), Options())[0]
-    assert (spec["hostname"], spec["subdomain"]) == ("normal-job-collector-1", "normal-job")
-    assert made["metadata"]["name"] == "normal-job"
-    assert made["spec"]["ports"] == [{"name": "di-port", "port": 50515}]
-    assert (made["metadata"]["labels"]["diengine/job"], made["spec"]["clusterIP"]) == (
-        "normal-job",
-        "None",
-    )
-
-
-def test_volumes_are_every_tasks() -> None:
-    made = job("v1.1.3/atari-dqn-dist-config.yaml")
-    for rank in range(3):
-        names = [volume["name"] for volume in manifest(made, rank)["spec"]["volumes"]]
-        assert names[:2] == ["cache-volume", "config-py"]
-
-
-@pytest.mark.parametrize(
-    ("priority", "classes", "expected"),
-    [
-        pytest.param("high", {"high": "gold"}, "gold", id="a class of the operator's values"),
-        pytest.param("high", {}, None, id="no class is known"),
-        pytest.param("normal", {"high": "gold"}, None, id="normal"),
-    ],
-)
-def test_priority_is_a_priority_class(
-    priority: str, classes: dict[str, str], expected: str | None
-) -> None:
-    made = manifest(job(priority=priority), 0, Options(priority_classes=classes))
-    assert made["spec"].get("priorityClassName") == expected
 
 
 @pytest.mark.parametrize(
@@ -331,41 +186,3 @@ def test_the_tasks_pods_are_counted_by_phase() -> None:
         "evaluator": {"Running": 1},
         "collector": {"Running": 2},
     }
-
-
-DOC = ROOT / "docs/compatibility.md"
-
-
-def test_the_tests_that_the_document_names_exist() -> None:
-    named = set(re.findall(r"`(\w+)/(test_\w+)\.(test_\w+)`", DOC.read_text()))
-    assert named
-    lost = [
-        f"{folder}/{file}.{name}"
-        for folder, file, name in named
-        if f"def {name}(" not in (ROOT / f"tests/{folder}/{file}.py").read_text()
-    ]
-    assert lost == []
-
-
-# pkg/api/v2alpha1/dijob_types.go, pkg/common/config.go and pkg/context/ of v1.0.0 and v1.1.0 to
-# v1.1.3.
-THEIRS = """
-spec.group spec.priority spec.engineFields.topology spec.engineFields.parallelWorkers
-spec.cleanPodPolicy spec.preemptible spec.minReplicas spec.maxReplicas spec.template
-spec.backoffLimit spec.volumes spec.tasks
-tasks[].replicas tasks[].type tasks[].name tasks[].template
-status.completionTimestamp status.generation status.phase status.replicas
-status.readyReplicas status.allocation
-status.profilings status.conditions status.restarts status.reschedules status.taskStatus
-diengine/operator diengine/group diengine/job diengine/rank diengine/pod
-diengine/task-type diengine/task-name
-diengine/generation diengine/replicas diengine/node diengine/task-rank
-DI_JOB_ID DI_JOB_GENERATION DI_SERVER_URL DI_PARALLEL_WORKERS_ARG
-DI_PORTS_ARG DI_NODE_IDS_ARG DI_ATTACHED_NODES_ARG
-DI_RANK DI_NODES DI_<TASK>_NODES DI_JOB_DEFAULT_RESOURCES
-"""
-
-
-def test_the_document_has_a_row_for_each_field_label_annotation_and_variable() -> None:
-    text = DOC.read_text()
-    assert [thing for thing in THEIRS.split() if f"\n| `{thing}`" not in text] == []
