@@ -1,15 +1,11 @@
 """What the chart renders for several sets of values, read as YAML; helm alone, no cluster."""
 
-import json
-import re
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import yaml
 from chart.lab import CHART, Lab
-from cluster.build import build
-from cluster.shell import Progress
+from chart.rendered import SETS, Objects, of, one, parsed, render
 from dijob import __version__
 from dijob.core.options import LAUNCHER_IMAGE
 from dijob.shell.kinds import LEASES
@@ -17,80 +13,6 @@ from manifests import CRD
 from planes import ROOT
 
 pytestmark = pytest.mark.e2e
-
-Objects = list[dict[str, Any]]
-
-SETS: dict[str, dict[str, Any]] = {
-    "defaults": {},
-    "namespaces": {"namespaces": ["team-a", "team-b"]},
-    "everything": {
-        "image": {"digest": "sha256:" + "a" * 64},
-        "imagePullSecrets": ["registry"],
-        "launcher": {
-            "image": "registry.example/launcher:1",
-            "delivery": "ImageVolume",
-            "prepull": {
-                "enabled": True,
-                "nodeSelector": {"pool": "training"},
-                "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}],
-            },
-        },
-        "logLevel": "debug",
-        "logFormat": "json",
-        "healthPort": 9090,
-        "priorityClassName": "system-cluster-critical",
-        "serviceAccount": {"annotations": {"example.com/a": "b"}},
-        "podAnnotations": {"example.com/a": "b", "kubectl.kubernetes.io/default-container": "x"},
-        "podLabels": {"team": "rl", "app.kubernetes.io/name": "another"},
-        "nodeSelector": {"pool": "system"},
-        "tolerations": [{"key": "system", "operator": "Exists"}],
-        "affinity": {"nodeAffinity": {}},
-        "serviceMonitor": {"enabled": True, "interval": "10s", "labels": {"release": "prometheus"}},
-        "prometheusRule": {"enabled": True, "labels": {"release": "prometheus"}},
-        "grafanaDashboard": {"enabled": True},
-        "networkPolicy": {"jobs": True, "enabled": True, "from": [{"namespaceSelector": {}}]},
-        "crds": {"keep": False},
-    },
-    "least": {
-        "namespaces": ["team-a"],
-        "crds": {"install": False, "check": False},
-        "policies": {"enabled": False},
-        "userRoles": {"enabled": False},
-    },
-    "as a dependency": {"global": {"anything": 1}},
-}
-
-
-def render(lab: Lab, values: dict[str, Any]) -> str:
-    """The manifest for release `dijob` in namespace `dijob-system`."""
-    sets = [f"--set-json={name}={json.dumps(value)}" for name, value in values.items()]
-    return lab.helm("template", "dijob", str(CHART), "--namespace=dijob-system", *sets)
-
-
-def parsed(text: str) -> Objects:
-    return [each for each in yaml.safe_load_all(text) if each]
-
-
-def of(objects: Objects, kind: str) -> Objects:
-    return [each for each in objects if each["kind"] == kind]
-
-
-def one(objects: Objects, kind: str, name: str = "") -> dict[str, Any]:
-    """The only object of that kind (and name)."""
-    (found,) = [each for each in of(objects, kind) if name in ("", each["metadata"]["name"])]
-    return found
-
-
-@pytest.fixture(scope="module")
-def offline() -> Lab:
-    """helm as the test cluster's build makes it."""
-    return Lab(build(Progress(1)))
-
-
-@pytest.fixture(scope="module", params=SETS)
-def objects(request: pytest.FixtureRequest, offline: Lab) -> Objects:
-    """The objects of one set of values."""
-    return parsed(render(offline, SETS[request.param]))
 
 
 def test_lint(offline: Lab) -> None:
@@ -215,35 +137,6 @@ def test_every_object_is_marked_as_ours(objects: Objects) -> None:
         )
 
 
-def test_no_rule_has_a_wildcard(objects: Objects) -> None:
-    rules = [
-        rule
-        for each in objects
-        if each["kind"] in ("Role", "ClusterRole")
-        for rule in each["rules"]
-    ]
-    assert rules
-    assert not [rule for rule in rules if any("*" in values for values in rule.values())]
-
-
-def commented_rules(manifest: str) -> Iterator[tuple[str, str]]:
-    """Each RBAC rule's first line with the line above it."""
-    lines = manifest.splitlines()
-    for number, line in enumerate(lines):
-        if re.match(r"\s*- apiGroups:.*\S", line):
-            yield lines[number - 1].strip(), line
-
-
-@pytest.mark.parametrize("values", SETS.values(), ids=SETS)
-def test_every_rule_in_the_manifest_has_its_reason_above_it(
-    offline: Lab, values: dict[str, Any]
-) -> None:
-    """The reasons reach the cluster's administrator: `helm get manifest` shows them."""
-    rules = list(commented_rules(render(offline, values)))
-    assert len(rules) >= 5
-    assert not [rule for above, rule in rules if not above.startswith("#")]
-
-
 def test_the_flags_follow_the_values(offline: Lab) -> None:
     (container,) = one(parsed(render(offline, {})), "Deployment")["spec"]["template"]["spec"][
         "containers"
@@ -283,30 +176,6 @@ def test_the_flags_follow_the_values(offline: Lab) -> None:
     assert pod["metadata"]["labels"]["team"] == "rl"
     assert pod["spec"]["priorityClassName"] == "system-cluster-critical"
     assert pod["spec"]["imagePullSecrets"] == [{"name": "registry"}]
-
-
-def without_leases(rules: list[dict[str, list[str]]]) -> list[dict[str, list[str]]]:
-    """A release claims the namespaces that it was given, and looks at claims where it was not."""
-    return [rule for rule in rules if rule["resources"] != ["leases"]]
-
-
-def test_namespaces_take_the_cluster_wide_rights_away(offline: Lab) -> None:
-    whole, few = (parsed(render(offline, SETS[name])) for name in ("defaults", "namespaces"))
-    assert [each["metadata"]["name"] for each in of(whole, "Role")] == ["dijob-lease"]
-    assert not [each for each in few if each["kind"] == "ClusterRoleBinding"]
-    roles = [each for each in of(few, "Role") if each["metadata"]["name"] == "dijob"]
-    assert [each["metadata"]["namespace"] for each in roles] == ["team-a", "team-b"]
-    rules = one(whole, "ClusterRole", "dijob")["rules"]
-    assert without_leases(rules) != rules
-    assert all(without_leases(each["rules"]) == without_leases(rules) for each in roles)
-    claims = [each for each in of(few, "Lease") if each["metadata"]["name"] == "dijob-operator"]
-    assert [each["metadata"]["namespace"] for each in claims] == ["team-a", "team-b"]
-
-
-def test_an_installer_without_cluster_rights_gets_no_cluster_wide_object(offline: Lab) -> None:
-    kinds = {each["kind"] for each in parsed(render(offline, SETS["least"]))}
-    workload = {"Deployment", "PodDisruptionBudget", "Lease"}
-    assert kinds == {*workload, "ServiceAccount", "Role", "RoleBinding"}
 
 
 def test_the_optional_objects(offline: Lab) -> None:

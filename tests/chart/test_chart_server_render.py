@@ -7,9 +7,7 @@ from typing import Any
 
 import pytest
 from chart.lab import Lab
-from chart.test_chart_render import Objects, commented_rules, of, one, parsed, render
-from cluster.build import build
-from cluster.shell import Progress
+from chart.rendered import Objects, commented_rules, of, one, parsed, render
 from planes import ROOT
 
 pytestmark = pytest.mark.e2e
@@ -17,12 +15,6 @@ pytestmark = pytest.mark.e2e
 ON: dict[str, Any] = {"server": {"enabled": True}}
 TEAMS: dict[str, Any] = {**ON, "namespaces": ["team-a", "team-b"]}
 URL = "--server-url=http://dijob-server.dijob-system.svc.cluster.local:8080"
-
-
-@pytest.fixture(scope="module")
-def offline() -> Lab:
-    """helm as the test cluster's build makes it."""
-    return Lab(build(Progress(1)))
 
 
 def named(objects: Objects) -> set[tuple[str, str, str]]:

@@ -1,0 +1,56 @@
+"""The rights that the chart renders, each with its reason, and none of the whole cluster where
+namespaces are named.
+"""
+
+from typing import Any
+
+import pytest
+from chart.lab import Lab
+from chart.rendered import SETS, Objects, commented_rules, of, one, parsed, render
+
+pytestmark = pytest.mark.e2e
+
+
+def test_no_rule_has_a_wildcard(objects: Objects) -> None:
+    rules = [
+        rule
+        for each in objects
+        if each["kind"] in ("Role", "ClusterRole")
+        for rule in each["rules"]
+    ]
+    assert rules
+    assert not [rule for rule in rules if any("*" in values for values in rule.values())]
+
+
+@pytest.mark.parametrize("values", SETS.values(), ids=SETS)
+def test_every_rule_in_the_manifest_has_its_reason_above_it(
+    offline: Lab, values: dict[str, Any]
+) -> None:
+    """The reasons reach the cluster's administrator: `helm get manifest` shows them."""
+    rules = list(commented_rules(render(offline, values)))
+    assert len(rules) >= 5
+    assert not [rule for above, rule in rules if not above.startswith("#")]
+
+
+def without_leases(rules: list[dict[str, list[str]]]) -> list[dict[str, list[str]]]:
+    """A release claims the namespaces that it was given, and looks at claims where it was not."""
+    return [rule for rule in rules if rule["resources"] != ["leases"]]
+
+
+def test_namespaces_take_the_cluster_wide_rights_away(offline: Lab) -> None:
+    whole, few = (parsed(render(offline, SETS[name])) for name in ("defaults", "namespaces"))
+    assert [each["metadata"]["name"] for each in of(whole, "Role")] == ["dijob-lease"]
+    assert not [each for each in few if each["kind"] == "ClusterRoleBinding"]
+    roles = [each for each in of(few, "Role") if each["metadata"]["name"] == "dijob"]
+    assert [each["metadata"]["namespace"] for each in roles] == ["team-a", "team-b"]
+    rules = one(whole, "ClusterRole", "dijob")["rules"]
+    assert without_leases(rules) != rules
+    assert all(without_leases(each["rules"]) == without_leases(rules) for each in roles)
+    claims = [each for each in of(few, "Lease") if each["metadata"]["name"] == "dijob-operator"]
+    assert [each["metadata"]["namespace"] for each in claims] == ["team-a", "team-b"]
+
+
+def test_an_installer_without_cluster_rights_gets_no_cluster_wide_object(offline: Lab) -> None:
+    kinds = {each["kind"] for each in parsed(render(offline, SETS["least"]))}
+    workload = {"Deployment", "PodDisruptionBudget", "Lease"}
+    assert kinds == {*workload, "ServiceAccount", "Role", "RoleBinding"}
