@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 from chart.lab import CHART, CLUSTER_WIDE_OFF, GRANTED, Lab, Right, Said, job, pairs
+from chart.users import HOME, NO_ACCOUNT, NO_PODS, OPERATOR, TEAM, bound, objects
 from cluster import CONTROL_PLANE, Cluster, Options, up
 from cluster.shell import until_established
 from cluster.waiting import until
@@ -15,68 +16,6 @@ from dijob.shell.kinds import ISOLATING, LEASES
 from manifests import CRD
 
 pytestmark = pytest.mark.e2e
-
-HOME, TEAM = "dijob-system", "team"
-OPERATOR = f"system:serviceaccount:{HOME}:dijob"
-JOBS = {
-    "apiGroups": ["diengine.opendilab.org"],
-    "resources": ["dijobs"],
-    "verbs": ["get", "create", "update", "patch"],
-}
-PODS = {"apiGroups": [""], "resources": ["pods"], "verbs": ["create"]}
-USE = {
-    "apiGroups": [""],
-    "resources": ["serviceaccounts"],
-    "resourceNames": ["trainer"],
-    "verbs": ["use"],
-}
-
-STATUS = {
-    "apiGroups": ["diengine.opendilab.org"],
-    "resources": ["dijobs/status"],
-    "verbs": ["patch"],
-}
-
-# Users by what their own role in the namespace holds, and those who have one of the cluster's roles
-# there.
-USERS = {"alice": [JOBS], "bob": [JOBS, PODS], "carol": [JOBS, PODS, USE], "adam": [STATUS]}
-BUILT_IN = {"edgar": "edit", "vera": "view", "adam": "admin"}
-
-NO_PODS = "spec: a DIJob creates pods, and {user} may not create pods in namespace team"
-NO_ACCOUNT = (
-    "spec.template.spec.serviceAccountName: {user} may not run pods as service account {account}"
-)
-
-
-def bound(user: str, kind: str, role: str) -> dict[str, Any]:
-    """A RoleBinding in the team's namespace."""
-    return {
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": "RoleBinding",
-        "metadata": {"name": f"{user}-{role}", "namespace": TEAM},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": role},
-        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
-    }
-
-
-def objects() -> list[dict[str, Any]]:
-    """Namespaces, roles and bindings of the users above."""
-    names = (HOME, TEAM, "other-team")
-    made: list[dict[str, Any]] = [
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in names
-    ]
-    for user, rules in USERS.items():
-        meta = {"name": user, "namespace": TEAM}
-        made.append(
-            {
-                "apiVersion": "rbac.authorization.k8s.io/v1",
-                "kind": "Role",
-                "metadata": meta,
-                "rules": rules,
-            }
-        )
-        made.append(bound(user, "Role", user))
-    return made + [bound(user, "ClusterRole", role) for user, role in BUILT_IN.items()]
 
 
 @pytest.fixture(scope="module")
