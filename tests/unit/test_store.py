@@ -3,60 +3,13 @@ ahead of both.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator
-from dataclasses import dataclass
-from typing import Any
 
 import pytest
 from dijob.shell import reflector
-from dijob.shell.api import ApiError, Stream
-from dijob.shell.clock import SYSTEM, Clock
-from dijob.shell.informer import Informer
+from dijob.shell.api import ApiError
 from dijob.shell.jobs import WentBackError
-from unit.fake_api import Body, FakeApi, Over
-
-
-@dataclass(frozen=True)
-class Thing:
-    uid: str
-    owner: str
-    version: str
-
-
-def body(uid: str, version: int = 1, owner: str = "a") -> Body:
-    return {"metadata": {"uid": uid, "resourceVersion": str(version), "owner": owner}}
-
-
-def thing(raw: Any) -> Thing:
-    meta = raw["metadata"]
-    return Thing(meta["uid"], meta["owner"], meta["resourceVersion"])
-
-
-def page(version: int, *items: Body, token: str = "") -> Body:
-    return {"metadata": {"resourceVersion": str(version), "continue": token}, "items": list(items)}
-
-
-def event(type_: str, raw: Body) -> Body:
-    return {"type": type_, "object": raw}
-
-
-def made(*paths: str, clock: Clock = SYSTEM) -> Informer[Thing]:
-    return Informer(
-        "things", tuple(Stream(path, "x=y") for path in paths or ("/things",)), thing, clock
-    )
-
-
-async def run(under_test: Informer[Thing], api: FakeApi) -> list[str]:
-    """Run the script to its end. Gives the owners that were told of a change."""
-    told: list[str] = []
-    under_test.on_change = told.append
-    with pytest.raises(Over):
-        await under_test.run(api.api())
-    return told
-
-
-def uids(under_test: Informer[Thing], owner: str = "a") -> set[str]:
-    return {one.uid for one in under_test.of(owner)}
+from unit.fake_api import Body, FakeApi
+from unit.things import END, Brief, Sleeper, Thing, body, event, made, page, run, uids
 
 
 @pytest.fixture(autouse=True)
@@ -196,45 +149,6 @@ async def test_silence_counts_from_the_last_word() -> None:
 GONE = event("ERROR", {"code": 410, "message": "too old"})
 
 
-class Sleeper(Clock):
-    """Time that passes while the store sleeps, and as long as a watch lasts."""
-
-    def __init__(self) -> None:
-        self.seconds = 1000.0
-        self.slept: list[float] = []
-
-    def monotonic(self) -> float:
-        return self.seconds
-
-    def spread(self, seconds: float, share: float = 0.2) -> float:
-        return seconds
-
-    async def sleep(self, seconds: float) -> None:
-        self.slept.append(seconds)
-        self.seconds += seconds
-
-
-class Brief(FakeApi):
-    """Each watch ends after so many seconds as the script says; the lists have no end."""
-
-    def __init__(self, clock: Sleeper, ending: list[Body | ApiError], seconds: list[float]) -> None:
-        super().__init__()
-        self.clock, self.ending, self.seconds = clock, ending, seconds
-
-    async def get(self, path: str, **query: str) -> Body:
-        self.lists = [page(5)]
-        return await super().get(path, **query)
-
-    async def watch(self, stream: Stream) -> AsyncGenerator[Body]:
-        if not stream.initial:
-            if not self.seconds:
-                raise Over
-            self.clock.seconds += self.seconds.pop(0)
-            self.watches = [self.ending]
-        async for one in super().watch(stream):
-            yield one
-
-
 @pytest.mark.parametrize(
     "ending",
     [[GONE], [], [ApiError(0, "reset", "")], [event("MODIFIED", body("1", 5)), GONE]],
@@ -258,14 +172,6 @@ async def test_a_watch_that_ends_at_once_is_begun_again_after_longer_and_longer_
     monkeypatch.setattr(asyncio, "sleep", clock.sleep)
     await run(made(clock=clock), Brief(clock, ending, list(lasts)))
     assert clock.slept == pytest.approx(pauses)
-
-
-END = {
-    "type": "BOOKMARK",
-    "object": {
-        "metadata": {"resourceVersion": "9", "annotations": {reflector.INITIAL_END: "true"}}
-    },
-}
 
 
 async def test_a_list_as_a_stream_then_a_watch_from_its_end() -> None:
