@@ -1,20 +1,10 @@
-"""Conditions, the phase that they add up to, and the events that tell what has just changed."""
+"""Conditions, the phase that they add up to, and the message with it."""
 
 from typing import Any
 
 import pytest
-from dijob.api.status import Condition, Renewal, Status
-from dijob.core.actions import Event
-from dijob.core.report.summary import (
-    Fact,
-    Pressure,
-    conclude,
-    ended,
-    events,
-    is_true,
-    phase,
-    pressure,
-)
+from dijob.api.status import Condition, Status
+from dijob.core.report.summary import Fact, ended, events, is_true, phase
 from dijob.names import Phase
 from dijob.reasons import (
     AddressesReady,
@@ -22,22 +12,16 @@ from dijob.reasons import (
     Invalid,
     LauncherBypassed,
     Paused,
-    PeersReady,
     PodsCreated,
     Running,
     ServiceReady,
     SpecWarning,
     Succeeded,
 )
-from unit.builders import NOW, later
+from unit.builders import NOW
+from unit.summaries import having
 
 OLD, NEW = "2026-05-04T12:00:00Z", "2026-05-04T12:00:09Z"
-
-
-def having(
-    *facts: Fact, before: Status | None = None, generation: int = 1, seconds: float = 0
-) -> Status:
-    return conclude(before or Status(), facts, generation, later(seconds))
 
 
 def found(status: Status, type_: str) -> Condition:
@@ -163,128 +147,6 @@ def test_concluding_the_same_twice_changes_nothing() -> None:
     facts = (Fact(PodsCreated.AllCreated), Fact(Running.Starting, "waits"))
     once = having(*facts)
     assert having(*facts, before=once, seconds=99) == once
-
-
-def told(before: tuple[Fact, ...], after: tuple[Fact, ...]) -> tuple[Event, ...]:
-    old = having(*before)
-    return events(old, having(*after, before=old, seconds=1))
-
-
-EVENTS: dict[str, tuple[tuple[Fact, ...], tuple[Fact, ...], tuple[Event, ...]]] = {
-    "running": (
-        (Fact(Running.Starting),),
-        (Fact(Running.Begun, "all run"),),
-        (Event("Running", "all run, after 1 s", False),),
-    ),
-    "succeeded": (
-        (),
-        (Fact(Succeeded.AllRanksSucceeded, "all 0"),),
-        (Event("Succeeded", "all 0", False),),
-    ),
-    "failed": (
-        (),
-        (Fact(Failed.BackoffLimitExceeded, "4"),),
-        (Event("BackoffLimitExceeded", "4"),),
-    ),
-    "invalid": ((), (Fact(Invalid.SpecInvalid, "x"),), (Event("SpecInvalid", "x"),)),
-    "valid again": ((Fact(Invalid.SpecInvalid),), (Fact(Invalid.Valid),), ()),
-    "bypassed": (
-        (),
-        (Fact(LauncherBypassed.LauncherBypassed, "x"),),
-        (Event("LauncherBypassed", "x"),),
-    ),
-    "a pod refused": (
-        (Fact(PodsCreated.Creating),),
-        (Fact(PodsCreated.PodRejected, "x"),),
-        (Event("PodRejected", "x"),),
-    ),
-    "a list dies": (
-        (Fact(AddressesReady.Published),),
-        (Fact(AddressesReady.PodLost, "x"),),
-        (Event("PodLost", "x"),),
-    ),
-    "service name taken": (
-        (),
-        (Fact(ServiceReady.ServiceNameTaken, "x"),),
-        (Event("ServiceNameTaken", "x"),),
-    ),
-    "pods created": ((Fact(PodsCreated.Creating),), (Fact(PodsCreated.AllCreated),), ()),
-    "only the words differ": (
-        (Fact(PodsCreated.PodRejected, "a"),),
-        (Fact(PodsCreated.PodRejected, "b"),),
-        (),
-    ),
-    "runs no more": ((Fact(Running.Begun),), (Fact(Running.Finished),), ()),
-    **{
-        f"quiet: {reason}": ((), (Fact(reason),), ())
-        for reason in (
-            PodsCreated.Creating,
-            PodsCreated.WaitingForOldPod,
-            AddressesReady.Gathering,
-            AddressesReady.BrokerNotReady,
-            AddressesReady.Scaled,
-            Running.Starting,
-            Running.Renewing,
-            PeersReady.Starting,
-        )
-    },
-}
-
-
-@pytest.mark.parametrize(("before", "after", "expected"), EVENTS.values(), ids=EVENTS)
-def test_what_is_told(
-    before: tuple[Fact, ...], after: tuple[Fact, ...], expected: tuple[Event, ...]
-) -> None:
-    assert told(before, after) == expected
-    assert told(after, after) == ()
-
-
-def test_a_reason_that_turns_up_again_is_told_again() -> None:
-    assert len(told((Fact(Running.Renewing),), (Fact(Running.Begun),))) == 1
-
-
-SEEN = having(Fact(Running.Starting))
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "soon"),
-    [
-        (Status(), SEEN, Pressure.SOON),
-        (Status(), having(Fact(PodsCreated.PodRejected)), Pressure.AT_ONCE),
-        (Status(), having(Fact(PodsCreated.WaitingForOldPod)), Pressure.AT_ONCE),
-        (SEEN, SEEN.model_copy(update={"ready_replicas": 2}), Pressure.RARELY),
-        (SEEN, having(Fact(AddressesReady.Published), before=SEEN), Pressure.RARELY),
-        (SEEN, SEEN.model_copy(update={"succeeded_ranks": "0"}), Pressure.SOON),
-        (SEEN, having(Fact(PeersReady.AllRanksReady), before=SEEN), Pressure.SOON),
-        (SEEN, having(Fact(AddressesReady.AddressMissing), before=SEEN), Pressure.SOON),
-        (having(Fact(AddressesReady.AddressMissing), before=SEEN), SEEN, Pressure.SOON),
-        (
-            SEEN,
-            SEEN.model_copy(update={"last_renewal": Renewal(list_number=1)}),
-            Pressure.AT_ONCE,
-        ),
-        (SEEN, having(Fact(Running.Begun), before=SEEN), Pressure.AT_ONCE),
-        (SEEN, having(Fact(Succeeded.AllRanksSucceeded), before=SEEN), Pressure.AT_ONCE),
-        (SEEN, having(Fact(Failed.BackoffLimitExceeded), before=SEEN), Pressure.AT_ONCE),
-    ],
-    ids=[
-        "first-sight",
-        "first-sight-of-a-problem",
-        "applied-while-the-old-one-ends",
-        "count",
-        "step-on-the-way",
-        "success",
-        "together-again",
-        "problem",
-        "problem-that-is-over",
-        "list-died",
-        "running",
-        "succeeded",
-        "failed",
-    ],
-)
-def test_how_soon_a_change_is_written(old: Status, new: Status, soon: Pressure) -> None:
-    assert pressure(old, new) is soon
 
 
 MESSAGES: dict[str, tuple[tuple[Fact, ...], str]] = {

@@ -1,0 +1,11 @@
+"""The status of a job of which these facts hold."""
+
+from dijob.api.status import Status
+from dijob.core.report.summary import Fact, conclude
+from unit.builders import later
+
+
+def having(
+    *facts: Fact, before: Status | None = None, generation: int = 1, seconds: float = 0
+) -> Status:
+    return conclude(before or Status(), facts, generation, later(seconds))
