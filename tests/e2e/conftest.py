@@ -3,7 +3,8 @@
 import os
 import signal
 from collections.abc import Callable, Generator, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
+from functools import cache
 from types import FrameType
 
 import pytest
@@ -11,6 +12,7 @@ from archives import archive
 from cluster import Cluster, Options, up
 from release import install
 from space import Api, Space, opened
+from unpacked import Unpacked, unpacked
 from workers import own
 
 # Two files of tests run at a time (make e2e), each with a cluster of its own.
@@ -76,3 +78,10 @@ def pytest_runtest_makereport(
     if report.when == "call" and report.failed and space and not shown:
         report.sections.append(("the cluster", space.evidence()))
     return report
+
+
+@pytest.fixture(scope="module")
+def shelf() -> Iterator[Callable[[str], Unpacked]]:
+    """Unpacks each image once, when a test first asks for it."""
+    with ExitStack() as stack:
+        yield cache(lambda name: stack.enter_context(unpacked(name)))

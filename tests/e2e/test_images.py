@@ -9,15 +9,12 @@ import re
 import struct
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from functools import cache
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cluster.waiting import until_true
-from unpacked import CHROOT, ROOT, Unpacked, unpacked
+from unpacked import ROOT, Unpacked
 
 pytestmark = [
     pytest.mark.e2e,
@@ -27,9 +24,7 @@ pytestmark = [
 RUNTIME = ROOT / "images/dijob-runtime/dijob_runtime"
 LIMITS_MB = {"launcher": 4, "stacks": 12, "light": 130, "operator": 400, "ditask": 2000}
 STACKS_LOCK = ROOT / "images/stacks/requirements.txt"
-LAUNCHER_LINKS = dict.fromkeys(("gate", "ditask", "reach", "install", "hold"), "launch")
-# Kinds of segments of a program that asks for a dynamic linker: PT_DYNAMIC and PT_INTERP.
-DYNAMIC = {2, 3}
+
 ONE_STEP = """
 from ding.framework import task
 
@@ -39,13 +34,6 @@ def main():
         task.use(lambda ctx: print(f"step {ctx.total_step} of node {node}", flush=True))
         task.run(max_step=1)
 """
-
-
-@pytest.fixture(scope="module")
-def shelf() -> Iterator[Callable[[str], Unpacked]]:
-    """Unpacks each image once, when a test first asks for it."""
-    with ExitStack() as stack:
-        yield cache(lambda name: stack.enter_context(unpacked(name)))
 
 
 @pytest.fixture(params=LIMITS_MB)
@@ -61,11 +49,6 @@ def ditask(shelf: Callable[[str], Unpacked]) -> Unpacked:
 @pytest.fixture
 def operator(shelf: Callable[[str], Unpacked]) -> Unpacked:
     return shelf("operator")
-
-
-@pytest.fixture
-def launcher(shelf: Callable[[str], Unpacked]) -> Unpacked:
-    return shelf("launcher")
 
 
 @pytest.fixture
@@ -97,85 +80,6 @@ def test_nothing_of_the_building_machine_stays(image: Unpacked) -> None:
     assert not [n for n in names if re.fullmatch(r"usr/bin/(cc|gcc|g\+\+|ld|make)(-.*)?", n)], (
         "a compiler"
     )
-
-
-def test_launcher_is_one_program_under_its_names() -> None:
-    # Unpacked anew: whoever enters an image adds mount points to it.
-    with unpacked("launcher") as image:
-        found = {str(p.relative_to(image.files)): p for p in image.files.rglob("*")}
-        links = {name: os.readlink(path) for name, path in found.items() if path.is_symlink()}
-        modes = {
-            name: oct(path.stat().st_mode) for name, path in found.items() if name not in links
-        }
-    assert links == LAUNCHER_LINKS
-    python = {name: modes.pop(name) for name in list(modes) if name.startswith("python")}
-    assert modes == {"launch": "0o100755"}
-    assert python["python/sitecustomize.py"] == python["python/dijob_runtime/hook/nng.py"]
-    assert set(python.values()) == {"0o40755", "0o100644"}
-    assert image.config["Cmd"] == ["/install"]
-    assert not image.config.get("Entrypoint")
-
-
-def test_launcher_is_static_and_names_no_folder_of_the_building_machine(
-    launcher: Unpacked,
-) -> None:
-    program = (launcher.files / "launch").read_bytes()
-    assert program[:5] == b"\x7fELF\x02", "no ELF program of 64 bits"
-    first, size, number = (
-        *struct.unpack_from("<Q", program, 32),
-        *struct.unpack_from("<HH", program, 54),
-    )
-    kinds = {struct.unpack_from("<I", program, first + at * size)[0] for at in range(number)}
-    assert kinds
-    assert not kinds & DYNAMIC
-    assert str(ROOT).encode() not in program
-
-
-def test_stacks_reads_the_python_processes_beside_it() -> None:
-    """Here a Python of this machine, in another root than the image's."""
-    child = subprocess.Popen(
-        [sys.executable, "-c", "import time\ndef nap():\n    time.sleep(600)\nnap()"],
-        env={**os.environ, "DI_RANK": "test-of-stacks"},
-    )
-    try:
-        with unpacked("stacks") as image:
-            assert {str(p.relative_to(image.files)) for p in image.walk()} >= {"stacks", "py-spy"}
-            found = until_true("it sleeps", lambda: naps(image, child.pid), 30)
-    finally:
-        child.kill()
-        child.wait()
-    assert found == ["nap", "<module>"]
-
-
-def naps(image: Unpacked, pid: int) -> list[str] | None:
-    """The functions of the process, the innermost first, once it sleeps."""
-    script = (
-        'mkdir -p "$0/proc" "$0/dev"; mount -t proc proc "$0/proc"; mount --bind /dev "$0/dev";'
-        ' exec "$1" "$0" /stacks DI_RANK=test-of-stacks'
-    )
-    said = subprocess.run(
-        ["unshare", "--mount", "sh", "-euc", script, str(image.files), CHROOT],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    first, end = map(json.loads, said.stdout.splitlines())
-    assert (first["pid"], end) == (pid, {"processes": 1}), said
-    frames = [frame["name"] for thread in first.get("threads", ()) for frame in thread["frames"]]
-    return frames if "sleep" in first["waits"].get(str(pid), "") else None
-
-
-def test_launcher_says_its_usage_and_installs_itself_on_a_read_only_root(
-    launcher: Unpacked,
-) -> None:
-    said = launcher.run("launch", only_writable="dev/shm")
-    assert (said.returncode, "usage: launch COMMAND" in said.stderr) == (2, True), said
-    installed = launcher.run(
-        *launcher.config["Cmd"], only_writable="dev/shm", DIJOB_BIN_DIR="/dev/shm/bin"
-    )
-    assert (installed.returncode, installed.stderr) == (0, "")
-    refused = launcher.run(*launcher.config["Cmd"], only_writable="dev/shm", DIJOB_BIN_DIR="/bin")
-    assert "read-only file system" in refused.stderr, "the test's root was writable"
 
 
 def test_ditask_is_di_engine_and_of_ours_only_what_is_for_users_pods(ditask: Unpacked) -> None:
