@@ -4,7 +4,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from dijob import names
 from dijob.api.model import DIJob
 from dijob.api.status import Renewal, Status
 from dijob.core.actions import DeletePod, PublishAddresses
@@ -13,15 +12,11 @@ from dijob.core.decide.plan import plan as real_plan
 from dijob.core.members import Gang
 from dijob.core.membership import address_list
 from dijob.core.membership.address_list import NOBODY, newest
-from dijob.core.observed import parse
 from dijob.core.observed.views import Pod
 from dijob.names import Addressing
 from unit.builders import (
     LIST,
     NOW,
-    OWNER,
-    STARTED,
-    UID,
     gang,
     gives,
     hands_out,
@@ -29,7 +24,6 @@ from unit.builders import (
     listed,
     lists_of,
     observed,
-    pod_body,
     record,
     stored,
     view,
@@ -217,75 +211,12 @@ def test_a_status_that_was_wiped_finds_the_list_again_that_the_kubelets_confirm(
     assert address_list.recovered(gang(), observed(*pods), Status()).list_number == number
 
 
-OTHERS: dict[str, dict[str, Any]] = {
-    "another namespace": {"namespace": "theirs"},
-    "no such kind": {"apiVersion": "v9", "kind": "Nothing"},
-    "another group": {"apiVersion": "other.example/v2alpha1"},
-    "another kind": {"kind": "Job"},
-    "another name": {"name": "other"},
-    "no controller": {"controller": False},
-}
-
-
-@pytest.mark.parametrize("forged", OTHERS.values(), ids=OTHERS)
-def test_a_pod_with_the_uid_of_a_job_is_its_own_only_by_all_of_the_reference(
-    forged: dict[str, Any],
-) -> None:
-    body = pod_body(1)
-    assert parse.pod(body).owner == OWNER
-    body["metadata"]["namespace"] = forged.pop("namespace", "ns")
-    body["metadata"]["ownerReferences"][0] |= forged
-    assert parse.pod(body).owner != OWNER
-    assert parse.child(body).owner != OWNER
-
-
-ABSURD: dict[str, dict[str, Any]] = {
-    "number": {"listNumber": 2**53},
-    "restarts": {"restarts": 2**31 - 1},
-    "renewals": {"renewals": 2**31 - 1},
-    "last list": {"lastRenewal": {"listNumber": 2**53}},
-    "a charge": {"restartsSeen": [{"rank": 0, "uid": "u", "restarts": 2**31 - 1}]},
-}
-
-
-@pytest.mark.parametrize("forged", ABSURD.values(), ids=ABSURD)
-def test_a_status_with_absurd_numbers_is_read_without_them(forged: dict[str, Any]) -> None:
-    seen = job(status={"phase": "Running", **forged}).status
-    assert seen.phase == "Running"
-    assert (
-        seen.list_number,
-        seen.restarts,
-        seen.renewals,
-        seen.last_renewal,
-        seen.restarts_seen,
-    ) == (
-        0,
-        0,
-        0,
-        None,
-        (),
-    )
-
-
 def test_the_hash_that_a_pod_shows_changes_nothing() -> None:
     owner = running()
     pods = [listed(0, template_hash="other"), listed(1), listed(2)]
     assert not real_plan(owner, observed(*pods, services=frozenset({"job"})), NOW).actions
     lost = real_plan(owner, observed(*pods[:2], services=frozenset({"job"})), NOW).status
     assert lost.last_renewal is not None, "it still heals"
-
-
-def test_a_pod_that_has_started_has_begun() -> None:
-    assert (
-        view(0).has_started,
-        view(0, started=STARTED).has_started,
-        view(0, ended=STARTED).has_started,
-    ) == (
-        False,
-        True,
-        True,
-    )
-    assert names.owner_key("ns", "job", UID) == OWNER
 
 
 def test_numbers_that_were_given_out_are_not_used_again_though_the_status_was_wiped() -> None:

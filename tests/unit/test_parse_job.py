@@ -2,10 +2,13 @@
 are.
 """
 
+from typing import Any
+
 import pytest
 from dijob import names
 from dijob.api.parse import parse_job
 from dijob.names import Topology
+from unit.builders import job
 from unit.specs import Body, body, named, with_command, with_pod
 
 
@@ -106,4 +109,32 @@ def test_what_cannot_be_read_of_a_status_counts_as_absent(status: object, read: 
             by_alias=True, exclude_defaults=True
         )
         == read
+    )
+
+
+ABSURD: dict[str, dict[str, Any]] = {
+    "number": {"listNumber": 2**53},
+    "restarts": {"restarts": 2**31 - 1},
+    "renewals": {"renewals": 2**31 - 1},
+    "last list": {"lastRenewal": {"listNumber": 2**53}},
+    "a charge": {"restartsSeen": [{"rank": 0, "uid": "u", "restarts": 2**31 - 1}]},
+}
+
+
+@pytest.mark.parametrize("forged", ABSURD.values(), ids=ABSURD)
+def test_a_status_with_absurd_numbers_is_read_without_them(forged: dict[str, Any]) -> None:
+    seen = job(status={"phase": "Running", **forged}).status
+    assert seen.phase == "Running"
+    assert (
+        seen.list_number,
+        seen.restarts,
+        seen.renewals,
+        seen.last_renewal,
+        seen.restarts_seen,
+    ) == (
+        0,
+        0,
+        0,
+        None,
+        (),
     )

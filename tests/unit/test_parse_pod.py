@@ -2,11 +2,14 @@
 container, its image.
 """
 
+from typing import Any
+
 import pytest
 from dijob import names
 from dijob.core.addresses import AddressList
+from dijob.core.observed import parse
 from dijob.core.observed.made import main_name
-from unit.builders import OWNER, Body, container, job, manifest, pod_body, read
+from unit.builders import OWNER, STARTED, UID, Body, container, job, manifest, pod_body, read, view
 from unit.statuses import RUNNING, condition, main_status, terminated
 
 
@@ -179,3 +182,38 @@ def test_an_init_container_of_the_templates_own_may_need_another_image_first() -
     body = pod_body()
     body["spec"]["initContainers"].insert(0, {"name": "fetch", "image": "another:1"})
     assert read(body).made.image == ""
+
+
+OTHERS: dict[str, dict[str, Any]] = {
+    "another namespace": {"namespace": "theirs"},
+    "no such kind": {"apiVersion": "v9", "kind": "Nothing"},
+    "another group": {"apiVersion": "other.example/v2alpha1"},
+    "another kind": {"kind": "Job"},
+    "another name": {"name": "other"},
+    "no controller": {"controller": False},
+}
+
+
+@pytest.mark.parametrize("forged", OTHERS.values(), ids=OTHERS)
+def test_a_pod_with_the_uid_of_a_job_is_its_own_only_by_all_of_the_reference(
+    forged: dict[str, Any],
+) -> None:
+    body = pod_body(1)
+    assert parse.pod(body).owner == OWNER
+    body["metadata"]["namespace"] = forged.pop("namespace", "ns")
+    body["metadata"]["ownerReferences"][0] |= forged
+    assert parse.pod(body).owner != OWNER
+    assert parse.child(body).owner != OWNER
+
+
+def test_a_pod_that_has_started_has_begun() -> None:
+    assert (
+        view(0).has_started,
+        view(0, started=STARTED).has_started,
+        view(0, ended=STARTED).has_started,
+    ) == (
+        False,
+        True,
+        True,
+    )
+    assert names.owner_key("ns", "job", UID) == OWNER
