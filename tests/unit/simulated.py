@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from dijob.core.options import Options
-from unit.objects import Body
+from unit.objects import Body, Target
 from unit.operating import Operator
 from unit.simulator import Cluster, Nodes
 from unit.virtual import VirtualLoop
@@ -23,6 +23,7 @@ from unit.wire import Fault, Line, Request
 ROUND_SECONDS = 0.5
 QUIET_SECONDS = 30.0
 LONGEST_SECONDS = 600.0
+POD_1 = Target("pods", "ns", "job-1")
 
 
 @dataclass

@@ -1,5 +1,5 @@
-"""Bugs of the shell that are put in by hand are found: by a test of test_shell.py, or by a story of
-the machine.
+"""Bugs of the shell that are put in by hand are found: by a test of test_shell.py or
+test_shell_watches.py, or by a story of the machine.
 """
 
 from collections.abc import Awaitable, Callable
@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 from unit import shell_bugs as bugs
 from unit import test_shell as shell
+from unit import test_shell_watches as watches
 from unit.shell_bugs import Patch
 from unit.stories import LIVES, play_with_each_kill
 
@@ -27,11 +28,11 @@ def named(value: object) -> str:
         ),
         (
             bugs.an_older_view_replaces_a_newer_one,
-            shell.test_an_older_view_never_replaces_a_newer_one,
+            watches.test_an_older_view_never_replaces_a_newer_one,
         ),
         (
             bugs.a_pod_that_is_gone_stays_in_the_store,
-            shell.test_a_pod_that_is_not_there_any_more_is_made_again_although_no_watch_says_so,
+            watches.test_a_pod_that_is_not_there_any_more_is_made_again_although_no_watch_says_so,
         ),
         (bugs.a_deleted_job_is_not_forgotten, shell.test_a_deleted_job_is_forgotten),
         (
@@ -40,24 +41,24 @@ def named(value: object) -> str:
         ),
         (
             bugs.what_was_deleted_is_not_marked,
-            shell.test_what_was_just_deleted_is_known_before_a_watch_says_so,
+            watches.test_what_was_just_deleted_is_known_before_a_watch_says_so,
         ),
         (
             bugs.what_was_created_is_not_taken_in,
-            shell.test_what_was_just_made_is_known_before_a_watch_says_so,
+            watches.test_what_was_just_made_is_known_before_a_watch_says_so,
         ),
         (
             bugs.a_list_does_not_show_what_has_vanished,
-            shell.test_what_vanished_in_a_gap_of_the_watch_is_healed,
+            watches.test_what_vanished_in_a_gap_of_the_watch_is_healed,
         ),
         (bugs.what_is_urgent_is_put_off, shell.test_a_job_starts_and_says_so_at_once),
         (
             bugs.nobody_asks_whether_a_job_is_as_known,
-            shell.test_no_pods_come_for_a_job_whose_deletion_no_watch_has_shown,
+            watches.test_no_pods_come_for_a_job_whose_deletion_no_watch_has_shown,
         ),
         (
             bugs.the_audit_finds_nothing,
-            shell.test_the_audit_finds_the_deletion_of_a_job_to_which_nothing_happens,
+            watches.test_the_audit_finds_the_deletion_of_a_job_to_which_nothing_happens,
         ),
         (bugs.everybodys_pod_is_ours, shell.test_somebody_elses_pod_is_left_alone),
     ],
