@@ -1,4 +1,4 @@
-"""The table of bad input: what somebody does, and the words of the answer."""
+"""The table of bad input: what somebody applies, and the words of the answer."""
 
 import json
 from dataclasses import dataclass
@@ -73,8 +73,7 @@ FOREIGN_SERVICE: Body = {
     "spec": {"ports": [{"port": 80}], "selector": {"a": "b"}},
 }
 ACCOUNT: Body = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "late"}}
-_IMAGE = [{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "other"}]
-CANNOT = "cannot be changed"
+
 NAME_RULE = ("metadata.name", "at most 58 characters", "choose another name")
 
 REFUSED: dict[str, Refused] = {
@@ -168,65 +167,6 @@ REFUSED: dict[str, Refused] = {
     "too many workers": Refused(
         job("bad", parallelWorkers=65), ("spec.parallelWorkers", "less than or equal to 64")
     ),
-}
-
-EDITS: dict[str, EditRefused] = {
-    "the image": EditRefused(
-        ("patch", "dijob", "{}", "--type=json", "-p", json.dumps(_IMAGE)),
-        ("spec.template", CANNOT, "suspend the job"),
-    ),
-    "a field that only Kubernetes knows": EditRefused(
-        patch(template={"spec": {"nodeSelector": {"a": "b"}}}), ("spec.template", CANNOT)
-    ),
-    "a label of the pods": EditRefused(
-        patch(template={"metadata": {"labels": {"a": "b"}}}), ("spec.template", CANNOT)
-    ),
-    "topology": EditRefused(patch(topology="star"), ("spec.topology", CANNOT)),
-    "parallelWorkers": EditRefused(patch(parallelWorkers=2), ("spec.parallelWorkers", CANNOT)),
-    "launcher": EditRefused(patch(launcher="Off"), ("spec.launcher", CANNOT)),
-    "addressing": EditRefused(patch(addressing="Hostname"), ("spec.addressing", CANNOT)),
-    "minReplicas above the stored wish": EditRefused(
-        patch(minReplicas=3, maxReplicas=3), ("spec.replicas", "add it to the file")
-    ),
-    "kubectl scale beyond maxReplicas": EditRefused(
-        ("scale", "dijob", "{}", "--replicas=9"),
-        ("spec.replicas", "from minReplicas to maxReplicas"),
-    ),
-    "kubectl scale to 0": EditRefused(
-        ("scale", "dijob", "{}", "--replicas=0"), ("greater than or equal to 1",)
-    ),
-    "kubectl scale to 100000": EditRefused(
-        ("scale", "dijob", "{}", "--replicas=100000"), ("less than or equal to 1500",)
-    ),
-}
-
-ENDED = (
-    "the job has ended (Failed): delete it and apply again (kubectl dijob restart NAME -f FILE does"
-    " both), or use a new name",
-)
-
-# Of a job that has failed. Nothing else is said, least of all an advice that leads nowhere.
-EDITS_AFTER_THE_END: dict[str, EditRefused] = {
-    "the image": EditRefused(
-        ("patch", "dijob", "{}", "--type=json", "-p", json.dumps(_IMAGE)), ENDED
-    ),
-    "a field that only Kubernetes knows": EditRefused(
-        patch(template={"spec": {"nodeSelector": {"a": "b"}}}), ENDED
-    ),
-    "topology": EditRefused(patch(topology="star"), ENDED),
-    "suspend": EditRefused(patch(suspend=True), ENDED),
-    "suspend, with the correction": EditRefused(patch(suspend=True, topology="star"), ENDED),
-    "more patience": EditRefused(patch(backoffLimit=9), ENDED),
-    "no deadline": EditRefused(patch(activeDeadlineSeconds=None), ENDED),
-    "another size": EditRefused(patch(maxReplicas=5), ENDED),
-}
-# What kubectl can still do then: the clean-up follows it, or an autoscaler does it.
-ALLOWED_AFTER_THE_END: dict[str, tuple[str, ...]] = {
-    "the time to live": patch(ttlSecondsAfterFinished=86400),
-    "who is cleaned up": patch(cleanPodPolicy="All"),
-    "kubectl scale": ("scale", "dijob", "{}", "--replicas=1"),
-    "a label": ("label", "dijob", "{}", "seen=yes"),
-    "nothing": patch(activeDeadlineSeconds=1),
 }
 
 REPORTED: dict[str, Reported] = {

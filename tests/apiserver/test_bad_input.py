@@ -5,9 +5,9 @@ nothing that runs.
 from collections.abc import Iterator
 
 import pytest
-from apiserver import rows, rows_tasks
+from apiserver import rows, rows_edits, rows_tasks
 from apiserver.plane import Body, Plane, changed, job
-from apiserver.rows import EDITS, EditRefused, Refused, Reported
+from apiserver.rows import EditRefused, Refused, Reported
 
 pytestmark = pytest.mark.apiserver
 
@@ -28,7 +28,7 @@ def test_refused(plane: Plane, untouched: str, row: Refused) -> None:
     assert plane.get("dijob", row.body["metadata"]["name"]) is None
 
 
-@pytest.mark.parametrize("row", EDITS.values(), ids=EDITS.keys())
+@pytest.mark.parametrize("row", rows_edits.EDITS.values(), ids=rows_edits.EDITS.keys())
 def test_edits_of_a_running_job_are_refused(plane: Plane, untouched: str, row: EditRefused) -> None:
     said = plane.ask(
         *(word.replace("{}", untouched, 1) if word == "{}" else word for word in row.arguments)
@@ -67,7 +67,7 @@ def ended(plane: Plane) -> Iterator[str]:
 
 
 @pytest.mark.parametrize(
-    "row", rows.EDITS_AFTER_THE_END.values(), ids=rows.EDITS_AFTER_THE_END.keys()
+    "row", rows_edits.EDITS_AFTER_THE_END.values(), ids=rows_edits.EDITS_AFTER_THE_END.keys()
 )
 def test_edits_of_a_job_that_has_failed_are_refused_with_what_to_do_instead(
     plane: Plane, ended: str, row: EditRefused
@@ -81,7 +81,7 @@ def test_edits_of_a_job_that_has_failed_are_refused_with_what_to_do_instead(
 
 
 @pytest.mark.parametrize(
-    "edit", rows.ALLOWED_AFTER_THE_END.values(), ids=rows.ALLOWED_AFTER_THE_END.keys()
+    "edit", rows_edits.ALLOWED_AFTER_THE_END.values(), ids=rows_edits.ALLOWED_AFTER_THE_END.keys()
 )
 def test_what_still_means_something_after_the_end_can_be_changed(
     plane: Plane, ended: str, edit: tuple[str, ...]
