@@ -244,6 +244,10 @@ def says(decided: Plan) -> dict[str, tuple[str, str]]:
     }
 
 
+def all_run(owner: DIJob, **fields: Any) -> list[Pod]:
+    return [listed(rank, owner, **fields) for rank in range(3)]
+
+
 ALL = tuple(listed(rank) for rank in range(3))
 
 
