@@ -11,10 +11,11 @@ from types import ModuleType, SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from dijob_runtime.hook import distributer, ditask, nng, parallel, redis, task
+from dijob_runtime.hook import distributer, ditask, nng, redis, task
 from dijob_runtime.hook.kept import OWN_WIRING
 from dijob_runtime.parallel import contradictions
 from dijob_runtime.world import World
+from runtime.standins import PubSub, di_engine, queue
 
 MESH = {
     "DI_NODES": "10.0.0.1,10.0.0.2",
@@ -33,37 +34,6 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     os.environ.clear()
     os.environ.update(before)
-
-
-def di_engine() -> Any:
-    """A module with a Parallel whose runner returns its arguments."""
-
-    class Parallel:
-        @classmethod
-        def runner(
-            cls,
-            n_parallel_workers: int,
-            mq_type: str = "nng",
-            attach_to: Any = None,
-            protocol: str = "ipc",
-            ports: int = 50515,
-            **more: Any,
-        ) -> dict[str, Any]:
-            given = {"mq_type": mq_type, "attach_to": attach_to, "protocol": protocol}
-            return {"n_parallel_workers": n_parallel_workers, **given, **more.get("more", {})}
-
-        def _handle_message(self, topic: str, msg: bytes) -> None: ...
-
-        def on(self, event: str, fn: Any) -> None: ...
-
-        once = on
-
-        def _supervised_runner(self, main: Any) -> None: ...
-
-    module: Any = ModuleType("ding.framework.parallel")
-    module.Parallel = Parallel
-    parallel.patch(module)
-    return module
 
 
 def test_a_plain_runner_dials_the_other_pods_with_its_own_number_of_workers(
@@ -167,13 +137,6 @@ def test_ditasks_defaults_are_the_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
         "node_ids": None,
         "main": None,
     }
-
-
-def queue(*hosts: str, dials: int = 0) -> Any:
-    """DI-engine's NNGMQ with connections to these hosts."""
-    pipes = [SimpleNamespace(remote_address=f"{host}:1234") for host in hosts]
-    links = [f"tcp://x:{port}" for port in range(dials)]
-    return SimpleNamespace(_running=True, _sock=SimpleNamespace(pipes=pipes), attach_to=links)
 
 
 @pytest.mark.parametrize(
@@ -283,21 +246,6 @@ def test_a_step_waits_for_others_as_long_as_the_task_runs(
     distributer.patch(module)
     module.task.run(5)
     assert hasattr(module.task, "waited") == (not ended)
-
-
-class PubSub:
-    """redis-py's, with these messages; what is subscribed to is noted."""
-
-    def __init__(self, *messages: tuple[str, bytes, bytes]) -> None:
-        kinds = ("type", "channel", "data")
-        self.messages = [dict(zip(kinds, message, strict=True)) for message in messages]
-        self.left: list[str] = []
-
-    def get_message(self, **_: Any) -> Any:
-        return self.messages.pop(0) if self.messages else None
-
-    def punsubscribe(self, pattern: str) -> None:
-        self.left.append(pattern)
 
 
 SAID = b"0123456789abcdef0123456789abcdef::hello"

@@ -1,0 +1,61 @@
+"""Stand-ins of the shape of what DI-engine (ding 0.5.3) and redis-py have: a Parallel, queues,
+subscriptions.
+"""
+
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+from dijob_runtime.hook import parallel
+
+
+def di_engine() -> Any:
+    """A module with a Parallel whose runner returns its arguments."""
+
+    class Parallel:
+        @classmethod
+        def runner(
+            cls,
+            n_parallel_workers: int,
+            mq_type: str = "nng",
+            attach_to: Any = None,
+            protocol: str = "ipc",
+            ports: int = 50515,
+            **more: Any,
+        ) -> dict[str, Any]:
+            given = {"mq_type": mq_type, "attach_to": attach_to, "protocol": protocol}
+            return {"n_parallel_workers": n_parallel_workers, **given, **more.get("more", {})}
+
+        def _handle_message(self, topic: str, msg: bytes) -> None: ...
+
+        def on(self, event: str, fn: Any) -> None: ...
+
+        once = on
+
+        def _supervised_runner(self, main: Any) -> None: ...
+
+    module: Any = ModuleType("ding.framework.parallel")
+    module.Parallel = Parallel
+    parallel.patch(module)
+    return module
+
+
+def queue(*hosts: str, dials: int = 0) -> Any:
+    """DI-engine's NNGMQ with connections to these hosts."""
+    pipes = [SimpleNamespace(remote_address=f"{host}:1234") for host in hosts]
+    links = [f"tcp://x:{port}" for port in range(dials)]
+    return SimpleNamespace(_running=True, _sock=SimpleNamespace(pipes=pipes), attach_to=links)
+
+
+class PubSub:
+    """redis-py's, with these messages; what is subscribed to is noted."""
+
+    def __init__(self, *messages: tuple[str, bytes, bytes]) -> None:
+        kinds = ("type", "channel", "data")
+        self.messages = [dict(zip(kinds, message, strict=True)) for message in messages]
+        self.left: list[str] = []
+
+    def get_message(self, **_: Any) -> Any:
+        return self.messages.pop(0) if self.messages else None
+
+    def punsubscribe(self, pattern: str) -> None:
+        self.left.append(pattern)
