@@ -14,17 +14,12 @@ import pytest
 from dijob import names
 from dijob.core.members import Gang
 from dijob.core.report.summary import is_true
-from dijob.names import CleanPodPolicy
 from dijob.reasons import Failed, Running, Succeeded
-from unit.box import Process
 from unit.builders import manifest
 from unit.driving import ROUND_SECONDS, Faults
 from unit.invariants import told
-from unit.kubelet import SimPod
 from unit.machine import Chaos
-
-ENOUGH_ROUNDS = 9
-WORLDS: list[Chaos] = []
+from unit.rounds import WORLDS, changed, now, pod, rounds, world
 
 
 @pytest.fixture(autouse=True)
@@ -33,47 +28,6 @@ def closed() -> Iterator[None]:
     yield
     while WORLDS:
         WORLDS.pop().close()
-
-
-def world(
-    size: int = 3, shape: str = "mesh", scope: str = "Pod", limit: int = 3, **more: Any
-) -> Chaos:
-    """A job whose ranks all run."""
-    chaos = Chaos()
-    WORLDS.append(chaos)
-    chaos.begin(
-        size,
-        CleanPodPolicy.RUNNING,
-        more.get("never", False),
-        False,
-        limit,
-        (shape, scope),
-        least=1,
-    )
-    rounds(chaos, ENOUGH_ROUNDS)
-    chaos.check_running()
-    return chaos
-
-
-def rounds(chaos: Chaos, count: int = 1) -> None:
-    """Everybody does what there is to do; what must hold is checked after each round."""
-    for _ in range(count):
-        chaos.it_goes_on_until_a_fault(0, Faults())
-        chaos.check_everything()
-
-
-def now(chaos: Chaos) -> dict[int, tuple[str, Process | None]]:
-    return {pod.rank: (pod.uid, pod.process) for pod in chaos.pods()}
-
-
-def changed(before: dict[int, tuple[str, Process | None]], chaos: Chaos) -> set[int]:
-    """The ranks whose pod or process is another one, or gone."""
-    after = now(chaos)
-    return {rank for rank in before if after.get(rank) != before[rank]}
-
-
-def pod(chaos: Chaos, rank: int) -> SimPod:
-    return next(pod for pod in chaos.pods() if pod.rank == rank)
 
 
 def test_jobset_262_a_set_that_is_renewed_begins_once_and_whole() -> None:
