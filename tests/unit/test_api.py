@@ -19,49 +19,9 @@ from dijob.shell import metrics
 from dijob.shell.api import Api, ApiError, Stream
 from dijob.shell.connection import Call, proxy_for
 from dijob.shell.kinds import JOB_STATUS, JOBS, LEASES, PODS
+from unit.loopback import Server
 
 BOUND_SECONDS = 20.0
-BOOKMARK = {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "1"}}}
-
-
-class Server:
-    """Watches say one bookmark and stay open; writes in namespaces with names that begin with
-    "slow" never end; each of `refusals` is the answer to one write, with the wish to be asked again
-    after `again` seconds. `writes` is when the others came.
-    """
-
-    again = 1
-
-    def __init__(self) -> None:
-        self.watches = 0
-        self.hanging = 0
-        self.refusals: list[dict[str, str]] = []
-        self.writes: list[float] = []
-        self._over = asyncio.Event()
-
-    async def answer(self, request: web.Request) -> web.StreamResponse:
-        if request.query.get("watch"):
-            return await self._watch(request)
-        if request.method != "GET" and request.match_info["namespace"].startswith("slow"):
-            self.hanging += 1
-            await self._over.wait()
-        if request.method != "GET":
-            self.writes.append(asyncio.get_running_loop().time())
-            if self.refusals:
-                again = {"Retry-After": str(self.again)}
-                return web.json_response(self.refusals.pop(), status=429, headers=again)
-        return web.json_response({"metadata": {"name": "x"}})
-
-    async def _watch(self, request: web.Request) -> web.StreamResponse:
-        response = web.StreamResponse()
-        await response.prepare(request)
-        await response.write(json.dumps(BOOKMARK).encode() + b"\n")
-        self.watches += 1
-        await self._over.wait()
-        return response
-
-    def end(self) -> None:
-        self._over.set()
 
 
 @pytest.fixture
