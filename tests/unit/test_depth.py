@@ -26,27 +26,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kubernetes.aio.client.configuration import Configuration
 from unit.builders import UID, Body, job_body
+from unit.poisoned import DEEPEST, answer, listed, nested
 from unit.test_stretches import is_short
 
-# Go's decoder admits so many, and so does the apiserver.
-DEEPEST = 10_000
 LEVELS = pytest.mark.parametrize("levels", [101, 199, 201, 900, 1_100, DEEPEST])
-
-
-def nested(levels: int, opening: str = '{"a":', closing: str = "}") -> str:
-    return opening * levels + "1" + closing * levels
-
-
-def listed(levels: int, opening: str = '{"a":', closing: str = "}") -> bytes:
-    """A list of a poisoned job and a healthy one."""
-    made = [job_body(pod={"x": 0}), job_body()]
-    made[0]["metadata"]["uid"] = "poison"
-    return (
-        json.dumps({"items": made})
-        .replace('"x": 0', f'"x": {nested(levels, opening, closing)}')
-        .encode()
-    )
-
 
 KINDS = pytest.mark.parametrize(
     "brackets", [('{"a":', "}"), ("[", "]"), ('[{"]}":', "}]")], ids=["{", "[", "[{"]
@@ -197,47 +180,6 @@ def tokens(value: object) -> int:
         return 0
     below = value.values() if isinstance(value, dict) else value
     return 1 + max(0, len(value) - 1) + sum(map(tokens, below))
-
-
-def resource(plural: str, singular: str, kind: str) -> Body:
-    verbs = ["list", "watch", "patch"]
-    return {
-        "name": plural,
-        "singularName": singular,
-        "kind": kind,
-        "namespaced": True,
-        "verbs": verbs,
-    }
-
-
-VERSION = {"version": names.VERSION}
-DISCOVERY: Body = {
-    "/api": {"versions": ["v1"]},
-    "/api/v1": {"resources": [resource("namespaces", "namespace", "Namespace")]},
-    "/apis": {
-        "groups": [{"name": names.GROUP, "versions": [VERSION], "preferredVersion": VERSION}]
-    },
-    f"/apis/{names.API_VERSION}": {"resources": [resource(names.PLURAL, "dijob", names.KIND)]},
-}
-
-
-async def answer(request: web.Request) -> web.StreamResponse:
-    """An apiserver with a poisoned job and a healthy one in its list, and again in its watch."""
-    if request.path in DISCOVERY:
-        return web.json_response(DISCOVERY[request.path])
-    if "watch" not in request.query:
-        return web.Response(body=listed(DEEPEST), content_type="application/json")
-    response = web.StreamResponse()
-    await response.prepare(request)
-    poisoned = nested(DEEPEST).encode()
-    healthy = json.dumps(job_body(status={"phase": "Running"})).encode()
-    for object_ in (b'{"metadata":{"uid":"poison"},"spec":%s}' % poisoned, healthy):
-        # In pieces, as a network gives it.
-        line = b'{"type":"MODIFIED","object":%s}\n' % object_
-        for piece in (line[:1000], line[1000:]):
-            await response.write(piece)
-            await asyncio.sleep(0)
-    return response
 
 
 @pytest.fixture
