@@ -4,6 +4,7 @@ is the one that is named.
 
 import pytest
 from dijob import names
+from dijob.core.observed import containers
 from dijob.core.observed.containers import Ending
 from unit.builders import Body, container, job, pod_body, read
 from unit.statuses import RUNNING, condition, looping, main_status, terminated
@@ -212,3 +213,20 @@ ENDINGS: dict[str, tuple[Body, Ending | None]] = {
 @pytest.mark.parametrize(("status", "ending"), ENDINGS.values(), ids=ENDINGS)
 def test_the_ending_is_that_of_who_failed(status: Body, ending: Ending | None) -> None:
     assert read(pod_body(**status)).containers.last_end == ending
+
+
+SAID: dict[str, tuple[int, str, int]] = {
+    "the launcher": (85, "dijob: renewal, list 7\n", 7),
+    "a program that ends with 85": (85, "out of luck", 0),
+    "a program that says the words": (1, "dijob: renewal, list 7\n", 0),
+    "nonsense": (85, "dijob: renewal, list x", 0),
+    "more digits than a number of ours has": (85, "dijob: renewal, list " + 16 * "9", 0),
+    "an end without a message": (85, "", 0),
+}
+
+
+@pytest.mark.parametrize(("code", "message", "number"), SAID.values(), ids=SAID)
+def test_which_end_was_a_renewal(code: int, message: str, number: int) -> None:
+    ended = terminated(code, message=message)
+    assert containers.renewal_of(main_status(state=ended)) == number
+    assert containers.renewal_of(main_status(1, state={"running": {}}, lastState=ended)) == number

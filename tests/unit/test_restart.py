@@ -11,12 +11,10 @@ from dijob.api.status import Charge, Renewal, Status, timestamp
 from dijob.core.actions import PublishAddresses
 from dijob.core.membership import restart
 from dijob.core.membership.restart import CALM_SECONDS, SETTLED_SECONDS, SLACK_SECONDS
-from dijob.core.observed import containers
 from dijob.core.observed.containers import Ending
 from dijob.core.observed.views import Observed, Pod
 from dijob.pod import KILL_SECONDS, RENEWAL_CODE
 from unit.builders import NOW, changed, hands_out, job, later, listed, observed, plan, view
-from unit.statuses import main_status, terminated
 
 LONG_AGO, LATELY = timestamp(later(-CALM_SECONDS - 1)), timestamp(later(-CALM_SECONDS + 1))
 TOLD = {("uid-1", 2): NOW}
@@ -160,23 +158,6 @@ def counted(number: int, at: str = "") -> Charge:
 )
 def test_one_end_for_each_renewal_is_free(pod: Pod, before: Charge, new: int, free: int) -> None:
     assert restart.uncharged_ends(pod, before, new) == free
-
-
-SAID: dict[str, tuple[int, str, int]] = {
-    "the launcher": (85, "dijob: renewal, list 7\n", 7),
-    "a program that ends with 85": (85, "out of luck", 0),
-    "a program that says the words": (1, "dijob: renewal, list 7\n", 0),
-    "nonsense": (85, "dijob: renewal, list x", 0),
-    "more digits than a number of ours has": (85, "dijob: renewal, list " + 16 * "9", 0),
-    "an end without a message": (85, "", 0),
-}
-
-
-@pytest.mark.parametrize(("code", "message", "number"), SAID.values(), ids=SAID)
-def test_which_end_was_a_renewal(code: int, message: str, number: int) -> None:
-    ended = terminated(code, message=message)
-    assert containers.renewal_of(main_status(state=ended)) == number
-    assert containers.renewal_of(main_status(1, state={"running": {}}, lastState=ended)) == number
 
 
 def renewed(
