@@ -4,16 +4,20 @@ import json
 import re
 import signal
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from cluster.waiting import until_async
+from faults.pair import Pair
 from faults.running import Operator
 
 TOLD_SECONDS = 10.0
 # Connections of a burst stay open where the few requests at rest (the claims of namespaces, each
 # 5 s) take them in turn: aiohttp closes one after 15 s without use. A leak is more, or grows.
 IN_TURN = 6
+# Connections that nobody uses are closed after 15 s.
+REST_SECONDS = 17.0
 
 
 @dataclass(frozen=True)
@@ -68,3 +72,26 @@ async def _tasks(operator: Operator) -> Counter[str]:
     said = json.loads(file.read_text())
     assert said["pid"] == operator.pid
     return Counter(said["tasks"])
+
+
+async def both(two: Pair) -> dict[str, Held]:
+    """What the one that acts holds, and the one that waits, when nothing happens."""
+    acts = await two.holder()
+    operators = {"the one that acts": two.a, "the one that waits": two.b}
+    if acts == "b":
+        operators = {"the one that acts": two.b, "the one that waits": two.a}
+    return {who: await held(operator) for who, operator in operators.items()}
+
+
+async def leaks(two: Pair, young: dict[str, Held]) -> list[str]:
+    """What both still hold after a rest that they did not hold before the soak, in words."""
+    found: list[str] = []
+
+    async def missing() -> str:
+        now = await both(two)
+        found[:] = [f"{who}: {what}" for who in young for what in now[who].beyond(young[who])]
+        return "; ".join(found)
+
+    with suppress(AssertionError):
+        await two.lane.until("nothing more than before", missing, 2 * REST_SECONDS)
+    return found

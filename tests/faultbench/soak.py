@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from faultbench.held import Held, held, rss
+from faultbench.held import REST_SECONDS, both, leaks, rss
 from faultbench.mischief import sometimes
 from faultbench.soaked import Sample, Soaked, newest, percentile, slope, table
 from faultbench.stage import Stage
@@ -34,8 +34,7 @@ from workers import own
 # At once; each lives for a while, and another one follows.
 JOBS, SAMPLE_SECONDS = 8, 5.0
 STARTED_SECONDS, SETTLED_SECONDS = 180.0, 120.0
-# Connections that nobody uses are closed after 15 s.
-REST_SECONDS = 17.0
+
 # The memory is looked at in the second half, in processes that live through it, and that have had a
 # quarter of the soak before to grow to what the most work at once takes.
 KILLS_SHARE, KILLS = 0.25, {"kill", "stop"}
@@ -234,29 +233,6 @@ async def soak(stage: Stage, minutes: float) -> Soaked:
         await made.run()
         await made.settled()
         return result(stage, made, minutes, await leaks(two, young))
-
-
-async def both(two: Pair) -> dict[str, Held]:
-    """What the one that acts holds, and the one that waits, when nothing happens."""
-    acts = await two.holder()
-    operators = {"the one that acts": two.a, "the one that waits": two.b}
-    if acts == "b":
-        operators = {"the one that acts": two.b, "the one that waits": two.a}
-    return {who: await held(operator) for who, operator in operators.items()}
-
-
-async def leaks(two: Pair, young: dict[str, Held]) -> list[str]:
-    """What both still hold after a rest that they did not hold before the soak, in words."""
-    found: list[str] = []
-
-    async def missing() -> str:
-        now = await both(two)
-        found[:] = [f"{who}: {what}" for who in young for what in now[who].beyond(young[who])]
-        return "; ".join(found)
-
-    with suppress(AssertionError):
-        await two.lane.until("nothing more than before", missing, 2 * REST_SECONDS)
-    return found
 
 
 def result(stage: Stage, made: Soak, minutes: float, leaks: list[str]) -> Soaked:
