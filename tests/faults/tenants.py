@@ -16,9 +16,10 @@ from cluster import Cluster
 from cluster.waiting import until_async
 from faults.audit import Audit
 from faults.bulk import for_all
-from faults.hostile import DEPTH, Sent, drawn, objects
+from faults.hostile import Sent, drawn, objects
 from faults.kube import Json, Kube, KubeError, dijob, jobs, make_namespace, pods, services
 from faults.running import Operator
+from faults.twists import DEPTH
 from manifests import GROUP
 
 RANKS = 4
