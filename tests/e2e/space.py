@@ -283,20 +283,6 @@ def _account_missing(space: Space) -> str:
     return "" if "default" in names else "it is not there"
 
 
-def share_of_a_node(space: Space, count: int) -> Body:
-    """A container's resources of which `count` fill the CPU of a node, but for a little that else
-    runs there.
-    """
-    nodes = space.api.core.list_node().items
-    free = min(_millicores(node.status.allocatable["cpu"]) for node in nodes)
-    return {"resources": {"requests": {"cpu": f"{(free - 200) // count}m"}}}
-
-
-def _millicores(text: str) -> int:
-    """A CPU quantity as the apiserver writes it: "2", "1930m"."""
-    return int(text[:-1]) if text.endswith("m") else int(text) * 1000
-
-
 def measured(name: str, value: object) -> None:
     """Print a figure in the form that the README's table is read from."""
     print(f"MEASURED {name}: {value}")

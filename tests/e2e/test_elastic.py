@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from environ import first
 from identity import identities, kill_program, running, until_size
-from jobs import peers
+from jobs import peers, share_of_a_node
 from sockets import mesh, star, until_edges
-from space import Space, measured, share_of_a_node
+from space import Space, measured
 
 pytestmark = pytest.mark.e2e
 

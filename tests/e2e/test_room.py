@@ -2,8 +2,8 @@
 
 import pytest
 from dijob.names import GROUP
-from jobs import peers
-from space import Space, measured, share_of_a_node
+from jobs import peers, share_of_a_node
+from space import Space, measured
 
 pytestmark = pytest.mark.e2e
 
