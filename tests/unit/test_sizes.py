@@ -1,5 +1,5 @@
-"""Bounds that keep the operator readable: classes, dataclasses, and how those of the core are
-built.
+"""Bounds that keep the code readable: modules everywhere, and in the operator classes, dataclasses,
+and how those of the core are built.
 """
 
 import ast
@@ -12,6 +12,10 @@ import dijob
 OPERATOR = Path(dijob.__file__).parent
 CORE = OPERATOR / "core"
 MAX_LINES, MAX_FIELDS, MAX_POSITIONAL = 150, 15, 4
+ROOT = Path(__file__).parents[2]
+OWN = ("operator", "tests", "bench", "images", "docs", "examples")
+# Whoever has GPUs runs this script by itself, without the other modules of the tests.
+LONGER = {"tests/gpu/torchrpc_cuda.py"}
 
 
 @cache
@@ -32,8 +36,10 @@ def fields(of: ast.ClassDef) -> int:
 
 
 def test_no_module_is_longer_than_300_lines() -> None:
-    lines = {path: len(path.read_text().splitlines()) for path in trees(OPERATOR)}
-    assert {path: count for path, count in lines.items() if count > 300} == {}
+    files = [path for folder in OWN for path in (ROOT / folder).rglob("*.py")]
+    lines = {str(path.relative_to(ROOT)): len(path.read_text().splitlines()) for path in files}
+    assert {"operator/dijob/main.py", "tests/unit/test_sizes.py"} <= lines.keys()
+    assert {path: count for path, count in lines.items() if count > 300}.keys() == LONGER
 
 
 def test_no_class_is_longer_than_can_be_read_at_once() -> None:
