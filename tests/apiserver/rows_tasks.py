@@ -163,6 +163,23 @@ EDITS: dict[str, EditRefused] = {
     ),
 }
 
+# Of a suspended job with a Redis server of its own.
+EDITS_OF_SUSPENDED: dict[str, EditRefused] = {
+    "another port": EditRefused(
+        patch(messageQueue={"port": 7000}),
+        ("spec.messageQueue.port", "cannot be changed", "create another job under another name"),
+    ),
+    "another port, and no longer suspended": EditRefused(
+        patch(messageQueue={"port": 7000}, suspend=False),
+        ("spec.messageQueue.port", "cannot be changed"),
+    ),
+}
+ALLOWED_OF_SUSPENDED: dict[str, tuple[str, ...]] = {
+    "the port that it has": patch(messageQueue={"port": 6379}),
+    "a port with another server": patch(messageQueue={"host": "redis", "port": 7000}),
+    "another queue": patch(messageQueue={"type": "nng", "host": None, "port": None}),
+}
+
 REPORTED: dict[str, Reported] = {
     "a priority without a class": Reported(
         job("bad", priority="high"),

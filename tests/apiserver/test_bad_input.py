@@ -113,6 +113,24 @@ def test_what_cannot_be_changed_can_while_the_job_is_suspended(plane: Plane) -> 
         plane.remove("dijob/held")
 
 
+def test_the_jobs_own_redis_server_keeps_its_port_while_the_job_is_suspended(
+    plane: Plane,
+) -> None:
+    try:
+        plane.apply(job("held", suspend=True, messageQueue={"type": "redis"}))
+        plane.until_condition("held", "Suspended", "True", "spec.suspend")
+        for edit in rows_tasks.EDITS_OF_SUSPENDED.values():
+            said = plane.ask(*("held" if word == "{}" else word for word in edit.arguments))
+            assert not said.ok, said.text
+            assert lacking(said.text, edit.words) == [], said.text
+            assert len(said.text.splitlines()) == 1, said.text
+        for allowed in rows_tasks.ALLOWED_OF_SUSPENDED.values():
+            said = plane.ask(*("held" if word == "{}" else word for word in allowed))
+            assert said.ok, said.text
+    finally:
+        plane.remove("dijob/held")
+
+
 def owned(plane: Plane, name: str) -> dict[str, Body]:
     """The pods of the job that stands there now."""
     uid = (plane.get("dijob", name) or {"metadata": {"uid": "none"}})["metadata"]["uid"]

@@ -100,8 +100,9 @@ def test_the_same_refusal_of_each_pod_by_its_name_is_one_cause() -> None:
     assert diagnose.without_address(gang(), [0, 1, 2], seen) == said[1]
 
 
-def test_every_kind_of_refusal_has_a_reason() -> None:
-    assert set(diagnose.REFUSED_REASONS) == set(Refused)
+def test_every_kind_of_refusal_of_a_pod_has_a_reason() -> None:
+    """Only a service can be outdated: a pod of another spec is no refusal."""
+    assert set(diagnose.REFUSED_REASONS) == set(Refused) - {Refused.OUTDATED}
 
 
 def test_a_thousand_ranks_fit_into_a_condition() -> None:

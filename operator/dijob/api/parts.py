@@ -83,7 +83,8 @@ class MessageQueue(Written):
     """Name or IP of a Redis server without a password: DI-engine sends none. Jobs cannot share it:
     DI-engine's channels have the same names in all. Absent, with redis: the operator runs one."""
     port: Annotated[int, Field(strict=True, ge=1, le=65535)] = names.REDIS_PORT
-    """The Redis server's port."""
+    """The Redis server's port. That of a server that the operator runs stays: a job with another
+    one is made anew."""
 
     @property
     def own(self) -> bool:

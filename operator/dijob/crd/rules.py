@@ -6,7 +6,14 @@ from dijob import names
 from dijob.api import checks
 from dijob.api import template_checks as template
 from dijob.crd.rule import NAME_OF_T, Rule, task_name
-from dijob.crd.transitions import ANEW, UNBOUND, immutable_fields, nothing_changed, tasks_unchanged
+from dijob.crd.transitions import (
+    ANEW,
+    UNBOUND,
+    immutable_fields,
+    nothing_changed,
+    server_port,
+    tasks_unchanged,
+)
 
 _BEYOND: Final = 2**62
 
@@ -103,6 +110,7 @@ RULES: Final[dict[str, tuple[Rule, ...]]] = {
             field=".metadata.name",
         ),
         *immutable_fields(),
+        server_port(),
         Rule(
             rule=f"has(self.spec.tasks) == has(oldSelf.spec.tasks) || {UNBOUND}",
             message=(

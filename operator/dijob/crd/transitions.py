@@ -48,6 +48,29 @@ def immutable_fields() -> Iterator[Rule]:
             )
 
 
+def server_port() -> Rule:
+    """The job's own Redis server keeps its port, also where the job is suspended: its service has
+    been made, and the operator has no right to change one.
+    """
+    now, was = "self.spec.messageQueue", "oldSelf.spec.messageQueue"
+    port = f".?port.orValue({names.REDIS_PORT})"
+    own = f"{{0}}.?type.orValue('') == '{names.Queue.REDIS}' && {{0}}.?host.orValue('') == ''"
+    return Rule(
+        rule=(
+            f"!has({now}) || !has({was}) || {now}{port} == {was}{port} || "
+            f"!({own.format(now)}) || !({own.format(was)}) || "
+            # Of a job that is not suspended, messageQueue has been refused as a whole.
+            f"!oldSelf.spec.?suspend.orValue(false) || {ENDED}"
+        ),
+        message=(
+            "messageQueue.port of a Redis server that the operator runs cannot be changed, because"
+            " its Service keeps its port: keep the old one, or create another job under another"
+            " name"
+        ),
+        field=".spec.messageQueue.port",
+    )
+
+
 def tasks_unchanged(what: str, value: str) -> Rule:
     """A value of each task (CEL with the task as t) stays the same, in the tasks' order."""
     each = f".map(t, {value})"

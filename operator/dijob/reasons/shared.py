@@ -59,6 +59,11 @@ class BrokerReady(Reason):
         " never touched",
         "delete or rename that one, or give the job another name",
     )
+    OtherPort = problem(
+        "its service was made for another port than `messageQueue.port` is now, and the operator"
+        " has no right to change services. No rank begins",
+        "delete the service and the network policy that the message names: both are made anew",
+    )
     Refused = problem(
         "the apiserver would not create its pod, service or network policy; its words are in the"
         " message. Asked again, as for pods",

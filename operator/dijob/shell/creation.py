@@ -8,7 +8,7 @@ from dijob.api.model import DIJob
 from dijob.core.actions import CreateShared
 from dijob.core.members import Member
 from dijob.core.observed import refusals
-from dijob.core.observed.parse import namesake, pod
+from dijob.core.observed.parse import namesake, other_port, pod
 from dijob.core.options import Options
 from dijob.core.render.pod import pod_manifest
 from dijob.shell.api import Api, ApiError, Json
@@ -93,7 +93,7 @@ class Creator:
                 before, now = noted.get(key), self._clock.now()
                 noted[key] = refusals.of_creation(error.status, error.message, before, now)
                 return False
-            found = await self._adopt(batch, key, f"{path}/{name}", manifest["metadata"]["labels"])
+            found = await self._adopt(batch, key, f"{path}/{name}", manifest)
             if found is None:
                 return False
             body = found
@@ -105,29 +105,32 @@ class Creator:
             store.put_created(kind.view(body))
         return True
 
-    async def _adopt(
-        self, batch: Batch, key: str, path: str, labels: Mapping[str, str]
-    ) -> Json | None:
-        """The object that has the name; None: it is not the job's, or gone, or cannot be read."""
+    async def _adopt(self, batch: Batch, key: str, path: str, manifest: Json) -> Json | None:
+        """The object that has the name; None: it is not the job's, or gone, or cannot be read, or
+        is for another port.
+        """
         noted = batch.memory.refusals
         try:
-            return await self._found(batch, key, path, labels)
+            return await self._found(batch, key, path, manifest)
         except ApiError as error:
             if not error.not_found:
                 before, now = noted.get(key), self._clock.now()
                 noted[key] = refusals.of_change(error.status, error.message, before, now)
             return None
 
-    async def _found(
-        self, batch: Batch, key: str, path: str, labels: Mapping[str, str]
-    ) -> Json | None:
+    async def _found(self, batch: Batch, key: str, path: str, manifest: Json) -> Json | None:
         """The object, if it is the job's and no watch shows it: it is new, or has lost its labels,
-        which are put back. None for another's, which is noted."""
-        body = await self._api.get(path)
-        noted = batch.memory.refusals
+        which are put back. None for another's, and for a service of another port: that is noted.
+        """
+        body, labels = await self._api.get(path), manifest["metadata"]["labels"]
+        noted, now = batch.memory.refusals, self._clock.now()
         if why := namesake(body, batch.job.metadata.name, batch.job.metadata.uid):
-            about, now = key.replace("/", " "), self._clock.now()
+            about = key.replace("/", " ")
             noted[key] = refusals.name_in_use(why, about, now, noted.get(key))
+            return None
+        if ports := other_port(body, manifest):
+            name = manifest["metadata"]["name"]
+            noted[key] = refusals.of_port(name, *ports, now, noted.get(key))
             return None
         noted.pop(key, None)
         present = body["metadata"].get("labels") or {}

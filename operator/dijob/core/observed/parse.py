@@ -64,6 +64,17 @@ def namesake(body: Body, job: str, uid: str) -> Refused | None:
     return Refused.TERMINATING if leftover else Refused.TAKEN
 
 
+def other_port(body: Body, manifest: Body) -> tuple[int, int] | None:
+    """The port of a service that is there, and the one that it was to have; None where it has that
+    one, or is none. A headless one's does not matter: its names lead to the pods themselves.
+    """
+    if manifest["kind"] != "Service" or manifest["spec"].get("clusterIP") == "None":
+        return None
+    (wanted,) = (port["port"] for port in manifest["spec"]["ports"])
+    there = [port.get("port") for port in (body.get("spec") or {}).get("ports") or ()]
+    return None if wanted in there else (next(iter(there), 0), wanted)
+
+
 def pod(body: Body) -> Pod:
     """Read one pod. Its rank is in its computed name JOB-RANK, never in a label, which anyone can
     write; -1: none.

@@ -32,6 +32,18 @@ def name_in_use(why: Refused, what: str, now: datetime, before: Refusal | None =
     return Refusal(why=Refused.TAKEN, message=message, retry_at=again, attempts=attempts)
 
 
+def of_port(name: str, there: int, wanted: int, now: datetime, before: Refusal | None) -> Refusal:
+    """The Service of the job's own Redis server, which was made for another port."""
+    attempts = before.attempts + 1 if before and before.why is Refused.OUTDATED else 1
+    again = now + timedelta(seconds=doubled(attempts, TAKEN_SECONDS))
+    message = (
+        f"service {name} has port {there}, and spec.messageQueue.port is {wanted}: delete it, and"
+        " the network policy of its name, and both are made anew (kubectl delete"
+        f" networkpolicy,service {name})"
+    )
+    return Refusal(why=Refused.OUTDATED, message=message, retry_at=again, attempts=attempts)
+
+
 def of_creation(status: int, message: str, before: Refusal | None, now: datetime) -> Refusal:
     """The apiserver's answer to a creation (`status`: HTTP code, 0 for none), in its own words.
 

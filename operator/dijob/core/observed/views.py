@@ -126,6 +126,7 @@ class Refused(StrEnum):
 
     TAKEN = "Taken"  # somebody else's object has the name
     TERMINATING = "Terminating"  # a namesake is on its way out: wait
+    OUTDATED = "Outdated"  # the job's own, from an older spec, and there is no right to change it
     REJECTED = "Rejected"  # 400, 422: wrong as it is written
     FORBIDDEN = "Forbidden"  # 403: heals when the missing thing comes
     UNAVAILABLE = "Unavailable"  # 429, 5xx, no connection

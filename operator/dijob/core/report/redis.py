@@ -7,6 +7,8 @@ from dijob.reasons import BrokerReady
 
 # What it is made of, by the names that refusals have.
 KINDS = ("networkpolicy", "service", "pod")
+# Why one of them could not be had, where that is not the apiserver's no.
+REASONS = {Refused.TAKEN: BrokerReady.NameTaken, Refused.OUTDATED: BrokerReady.OtherPort}
 
 
 def fact(gang: Gang, observed: Observed) -> Fact:
@@ -14,8 +16,7 @@ def fact(gang: Gang, observed: Observed) -> Fact:
     name = gang.server
     for kind in KINDS:
         if refusal := observed.refusals.get(f"{kind}/{name}"):
-            taken = refusal.why is Refused.TAKEN
-            return Fact(BrokerReady.NameTaken if taken else BrokerReady.Refused, refusal.message)
+            return Fact(REASONS.get(refusal.why, BrokerReady.Refused), refusal.message)
     pod = observed.unranked_pod(name)
     if pod is None or pod.deleting or f"service/{name}" not in observed.existing:
         return Fact(BrokerReady.Starting, f"pod and service {name} are being created")

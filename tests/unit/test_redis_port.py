@@ -1,0 +1,82 @@
+"""The port of a job's own Redis server: the CRD keeps it, a service that has another is named."""
+
+import pytest
+from dijob.core.observed import parse
+from dijob.core.options import Options
+from dijob.core.render import redis, service
+from dijob.crd.rules import RULES
+from unit.builders import Body, job, job_body
+from unit.simulated import World, simulated
+
+REDIS: Body = {"messageQueue": {"type": "redis"}}
+OTHER: Body = {"messageQueue": {"type": "redis", "port": 7000}}
+
+
+def of_server(**spec: Body) -> Body:
+    """The service of the job's own Redis server."""
+    return next(one for one in redis.manifests(job(**spec), Options()) if one["kind"] == "Service")
+
+
+def test_the_crd_keeps_it_also_where_the_job_is_suspended() -> None:
+    (rule,) = [rule for rule in RULES[""] if rule.field == ".spec.messageQueue.port"]
+    assert "create another job under another name" in rule.message
+    assert ".?port.orValue(6379) == " in rule.rule
+
+
+@pytest.mark.parametrize(
+    ("there", "wanted", "found"),
+    [
+        pytest.param(of_server(**REDIS), of_server(**REDIS), None, id="as it is to be"),
+        pytest.param(of_server(**REDIS), of_server(**OTHER), (6379, 7000), id="the old one's"),
+        pytest.param({"kind": "Service"}, of_server(**OTHER), (0, 7000), id="none"),
+        pytest.param(
+            {"kind": "Service", "spec": {"ports": [{"port": 80}, {"port": 7000}]}},
+            of_server(**OTHER),
+            None,
+            id="one among others, by hand",
+        ),
+        pytest.param(
+            {"kind": "Service", "spec": {"ports": [{"port": 1}]}},
+            service.manifests(job(), Options())[0],
+            None,
+            id="of a headless service, where it does not matter",
+        ),
+    ],
+)
+def test_whether_a_service_has_the_port_that_ranks_are_told(
+    there: Body, wanted: Body, found: tuple[int, int] | None
+) -> None:
+    assert parse.other_port(there, wanted) == found
+
+
+@pytest.mark.virtual_time
+async def test_no_rank_begins_while_the_service_has_another_and_what_to_do_is_said() -> None:
+    """By a detour, the CRD's rule lets another port in: without a queue, and then with one."""
+    async with simulated(job_body(**REDIS)) as world:
+        await resumed_with_another_port(world)
+        await world.until(lambda: broker(world)[0] == "OtherPort")
+        said = broker(world)[1]
+        assert "service job-mq has port 6379, and spec.messageQueue.port is 7000" in said
+        assert "kubectl delete networkpolicy,service job-mq" in said
+        await world.runs(200)
+        assert (world.phase, world.cluster.job().status.restarts) == ("Pending", 0)
+        world.cluster.remove("networkpolicies", "job-mq")
+        world.cluster.remove("services", "job-mq")
+        await world.until(lambda: world.phase == "Running", 120)
+        rule = world.cluster.read("networkpolicies", "job-mq")["spec"]["ingress"][0]
+        assert rule["ports"][0]["port"] == 7000
+        assert world.cluster.read("services", "job-mq")["spec"]["ports"][0]["port"] == 7000
+
+
+async def resumed_with_another_port(world: World) -> None:
+    await world.running()
+    world.cluster.edit(suspend=True)
+    await world.until(lambda: world.phase == "Suspended")
+    await world.settle(10)
+    world.cluster.edit(suspend=False, **OTHER)
+
+
+def broker(world: World) -> tuple[str, str]:
+    """Reason and message of the condition about the server."""
+    found = {one.type: one for one in world.cluster.job().status.conditions}["BrokerReady"]
+    return found.reason, found.message
