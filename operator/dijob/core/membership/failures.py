@@ -163,16 +163,16 @@ def _new(pod: Pod, before: Charge, policy: Policy) -> int:
     Of a pod that is being deleted: none. Of one that is disrupted and has not succeeded: one where
     a rule is about the disruption and has not counted it yet, else none. Of any other: the failures
     of its containers that have not been seen before; init containers are counted apart, since once
-    they are through nothing tells how often they had failed.
+    they are through nothing tells how often they had failed. Where there are sidecars among them,
+    what is new is one failure: nobody knows how many of their earlier ends were clean ones.
     """
     if pod.placement.disrupted and not pod.containers.succeeded:
         return 1 if policy.rule(pod) is not None and not before.disrupted else 0
     if pod.deleting:
         return 0
     others = pod.containers.failures - pod.containers.init_failures
-    return max(0, others - before.restarts) + max(
-        0, pod.containers.init_failures - before.init_restarts
-    )
+    init = max(0, pod.containers.init_failures - before.init_restarts)
+    return max(0, others - before.restarts) + (min(1, init) if pod.made.sidecars else init)
 
 
 def _failure(pod: Pod, now: datetime) -> FirstFailure:

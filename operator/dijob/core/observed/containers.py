@@ -50,16 +50,15 @@ class Containers:
 
     `failures` counts how often they have ended badly so far, ends that were asked for included,
     whether or not the kubelet has already started them again; of these `init_failures` are of init
-    containers that are down now. `sandbox` false: the pod's sandbox has died, and all in it with
-    it, and the kubelet is about to make a new one. `broken`: it has failed for good (restartPolicy
-    Never), although a side container may hold the pod. `all_ended`: none runs or will be started
-    again. `unstarted`: nothing has started in the pod but what brings the operator's programs, so
-    that its image may still be on the way to the node (unless another pod of the job uses it there,
-    ranked.py). `gated`: the gate runs; `gate_started` is
-    when it started last. `started` and `ended` are when it started, and when it last ended;
-    `restarts` is how often it has started again, `ended_for` the number of the list for
-    which it ended last (0: for another reason). `unrecorded`: how it ended last is not known any
-    more.
+    containers, and of sidecars, that are down now. `sandbox` false: the pod's sandbox has died, and
+    all in it with it, and the kubelet is about to make a new one. `broken`: it has failed for good
+    (restartPolicy Never), although a side container may hold the pod. `all_ended`: none runs or
+    will be started again. `unstarted`: nothing has started in the pod but what brings the
+    operator's programs, so that its image may still be on the way to the node (unless another pod
+    of the job uses it there, ranked.py). `gated`: the gate runs; `gate_started` is when it started
+    last. `started` and `ended` are when it started, and when it last ended; `restarts` is how often
+    it has started again, `ended_for` the number of the list for which it ended last (0: for another
+    reason). `unrecorded`: how it ended last is not known any more.
     """
 
     failures: int = 0
@@ -148,20 +147,17 @@ def unseen(end: Ending) -> bool:
 
 
 def failures(spec: Body, status: Body, main: Body) -> int:
-    """How often containers ended badly (init containers: init_failures). In a pod with
+    """How often containers ended badly (init containers and sidecars: init_failures). In a pod with
     restartPolicy Never, and in one that has failed as a whole, all that ends together is one
-    failure; of the init containers, sidecars (restartPolicy Always) do not count. Once the main
-    container has exited 0, what the others do is of no account.
+    failure; sidecars do not count there. Once the main container has exited 0, what the others do
+    is of no account.
     """
-    given = status.get("containerStatuses") or ()
     if exit_code(main) == 0:
         return int(main.get("restartCount") or 0)
-    over = status.get("phase") == "Failed"
+    over, beside = status.get("phase") == "Failed", sidecars(spec)
+    given = [c for c in status.get("containerStatuses") or () if c.get("name") not in beside]
     if spec.get("restartPolicy") == "Never":
-        sidecars = _sidecars(spec)
-        init = (
-            c for c in status.get("initContainerStatuses") or () if c.get("name") not in sidecars
-        )
+        init = (c for c in status.get("initContainerStatuses") or () if c.get("name") not in beside)
         return int(over or any(map(_down, (*init, *given))))
     if over:
         return sum(int(c.get("restartCount") or 0) for c in given) + 1
@@ -170,7 +166,8 @@ def failures(spec: Body, status: Body, main: Body) -> int:
 
 def init_failures(spec: Body, status: Body, main: Body) -> int:
     """How often those init containers ended badly that are down now. It falls when they succeed;
-    the status keeps the highest.
+    the status keeps the highest. Of sidecars it says which end this is, clean ones included: what
+    is charged for one that is higher than before is one failure (failures.py).
 
     The operator's own never count, nor do init containers that merely ran again because the sandbox
     was made anew, nor what the kubelet ends because the pod is over.
@@ -181,8 +178,18 @@ def init_failures(spec: Body, status: Body, main: Body) -> int:
         or exit_code(main) == 0
     ):
         return 0
-    given = status.get("initContainerStatuses") or ()
+    beside = sidecars(spec)
+    given = [c for c in status.get("containerStatuses") or () if c.get("name") in beside]
+    given += status.get("initContainerStatuses") or ()
     return sum(_failures(c) for c in given if c.get("name") not in OURS and _down(c))
+
+
+def sidecars(spec: Body) -> frozenset[str]:
+    """The names of the containers that run beside the others and always start again: init
+    containers, and from Kubernetes 1.35 on any other (KEP-5307).
+    """
+    given = (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
+    return frozenset(c.get("name", "") for c in given if c.get("restartPolicy") == "Always")
 
 
 def last_end(status: Body, main: Body) -> Ending | None:
@@ -240,12 +247,6 @@ def renewed(end: Body) -> int:
     """The number of the list for which a container ended; 0 where it ended for another reason."""
     mark = RENEWED.match(end.get("message") or "") if end.get("exitCode") == RENEWAL_CODE else None
     return int(mark[1]) if mark else 0
-
-
-def _sidecars(spec: Body) -> frozenset[str]:
-    """The names of the init containers that run beside the others and start again by themselves."""
-    given = spec.get("initContainers") or ()
-    return frozenset(c.get("name", "") for c in given if c.get("restartPolicy") == "Always")
 
 
 def _failures(container: Body) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 
 from dijob import names
 from dijob.api.numbers import natural
-from dijob.core.observed.containers import OURS
+from dijob.core.observed.containers import OURS, sidecars
 from dijob.core.observed.views import MadeWith
 from dijob.pod import DIR, KILL_SECONDS, LAUNCH, POD_DIR
 
@@ -28,6 +28,7 @@ def made_with(meta: Body, spec: Body) -> MadeWith:
         reads=_reads(spec, name),
         restartable=_launched(spec, name) and spec.get("restartPolicy") != "Never",
         grace=_grace(spec, name),
+        sidecars=bool(sidecars(spec)),
         labelled=_label(meta, names.LABEL_JOB) == job and bool(rank),
         rank_label=sys.intern(rank),
     )

@@ -26,9 +26,9 @@ class MadeWith:
     start asks the registry for it, also where the node has it); `reads` are the annotations of the
     operator's that its spec names: those are to be written with a list. `restartable`: its launcher
     can start its process again in place; `grace` is how long it gives the process to end, in
-    seconds. Two of them tell of now: `labelled` false, somebody has changed the label by which its
-    service and its job's autoscaler find it; `rank_label` is the rank that its label names ("":
-    unknown).
+    seconds. `sidecars`: it has containers that always start again. Two of them tell of now:
+    `labelled` false, somebody has changed the label by which its service and its job's autoscaler
+    find it; `rank_label` is the rank that its label names ("": unknown).
     """
 
     template_hash: str = ""
@@ -37,6 +37,7 @@ class MadeWith:
     reads: frozenset[str] = frozenset()
     restartable: bool = False
     grace: int = 30
+    sidecars: bool = False
     labelled: bool = True
     rank_label: str = ""
 
