@@ -188,6 +188,12 @@ REPORTED: dict[str, Reported] = {
         "True",
         ("spec.topology", "is mesh, but the command says --topology star"),
     ),
+    "a restart policy of a single container": Reported(
+        changed(job("bad"), f"{CONTAINER}.restartPolicy", "Always"),
+        "Invalid",
+        "True",
+        ("spec.template.spec.containers[0].restartPolicy", "set the pod's restartPolicy"),
+    ),
     "a volume of the operator's name": Reported(
         changed(job("bad"), "spec.template.spec.volumes", [{"name": "dijob-bin", "emptyDir": {}}]),
         "Invalid",

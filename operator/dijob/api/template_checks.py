@@ -20,6 +20,11 @@ RESTART_MESSAGE: Final = (
     "Always would start finished ranks again for ever; it must be OnFailure or Never (absent means"
     " OnFailure)"
 )
+CONTAINER_RESTART_MESSAGE: Final = (
+    "the operator counts failures by the pod's restartPolicy, and no container may have another:"
+    " remove it, and set the pod's restartPolicy, and spec.failurePolicy for single exit codes"
+    " (only an init container may have restartPolicy: Always, as a sidecar)"
+)
 RESERVED_MESSAGE: Final = (
     f"is set by the operator and cannot be given ({', '.join(names.RESERVED_ENV)} describe the rank"
     " and its peers): remove it"
@@ -57,6 +62,7 @@ def template_problems(pod_set: PodSet, spec: Spec) -> Iterator[Problem]:
         yield Problem(f"{pod_set.path}.spec.containers", NO_CONTAINER_MESSAGE)
         return
     yield from _fields(pod_set, spec)
+    yield from _restarts(pod_set)
     for key in ("containers", "initContainers"):
         yield from _reserved(pod_set, key)
     yield from _own_names(pod_set, spec)
@@ -72,6 +78,20 @@ def _fields(pod_set: PodSet, spec: Spec) -> Iterator[Problem]:
     for field in ("hostname", "subdomain"):
         if pod.get(field):
             yield Problem(f"{path}.{field}", OWNED_MESSAGE)
+
+
+def _restarts(pod_set: PodSet) -> Iterator[Problem]:
+    """Restart policies of single containers (KEP-5307): one that never starts again would be waited
+    for, and what the kubelet starts again by a rule would be charged.
+    """
+    for at, container in enumerate(containers(pod_set.pod)):
+        for field in ("restartPolicy", "restartPolicyRules"):
+            if value := container.get(field):
+                said = f"is {value}" if isinstance(value, str) else "is set"
+                yield Problem(
+                    f"{pod_set.path}.spec.containers[{at}].{field}",
+                    f"{said}: {CONTAINER_RESTART_MESSAGE}",
+                )
 
 
 def _prefixes(pod_set: PodSet) -> Iterator[Problem]:

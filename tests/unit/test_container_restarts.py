@@ -1,0 +1,70 @@
+"""Restart policies of single containers (Kubernetes 1.35, KEP-5307): refused, since the operator
+goes by the pod's; what runs with one already is left alone.
+"""
+
+import pytest
+from dijob.api.problems import SpecError
+from unit.builders import Body, container, job, job_body
+from unit.simulated import simulated
+
+RULES: list[Body] = [{"action": "Restart", "exitCodes": {"operator": "In", "values": [42]}}]
+SIDE: Body = {"name": "side", "image": "x"}
+AT = "spec.template.spec.containers"
+
+
+@pytest.mark.parametrize(
+    ("containers", "field"),
+    [
+        pytest.param([container(restartPolicy="Never")], f"{AT}[0].restartPolicy", id="Never"),
+        pytest.param([container(restartPolicy="Always")], f"{AT}[0].restartPolicy", id="Always"),
+        pytest.param(
+            [container(), SIDE | {"restartPolicy": "OnFailure"}],
+            f"{AT}[1].restartPolicy",
+            id="of another container",
+        ),
+        pytest.param(
+            [container(restartPolicyRules=RULES)], f"{AT}[0].restartPolicyRules", id="rules"
+        ),
+    ],
+)
+def test_a_container_with_a_restart_policy_of_its_own_is_refused(
+    containers: list[Body], field: str
+) -> None:
+    with pytest.raises(SpecError) as refused:
+        job({"containers": containers})
+    (problem,) = refused.value.problems
+    assert problem.field == field
+    assert "set the pod's restartPolicy, and spec.failurePolicy" in problem.message
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        pytest.param(
+            {"initContainers": [SIDE | {"restartPolicy": "Always"}]}, id="a native sidecar"
+        ),
+        pytest.param(
+            {"containers": [{**container(), "restartPolicy": None, "restartPolicyRules": []}]},
+            id="no value",
+        ),
+        pytest.param({"restartPolicy": "Never"}, id="the pod's own"),
+    ],
+)
+def test_what_says_nothing_of_a_single_container_is_not(pod: Body) -> None:
+    assert job(pod).pod_sets
+
+
+@pytest.mark.virtual_time
+async def test_a_job_that_runs_with_one_is_left_alone_and_says_so() -> None:
+    async with simulated(job_body()) as world:
+        await world.running()
+        before = world.cluster.names_of("pods")
+        world.cluster.edit(template={"spec": {"containers": [container(restartPolicy="Always")]}})
+        await world.restart()
+        await world.runs(30)
+        status = world.cluster.read("dijobs", "job")["status"]
+        said = {one["type"]: one for one in status["conditions"]}["Invalid"]
+        assert (said["status"], said["reason"]) == ("True", "SpecInvalid")
+        assert f"{AT}[0].restartPolicy: is Always" in said["message"]
+        assert world.cluster.names_of("pods") == before
+        assert not world.writes("DELETE", "pods")
