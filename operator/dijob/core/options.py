@@ -51,7 +51,7 @@ def isolated(job: DIJob, options: Options) -> bool:
     """Whether the job is to have a NetworkPolicy. No policy holds in a node's own network, and one
     would cut off the ranks in it from those that have networks of their own.
     """
-    return options.isolates and not _on_host(job)
+    return options.isolates and not on_host(job)
 
 
 def notes(job: DIJob, options: Options) -> tuple[Problem, ...]:
@@ -76,9 +76,9 @@ def _no_class(job: DIJob, options: Options) -> Iterator[Problem]:
 
 def _not_isolated(job: DIJob, options: Options) -> Iterator[Problem]:
     """Pods that no policy protects, although somebody may think so."""
-    if options.isolates and (path := _on_host(job)):
+    if options.isolates and (path := on_host(job)):
         said = (
-            "is true, and no NetworkPolicy holds in a node's own network, so the job has none:"
+            "is true, and no NetworkPolicy holds in a node's own network, so none protects the job:"
             " whoever reaches a rank's port can run code in it"
         )
         yield Problem(f"{path}.spec.hostNetwork", said)
@@ -90,7 +90,7 @@ def _not_isolated(job: DIJob, options: Options) -> Iterator[Problem]:
         yield Problem("spec.networkPolicy", said)
 
 
-def _on_host(job: DIJob) -> str:
+def on_host(job: DIJob) -> str:
     """Where the job asks for a node's own network; "" for nowhere."""
     found = (each.path for each in job.pod_sets if each.pod.get("hostNetwork"))
     return next(found, "")

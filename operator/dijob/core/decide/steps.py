@@ -47,12 +47,14 @@ def default_replicas(this: Pass) -> tuple[Action, ...]:
 
 
 def _policy(this: Pass) -> tuple[Action, ...]:
-    """It comes before the pods, and changes while they run."""
+    """It comes before the pods, and changes while they run; also one that is not wanted any more,
+    which there is no right to delete.
+    """
     there = this.observed.isolation.policy
     if requeue.policy_is_missing(this):
         may = requeue.may_try(this, f"networkpolicy/{this.world.gang.job}")
         return (CreateShared(policy.manifests),) if may else ()
-    if this.observed.isolation.wanted and there and there.made_from != policy.fingerprint(this.job):
+    if there and there.made_from != policy.fingerprint(this.job):
         return (ChangePolicy(there.uid),)
     return ()
 

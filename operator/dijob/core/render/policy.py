@@ -9,7 +9,7 @@ from typing import Any
 
 from dijob import names
 from dijob.api.model import DIJob
-from dijob.core.options import Options
+from dijob.core.options import Options, on_host
 from dijob.core.render import metadata
 from dijob.core.render.fields import Manifest
 
@@ -45,7 +45,12 @@ def _spec(job: DIJob) -> dict[str, Any]:
 
 
 def _ingress(job: DIJob) -> list[dict[str, Any]]:
-    """The user's rules come first: the apiserver's words about one have its number in the job."""
+    """The user's rules come first: the apiserver's words about one have its number in the job.
+
+    Everybody, where ranks are in a node's own network: a job has a policy then only from before.
+    """
+    if on_host(job):
+        return [{}]
     given = job.spec.network_policy
     rules = given.ingress if given else ()
     wanted = [rule.model_dump(mode="json", by_alias=True, exclude_unset=True) for rule in rules]

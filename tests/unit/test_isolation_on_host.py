@@ -1,0 +1,81 @@
+"""A job that moves into its nodes' own network while it is suspended, and back: its NetworkPolicy
+lets everybody in meanwhile, or it would cut such ranks off from the others.
+"""
+
+import copy
+from typing import Any
+
+import pytest
+from dijob.core.options import Options
+from dijob.core.render import policy
+from unit.builders import Body, job, job_body, tasks_body
+from unit.objects import Target
+from unit.simulated import World, simulated
+
+virtual = pytest.mark.virtual_time
+ISOLATED = Options(isolates=True)
+EVERYBODY: list[Body] = [{}]
+POLICY = Target("networkpolicies", "ns", "job")
+
+
+@virtual
+async def test_it_lets_everybody_in_while_its_ranks_are_there_and_no_longer() -> None:
+    async with simulated(job_body(), options=ISOLATED) as world:
+        await world.running()
+        own = ingress(world)
+        await moved(world, template={"spec": {"hostNetwork": True}})
+        await world.running()
+        assert ingress(world) == EVERYBODY
+        await world.settle()
+        assert len(world.writes("PATCH", "networkpolicies")) == 1
+        await moved(world, template={"spec": {"hostNetwork": False}})
+        await world.running()
+        assert ingress(world) == own
+
+
+@virtual
+async def test_one_task_of_several_is_enough() -> None:
+    """The collectors would be closed to the learner, which comes from a node's address."""
+    async with simulated(tasks_body(1, 1, 2), options=ISOLATED) as world:
+        await world.running()
+        tasks = copy.deepcopy(world.cluster.read("dijobs", "job")["spec"]["tasks"])
+        tasks[0]["template"]["spec"]["hostNetwork"] = True
+        await moved(world, tasks=tasks)
+        await world.running()
+        assert ingress(world) == EVERYBODY
+        said = {one.type: one for one in world.cluster.job().status.conditions}["SpecWarning"]
+        assert "so none protects the job" in said.message
+
+
+@virtual
+async def test_where_the_operator_makes_none_the_old_one_is_not_touched() -> None:
+    """It has no right to change policies then."""
+    async with simulated(job_body(), options=ISOLATED) as world:
+        await world.running()
+        world.options = Options()
+        await world.restart()
+        await moved(world, template={"spec": {"hostNetwork": True}})
+        await world.running()
+        assert ingress(world) != EVERYBODY
+        assert not world.writes("PATCH", "networkpolicies")
+
+
+def test_the_jobs_own_rules_go_without_saying_then() -> None:
+    rules: Body = {"ingress": [{"from": [{"namespaceSelector": {}}]}]}
+    assert policy.change(job({"hostNetwork": True}, networkPolicy=rules))["spec"] == {
+        "ingress": EVERYBODY
+    }
+
+
+async def moved(world: World, **spec: Any) -> None:
+    """The job is suspended, changed, and goes on."""
+    world.cluster.edit(suspend=True)
+    await world.until(lambda: world.phase == "Suspended")
+    await world.settle(10)
+    world.cluster.edit(suspend=False, **spec)
+    await world.until(lambda: world.phase != "Suspended")
+
+
+def ingress(world: World) -> list[Body]:
+    rules: list[Body] = world.cluster.server.get(POLICY)["spec"]["ingress"]
+    return rules
