@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
@@ -13,6 +13,7 @@ from dijob.api.spec import Spec
 from dijob.api.status import Status
 
 Body = Mapping[str, Any]
+Part = TypeVar("Part", Spec, Status)
 
 # No operator has counted to a larger number. One more would not fit into the field, and no status
 # could be written any more.
@@ -25,8 +26,7 @@ def parse_job(body: Body) -> DIJob:
     Raises SpecError with every problem found, also those that the CRD's rules refuse: an object can
     be older than a rule. Fields of the status that cannot be read count as absent.
     """
-    if found := tuple(depth.problems(body.get("spec"), "spec")):
-        raise SpecError(found)
+    _refuse_depth(body)
     try:
         job = DIJob(
             metadata=Metadata.model_validate(body.get("metadata") or {}),
@@ -47,13 +47,38 @@ def stored(body: Body) -> Status:
     could count below zero)."""
     given = body.get("status")
     kept = {n: v for n, v in given.items() if not _absurd(v)} if isinstance(given, Mapping) else {}
+    return _readable(Status, kept)
+
+
+def _read(body: Body) -> DIJob:
+    """The job as the operator goes by it.
+
+    Of one that has ended nothing is run any more: what is read is for the clean-up. So what a rule
+    refuses that is younger than the job is no matter, and what cannot be read counts as absent.
+    """
+    status = stored(body)
+    if not status.ended:
+        return parse_job(body)
+    _refuse_depth(body)
+    meta = Metadata.model_validate(body.get("metadata") or {})
+    return DIJob(metadata=meta, spec=_readable(Spec, body.get("spec") or {}), status=status)
+
+
+def _refuse_depth(body: Body) -> None:
+    if found := tuple(depth.problems(body.get("spec"), "spec")):
+        raise SpecError(found)
+
+
+def _readable(model: type[Part], given: Mapping[str, Any]) -> Part:
+    """The object without those of its fields that cannot be read."""
+    kept = dict(given)
     for _ in range(2):
         try:
-            return Status.model_validate(kept)
+            return model.model_validate(kept)
         except ValidationError as error:
             wrong = {detail["loc"][0] for detail in error.errors(include_url=False)}
             kept = {name: value for name, value in kept.items() if name not in wrong}
-    return Status()
+    return model()
 
 
 @dataclass(frozen=True)
@@ -65,16 +90,16 @@ class Parsed:
 
     @staticmethod
     def of(body: Body, before: "Parsed | None" = None) -> "Parsed":
-        """The job in this body; `before` is an older version. Raises SpecError like `parse_job`."""
+        """The job in this body; `before` is an older version. Raises SpecError like `parse_job`,
+        but not of a job that has ended.
+        """
         version, spec = str(body["metadata"]["resourceVersion"]), body.get("spec")
         if before is None:
-            return Parsed(parse_job(body), spec)
+            return Parsed(_read(body), spec)
         if before.job.metadata.resource_version == version:
             return before
         # Most new versions differ in status and metadata alone: a command is not read again.
-        return Parsed(
-            _with_spec_of(before.job, body) if spec == before.spec else parse_job(body), spec
-        )
+        return Parsed(_with_spec_of(before.job, body) if spec == before.spec else _read(body), spec)
 
 
 def _with_spec_of(job: DIJob, body: Body) -> DIJob:

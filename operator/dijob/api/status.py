@@ -197,6 +197,12 @@ class Status(Stored):
     conditions: Annotated[tuple[Condition, ...], Field(max_length=32)] = ()
     """The state of the job now. `kubectl wait --for=condition=Finished dijob/NAME` reads these."""
 
+    @property
+    def ended(self) -> bool:
+        """Whether the job has reached its end; nothing but clean-up happens after it."""
+        ends = (names.Phase.SUCCEEDED, names.Phase.FAILED)  # conditions have the same names
+        return any(one.type in ends and one.status == "True" for one in self.conditions)
+
 
 def timestamp(now: datetime) -> str:
     """A time as Kubernetes writes it: RFC 3339, UTC, whole seconds."""

@@ -43,7 +43,7 @@ def is_true(status: Status, condition: type[Reason]) -> bool:
 
 def ended(status: Status) -> bool:
     """Whether the job has reached its end; nothing but clean-up happens after it."""
-    return is_true(status, reasons.Succeeded) or is_true(status, reasons.Failed)
+    return status.ended
 
 
 def phase(status: Status) -> Phase:
