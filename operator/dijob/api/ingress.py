@@ -1,21 +1,45 @@
 """Who else may connect to a job's pods: rules as in a NetworkPolicy (k8s.io/api/networking/v1).
 
 An unknown key is refused at every depth: a misspelt selector would be an empty one, which selects
-all pods, and a rule without `from` lets in everybody.
+all pods, and a rule without `from` lets in everybody. So is a null, which the apiserver takes for
+nothing.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, StrictInt
+from pydantic import BeforeValidator, Field, StrictInt, field_validator
+from pydantic_core import PydanticCustomError
 
 from dijob.api.parts import Labels, Written
 
+
+def _number_or_name(value: Any) -> Any:
+    """One sentence about both: a union has one for each of its types, below paths of its own."""
+    named = isinstance(value, str) and 1 <= len(value) <= 15
+    if named or (type(value) is int and 1 <= value <= 65535):
+        return value
+    raise PydanticCustomError(
+        "port", "it must be a number from 1 to 65535, or the name of a port (at most 15 characters)"
+    )
+
+
 Port = Annotated[StrictInt, Field(ge=1, le=65535)]
-PortName = Annotated[str, Field(min_length=1, max_length=15)]
+PortOrName = Annotated[int | str, BeforeValidator(_number_or_name)]
 Cidr = Annotated[str, Field(min_length=1, max_length=43)]
 
 
-class Expression(Written):
+class Part(Written):
+    """A part of a rule: no key in it is without a value."""
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _is_given(cls, value: Any) -> Any:
+        if value is None:
+            raise PydanticCustomError("no_value", "has no value: give it one, or remove the key")
+        return value
+
+
+class Expression(Part):
     """A requirement of a label selector."""
 
     key: Annotated[str, Field(max_length=317)]
@@ -23,21 +47,21 @@ class Expression(Written):
     values: Annotated[tuple[str, ...], Field(max_length=64)] = ()
 
 
-class Selector(Written):
+class Selector(Part):
     """A label selector; an empty one selects all."""
 
     match_labels: Labels | None = None
     match_expressions: Annotated[tuple[Expression, ...], Field(max_length=16)] = ()
 
 
-class IpBlock(Written):
+class IpBlock(Part):
     """Addresses outside the cluster."""
 
     cidr: Cidr
     except_: Annotated[tuple[Cidr, ...], Field(max_length=64, alias="except")] = ()
 
 
-class Peer(Written):
+class Peer(Part):
     """Pods, those of whole namespaces, or addresses: who may connect."""
 
     pod_selector: Selector | None = None
@@ -45,15 +69,15 @@ class Peer(Written):
     ip_block: IpBlock | None = None
 
 
-class PolicyPort(Written):
+class PolicyPort(Part):
     """A port of the pods, by its number or its name in them."""
 
-    port: Port | PortName | None = None
+    port: PortOrName | None = None
     end_port: Port | None = None
     protocol: Literal["TCP", "UDP", "SCTP"] = "TCP"
 
 
-class IngressRule(Written):
+class IngressRule(Part):
     """Peers that may connect, to these ports or to all."""
 
     from_: Annotated[tuple[Peer, ...], Field(min_length=1, max_length=64, alias="from")]

@@ -34,8 +34,11 @@ class SpecError(ValueError):
 def from_validation(error: ValidationError, model: type[BaseModel]) -> tuple[Problem, ...]:
     """Pydantic's errors about an object of this model, as problems."""
     root = {"Spec": "spec", "Metadata": "metadata"}.get(error.title, "")
-    found = []
-    for detail in error.errors(include_url=False)[:MOST_PROBLEMS]:
+    details, found = error.errors(include_url=False), []
+    above = {detail["loc"][:depth] for detail in details for depth in range(len(detail["loc"]))}
+    # Items that are wrong are not counted: a list of them alone is called too short besides.
+    true = [one for one in details if one["type"] != "too_short" or one["loc"] not in above]
+    for detail in true[:MOST_PROBLEMS]:
         path = _path([root, *detail["loc"]] if root else detail["loc"])
         found.append(Problem(path, _sentence(detail["type"], path, detail, model)))
     return tuple(found)
@@ -81,6 +84,8 @@ def _sentence(kind: str, path: str, detail: Any, model: type[BaseModel]) -> str:
         bound = detail["ctx"].get("ge", detail["ctx"].get("le"))
         side = "at least" if kind == "greater_than_equal" else "at most"
         return f"is {value}; it must be {side} {bound}"
+    if kind == "no_value":
+        return str(detail["msg"])
     if kind == "enum":
         return f"is {value!r}; it must be one of {detail['ctx']['expected']}"
     return f"is {value!r}; {detail['msg'][:1].lower()}{detail['msg'][1:]}"
