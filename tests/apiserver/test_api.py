@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from apiserver.plane import Plane, changed, job
+from cluster.waiting import until_true
 from planes import ROOT
 
 pytestmark = pytest.mark.apiserver
@@ -92,6 +93,8 @@ def test_get_all_lists_it(plane: Plane, untouched: str) -> None:
     ],
 )
 def test_explain_teaches(plane: Plane, field: str, words: str) -> None:
+    # The apiserver serves a kind for some seconds before its OpenAPI has it.
+    until_true("kubectl explains DIJobs", lambda: plane.ask("explain", "dijob").ok, 60)
     text = plane.kubectl("explain", f"dijob.{field}")
     assert words in " ".join(text.split())
 
