@@ -130,12 +130,13 @@ def _own_names(pod_set: PodSet, spec: Spec) -> Iterator[Problem]:
                 yield Problem(
                     f"{pod_set.path}.spec.{key}[{at}].name", f"{one['name']} {OWN_NAME_MESSAGE}"
                 )
-    shared = {volume.get("name") for volume in spec.volumes or ()}
+    # Anything may stand where a name belongs: it is spec.volumes' own problem, or the apiserver's.
+    shared = {name for one in spec.volumes or () if isinstance(name := one.get("name"), str)}
     for at, one in enumerate(containers(pod_set.pod, "volumes")):
-        if one.get("name") in shared:
+        if isinstance(name := one.get("name"), str) and name in shared:
             yield Problem(
                 f"{pod_set.path}.spec.volumes[{at}].name",
-                f"{one['name']} is the name of one of spec.volumes too, which every pod has: rename"
+                f"{name} is the name of one of spec.volumes too, which every pod has: rename"
                 " or remove one",
             )
 

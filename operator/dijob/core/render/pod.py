@@ -72,7 +72,8 @@ def _launched(job: DIJob, main: Manifest) -> bool:
     """Whether the launcher stands before the main container's command (which must not have been
     fitted yet).
     """
-    return job.spec.launcher is Launcher.AUTO and bool(main.get("command"))
+    command = main.get("command")
+    return job.spec.launcher is Launcher.AUTO and isinstance(command, list) and bool(command)
 
 
 def _fit_main(spec: Manifest, main: Manifest, job: DIJob, member: Member, gang: Gang) -> None:
@@ -109,7 +110,7 @@ def _ports(main: Manifest, first: int, gang: Gang, on_host: bool) -> list[Manife
     them, so that no two ranks share a node.
     """
     given = objects(main.get("ports"))
-    taken = {port.get("containerPort") for port in given}
+    taken = {n for port in given if isinstance(n := port.get("containerPort"), int)}
     named = any(port.get("name") == names.MAIN_PORT for port in given)
     if not on_host:
         return (
