@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping
 
 from dijob.core.actions import Action, PodAction
 from dijob.core.membership.context import Pass
-from dijob.core.observed import diagnose
 from dijob.core.observed.views import Refusal, Refused
 from dijob.core.report.summary import Fact, is_true
 from dijob.reasons import ChangesRefused
@@ -73,7 +72,7 @@ def facts(this: Pass, actions: tuple[Action, ...] | None) -> list[Fact]:
         reason = (
             ChangesRefused.ApiUnavailable if refusal.why is Refused.UNAVAILABLE else REASONS[what]
         )
-        return [Fact(reason, diagnose.shorten(_sentence(action, refusal, len(refused) - 1)))]
+        return [Fact(reason, _sentence(action, refusal, len(refused) - 1))]
     if actions is None or this.has_unstored_counts or not is_true(this.job.status, ChangesRefused):
         return []
     return [Fact(ChangesRefused.Accepted)]

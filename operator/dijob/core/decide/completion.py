@@ -8,7 +8,6 @@ from dijob.core.decide import suspension
 from dijob.core.decide.deletion import deletions
 from dijob.core.members import count
 from dijob.core.membership.context import Pass
-from dijob.core.observed import diagnose
 from dijob.core.observed.endings import how_it_ended
 from dijob.core.observed.views import Pod
 from dijob.core.report import conditions
@@ -144,7 +143,7 @@ def _failed(this: Pass, reason: Failed, message: str, rank: int | None = None) -
     if first is not None:
         said = f"; the first failure: {_sentence(first)}" if first.rank != rank else ""
         message += said + _where_logs_are(this, first)
-    return _end(this, Fact(reason, diagnose.shorten(message)))
+    return _end(this, Fact(reason, message))
 
 
 def _sentence(first: FirstFailure) -> str:

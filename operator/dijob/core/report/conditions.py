@@ -44,7 +44,7 @@ def progress(this: Pass) -> list[Fact]:
 
 def invalid(error: SpecError) -> list[Fact]:
     """The condition of a job whose spec cannot be carried out. What runs is left alone."""
-    return [Fact(Invalid.SpecInvalid, diagnose.shorten(str(error)))]
+    return [Fact(Invalid.SpecInvalid, str(error))]
 
 
 def broken(error: Exception) -> list[Fact]:
@@ -53,7 +53,7 @@ def broken(error: Exception) -> list[Fact]:
         f"the operator cannot deal with this job as it is ({type(error).__name__}: {error}):"
         f" {BROKEN}"
     )
-    return [Fact(Invalid.OperatorError, diagnose.shorten(said))]
+    return [Fact(Invalid.OperatorError, said)]
 
 
 def age(status: Status, now: datetime) -> float:
@@ -105,7 +105,7 @@ def _addresses_ready(this: Pass) -> Fact:
             f"{count(world.size, 'address', 'addresses')} published as list"
             f" {world.address_list.number}"
         )
-        return Fact(AddressesReady.Published, diagnose.shorten(message + _joining(this)))
+        return Fact(AddressesReady.Published, message + _joining(this))
     return _without_list(
         this, diagnose.without_address(world.gang, world.addressless, this.observed)
     )
@@ -116,16 +116,16 @@ def _without_list(this: Pass, lacking: str) -> Fact:
     world, given = this.world, this.status.given_back
     if given and world.nobody_runs and capacity.seconds_until_retry(this.status, this.now) > 0:
         message = f"{given.message}; tries again at {given.until}"
-        return Fact(AddressesReady.NoRoom, diagnose.shorten(message))
+        return Fact(AddressesReady.NoRoom, message)
     if renewal := _renewal(this):
         message = f"{renewal.message}; {_renewal_in_words(world)}. {lacking}"
         reason = AddressesReady.__members__.get(renewal.reason, AddressesReady.ListLost)
-        return Fact(reason, diagnose.shorten(message.strip()))
+        return Fact(reason, message.strip())
     if not lacking and (absent := redis.absence(world.gang, this.observed)):
         message = f"all ranks have their addresses; they wait for the job's Redis server: {absent}"
-        return Fact(AddressesReady.BrokerNotReady, diagnose.shorten(message))
+        return Fact(AddressesReady.BrokerNotReady, message)
     reason = AddressesReady.AddressMissing if _stuck(this) else AddressesReady.Gathering
-    return Fact(reason, diagnose.shorten(lacking + _begins(this)))
+    return Fact(reason, lacking + _begins(this))
 
 
 def _renewal(this: Pass) -> Renewal | None:
@@ -180,7 +180,7 @@ def _all_run(this: Pass) -> str:
     done = [rank for rank in sorted(world.succeeded) if rank < world.size]
     if not done:
         who = "all" if world.size == wish else f"{world.size} of"
-        return diagnose.shorten(f"{who} {count(wish, 'rank')} run{past_failures(this)}")
+        return f"{who} {count(wish, 'rank')} run{past_failures(this)}"
     ends = [pod.containers.ended for rank in done if (pod := world.pods.get(rank))]
     since = f" (at {last})" if (last := max(ends, default="")) else ""
     run = f"{len(world.unfinished)} of {count(wish, 'rank')} run"
@@ -194,7 +194,7 @@ def _peers_ready(this: Pass) -> Fact:
     world = this.world
     if renewal := _renewal(this):
         message = f"{renewal.message}; {_renewal_in_words(world)}"
-        return Fact(PeersReady.Renewing, diagnose.shorten(message))
+        return Fact(PeersReady.Renewing, message)
     lagging = _lagging(world) if world.in_force else list(world.wanted)
     if not lagging:
         return Fact(

@@ -1,14 +1,12 @@
 """Conditions that a job has only when there is, or was, something to say."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from dijob import names
 from dijob.api import checks
 from dijob.api.warnings import warnings
 from dijob.core.members import say
 from dijob.core.membership.context import Pass
-from dijob.core.observed import diagnose
 from dijob.core.observed.containers import Containers
 from dijob.core.observed.views import Refused
 from dijob.core.report import redis
@@ -87,8 +85,7 @@ def _broker(this: Pass) -> list[Fact]:
         return []
     if this.job.spec.suspend or this.status.suspend_time:
         return [Fact(BrokerReady.Suspended, "the job is suspended, and its Redis server with it")]
-    now = redis.fact(gang, this.observed)
-    return [replace(now, message=diagnose.shorten(now.message))]
+    return [redis.fact(gang, this.observed)]
 
 
 def _warnings(this: Pass) -> list[Fact]:
@@ -120,5 +117,5 @@ def _warning(this: Pass, sentences: list[str], reason: Reason, gone: Reason) -> 
     if known and ended(this.job.status):
         return []  # it stays as it was: the pods that it is about may be gone
     if sentences:
-        return [Fact(reason, diagnose.shorten("; ".join(sentences)))]
+        return [Fact(reason, "; ".join(sentences))]
     return [Fact(gone)] if known else []

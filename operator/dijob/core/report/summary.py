@@ -259,7 +259,7 @@ def _condition(old: Condition | None, fact: Fact, generation: int, now: str) -> 
         type=fact.reason.condition,
         status=status,
         reason=fact.reason.name,
-        message=fact.message,
+        message=shorten(fact.message),
         last_transition_time=since,
         observed_generation=generation,
     )

@@ -1,0 +1,43 @@
+"""No condition's message is longer than a status may have it, whoever has said how much: the status
+would be refused, and the job say nothing at all.
+"""
+
+import pytest
+from dijob.core.observed.diagnose import MESSAGE_LIMIT
+from dijob.core.observed.views import Isolation, Observed, Refusal, Refused
+from dijob.core.report import conditions, summary
+from unit.builders import NOW, conditions_of, job, later, observed, plan, view
+
+# What the apiserver says of a NetworkPolicy with 300 wrong addresses, each by its field.
+LONG = "; ".join(
+    f'spec.ingress[{n // 64}].from[{n % 64}].ipBlock.cidr: Invalid value: "10.0.0.{n}": must be a'
+    " valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
+    for n in range(300)
+)
+BY_NAME = job(addressing="Hostname")
+NO = Refusal(Refused.REJECTED, LONG, later(300))
+SEEN = {
+    "NetworkPolicy": (
+        "Isolated",
+        Observed(refusals={"networkpolicy/job": NO}, isolation=Isolation(True)),
+    ),
+    "Service": ("ServiceReady", Observed(refusals={"service/job": NO})),
+    "pods": ("PodsCreated", Observed(refusals={f"pod/job-{rank}": NO for rank in range(3)})),
+    "a pod that stays": (
+        "ChangesRefused",
+        observed(view(3, BY_NAME), refusals={"delete pod/job-3 uid-3": NO}),
+    ),
+}
+
+
+@pytest.mark.parametrize(("type_", "seen"), SEEN.values(), ids=SEEN)
+def test_what_the_apiserver_says_at_length_is_cut(type_: str, seen: Observed) -> None:
+    said = conditions_of(plan(BY_NAME, seen, NOW))[type_].message
+    assert len(said) == MESSAGE_LIMIT
+    assert said.endswith(" ...")
+
+
+def test_an_error_of_the_operator_is_cut() -> None:
+    owner = job()
+    status = summary.conclude(owner.status, conditions.broken(ValueError(LONG)), 1, NOW)
+    assert len(status.conditions[0].message) == MESSAGE_LIMIT
