@@ -165,6 +165,8 @@ class World:
 
 def _has_newest(world: World, pod: Pod) -> bool:
     """Whether the pod has the newest list, with what follows from it, and its own labels."""
-    copy, made = pod.copy, derived(world.gang, world.address_list, pod.made.reads)
-    listed = copy.address_list == world.address_list and pod.recognized and not copy.tampered
-    return listed and made <= copy.derived and bool(copy.redis_run or not world.redis_run)
+    copy, newest = pod.copy, world.address_list
+    if not newest.text or copy.address_list != newest:
+        return False  # nobody has a list of which nothing is known, and nothing follows from it
+    sound = pod.recognized and not copy.tampered and bool(copy.redis_run or not world.redis_run)
+    return sound and derived(world.gang, newest, pod.made.reads) <= copy.derived

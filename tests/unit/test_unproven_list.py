@@ -1,0 +1,41 @@
+"""A list that the status names and nothing proves any more: the job says so also where it is paused
+or its template has changed, so that no other list is made.
+"""
+
+from collections.abc import Callable
+
+import pytest
+from dijob.api.model import DIJob
+from dijob.core.decide.plan import plan
+from dijob.names import Runtime
+from unit.builders import job, later, listed, observed, paused, record, running, says
+
+
+def unproven(owner: DIJob) -> DIJob:
+    """Its operator has written list 2 down and died before any pod had it; a pod's address has
+    changed since.
+    """
+    proof = record(2, "10.0.0.7,10.0.0.1,10.0.0.2")
+    status = owner.status.model_copy(update={"list_number": 2, "address_list": proof})
+    return DIJob(metadata=owner.metadata, spec=owner.spec, status=status)
+
+
+def edited(owner: DIJob) -> DIJob:
+    """The job with another template."""
+    other = job({"nodeSelector": {"a": "b"}}, runtime=owner.spec.runtime)
+    return DIJob(metadata=owner.metadata, spec=other.spec, status=owner.status)
+
+
+WAITS: dict[str, Callable[[DIJob], DIJob]] = {"paused": paused, "TemplateChanged": edited}
+
+
+@pytest.mark.parametrize("waits", WAITS.values(), ids=WAITS)
+@pytest.mark.parametrize("runtime", Runtime)
+def test_a_job_that_makes_no_list_now_says_that_its_ranks_lack_the_newest(
+    runtime: Runtime, waits: Callable[[DIJob], DIJob]
+) -> None:
+    owner = waits(unproven(running(runtime=runtime)))
+    decided = plan(owner, observed(*(listed(rank, owner) for rank in range(3))), later(5))
+    assert not decided.actions
+    assert says(decided)["AddressesReady"][0] == "False"
+    assert says(decided)["PeersReady"][0] == "False"
