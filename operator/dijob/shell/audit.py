@@ -21,7 +21,8 @@ LIST_METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v
 class Audit:
     """Finds deletions that kopf's watch has missed, and a watch that shows nothing any more.
 
-    `behind` is since when (monotonic seconds) it lacks what the list shows; None: it does not.
+    `behind` is since when (monotonic seconds) the watch has not shown what the list has; None: it
+    shows all. That other calls have answered the same says nothing of the watch.
     """
 
     def __init__(
@@ -37,7 +38,8 @@ class Audit:
         self._clock = clock
         self._reconciler = reconciler
         self._queue = queue
-        self._suspects: set[str] = set()
+        # What the watch has not shown at the last look: the version by the job's uid, since when.
+        self._unshown: dict[str, tuple[int, float]] = {}
         self.behind: float | None = None
 
     async def run(self) -> None:
@@ -85,13 +87,19 @@ class Audit:
         return there
 
     async def _compare(self) -> None:
-        there = await self._read()
-        missed = set(there) - set(self._reconciler.jobs.uids())
-        # New since the last look and not shown yet is ordinary; missed twice is not.
-        late = missed & self._suspects
-        self._suspects = missed
-        self.behind = (self.behind or self._clock.monotonic()) if late else None
-        for uid in late:
-            path, _ = there[uid]
-            log.warning("a DIJob was not shown by its watch: %s", path)
+        there, jobs = await self._read(), self._reconciler.jobs
+        before, now = self._unshown, self._clock.monotonic()
+        # New since the last look and not shown yet is ordinary; not shown by the next one is not.
+        late = {
+            uid: before[uid] for uid in there if uid in before and jobs.shown(uid) < before[uid][0]
+        }
+        new = {
+            uid: (order(version), now)
+            for uid, (_, version) in there.items()
+            if uid not in late and jobs.shown(uid) < order(version)
+        }
+        self._unshown = late | new
+        self.behind = min((since for _, since in late.values()), default=None)
+        for path, version in (there[uid] for uid in late if jobs.lacks(uid, there[uid][1])):
+            log.warning("version %s of a DIJob was not shown by its watch: %s", version, path)
             self._take(await self._api.get(path))

@@ -36,6 +36,7 @@ class Jobs:
         self._bodies: dict[Key, dict[str, Any]] = {}
         self._heard: dict[Key, float] = {}
         self._answered: dict[Key, float] = {}
+        self._shown: dict[str, int] = {}
         self._keys: dict[str, Key] = {}
 
     def get(self, key: Key) -> dict[str, Any] | None:
@@ -69,17 +70,26 @@ class Jobs:
         key = (meta["namespace"], meta["name"])
         known = self._bodies.get(key)
         self._heard[key] = now = self._clock.monotonic()
-        if not shown:
+        if shown:
+            self._shown[meta["uid"]] = max(self.shown(meta["uid"]), order(meta["resourceVersion"]))
+        else:
             self._answered[key] = now
         if known is not None and known["metadata"]["uid"] == meta["uid"]:
             if order(meta["resourceVersion"]) <= order(known["metadata"]["resourceVersion"]):
                 return None
         elif known is not None:
             self._keys.pop(known["metadata"]["uid"], None)
+            self._shown.pop(known["metadata"]["uid"], None)
         kept = {name: value for name, value in meta.items() if name != "managedFields"}
         self._bodies[key] = {**body, "metadata": kept}
         self._keys[meta["uid"]] = key
         return key
+
+    def shown(self, uid: str) -> int:
+        """The newest version of a job that the watch has shown; -1: none. What was answered, to our
+        own writes too, may be newer.
+        """
+        return self._shown.get(uid, -1)
 
     def lacks(self, uid: str, version: str) -> bool:
         """Whether a job in this version would be news."""
@@ -106,6 +116,7 @@ class Jobs:
     def pop(self, uid: str) -> None:
         """Forget the job with this uid; another one that has taken its name meanwhile stays."""
         key = self._keys.pop(uid, None)
+        self._shown.pop(uid, None)
         if key is not None and self._bodies[key]["metadata"]["uid"] == uid:
             del self._bodies[key], self._heard[key]
             self._answered.pop(key, None)

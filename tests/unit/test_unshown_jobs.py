@@ -1,0 +1,149 @@
+"""What the watch of DIJobs does not show: the audit takes it in, and the liveness probe learns of
+it, although other calls have answered the same.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pytest
+from dijob.core.options import Options
+from dijob.shell.audit import Audit
+from dijob.shell.children import Children
+from dijob.shell.clock import Clock
+from dijob.shell.health import SILENCE_SECONDS
+from dijob.shell.kinds import JOBS
+from dijob.shell.reconcile import Reconciler
+from dijob.shell.workqueue import Key, WorkQueue
+from unit.fake_api import Body, FakeApi
+
+MINUTE = 60.0
+
+
+def job(uid: str, version: int) -> Body:
+    meta = {"namespace": "n", "name": uid, "uid": uid, "resourceVersion": str(version)}
+    return {"metadata": meta}
+
+
+@dataclass
+class Minutes(Clock):
+    seconds: float = 1000.0
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+
+class Queue(WorkQueue):
+    """It keeps whom it was told of."""
+
+    def __init__(self) -> None:
+        self.told: list[Key] = []
+
+    def add(self, key: Key, background: bool = False) -> None:
+        self.told.append(key)
+
+
+@dataclass
+class Api(FakeApi):
+    """It has these jobs, by their paths."""
+
+    there: dict[str, Body] = field(default_factory=dict)
+
+    async def get(self, path: str, **query: str) -> Body:
+        return self.there.get(path) or {"items": list(self.there.values())}
+
+
+class Lab:
+    """An audit, its apiserver, and how long the watch has been behind."""
+
+    def __init__(self) -> None:
+        self.api, self.clock, self.queue = Api(), Minutes(), Queue()
+        self.reconciler = Reconciler(self.api.api(), Children.of(()), Options())
+        self.audit = Audit(self.api.api(), self.reconciler, self.queue, (), self.clock)
+
+    def shows(self, *bodies: Body) -> None:
+        """The watch does."""
+        for body in bodies:
+            self.reconciler.jobs.put(body, shown=True)
+
+    async def look(self, *bodies: Body) -> float:
+        """One look, a minute after the last one, at these jobs. Gives for how many seconds the
+        watch has been behind.
+        """
+        self.clock.seconds += MINUTE
+        self.api.there = {JOBS.path("n", body["metadata"]["name"]): body for body in bodies}
+        await self.audit._compare()
+        return 0.0 if self.audit.behind is None else self.clock.seconds - self.audit.behind
+
+
+async def test_a_watch_that_shows_all_is_not_behind() -> None:
+    lab = Lab()
+    for version in range(1, 9):
+        lab.shows(job("a", version))
+        assert await lab.look(job("a", version)) == 0.0
+    assert not lab.queue.told
+
+
+async def test_what_comes_after_the_list_was_made_is_no_news() -> None:
+    """It is shown a moment later."""
+    lab = Lab()
+    for version in range(1, 9):
+        assert await lab.look(job("a", version)) == 0.0
+        lab.shows(job("a", version))
+
+
+# What each look lists, given how many there were before.
+DEAD: dict[str, Callable[[int], list[Body]]] = {
+    "one job that rests": lambda minute: [job("a", 5)],
+    "one job that is edited each minute": lambda minute: [job("a", 5 + minute)],
+    "a new job every five minutes": lambda minute: [
+        job(f"j{n}", 5) for n in range(1 + minute // 5)
+    ],
+}
+
+
+@pytest.mark.parametrize("listed", DEAD.values(), ids=DEAD)
+async def test_a_watch_that_shows_nothing_is_behind_until_it_is_ended(
+    listed: Callable[[int], list[Body]],
+) -> None:
+    lab = Lab()
+    seconds = [await lab.look(*listed(minute)) for minute in range(10)]
+    assert seconds == [0.0] + [MINUTE * minute for minute in range(1, 10)]
+    assert seconds[5] > SILENCE_SECONDS
+
+
+async def test_a_watch_that_dies_later_is_behind_too() -> None:
+    lab = Lab()
+    lab.shows(job("a", 5))
+    assert [await lab.look(job("a", 5)) for _ in range(3)] == [0.0] * 3
+    assert [await lab.look(job("a", 6)) for _ in range(3)] == [0.0, MINUTE, 2 * MINUTE]
+
+
+async def test_an_answer_to_our_own_write_is_not_the_watchs() -> None:
+    lab = Lab()
+    lab.shows(job("a", 5))
+    lab.reconciler.jobs.put(job("a", 6))
+    assert [await lab.look(job("a", 6)) for _ in range(3)] == [0.0, MINUTE, 2 * MINUTE]
+    assert not lab.queue.told  # it is known
+
+
+async def test_a_watch_that_shows_what_it_had_not_is_not_behind_any_more() -> None:
+    lab = Lab()
+    assert [await lab.look(job("a", 5 + minute)) for minute in range(4)][-1] == 3 * MINUTE
+    lab.shows(job("a", 5))
+    assert await lab.look(job("a", 9)) == 0.0
+
+
+async def test_a_newer_version_is_taken_in() -> None:
+    lab = Lab()
+    lab.shows(job("a", 5))
+    for version in (6, 7):
+        await lab.look(job("a", version))
+    assert lab.reconciler.jobs.versions() == {"a": 7}
+    assert lab.queue.told == [("n", "a")]
+
+
+async def test_a_job_that_has_gone_holds_nothing_up() -> None:
+    lab = Lab()
+    for _ in range(3):
+        await lab.look(job("a", 5))
+    assert await lab.look() == 0.0
