@@ -35,28 +35,41 @@ class Recorder:
     async def tell(self, job: Metadata, event: Event) -> None:
         """Post the event, or raise the count of the one that says the same."""
         name = f"{job.name}.{_digest(job.uid, event)}"
-        path = EVENTS.path(job.namespace)
-        posted = self._counts.get(name, 0)
-        count = posted + 1
         try:
-            if not posted:
-                await self._api.create(path, _body(name, job, event, timestamp(self._clock.now())))
-            else:
-                again = {"count": count, "lastTimestamp": timestamp(self._clock.now())}
-                await self._api.patch(f"{path}/{name}", again)
+            self._counts[name] = await self._posted(name, job, event)
         except ApiError as error:
-            # 409: posted by an operator before this one. 404: the apiserver has dropped it, as it
-            # does after an hour.
-            if not (error.conflict or error.not_found):
-                log.warning(
-                    "%s/%s: event %s not posted: %s", job.namespace, job.name, event.reason, error
-                )
-                count = posted
-            count = 0 if error.not_found else count
-        self._counts[name] = count
+            text = "%s/%s: event %s not posted: %s"
+            log.warning(text, job.namespace, job.name, event.reason, error)
+            return
         self._counts.move_to_end(name)
         while len(self._counts) > REMEMBERED:
             self._counts.popitem(last=False)
+
+    async def _posted(self, name: str, job: Metadata, event: Event) -> int:
+        """How often the event has been told with this time."""
+        path = EVENTS.path(job.namespace)
+        if known := self._counts.get(name, 0):
+            try:
+                return await self._counted(f"{path}/{name}", known + 1)
+            except ApiError as error:
+                if not error.not_found:
+                    raise
+        # Told for the first time, or again after the apiserver has dropped it, as it does after an
+        # hour.
+        try:
+            await self._api.create(path, _body(name, job, event, timestamp(self._clock.now())))
+            return 1
+        except ApiError as error:
+            if not error.conflict:
+                raise
+        # Told by an operator before this one.
+        there = await self._api.get(f"{path}/{name}")
+        return await self._counted(f"{path}/{name}", (there.get("count") or 0) + 1)
+
+    async def _counted(self, path: str, count: int) -> int:
+        again = {"count": count, "lastTimestamp": timestamp(self._clock.now())}
+        await self._api.patch(path, again)
+        return count
 
     async def read_warnings(self, job: Metadata, pods: Iterable[Pod], memory: Memory) -> None:
         """Ask why silent pods get no address (FailedMount, a sandbox that fails): only events
