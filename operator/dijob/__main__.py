@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import os
 import socket
 import uuid
@@ -15,8 +16,11 @@ from dijob.core.options import LAUNCHER_IMAGE, REDIS_IMAGE, Delivery, Options
 from dijob.main import Settings, run
 from dijob.names import Priority
 from dijob.shell import logs
+from dijob.shell.connection import CredentialsError
 from dijob.shell.lease import LeaseName
 from dijob.shell.logs import LogFormat
+
+log = logging.getLogger("dijob")
 
 
 @click.command(
@@ -137,12 +141,16 @@ def main(
     settings = Settings(
         namespaces, kubeconfig, health_port, lease=lease, options=Options(**options)
     )
-    asyncio.run(run(settings))
+    try:
+        asyncio.run(run(settings))
+    except CredentialsError as error:
+        log.critical("%s", error)  # in the form that was asked for
+        raise SystemExit(1) from error
 
 
 def _lease(given: str, identity: str) -> LeaseName | None:
     namespace, _, name = given.partition("/")
-    if given and not (namespace and name):
+    if given and not (namespace and name and "/" not in name):
         raise click.BadParameter(f"--lease {given!r} must be NAMESPACE/NAME")
     return LeaseName(namespace, name, identity) if given else None
 
@@ -160,11 +168,14 @@ def _resources(given: str) -> dict[str, Any]:
 
 
 def _priorities(given: Iterable[str]) -> dict[str, str]:
-    found = dict(one.partition("=")[::2] for one in given)
-    if unknown := found.keys() - set(Priority):
-        raise click.BadParameter(
-            f"{', '.join(unknown)}: it must be {' or '.join(Priority)}, as in high=NAME"
-        )
+    found = dict[str, str]()
+    for one in given:
+        priority, _, name = one.partition("=")
+        if priority not in set(Priority) or not name:
+            raise click.BadParameter(
+                f"{one!r} must be PRIORITY=NAME with {' or '.join(Priority)}, as in high=NAME"
+            )
+        found[priority] = name
     return found
 
 

@@ -17,6 +17,7 @@ from dijob.server.metrics import REGISTRY
 from dijob.server.reports import Manner, Reports
 from dijob.server.sizes import Sizes
 from dijob.shell.api import Api
+from dijob.shell.connection import CredentialsError
 
 log = logging.getLogger("dijob.server")
 
@@ -54,7 +55,11 @@ def main(
 ) -> None:
     """Serve the API by which running jobs change their own size and report."""
     logging.basicConfig(level=logging.INFO, format="[%(asctime)s] %(levelname)s %(message)s")
-    asyncio.run(serve(port, health_port, Manner(replicas, job_metrics), kubeconfig))
+    try:
+        asyncio.run(serve(port, health_port, Manner(replicas, job_metrics), kubeconfig))
+    except CredentialsError as error:
+        log.critical("%s", error)
+        raise SystemExit(1) from error
 
 
 async def serve(port: int, health_port: int, manner: Manner, kubeconfig: str | None) -> None:

@@ -12,9 +12,10 @@ from urllib.parse import urlencode, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
+import yaml
 from kubernetes.aio.client.configuration import Configuration
 from kubernetes.aio.client.rest import RESTClientObject
-from kubernetes.aio.config import load_incluster_config, load_kube_config
+from kubernetes.aio.config import ConfigException, load_incluster_config, load_kube_config
 from pydantic_core import to_json
 
 from dijob import __version__
@@ -23,6 +24,10 @@ USER_AGENT = f"dijob-operator/{__version__}"
 # An event of a watch can be larger than aiohttp's own buffer.
 BUFFER_BYTES = 2**21
 MERGE_PATCH = "application/merge-patch+json"
+
+
+class CredentialsError(Exception):
+    """Nothing that can be read says where the apiserver is, and as whom to ask it."""
 
 
 @dataclass(frozen=True)
@@ -94,13 +99,32 @@ class Connection:
 
     @staticmethod
     async def of(kubeconfig: str | None, identity: str = "") -> "Connection":
-        """As the pod's service account, or as a kubeconfig says (for runs outside a cluster)."""
+        """As the pod's service account, or as a kubeconfig says (for runs outside a cluster).
+
+        Raises CredentialsError with the file and what is wrong with it.
+        """
         settings = Configuration()
-        if kubeconfig:
-            await load_kube_config(config_file=kubeconfig, client_configuration=settings)
-        else:
-            load_incluster_config(client_configuration=settings)
-        return Connection(settings, identity)
+        try:
+            if kubeconfig:
+                await load_kube_config(config_file=kubeconfig, client_configuration=settings)
+            else:
+                load_incluster_config(client_configuration=settings)
+            return Connection(settings, identity)
+        except (ConfigException, OSError, ValueError, yaml.YAMLError) as error:
+            said = " ".join(str(error).split())
+            if kubeconfig:
+                raise CredentialsError(
+                    f"--kubeconfig {kubeconfig} cannot be used: {said}"
+                ) from error
+            raise CredentialsError(
+                f"the pod's service account cannot be used ({said}): outside a cluster, name a file"
+                " with --kubeconfig"
+            ) from error
+        except (TypeError, KeyError, AttributeError) as error:
+            # Its reader takes it for granted that the file has the form of a kubeconfig.
+            raise CredentialsError(
+                f"--kubeconfig {kubeconfig} has no form of a kubeconfig"
+            ) from error
 
     async def close(self) -> None:
         await self._session.close()
