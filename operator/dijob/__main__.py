@@ -7,6 +7,7 @@ import os
 import socket
 import uuid
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 import click
@@ -142,7 +143,8 @@ def main(
         namespaces, kubeconfig, health_port, lease=lease, options=Options(**options)
     )
     try:
-        asyncio.run(run(settings))
+        with suppress(asyncio.CancelledError):
+            asyncio.run(run(settings))
     except CredentialsError as error:
         log.critical("%s", error)  # in the form that was asked for
         raise SystemExit(1) from error

@@ -1,5 +1,8 @@
 """The command lines of the operator and its server: a mistake is one sentence, and no traceback."""
 
+import asyncio
+import os
+import signal
 from pathlib import Path
 
 import click
@@ -7,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 from dijob import __main__ as operator
 from dijob.server import __main__ as server
+from dijob.shell.connection import Connection
 
 
 @pytest.fixture(autouse=True)
@@ -73,3 +77,19 @@ def test_outside_a_cluster_a_kubeconfig_is_asked_for(
     assert CliRunner().invoke(main, []).exit_code == 1
     (sentence,) = caplog.messages
     assert "name a file with --kubeconfig" in sentence
+
+
+def test_a_sigterm_ends_an_operator_that_has_not_begun_yet(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def away(*_: str) -> Connection:
+        os.kill(os.getpid(), signal.SIGTERM)
+        return await asyncio.Future[Connection]()
+
+    # So that the tests go on where nothing handles it.
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    monkeypatch.setattr(Connection, "of", away)
+    try:
+        assert CliRunner().invoke(operator.main, []).exit_code == 0
+    finally:
+        signal.signal(signal.SIGTERM, before)
