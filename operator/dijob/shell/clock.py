@@ -1,9 +1,17 @@
 """Time and chance, which tests replace, and a pause for other tasks."""
 
 import asyncio
+import logging
 import random
 import time
-from datetime import UTC, datetime
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+log = logging.getLogger(__name__)
+
+# A wall clock that differs by more than this from what the monotonic one makes of it was set, by
+# somebody or by a time server; less shifts no wait by more than its own slack.
+STEP = timedelta(seconds=2)
 
 
 class Clock:
@@ -22,6 +30,36 @@ class Clock:
 
 
 SYSTEM = Clock()
+
+
+class StepClock(Clock):
+    """The times of another clock, and `told` by how much that was set before it gives the first
+    time after it: what was remembered by the wall clock is to be moved by as much.
+    """
+
+    def __init__(self, clock: Clock, told: Callable[[timedelta], None]) -> None:
+        self._clock = clock
+        self._told = told
+        self._offset = self._offset_of(clock.now())
+
+    def now(self) -> datetime:
+        now = self._clock.now()
+        step = self._offset_of(now) - self._offset
+        if abs(step) > STEP:
+            log.warning("the wall clock was set by %+.0f s", step.total_seconds())
+            self._offset += step
+            self._told(step)
+        return now
+
+    def monotonic(self) -> float:
+        return self._clock.monotonic()
+
+    def spread(self, seconds: float, share: float = 0.2) -> float:
+        return self._clock.spread(seconds, share)
+
+    def _offset_of(self, now: datetime) -> datetime:
+        """What the wall clock said when the monotonic one began."""
+        return now - timedelta(seconds=self._clock.monotonic())
 
 
 async def yield_to_others() -> None:

@@ -102,6 +102,20 @@ class Memory:
         count = 1 if old is None or fresh else old.count + 1
         self.creations[name] = Creation(count, now, old.rejected if old else "")
 
+    def move(self, by: timedelta) -> None:
+        """The wall clock was set: what is remembered of it is as long ago as before."""
+        self.refusals = {
+            key: replace(no, retry_at=no.retry_at + by, since=no.since and no.since + by)
+            for key, no in self.refusals.items()
+        }
+        self.creations = {
+            name: replace(one, at=one.at + by) for name, one in self.creations.items()
+        }
+        self.list_seen = {key: at + by for key, at in self.list_seen.items()}
+        self.reminded = {key: at + by for key, at in self.reminded.items()}
+        self.events_read = {uid: at + by for uid, at in self.events_read.items()}
+        self.first_seen = self.first_seen and self.first_seen + by
+
 
 class Memories:
     """The memory of each job, by its uid."""
@@ -114,3 +128,8 @@ class Memories:
 
     def forget(self, uid: str) -> None:
         self._by_uid.pop(uid, None)
+
+    def move(self, by: timedelta) -> None:
+        """The wall clock was set."""
+        for memory in self._by_uid.values():
+            memory.move(by)

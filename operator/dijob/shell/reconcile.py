@@ -20,7 +20,7 @@ from dijob.shell.actor import Actor
 from dijob.shell.api import Api, ApiError
 from dijob.shell.aside import Aside
 from dijob.shell.children import Children
-from dijob.shell.clock import SYSTEM, Clock, yield_to_others
+from dijob.shell.clock import SYSTEM, Clock, StepClock, yield_to_others
 from dijob.shell.jobs import Jobs, order
 from dijob.shell.kinds import JOBS
 from dijob.shell.memory import Memories, Memory
@@ -38,12 +38,12 @@ class Reconciler:
     def __init__(
         self, api: Api, children: Children, options: Options, clock: Clock = SYSTEM
     ) -> None:
+        self._memories = Memories()
+        self._clock = clock = StepClock(clock, self._memories.move)
         self.jobs = Jobs(clock)
-        self._clock = clock
         self._api = api
         self._children = children
         self._options = options
-        self._memories = Memories()
         self._actor = Actor(api, children, options, clock)
         self._recorder = Recorder(api, clock)
         self._status = StatusWriter(api, self.jobs, self._recorder, self.forget, clock)
@@ -102,9 +102,9 @@ class Reconciler:
 
     async def _plan(self, job: DIJob, memory: Memory) -> Plan:
         await yield_to_others()
-        observed = self._observe(job, memory)
+        now, observed = self._clock.now(), self._observe(job, memory)  # at one time
         await yield_to_others()
-        return plan(job, observed, self._clock.now())
+        return plan(job, observed, now)
 
     def forget(self, uid: str) -> None:
         """The job has been deleted; the garbage collector takes its children."""

@@ -1,0 +1,116 @@
+"""The wall clock is set while the operator works: what it waits for comes as it would without."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
+
+import pytest
+from dijob.core.observed.views import Creation, Refusal, Refused
+from dijob.shell.clock import StepClock
+from dijob.shell.memory import Memory
+from unit.builders import NOW, job_body, later
+from unit.operating import Operator
+from unit.simulated import World, simulated
+from unit.virtual import VirtualClock
+
+HOUR = 3600.0
+STEPS = pytest.mark.parametrize("step", [-HOUR, 0.0, HOUR], ids=["back", "not at all", "ahead"])
+virtual_time = pytest.mark.virtual_time
+
+
+class Settable(VirtualClock):
+    """Its wall clock is ahead of the cluster's by so many seconds."""
+
+    ahead = 0.0
+
+    def now(self) -> datetime:
+        return super().now() + timedelta(seconds=self.ahead)
+
+
+@asynccontextmanager
+async def settable() -> AsyncIterator[tuple[World, Settable]]:
+    """A cluster, and the clock of its operator alone."""
+    async with simulated(starts=False) as world:
+        clock = Settable(world.cluster.loop)
+        of_cluster, world.cluster.clock = world.cluster.clock, clock
+        world.operator = Operator(world.cluster, world.line)
+        world.cluster.clock = of_cluster
+        world.operator.start()
+        await world.operator_alone(1)
+        yield world, clock
+
+
+@STEPS
+@virtual_time
+async def test_a_lost_pod_is_created_again_at_once(step: float) -> None:
+    async with settable() as (world, clock):
+        world.cluster.apply(job_body())
+        await world.running()
+        clock.ahead = step
+        lost = world.cluster.pod("job-1")
+        world.cluster.delete(lost)
+        await world.until(lambda: lost.uid not in world.cluster.pods)
+        await world.until(lambda: "job-1" in world.cluster.names_of("pods"), 5)
+
+
+@STEPS
+@virtual_time
+async def test_what_was_refused_is_asked_for_when_it_was_to_be(step: float) -> None:
+    async with settable() as (world, clock):
+        world.cluster.quota = True
+        world.cluster.apply(job_body())
+        await world.runs(10)
+        clock.ahead = step
+        world.cluster.quota = False
+        await world.until(lambda: world.cluster.names_of("pods"), 60)
+
+
+@STEPS
+@virtual_time
+async def test_a_new_job_has_its_first_status_in_time(step: float) -> None:
+    async with settable() as (world, clock):
+        world.nodes.room = 0  # nothing is urgent
+        world.cluster.apply(job_body())
+        await world.operator_alone(1)
+        clock.ahead = step
+        await world.operator_alone(10)
+        assert world.phase == "Pending"
+
+
+def test_all_times_of_a_memory_are_as_long_ago_as_before() -> None:
+    memory = Memory(first_seen=NOW)
+    memory.refusals = {
+        "pod/a": Refusal(Refused.FORBIDDEN, "no", later(4), since=NOW),
+        "pod/b": Refusal(Refused.TAKEN, "no", later(5)),
+    }
+    memory.creations = {"a": Creation(2, NOW, rejected="NodePorts")}
+    memory.list_seen = {("a", 1): NOW}
+    memory.reminded = {("a", 1): later(1)}
+    memory.events_read = {"a": NOW}
+    memory.move(timedelta(seconds=-60))
+    assert memory == Memory(
+        refusals={
+            "pod/a": Refusal(Refused.FORBIDDEN, "no", later(-56), since=later(-60)),
+            "pod/b": Refusal(Refused.TAKEN, "no", later(-55)),
+        },
+        creations={"a": Creation(2, later(-60), rejected="NodePorts")},
+        list_seen={("a", 1): later(-60)},
+        reminded={("a", 1): later(-59)},
+        events_read={"a": later(-60)},
+        first_seen=later(-60),
+    )
+
+
+@virtual_time
+async def test_a_step_is_told_once_and_before_the_first_time_after_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with simulated() as world:
+        of_operator, told = Settable(world.cluster.loop), list[float]()
+        clock = StepClock(of_operator, lambda by: told.append(by.total_seconds()))
+        for ahead in (0.0, 1.9, -HOUR, -HOUR, -HOUR + 1, 5.0):
+            of_operator.ahead = ahead
+            await world.operator_alone(100)
+            assert clock.now() == of_operator.now()
+        assert told == [-HOUR, HOUR + 5]
+        assert "the wall clock was set by -3600 s" in caplog.text
