@@ -12,7 +12,7 @@ from dijob.api.model import DIJob
 from dijob.api.parse import Parsed
 from dijob.core.decide import changes
 from dijob.core.decide.requeue import FORGIVE_SECONDS
-from dijob.core.observed.views import Creation, Pod, Refusal, Refused
+from dijob.core.observed.views import ARRIVAL, Creation, Pod, Refusal, Refused
 
 
 @dataclass
@@ -58,9 +58,11 @@ class Memory:
         return job
 
     def saw_lists(self, pods: Collection[Pod], now: datetime) -> None:
-        """Note when a list was first seen on a pod that is to act on it, by opening its gate or by
-        restarting its process; forget what is done, and pods that are gone.
+        """Note when a pod was first seen to have arrived, and when a list was first seen on a pod
+        that is to act on it, by opening its gate or by restarting its process; forget what is done,
+        and pods that are gone.
         """
+        arrived = {(pod.uid, ARRIVAL) for pod in pods if pod.has_arrived}
         at_gate = {
             (pod.uid, pod.copy.address_list.number)
             for pod in pods
@@ -71,7 +73,9 @@ class Memory:
             for pod in pods
             if pod.copy.renew_from > pod.containers.ended_for
         }
-        self.list_seen = {key: self.list_seen.get(key, now) for key in at_gate | to_restart}
+        self.list_seen = {
+            key: self.list_seen.get(key, now) for key in arrived | at_gate | to_restart
+        }
         there = {pod.uid for pod in pods}
         self.published = {uid: number for uid, number in self.published.items() if uid in there}
         self.reminded = {key: when for key, when in self.reminded.items() if key in self.list_seen}

@@ -12,9 +12,10 @@ from dijob.core.membership.world import World
 from dijob.core.observed import diagnose
 from dijob.core.observed.views import Observed, Refused, age
 
-# Between two tries: 30, 60, 120 ... seconds, each times 0.5 to 1.5: two jobs that each hold half
+# Between two tries: 30, 60, 120 ... seconds, each times SPREAD: two jobs that each hold half
 # must not meet again.
 RETRY_SECONDS = (30.0, 600.0)
+SPREAD = (0.5, 1.5)
 
 
 def due_give_back(gathering: Gathering, status: Status, timeout: int) -> GivenBack | None:
@@ -70,9 +71,12 @@ def refused(world: World, observed: Observed, status: Status, now: datetime) -> 
 
 
 def seconds_until_retry(status: Status, now: datetime) -> float:
-    """Seconds until a job that has given its pods back tries again; 0 or less: it may."""
+    """Seconds until a job that has given its pods back tries again; 0 or less: it may. No pause
+    lasts longer than the longest one: then the clock has been set back since.
+    """
     until = parse_time(status.given_back.until) if status.given_back else None
-    return (until - now).total_seconds() if until else 0.0
+    left = (until - now).total_seconds() if until else 0.0
+    return left if left <= RETRY_SECONDS[1] * SPREAD[1] else 0.0
 
 
 def _waited(gathering: Gathering, status: Status) -> dict[int, float]:
@@ -89,4 +93,5 @@ def _waited(gathering: Gathering, status: Status) -> dict[int, float]:
 def _pause(uid: str, before: int) -> float:
     """Pure, and different for each job and try."""
     dice = hashlib.sha256(f"{uid}/{before}".encode()).digest()[0] / 255
-    return doubled(before + 1, RETRY_SECONDS) * (0.5 + dice)
+    least, most = SPREAD
+    return doubled(before + 1, RETRY_SECONDS) * (least + (most - least) * dice)

@@ -16,7 +16,7 @@ from dijob.core.addresses import AddressList
 from dijob.core.membership import together
 from dijob.core.membership.address_list import NOBODY
 from dijob.core.membership.world import World
-from dijob.core.observed.views import Observed, Pod, Refused, age, since
+from dijob.core.observed.views import ARRIVAL, Observed, Pod, Refused, age, since
 
 # While this operator itself is still creating pods, the window is not over.
 CREATING_SECONDS = 1.0
@@ -99,13 +99,9 @@ class Gathering:
             waited = age(pod, self.now) if pod else self.window
         else:
             arrived = (
-                _arrival(world.pods[rank])
-                for rank in range(self.minimum_size)
-                if rank not in world.succeeded
+                world.pods[rank] for rank in range(self.minimum_size) if rank not in world.succeeded
             )
-            # Where a pod does not say when it arrived, it was long ago.
-            known = (seconds for time in arrived if (seconds := since(time, self.now)) is not None)
-            waited = min(known, default=self.window)
+            waited = min((_waited(self, pod) for pod in arrived), default=self.window)
         return max(self.window - waited, CREATING_SECONDS if _is_creating(self) else 0.0)
 
     @cached_property
@@ -185,6 +181,18 @@ def is_outdated(world: World) -> bool:
     pods = (world.pods.get(rank) for rank in world.unfinished)
     crashed = any(pod and pod.containers.failures > 0 and not pod.ready for pod in pods)
     return world.in_force and named and crashed and not together.is_closing(world)
+
+
+def _waited(gathering: Gathering, pod: Pod) -> float:
+    """Seconds since a pod has arrived; the window where it does not say when: then it was long ago.
+    Its node's clock may be ahead of the operator's, by minutes: it has waited at least since it was
+    first seen to have arrived.
+    """
+    seconds, now = since(_arrival(pod), gathering.now), gathering.now
+    if seconds is None:
+        return gathering.window
+    seen = gathering.observed.list_seen.get((pod.uid, ARRIVAL), now)
+    return max(seconds, (now - seen).total_seconds())
 
 
 def _arrival(pod: Pod) -> str:

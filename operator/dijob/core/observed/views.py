@@ -16,6 +16,8 @@ from dijob.core.observed.containers import Containers
 UNEXPLAINED_SECONDS = 2.5
 # Between two readings of a pod's events: the kubelet repeats one after some minutes, if at all.
 READ_AGAIN_SECONDS = 10.0
+# In Observed.list_seen, in the place of a list's number: lists are counted from 1.
+ARRIVAL = 0
 
 
 @dataclass(frozen=True)
@@ -193,9 +195,10 @@ class Observed:
     `creations` a pod's name to how often it was created lately; `warnings` a pod's uid to the
     newest warning event about it. `released` are the names of pods that were deleted so that a
     lower rank finds a node. `first_seen` is when the first pass over the job was; None: now.
-    `list_seen` maps the uid of a pod that is to act on a list, and the
-    list's number, to when that list was first seen on the pod; `reminded` maps the same to when its
-    kubelet was last reminded of it. `published` maps a pod's uid to the number of the newest list
+    `list_seen` maps the uid of a pod that is to act on a list, and the list's number, to when that
+    list was first seen on the pod, and the uid of any pod, and ARRIVAL, to when it was first seen
+    to have arrived; `reminded` maps the same to when its kubelet was last reminded of the list.
+    `published` maps a pod's uid to the number of the newest list
     that this operator has written on it.
 
     From its settings and its measurements: `notes` are problems of the job with these settings;
@@ -279,5 +282,5 @@ def since(time: str, now: datetime) -> float | None:
 
 
 def age(pod: Pod, now: datetime) -> float:
-    """Seconds since the pod was created."""
-    return since(pod.placement.created, now) or 0.0
+    """Seconds since the pod was created; 0 also where the apiserver's clock is ahead of ours."""
+    return max(0.0, since(pod.placement.created, now) or 0.0)

@@ -1,0 +1,72 @@
+"""The clocks of nodes and apiserver are ahead of the operator's: nobody waits for them to be caught
+up with.
+"""
+
+from datetime import datetime, timedelta
+
+import pytest
+from dijob.api.status import GivenBack, Status, timestamp
+from dijob.core.membership.capacity import RETRY_SECONDS, seconds_until_retry
+from dijob.core.membership.gathering import Gathering
+from dijob.core.observed.views import ARRIVAL, Pod, age
+from unit.builders import NOW, gang, job_body, later, observed, view, world_of
+from unit.operating import Operator
+from unit.simulated import simulated
+from unit.virtual import VirtualClock
+
+WINDOW = 10.0
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize("behind", [0, 5, 300, 3600])
+async def test_an_elastic_job_starts_when_its_window_is_over(behind: int) -> None:
+    class Behind(VirtualClock):
+        def now(self) -> datetime:
+            return super().now() - timedelta(seconds=behind)
+
+    async with simulated(starts=False) as world:
+        of_cluster, world.cluster.clock = world.cluster.clock, Behind(world.cluster.loop)
+        world.operator = Operator(world.cluster, world.line)
+        world.cluster.clock = of_cluster
+        world.nodes.room = 2
+        world.operator.start()
+        world.cluster.apply(job_body(replicas=3, minReplicas=1, maxReplicas=3))
+        took = await world.until(lambda: world.phase == "Running", 30)
+        assert took > WINDOW
+
+
+def left(pod: Pod, seen: float) -> float:
+    """Seconds that a pod waits on which was seen so many seconds ago to have arrived."""
+    what = observed(pod, list_seen={(pod.uid, ARRIVAL): later(-seen)})
+    world = world_of(gang(size=3, minimum=1), what, Status(), NOW)
+    return Gathering(world, what, WINDOW, NOW).seconds_left
+
+
+AHEAD = later(3600).isoformat()
+PLACED = view(0, created=AHEAD, placed=AHEAD)
+
+
+@pytest.mark.parametrize(("seen", "waits"), [(0.0, WINDOW), (4.0, 6.0), (11.0, 1.0)])
+def test_a_rank_waits_since_it_was_seen_to_have_arrived(seen: float, waits: float) -> None:
+    assert left(PLACED, seen) == waits
+
+
+def test_a_time_that_has_come_counts_whenever_it_was_seen() -> None:
+    """As after a restart of the operator."""
+    arrived = view(0, created=NOW.isoformat(), placed=later(-4).isoformat())
+    assert left(arrived, 0) == 6.0
+
+
+def test_no_pod_is_younger_than_nothing() -> None:
+    assert age(PLACED, NOW) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("until", "left"), [(200.0, 200.0), (RETRY_SECONDS[1] * 1.5, 900.0), (3600.0, 0.0)]
+)
+def test_a_job_that_gave_its_pods_back_waits_no_longer_than_the_longest_pause(
+    until: float, left: float
+) -> None:
+    """The clock was set back since that was written down."""
+    status = Status(given_back=GivenBack(count=1, until=timestamp(later(until))))
+    assert seconds_until_retry(status, NOW) == left
