@@ -61,7 +61,7 @@ class Stub:
         json.dumps(body)
         await asyncio.sleep(0.001)
         if not path.endswith("/status"):
-            return {"metadata": {"resourceVersion": self.version()}}
+            return {"metadata": {**body["metadata"], "resourceVersion": self.version()}}
         merged = {**self.job["status"], **body["status"]}
         meta = {**self.job["metadata"], "resourceVersion": self.version()}
         self.job = {

@@ -81,8 +81,10 @@ class ChangesRefused(Reason):
     """
 
     PodUpdateRefused = problem(
-        "a pod cannot be given its address list: a policy, a webhook, or annotations over 256 KiB",
-        "let the operator patch the pods it makes, or make the pod's own annotations shorter",
+        "a pod cannot be given its address list: a policy, a webhook, or annotations over 256 KiB;"
+        " or somebody changes back whatever the operator writes there",
+        "let the operator patch the pods it makes, and leave alone what it writes there, or make"
+        " the pod's own annotations shorter",
         status=True,
     )
     PodDeletionRefused = problem(

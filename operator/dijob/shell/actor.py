@@ -23,7 +23,7 @@ from dijob.core.actions import (
 )
 from dijob.core.options import Options
 from dijob.core.render import policy
-from dijob.core.render.annotations import addresses_patch, as_shown_on_pod, end_patch
+from dijob.core.render.annotations import addresses_patch, end_patch
 from dijob.shell.api import Api, ApiError, Json
 from dijob.shell.batch import Batch
 from dijob.shell.children import Children
@@ -131,12 +131,13 @@ class Actor:
         self._children.stores[POLICIES.name].put_body(body)
 
     async def _publish(self, batch: Batch, action: PublishAddresses) -> None:
-        job, gang = batch.job, batch.gang
-        answer = await self._writes.patch(job, action.name, addresses_patch(gang, action))
+        before, patch = self._pods.find(action.uid), addresses_patch(batch.gang, action)
+        answer = await self._writes.patch(batch.job, action.name, patch)
         if answer is not None:
-            batch.memory.published[action.uid] = action.copy.address_list.number
+            what = "annotations" if before is None or before.recognized else "labels"
+            batch.memory.wrote_list(action, what, self._clock.now())
             self._api.throttle.published()
-            self._writes.enter(action.uid, answer, copy=as_shown_on_pod(gang, action))
+            self._writes.enter(action.uid, answer)
 
     async def _remind(self, batch: Batch, action: RemindPod) -> None:
         if not self._api.throttle.take_reminder():

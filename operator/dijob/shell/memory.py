@@ -10,8 +10,10 @@ from typing import Any
 
 from dijob.api.model import DIJob
 from dijob.api.parse import Parsed
+from dijob.core.actions import PublishAddresses
 from dijob.core.decide import changes
 from dijob.core.decide.requeue import FORGIVE_SECONDS
+from dijob.core.observed import refusals
 from dijob.core.observed.views import ARRIVAL, Creation, Pod, Refusal, Refused
 
 
@@ -20,12 +22,14 @@ class Memory:
     """What is remembered of one job.
 
     The fields of the same names as in Observed (core/observed/views.py) are explained there.
+    `undone` are changes that were accepted and that somebody undoes again and again, as refusals.
     `absent` are the names of pods that are known not to exist, `unlabelled` of those whose labels
     somebody has taken away, and which get them back. `events_read` is when the events of a pod, by
     its uid, were last read. `last_write` is when the status was last written, in monotonic seconds.
     """
 
     refusals: dict[str, Refusal] = field(default_factory=dict)
+    undone: dict[str, Refusal] = field(default_factory=dict)
     creations: dict[str, Creation] = field(default_factory=dict)
     released: set[str] = field(default_factory=set)
     published: dict[str, int] = field(default_factory=dict)
@@ -52,6 +56,8 @@ class Memory:
                 k: no for k, no in self.refusals.items() if no.why is not Refused.REJECTED
             }
             self.creations = {k: replace(one, rejected="") for k, one in self.creations.items()}
+        if before is not None and before.job.status.list_number != job.status.list_number:
+            self.undone.clear()  # no pod waits for a new list because of an old one
         if job.status.suspend_time:
             # Its user has taken its pods away: they are no pods that go again and again.
             self.creations.clear()
@@ -95,6 +101,7 @@ class Memory:
         self.refusals = {
             key: no for key, no in self.refusals.items() if changes.pod_uid(key) in there
         }
+        self.undone = {key: no for key, no in self.undone.items() if changes.pod_uid(key) in there}
         self.events_read = {uid: when for uid, when in self.events_read.items() if uid in there}
         self.warnings = {uid: text for uid, text in self.warnings.items() if uid in there}
 
@@ -106,12 +113,23 @@ class Memory:
         count = 1 if old is None or fresh else old.count + 1
         self.creations[name] = Creation(count, now, old.rejected if old else "")
 
+    def wrote_list(self, action: PublishAddresses, what: str, now: datetime) -> None:
+        """Note that a pod has been given its list. Where it had been given that before, somebody
+        has changed `what` there, its labels or annotations, and may do so again.
+        """
+        key, number = changes.key(action), action.copy.address_list.number
+        if self.published.get(action.uid) == number:
+            self.undone[key] = refusals.undone(what, self.undone.get(key), now)
+        else:
+            self.undone.pop(key, None)
+        self.published[action.uid] = number
+
     def move(self, by: timedelta) -> None:
         """The wall clock was set: what is remembered of it is as long ago as before."""
-        self.refusals = {
-            key: replace(no, retry_at=no.retry_at + by, since=no.since and no.since + by)
-            for key, no in self.refusals.items()
-        }
+        for noted in (self.refusals, self.undone):
+            for key, no in noted.items():
+                since = no.since and no.since + by
+                noted[key] = replace(no, retry_at=no.retry_at + by, since=since)
         self.creations = {
             name: replace(one, at=one.at + by) for name, one in self.creations.items()
         }

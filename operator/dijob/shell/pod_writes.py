@@ -9,6 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 from dijob.api.model import DIJob
+from dijob.core.observed.made import relabelled
+from dijob.core.observed.parse import list_copy
 from dijob.core.observed.views import Pod
 from dijob.shell.api import Api, ApiError, Json
 from dijob.shell.informer import Informer
@@ -42,10 +44,18 @@ class PodWrites:
         return await self._answer(job, name, uid, call)
 
     def enter(self, uid: str, answer: Json, **fields: Any) -> None:
-        """Enter into the store what a write has just made of a pod."""
+        """Enter into the store what a write has just made of a pod: what the answer has, for a
+        webhook may have made another thing of it, and the watch may have shown that before.
+        """
         if (view := self._pods.find(uid)) is not None:
-            version = (answer.get("metadata") or {}).get("resourceVersion", view.version)
-            self._pods.put(replace(view, version=version, **fields))
+            meta = answer.get("metadata") or {}
+            fields["version"] = meta.get("resourceVersion", view.version)
+            if "labels" in meta:
+                job = view.owner.partition("/")[2].partition("/")[0]
+                fields["made"] = relabelled(view.made, meta["labels"], job)
+            if "annotations" in meta:
+                fields["copy"] = list_copy(meta["annotations"])
+            self._pods.put(replace(view, **fields))
 
     def _version(self, uid: str) -> str:
         """The newest version that is known of a pod."""

@@ -124,7 +124,7 @@ class Reconciler:
             pods=pods,
             unranked=unranked,
             existing=self._children.existing(owner),
-            refusals=dict(memory.refusals),
+            refusals=memory.undone | memory.refusals,
             creations=dict(memory.creations),
             released=frozenset(memory.released),
             first_seen=memory.first_seen,

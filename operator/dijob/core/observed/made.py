@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -32,6 +33,13 @@ def made_with(meta: Body, spec: Body) -> MadeWith:
         labelled=_label(meta, names.LABEL_JOB) == job and bool(rank),
         rank_label=sys.intern(rank),
     )
+
+
+def relabelled(made: MadeWith, labels: Mapping[str, str], job: str) -> MadeWith:
+    """The same of a pod of this job that has these labels now."""
+    rank = labels.get(names.LABEL_RANK, "")
+    labelled = labels.get(names.LABEL_JOB) == job and bool(rank)
+    return replace(made, labelled=labelled, rank_label=sys.intern(rank))
 
 
 def main_name(spec: Body) -> str:

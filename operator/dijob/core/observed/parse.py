@@ -95,7 +95,7 @@ def pod(body: Body) -> Pod:
         deleting=bool(meta.get("deletionTimestamp")),
         ending_soon=spec.get("activeDeadlineSeconds") == END_SECONDS,
         complaint=complaint(status),
-        copy=_copy(annotations),
+        copy=list_copy(annotations),
         containers=_containers(meta, spec, status, main),
         made=made,
         placement=_placement(meta, spec, status, main),
@@ -137,8 +137,10 @@ def _placement(meta: Body, spec: Body, status: Body, main: Body) -> Placement:
     )
 
 
-def _copy(annotations: Mapping[str, str]) -> ListCopy:
-    """The text is interned: all pods of a job share one string."""
+def list_copy(annotations: Mapping[str, str]) -> ListCopy:
+    """What a pod's annotations say of address lists. The text is interned: all pods of a job share
+    one string.
+    """
     listed = number(annotations.get(names.ANNOTATION_LIST_NUMBER))
     return ListCopy(
         address_list=AddressList(listed, sys.intern(annotations.get(names.ANNOTATION_IPS, ""))),

@@ -4,6 +4,7 @@ again.
 
 from datetime import datetime, timedelta
 
+from dijob import names
 from dijob.core.backoff import doubled
 from dijob.core.observed.views import Refusal, Refused
 
@@ -15,6 +16,8 @@ TAKEN_SECONDS = (5.0, 60.0)
 # An old pod has 30 s to end, unless its template says otherwise; 4 s more are little.
 TERMINATING_SECONDS = (1.0, 4.0)
 BACKOFF_SECONDS = (1.0, 60.0)
+# What somebody undoes so much later is another affair.
+FORGET_SECONDS = 600.0
 
 
 def name_in_use(why: Refused, what: str, now: datetime, before: Refusal | None = None) -> Refusal:
@@ -70,6 +73,18 @@ def of_change(status: int, message: str, before: Refusal | None, now: datetime) 
     """
     lasting = 400 <= status < 500 and status != 429
     return _for_now(Refused.FORBIDDEN if lasting else Refused.UNAVAILABLE, message, before, now)
+
+
+def undone(what: str, before: Refusal | None, now: datetime) -> Refusal:
+    """A change of a pod was accepted and has been made again, since somebody undoes it: that is as
+    good as refused. `what` are its "labels" or "annotations".
+    """
+    message = (
+        f"its {what} below {names.GROUP}/ are changed back whenever the operator has written them:"
+        " let the webhook or controller that does so leave them alone"
+    )
+    lately = before and now - before.retry_at < timedelta(seconds=FORGET_SECONDS)
+    return _for_now(Refused.FORBIDDEN, message, before if lately else None, now)
 
 
 def _for_now(why: Refused, message: str, before: Refusal | None, now: datetime) -> Refusal:

@@ -3,13 +3,12 @@ or its end.
 """
 
 import json
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final
 
 from dijob import names
 from dijob.core.actions import PublishAddresses
-from dijob.core.addresses import AddressList, ListCopy
+from dijob.core.addresses import AddressList
 from dijob.core.members import Gang, GangTask
 from dijob.core.observed.derived import list_fingerprints
 from dijob.core.observed.parse import END_SECONDS
@@ -143,12 +142,6 @@ def derived(
 ) -> frozenset[tuple[str, str]]:
     """The fingerprints of `made_for`."""
     return list_fingerprints(made_for(gang, address_list, reads))
-
-
-def as_shown_on_pod(gang: Gang, action: PublishAddresses) -> ListCopy:
-    """The copy as a watch will show it on the pod that is given it: with `derived` filled in."""
-    copy = action.copy
-    return replace(copy, derived=derived(gang, copy.address_list, action.reads))
 
 
 @lru_cache(maxsize=16)
