@@ -18,13 +18,12 @@ from unit.builders import (
     job,
     later,
     listed,
-    main_status,
     observed,
     plan,
     pod_body,
     stored,
-    terminated,
 )
+from unit.statuses import main_status, terminated
 
 UP: Body = {"state": {"running": {"startedAt": STARTED}}}
 TOKEN = {"initContainers": [{"name": "token", "image": "x", "restartPolicy": "Always"}]}

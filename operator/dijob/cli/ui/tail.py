@@ -5,8 +5,8 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any, Final
 
+from dijob.api.printed import plain
 from dijob.cli.ui.sse import LINES, Message, Messages
-from dijob.cli.ui.words import plain
 from dijob.client import AsyncClient, DijobError, Line, LogOptions
 
 # Of each rank, when the page opens its log.

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from dijob import reasons
+from dijob.api.printed import plain
 from dijob.api.problems import SpecError
 from dijob.cli.ui import graph, story
 from dijob.cli.ui.memory import Memory
 from dijob.cli.ui.states import Kind, State, of_pod, without_pod
-from dijob.cli.ui.words import plain
 from dijob.cli.watching.view import Snapshot
 from dijob.client import Job, RankPod
 from dijob.client.jobs import failure_in_words

@@ -1,16 +1,10 @@
-"""What programs have printed, as it is shown: without what only a terminal understands. Pure."""
+"""What programs have printed, in one line. Pure."""
 
-import re
 from typing import Final
 
-# Colours and the like (ECMA-48).
-_ESCAPES: Final = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)|[@-Z\\^_])")
+from dijob.api.printed import plain
+
 _MOST: Final = 300
-
-
-def plain(text: str) -> str:
-    """A text without colours and padding."""
-    return _ESCAPES.sub("", text).rstrip()
 
 
 def short(text: str) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dijob import names
+from dijob.api.printed import plain
 from dijob.core.observed.endings import how_it_ended
 from dijob.pod import RENEWAL_CODE
 
@@ -270,7 +271,7 @@ def _last(container: Body) -> Body | None:
 def ending(ended: Body) -> Ending:
     code = int(ended.get("exitCode") or 0)
     signal = int(ended.get("signal") or 0) or (code - 128 if 128 < code < 160 else 0)
-    said = (ended.get("message") or "").strip()
+    said = plain(ended.get("message") or "").strip()
     return Ending(
         exit_code=code,
         signal=signal,
