@@ -231,7 +231,7 @@ def _volumes(spec: Spec) -> Iterator[Problem]:
         if not isinstance(name, str) or not name:
             yield Problem(
                 f"spec.volumes[{at}].name",
-                "is missing: name the volume, so that containers can mount it",
+                "is missing or no text: name the volume, so that containers can mount it",
             )
         elif name in OWN_VOLUMES:
             yield Problem(f"spec.volumes[{at}].name", f"{name} {OWN_NAME_MESSAGE}")
