@@ -97,22 +97,23 @@ check: venv tools $(SITE)/ready ## ruff, mypy --strict, import-linter, generated
 	$(if $(shell command -v shellcheck)$(DIJOB_SKIP_NOTHING),,@echo "==> skipped:" )shellcheck .ci/run images/*/rootfs.sh
 
 # What the three have in common is nothing but the two cores: the tests of the launcher and of the command line wait for
-# processes most of the time, and the state machine takes as long as all other tests of the operator. One process for each of
-# these two: with workers, each of them imports and collects all of it, and reports each test to the first, a fifth of the time.
-MACHINE := tests/unit/test_machine.py
+# processes most of the time, and a few modules, which go through many states or values, take as long as all other tests of the
+# operator. One process for each of these two: with workers, each of them imports and collects all of it, and reports each test
+# to the first, a fifth of the time.
+MANY := $(addprefix tests/unit/test_,machine.py depth.py shell_bites.py lease_stories.py undone_changes.py)
 COMMANDS := tests/unit/cli tests/unit/client
 
 .PHONY: unit
 unit: venv tools ## the core, the launcher in the pod, the model, the command line: no cluster (~40 s)
-	@$(MAKE) --no-print-directory -j3 -Otarget unit-operator unit-machine unit-processes
+	@$(MAKE) --no-print-directory -j3 -Otarget unit-operator unit-many unit-processes
 
-.PHONY: unit-operator unit-machine unit-processes
+.PHONY: unit-operator unit-many unit-processes
 unit-operator:
-	$(PY) -m pytest tests/unit -q $(patsubst %,--ignore=%,$(MACHINE) $(COMMANDS))
+	$(PY) -m pytest tests/unit -q $(patsubst %,--ignore=%,$(MANY) $(COMMANDS))
 	$(PY) -m pytest $(COMMANDS) -q -m timed
 
-unit-machine:
-	$(PY) -m pytest $(MACHINE) -q
+unit-many:
+	$(PY) -m pytest $(MANY) -q
 
 unit-processes:
 	$(PY) -m pytest tests/pod tests/runtime $(if $(COVERED),,$(COMMANDS)) -q -n 4 --dist worksteal -m "not timed"
