@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from dijob.core.decide.requeue import RESYNC_SECONDS
-from dijob.core.report.summary import ended
 from unit.invariants import Watched
 from unit.operating import Operator
 from unit.simulator import Cluster
@@ -134,14 +133,14 @@ class Driven(Watched):
     def succeeds(self) -> None:
         """Every rank exits 0."""
         for pod in self.pods():
-            if pod.process is not None and not ended(self.job.status):
+            if pod.process is not None and not self.job.status.ended:
                 pod.end(pod.main, 0)
                 self.cluster.report(pod)
         self.comes_to_its_end()
 
     def comes_to_its_end(self) -> None:
         self.calm()
-        assert ended(self.job.status), self.job.status
+        assert self.job.status.ended, self.job.status
 
     def calm(self) -> None:
         """Until nothing happens any more, which must come soon and must be the right end."""
@@ -165,7 +164,7 @@ class Driven(Watched):
         self.operator.check_known()
         self.hears_old_news()
         self.check_rare(passes)
-        if ended(self.job.status):
+        if self.job.status.ended:
             self.check_cleaned()
         elif self.job.spec.suspend:
             self.check_suspended()

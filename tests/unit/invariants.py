@@ -3,7 +3,7 @@
 from dijob import names
 from dijob.core.members import expand
 from dijob.core.membership.address_list import NOBODY
-from dijob.core.report.summary import ended, is_true
+from dijob.core.report.summary import is_true
 from dijob.names import CleanPodPolicy, FailureAction, Queue, Topology
 from dijob.reasons import PeersReady, Running
 from hypothesis.stateful import invariant
@@ -32,7 +32,7 @@ class Watched(Judged):
         assert again or expand(new.succeeded_ranks) >= expand(old.succeeded_ranks)
         for field in ("first_failure", "start_time", "completion_time"):
             assert getattr(old, field) in (None, getattr(new, field)), (field, old, new)
-        assert not ended(old) or ended(new)
+        assert not old.ended or new.ended
         self.before = new
 
     @invariant()

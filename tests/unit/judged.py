@@ -11,7 +11,6 @@ from dijob.core.members import Gang, count, expand, gang_of
 from dijob.core.membership.list_state import SUSPENDED
 from dijob.core.observed.parse import END_SECONDS
 from dijob.core.observed.views import Pod
-from dijob.core.report.summary import ended
 from dijob.names import Addressing, CleanPodPolicy
 from hypothesis import currently_in_test_context, note
 from hypothesis.stateful import RuleBasedStateMachine
@@ -118,13 +117,13 @@ class Judged(RuleBasedStateMachine):
         assert method == "POST" or self.named_uid(request), request
         if target.plural == names.PLURAL:
             if method == "DELETE":
-                assert ended(status), status
+                assert status.ended, status
                 assert self.job.spec.ttl_seconds_after_finished is not None, status
             elif target.sub:
                 self.check_status(request)
             return
         assert method == "POST" or self.is_ours(request), request
-        if ended(status):
+        if status.ended:
             self.check_clean_up(request)
         elif method == "POST" and target.plural == "pods":
             self.check_creation(request.body["metadata"]["name"], status)

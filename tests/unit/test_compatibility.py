@@ -12,7 +12,6 @@ from dijob.api.warnings import warnings
 from dijob.core.decide.plan import Plan
 from dijob.core.members import gang_of
 from dijob.core.observed.containers import Ending
-from dijob.core.report.summary import ended
 from dijob.names import CleanPodPolicy, Topology
 from unit import builders
 from unit.builders import manifest, plan
@@ -138,7 +137,7 @@ def test_an_end_with_143_is_free_where_the_job_is_preemptible(preemptible: bool)
     seen = builders.observed(
         *(builders.listed(rank, owner=made, **(killed if rank == 1 else {})) for rank in range(3))
     )
-    assert ended(plan(made, seen, builders.NOW).status) is not preemptible
+    assert plan(made, seen, builders.NOW).status.ended is not preemptible
 
 
 def _theirs(phase: str, **more: Any) -> Body:
@@ -172,7 +171,7 @@ def test_a_job_that_ended_there_has_ended_here(phase: str, policy: CleanPodPolic
 def test_a_status_of_1_0_is_read_too() -> None:
     # Its HTTP API took from status.replicas without looking.
     seen = stored({"status": _theirs("Succeeded", generation=3, replicas=-1)})
-    assert ended(seen)
+    assert seen.ended
     assert seen.completion_time is None  # theirs has another name: such a job has no time to live
 
 

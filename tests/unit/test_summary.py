@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from dijob.api.status import Condition, Status
-from dijob.core.report.summary import Fact, ended, events, is_true, phase
+from dijob.core.report.summary import Fact, events, is_true, phase
 from dijob.names import Phase
 from dijob.reasons import (
     AddressesReady,
@@ -52,7 +52,7 @@ PHASES: dict[str, tuple[tuple[Fact, ...], Phase]] = {
 def test_the_phase_is_what_the_conditions_add_up_to(facts: tuple[Fact, ...], word: Phase) -> None:
     status = having(*facts)
     assert (phase(status), status.phase) == (word, word.value)
-    assert ended(status) is (word in (Phase.SUCCEEDED, Phase.FAILED))
+    assert status.ended is (word in (Phase.SUCCEEDED, Phase.FAILED))
 
 
 def ends(status: Status) -> list[tuple[str, str, str, str]]:

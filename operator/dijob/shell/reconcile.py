@@ -15,7 +15,7 @@ from dijob.core.membership.address_list import unaccounted
 from dijob.core.observed.ranked import by_rank
 from dijob.core.observed.views import Isolation, Observed
 from dijob.core.options import Options, isolated, notes
-from dijob.core.report import conditions, summary
+from dijob.core.report import conditions
 from dijob.shell.actor import Actor
 from dijob.shell.api import Api, ApiError
 from dijob.shell.aside import Aside
@@ -198,4 +198,4 @@ def _is_known(there: Mapping[str, Any], known: Metadata) -> bool:
 def _is_over(job: DIJob) -> bool:
     """Whether the job needs no pods any more."""
     status = job.status
-    return bool(job.metadata.deletion_timestamp or status.suspend_time) or summary.ended(status)
+    return bool(job.metadata.deletion_timestamp or status.suspend_time) or status.ended

@@ -50,7 +50,7 @@ from dijob.core.observed.views import Observed, Pod
 from dijob.core.render.pod import template_hash
 from dijob.core.report import conditions
 from dijob.core.report.optional import optional_conditions
-from dijob.core.report.summary import Fact, conclude, ended, events
+from dijob.core.report.summary import Fact, conclude, events
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def plan(job: DIJob, observed: Observed, now: datetime) -> Plan:
         # The garbage collector takes the pods; nothing is created behind its back.
         return Plan(status=job.status)
     this = _build_context(job, observed, now)
-    if ended(job.status):
+    if job.status.ended:
         if job.paused:
             return _conclude(this, this.status, optional_conditions(this), requeue.rarely)
         return _conclude(
@@ -136,7 +136,7 @@ def _build_context(job: DIJob, observed: Observed, now: datetime) -> Pass:
     stored = recovered(gang, observed, job.status)
     policy, known = Policy.of(job, gang), failures.read(stored, gang)
     # After the end nothing is counted any more: what ends then is ended by the clean-up.
-    over = ended(job.status)
+    over = job.status.ended
     counted, world = known, World.of(gang, observed, known.into(stored), now)
     if not over:
         counted = failures.with_successes(known, world, policy)

@@ -12,7 +12,7 @@ from typing import Final
 from dijob.api.model import Metadata
 from dijob.api.status import Condition, Status, parse_time
 from dijob.core.membership.list_state import SUSPENDED
-from dijob.core.report.summary import ended, find, is_true
+from dijob.core.report.summary import find, is_true
 from dijob.reasons import AddressesReady, Failed, PeersReady, Running, Succeeded
 
 # The cause of a restart that no loss comes with: a container failed, and starts again in its pod.
@@ -87,7 +87,7 @@ def _is_start(old: Status) -> bool:
 def _recovered(old: Status, new: Status, now: datetime) -> float | None:
     before, loss = find(old, PeersReady), new.last_renewal
     back = is_true(new, PeersReady) and not is_true(old, PeersReady)
-    if not (back and before and loss) or ended(new) or loss.reason in WISHED:
+    if not (back and before and loss) or new.ended or loss.reason in WISHED:
         return None
     since, lost = parse_time(before.last_transition_time), parse_time(loss.time)
     if since is None or lost is None or lost < since:
@@ -100,11 +100,11 @@ def _restarts(old: Status, new: Status) -> dict[str, int]:
     if loss and loss != old.last_renewal:
         return {} if loss.reason == SUSPENDED else {loss.reason: 1}
     failures = new.restarts - old.restarts
-    return {CRASHED: failures} if failures > 0 and not ended(new) else {}
+    return {CRASHED: failures} if failures > 0 and not new.ended else {}
 
 
 def _end(old: Status, new: Status) -> End | None:
-    if ended(old):
+    if old.ended:
         return None
     found: list[Condition | None] = [find(new, each) for each in (Failed, Succeeded)]
     return next((End(c.type, c.reason) for c in found if c and c.status == "True"), None)

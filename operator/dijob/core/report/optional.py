@@ -10,7 +10,7 @@ from dijob.core.membership.context import Pass
 from dijob.core.observed.containers import Containers
 from dijob.core.observed.views import Refused
 from dijob.core.report import redis
-from dijob.core.report.summary import Fact, ended, find, is_true
+from dijob.core.report.summary import Fact, find, is_true
 from dijob.reasons import (
     BrokerReady,
     Invalid,
@@ -42,7 +42,7 @@ LAUNCHER_FIELD = "spec.launcher"
 def optional_conditions(this: Pass) -> list[Fact]:
     """Conditions that are there only when there is, or was, something to say."""
     status, facts = this.job.status, []
-    over = checks.ENDED_MESSAGE.format(status.phase) if ended(status) else ""
+    over = checks.ENDED_MESSAGE.format(status.phase) if status.ended else ""
     if this.template_changed:
         facts.append(Fact(Invalid.TemplateChanged, over or TEMPLATE_CHANGED))
     elif is_true(status, Invalid):
@@ -81,7 +81,7 @@ def _policy(this: Pass) -> list[Fact]:
 
 def _broker(this: Pass) -> list[Fact]:
     gang = this.world.gang
-    if not gang.server or ended(this.job.status):
+    if not gang.server or this.job.status.ended:
         return []
     if this.job.spec.suspend or this.status.suspend_time:
         return [Fact(BrokerReady.Suspended, "the job is suspended, and its Redis server with it")]
@@ -114,7 +114,7 @@ def _said_by(this: Pass, what: str, said: Callable[[Containers], str]) -> list[s
 
 def _warning(this: Pass, sentences: list[str], reason: Reason, gone: Reason) -> list[Fact]:
     known = is_true(this.job.status, type(gone))
-    if known and ended(this.job.status):
+    if known and this.job.status.ended:
         return []  # it stays as it was: the pods that it is about may be gone
     if sentences:
         return [Fact(reason, "; ".join(sentences))]

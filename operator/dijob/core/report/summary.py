@@ -41,11 +41,6 @@ def is_true(status: Status, condition: type[Reason]) -> bool:
     return found is not None and found.status == "True"
 
 
-def ended(status: Status) -> bool:
-    """Whether the job has reached its end; nothing but clean-up happens after it."""
-    return status.ended
-
-
 def phase(status: Status) -> Phase:
     """The phase that the conditions add up to."""
     for condition, word in (
@@ -159,7 +154,7 @@ def _is_urgent(old: Status, new: Status) -> bool:
         or old.restarts != new.restarts
         or old.given_back != new.given_back
     )
-    return begun or lost or ended(new) != ended(old)
+    return begun or lost or new.ended != old.ended
 
 
 def conclude(status: Status, facts: Iterable[Fact], generation: int, now: datetime) -> Status:
