@@ -48,7 +48,7 @@ class Given(TypedDict):
     type=options.DURATION,
     default=300,
     metavar="DURATION",
-    help="How long the old pods may take to end. Absent: 5m.",
+    help="How long to wait for the old pods' end; then the new job waits for it. Absent: 5m.",
 )
 @options.cluster
 def command(where: Where, name: str, **given: Unpack[Given]) -> None:
@@ -56,8 +56,8 @@ def command(where: Where, name: str, **given: Unpack[Given]) -> None:
 
     The new one is tried on the apiserver first, so that a mistake in it costs nothing. Then the job
     and its pods are deleted; nothing of its status is kept, and what its program has stored on
-    volumes stays. The code of `run --code` is kept, or is as
-    the file says, and is still deleted with the job.
+    volumes stays. The code of `run --code` is kept, or is as the file says, and is still deleted
+    with the job. What goes wrong after the deletion leaves a file with what was to be made.
 
     \b
     Example:
