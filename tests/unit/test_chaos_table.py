@@ -1,6 +1,7 @@
 """Charges, times and verdicts of `make chaos`, from what has happened."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from chaos.charges import Done, charges
@@ -8,7 +9,7 @@ from chaos.healing import Healed, Look, healed
 from chaos.kinds import KINDS
 from chaos.plan import OPERATORS, Fault
 from chaos.shapes import ALL
-from chaos.table import BESIDE, Result, joined, markdown, rows
+from chaos.table import ALONE, BESIDE, Result, joined, markdown, rows
 
 
 def done(
@@ -111,6 +112,16 @@ def test_what_heals_beside_a_node_that_is_given_up_is_counted_apart() -> None:
         ("pod deleted", "2", "median 2.0 s, max 2.0 s", True),
         ("node lost", "1", "median 140.0 s, max 140.0 s", True),
         (BESIDE, "1", "median 130.0 s, max 130.0 s", True),
+    ]
+
+
+def test_what_befalls_a_leader_that_nobody_can_follow_is_counted_apart() -> None:
+    result = a_result([])
+    kill = done("leader killed", OPERATORS, 1.0)
+    result.heard([Healed(kill, 2.0), Healed(replace(kill, alone=True), 17.0)])
+    assert [(row.words, row.count, row.measured, row.good) for row in rows(result)] == [
+        ("leader killed", "2", "median 2.0 s, max 2.0 s", True),
+        (ALONE, "1", "median 17.0 s, max 17.0 s", True),
     ]
 
 

@@ -1,8 +1,7 @@
 """How many failures a job must have been charged, by what has been done to it."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 from chaos.kinds import Level
 from chaos.plan import Fault
@@ -12,7 +11,7 @@ from chaos.shapes import Shape, owner
 @dataclass(frozen=True)
 class Done:
     """A fault that was carried out: when it began and ended (seconds of the run), what it hit in
-    truth, or why it hit nothing (`missed`).
+    truth, or why it hit nothing (`missed`); `alone` as in scene.Done.
     """
 
     wave: int
@@ -21,7 +20,7 @@ class Done:
     ended: float
     hit: str = ""
     missed: str = ""
-    also: dict[str, Any] = field(default_factory=dict, compare=False)
+    alone: bool = False
 
 
 def touches(shapes: Iterable[Shape], done: Done, job: str) -> bool:

@@ -72,10 +72,17 @@ def _owner(pod: Body) -> str:
     return next((str(owner["name"]) for owner in owners if owner["kind"] == "DIJob"), "")
 
 
+def runs(pod: Body) -> bool:
+    """Whether all containers of a pod are ready, and it is to stay."""
+    status = pod.get("status", {})
+    given = status.get("containerStatuses") or ()
+    ready = bool(given) and all(one["ready"] for one in given)
+    return status.get("phase") == "Running" and ready and "deletionTimestamp" not in pod["metadata"]
+
+
 def _seen(view: View, pod: Body) -> Seen:
     meta, status, name = pod["metadata"], pod.get("status", {}), pod["metadata"]["name"]
     given = status.get("containerStatuses") or ()
-    ready = bool(given) and all(one["ready"] for one in given)
     box, pause = view.box(name, given[0]["name"] if given else MAIN), view.pause(name)
     first = box.first if box else 0
     envs = [hosts.environ(pid) for pid in box.pids] if box else []
@@ -85,7 +92,7 @@ def _seen(view: View, pod: Body) -> Seen:
         uid=meta["uid"],
         ip=status.get("podIP", ""),
         rank=int(meta["labels"].get(RANK_LABEL, -1)),
-        running=status.get("phase") == "Running" and ready and "deletionTimestamp" not in meta,
+        running=runs(pod),
         sandbox=bool(pause) and hosts.comm(hosts.parent(pause)).startswith(SHIM),
         programs=len(view.program(name)),
         envs=tuple(env for env in envs if "DI_JOB_ID" in env),

@@ -9,7 +9,7 @@ from functools import partial
 from kubernetes import client
 from space import HOME
 
-from chaos import hosts
+from chaos import hosts, looks
 from chaos.scene import Act, Done, Missed, Scene
 
 SELECTOR = "app.kubernetes.io/name=dijob"
@@ -27,6 +27,13 @@ def _leader(scene: Scene) -> str:
     if name not in _operators(scene):
         raise Missed(f"the Lease is {name or 'nobody'}'s, which is not there")
     return name
+
+
+def _alone(scene: Scene, leader: str) -> bool:
+    """Whether no other operator is Ready: a node with a full disk evicts the pods on it."""
+    pods = scene.space.api.pods(HOME, SELECTOR)
+    others = (pod for pod in pods if pod["metadata"]["name"] != leader)
+    return not any(looks.runs(pod) for pod in others)
 
 
 def _other(scene: Scene) -> str:
@@ -52,7 +59,8 @@ def _signal(scene: Scene, pod: str, number: signal.Signals, pause: bool = False)
 def killed(scene: Scene, _: str, leader: bool) -> Done:
     """kill -9 of the process."""
     pod = _leader(scene) if leader else _other(scene)
-    return Done(f"{pod}, pids {_signal(scene, pod, signal.SIGKILL)}")
+    alone = leader and _alone(scene, pod)
+    return Done(f"{pod}, pids {_signal(scene, pod, signal.SIGKILL)}", alone=alone)
 
 
 def removed(scene: Scene, _: str) -> Done:
@@ -68,18 +76,19 @@ def deleted(scene: Scene, _: str) -> Done:
 
 
 def _delete(scene: Scene, pod: str, grace: int | None) -> Done:
+    alone = _alone(scene, pod)
     try:
         scene.space.api.core.delete_namespaced_pod(pod, HOME, grace_period_seconds=grace)
     except client.ApiException as error:
         raise Missed(f"{pod}: the apiserver says {error.status}") from error
-    return Done(pod)
+    return Done(pod, alone=alone)
 
 
 def stopped(scene: Scene, _: str) -> Done:
     """SIGSTOP of the process, SIGCONT afterwards."""
     pod = _leader(scene)
-    pids = _signal(scene, pod, signal.SIGSTOP)
-    return Done(f"{pod}, pids {pids}", partial(_go_on, pids))
+    alone, pids = _alone(scene, pod), _signal(scene, pod, signal.SIGSTOP)
+    return Done(f"{pod}, pids {pids}", partial(_go_on, pids), alone)
 
 
 def _go_on(pids: list[int]) -> None:

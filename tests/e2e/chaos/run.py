@@ -69,13 +69,15 @@ class Run:
         if done is None:
             self.story.tell(story.FAULT, **said, missed=why)
             return Done(number, fault, began, began, missed=why)
-        self.story.tell(story.FAULT, **said, hit=done.hit)
+        self.story.tell(
+            story.FAULT, **said, hit=done.hit, **({"alone": True} if done.alone else {})
+        )
         if fault.seconds:
             self._wait_until(began + fault.seconds)
             # What was stopped may have ended: its node has lost its power.
             with suppress(Missed):
                 done.undo()
-        return Done(number, fault, began, self.observer.now, done.hit)
+        return Done(number, fault, began, self.observer.now, done.hit, alone=done.alone)
 
     def _wait_until(self, moment: float) -> None:
         Event().wait(max(0.0, moment - self.observer.now))

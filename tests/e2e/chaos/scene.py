@@ -19,10 +19,13 @@ def nothing() -> None:
 
 @dataclass(frozen=True)
 class Done:
-    """What was hit, in words, and what undoes it."""
+    """What was hit, in words, and what undoes it; `alone`: it was an operator while no other one was
+    Ready.
+    """
 
     hit: str
     undo: Callable[[], None] = nothing
+    alone: bool = False
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,9 @@ HEAL_SECONDS = {Level.POD: (60, 120), Level.NODE: (90, 150), Level.OPERATOR: (8,
 # Where Kubernetes has to give a node up, which takes it 52 s by itself.
 GIVEN_UP_SECONDS = (150, 200)
 BESIDE = "any other fault beside a node that is given up"
+# Nobody can take over: another operator has to start, on a node that another fault may hit.
+ALONE_SECONDS = (30, 60)
+ALONE = "the leader, while no other operator is Ready"
 FULL_MINUTES = 10.0
 
 
@@ -30,14 +33,15 @@ class Checked:
 @dataclass
 class Happened:
     """One kind of fault: how often it hit something and how often nothing was there, the seconds
-    to heal, those of a wave in which a node was given up (`beside`), and how often what it hit
-    was never whole again.
+    to heal, those of a wave in which a node was given up (`beside`), those of a leader while no
+    other operator was Ready (`alone`), and how often what it hit was never whole again.
     """
 
     done: int = 0
     missed: int = 0
     seconds: list[float] = field(default_factory=list)
     beside: list[float] = field(default_factory=list)
+    alone: list[float] = field(default_factory=list)
     never: int = 0
 
     def add(self, other: "Happened") -> None:
@@ -46,6 +50,7 @@ class Happened:
         self.missed += other.missed
         self.seconds += other.seconds
         self.beside += other.beside
+        self.alone += other.alone
         self.never += other.never
 
 
@@ -73,6 +78,8 @@ class Result:
                 kind.never += 1
             elif given_up and not one.done.fault.is_a.given_up:
                 kind.beside.append(one.seconds)
+            elif one.done.alone:
+                kind.alone.append(one.seconds)
             else:
                 kind.seconds.append(one.seconds)
 
@@ -127,6 +134,8 @@ def rows(result: Result) -> Iterator[Row]:
             yield _of_kind(kind, happened)
     if beside := [seconds for one in result.kinds.values() for seconds in one.beside]:
         yield _timed(BESIDE, str(len(beside)), beside, GIVEN_UP_SECONDS)
+    if alone := [seconds for one in result.kinds.values() for seconds in one.alone]:
+        yield _timed(ALONE, str(len(alone)), alone, ALONE_SECONDS)
     if result.minutes >= FULL_MINUTES:
         absent = [name for name in KINDS if not result.kinds.get(name, Happened()).done]
         yield Row("kinds that never hit anything", str(len(KINDS)), _few(absent), "0", not absent)
