@@ -69,9 +69,8 @@ class Run:
         if done is None:
             self.story.tell(story.FAULT, **said, missed=why)
             return Done(number, fault, began, began, missed=why)
-        self.story.tell(
-            story.FAULT, **said, hit=done.hit, **({"alone": True} if done.alone else {})
-        )
+        said |= {"alone": True} if done.alone else {}
+        self.story.tell(story.FAULT, **said, hit=done.hit)
         if fault.seconds:
             self._wait_until(began + fault.seconds)
             # What was stopped may have ended: its node has lost its power.

@@ -19,8 +19,8 @@ def nothing() -> None:
 
 @dataclass(frozen=True)
 class Done:
-    """What was hit, in words, and what undoes it; `alone`: it was an operator while no other one was
-    Ready.
+    """What was hit, in words, and what undoes it; `alone`: a leader, and no other operator was
+    Ready to follow it.
     """
 
     hit: str
