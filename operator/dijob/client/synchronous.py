@@ -146,14 +146,17 @@ class Client:
             raise
 
     def _each(self, items: AsyncIterator[Answer]) -> Iterator[Answer]:
+        step: list[asyncio.Task[Any]] = []
+
         async def following() -> Answer:
+            step[:] = filter(None, [asyncio.current_task()])
             return await anext(items, _END)
 
         try:
             while (item := self._run(following())) is not _END:
                 yield item
         finally:
-            self._run(_closed(items))
+            self._run(_closed(items, step))
 
     def _stop(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -161,9 +164,12 @@ class Client:
         self._loop.close()
 
 
-async def _closed(items: AsyncIterator[Any]) -> None:
-    # After Ctrl-C its last step is being cancelled, and a generator that runs cannot be closed.
-    while getattr(items, "ag_running", False):  # noqa: ASYNC110 (a step of asyncio's own)
-        await asyncio.sleep(0)
+async def _closed(items: AsyncIterator[Any], step: Sequence[asyncio.Task[Any]]) -> None:
+    """Close a generator whose last step may still run after Ctrl-C: wherever that came, nobody
+    else ends the step, and a generator that runs cannot be closed.
+    """
+    for task in step:
+        task.cancel()
+    await asyncio.gather(*step, return_exceptions=True)
     if close := getattr(items, "aclose", None):
         await close()

@@ -3,8 +3,9 @@
 import asyncio
 import signal
 import threading
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -18,27 +19,55 @@ KUBECONFIG = {
 }
 
 
-def test_ctrl_c_while_the_next_line_is_waited_for(tmp_path: Path) -> None:
-    waits = threading.Event()
-    closed = []
+@pytest.fixture
+def client(tmp_path: Path) -> Iterator[Client]:
+    file = tmp_path / "kubeconfig"
+    file.write_text(yaml.safe_dump(KUBECONFIG))
+    with Client(str(file)) as made:
+        yield made
 
-    async def lines() -> AsyncGenerator[str]:
+
+class Lines:
+    """Lines that never come; `waits` once the first is waited for, `closed` in the end."""
+
+    def __init__(self) -> None:
+        self.waits, self.closed = threading.Event(), False
+
+    async def __call__(self) -> AsyncGenerator[str]:
         try:
-            waits.set()
+            self.waits.set()
             await asyncio.Event().wait()
             yield "never"
         finally:
-            closed.append(True)
+            self.closed = True
+
+
+def test_ctrl_c_while_the_next_line_is_waited_for(client: Client) -> None:
+    lines, main = Lines(), threading.get_ident()
 
     def interrupt() -> None:
-        waits.wait()
+        lines.waits.wait()
         signal.pthread_kill(main, signal.SIGINT)
 
-    main = threading.get_ident()
-    file = tmp_path / "kubeconfig"
-    file.write_text(yaml.safe_dump(KUBECONFIG))
-    with Client(str(file)) as client:
-        threading.Thread(target=interrupt, daemon=True).start()
-        with pytest.raises(KeyboardInterrupt):
-            next(client._each(lines()))
-    assert closed
+    threading.Thread(target=interrupt, daemon=True).start()
+    with pytest.raises(KeyboardInterrupt):
+        next(client._each(lines()))
+    assert lines.closed
+
+
+def test_ctrl_c_as_the_next_line_is_asked_for(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The step has begun, and nobody has its future yet."""
+    lines, real = Lines(), asyncio.run_coroutine_threadsafe
+
+    def interrupted(*args: Any) -> None:
+        monkeypatch.setattr(asyncio, "run_coroutine_threadsafe", real)
+        real(*args)
+        lines.waits.wait()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(asyncio, "run_coroutine_threadsafe", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        next(client._each(lines()))
+    assert lines.closed
