@@ -48,6 +48,7 @@ async def its_namespace(stage: Stage) -> Outcome:
         await lane.operator.kill()
         lane.operator.arguments = (f"--lease={lane.namespace}/dijob", "--identity=a")
         await lane.operator.start()
+        await lane.watching()
         await running(lane, "a", "b")
         begin = time.monotonic()
         await lane.kube.delete(f"/api/v1/namespaces/{lane.namespace}")

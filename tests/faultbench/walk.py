@@ -48,7 +48,6 @@ REFUSED: dict[str, st.SearchStrategy[Any]] = {
 }
 # Stored, and then told by a condition, since the apiserver alone knows what it thinks of a pod.
 ACCEPTED: dict[str, Json] = {
-    "an image of a number": {"image": 7},
     "an unknown field": {"imagee": "x"},
     "a negative limit": {"resources": {"limits": {"cpu": "-1"}}},
     "no such policy": {"imagePullPolicy": "Sometimes"},
