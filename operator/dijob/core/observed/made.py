@@ -20,8 +20,8 @@ OURS_BEGIN = f"metadata.annotations['{names.GROUP}/"
 
 def made_with(meta: Body, spec: Body) -> MadeWith:
     """What the pod was made with."""
-    name, rank = main_name(spec), _label(meta, names.LABEL_RANK)
-    job = controller(meta).get("name")
+    name = main_name(spec)
+    labelled, rank = _labels(meta.get("labels") or {}, controller(meta).get("name"))
     return MadeWith(
         template_hash=(meta.get("annotations") or {}).get(names.ANNOTATION_TEMPLATE, ""),
         main=sys.intern(name),
@@ -30,16 +30,15 @@ def made_with(meta: Body, spec: Body) -> MadeWith:
         restartable=_launched(spec, name) and spec.get("restartPolicy") != "Never",
         grace=_grace(spec, name),
         sidecars=bool(sidecars(spec)),
-        labelled=_label(meta, names.LABEL_JOB) == job and bool(rank),
-        rank_label=sys.intern(rank),
+        labelled=labelled,
+        rank_label=rank,
     )
 
 
 def relabelled(made: MadeWith, labels: Mapping[str, str], job: str) -> MadeWith:
     """The same of a pod of this job that has these labels now."""
-    rank = labels.get(names.LABEL_RANK, "")
-    labelled = labels.get(names.LABEL_JOB) == job and bool(rank)
-    return replace(made, labelled=labelled, rank_label=sys.intern(rank))
+    labelled, rank = _labels(labels, job)
+    return replace(made, labelled=labelled, rank_label=rank)
 
 
 def main_name(spec: Body) -> str:
@@ -133,5 +132,7 @@ def _container(spec: Body, name: str) -> Body:
     return next((c for c in spec.get("containers") or () if c.get("name") == name), {})
 
 
-def _label(meta: Body, key: str) -> str:
-    return str((meta.get("labels") or {}).get(key, ""))
+def _labels(labels: Body, job: Any) -> tuple[bool, str]:
+    """Whether a pod has the labels by which this job finds it, and the rank that they name."""
+    rank = str(labels.get(names.LABEL_RANK, ""))
+    return str(labels.get(names.LABEL_JOB, "")) == job and bool(rank), sys.intern(rank)
