@@ -97,6 +97,8 @@ def test_a_reason_that_turns_up_again_is_told_again() -> None:
 
 
 SEEN = having(Fact(Running.Starting))
+ONE_RANK = having(Fact(AddressesReady.AddressMissing, "rank 0: waits"), before=SEEN)
+BOTH_RANKS = having(Fact(AddressesReady.AddressMissing, "ranks 0-1: waits"), before=ONE_RANK)
 
 
 @pytest.mark.parametrize(
@@ -110,7 +112,8 @@ SEEN = having(Fact(Running.Starting))
         (SEEN, SEEN.model_copy(update={"succeeded_ranks": "0"}), Pressure.SOON),
         (SEEN, having(Fact(PeersReady.AllRanksReady), before=SEEN), Pressure.SOON),
         (SEEN, having(Fact(AddressesReady.AddressMissing), before=SEEN), Pressure.SOON),
-        (having(Fact(AddressesReady.AddressMissing), before=SEEN), SEEN, Pressure.SOON),
+        (ONE_RANK, SEEN, Pressure.SOON),
+        (ONE_RANK, BOTH_RANKS, Pressure.SOON),
         (
             SEEN,
             SEEN.model_copy(update={"last_renewal": Renewal(list_number=1)}),
@@ -130,6 +133,7 @@ SEEN = having(Fact(Running.Starting))
         "together-again",
         "problem",
         "problem-that-is-over",
+        "problem-of-one-rank-more",
         "list-died",
         "running",
         "succeeded",

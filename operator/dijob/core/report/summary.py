@@ -122,10 +122,12 @@ def _waits_for_old_pods(status: Status) -> bool:
     return created is not None and created.reason == reasons.PodsCreated.WaitingForOldPod.name
 
 
-def problems(status: Status) -> frozenset[tuple[str, str]]:
-    """Type and reason of each condition that says that something is wrong."""
+def problems(status: Status) -> frozenset[tuple[str, str, str]]:
+    """Type, reason and message of each condition that says that something is wrong. The message
+    is part of it, since it names the ranks.
+    """
     return frozenset(
-        (condition.type, condition.reason)
+        (condition.type, condition.reason, condition.message)
         for condition in status.conditions
         if (reason := reasons.find(condition.type, condition.reason))
         and reason.entry.kind is ReasonKind.PROBLEM
