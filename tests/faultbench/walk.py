@@ -93,13 +93,18 @@ def comparable(state: Json) -> Json:
         }
         for name, pod in state["pods"].items()
     }
-    kept = {k: v for k, v in status.items() if k not in (*OF_A_WALK, "conditions")}
+    # The apiserver's scale subresource reads a status without replicas as 0.
+    kept = {"replicas": 0} | {
+        k: v for k, v in status.items() if k not in (*OF_A_WALK, "conditions")
+    }
+    # A suspended job keeps the service that it ran with; a fresh one has none until it runs.
+    service = None if conditions.get("Suspended") == "True" else state["service"]
     return {
         "spec": state["spec"],
         "conditions": conditions,
         "pods": pods,
         "status": kept,
-        "service": state["service"],
+        "service": service,
     }
 
 

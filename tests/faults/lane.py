@@ -8,6 +8,7 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
@@ -158,8 +159,9 @@ def _pod(pod: Json, siblings: dict[str, Json]) -> Json:
     """
     meta, spec = pod["metadata"], pod["spec"]
     truth = {int(name.rpartition("-")[2]): p["status"].get("podIP") for name, p in siblings.items()}
+    own = {pod["status"].get("podIP"): "its own address"}
     annotations = {
-        k: _addresses(v, truth)
+        k: own.get(v, v) if k == names.ANNOTATION_POD_IP else _addresses(v, truth)
         for k, v in (meta.get("annotations") or {}).items()
         if k not in UNCOMPARED
     }
@@ -190,17 +192,25 @@ def _either_word(status: Any) -> Any:
 
 
 def _addresses(text: str, truth: dict[int, str]) -> str:
-    """A list of addresses as whether it is true of the pods that are there; any other text as it
-    is.
+    """A list of IP addresses as whether it is true of the pods that are there; any other text, a
+    list of names too, as it is.
     """
     if text.startswith("{"):
         topology = json.loads(text)
         return json.dumps({**topology, "nodeIps": _addresses(",".join(topology["nodeIps"]), truth)})
     listed = text.split(",")
-    if "." not in text:
+    if not all(map(_is_ip, listed)):
         return text
     told = all(rank < len(listed) and listed[rank] == ip for rank, ip in truth.items())
     return f"{len(listed)} addresses, true" if told else f"{listed} instead of {truth}"
+
+
+def _is_ip(text: str) -> bool:
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True
 
 
 def mask(value: Any) -> Any:
