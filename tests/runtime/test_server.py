@@ -89,6 +89,13 @@ def test_a_refusal_has_the_servers_reason(
     assert caught.value.status == status
 
 
+@pytest.mark.parametrize("answer", ["[]", "{}", '{"data": {"replicas": "many"}}', '{"data": 5}'])
+def test_an_answer_of_something_else_is_told(peer: Server, answer: str) -> None:
+    peer.answer = answer
+    with pytest.raises(ServerError, match=r"is no DIJob server: it answered [\[{]"):
+        server.request_replicas(5)
+
+
 def test_without_a_server_it_is_said_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DI_SERVER_URL", raising=False)
     with pytest.raises(ServerError, match=r"DI_SERVER_URL is not set.*server\.enabled"):

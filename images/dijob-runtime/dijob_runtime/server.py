@@ -47,7 +47,11 @@ def request_replicas(replicas: int) -> int:
     have so many, with the server's reason.
     """
     answer = _ask("PUT", "replicas", {"replicas": replicas})
-    return int(answer["replicas"])
+    try:
+        return int(answer["data"]["replicas"])
+    except (LookupError, TypeError, ValueError):
+        at = os.environ[URL]
+        raise ServerError(200, f"{at} is no DIJob server: it answered {answer!r:.80}") from None
 
 
 def report(
@@ -156,7 +160,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def _ask(method: str, what: str, body: dict[str, Any], timeout: float = TIMEOUT_SECONDS) -> Any:
-    """What the server's answer holds."""
+    """The server's answer, which another one may have given in its place."""
     try:
         base, token_file, job = (os.environ[name] for name in (URL, TOKEN, "DI_JOB_ID"))
     except KeyError as missing:
@@ -177,7 +181,7 @@ def _ask(method: str, what: str, body: dict[str, Any], timeout: float = TIMEOUT_
         )
         # A proxy of the template's is for the world outside.
         with build_opener(ProxyHandler({})).open(request, timeout=timeout) as answer:
-            return json.loads(answer.read())["data"]
+            return json.loads(answer.read())
     except HTTPError as error:
         raise ServerError(error.code, _sentence(error)) from error
     except (OSError, HTTPException, ValueError) as error:
