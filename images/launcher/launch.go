@@ -51,7 +51,7 @@ func launch(command []string) int {
 		os.Setenv("DI_NODES", bracketed(nodes))
 	}
 	bin := binFolderOf(os.Args[0])
-	putFirst("PATH", bin)
+	putFirst("PATH", filepath.Join(bin, pathFolder))
 	if os.Getenv("DI_RANK") != "" {
 		putFirst("PYTHONPATH", filepath.Join(bin, pythonFolder))
 	}

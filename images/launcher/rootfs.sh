@@ -6,11 +6,12 @@ export GOOS=linux GOARCH="$2" CGO_ENABLED=0 GOFLAGS=-buildvcs=false GOTOOLCHAIN=
 umask 022
 
 # The root holds what belongs into /run/dijob/bin and nothing else: it can be mounted there as an image volume.
-mkdir -p "$root/python"
+mkdir -p "$root/python" "$root/path"
 "$go" -C "$(dirname "$0")" build -trimpath -ldflags '-s -w' -o "$root/launch" .
-for name in gate ditask reach install hold; do
+for name in gate reach install hold; do
   ln -s launch "$root/$name"
 done
+ln -s ../launch "$root/path/ditask"
 runtime=$(dirname "$0")/../dijob-runtime
 cp "$runtime/hook/sitecustomize.py" "$root/python"
 (cd "$runtime" && find dijob_runtime -name '*.py') | while read -r file; do

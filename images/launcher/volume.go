@@ -14,8 +14,12 @@ import (
 // annotations, a downwardAPI volume (operator/dijob/pod.py).
 func binFolder() string { return variable("DIJOB_BIN_DIR", "/run/dijob/bin") }
 
-// pythonFolder, beside the programs, has what DI-engine is told in each Python process (images/dijob-runtime).
-const pythonFolder = "python"
+// Beside the programs: what DI-engine is told in each Python process (images/dijob-runtime), and what comes first in PATH.
+// The programs' own folder does not: it would hide the image's programs of these names.
+const (
+	pythonFolder = "python"
+	pathFolder   = "path"
+)
 
 func podFolder() string { return variable("DIJOB_POD_DIR", "/run/dijob/pod") }
 
@@ -41,16 +45,19 @@ func hold([]string) int {
 }
 
 func installInto(bin string) error {
-	if err := os.MkdirAll(bin, 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Join(bin, pathFolder), 0o755); err != nil {
 		return err
 	}
 	if err := copySelf(filepath.Join(bin, "launch")); err != nil {
 		return err
 	}
-	for _, name := range []string{"gate", "ditask", "reach"} {
+	for _, name := range []string{"gate", "reach"} {
 		if err := link("launch", filepath.Join(bin, name)); err != nil {
 			return err
 		}
+	}
+	if err := link("../launch", filepath.Join(bin, pathFolder, "ditask")); err != nil {
+		return err
 	}
 	own, err := os.Executable()
 	if err != nil {

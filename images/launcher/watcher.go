@@ -87,7 +87,7 @@ func (w *watcher) warnOfDitask() {
 	}
 	for _, pid := range below(os.Getpid()) {
 		if words := arguments(pid); isAlone(words) && !isTold(pid, words) {
-			ours := filepath.Join(binFolderOf(os.Args[0]), "ditask")
+			ours := filepath.Join(binFolderOf(os.Args[0]), pathFolder, "ditask")
 			w.alone = fmt.Sprintf("process %d runs ditask without --platform, and its Python does not read PYTHONPATH"+
 				" (python -I, -E or -S, or a command that empties it). Write %s there, or add --platform k8s --topology %s",
 				pid, ours, variable("DI_TOPOLOGY", "mesh"))

@@ -83,7 +83,7 @@ class Box:
 
     @property
     def ditask(self) -> str:
-        return str(self.bin / "ditask")
+        return str(self.bin / "path/ditask")
 
     def start(self, command: list[str], **env: str) -> subprocess.Popen[str]:
         """Starts `command`; stderr goes to the file `err`, stdin and stdout are pipes."""

@@ -67,5 +67,5 @@ def image(box: Box) -> Path:
     ditask = box.script(
         "image/ditask", """#!/bin/sh\nfor a in "$@"; do printf '%s\\0' "$a"; done\n"""
     )
-    box.env["PATH"] = f"{box.bin}:{box.env['PATH']}:{ditask.parent}"
+    box.env["PATH"] = f"{box.bin}/path:{box.env['PATH']}:{ditask.parent}"
     return ditask

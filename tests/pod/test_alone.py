@@ -42,7 +42,7 @@ IS_RIGHT = [
     "python3 -m ding.entry.cli_ditask --package a",
     "PYTHONPATH=/mine:$PYTHONPATH {image}/ditask",
     "ditask --package a",
-    "export PATH={image}:$PATH; {bin}/ditask --package a; true",
+    "export PATH={image}:$PATH; {bin}/path/ditask --package a; true",
     "{image}/ditask --package a --platform k8s",
     "{image}/ditask --platform=slurm",
     "python3 {image}/train --package {image}/ditask",

@@ -115,11 +115,12 @@ def test_warns_of_what_cannot_work(box: Box, image: Path, args: list[str], says:
     assert says in err
 
 
-@pytest.mark.parametrize("spelling", ["{bin}", "{bin}/", "{bin}/../bin", "{link}", "", "."])
+@pytest.mark.parametrize("spelling", ["{own}", "{own}/", "{own}/../path", "{link}", "", "."])
 def test_never_finds_itself(box: Box, image: Path, spelling: str) -> None:
-    (box.path / "link").symlink_to(box.bin)
+    own = Path(box.ditask).parent
+    (box.path / "link").symlink_to(own)
     (box.path / "ditask").write_text("not executable")
-    first = spelling.format(bin=box.bin, link=box.path / "link")
+    first = spelling.format(own=own, link=box.path / "link")
     rc, out, err = box.run([box.ditask, "--version"], PATH=f"{first}:{box.env['PATH']}")
     assert (rc, out, err) == (0, "--version\0", "")
 
@@ -129,7 +130,7 @@ def test_nor_where_proc_cannot_be_read(box: Box, image: Path) -> None:
 
 
 def test_no_ditask_in_the_image(box: Box) -> None:
-    rc, _, err = box.run([box.ditask, "-m", "a"], PATH=f"{box.bin}:{box.env['PATH']}", **JOB)
+    rc, _, err = box.run([box.ditask, "-m", "a"], PATH=f"{box.bin}/path:{box.env['PATH']}", **JOB)
     assert rc == 127
     assert err.startswith("dijob: no ditask in this image (PATH=")
 

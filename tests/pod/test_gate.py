@@ -114,9 +114,11 @@ def test_the_program_is_installed_whole_and_may_be_again(box: Box, launcher: Pat
         rc, _, err = box.run(careful, DIJOB_BIN_DIR=str(folder))
         assert (rc, err) == (0, "")
         names = {file.name for file in folder.iterdir()}
-        assert names == {"launch", "gate", "ditask", "reach", "python"}
-        programs = names - {"python"}
+        assert names == {"launch", "gate", "reach", "python", "path"}
+        assert [file.name for file in (folder / "path").iterdir()] == ["ditask"]
+        programs = ("launch", "gate", "reach", "path/ditask")
         assert {(folder / name).resolve() for name in programs} == {folder / "launch"}
+        assert stat.S_IMODE((folder / "path").stat().st_mode) == 0o755
         assert stat.S_IMODE((folder / "python").stat().st_mode) == 0o755
         assert (folder / "launch").read_bytes() == launcher.read_bytes()
         assert stat.S_IMODE((folder / "launch").stat().st_mode) == 0o755

@@ -70,9 +70,9 @@ def test_stdin_goes_to_the_command(box: Box, namespace: list[str]) -> None:
 @pytest.mark.parametrize(
     ("name", "code", "why"),
     [
-        ("no-such-program", 127, "no such program here (PATH={bin}:"),
-        ("./no-such-file", 127, "no such program here (PATH={bin}:"),
-        ("cd", 127, "no such program here (PATH={bin}:"),  # it is of the shell alone
+        ("no-such-program", 127, "no such program here (PATH={bin}/path:"),
+        ("./no-such-file", 127, "no such program here (PATH={bin}/path:"),
+        ("cd", 127, "no such program here (PATH={bin}/path:"),  # it is of the shell alone
         ("./plain", 126, "permission denied\n"),
         ("./bare", 126, "exec format error\n"),
     ],
@@ -92,7 +92,16 @@ def test_no_command(box: Box) -> None:
 
 def test_its_folder_comes_first_in_path(box: Box, shell: list[str]) -> None:
     rc, out, _ = box.run([box.launch, *shell, "-c", 'echo "$PATH"; command -v ditask'])
-    assert (rc, out) == (0, f"{box.bin}:{box.env['PATH']}\n{box.ditask}\n")
+    assert (rc, out) == (0, f"{box.bin}/path:{box.env['PATH']}\n{box.ditask}\n")
+
+
+@pytest.mark.parametrize("name", ["launch", "gate", "reach"])
+def test_a_program_of_the_image_may_have_the_name_of_one_of_the_launchers(
+    box: Box, name: str
+) -> None:
+    folder = box.script(f"image/{name}", '#!/bin/sh\necho "the image\'s $*"\n').parent
+    said = box.run([box.launch, name, "it"], PATH=f"{box.env['PATH']}:{folder}", **JOB)
+    assert said == (0, "the image's it\n", "")
 
 
 def test_works_where_proc_cannot_be_read(box: Box) -> None:

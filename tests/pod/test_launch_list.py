@@ -38,7 +38,7 @@ def test_an_environment_older_than_the_files_is_made_true(
     )
     rc, out, err = box.run([box.launch, *python(program)], DI_RANK="0", **env)
     *told, path = out.split()
-    assert (rc, tuple(told), path) == (0, expected, f"{box.bin}:{box.env['PATH']}"), err
+    assert (rc, tuple(told), path) == (0, expected, f"{box.bin}/path:{box.env['PATH']}"), err
 
 
 def test_the_sizes_follow_from_the_files(box: Box) -> None:
