@@ -16,6 +16,8 @@ from faults.running import Operator
 
 READY_SECONDS, RUN_SECONDS = 60.0, 240.0
 API = "kube-apiserver"
+# What has a cache of its own of what is in etcd.
+CACHES = ("kube-controller-manager", "kube-scheduler", "kwok")
 RANKS = 4
 
 
@@ -47,10 +49,16 @@ class Served:
             for name in names:
                 status = await self.status(name)
                 if (status.get("phase"), status.get("readyReplicas")) != ("Running", RANKS):
-                    return f"{name}: {status.get('phase')}, {status.get('readyReplicas')} ready"
+                    seen = f"{name}: {status.get('phase')}, {status.get('readyReplicas')} ready"
+                    return f"{seen}: {status.get('message')}"
             return ""
 
-        return await until_async("jobs run", missing, seconds, self.operator.evidence)
+        return await until_async("jobs run", missing, seconds, self.evidence)
+
+    def evidence(self) -> str:
+        """What the operator wrote last, and each program that it depends on."""
+        tails = (f"--- {name}\n{log_tail(self.plane.state, name)}" for name in CACHES)
+        return "\n".join((self.operator.evidence(), *tails))
 
     def twice(self) -> tuple[str, ...]:
         """The pods that were created more than once, by the audit log."""

@@ -97,14 +97,16 @@ def comparable(state: Json) -> Json:
     kept = {"replicas": 0} | {
         k: v for k, v in status.items() if k not in (*OF_A_WALK, "conditions")
     }
-    # A suspended job keeps the service that it ran with; a fresh one has none until it runs.
-    service = None if conditions.get("Suspended") == "True" else state["service"]
+    # A service stays until the job's end; a fresh job makes one when it is wanted, and it runs.
+    spec = state["spec"]
+    wanted = spec["service"] == "Always" or spec["addressing"] == "Hostname"
+    runs = conditions.get("Suspended") != "True"
     return {
-        "spec": state["spec"],
+        "spec": spec,
         "conditions": conditions,
         "pods": pods,
         "status": kept,
-        "service": service,
+        "service": state["service"] if wanted and runs else None,
     }
 
 

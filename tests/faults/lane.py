@@ -132,7 +132,7 @@ class Lane:
         service = await self.kube.find(services(self.namespace, job))
         state: Json = {
             "spec": (body or {}).get("spec"),
-            "status": _either_word(mask((body or {}).get("status"))),
+            "status": _without_refusal(_either_word(mask((body or {}).get("status")))),
             "pods": {name: _pod(pod, found) for name, pod in sorted(found.items())},
             "service": mask((service or {}).get("spec")),
         }
@@ -189,6 +189,16 @@ def _either_word(status: Any) -> Any:
         )
         renewal["reason"] = "GONE"
     return status
+
+
+def _without_refusal(status: Any) -> Any:
+    """Without the condition that changes were refused once, and are not any more: where no fault
+    was, there is none.
+    """
+    over = ("ChangesRefused", "False")
+    conditions = (status or {}).get("conditions", ())
+    kept = [one for one in conditions if (one["type"], one["status"]) != over]
+    return {**status, "conditions": kept} if conditions else status
 
 
 def _addresses(text: str, truth: dict[int, str]) -> str:
