@@ -35,8 +35,8 @@ class Machine:
         beside = (
             "nothing else running"
             if self.load <= QUIET_LOAD
-            else f"**with other work beside it (load average {self.load:.1f} before the first"
-            " start): seconds are too long, and ratios rough**"
+            else f"**load average {self.load:.1f} in the minute before the first start: where other"
+            " work caused it and went on, seconds are too long, and ratios rough**"
         )
         return f"{self.date}, {self.cores} cores, {self.gib} GiB, {beside}:"
 
