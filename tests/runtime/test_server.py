@@ -280,26 +280,3 @@ def test_what_di_engine_logs_is_reported(
         assert [record.getMessage()[:2] for record in caplog.records] == ["of", "Tr"]
     finally:
         logging.setLogRecordFactory(made)
-
-
-# As ding 0.5.3 logs them (ding/framework/middleware/functional).
-LINES = {
-    "Evaluation: Train Iter(640) Env Step(9600) Episode Return(200.000) ": (640, 9600, 200.0),
-    "Evaluation: Train Iter(5)\tEnv Step(64)\tMean Episode Return(-1.500)": (5, 64, -1.5),
-    "Evaluation: Train Iter(5) Eval Return(9.250) x": (5, None, 9.25),
-    # 0.4
-    "Evaluation: Train Iter(5)\tEnv Step(64)\tEval Reward(9.250)": (5, 64, 9.25),
-    "Training: Train Iter(7)\tLoss(0.500)": (7, None, None),
-    "Train Iter(x) Env Step() Episode Return(nan)": (None, None, None),
-    # Python refuses to read that many digits.
-    f"Train Iter({'9' * 5000}) Env Step(3)": (None, 3, None),
-}
-
-
-@pytest.mark.parametrize("line", LINES, ids=lambda line: line[:60])
-def test_the_figures_in_a_line(line: str) -> None:
-    names = ("iteration", "env_step", "episode_return")
-    found = {
-        name: value for name, value in zip(names, LINES[line], strict=True) if value is not None
-    }
-    assert progress.figures(line) == found
