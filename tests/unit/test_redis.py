@@ -13,7 +13,7 @@ from dijob.core.actions import CreatePod, CreateShared, DeletePod, PublishAddres
 from dijob.core.decide.plan import Plan
 from dijob.core.members import gang_of
 from dijob.core.observed.views import Creation, Observed, Pod, Refusal, Refused
-from dijob.core.options import Options
+from dijob.core.options import Options, notes
 from dijob.core.render import redis
 from unit.builders import (
     NOW,
@@ -249,6 +249,16 @@ def test_a_server_of_the_users_own_is_left_to_him() -> None:
 def test_the_ranks_are_told_its_name_and_port() -> None:
     assert gang_of(OWNER).redis == ("job-mq", 6379)
     assert gang_of(job(messageQueue={"type": "redis", "port": 7000})).redis == ("job-mq", 7000)
+
+
+def test_ranks_in_a_nodes_own_network_reach_it() -> None:
+    on_node = {"containers": [container()], "hostNetwork": True}
+    owner = job(on_node, **REDIS)
+    policy, *_ = redis.manifests(owner, Options())
+    assert policy["spec"]["ingress"] == [{"ports": [{"port": 6379, "protocol": "TCP"}]}]
+    (said,) = notes(owner, Options())
+    assert "everybody may reach job-mq" in said.message
+    assert notes(OWNER, Options()) == notes(job(on_node), Options()) == ()
 
 
 def test_what_it_is_made_of() -> None:

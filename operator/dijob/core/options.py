@@ -56,7 +56,7 @@ def isolated(job: DIJob, options: Options) -> bool:
 
 def notes(job: DIJob, options: Options) -> tuple[Problem, ...]:
     """Problems of the job with the operator's settings."""
-    return (*_no_class(job, options), *_not_isolated(job, options))
+    return (*_no_class(job, options), *_not_isolated(job, options), *_open_server(job))
 
 
 def _no_class(job: DIJob, options: Options) -> Iterator[Problem]:
@@ -88,6 +88,17 @@ def _not_isolated(job: DIJob, options: Options) -> Iterator[Problem]:
             " networkPolicy.jobs), so the job has none"
         )
         yield Problem("spec.networkPolicy", said)
+
+
+def _open_server(job: DIJob) -> Iterator[Problem]:
+    """A Redis server of the job's own that cannot be for its ranks alone."""
+    if job.server and (path := on_host(job)):
+        said = (
+            f"is true, and ranks come as their node then, so everybody may reach {job.server}, the"
+            " job's Redis server, and whoever does can run code in the ranks. A policy from before"
+            f" shuts the ranks out: kubectl delete networkpolicy {job.server}"
+        )
+        yield Problem(f"{path}.spec.hostNetwork", said)
 
 
 def on_host(job: DIJob) -> str:

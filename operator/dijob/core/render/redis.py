@@ -10,7 +10,7 @@ import copy
 
 from dijob import names
 from dijob.api.model import DIJob
-from dijob.core.options import Options
+from dijob.core.options import Options, on_host
 from dijob.core.render import metadata
 from dijob.core.render.fields import Manifest
 from dijob.core.render.pod import PROBE_PERIOD_SECONDS
@@ -36,7 +36,11 @@ def manifests(job: DIJob, options: Options) -> tuple[Manifest, ...]:
 
 
 def _policy(job: DIJob, port: int) -> Manifest:
-    """Who is no rank of this job does not get in, where the cluster's network heeds policies."""
+    """Who is no rank of this job does not get in, where the cluster's network heeds policies.
+    Everybody does, where ranks are in a node's own network: there they come as the node.
+    """
+    ranks = {"podSelector": {"matchLabels": {names.LABEL_JOB: job.metadata.name}}}
+    whom = {} if on_host(job) else {"from": [ranks]}
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
@@ -44,14 +48,7 @@ def _policy(job: DIJob, port: int) -> Manifest:
         "spec": {
             "podSelector": {"matchLabels": _selector(job)},
             "policyTypes": ["Ingress"],
-            "ingress": [
-                {
-                    "from": [
-                        {"podSelector": {"matchLabels": {names.LABEL_JOB: job.metadata.name}}}
-                    ],
-                    "ports": [{"port": port, "protocol": "TCP"}],
-                }
-            ],
+            "ingress": [{**whom, "ports": [{"port": port, "protocol": "TCP"}]}],
         },
     }
 
