@@ -18,7 +18,8 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="unpacking and entering an image needs root"),
 ]
 
-LAUNCHER_LINKS = dict.fromkeys(("gate", "ditask", "reach", "install", "hold"), "launch")
+LAUNCHER_LINKS = dict.fromkeys(("gate", "reach", "install", "hold"), "launch")
+LAUNCHER_LINKS["path/ditask"] = "../launch"
 # Kinds of segments of a program that asks for a dynamic linker: PT_DYNAMIC and PT_INTERP.
 DYNAMIC = {2, 3}
 
@@ -38,7 +39,7 @@ def test_launcher_is_one_program_under_its_names() -> None:
         }
     assert links == LAUNCHER_LINKS
     python = {name: modes.pop(name) for name in list(modes) if name.startswith("python")}
-    assert modes == {"launch": "0o100755"}
+    assert modes == {"launch": "0o100755", "path": "0o40755"}
     assert python["python/sitecustomize.py"] == python["python/dijob_runtime/hook/nng.py"]
     assert set(python.values()) == {"0o40755", "0o100644"}
     assert image.config["Cmd"] == ["/install"]
