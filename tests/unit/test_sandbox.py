@@ -32,15 +32,21 @@ def test_a_sandbox_that_died_under_a_running_pod_is_seen(
         ("2026-05-04T12:00:12Z", "", True),
         ("", "2026-05-04T12:00:01Z", True),
     ],
-    ids=["before it", "with it", "after it", "nothing runs", "no time is said"],
+    ids=["before it", "with it", "after it", "of no time", "no time is said"],
 )
-def test_a_container_that_ran_before_its_sandbox_was_made_has_died_with_another(
-    made: str, began: str, sandbox: bool
+@pytest.mark.parametrize("state", ["running", "failed"])
+def test_a_container_of_before_its_sandbox_was_made_has_died_with_another(
+    made: str, began: str, sandbox: bool, state: str
 ) -> None:
-    """Kubelet 1.37 and containerd 2.4, while the gate waits in the new one."""
+    """Kubelet 1.37 and containerd 2.4, while the gate waits in the new one, and before it: there is
+    a moment in which a dead shim shows as a failure at the old address.
+    """
     ready = condition("PodReadyToStartContainers", lastTransitionTime=made)
-    main = main_status(state={"running": {"startedAt": began}})
-    shown = pod_body(phase="Running", conditions=[ready], containerStatuses=[main])
+    running, failed = {"running": {"startedAt": began}}, terminated(255, finishedAt=began)
+    main = main_status(state=running if state == "running" else failed)
+    shown = pod_body(
+        phase="Running", podIP="10.0.0.1", conditions=[ready], containerStatuses=[main]
+    )
     assert read(shown).containers.sandbox is sandbox
 
 
@@ -65,6 +71,18 @@ def test_a_container_that_ended_and_has_no_address_any_more_went_with_its_sandbo
         podIP=ip,
         conditions=[condition("PodReadyToStartContainers")],
         containerStatuses=[main_status(state=terminated(code))],
+    )
+    assert read(shown).containers.sandbox is sandbox
+
+
+@pytest.mark.parametrize(("reason", "sandbox"), [("Unknown", False), ("Error", True)])
+def test_a_container_whose_end_nobody_saw_went_with_its_sandbox(reason: str, sandbox: bool) -> None:
+    """Containerd 2.4 that starts and finds its shim dead. A program that exits 255 is an Error."""
+    shown = pod_body(
+        phase="Running",
+        podIP="10.0.0.1",
+        conditions=[condition("PodReadyToStartContainers")],
+        containerStatuses=[main_status(state=terminated(255, reason=reason))],
     )
     assert read(shown).containers.sandbox is sandbox
 

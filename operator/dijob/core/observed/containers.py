@@ -19,9 +19,10 @@ RENEWED = re.compile(r"dijob: renewal, list ([0-9]{1,15})\b")
 ALONE = "dijob: this rank works alone: "
 # ... and of one whose arguments contradict its job's.
 OTHERWISE = "dijob: this program says otherwise: "
-# What is said of a container whose end nobody saw: by containerd after a reboot (pkg/cri/server:
-# unknownExitCode; a program that exits 255 is an Error), and by a kubelet that finds it no more.
-# Docker says 255 and Error of both a reboot and a crash, so that there a reboot counts as a crash.
+# What is said of a container whose end nobody saw: by containerd that starts and finds no shim of
+# it, as after a reboot (pkg/cri/server: unknownExitCode; a program that exits 255 is an Error), and
+# by a kubelet that finds it no more. Docker says 255 and Error of both a reboot and a crash, so
+# that there a reboot counts as a crash.
 UNSEEN = (("Unknown", 255), ("ContainerStatusUnknown", 137))
 # The init containers that the operator adds.
 OURS = (names.LAUNCHER_CONTAINER, names.GATE_CONTAINER)
@@ -142,9 +143,11 @@ def all_ended(status: Body, restart_policy: str) -> bool:
     return bool(codes) and all(code == 0 for code in codes)
 
 
-def unseen(end: Ending) -> bool:
-    """Whether nobody saw the container end: the node went down under it."""
-    return (end.reason, end.exit_code) in UNSEEN
+def unseen(end: Ending | None) -> bool:
+    """Whether a container has ended, and nobody saw it end: its node went down under it, or what
+    holds the pod's containers (containerd-shim).
+    """
+    return end is not None and (end.reason, end.exit_code) in UNSEEN
 
 
 def failures(spec: Body, status: Body, main: Body) -> int:

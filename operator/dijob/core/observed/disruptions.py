@@ -56,7 +56,7 @@ def went_down_with_its_node(status: Body, ended: containers.Ending | None) -> bo
     `ended`, and its program is not to blame. A status with a reason says that the pod was ended
     on purpose, so it did not go down with its node.
     """
-    return ended is not None and containers.unseen(ended) and not status.get("reason")
+    return containers.unseen(ended) and not status.get("reason")
 
 
 def was_ended(status: Body) -> bool:

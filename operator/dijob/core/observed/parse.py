@@ -216,12 +216,18 @@ def _went_down_with_its_node(spec: Body, status: Body, main: Body) -> bool:
 def _sandbox_died(status: Body, main: Body) -> bool:
     """The kubelet reports the containers that died with a sandbox before it makes the new one, with
     the old address or none. Then it may report nothing but when the new one was ready (1.37), as
-    long as the gate waits in it: it is newer than the container that is still said to run.
+    long as the gate waits in it: it is newer than the container that is still said to run, or than
+    the end of one that has failed.
     """
     ready = _condition(status, "PodReadyToStartContainers")
     if status.get("phase") != "Running" or not ready:
         return False
-    if containers.exit_code(main) and not status.get("podIP"):
-        return True  # after a reboot: the new one may be ready, and its address not be known yet
-    began, made = containers.started(main), str(ready.get("lastTransitionTime") or "")
-    return ready.get("status") == "False" or bool(began and made > began)
+    last = containers.started(main)
+    if containers.exit_code(main):
+        # After a reboot the new one may be ready, and its address not be known yet. Who did not see
+        # the container end has lost all that was in the sandbox.
+        if not status.get("podIP") or containers.unseen(containers.last_end(status, main)):
+            return True
+        last = containers.ended(main)
+    made = str(ready.get("lastTransitionTime") or "")
+    return ready.get("status") == "False" or bool(last and made > last)
