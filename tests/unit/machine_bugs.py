@@ -74,7 +74,7 @@ def an_eviction_is_a_failure(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_dead_sandbox_is_a_failure(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(parse, "_sandbox_died", lambda status: False)
+    patch.setattr(parse, "_sandbox_died", lambda status, main: False)
 
 
 def the_address_of_a_gone_peer_is_published(patch: pytest.MonkeyPatch) -> None:
