@@ -51,13 +51,11 @@ func installInto(bin string) error {
 	if err := copySelf(filepath.Join(bin, "launch")); err != nil {
 		return err
 	}
-	for _, name := range []string{"gate", "reach"} {
-		if err := link("launch", filepath.Join(bin, name)); err != nil {
+	links := map[string]string{"gate": "launch", "reach": "launch", pathFolder + "/ditask": "../launch"}
+	for name, target := range links {
+		if err := link(target, filepath.Join(bin, name)); err != nil {
 			return err
 		}
-	}
-	if err := link("../launch", filepath.Join(bin, pathFolder, "ditask")); err != nil {
-		return err
 	}
 	own, err := os.Executable()
 	if err != nil {

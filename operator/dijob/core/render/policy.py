@@ -40,8 +40,13 @@ def fingerprint(job: DIJob) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
+def ranks(job: DIJob) -> dict[str, Any]:
+    """Selects the pods of the job's ranks, and no other's."""
+    return {"matchLabels": {names.LABEL_JOB: job.metadata.name}}
+
+
 def _spec(job: DIJob) -> dict[str, Any]:
-    return {"podSelector": _ranks(job), "policyTypes": ["Ingress"], "ingress": _ingress(job)}
+    return {"podSelector": ranks(job), "policyTypes": ["Ingress"], "ingress": _ingress(job)}
 
 
 def _ingress(job: DIJob) -> list[dict[str, Any]]:
@@ -54,8 +59,4 @@ def _ingress(job: DIJob) -> list[dict[str, Any]]:
     given = job.spec.network_policy
     rules = given.ingress if given else ()
     wanted = [rule.model_dump(mode="json", by_alias=True, exclude_unset=True) for rule in rules]
-    return [*wanted, {"from": [{"podSelector": _ranks(job)}]}]
-
-
-def _ranks(job: DIJob) -> dict[str, Any]:
-    return {"matchLabels": {names.LABEL_JOB: job.metadata.name}}
+    return [*wanted, {"from": [{"podSelector": ranks(job)}]}]

@@ -11,7 +11,7 @@ import copy
 from dijob import names
 from dijob.api.model import DIJob
 from dijob.core.options import Options, on_host
-from dijob.core.render import metadata
+from dijob.core.render import metadata, policy
 from dijob.core.render.fields import Manifest
 from dijob.core.render.pod import PROBE_PERIOD_SECONDS
 
@@ -39,8 +39,7 @@ def _policy(job: DIJob, port: int) -> Manifest:
     """Who is no rank of this job does not get in, where the cluster's network heeds policies.
     Everybody does, where ranks are in a node's own network: there they come as the node.
     """
-    ranks = {"podSelector": {"matchLabels": {names.LABEL_JOB: job.metadata.name}}}
-    whom = {} if on_host(job) else {"from": [ranks]}
+    whom = {} if on_host(job) else {"from": [{"podSelector": policy.ranks(job)}]}
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
