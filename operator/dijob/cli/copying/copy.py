@@ -1,12 +1,10 @@
 """Out of a job: tar in a container, through the apiserver, into a folder here."""
 
 import asyncio
-import os
 import posixpath
 import secrets
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager, suppress
-from functools import partial
 from pathlib import Path
 
 import click
@@ -14,6 +12,7 @@ import click
 from dijob.api.problems import SpecError
 from dijob.cli.copying import places
 from dijob.cli.copying.progress import Progress
+from dijob.cli.copying.threads import running
 from dijob.cli.copying.unpacking import Unpacked, unpack
 from dijob.cli.errors import CliError, Exit
 from dijob.cli.ranks import known
@@ -113,23 +112,23 @@ async def _tar(client: AsyncClient, place: Place, path: str, to: Path) -> Unpack
         raise CliError(f"{path} has no name of its own: name a file or a folder", Exit.USAGE)
     # h: links are followed there, so that none comes here.
     command = ["tar", "chf", "-", "-C", folder or ".", "--", name]
-    there, here = os.pipe()
-    with os.fdopen(there, "rb") as reader:
-        unpacking = asyncio.create_task(asyncio.to_thread(unpack, reader, to, name))
-        progress = Progress()
+    code, said, progress = 0, "", Progress()
+    async with running(lambda sent: unpack(sent, to, name), "rb") as unpacking:
+
+        async def sink(piece: bytes) -> None:
+            progress.add(len(piece))
+            await unpacking.write(piece)
+
         try:
-            pieces = stream(client.connection, place, command)
-            code, said = await drained(pieces, partial(_pour, here, progress))
+            # If unpack fails, the rest is not downloaded, and its error is raised below.
+            with suppress(ConnectionError):
+                code, said = await drained(stream(client.connection, place, command), sink)
         finally:
             progress.end()
-            os.close(here)
-            done = await asyncio.gather(unpacking, return_exceptions=True)
     changed = code == 1 and any(words in said for words in CHANGED)
     if code and not changed:
         raise CliError(refused(place, f"{path} cannot be read", code, said), Exit.NOT_FOUND)
-    (unpacked,) = done
-    if isinstance(unpacked, BaseException):
-        raise unpacked
+    unpacked = unpacking.result.result()
     if changed:
         click.echo(f"Warning: a file was written to as it was copied: {said}", err=True)
     return unpacked
@@ -150,18 +149,6 @@ async def drained(
                 last = piece
     said = b"".join(errors) or last
     return exit_code(last), " ".join(said.decode(errors="replace").split())
-
-
-async def _pour(pipe: int, progress: Progress, piece: bytes) -> None:
-    progress.add(len(piece))
-    # Whoever unpacks has given up, and says why.
-    with suppress(BrokenPipeError):
-        await asyncio.to_thread(_write, pipe, piece)
-
-
-def _write(pipe: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(pipe, data) :]
 
 
 def refused(place: Place, what: str, code: int, said: str) -> str:

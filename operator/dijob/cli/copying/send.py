@@ -1,7 +1,6 @@
 """Into a job: a tar of what is here, through the apiserver, to tar in a container."""
 
 import asyncio
-import os
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,6 +10,7 @@ from dijob.cli.copying import places
 from dijob.cli.copying.copy import drained, located, refused
 from dijob.cli.copying.packing import Item, items, pack
 from dijob.cli.copying.progress import Progress
+from dijob.cli.copying.threads import running
 from dijob.cli.errors import CliError
 from dijob.client import AsyncClient
 from dijob.client.executing import Place, execute, stream
@@ -57,23 +57,20 @@ async def _tar(
 ) -> None:
     # o: what is written is the container's user's.
     command = ["tar", "xof", "-", "-C", into.root]
-    there, here = os.pipe()
     progress = Progress(sum(item.size for item in found))
-    packing = asyncio.create_task(asyncio.to_thread(_pack, here, found))
-    try:
-        pieces = stream(client.connection, place, command, _read(there, progress))
-        code, said = await drained(pieces, _nothing)
-    finally:
-        progress.end()
-        os.close(there)  # who still packs ends, as nobody reads
-        done = await asyncio.gather(packing, return_exceptions=True)
-    (problem,) = done
+    async with running(lambda sink: pack(sink, found), "wb") as packing:
+        try:
+            pieces = stream(client.connection, place, command, _read(packing.reader, progress))
+            code, said = await drained(pieces, _nothing)
+        finally:
+            progress.end()
+    problem = packing.result.exception()
     if isinstance(problem, CliError):
         raise problem
     if code:
         raise CliError(refused(place, f"{into.whole} cannot be written", code, said))
-    # tar may end before the last zeros of the stream.
-    if problem is not None and not isinstance(problem, BrokenPipeError):
+    # tar may end before it has read the last zeros of the stream.
+    if problem is not None and not isinstance(problem, ConnectionError):
         raise problem
 
 
@@ -81,12 +78,7 @@ async def _nothing(piece: bytes) -> None:
     """tar says nothing there."""
 
 
-def _pack(pipe: int, found: Sequence[Item]) -> None:
-    with os.fdopen(pipe, "wb") as writer:
-        pack(writer, found)
-
-
-async def _read(pipe: int, progress: Progress) -> AsyncGenerator[bytes]:
-    while piece := await asyncio.to_thread(os.read, pipe, _PIECE):
+async def _read(reader: asyncio.StreamReader, progress: Progress) -> AsyncGenerator[bytes]:
+    while piece := await reader.read(_PIECE):
         progress.add(len(piece))
         yield piece

@@ -1,0 +1,52 @@
+"""A blocking function in a thread that exchanges bytes with the event loop over a socket pair.
+
+tarfile blocks, so it runs in a thread. The thread closes its end when the function returns or
+raises, and the event loop closes its own end when it stops. So a side that fails always wakes the
+other one, which would otherwise wait forever for room or for data. A pipe that the event loop
+itself reads or writes can be cancelled; a thread in os.read or os.write cannot.
+"""
+
+import asyncio
+import socket
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import IO, Generic, Literal, TypeVar
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Running(Generic[Result]):
+    """A function that runs in a thread, and the event loop's end of its stream."""
+
+    result: asyncio.Task[Result]
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+
+    async def write(self, piece: bytes) -> None:
+        """Raises ConnectionError if the function has ended."""
+        self.writer.write(piece)
+        await self.writer.drain()
+
+
+@asynccontextmanager
+async def running(
+    function: Callable[[IO[bytes]], Result], mode: Literal["rb", "wb"]
+) -> AsyncGenerator[Running[Result]]:
+    """Run a function that reads (rb) or writes (wb) a stream. It has ended when the context is
+    left; `result` then has what it returned or raised.
+    """
+    here, there = socket.socketpair()
+
+    def run() -> Result:
+        with there, there.makefile(mode) as stream:
+            return function(stream)
+
+    result = asyncio.create_task(asyncio.to_thread(run))
+    reader, writer = await asyncio.open_connection(sock=here)
+    try:
+        yield Running(result, reader, writer)
+    finally:
+        writer.close()
+        await asyncio.gather(result, return_exceptions=True)
