@@ -27,6 +27,8 @@ LABEL_JOB: Final = f"{GROUP}/job"
 LABEL_RANK: Final = f"{GROUP}/rank"
 # On the pod of the job's own Redis server, which is none of its ranks.
 LABEL_SERVER: Final = f"{GROUP}/redis-of"
+# The labels that lead from an object to its job: a rank's, and that of the job's own Redis server.
+OWNER_LABELS: Final = (LABEL_JOB, LABEL_SERVER)
 
 # Annotations on the pods, written with each address list (of names with `addressing: Hostname`,
 # and then without DI_NODE_IPS): the kubelet turns them into DI_NODES, DI_NODE_IPS,

@@ -134,7 +134,7 @@ def changed(pod: Pod, **fields: Any) -> Pod:
     before = pod.copy.address_list
     told = AddressList(fields.pop("number", before.number), fields.pop("ips", before.text))
     pod = replace(pod, copy=replace(pod.copy, address_list=told))
-    for group in ("copy", "containers", "made", "placement"):
+    for group in ("copy", "containers", "made", "placement", "termination"):
         part = getattr(pod, group)
         names_of = [each.name for each in fields_of(part) if each.name in fields]
         own = {name: fields.pop(name) for name in names_of}

@@ -58,7 +58,7 @@ WAITS: dict[str, tuple[Pod | None, dict[str, Any], str]] = {
 @pytest.mark.parametrize(("pod", "known", "why"), WAITS.values(), ids=WAITS)
 def test_why_a_rank_has_no_address(pod: Pod | None, known: dict[str, Any], why: str) -> None:
     seen = observed(*([pod] if pod else []), **known)
-    text = diagnose.without_address(gang(), [1], seen)
+    text = diagnose.without_address(gang(), [1], seen, NOW)
     assert text.startswith("rank 1: ")
     assert why in text
 
@@ -97,7 +97,7 @@ def test_the_same_refusal_of_each_pod_by_its_name_is_one_cause() -> None:
     seen = Observed(refusals={f"pod/job-{rank}": refused(text) for rank, text in words.items()})
     said = diagnose.refusal(gang(), [0, 1, 2], seen)
     assert said == (PodsCreated.PodForbidden, f"ranks 0-1: {words[0]}; rank 2: {words[2]}")
-    assert diagnose.without_address(gang(), [0, 1, 2], seen) == said[1]
+    assert diagnose.without_address(gang(), [0, 1, 2], seen, NOW) == said[1]
 
 
 def test_every_kind_of_refusal_of_a_pod_has_a_reason() -> None:
@@ -107,7 +107,7 @@ def test_every_kind_of_refusal_of_a_pod_has_a_reason() -> None:
 
 def test_a_thousand_ranks_fit_into_a_condition() -> None:
     pods = [view(rank, ip="", complaint=f"cause {rank}") for rank in range(1000)]
-    text = diagnose.without_address(gang(size=1000), range(1000), observed(*pods))
+    text = diagnose.without_address(gang(size=1000), range(1000), observed(*pods), NOW)
     assert len(text) == diagnose.MESSAGE_LIMIT
     assert text.startswith("rank 0: cause 0; rank 1: cause 1")
     assert text.endswith(" ...")

@@ -63,7 +63,7 @@ WANTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     ),
     "a pod on a lost node": (
         {},
-        {"deleting": True, "node_lost": True, "gone_by": timestamp(LONG_AGO)},
+        {"deleting": True, "node_lost": True, "until": timestamp(LONG_AGO)},
     ),
     "a pod that has been chosen to go": ({}, {"disrupted": True}),
 }

@@ -17,11 +17,12 @@ class PodsCreated(Reason):
     Creating = waiting("in progress; the message counts the pods that exist")
     WaitingForOldPod = waiting(
         "the pod of a deleted job of the same name, or a deleted pod of this one, is still ending",
-        "if it lasts: see what holds that pod (a finalizer, a long grace period, a node that is"
-        " gone)",
+        "wait for it; the message says what keeps that pod: a container, and until when it may"
+        " run, or a finalizer, which its controller must remove",
     )
     PodNameTaken = problem(
-        "a pod of that name belongs to somebody else; it is never touched",
+        "a pod of that name belongs to somebody else, whom the message names if the pod does; it is"
+        " never touched",
         "delete or rename that pod, or give the job another name",
     )
     PodRejected = problem(
@@ -69,7 +70,11 @@ class AddressesReady(Reason):
         " ranks join later, and why",
     )
     PodLost = problem("the pod of a rank is gone", f"{_HEALS}; if it repeats: see who deletes pods")
-    PodDeleted = problem("the pod of a rank is being deleted, evicted or preempted", _HEALS)
+    PodDeleted = problem(
+        "the pod of a rank is being deleted, evicted or preempted; the message says what keeps it",
+        f"{_HEALS}, as soon as the old pod is gone. If the message names a finalizer: make the"
+        " controller that set it remove it",
+    )
     PodFailed = problem(
         "a rank failed with its pod; charged to `backoffLimit`, save disruptions and what a rule"
         " ignores. Or it crashed in its pod and cannot begin again without the ranks that the"

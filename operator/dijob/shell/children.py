@@ -5,12 +5,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from dijob import names
 from dijob.api.model import DIJob
 from dijob.core.observed.views import Child, Pod
 from dijob.shell.api import Api, Stream
 from dijob.shell.clock import SYSTEM, Clock
 from dijob.shell.informer import Informer
-from dijob.shell.kinds import CHILDREN, OWNER_LABELS, PODS, POLICIES, SELECTOR
+from dijob.shell.kinds import CHILDREN, PODS, POLICIES, SELECTOR
 from dijob.shell.workqueue import Key, WorkQueue
 
 
@@ -89,7 +90,7 @@ class Children:
         created.
         """
         meta = job.metadata
-        for label in OWNER_LABELS if job.server else OWNER_LABELS[:1]:
+        for label in names.OWNER_LABELS if job.server else names.OWNER_LABELS[:1]:
             selector = f"{SELECTOR},{label}={meta.name}"
             for kind, store in self.stores.items():
                 await store.read(api, CHILDREN[kind].path(meta.namespace), selector)

@@ -8,7 +8,9 @@ from dijob.api.model import DIJob
 from dijob.core.actions import CreateShared
 from dijob.core.members import Member
 from dijob.core.observed import refusals
-from dijob.core.observed.parse import namesake, other_port, pod
+from dijob.core.observed.parse import namesake, other_port, owner_in_words, pod
+from dijob.core.observed.termination import termination
+from dijob.core.observed.views import Refused
 from dijob.core.options import Options
 from dijob.core.render.pod import pod_manifest
 from dijob.shell.api import Api, ApiError, Json
@@ -125,8 +127,13 @@ class Creator:
         body, labels = await self._api.get(path), manifest["metadata"]["labels"]
         noted, now = batch.memory.refusals, self._clock.now()
         if why := namesake(body, batch.job.metadata.name, batch.job.metadata.uid):
-            about = key.replace("/", " ")
-            noted[key] = refusals.name_in_use(why, about, now, noted.get(key))
+            about = (
+                termination(body).reason(now)
+                if why is Refused.TERMINATING
+                else owner_in_words(body)
+            )
+            what = key.replace("/", " ")
+            noted[key] = refusals.name_in_use(why, what, now, noted.get(key), about)
             return None
         if ports := other_port(body, manifest):
             name = manifest["metadata"]["name"]

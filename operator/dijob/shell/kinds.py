@@ -10,8 +10,6 @@ from dijob.core.observed.views import Child, Pod
 
 # Which objects of a watched kind are shown: those that the operator has created.
 SELECTOR: Final = f"{names.MANAGED_BY}={names.MANAGER}"
-# The labels that lead from an object to its job: a rank's, and that of the job's own Redis server.
-OWNER_LABELS: Final = (names.LABEL_JOB, names.LABEL_SERVER)
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,11 @@ again, the old pods must be gone before the job begins anew: a name has one pod.
 from dijob.api.status import Renewal, Status, parse_time, timestamp
 from dijob.core.actions import Action
 from dijob.core.decide.deletion import deletions, removals
-from dijob.core.members import compact, count
+from dijob.core.members import compact
 from dijob.core.membership import together
 from dijob.core.membership.context import Pass
 from dijob.core.membership.list_state import SUSPENDED
-from dijob.core.observed import lost_nodes
+from dijob.core.observed import diagnose, lost_nodes
 from dijob.core.report.optional import optional_conditions
 from dijob.core.report.summary import Fact
 from dijob.reasons import AddressesReady, PeersReady, PodsCreated, Running, Suspended
@@ -73,8 +73,8 @@ def facts(this: Pass) -> list[Fact]:
     """The conditions of a job that is suspended, or that waits for its old pods to end before it
     goes on.
     """
-    left = len(this.observed.all_pods)
-    going = f"; {count(left, 'pod')} still to end" if left else ""
+    left = this.observed.all_pods
+    going = f"; {diagnose.still_ending(left, this.now)}" if left else ""
     message = (
         f"{MESSAGE}{going}"
         if this.job.spec.suspend

@@ -33,7 +33,7 @@ def due_give_back(gathering: Gathering, status: Status, timeout: int) -> GivenBa
         return None
     before = status.given_back.count if status.given_back else 0
     until = now + timedelta(seconds=_pause(world.gang.uid, before))
-    why = diagnose.without_address(world.gang, sorted(_waited(gathering, status)), observed)
+    why = diagnose.without_address(world.gang, sorted(_waited(gathering, status)), observed, now)
     message = f"no room within {timeout} s, so all pods were given back ({why})"
     return GivenBack(count=before + 1, until=timestamp(until), message=diagnose.shorten(message))
 

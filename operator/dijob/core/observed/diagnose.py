@@ -2,12 +2,12 @@
 condition.
 """
 
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
 from dijob import names
-from dijob.core.members import Gang, say
+from dijob.core.members import Gang, count, say
 from dijob.core.observed.complaints import PULL_REASONS
 from dijob.core.observed.views import Observed, Pod, Refused, age, since
 from dijob.reasons import PodsCreated
@@ -32,9 +32,9 @@ REFUSED_REASONS = {
 }
 
 
-def without_address(gang: Gang, ranks: Iterable[int], observed: Observed) -> str:
+def without_address(gang: Gang, ranks: Iterable[int], observed: Observed, now: datetime) -> str:
     """Each rank that lacks an address, and why."""
-    return _grouped(gang, ranks, lambda rank: _why_no_address(gang, rank, observed))
+    return _grouped(gang, ranks, lambda rank: _why_no_address(gang, rank, observed, now))
 
 
 def not_ready(
@@ -118,6 +118,22 @@ def shorten(text: str, limit: int = MESSAGE_LIMIT) -> str:
     return text if len(text) <= limit else text[: limit - 4] + " ..."
 
 
+def old_pod(pod: Pod, now: datetime) -> str:
+    """Why the pod of a rank that is to have a new one is still there."""
+    why = pod.termination.reason(now)
+    return "its old pod is ending" + (f": {why}" if why else "")
+
+
+def still_ending(pods: Sequence[Pod], now: datetime) -> str:
+    """How many pods still have to end, and what the first of them waits for."""
+    going = f"{count(len(pods), 'pod')} still to end"
+    held = [(pod.name, why) for pod in pods if (why := pod.termination.reason(now))]
+    if not held:
+        return going
+    name, why = held[0]
+    return f"{going} (pod {name}: {why})"
+
+
 def _grouped(gang: Gang, ranks: Iterable[int], why: Callable[[int], str]) -> str:
     """Each cause once, in the words of the first rank that has it: the same words about pods of
     different names are one cause.
@@ -130,7 +146,7 @@ def _grouped(gang: Gang, ranks: Iterable[int], why: Callable[[int], str]) -> str
     return shorten("; ".join(f"{say(group)}: {cause}" for cause, group in causes.values()))
 
 
-def _why_no_address(gang: Gang, rank: int, observed: Observed) -> str:
+def _why_no_address(gang: Gang, rank: int, observed: Observed, now: datetime) -> str:
     pod, name = observed.pods.get(rank), gang.member(rank).name
     # A node that does not admit the pod fails it at once, and it is created again, and so on: in
     # between, the reason is the same.
@@ -143,7 +159,7 @@ def _why_no_address(gang: Gang, rank: int, observed: Observed) -> str:
             return "it gave its node back for a lower rank"
         return rejected or "its pod is being created"
     if pod.deleting:
-        return "its old pod is ending"
+        return old_pod(pod, now)
     if pod.has_list:
         return "its pod belongs to an older address list and is replaced"
     if said := _hint(pod, observed):

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dijob import names
+from dijob.api.printed import plain
 from dijob.core.addresses import AddressList, ListCopy
 from dijob.core.members import split
 from dijob.core.observed import containers, disruptions
@@ -12,6 +13,7 @@ from dijob.core.observed.complaints import complaint
 from dijob.core.observed.containers import Containers
 from dijob.core.observed.derived import list_fingerprints
 from dijob.core.observed.made import controller, made_with, number
+from dijob.core.observed.termination import termination
 from dijob.core.observed.views import Child, Placement, Pod, Refused
 
 Body = Mapping[str, Any]
@@ -64,6 +66,18 @@ def namesake(body: Body, job: str, uid: str) -> Refused | None:
     return Refused.TERMINATING if leftover else Refused.TAKEN
 
 
+def owner_in_words(body: Body) -> str:
+    """Whose an object is, by its controller, else by the labels that a deletion with
+    `--cascade=orphan` leaves on it; "" if neither says.
+    """
+    meta = body["metadata"]
+    if owner := controller(meta):
+        return plain(f"{owner.get('kind')} {owner.get('name')}")
+    labels = meta.get("labels") or {}
+    former = next((str(labels[label]) for label in names.OWNER_LABELS if label in labels), "")
+    return f"a former DIJob {plain(former)}, by its labels" if former else ""
+
+
 def other_port(body: Body, manifest: Body) -> tuple[int, int] | None:
     """The port of a service that is there, and the one that it was to have; None where it has that
     one, or is none. A headless one's does not matter: its names lead to the pods themselves.
@@ -99,6 +113,7 @@ def pod(body: Body) -> Pod:
         containers=_containers(meta, spec, status, main),
         made=made,
         placement=_placement(meta, spec, status, main),
+        termination=termination(body),
     )
 
 
@@ -132,7 +147,6 @@ def _placement(meta: Body, spec: Body, status: Body, main: Body) -> Placement:
         unacknowledged=_unacknowledged(spec, status),
         disrupted=_disrupted(status) or _went_down_with_its_node(spec, status, main),
         node_lost=target.get("reason") == "DeletionByTaintManager",
-        gone_by=meta.get("deletionTimestamp") or "",
         conditions=_conditions(status),
     )
 

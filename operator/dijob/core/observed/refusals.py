@@ -20,17 +20,21 @@ BACKOFF_SECONDS = (1.0, 60.0)
 FORGET_SECONDS = 600.0
 
 
-def name_in_use(why: Refused, what: str, now: datetime, before: Refusal | None = None) -> Refusal:
-    """The name that we want belongs to another object (`what`: "pod x-0"), going or staying."""
+def name_in_use(
+    why: Refused, what: str, now: datetime, before: Refusal | None = None, about: str = ""
+) -> Refusal:
+    """The name that we want belongs to another object (`what`: "pod x-0"), going or staying.
+    `about` says what that one waits for, or whose it is; "": unknown.
+    """
     attempts = before.attempts + 1 if before and before.why is why else 1
     if why is Refused.TERMINATING:
         again = now + timedelta(seconds=doubled(attempts, TERMINATING_SECONDS))
-        message = f"waits for the old {what} to end"
+        message = f"waits for the old {what} to end" + (f": {about}" if about else "")
         return Refusal(why=why, message=message, retry_at=again, attempts=attempts)
     again = now + timedelta(seconds=doubled(attempts, TAKEN_SECONDS))
     message = (
-        f"{what} exists and belongs to somebody else: delete or rename it, or give the job another"
-        " name"
+        f"{what} exists and belongs to {about or 'somebody else'}: delete or rename it, or give the"
+        " job another name"
     )
     return Refusal(why=Refused.TAKEN, message=message, retry_at=again, attempts=attempts)
 

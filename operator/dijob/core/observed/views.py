@@ -11,6 +11,7 @@ from dijob.api.problems import Problem
 from dijob.core import pace
 from dijob.core.addresses import ListCopy
 from dijob.core.observed.containers import Containers
+from dijob.core.observed.termination import NOT_DELETED, Termination
 
 # The events of a pod are read if its status gives no reason for so long after its creation.
 UNEXPLAINED_SECONDS = 2.5
@@ -50,8 +51,8 @@ class Placement:
 
     `placed` is when it got its node. `unacknowledged`: the "node x" or "scheduler x" that has not
     said anything of it yet. `disrupted`: the cluster has ended it, or has chosen it to go.
-    `node_lost`: the cluster has given its node up, and deleted it; `gone_by` is when its grace
-    period is over. `conditions` are those that not every pod has, as "DisruptionTarget=True".
+    `node_lost`: the cluster has given its node up, and deleted it. `conditions` are those that not
+    every pod has, as "DisruptionTarget=True".
     """
 
     created: str = ""
@@ -60,7 +61,6 @@ class Placement:
     unacknowledged: str = ""
     disrupted: bool = False
     node_lost: bool = False
-    gone_by: str = ""
     conditions: tuple[str, ...] = ()
 
 
@@ -71,7 +71,7 @@ class Pod:
     `owner` is the job that it belongs to (names.owner_key; "": none), `version` the resourceVersion
     of this view. `complaint` is why it has no address or does not run, in the cluster's own words.
     `ending_soon`: it has the deadline that ends it and keeps its logs. `copy` is the address list
-    that it was given.
+    that it was given. `termination` is why it is still there, if it is being deleted.
     """
 
     rank: int
@@ -89,6 +89,7 @@ class Pod:
     containers: Containers = field(default_factory=Containers)
     made: MadeWith = MadeWith()
     placement: Placement = Placement()
+    termination: Termination = NOT_DELETED
 
     @property
     def scheduled(self) -> bool:

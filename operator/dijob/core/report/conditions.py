@@ -107,7 +107,7 @@ def _addresses_ready(this: Pass) -> Fact:
         )
         return Fact(AddressesReady.Published, message + _joining(this))
     return _without_list(
-        this, diagnose.without_address(world.gang, world.addressless, this.observed)
+        this, diagnose.without_address(world.gang, world.addressless, this.observed, this.now)
     )
 
 
@@ -144,7 +144,8 @@ def _joining(this: Pass) -> str:
     world, late = this.world, this.world.addressless
     if not late:
         return ""
-    return f"; joining later: {diagnose.without_address(world.gang, late, this.observed)}"
+    why = diagnose.without_address(world.gang, late, this.observed, this.now)
+    return f"; joining later: {why}"
 
 
 def _begins(this: Pass) -> str:

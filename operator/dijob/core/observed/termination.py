@@ -1,0 +1,96 @@
+"""Why a pod that is being deleted is still there: which container still runs, how long it may, and
+which finalizers keep the object.
+
+The operator waits for such pods after a loss, a scale-down, a suspension and a deletion, and
+`kubectl dijob doctor` explains them: both say the same.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from dijob.api.status import parse_time
+
+Body = Mapping[str, Any]
+
+# For a kubelet that is only late.
+SLACK_SECONDS = 5.0
+# Names of one kind in a sentence; the rest is counted.
+NAMED = 3
+
+
+@dataclass(frozen=True)
+class Termination:
+    """What keeps a pod that is being deleted.
+
+    `until` is when its grace period of `grace_seconds` ends, as Kubernetes writes a time ("": the
+    pod is not being deleted). `running` are the containers that still run, `node` is where.
+    """
+
+    until: str = ""
+    grace_seconds: int = 0
+    running: tuple[str, ...] = ()
+    finalizers: tuple[str, ...] = ()
+    node: str = ""
+
+    def reason(self, now: datetime) -> str:
+        """What the pod waits for, as the rest of a sentence about it; "" if nothing is known."""
+        if self.running:
+            return self._of_containers(now)
+        if self.finalizers:
+            return held_by(self.finalizers)
+        end = parse_time(self.until)
+        if end and self.node and (now - end).total_seconds() > SLACK_SECONDS:
+            return (
+                f"its grace period ended at {self.until}, and node {self.node} has not removed it"
+            )
+        return ""
+
+    def _of_containers(self, now: datetime) -> str:
+        one = len(self.running) == 1
+        who = f"{'container' if one else 'containers'} {listed(self.running)} still"
+        who += " runs" if one else " run"
+        end = parse_time(self.until)
+        if end and (now - end).total_seconds() > SLACK_SECONDS:
+            return (
+                f"{who}, although the grace period of {self.grace_seconds} s ended at {self.until}:"
+                f" check node {self.node}"
+            )
+        return f"{who}, until {self.until} at the latest (grace period: {self.grace_seconds} s)"
+
+
+NOT_DELETED = Termination()
+
+
+def termination(body: Body) -> Termination:
+    """Read it from a raw pod; NOT_DELETED if the pod is not being deleted."""
+    meta, status = body["metadata"], body.get("status") or {}
+    if not meta.get("deletionTimestamp"):
+        return NOT_DELETED
+    return Termination(
+        until=str(meta["deletionTimestamp"]),
+        grace_seconds=int(meta.get("deletionGracePeriodSeconds") or 0),
+        running=tuple(
+            str(each.get("name"))
+            for kind in ("initContainerStatuses", "containerStatuses")
+            for each in status.get(kind) or ()
+            if "running" in (each.get("state") or {})
+        ),
+        finalizers=tuple(map(str, meta.get("finalizers") or ())),
+        node=str((body.get("spec") or {}).get("nodeName") or ""),
+    )
+
+
+def held_by(finalizers: Iterable[str]) -> str:
+    """Finalizers of somebody else, as the rest of a sentence about the object that they keep."""
+    given = tuple(finalizers)
+    if len(given) == 1:
+        return f"finalizer {given[0]} keeps it until the controller that set it removes it"
+    return f"finalizers {listed(given)} keep it until the controllers that set them remove them"
+
+
+def listed(given: tuple[str, ...]) -> str:
+    """The first names, and how many more there are."""
+    more = len(given) - NAMED
+    return ", ".join(given[:NAMED]) + (f" and {more} more" if more > 0 else "")

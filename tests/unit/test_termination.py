@@ -1,0 +1,137 @@
+"""Why a pod that is being deleted is still there (C41, C25)."""
+
+from typing import Any
+
+import pytest
+from dijob.core.observed.parse import owner_in_words
+from dijob.core.observed.refusals import name_in_use
+from dijob.core.observed.termination import NOT_DELETED, termination
+from dijob.core.observed.views import Refused
+from dijob.names import LABEL_JOB, LABEL_SERVER
+from unit.builders import Body, job, later, observed, plan, pod_body, read, running, stored
+
+NOW, UNTIL = later(0), "2026-05-04T12:05:00Z"
+RUNS: Body = {"state": {"running": {"startedAt": "2026-05-04T11:00:00Z"}}}
+ENDED: Body = {"state": {"terminated": {"exitCode": 0}}}
+MAIN, PROXY = "di-container", "proxy"
+
+
+def body(*finalizers: str, grace: int = 300, **status: Any) -> Body:
+    """A pod of rank 1 that is being deleted."""
+    made = pod_body(1, podIP="10.0.0.1", phase="Running", **status)
+    made["spec"]["nodeName"] = "node-a"
+    made["metadata"] |= {
+        "deletionTimestamp": UNTIL,
+        "deletionGracePeriodSeconds": grace,
+        "finalizers": list(finalizers),
+    }
+    return made
+
+
+def statuses(**states: Body) -> dict[str, Any]:
+    """Container statuses, sidecars among the init containers."""
+    of = {name.replace("_", "-"): state for name, state in states.items()}
+    return {
+        "initContainerStatuses": [{"name": PROXY, **of[PROXY]}] if PROXY in of else [],
+        "containerStatuses": [{"name": n, **state} for n, state in of.items() if n != PROXY],
+    }
+
+
+HELD: dict[str, tuple[Body, float, str]] = {
+    "a sidecar that ignores TERM": (
+        body(**statuses(proxy=RUNS, di_container=ENDED)),
+        20,
+        f"container proxy still runs, until {UNTIL} at the latest (grace period: 300 s)",
+    ),
+    "two plain containers": (
+        body(**statuses(di_container=RUNS, second=RUNS)),
+        20,
+        f"containers di-container, second still run, until {UNTIL} at the latest",
+    ),
+    "a container beyond its grace period": (
+        body(**statuses(proxy=RUNS)),
+        400,
+        f"the grace period of 300 s ended at {UNTIL}: check node node-a",
+    ),
+    "a finalizer": (
+        body("example.com/hold", **statuses(di_container=ENDED)),
+        20,
+        "finalizer example.com/hold keeps it until the controller that set it removes it",
+    ),
+    "many finalizers": (
+        body(*(f"x.io/{n}" for n in range(9)), **statuses(di_container=ENDED)),
+        20,
+        "finalizers x.io/0, x.io/1, x.io/2 and 6 more keep it until",
+    ),
+    "a container first, and a finalizer after it": (
+        body("example.com/hold", **statuses(proxy=RUNS)),
+        20,
+        "container proxy still runs",
+    ),
+    "a node that does not remove it": (
+        body(grace=2, **statuses(di_container=ENDED)),
+        400,
+        f"its grace period ended at {UNTIL}, and node node-a has not removed it",
+    ),
+}
+
+
+@pytest.mark.parametrize(("held", "at", "why"), HELD.values(), ids=HELD)
+def test_what_keeps_an_old_pod_is_named(held: Body, at: float, why: str) -> None:
+    """C41, C25."""
+    assert why in termination(held).reason(later(at))
+
+
+def test_nothing_is_said_of_a_pod_that_is_not_being_deleted() -> None:
+    assert termination(pod_body(1)) is NOT_DELETED
+    assert read(pod_body(1)).termination.reason(NOW) == ""
+
+
+@pytest.mark.parametrize("owner", [running(), running(minReplicas=1, replicas=3)], ids=["", "ela"])
+def test_the_message_of_a_job_names_what_its_lost_rank_waits_for(owner: Any) -> None:
+    """C41: after a loss."""
+    others = [read(pod_body(rank, owner, podIP=f"10.0.0.{rank}")) for rank in (0, 2)]
+    seen = observed(*others, read(body(**statuses(proxy=RUNS, di_container=ENDED))))
+    lost = stored(owner, plan(owner, seen, NOW))
+    said = plan(lost, seen, later(1)).status
+    assert "rank 1: its old pod is ending: container proxy still runs" in " ".join(
+        each.message for each in said.conditions
+    )
+
+
+def test_a_suspended_job_names_what_its_pods_wait_for() -> None:
+    """C41: while a job is suspended, and while it waits to go on."""
+    owner = running()
+    asked = owner.spec.model_copy(update={"suspend": True})
+    owner = owner.model_copy(update={"spec": asked})
+    seen = observed(read(body("example.com/hold", **statuses(di_container=ENDED))))
+    owner = stored(owner, plan(owner, seen, NOW))
+    said = plan(owner, seen, later(1)).status.message
+    assert "1 pod still to end (pod job-1: finalizer example.com/hold keeps it" in said
+    resumed = owner.model_copy(update={"spec": job().spec})
+    assert "finalizer example.com/hold" in plan(resumed, seen, later(2)).status.message
+
+
+def test_a_pod_of_a_former_job_that_ends_says_what_it_waits_for() -> None:
+    """C25: the pods of a deleted job of the same name."""
+    why = termination(body("example.com/hold")).reason(NOW)
+    refusal = name_in_use(Refused.TERMINATING, "pod job-1", NOW, None, why)
+    assert refusal.message.startswith("waits for the old pod job-1 to end: finalizer example.com")
+
+
+@pytest.mark.parametrize(
+    ("meta", "whose"),
+    [
+        ({"labels": {LABEL_JOB: "c17"}}, "belongs to a former DIJob c17, by its labels: delete"),
+        ({"labels": {LABEL_SERVER: "c17"}}, "belongs to a former DIJob c17, by its labels: delete"),
+        (
+            {"ownerReferences": [{"kind": "ReplicaSet", "name": "web-1", "controller": True}]},
+            "belongs to ReplicaSet web-1: delete",
+        ),
+        ({"labels": {"app": "x"}}, "belongs to somebody else: delete or rename it"),
+    ],
+)
+def test_an_object_that_has_a_name_of_ours_says_whose_it_is(meta: Body, whose: str) -> None:
+    """C17: pods that a deletion with --cascade=orphan has left."""
+    about = owner_in_words({"metadata": {"name": "c17-0", **meta}})
+    assert whose in name_in_use(Refused.TAKEN, "pod c17-0", NOW, None, about).message
