@@ -11,11 +11,15 @@ from faultbench.mischief import Shifted
 from faultbench.network import DIFFERENCES
 from faultbench.rows import Outcome, Recipe
 from faultbench.stage import Stage
+from faults.kube import pods
 from faults.lane import Lane
+from faults.waits import renewed
 
 FAKE = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
 INSTALLED = FAKE.exists()
 HOUR = 3600
+DEADLINE_SECONDS = 600
+WALL_CLOCK_ONLY = {"FAKETIME_NO_CACHE": "1", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
 
 
 @asynccontextmanager
@@ -29,8 +33,7 @@ async def clock(shift: int, jumps: bool, lane: Lane) -> AsyncIterator[None]:
     lane.operator.environment = {
         "LD_PRELOAD": str(FAKE),
         "FAKETIME_TIMESTAMP_FILE": str(said),
-        "FAKETIME_NO_CACHE": "1",
-        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+        **WALL_CLOCK_ONLY,
     }
     await lane.operator.kill()
     await lane.watching()
@@ -56,6 +59,22 @@ async def of_operator(shift: int, jumps: bool, stage: Stage) -> Outcome:
     return lived.outcome(len(lived.wrong))
 
 
+async def takeover(shift: int, stage: Stage) -> Outcome:
+    """An operator whose clock differs takes over a job that has a deadline."""
+    assert INSTALLED, "libfaketime is not installed (Debian's package libfaketime)"
+    async with stage.lane() as lane:
+        await lane.apply("a", activeDeadlineSeconds=DEADLINE_SECONDS)
+        await lane.reaches("a", "Running")
+        fake = {"LD_PRELOAD": str(FAKE), "FAKETIME": f"{shift:+d}s"}
+        lane.operator.environment = fake | WALL_CLOCK_ONLY
+        await lane.operator.restart()
+        await lane.reconciled(3)
+        await lane.kube.delete(pods(lane.namespace, "a-1"))
+        healed = await renewed(lane, "a")
+        seen = f"a lost rank runs again after {healed:.1f} s"
+        return Outcome(0 if (await lane.status("a"))["phase"] == "Running" else 1, seen)
+
+
 async def of_nodes(minutes: int, stage: Stage) -> Outcome:
     lived = await live(stage, partial(nodes, timedelta(minutes=minutes)))
     return lived.outcome(len(lived.wrong))
@@ -70,6 +89,18 @@ RECIPES = (
     _row("clock-behind", "the operator's clock is an hour behind", -HOUR, False),
     _row("clock-forward", "the operator's clock is set an hour ahead as it works", HOUR, True),
     _row("clock-back", "the operator's clock is set an hour back as it works", -HOUR, True),
+    *(
+        Recipe(
+            "T15",
+            f"takeover-{name}",
+            f"an operator whose clock is an hour {name} takes over a job with a deadline of"
+            f" {DEADLINE_SECONDS} s",
+            "jobs that it ends",
+            0,
+            partial(takeover, shift),
+        )
+        for name, shift in (("ahead", HOUR), ("behind", -HOUR))
+    ),
     Recipe(
         "T15",
         "clocks-of-nodes",

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from dijob.shell.api import Api, ApiError, Stream
+from dijob.shell.clock import SYSTEM, Clock
 from dijob.shell.pulse import Pulse
 from dijob.shell.throttle import Throttle
 
@@ -25,6 +26,7 @@ class FakeApi:
     calls: list[tuple[str, str, Body]] = field(default_factory=list)
     watched: list[Stream] = field(default_factory=list)
     pulse: Pulse = field(default_factory=Pulse)
+    clock: Clock = SYSTEM
     throttle: Throttle = field(default_factory=Throttle)
     streams: bool = False  # whether it can begin a watch with a list
 

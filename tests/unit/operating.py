@@ -59,7 +59,7 @@ class Operator:
         self.api = self.wire.api(cluster.clock)
         told = options or Options()
         self.children = Children.of(namespaces, cluster.clock, isolates=told.isolates)
-        self.reconciler = Recorded(self.api, self.children, told, cluster.clock)
+        self.reconciler = Recorded(self.api, self.children, told)
         self.queue = WorkQueue(self._pass, 4, cluster.clock)
         self.children.connect(self.reconciler.jobs.key_of_owner, self.queue)
         self.arrivals = Arrivals(self.reconciler, self.queue, self.children)

@@ -13,6 +13,7 @@ import pytest
 from dijob.core.options import Options
 from dijob.shell.api import Api
 from dijob.shell.children import Children
+from dijob.shell.clock import SYSTEM
 from dijob.shell.pulse import Pulse
 from dijob.shell.reconcile import Reconciler
 from dijob.shell.throttle import Throttle
@@ -37,7 +38,7 @@ class Stub:
     """An apiserver that stores one job, and answers each write a moment later."""
 
     def __init__(self) -> None:
-        self.pulse, self.throttle = Pulse(), Throttle()
+        self.pulse, self.throttle, self.clock = Pulse(), Throttle(), SYSTEM
         self._version = 10
         self.job = job_body(
             {"containers": [container(command=["bash", "-c", SCRIPT])]}, replicas=SIZE

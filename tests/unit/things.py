@@ -78,7 +78,7 @@ class Brief(FakeApi):
 
     def __init__(self, clock: Sleeper, ending: list[Body | ApiError], seconds: list[float]) -> None:
         super().__init__()
-        self.clock, self.ending, self.seconds = clock, ending, seconds
+        self.sleeper, self.ending, self.seconds = clock, ending, seconds
 
     async def get(self, path: str, **query: str) -> Body:
         self.lists = [page(5)]
@@ -88,7 +88,7 @@ class Brief(FakeApi):
         if not stream.initial:
             if not self.seconds:
                 raise Over
-            self.clock.seconds += self.seconds.pop(0)
+            self.sleeper.seconds += self.seconds.pop(0)
             self.watches = [self.ending]
         async for one in super().watch(stream):
             yield one

@@ -5,6 +5,7 @@ what goes wrong.
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from email.utils import format_datetime
 from types import MappingProxyType
 from typing import Any, cast
 
@@ -67,7 +68,8 @@ class Line:
 
     `fuse`: so many writes go through, then the operator is killed (`kills`) or waits until it is
     let go on. `later`: so many of the next writes come after those that follow them. `judge` sees
-    each write before it is done, `problems` are what it has found.
+    each write before it is done, `problems` are what it has found. `dated`: responses have their
+    Date header, which a proxy may remove.
     """
 
     judge: Callable[[Request], None] = lambda request: None
@@ -78,6 +80,7 @@ class Line:
     held: asyncio.Event | None = None
     calls: list[Request] = field(default_factory=list)
     problems: list[BaseException] = field(default_factory=list)
+    dated: bool = True
 
     def go_on(self) -> None:
         """What waits before a write is let through."""
@@ -122,15 +125,19 @@ class Wire:
                 raise fault.raised()
             if query.get("watch"):
                 silence = timeout.sock_read or 0.0
-                return Answer(200, self._watches.begin(selector(request), query, silence))
+                return self._answer(self._watches.begin(selector(request), query, silence))
             if request.method != "GET":
                 self._judge(request)
             answer = self._answered(request)
             if fault:
                 raise fault.raised()
-            return Answer(200, answer)
+            return self._answer(answer)
         except No as error:
             return Answer(error.status, to_json(error.body))
+
+    def _answer(self, body: bytes | Watch) -> "Answer":
+        date = {"Date": format_datetime(self._server.now(), usegmt=True)}
+        return Answer(200, body, date if self._line.dated else {})
 
     async def _pass(self, request: Request) -> None:
         """Wait for one's turn: for ever, once the operator is dead."""
@@ -194,10 +201,11 @@ def selector(request: Request) -> Selector:
 class Answer:
     """An answer, as aiohttp gives it: a text, or a watch."""
 
-    headers: Mapping[str, str] = MappingProxyType({})
-
-    def __init__(self, status: int, body: bytes | Watch) -> None:
+    def __init__(
+        self, status: int, body: bytes | Watch, headers: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         self.status = status
+        self.headers = headers
         self._body = body
 
     async def read(self) -> bytes:

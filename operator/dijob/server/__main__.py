@@ -69,7 +69,7 @@ async def serve(port: int, health_port: int, manner: Manner, kubeconfig: str | N
         asyncio.get_running_loop().add_signal_handler(which, stop.set)
     api = await Api.connect(kubeconfig, f"server {socket.gethostname()}")
     sizes = Sizes(api)
-    reports = Reports(api, sizes, manner)
+    reports = Reports(api, sizes, manner, api.clock)
     apps = [(Server(Callers(api), sizes, reports).app(), port), (health(), health_port)]
     runners = [
         (web.AppRunner(app, access_log=None, keepalive_timeout=IDLE_SECONDS), at)

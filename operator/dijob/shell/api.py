@@ -13,6 +13,7 @@ from dijob.shell.clock import SYSTEM, Clock
 from dijob.shell.connection import Call, Connection
 from dijob.shell.documents import parsed
 from dijob.shell.pulse import Pulse
+from dijob.shell.server_clock import ServerClock
 from dijob.shell.slots import Slots
 from dijob.shell.throttle import Throttle
 
@@ -88,7 +89,7 @@ async def _at_once() -> None:
 
 class Api:
     """Calls by path. Writes are bounded in number (slots.py) and wait for `permission`, reads do
-    neither.
+    neither. `clock` is the API server's clock, as its responses show it.
     """
 
     def __init__(
@@ -101,7 +102,7 @@ class Api:
         self._permission = permission
         self.pulse = Pulse(clock.monotonic)
         self.throttle = Throttle(clock)
-        self._clock = clock
+        self._clock = self.clock = ServerClock(clock)
         self._slots = Slots(BRISK_SECONDS, clock)
 
     @staticmethod
@@ -213,6 +214,8 @@ class Api:
         if error is not None:
             raise error
         self.pulse.beat()
+        # An error may come from a proxy in between, with a Date of its own.
+        self.clock.answered(response.headers.get("Date", ""), began)
         return response
 
     def _wrote(self, began: float, took: float, again: str, error: ApiError | None) -> None:

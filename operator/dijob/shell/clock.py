@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 
 log = logging.getLogger(__name__)
 
-# A wall clock that differs by more than this from what the monotonic one makes of it was set, by
-# somebody or by a time server; less shifts no wait by more than its own slack.
+# A clock that differs by more than this from what the monotonic one makes of it was set, by a
+# person or by a time server. A smaller difference shifts no wait by more than its own slack.
 STEP = timedelta(seconds=2)
 
 
@@ -33,8 +33,8 @@ SYSTEM = Clock()
 
 
 class StepClock(Clock):
-    """The times of another clock, and `told` by how much that was set before it gives the first
-    time after it: what was remembered by the wall clock is to be moved by as much.
+    """The times of another clock. If that clock is set, `told` is called with the difference before
+    the first new time is returned, so that remembered times can be moved by as much.
     """
 
     def __init__(self, clock: Clock, told: Callable[[timedelta], None]) -> None:
@@ -46,7 +46,7 @@ class StepClock(Clock):
         now = self._clock.now()
         step = self._offset_of(now) - self._offset
         if abs(step) > STEP:
-            log.warning("the wall clock was set by %+.0f s", step.total_seconds())
+            log.info("the clock was set by %+.0f s", step.total_seconds())
             self._offset += step
             self._told(step)
         return now
@@ -58,7 +58,7 @@ class StepClock(Clock):
         return self._clock.spread(seconds, share)
 
     def _offset_of(self, now: datetime) -> datetime:
-        """What the wall clock said when the monotonic one began."""
+        """The other clock's time when the monotonic one began."""
         return now - timedelta(seconds=self._clock.monotonic())
 
 

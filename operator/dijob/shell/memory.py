@@ -125,7 +125,7 @@ class Memory:
         self.published[action.uid] = number
 
     def move(self, by: timedelta) -> None:
-        """The wall clock was set: what is remembered of it is as long ago as before."""
+        """Move all remembered times: the clock was set, and they are as long ago as before."""
         for noted in (self.refusals, self.undone):
             for key, no in noted.items():
                 since = no.since and no.since + by
@@ -152,6 +152,6 @@ class Memories:
         self._by_uid.pop(uid, None)
 
     def move(self, by: timedelta) -> None:
-        """The wall clock was set."""
+        """Move the times of all jobs."""
         for memory in self._by_uid.values():
             memory.move(by)

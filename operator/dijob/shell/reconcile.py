@@ -20,7 +20,7 @@ from dijob.shell.actor import Actor
 from dijob.shell.api import Api, ApiError
 from dijob.shell.aside import Aside
 from dijob.shell.children import Children
-from dijob.shell.clock import SYSTEM, Clock, StepClock, yield_to_others
+from dijob.shell.clock import StepClock, yield_to_others
 from dijob.shell.jobs import Jobs, order
 from dijob.shell.kinds import JOBS
 from dijob.shell.memory import Memories, Memory
@@ -35,11 +35,9 @@ log = logging.getLogger(__name__)
 class Reconciler:
     """Brings jobs to what they should be, one pass at a time per job."""
 
-    def __init__(
-        self, api: Api, children: Children, options: Options, clock: Clock = SYSTEM
-    ) -> None:
+    def __init__(self, api: Api, children: Children, options: Options) -> None:
         self._memories = Memories()
-        self._clock = clock = StepClock(clock, self._memories.move)
+        self._clock = clock = StepClock(api.clock, self._memories.move)
         self.jobs = Jobs(clock)
         self._api = api
         self._children = children
