@@ -15,6 +15,11 @@ class PodsCreated(Reason):
     """Whether every rank that the job wants has its pod."""
 
     Creating = waiting("in progress; the message counts the pods that exist")
+    BackOff = problem(
+        "a pod was lost several times in a row, each time within 10 min: the operator waits 4, 8,"
+        " 16 ... 60 s before it creates the pod again. The message says when",
+        "find out what deletes the pod; the job goes on by itself",
+    )
     WaitingForOldPod = waiting(
         "the pod of a deleted job of the same name, or a deleted pod of this one, is still ending",
         "wait for it; the message says what keeps that pod: a container, and until when it may"

@@ -156,7 +156,7 @@ class Actor:
 
     async def _release(self, batch: Batch, action: ReleasePod) -> None:
         # Before the deletion: a watch may show that before it is answered.
-        batch.memory.released.add(action.name)
+        batch.memory.release(action.name)
         if await self._writes.delete(batch.job, action.name, action.uid) is None:
             batch.memory.released.discard(action.name)
         else:

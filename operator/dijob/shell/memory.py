@@ -12,8 +12,9 @@ from dijob.api.model import DIJob
 from dijob.api.parse import Parsed
 from dijob.core.actions import PublishAddresses
 from dijob.core.decide import changes
-from dijob.core.decide.requeue import FORGIVE_SECONDS
-from dijob.core.observed import refusals
+from dijob.core.members import gang_of
+from dijob.core.membership.capacity import seconds_until_retry
+from dijob.core.observed import creations, refusals
 from dijob.core.observed.views import ARRIVAL, Creation, Pod, Refusal, Refused
 
 
@@ -41,6 +42,7 @@ class Memory:
     warnings: dict[str, str] = field(default_factory=dict)
     first_seen: datetime | None = None
     last_write: float = -1e9
+    _size: int = 0
     _parsed: Parsed | None = None
 
     def parse(self, body: Mapping[str, Any]) -> DIJob:
@@ -58,10 +60,20 @@ class Memory:
             self.creations = {k: replace(one, rejected="") for k, one in self.creations.items()}
         if before is not None and before.job.status.list_number != job.status.list_number:
             self.undone.clear()  # no pod waits for a new list because of an old one
-        if job.status.suspend_time:
-            # Its user has taken its pods away: they are no pods that go again and again.
-            self.creations.clear()
         return job
+
+    def wants(self, job: DIJob, now: datetime) -> None:
+        """Forget how often pods were created that the job itself removes: it is suspended, has
+        become smaller, or gives its room back. They are no lost pods, so no back-off follows.
+        """
+        if job.status.suspend_time or seconds_until_retry(job.status, now) > 0:
+            self.creations.clear()
+        elif job.spec.desired < self._size:
+            gang = gang_of(job)
+            self.creations = {
+                name: one for name, one in self.creations.items() if gang.rank_of(name) < gang.size
+            }
+        self._size = job.spec.desired
 
     def saw_lists(self, pods: Collection[Pod], now: datetime) -> None:
         """Note when a pod was first seen to have arrived, and when a list was first seen on a pod
@@ -106,12 +118,14 @@ class Memory:
         self.warnings = {uid: text for uid, text in self.warnings.items() if uid in there}
 
     def created(self, name: str, now: datetime) -> None:
-        """Count the creation of a pod of this name, from 1 again after FORGIVE_SECONDS without."""
+        """Count the creation of a pod of this name."""
         self.released.discard(name)
-        old = self.creations.get(name)
-        fresh = old is None or now - old.at > timedelta(seconds=FORGIVE_SECONDS)
-        count = 1 if old is None or fresh else old.count + 1
-        self.creations[name] = Creation(count, now, old.rejected if old else "")
+        self.creations[name] = creations.counted(self.creations.get(name), now)
+
+    def release(self, name: str) -> None:
+        """Note that a pod is deleted so that a lower rank finds a node: it is no lost pod."""
+        self.released.add(name)
+        self.creations.pop(name, None)
 
     def wrote_list(self, action: PublishAddresses, what: str, now: datetime) -> None:
         """Note that a pod has been given its list. Where it had been given that before, somebody

@@ -115,6 +115,7 @@ class Reconciler:
         owner, now = job.metadata.owner_key, self._clock.now()
         pods, unranked = by_rank(self._children.pods.of(owner), gang_of(job))
         memory.first_seen = memory.first_seen or now
+        memory.wants(job, now)
         memory.saw_lists(pods.values(), now)
         memory.saw_pods((*pods.values(), *unranked))
         silent = {pod.uid for pod in (*pods.values(), *unranked) if not pod.has_arrived}

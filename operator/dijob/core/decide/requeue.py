@@ -2,16 +2,14 @@
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from datetime import timedelta
 
 from dijob.api.status import Status, timestamp
 from dijob.core import pace
 from dijob.core.actions import RemindPod
-from dijob.core.backoff import doubled
 from dijob.core.decide import completion
 from dijob.core.membership import capacity, restart
 from dijob.core.membership.context import Pass
-from dijob.core.observed import lost_nodes
+from dijob.core.observed import creations, lost_nodes
 from dijob.core.observed.views import Refused
 from dijob.core.report import conditions, redis
 from dijob.core.report.summary import is_true
@@ -29,9 +27,6 @@ LOOK_AGAIN_SECONDS = (4.0, 60.0)
 # makes it look again. Where writes are quick, kubelets show a list within 1.2 s, also on a busy
 # machine; where they are slow, it is waited for longer (pace.py).
 REMIND_SECONDS = 4.0
-# Between two creations of one pod: 1, 2, 4 ... seconds; one that has lived long starts anew.
-CREATION_BACKOFF_SECONDS = (1.0, 60.0)
-FORGIVE_SECONDS = 600.0
 # The fractional parts of its multiples are evenly spread, however many there are.
 GOLDEN_RATIO = 0.618034
 # Added to a wait: stored times are cut to whole seconds.
@@ -199,12 +194,8 @@ def wait_to_create(this: Pass, rank: int) -> float:
 def wait_for_pod(this: Pass, name: str) -> float:
     """Seconds until the pod of this name may be created (again); 0 or less: now."""
     refusal = this.observed.refusals.get(f"pod/{name}")
-    wait = (refusal.retry_at - this.now).total_seconds() if refusal else 0.0
-    creation = this.observed.creations.get(name)
-    if creation is None or this.now - creation.at > timedelta(seconds=FORGIVE_SECONDS):
-        return wait
-    backoff = doubled(creation.count, CREATION_BACKOFF_SECONDS)
-    return max(wait, backoff - (this.now - creation.at).total_seconds())
+    asked_again = (refusal.retry_at - this.now).total_seconds() if refusal else 0.0
+    return max(asked_again, creations.wait(this.observed.creations.get(name), this.now))
 
 
 def creation_order(this: Pass, ranks: Sequence[int]) -> list[int]:

@@ -7,8 +7,10 @@ from dataclasses import replace
 from datetime import datetime
 
 from dijob import names
+from dijob.api.status import timestamp
 from dijob.core.members import Gang, count, say
 from dijob.core.observed.complaints import PULL_REASONS
+from dijob.core.observed.creations import paused_until
 from dijob.core.observed.views import Observed, Pod, Refused, age, since
 from dijob.reasons import PodsCreated
 
@@ -83,6 +85,23 @@ def refusal(gang: Gang, ranks: Iterable[int], observed: Observed) -> tuple[PodsC
         return None
     first = next(iter(refused.values()))
     return REFUSED_REASONS[first.why], _grouped(gang, refused, lambda rank: refused[rank].message)
+
+
+def paused(gang: Gang, ranks: Iterable[int], observed: Observed, now: datetime) -> str:
+    """The ranks whose pods are created again after a pause, and when; "" if there are none."""
+    until = {
+        rank: due
+        for rank in ranks
+        if (due := paused_until(observed.creations.get(gang.member(rank).name), now))
+    }
+    return _grouped(
+        gang,
+        until,
+        lambda rank: (
+            "its pod was lost several times in a row, and is created again at"
+            f" {timestamp(until[rank])}"
+        ),
+    )
 
 
 def with_unacknowledged(observed: Observed, now: datetime) -> Observed:

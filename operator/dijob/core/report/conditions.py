@@ -91,7 +91,14 @@ def _pods_created(this: Pass) -> Fact:
         return Fact(PodsCreated.AllCreated, f"{there} of {size} pods exist{finished}")
     if refusal := diagnose.refusal(this.world.gang, missing, this.observed):
         return Fact(*refusal)
-    return Fact(PodsCreated.Creating, f"{there} of {size} pods exist")
+    said = f"{there} of {size} pods exist"
+    if not (paused := diagnose.paused(this.world.gang, missing, this.observed, this.now)):
+        return Fact(PodsCreated.Creating, said)
+    # A node that does not admit the pod says more than the pause, see AddressesReady.
+    made = (this.observed.creations.get(this.world.gang.member(rank).name) for rank in missing)
+    rejected = any(creation and creation.rejected for creation in made)
+    reason = PodsCreated.Creating if rejected else PodsCreated.BackOff
+    return Fact(reason, f"{said}; {paused}")
 
 
 def _addresses_ready(this: Pass) -> Fact:

@@ -1,0 +1,108 @@
+"""H17: which pods are created again after a pause, and how that is reported."""
+
+import pytest
+from dijob.core.observed import creations
+from dijob.core.observed.views import Creation
+from unit.builders import (
+    NOW,
+    Body,
+    all_run,
+    conditions_of,
+    job_body,
+    later,
+    observed,
+    plan,
+    running,
+)
+from unit.simulated import World, simulated
+
+TWO: Body = {"minReplicas": 2, "maxReplicas": 8, "replicas": 2}
+
+
+async def whole(world: World, size: int, within: float) -> float:
+    return await world.until(
+        lambda: len(world.cluster.processes) == size == world.cluster.job().status.ready_replicas,
+        within,
+    )
+
+
+async def lose(world: World, name: str) -> None:
+    """Delete a pod, and wait until it is gone."""
+    lost = world.cluster.pod(name)
+    world.cluster.delete(lost)
+    await world.until(lambda: lost.uid not in world.cluster.pods)
+
+
+@pytest.mark.virtual_time
+async def test_an_autoscaler_that_swings_is_not_slowed_down() -> None:
+    """The eighth time took 48 s, and no message said why."""
+    async with simulated(job_body(**TWO)) as world:
+        await whole(world, 2, 30)
+        for _ in range(10):
+            world.cluster.scale(4)
+            await whole(world, 4, 20)
+            world.cluster.scale(2)
+            await whole(world, 2, 20)
+
+
+@pytest.mark.virtual_time
+async def test_a_pod_that_was_lost_often_before_it_was_scaled_away_begins_anew() -> None:
+    async with simulated(job_body(**TWO | {"replicas": 3})) as world:
+        await whole(world, 3, 30)
+        for _ in range(5):
+            await lose(world, "job-2")
+            await whole(world, 3, 60)
+        world.cluster.scale(2)
+        await whole(world, 2, 20)
+        world.cluster.scale(3)
+        assert await whole(world, 3, 30) < 10
+
+
+@pytest.mark.virtual_time
+async def test_a_job_that_is_suspended_again_and_again_is_not_slowed_down() -> None:
+    async with simulated(job_body()) as world:
+        for _ in range(6):
+            await whole(world, 3, 20)
+            world.cluster.edit(suspend=True)
+            await world.until(lambda: not world.cluster.pods, 20)
+            world.cluster.edit(suspend=False)
+
+
+@pytest.mark.virtual_time
+async def test_a_pod_that_is_lost_again_and_again_is_reported_with_its_pause() -> None:
+    async with simulated(job_body()) as world:
+        for _ in range(4):
+            await whole(world, 3, 60)
+            await lose(world, "job-1")
+        await world.until(lambda: "created again" in world.cluster.job().status.message, 5)
+        said = world.cluster.job().status.message
+        assert "rank 1: its pod was lost several times in a row, and is created again at 20" in said
+
+
+def test_the_pause_is_reported_with_its_end() -> None:
+    two = [pod for pod in all_run(running()) if pod.rank != 2]
+    seen = observed(*two, creations={"job-2": Creation(4, NOW)})
+    said = conditions_of(plan(running(), seen, later(2)))["PodsCreated"]
+    assert (said.status, said.reason) == ("False", "BackOff")
+    assert said.message == (
+        "2 of 3 pods exist; rank 2: its pod was lost several times in a row, and is created again"
+        " at 2026-05-04T12:00:08Z"
+    )
+
+
+def test_why_a_node_does_not_admit_a_pod_says_more_than_the_pause() -> None:
+    two = [pod for pod in all_run(running()) if pod.rank != 2]
+    seen = observed(*two, creations={"job-2": Creation(4, NOW, rejected="NodePorts: no")})
+    said = conditions_of(plan(running(), seen, later(2)))["PodsCreated"]
+    assert said.reason == "Creating"
+    assert said.message.endswith("is created again at 2026-05-04T12:00:08Z")
+
+
+@pytest.mark.parametrize(
+    ("count", "passed", "reported"),
+    [(1, 0, False), (2, 0, False), (3, 0, True), (3, 5, False), (9, 59, True), (9, 60, False)],
+)
+def test_only_a_pause_that_can_be_read_is_reported(
+    count: int, passed: float, reported: bool
+) -> None:
+    assert bool(creations.paused_until(Creation(count, NOW), later(passed))) == reported
