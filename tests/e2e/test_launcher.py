@@ -135,6 +135,7 @@ def test_term_reaches_di_engine_through_bash(forms: Space) -> None:
 
 
 def test_an_image_with_an_entry_point_and_no_command_runs(space: Space, tmp_path: Path) -> None:
+    """C8: the program of this image finds its peers by the variables, unknown to the operator."""
     source = archive("light")
     space.cluster.load([with_entry_point(source, tmp_path / "entry.tar", ENTRY, ["light-peer"])])
     space.apply(job("entry", {"image": ENTRY, "args": ["--forever"]}))
@@ -143,6 +144,12 @@ def test_an_image_with_an_entry_point_and_no_command_runs(space: Space, tmp_path
     main = space.pods("entry")[0]["spec"]["containers"][0]
     assert "command" not in main
     assert main["args"] == ["--forever"]
+    space.until_true("entry", "LauncherBypassed")
+    assert (
+        "write the program into `command`"
+        in space.condition("entry", "LauncherBypassed")["message"]
+    )
+    assert space.condition("entry", "PeersReady")["reason"] == "LauncherBypassed"
 
 
 def test_a_peer_that_cannot_be_reached_is_named_by_its_rank(space: Space) -> None:

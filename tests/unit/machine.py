@@ -9,7 +9,7 @@ from dijob import names
 from dijob.names import Addressing, CleanPodPolicy, Launcher, ServicePolicy
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
-from unit.builders import Body, container, job_body
+from unit.builders import COMMAND, Body, container, job_body
 from unit.deeds import FATE, FORGERY, KUBELET, Deed
 from unit.driving import PLENTY, ROUND_SECONDS, Driven, Faults
 from unit.kubelet import SimPod
@@ -99,8 +99,13 @@ class Chaos(Driven):
         """`rounds`: in which all goes well at first, for half of what can happen can happen to a
         whole world only.
         """
+        # Without the launcher, the command itself has to say that the program has peers.
+        joins = [] if launcher is Launcher.AUTO else ["--platform", "k8s"]
         pod: Body = {
-            "containers": [container(), *([{"name": "side", "image": "s"}] if sidecar else [])]
+            "containers": [
+                container(command=[*COMMAND, *joins]),
+                *([{"name": "side", "image": "s"}] if sidecar else []),
+            ]
         }
         if never:
             pod |= {"restartPolicy": "Never"}

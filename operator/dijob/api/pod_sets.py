@@ -39,6 +39,20 @@ class PodSet:
         return next((one for one in found if one.get("name") == names.MAIN_CONTAINER), found[0])
 
     @property
+    def main_path(self) -> str:
+        """The path of the main container, as `spec.template.spec.containers[0]`."""
+        given = self.pod.get("containers")
+        found = enumerate(given if isinstance(given, list) else ())
+        at = next((at for at, one in found if one is self.main_container), 0)
+        return f"{self.path}.spec.containers[{at}]"
+
+    @property
+    def has_command(self) -> bool:
+        """Whether the main container has a command. Without one, the image's entry point runs."""
+        command = self.main_container.get("command")
+        return isinstance(command, list) and bool(command)
+
+    @property
     def gpus(self) -> int:
         """How many GPUs the main container may use: its limits named like nvidia.com/gpu."""
         resources = self.main_container.get("resources")

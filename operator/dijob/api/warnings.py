@@ -2,34 +2,21 @@
 
 from collections.abc import Iterator
 
+from dijob.api.bypass import bypassed
 from dijob.api.model import DIJob
 from dijob.api.pod_sets import PodSet
 from dijob.api.problems import Problem
 from dijob.api.spec import Spec
-from dijob.names import Launcher, Queue, Runtime
+from dijob.names import Queue, Runtime
 
 
 def warnings(job: DIJob) -> tuple[Problem, ...]:
     """All warnings about a job; a sentence about several tasks is there once."""
-    about = (_no_platform, _other_runtime, _no_gpu, _unreadable)
+    about = (_other_runtime, _no_gpu, _unreadable)
     found = (
         problem for pod_set in job.pod_sets for look in about for problem in look(pod_set, job.spec)
     )
-    return tuple(dict.fromkeys(found))
-
-
-def _no_platform(pod_set: PodSet, spec: Spec) -> Iterator[Problem]:
-    """A ditask without `--platform k8s`: it ignores DI_NODES (cli_ditask.py) and has no peers."""
-    command = pod_set.command
-    if not command.runs_ditask or command.platform is not None or command.hides("platform"):
-        return
-    if spec.launcher is Launcher.OFF:
-        why = (
-            "launcher is Off and the command gives ditask no --platform, so every pod will train"
-            " alone: add `--platform k8s --topology mesh` to the command yourself, or set"
-            " launcher: Auto"
-        )
-        yield Problem("spec.launcher", why)
+    return tuple(dict.fromkeys((*bypassed(job), *found)))
 
 
 def _other_runtime(pod_set: PodSet, spec: Spec) -> Iterator[Problem]:

@@ -151,6 +151,10 @@ class PeersReady(Reason):
         " for a minute: its readiness probe fails, or its node is silent",
         f"{_HEALS}; if it repeats: see the log of the rank that the message names",
     )
+    LauncherBypassed = waiting(
+        "every rank is Ready, but programs of the job may know no peers",
+        "do what the condition LauncherBypassed says",
+    )
     Renewing = waiting(
         "the message says which rank was lost, what happened to it, and which ranks are renewed;"
         " then which of them still end their programs, and how long they have for it"

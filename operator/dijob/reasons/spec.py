@@ -33,8 +33,9 @@ class LauncherBypassed(Reason):
     """True: a program knows no peers. Present only once it has been True."""
 
     LauncherBypassed = problem(
-        "ditask has no launcher and no `--platform`, or a program that has succeeded could not be"
-        " told of its peers: each pod may train alone",
+        "a program runs without the launcher (the template has no `command`, or `launcher` is Off"
+        " and ditask has no `--platform`), or a program that has succeeded could not be told of its"
+        " peers: each pod may train alone",
         "do what the message says, see [launcher.md](launcher.md)",
         status=True,
     )

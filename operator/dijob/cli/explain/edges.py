@@ -1,5 +1,6 @@
 """Who dials whom, and how many connections that makes."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from dijob.api.model import DIJob
@@ -25,24 +26,28 @@ class Edges:
         return self.between_pods + self.within_pods + self.to_server
 
 
-def edges_of(gang: Gang) -> Edges:
-    """The edges of DI-engine's processes, each of which dials all processes of a dialled pod."""
-    size, workers = gang.size, gang.workers
+def edges_of(gang: Gang, without_peers: Collection[int] = ()) -> Edges:
+    """The edges of DI-engine's processes, each of which dials all processes of a dialled pod.
+
+    The ranks `without_peers` neither dial nor answer: DI-engine knows no peers there.
+    """
+    size, workers, members = gang.size, gang.workers, gang.size - len(without_peers)
     if gang.queue not in DIALLING:
-        return Edges(((),) * size, 0, 0, size * workers)
+        return Edges(((),) * size, 0, 0, members * workers)
     # By address or by name, the ranks dial the same.
     by_address = replace(gang, addressing=Addressing.IP)
     dialled: list[list[int]] = [[] for _ in range(size)]
     for rank in range(size):
         for dialler in by_address.dialers(rank):
-            dialled[dialler].append(rank)
+            if not {rank, dialler} & set(without_peers):
+                dialled[dialler].append(rank)
     pairs = sum(map(len, dialled))
     within = {
         Topology.MESH: workers * (workers - 1) // 2,
         Topology.STAR: workers - 1,
         Topology.ALONE: 0,
     }[gang.topology]
-    return Edges(tuple(map(tuple, dialled)), pairs * workers * workers, size * within, 0)
+    return Edges(tuple(map(tuple, dialled)), pairs * workers * workers, members * within, 0)
 
 
 def listens_on(job: DIJob, rank: int) -> range | None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
+from dijob.api import bypass
 from dijob.api.checks import LIST_LENGTH
 from dijob.api.model import DIJob
 from dijob.api.warnings import warnings
@@ -24,14 +25,15 @@ def explanation(job: DIJob, options: Options) -> Data:
     """Everything about the job that its file decides, in plain values. The addresses, the uid and
     the nodes are placeholders."""
     gang = gang_of(job)
-    edges = edges_of(gang)
+    alone = without_peers(job)
+    edges = edges_of(gang, alone)
     listed = AddressList(1, ",".join(gang.address(m.rank, ip_of(m.rank)) for m in gang.members))
     places = (Place(m, ip_of(m.rank), listed, f"<node of rank {m.rank}>") for m in gang.members)
     return {
         "job": {"name": gang.job, "namespace": gang.namespace},
         "world": _world(job, gang),
         "pods": [_pod(job, place, edges, options) for place in places],
-        "connections": _connections(edges),
+        "connections": {**_connections(edges), "ranksWithoutPeers": list(alone)},
         "sizes": _sizes(job, gang, options),
         "creates": _creates(job, options),
         "requests": _in_words(quantities.total(map(quantities.requests, pod_specs(job, options)))),
@@ -43,6 +45,16 @@ def explanation(job: DIJob, options: Options) -> Data:
 def ip_of(rank: int) -> str:
     """What stands for an address that nobody knows yet."""
     return f"<IP of rank {rank}>"
+
+
+def without_peers(job: DIJob) -> tuple[int, ...]:
+    """The ranks whose programs run without the launcher, and of which DI-engine knows no peers."""
+    return tuple(
+        rank
+        for pod_set in job.pod_sets
+        if bypass.problem(pod_set, job)
+        for rank in range(pod_set.first, pod_set.first + pod_set.replicas)
+    )
 
 
 def _world(job: DIJob, gang: Gang) -> Data:
@@ -63,7 +75,8 @@ def _world(job: DIJob, gang: Gang) -> Data:
 def _pod(job: DIJob, place: Place, edges: Edges, options: Options) -> Data:
     member = place.member
     seen = process(job, place, options)
-    ports = listens_on(job, member.rank)
+    joins = bypass.problem(job.pod_set_of(member.rank), job) is None
+    ports = listens_on(job, member.rank) if joins else None
     return {
         "rank": member.rank,
         "name": member.name,

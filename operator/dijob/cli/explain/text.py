@@ -105,16 +105,19 @@ def _labelled(label: str, text: str) -> Iterator[str]:
 
 
 def _connections(found: Data) -> str:
-    seen, world = found["connections"], found["world"]
+    seen, world, alone = found["connections"], found["world"], ""
+    if ranks := seen["ranksWithoutPeers"]:
+        alone = f"; programs of {say(ranks)} know no peers, see the warning"
     if seen["toRedis"]:
-        return f"{seen['total']}, each process to the Redis server, and none to another process"
+        said = "each process to the Redis server, and none to another process"
+        return f"{seen['total']}, {said}{alone}"
     where = f"{seen['betweenPods']} between pods, {seen['withinPods']} within pods"
     shape = {
         "mesh": "each process dials all before it",
         "star": "all dial rank 0",
         "alone": "nobody dials",
     }[world["topology"]]
-    return f"{seen['total']}, of DI-engine's processes ({where}): {shape}"
+    return f"{seen['total']}, of DI-engine's processes ({where}): {shape}{alone}"
 
 
 def _created(creates: Iterable[Data]) -> str:

@@ -33,7 +33,7 @@ def pod_manifest(job: DIJob, member: Member, options: Options) -> Manifest:
     pod_set = job.pod_set_of(member.rank)
     main = dict(pod_set.main_container)
     spec: Manifest = {**pod_set.pod, "containers": _with_main(pod_set, main)}
-    launched = _launched(job, main)
+    launched = _launched(job, member)
     # Where the launcher cannot mend what the kubelet takes from an older view of the pod.
     settles = bool(variables.from_fields(main, gang, launched))
     ours = launcher.containers(main, gang, member, options, settles)
@@ -68,12 +68,9 @@ def _with_main(pod_set: PodSet, main: Manifest) -> list[Any]:
     ]
 
 
-def _launched(job: DIJob, main: Manifest) -> bool:
-    """Whether the launcher stands before the main container's command (which must not have been
-    fitted yet).
-    """
-    command = main.get("command")
-    return job.spec.launcher is Launcher.AUTO and isinstance(command, list) and bool(command)
+def _launched(job: DIJob, member: Member) -> bool:
+    """Whether the launcher stands before the main container's command."""
+    return job.spec.launcher is Launcher.AUTO and job.pod_set_of(member.rank).has_command
 
 
 def _fit_main(spec: Manifest, main: Manifest, job: DIJob, member: Member, gang: Gang) -> None:
@@ -82,7 +79,7 @@ def _fit_main(spec: Manifest, main: Manifest, job: DIJob, member: Member, gang: 
     """
     command = job.pod_set_of(member.rank).command
     port = listen_port(command)
-    launched = _launched(job, main)
+    launched = _launched(job, member)
     own = variables.of_launched(job) if launched else None
     main["env"] = variables.of_main(main, spec, member, gang, own)
     # What a program said last is the best word on why it failed, and outlives the container

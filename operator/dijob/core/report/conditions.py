@@ -14,7 +14,7 @@ from dijob.core.membership.world import World
 from dijob.core.observed import diagnose
 from dijob.core.observed.views import Pod
 from dijob.core.report import redis
-from dijob.core.report.optional import optional_conditions
+from dijob.core.report.optional import optional_conditions, without_peers
 from dijob.core.report.past_failures import past_failures
 from dijob.core.report.summary import Fact, find, is_true
 from dijob.reasons import (
@@ -26,6 +26,8 @@ from dijob.reasons import (
 )
 
 BROKEN = "it is left alone until it changes. That is a defect of the operator, whose log says more"
+
+NO_PEERS = "programs of this job may know no peers, see the condition LauncherBypassed"
 
 # A rank of a running job that has not been Ready for so long is a problem.
 NOT_READY_SECONDS = 60.0
@@ -205,9 +207,10 @@ def _peers_ready(this: Pass) -> Fact:
         return Fact(PeersReady.Renewing, message)
     lagging = _lagging(world) if world.in_force else list(world.wanted)
     if not lagging:
-        return Fact(
-            PeersReady.AllRanksReady, f"all ranks are Ready with list {world.address_list.number}"
-        )
+        ready = f"all ranks are Ready with list {world.address_list.number}"
+        if without_peers(this):
+            return Fact(PeersReady.LauncherBypassed, f"{ready}, but {NO_PEERS}")
+        return Fact(PeersReady.AllRanksReady, ready)
     restart = world.restarts.pending >= set(lagging)
     if not (restart or is_true(this.job.status, Running)):
         return Fact(PeersReady.Starting, "the job has not begun, see Running")

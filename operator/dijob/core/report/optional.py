@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from dijob import names
 from dijob.api import checks
+from dijob.api.bypass import bypassed
 from dijob.api.warnings import warnings
 from dijob.core.members import say
 from dijob.core.membership.context import Pass
@@ -33,10 +34,6 @@ PAUSED = (
     "paused: nothing of this job is created, changed or deleted, and no loss is healed, until its"
     f" annotation {names.ANNOTATION_PAUSED} is removed"
 )
-
-# The field of the warning that says that ditask has no launcher (warnings.py); all others are about
-# the spec.
-LAUNCHER_FIELD = "spec.launcher"
 
 
 def optional_conditions(this: Pass) -> list[Fact]:
@@ -90,16 +87,23 @@ def _broker(this: Pass) -> list[Fact]:
 
 def _warnings(this: Pass) -> list[Fact]:
     """What runs, but perhaps not as its author thinks; False once the cause is gone."""
+    alone = bypassed(this.job)
     about = (*warnings(this.job), *this.observed.notes)
-    bypassed = [str(one) for one in about if one.field == LAUNCHER_FIELD]
-    bypassed += _said_by(this, "worked alone", lambda containers: containers.alone)
-    others = [str(one) for one in about if one.field != LAUNCHER_FIELD]
+    others = [str(one) for one in about if one not in alone]
     otherwise = _said_by(this, "said otherwise", lambda containers: containers.otherwise)
     reason = SpecWarning.ProgramSaysOtherwise if otherwise else SpecWarning.SpecWarning
     return [
-        *_warning(this, bypassed, LauncherBypassed.LauncherBypassed, LauncherBypassed.Resolved),
+        *_warning(
+            this, without_peers(this), LauncherBypassed.LauncherBypassed, LauncherBypassed.Resolved
+        ),
         *_warning(this, otherwise + others, reason, SpecWarning.Resolved),
     ]
+
+
+def without_peers(this: Pass) -> list[str]:
+    """Which programs know no peers, by the spec or by what their launchers have reported."""
+    reported = _said_by(this, "worked alone", lambda containers: containers.alone)
+    return [*map(str, bypassed(this.job)), *reported]
 
 
 def _said_by(this: Pass, what: str, said: Callable[[Containers], str]) -> list[str]:

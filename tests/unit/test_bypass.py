@@ -1,0 +1,128 @@
+"""C8: programs that run without the launcher know no peers, and the job says so."""
+
+from typing import Any
+
+import pytest
+from dijob.api.parse import parse_job
+from dijob.api.warnings import warnings
+from dijob.cli.explain import text
+from dijob.cli.explain.report import explanation
+from dijob.core.observed.containers import ALONE, Ending
+from dijob.core.options import Options
+from unit.builders import (
+    NOW,
+    all_run,
+    container,
+    job,
+    job_body,
+    listed,
+    observed,
+    plan,
+    running,
+    says,
+)
+
+Body = dict[str, Any]
+
+DITASK = ["ditask", "--package", ".", "--main", "os.getcwd"]
+JOINS = [*DITASK, "--platform", "k8s", "--topology", "mesh"]
+NOT_ASKED: Body = {"asked": False, "why": "", "findings": []}
+FIELD = "spec.template.spec.containers[0].command"
+TORCHRPC = {"messageQueue": {"type": "torchrpc"}, "parallelWorkers": 2, "topology": "star"}
+
+
+def without_command(*args: str, **spec: Any) -> Body:
+    main = container(command=None, args=list(args) or None)
+    return job_body({"containers": [main]}, **spec)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        pytest.param(without_command(*DITASK), id="arguments that begin with ditask"),
+        pytest.param(without_command("-c", "sleep 5"), id="arguments of an unknown program"),
+        pytest.param(without_command(), id="neither command nor arguments"),
+        pytest.param(job_body({"containers": [container(command=[])]}), id="an empty command"),
+        pytest.param(without_command(*DITASK, runtime="torch"), id="a ditask in torch"),
+        pytest.param(without_command("x", **TORCHRPC), id="another queue"),
+        pytest.param(without_command("x", runtime="torch", **TORCHRPC), id="a queue in torch"),
+        pytest.param(without_command("x", replicas=1, maxReplicas=2), id="a job that may grow"),
+        pytest.param(
+            without_command("x", replicas=1, parallelWorkers=2), id="two processes in one pod"
+        ),
+    ],
+)
+def test_a_program_without_a_command_knows_no_peers(made: Body) -> None:
+    (found,) = warnings(parse_job(made))
+    assert found.field == FIELD
+    assert "each pod may train alone: write the program into `command`" in found.message
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        pytest.param(without_command(*JOINS), id="a ditask that joins by itself"),
+        pytest.param(without_command("x", launcher="Off"), id="the user knows"),
+        pytest.param(without_command("train.py", runtime="torch"), id="torch"),
+        pytest.param(without_command("train.py", runtime="slurm"), id="slurm"),
+        pytest.param(without_command("train.py", runtime="oneflow"), id="oneflow"),
+        pytest.param(without_command(*DITASK, replicas=1), id="one process"),
+        pytest.param(without_command(*DITASK, topology="alone"), id="no connections are wanted"),
+        pytest.param(job_body({"containers": [container(command="ditask")]}), id="not a list"),
+    ],
+)
+def test_there_is_no_warning_if_the_program_needs_no_launcher(made: Body) -> None:
+    assert warnings(parse_job(made)) == ()
+
+
+def test_arguments_that_run_ditask_with_the_launcher_off_are_read() -> None:
+    (found,) = warnings(parse_job(without_command(*DITASK, launcher="Off")))
+    assert (found.field, "--platform k8s" in found.message) == ("spec.launcher", True)
+
+
+def test_of_several_tasks_the_one_without_a_command_is_named() -> None:
+    tasks = [
+        {"type": kind, "replicas": 2, "template": {"spec": {"containers": [main]}}}
+        for kind, main in (("learner", container()), ("collector", container(command=None)))
+    ]
+    made = parse_job(job_body(tasks=tasks, template=None, replicas=None))
+    (found,) = warnings(made)
+    assert found.field == "spec.tasks[1].template.spec.containers[0].command"
+    seen = explanation(made, Options())
+    assert seen["connections"]["ranksWithoutPeers"] == [2, 3]
+    assert (seen["connections"]["total"], seen["pods"][1]["dials"]) == (1, [0])
+
+
+def test_the_main_container_is_named_by_its_place() -> None:
+    made = job({"containers": [{"name": "side", "image": "x"}, container(command=None)]})
+    (found,) = warnings(made)
+    assert found.field == "spec.template.spec.containers[1].command"
+
+
+@pytest.mark.parametrize(
+    ("command", "launcher"), [(None, "Auto"), (DITASK, "Off")], ids=["no command", "launcher Off"]
+)
+def test_ranks_that_know_no_peers_are_never_reported_as_ready_peers(
+    command: list[str] | None, launcher: str
+) -> None:
+    owner = job({"containers": [container(command=command)]}, launcher=launcher)
+    begun = plan(owner, observed(*all_run(owner)), NOW)
+    assert says(begun)["LauncherBypassed"] == ("True", "LauncherBypassed")
+    assert says(begun)["Running"] == ("True", "Begun")
+    assert says(begun)["PeersReady"] == ("False", "LauncherBypassed")
+    assert begun.status.message.startswith("each pod may train alone, see LauncherBypassed")
+
+
+def test_a_rank_that_has_reported_that_it_worked_alone_makes_no_ready_peers() -> None:
+    end = Ending(0, 0, "Completed", f"{ALONE}its Python does not read PYTHONPATH")
+    done = listed(0, phase="Succeeded", succeeded=True, last_end=end)
+    decided = plan(running(), observed(done, listed(1), listed(2)), NOW)
+    assert says(decided)["PeersReady"] == ("False", "LauncherBypassed")
+
+
+def test_explain_promises_no_connections_without_a_launcher() -> None:
+    made = parse_job(without_command(*DITASK))
+    lines = "\n".join(text.lines({**explanation(made, Options()), "cluster": NOT_ASKED}))
+    assert "Connections  0, of DI-engine's processes" in lines
+    assert "programs of ranks 0-2 know no peers, see the warning" in " ".join(lines.split())
+    assert "each pod may train alone" in " ".join(lines.split())
