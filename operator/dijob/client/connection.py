@@ -86,8 +86,11 @@ class Connection:
         """The answer as an object. Raises ApiError with the apiserver's sentence, Unreachable."""
         async with self.open(call, _SECONDS) as response:
             with _network(self.target):
-                answer: Json = await response.json(content_type=None)
-        return answer
+                answer = await response.json(content_type=None)
+                if not isinstance(answer, dict):
+                    raise ValueError(f"the answer to {call.method} {call.path} is no object")
+        found: Json = answer
+        return found
 
     @asynccontextmanager
     async def open(

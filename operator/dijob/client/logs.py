@@ -15,11 +15,14 @@ from dijob.client.jobs import Job
 from dijob.client.loglines import Cursor, Line, LogOptions, parsed
 from dijob.client.ranks import RankPod, in_order
 from dijob.client.resources import DIJOBS, PODS
+from dijob.client.retrying import Retries
 from dijob.client.watching import Objects, watched
 
 # How long a line is held for those of other ranks that were printed before it.
 HOLD_SECONDS: Final = 0.3
-_PAUSE_SECONDS: Final = 0.5
+# Between two attempts at a log that does not come. Not longer: what is left when the job ends is
+# read within _END_SECONDS.
+_PAUSE_SECONDS: Final = (0.5, 5.0)
 # What is left of the logs when the job has ended is there within this, or never.
 _END_SECONDS: Final = 15.0
 _HELD_LINES: Final = 10_000
@@ -205,19 +208,25 @@ class Follower:
     async def _read(self, uid: str) -> None:
         """All that one pod prints, also when it starts again in place."""
         cursor, seen = Cursor(), -1
+        retries = Retries(f"reading the log of {self._pods[uid].name}", bounds=_PAUSE_SECONDS)
         while (pod := await self._started(uid, seen)) is not None:
+            why = "the log ended, and its container still runs"
+            before, last_run = cursor.last, seen
             try:
                 await self._drain(pod, cursor, again=seen >= 0)
                 seen = pod.restarts
-            except Unreachable:
+            except Unreachable as error:
                 # A log that broke is read on from there, if its container still runs.
-                seen = pod.restarts
+                seen, why = pod.restarts, str(error)
             except ApiError as error:
                 if error.status < 500:
                     self._refuse(error)
                     return
                 # Its kubelet does not answer now, and all of it is still to be read.
-                await asyncio.sleep(_PAUSE_SECONDS)
+                why = str(error)
+            if cursor.last > before or pod.restarts > last_run:
+                retries.succeeded()
+            await retries.pause(why)
 
     def _refuse(self, error: ApiError) -> None:
         if not self._refused.done():
@@ -248,8 +257,6 @@ class Follower:
 
     async def _started(self, uid: str, seen: int) -> RankPod | None:
         """The pod once it has a log that was not read to its end; None where none will come."""
-        if seen >= 0:
-            await asyncio.sleep(_PAUSE_SECONDS)
         async with self._changed:
             while (pod := self._pods.get(uid)) is not None:
                 if pod.started and (pod.restarts > seen or pod.running):

@@ -11,6 +11,7 @@ from dijob.client.connection import Connection
 from dijob.client.errors import NO_SUCH_KIND, ApiError, NotFound, TimedOut
 from dijob.client.jobs import DELETED, Job, Outcome
 from dijob.client.resources import DIJOBS, PODS, belongs
+from dijob.client.retrying import Report, warn
 from dijob.client.watching import watched
 
 RUNNING: Final = "running"
@@ -31,13 +32,15 @@ def about(error: NotFound, namespace: str, name: str) -> NotFound:
     return error if error.reason == NO_SUCH_KIND else missing(namespace, name)
 
 
-async def states(connection: Connection, namespace: str, name: str) -> AsyncGenerator[Job | None]:
+async def states(
+    connection: Connection, namespace: str, name: str, report: Report = warn
+) -> AsyncGenerator[Job | None]:
     """One job after each change; None once it is deleted, which is the last. NotFound where there
-    is none at first.
+    is none at first. `report` is that of `watched`.
     """
     uid = ""
-    path = DIJOBS.path(namespace)
-    async with aclosing(watched(connection, path, fieldSelector=f"metadata.name={name}")) as found:
+    path, one = DIJOBS.path(namespace), f"metadata.name={name}"
+    async with aclosing(watched(connection, path, report=report, fieldSelector=one)) as found:
         async for objects in found:
             job = Job(objects[name]) if name in objects else None
             if job is None and not uid:

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 from dijob.cli.ui import hub, tail
 from dijob.cli.ui.hub import Hub
 from dijob.cli.ui.sse import Message, Messages
-from dijob.client import AsyncClient
+from dijob.client import AsyncClient, retrying
 from unit.client.kubelets import EVENTS, Kubelets, kubelets
 
 SECONDS = 10.0
@@ -151,3 +152,23 @@ async def test_the_log_of_a_job_that_is_not_there(world: tuple[Kubelets, AsyncCl
     async with aclosing(Hub(client).log("default", "test", 0)) as messages:
         ended = await until(messages, "end", lambda data: True)
         assert ended == {"sentence": "there is no DIJob test in namespace default"}
+
+
+async def test_watches_that_do_not_last_are_a_trouble_of_the_page(
+    world: tuple[Kubelets, AsyncClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """H12: /version was answered, so the page showed nothing wrong."""
+
+    async def ended(self: Kubelets, request: web.Request) -> web.StreamResponse:
+        return web.Response()
+
+    monkeypatch.setattr(Kubelets, "_watch", ended)
+    monkeypatch.setattr(retrying, "_SILENT_SECONDS", 0.0)
+    _, client = world
+    shown = Hub(client)
+    work = asyncio.ensure_future(shown.run())
+    async with aclosing(shown.jobs()) as messages:
+        said = await until(messages, "trouble", lambda data: "watch" in data["sentence"])
+    work.cancel()
+    assert "fails repeatedly and is retried: the connection ended" in said["sentence"]
+    await asyncio.gather(work, return_exceptions=True)

@@ -6,8 +6,10 @@ from contextlib import aclosing
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 from dijob.client import AsyncClient, Line, LogOptions, Unreachable, logs
 from dijob.client.logs import merged
+from dijob.client.retrying import Retries
 from unit.client.kubelets import Kubelets, kubelets
 
 
@@ -16,7 +18,7 @@ async def world(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncGenerator[tuple[Kubelets, AsyncClient]]:
     monkeypatch.setattr(logs, "HOLD_SECONDS", 0.05)
-    monkeypatch.setattr(logs, "_PAUSE_SECONDS", 0.05)
+    monkeypatch.setattr(logs, "_PAUSE_SECONDS", (0.05, 0.05))
     async with kubelets(tmp_path) as (made, kubeconfig), AsyncClient(kubeconfig) as client:
         yield made, client
 
@@ -160,3 +162,32 @@ async def test_an_error_of_one_log_ends_all() -> None:
 
     with pytest.raises(Unreachable, match="no kubelet"):
         [line async for line in merged([slow(), broken()])]
+
+
+async def test_a_log_that_never_lasts_is_asked_for_less_and_less(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """H12: a proxy that ends each log at once; it was asked for four times per second and rank."""
+    pauses, failed = list[float](), Retries.failed
+    enough = asyncio.Event()
+
+    def at_once(self: Retries, why: str) -> float:
+        pauses.append(failed(self, why))
+        if len(pauses) == 6:
+            enough.set()
+        return 0.0
+
+    async def nothing(self: Kubelets, request: web.Request) -> web.StreamResponse:
+        return web.Response()
+
+    monkeypatch.setattr(Kubelets, "log", nothing)
+    monkeypatch.setattr(Retries, "failed", at_once)
+    async with kubelets(tmp_path) as (made, kubeconfig), AsyncClient(kubeconfig) as client:
+        await made.start(0)
+        reader = Reader(client, LogOptions(follow=True))
+        await asyncio.wait_for(enough.wait(), 10)
+        reader.task.cancel()
+        await asyncio.wait([reader.task])
+    least = (0.5, 1, 2, 4, 5, 5)
+    assert all(one >= bound for one, bound in zip(pauses, least, strict=False)), pauses
+    assert "reading the log of test-0 fails repeatedly" in caplog.text

@@ -70,7 +70,7 @@ async def answered(
             return refusals.pop()
         return await log(self, request)
 
-    monkeypatch.setattr(logs, "_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(logs, "_PAUSE_SECONDS", (0.01, 0.01))
     monkeypatch.setattr(Kubelets, "log", refused)
     async with kubelets(tmp_path) as (made, kubeconfig), AsyncClient(kubeconfig) as client:
         for rank in (0, 1):

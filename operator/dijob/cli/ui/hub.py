@@ -38,8 +38,7 @@ class Hub:
         self._memories: dict[str, Memory] = {}
         self._changed = asyncio.Condition()
         self._listed = False
-        self.trouble = ""
-        """Why what is shown may be old; "" while the apiserver answers."""
+        self._troubles: dict[str, str] = {}
 
     async def run(self) -> None:
         """Keep up to date, until it is cancelled."""
@@ -55,12 +54,18 @@ class Hub:
         path = DIJOBS.path("" if self.everywhere else self.client.namespace)
         while True:
             try:
-                async with aclosing(watched(self.client.connection, path)) as changes:
+                objects = watched(self.client.connection, path, report=self._note_watch)
+                async with aclosing(objects) as changes:
                     async for found in changes:
                         await self._take(found)
             except DijobError as error:
-                await self._say(str(error))
+                self._note_watch(str(error))
+                await self._tell()
             await asyncio.sleep(_AGAIN_SECONDS)
+
+    def _note_watch(self, trouble: str) -> None:
+        # The page has it with its next beat.
+        self._troubles["watch"] = trouble
 
     async def _take(self, found: Mapping[str, Mapping[str, Any]]) -> None:
         before, now = self._jobs, datetime.now(UTC)
@@ -73,11 +78,15 @@ class Hub:
         kept = {job.metadata.uid for job in self._jobs.values()}
         self._memories = {uid: one for uid, one in self._memories.items() if uid in kept}
         self._listed = True
+        self._note_watch("")
         await self._tell()
 
     async def _pulse(self) -> None:
         while True:
-            await self._say(await self._ill())
+            ill = await self._ill()
+            if ill != self._troubles.get("answer", ""):
+                self._troubles["answer"] = ill
+                await self._tell()
             await asyncio.sleep(_PULSE_SECONDS)
 
     async def _ill(self) -> str:
@@ -95,10 +104,10 @@ class Hub:
             return str(error)
         return ""
 
-    async def _say(self, trouble: str) -> None:
-        if trouble != self.trouble:
-            self.trouble = trouble
-            await self._tell()
+    @property
+    def trouble(self) -> str:
+        """Why what is shown may be old; "" while the apiserver answers and watches last."""
+        return self._troubles.get("answer") or self._troubles.get("watch") or ""
 
     async def _tell(self) -> None:
         async with self._changed:

@@ -11,6 +11,7 @@ from dijob.client import AsyncClient, Job, Refused
 from dijob.client.ranks import in_order
 from dijob.client.reading import about, newest_last
 from dijob.client.resources import EVENTS, PODS
+from dijob.client.retrying import Report
 from dijob.client.waiting import states
 from dijob.client.watching import Objects, watched
 
@@ -29,6 +30,7 @@ class Feed:
         self._pods: Objects = {}
         self._events: Objects = {}
         self._unseen: list[str] = []
+        self._troubles: dict[str, str] = {}
         self._changed = asyncio.Event()
 
     async def snapshots(self, beat: float | None = None) -> AsyncGenerator[Snapshot]:
@@ -58,11 +60,23 @@ class Feed:
 
     def _now(self, job: Job) -> Snapshot:
         events = newest_last(job, self._events.values())
-        return Snapshot(job, in_order(self._pods.values()), events, tuple(self._unseen))
+        troubles = tuple(self._troubles.values())
+        return Snapshot(job, in_order(self._pods.values()), events, tuple(self._unseen), troubles)
+
+    def _reporter(self, about: str) -> Report:
+        """Keeps the trouble of one of the three watches."""
+
+        def report(sentence: str) -> None:
+            self._troubles.pop(about, None)
+            self._troubles |= {about: sentence} if sentence else {}
+            self._changed.set()
+
+        return report
 
     async def _jobs(self) -> None:
         """Ends with the job, or with its deletion."""
-        changes = states(self._client.connection, self._client.namespace, self._name)
+        report = self._reporter("job")
+        changes = states(self._client.connection, self._client.namespace, self._name, report)
         async with aclosing(changes):
             async for job in changes:
                 self._job = job
@@ -88,7 +102,10 @@ class Feed:
         self, path: str, take: Callable[[Objects], Awaitable[None]], **selectors: str
     ) -> None:
         try:
-            async with aclosing(watched(self._client.connection, path, **selectors)) as changes:
+            objects = watched(
+                self._client.connection, path, report=self._reporter(path), **selectors
+            )
+            async with aclosing(objects) as changes:
                 async for found in changes:
                     await take(found)
                     self._changed.set()

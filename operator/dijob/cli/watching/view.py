@@ -26,6 +26,8 @@ class Snapshot:
     """The newest last."""
     unseen: Sequence[str] = ()
     """What the user may not see, in the apiserver's words."""
+    troubles: Sequence[str] = ()
+    """Why what is shown may be old, if the connection fails."""
 
 
 def elapsed(job: Job, now: datetime) -> str:
@@ -83,7 +85,8 @@ def header(view: Snapshot, now: datetime) -> list[str]:
         lines.append(f"peers: {peers.message}")
     if job.progress and job.progress.line:
         lines.append(f"progress: {job.progress.line}")
-    return [*lines, *(f"not shown: {why}" for why in view.unseen)]
+    lines += (f"not shown: {why}" for why in view.unseen)
+    return [*lines, *(f"this may be old: {why}" for why in view.troubles)]
 
 
 def rows(pods: Sequence[RankPod], most: int) -> list[tuple[str, ...]]:
@@ -133,4 +136,5 @@ def lines(view: Snapshot) -> dict[str, str]:
         meta = event.get("metadata", {})
         key = f"event {meta.get('uid')} {event.get('count')}"
         found[key] = f"event: {event.get('reason', '')}: {event.get('message', '')}"
-    return found | {why: f"not shown: {why}" for why in view.unseen}
+    found |= {why: f"not shown: {why}" for why in view.unseen}
+    return found | {why: f"this may be old: {why}" for why in view.troubles}
