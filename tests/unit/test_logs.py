@@ -107,3 +107,46 @@ def test_a_process_that_ends_with_an_exception_logs_no_line_that_is_no_json() ->
     read = [json.loads(line) for line in done.stderr.splitlines()]
     assert read[-1]["level"] == "critical"
     assert "NameError" in read[-1]["exception"]
+
+
+FORGED = (
+    "x\n[2026-11-26 07:00:00,000] dijob.shell.recorder [CRITICAL] FORGED LINE\x1b[31m\x9b2J\u202e"
+)
+
+
+@pytest.mark.parametrize("form", logs.LogFormat)
+def test_no_text_from_outside_begins_a_line_of_the_log(form: logs.LogFormat) -> None:
+    """H22: the holder of a Lease, and what an API error quotes, in the operator's log."""
+    script = f"""
+import logging, warnings
+from dijob.shell import logs
+logs.configure("info", logs.LogFormat({form.value!r}))
+log = logging.getLogger("dijob.shell.claims")
+log.info("%s: release %s serves it", "namespace a", {FORGED!r})
+try:
+    raise ValueError({FORGED!r})
+except ValueError:
+    log.exception("failed")
+warnings.warn({FORGED!r})
+raise KeyError({FORGED!r})
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=ROOT,
+        env={"PYTHONPATH": "operator"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 1
+    lines = done.stderr.splitlines()
+    assert [line for line in lines if line[0] in "{["] == [line for line in lines if line[0] != " "]
+    assert not any("FORGED" in line and "CRITICAL] dijob" in line[:60] for line in lines)
+    assert not any(line.startswith("[2026-11-26 07:00:00,000]") for line in lines)
+    assert not set("\x1b\x9b\u202e") & set(done.stderr)
+    if form is logs.LogFormat.JSON:
+        read = [json.loads(line) for line in lines]
+        assert len(read) == 4
+        assert not set("\x1b\x9b\u202e") & set("".join(map(str, read[0].values())))
+        assert "\n" not in read[0]["message"]

@@ -1,13 +1,69 @@
-"""What programs have printed, as others may see it: without what only a terminal understands."""
+"""Makes text from outside safe to show: logs and termination messages of programs, events, API
+errors, names that the API server does not check.
 
+The author of such text may be another tenant. Left as it is, the text can clear a terminal, set its
+title, change the order of what is read, hide a part of a sentence, or add a line to a log. Every
+place where such text enters a status, an event, a log or a terminal uses one of these functions.
+What people write on purpose stays: the letters of all scripts, combining marks, emoji.
+"""
+
+import json
 import re
 from typing import Final
 
-# Colours and the like (ECMA-48), and control characters, but for tabs and ends of lines.
-_ESCAPES: Final = r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])"
-_UNSEEN: Final = re.compile(rf"{_ESCAPES}|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+# Escape sequences (ECMA-48), in the form that begins with ESC and in the form of one byte: colours
+# and cursor movements (CSI); strings such as a window title (DCS, SOS, OSC, PM, APC) up to their
+# terminator, within a line; and all shorter ones.
+_COLOUR: Final = r"\x1b\[[0-9;:]*m"
+_CSI: Final = r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
+_STRING: Final = (
+    r"(?:\x1b[PX\]^_]|[\x90\x98\x9d-\x9f])[^\x00-\x08\n-\x1f\x7f-\x9f]*(?:\x07|\x1b\\|\x9c)"
+)
+_SHORT: Final = r"\x1b[ -/]*[0-~]"
+# The flag of a region (England, Texas): the only use of tag characters that is seen.
+_FLAG: Final = "\U0001f3f4[\U000e0030-\U000e0039\U000e0061-\U000e007a]{1,6}\U000e007f"
+# Format characters that reorder text (bidirectional controls), have no width, or mark other text as
+# hidden. The joiners U+200C and U+200D stay: emoji, Persian and Indic scripts need them. Surrogates
+# cannot be written as UTF-8.
+_FORMAT: Final = (
+    "\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e007f\ud800-\udfff"
+)
+# What starts a new line: in a terminal, in an editor, or for str.splitlines.
+_BREAK: Final = re.compile("\r\n|[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
+
+_REMOVED: Final = rf"{_CSI}|{_STRING}|{_SHORT}|[\x00-\x08\x0b-\x1f\x7f-\x9f{_FORMAT}]"
+_PLAIN: Final = re.compile(f"({_FLAG})|{_REMOVED}")
+_COLOURED: Final = re.compile(f"({_COLOUR}|{_FLAG})|{_REMOVED}")
+_ESCAPED: Final = re.compile(f"({_FLAG})|[\x7f-\x9f\u2028\u2029{_FORMAT}]")
+_RESET: Final = "\x1b[0m"
 
 
 def plain(text: str) -> str:
-    """A text without colours, control characters and padding."""
-    return _UNSEEN.sub("", text).rstrip()
+    """Return a text without escape sequences, control characters, characters that reorder or hide
+    others. Tabs stay, and every kind of line break becomes a line feed.
+    """
+    return _PLAIN.sub(r"\1", _BREAK.sub("\n", text))
+
+
+def one_line(text: str) -> str:
+    """Return the same in one line, with a space for each line break and tab."""
+    lines = (line.strip() for line in plain(text).replace("\t", " ").split("\n"))
+    return " ".join(line for line in lines if line)
+
+
+def coloured(line: str) -> str:
+    """Return a line of a log for a terminal: plain, but with its colours, which end with it.
+
+    Of a progress bar, which overwrites itself, the last state remains.
+    """
+    last = _BREAK.sub("\n", line).rstrip().rpartition("\n")[2]
+    shown = _COLOURED.sub(r"\1", last)
+    return shown + _RESET if "\x1b" in shown else shown
+
+
+def escaped(document: str) -> str:
+    """Return a JSON document with the characters escaped that `plain` would remove. Programs read
+    the same values from it.
+    """
+    return _ESCAPED.sub(lambda found: found[1] or json.dumps(found[0])[1:-1], document)

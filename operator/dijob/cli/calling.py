@@ -6,9 +6,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-import click
-
+from dijob.api.printed import one_line
 from dijob.cli.errors import CliError, Exit
+from dijob.cli.printing import echo
 
 if TYPE_CHECKING:
     from dijob.client import AsyncClient, Job, Outcome
@@ -64,7 +64,7 @@ def ended(outcome: "Outcome") -> None:
         raise CliError(str(outcome), Exit.NOT_FOUND)
     if outcome.phase == "Failed":
         raise CliError(str(outcome))
-    click.echo(str(outcome))
+    echo(str(outcome))
 
 
 class Narrator:
@@ -77,10 +77,10 @@ class Narrator:
         line = in_words(job)
         if line != self._said and not job.finished:
             self._said = line
-            click.echo(line, err=True)
+            echo(line, err=True)
 
 
 def in_words(job: "Job") -> str:
     """Where a job stands, in a line."""
     progress = f" [{job.progress.line}]" if job.progress and job.progress.line else ""
-    return f"{job.name}: {job.phase}: {job.message}{progress}"
+    return one_line(f"{job.name}: {job.phase}: {job.message}{progress}")

@@ -1,10 +1,12 @@
 """How a line of a rank's log is shown."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import click
+
+from dijob.api.printed import coloured
 
 if TYPE_CHECKING:
     from dijob.client import Line
@@ -25,22 +27,29 @@ COLOURS: Final = (
 
 @dataclass(frozen=True)
 class Prefix:
-    """What stands before each line: nothing where there is one rank only."""
+    """How lines are shown. `width` is that of the ranks' numbers; 0 if one rank is shown, without
+    prefix. In a terminal the prefix has its rank's colour. `raw` keeps each line as the program
+    has printed it, with all that a terminal obeys.
+    """
 
-    width: int
+    width: int = 0
     timestamps: bool = False
+    terminal: bool = False
+    raw: bool = False
 
-    @staticmethod
-    def of(ranks: Collection[int] | None, size: int, timestamps: bool) -> "Prefix":
-        """The prefix for these ranks (None: all) of a job of this size."""
+    def of(self, ranks: Collection[int] | None, size: int) -> "Prefix":
+        """The same for these ranks (None: all) of a job of this size."""
         shown = len(ranks) if ranks is not None else max(size, 2)
         highest = max(ranks) if ranks else max(size - 1, 0)
-        return Prefix(len(str(highest)) if shown > 1 else 0, timestamps)
+        return replace(self, width=len(str(highest)) if shown > 1 else 0)
 
     def put(self, line: "Line") -> str:
-        """The line with its prefix, in its rank's colour; click takes colours out of pipes."""
+        """The line with its prefix."""
+        text = coloured(line.text) if self.terminal and not self.raw else line.text
         stamp = f"{line.stamp} " if self.timestamps else ""
         if not self.width:
-            return stamp + line.text
-        mark = click.style(f"[{line.rank:>{self.width}}]", fg=COLOURS[line.rank % len(COLOURS)])
-        return f"{mark} {stamp}{line.text}"
+            return stamp + text
+        mark = f"[{line.rank:>{self.width}}]"
+        if self.terminal:
+            mark = click.style(mark, fg=COLOURS[line.rank % len(COLOURS)])
+        return f"{mark} {stamp}{text}"

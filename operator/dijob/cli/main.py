@@ -12,6 +12,7 @@ from dijob import __version__
 from dijob.cli.commands import COMMANDS
 from dijob.cli.completing import COMPLETE_VARIABLE
 from dijob.cli.errors import CliError, Exit
+from dijob.cli.printing import echo
 
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 
@@ -42,7 +43,7 @@ class _Commands(click.Group):
         try:
             return super().invoke(ctx)
         except CliError as error:
-            click.echo(f"Error: {error}", err=True)
+            echo(f"Error: {error}", err=True)
             ctx.exit(error.code)
         except KeyboardInterrupt:
             ctx.exit(Exit.INTERRUPTED)
@@ -71,7 +72,7 @@ def main() -> None:
     except Exception as error:
         if os.environ.get("DIJOB_TRACEBACK"):
             raise
-        click.echo(
+        echo(
             f"Error: this is a bug of the program: {type(error).__name__}: {error}."
             " DIJOB_TRACEBACK=1 shows where it is.",
             err=True,

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from dijob.api.printed import escaped, one_line, plain
+
 if TYPE_CHECKING:
     from dijob.client import Job
 
@@ -19,6 +21,11 @@ HEAD: Final = ("NAME", "PHASE", "DESIRED", "READY", "RESTARTS", "AGE", "PROGRESS
 _GAP: Final = 3
 
 
+def echo(text: str, *, err: bool = False, nl: bool = True) -> None:
+    """Print a text, without what only a terminal understands: parts of it come from a cluster."""
+    click.echo(plain(text), err=err, nl=nl)
+
+
 def show(jobs: "Sequence[Job]", kind: str, *, many: bool, namespaces: bool = False) -> None:
     """Print jobs as table, json, yaml or name."""
     if kind == "table":
@@ -26,21 +33,21 @@ def show(jobs: "Sequence[Job]", kind: str, *, many: bool, namespaces: bool = Fal
         now = datetime.now(UTC)
         head = (("NAMESPACE",) if namespaces else ()) + HEAD
         rows = [((job.metadata.namespace,) if namespaces else ()) + row(job, now) for job in jobs]
-        click.echo(table([head, *rows], width))
+        echo(table([head, *rows], width))
     elif kind == "name":
         for job in jobs:
-            click.echo(f"dijob/{job.name}")
+            echo(f"dijob/{job.name}")
     else:
         bodies = [dict(job.body) for job in jobs]
         one = bodies[0] if len(bodies) == 1 and not many else None
         listed = {"apiVersion": "v1", "kind": "List", "items": bodies}
-        click.echo(text(one if one is not None else listed, kind), nl=False)
+        echo(text(one if one is not None else listed, kind), nl=False)
 
 
 def text(data: Mapping[str, Any], kind: str) -> str:
     """An object as JSON or YAML, with its last newline."""
     if kind == "json":
-        return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+        return escaped(json.dumps(data, indent=2, ensure_ascii=False)) + "\n"
     from dijob.client import dump
 
     return dump(data)
@@ -57,12 +64,13 @@ def row(job: "Job", now: datetime) -> tuple[str, ...]:
         str(status.restarts),
         age(job.metadata.creation_timestamp, now),
         job.progress.line if job.progress else "",
-        " ".join(job.message.split()),
+        one_line(job.message),
     )
 
 
 def table(rows: Sequence[Row], width: int | None = None) -> str:
-    """Rows in columns; lines longer than `width` are cut."""
+    """Rows in columns, each cell in one line; lines longer than `width` are cut."""
+    rows = [[one_line(cell) for cell in row] for row in rows]
     widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
     lines = (
         (" " * _GAP).join(cell.ljust(size) for cell, size in zip(row, widths, strict=True)).rstrip()

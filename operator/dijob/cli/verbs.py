@@ -7,6 +7,7 @@ import click
 
 from dijob.cli import options
 from dijob.cli.calling import Where, call
+from dijob.cli.printing import echo
 
 if TYPE_CHECKING:
     from dijob.client import AsyncClient
@@ -24,7 +25,7 @@ def verb(act: Act, done: str, help: str) -> click.Command:
         async def each(client: "AsyncClient") -> None:
             for name in names:
                 await act(client, name)
-                click.echo(f"dijob/{name} {done}")
+                echo(f"dijob/{name} {done}")
 
         call(where, each)
 

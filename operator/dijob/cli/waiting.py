@@ -4,10 +4,9 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from dijob.cli.calling import Narrator, Where, call, client_errors, ended
 from dijob.cli.errors import CliError
+from dijob.cli.printing import echo
 
 if TYPE_CHECKING:
     from dijob.client import AsyncClient, Outcome
@@ -48,6 +47,6 @@ def say(found: "Sequence[Outcome | BaseException]") -> None:
         except CliError as error:
             errors.append(error)
     for another in errors[1:]:
-        click.echo(f"Error: {another}", err=True)
+        echo(f"Error: {another}", err=True)
     if errors:
         raise errors[0]

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from dijob.api.printed import one_line
 from dijob.client.errors import DijobError
 from dijob.client.jobs import Job
 from dijob.names import Phase
@@ -50,7 +51,7 @@ def shown(job: Job, of: str = "", total: float = 0.0) -> Shown:
     """
     status, progress = job.status, job.progress
     told = [job.message, progress.line if progress else ""]
-    words = ", ".join(" ".join(text.split()) for text in told if text)
+    words = ", ".join(one_line(text) for text in told if text)
     value = getattr(progress, of, None) if of and progress else None
     part: float | None = None
     if job.phase == Phase.SUCCEEDED:

@@ -10,6 +10,7 @@ import yaml
 from dijob import names
 from dijob.api.model import DIJob
 from dijob.api.parse import parse_job
+from dijob.api.printed import plain
 from dijob.api.problems import Problem, SpecError
 from dijob.api.warnings import warnings
 from dijob.client.errors import BadFile
@@ -75,9 +76,17 @@ def manifest(job: DIJob | Mapping[str, Any]) -> Body:
 
 
 def dump(*bodies: DIJob | Mapping[str, Any]) -> str:
-    """Objects as YAML documents, without anchors."""
-    plain = [manifest(body) for body in bodies]
-    return yaml.dump_all(plain, Dumper=Dumper, sort_keys=False, allow_unicode=True)
+    """Objects as YAML documents, without anchors. If a text in them is unsafe to print, all
+    characters beyond ASCII are escaped.
+    """
+    manifests = [manifest(body) for body in bodies]
+    text = _dumped(manifests, allow_unicode=True)
+    return text if plain(text) == text else _dumped(manifests, allow_unicode=False)
+
+
+def _dumped(bodies: list[dict[str, Any]], *, allow_unicode: bool) -> str:
+    text: str = yaml.dump_all(bodies, Dumper=Dumper, sort_keys=False, allow_unicode=allow_unicode)
+    return text
 
 
 def is_job(body: Mapping[str, Any]) -> bool:

@@ -18,6 +18,7 @@ from dijob.server.reports import Manner, Reports
 from dijob.server.sizes import Sizes
 from dijob.shell.api import Api
 from dijob.shell.connection import CredentialsError
+from dijob.shell.safe_lines import make_safe
 
 log = logging.getLogger("dijob.server")
 
@@ -55,6 +56,7 @@ def main(
 ) -> None:
     """Serve the API by which running jobs change their own size and report."""
     logging.basicConfig(level=logging.INFO, format="[%(asctime)s] %(levelname)s %(message)s")
+    make_safe(logging.getLogger())
     try:
         asyncio.run(serve(port, health_port, Manner(replicas, job_metrics), kubeconfig))
     except CredentialsError as error:

@@ -13,6 +13,9 @@ from types import TracebackType
 
 import kopf
 
+from dijob.api.printed import plain
+from dijob.shell.safe_lines import make_safe
+
 # The job, as NAMESPACE/NAME, that what is logged in this task is about.
 JOB: ContextVar[str] = ContextVar("job", default="")
 
@@ -39,7 +42,7 @@ class JsonLines(logging.Formatter):
         if job := _job_of(record):
             line["job"] = job
         if record.exc_info:
-            line["exception"] = self.formatException(record.exc_info)
+            line["exception"] = plain(self.formatException(record.exc_info))
         return json.dumps(line)
 
 
@@ -53,9 +56,10 @@ def configure(level: str, log_format: LogFormat) -> None:
     if log_format is LogFormat.JSON:
         for handler in logging.getLogger().handlers:
             handler.setFormatter(JsonLines())
-        # What Python itself would print, in lines that are no JSON.
-        logging.captureWarnings(True)
-        sys.excepthook = _log_uncaught
+    make_safe(logging.getLogger())
+    # What Python itself would print is neither JSON nor safe.
+    logging.captureWarnings(True)
+    sys.excepthook = _log_uncaught
 
 
 def _job_of(record: logging.LogRecord) -> str:

@@ -115,11 +115,14 @@ def test_what_the_user_may_not_see_is_said() -> None:
 
 def test_a_line_of_a_log_has_its_rank() -> None:
     line = Line(1_500_000_000, 7, "test-7", "hello")
-    assert Prefix.of(None, 12, False).put(line) == "\x1b[92m[ 7]\x1b[0m hello"
-    assert Prefix.of(frozenset({7}), 12, True).put(line) == "1970-01-01T00:00:01.500Z hello"
+    assert Prefix(terminal=True).of(None, 12).put(line) == "\x1b[92m[ 7]\x1b[0m hello"
+    assert (
+        Prefix(timestamps=True).of(frozenset({7}), 12).put(line) == "1970-01-01T00:00:01.500Z hello"
+    )
 
 
 GIVEN: Given = {
+    "raw": False,
     "rank": None,
     "task": "",
     "every": False,

@@ -8,7 +8,7 @@ import click
 
 from dijob.cli import options
 from dijob.cli.calling import Where, call, client_errors
-from dijob.cli.printing import text
+from dijob.cli.printing import echo, text
 from dijob.cli.waiting import outcomes
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def checked(files: Sequence[str]) -> list[Body]:
             for body in load(file):
                 if is_job(body):
                     for warning in check(body, called(file)):
-                        click.echo(f"Warning: {called(file)}: {warning}", err=True)
+                        echo(f"Warning: {called(file)}: {warning}", err=True)
                 found.append(body)
         return found
 
@@ -101,7 +101,7 @@ async def warn(client: "AsyncClient", bodies: Sequence[Body]) -> None:
         # Whoever cannot be asked now says it of the job later.
         with suppress(DijobError):
             for text in await misshapen_pods(client, File("the file", body)):
-                click.echo(f"Warning: {text}", err=True)
+                echo(f"Warning: {text}", err=True)
 
 
 def show(applied: Sequence[Body], output: str, trial: bool) -> None:
@@ -109,7 +109,7 @@ def show(applied: Sequence[Body], output: str, trial: bool) -> None:
     if output == "text":
         for body in applied:
             said = "applied (dry run: nothing is stored)" if trial else "applied"
-            click.echo(f"{body['kind'].lower()}/{body['metadata']['name']} {said}")
+            echo(f"{body['kind'].lower()}/{body['metadata']['name']} {said}")
     else:
         listed = {"apiVersion": "v1", "kind": "List", "items": list(applied)}
-        click.echo(text(applied[0] if len(applied) == 1 else listed, output), nl=False)
+        echo(text(applied[0] if len(applied) == 1 else listed, output), nl=False)

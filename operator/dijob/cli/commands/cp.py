@@ -8,6 +8,7 @@ import click
 
 from dijob.cli import options
 from dijob.cli.calling import Where, call, client_errors
+from dijob.cli.printing import echo
 
 if TYPE_CHECKING:
     from dijob.cli.copying.places import Source
@@ -61,4 +62,4 @@ def _tell(count: int, size: int, where: str) -> None:
     from dijob.cli.copying.progress import size as in_words
 
     files = "1 file" if count == 1 else f"{count} files"
-    click.echo(f"{files}, {in_words(size)}: {where}")
+    echo(f"{files}, {in_words(size)}: {where}")

@@ -7,6 +7,7 @@ import click
 
 from dijob.cli import options
 from dijob.cli.calling import Where, call
+from dijob.cli.printing import echo
 
 if TYPE_CHECKING:
     from dijob.client import AsyncClient
@@ -28,6 +29,6 @@ def command(where: Where, names: Sequence[str], wait: bool, timeout: float) -> N
     async def act(client: "AsyncClient") -> None:
         for name in names:
             await client.delete(name, timeout=timeout if wait else None)
-            click.echo(f"dijob/{name} deleted")
+            echo(f"dijob/{name} deleted")
 
     call(where, act)

@@ -5,7 +5,7 @@ import click
 from dijob.cli import options
 from dijob.cli.calling import Where, call, client_errors
 from dijob.cli.errors import Exit
-from dijob.cli.printing import text
+from dijob.cli.printing import echo, text
 
 
 @click.command()
@@ -44,11 +44,11 @@ def command(where: Where, name: str, stacks: bool, stacks_image: str, output: st
     evidence = call(where, lambda client: collect(client, name, asked))
     found = checks.findings(evidence)
     if output == "text":
-        click.echo(checks.text(name, found))
+        echo(checks.text(name, found))
     else:
-        click.echo(text(checks.data(name, found) | data(evidence), output), nl=False)
+        echo(text(checks.data(name, found) | data(evidence), output), nl=False)
     if asked and any(not look.problem for look in (evidence.stacks or {}).values()):
-        click.echo(
+        echo(
             f"each pod lists the container {asked.name}, which has ended, until it is gone",
             err=True,
         )

@@ -7,6 +7,7 @@ import click
 from dijob.cli import options
 from dijob.cli.calling import Where
 from dijob.cli.errors import Exit
+from dijob.cli.printing import echo
 
 NOT_ASKED = {"asked": False, "why": "--offline: this looked at the file only", "findings": []}
 
@@ -47,7 +48,7 @@ def command(where: Where, file: str, output: str | None, full: bool, offline: bo
         seen = ask(given, where)
     namespace = where.namespace or seen.get("namespace", "")
     found = {**explanation(job_of(given, namespace), Options()), "cluster": seen}
-    click.echo(_data(found, output) if output else "\n".join(text.lines(found, full)))
+    echo(_data(found, output) if output else "\n".join(text.lines(found, full)))
     if any(one["verdict"] == "no" for one in seen["findings"]):
         click.get_current_context().exit(Exit.FAILED)
 

@@ -4,7 +4,7 @@ import click
 
 from dijob.cli import options
 from dijob.cli.calling import Where, call
-from dijob.cli.printing import show
+from dijob.cli.printing import echo, show
 
 
 @click.command()
@@ -22,6 +22,6 @@ def command(where: Where, all_namespaces: bool, selector: str, output: str) -> N
 
     found = call(where, lambda client: client.list(everywhere=all_namespaces, selector=selector))
     if not found and output == "table":
-        click.echo("No DIJobs found.", err=True)
+        echo("No DIJobs found.", err=True)
         return
     show(found, output, many=True, namespaces=all_namespaces)

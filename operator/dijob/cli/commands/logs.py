@@ -1,5 +1,6 @@
 """`kubectl dijob logs`."""
 
+import sys
 from contextlib import aclosing
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
@@ -9,6 +10,7 @@ from dijob.cli import options
 from dijob.cli.calling import Where, call
 from dijob.cli.errors import CliError, Exit
 from dijob.cli.loglines import Prefix
+from dijob.cli.printing import echo
 from dijob.cli.ranks import known
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ class Given(TypedDict):
     since: float | None
     tail: int | None
     timestamps: bool
+    raw: bool
 
 
 @click.command()
@@ -38,6 +41,7 @@ class Given(TypedDict):
 @click.option("--since", type=options.DURATION, metavar="DURATION", help="As 10m: not the older.")
 @click.option("--tail", type=click.IntRange(min=0), help="The last lines of each rank.")
 @click.option("--timestamps", is_flag=True, help="Each line with its time, UTC.")
+@click.option("--raw", is_flag=True, help="Print control characters to a terminal, too.")
 @options.cluster
 def command(where: Where, name: str, **given: Unpack[Given]) -> None:
     """The logs of all ranks as one, in the order of time.
@@ -45,6 +49,10 @@ def command(where: Where, name: str, **given: Unpack[Given]) -> None:
     With -f it goes on over restarts and pods that are replaced, and ends with the job. Where
     several ranks are shown, each line begins with its rank. What a pod that is gone has printed is
     lost: follow from the start, or have a log collector.
+
+    In a terminal, lines keep their colours; other control characters are left out, so that a
+    program cannot change the terminal. --raw prints them as well. A pipe or a file gets each line
+    as it was printed.
 
     \b
     Example:
@@ -55,10 +63,14 @@ def command(where: Where, name: str, **given: Unpack[Given]) -> None:
     async def act(client: "AsyncClient") -> None:
         job = await client.get(name)
         chosen = options_of(given, job)
-        prefix = Prefix.of(chosen.ranks, job.status.desired, given["timestamps"])
+        shown = Prefix(
+            timestamps=given["timestamps"], terminal=sys.stdout.isatty(), raw=given["raw"]
+        )
+        prefix = shown.of(chosen.ranks, job.status.desired)
         async with aclosing(client.logs(name, chosen)) as lines:
             async for line in lines:
-                click.echo(prefix.put(line))
+                # Left to itself, click removes colours from what goes into a pipe.
+                click.echo(prefix.put(line), color=True)
         if chosen.follow:
             await _say_end(client, name)
 
@@ -99,7 +111,7 @@ async def _say_end(client: "AsyncClient", name: str) -> None:
     try:
         outcome = (await client.get(name)).outcome
     except NotFound:
-        click.echo(f"{name} was deleted", err=True)
+        echo(f"{name} was deleted", err=True)
         return
     if outcome is not None:
-        click.echo(str(outcome), err=True)
+        echo(str(outcome), err=True)

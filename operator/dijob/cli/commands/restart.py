@@ -13,6 +13,7 @@ from dijob.cli import options
 from dijob.cli.calling import Where, call
 from dijob.cli.commands.apply import checked
 from dijob.cli.errors import CliError, Exit
+from dijob.cli.printing import echo
 from dijob.cli.waiting import outcome
 
 if TYPE_CHECKING:
@@ -69,10 +70,10 @@ def command(where: Where, name: str, **given: Unpack[Given]) -> None:
 
     async def act(client: "AsyncClient") -> None:
         plan = await client.restart_plan(name, new, beside=others)
-        click.echo(f"deleting dijob/{name} and its pods, to make it anew", err=True)
+        echo(f"deleting dijob/{name} and its pods, to make it anew", err=True)
         with kept(name, client.namespace, plan.bodies):
             await client.carry_out(plan, timeout=given["delete_timeout"])
-        click.echo(f"dijob/{name} restarted")
+        echo(f"dijob/{name} restarted")
 
     call(where, act)
     if given["wait"]:
@@ -89,7 +90,7 @@ def kept(name: str, namespace: str, bodies: Sequence[Body]) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        click.echo(
+        echo(
             f"dijob/{name} may be deleted, and is not made anew; what it was to be is in {file}:"
             f" kubectl dijob apply -n {namespace} -f {file}",
             err=True,

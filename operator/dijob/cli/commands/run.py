@@ -8,7 +8,7 @@ import click
 from dijob.cli import options
 from dijob.cli.calling import Where, call, client_errors, ended
 from dijob.cli.errors import CliError, Exit
-from dijob.cli.printing import text
+from dijob.cli.printing import echo, text
 from dijob.cli.waiting import outcome
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def checked(wanted: "Wanted", code: str | None) -> list[Body]:
 
         bodies = manifests(wanted, read(code) if code else None)
         for warning in check(bodies[0]):
-            click.echo(f"Warning: {warning}", err=True)
+            echo(f"Warning: {warning}", err=True)
         return bodies
 
 
@@ -125,7 +125,7 @@ async def make(client: "AsyncClient", bodies: Sequence[Body]) -> None:
     made = await client.apply(job)
     for body in owned:
         await client.apply_owned(body, made)
-    click.echo(f"dijob/{name} created")
+    echo(f"dijob/{name} created")
 
 
 async def _refuse_others(client: "AsyncClient", config_map: str, job: str) -> None:
@@ -159,8 +159,8 @@ async def _watch(client: "AsyncClient", name: str) -> "Outcome":
 def _print(bodies: Sequence[Body], kind: str) -> None:
     if kind == "json":
         listed = {"apiVersion": "v1", "kind": "List", "items": list(bodies)}
-        click.echo(text(bodies[0] if len(bodies) == 1 else listed, kind), nl=False)
+        echo(text(bodies[0] if len(bodies) == 1 else listed, kind), nl=False)
         return
     from dijob.client import dump
 
-    click.echo(dump(*bodies), nl=False)
+    echo(dump(*bodies), nl=False)

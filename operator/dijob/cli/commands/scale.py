@@ -4,6 +4,7 @@ import click
 
 from dijob.cli import options
 from dijob.cli.calling import Where, call
+from dijob.cli.printing import echo
 
 
 @click.command()
@@ -21,4 +22,4 @@ def command(where: Where, name: str, replicas: int) -> None:
       kubectl dijob scale test --replicas 5
     """
     call(where, lambda client: client.scale(name, replicas))
-    click.echo(f"dijob/{name} scaled to {replicas}")
+    echo(f"dijob/{name} scaled to {replicas}")

@@ -7,7 +7,7 @@ import click
 from dijob.cli import options
 from dijob.cli.calling import Where, call, client_errors
 from dijob.cli.errors import CliError, Exit
-from dijob.cli.printing import text
+from dijob.cli.printing import echo, text
 
 
 @click.command()
@@ -39,7 +39,7 @@ def command(where: Where, name: str, svg: str | None, output: str) -> None:
     if svg:
         _write(svg, picture(report))
     whole = show.text(report) + "\n" if output == "table" else text(show.data(report), output)
-    click.echo(whole, nl=False)
+    echo(whole, nl=False)
     if not report.whole:
         raise click.exceptions.Exit(Exit.FAILED)
 

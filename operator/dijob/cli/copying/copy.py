@@ -7,14 +7,13 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager, suppress
 from pathlib import Path
 
-import click
-
 from dijob.api.problems import SpecError
 from dijob.cli.copying import places
 from dijob.cli.copying.progress import Progress
 from dijob.cli.copying.threads import running
 from dijob.cli.copying.unpacking import Unpacked, unpack
 from dijob.cli.errors import CliError, Exit
+from dijob.cli.printing import echo
 from dijob.cli.ranks import known
 from dijob.client import AsyncClient, NotFound, RankPod, TimedOut
 from dijob.client.connection import Call
@@ -57,7 +56,7 @@ async def located(
     path = places.absolute(model, source)
     name = f"{source.job[:50]}-cp-{secrets.token_hex(3)}"
     verb = "writes to" if writes else "reads"
-    click.echo(f"rank {source.rank} does not run: pod/{name} {verb} its volume", err=True)
+    echo(f"rank {source.rank} does not run: pod/{name} {verb} its volume", err=True)
     body = places.helper(model, source, found, name, writes=writes)
     async with _helper(client, body) as place:
         yield place, path
@@ -130,7 +129,7 @@ async def _tar(client: AsyncClient, place: Place, path: str, to: Path) -> Unpack
         raise CliError(refused(place, f"{path} cannot be read", code, said), Exit.NOT_FOUND)
     unpacked = unpacking.result.result()
     if changed:
-        click.echo(f"Warning: a file was written to as it was copied: {said}", err=True)
+        echo(f"Warning: a file was written to as it was copied: {said}", err=True)
     return unpacked
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from dijob.api.printed import one_line
 from dijob.cli.doctor import of_network, of_programs, of_stacks, of_status
 from dijob.cli.doctor.evidence import Evidence
 from dijob.cli.doctor.verdict import Finding, Status
@@ -71,9 +72,9 @@ def text(job: str, found: Findings) -> str:
     width = max(map(len, heads), default=0)
     lines = list[str]()
     for head, (_, one) in zip(heads, found, strict=True):
-        lines.append(f"{head.ljust(width)}   {one.text}")
+        lines.append(f"{head.ljust(width)}   {one_line(one.text)}")
         if one.remedy:
-            lines.append(f"{' ' * width}   -> {one.remedy}")
+            lines.append(f"{' ' * width}   -> {one_line(one.remedy)}")
     count = problems(found)
     unknowns = sum(one.status is Status.UNKNOWN for _, one in found)
     more = f", {unknowns} that cannot be told" if unknowns else ""

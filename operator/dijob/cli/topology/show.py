@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
+from dijob.api.printed import one_line
 from dijob.cli.printing import table
 from dijob.cli.topology.compare import Edge, Report
 from dijob.cli.topology.expected import SERVER
@@ -46,7 +47,7 @@ def in_words(edge: Edge, report: Report) -> str:
     state = "unknown" if edge.unknown else "missing"
     some = f"{edge.missing} of {edge.wanted} " if edge.missing and edge.wanted > 1 else ""
     ends = f"{_from(edge, report)} -> {_to(edge, report)}"
-    return f"{state}: {some}{ends}" + (f": {edge.why}" if edge.why else "")
+    return one_line(f"{state}: {some}{ends}" + (f": {edge.why}" if edge.why else ""))
 
 
 def data(report: Report) -> dict[str, Any]:

@@ -9,6 +9,8 @@ from typing import Any, Final
 
 from aiohttp import web
 
+from dijob.cli.ui.words import safe
+
 # A page that hears nothing for three of these knows that nobody is there.
 QUIET_SECONDS: Final = 5.0
 
@@ -27,7 +29,7 @@ Messages = AsyncGenerator[Message | None]
 
 def frame(message: Message) -> bytes:
     """A message as it goes over the wire."""
-    data = json.dumps(message.data, ensure_ascii=False, separators=(",", ":"))
+    data = json.dumps(safe(message.data), ensure_ascii=False, separators=(",", ":"))
     return f"event: {message.event}\ndata: {data}\n\n".encode()
 
 

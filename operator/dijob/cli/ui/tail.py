@@ -18,7 +18,11 @@ _BEAT_SECONDS: Final = 1.0
 
 def shown(line: Line) -> dict[str, Any]:
     """A line for the page: of a progress bar its last state."""
-    return {"time": line.stamp, "rank": line.rank, "text": plain(line.text).rpartition("\r")[2]}
+    return {
+        "time": line.stamp,
+        "rank": line.rank,
+        "text": plain(line.text).rstrip().rpartition("\n")[2],
+    }
 
 
 async def tail(client: AsyncClient, name: str, rank: int | None) -> Messages:

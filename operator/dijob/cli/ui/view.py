@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from dijob import reasons
-from dijob.api.printed import plain
 from dijob.api.problems import SpecError
 from dijob.cli.ui import graph, story
 from dijob.cli.ui.memory import Memory
@@ -80,7 +79,7 @@ def page(seen: Seen) -> Json:
         **row(job),
         "uid": job.metadata.uid,
         "remedy": wrong[0][1] if wrong else "",
-        "failure": plain(failure_in_words(status.first_failure)),
+        "failure": failure_in_words(status.first_failure),
         "started": status.start_time or job.metadata.creation_timestamp,
         "ended": status.completion_time or "",
         "list": status.list_number,

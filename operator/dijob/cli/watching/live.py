@@ -4,12 +4,12 @@ import sys
 from contextlib import aclosing
 from datetime import UTC, datetime
 
-import click
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from dijob.cli.printing import echo
 from dijob.cli.watching import view
 from dijob.cli.watching.feed import Feed
 from dijob.client import AsyncClient, Outcome
@@ -48,7 +48,7 @@ async def _lines(client: AsyncClient, name: str) -> view.Snapshot | None:
             found = view.lines(last)
             for about, line in found.items():
                 if said.get(about) != line:
-                    click.echo(line)
+                    echo(line)
             said = found
     return last
 

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from dijob import names
+from dijob.api.printed import one_line
 from dijob.api.problems import SpecError
 from dijob.api.status import parse_time
 from dijob.cli.calling import in_words
@@ -86,7 +87,8 @@ def header(view: Snapshot, now: datetime) -> list[str]:
     if job.progress and job.progress.line:
         lines.append(f"progress: {job.progress.line}")
     lines += (f"not shown: {why}" for why in view.unseen)
-    return [*lines, *(f"this may be old: {why}" for why in view.troubles)]
+    lines += (f"this may be old: {why}" for why in view.troubles)
+    return [one_line(line) for line in lines]
 
 
 def rows(pods: Sequence[RankPod], most: int) -> list[tuple[str, ...]]:
@@ -101,7 +103,7 @@ def rows(pods: Sequence[RankPod], most: int) -> list[tuple[str, ...]]:
             pod.name,
             pod.node,
             pod.ip,
-            pod.state,
+            one_line(pod.state),
             str(pod.restarts),
             str(pod.list_number or ""),
             pod.gate,
@@ -113,7 +115,7 @@ def rows(pods: Sequence[RankPod], most: int) -> list[tuple[str, ...]]:
 def event_lines(view: Snapshot) -> list[str]:
     """The last events about the job."""
     return [
-        f"{event.get('type', '')} {event.get('reason', '')}: {event.get('message', '')}"
+        one_line(f"{event.get('type', '')} {event.get('reason', '')}: {event.get('message', '')}")
         for event in view.events[-EVENTS:]
     ]
 
@@ -137,4 +139,5 @@ def lines(view: Snapshot) -> dict[str, str]:
         key = f"event {meta.get('uid')} {event.get('count')}"
         found[key] = f"event: {event.get('reason', '')}: {event.get('message', '')}"
     found |= {why: f"not shown: {why}" for why in view.unseen}
-    return found | {why: f"this may be old: {why}" for why in view.troubles}
+    found |= {why: f"this may be old: {why}" for why in view.troubles}
+    return {about: one_line(line) for about, line in found.items()}

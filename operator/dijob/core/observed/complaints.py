@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from dijob import names
+from dijob.api.printed import one_line
 from dijob.core.observed.containers import ending, renewed
 
 Body = Mapping[str, Any]
@@ -99,4 +100,5 @@ def _pull_failure(image: str, message: str) -> str:
 
 
 def _sentence(reason: str | None, message: str | None) -> str:
-    return ": ".join(part.strip() for part in (reason, message) if part and part.strip())
+    parts = map(one_line, (reason or "", message or ""))
+    return ": ".join(part for part in parts if part)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dijob import names
-from dijob.api.printed import plain
+from dijob.api.printed import one_line, plain
 from dijob.core.observed.endings import how_it_ended
 from dijob.pod import RENEWAL_CODE
 
@@ -278,7 +278,7 @@ def ending(ended: Body) -> Ending:
     return Ending(
         exit_code=code,
         signal=signal,
-        reason=ended.get("reason") or "",
+        reason=one_line(ended.get("reason") or ""),
         message=said,
         at=ended.get("finishedAt") or "",
     )

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from dijob import names
+from dijob.api.printed import one_line
 from dijob.api.status import timestamp
 from dijob.core.members import Gang, count, say
 from dijob.core.observed.complaints import PULL_REASONS
@@ -133,7 +134,10 @@ def _unacknowledged(pod: Pod) -> str:
 
 
 def shorten(text: str, limit: int = MESSAGE_LIMIT) -> str:
-    """Cut a text to `limit` characters, saying that it was cut."""
+    """Return a message for a status or an event: one safe line of at most `limit` characters, which
+    ends with " ..." if it was cut.
+    """
+    text = one_line(text)
     return text if len(text) <= limit else text[: limit - 4] + " ..."
 
 

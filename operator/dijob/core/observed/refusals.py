@@ -5,6 +5,7 @@ again.
 from datetime import datetime, timedelta
 
 from dijob import names
+from dijob.api.printed import one_line
 from dijob.core.backoff import doubled
 from dijob.core.observed.views import Refusal, Refused
 
@@ -61,7 +62,11 @@ def of_creation(status: int, message: str, before: Refusal | None, now: datetime
         attempts = before.attempts + 1 if before else 1
         again = now + timedelta(seconds=FINAL_SECONDS)
         return Refusal(
-            why=Refused.REJECTED, message=message, retry_at=again, attempts=attempts, since=now
+            why=Refused.REJECTED,
+            message=one_line(message),
+            retry_at=again,
+            attempts=attempts,
+            since=now,
         )
     return _for_now(
         Refused.FORBIDDEN if status == 403 else Refused.UNAVAILABLE, message, before, now
@@ -97,4 +102,6 @@ def _for_now(why: Refused, message: str, before: Refusal | None, now: datetime) 
     seconds = doubled(attempts, BACKOFF_SECONDS)
     since = before.since if before and before.why is why else now
     again = now + timedelta(seconds=seconds)
-    return Refusal(why=why, message=message, retry_at=again, attempts=attempts, since=since)
+    return Refusal(
+        why=why, message=one_line(message), retry_at=again, attempts=attempts, since=since
+    )
