@@ -20,6 +20,7 @@ from dijob.shell.api import Api, ApiError
 from dijob.shell.clock import Clock
 from dijob.shell.connection import Call
 from dijob.shell.kinds import JOBS, PODS
+from manifests import dijob
 from unit.builders import NOW
 
 Body = dict[str, Any]
@@ -43,6 +44,9 @@ class Apiserver:
     calls: list[Call] = field(default_factory=list)
     conflicts: int = 0
     down: bool = False
+
+    async def close(self) -> None:
+        pass
 
     async def get(self, path: str, **query: str) -> Body:
         return await self.call(Call("GET", path, query=query))
@@ -131,11 +135,12 @@ def pod(rank: int, owner: str = UID) -> Body:
 
 def made(**spec: Any) -> Apiserver:
     """A job of three in namespace ns, with the tokens "rank" of its pod and "bob"."""
+    sizes = {"replicas": 3, "minReplicas": 1, "maxReplicas": 5}
     job = {
-        "metadata": {"namespace": "ns", "name": "job", "uid": UID, VERSION: "1"},
-        "spec": {"replicas": 3, "minReplicas": 1, "maxReplicas": 5, **spec},
+        **dijob("job", {"image": "img:1", "command": ["ditask"]}, **{**sizes, **spec}),
         "status": {"phase": "Running"},
     }
+    job["metadata"] |= {"namespace": "ns", "uid": UID, VERSION: "1"}
     server = Apiserver({JOB: job, **{PODS.path("ns", f"job-{n}"): pod(n) for n in range(3)}})
     server.pods = {"rank": token_of("job-0", "pod-0")}
     server.people = {"bob": "bob", "eve": "eve"}

@@ -7,11 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dijob import names
+from dijob.api.parse import parse_job
+from dijob.core.members import gang_of
+from dijob.core.options import Options
+from dijob.core.render.pod import pod_manifest
 from dijob.server.callers import ACCESS, REVIEWS
 from dijob.server.limits import Limit, Rate
 from dijob.server.metrics import REGISTRY
 from dijob.server.openapi import ROUTES, document
-from unit.server_lab import BY_NAME, BY_UID, UID, lab, made
+from dijob.shell.kinds import PODS
+from unit.server_lab import BY_NAME, BY_UID, OTHER, UID, Body, lab, made, pod
 
 
 @pytest.mark.parametrize("path", [BY_UID, BY_NAME, f"/v2alpha1/job/{UID}/replicas"])
@@ -23,6 +29,93 @@ async def test_a_rank_sees_and_changes_the_size_of_its_job(path: str) -> None:
             status, told = await it.ask(method, path, {"replicas": replicas})
             assert (status, told["data"]) == (200, {"replicas": size})
             assert it.apiserver.job["spec"]["replicas"] == size
+
+
+def forged(name: str, rank: str, **owner: Any) -> Body:
+    body = pod(0)
+    body["metadata"] |= {"name": name}
+    body["metadata"]["labels"] |= {names.LABEL_RANK: rank}
+    body["metadata"]["ownerReferences"][0] |= owner
+    return body
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(forged("evil", "999999999999", controller=False), id="a large rank"),
+        pytest.param(forged("evil", "999999999999"), id="a large rank, controlled by the job"),
+        pytest.param(forged("job-1500", "1500"), id="a name beyond the largest job"),
+        pytest.param(forged("job-01", "1"), id="a name that no rank has"),
+        pytest.param(forged("job-4", "4", controller=False), id="owned, and not controlled"),
+        pytest.param(forged("job-4", "4", uid=OTHER), id="controlled by another job"),
+    ],
+)
+async def test_h7_a_pod_that_is_no_rank_of_the_job_is_not_counted(body: Body) -> None:
+    """H7: the size of an answer never follows a number that a tenant writes."""
+    async with lab() as it:
+        it.apiserver.objects[PODS.path("ns", body["metadata"]["name"])] = body
+        _, told = await it.ask("GET", BY_UID)
+        assert told["data"] == ["10.0.0.0:50515", "10.0.0.1:50515", "10.0.0.2:50515"]
+
+
+async def test_h7_a_rank_with_a_forged_label_keeps_its_place() -> None:
+    """H7: the rank is in the pod's name, not in its label."""
+    async with lab() as it:
+        it.apiserver.objects[PODS.path("ns", "job-1")]["metadata"]["labels"] |= {
+            names.LABEL_RANK: "999999999999"
+        }
+        _, told = await it.ask("GET", BY_UID)
+        assert told["data"] == ["10.0.0.0:50515", "10.0.0.1:50515", "10.0.0.2:50515"]
+
+
+PORTS = ["ditask", "--ports", "50600"]
+
+
+@pytest.mark.parametrize(
+    ("main", "pod_spec", "port"),
+    [
+        pytest.param({"command": PORTS}, {}, 50600, id="plain"),
+        pytest.param({"command": PORTS}, {"hostNetwork": True}, 50600, id="hostNetwork"),
+        pytest.param(
+            {"command": ["bash", "-c"], "args": ["ditask --ports 50600"]},
+            {"hostNetwork": True},
+            50600,
+            id="a script",
+        ),
+        pytest.param(
+            {"command": PORTS, "ports": [{"name": "tb", "containerPort": 50515}]},
+            {},
+            50600,
+            id="another port of the template has the usual number",
+        ),
+        pytest.param(
+            {"command": PORTS, "ports": [{"name": "di-port", "containerPort": 7000}]},
+            {"hostNetwork": True},
+            7000,
+            id="di-port of the template",
+        ),
+        pytest.param({"command": ["python3", "x.py"]}, {}, 50515, id="no ditask"),
+    ],
+)
+@pytest.mark.parametrize("launcher", ["Auto", "Off"])
+async def test_h14_the_port_is_the_one_that_the_first_process_listens_on(
+    main: Body, pod_spec: Body, port: int, launcher: str
+) -> None:
+    """H14: hostNetwork, or another port of the template, does not change what is answered."""
+    apiserver = made(replicas=1, launcher=launcher)
+    template = apiserver.job["spec"]["template"]["spec"]
+    template["containers"][0] |= main
+    template |= pod_spec
+    job = parse_job(apiserver.job)
+    for rank in range(3):
+        path = PODS.path("ns", f"job-{rank}")
+        apiserver.objects.pop(path)
+    body = pod_manifest(job, gang_of(job).member(0), Options())
+    apiserver.objects[PODS.path("ns", "job-0")] = body | {"status": {"podIP": "10.0.0.9"}}
+    apiserver.pods = {}
+    async with lab(apiserver) as it:
+        _, told = await it.ask("GET", BY_NAME, token="bob")
+        assert told["data"] == [f"10.0.0.9:{port}"]
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])

@@ -3,6 +3,10 @@
 from typing import Any, Final
 
 from dijob import names
+from dijob.api.parse import Parsed
+from dijob.api.problems import SpecError
+from dijob.core.members import gang_of
+from dijob.core.observed.made import controller, first_port
 from dijob.server.callers import JobName
 from dijob.server.refusal import Refusal
 from dijob.shell.api import Api, ApiError, Json
@@ -38,15 +42,19 @@ class Sizes:
         getNamespacedReplicas); "" for one without an address.
         """
         body = await self.read(job)
+        try:
+            gang = gang_of(Parsed.of(body).job)
+        except SpecError as error:
+            raise Refusal(409, f"the spec of the DIJob {job} is not valid: {error}") from error
         selector = f"{names.LABEL_JOB}={job.name}"
         listed = await self._api.get(PODS.path(job.namespace), labelSelector=selector)
         found: dict[int, str] = {}
         for pod in listed.get("items") or ():
-            meta = pod["metadata"]
-            owners = {owner.get("uid") for owner in meta.get("ownerReferences") or ()}
-            rank = str((meta.get("labels") or {}).get(names.LABEL_RANK))
-            if body["metadata"]["uid"] in owners and rank.isdecimal():
-                found[int(rank)] = _address(pod)
+            # Labels can be written by anybody who may write pods; a name fits one rank only, and no
+            # rank is larger than the largest job.
+            rank = gang.rank_of(pod["metadata"]["name"])
+            if rank >= 0 and controller(pod["metadata"]).get("uid") == gang.uid:
+                found[rank] = _address(pod)
         return [found.get(rank, "") for rank in range(max(found, default=-1) + 1)]
 
     async def change(self, job: JobName, by: int) -> int:
@@ -102,11 +110,5 @@ def _address(pod: Json) -> str:
     address = (pod.get("status") or {}).get("podIP") or ""
     if not address:
         return ""
-    ports = (
-        port.get("containerPort")
-        for container in pod["spec"]["containers"]
-        for port in container.get("ports") or ()
-        if port.get("name") == names.MAIN_PORT
-    )
     host = f"[{address}]" if ":" in address else address
-    return f"{host}:{next(ports, names.BASE_PORT)}"
+    return f"{host}:{first_port(pod['spec'])}"

@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from dijob import names
+from dijob.api.command import Command, listen_port
 from dijob.api.numbers import natural
 from dijob.core.observed.containers import OURS, sidecars
 from dijob.core.observed.views import MadeWith
@@ -62,6 +63,22 @@ def _mounts_ours(container: Body) -> bool:
         (one.get("name"), one.get("mountPath")) for one in container.get("volumeMounts") or ()
     }
     return {(names.BIN_VOLUME, DIR), (names.POD_VOLUME, POD_DIR)} <= mounts
+
+
+def first_port(spec: Body) -> int:
+    """The port on which the first process of a rank's pod listens: the one that the pod names
+    `di-port`, else the one that its command says. In the network of its node a pod names the port
+    of each worker (core/render/pod.py).
+    """
+    main = _container(spec, main_name(spec))
+    named = (
+        port.get("containerPort")
+        for port in main.get("ports") or ()
+        if port.get("name") == names.MAIN_PORT
+    )
+    command = [word for word in main.get("command") or () if word != LAUNCH]
+    said = listen_port(Command.of({**main, "command": command}))
+    return next(named, None) or said or names.BASE_PORT
 
 
 def controller(meta: Body) -> Body:
