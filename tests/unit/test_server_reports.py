@@ -1,15 +1,20 @@
 """What running jobs report to the HTTP server: profilings, progress in the status, metrics."""
 
+import asyncio
 import json
-from typing import cast
+from collections.abc import Awaitable, Callable
+from typing import Any, cast
 
+import pytest
+from dijob.server.__main__ import serve
 from dijob.server.callers import JobName
+from dijob.server.limits import Limit, Rate
 from dijob.server.metrics import REGISTRY, SILENT_SECONDS
 from dijob.server.reports import PROGRESS_SECONDS, Manner, Reports
 from dijob.server.requests import ProgressRequest
-from dijob.shell.api import Api
+from dijob.shell.api import Api, ApiError
 from dijob.shell.kinds import JOBS
-from unit.server_lab import JOB, UID, lab
+from unit.server_lab import JOB, UID, Apiserver, Body, Lab, lab
 
 
 async def test_profilings_are_kept_the_last_of_them() -> None:
@@ -140,3 +145,95 @@ async def test_all_lines_together_are_two_writes_a_second() -> None:
             written.append(sum(call.method == "PATCH" for call in it.apiserver.calls))
             it.clock.seconds += 0.5
         assert written == [1, 2, 3, 4, 5, 6]
+
+
+def before_next_read(it: Lab, act: Callable[[], Awaitable[None]]) -> None:
+    """Let something happen while the server waits for the apiserver's answer."""
+    read = it.server.sizes.read
+
+    async def interrupted(job: JobName) -> Body:
+        it.server.sizes.read = read  # type: ignore[method-assign]
+        await act()
+        return await read(job)
+
+    it.server.sizes.read = interrupted  # type: ignore[method-assign]
+
+
+async def test_r9_a_report_that_comes_while_another_job_is_written_is_kept() -> None:
+    """R9: the job was created again under its name while another job's line was written."""
+    async with lab() as it:
+        reports, again = it.server.reports, JobName("ns", "job", f"{UID[:-1]}f")
+        it.apiserver.objects[JOBS.path("ns", "other")] = it.apiserver.objects[JOB]
+        reports._writes = Limit(Rate(100.0, 100.0))
+        await reports.progress(JobName("ns", "other"), ProgressRequest(iteration=5).progress)
+        it.clock.seconds += 1
+        await reports.progress(JobName("ns", "job", UID), ProgressRequest(iteration=1).progress)
+
+        async def created_again() -> None:
+            it.apiserver.objects[JOB] = json.loads(json.dumps(it.apiserver.job))
+            it.apiserver.job["metadata"]["uid"] = again.uid
+            await reports.progress(again, ProgressRequest(iteration=7).progress)
+
+        before_next_read(it, created_again)
+        for _ in range(2):
+            it.clock.seconds += PROGRESS_SECONDS
+            await reports.write_due()
+        assert it.apiserver.job["status"]["progress"]["iteration"] == 7
+
+
+async def test_r9_a_write_that_fails_keeps_what_was_said_before_and_since() -> None:
+    """R9: fields of the report that could not be written are written with the newer ones."""
+    async with lab() as it:
+        reports, job = it.server.reports, JobName("ns", "job", UID)
+        await reports.progress(job, ProgressRequest(env_step=9, iteration=1).progress)
+
+        async def fails() -> None:
+            await reports.progress(job, ProgressRequest(iteration=2).progress)
+            raise ApiError(500, "InternalError", "no")
+
+        before_next_read(it, fails)
+        await reports.write_due()
+        it.clock.seconds += PROGRESS_SECONDS
+        await reports.write_due()
+        assert it.apiserver.job["status"]["progress"]["line"] == "iter 2, step 9"
+
+
+async def test_h20_an_unexpected_error_of_one_job_does_not_stop_the_reports_of_others() -> None:
+    """H20: the error is logged and counted, and the report is tried again."""
+    async with lab() as it:
+        reports, read = it.server.reports, it.server.sizes.read
+        broken = JobName("ns", "broken")
+        it.apiserver.objects[JOBS.path("ns", "broken")] = it.apiserver.objects[JOB]
+        await reports.progress(broken, ProgressRequest(iteration=1).progress)
+        await reports.progress(JobName("ns", "job"), ProgressRequest(iteration=2).progress)
+
+        async def fails(job: JobName) -> Body:
+            if job == broken:
+                raise KeyError("an error of the server")
+            return await read(job)
+
+        it.server.sizes.read = fails  # type: ignore[method-assign]
+        failed = REGISTRY.get_sample_value("dijob_server_failed_writes_total") or 0.0
+        for _ in range(4):
+            it.clock.seconds += 1
+            await reports.write_due()
+        assert it.apiserver.job["status"]["progress"]["iteration"] == 2
+        assert REGISTRY.get_sample_value("dijob_server_failed_writes_total") == failed + 1
+        assert str(broken) in reports._waiting
+
+
+async def test_h20_the_server_ends_if_the_task_that_writes_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """H20: a server that accepts reports and never writes them would look healthy."""
+
+    async def ends(_: Reports) -> None:
+        raise RuntimeError("the writing task ended")
+
+    async def connect(*_: object) -> Any:
+        return cast(Any, Apiserver())
+
+    monkeypatch.setattr(Reports, "run", ends)
+    monkeypatch.setattr(Api, "connect", connect)
+    with pytest.raises(ExceptionGroup, match="unhandled errors"):
+        await asyncio.wait_for(serve(0, 0, Manner(), None), 10)

@@ -28,6 +28,11 @@ PROGRESS: Final = Gauge(
     ["namespace", "job", "what"],
     registry=REGISTRY,
 )
+FAILED_WRITES: Final = Counter(
+    "dijob_server_failed_writes_total",
+    "How often did writing a job's progress fail by an error of the server? Its log has each.",
+    registry=REGISTRY,
+)
 
 
 # A job that has said nothing for so long has no gauges any more.

@@ -101,9 +101,8 @@ class Reports:
         now = self._clock.monotonic()
         metrics.forget_silent(now)
         self._next = {name: at for name, at in self._next.items() if at > now}
-        for name, waiting in sorted(self._waiting.items(), key=lambda item: item[1].due):
-            if waiting.due > now or self._writes.take("", now):
-                return
+        while (waiting := self._due(now)) and not self._writes.take("", now):
+            name = str(waiting.job)
             del self._waiting[name]
             self._next[name] = now + PROGRESS_SECONDS
             try:
@@ -112,8 +111,26 @@ class Reports:
                 log.info("%s: its progress is not written: %s", name, refusal.message)
             except ApiError as error:
                 log.warning("%s: its progress is written later: %s", name, error)
-                waiting.due = now + PROGRESS_SECONDS
-                self._waiting.setdefault(name, waiting)
+                self._put_back(waiting, now + PROGRESS_SECONDS)
+            except Exception:
+                # One job's report must not stop the reports of all others.
+                log.exception("%s: its progress could not be written", name)
+                metrics.FAILED_WRITES.inc()
+                self._put_back(waiting, now + PROGRESS_SECONDS)
+
+    def _due(self, now: float) -> Waiting | None:
+        """The report that has been due for the longest time, None if none is due."""
+        first = min(self._waiting.values(), key=lambda each: each.due, default=None)
+        return first if first and first.due <= now else None
+
+    def _put_back(self, waiting: Waiting, due: float) -> None:
+        """Write a report later, with what has been reported since."""
+        newer = self._waiting.setdefault(str(waiting.job), waiting)
+        # A person's report names no uid. Another uid: the job was created again under its name.
+        if newer.job == waiting.job or "" in (newer.job.uid, waiting.job.uid):
+            said = newer.progress.model_dump(exclude_none=True)
+            newer.progress = waiting.progress.model_copy(update=said)
+            newer.due = due
 
     async def _write_progress(self, waiting: Waiting) -> None:
         body = await self._sizes.read(waiting.job)
@@ -122,8 +139,7 @@ class Reports:
         age = (now - written).total_seconds() if written else PROGRESS_SECONDS
         if 0 <= age < PROGRESS_SECONDS:
             # Another replica of the server has just done it.
-            waiting.due = self._clock.monotonic() + PROGRESS_SECONDS - age
-            self._waiting.setdefault(str(waiting.job), waiting)
+            self._put_back(waiting, self._clock.monotonic() + PROGRESS_SECONDS - age)
             return
         new = _newest(old, _dump(waiting.progress))
         shown = {"line": in_words(new), "written": timestamp(now)}
