@@ -17,7 +17,7 @@ from dijob.server.callers import ACCESS, REVIEWS, Callers
 from dijob.server.reports import Reports
 from dijob.server.sizes import Sizes
 from dijob.shell.api import Api, ApiError
-from dijob.shell.clock import Clock
+from dijob.shell.clock import SYSTEM, Clock
 from dijob.shell.connection import Call
 from dijob.shell.kinds import JOBS, PODS
 from manifests import dijob
@@ -44,6 +44,7 @@ class Apiserver:
     calls: list[Call] = field(default_factory=list)
     conflicts: int = 0
     down: bool = False
+    clock: Clock = SYSTEM
 
     async def close(self) -> None:
         pass

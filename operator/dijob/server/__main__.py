@@ -4,6 +4,7 @@ import asyncio
 import logging
 import signal
 import socket
+from contextlib import AsyncExitStack
 from typing import Final
 
 import click
@@ -18,12 +19,13 @@ from dijob.server.reports import Manner, Reports
 from dijob.server.sizes import Sizes
 from dijob.shell.api import Api
 from dijob.shell.connection import CredentialsError
+from dijob.shell.listening import Bounds, listen
 from dijob.shell.safe_lines import make_safe
 
 log = logging.getLogger("dijob.server")
 
-# A connection that has sent no whole request for so long is closed.
-IDLE_SECONDS: Final = 60.0
+# All ranks of a large job may ask at once, and people may share the address of a proxy.
+BOUNDS: Final = Bounds(in_total=2048, of_one_address=64, idle_seconds=60.0)
 
 
 @click.command(
@@ -72,23 +74,20 @@ async def serve(port: int, health_port: int, manner: Manner, kubeconfig: str | N
     api = await Api.connect(kubeconfig, f"server {socket.gethostname()}")
     sizes = Sizes(api)
     reports = Reports(api, sizes, manner, api.clock)
-    apps = [(Server(Callers(api), sizes, reports).app(), port), (health(), health_port)]
-    runners = [
-        (web.AppRunner(app, access_log=None, keepalive_timeout=IDLE_SECONDS), at)
-        for app, at in apps
-        if at
-    ]
-    writes = asyncio.create_task(reports.run())
+    app = Server(Callers(api), sizes, reports).app()
     try:
-        for runner, at in runners:
-            await runner.setup()
-            await web.TCPSite(runner, port=at).start()
-        log.info("serves on port %d", port)
-        await stop.wait()
+        # If the task that writes the reports ends, the error ends the process too: a server that
+        # accepts reports and never writes them looks healthy.
+        async with AsyncExitStack() as stack, asyncio.TaskGroup() as group:
+            writes = group.create_task(reports.run())
+            if port:
+                await stack.enter_async_context(listen(app, port, BOUNDS))
+            if health_port:
+                await stack.enter_async_context(listen(health(), health_port))
+            log.info("serves on port %d", port)
+            await stop.wait()
+            writes.cancel()
     finally:
-        for runner, _ in runners:
-            await runner.cleanup()
-        writes.cancel()
         await api.close()
 
 

@@ -12,6 +12,7 @@ from dijob.shell.audit import Audit
 from dijob.shell.children import Children
 from dijob.shell.clock import SYSTEM, Clock
 from dijob.shell.jobs import Jobs
+from dijob.shell.listening import listen
 from dijob.shell.pulse import Pulse
 
 log = logging.getLogger(__name__)
@@ -112,10 +113,5 @@ async def serve(port: int, watchdog: Watchdog) -> None:
     app.add_routes(
         [web.get("/livez", livez), web.get("/readyz", readyz), web.get("/metrics", show)]
     )
-    runner = web.AppRunner(app, access_log=None)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, port=port).start()
+    async with listen(app, port):
         await asyncio.Event().wait()
-    finally:
-        await runner.cleanup()

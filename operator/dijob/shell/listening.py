@@ -1,0 +1,187 @@
+"""Serves an aiohttp application on a port that every pod of the cluster may reach.
+
+A client that opens thousands of sockets must not take the probes of the kubelet, or the requests of
+others, down with it. So the number of open connections is bounded, in total and by address. A new
+connection is always accepted. If there are too many, an old one of the same address, or of the
+address with the most connections, is closed in its place: first one that waits for a request, then
+one that is being answered. The kubelet opens one connection for each probe, so that its address
+never has the most.
+
+aiohttp closes a connection that has not sent the whole header of a request in time, if its
+`keepalive_timeout` is set; it bounds no number of connections.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.typedefs import Handler
+
+log = logging.getLogger(__name__)
+
+# The warning about closed connections is logged at most this often.
+WARNING_SECONDS: Final = 60.0
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """How many connections may be open, and how long one may go without a request (seconds)."""
+
+    in_total: int = 256
+    of_one_address: int = 32
+    idle_seconds: float = 10.0
+
+
+class Transport(Protocol):
+    """The part of asyncio.Transport that is used here."""
+
+    def abort(self) -> None:
+        """Close the connection at once."""
+
+
+@dataclass
+class Connections:
+    """The open connections by address, oldest first, and those that are being answered."""
+
+    bounds: Bounds
+    _open: dict[str, dict[Transport, None]] = field(default_factory=dict)
+    _busy: set[Transport] = field(default_factory=set)
+    _total: int = 0
+    _closed: int = 0
+    _warned: float = float("-inf")
+
+    def __len__(self) -> int:
+        return self._total
+
+    def opened(self, address: str, transport: Transport, now: float) -> None:
+        """Count a new connection at a time in monotonic seconds, and close an old one if there are
+        too many.
+        """
+        own = self._open.setdefault(address, {})
+        own[transport] = None
+        self._total += 1
+        if len(own) > self.bounds.of_one_address:
+            self._close_one(address, now)
+        elif self._total > self.bounds.in_total:
+            self._close_one(max(self._open, key=lambda one: len(self._open[one])), now)
+
+    def lost(self, address: str, transport: Transport) -> None:
+        """Forget a connection that has ended."""
+        self._busy.discard(transport)
+        own = self._open.get(address, {})
+        if transport in own:
+            del own[transport]
+            self._total -= 1
+        if not own:
+            self._open.pop(address, None)
+
+    @web.middleware
+    async def mark_busy(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Middleware: a connection is busy while its request is being answered."""
+        transport = request.transport
+        if transport is None:
+            return await handler(request)
+        self._busy.add(transport)
+        try:
+            return await handler(request)
+        finally:
+            self._busy.discard(transport)
+
+    def _close_one(self, address: str, now: float) -> None:
+        own = self._open[address]
+        *earlier, _ = own  # the newest one stays: it may be the one that matters
+        victim = next((one for one in earlier if one not in self._busy), next(iter(own)))
+        self.lost(address, victim)
+        victim.abort()
+        self._closed += 1
+        if now - self._warned >= WARNING_SECONDS:
+            log.warning(
+                "too many connections (limits: %d in total, %d of one address): closed %d since the"
+                " last such line, the last one of %s",
+                self.bounds.in_total,
+                self.bounds.of_one_address,
+                self._closed,
+                address,
+            )
+            self._closed, self._warned = 0, now
+
+
+class _Counted(asyncio.Protocol):
+    """Passes everything on to aiohttp's protocol, and tells Connections about its begin and end."""
+
+    def __init__(self, inner: asyncio.Protocol, connections: Connections) -> None:
+        self._inner = inner
+        self._connections = connections
+        self._address = ""
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self._address = str((transport.get_extra_info("peername") or ("",))[0])
+        self._inner.connection_made(transport)
+        now = asyncio.get_running_loop().time()
+        self._connections.opened(self._address, transport, now)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        assert self._transport is not None
+        self._connections.lost(self._address, self._transport)
+        self._inner.connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        self._inner.data_received(data)
+
+    def eof_received(self) -> bool | None:
+        return self._inner.eof_received()
+
+    def pause_writing(self) -> None:
+        self._inner.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._inner.resume_writing()
+
+
+class _OneLine(logging.Filter):
+    """A request that aiohttp cannot parse is the client's mistake: one line, and no traceback."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if record.exc_info else None
+        if isinstance(error, HttpProcessingError):
+            record.levelno, record.levelname = logging.INFO, "INFO"
+            record.msg, record.args = "rejected a request that is not HTTP: %r", (error.message,)
+            record.exc_info = record.exc_text = None
+        return True
+
+
+def _logger() -> logging.Logger:
+    found = logging.getLogger(f"{__name__}.http")
+    if not found.filters:
+        found.addFilter(_OneLine())
+    return found
+
+
+@asynccontextmanager
+async def listen(
+    app: web.Application, port: int, bounds: Bounds = Bounds(), host: str | None = None
+) -> AsyncIterator[Connections]:
+    """Serve an application on a port until the context ends. Port 0: any free port."""
+    connections = Connections(bounds)
+    app.middlewares.insert(0, connections.mark_busy)
+    runner = web.AppRunner(
+        app, access_log=None, logger=_logger(), keepalive_timeout=bounds.idle_seconds
+    )
+    await runner.setup()
+    make = runner.server
+    assert make is not None
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(lambda: _Counted(make(), connections), host, port)
+    try:
+        yield connections
+    finally:
+        server.close()
+        await runner.cleanup()

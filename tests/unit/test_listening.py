@@ -1,0 +1,217 @@
+"""The bounds of the ports that every pod may reach (H25, H26), and what a broken request leaves in
+the log (H8).
+"""
+
+import asyncio
+import logging
+import socket
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+from aiohttp import ClientConnectorError, ClientSession, TCPConnector, web
+from dijob.shell.health import Watchdog, serve
+from dijob.shell.listening import Bounds, Connections, listen
+from workers import free_port
+
+
+class Link:
+    """A transport that only knows whether it was closed."""
+
+    def __init__(self) -> None:
+        self.aborted = False
+
+    def abort(self) -> None:
+        self.aborted = True
+
+
+def opened(connections: Connections, address: str, number: int) -> list[Link]:
+    links = [Link() for _ in range(number)]
+    for link in links:
+        connections.opened(address, link, now=0.0)
+    return links
+
+
+def alive(links: Sequence[Link]) -> list[int]:
+    return [place for place, link in enumerate(links) if not link.aborted]
+
+
+def test_h25_the_oldest_connection_of_an_address_makes_room_for_its_newest() -> None:
+    connections = Connections(Bounds(in_total=100, of_one_address=3))
+    assert alive(opened(connections, "a", 5)) == [2, 3, 4]
+    assert len(connections) == 3
+
+
+def test_h26_the_address_with_the_most_connections_makes_room_for_others() -> None:
+    """The kubelet's one connection stays, however many addresses open how many."""
+    connections = Connections(Bounds(in_total=10, of_one_address=8))
+    kubelet = opened(connections, "kubelet", 1)
+    many = opened(connections, "a", 8)
+    few = [link for address in "bcdefg" for link in opened(connections, address, 1)]
+    assert (alive(kubelet), len(alive(many)), len(alive(few))) == ([0], 3, 6)
+    assert len(connections) == 10
+
+
+def test_a_connection_that_ends_by_itself_is_no_longer_counted() -> None:
+    connections = Connections(Bounds(in_total=2, of_one_address=2))
+    for _ in range(5):
+        (link,) = opened(connections, "a", 1)
+        connections.lost("a", link)
+        connections.lost("a", link)
+    assert len(connections) == 0
+
+
+def test_one_warning_a_minute_says_which_address_it_was(caplog: pytest.LogCaptureFixture) -> None:
+    connections = Connections(Bounds(in_total=100, of_one_address=1))
+    for second in range(130):
+        connections.opened("10.0.0.9", Link(), now=float(second))
+    lines = [record.getMessage() for record in caplog.records]
+    assert len(lines) == 3
+    assert "closed 60 since the last such line, the last one of 10.0.0.9" in lines[1]
+
+
+@dataclass
+class Site:
+    """A server with a path that answers at once, and one that answers when `go` is set."""
+
+    port: int
+    connections: Connections
+    asked: asyncio.Event
+    go: asyncio.Event
+
+
+@asynccontextmanager
+async def served(bounds: Bounds) -> AsyncIterator[Site]:
+    was_asked, go = asyncio.Event(), asyncio.Event()
+
+    async def quick(_: web.Request) -> web.Response:
+        return web.Response(text="ok")
+
+    async def slow(_: web.Request) -> web.Response:
+        was_asked.set()
+        await go.wait()
+        return web.Response(text="slow")
+
+    app = web.Application()
+    app.add_routes([web.get("/livez", quick), web.get("/slow", slow)])
+    port = free_port()
+    async with listen(app, port, bounds, "127.0.0.1") as connections:
+        yield Site(port, connections, was_asked, go)
+        go.set()
+
+
+@asynccontextmanager
+async def dialled(
+    port: int, source: str = "127.0.0.1"
+) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    """A connection from an address of this machine."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=(source, 0))
+    try:
+        yield reader, writer
+    finally:
+        writer.close()
+        with suppress(OSError):
+            await writer.wait_closed()
+
+
+async def asked(port: int, source: str, path: str = "/livez") -> str:
+    connector = TCPConnector(local_addr=(source, 0))
+    async with (
+        ClientSession(connector=connector) as session,
+        session.get(f"http://127.0.0.1:{port}{path}") as answer,
+    ):
+        return await answer.text()
+
+
+async def test_h26_a_probe_is_answered_while_others_hold_thousands_of_sockets() -> None:
+    """H25, H26: four addresses open 2,000 connections and send nothing; each probe is answered."""
+    bounds = Bounds(in_total=40, of_one_address=16, idle_seconds=30)
+    async with served(bounds) as site:
+        flood: list[socket.socket] = []
+        try:
+            for number in range(2000):
+                link = socket.socket()
+                link.bind((f"127.0.1.{number % 4 + 1}", 0))
+                link.setblocking(False)
+                await asyncio.get_running_loop().sock_connect(link, ("127.0.0.1", site.port))
+                flood.append(link)
+                if number % 100 == 0:
+                    assert await asyncio.wait_for(asked(site.port, "127.0.0.1"), 5) == "ok"
+            assert len(site.connections) <= bounds.in_total
+        finally:
+            for link in flood:
+                link.close()
+
+
+async def test_a_request_that_is_being_answered_outlasts_connections_that_send_nothing() -> None:
+    bounds = Bounds(in_total=8, of_one_address=4)
+    async with served(bounds) as site, AsyncExitStack() as stack:
+        answer = asyncio.create_task(asked(site.port, "127.0.1.1", "/slow"))
+        await site.asked.wait()
+        for _ in range(20):
+            await stack.enter_async_context(dialled(site.port, "127.0.1.1"))
+        site.go.set()
+        assert await asyncio.wait_for(answer, 5) == "slow"
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /livez HTTP/1.1\r\nHost: x\r\n"], ids=["none", "half"])
+async def test_h25_a_connection_without_a_whole_header_is_closed(sent: bytes) -> None:
+    """H25: it would hold a socket of the operator for as long as the client likes."""
+    bounds = Bounds(idle_seconds=0.2)
+    async with served(bounds) as site, dialled(site.port) as (reader, writer):
+        writer.write(sent)
+        assert await asyncio.wait_for(reader.read(), 5) == b""
+
+
+LENGTHS = b"Content-Length: 1\r\nTransfer-Encoding: chunked\r\n"
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"POST /livez HTTP/1.1\r\nHost: x\r\n" + LENGTHS + b"\r\n",
+        b"\x16\x03\x01 no HTTP\r\n\r\n",
+        b"GET /livez HTTP/1.1\r\nHo st: x\r\n\r\n",
+        b"GET /livez HTTP/1.1\r\nX: " + b"y" * 20_000 + b"\r\n\r\n",
+    ],
+    ids=["two lengths", "no HTTP", "bad header", "long header"],
+)
+async def test_h8_a_request_that_cannot_be_parsed_is_at_most_one_line_in_the_log(
+    sent: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    """H8: any pod could fill the log with tracebacks of ten lines."""
+    caplog.set_level(logging.INFO)
+    async with served(Bounds()) as site, dialled(site.port) as (reader, writer):
+        writer.write(sent)
+        assert (await asyncio.wait_for(reader.read(), 5)).startswith(b"HTTP/1.0 400")
+    records = [record for record in caplog.records if record.name.startswith("dijob")]
+    assert len(records) <= 1
+    for record in records:
+        assert (record.levelname, record.exc_info, record.exc_text) == ("INFO", None, None)
+        assert "\n" not in record.getMessage()
+
+
+async def test_h26_the_operators_own_port_has_these_bounds() -> None:
+    """H26: of 100 silent connections of one address, the newest 32 stay open."""
+    watchdog = cast(Watchdog, SimpleNamespace(lives=lambda: (True, "ok")))
+    port = free_port()
+    serving = asyncio.create_task(serve(port, watchdog))
+    try:
+        async with asyncio.timeout(10), AsyncExitStack() as stack:
+            # The first dial may come before the server listens.
+            while not serving.done():
+                with suppress(ClientConnectorError):
+                    assert await asked(port, "127.0.0.1") == "ok"
+                    break
+            links = [
+                await stack.enter_async_context(dialled(port, "127.0.1.1")) for _ in range(100)
+            ]
+            assert await asked(port, "127.0.0.1") == "ok"
+            closed = [link for link in links if link[0].at_eof() or link[0].exception()]
+            assert len(closed) == 100 - Bounds().of_one_address
+    finally:
+        serving.cancel()
+        await asyncio.gather(serving, return_exceptions=True)
