@@ -68,7 +68,7 @@ async def takeover(shift: int, stage: Stage) -> Outcome:
         fake = {"LD_PRELOAD": str(FAKE), "FAKETIME": f"{shift:+d}s"}
         lane.operator.environment = fake | WALL_CLOCK_ONLY
         await lane.operator.restart()
-        await lane.reconciled(3)
+        await lane.reconciled(1)
         await lane.kube.delete(pods(lane.namespace, "a-1"))
         healed = await renewed(lane, "a")
         seen = f"a lost rank runs again after {healed:.1f} s"

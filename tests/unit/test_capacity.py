@@ -1,5 +1,7 @@
 """Not enough room: when a job gives its pods back, what it says, when it tries again."""
 
+import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -7,6 +9,7 @@ from dijob.api.model import DIJob
 from dijob.api.parse import parse_job
 from dijob.api.status import GivenBack, Renewal, Status, timestamp
 from dijob.core.actions import CreatePod, DeletePod, PublishAddresses
+from dijob.core.decide.plan import Plan
 from dijob.core.members import compact
 from dijob.core.membership import capacity
 from dijob.core.membership.gathering import Gathering
@@ -14,6 +17,7 @@ from dijob.core.observed.refusals import of_creation
 from dijob.core.observed.views import Creation, Observed, Pod, Refusal, Refused
 from unit.builders import (
     NOW,
+    Body,
     conditions_of,
     gang,
     job,
@@ -26,6 +30,8 @@ from unit.builders import (
     view,
     world_of,
 )
+from unit.simulated import World, simulated
+from unit.simulator import Cluster, Nodes
 
 BORN = NOW.isoformat()
 HOME: dict[str, Any] = {"created": BORN}
@@ -168,12 +174,125 @@ def test_written_down_then_given_back_then_tried_again() -> None:
     assert "tries again at 2026-05-04T12:00" in said.message
     assert [event.reason for event in decided.events] == ["NoRoom"]
     decided, owner = step(owner, FULL, 12)
-    assert [type(action) for action in decided.actions] == [DeletePod] * 3
-    decided, owner = step(owner, Observed(), 13)
+    assert deleted(decided) == {"job-0", "job-1"}
+    left = observed(view(2, **HOMELESS))
+    decided, owner = step(owner, left, 13)
     assert decided.actions == ()
     assert 0 < decided.requeue_after < 46
-    decided, owner = step(owner, Observed(), 13 + decided.requeue_after)
-    assert [type(action) for action in decided.actions] == [CreatePod] * 3
+    again = 13 + decided.requeue_after
+    decided, owner = step(owner, left, again)
+    assert [type(action) for action in decided.actions] == [CreatePod] * 2
+    decided, owner = step(owner, FULL, again + 9)
+    assert decided.status.given_back == owner.status.given_back
+    assert deleted(decided) == set()
+
+
+def deleted(decided: Plan) -> set[str]:
+    return {action.name for action in decided.actions if isinstance(action, DeletePod)}
+
+
+def test_a_full_quota_leaves_no_pod_also_none_without_a_node() -> None:
+    owner = job(scheduleTimeoutSeconds=10)
+    _, owner = step(owner, UNPLACED, 11)
+    decided, _ = step(owner, UNPLACED, 12)
+    assert deleted(decided) == {"job-0", "job-1"}
+
+
+def test_a_kept_pod_that_finds_a_node_ends_the_pause() -> None:
+    """C19: the autoscaler's node has come."""
+    owner = job(scheduleTimeoutSeconds=10)
+    _, owner = step(owner, FULL, 11)
+    found = observed(view(2, **HOME))
+    decided, owner = step(owner, found, 14)
+    assert (decided.actions, decided.requeue_after) == ((), 0.0)
+    decided, _ = step(owner, found, 14)
+    assert [type(action) for action in decided.actions] == [CreatePod] * 2
+
+
+def test_a_kept_pod_that_takes_the_room_which_another_job_waits_for_goes_too() -> None:
+    """C19: else two jobs would wait for each other again, with other ranks."""
+    owner = job(scheduleTimeoutSeconds=10)
+    _, owner = step(owner, replace(FULL, contended=True), 11)
+    decided, owner = step(owner, observed(view(2, **HOME)), 14)
+    assert deleted(decided) == {"job-2"}
+    decided, _ = step(owner, observed(view(2, **HOMELESS)), 14)
+    assert deleted(decided) == set()
+
+
+class AnyOrder(Nodes):
+    """The scheduler takes the pods that wait in any order."""
+
+    def __init__(self, cluster: Cluster, seed: int) -> None:
+        super().__init__(cluster)
+        self._chance = random.Random(seed)
+
+    def work(self) -> None:
+        pods = list(self._cluster.pods.items())
+        self._chance.shuffle(pods)
+        self._cluster.pods = dict(pods)
+        super().work()
+
+
+async def all_succeed(world: World, rooms: int, seed: int, *jobs: str) -> set[str]:
+    """Jobs of four on so many places begin, and succeed. Gives those that gave room back."""
+    world.nodes = AnyOrder(world.cluster, seed)
+    world.nodes.room = rooms
+    for name in jobs:
+        body = job_body(replicas=4, scheduleTimeoutSeconds=30, ttlSecondsAfterFinished=0)
+        body["metadata"] |= {"name": name, "uid": f"uid-of-{name}"}
+        world.cluster.apply(body)
+    left, gave = set(jobs), set[str]()
+
+    def ended() -> bool:
+        for name in tuple(left):
+            if world.cluster.gone(name):
+                left.discard(name)
+            elif world.cluster.job(name).status.given_back:
+                gave.add(name)
+            elif world.cluster.job(name).status.phase == "Running":
+                for pod in world.cluster.pods.values():
+                    if pod.name.startswith(name) and pod.main.state == "running":
+                        pod.end(pod.main, 0)
+        return not left
+
+    await world.until(ended, 900)
+    return gave
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize("jobs", [("left", "right"), ("left", "middle", "right")])
+@pytest.mark.parametrize("rooms", [4, 5, 6])
+async def test_jobs_that_each_hold_a_part_of_the_room_get_through(
+    rooms: int, jobs: tuple[str, ...]
+) -> None:
+    """C19: pods without a node stay, and take what another job has given back, or its own."""
+    gave = set[str]()
+    for seed in range(3):
+        async with simulated() as world:
+            gave |= await all_succeed(world, rooms, seed, *jobs)
+    assert gave
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize("elastic", [{}, {"minReplicas": 2, "maxReplicas": 4}])
+async def test_a_pod_without_a_node_stays_until_its_node_comes(elastic: dict[str, int]) -> None:
+    """C19: a cluster autoscaler adds nodes for the pods that it sees."""
+    size: Body = {"replicas": 3, "scheduleTimeoutSeconds": 30, **elastic}
+    body = job_body(**size)
+    async with simulated() as world:
+        world.nodes.room = 2 if not elastic else 1
+        world.cluster.apply(body)
+        await world.runs(20)
+        waiting = {uid for uid, pod in world.cluster.pods.items() if pod.homeless}
+        held = set(world.cluster.pods) - waiting
+        assert len(waiting) == (1 if not elastic else 2)
+        await world.until(lambda: not held & set(world.cluster.pods), 30)
+        assert waiting <= set(world.cluster.pods)
+        await world.runs(20)
+        assert any(pod.homeless for pod in world.cluster.pods.values())
+        assert waiting <= set(world.cluster.pods)
+        world.nodes.room = 3
+        await world.until(lambda: world.phase == "Running", 60)
 
 
 def test_a_started_job_never_gives_back_what_it_has() -> None:

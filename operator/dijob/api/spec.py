@@ -100,7 +100,8 @@ class Spec(Written):
     schedule_timeout_seconds: Annotated[StrictInt, Field(ge=5, le=86400), Mutable.UNTIL_ENDED] = 300
     """How long a job in which no rank runs (not started, or renewed as a whole) may hold pods while
     a rank below minReplicas finds no node, or its pod is refused (a quota is full). Then the job
-    gives its pods back, so that another job can start, and tries again later. Absent: 300."""
+    deletes its pods that have a node, so that another job can start, and tries again later.
+    Absent: 300."""
     backoff_limit: Annotated[StrictInt, Field(ge=0, le=1000), DEFAULTED, Mutable.UNTIL_ENDED] = 3
     """How many restarts after failures the whole job may have before it is Failed. Evictions, lost
     nodes and pods deleted by hand are not charged."""

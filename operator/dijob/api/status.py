@@ -126,7 +126,8 @@ class ListProof(Stored):
 
 
 class GivenBack(Stored):
-    """A start that found no room: its pods were given back, so that other jobs can use the room."""
+    """A start that found no room: its pods that had a node were deleted, so that other jobs can use
+    the room."""
 
     count: Count = 0
     """How often this has happened."""
@@ -134,6 +135,12 @@ class GivenBack(Stored):
     """When the job tries again."""
     message: Message = ""
     """Which rank found no node, and what the scheduler said."""
+    kept_ranks: Annotated[str, Field(max_length=8192)] = ""
+    """The ranks whose pods had no node and stay, as ranges, e.g. 2-3: a cluster autoscaler adds
+    nodes for them. Empty: none, as room in a quota was missing."""
+    contended: bool = False
+    """Whether another job waited for a node too. If so, a kept pod that finds a node before the
+    next try is deleted as well; else the job tries again at once."""
 
 
 class Status(Stored):

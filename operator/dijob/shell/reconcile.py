@@ -134,8 +134,13 @@ class Reconciler:
             reminder_budget=self._api.throttle.reminders,
             notes=notes(job, self._options),
             isolation=Isolation(isolated(job, self._options), self._children.policy(job)),
+            contended=any(pod.seeks_node for pod in pods.values()) and self._others_wait(owner),
             warnings={uid: text for uid, text in memory.warnings.items() if uid in silent},
         )
+
+    def _others_wait(self, owner: str) -> bool:
+        """Whether the pod of another job seeks a node."""
+        return any(pod.seeks_node and pod.owner != owner for pod in self._children.pods)
 
     async def _find_hidden(self, job: DIJob, memory: Memory) -> None:
         """Ask by name for pods that should exist and that no watch shows, for each of them once."""

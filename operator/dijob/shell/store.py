@@ -1,7 +1,8 @@
 """The objects of one kind as last seen, by the job that owns them."""
 
+import itertools
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Generic, Protocol, TypeVar
 
 from dijob.shell.aside import Aside, name_of
@@ -59,6 +60,9 @@ class Store(Generic[T]):
     def owner_of(self, uid: str) -> str:
         """The owner of an object; "" where it is not known."""
         return self._owners.get(uid, "")
+
+    def __iter__(self) -> Iterator[T]:
+        return itertools.chain.from_iterable(views.values() for views in self._by_owner.values())
 
     def __len__(self) -> int:
         return len(self._owners)

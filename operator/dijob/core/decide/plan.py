@@ -112,13 +112,18 @@ def _plan_active(this: Pass) -> Plan:
         # An operator that is killed here must not create them again at once.
         this = replace(this, status=this.status.model_copy(update={"given_back": record}))
         return _conclude(this, this.status, conditions.progress(this), requeue.at_once)
-    if this.world.nobody_runs and capacity.seconds_until_retry(this.status, this.now) > 0:
+    given = this.status.given_back
+    if given and this.world.nobody_runs and capacity.seconds_until_retry(this.status, this.now) > 0:
+        if capacity.found_node(this.world, given):
+            over = given.model_copy(update={"until": timestamp(this.now)})
+            this = replace(this, status=this.status.model_copy(update={"given_back": over}))
+            return _conclude(this, this.status, conditions.progress(this), requeue.at_once)
         return _conclude(
             this,
             this.status,
             conditions.progress(this),
             requeue.waiting_for_room,
-            steps.give_back_all_pods(this),
+            steps.give_back(this, given),
         )
     if due := address_writes.next_list(this):
         this = address_writes.numbered(this, due)

@@ -59,7 +59,7 @@ def suspended(this: Pass, status: Status) -> float:
 
 
 def waiting_for_room(this: Pass, status: Status) -> float:
-    """All is given back until the next try."""
+    """What holds room is given back until the next try."""
     return min(
         _at_latest(completion.deadline(this)),
         capacity.seconds_until_retry(this.status, this.now) + STAMPED_SECONDS,

@@ -2,6 +2,7 @@
 
 from itertools import takewhile
 
+from dijob.api.status import GivenBack
 from dijob.core.actions import (
     Action,
     ChangePolicy,
@@ -13,6 +14,7 @@ from dijob.core.actions import (
 )
 from dijob.core.decide import address_writes, requeue
 from dijob.core.decide.deletion import deletions, removals
+from dijob.core.membership import capacity
 from dijob.core.membership.context import Pass
 from dijob.core.observed import lost_nodes
 from dijob.core.render import policy, service
@@ -23,10 +25,9 @@ from dijob.core.report import redis
 IN_ORDER_AT_ONCE = 32
 
 
-def give_back_all_pods(this: Pass) -> tuple[Action, ...]:
-    """No room: all pods are deleted, once the status says how the ended ones ended."""
-    pods = (pod for _, pod in sorted(this.world.pods.items()) if not pod.finished)
-    return () if this.has_unstored_counts else deletions(pods)
+def give_back(this: Pass, given: GivenBack) -> tuple[Action, ...]:
+    """Delete what holds room, once the status says how the ended pods ended."""
+    return () if this.has_unstored_counts else deletions(capacity.to_give_back(this.world, given))
 
 
 def advance(this: Pass) -> tuple[Action, ...]:

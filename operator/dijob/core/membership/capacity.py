@@ -1,16 +1,18 @@
-"""Not enough room: a job that cannot start gives its pods back, and tries again later
-(docs/decisions/007).
+"""Not enough room: a job that cannot start deletes its pods that have a node, and creates them
+again later (docs/decisions/007).
 """
 
 import hashlib
+import math
 from datetime import datetime, timedelta
 
 from dijob.api.status import GivenBack, Status, parse_time, timestamp
 from dijob.core.backoff import doubled
+from dijob.core.members import compact, expand
 from dijob.core.membership.gathering import Gathering
 from dijob.core.membership.world import World
 from dijob.core.observed import diagnose
-from dijob.core.observed.views import Observed, Refused, age
+from dijob.core.observed.views import Observed, Pod, Refused, age
 
 # Between two tries: 30, 60, 120 ... seconds, each times SPREAD: two jobs that each hold half
 # must not meet again.
@@ -33,9 +35,36 @@ def due_give_back(gathering: Gathering, status: Status, timeout: int) -> GivenBa
         return None
     before = status.given_back.count if status.given_back else 0
     until = now + timedelta(seconds=_pause(world.gang.uid, before))
-    why = diagnose.without_address(world.gang, sorted(_waited(gathering, status)), observed, now)
-    message = f"no room within {timeout} s, so all pods were given back ({why})"
-    return GivenBack(count=before + 1, until=timestamp(until), message=diagnose.shorten(message))
+    waited = sorted(_waited(gathering, status))
+    # A pod without a node fills a quota all the same.
+    quota = any(rank not in world.pods for rank in waited)
+    kept = () if quota else (rank for rank, pod in world.pods.items() if not pod.scheduled)
+    what = "all its pods" if quota else "its pods that had a node"
+    why = diagnose.without_address(world.gang, waited, observed, now)
+    message = f"no room within {timeout} s, so the job gave {what} back ({why})"
+    return GivenBack(
+        count=before + 1,
+        until=timestamp(until),
+        message=diagnose.shorten(message),
+        kept_ranks=compact(kept),
+        contended=observed.contended,
+    )
+
+
+def found_node(world: World, given: GivenBack) -> bool:
+    """Whether room has come for a job that waits for its next try: a pod that was kept has a node.
+
+    If another job waited too, that pod has only taken what was given back for the other job.
+    """
+    kept = (world.pods.get(rank) for rank in expand(given.kept_ranks))
+    return not given.contended and any(pod and pod.scheduled for pod in kept)
+
+
+def to_give_back(world: World, given: GivenBack) -> tuple[Pod, ...]:
+    """The pods to delete until the next try: all but those that were kept and have no node."""
+    kept = expand(given.kept_ranks)
+    pods = (pod for _, pod in sorted(world.pods.items()) if not pod.finished)
+    return tuple(pod for pod in pods if pod.scheduled or pod.rank not in kept)
 
 
 def until_given_back(gathering: Gathering, status: Status, timeout: int) -> float | None:
@@ -57,8 +86,7 @@ def refused(world: World, observed: Observed, status: Status, now: datetime) -> 
     """
     if not observed.refusals:
         return {}
-    stamps = (status.resume_time, status.given_back.until if status.given_back else None)
-    begun = [time for time in map(parse_time, stamps) if time]
+    begun = _tries(status)
     known = (
         (rank, observed.refusals.get(f"pod/{world.gang.member(rank).name}"))
         for rank in world.missing
@@ -84,10 +112,18 @@ def _waited(gathering: Gathering, status: Status) -> dict[int, float]:
     the world can do without: they join later.
     """
     world, now = gathering.world, gathering.now
+    # A pod that was kept is older than this try.
+    tried = min(((now - time).total_seconds() for time in _tries(status)), default=math.inf)
     without_node = (rank for rank in gathering.unschedulable if rank in world.pods)
-    waited = {rank: age(world.pods[rank], now) for rank in without_node}
+    waited = {rank: min(tried, age(world.pods[rank], now)) for rank in without_node}
     every = {**waited, **refused(world, gathering.observed, status, now)}
     return {rank: seconds for rank, seconds in every.items() if rank < gathering.required_size}
+
+
+def _tries(status: Status) -> list[datetime]:
+    """When the job was to ask for room again: after it was suspended, or had given room back."""
+    stamps = (status.resume_time, status.given_back.until if status.given_back else None)
+    return [time for time in map(parse_time, stamps) if time]
 
 
 def _pause(uid: str, before: int) -> float:

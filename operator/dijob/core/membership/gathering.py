@@ -79,9 +79,7 @@ class Gathering:
         """
         world = self.world
         pods = ((rank, world.pods.get(rank)) for rank in world.wanted)
-        none = frozenset(
-            rank for rank, p in pods if p and not (p.scheduled or p.deleting) and p.complaint
-        )
+        none = frozenset(rank for rank, pod in pods if pod and pod.seeks_node)
         return tuple(sorted(none | (self.refused & frozenset(world.missing))))
 
     @cached_property

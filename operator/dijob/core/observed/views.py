@@ -97,6 +97,11 @@ class Pod:
         return bool(self.placement.node)
 
     @property
+    def seeks_node(self) -> bool:
+        """Whether the scheduler has found no node for it."""
+        return not (self.scheduled or self.deleting) and bool(self.complaint)
+
+    @property
     def has_arrived(self) -> bool:
         """Whether an address list may have it: it has an address, and its program can start."""
         return bool(self.ip) and not self.containers.unstarted
@@ -202,6 +207,8 @@ class Observed:
     `published` maps a pod's uid to the number of the newest list
     that this operator has written on it.
 
+    `contended`: pods of other jobs seek a node too (looked up only if a pod of this job does).
+
     From its settings and its measurements: `notes` are problems of the job with these settings;
     `isolation` is about its NetworkPolicy;
     `latency` is how long a write takes now, in seconds; `reminder_budget` is how many kubelets may
@@ -219,6 +226,7 @@ class Observed:
     reminded: Mapping[tuple[str, int], datetime] = field(default_factory=dict)
     published: Mapping[str, int] = field(default_factory=dict)
     warnings: Mapping[str, str] = field(default_factory=dict)
+    contended: bool = False
     notes: tuple[Problem, ...] = ()
     isolation: Isolation = Isolation()
     latency: float = 0.0
