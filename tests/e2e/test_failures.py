@@ -149,4 +149,4 @@ def test_why_a_node_does_not_admit_a_pod_is_said_until_it_does(space: Space) -> 
 
     space.until("a node has refused four pods", silent, 60)
     assert set(said) == {said[0]}, said
-    assert said[0].startswith("rank 0: NodeAffinity: Pod was rejected: "), said
+    assert said[0].startswith("rank 0: NodeAffinity: Predicate NodeAffinity failed"), said

@@ -32,6 +32,11 @@ WAITS: dict[str, tuple[Pod | None, dict[str, Any], str]] = {
     ),
     "refused": (None, {"refusals": {"pod/job-1": refused("exceeded quota")}}, "exceeded quota"),
     "old one ends": (view(1, deleting=True), {}, "its old pod is ending"),
+    "T2: the pod that its node did not admit ends": (
+        view(1, deleting=True),
+        {"creations": NOT_ADMITTED},
+        "NodePorts: no",
+    ),
     "of an older list": (listed(1), {}, "its pod belongs to an older address list and is replaced"),
     "no node": (view(1, ip="", node=""), {}, "it waits for a node"),
     "on a node": (view(1, ip=""), {}, "its node is starting it"),
@@ -105,14 +110,9 @@ def test_every_kind_of_refusal_of_a_pod_has_a_reason() -> None:
     assert set(diagnose.REFUSED_REASONS) == set(Refused) - {Refused.OUTDATED}
 
 
-def test_a_thousand_ranks_fit_into_a_condition() -> None:
-    pods = [view(rank, ip="", complaint=f"cause {rank}") for rank in range(1000)]
-    text = diagnose.without_address(gang(size=1000), range(1000), observed(*pods), NOW)
-    assert len(text) == diagnose.MESSAGE_LIMIT
-    assert text.startswith("rank 0: cause 0; rank 1: cause 1")
-    assert text.endswith(" ...")
-
-
-def test_a_short_text_is_left_whole() -> None:
-    assert diagnose.shorten("x" * 10, 10) == "x" * 10
-    assert diagnose.shorten("x" * 11, 10) == "xxxxxx ..."
+def test_the_cause_of_a_pod_that_its_node_does_not_admit_outlasts_its_old_pod() -> None:
+    """T2: the old pod has the name for a moment."""
+    waits = refused("waits for the old pod job-1 to end", Refused.TERMINATING)
+    seen = Observed(refusals={"pod/job-1": waits}, creations=NOT_ADMITTED)
+    assert diagnose.refusal(gang(), [1], seen) is None
+    assert diagnose.without_address(gang(), [1], seen, NOW) == "rank 1: NodePorts: no"

@@ -51,6 +51,18 @@ def test_on_a_slow_apiserver_nobody_is_asked_for_who_is_just_slow_to_start() -> 
     assert len(events_due(pods, {}, later_on, latency=1.0)) == len(pods)
 
 
+def test_status_and_event_of_a_pod_that_is_not_admitted_say_the_same() -> None:
+    """T2: kubelet 1.34 puts "Pod was rejected: " before the words of the event."""
+    words = "Predicate NodeAffinity failed: node(s) didn't match"
+    status = {
+        "phase": "Failed",
+        "reason": "NodeAffinity",
+        "message": f"Pod was rejected: {words}",
+    }
+    said = warning({"reason": "NodeAffinity", "message": words}, "main")
+    assert complaint(status) == said == f"NodeAffinity: {words}"
+
+
 def test_of_pods_that_are_gone_nothing_is_remembered() -> None:
     memory = Memory()
     memory.events_read = {f"uid-{rank}": NOW for rank in range(2)}

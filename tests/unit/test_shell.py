@@ -5,10 +5,10 @@ says twice.
 import pytest
 from dijob import names
 from dijob.api.status import timestamp
-from dijob.core.report.summary import Pressure, is_true
+from dijob.core.report.summary import Pressure, find, is_true
 from dijob.reasons import PodsCreated
 from dijob.shell.status_writer import INTERVAL_SECONDS
-from unit.builders import NOW, Body, job_body
+from unit.builders import NOW, UID, Body, job_body
 from unit.simulated import World, simulated
 from unit.wire import Fault
 
@@ -61,6 +61,23 @@ async def test_a_job_that_cannot_begin_says_why_at_once() -> None:
         world.cluster.quota = True
         await world.operator_alone(0.5)
         assert "quota" in statuses(world)[0]["message"]
+
+
+async def test_refused_ranks_are_one_group_with_a_name_of_their_own() -> None:
+    """X1: whether a rank's pod was tried, or its refusal was concluded from another's."""
+    async with simulated(job_body(replicas=6)) as world:
+        world.cluster.quota = True
+        said = set[str]()
+        for _ in range(60):
+            await world.operator_alone(0.5)
+            created = find(world.cluster.job("job").status, PodsCreated)
+            said |= {created.message} if created else set()
+        assert said == {'ranks 0-5: pods "job-0" is forbidden: exceeded quota'}
+        memory = world.operator.reconciler._memories.of(UID)
+        assert {key: no.message for key, no in memory.refusals.items()} == {
+            f"pod/job-{rank}": f'pods "job-{rank}" is forbidden: exceeded quota'
+            for rank in range(6)
+        }
 
 
 async def test_a_new_operator_finds_all_as_it_should_be_and_writes_nothing() -> None:

@@ -64,12 +64,11 @@ class Creator:
         """One after the other; none after one that is refused."""
         for member in members:
             async with batch.permits:
-                if batch.refusal is not None:
-                    # The same answer for all.
-                    batch.memory.refusals[f"pod/{member.name}"] = batch.refusal
+                if refusal := batch.refusal_of(member.name):
+                    batch.memory.refusals[f"pod/{member.name}"] = refusal
                     return
                 made = await self._create(batch, pod_manifest(batch.job, member, self._options))
-                batch.answered(batch.memory.refusals.get(f"pod/{member.name}"))
+                batch.answered(member.name, batch.memory.refusals.get(f"pod/{member.name}"))
                 if not made:
                     return
 

@@ -11,7 +11,7 @@ from dijob.api.model import Metadata
 from dijob.api.status import timestamp
 from dijob.core.actions import Event
 from dijob.core.observed.complaints import warning
-from dijob.core.observed.diagnose import shorten
+from dijob.core.observed.grouping import shorten
 from dijob.core.observed.views import Pod, events_due
 from dijob.shell.api import Api, ApiError
 from dijob.shell.clock import SYSTEM, Clock

@@ -12,6 +12,7 @@ from dijob.core.members import compact, expand
 from dijob.core.membership.gathering import Gathering
 from dijob.core.membership.world import World
 from dijob.core.observed import diagnose
+from dijob.core.observed.grouping import shorten
 from dijob.core.observed.views import Observed, Pod, Refused, age
 
 # Between two tries: 30, 60, 120 ... seconds, each times SPREAD: two jobs that each hold half
@@ -45,7 +46,7 @@ def due_give_back(gathering: Gathering, status: Status, timeout: int) -> GivenBa
     return GivenBack(
         count=before + 1,
         until=timestamp(until),
-        message=diagnose.shorten(message),
+        message=shorten(message),
         kept_ranks=compact(kept),
         contended=observed.contended,
     )

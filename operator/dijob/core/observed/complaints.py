@@ -9,6 +9,7 @@ from typing import Any
 from dijob import names
 from dijob.api.printed import one_line
 from dijob.core.observed.containers import ending, renewed
+from dijob.core.observed.disruptions import REJECTED
 
 Body = Mapping[str, Any]
 
@@ -27,7 +28,9 @@ WAITING_IS_FINE = ("PodInitializing", "ContainerCreating", "")
 def complaint(status: Body) -> str:
     """Why the pod does not get on, in the cluster's own words; "" while nothing is wrong."""
     if status.get("phase") == "Failed":
-        return _sentence(status.get("reason"), status.get("message"))
+        # Its event says the same without these words.
+        message = str(status.get("message") or "").removeprefix(f"{REJECTED}: ")
+        return _sentence(status.get("reason"), message)
     for condition in status.get("conditions") or ():
         if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
             return _sentence(condition.get("reason"), condition.get("message"))

@@ -1,21 +1,18 @@
-"""Sentences for people: which rank waits for what, grouped by cause and short enough for a
-condition.
-"""
+"""Messages for people: which rank waits for what, grouped by cause (grouping.py)."""
 
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
 from dijob import names
-from dijob.api.printed import one_line
 from dijob.api.status import timestamp
-from dijob.core.members import Gang, count, say
+from dijob.core.members import Gang, count
 from dijob.core.observed.complaints import PULL_REASONS
 from dijob.core.observed.creations import paused_until
+from dijob.core.observed.grouping import grouped
 from dijob.core.observed.views import Observed, Pod, Refused, age, since
 from dijob.reasons import PodsCreated
 
-MESSAGE_LIMIT = 1024
 # A node or a scheduler that says nothing of a pod for so long is named.
 UNACKNOWLEDGED_SECONDS = 10.0
 # For so long after a crash, the crash is given as the reason for not being Ready.
@@ -37,7 +34,7 @@ REFUSED_REASONS = {
 
 def without_address(gang: Gang, ranks: Iterable[int], observed: Observed, now: datetime) -> str:
     """Each rank that lacks an address, and why."""
-    return _grouped(gang, ranks, lambda rank: _why_no_address(gang, rank, observed, now))
+    return grouped(gang, ranks, lambda rank: _why_no_address(gang, rank, observed, now))
 
 
 def not_ready(
@@ -50,7 +47,7 @@ def not_ready(
     """Each rank that is not Ready, and why. `restarting` are those whose process has been asked to
     restart.
     """
-    return _grouped(
+    return grouped(
         gang, ranks, lambda rank: _why_not_ready(rank, observed, now, rank in restarting)
     )
 
@@ -73,6 +70,15 @@ def trouble(rank: int, observed: Observed, now: datetime) -> str:
     )
 
 
+def not_admitted(gang: Gang, rank: int, observed: Observed) -> str:
+    """Why a node does not admit the pods of a rank; "" if it does.
+
+    Such a pod fails at once, and is created again, and so on. The reason is the same in between.
+    """
+    creation = observed.creations.get(gang.member(rank).name)
+    return creation.rejected if creation else ""
+
+
 def refusal(gang: Gang, ranks: Iterable[int], observed: Observed) -> tuple[PodsCreated, str] | None:
     """Reason and sentence for the pods that the apiserver would not create; None when it refused
     none.
@@ -81,11 +87,13 @@ def refusal(gang: Gang, ranks: Iterable[int], observed: Observed) -> tuple[PodsC
         rank: no
         for rank in ranks
         if (no := observed.refusals.get(f"pod/{gang.member(rank).name}")) is not None
+        # That its last pod has to go first says less than why its node did not admit it.
+        and not (no.why is Refused.TERMINATING and not_admitted(gang, rank, observed))
     }
     if not refused:
         return None
     first = next(iter(refused.values()))
-    return REFUSED_REASONS[first.why], _grouped(gang, refused, lambda rank: refused[rank].message)
+    return REFUSED_REASONS[first.why], grouped(gang, refused, lambda rank: refused[rank].message)
 
 
 def paused(gang: Gang, ranks: Iterable[int], observed: Observed, now: datetime) -> str:
@@ -95,7 +103,7 @@ def paused(gang: Gang, ranks: Iterable[int], observed: Observed, now: datetime) 
         for rank in ranks
         if (due := paused_until(observed.creations.get(gang.member(rank).name), now))
     }
-    return _grouped(
+    return grouped(
         gang,
         until,
         lambda rank: (
@@ -133,14 +141,6 @@ def _unacknowledged(pod: Pod) -> str:
     )
 
 
-def shorten(text: str, limit: int = MESSAGE_LIMIT) -> str:
-    """Return a message for a status or an event: one safe line of at most `limit` characters, which
-    ends with " ..." if it was cut.
-    """
-    text = one_line(text)
-    return text if len(text) <= limit else text[: limit - 4] + " ..."
-
-
 def old_pod(pod: Pod, now: datetime) -> str:
     """Why the pod of a rank that is to have a new one is still there."""
     why = pod.termination.reason(now)
@@ -157,32 +157,18 @@ def still_ending(pods: Sequence[Pod], now: datetime) -> str:
     return f"{going} (pod {name}: {why})"
 
 
-def _grouped(gang: Gang, ranks: Iterable[int], why: Callable[[int], str]) -> str:
-    """Each cause once, in the words of the first rank that has it: the same words about pods of
-    different names are one cause.
-    """
-    causes: dict[str, tuple[str, list[int]]] = {}
-    for rank in ranks:
-        cause = why(rank)
-        nameless = cause.replace(gang.member(rank).name, "") if gang.job in cause else cause
-        causes.setdefault(nameless, (cause, []))[1].append(rank)
-    return shorten("; ".join(f"{say(group)}: {cause}" for cause, group in causes.values()))
-
-
 def _why_no_address(gang: Gang, rank: int, observed: Observed, now: datetime) -> str:
     pod, name = observed.pods.get(rank), gang.member(rank).name
-    # A node that does not admit the pod fails it at once, and it is created again, and so on: in
-    # between, the reason is the same.
-    creation = observed.creations.get(name)
-    rejected = creation.rejected if creation else ""
+    rejected = not_admitted(gang, rank, observed)
     if pod is None:
-        if refused := observed.refusals.get(f"pod/{name}"):
+        refused = observed.refusals.get(f"pod/{name}")
+        if refused and not (rejected and refused.why is Refused.TERMINATING):
             return refused.message
         if name in observed.released:
             return "it gave its node back for a lower rank"
         return rejected or "its pod is being created"
     if pod.deleting:
-        return old_pod(pod, now)
+        return rejected if rejected and not pod.has_started else old_pod(pod, now)
     if pod.has_list:
         return "its pod belongs to an older address list and is replaced"
     if said := _hint(pod, observed):

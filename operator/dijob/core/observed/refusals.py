@@ -2,6 +2,8 @@
 again.
 """
 
+import re
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from dijob import names
@@ -38,6 +40,16 @@ def name_in_use(
         " job another name"
     )
     return Refusal(why=Refused.TAKEN, message=message, retry_at=again, attempts=attempts)
+
+
+def renamed(text: str, name: str, other: str) -> str:
+    """Return a text with another name in the place of an object's name."""
+    return re.sub(rf"(?<![-.\w]){re.escape(name)}(?![-\w])", other, text)
+
+
+def of_sibling(no: Refusal, name: str, other: str) -> Refusal:
+    """The same answer to the creation of another object, which need not be tried."""
+    return replace(no, message=renamed(no.message, name, other))
 
 
 def of_port(name: str, there: int, wanted: int, now: datetime, before: Refusal | None) -> Refusal:

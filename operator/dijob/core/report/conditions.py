@@ -12,6 +12,7 @@ from dijob.core.membership.context import Pass
 from dijob.core.membership.list_state import ListState
 from dijob.core.membership.world import World
 from dijob.core.observed import diagnose
+from dijob.core.observed.grouping import MESSAGE_LIMIT, shorten
 from dijob.core.observed.views import Pod
 from dijob.core.report import redis
 from dijob.core.report.optional import optional_conditions, without_peers
@@ -97,8 +98,7 @@ def _pods_created(this: Pass) -> Fact:
     if not (paused := diagnose.paused(this.world.gang, missing, this.observed, this.now)):
         return Fact(PodsCreated.Creating, said)
     # A node that does not admit the pod says more than the pause, see AddressesReady.
-    made = (this.observed.creations.get(this.world.gang.member(rank).name) for rank in missing)
-    rejected = any(creation and creation.rejected for creation in made)
+    rejected = any(diagnose.not_admitted(this.world.gang, rank, this.observed) for rank in missing)
     reason = PodsCreated.Creating if rejected else PodsCreated.BackOff
     return Fact(reason, f"{said}; {paused}")
 
@@ -127,9 +127,9 @@ def _without_list(this: Pass, lacking: str) -> Fact:
         message = f"{given.message}; tries again at {given.until}"
         return Fact(AddressesReady.NoRoom, message)
     if renewal := _renewal(this):
-        message = f"{renewal.message}; {_renewal_in_words(world)}. {lacking}"
+        rest = f"; {_renewal_in_words(world)}. {lacking}".rstrip()
         reason = AddressesReady.__members__.get(renewal.reason, AddressesReady.ListLost)
-        return Fact(reason, message.strip())
+        return Fact(reason, shorten(renewal.message, MESSAGE_LIMIT - len(rest)) + rest)
     if not lacking and (absent := redis.absence(world.gang, this.observed)):
         message = f"all ranks have their addresses; they wait for the job's Redis server: {absent}"
         return Fact(AddressesReady.BrokerNotReady, message)
@@ -144,8 +144,10 @@ def _renewal(this: Pass) -> Renewal | None:
 
 def _stuck(this: Pass) -> bool:
     """Whether the cluster has said why a rank has no address (else it is just on its way)."""
-    pods = [pod for rank in this.world.addressless if (pod := this.world.pods.get(rank))]
-    return any(pod.complaint or pod.uid in this.observed.warnings for pod in pods)
+    ranks, gang = this.world.addressless, this.world.gang
+    pods = [pod for rank in ranks if (pod := this.world.pods.get(rank))]
+    explained = any(pod.complaint or pod.uid in this.observed.warnings for pod in pods)
+    return explained or any(diagnose.not_admitted(gang, rank, this.observed) for rank in ranks)
 
 
 def _joining(this: Pass) -> str:

@@ -11,7 +11,7 @@ from dijob import reasons
 from dijob.api.status import Condition, Status, parse_time, timestamp
 from dijob.core.actions import Event
 from dijob.core.members import count
-from dijob.core.observed.diagnose import shorten
+from dijob.core.observed.grouping import shorten
 from dijob.names import Phase
 from dijob.reasons import EventType, Reason, ReasonKind
 
