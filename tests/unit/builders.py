@@ -134,7 +134,7 @@ def changed(pod: Pod, **fields: Any) -> Pod:
     before = pod.copy.address_list
     told = AddressList(fields.pop("number", before.number), fields.pop("ips", before.text))
     pod = replace(pod, copy=replace(pod.copy, address_list=told))
-    for group in ("copy", "containers", "made", "placement", "termination"):
+    for group in ("copy", "containers", "made", "placement"):
         part = getattr(pod, group)
         names_of = [each.name for each in fields_of(part) if each.name in fields]
         own = {name: fields.pop(name) for name in names_of}
@@ -158,7 +158,7 @@ def listed(rank: int, owner: DIJob | None = None, **fields: Any) -> Pod:
     )
 
 
-def observed(*pods: Pod, services: Iterable[str] = (), **fields: Any) -> Observed:
+def observed(*pods: Pod, services: Iterable[str] = ("job",), **fields: Any) -> Observed:
     existing = frozenset(f"service/{name}" for name in services)
     return Observed(pods={pod.rank: pod for pod in pods}, existing=existing, **fields)
 

@@ -99,7 +99,7 @@ async def test_a_job_that_breaks_a_pass_is_told_so_and_left_alone_until_it_chang
     assert under_test.jobs.put(changed) == KEY
     await under_test.reconcile(KEY)
     assert set_aside("dijobs") == 0
-    assert any(path.endswith("/pods") for _, path, _ in api.calls)
+    assert any(path.endswith("/services") for _, path, _ in api.calls)
 
 
 async def test_what_the_apiserver_refuses_is_no_reason_to_set_a_job_aside(

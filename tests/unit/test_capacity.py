@@ -310,7 +310,7 @@ class Tenant:
     """
 
     def __init__(self, name: str, quota: "Quota") -> None:
-        body = job_body(replicas=4, scheduleTimeoutSeconds=10)
+        body = job_body(replicas=4, scheduleTimeoutSeconds=10, service="Auto")
         body["metadata"] |= {"name": name, "uid": name}
         self.job, self.quota = parse_job(body), quota
         self.pods: dict[int, Pod] = {}

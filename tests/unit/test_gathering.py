@@ -117,7 +117,7 @@ def test_a_list_of_nobody_is_none() -> None:
         Status(succeeded_ranks="0-1", **RENEWED),
         NOW,
     )
-    assert Gathering(world, Observed(), 0, later(99)).next_size == 0
+    assert Gathering(world, observed(), 0, later(99)).next_size == 0
 
 
 def refused(
@@ -282,7 +282,7 @@ def test_the_highest_gives_way_and_comes_back_later() -> None:
 
 def test_who_is_needed_is_created_at_once_and_the_others_in_order() -> None:
     owner = job(minReplicas=2, maxReplicas=4, replicas=4)
-    assert [type(action) for action in plan(owner, Observed(), NOW).actions] == [
+    assert [type(action) for action in plan(owner, observed(), NOW).actions] == [
         CreatePod,
         CreatePod,
     ]

@@ -8,16 +8,21 @@ import pytest
 from dijob.api.status import timestamp
 from dijob.core.actions import ForceDeletePod
 from dijob.core.observed import lost_nodes
+from dijob.core.observed.termination import Termination
 from dijob.core.observed.views import Pod
 from unit.builders import NOW, job, later, listed, observed, plan, pod_body, read, stored
 
 GONE_BY = timestamp(later(30))
-HANGS: dict[str, Any] = {"deleting": True, "node_lost": True, "until": GONE_BY}
+HANGS: dict[str, Any] = {"deleting": True, "node_lost": True, "termination": Termination(GONE_BY)}
 
 PODS: dict[str, tuple[Pod, float, bool]] = {
     "its node is lost and its grace is over": (listed(1, **HANGS), 35, True),
     "its grace is not over": (listed(1, **HANGS), 34, False),
-    "somebody deleted it, and it is slow": (listed(1, deleting=True, until=GONE_BY), 999, False),
+    "somebody deleted it, and it is slow": (
+        listed(1, deleting=True, termination=Termination(GONE_BY)),
+        999,
+        False,
+    ),
     "its node is lost and it is not deleted": (listed(1, node_lost=True), 999, False),
     "it had ended before": (listed(1, **HANGS, phase="Failed"), 35, True),
     "nobody says when": (listed(1, deleting=True, node_lost=True), 999, False),

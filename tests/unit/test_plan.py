@@ -3,12 +3,13 @@ look again.
 """
 
 from itertools import chain
+from typing import Any
 
 import pytest
 from dijob.api.model import DIJob
 from dijob.core.actions import CreateInOrder, CreatePod, CreateShared, DeletePod, SetReplicas
 from dijob.core.decide.plan import Plan
-from dijob.core.observed.views import Creation, Observed, Pod, Refusal, Refused
+from dijob.core.observed.views import Creation, Pod, Refusal, Refused
 from dijob.core.render import service
 from unit.builders import (
     NOW,
@@ -35,17 +36,17 @@ def created(decided: Plan) -> list[int]:
 
 
 def test_a_new_job_gets_all_its_pods_at_once() -> None:
-    decided, _ = then(job(), Observed())
+    decided, _ = then(job(), observed())
     assert created(decided) == [0, 1, 2]
     assert says(decided)["PodsCreated"] == ("False", "Creating")
     assert decided.status.phase == "Pending"
 
 
 def test_the_wish_is_written_once_where_the_user_left_it_out() -> None:
-    decided, _ = then(job(minReplicas=2, maxReplicas=2), Observed())
+    decided, _ = then(job(minReplicas=2, maxReplicas=2), observed())
     assert decided.actions[0] == SetReplicas(2)
     assert not any(
-        isinstance(action, SetReplicas) for action in plan(job(replicas=2), Observed(), NOW).actions
+        isinstance(action, SetReplicas) for action in plan(job(replicas=2), observed(), NOW).actions
     )
 
 
@@ -55,17 +56,55 @@ def test_running_needs_all_ready_once_and_then_holds() -> None:
     assert says(then(running(), observed(*pods))[0])["Running"] == ("True", "Begun")
 
 
-def test_the_service_comes_once_the_job_runs() -> None:
-    pods = [listed(rank) for rank in range(3)]
-    assert plan(running(), observed(*pods), NOW).actions == (CreateShared(service.manifests),)
-    assert plan(running(), observed(*pods, services=frozenset({"job"})), NOW).actions == ()
+NAMED: tuple[dict[str, Any], ...] = (
+    {"service": "Always"},
+    {"service": "Auto", "addressing": "Hostname"},
+    {"service": "Auto", "runtime": "slurm"},
+)
 
 
-def test_a_service_is_made_where_names_are_used() -> None:
+@pytest.mark.parametrize("spec", NAMED, ids=str)
+def test_the_service_is_created_before_the_first_pod(spec: dict[str, Any]) -> None:
+    """C1: an init container, a probe and the program may look a peer's name up when they start."""
+    owner = job(**spec)
+    first = plan(owner, observed(services=()), NOW)
+    assert first.actions == (CreateShared(service.manifests),)
+    assert created(plan(owner, observed(), NOW)) == [0, 1, 2]
+
+
+def test_a_job_of_an_older_operator_gets_its_service_and_keeps_its_pods() -> None:
+    """C1: an older operator created the Service only when all ranks were Ready."""
+    starting = [view(rank, ip="", phase="Pending") for rank in range(2)]
+    decided = plan(job(), observed(*starting, services=()), NOW)
+    assert CreateShared(service.manifests) in decided.actions
+    assert created(decided) == [2]
+
+
+@pytest.mark.parametrize("why", [Refused.TAKEN, Refused.FORBIDDEN, Refused.TERMINATING])
+def test_the_first_pods_wait_for_a_service_that_is_rejected_and_nothing_is_asked_meanwhile(
+    why: Refused,
+) -> None:
+    """C1: without the Service a program that looks a name up once would fail, and be charged."""
+    no = {"service/job": Refusal(why, "no", later(15))}
+    waits = plan(job(), observed(services=(), refusals=no), NOW)
+    assert (waits.actions, waits.requeue_after) == ((), 4.0)
+    again = plan(job(), observed(services=(), refusals=no), later(15))
+    assert again.actions == (CreateShared(service.manifests),)
+
+
+def test_a_lost_rank_comes_back_also_without_the_service() -> None:
+    """C1: most programs use the addresses, so a job that runs heals without names."""
+    no = {"service/job": Refusal(Refused.TAKEN, "no", later(15))}
+    owner, ranks = running(), [listed(0), listed(2)]
+    _, lost = then(owner, observed(*ranks, services=(), refusals=no))
+    decided, _ = then(lost, observed(*ranks, services=(), refusals=no), 1)
+    assert created(decided) == [1]
+
+
+def test_no_service_is_made_where_no_names_are_used() -> None:
     pods = [listed(rank) for rank in range(3)]
-    assert plan(running(service="Auto"), observed(*pods), NOW).actions == ()
-    named = job(service="Auto", addressing="Hostname")
-    assert CreateShared(service.manifests) in plan(named, observed(), NOW).actions
+    assert plan(running(service="Auto"), observed(*pods, services=()), NOW).actions == ()
+    assert created(plan(job(service="Auto"), observed(services=()), NOW)) == [0, 1, 2]
 
 
 def test_nothing_to_do_changes_nothing() -> None:
@@ -83,7 +122,7 @@ def test_growing_touches_nobody_who_runs() -> None:
     owner, seen = scaled(running(), 5), [listed(rank) for rank in range(3)]
     assert created(then(owner, observed(*seen))[0]) == [3, 4]
     half, _ = then(owner, observed(*seen, view(3, placed=NOW.isoformat()), view(4, ip="")))
-    assert half.actions == (CreateShared(service.manifests),)
+    assert half.actions == ()
     decided = hands_out(owner, observed(*seen, view(3), view(4), services=frozenset({"job"})), NOW)
     ips = ",".join(f"10.0.0.{rank}" for rank in range(5))
     assert decided.actions == tuple(gives(r, 2, ips) for r in range(5))
@@ -173,7 +212,7 @@ def test_a_job_that_is_being_deleted_is_left_to_the_garbage_collector() -> None:
             )
         }
     )
-    assert plan(leaving, Observed(), NOW) == Plan(leaving.status)
+    assert plan(leaving, observed(), NOW) == Plan(leaving.status)
 
 
 def test_a_back_off_of_a_day_does_not_overflow() -> None:
@@ -184,7 +223,7 @@ def test_a_back_off_of_a_day_does_not_overflow() -> None:
 
 
 def test_the_start_is_when_the_job_was_first_seen() -> None:
-    first, owner = then(job(), Observed())
+    first, owner = then(job(), observed())
     again, _ = then(owner, observed(view(0)), 77)
     assert first.status.start_time == again.status.start_time == "2026-05-04T12:00:00Z"
 
@@ -195,7 +234,7 @@ def test_the_start_is_when_the_job_was_first_seen() -> None:
     ids=lambda value: f"{value}s",
 )
 def test_the_longer_a_job_waits_the_more_rarely_it_is_looked_at(age: float, seconds: float) -> None:
-    _, owner = then(job(), Observed())
+    _, owner = then(job(), observed())
     assert (
         plan(owner, observed(view(0, ip=""), view(1), view(2)), later(age)).requeue_after == seconds
     )
@@ -204,6 +243,7 @@ def test_the_longer_a_job_waits_the_more_rarely_it_is_looked_at(age: float, seco
 def test_a_refused_service_is_asked_for_again_when_it_is_time() -> None:
     seen = observed(
         *(listed(rank) for rank in range(3)),
+        services=(),
         refusals={"service/job": Refusal(Refused.TAKEN, "no", later(15))},
     )
     assert plan(running(), seen, later(14.9)).actions == ()
@@ -219,7 +259,7 @@ def test_counts_are_of_the_pods_that_stay() -> None:
 
 
 def test_a_paused_job_is_looked_at_and_left_alone() -> None:
-    assert plan(paused(job()), Observed(), NOW).actions == ()
+    assert plan(paused(job()), observed(), NOW).actions == ()
     seen = observed(listed(0), listed(1, failures=1, last_end=TERMINATED), listed(2, deleting=True))
     decided, owner = then(paused(running()), seen)
     assert (decided.actions, decided.requeue_after) == ((), 300)

@@ -117,7 +117,7 @@ async def test_the_old_pods_names_are_asked_for_by_one_probe(
     `late`: seconds.
     """
     api = OldPods(end=end)
-    created = await recreate(job(replicas=size), api)
+    created = await recreate(job(replicas=size, service="Auto"), api)
     free = {rank for rank in range(size) if end(rank) < NEVER}
     assert created.keys() == free
     assert max(created[rank] - end(rank) for rank in free) <= late

@@ -14,7 +14,7 @@ from dijob.core.decide.plan import Plan
 from dijob.core.members import gang_of
 from dijob.core.observed.views import Creation, Observed, Pod, Refusal, Refused
 from dijob.core.options import Options, notes
-from dijob.core.render import redis
+from dijob.core.render import redis, service
 from unit.builders import (
     NOW,
     changed,
@@ -61,8 +61,8 @@ def kinds(decided: Plan) -> set[Any]:
 
 
 def test_it_comes_with_the_pods_and_nobody_begins_before_it_is_ready() -> None:
-    first = plan(OWNER, Observed(), NOW)
-    assert kinds(first) >= {CREATE_SERVER, CreatePod}
+    assert kinds(plan(OWNER, Observed(), NOW)) == {CREATE_SERVER, service.manifests}
+    assert kinds(plan(OWNER, seen(), NOW)) == {CREATE_SERVER, CreatePod}
     waiting = plan(OWNER, seen(*gathered(), by=server(ready=False)), NOW)
     assert not kinds(waiting) & {CREATE_SERVER, PublishAddresses}
     assert says(waiting)["BrokerReady"] == ("False", "Starting")
@@ -176,9 +176,8 @@ def test_who_fails_for_want_of_it_is_not_charged(by: Pod | None, charged: int) -
 
 
 def test_a_service_that_was_deleted_comes_back() -> None:
-    assert kinds(plan(OWNER, seen(*gathered(), by=server(), services=frozenset()), NOW)) == {
-        CREATE_SERVER
-    }
+    gone = seen(*gathered(), by=server(), services=frozenset({"job"}))
+    assert kinds(plan(OWNER, gone, NOW)) == {CREATE_SERVER}
 
 
 def test_one_that_is_lost_again_and_again_comes_later_each_time() -> None:

@@ -12,6 +12,7 @@ from dijob.api.parse import parse_job
 from dijob.api.status import timestamp
 from dijob.core.decide.plan import Plan, plan
 from dijob.core.decide.requeue import RESYNC_SECONDS
+from dijob.core.observed.termination import Termination
 from dijob.core.observed.views import Creation, Observed, Pod, Refusal, Refused
 from unit.builders import NOW, Body, changed, job_body, later, listed, observed, stored, view
 
@@ -63,7 +64,7 @@ WANTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     ),
     "a pod on a lost node": (
         {},
-        {"deleting": True, "node_lost": True, "until": timestamp(LONG_AGO)},
+        {"deleting": True, "node_lost": True, "termination": Termination(timestamp(LONG_AGO))},
     ),
     "a pod that has been chosen to go": ({}, {"disrupted": True}),
 }

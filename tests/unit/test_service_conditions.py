@@ -30,7 +30,8 @@ def test_a_service_that_cannot_be_made_is_said_and_forgotten_once_it_is_there(
     why: Refused, reason: str
 ) -> None:
     owner = running()
-    seen = observed(*ALL, refusals={"service/job": Refusal(why, "no, because", later(60))})
+    no = {"service/job": Refusal(why, "no, because", later(60))}
+    seen = observed(*ALL, services=(), refusals=no)
     decided = plan(owner, seen, later(1))
     said = conditions_of(decided)
     assert decided.actions == ()

@@ -26,7 +26,7 @@ def suspended(owner: DIJob, at: float = 10) -> DIJob:
     """After the pods have gone."""
     _, owner = then(owner, observed(*all_run(owner)), at, suspend=True)
     _, owner = then(owner, observed(*all_run(owner, deleting=True)), at + 1)
-    _, owner = then(owner, Observed(), at + 2)
+    _, owner = then(owner, observed(), at + 2)
     assert owner.status.phase == "Suspended"
     return owner
 
@@ -38,7 +38,7 @@ def test_it_is_written_down_before_the_pods_go() -> None:
     assert says(decided)["Suspended"] == ("True", "Suspending")
     decided, owner = then(owner, observed(*all_run(owner)), 11)
     assert decided.actions == tuple(DeletePod(f"job-{rank}", f"uid-{rank}") for rank in range(3))
-    decided, _ = then(owner, Observed(), 12)
+    decided, _ = then(owner, observed(), 12)
     assert says(decided)["Suspended"] == ("True", "Suspended")
     assert (decided.actions, decided.requeue_after) == ((), 300)
 
@@ -53,11 +53,11 @@ def test_a_failure_among_them_is_written_down_too() -> None:
 
 def test_it_goes_on_with_the_same_ranks_under_the_next_number() -> None:
     owner = suspended(running())
-    decided, owner = then(owner, Observed(), 100, suspend=False)
+    decided, owner = then(owner, observed(), 100, suspend=False)
     assert (decided.actions, decided.requeue_after) == ((), 0.0)
     assert decided.status.suspended_seconds == 90
     assert says(decided)["Suspended"] == ("False", "Resumed")
-    decided, owner = then(owner, Observed(), 101)
+    decided, owner = then(owner, observed(), 101)
     assert [a.member.name for a in decided.actions if isinstance(a, CreatePod)] == [
         "job-0",
         "job-1",
@@ -79,14 +79,14 @@ def test_it_does_not_go_on_before_the_old_pods_have_gone() -> None:
     assert decided.actions == ()
     assert says(decided)["Suspended"] == ("True", "Suspending")
     assert "3 pods still to end" in decided.status.message
-    assert then(owner, Observed(), 12)[0].status.suspend_time is None
+    assert then(owner, observed(), 12)[0].status.suspend_time is None
 
 
 def test_what_was_edited_meanwhile_is_in_force() -> None:
     owner = suspended(running())
-    _, owner = then(owner, Observed(), 20, replicas=2)
-    _, owner = then(owner, Observed(), 30, suspend=False)
-    decided, _ = then(owner, Observed(), 31)
+    _, owner = then(owner, observed(), 20, replicas=2)
+    _, owner = then(owner, observed(), 30, suspend=False)
+    decided, _ = then(owner, observed(), 31)
     assert [a.member.rank for a in decided.actions if isinstance(a, CreatePod)] == [0, 1]
 
 
@@ -99,9 +99,9 @@ def test_ranks_below_the_minimum_that_are_done_do_not_end_a_suspended_job() -> N
     _, owner = then(owner, observed(*done, listed(2, owner)), 6, suspend=True)
     decided, owner = then(owner, observed(*done, listed(2, owner)), 7)
     assert decided.status.phase == "Suspended"
-    _, owner = then(owner, Observed(), 8)
-    _, owner = then(owner, Observed(), 9, suspend=False)
-    decided, _ = then(owner, Observed(), 10)
+    _, owner = then(owner, observed(), 8)
+    _, owner = then(owner, observed(), 9, suspend=False)
+    decided, _ = then(owner, observed(), 10)
     assert [a.member.rank for a in decided.actions if isinstance(a, CreatePod)] == [2]
 
 
@@ -111,10 +111,10 @@ def test_who_has_succeeded_is_forgotten_when_ranks_mean_other_tasks() -> None:
     _, owner = then(owner, observed(done))
     assert owner.status.succeeded_ranks == "1"
     swapped = tuple(reversed(owner.spec.tasks or ()))
-    decided, owner = then(owner, Observed(), 5, tasks=swapped)
+    decided, owner = then(owner, observed(), 5, tasks=swapped)
     assert (decided.status.phase, decided.status.succeeded_ranks) == ("Suspended", "")
-    _, owner = then(owner, Observed(), 6, suspend=False)
-    decided, _ = then(owner, Observed(), 7)
+    _, owner = then(owner, observed(), 6, suspend=False)
+    decided, _ = then(owner, observed(), 7)
     assert len(decided.actions) == 2
 
 
@@ -136,16 +136,16 @@ def test_pods_whose_task_has_another_name_now_go_as_well() -> None:
 
 def test_time_suspended_does_not_count() -> None:
     owner = suspended(running(activeDeadlineSeconds=60))
-    _, owner = then(owner, Observed(), 1010, suspend=False)
+    _, owner = then(owner, observed(), 1010, suspend=False)
     pods = observed(*all_run(owner, number=2), services=frozenset({"job"}))
     assert then(owner, pods, 1059)[0].status.phase != "Failed"
     assert says(then(owner, pods, 1061)[0])["Failed"] == ("True", "DeadlineExceeded")
 
 
 def test_a_job_that_is_suspended_from_the_beginning_has_no_pods() -> None:
-    decided, owner = then(job(suspend=True), Observed())
+    decided, owner = then(job(suspend=True), observed())
     assert decided.actions == ()
-    decided, _ = then(owner, Observed(), 1)
+    decided, _ = then(owner, observed(), 1)
     assert (decided.actions, decided.status.phase, decided.status.replicas) == ((), "Suspended", 0)
 
 

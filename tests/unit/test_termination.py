@@ -84,7 +84,7 @@ def test_what_keeps_an_old_pod_is_named(held: Body, at: float, why: str) -> None
 
 def test_nothing_is_said_of_a_pod_that_is_not_being_deleted() -> None:
     assert termination(pod_body(1)) is NOT_DELETED
-    assert read(pod_body(1)).termination.reason(NOW) == ""
+    assert read(pod_body(1)).placement.termination.reason(NOW) == ""
 
 
 @pytest.mark.parametrize("owner", [running(), running(minReplicas=1, replicas=3)], ids=["", "ela"])

@@ -77,7 +77,8 @@ class Spec(Written):
     service: Annotated[ServicePolicy, DEFAULTED, Mutable.UNTIL_ENDED] = ServicePolicy.AUTO
     """When the job has the headless service, by which each rank has a name (JOB-RANK.JOB): Auto,
     where the job itself uses names (addressing: Hostname, runtime: slurm); Always, for programs of
-    yours that look them up. A service costs the control plane work at each start and loss."""
+    yours that look them up, also in init containers and probes: it is created before the first pod.
+    A service costs the control plane work at each start and loss."""
     launcher: Annotated[Launcher, DEFAULTED, Immutable(default_is_hashed=True)] = Launcher.AUTO
     """Auto puts the operator's launcher before the template's command, so that a plain `ditask ...`
     finds its peers in any image; Off runs the command as it is."""

@@ -7,12 +7,12 @@ from dijob.reasons.catalogue import Reason, finished, good, problem, suspended, 
 
 class ServiceReady(Reason):
     """Whether the job's headless service could be created: it gives the ranks DNS names. Present
-    only once it could not.
+    only once it could not. The first pods are not created without it.
     """
 
     ServiceNameTaken = problem(
-        "a service of the job's name belongs to somebody else: ranks have no DNS names. IPs work"
-        " all the same; a job with `addressing: Hostname` cannot connect",
+        "a service of the job's name belongs to somebody else: ranks have no DNS names. A job that"
+        " already runs goes on; connections by IP are unaffected",
         "delete or rename that service, or give the job another name",
     )
     ServiceRefused = problem(

@@ -77,11 +77,12 @@ class Reconciler:
         pods = self._children.pods.of(job.metadata.owner_key)
         await self._recorder.read_warnings(job.metadata, pods, memory)
         decided, outcome = await self._plan(job, memory), Outcome()
-        if decided.actions:
-            if not await self._as_known(key, job, decided.actions):
+        asked = decided.actions
+        if asked:
+            if not await self._as_known(key, job, asked):
                 # Where it has changed, or another job has its name, the next pass begins at once.
                 return 0.0 if self.jobs.get(key) else None
-            outcome = await self._actor.carry_out(job, decided.actions, memory)
+            outcome = await self._actor.carry_out(job, asked, memory)
             if outcome.body is not None:
                 self.jobs.put(outcome.body)
             body = self.jobs.get(key)
@@ -95,8 +96,12 @@ class Reconciler:
         )
         if outcome.error is not None:
             raise outcome.error
-        # What is left met a conflict, or a pod that is gone: mostly an event comes first.
-        return 0.2 if decided.actions else min(wait, decided.requeue_after)
+        if not decided.actions:
+            return min(wait, decided.requeue_after)
+        # An action that is planned again met a conflict, or a pod that is gone: mostly an event
+        # comes first. A step that the others have made possible, as pods after their Service, is
+        # done at once.
+        return 0.2 if set(asked) & set(decided.actions) else 0.0
 
     async def _plan(self, job: DIJob, memory: Memory) -> Plan:
         await yield_to_others()

@@ -13,7 +13,6 @@ from dijob.core.observed import creations, lost_nodes
 from dijob.core.observed.views import Refused
 from dijob.core.report import conditions, redis
 from dijob.core.report.summary import is_true
-from dijob.names import Addressing
 from dijob.reasons import Running
 
 # A full pass, which writes nothing where nothing differs.
@@ -82,8 +81,9 @@ def advancing(this: Pass, status: Status) -> float:
 
 def _pod_waits(this: Pass) -> Iterator[float]:
     """When pods that are missing come, and when pods that hang are removed, or given back."""
-    for rank in (*this.gathering.needed, *this.gathering.ranks_to_add[:1]):
-        yield wait_to_create(this, rank)
+    if not pods_wait_for_shared(this):
+        for rank in (*this.gathering.needed, *this.gathering.ranks_to_add[:1]):
+            yield wait_to_create(this, rank)
     for seconds in (
         lost_nodes.seconds_until_next(this.world.pods.values(), this.now),
         capacity.until_given_back(
@@ -164,21 +164,25 @@ def pending_reminders(this: Pass) -> list[tuple[RemindPod, float]]:
 
 
 def service_is_missing(this: Pass) -> bool:
-    """Whether the headless service is wanted now and missing.
-
-    With addressing: IP it is created only once the job runs: while the pods start, its endpoints
-    would be a fifth of the control plane's work.
-    """
-    by_name = this.job.addressing is Addressing.HOSTNAME
-    begun = by_name or (this.world.in_force and is_true(this.job.status, Running))
+    """Whether the job is to have its headless Service, and has none."""
     missing = f"service/{this.world.gang.job}" not in this.observed.existing
-    return this.job.wants_service and begun and missing
+    return this.job.wants_service and missing
 
 
 def policy_is_missing(this: Pass) -> bool:
     """Whether the job is to have a NetworkPolicy, and has none."""
     isolation = this.observed.isolation
     return isolation.wanted and isolation.policy is None
+
+
+def pods_wait_for_shared(this: Pass) -> bool:
+    """Whether an object must exist before any pod is created: the NetworkPolicy, without which a
+    pod would be open to all, and before the first pod the Service. An init container, a probe and
+    the program may look a peer's name up as soon as they start, and some do so only once.
+
+    A job that already has pods heals without its Service: most programs use the addresses.
+    """
+    return policy_is_missing(this) or (service_is_missing(this) and not this.observed.pods)
 
 
 def may_try(this: Pass, key: str) -> bool:

@@ -63,7 +63,7 @@ def _policy(this: Pass) -> tuple[Action, ...]:
 def _create_and_delete_pods(this: Pass) -> tuple[Action, ...]:
     """Pods that are missing come, pods that belong to no list go."""
     world, gathering = this.world, this.gathering
-    create = () if requeue.policy_is_missing(this) else _creations(this)
+    create = () if requeue.pods_wait_for_shared(this) else _creations(this)
     if this.has_unstored_counts:
         # A failure that is not in the stored status yet would be lost with its pod: that write
         # comes first.

@@ -143,14 +143,14 @@ def _unacknowledged(pod: Pod) -> str:
 
 def old_pod(pod: Pod, now: datetime) -> str:
     """Why the pod of a rank that is to have a new one is still there."""
-    why = pod.termination.reason(now)
+    why = pod.placement.termination.reason(now)
     return "its old pod is ending" + (f": {why}" if why else "")
 
 
 def still_ending(pods: Sequence[Pod], now: datetime) -> str:
     """How many pods still have to end, and what the first of them waits for."""
     going = f"{count(len(pods), 'pod')} still to end"
-    held = [(pod.name, why) for pod in pods if (why := pod.termination.reason(now))]
+    held = [(pod.name, why) for pod in pods if (why := pod.placement.termination.reason(now))]
     if not held:
         return going
     name, why = held[0]

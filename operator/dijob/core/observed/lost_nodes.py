@@ -31,5 +31,5 @@ def seconds_until_next(pods: Iterable[Pod], now: datetime) -> float | None:
 def _left(pod: Pod, now: datetime) -> float | None:
     if not (pod.deleting and pod.placement.node_lost):
         return None
-    over = since(pod.termination.until, now)
+    over = since(pod.placement.termination.until, now)
     return None if over is None else SLACK_SECONDS - over

@@ -112,8 +112,7 @@ def pod(body: Body) -> Pod:
         copy=list_copy(annotations),
         containers=_containers(meta, spec, status, main),
         made=made,
-        placement=_placement(meta, spec, status, main),
-        termination=termination(body),
+        placement=_placement(body, main),
     )
 
 
@@ -138,7 +137,8 @@ def _containers(meta: Body, spec: Body, status: Body, main: Body) -> Containers:
     )
 
 
-def _placement(meta: Body, spec: Body, status: Body, main: Body) -> Placement:
+def _placement(body: Body, main: Body) -> Placement:
+    meta, spec, status = body["metadata"], body.get("spec") or {}, body.get("status") or {}
     target = _condition(status, "DisruptionTarget")
     return Placement(
         created=meta.get("creationTimestamp") or "",
@@ -147,6 +147,7 @@ def _placement(meta: Body, spec: Body, status: Body, main: Body) -> Placement:
         unacknowledged=_unacknowledged(spec, status),
         disrupted=_disrupted(status) or _went_down_with_its_node(spec, status, main),
         node_lost=target.get("reason") == "DeletionByTaintManager",
+        termination=termination(body),
         conditions=_conditions(status),
     )
 

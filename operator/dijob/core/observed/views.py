@@ -51,8 +51,9 @@ class Placement:
 
     `placed` is when it got its node. `unacknowledged`: the "node x" or "scheduler x" that has not
     said anything of it yet. `disrupted`: the cluster has ended it, or has chosen it to go.
-    `node_lost`: the cluster has given its node up, and deleted it. `conditions` are those that not
-    every pod has, as "DisruptionTarget=True".
+    `node_lost`: the cluster has given its node up, and deleted it. `termination` is why it is still
+    there, if it is being deleted. `conditions` are those that not every pod has, as
+    "DisruptionTarget=True".
     """
 
     created: str = ""
@@ -61,6 +62,7 @@ class Placement:
     unacknowledged: str = ""
     disrupted: bool = False
     node_lost: bool = False
+    termination: Termination = NOT_DELETED
     conditions: tuple[str, ...] = ()
 
 
@@ -71,7 +73,7 @@ class Pod:
     `owner` is the job that it belongs to (names.owner_key; "": none), `version` the resourceVersion
     of this view. `complaint` is why it has no address or does not run, in the cluster's own words.
     `ending_soon`: it has the deadline that ends it and keeps its logs. `copy` is the address list
-    that it was given. `termination` is why it is still there, if it is being deleted.
+    that it was given.
     """
 
     rank: int
@@ -89,7 +91,6 @@ class Pod:
     containers: Containers = field(default_factory=Containers)
     made: MadeWith = MadeWith()
     placement: Placement = Placement()
-    termination: Termination = NOT_DELETED
 
     @property
     def scheduled(self) -> bool:
