@@ -28,6 +28,9 @@ type waiting struct {
 	unknown  string // the name that does not resolve
 	found    int    // so many of the names that this rank dials resolve: they are not asked for again
 
+	asked    time.Time // when DNS was first asked for the job's Service
+	nameless int       // ranks that the Service does not have yet
+
 	lookup func(name string) ([]string, error)
 	out    io.Writer
 }
@@ -117,7 +120,7 @@ func (w *waiting) isNamed() bool {
 		return w.resolves(ranks)
 	}
 	w.named = ranks[w.rank]
-	return w.named == w.address
+	return w.named == w.address && w.namesAreKnown(ranks)
 }
 
 // resolves says whether this pod's name leads to this very pod, and those that it dials lead somewhere: NNG never tries a
@@ -143,6 +146,8 @@ func (w *waiting) why() string {
 		return fmt.Sprintf("%s does not lead to this pod (%s)", w.unknown, w.address)
 	case w.unknown != "":
 		return w.unknown + " does not resolve"
+	case w.nameless > 0:
+		return fmt.Sprintf("the Service %s does not have %d ranks yet", os.Getenv("DIJOB_SERVICE"), w.nameless)
 	case w.named != "":
 		return fmt.Sprintf("the list names %s for this rank, this pod has %s: a new list must come", w.named, w.address)
 	}

@@ -82,6 +82,24 @@ def test_where_ranks_are_told_names_the_list_and_the_gate_have_them() -> None:
     assert template_hash(owner) != template_hash(job(topology="star"))
 
 
+DNS: dict[str, tuple[Body, Body, str | None]] = {
+    "names may be looked up once": ({}, {"service": "Always"}, "job"),
+    "in the node's network": ({"hostNetwork": True}, {"service": "Always"}, "job"),
+    "another DNS": ({"dnsPolicy": "Default"}, {"service": "Always"}, None),
+    "no Service": ({}, {"service": "Auto"}, None),
+    "the list has names": ({}, {"addressing": "Hostname"}, None),
+}
+
+
+@pytest.mark.parametrize(("pod", "spec", "service"), DNS.values(), ids=DNS)
+def test_the_gate_waits_until_the_service_has_all_ranks(
+    pod: Body, spec: Body, service: str | None
+) -> None:
+    """C1: the list may come before the Service's endpoints."""
+    told = {entry["name"]: entry.get("value") for entry in gate(manifest(job(pod, **spec)))["env"]}
+    assert told.get("DIJOB_SERVICE") == service
+
+
 def test_only_who_renews_and_only_where_names_are_told_more_is_written() -> None:
     plain = addresses_patch(gang(), PublishAddresses("job-1", "u", given(2, "a,b,c")))["metadata"][
         "annotations"

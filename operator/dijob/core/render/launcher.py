@@ -2,6 +2,7 @@
 operator adds for them.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from dijob import names, pod
@@ -16,14 +17,13 @@ SETTLE_SECONDS = "3"
 
 
 def containers(
-    main: Manifest, gang: Gang, member: Member, options: Options, settles: bool
+    main: Manifest, gang: Gang, member: Member, options: Options, waits: Mapping[str, str]
 ) -> list[Manifest]:
     """The init containers that go after the template's own: one that brings the programs, unless
-    the kubelet mounts their image, and the gate. `settles`: the gate waits SETTLE_SECONDS more.
+    the kubelet mounts their image, and the gate. `waits` are variables of the gate, by name.
     """
     gate = _gate(main, gang, member, options)
-    if settles:
-        gate["env"].append({"name": "DIJOB_SETTLE_SECONDS", "value": SETTLE_SECONDS})
+    gate["env"] += [{"name": name, "value": value} for name, value in waits.items()]
     if options.launcher_delivery is Delivery.IMAGE_VOLUME:
         return [gate]
     return [_installer(main, options), gate]

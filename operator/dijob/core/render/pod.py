@@ -10,11 +10,13 @@ from dijob.core.members import Gang, Member, gang_of
 from dijob.core.options import Options
 from dijob.core.render import launcher, metadata, server, variables
 from dijob.core.render.fields import Manifest, mapping, more, objects
-from dijob.names import DIALLING, Launcher
+from dijob.names import DIALLING, Addressing, Launcher
 
 # A probe asks every second from the start, so that Ready costs no more than the program's own
 # start. It never gives up by itself (a probe of readiness restarts nobody).
 PROBE_PERIOD_SECONDS = 1
+# The values of dnsPolicy (None: the default) with which a pod asks the cluster's DNS first.
+CLUSTER_DNS = (None, "ClusterFirst", "ClusterFirstWithHostNet")
 
 
 def template_hash(job: DIJob) -> str:
@@ -34,9 +36,7 @@ def pod_manifest(job: DIJob, member: Member, options: Options) -> Manifest:
     main = dict(pod_set.main_container)
     spec: Manifest = {**pod_set.pod, "containers": _with_main(pod_set, main)}
     launched = _launched(job, member)
-    # Where the launcher cannot mend what the kubelet takes from an older view of the pod.
-    settles = bool(variables.from_fields(main, gang, launched))
-    ours = launcher.containers(main, gang, member, options, settles)
+    ours = launcher.containers(main, gang, member, options, _waits(job, spec, main, launched))
     _fit_main(spec, main, job, member, gang)
     main["volumeMounts"] = more(main.get("volumeMounts"), *launcher.mounts(options))
     _fit_priority(spec, job, options)
@@ -58,6 +58,19 @@ def pod_manifest(job: DIJob, member: Member, options: Options) -> Manifest:
     server.fit(spec, main, options)
     meta = metadata.of_pod(job, gang, member, template_hash(job))
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
+
+
+def _waits(job: DIJob, spec: Manifest, main: Manifest, launched: bool) -> dict[str, str]:
+    """Variables of the gate that say what it waits for besides the list."""
+    waits = {}
+    # Where the launcher cannot mend what the kubelet takes from an older view of the pod.
+    if variables.from_fields(main, gang_of(job), launched):
+        waits["DIJOB_SETTLE_SECONDS"] = launcher.SETTLE_SECONDS
+    # With other policies the pod may not ask the cluster's DNS at all.
+    asks_cluster = spec.get("dnsPolicy") in CLUSTER_DNS
+    if job.wants_service and job.addressing is Addressing.IP and asks_cluster:
+        waits["DIJOB_SERVICE"] = job.metadata.name
+    return waits
 
 
 def _with_main(pod_set: PodSet, main: Manifest) -> list[Any]:
