@@ -15,7 +15,7 @@ import click
 from dijob import __version__
 from dijob.core.options import LAUNCHER_IMAGE, REDIS_IMAGE, Delivery, Options
 from dijob.main import Settings, run
-from dijob.names import Priority
+from dijob.names import LOST_NODE_SECONDS, Priority
 from dijob.shell import logs
 from dijob.shell.connection import CredentialsError
 from dijob.shell.lease import LeaseName
@@ -99,6 +99,13 @@ log = logging.getLogger("dijob")
     default=False,
     show_default=True,
     help="Each job gets a NetworkPolicy: its own ranks reach it, and whom it names.",
+)
+@click.option(
+    "--lost-node-seconds",
+    type=click.IntRange(0, 86400),
+    default=LOST_NODE_SECONDS,
+    show_default=True,
+    help="How long pods of jobs stay on a silent node, if neither job nor template says it.",
 )
 @click.option(
     "--server-url",

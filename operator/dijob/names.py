@@ -96,6 +96,13 @@ MOUNT_FOLDER: Final = "/run/dijob"
 # DI-engine listens on 50515 + i for its i-th worker (ding/entry/cli_parsers/k8s_parser.py).
 BASE_PORT: Final = 50515
 
+# How Kubernetes marks nodes that are not Ready, or silent.
+TAINT_NOT_READY: Final = "node.kubernetes.io/not-ready"
+TAINT_UNREACHABLE: Final = "node.kubernetes.io/unreachable"
+# How long pods of jobs tolerate that, unless their job, their template or the operator says
+# otherwise (docs/decisions/041).
+LOST_NODE_SECONDS: Final = 30
+
 # A job keeps at most this many ranks: 1,500 addresses stay inside one environment string (128 KiB).
 MAX_REPLICAS: Final = 1500
 # JOB-mq: two letters, so that the longest job's name has room for it.

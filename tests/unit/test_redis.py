@@ -289,7 +289,8 @@ def test_what_it_is_made_of() -> None:
     ]
     assert policy["spec"]["ingress"][0]["ports"] == [{"port": 7000, "protocol": "TCP"}]
     spec = pod["spec"]
-    assert (spec["tolerations"], spec["priorityClassName"]) == ([{"key": "gpu"}], "high")
+    assert (spec["tolerations"][0], spec["priorityClassName"]) == ({"key": "gpu"}, "high")
+    assert [one.get("tolerationSeconds") for one in spec["tolerations"]] == [None, 30, 30]
     assert "volumes" not in spec
     (server,) = spec["containers"]
     assert (server["image"], server["resources"]) == ("img:redis", {"limits": {"memory": "1Gi"}})

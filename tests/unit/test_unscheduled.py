@@ -2,12 +2,13 @@
 do.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from dijob.core.decide.plan import plan
-from dijob.core.observed.views import Pod
-from unit.builders import Body, conditions_of, job, later, observed, pod_body, read, view
+from dijob.core.observed.views import Pod, events_due
+from unit.builders import OWNER, Body, conditions_of, job, later, observed, pod_body, read, view
 
 CREATED = "2026-05-04T12:00:00Z"
 NOWHERE = (
@@ -51,6 +52,107 @@ def asked(scheduler: str, **status: Any) -> Body:
 )
 def test_what_has_not_taken_a_pod(body: Body, unacknowledged: str) -> None:
     assert read(body).placement.unacknowledged == unacknowledged
+
+
+CLAIMS = [
+    {"name": "gpu", "resourceClaimTemplateName": "two-gpus"},
+    {"name": "net", "resourceClaimName": "fast"},
+]
+MADE = [{"name": "gpu", "resourceClaimName": "job-0-gpu-x7k2p"}]
+
+
+def needs(spec: Body, **status: Any) -> Body:
+    body = pod_body(0, phase="Pending", qosClass="BestEffort", **status)
+    body["spec"] |= spec
+    return body
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "said"),
+    [
+        pytest.param(
+            {"resourceClaims": CLAIMS},
+            {},
+            "a ResourceClaim made from the ResourceClaimTemplate two-gpus and the ResourceClaim"
+            " fast",
+            id="no claim was made",
+        ),
+        pytest.param(
+            {"resourceClaims": CLAIMS},
+            {"resourceClaimStatuses": MADE},
+            "the ResourceClaim fast",
+            id="one was made",
+        ),
+        pytest.param(
+            {"schedulingGroup": {"podGroupName": "gang"}},
+            {},
+            "the PodGroup gang, with as many pods as its minCount",
+            id="a PodGroup",
+        ),
+        pytest.param(
+            {"workloadRef": {"name": "train", "podGroup": "workers"}},
+            {},
+            "the Workload train, with as many pods as its minCount",
+            id="a Workload",
+        ),
+    ],
+)
+def test_what_the_scheduler_waits_for_is_named(spec: Body, status: Body, said: str) -> None:
+    """C34: such a pod has no condition, as if there were no scheduler."""
+    pod = replace(read(needs(spec, **status)), owner=OWNER)
+    decided = plan(job(replicas=2), observed(pod, view(1)), later(11))
+    found = conditions_of(decided)["AddressesReady"]
+    assert (found.status, found.reason) == ("False", "AddressMissing")
+    assert found.message == (
+        "rank 0: scheduler default-scheduler has not considered it within 10 s: the pod needs"
+        f" {said}; see whether it exists (kubectl describe pod job-0)"
+    )
+
+
+def test_a_scheduler_that_has_considered_a_pod_speaks_for_itself() -> None:
+    no = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no GPU"}
+    pod = read(needs({"resourceClaims": CLAIMS}, conditions=[no]))
+    assert (pod.complaint, pod.placement.prerequisites) == ("Unschedulable: no GPU", ())
+
+
+GATED = {
+    "type": "PodScheduled",
+    "status": "False",
+    "reason": "SchedulingGated",
+    "message": "Scheduling is blocked due to non-empty scheduling gates",
+}
+
+
+@pytest.mark.parametrize(
+    ("gates", "said"),
+    [
+        (
+            ["example.com/a"],
+            "SchedulingGated: its scheduling gate example.com/a is not removed yet",
+        ),
+        (["a", "b"], "SchedulingGated: its scheduling gates a, b are not removed yet"),
+        ([], "SchedulingGated: Scheduling is blocked due to non-empty scheduling gates"),
+    ],
+)
+def test_scheduling_gates_are_named(gates: list[str], said: str) -> None:
+    """C34. The condition lasts a moment longer than the last gate."""
+    held = {"schedulingGates": [{"name": gate} for gate in gates]}
+    assert read(needs(held, conditions=[GATED])).complaint == said
+
+
+def test_the_events_of_a_pod_that_no_scheduler_reports_on_are_read() -> None:
+    """C34: the controller of ResourceClaims says by an event why it makes none."""
+    waiting = lonely(unacknowledged="scheduler default-scheduler", node="")
+    assert events_due([waiting], {}, later(5)) == (waiting,)
+    assert events_due([lonely(node="")], {}, later(5)) == ()
+
+
+def test_a_node_that_a_scheduler_has_chosen_exists() -> None:
+    pod = lonely(unacknowledged="node a", placed=CREATED)
+    decided = plan(job(replicas=2), observed(pod, view(1)), later(11))
+    assert conditions_of(decided)["AddressesReady"].message == (
+        "rank 0: node a has not taken it within 10 s: its kubelet does not answer"
+    )
 
 
 def lonely(**fields: Any) -> Pod:

@@ -29,6 +29,7 @@ from dijob.names import (
     Topology,
 )
 
+LostNodeSeconds = Annotated[StrictInt, Field(ge=0, le=86400)]
 TtlSeconds = Annotated[StrictInt, Field(ge=0, le=2**31 - 1)]
 SuccessPolicy = Annotated[str, Field(min_length=1, max_length=40)]
 Volumes = Annotated[list[dict[str, Any]], Field(max_length=64)]
@@ -103,6 +104,10 @@ class Spec(Written):
     a rank below minReplicas finds no node, or its pod is refused (a quota is full). Then the job
     deletes its pods that have a node, so that another job can start, and tries again later.
     Absent: 300."""
+    lost_node_seconds: Annotated[LostNodeSeconds | None, Mutable.UNTIL_ENDED] = None
+    """How long pods stay on a node that is silent or not ready, before Kubernetes evicts them and
+    the job goes on elsewhere. It applies to pods that are created from then on; a toleration of the
+    template wins. Absent: the operator's value (the chart's jobs.lostNodeSeconds, 30)."""
     backoff_limit: Annotated[StrictInt, Field(ge=0, le=1000), DEFAULTED, Mutable.UNTIL_ENDED] = 3
     """How many restarts after failures the whole job may have before it is Failed. Evictions, lost
     nodes and pods deleted by hand are not charged."""

@@ -8,7 +8,7 @@ from typing import Any
 from dijob import __version__
 from dijob.api.model import DIJob
 from dijob.api.problems import Problem
-from dijob.names import Priority
+from dijob.names import LOST_NODE_SECONDS, Priority
 
 # The last line of Redis under the BSD licence.
 REDIS_IMAGE = "redis:7.2-alpine"
@@ -35,6 +35,7 @@ class Options:
     none. `redis_image` has a redis-server in its PATH, and `redis_resources` are those of its
     container. `server_url` is that of the HTTP server for jobs (dijob.server); "": there is none.
     `isolates`: each job has a NetworkPolicy, since the cluster's network enforces them.
+    `lost_node_seconds` is how long pods stay on a silent node, if their job does not say it.
     """
 
     launcher_image: str = LAUNCHER_IMAGE
@@ -45,6 +46,7 @@ class Options:
     redis_resources: Mapping[str, Any] = field(default_factory=dict)
     server_url: str = ""
     isolates: bool = False
+    lost_node_seconds: int = LOST_NODE_SECONDS
 
 
 def isolated(job: DIJob, options: Options) -> bool:

@@ -7,6 +7,9 @@ from node_loss import placed
 
 from chaos.shapes import Shape, Wiring
 
+# Kubernetes evicts their pods as soon as it has noticed that a node is lost.
+LOST_NODE_SECONDS = 2
+
 # Both write down that they have worked with all others: chaos/looks.py, BEAT.
 TICKS = """
 import pathlib, time
@@ -41,7 +44,7 @@ while True:
 
 def bodies(shape: Shape) -> list[Body]:
     """The objects of one job."""
-    spec = {"backoffLimit": shape.backoff_limit}
+    spec = {"backoffLimit": shape.backoff_limit, "lostNodeSeconds": LOST_NODE_SECONDS}
     size = len(shape.pods)
     if shape.wiring is Wiring.REDIS:
         command = ["ditask", "--package", "/code", "--main", "main.main"]

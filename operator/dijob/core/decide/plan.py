@@ -45,7 +45,7 @@ from dijob.core.membership.gathering import Gathering
 from dijob.core.membership.losses import Loss
 from dijob.core.membership.policy import Policy
 from dijob.core.membership.world import World
-from dijob.core.observed import diagnose
+from dijob.core.observed.silence import with_silence
 from dijob.core.observed.views import Observed, Pod
 from dijob.core.render.pod import template_hash
 from dijob.core.report import conditions
@@ -137,7 +137,7 @@ def _build_context(job: DIJob, observed: Observed, now: datetime) -> Pass:
     """Gather what the pass decides on: the world as it stands, and the status with everything
     counted so far.
     """
-    gang, observed = gang_of(job), diagnose.with_unacknowledged(observed, now)
+    gang, observed = gang_of(job), with_silence(observed, now)
     stored = recovered(gang, observed, job.status)
     policy, known = Policy.of(job, gang), failures.read(stored, gang)
     # After the end nothing is counted any more: what ends then is ended by the clean-up.

@@ -1,7 +1,6 @@
 """Messages for people: which rank waits for what, grouped by cause (grouping.py)."""
 
 from collections.abc import Container, Iterable, Sequence
-from dataclasses import replace
 from datetime import datetime
 
 from dijob import names
@@ -10,11 +9,9 @@ from dijob.core.members import Gang, count
 from dijob.core.observed.complaints import PULL_REASONS
 from dijob.core.observed.creations import paused_until
 from dijob.core.observed.grouping import grouped
-from dijob.core.observed.views import Observed, Pod, Refused, age, since
+from dijob.core.observed.views import Observed, Pod, Refused, since
 from dijob.reasons import PodsCreated
 
-# A node or a scheduler that says nothing of a pod for so long is named.
-UNACKNOWLEDGED_SECONDS = 10.0
 # For so long after a crash, the crash is given as the reason for not being Ready.
 CRASHED_SECONDS = 60.0
 
@@ -110,34 +107,6 @@ def paused(gang: Gang, ranks: Iterable[int], observed: Observed, now: datetime) 
             "its pod was lost several times in a row, and is created again at"
             f" {timestamp(until[rank])}"
         ),
-    )
-
-
-def with_unacknowledged(observed: Observed, now: datetime) -> Observed:
-    """The same, with a warning for each pod to which neither node nor scheduler has reacted for a
-    while: no status and no event would have one.
-    """
-    found = {
-        pod.uid: _unacknowledged(pod)
-        for pod in observed.all_pods
-        if pod.placement.unacknowledged
-        and not pod.ip
-        and not pod.deleting
-        and age(pod, now) > UNACKNOWLEDGED_SECONDS
-    }
-    return replace(observed, warnings={**found, **observed.warnings}) if found else observed
-
-
-def _unacknowledged(pod: Pod) -> str:
-    kind, _, name = pod.placement.unacknowledged.partition(" ")
-    within = f"within {UNACKNOWLEDGED_SECONDS:.0f} s"
-    if kind == "scheduler":
-        return (
-            f"no scheduler named {name} has taken it {within}: it is not installed, or does not run"
-        )
-    return (
-        f"node {name} has not taken it {within}: there is no such node, or its kubelet does not"
-        " answer"
     )
 
 

@@ -8,11 +8,12 @@ from dijob import names
 from dijob.api.printed import plain
 from dijob.core.addresses import AddressList, ListCopy
 from dijob.core.members import split
-from dijob.core.observed import containers, disruptions
+from dijob.core.observed import containers, disruptions, scheduling
 from dijob.core.observed.complaints import complaint
 from dijob.core.observed.containers import Containers
 from dijob.core.observed.derived import list_fingerprints
 from dijob.core.observed.made import controller, made_with, number
+from dijob.core.observed.scheduling import condition
 from dijob.core.observed.termination import termination
 from dijob.core.observed.views import Child, Placement, Pod, Refused
 
@@ -108,7 +109,7 @@ def pod(body: Body) -> Pod:
         ready=_is(status, "Ready"),
         deleting=bool(meta.get("deletionTimestamp")),
         ending_soon=spec.get("activeDeadlineSeconds") == END_SECONDS,
-        complaint=complaint(status),
+        complaint=scheduling.gates(spec) or complaint(status),
         copy=list_copy(annotations),
         containers=_containers(meta, spec, status, main),
         made=made,
@@ -139,12 +140,15 @@ def _containers(meta: Body, spec: Body, status: Body, main: Body) -> Containers:
 
 def _placement(body: Body, main: Body) -> Placement:
     meta, spec, status = body["metadata"], body.get("spec") or {}, body.get("status") or {}
-    target = _condition(status, "DisruptionTarget")
+    target = condition(status, "DisruptionTarget")
     return Placement(
         created=meta.get("creationTimestamp") or "",
         node=spec.get("nodeName") or "",
         placed=_since(status, "PodScheduled"),
-        unacknowledged=_unacknowledged(spec, status),
+        unacknowledged=(silent := scheduling.unacknowledged(spec, status)),
+        prerequisites=scheduling.prerequisites(spec, status) if silent else (),
+        silent_since=scheduling.silent_since(status),
+        eviction_seconds=scheduling.eviction_seconds(spec),
         disrupted=_disrupted(status) or _went_down_with_its_node(spec, status, main),
         node_lost=target.get("reason") == "DeletionByTaintManager",
         termination=termination(body),
@@ -166,18 +170,6 @@ def list_copy(annotations: Mapping[str, str]) -> ListCopy:
     )
 
 
-def _unacknowledged(spec: Body, status: Body) -> str:
-    """The node or scheduler that has not said anything of the pod yet; "": it has."""
-    if node := spec.get("nodeName"):
-        return (
-            ""
-            if status.get("startTime") or status.get("containerStatuses")
-            else sys.intern(f"node {node}")
-        )
-    scheduler = spec.get("schedulerName") or "default-scheduler"
-    return "" if _condition(status, "PodScheduled") else sys.intern(f"scheduler {scheduler}")
-
-
 def _conditions(status: Body) -> tuple[str, ...]:
     """Those that a rule of the failure policy can be about: not what every pod goes through."""
     found = (
@@ -191,18 +183,14 @@ def _rank(name: str, job: str) -> int:
     return rank if prefix == job else -1
 
 
-def _is(status: Body, condition: str) -> bool:
-    return _condition(status, condition).get("status") == "True"
+def _is(status: Body, kind: str) -> bool:
+    return condition(status, kind).get("status") == "True"
 
 
-def _since(status: Body, condition: str) -> str:
+def _since(status: Body, kind: str) -> str:
     """When the condition became True; "" while it is not."""
-    found = _condition(status, condition)
+    found = condition(status, kind)
     return str(found.get("lastTransitionTime") or "") if found.get("status") == "True" else ""
-
-
-def _condition(status: Body, type_: str) -> Body:
-    return next((c for c in status.get("conditions") or () if c.get("type") == type_), {})
 
 
 def _succeeded(meta: Body, status: Body, main: Body) -> bool:
@@ -234,7 +222,7 @@ def _sandbox_died(status: Body, main: Body) -> bool:
     long as the gate waits in it: it is newer than the container that is still said to run, or than
     the end of one that has failed.
     """
-    ready = _condition(status, "PodReadyToStartContainers")
+    ready = condition(status, "PodReadyToStartContainers")
     if status.get("phase") != "Running" or not ready:
         return False
     last = containers.started(main)

@@ -50,16 +50,21 @@ class Placement:
     """Where a pod is, and what the cluster does with it there.
 
     `placed` is when it got its node. `unacknowledged`: the "node x" or "scheduler x" that has not
-    said anything of it yet. `disrupted`: the cluster has ended it, or has chosen it to go.
-    `node_lost`: the cluster has given its node up, and deleted it. `termination` is why it is still
-    there, if it is being deleted. `conditions` are those that not every pod has, as
-    "DisruptionTarget=True".
+    reported on it yet; `prerequisites` are the objects without which that scheduler does not
+    consider it. `silent_since` is when its node fell silent ("": it did not), `eviction_seconds`
+    how long after that Kubernetes evicts it (None: never). `disrupted`: the cluster has ended it,
+    or has chosen it to go. `node_lost`: the cluster has given its node up, and deleted it.
+    `termination` is why it is still there, if it is being deleted. `conditions` are those that not
+    every pod has, as "DisruptionTarget=True".
     """
 
     created: str = ""
     node: str = ""
     placed: str = ""
     unacknowledged: str = ""
+    prerequisites: tuple[str, ...] = ()
+    silent_since: str = ""
+    eviction_seconds: int | None = None
     disrupted: bool = False
     node_lost: bool = False
     termination: Termination = NOT_DELETED
@@ -257,13 +262,17 @@ class Observed:
 def unexplained(
     pods: Iterable[Pod], now: datetime, patience: float = UNEXPLAINED_SECONDS
 ) -> tuple[Pod, ...]:
-    """The pods of which only an event can say why nothing starts in them: they have had a node,
-    are older than `patience` (seconds), and their status gives no reason.
+    """The pods of which only an event can say why nothing starts in them: they have a node, or no
+    scheduler has reported on them (a ResourceClaim cannot be made). They are older than `patience`
+    (seconds), and their status gives no reason.
     """
     return tuple(
         p
         for p in pods
-        if p.scheduled and not p.has_arrived and not p.complaint and age(p, now) > patience
+        if (p.scheduled or p.placement.unacknowledged)
+        and not p.has_arrived
+        and not p.complaint
+        and age(p, now) > patience
     )
 
 

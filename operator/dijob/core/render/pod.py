@@ -8,7 +8,7 @@ from dijob.api.model import DIJob
 from dijob.api.pod_sets import PodSet
 from dijob.core.members import Gang, Member, gang_of
 from dijob.core.options import Options
-from dijob.core.render import launcher, metadata, server, variables
+from dijob.core.render import launcher, metadata, server, tolerations, variables
 from dijob.core.render.fields import Manifest, mapping, more, objects
 from dijob.names import DIALLING, Addressing, Launcher
 
@@ -40,6 +40,7 @@ def pod_manifest(job: DIJob, member: Member, options: Options) -> Manifest:
     _fit_main(spec, main, job, member, gang)
     main["volumeMounts"] = more(main.get("volumeMounts"), *launcher.mounts(options))
     _fit_priority(spec, job, options)
+    tolerations.fit(spec, job, options)
     if spec.get("hostNetwork") and spec.get("dnsPolicy") in (None, "ClusterFirst"):
         spec["dnsPolicy"] = "ClusterFirstWithHostNet"  # or it would know no names of the cluster
     if job.spec.runtime.traits.requires_hostnames:

@@ -11,7 +11,7 @@ import copy
 from dijob import names
 from dijob.api.model import DIJob
 from dijob.core.options import Options, on_host
-from dijob.core.render import metadata, policy
+from dijob.core.render import metadata, policy, tolerations
 from dijob.core.render.fields import Manifest
 from dijob.core.render.pod import PROBE_PERIOD_SECONDS
 
@@ -97,6 +97,7 @@ def _pod(job: DIJob, port: int, options: Options) -> Manifest:
         },
         "containers": [redis],
     }
+    tolerations.fit(spec, job, options)
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata.of_server(job), "spec": spec}
 
 

@@ -1,0 +1,84 @@
+"""What a pod's body tells about its scheduler and its node, besides their own messages."""
+
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from dijob import names
+
+Body = Mapping[str, Any]
+
+
+def condition(status: Body, type_: str) -> Body:
+    """The pod's condition of this type; {} if it has none."""
+    return next((c for c in status.get("conditions") or () if c.get("type") == type_), {})
+
+
+def unacknowledged(spec: Body, status: Body) -> str:
+    """The "node x" or "scheduler x" that has not reported on the pod yet; "" if it has."""
+    if node := spec.get("nodeName"):
+        known = status.get("startTime") or status.get("containerStatuses")
+        return "" if known else sys.intern(f"node {node}")
+    scheduler = spec.get("schedulerName") or "default-scheduler"
+    return "" if condition(status, "PodScheduled") else sys.intern(f"scheduler {scheduler}")
+
+
+def gates(spec: Body) -> str:
+    """Which scheduling gates hold the pod; "" if there are none. The API server's own message does
+    not name them.
+    """
+    held = [str(gate.get("name")) for gate in spec.get("schedulingGates") or ()]
+    if not held:
+        return ""
+    verb = "is" if len(held) == 1 else "are"
+    kind = "scheduling gate" if len(held) == 1 else "scheduling gates"
+    return f"SchedulingGated: its {kind} {', '.join(held)} {verb} not removed yet"
+
+
+def prerequisites(spec: Body, status: Body) -> tuple[str, ...]:
+    """The objects without which a scheduler does not even consider the pod, and reports nothing."""
+    return (*_claims(spec, status), *_groups(spec))
+
+
+def _claims(spec: Body, status: Body) -> Iterator[str]:
+    made = {one.get("name") for one in status.get("resourceClaimStatuses") or ()}
+    for claim in spec.get("resourceClaims") or ():
+        if template := claim.get("resourceClaimTemplateName"):
+            if claim.get("name") not in made:
+                yield f"a ResourceClaim made from the ResourceClaimTemplate {template}"
+        elif name := claim.get("resourceClaimName"):
+            yield f"the ResourceClaim {name}"
+
+
+def _groups(spec: Body) -> Iterator[str]:
+    """Of Kubernetes' own gang scheduling: schedulingGroup from 1.36 on, workloadRef before."""
+    if name := (spec.get("schedulingGroup") or {}).get("podGroupName"):
+        yield f"the PodGroup {name}, with as many pods as its minCount"
+    if name := (spec.get("workloadRef") or {}).get("name"):
+        yield f"the Workload {name}, with as many pods as its minCount"
+
+
+def silent_since(status: Body) -> str:
+    """Since when the pod's node is silent; "" if it is not.
+
+    Then the node controller sets Ready to False, and leaves the kubelet's other words. A kubelet
+    gives a reason whenever it writes that itself.
+    """
+    ready = condition(status, "Ready")
+    ours = ready.get("status") == "False" and not ready.get("reason")
+    alive = condition(status, "ContainersReady").get("status") == "True"
+    return str(ready.get("lastTransitionTime") or "") if ours and alive else ""
+
+
+def eviction_seconds(spec: Body) -> int | None:
+    """Seconds from the time at which its node is silent until Kubernetes evicts the pod; None:
+    never.
+    """
+    times = [
+        toleration.get("tolerationSeconds")
+        for toleration in spec.get("tolerations") or ()
+        if (toleration.get("key") or "") in ("", names.TAINT_UNREACHABLE)
+        and (toleration.get("effect") or "") in ("", "NoExecute")
+    ]
+    bounded = [max(0, int(seconds)) for seconds in times if seconds is not None]
+    return min(bounded, default=None) if times else 0

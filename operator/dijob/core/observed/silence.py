@@ -1,0 +1,65 @@
+"""Reports pods about which a scheduler or a node says nothing: no status and no event would."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from dijob.api.status import parse_time, timestamp
+from dijob.core.observed.views import Observed, Pod, age
+
+# A node or a scheduler that reports nothing of a pod for so long is named.
+UNACKNOWLEDGED_SECONDS = 10.0
+
+
+def with_silence(observed: Observed, now: datetime) -> Observed:
+    """The same, with a warning for each pod whose node is silent, or to which neither node nor
+    scheduler has reacted for a while.
+    """
+    lost, unacknowledged = dict(_on_silent_nodes(observed)), dict(_unacknowledged(observed, now))
+    if not (lost or unacknowledged):
+        return observed
+    # What events said of a pod was before its node fell silent.
+    return replace(observed, warnings={**unacknowledged, **observed.warnings, **lost})
+
+
+def _on_silent_nodes(observed: Observed) -> Iterator[tuple[str, str]]:
+    """A pod that was not Ready shows no sign of its own; others on its node may."""
+    there = [pod for pod in observed.all_pods if not (pod.deleting or pod.finished)]
+    nodes = {pod.placement.node: silent for pod in there if (silent := pod.placement.silent_since)}
+    for pod in there:
+        if since := nodes.get(pod.placement.node):
+            yield pod.uid, _silent(pod, since)
+
+
+def _silent(pod: Pod, since: str) -> str:
+    said = f"node {pod.placement.node} has been silent since {since}"
+    seconds, begun = pod.placement.eviction_seconds, parse_time(since)
+    if seconds is None or begun is None:
+        return (
+            f"{said}, and its pods tolerate that without a limit: if it does not come back, delete"
+            f" them (kubectl delete pod --force {pod.name})"
+        )
+    return f"{said}; Kubernetes evicts its pods at {timestamp(begun + timedelta(seconds=seconds))}"
+
+
+def _unacknowledged(observed: Observed, now: datetime) -> Iterator[tuple[str, str]]:
+    for pod in observed.all_pods:
+        silent = pod.placement.unacknowledged and not (pod.ip or pod.deleting)
+        if silent and age(pod, now) > UNACKNOWLEDGED_SECONDS:
+            yield pod.uid, _not_taken(pod)
+
+
+def _not_taken(pod: Pod) -> str:
+    kind, _, name = pod.placement.unacknowledged.partition(" ")
+    within = f"within {UNACKNOWLEDGED_SECONDS:.0f} s"
+    if kind == "node":
+        why = "its kubelet does not answer"
+        # A scheduler chooses only nodes that exist.
+        why = why if pod.placement.placed else f"there is no such node, or {why}"
+        return f"node {name} has not taken it {within}: {why}"
+    if needed := pod.placement.prerequisites:
+        return (
+            f"scheduler {name} has not considered it {within}: the pod needs"
+            f" {' and '.join(needed)}; see whether it exists (kubectl describe pod {pod.name})"
+        )
+    return f"no scheduler named {name} has taken it {within}: it is not installed, or does not run"
