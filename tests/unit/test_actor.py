@@ -121,4 +121,4 @@ async def test_a_pod_is_changed_only_in_the_version_that_is_known(action: OfPod)
     assert "7" in (asked.get("version"), asked.get("metadata", {}).get("resourceVersion"))
     (pod,) = children.pods.of(owner.metadata.owner_key)
     assert (pod.version, pod.deleting, pod.has_list) == ("9", False, False)
-    assert not memory.published
+    assert not memory.reverted.published

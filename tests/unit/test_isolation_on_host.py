@@ -62,9 +62,7 @@ async def test_where_the_operator_makes_none_the_old_one_is_not_touched() -> Non
 
 def test_the_jobs_own_rules_go_without_saying_then() -> None:
     rules: Body = {"ingress": [{"from": [{"namespaceSelector": {}}]}]}
-    assert policy.change(job({"hostNetwork": True}, networkPolicy=rules))["spec"] == {
-        "ingress": EVERYBODY
-    }
+    assert policy.spec(job({"hostNetwork": True}, networkPolicy=rules))["ingress"] == EVERYBODY
 
 
 async def moved(world: World, **spec: Any) -> None:

@@ -35,7 +35,12 @@ def test_a_service_that_cannot_be_made_is_said_and_forgotten_once_it_is_there(
     decided = plan(owner, seen, later(1))
     said = conditions_of(decided)
     assert decided.actions == ()
-    assert (said["ServiceReady"].reason, said["ServiceReady"].message) == (reason, "no, because")
+    words = "" if why is Refused.TAKEN else "service job cannot be created: "
+    assert (said["ServiceReady"].reason, said["ServiceReady"].message) == (
+        reason,
+        f"{words}no, because",
+    )
+    assert decided.status.message == said["ServiceReady"].message, "H34"
     assert decided.requeue_after == 59
     healed = say(observed(*ALL, services=frozenset({"job"})), stored(owner, decided))
     assert (healed["ServiceReady"].status, healed["ServiceReady"].reason) == ("True", "Created")

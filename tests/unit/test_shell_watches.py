@@ -122,7 +122,7 @@ async def test_a_deletion_that_no_watch_has_shown_brings_no_pods_back() -> None:
 
 
 async def test_no_pods_come_for_a_job_whose_deletion_no_watch_has_shown() -> None:
-    async with simulated(job_body()) as world:
+    async with simulated(job_body(service="Auto")) as world:
         world.cluster.quota = True
         await world.runs(20)  # between two tries, long after the last write
         lose(world, names.PLURAL, "job")

@@ -4,8 +4,8 @@
 creation, whose refusal is remembered by the kind and name of its object.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from dijob.api.model import DIJob
@@ -51,9 +51,14 @@ class CreateShared:
 
 @dataclass(frozen=True)
 class ChangePolicy:
-    """Write into the job's NetworkPolicy, which is there, whom it is to let in now."""
+    """Make an existing NetworkPolicy of the job what it is to be: the job has changed, or somebody
+    has edited the policy.
+    """
 
+    name: str
     uid: str
+    # What it is to be. Compared by itself: a dict has no hash.
+    spec: Mapping[str, Any] = field(hash=False)
     changes: ClassVar = "patch networkpolicy"
 
 

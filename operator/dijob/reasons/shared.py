@@ -19,6 +19,12 @@ class ServiceReady(Reason):
         "the apiserver would not create it; its words are in the message. Asked again, as for pods",
         "as for PodRejected and PodForbidden",
     )
+    ServiceRemoved = problem(
+        "something deletes the service whenever the operator creates it: it is created ever more"
+        " rarely",
+        "find what deletes it (a policy engine, a GitOps tool that prunes) and let it leave the"
+        " service alone",
+    )
     Created = good("it is there now")
     NotWanted = good("nothing asks for it any more (`service: Auto`)")
 
@@ -35,8 +41,14 @@ class Isolated(Reason):
     )
     Refused = problem(
         "the apiserver would not create it; its words are in the message. Asked again, as for pods",
-        "correct the rule of `spec.networkPolicy` that they name (spec.ingress[0] is the first);"
-        " else as for PodRejected and PodForbidden",
+        "correct the label of the template, or the rule of `spec.networkPolicy`, that they name"
+        " (spec.ingress[0] is the first rule); else as for PodRejected and PodForbidden",
+    )
+    Removed = problem(
+        "something deletes the network policy whenever the operator creates it: it is created ever"
+        " more rarely, and no pod is created meanwhile",
+        "find what deletes it (a policy engine, a GitOps tool that prunes) and let it leave the"
+        " policy alone",
     )
     Created = good("it is there now")
     NotWanted = good("the operator makes none any more (the chart's value `networkPolicy.jobs`)")
@@ -99,9 +111,10 @@ class ChangesRefused(Reason):
         status=True,
     )
     PolicyUpdateRefused = problem(
-        "the job's network policy cannot be changed to what `spec.networkPolicy` says: the old one"
-        " holds",
-        "correct the rule that the message names, or let the operator patch networkpolicies",
+        "a network policy of the job cannot be changed to what `spec.networkPolicy` says, or"
+        " something changes it back",
+        "correct the rule that the message names, let the operator patch networkpolicies, or let"
+        " the webhook or controller that changes it leave it alone",
         status=True,
     )
     JobDeletionRefused = problem(

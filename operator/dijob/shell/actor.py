@@ -22,7 +22,6 @@ from dijob.core.actions import (
     SetReplicas,
 )
 from dijob.core.options import Options
-from dijob.core.render import policy
 from dijob.core.render.annotations import addresses_patch, end_patch
 from dijob.shell.api import Api, ApiError, Json
 from dijob.shell.batch import Batch
@@ -32,6 +31,7 @@ from dijob.shell.creation import Creator
 from dijob.shell.kinds import JOBS, POLICIES
 from dijob.shell.memory import Memory
 from dijob.shell.outcome import Executor, Outcome
+from dijob.shell.patches import merge_patch
 from dijob.shell.pod_writes import PodWrites
 
 log = logging.getLogger(__name__)
@@ -61,11 +61,11 @@ class Actor:
     def _one(self, batch: Batch, action: Action) -> Awaitable[Json | None]:
         match action:
             case SetReplicas():
-                return self._set_replicas(batch.job, action.replicas)
+                return self._set_replicas(batch, action)
             case DeleteJob():
                 return self._delete_job(batch.job)
             case ChangePolicy():
-                return self._change_policy(batch.job, action)
+                return self._change_policy(batch, action)
             case CreatePod():
                 return self.creator.create_pods(batch, (action.member,))
             case CreateInOrder():
@@ -88,18 +88,20 @@ class Actor:
             case ForceDeletePod():
                 return self._force(batch.job, action)
             case EndPod():
-                return self._end(batch.job, action)
+                return self._end(batch, action)
 
-    async def _set_replicas(self, job: DIJob, replicas: int) -> Json | None:
-        meta = job.metadata
+    async def _set_replicas(self, batch: Batch, action: SetReplicas) -> Json | None:
+        meta = batch.job.metadata
         precondition = {"uid": meta.uid, "resourceVersion": meta.resource_version}
-        patch = {"metadata": precondition, "spec": {"replicas": replicas}}
+        patch = {"metadata": precondition, "spec": {"replicas": action.replicas}}
         try:
-            return await self._api.patch(JOBS.path(meta.namespace, meta.name), patch, whole=True)
+            body = await self._api.patch(JOBS.path(meta.namespace, meta.name), patch, whole=True)
         except ApiError as error:
             if error.conflict or error.not_found:
                 return None  # somebody was faster; the watch brings it
             raise
+        batch.memory.reverted.wrote(action, self._clock.now())
+        return body
 
     async def _delete_job(self, job: DIJob) -> None:
         """Only in the version that is known: an edit of its time to live must not come too late."""
@@ -112,18 +114,21 @@ class Actor:
             if not (error.conflict or error.not_found):
                 raise
 
-    async def _change_policy(self, job: DIJob, action: ChangePolicy) -> None:
-        """Only in the version that is known; where it is gone or has changed, the watch brings
-        it.
+    async def _change_policy(self, batch: Batch, action: ChangePolicy) -> None:
+        """Write what differs into the version that is there. If it is gone or changes meanwhile,
+        the watch brings it.
         """
-        meta, known = job.metadata, self._children.policy(job)
-        if known is None or known.uid != action.uid:
-            return
-        patch = policy.change(job)
-        patch["metadata"] |= {"uid": known.uid, "resourceVersion": known.version}
-        path = POLICIES.path(meta.namespace, meta.name)
+        path = POLICIES.path(batch.job.metadata.namespace, action.name)
         try:
-            body = await self._api.patch(path, patch, whole=True)
+            body = await self._api.get(path)
+            meta = body["metadata"]
+            if meta["uid"] != action.uid:
+                return
+            if changed := merge_patch(body.get("spec") or {}, action.spec):
+                precondition = {key: meta[key] for key in ("uid", "resourceVersion")}
+                patch = {"metadata": precondition, "spec": changed}
+                body = await self._api.patch(path, patch, whole=True)
+                batch.memory.reverted.wrote(action, self._clock.now())
         except ApiError as error:
             if error.conflict or error.not_found:
                 return
@@ -135,7 +140,7 @@ class Actor:
         answer = await self._writes.patch(batch.job, action.name, patch)
         if answer is not None:
             what = "annotations" if before is None or before.recognized else "labels"
-            batch.memory.wrote_list(action, what, self._clock.now())
+            batch.memory.reverted.wrote_list(action, what, self._clock.now())
             self._api.throttle.published()
             self._writes.enter(action.uid, answer)
 
@@ -169,7 +174,8 @@ class Actor:
         if await self._writes.delete(job, name, action.uid, force=True) is not None:
             self._pods.drop(action.uid)
 
-    async def _end(self, job: DIJob, action: EndPod) -> None:
-        answer = await self._writes.patch(job, action.name, end_patch(action.uid))
+    async def _end(self, batch: Batch, action: EndPod) -> None:
+        answer = await self._writes.patch(batch.job, action.name, end_patch(action.uid))
         if answer is not None:
+            batch.memory.reverted.wrote(action, self._clock.now())
             self._writes.enter(action.uid, answer, ending_soon=True)

@@ -37,11 +37,11 @@ class Children:
     def pods(self) -> Informer[Pod]:
         return self.stores[PODS.name]
 
-    def policy(self, job: DIJob) -> Child | None:
-        """The job's NetworkPolicy; None where none is known."""
-        store, meta = self.stores.get(POLICIES.name), job.metadata
-        found = store.of(meta.owner_key) if store else ()
-        return next((each for each in found if each.name == meta.name), None)
+    def policies(self, job: DIJob) -> Mapping[str, Child]:
+        """The job's NetworkPolicies, by name."""
+        store = self.stores.get(POLICIES.name)
+        found = store.of(job.metadata.owner_key) if store else ()
+        return {each.name: each for each in found}
 
     def existing(self, owner: str) -> frozenset[str]:
         """A job's watched objects besides its pods, each as "service/x"."""

@@ -99,8 +99,7 @@ class Creator:
                 return False
             body = found
         noted.pop(key, None)
-        if kind is PODS:
-            batch.memory.created(name, self._clock.now())
+        batch.memory.created(key.removeprefix("pod/"), self._clock.now())
         # An empty store is false, too.
         if kind.view and (store := self._children.stores.get(kind.name)) is not None:
             store.put_created(kind.view(body))

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from dijob import names
 from dijob.core.observed.parse import child, pod
+from dijob.core.observed.policies import policy
 from dijob.core.observed.views import Child, Pod
 
 # Which objects of a watched kind are shown: those that the operator has created.
@@ -44,7 +45,7 @@ PODS: Final = Kind("Pod", "pods", "get list watch create delete patch", view=pod
 SERVICES: Final = Kind("Service", "services", "get list watch create", view=child)
 # Watched only where each job has one of its own.
 POLICIES: Final = Kind(
-    "NetworkPolicy", "networkpolicies", "get create", "networking.k8s.io/v1", view=child
+    "NetworkPolicy", "networkpolicies", "get create", "networking.k8s.io/v1", view=policy
 )
 EVENTS: Final = Kind("Event", "events", "get list create patch")
 # In the operator's own namespace only (lease.py).

@@ -10,12 +10,12 @@ from typing import Any
 
 from dijob.api.model import DIJob
 from dijob.api.parse import Parsed
-from dijob.core.actions import PublishAddresses
 from dijob.core.decide import changes
 from dijob.core.members import gang_of
 from dijob.core.membership.capacity import seconds_until_retry
-from dijob.core.observed import creations, refusals
+from dijob.core.observed import creations
 from dijob.core.observed.views import ARRIVAL, Creation, Pod, Refusal, Refused
+from dijob.shell.reverted import Reverted
 
 
 @dataclass
@@ -23,17 +23,16 @@ class Memory:
     """What is remembered of one job.
 
     The fields of the same names as in Observed (core/observed/views.py) are explained there.
-    `undone` are changes that were accepted and that somebody undoes again and again, as refusals.
+    `reverted` are changes that were accepted and that something reverts (reverted.py).
     `absent` are the names of pods that are known not to exist, `unlabelled` of those whose labels
     somebody has taken away, and which get them back. `events_read` is when the events of a pod, by
     its uid, were last read. `last_write` is when the status was last written, in monotonic seconds.
     """
 
     refusals: dict[str, Refusal] = field(default_factory=dict)
-    undone: dict[str, Refusal] = field(default_factory=dict)
+    reverted: Reverted = field(default_factory=Reverted)
     creations: dict[str, Creation] = field(default_factory=dict)
     released: set[str] = field(default_factory=set)
-    published: dict[str, int] = field(default_factory=dict)
     absent: set[str] = field(default_factory=set)
     unlabelled: set[str] = field(default_factory=set)
     list_seen: dict[tuple[str, int], datetime] = field(default_factory=dict)
@@ -59,7 +58,7 @@ class Memory:
             }
             self.creations = {k: replace(one, rejected="") for k, one in self.creations.items()}
         if before is not None and before.job.status.list_number != job.status.list_number:
-            self.undone.clear()  # no pod waits for a new list because of an old one
+            self.reverted.new_list()
         return job
 
     def wants(self, job: DIJob, now: datetime) -> None:
@@ -94,8 +93,6 @@ class Memory:
         self.list_seen = {
             key: self.list_seen.get(key, now) for key in arrived | at_gate | to_restart
         }
-        there = {pod.uid for pod in pods}
-        self.published = {uid: number for uid, number in self.published.items() if uid in there}
         self.reminded = {key: when for key, when in self.reminded.items() if key in self.list_seen}
 
     def saw_pods(self, pods: Collection[Pod]) -> None:
@@ -113,12 +110,12 @@ class Memory:
         self.refusals = {
             key: no for key, no in self.refusals.items() if changes.pod_uid(key) in there
         }
-        self.undone = {key: no for key, no in self.undone.items() if changes.pod_uid(key) in there}
+        self.reverted.saw_pods(there)
         self.events_read = {uid: when for uid, when in self.events_read.items() if uid in there}
         self.warnings = {uid: text for uid, text in self.warnings.items() if uid in there}
 
     def created(self, name: str, now: datetime) -> None:
-        """Count the creation of a pod of this name."""
+        """Count the creation of a pod of this name, or of another object, as "service/x"."""
         self.released.discard(name)
         self.creations[name] = creations.counted(self.creations.get(name), now)
 
@@ -127,23 +124,12 @@ class Memory:
         self.released.add(name)
         self.creations.pop(name, None)
 
-    def wrote_list(self, action: PublishAddresses, what: str, now: datetime) -> None:
-        """Note that a pod has been given its list. Where it had been given that before, somebody
-        has changed `what` there, its labels or annotations, and may do so again.
-        """
-        key, number = changes.key(action), action.copy.address_list.number
-        if self.published.get(action.uid) == number:
-            self.undone[key] = refusals.undone(what, self.undone.get(key), now)
-        else:
-            self.undone.pop(key, None)
-        self.published[action.uid] = number
-
     def move(self, by: timedelta) -> None:
         """Move all remembered times: the clock was set, and they are as long ago as before."""
-        for noted in (self.refusals, self.undone):
-            for key, no in noted.items():
-                since = no.since and no.since + by
-                noted[key] = replace(no, retry_at=no.retry_at + by, since=since)
+        self.reverted.move(by)
+        for key, no in self.refusals.items():
+            since = no.since and no.since + by
+            self.refusals[key] = replace(no, retry_at=no.retry_at + by, since=since)
         self.creations = {
             name: replace(one, at=one.at + by) for name, one in self.creations.items()
         }

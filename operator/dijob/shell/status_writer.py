@@ -20,6 +20,7 @@ from dijob.shell.clock import Clock, yield_to_others
 from dijob.shell.jobs import Jobs
 from dijob.shell.kinds import JOBS
 from dijob.shell.memory import Memory
+from dijob.shell.patches import merge_patch
 from dijob.shell.recorder import Recorder
 
 log = logging.getLogger(__name__)
@@ -137,17 +138,4 @@ def _unfit(body: Mapping[str, Any]) -> dict[str, None]:
 def _changes(old: Status, new: Status) -> dict[str, Any]:
     """The merge patch from one status to the other."""
     was = old.model_dump(mode="json", by_alias=True, exclude_none=True)
-    return _merge_patch(was, new.model_dump(mode="json", by_alias=True, exclude_none=True))
-
-
-def _merge_patch(was: dict[str, Any], becomes: dict[str, Any]) -> dict[str, Any]:
-    """RFC 7396: None removes a field. Objects are merged, so None stands for each missing key."""
-    patch = dict[str, Any]((name, None) for name in was if name not in becomes)
-    for name, value in becomes.items():
-        before = was.get(name)
-        if isinstance(before, dict) and isinstance(value, dict):
-            if below := _merge_patch(before, value):
-                patch[name] = below
-        elif before != value:
-            patch[name] = value
-    return patch
+    return merge_patch(was, new.model_dump(mode="json", by_alias=True, exclude_none=True))

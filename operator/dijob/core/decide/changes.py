@@ -8,7 +8,7 @@ successor begins anew.
 
 from collections.abc import Iterable, Mapping
 
-from dijob.core.actions import Action, PodAction
+from dijob.core.actions import Action, ChangePolicy, PodAction
 from dijob.core.membership.context import Pass
 from dijob.core.observed.views import Refusal, Refused
 from dijob.core.report.summary import Fact, is_true
@@ -28,7 +28,7 @@ CANNOT = {
     "patch pod": "cannot be changed",
     "delete pod": "cannot be deleted",
     "patch dijob": "spec.replicas cannot be written",
-    "patch networkpolicy": "the job's network policy cannot be changed",
+    "patch networkpolicy": "cannot be changed",
     "delete dijob": "the job cannot be deleted",
 }
 
@@ -37,7 +37,7 @@ def key(action: Action) -> str:
     """What a refusal of this change is remembered by; "" for a creation."""
     return (
         f"{action.changes}/{action.name} {action.uid}"
-        if isinstance(action, PodAction)
+        if isinstance(action, PodAction | ChangePolicy)
         else action.changes
     )
 
@@ -111,6 +111,7 @@ def _what(remembered: str) -> str:
 
 
 def _sentence(action: Action, refusal: Refusal, others: int) -> str:
-    what, _, pod = key(action).partition("/")
-    about = f"pod {pod.partition(' ')[0]} {CANNOT[what]}" if pod else CANNOT[what]
+    what, _, one = key(action).partition("/")
+    kind = what.partition(" ")[2]
+    about = f"{kind} {one.partition(' ')[0]} {CANNOT[what]}" if one else CANNOT[what]
     return f"{about}: {refusal.message}" + (f" (and {others} more)" if others else "")

@@ -114,12 +114,12 @@ def _list_waits(this: Pass) -> Iterator[float]:
 
 def _service_waits(this: Pass) -> Iterator[float]:
     """When the service, the policy, and the job's own Redis server are created (again)."""
-    refusal = this.observed.refusals.get(f"service/{this.world.gang.job}")
-    if refusal and service_is_missing(this):
-        yield (refusal.retry_at - this.now).total_seconds()
-    no = this.observed.refusals.get(f"networkpolicy/{this.world.gang.job}")
-    if no and policy_is_missing(this):
-        yield (no.retry_at - this.now).total_seconds()
+    for kind, missing in (
+        ("service", service_is_missing(this)),
+        ("networkpolicy", policy_is_missing(this)),
+    ):
+        if missing and (seconds := wait_to_make(this, f"{kind}/{this.world.gang.job}")) > 0:
+            yield seconds
     if redis.absence(this.world.gang, this.observed):
         yield max(LOOK_AGAIN_SECONDS[0], wait_for_pod(this, this.world.gang.server))
 
@@ -172,7 +172,7 @@ def service_is_missing(this: Pass) -> bool:
 def policy_is_missing(this: Pass) -> bool:
     """Whether the job is to have a NetworkPolicy, and has none."""
     isolation = this.observed.isolation
-    return isolation.wanted and isolation.policy is None
+    return isolation.wanted and this.world.gang.job not in isolation.policies
 
 
 def pods_wait_for_shared(this: Pass) -> bool:
@@ -186,8 +186,18 @@ def pods_wait_for_shared(this: Pass) -> bool:
 
 
 def may_try(this: Pass, key: str) -> bool:
+    """Whether the object ("service/x") may be created now."""
+    return wait_to_make(this, key) <= 0
+
+
+def wait_to_make(this: Pass, key: str) -> float:
+    """Seconds until the object ("pod/x-0") may be created (again): it may have been rejected, or
+    deleted again and again; 0 or less: now.
+    """
     refusal = this.observed.refusals.get(key)
-    return refusal is None or refusal.retry_at <= this.now
+    asked_again = (refusal.retry_at - this.now).total_seconds() if refusal else 0.0
+    lately = this.observed.creations.get(key.removeprefix("pod/"))
+    return max(asked_again, creations.wait(lately, this.now))
 
 
 def wait_to_create(this: Pass, rank: int) -> float:
@@ -197,9 +207,7 @@ def wait_to_create(this: Pass, rank: int) -> float:
 
 def wait_for_pod(this: Pass, name: str) -> float:
     """Seconds until the pod of this name may be created (again); 0 or less: now."""
-    refusal = this.observed.refusals.get(f"pod/{name}")
-    asked_again = (refusal.retry_at - this.now).total_seconds() if refusal else 0.0
-    return max(asked_again, creations.wait(this.observed.creations.get(name), this.now))
+    return wait_to_make(this, f"pod/{name}")
 
 
 def creation_order(this: Pass, ranks: Sequence[int]) -> list[int]:

@@ -17,6 +17,7 @@ from dijob.core.decide.deletion import deletions, removals
 from dijob.core.membership import capacity
 from dijob.core.membership.context import Pass
 from dijob.core.observed import lost_nodes
+from dijob.core.observed.policies import digest
 from dijob.core.render import policy, service
 from dijob.core.render import redis as redis_server
 from dijob.core.report import redis
@@ -48,16 +49,22 @@ def default_replicas(this: Pass) -> tuple[Action, ...]:
 
 
 def _policy(this: Pass) -> tuple[Action, ...]:
-    """It comes before the pods, and changes while they run; also one that is not wanted any more,
-    which there is no right to delete.
+    """The job's policy comes before the pods. It and that of the Redis server change while they
+    run, and are restored if somebody edits them; also one that is not wanted any more, which there
+    is no right to delete.
     """
-    there = this.observed.isolation.policy
-    if requeue.policy_is_missing(this):
-        may = requeue.may_try(this, f"networkpolicy/{this.world.gang.job}")
-        return (CreateShared(policy.manifests),) if may else ()
-    if there and there.made_from != policy.fingerprint(this.job):
-        return (ChangePolicy(there.uid),)
-    return ()
+    job, there = this.job, this.observed.isolation.policies
+    wanted = {job.metadata.name: policy.spec(job)}
+    if job.server:
+        wanted[job.server] = redis_server.policy_spec(job)
+    change = tuple(
+        ChangePolicy(name, found.uid, spec)
+        for name, spec in wanted.items()
+        if (found := there.get(name)) and found.digest != digest(spec)
+    )
+    missing = requeue.policy_is_missing(this)
+    create = missing and requeue.may_try(this, f"networkpolicy/{job.metadata.name}")
+    return (*change, CreateShared(policy.manifests)) if create else change
 
 
 def _create_and_delete_pods(this: Pass) -> tuple[Action, ...]:

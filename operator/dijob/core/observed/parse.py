@@ -31,7 +31,6 @@ def child(body: Body) -> Child:
         uid=meta.get("uid", ""),
         owner=owner_of(meta),
         version=meta.get("resourceVersion", ""),
-        made_from=(meta.get("annotations") or {}).get(names.ANNOTATION_TEMPLATE, ""),
     )
 
 

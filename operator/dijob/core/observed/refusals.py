@@ -96,14 +96,24 @@ def of_change(status: int, message: str, before: Refusal | None, now: datetime) 
     return _for_now(Refused.FORBIDDEN if lasting else Refused.UNAVAILABLE, message, before, now)
 
 
-def undone(what: str, before: Refusal | None, now: datetime) -> Refusal:
-    """A change of a pod was accepted and has been made again, since somebody undoes it: that is as
-    good as refused. `what` are its "labels" or "annotations".
-    """
-    message = (
+REVERTED = (
+    "it is changed back whenever the operator has written it: let the webhook or controller that"
+    " does so leave it alone"
+)
+
+
+def of_pods(what: str) -> str:
+    """REVERTED for a pod's "labels" or "annotations"."""
+    return (
         f"its {what} below {names.GROUP}/ are changed back whenever the operator has written them:"
         " let the webhook or controller that does so leave them alone"
     )
+
+
+def reverted(message: str, before: Refusal | None, now: datetime) -> Refusal:
+    """A change was accepted and has been made again, since something reverts it: that is as good as
+    rejected.
+    """
     lately = before and now - before.retry_at < timedelta(seconds=FORGET_SECONDS)
     return _for_now(Refused.FORBIDDEN, message, before if lately else None, now)
 

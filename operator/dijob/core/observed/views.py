@@ -173,25 +173,26 @@ class Creation:
 
 @dataclass(frozen=True)
 class Child:
-    """An object of a job of which little matters but its existence, as a service. `made_from` is
-    the hash of the user's words that it carries, where it carries one.
+    """An object of a job of which little matters but its existence, as a service. `digest` is of a
+    network policy's spec (policies.py); "" for other kinds.
     """
 
     name: str
     uid: str
     owner: str
     version: str = ""
-    made_from: str = ""
+    digest: str = ""
 
 
 @dataclass(frozen=True)
 class Isolation:
-    """The NetworkPolicy of the job: whether it is to have one, and the one that is there. (That of
-    its Redis server is always there, and watched only where `wanted` is true.)
+    """The NetworkPolicies of the job, by name: whether its ranks are to have one, and what there
+    is. That of its Redis server always exists, but policies are watched only if jobs have their
+    own.
     """
 
     wanted: bool = False
-    policy: Child | None = None
+    policies: Mapping[str, Child] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,6 @@ DI-engine unpickles what arrives at its ports (ding/framework/parallel.py), so w
 can run code there.
 """
 
-import hashlib
-import json
 from typing import Any
 
 from dijob import names
@@ -16,28 +14,14 @@ from dijob.core.render.fields import Manifest
 
 def manifests(job: DIJob, _options: Options) -> tuple[Manifest, ...]:
     """The policy alone. Policies add up: a user's own one lets in whom it names besides."""
-    made = metadata.of_service(job)
-    made["annotations"] = {names.ANNOTATION_TEMPLATE: fingerprint(job)}
     return (
         {
             "apiVersion": "networking.k8s.io/v1",
             "kind": "NetworkPolicy",
-            "metadata": made,
-            "spec": _spec(job),
+            "metadata": metadata.of_service(job),
+            "spec": spec(job),
         },
     )
-
-
-def change(job: DIJob) -> Manifest:
-    """A merge patch that makes the policy what the job now asks for."""
-    annotations = {names.ANNOTATION_TEMPLATE: fingerprint(job)}
-    return {"metadata": {"annotations": annotations}, "spec": {"ingress": _ingress(job)}}
-
-
-def fingerprint(job: DIJob) -> str:
-    """A hash of whom the policy lets in: it shows whether it was made from this spec."""
-    text = json.dumps(_ingress(job), sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def ranks(job: DIJob) -> dict[str, Any]:
@@ -45,7 +29,8 @@ def ranks(job: DIJob) -> dict[str, Any]:
     return {"matchLabels": {names.LABEL_JOB: job.metadata.name}}
 
 
-def _spec(job: DIJob) -> dict[str, Any]:
+def spec(job: DIJob) -> dict[str, Any]:
+    """Who may connect to the job's ranks."""
     return {"podSelector": ranks(job), "policyTypes": ["Ingress"], "ingress": _ingress(job)}
 
 

@@ -31,24 +31,32 @@ GRACE_SECONDS = 2
 
 def manifests(job: DIJob, options: Options) -> tuple[Manifest, ...]:
     """What is created, in this order: where the pod is, all of it has been."""
-    port = job.spec.message_queue.port if job.spec.message_queue else names.REDIS_PORT
-    return _policy(job, port), _service(job, port), _pod(job, port, options)
+    port = _port(job)
+    return _policy(job), _service(job, port), _pod(job, port, options)
 
 
-def _policy(job: DIJob, port: int) -> Manifest:
-    """Who is no rank of this job does not get in, where the cluster's network heeds policies.
-    Everybody does, where ranks are in a node's own network: there they come as the node.
-    """
-    whom = {} if on_host(job) else {"from": [{"podSelector": policy.ranks(job)}]}
+def _port(job: DIJob) -> int:
+    return job.spec.message_queue.port if job.spec.message_queue else names.REDIS_PORT
+
+
+def _policy(job: DIJob) -> Manifest:
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
         "metadata": metadata.of_server(job),
-        "spec": {
-            "podSelector": {"matchLabels": _selector(job)},
-            "policyTypes": ["Ingress"],
-            "ingress": [{**whom, "ports": [{"port": port, "protocol": "TCP"}]}],
-        },
+        "spec": policy_spec(job),
+    }
+
+
+def policy_spec(job: DIJob) -> Manifest:
+    """Who may connect to the server: the job's ranks, if the cluster's network applies policies.
+    Everybody, if ranks are in a node's own network: their traffic comes from the node.
+    """
+    whom = {} if on_host(job) else {"from": [{"podSelector": policy.ranks(job)}]}
+    return {
+        "podSelector": {"matchLabels": _selector(job)},
+        "policyTypes": ["Ingress"],
+        "ingress": [{**whom, "ports": [{"port": _port(job), "protocol": "TCP"}]}],
     }
 
 

@@ -5,12 +5,15 @@ from collections.abc import Callable
 from dijob import names
 from dijob.api import checks
 from dijob.api.bypass import bypassed
+from dijob.api.status import timestamp
 from dijob.api.warnings import warnings
 from dijob.core.members import say
 from dijob.core.membership.context import Pass
 from dijob.core.observed.containers import Containers
+from dijob.core.observed.creations import paused_until
 from dijob.core.observed.views import Refused
 from dijob.core.report import redis
+from dijob.core.report.redis import not_created
 from dijob.core.report.summary import Fact, find, is_true
 from dijob.reasons import (
     BrokerReady,
@@ -62,18 +65,36 @@ def _service(this: Pass) -> list[Fact]:
     if refusal := this.observed.refusals.get(service):
         taken = refusal.why is Refused.TAKEN
         reason = ServiceReady.ServiceNameTaken if taken else ServiceReady.ServiceRefused
-        return [Fact(reason, refusal.message)]
-    return [Fact(ServiceReady.Created)] if known and service in this.observed.existing else []
+        return [Fact(reason, not_created(service, refusal))]
+    if service in this.observed.existing:
+        return [Fact(ServiceReady.Created)] if known else []
+    again = _removed(this, service)
+    return [Fact(ServiceReady.ServiceRemoved, again)] if again else []
 
 
 def _policy(this: Pass) -> list[Fact]:
     known = find(this.job.status, Isolated)
     if not this.observed.isolation.wanted:
         return [Fact(Isolated.NotWanted)] if known else []
-    if refusal := this.observed.refusals.get(f"networkpolicy/{this.world.gang.job}"):
-        taken = refusal.why is Refused.TAKEN
-        return [Fact(Isolated.NameTaken if taken else Isolated.Refused, refusal.message)]
-    return [Fact(Isolated.Created)] if known and this.observed.isolation.policy else []
+    policy = f"networkpolicy/{this.world.gang.job}"
+    if refusal := this.observed.refusals.get(policy):
+        reason = Isolated.NameTaken if refusal.why is Refused.TAKEN else Isolated.Refused
+        return [Fact(reason, not_created(policy, refusal))]
+    if this.world.gang.job in this.observed.isolation.policies:
+        return [Fact(Isolated.Created)] if known else []
+    again = _removed(this, policy)
+    return [Fact(Isolated.Removed, again)] if again else []
+
+
+def _removed(this: Pass, key: str) -> str:
+    """What is said of a missing object ("service/x") that something deletes again and again; "":
+    nothing does.
+    """
+    due = paused_until(this.observed.creations.get(key), this.now)
+    if due is None:
+        return ""
+    what = key.replace("/", " ")
+    return f"{what} was deleted again and again: it is created again at {timestamp(due)}"
 
 
 def _broker(this: Pass) -> list[Fact]:

@@ -1,12 +1,14 @@
 """What is said of the job's own Redis server, and why nobody can begin without it."""
 
 from dijob.core.members import Gang
-from dijob.core.observed.views import Observed, Refused
+from dijob.core.observed.views import Observed, Refusal, Refused
 from dijob.core.report.summary import Fact
 from dijob.reasons import BrokerReady
 
 # What it is made of, by the names that refusals have.
 KINDS = ("networkpolicy", "service", "pod")
+# Refusals in the API server's words; the others are in the operator's own.
+FROM_API = (Refused.REJECTED, Refused.FORBIDDEN, Refused.UNAVAILABLE)
 # Why one of them could not be had, where that is not the apiserver's no.
 REASONS = {Refused.TAKEN: BrokerReady.NameTaken, Refused.OUTDATED: BrokerReady.OtherPort}
 
@@ -16,7 +18,8 @@ def fact(gang: Gang, observed: Observed) -> Fact:
     name = gang.server
     for kind in KINDS:
         if refusal := observed.refusals.get(f"{kind}/{name}"):
-            return Fact(REASONS.get(refusal.why, BrokerReady.Refused), refusal.message)
+            words = not_created(f"{kind}/{name}", refusal)
+            return Fact(REASONS.get(refusal.why, BrokerReady.Refused), words)
     pod = observed.unranked_pod(name)
     if pod is None or pod.deleting or f"service/{name}" not in observed.existing:
         return Fact(BrokerReady.Starting, f"pod and service {name} are being created")
@@ -25,6 +28,15 @@ def fact(gang: Gang, observed: Observed) -> Fact:
     if said := pod.complaint or observed.warnings.get(pod.uid, ""):
         return Fact(BrokerReady.NotRunning, f"pod {name}: {said}")
     return Fact(BrokerReady.Starting, f"pod {name} is starting")
+
+
+def not_created(key: str, refusal: Refusal) -> str:
+    """Why a shared object ("service/x") could not be created. A webhook's words may not say what
+    they are about.
+    """
+    kind, _, name = key.partition("/")
+    names_it = refusal.why not in FROM_API or f'"{name}"' in refusal.message
+    return refusal.message if names_it else f"{kind} {name} cannot be created: {refusal.message}"
 
 
 def absence(gang: Gang, observed: Observed) -> str:

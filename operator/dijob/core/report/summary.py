@@ -18,6 +18,8 @@ from dijob.reasons import EventType, Reason, ReasonKind
 # The status's message stands in a column of `kubectl get`; the conditions have the whole sentences.
 MESSAGE_LIMIT = 200
 # What voids a good result.
+# What the ranks share: no pod, or no program, starts without it.
+SHARED = (reasons.Isolated, reasons.ServiceReady, reasons.BrokerReady)
 BYPASSED = "each pod may train alone, see LauncherBypassed"
 OTHERWISE = "the program contradicts the job, see SpecWarning"
 
@@ -82,6 +84,7 @@ def _main_sentence(status: Status) -> str:
         (reasons.Invalid, "True"),
         (reasons.ChangesRefused, "True"),
         (reasons.PodsCreated, "False"),
+        *((shared, "False") for shared in SHARED if _is_problem(find(status, shared))),
         (reasons.AddressesReady, "False"),
         *([(reasons.PeersReady, "False")] if is_true(status, reasons.Running) else []),
     ):
@@ -96,6 +99,11 @@ def _main_sentence(status: Status) -> str:
             return condition.message
     running = find(status, reasons.Running)
     return running.message if running else ""
+
+
+def _is_problem(condition: Condition | None) -> bool:
+    reason = reasons.find(condition.type, condition.reason) if condition else None
+    return reason is not None and reason.entry.kind is ReasonKind.PROBLEM
 
 
 class Pressure(Enum):
@@ -129,8 +137,7 @@ def problems(status: Status) -> frozenset[tuple[str, str, str]]:
     return frozenset(
         (condition.type, condition.reason, condition.message)
         for condition in status.conditions
-        if (reason := reasons.find(condition.type, condition.reason))
-        and reason.entry.kind is ReasonKind.PROBLEM
+        if _is_problem(condition)
     )
 
 
