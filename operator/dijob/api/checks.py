@@ -6,6 +6,7 @@ from typing import Final
 
 from dijob import names
 from dijob.api.model import DIJob
+from dijob.api.own_variables import contradictions
 from dijob.api.parts import MessageQueue
 from dijob.api.problems import Problem
 from dijob.api.spec import Spec
@@ -95,6 +96,8 @@ def problems(job: DIJob) -> tuple[Problem, ...]:
         *_volumes(spec),
         *_policies(job),
         *_agreed(job),
+        # An older operator has accepted a job that has begun, and its pods must be kept.
+        *(() if job.status.start_time else contradictions(job)),
     ]
     for pod_set in job.pod_sets:
         wrong = list(template_problems(pod_set, spec))

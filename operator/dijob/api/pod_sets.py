@@ -86,5 +86,10 @@ def pod_sets(spec: Spec) -> tuple[PodSet, ...]:
 
 def containers(spec: Mapping[str, Any] | None, key: str = "containers") -> list[Mapping[str, Any]]:
     """The containers (or initContainers) of a raw pod spec, without those that are no objects."""
-    value = (spec or {}).get(key)
+    return entries(spec or {}, key)
+
+
+def entries(part: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
+    """The objects of a list below this key; [] if it holds no list."""
+    value = part.get(key)
     return [one for one in value if isinstance(one, Mapping)] if isinstance(value, list) else []

@@ -3,7 +3,9 @@
 from collections.abc import Iterator
 
 from dijob.api.bypass import bypassed
+from dijob.api.misplaced import misplaced
 from dijob.api.model import DIJob
+from dijob.api.own_variables import contradictions, replaced
 from dijob.api.pod_sets import PodSet
 from dijob.api.problems import Problem
 from dijob.api.spec import Spec
@@ -16,7 +18,8 @@ def warnings(job: DIJob) -> tuple[Problem, ...]:
     found = (
         problem for pod_set in job.pod_sets for look in about for problem in look(pod_set, job.spec)
     )
-    return tuple(dict.fromkeys((*bypassed(job), *found)))
+    variables = (*contradictions(job), *replaced(job))
+    return tuple(dict.fromkeys((*bypassed(job), *misplaced(job), *variables, *found)))
 
 
 def _other_runtime(pod_set: PodSet, spec: Spec) -> Iterator[Problem]:

@@ -1,0 +1,95 @@
+"""Labels and annotations on the DIJob that only have an effect on pods.
+
+Queues, autoscalers and sidecar injectors read them on pods. The pods get those of the template, so
+the same key on the DIJob itself does nothing.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from dijob.api.model import DIJob
+from dijob.api.parts import TemplateMetadata
+from dijob.api.problems import Problem
+
+# Who reads keys of these domains, and of their subdomains, on pods.
+_DOMAINS: Final = {
+    # Queues and schedulers.
+    "kueue.x-k8s.io": "Kueue",
+    "volcano.sh": "Volcano",
+    "yunikorn.apache.org": "YuniKorn",
+    "kai.scheduler": "the KAI scheduler",
+    "runai": "the KAI scheduler",
+    "run.ai": "the KAI scheduler",
+    "scheduling.k8s.io": "the scheduler",
+    "scheduling.x-k8s.io": "the scheduler",
+    "scheduling.sigs.k8s.io": "the scheduler",
+    "koordinator.sh": "Koordinator",
+    # What ends or moves pods.
+    "karpenter.sh": "Karpenter",
+    "cluster-autoscaler.kubernetes.io": "the cluster autoscaler",
+    "descheduler.alpha.kubernetes.io": "the descheduler",
+    # What adds to pods.
+    "istio.io": "Istio",
+    "linkerd.io": "Linkerd",
+    "kuma.io": "Kuma",
+    "dapr.io": "Dapr",
+    "consul.hashicorp.com": "Consul",
+    "vault.hashicorp.com": "Vault",
+    "opentelemetry.io": "OpenTelemetry",
+    "datadoghq.com": "Datadog",
+    "azure.workload.identity": "Azure workload identity",
+    "gke-gcsfuse": "Cloud Storage FUSE",
+    # What a node does with pods.
+    "container.apparmor.security.beta.kubernetes.io": "the kubelet",
+    "k8s.v1.cni.cncf.io": "Multus",
+    "cni.projectcalico.org": "Calico",
+    "io.kubernetes.cri-o": "CRI-O",
+    # What looks at pods.
+    "prometheus.io": "Prometheus",
+    "co.elastic.logs": "Filebeat",
+    "fluentbit.io": "Fluent Bit",
+    "backup.velero.io": "Velero",
+}
+_KEYS: Final = {
+    "queue": "YuniKorn",
+    "applicationId": "YuniKorn",
+    "controller.kubernetes.io/pod-deletion-cost": "Kubernetes",
+    "iam.amazonaws.com/role": "kube2iam",
+    "kubectl.kubernetes.io/default-container": "kubectl",
+    "kubernetes.io/egress-bandwidth": "the network plugin",
+    "kubernetes.io/ingress-bandwidth": "the network plugin",
+}
+
+
+def misplaced(job: DIJob) -> Iterator[Problem]:
+    """A warning for each key on the DIJob that only has an effect on pods which lack it."""
+    for field, given in (
+        ("labels", job.metadata.labels),
+        ("annotations", job.metadata.annotations),
+    ):
+        for key in sorted(given):
+            reader = _reader(key)
+            places = [
+                f"{pod_set.path}.metadata.{field}"
+                for pod_set in job.pod_sets
+                if key not in _given(pod_set.template.metadata, field)
+            ]
+            if reader and places:
+                yield Problem(
+                    f"metadata.{field}",
+                    f"{key} has no effect here, because {reader} reads it on pods, and pods have"
+                    f" the {field} of their template: put it into {' and '.join(places)}",
+                )
+
+
+def _given(metadata: TemplateMetadata, field: str) -> Mapping[str, str]:
+    found: Mapping[str, str] | None = getattr(metadata, field)
+    return found or {}
+
+
+def _reader(key: str) -> str | None:
+    """Who reads a label or annotation of this key on pods; None if it is not known."""
+    domain, separator, _ = key.partition("/")
+    parts = domain.split(".") if separator else []
+    above = (".".join(parts[at:]) for at in range(len(parts)))
+    return _KEYS.get(key) or next((_DOMAINS[one] for one in above if one in _DOMAINS), None)
