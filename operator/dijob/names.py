@@ -61,6 +61,9 @@ ANNOTATION_ENDED: Final = f"{GROUP}/ended"
 # What a pod, or the job's NetworkPolicy, was made from: a hash of the user's words.
 ANNOTATION_TEMPLATE: Final = f"{GROUP}/template-hash"
 
+# Kubernetes' own: which container of a pod kubectl takes if it is not given one.
+DEFAULT_CONTAINER: Final = "kubectl.kubernetes.io/default-container"
+
 # On the DIJob, by hand: while it is there, the operator looks and tells, and touches nothing of the
 # job.
 ANNOTATION_PAUSED: Final = f"{GROUP}/paused"

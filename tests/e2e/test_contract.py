@@ -34,7 +34,6 @@ def test_the_program_has_every_variable_of_the_contract(space: Space, shape: Sha
 def test_what_the_user_sets_wins_and_may_refer_to_the_pods_own_address(space: Space) -> None:
     env = [
         {"name": "DI_LABELS", "value": "learner"},
-        {"name": "DI_TOPOLOGY", "value": "mine"},
         {"name": "LISTEN", "value": "tcp://$(DI_POD_IP):7000/$(DI_RANK)"},
     ]
     space.apply(job("own", {"command": ["sleep", "3600"], "env": env}))
@@ -42,7 +41,7 @@ def test_what_the_user_sets_wins_and_may_refer_to_the_pods_own_address(space: Sp
     ips = space.ips("own")
     for rank in range(2):
         di = processes(space, f"own-{rank}")[0].env
-        assert (di["DI_LABELS"], di["DI_TOPOLOGY"]) == ("learner", "mine")
+        assert di["DI_LABELS"] == "learner"
         assert di["LISTEN"] == f"tcp://{ips[rank]}:7000/{rank}"
 
 

@@ -212,7 +212,7 @@ def test_variables_of_the_topology_are_refused(name: str) -> None:
 
 
 def test_other_variables_are_the_users() -> None:
-    assert parse_job(with_env("DI_TOPOLOGY")).spec.desired == 4
+    assert parse_job(with_env("DI_LABELS")).spec.desired == 4
 
 
 def test_all_problems_are_said_at_once() -> None:

@@ -7,6 +7,7 @@ the same key on the DIJob itself does nothing.
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from dijob import names
 from dijob.api.model import DIJob
 from dijob.api.parts import TemplateMetadata
 from dijob.api.problems import Problem
@@ -55,7 +56,7 @@ _KEYS: Final = {
     "applicationId": "YuniKorn",
     "controller.kubernetes.io/pod-deletion-cost": "Kubernetes",
     "iam.amazonaws.com/role": "kube2iam",
-    "kubectl.kubernetes.io/default-container": "kubectl",
+    names.DEFAULT_CONTAINER: "kubectl",
     "kubernetes.io/egress-bandwidth": "the network plugin",
     "kubernetes.io/ingress-bandwidth": "the network plugin",
 }

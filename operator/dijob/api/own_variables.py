@@ -24,7 +24,7 @@ _FIELDS: Final = {
     "DI_REDIS_PORT": "spec.messageQueue.port",
 }
 # Of no account for the other ranks.
-_NAMES: Final = ("DI_JOB_ID", "DI_JOB_NAME", "DI_JOB_NAMESPACE", "DI_LABELS")
+_NAMES: Final = ("DI_JOB_ID", "DI_JOB_NAME", "DI_JOB_NAMESPACE")
 
 
 def contradictions(job: DIJob) -> tuple[Problem, ...]:
@@ -42,7 +42,8 @@ def replaced(job: DIJob) -> Iterator[Problem]:
     """Variables in the templates that hide the operator's own, or whose value cannot be read."""
     world, meta = _world(job), job.metadata
     same = {("DI_JOB_NAME", meta.name), ("DI_JOB_NAMESPACE", meta.namespace)}
-    lists = tuple(names.nodes_variable(pod_set.name) for pod_set in job.pod_sets if pod_set.name)
+    tasks = [pod_set.name for pod_set in job.pod_sets if pod_set.name]
+    hidden = (*_NAMES, *map(names.nodes_variable, tasks), *(["DI_LABELS"] if tasks else []))
     for pod_set in job.pod_sets:
         for path, name, value in _given(pod_set):
             if name in world and value is None:
@@ -51,7 +52,7 @@ def replaced(job: DIJob) -> Iterator[Problem]:
                     f"{name} has a value that cannot be read here; it must be {world[name]!r}, as"
                     f" {_FIELDS[name]} says: remove it",
                 )
-            elif name in (*_NAMES, *lists) and (name, value) not in same:
+            elif name in hidden and (name, value) not in same:
                 yield Problem(
                     path,
                     f"{name} hides the value that the operator gives each rank: remove it, or"

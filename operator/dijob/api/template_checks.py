@@ -26,8 +26,10 @@ CONTAINER_RESTART_MESSAGE: Final = (
     " (only an init container may have restartPolicy: Always, as a sidecar)"
 )
 RESERVED_MESSAGE: Final = (
-    f"is set by the operator and cannot be given ({', '.join(names.RESERVED_ENV)} describe the rank"
-    " and its peers): remove it"
+    "is set by the operator and cannot be given, because it describes the rank and its peers:"
+    " remove it. Every container has DI_RANK, DI_NUM_NODES and DI_POD_IP. A container beside the main"
+    " one can take the addresses under a name of its own, by a fieldRef to"
+    f" metadata.annotations[{names.ANNOTATION_IPS}]"
 )
 DNS_MESSAGE: Final = (
     "is Default, and pods then know no names of the cluster, which addressing: Hostname, runtime:"

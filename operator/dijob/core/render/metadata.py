@@ -22,7 +22,8 @@ def of_service(job: DIJob) -> Metadata:
 
 def of_pod(job: DIJob, gang: Gang, member: Member, template_hash: str) -> Metadata:
     """The metadata of a rank's pod."""
-    given = job.pod_set_of(member.rank).template.metadata
+    pod_set = job.pod_set_of(member.rank)
+    given = pod_set.template.metadata
     meta = _metadata(job, member.name, given.labels)
     meta["labels"] |= {
         names.LABEL_RANK: str(member.rank),
@@ -30,6 +31,8 @@ def of_pod(job: DIJob, gang: Gang, member: Member, template_hash: str) -> Metada
         names.LEGACY_RANK: str(member.rank),
     }
     meta["annotations"] = {
+        # `kubectl logs` and `exec` without -c take the program, and not the first container.
+        names.DEFAULT_CONTAINER: str(pod_set.main_container.get("name")),
         **(given.annotations or {}),
         names.ANNOTATION_TEMPLATE: template_hash,
         names.LEGACY_RANK: str(member.rank),

@@ -34,7 +34,8 @@ def pod_manifest(job: DIJob, member: Member, options: Options) -> Manifest:
     gang = gang_of(job)
     pod_set = job.pod_set_of(member.rank)
     main = dict(pod_set.main_container)
-    spec: Manifest = {**pod_set.pod, "containers": _with_main(pod_set, main)}
+    spec: Manifest = {**pod_set.pod}
+    spec["containers"] = _with_main(pod_set, main, member, gang)
     launched = _launched(job, member)
     ours = launcher.containers(main, gang, member, options, _waits(job, spec, main, launched))
     _fit_main(spec, main, job, member, gang)
@@ -52,7 +53,7 @@ def pod_manifest(job: DIJob, member: Member, options: Options) -> Manifest:
     for name, value in (("enableServiceLinks", False), ("restartPolicy", "OnFailure")):
         if spec.get(name) is None:
             spec[name] = value
-    spec["initContainers"] = more(spec.get("initContainers"), *ours)
+    spec["initContainers"] = more(_beside(spec.get("initContainers"), member, gang), *ours)
     spec["volumes"] = more(
         spec.get("volumes"), *(job.spec.volumes or ()), *launcher.volumes(launched, options)
     )
@@ -74,11 +75,22 @@ def _waits(job: DIJob, spec: Manifest, main: Manifest, launched: bool) -> dict[s
     return waits
 
 
-def _with_main(pod_set: PodSet, main: Manifest) -> list[Any]:
+def _with_main(pod_set: PodSet, main: Manifest, member: Member, gang: Gang) -> list[Any]:
     """The template's containers, with this one in the place of the main one."""
+    given = pod_set.pod["containers"]
     return [
-        main if container is pod_set.main_container else container
-        for container in pod_set.pod["containers"]
+        main if before is pod_set.main_container else container
+        for before, container in zip(given, _beside(given, member, gang), strict=True)
+    ]
+
+
+def _beside(given: Any, member: Member, gang: Gang) -> Any:
+    """The template's containers, each with the variables of a container beside the main one."""
+    if not isinstance(given, list):
+        return given
+    return [
+        {**one, "env": variables.of_other(one, member, gang)} if isinstance(one, dict) else one
+        for one in given
     ]
 
 

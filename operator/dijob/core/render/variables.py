@@ -1,8 +1,9 @@
-"""The environment of the main container: what is known when the pod is made, and, where no launcher
-reads it from the pod's files, what its address list will say.
+"""The environment of a pod's containers: what is known when the pod is made, and, if no launcher
+reads it from the pod's files, what the address list will say to the main container.
 """
 
 import re
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from dijob.api.model import DIJob
@@ -10,7 +11,7 @@ from dijob.api.spec import CONNECT_SECONDS
 from dijob.core.members import Gang, Member
 from dijob.core.render import annotations
 from dijob.core.render.fields import Manifest, field_variable, objects
-from dijob.core.render.runtimes import environment
+from dijob.core.render.runtimes import ditask, environment
 from dijob.names import RESERVED_ENV, Addressing
 from dijob.pod import KILL_SECONDS
 
@@ -33,14 +34,10 @@ def of_launched(job: DIJob) -> dict[str, str]:
 def of_main(
     main: Manifest, spec: Manifest, member: Member, gang: Gang, launcher: dict[str, str] | None
 ) -> Any:
-    """Ours first, so that the user's own values may say $(DI_POD_IP); what the user names himself
-    is left to him. `launcher` are the launcher's own (of_launched); None where it does not stand
-    before the command.
+    """The environment of the main container. `launcher` are the launcher's own variables
+    (of_launched); None if it does not stand before the command.
     """
-    users = main.get("env")
-    if users is not None and not isinstance(users, list):
-        return users
-    taken = frozenset(str(e.get("name")) for e in objects(users)) - set(RESERVED_ENV)
+    taken = _taken(main)
     fields = [
         field_variable(name, f"metadata.annotations['{annotation}']")
         for name, annotation in from_fields(main, gang, launcher is not None)
@@ -48,12 +45,38 @@ def of_main(
     known = environment(member, gang)
     if launcher is not None:
         known |= launcher | _of_launcher(main, spec, gang, taken)
-    ours = [
-        field_variable("DI_POD_IP", "status.podIP"),
-        *fields,
-        *({"name": name, "value": value} for name, value in known.items()),
-    ]
-    return [*(e for e in ours if e["name"] not in taken), *(users or ())]
+    return _before_users(main, _own_address(), *fields, *_literals(known))
+
+
+def of_other(container: Manifest, member: Member, gang: Gang) -> Any:
+    """The environment of a container beside the main one: what is fixed with the pod. An init
+    container starts before there is a list, so DI_NUM_NODES is the size that the job has now.
+    """
+    known = {**ditask.of_job(member, gang), "DI_NUM_NODES": str(gang.size)}
+    return _before_users(container, _own_address(), *_literals(known))
+
+
+def _before_users(container: Manifest, *ours: Manifest) -> Any:
+    """Variables of ours, and then the user's, which may name them. The user's own value wins, but
+    for what makes the pod a member of its job.
+    """
+    users, taken = container.get("env"), _taken(container)
+    if users is not None and not isinstance(users, list):
+        return users
+    return [*(one for one in ours if one["name"] not in taken), *(users or ())]
+
+
+def _taken(container: Manifest) -> frozenset[str]:
+    given = (str(one.get("name")) for one in objects(container.get("env")))
+    return frozenset(given) - set(RESERVED_ENV)
+
+
+def _own_address() -> Manifest:
+    return field_variable("DI_POD_IP", "status.podIP")
+
+
+def _literals(known: Mapping[str, str]) -> Iterator[Manifest]:
+    return ({"name": name, "value": value} for name, value in known.items())
 
 
 def from_fields(main: Manifest, gang: Gang, launched: bool) -> list[tuple[str, str]]:

@@ -13,15 +13,22 @@ def env(member: Member, gang: Gang) -> dict[str, str]:
     gives them (images/launcher/ditask.go).
     """
     return {
-        "DI_JOB_ID": gang.uid,
-        "DI_JOB_NAME": gang.job,
-        "DI_JOB_NAMESPACE": gang.namespace,
-        "DI_RANK": str(member.rank),
+        **of_job(member, gang),
         "DI_NODE_IDS": ",".join(map(str, member.node_ids(gang.workers))),
         "DI_PARALLEL_WORKERS": str(gang.workers),
         "DI_TOPOLOGY": gang.topology.value,
         "DI_LABELS": ",".join(member.labels),
         **_queue(gang),
+    }
+
+
+def of_job(member: Member, gang: Gang) -> dict[str, str]:
+    """Which job this is, and which rank of it: true in each container of the pod at any time."""
+    return {
+        "DI_JOB_ID": gang.uid,
+        "DI_JOB_NAME": gang.job,
+        "DI_JOB_NAMESPACE": gang.namespace,
+        "DI_RANK": str(member.rank),
     }
 
 
