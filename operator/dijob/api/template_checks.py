@@ -27,8 +27,8 @@ CONTAINER_RESTART_MESSAGE: Final = (
 )
 RESERVED_MESSAGE: Final = (
     "is set by the operator and cannot be given, because it describes the rank and its peers:"
-    " remove it. Every container has DI_RANK, DI_NUM_NODES and DI_POD_IP. A container beside the main"
-    " one can take the addresses under a name of its own, by a fieldRef to"
+    " remove it. Every container has DI_RANK, DI_NUM_NODES and DI_POD_IP. A container beside the"
+    " main one can take the addresses under a name of its own, by a fieldRef to"
     f" metadata.annotations[{names.ANNOTATION_IPS}]"
 )
 DNS_MESSAGE: Final = (
