@@ -28,7 +28,8 @@ type run struct {
 	signals  chan os.Signal
 	done     chan syscall.WaitStatus
 	watcher  *watcher
-	told     []int // the processes that have been sent a signal that ends
+	told     []int     // the processes that have been sent a signal that ends
+	endAt    time.Time // when the container was told to end; zero: it was not
 	renewing string
 	listed   string // the number of the list in topology.json
 	unlisted string // the number of the list of which it was said that it cannot be written there
@@ -168,6 +169,9 @@ func (r *run) standIn() int {
 		case status := <-r.done:
 			return r.end(status)
 		case which := <-r.signals:
+			if which == syscall.SIGTERM && r.endAt.IsZero() {
+				r.endAt = time.Now()
+			}
 			r.pass(which.(syscall.Signal))
 		case <-r.watcher.ticks():
 			r.look()
@@ -245,6 +249,7 @@ func (r *run) end(status syscall.WaitStatus) int {
 		if verdict := r.watcher.verdict(); code == 0 && verdict != "" && read(terminationLog()) == "" {
 			leaveWord(verdict)
 		}
+		time.Sleep(afterTold(r.endAt, code, time.Now()))
 		return code
 	}
 	// The termination message tells the operator that this was no failure. It comes last: a program that ends on TERM may

@@ -53,6 +53,9 @@ ANNOTATION_BROKER: Final = f"{GROUP}/broker"
 ANNOTATION_MASTER: Final = f"{GROUP}/master-addr"
 ANNOTATION_NODELIST: Final = f"{GROUP}/slurm-nodelist"
 ANNOTATION_MACHINES: Final = f"{GROUP}/oneflow-nodes"
+# The shape of the pod's containers before they started (core/observed/shape.py): a restart under
+# another one is no failure.
+ANNOTATION_SHAPE: Final = f"{GROUP}/container-shape"
 # When a kubelet that did not pass a list on was last reminded (any change of a pod makes it look
 # again).
 ANNOTATION_REMINDED: Final = f"{GROUP}/reminded"

@@ -4,6 +4,7 @@ code.
 
 import os
 import signal
+import time
 
 import pytest
 from cluster.waiting import until_true
@@ -109,3 +110,40 @@ def test_the_whole_container_hears_term(box: Box) -> None:
     assert end(process) == (7, ["SIGTERM", "saved"])
     assert line(visitor) == "SIGTERM"
     end(visitor)
+
+
+# Ends with this code as soon as it is told to.
+ENDS = """
+import os, signal, sys
+signal.pthread_sigmask(signal.SIG_BLOCK, {{signal.SIGTERM}})
+os.write(1, b"ready\\n")
+signal.sigwait({{signal.SIGTERM}})
+sys.exit({code})
+"""
+
+
+@WHERE
+@pytest.mark.parametrize(("code", "policy"), [(0, ""), (0, "Never"), (1, "Never")])
+def test_told_to_end_it_ends_in_a_later_second_if_its_pod_is_over_then(
+    box: Box, namespace: list[str], code: int, policy: str
+) -> None:
+    """H18: a status has whole seconds, and by them the operator tells a dead sandbox from a program
+    that ended by itself.
+    """
+    command = [*namespace, box.launch, *python(ENDS.format(code=code))]
+    process = box.start(command, DIJOB_RESTART_POLICY=policy)
+    assert line(process) == "ready"
+    launch = first_process(process, namespace)
+    told = int(time.time())
+    os.kill(launch, signal.SIGTERM)
+    assert end(process) == (code, [])
+    assert told < int(time.time()) <= told + 2
+
+
+@WHERE
+def test_a_program_that_ends_by_itself_is_not_waited_for(box: Box, namespace: list[str]) -> None:
+    """H18: only who is told to end."""
+    began = time.monotonic()
+    for _ in range(4):
+        assert box.run([*namespace, box.launch, "true"], DIJOB_RESTART_POLICY="Never")[0] == 0
+    assert time.monotonic() - began < 2

@@ -2,9 +2,10 @@
 report of them.
 """
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from dijob import names
 from dijob.api.status import timestamp
@@ -34,6 +35,7 @@ class SimPod:
     failed: str = ""
     process: Process | None = None
     placed: str = ""
+    sandbox_gone: str = ""  # when its kubelet found it so
     addresses: set[str] = field(default_factory=set)
     crashes: int = 0  # failures of the program's own making: what may be charged
 
@@ -145,6 +147,20 @@ class SimPod:
         if box is self.main:
             self.process = None
 
+    def resize(self, memory: str) -> None:
+        """Somebody resizes the main container, whose resizePolicy is RestartContainer: the kubelet
+        ends it and starts it again at once, without a back-off, and the same launcher and program
+        run.
+        """
+        spec = copy.deepcopy(self.body["spec"])
+        main = next(c for c in spec["containers"] if c["name"] == self.main.name)
+        main["resources"]["limits"]["memory"] = memory
+        self.body = {**self.body, "spec": spec}
+        now = timestamp(self.clock())
+        self.main.end(143, now)
+        self.main.start(now)
+        self.process = Process(self.rank, self.uid, environment_of(self.body, self.ip))
+
     @property
     def due(self) -> bool:
         """The rule of images/launcher/launch.go: its program has an older list than it may have."""
@@ -156,22 +172,31 @@ class SimPod:
         )
 
     def renew(self) -> None:
-        """The launcher ends its program, and says that this was no failure."""
-        said = f"dijob: renewal, list {self._annotations[names.ANNOTATION_RENEW]}\n"
+        """The launcher ends its program, and says that this was no failure: which the operator
+        believes only if it has asked for it.
+        """
+        number = int(self._annotations[names.ANNOTATION_RENEW])
+        asked = number <= int(self._annotations.get(names.ANNOTATION_LIST_NUMBER) or 0)
+        self.crashes += 0 if asked else 1
+        said = f"dijob: renewal, list {number}\n"
         self.main.end(RENEWAL_CODE, timestamp(self.clock()), said)
         self.ready, self.process = False, None
 
-    def kill(self, reason: str = "") -> None:
-        """The sandbox dies with all that runs in it; with a reason the pod is Failed for good."""
+    def kill(self, reason: str = "", code: int = 137) -> None:
+        """The sandbox dies with all that runs in it; with a reason the pod is Failed for good, and
+        its containers end before its sandbox. `code` is that with which they end.
+        """
         self.sandbox, self.ready, self.process, self.failed = (
             False,
             False,
             None,
             self.failed or reason,
         )
+        now, later = self.clock(), self.clock() + timedelta(seconds=1)
+        self.sandbox_gone = timestamp(later if reason else now)
         for box in self.boxes:
             if box.state == "running":
-                box.end(137, timestamp(self.clock()))
+                box.end(code, timestamp(now if reason else later))
 
     @property
     def overdue(self) -> bool:
@@ -179,8 +204,9 @@ class SimPod:
 
     def shown(self) -> Body:
         """The object as the apiserver gives it (to be read only)."""
+        gone = {} if self.sandbox else {"lastTransitionTime": self.sandbox_gone}
         conditions = [
-            {"type": "PodReadyToStartContainers", "status": str(self.sandbox)},
+            {"type": "PodReadyToStartContainers", "status": str(self.sandbox), **gone},
             {"type": "Ready", "status": str(self.ready and self.main.state == "running")},
             {
                 "type": "DisruptionTarget",

@@ -12,7 +12,7 @@ from dijob.core.members import Gang
 from dijob.core.membership import address_list, failures, losses, restart, together
 from dijob.core.membership.gathering import Gathering
 from dijob.core.membership.world import World
-from dijob.core.observed import containers, parse
+from dijob.core.observed import containers, parse, sandbox
 from dijob.core.observed.views import Observed
 from dijob.core.report import redis
 
@@ -74,7 +74,7 @@ def an_eviction_is_a_failure(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_dead_sandbox_is_a_failure(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(parse, "_sandbox_died", lambda status, main: False)
+    patch.setattr(sandbox, "died", lambda status, main, launched: False)
 
 
 def the_address_of_a_gone_peer_is_published(patch: pytest.MonkeyPatch) -> None:

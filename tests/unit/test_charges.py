@@ -207,7 +207,7 @@ LIVES: dict[str, tuple[str, list[Body], int]] = {
     "a native sidecar that crashes beside the program": (
         "OnFailure",
         [status(UP, init=(down(1, 0, "proxy"),)), status(UP, init=(again(1, 1, "proxy"),))],
-        1,
+        0,
     ),
     "two containers under Never": (
         "Never",

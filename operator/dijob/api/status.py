@@ -55,8 +55,11 @@ class Charge(Stored):
     """Whether a rule of failurePolicy has counted the pod's disruption as a failure."""
     renewed: Number = 0
     """Number of the last address list for which its process was restarted: not a failure."""
-    renewed_at: Time = ""
-    """When that process ended, where the kubelet says so."""
+    shape: Annotated[str, Field(max_length=1024)] = ""
+    """Fingerprints of its containers' images and resources when a restart that the kubelet made for
+    a change of them was counted last: not a failure. Empty: there has been none."""
+    excused_at: Time = ""
+    """When its main container last ended without a failure, to be restarted."""
 
 
 class FirstFailure(Stored):

@@ -46,14 +46,17 @@ class ListCopy:
     `pod_ip` is the address that the pod had when it was given the list, where that is not in it.
     `redis_run` identifies the run of the job's own Redis server that the list goes with.
     `renew_from` is the number of the first list that the pod's process may have: one with an older
-    list starts again (0: any list will do). `derived` are the fingerprints of the annotations that
-    are made of the list. `tampered`: somebody else has written some of this (address_list.py).
+    list starts again (0: any list will do). `first_shape` is that of the pod's containers when it
+    was given its first list (observed/shape.py; "": unknown). `derived` are the fingerprints of the
+    annotations that are made of the list. `tampered`: somebody else has written some of this
+    (address_list.py).
     """
 
     address_list: AddressList = NO_LIST
     pod_ip: str = ""
     redis_run: str = ""
     renew_from: int = 0
+    first_shape: str = ""
     derived: frozenset[tuple[str, str]] = frozenset()
     tampered: bool = False
 

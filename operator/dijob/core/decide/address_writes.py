@@ -74,6 +74,7 @@ def _publish(world: World, pods: Iterable[Pod]) -> tuple[Action, ...]:
                 renew_from=newest.number
                 if pod.rank in world.restarts.unrequested
                 else pod.copy.renew_from,
+                first_shape=pod.copy.first_shape or pod.made.shape,
             ),
             pod.made.reads,
         )

@@ -91,7 +91,8 @@ def verified(pod: Pod, newest: AddressList, published: int, status: Status) -> P
         held = newest if proven else AddressList(number, claimed.address_list.text or UNKNOWN)
     renew_from = claimed.renew_from if _may_renew(pod, status) else 0
     tampered = (held, renew_from) != (claimed.address_list, claimed.renew_from)
-    ended_for = min(pod.containers.ended_for, newest.number)
+    # A program can write the launcher's words as well, with a number that never was.
+    ended_for = pod.containers.ended_for if pod.containers.ended_for <= newest.number else 0
     if not tampered and ended_for == pod.containers.ended_for:
         return pod  # of 1,500 pods each copy counts
     copy = replace(claimed, address_list=held, renew_from=renew_from, tampered=tampered)

@@ -12,6 +12,8 @@ from dijob.core.membership import restart, together
 from dijob.core.membership.losses import has_moved
 from dijob.core.membership.policy import Policy
 from dijob.core.membership.world import World
+from dijob.core.observed import shape
+from dijob.core.observed.containers import RESTARTED_WITH_ALL
 from dijob.core.observed.views import Observed, Pod
 from dijob.names import FailureAction
 
@@ -109,7 +111,9 @@ def with_failures(
             found[rank] = action
     if FailureAction.RESTART_JOB in found.values() and not world.nobody_runs:
         failures = 1
-    first = ledger.first_failure or next((_failure(world.pods[rank], now) for rank in found), None)
+    first = ledger.first_failure or next(
+        (_failure(world.pods[rank], charges[rank], now) for rank in found), None
+    )
     restarts = ledger.restarts + failures
     return replace(ledger, charges=charges, restarts=restarts, first_failure=first, new=found)
 
@@ -141,20 +145,42 @@ def _oldest_first(ranked: tuple[int, Pod]) -> tuple[str, int]:
 def _charge(pod: Pod, before: Charge, new: int, forgiven: bool) -> Charge:
     """What is known of a pod with `new` more ends."""
     uncharged = restart.uncharged_ends(pod, before, new)
+    on_purpose = _restarted_on_purpose(pod, before, new - uncharged)
     return Charge(
         rank=pod.rank,
         uid=pod.uid,
         restarts=max(before.restarts, pod.containers.failures - pod.containers.init_failures),
         init_restarts=max(before.init_restarts, pod.containers.init_failures),
         disrupted=pod.placement.disrupted,
-        failures=before.failures + (0 if forgiven else new - uncharged),
-        renewed=max(
-            before.renewed, pod.containers.ended_for, pod.copy.renew_from if uncharged else 0
-        ),
-        renewed_at=pod.containers.ended
-        if uncharged and pod.containers.ended_for
-        else before.renewed_at,
+        failures=before.failures + (0 if forgiven else new - uncharged - on_purpose),
+        renewed=max(before.renewed, pod.copy.renew_from if uncharged else 0),
+        shape=pod.made.shape if on_purpose else before.shape,
+        excused_at=pod.containers.ended if uncharged or on_purpose else before.excused_at,
     )
+
+
+def was_excused(pod: Pod, charge: Charge) -> bool:
+    """Whether the main container's last end was a restart that is no failure."""
+    at = charge.excused_at
+    return _restarted_with_all(pod) or (bool(at) and at == pod.containers.ended)
+
+
+def _restarted_on_purpose(pod: Pod, before: Charge, new: int) -> int:
+    """Return how many of a pod's `new` ends the kubelet made to restart containers, whatever their
+    exit codes then are: one of each container that has got another image, or resources for which it
+    restarts, since they started or since such a change was last counted; and one of each if a rule
+    of one of them restarts all.
+    """
+    now = shape.split(pod.made.shape)
+    was = shape.split(before.shape or pod.copy.first_shape)
+    changed = sum(one != other for one, other in zip(was, now, strict=False))
+    by_rule = len(now) if _restarted_with_all(pod) and new >= len(now) else 0
+    return min(new, changed + by_rule)
+
+
+def _restarted_with_all(pod: Pod) -> bool:
+    end = pod.containers.last_end
+    return end is not None and end.reason == RESTARTED_WITH_ALL
 
 
 def _new(pod: Pod, before: Charge, policy: Policy) -> int:
@@ -163,8 +189,7 @@ def _new(pod: Pod, before: Charge, policy: Policy) -> int:
     Of a pod that is being deleted: none. Of one that is disrupted and has not succeeded: one where
     a rule is about the disruption and has not counted it yet, else none. Of any other: the failures
     of its containers that have not been seen before; init containers are counted apart, since once
-    they are through nothing tells how often they had failed. Where there are sidecars among them,
-    what is new is one failure: nobody knows how many of their earlier ends were clean ones.
+    they are through nothing tells how often they had failed.
     """
     if pod.placement.disrupted and not pod.containers.succeeded:
         return 1 if policy.rule(pod) is not None and not before.disrupted else 0
@@ -172,12 +197,12 @@ def _new(pod: Pod, before: Charge, policy: Policy) -> int:
         return 0
     others = pod.containers.failures - pod.containers.init_failures
     init = max(0, pod.containers.init_failures - before.init_restarts)
-    return max(0, others - before.restarts) + (min(1, init) if pod.made.sidecars else init)
+    return max(0, others - before.restarts) + init
 
 
-def _failure(pod: Pod, now: datetime) -> FirstFailure:
-    # Where the failure came before a renewal, only the last end can be seen.
-    end = None if pod.containers.ended_for else pod.containers.last_end
+def _failure(pod: Pod, charge: Charge, now: datetime) -> FirstFailure:
+    # Only the last end can be seen. If that one is excused, the failure came before it.
+    end = None if was_excused(pod, charge) else pod.containers.last_end
     return FirstFailure(
         rank=pod.rank,
         pod=pod.name,

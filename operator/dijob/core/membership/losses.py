@@ -128,8 +128,8 @@ def _without_its_redis(world: World, pod: Pod) -> Loss | None:
 # In the order in which they are asked.
 RULES: tuple[Rule, ...] = (
     _deleted,
-    _failed,
     _without_sandbox,
+    _failed,
     _moved,
     _not_restarted,
     _without_its_redis,

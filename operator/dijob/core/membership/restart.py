@@ -126,27 +126,19 @@ def unrequested(pods: Mapping[int, Pod], ranks: frozenset[int], last: Renewal) -
 
 
 def uncharged_ends(pod: Pod, before: Charge, new: int) -> int:
-    """How many of a pod's `new` container ends were restarts that the operator had requested, which
-    are not charged: 0 or 1. `before` is what has been counted.
+    """Return how many of a pod's `new` container ends were restarts that the operator had
+    requested, which are not charged: 0 or 1. `before` is what has been counted.
 
-    One, if the launcher says so of the main container's last end, and that end has not been
-    counted: by its time, since somebody else may have written the number that it names. Only a
-    container's last end can be seen, and sometimes not even that: when there are several new ends,
-    or one of which nothing is known, one of them is taken for the requested restart. So is an end
-    with the launcher's exit code: its message finds no room on a node's disk that is full.
+    Each request excuses one end. A message of the launcher alone excuses none: a program can write
+    the same words. Only a container's last end can be seen, and sometimes not even that: when there
+    are several new ends, or one of which nothing is known, one of them is taken for the requested
+    restart. So is an end with the launcher's exit code and without its message, for which a full
+    disk has no room.
     """
-    requested = pod.copy.renew_from > before.renewed
-    seen = (
-        pod.containers.ended != before.renewed_at
-        if before.renewed_at
-        else pod.containers.ended_for > before.renewed
-    )
-    return (
-        1
-        if (pod.containers.ended_for and seen)
-        or (requested and (new > 1 or pod.containers.unrecorded or _ended_without_a_word(pod)))
-        else 0
-    )
+    if pod.copy.renew_from <= before.renewed:
+        return 0
+    seen = pod.containers.ended_for > before.renewed
+    return int(seen or new > 1 or pod.containers.unrecorded or _ended_without_a_word(pod))
 
 
 def _ended_without_a_word(pod: Pod) -> bool:

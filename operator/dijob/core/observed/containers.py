@@ -24,6 +24,9 @@ OTHERWISE = "dijob: this program says otherwise: "
 # by a kubelet that finds it no more. Docker says 255 and Error of both a reboot and a crash, so
 # that there a reboot counts as a crash.
 UNSEEN = (("Unknown", 255), ("ContainerStatusUnknown", 137))
+# The end of a container that is restarted with all others of its pod, because one of them has a
+# rule RestartAllContainers (Kubernetes 1.36, pkg/kubelet: RestartingAllContainers).
+RESTARTED_WITH_ALL = "RestartingAllContainers"
 # The init containers that the operator adds.
 OURS = (names.LAUNCHER_CONTAINER, names.GATE_CONTAINER)
 
@@ -52,10 +55,10 @@ class Containers:
 
     `failures` counts how often they have ended badly so far, ends that were asked for included,
     whether or not the kubelet has already started them again; of these `init_failures` are of init
-    containers, and of sidecars, that are down now. `sandbox` false: the pod's sandbox has died, and
-    all in it with it, and the kubelet is about to make a new one. `broken`: it has failed for good
-    (restartPolicy Never), although a side container may hold the pod. `all_ended`: none runs or
-    will be started again. `unstarted`: nothing has started in the pod but what brings the
+    containers that are down now. Sidecars never count. `sandbox` false: the pod's sandbox has died,
+    and all in it with it, and no new one is known yet (sandbox.py). `broken`: it has failed for
+    good (restartPolicy Never), although a side container may hold the pod. `all_ended`: none runs
+    or will be started again. `unstarted`: nothing has started in the pod but what brings the
     operator's programs, so that its image may still be on the way to the node (unless another pod
     of the job uses it there, ranked.py). `gated`: the gate runs; `gate_started` is when it started
     last. `started` and `ended` are when it started, and when it last ended; `restarts` is how often
@@ -151,30 +154,32 @@ def unseen(end: Ending | None) -> bool:
 
 
 def failures(spec: Body, status: Body, main: Body) -> int:
-    """How often containers ended badly (init containers and sidecars: init_failures). In a pod with
+    """Return how often containers ended badly (init containers: init_failures). Those that are
+    `uncounted` never do: they start again, and the rank's program runs on. In a pod with
     restartPolicy Never, and in one that has failed as a whole, all that ends together is one
-    failure; sidecars do not count there. Once the main container has exited 0, what the others do
-    is of no account.
+    failure. Once the main container has exited 0, what the others do does not matter.
     """
     if exit_code(main) == 0:
         return int(main.get("restartCount") or 0)
-    over, beside = status.get("phase") == "Failed", sidecars(spec)
-    given = [c for c in status.get("containerStatuses") or () if c.get("name") not in beside]
+    over, free = status.get("phase") == "Failed", uncounted(spec)
+    given = [c for c in status.get("containerStatuses") or () if c.get("name") not in free]
     if spec.get("restartPolicy") == "Never":
-        init = (c for c in status.get("initContainerStatuses") or () if c.get("name") not in beside)
-        return int(over or any(map(_down, (*init, *given))))
+        init = [c for c in status.get("initContainerStatuses") or () if c.get("name") not in free]
+        ours = any(c.get("name") in OURS and _down(c) for c in init)
+        users = (c for c in (*init, *given) if c.get("name") not in OURS)
+        # A reason says that the pod was ended as a whole, for example evicted for its own disk.
+        return int((over and not (ours and not status.get("reason"))) or any(map(_down, users)))
     if over:
         return sum(int(c.get("restartCount") or 0) for c in given) + 1
     return sum(map(_failures, given)) + init_failures(spec, status, main)
 
 
 def init_failures(spec: Body, status: Body, main: Body) -> int:
-    """How often those init containers ended badly that are down now. It falls when they succeed;
-    the status keeps the highest. Of sidecars it says which end this is, clean ones included: what
-    is charged for one that is higher than before is one failure (failures.py).
+    """Return how often those init containers ended badly that are down now. It falls when they
+    succeed; the status keeps the highest.
 
-    The operator's own never count, nor do init containers that merely ran again because the sandbox
-    was made anew, nor what the kubelet ends because the pod is over.
+    The operator's own never count, nor do init containers that ran again only because the kubelet
+    made a new sandbox, nor those that the kubelet ends because the pod is over.
     """
     if (
         spec.get("restartPolicy") == "Never"
@@ -182,18 +187,21 @@ def init_failures(spec: Body, status: Body, main: Body) -> int:
         or exit_code(main) == 0
     ):
         return 0
-    beside = sidecars(spec)
-    given = [c for c in status.get("containerStatuses") or () if c.get("name") in beside]
-    given += status.get("initContainerStatuses") or ()
-    return sum(_failures(c) for c in given if c.get("name") not in OURS and _down(c))
+    free = {*OURS, *uncounted(spec)}
+    given = status.get("initContainerStatuses") or ()
+    return sum(_failures(c) for c in given if c.get("name") not in free and _down(c))
 
 
-def sidecars(spec: Body) -> frozenset[str]:
-    """The names of the containers that run beside the others and always start again: init
-    containers, and from Kubernetes 1.35 on any other (KEP-5307).
+def uncounted(spec: Body) -> frozenset[str]:
+    """Return the names of the containers whose ends are no failures: the sidecars, which always
+    start again (init containers, and from Kubernetes 1.35 on any other, KEP-5307), and init
+    containers with restart rules. If the kubelet does not start one of these again, the pod fails.
     """
-    given = (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
-    return frozenset(c.get("name", "") for c in given if c.get("restartPolicy") == "Always")
+    init = spec.get("initContainers") or ()
+    given = (*init, *(spec.get("containers") or ()))
+    sidecars = (c for c in given if c.get("restartPolicy") == "Always")
+    ruled = (c for c in init if c.get("restartPolicyRules"))
+    return frozenset(c.get("name", "") for c in (*sidecars, *ruled))
 
 
 def last_end(status: Body, main: Body) -> Ending | None:
@@ -258,12 +266,16 @@ def _failures(container: Body) -> int:
 
 
 def _down(container: Body) -> bool:
-    """Whether the container has ended badly and has not been started again yet."""
+    """Whether the container has ended badly and has not been started again yet. One that the
+    kubelet restarts with all others of its pod has that restart in its count already.
+    """
     state = container.get("state") or {}
-    ended = state.get("terminated")
-    if ended is None and "waiting" in state:
-        ended = (container.get("lastState") or {}).get("terminated")
-    return ended is not None and ended.get("exitCode") != 0
+    ended = state.get("terminated") or {}
+    if "waiting" in state:
+        ended = (container.get("lastState") or {}).get("terminated") or {}
+    if not ended or ended.get("reason") == RESTARTED_WITH_ALL:
+        return False
+    return bool(ended.get("exitCode"))
 
 
 def _last(container: Body) -> Body | None:

@@ -9,7 +9,8 @@ from typing import Any
 from dijob import names
 from dijob.api.command import Command, listen_port
 from dijob.api.numbers import natural
-from dijob.core.observed.containers import OURS, sidecars
+from dijob.core.observed.containers import OURS, uncounted
+from dijob.core.observed.shape import shape_of
 from dijob.core.observed.views import MadeWith
 from dijob.pod import DIR, KILL_SECONDS, LAUNCH, POD_DIR
 
@@ -19,7 +20,7 @@ Body = Mapping[str, Any]
 OURS_BEGIN = f"metadata.annotations['{names.GROUP}/"
 
 
-def made_with(meta: Body, spec: Body) -> MadeWith:
+def made_with(meta: Body, spec: Body, status: Body) -> MadeWith:
     """What the pod was made with."""
     name = main_name(spec)
     labelled, rank = _labels(meta.get("labels") or {}, controller(meta).get("name"))
@@ -28,9 +29,9 @@ def made_with(meta: Body, spec: Body) -> MadeWith:
         main=sys.intern(name),
         image=_image(spec, name),
         reads=_reads(spec, name),
-        restartable=_launched(spec, name) and spec.get("restartPolicy") != "Never",
+        restartable=launched(spec, name) and spec.get("restartPolicy") != "Never",
         grace=_grace(spec, name),
-        sidecars=bool(sidecars(spec)),
+        shape=shape_of(spec, uncounted(spec), status),
         labelled=labelled,
         rank_label=rank,
     )
@@ -113,7 +114,7 @@ def _shared(names_: frozenset[str]) -> frozenset[str]:
     return names_
 
 
-def _launched(spec: Body, name: str) -> bool:
+def launched(spec: Body, name: str) -> bool:
     """Whether the launcher stands before the command of this container."""
     return bool((_container(spec, name).get("command") or [""])[0] == LAUNCH)
 

@@ -8,11 +8,11 @@ from dijob import names
 from dijob.api.printed import plain
 from dijob.core.addresses import AddressList, ListCopy
 from dijob.core.members import split
-from dijob.core.observed import containers, disruptions, scheduling
+from dijob.core.observed import containers, disruptions, sandbox, scheduling
 from dijob.core.observed.complaints import complaint
 from dijob.core.observed.containers import Containers
 from dijob.core.observed.derived import list_fingerprints
-from dijob.core.observed.made import controller, made_with, number
+from dijob.core.observed.made import controller, launched, made_with, number
 from dijob.core.observed.scheduling import condition
 from dijob.core.observed.termination import termination
 from dijob.core.observed.views import Child, Placement, Pod, Refused
@@ -95,7 +95,7 @@ def pod(body: Body) -> Pod:
     """
     meta, spec, status = body["metadata"], body.get("spec") or {}, body.get("status") or {}
     annotations = meta.get("annotations") or {}
-    owner, made = controller(meta), made_with(meta, spec)
+    owner, made = controller(meta), made_with(meta, spec, status)
     main = containers.named(status, made.main)
     return Pod(
         rank=_rank(meta["name"], owner.get("name", "")),
@@ -118,13 +118,14 @@ def pod(body: Body) -> Pod:
 
 def _containers(meta: Body, spec: Body, status: Body, main: Body) -> Containers:
     policy = spec.get("restartPolicy") or ""
+    in_front = launched(spec, main.get("name", ""))
     return Containers(
         failures=containers.failures(spec, status, main),
         init_failures=containers.init_failures(spec, status, main),
-        sandbox=not _sandbox_died(status, main),
+        sandbox=not sandbox.died(status, main, in_front),
         broken=policy == "Never" and bool(containers.exit_code(main)),
         all_ended=containers.all_ended(status, policy),
-        succeeded=_succeeded(meta, status, main),
+        succeeded=_succeeded(meta, status, main, in_front),
         unstarted=containers.unstarted(status),
         gated=containers.gated(status),
         gate_started=containers.gate_started(status),
@@ -165,6 +166,7 @@ def list_copy(annotations: Mapping[str, str]) -> ListCopy:
         pod_ip=annotations.get(names.ANNOTATION_POD_IP, ""),
         redis_run=sys.intern(annotations.get(names.ANNOTATION_BROKER, "")),
         renew_from=number(annotations.get(names.ANNOTATION_RENEW)),
+        first_shape=sys.intern(annotations.get(names.ANNOTATION_SHAPE, "")),
         derived=list_fingerprints(annotations),
     )
 
@@ -192,11 +194,13 @@ def _since(status: Body, kind: str) -> str:
     return str(found.get("lastTransitionTime") or "") if found.get("status") == "True" else ""
 
 
-def _succeeded(meta: Body, status: Body, main: Body) -> bool:
+def _succeeded(meta: Body, status: Body, main: Body, in_front: bool) -> bool:
     """The main container exited 0 by itself: sidecars that never end do not count, nor does an end
-    on demand.
+    on demand. `in_front`: the launcher runs its program.
     """
     if meta.get("deletionTimestamp") or disruptions.was_ended(status):
+        return False
+    if sandbox.ended_with_it(status, main, in_front):
         return False
     # Of one that has been chosen to go and still runs nothing is known yet: it goes, or ends by
     # itself.
@@ -213,23 +217,3 @@ def _went_down_with_its_node(spec: Body, status: Body, main: Body) -> bool:
     for_good = spec.get("restartPolicy") == "Never" and containers.exit_code(main) is not None
     over = for_good or status.get("phase") == "Failed"
     return over and disruptions.went_down_with_its_node(status, containers.last_end(status, main))
-
-
-def _sandbox_died(status: Body, main: Body) -> bool:
-    """The kubelet reports the containers that died with a sandbox before it makes the new one, with
-    the old address or none. Then it may report nothing but when the new one was ready (1.37), as
-    long as the gate waits in it: it is newer than the container that is still said to run, or than
-    the end of one that has failed.
-    """
-    ready = condition(status, "PodReadyToStartContainers")
-    if status.get("phase") != "Running" or not ready:
-        return False
-    last = containers.started(main)
-    if containers.exit_code(main):
-        # After a reboot the new one may be ready, and its address not be known yet. Who did not see
-        # the container end has lost all that was in the sandbox.
-        if not status.get("podIP") or containers.unseen(containers.last_end(status, main)):
-            return True
-        last = containers.ended(main)
-    made = str(ready.get("lastTransitionTime") or "")
-    return ready.get("status") == "False" or bool(last and made > last)

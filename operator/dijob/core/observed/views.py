@@ -29,7 +29,7 @@ class MadeWith:
     start asks the registry for it, also where the node has it); `reads` are the annotations of the
     operator's that its spec names: those are to be written with a list. `restartable`: its launcher
     can start its process again in place; `grace` is how long it gives the process to end, in
-    seconds. `sidecars`: it has containers that always start again. Two of them tell of now:
+    seconds. Three of them tell of now: `shape` is that of its containers (shape.py; "": unknown);
     `labelled` false, somebody has changed the label by which its service and its job's autoscaler
     find it; `rank_label` is the rank that its label names ("": unknown).
     """
@@ -40,7 +40,7 @@ class MadeWith:
     reads: frozenset[str] = frozenset()
     restartable: bool = False
     grace: int = 30
-    sidecars: bool = False
+    shape: str = ""
     labelled: bool = True
     rank_label: str = ""
 
@@ -129,7 +129,11 @@ class Pod:
 
     @property
     def failed(self) -> bool:
-        return (self.phase == "Failed" or self.containers.broken) and not self.containers.succeeded
+        """Whether nothing starts in it any more, and its rank has not succeeded. The phase is
+        Succeeded if its program exits 0 as it is ended for another reason.
+        """
+        over = self.phase in ("Failed", "Succeeded") or self.containers.broken
+        return over and not self.containers.succeeded
 
     @property
     def finished(self) -> bool:

@@ -96,6 +96,7 @@ def addresses_patch(gang: Gang, action: PublishAddresses) -> Manifest:
         # None takes away what somebody else may have written there.
         names.ANNOTATION_RENEW: str(copy.renew_from) if copy.renew_from else None,
         **({names.ANNOTATION_BROKER: copy.redis_run} if copy.redis_run else {}),
+        **({names.ANNOTATION_SHAPE: copy.first_shape} if copy.first_shape else {}),
     }
     labels = {names.LABEL_JOB: gang.job, names.LABEL_RANK: str(gang.rank_of(action.name))}
     return {

@@ -113,6 +113,7 @@ def _of_launcher(
         "DIJOB_ADDRESSING": gang.addressing if gang.addressing is not Addressing.IP else "",
         "DIJOB_TASKS": annotations.slices(gang, taken),
         "DIJOB_LISTED": " ".join(f"{name}={key}" for name, key in listed.items()),
+        "DIJOB_RESTART_POLICY": "Never" if spec.get("restartPolicy") == "Never" else "",
         "DIJOB_KILL_SECONDS": "" if grace == KILL_SECONDS or not isinstance(grace, int) else grace,
     }
     return {name: str(value) for name, value in differs.items() if value != ""}

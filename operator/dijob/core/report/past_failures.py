@@ -3,8 +3,10 @@
 Between two failures of a rank that crashes again and again, all ranks run.
 """
 
+from dijob.api.status import Charge
 from dijob.core.members import count
 from dijob.core.membership.context import Pass
+from dijob.core.membership.failures import was_excused
 from dijob.core.observed.views import Pod
 from dijob.reasons import AddressesReady
 
@@ -26,14 +28,14 @@ def past_failures(this: Pass) -> str:
 
 def _of_pods(this: Pass) -> list[tuple[str, str]]:
     """When each pod failed last, and how."""
-    charged = {charge.uid for charge in this.status.restarts_seen if charge.failures}
+    charged = {charge.uid: charge for charge in this.status.restarts_seen if charge.failures}
     pods = (pod for pod in this.world.pods.values() if pod.uid in charged)
-    return [told for pod in pods if (told := _last_failure(pod))]
+    return [told for pod in pods if (told := _last_failure(pod, charged[pod.uid]))]
 
 
-def _last_failure(pod: Pod) -> tuple[str, str] | None:
+def _last_failure(pod: Pod, charge: Charge) -> tuple[str, str] | None:
     end = pod.containers.last_end
-    failed = end and (end.exit_code or end.signal) and not pod.containers.ended_for
+    failed = end and (end.exit_code or end.signal) and not was_excused(pod, charge)
     return (end.at, f"rank {pod.rank}: its program {end.words}") if end and failed else None
 
 

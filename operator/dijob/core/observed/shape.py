@@ -1,0 +1,58 @@
+"""The shape of a pod's containers: what of their spec can be changed while they run, and restarts
+them.
+
+The kubelet restarts a container, whatever the pod's restartPolicy, if its image is changed, and if
+its CPU or memory is resized and its resizePolicy for that says RestartContainer. Afterwards nothing
+in the status says why it ended: the condition PodResizeInProgress is gone, and events are neither
+complete nor kept. (Seen on 1.37; in-place resize is on by default from 1.33 on.) So each pod
+carries the shape that its containers started with, and a restart under another shape is no failure.
+"""
+
+import hashlib
+import json
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+Body = Mapping[str, Any]
+
+# A shape that is longer than status.restartsSeen can hold is not recorded.
+LONGEST = 1024
+DIGITS = 8
+
+
+def shape_of(spec: Body, uncounted: frozenset[str], status: Body) -> str:
+    """Return the fingerprints of a pod's containers in the order of its spec, which cannot change,
+    without the `uncounted` ones, whose ends are no failures. "": unknown, which it is as well while
+    the node has no room for a resize, since the kubelet does not act on that yet.
+    """
+    if any(
+        c.get("type") == "PodResizePending" and c.get("status") == "True"
+        for c in status.get("conditions") or ()
+    ):
+        return ""
+    found = ",".join(
+        _fingerprint(c) for c in spec.get("containers") or () if c.get("name") not in uncounted
+    )
+    return sys.intern(found) if len(found) <= LONGEST else ""
+
+
+def split(shape: str) -> list[str]:
+    """Return the fingerprint of each container; none if the shape is unknown."""
+    return shape.split(",") if shape else []
+
+
+def _fingerprint(container: Body) -> str:
+    restarts = {
+        policy.get("resourceName")
+        for policy in container.get("resizePolicy") or ()
+        if policy.get("restartPolicy") == "RestartContainer"
+    }
+    resources = container.get("resources") or {}
+    amounts = [
+        [(kind, name, str(amount)) for name, amount in sorted((resources.get(kind) or {}).items())]
+        for kind in ("requests", "limits")
+    ]
+    restarting = [one for kind in amounts for one in kind if one[1] in restarts]
+    text = json.dumps([container.get("image") or "", restarting])
+    return hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
