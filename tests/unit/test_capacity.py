@@ -1,27 +1,23 @@
 """Not enough room: when a job gives its pods back, what it says, when it tries again."""
 
-import random
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from dijob.api.model import DIJob
-from dijob.api.parse import parse_job
 from dijob.api.status import GivenBack, Renewal, Status, timestamp
-from dijob.core.actions import CreatePod, DeletePod, PublishAddresses
+from dijob.core.actions import CreatePod, DeletePod
 from dijob.core.decide.plan import Plan
 from dijob.core.members import compact
 from dijob.core.membership import capacity
 from dijob.core.membership.gathering import Gathering
 from dijob.core.observed.refusals import of_creation
-from dijob.core.observed.views import Creation, Observed, Pod, Refusal, Refused
+from dijob.core.observed.views import Observed, Pod, Refusal, Refused, Room
 from unit.builders import (
     NOW,
-    Body,
     conditions_of,
     gang,
     job,
-    job_body,
     later,
     listed,
     observed,
@@ -30,8 +26,6 @@ from unit.builders import (
     view,
     world_of,
 )
-from unit.simulated import World, simulated
-from unit.simulator import Cluster, Nodes
 
 BORN = NOW.isoformat()
 HOME: dict[str, Any] = {"created": BORN}
@@ -212,87 +206,11 @@ def test_a_kept_pod_that_finds_a_node_ends_the_pause() -> None:
 def test_a_kept_pod_that_takes_the_room_which_another_job_waits_for_goes_too() -> None:
     """C19: else two jobs would wait for each other again, with other ranks."""
     owner = job(scheduleTimeoutSeconds=10)
-    _, owner = step(owner, replace(FULL, contended=True), 11)
+    _, owner = step(owner, replace(FULL, room=Room(contended=True)), 11)
     decided, owner = step(owner, observed(view(2, **HOME)), 14)
     assert deleted(decided) == {"job-2"}
     decided, _ = step(owner, observed(view(2, **HOMELESS)), 14)
     assert deleted(decided) == set()
-
-
-class AnyOrder(Nodes):
-    """The scheduler takes the pods that wait in any order."""
-
-    def __init__(self, cluster: Cluster, seed: int) -> None:
-        super().__init__(cluster)
-        self._chance = random.Random(seed)
-
-    def work(self) -> None:
-        pods = list(self._cluster.pods.items())
-        self._chance.shuffle(pods)
-        self._cluster.pods = dict(pods)
-        super().work()
-
-
-async def all_succeed(world: World, rooms: int, seed: int, *jobs: str) -> set[str]:
-    """Jobs of four on so many places begin, and succeed. Gives those that gave room back."""
-    world.nodes = AnyOrder(world.cluster, seed)
-    world.nodes.room = rooms
-    for name in jobs:
-        body = job_body(replicas=4, scheduleTimeoutSeconds=30, ttlSecondsAfterFinished=0)
-        body["metadata"] |= {"name": name, "uid": f"uid-of-{name}"}
-        world.cluster.apply(body)
-    left, gave = set(jobs), set[str]()
-
-    def ended() -> bool:
-        for name in tuple(left):
-            if world.cluster.gone(name):
-                left.discard(name)
-            elif world.cluster.job(name).status.given_back:
-                gave.add(name)
-            elif world.cluster.job(name).status.phase == "Running":
-                for pod in world.cluster.pods.values():
-                    if pod.name.startswith(name) and pod.main.state == "running":
-                        pod.end(pod.main, 0)
-        return not left
-
-    await world.until(ended, 900)
-    return gave
-
-
-@pytest.mark.virtual_time
-@pytest.mark.parametrize("jobs", [("left", "right"), ("left", "middle", "right")])
-@pytest.mark.parametrize("rooms", [4, 5, 6])
-async def test_jobs_that_each_hold_a_part_of_the_room_get_through(
-    rooms: int, jobs: tuple[str, ...]
-) -> None:
-    """C19: pods without a node stay, and take what another job has given back, or its own."""
-    gave = set[str]()
-    for seed in range(3):
-        async with simulated() as world:
-            gave |= await all_succeed(world, rooms, seed, *jobs)
-    assert gave
-
-
-@pytest.mark.virtual_time
-@pytest.mark.parametrize("elastic", [{}, {"minReplicas": 2, "maxReplicas": 4}])
-async def test_a_pod_without_a_node_stays_until_its_node_comes(elastic: dict[str, int]) -> None:
-    """C19: a cluster autoscaler adds nodes for the pods that it sees."""
-    size: Body = {"replicas": 3, "scheduleTimeoutSeconds": 30, **elastic}
-    body = job_body(**size)
-    async with simulated() as world:
-        world.nodes.room = 2 if not elastic else 1
-        world.cluster.apply(body)
-        await world.runs(20)
-        waiting = {uid for uid, pod in world.cluster.pods.items() if pod.homeless}
-        held = set(world.cluster.pods) - waiting
-        assert len(waiting) == (1 if not elastic else 2)
-        await world.until(lambda: not held & set(world.cluster.pods), 30)
-        assert waiting <= set(world.cluster.pods)
-        await world.runs(20)
-        assert any(pod.homeless for pod in world.cluster.pods.values())
-        assert waiting <= set(world.cluster.pods)
-        world.nodes.room = 3
-        await world.until(lambda: world.phase == "Running", 60)
 
 
 def test_a_started_job_never_gives_back_what_it_has() -> None:
@@ -300,81 +218,6 @@ def test_a_started_job_never_gives_back_what_it_has() -> None:
     owner = job(status={"listNumber": 1}, scheduleTimeoutSeconds=10)
     decided, _ = step(owner, observed(*pods), 600)
     assert not any(isinstance(action, DeletePod) for action in decided.actions)
-
-
-class Tenant:
-    """A job in a namespace of which others hold pods too: what its plans ask for comes true, as far
-    as the quota lets.
-
-    `Quota` below counts the pods of all tenants.
-    """
-
-    def __init__(self, name: str, quota: "Quota") -> None:
-        body = job_body(replicas=4, scheduleTimeoutSeconds=10, service="Auto")
-        body["metadata"] |= {"name": name, "uid": name}
-        self.job, self.quota = parse_job(body), quota
-        self.pods: dict[int, Pod] = {}
-        self.refusals: dict[str, Refusal] = {}
-        self.creations: dict[str, Creation] = {}
-        self.begun = False
-        quota.tenants.append(self)
-
-    def passes(self, seconds: float) -> None:
-        seen = Observed(self.pods, refusals=dict(self.refusals), creations=dict(self.creations))
-        decided = plan(self.job, seen, later(seconds))
-        self.job = stored(self.job, decided)
-        for action in decided.actions:
-            match action:
-                case CreatePod(member=member):
-                    self._create(member.rank, f"pod/{member.name}", seconds)
-                case DeletePod(name=name):
-                    self.pods = {rank: pod for rank, pod in self.pods.items() if pod.name != name}
-                case PublishAddresses():
-                    self.begun = True
-
-    def _create(self, rank: int, key: str, seconds: float) -> None:
-        if self.quota.used >= self.quota.pods:
-            self.refusals[key] = of_creation(
-                403, "exceeded quota", self.refusals.get(key), later(seconds)
-            )
-            return
-        self.refusals.pop(key, None)
-        name, born = key.removeprefix("pod/"), later(seconds).isoformat()
-        self.creations[name] = Creation(1, later(seconds))
-        self.pods[rank] = view(
-            rank, self.job, name=name, uid=f"{name} {seconds}", created=born, ip=f"10.1.0.{rank}"
-        )
-
-
-class Quota:
-    """Of pods, in a namespace."""
-
-    def __init__(self, pods: int) -> None:
-        self.pods = pods
-        self.tenants: list[Tenant] = []
-
-    @property
-    def used(self) -> int:
-        return sum(len(tenant.pods) for tenant in self.tenants)
-
-
-def test_of_two_jobs_of_four_under_a_quota_of_six_pods_one_begins() -> None:
-    quota = Quota(6)
-    one, other = Tenant("one", quota), Tenant("other", quota)
-    # Half of each: neither can begin.
-    for tenant in (one, other):
-        quota.pods = 3 if tenant is one else 6
-        tenant.passes(0)
-    assert (len(one.pods), len(other.pods)) == (3, 3)
-    for second in range(1, 120):
-        for tenant in (one, other):
-            if not tenant.begun:
-                tenant.passes(second)
-        if one.begun or other.begun:
-            break
-    assert one.begun or other.begun
-    given = [tenant.job.status.given_back for tenant in (one, other) if not tenant.begun]
-    assert [each and "exceeded quota" in each.message for each in given] == [True]
 
 
 def test_a_refusal_remembers_since_when() -> None:

@@ -4,7 +4,7 @@ after.
 
 import pytest
 from dijob import names
-from dijob.core.observed.views import unexplained
+from dijob.core.observed.unexplained import unexplained
 from unit.builders import Body, later, pod_body, read, view
 from unit.statuses import condition, looping, main_status, terminated
 

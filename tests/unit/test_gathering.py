@@ -9,7 +9,7 @@ from dijob.api.model import DIJob
 from dijob.api.status import Renewal, Status
 from dijob.core.actions import CreateInOrder, CreatePod, PublishAddresses, ReleasePod
 from dijob.core.membership.gathering import Gathering
-from dijob.core.observed.views import Observed, Pod, Refusal, Refused
+from dijob.core.observed.views import Observed, Pod, Refusal, Refused, Room
 from unit.builders import (
     LIST,
     NOW,
@@ -216,7 +216,7 @@ def test_who_is_created_now(
     needed: tuple[int, ...],
     ranks_to_add: tuple[int, ...],
 ) -> None:
-    under_test = Gathering(gathering(pods, 0).world, observed(*pods, released=held), 10, NOW)
+    under_test = Gathering(gathering(pods, 0).world, observed(*pods, room=Room(held)), 10, NOW)
     assert (under_test.needed, under_test.ranks_to_add) == (needed, ranks_to_add)
 
 
@@ -272,11 +272,11 @@ def test_the_highest_gives_way_and_comes_back_later() -> None:
     assert plan(owner, observed(home(0), homeless(1), home(2)), NOW).actions == (
         ReleasePod("job-2", "uid-2"),
     )
-    waits = plan(owner, observed(home(0), homeless(1), released=frozenset({"job-2"})), NOW)
+    waits = plan(owner, observed(home(0), homeless(1), room=Room(frozenset({"job-2"}))), NOW)
     assert waits.actions == ()
     said = conditions_of(waits)["AddressesReady"].message
     assert "rank 2: it gave its node back for a lower rank" in said
-    again = plan(owner, observed(home(0), home(1), released=frozenset({"job-2"})), NOW)
+    again = plan(owner, observed(home(0), home(1), room=Room(frozenset({"job-2"}))), NOW)
     assert [type(action) for action in again.actions] == [CreateInOrder]
 
 

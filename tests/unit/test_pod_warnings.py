@@ -10,7 +10,7 @@ import pytest
 from dijob import names
 from dijob.api.status import timestamp
 from dijob.core.observed.complaints import complaint, warning
-from dijob.core.observed.views import READ_AGAIN_SECONDS, events_due
+from dijob.core.observed.unexplained import READ_AGAIN_SECONDS, events_due
 from dijob.core.options import Options
 from dijob.shell.api import ApiError
 from dijob.shell.memory import Memory

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 from dijob.core.decide.plan import plan
-from dijob.core.observed.views import Pod, events_due
+from dijob.core.observed.unexplained import events_due
+from dijob.core.observed.views import Pod
 from unit.builders import OWNER, Body, conditions_of, job, later, observed, pod_body, read, view
 
 CREATED = "2026-05-04T12:00:00Z"

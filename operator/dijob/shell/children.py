@@ -50,6 +50,12 @@ class Children:
             f"{kind.lower()}/{o.name}" for kind, store in others for o in store.of(owner)
         )
 
+    def contended(self, owner: str) -> bool:
+        """Whether pods of this job, and of another one, seek a node."""
+        return any(pod.seeks_node for pod in self.pods.of(owner)) and any(
+            pod.seeks_node and pod.owner != owner for pod in self.pods
+        )
+
     def connect(self, key_of: Callable[[str], Key | None], queue: WorkQueue) -> None:
         """From now on an event about a child asks for a pass over its job."""
 

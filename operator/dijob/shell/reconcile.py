@@ -13,8 +13,8 @@ from dijob.core.decide.requeue import RESYNC_SECONDS
 from dijob.core.members import gang_of
 from dijob.core.membership.address_list import unaccounted
 from dijob.core.observed.ranked import by_rank
-from dijob.core.observed.views import Isolation, Observed
-from dijob.core.options import Options, isolated, notes
+from dijob.core.observed.views import Observed
+from dijob.core.options import Options
 from dijob.core.report import conditions
 from dijob.shell.actor import Actor
 from dijob.shell.api import Api, ApiError
@@ -24,6 +24,7 @@ from dijob.shell.clock import StepClock, yield_to_others
 from dijob.shell.jobs import Jobs, order
 from dijob.shell.kinds import JOBS
 from dijob.shell.memory import Memories, Memory
+from dijob.shell.observing import Observer
 from dijob.shell.outcome import Outcome
 from dijob.shell.recorder import Recorder
 from dijob.shell.status_writer import StaleCrdError, StatusWriter
@@ -41,7 +42,7 @@ class Reconciler:
         self.jobs = Jobs(clock)
         self._api = api
         self._children = children
-        self._options = options
+        self._observer = Observer(children, api.throttle, options)
         self._actor = Actor(api, children, options, clock)
         self._recorder = Recorder(api, clock)
         self._status = StatusWriter(api, self.jobs, self._recorder, self.forget, clock)
@@ -117,35 +118,7 @@ class Reconciler:
         self._memories.forget(uid)
 
     def _observe(self, job: DIJob, memory: Memory) -> Observed:
-        owner, now = job.metadata.owner_key, self._clock.now()
-        pods, unranked = by_rank(self._children.pods.of(owner), gang_of(job))
-        memory.first_seen = memory.first_seen or now
-        memory.wants(job, now)
-        memory.saw_lists(pods.values(), now)
-        memory.saw_pods((*pods.values(), *unranked))
-        silent = {pod.uid for pod in (*pods.values(), *unranked) if not pod.has_arrived}
-        return Observed(
-            pods=pods,
-            unranked=unranked,
-            existing=self._children.existing(owner),
-            refusals=memory.reverted.refusals | memory.refusals,
-            creations=dict(memory.creations),
-            released=frozenset(memory.released),
-            first_seen=memory.first_seen,
-            published=dict(memory.reverted.published),
-            list_seen=dict(memory.list_seen),
-            reminded=dict(memory.reminded),
-            latency=self._api.throttle.latency,
-            reminder_budget=self._api.throttle.reminders,
-            notes=notes(job, self._options),
-            isolation=Isolation(isolated(job, self._options), self._children.policies(job)),
-            contended=any(pod.seeks_node for pod in pods.values()) and self._others_wait(owner),
-            warnings={uid: text for uid, text in memory.warnings.items() if uid in silent},
-        )
-
-    def _others_wait(self, owner: str) -> bool:
-        """Whether the pod of another job seeks a node."""
-        return any(pod.seeks_node and pod.owner != owner for pod in self._children.pods)
+        return self._observer.observe(job, memory, self._clock.now())
 
     async def _find_hidden(self, job: DIJob, memory: Memory) -> None:
         """Ask by name for pods that should exist and that no watch shows, for each of them once."""

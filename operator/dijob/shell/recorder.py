@@ -12,7 +12,8 @@ from dijob.api.status import timestamp
 from dijob.core.actions import Event
 from dijob.core.observed.complaints import warning
 from dijob.core.observed.grouping import shorten
-from dijob.core.observed.views import Pod, events_due
+from dijob.core.observed.unexplained import events_due
+from dijob.core.observed.views import Pod
 from dijob.shell.api import Api, ApiError
 from dijob.shell.clock import SYSTEM, Clock
 from dijob.shell.kinds import EVENTS

@@ -20,7 +20,8 @@ PERIOD_SECONDS = 60.0
 
 
 class ServerClock(Clock):
-    """Before the first response, and if a proxy removes the header, it is the machine's own clock.
+    """The machine's own clock, unless that differs from the API server's by more than STEP. It is
+    the machine's, too, before the first response, and if a proxy removes the header.
 
     Date is cut to whole seconds, and the request took a while. Each response therefore gives an
     upper bound of how far the API server's clock is ahead of the monotonic one. The smallest bound
@@ -36,10 +37,11 @@ class ServerClock(Clock):
         self._least = self._least_before = math.inf
 
     def now(self) -> datetime:
-        ahead = min(self._least, self._least_before)
+        own, ahead = self._clock.now(), min(self._least, self._least_before)
         if math.isinf(ahead):
-            return self._clock.now()
-        return datetime.fromtimestamp(ahead + self._clock.monotonic(), UTC)
+            return own
+        there = datetime.fromtimestamp(ahead + self._clock.monotonic(), UTC)
+        return own if abs(there - own) <= STEP else there
 
     def monotonic(self) -> float:
         return self._clock.monotonic()

@@ -48,7 +48,7 @@ def due_give_back(gathering: Gathering, status: Status, timeout: int) -> GivenBa
         until=timestamp(until),
         message=shorten(message),
         kept_ranks=compact(kept),
-        contended=observed.contended,
+        contended=observed.room.contended,
     )
 
 

@@ -136,7 +136,7 @@ class Gathering:
         even those without a node, since a cluster autoscaler must see them; a rank whose pod was
         released for a lower one comes back only when that one has a node.
         """
-        world, released = self.world, self.observed.released
+        world, released = self.world, self.observed.room.released
         if self.needed:
             return ()
         ranks = []

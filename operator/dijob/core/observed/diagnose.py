@@ -133,7 +133,7 @@ def _why_no_address(gang: Gang, rank: int, observed: Observed, now: datetime) ->
         refused = observed.refusals.get(f"pod/{name}")
         if refused and not (rejected and refused.why is Refused.TERMINATING):
             return refused.message
-        if name in observed.released:
+        if name in observed.room.released:
             return "it gave its node back for a lower rank"
         return rejected or "its pod is being created"
     if pod.deleting:

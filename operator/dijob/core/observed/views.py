@@ -2,21 +2,16 @@
 objects).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import StrEnum
 
 from dijob.api.problems import Problem
-from dijob.core import pace
 from dijob.core.addresses import ListCopy
 from dijob.core.observed.containers import Containers
 from dijob.core.observed.termination import NOT_DELETED, Termination
 
-# The events of a pod are read if its status gives no reason for so long after its creation.
-UNEXPLAINED_SECONDS = 2.5
-# Between two readings of a pod's events: the kubelet repeats one after some minutes, if at all.
-READ_AGAIN_SECONDS = 10.0
 # In Observed.list_seen, in the place of a list's number: lists are counted from 1.
 ARRIVAL = 0
 
@@ -200,6 +195,18 @@ class Isolation:
 
 
 @dataclass(frozen=True)
+class Room:
+    """What is known of the room that the scheduler has.
+
+    `released` are the names of pods that were deleted so that a lower rank finds a node (from the
+    operator's memory). `contended`: pods of this job seek a node, and of other jobs too.
+    """
+
+    released: frozenset[str] = frozenset()
+    contended: bool = False
+
+
+@dataclass(frozen=True)
 class Observed:
     """Everything that one pass decides on, besides the job itself.
 
@@ -210,15 +217,13 @@ class Observed:
     From the operator's memory (shell/memory.py), so that a new operator learns it again: `refusals`
     maps a kind and name ("pod/x-0", "service/x") or a change (changes.py) to the last refusal;
     `creations` a pod's name to how often it was created lately; `warnings` a pod's uid to the
-    newest warning event about it. `released` are the names of pods that were deleted so that a
-    lower rank finds a node. `first_seen` is when the first pass over the job was; None: now.
+    newest warning event about it. `room` is about nodes. `first_seen` is when the first pass over
+    the job was; None: now.
     `list_seen` maps the uid of a pod that is to act on a list, and the list's number, to when that
     list was first seen on the pod, and the uid of any pod, and ARRIVAL, to when it was first seen
     to have arrived; `reminded` maps the same to when its kubelet was last reminded of the list.
     `published` maps a pod's uid to the number of the newest list
     that this operator has written on it.
-
-    `contended`: pods of other jobs seek a node too (looked up only if a pod of this job does).
 
     From its settings and its measurements: `notes` are problems of the job with these settings;
     `isolation` is about its NetworkPolicy;
@@ -231,13 +236,12 @@ class Observed:
     existing: frozenset[str] = frozenset()
     refusals: Mapping[str, Refusal] = field(default_factory=dict)
     creations: Mapping[str, Creation] = field(default_factory=dict)
-    released: frozenset[str] = frozenset()
+    room: Room = Room()
     first_seen: datetime | None = None
     list_seen: Mapping[tuple[str, int], datetime] = field(default_factory=dict)
     reminded: Mapping[tuple[str, int], datetime] = field(default_factory=dict)
     published: Mapping[str, int] = field(default_factory=dict)
     warnings: Mapping[str, str] = field(default_factory=dict)
-    contended: bool = False
     notes: tuple[Problem, ...] = ()
     isolation: Isolation = Isolation()
     latency: float = 0.0
@@ -262,39 +266,6 @@ class Observed:
     def all_pods(self) -> tuple[Pod, ...]:
         """All pods of the job, those with a rank first, in rank order."""
         return (*(pod for _, pod in sorted(self.pods.items())), *self.unranked)
-
-
-def unexplained(
-    pods: Iterable[Pod], now: datetime, patience: float = UNEXPLAINED_SECONDS
-) -> tuple[Pod, ...]:
-    """The pods of which only an event can say why nothing starts in them: they have a node, or no
-    scheduler has reported on them (a ResourceClaim cannot be made). They are older than `patience`
-    (seconds), and their status gives no reason.
-    """
-    return tuple(
-        p
-        for p in pods
-        if (p.scheduled or p.placement.unacknowledged)
-        and not p.has_arrived
-        and not p.complaint
-        and age(p, now) > patience
-    )
-
-
-def events_due(
-    pods: Iterable[Pod], read: Mapping[str, datetime], now: datetime, latency: float = 0.0
-) -> tuple[Pod, ...]:
-    """Those of the unexplained pods whose events are to be read, the longest unread first; `read`
-    is when those of each were last read, by uid.
-
-    With `latency`, the seconds that a write takes now, patience grows: the apiserver reads all
-    events of the namespace to find those of one pod, and where it is slow, so is every start.
-    """
-    patience = pace.interval(UNEXPLAINED_SECONDS, latency)
-    long_ago = now - timedelta(seconds=pace.interval(READ_AGAIN_SECONDS, latency))
-    silent = unexplained(pods, now, patience)
-    due = (pod for pod in silent if read.get(pod.uid, long_ago) <= long_ago)
-    return tuple(sorted(due, key=lambda pod: (pod.uid in read, read.get(pod.uid, now))))
 
 
 def since(time: str, now: datetime) -> float | None:

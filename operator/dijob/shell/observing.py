@@ -1,0 +1,48 @@
+"""What a pass decides on: objects in the stores, the memory, settings and measurements."""
+
+from datetime import datetime
+
+from dijob.api.model import DIJob
+from dijob.core.members import gang_of
+from dijob.core.observed.ranked import by_rank
+from dijob.core.observed.views import Isolation, Observed, Room
+from dijob.core.options import Options, isolated, notes
+from dijob.shell.children import Children
+from dijob.shell.memory import Memory
+from dijob.shell.throttle import Throttle
+
+
+class Observer:
+    """Puts together what is known of a job."""
+
+    def __init__(self, children: Children, throttle: Throttle, options: Options) -> None:
+        self._children = children
+        self._throttle = throttle
+        self._options = options
+
+    def observe(self, job: DIJob, memory: Memory, now: datetime) -> Observed:
+        """Everything about a job as it is known now; the memory takes in what is new."""
+        owner = job.metadata.owner_key
+        pods, unranked = by_rank(self._children.pods.of(owner), gang_of(job))
+        memory.first_seen = memory.first_seen or now
+        memory.wants(job, now)
+        memory.saw_lists(pods.values(), now)
+        memory.saw_pods((*pods.values(), *unranked))
+        silent = {pod.uid for pod in (*pods.values(), *unranked) if not pod.has_arrived}
+        return Observed(
+            pods=pods,
+            unranked=unranked,
+            existing=self._children.existing(owner),
+            refusals=memory.reverted.refusals | memory.refusals,
+            creations=dict(memory.creations),
+            room=Room(frozenset(memory.released), self._children.contended(owner)),
+            first_seen=memory.first_seen,
+            published=dict(memory.reverted.published),
+            list_seen=dict(memory.list_seen),
+            reminded=dict(memory.reminded),
+            latency=self._throttle.latency,
+            reminder_budget=self._throttle.reminders,
+            notes=notes(job, self._options),
+            isolation=Isolation(isolated(job, self._options), self._children.policies(job)),
+            warnings={uid: text for uid, text in memory.warnings.items() if uid in silent},
+        )
