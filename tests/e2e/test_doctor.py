@@ -82,7 +82,7 @@ FAULTS: Wanted = {
     ("pull", "status"): ("AddressesReady AddressMissing", "the job goes on by itself"),
     ("nodes", "nodes"): ("ranks 0-1 found no node: 0/2", "nodeSelector"),
     ("full", "nodes"): ("didn't have free ports", "each port once"),
-    ("crash", "failures"): ("ended with exit code 3: no model here", "logs crash --rank 0"),
+    ("crash", "failures"): ("exited 3: no model here", "logs crash --rank 0"),
     ("crash", "status"): ("Failed BackoffLimitExceeded", "kubectl logs"),
     ("eats", "failures"): ("ran out of memory (OOMKilled)", "limits.memory"),
     ("mixed", "same source"): ("the source differs between pods", "kubectl dijob restart mixed"),

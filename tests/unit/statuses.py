@@ -3,7 +3,7 @@
 from typing import Any
 
 from dijob import names
-from dijob.core.observed.containers import Ending
+from dijob.core.observed.endings import Ending
 from unit.builders import Body
 
 RUNNING: Body = {"running": {}}

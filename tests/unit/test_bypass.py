@@ -7,7 +7,8 @@ from dijob.api.parse import parse_job
 from dijob.api.warnings import warnings
 from dijob.cli.explain import text
 from dijob.cli.explain.report import explanation
-from dijob.core.observed.containers import ALONE, Ending
+from dijob.core.observed.containers import ALONE
+from dijob.core.observed.endings import Ending
 from dijob.core.options import Options
 from unit.builders import (
     NOW,

@@ -11,7 +11,7 @@ from dijob.api.problems import SpecError
 from dijob.api.warnings import warnings
 from dijob.core.decide.plan import Plan
 from dijob.core.members import gang_of
-from dijob.core.observed.containers import Ending
+from dijob.core.observed.endings import Ending
 from dijob.names import CleanPodPolicy, Topology
 from unit import builders
 from unit.builders import manifest, plan

@@ -2,7 +2,7 @@
 
 import pytest
 from dijob.api.status import Status, timestamp
-from dijob.core.observed.containers import Ending
+from dijob.core.observed.endings import Ending
 from dijob.core.observed.views import Observed
 from dijob.core.report import conditions
 from unit.builders import (

@@ -58,7 +58,37 @@ Root Cause (first observed failure):
   traceback : To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html
 ============================================================
 """
+# DI-engine's table at its full width, and cut off at its beginning as a termination message is.
+TABLE = """\
++-------+--------------+---------------+
+| Name  | cur_lr_avg   | total_loss_avg |
++-------+--------------+---------------+
+| Value | 0.133523     | 4.918861      |
++-------+--------------+---------------+
+"""
+CUT_ROW = "Value | 0.133523     | 4.918861      | 4.687330"
+WARNINGS = """\
+/usr/lib/python3.11/site-packages/numba/core.py:12: NumbaDeprecationWarning: no longer supported
+  from numba import jit
+WARNING:root:If you want to use numba to speed up segment tree, please install numba first
+Gym has been unmaintained since 2022 and does not support NumPy 2.0 amongst other critical things.
+Please upgrade to Gymnasium, the maintained drop-in replacement of Gym, or contact the authors.
+/usr/lib/python3.8/multiprocessing/resource_tracker.py:216: UserWarning: resource_tracker: leaked
+  warnings.warn('resource_tracker: There appear to be %d'
+"""
+LOGURU = "2026-11-26 10:00:00.000 | ERROR    | train:main:12 - no GPU found"
 HEADLINES = {
+    "C13: a table": ("no GPU found\n" + TABLE, "no GPU found"),
+    "C13: a table alone": (TABLE, ""),
+    "C13: a row that was cut": (f"no GPU found\n{CUT_ROW}\n+---", "no GPU found"),
+    "C13: a table in Unicode": ("no GPU found\n│ loss │ 0.1 │\n", "no GPU found"),
+    "C13: warnings of libraries": ("no GPU found\n" + WARNINGS, "no GPU found"),
+    "C13: warnings alone": (WARNINGS, ""),
+    "an error with bars": (LOGURU, LOGURU),
+    "an error about an operator": (
+        "TypeError: unsupported operand type(s) for |: 'int' and 'str'",
+        "TypeError: unsupported operand type(s) for |: 'int' and 'str'",
+    ),
     "torchrun": (
         TORCHRUN,
         "torchrun's local rank 2 exited -9, whose own words stand further up in the log",
@@ -102,15 +132,33 @@ ENDS = {
         "exited 1: ModuleNotFoundError: No module named 'mymod'",
     ),
     "no output": ((3, 0, "Error", ""), "exited 3"),
-    "a signal": ((137, 9, "Error", "saving"), "was ended by SIGKILL: saving"),
+    "C13: a healthy program": ((137, 9, "Error", "saving"), "was ended by SIGKILL"),
+    "a program that had failed": (
+        (143, 15, "Error", TRACEBACK),
+        "was ended by SIGTERM: ModuleNotFoundError: No module named 'mymod'",
+    ),
+    "a program that fell": (
+        (139, 11, "Error", "Fatal Python error: Segmentation fault"),
+        "was ended by SIGSEGV: Fatal Python error: Segmentation fault",
+    ),
     "no such signal": ((228, 100, "Error", ""), "was ended by signal 100"),
-    "out of memory": ((137, 9, "OOMKilled", ""), "ran out of memory (OOMKilled)"),
+    "out of memory": ((137, 9, "OOMKilled", "step 7"), "ran out of memory (OOMKilled)"),
     "no container": (
         (None, None, "Evicted", "The node was low on disk"),
         "failed (Evicted): The node was low on disk",
     ),
     "nothing is known": ((None, None, "", ""), "failed"),
 }
+
+
+def test_what_the_cluster_knows_besides_is_the_cause() -> None:
+    """C13, H11."""
+    limit = "the container's memory limit is 2Gi"
+    assert how_it_ended(137, 9, "OOMKilled", "step 7", limit) == (
+        f"ran out of memory (OOMKilled: {limit})"
+    )
+    probe = "its liveness probe failed: HTTP probe failed with statuscode: 500"
+    assert how_it_ended(143, 15, "Error", "step 7", probe) == f"was ended by the kubelet: {probe}"
 
 
 @pytest.mark.parametrize(("end", "words"), ENDS.values(), ids=ENDS)

@@ -11,7 +11,7 @@ from dijob.api.status import Charge, Renewal, Status, timestamp
 from dijob.core.membership import failures
 from dijob.core.membership.failures import Ledger
 from dijob.core.membership.policy import Policy
-from dijob.core.observed.containers import Ending
+from dijob.core.observed.endings import Ending
 from dijob.core.observed.views import Observed, Pod
 from dijob.names import RestartScope, Runtime
 from unit.builders import NOW, gang, given, listed, observed, view, world_of
@@ -165,11 +165,16 @@ def test_the_first_failure_stays_the_first() -> None:
 @pytest.mark.parametrize(
     ("fields", "reason", "message"),
     [
-        ({"last_end": Ending(137, 9, "OOMKilled", "")}, "OOMKilled", "too much"),
+        ({"last_end": Ending(137, 9, "OOMKilled", "")}, "OOMKilled", ""),
+        (
+            {"last_end": Ending(137, 9, "Error", ""), "phase": "Failed"},
+            "Error",
+            "too much",
+        ),
         ({"last_end": None, "phase": "Failed"}, "Failed", "too much"),
         ({"last_end": Ending(1, 0, "Error", "x" * 5000)}, "Error", "x" * failures.MESSAGE_LIMIT),
     ],
-    ids=["kubelet", "no-container", "long"],
+    ids=["kubelet", "whole-pod", "no-container", "long"],
 )
 def test_the_first_failure_says_what_is_known(
     fields: dict[str, Any], reason: str, message: str

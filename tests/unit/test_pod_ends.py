@@ -5,7 +5,7 @@ is the one that is named.
 import pytest
 from dijob import names
 from dijob.core.observed import containers
-from dijob.core.observed.containers import Ending
+from dijob.core.observed.endings import Ending
 from unit.builders import Body, container, job, pod_body, read
 from unit.statuses import RUNNING, condition, looping, main_status, terminated
 
@@ -175,7 +175,7 @@ ENDINGS: dict[str, tuple[Body, Ending | None]] = {
     ),
     "main, before this start": (
         {"containerStatuses": [main_status(1, state=RUNNING, lastState=terminated(1))]},
-        Ending(1, 0, "Error", ""),
+        Ending(1, 0, "Error", "", runs_again=True),
     ),
     "signal": (
         {"containerStatuses": [main_status(state=terminated(137))]},
@@ -196,7 +196,7 @@ ENDINGS: dict[str, tuple[Body, Ending | None]] = {
             ],
             "containerStatuses": [main_status(state={"waiting": {}})],
         },
-        Ending(7, 0, "Error", ""),
+        Ending(7, 0, "Error", "", container="init"),
     ),
     "a sidecar, the main container having ended well": (
         {
@@ -205,7 +205,7 @@ ENDINGS: dict[str, tuple[Body, Ending | None]] = {
                 main_status(name="side", state=terminated(4)),
             ]
         },
-        Ending(4, 0, "Error", ""),
+        Ending(4, 0, "Error", "", container="side"),
     ),
 }
 

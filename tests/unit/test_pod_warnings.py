@@ -60,7 +60,7 @@ def test_status_and_event_of_a_pod_that_is_not_admitted_say_the_same() -> None:
         "message": f"Pod was rejected: {words}",
     }
     said = warning({"reason": "NodeAffinity", "message": words}, "main")
-    assert complaint(status) == said == f"NodeAffinity: {words}"
+    assert complaint({}, status) == said == f"NodeAffinity: {words}"
 
 
 def test_of_pods_that_are_gone_nothing_is_remembered() -> None:
@@ -95,7 +95,7 @@ def test_an_image_that_cannot_be_pulled_is_told_in_the_words_of_the_status(
     waiting = {"waiting": {"reason": "ErrImagePull", "message": CAUSE}}
     main = main_status(name=container, image="a.example/x:1", state=waiting)
     said = warning(event(NOT_PULLED, about=about), "main")
-    assert said == complaint({"containerStatuses": [main]})
+    assert said == complaint({}, {"containerStatuses": [main]})
 
 
 def test_other_warnings_are_told_as_they_are() -> None:

@@ -8,7 +8,7 @@ from dijob.core.decide.plan import Plan
 from dijob.core.members import gang_of
 from dijob.core.membership.policy import Policy
 from dijob.core.membership.world import World
-from dijob.core.observed.containers import Ending
+from dijob.core.observed.endings import Ending
 from dijob.core.observed.views import Pod
 from dijob.names import FailureAction
 from unit.builders import (

@@ -11,7 +11,7 @@ from dijob.api.status import Charge, Renewal, Status, timestamp
 from dijob.core.actions import PublishAddresses
 from dijob.core.membership import restart
 from dijob.core.membership.restart import CALM_SECONDS, SETTLED_SECONDS, SLACK_SECONDS
-from dijob.core.observed.containers import Ending
+from dijob.core.observed.endings import Ending
 from dijob.core.observed.views import Observed, Pod
 from dijob.pod import KILL_SECONDS, RENEWAL_CODE
 from unit.builders import NOW, changed, hands_out, job, later, listed, observed, plan, view

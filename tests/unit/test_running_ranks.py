@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from dijob.api.model import DIJob
 from dijob.api.status import timestamp
-from dijob.core.observed.containers import Ending
+from dijob.core.observed.endings import Ending
 from dijob.core.observed.views import Pod
 from unit.builders import (
     NOW,

@@ -4,7 +4,8 @@ its own way.
 
 from dijob.api.model import DIJob
 from dijob.api.problems import Problem, SpecError
-from dijob.core.observed.containers import ALONE, OTHERWISE, Ending
+from dijob.core.observed.containers import ALONE, OTHERWISE
+from dijob.core.observed.endings import Ending
 from dijob.core.observed.views import Observed
 from dijob.core.report import conditions
 from dijob.reasons import Invalid

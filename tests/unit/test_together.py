@@ -8,7 +8,7 @@ import pytest
 from dijob.api.model import DIJob
 from dijob.core.actions import CreatePod, DeletePod
 from dijob.core.decide.plan import Plan
-from dijob.core.observed.containers import Ending
+from dijob.core.observed.endings import Ending
 from dijob.core.observed.views import Pod
 from unit.builders import (
     NOW,

@@ -69,16 +69,20 @@ class FirstFailure(Stored):
     """The rank that failed first."""
     pod: Name = ""
     """Its pod."""
+    container: Name = ""
+    """The container that failed; empty: the main container."""
     node: Name = ""
     """The node that the pod ran on."""
     exit_code: Annotated[int, Field(ge=-(2**31), le=2**31 - 1)] | None = None
-    """Exit code of the main container, where it ended by itself."""
+    """Exit code of the container, where it ended by itself."""
     signal: Annotated[int, Field(ge=0, le=255)] | None = None
-    """Signal that ended the main container, e.g. 9 when memory ran out."""
+    """Signal that ended the container, e.g. 9 when memory ran out."""
     reason: Reason = ""
     """The kubelet's word for it, e.g. Error or OOMKilled."""
     message: Message = ""
-    """The termination message of the pod, or the kubelet's message."""
+    """The termination message of the container, or the kubelet's message about the pod."""
+    cause: Message = ""
+    """What the cluster knows besides: the memory limit that was met, or the probe that failed."""
     time: Time = ""
     """When it happened."""
 

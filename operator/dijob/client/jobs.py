@@ -7,6 +7,7 @@ from typing import Any
 
 from dijob.api.model import DIJob, Metadata
 from dijob.api.parse import parse_job, stored
+from dijob.api.printed import one_line
 from dijob.api.reported import Progress, Reported
 from dijob.api.status import Condition, FirstFailure, Status
 from dijob.names import Phase
@@ -123,5 +124,6 @@ def failure_in_words(first: FirstFailure | None) -> str:
         how = f"signal {first.signal}"
     reason = f", {first.reason}" if first.reason and first.reason != how else ""
     node = f" on node {first.node}" if first.node else ""
-    said = f": {' '.join(first.message.split())}" if first.message.strip() else ""
-    return f"First failure: rank {first.rank} ({first.pod}){node}, {how}{reason}{said}"
+    where = f"{first.pod}, container {first.container}" if first.container else first.pod
+    said = "".join(f": {one_line(text)}" for text in (first.cause, first.message) if text.strip())
+    return f"First failure: rank {first.rank} ({where}){node}, {how}{reason}{said}"

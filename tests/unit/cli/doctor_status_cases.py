@@ -104,7 +104,7 @@ OF_STATUS: dict[str, Case] = {
         "failures",
         evidence(pods=[pod(0), pod(1, main=ended(1, message="Traceback\nKeyError: 'a'\n"))]),
         PROBLEM,
-        "ended with exit code 1: KeyError: 'a'",
+        "exited 1: KeyError: 'a'",
         "logs test --rank 1 --previous",
     ),
     "a start with a new list is none": Case(
@@ -114,7 +114,7 @@ OF_STATUS: dict[str, Case] = {
         "failures",
         evidence(job(firstFailure={"rank": 1, "exitCode": 2, "message": "bad"})),
         PROBLEM,
-        "rank 1, container di-container, ended with exit code 2: bad",
+        "rank 1, container di-container, exited 2: bad",
         "--rank 1",
     ),
     "a failure of which the kubelet knows no more": Case(
@@ -124,7 +124,7 @@ OF_STATUS: dict[str, Case] = {
             pods=[pod(0, main=ended(137, "ContainerStatusUnknown"))],
         ),
         PROBLEM,
-        "rank 0, container di-container, ended with exit code 3: no model here",
+        "rank 0, container di-container, exited 3: no model here",
         "--rank 0",
     ),
     "memory of which the kubelet knows no more": Case(

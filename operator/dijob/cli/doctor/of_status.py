@@ -7,6 +7,7 @@ from dijob import names, reasons
 from dijob.cli.doctor.evidence import Evidence
 from dijob.cli.doctor.verdict import Finding, ok, problem, unknown
 from dijob.core.members import count, say
+from dijob.core.observed.endings import ending, how_it_ended
 from dijob.reasons import ReasonKind
 
 _PULL = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
@@ -123,13 +124,21 @@ def ends(evidence: Evidence) -> Iterator[Finding]:
             ):
                 continue
             found = True
-            yield _ended(evidence, pod.rank, str(one["name"]), end)
+            where = f"rank {pod.rank}, container {one['name']},"
+            words = ending(pod.body.get("spec") or {}, one, end).words
+            main = one["name"] == pod.container
+            logs = _logs(evidence, pod.rank, pod.name, "" if main else str(one["name"]))
+            yield _ended(f"{where} {words}", str(reason), logs)
             break
     first = evidence.job.status.first_failure
     if first and not found:
         found = True
-        end = {"reason": first.reason, "exitCode": first.exit_code, "message": first.message}
-        yield _ended(evidence, first.rank, names.MAIN_CONTAINER, end)
+        where = f"rank {first.rank}, container {first.container or names.MAIN_CONTAINER},"
+        words = how_it_ended(
+            first.exit_code, first.signal, first.reason, first.message, first.cause
+        )
+        logs = _logs(evidence, first.rank, first.pod, first.container)
+        yield _ended(f"{where} {words}", first.reason, logs)
     if not found:
         yield ok("no container has failed")
 
@@ -140,22 +149,21 @@ def _is_failure(end: Mapping[str, object]) -> bool:
     return bool(end) and reason != _UNKNOWN and not ordinary
 
 
-def _ended(evidence: Evidence, rank: int, container: str, end: dict[str, object]) -> Finding:
-    where = f"rank {rank}, container {container},"
-    if end.get("reason") == _OUT_OF_MEMORY:
+def _ended(text: str, reason: str, logs: str) -> Finding:
+    if reason == _OUT_OF_MEMORY:
         return problem(
-            f"{where} ran out of memory (OOMKilled)",
+            text,
             "raise resources.limits.memory, or use less: a smaller replay buffer, fewer"
             " environments",
         )
-    lines = str(end.get("message") or "").strip().splitlines()
-    said = f": {lines[-1][:300]}" if lines else ""
-    code = end.get("exitCode")
-    how = f"ended with exit code {code}" if code is not None else f"failed: {end.get('reason')}"
-    return problem(
-        f"{where} {how}{said}",
-        f"kubectl dijob logs {evidence.job.name} --rank {rank} --previous",
-    )
+    return problem(text, logs)
+
+
+def _logs(evidence: Evidence, rank: int, pod: str, container: str) -> str:
+    """How to read the log of a container; "" is the main one."""
+    if container:
+        return f"kubectl -n {evidence.job.metadata.namespace} logs {pod} -c {container}"
+    return f"kubectl dijob logs {evidence.job.name} --rank {rank} --previous"
 
 
 def same_image(evidence: Evidence) -> Iterator[Finding]:

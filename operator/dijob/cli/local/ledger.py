@@ -7,7 +7,8 @@ from enum import StrEnum
 from dijob.api.model import DIJob
 from dijob.core.members import gang_of, say
 from dijob.core.membership.policy import Policy
-from dijob.core.observed.containers import Containers, Ending
+from dijob.core.observed.containers import Containers
+from dijob.core.observed.endings import Ending
 from dijob.core.observed.views import Pod
 from dijob.names import FailureAction
 

@@ -16,9 +16,8 @@ from dijob.core.report.summary import Fact, find, is_true
 from dijob.names import CleanPodPolicy, FailureAction
 from dijob.reasons import BrokerReady, Failed, PeersReady, Reason, Running, Succeeded, Suspended
 
-# How a pod shows it that was ended so that its logs stay (annotations.end_patch). The kubelet may
-# have started its container again just before.
-KEPT = " (or with --previous); a pod that was ended so that its logs stay shows DeadlineExceeded"
+# How a pod shows it that is ended so that its log stays (annotations.end_patch).
+KEPT = "its pod is ended so that the log stays, and shows DeadlineExceeded"
 
 
 def end(this: Pass) -> list[Fact] | None:
@@ -138,34 +137,45 @@ def _whose_success(this: Pass) -> Fact:
 
 
 def _failed(this: Pass, reason: Failed, message: str, rank: int | None = None) -> list[Fact]:
-    """The conditions of a job that has failed; `rank` is the one whose end is in the message."""
-    first = this.status.first_failure
-    if first is not None:
-        said = f"; the first failure: {_sentence(first)}" if first.rank != rank else ""
-        message += said + _where_logs_are(this, first)
-    return _end(this, Fact(reason, message))
+    """The conditions of a job that has failed; `rank` is the one whose end is in the message. The
+    cause comes last, since it says most and may be long.
+    """
+    if (first := this.status.first_failure) is None:
+        return _end(this, Fact(reason, message))
+    log = f" ({said})" if (said := _where_logs_are(this, first)) else ""
+    cause = f"; the first failure: {_sentence(first)}" if first.rank != rank else ""
+    return _end(this, Fact(reason, message + log + cause))
 
 
 def _sentence(first: FirstFailure) -> str:
-    return (
-        f"rank {first.rank}"
-        f" {how_it_ended(first.exit_code, first.signal, first.reason, first.message)}"
-    )
+    how = how_it_ended(first.exit_code, first.signal, first.reason, first.message, first.cause)
+    return f"{_who(first.rank, first.container)} {how}"
+
+
+def _who(rank: int, container: str) -> str:
+    return f"rank {rank}: container {container}" if container else f"rank {rank}"
 
 
 def _where_logs_are(this: Pass, first: FirstFailure) -> str:
     """Where there is a log: the pod may have been re-created since, and others have failed last."""
     failed = _have_failed(this)
-    kept = [pod.name for _, pod in sorted(this.world.pods.items()) if pod.uid in failed]
-    log = f", see `kubectl logs {first.pod}`" if first.pod in kept else ""
-    if kept and not log:
-        log = f"; `kubectl logs {kept[0]}` has what came last"
-    ended = this.job.spec.clean_pod_policy is not CleanPodPolicy.ALL and any(
-        not pod.finished and not pod.deleting
-        for pod in this.world.pods.values()
-        if pod.uid in failed
-    )
-    return log + (KEPT if ended else "")
+    kept = [pod for _, pod in sorted(this.world.pods.items()) if pod.uid in failed]
+    if not kept or this.job.spec.clean_pod_policy is CleanPodPolicy.ALL:
+        return ""
+    its_own = next((pod for pod in kept if pod.name == first.pod), None)
+    pod = its_own or kept[0]
+    log = f"see {_logs(pod)}" if its_own else f"{_logs(pod)} has what came last"
+    return log if pod.finished or pod.deleting else f"{log}: {KEPT}"
+
+
+def _logs(pod: Pod) -> str:
+    """The command that prints the log of what failed in a pod. kubectl takes another container than
+    the main one by itself if the template asks for that, and the log of the run that goes on.
+    """
+    end = pod.containers.last_end
+    container = (end.container if end else "") or (pod.made.main if pod.made.has_others else "")
+    name = f" -c {container}" if container else ""
+    return f"`kubectl logs {pod.name}{name}{' --previous' if end and end.runs_again else ''}`"
 
 
 def rule_in_words(this: Pass, rank: int) -> str:
@@ -173,9 +183,10 @@ def rule_in_words(this: Pass, rank: int) -> str:
     pod = this.world.pods[rank]
     ending = pod.containers.last_end
     end = ending.words if ending else how_it_ended(None, None, "", pod.complaint)
+    who = _who(rank, ending.container if ending else "")
     at = this.policy.rule(pod)
     rule = f"runtime: {this.job.spec.runtime}" if at is None else f"failurePolicy.rules[{at}]"
-    return f"rank {rank} {end}, and {rule}"
+    return f"{who} {end}, and {rule}"
 
 
 def _end(this: Pass, fact: Fact) -> list[Fact]:

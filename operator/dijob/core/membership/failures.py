@@ -14,6 +14,7 @@ from dijob.core.membership.policy import Policy
 from dijob.core.membership.world import World
 from dijob.core.observed import shape
 from dijob.core.observed.containers import RESTARTED_WITH_ALL
+from dijob.core.observed.endings import Ending
 from dijob.core.observed.views import Observed, Pod
 from dijob.names import FailureAction
 
@@ -112,7 +113,7 @@ def with_failures(
     if FailureAction.RESTART_JOB in found.values() and not world.nobody_runs:
         failures = 1
     first = ledger.first_failure or next(
-        (_failure(world.pods[rank], charges[rank], now) for rank in found), None
+        (first_of(world.pods[rank], charges[rank], now) for rank in found), None
     )
     restarts = ledger.restarts + failures
     return replace(ledger, charges=charges, restarts=restarts, first_failure=first, new=found)
@@ -200,16 +201,28 @@ def _new(pod: Pod, before: Charge, policy: Policy) -> int:
     return max(0, others - before.restarts) + init
 
 
-def _failure(pod: Pod, charge: Charge, now: datetime) -> FirstFailure:
+def first_of(pod: Pod, charge: Charge, now: datetime) -> FirstFailure:
+    """The failure that a pod shows."""
     # Only the last end can be seen. If that one is excused, the failure came before it.
     end = None if was_excused(pod, charge) else pod.containers.last_end
     return FirstFailure(
         rank=pod.rank,
         pod=pod.name,
+        container=end.container if end else "",
         node=pod.placement.node,
         exit_code=end.exit_code if end else None,
         signal=end.signal or None if end else None,
         reason=end.reason if end else pod.phase if pod.failed else "Unknown",
-        message=(end.message if end and end.message else pod.complaint)[-MESSAGE_LIMIT:],
+        message=_message(pod, end)[-MESSAGE_LIMIT:],
+        cause=end.cause if end else "",
         time=timestamp(now),
     )
+
+
+def _message(pod: Pod, end: Ending | None) -> str:
+    """The last words of what failed, or why the pod was ended as a whole: its complaint says of a
+    container only how that ended.
+    """
+    if end is None or (pod.phase == "Failed" and not end.message):
+        return pod.complaint
+    return end.message

@@ -8,8 +8,9 @@ from typing import Any
 
 from dijob import names
 from dijob.api.printed import one_line
-from dijob.core.observed.containers import ending, renewed
+from dijob.core.observed.containers import renewed
 from dijob.core.observed.disruptions import REJECTED
+from dijob.core.observed.endings import ending
 
 Body = Mapping[str, Any]
 
@@ -25,7 +26,7 @@ _ABOUT = re.compile(r"\{(.+)\}$")
 WAITING_IS_FINE = ("PodInitializing", "ContainerCreating", "")
 
 
-def complaint(status: Body) -> str:
+def complaint(spec: Body, status: Body) -> str:
     """Why the pod does not get on, in the cluster's own words; "" while nothing is wrong."""
     if status.get("phase") == "Failed":
         # Its event says the same without these words.
@@ -40,7 +41,7 @@ def complaint(status: Body) -> str:
         (
             f"container {_user_container(c, main)}{text}"
             for c in containers
-            if (text := _complaint(c))
+            if (text := _complaint(spec, c))
         ),
         "",
     )
@@ -75,7 +76,7 @@ def _user_container(container: Body, main: Iterable[Body]) -> str:
     )
 
 
-def _complaint(container: Body) -> str:
+def _complaint(spec: Body, container: Body) -> str:
     """What is said behind the container's name; "" while nothing is wrong."""
     state = container.get("state") or {}
     waiting = state.get("waiting") or {}
@@ -84,12 +85,13 @@ def _complaint(container: Body) -> str:
     if reason in PULL_REASONS:
         return f": {_pull_failure(container.get('image') or '', message)}"
     if reason == "CrashLoopBackOff" and last:
-        return f" {ending(last).words}, and starts again after a pause (CrashLoopBackOff)"
+        words = ending(spec, container, last).words
+        return f" {words}, and starts again after a pause (CrashLoopBackOff)"
     if reason not in WAITING_IS_FINE:
         return f": {_sentence(reason, message)}"
     ended = state.get("terminated")
     if ended and ended.get("exitCode") != 0 and not renewed(ended):
-        return f" {ending(ended).words}"
+        return f" {ending(spec, container, ended).words}"
     return ""
 
 

@@ -2,12 +2,11 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dijob import names
-from dijob.api.printed import one_line, plain
-from dijob.core.observed.endings import how_it_ended
+from dijob.core.observed.endings import Ending, ending
 from dijob.pod import RENEWAL_CODE
 
 Body = Mapping[str, Any]
@@ -29,24 +28,6 @@ UNSEEN = (("Unknown", 255), ("ContainerStatusUnknown", 137))
 RESTARTED_WITH_ALL = "RestartingAllContainers"
 # The init containers that the operator adds.
 OURS = (names.LAUNCHER_CONTAINER, names.GATE_CONTAINER)
-
-
-@dataclass(frozen=True)
-class Ending:
-    """How a container ended last: exit code, signal (0: none), reason, message, and when ("":
-    unknown).
-    """
-
-    exit_code: int
-    signal: int
-    reason: str
-    message: str
-    at: str = ""
-
-    @property
-    def words(self) -> str:
-        """The end as the rest of a sentence (endings.py)."""
-        return how_it_ended(self.exit_code, self.signal, self.reason, self.message)
 
 
 @dataclass(frozen=True)
@@ -204,18 +185,19 @@ def uncounted(spec: Body) -> frozenset[str]:
     return frozenset(c.get("name", "") for c in (*sidecars, *ruled))
 
 
-def last_end(status: Body, main: Body) -> Ending | None:
-    """How the main container ended last; where it never did badly, the first other container that
-    did.
+def last_end(spec: Body, status: Body, main: Body) -> Ending | None:
+    """How the main container ended last; if it never ended badly, the first other container that
+    did, and whose end counts.
     """
-    others = [
-        *(status.get("initContainerStatuses") or ()),
-        *(status.get("containerStatuses") or ()),
-    ]
-    ended = _last(main)
-    if not (ended and ended.get("exitCode")):
-        ended = next((last for c in others if (last := _last(c)) and last.get("exitCode")), ended)
-    return ending(ended) if ended else None
+    every = (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ()))
+    beside = uncounted(spec)
+    others = [one for one in every if one.get("name") not in beside]
+    container = next((c for c in (main, *others) if (_last(c) or {}).get("exitCode")), main)
+    ended = _last(container)
+    if ended is None:
+        return None
+    found = ending(spec, container, ended)
+    return replace(found, container="") if container is main else found
 
 
 def renewal_of(main: Body) -> int:
@@ -281,16 +263,3 @@ def _down(container: Body) -> bool:
 def _last(container: Body) -> Body | None:
     state, last = container.get("state") or {}, container.get("lastState") or {}
     return state.get("terminated") or last.get("terminated")
-
-
-def ending(ended: Body) -> Ending:
-    code = int(ended.get("exitCode") or 0)
-    signal = int(ended.get("signal") or 0) or (code - 128 if 128 < code < 160 else 0)
-    said = plain(ended.get("message") or "").strip()
-    return Ending(
-        exit_code=code,
-        signal=signal,
-        reason=one_line(ended.get("reason") or ""),
-        message=said,
-        at=ended.get("finishedAt") or "",
-    )

@@ -62,9 +62,8 @@ def trouble(rank: int, observed: Observed, now: datetime) -> str:
     crashed = (
         main.ended and not main.ended_for and (since(main.ended, now) or 0.0) < CRASHED_SECONDS
     )
-    return (
-        f"its program {main.last_end.words}, and starts again" if crashed and main.last_end else ""
-    )
+    end = main.last_end
+    return f"{end.program} {end.words}, and starts again" if crashed and end else ""
 
 
 def not_admitted(gang: Gang, rank: int, observed: Observed) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dijob.core.observed import containers
+from dijob.core.observed.endings import Ending
 
 Body = Mapping[str, Any]
 
@@ -51,7 +52,7 @@ def disrupted(status: Body) -> bool:
     return rejected or reason in DISRUPTIONS
 
 
-def went_down_with_its_node(status: Body, ended: containers.Ending | None) -> bool:
+def went_down_with_its_node(status: Body, ended: Ending | None) -> bool:
     """Whether a pod in which nothing starts again went down with its node: nobody knows then how it
     `ended`, and its program is not to blame. A status with a reason says that the pod was ended
     on purpose, so it did not go down with its node.

@@ -1,9 +1,16 @@
-"""How a process ended, in words: its exit code or signal, and the line of its last output that says
-why.
+"""How a container ended, as data and in words: its exit code or signal, and the line of its last
+output that says why.
 """
 
 import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from signal import Signals
+from typing import Any
+
+from dijob.api.printed import one_line, plain
+
+Body = Mapping[str, Any]
 
 # The frames below the header of a Python traceback are indented, the exception's own line is not.
 TRACEBACK = "Traceback (most recent call last):"
@@ -12,32 +19,114 @@ TORCHRUN = re.compile(
     r"Root Cause \(first observed failure\):\n.*?\(local_rank: (\d+)\)\n\s+exitcode\s*: (-?\d+)",
     re.DOTALL,
 )
+# Signals that a program brings about itself: its last output is about them. Any other signal comes
+# from outside, and meets a program whose log is healthy.
+OWN_SIGNALS = frozenset({"SIGILL", "SIGTRAP", "SIGABRT", "SIGBUS", "SIGFPE", "SIGSEGV", "SIGSYS"})
 # A line that says something: not a rule, nor the marks under the place of an error.
 MEANINGFUL = re.compile(r"[^\W_]{2,}")
+# A row of a table, as DI-engine prints: framed, or cells of numbers if its frame was cut off. A
+# line of loguru has words between its bars, and a group of exceptions has no bar at the end.
+ROW = re.compile(r"[|│┃║]\s*$|^[^|]*(?:\|\s*[-+.\deE%naif]+\s*){2,}$")
+# A warning of a library, most often at an import, with the line of code that follows it. Notices of
+# gym and transformers have no level.
+WARNING = re.compile(r":\d+: \w*Warning: |^.{0,60}\bWARN(?:ING)?\b|^\s*warnings\.warn\(")
+NOTICE = re.compile(
+    r"^(?:Gym has been unmaintained|Please upgrade to Gymnasium|Users of this version of Gym"
+    r"|See the (?:Gymnasium )?migration guide|None of PyTorch, TensorFlow)"
+)
 HEADLINE_LIMIT = 200
 
 
-def how_it_ended(exit_code: int | None, signal: int | None, reason: str, message: str) -> str:
+@dataclass(frozen=True)
+class Ending:
+    """How a container ended last: exit code, signal (0: none), reason, message, when it had started
+    and when it ended ("": unknown).
+
+    `container` is its name, "" for the main one. `cause` is what the cluster knows besides
+    (endings.py). `runs_again`: the container has been started again since.
+    """
+
+    exit_code: int
+    signal: int
+    reason: str
+    message: str
+    at: str = ""
+    began: str = ""
+    container: str = ""
+    cause: str = ""
+    runs_again: bool = False
+
+    @property
+    def words(self) -> str:
+        """The end as the rest of a sentence (endings.py)."""
+        return how_it_ended(self.exit_code, self.signal, self.reason, self.message, self.cause)
+
+    @property
+    def program(self) -> str:
+        """What ended, as the subject of a sentence."""
+        return f"its container {self.container}" if self.container else "its program"
+
+
+def ending(spec: Body, container: Body, ended: Body) -> Ending:
+    """One end of a container of a pod with this spec."""
+    code = int(ended.get("exitCode") or 0)
+    signal = int(ended.get("signal") or 0) or (code - 128 if 128 < code < 160 else 0)
+    said = plain(ended.get("message") or "").strip()
+    return Ending(
+        exit_code=code,
+        signal=signal,
+        reason=one_line(ended.get("reason") or ""),
+        message=said,
+        at=ended.get("finishedAt") or "",
+        began=ended.get("startedAt") or "",
+        container=str(container.get("name") or ""),
+        cause=_memory_limit(spec, container) if ended.get("reason") == "OOMKilled" else "",
+        runs_again="running" in (container.get("state") or {}),
+    )
+
+
+def _memory_limit(spec: Body, container: Body) -> str:
+    """Which limit a container has met that ran out of memory. The status has the limit that is in
+    force (from Kubernetes 1.33 on).
+    """
+    every = (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
+    given: Body = next((c for c in every if c.get("name") == container.get("name")), {})
+    for whose, what in (("container", container), ("container", given), ("pod", spec)):
+        if limit := ((what.get("resources") or {}).get("limits") or {}).get("memory"):
+            return f"the {whose}'s memory limit is {limit}"
+    return "the container has no memory limit, and its node had no memory left"
+
+
+def how_it_ended(
+    exit_code: int | None, signal: int | None, reason: str, message: str, cause: str = ""
+) -> str:
     """The end of a process as the rest of a sentence: "exited 1: ModuleNotFoundError: No module
     named 'mymod'".
 
     `reason` is the kubelet's word, `message` the tail of the output or the kubelet's sentence.
+    `cause` is what the cluster knows besides: the memory limit, or the probe that failed.
     """
-    said = headline(message)
     if reason == "OOMKilled":
-        end = "ran out of memory (OOMKilled)"
-    elif signal:
-        end = f"was ended by {_signal_name(signal)}"
-    elif exit_code is not None:
-        end = f"exited {exit_code}"
+        return f"ran out of memory (OOMKilled{f': {cause}' if cause else ''})"
+    if cause:
+        return f"was ended by the kubelet: {cause}"
+    if signal:
+        name = _signal_name(signal)
+        end, said = f"was ended by {name}", headline(message, healthy=name not in OWN_SIGNALS)
     else:
-        end = f"failed ({reason})" if reason else "failed"
+        end, said = _without_signal(exit_code, reason), headline(message)
     return f"{end}: {said}" if said else end
 
 
-def headline(text: str) -> str:
+def _without_signal(exit_code: int | None, reason: str) -> str:
+    if exit_code is not None:
+        return f"exited {exit_code}"
+    return f"failed ({reason})" if reason else "failed"
+
+
+def headline(text: str, *, healthy: bool = False) -> str:
     """The line of an output's tail that says most: the exception of the last traceback, else the
-    last line with words.
+    last line with words, unless the program was `healthy` until its end.
 
     "" where no line has any. Of torchrun's summary: which of its workers failed first.
     """
@@ -47,9 +136,7 @@ def headline(text: str) -> str:
             " up in the log"
         )
     lines = [line.rstrip() for line in text.splitlines()]
-    found = _exception(lines) or next(
-        (line for line in reversed(lines) if MEANINGFUL.search(line)), ""
-    )
+    found = _exception(lines) or ("" if healthy else next(_telling(lines), ""))
     found = found.strip(" |")
     return found if len(found) <= HEADLINE_LIMIT else f"{found[: HEADLINE_LIMIT - 4]} ..."
 
@@ -58,6 +145,16 @@ def _exception(lines: list[str]) -> str:
     headers = [at for at, line in enumerate(lines) if line == TRACEBACK]
     after = lines[headers[-1] + 1 :] if headers else []
     return next((line for line in after if line[:1].strip()), "")
+
+
+def _telling(lines: list[str]) -> Iterator[str]:
+    """The lines that may say why a program failed, the last one first."""
+    for at in range(len(lines) - 1, -1, -1):
+        line, before = lines[at], lines[at - 1] if at else ""
+        quoted = line[:1].isspace() and WARNING.search(before)
+        noise = quoted or any(kind.search(line) for kind in (ROW, WARNING, NOTICE))
+        if MEANINGFUL.search(line) and not noise:
+            yield line
 
 
 def _signal_name(number: int) -> str:

@@ -31,6 +31,7 @@ def made_with(meta: Body, spec: Body, status: Body) -> MadeWith:
         reads=_reads(spec, name),
         restartable=launched(spec, name) and spec.get("restartPolicy") != "Never",
         grace=_grace(spec, name),
+        has_others=len(spec.get("containers") or ()) > 1,
         shape=shape_of(spec, uncounted(spec), status),
         labelled=labelled,
         rank_label=rank,

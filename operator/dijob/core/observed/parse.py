@@ -108,7 +108,7 @@ def pod(body: Body) -> Pod:
         ready=_is(status, "Ready"),
         deleting=bool(meta.get("deletionTimestamp")),
         ending_soon=spec.get("activeDeadlineSeconds") == END_SECONDS,
-        complaint=scheduling.gates(spec) or complaint(status),
+        complaint=scheduling.gates(spec) or complaint(spec, status),
         copy=list_copy(annotations),
         containers=_containers(meta, spec, status, main),
         made=made,
@@ -129,7 +129,7 @@ def _containers(meta: Body, spec: Body, status: Body, main: Body) -> Containers:
         unstarted=containers.unstarted(status),
         gated=containers.gated(status),
         gate_started=containers.gate_started(status),
-        last_end=containers.last_end(status, main),
+        last_end=containers.last_end(spec, status, main),
         started=containers.started(main),
         ended=containers.ended(main),
         restarts=int(main.get("restartCount") or 0),
@@ -216,4 +216,5 @@ def _disrupted(status: Body) -> bool:
 def _went_down_with_its_node(spec: Body, status: Body, main: Body) -> bool:
     for_good = spec.get("restartPolicy") == "Never" and containers.exit_code(main) is not None
     over = for_good or status.get("phase") == "Failed"
-    return over and disruptions.went_down_with_its_node(status, containers.last_end(status, main))
+    last = containers.last_end(spec, status, main)
+    return over and disruptions.went_down_with_its_node(status, last)

@@ -59,7 +59,7 @@ def _died_under_it(status: Body, main: Body) -> bool:
     if containers.exit_code(main):
         # After a reboot the new one may be ready, and its address not be known yet. Who did not see
         # the container end has lost all that was in the sandbox.
-        if not status.get("podIP") or containers.unseen(containers.last_end(status, main)):
+        if not status.get("podIP") or containers.unseen(containers.last_end({}, status, main)):
             return True
         last = containers.ended(main)
     made = str(ready.get("lastTransitionTime") or "")

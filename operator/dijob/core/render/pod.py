@@ -1,5 +1,6 @@
 """The pod of a member of the gang."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from dijob import names, pod
@@ -33,7 +34,7 @@ def pod_manifest(job: DIJob, member: Member, options: Options) -> Manifest:
     """
     gang = gang_of(job)
     pod_set = job.pod_set_of(member.rank)
-    main = dict(pod_set.main_container)
+    main = _with_last_words(pod_set.main_container)
     spec: Manifest = {**pod_set.pod}
     spec["containers"] = _with_main(pod_set, main, member, gang)
     launched = _launched(job, member)
@@ -89,9 +90,22 @@ def _beside(given: Any, member: Member, gang: Gang) -> Any:
     if not isinstance(given, list):
         return given
     return [
-        {**one, "env": variables.of_other(one, member, gang)} if isinstance(one, dict) else one
+        _with_last_words({**one, "env": variables.of_other(one, member, gang)})
+        if isinstance(one, dict)
+        else one
         for one in given
     ]
+
+
+def _with_last_words(container: Mapping[str, Any]) -> Manifest:
+    """A copy of a container whose termination message is the end of its log, if it fails without
+    one of its own: the best words on why it failed, and they outlive the container
+    (status.firstFailure).
+    """
+    made = dict(container)
+    if made.get("terminationMessagePolicy") is None:
+        made["terminationMessagePolicy"] = "FallbackToLogsOnError"
+    return made
 
 
 def _launched(job: DIJob, member: Member) -> bool:
@@ -108,10 +122,6 @@ def _fit_main(spec: Manifest, main: Manifest, job: DIJob, member: Member, gang: 
     launched = _launched(job, member)
     own = variables.of_launched(job) if launched else None
     main["env"] = variables.of_main(main, spec, member, gang, own)
-    # What a program said last is the best word on why it failed, and outlives the container
-    # (status.firstFailure).
-    if main.get("terminationMessagePolicy") is None:
-        main["terminationMessagePolicy"] = "FallbackToLogsOnError"
     if launched:
         main["command"] = [pod.LAUNCH, *main["command"]]
     main["ports"] = more(

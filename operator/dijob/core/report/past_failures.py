@@ -36,7 +36,7 @@ def _of_pods(this: Pass) -> list[tuple[str, str]]:
 def _last_failure(pod: Pod, charge: Charge) -> tuple[str, str] | None:
     end = pod.containers.last_end
     failed = end and (end.exit_code or end.signal) and not was_excused(pod, charge)
-    return (end.at, f"rank {pod.rank}: its program {end.words}") if end and failed else None
+    return (end.at, f"rank {pod.rank}: {end.program} {end.words}") if end and failed else None
 
 
 def _of_renewal(this: Pass) -> list[tuple[str, str]]:

@@ -1,0 +1,141 @@
+"""Which container failed, its last words, and where its log is (C6, C13, C29)."""
+
+from typing import Any
+
+import pytest
+from dijob import names
+from dijob.api.status import Charge
+from dijob.core.decide.plan import plan
+from dijob.core.membership import failures
+from dijob.core.observed import parse
+from dijob.core.observed.views import Pod
+from unit.builders import (
+    NOW,
+    Body,
+    conditions_of,
+    job,
+    listed,
+    observed,
+    pod_body,
+    running,
+    then,
+    view,
+)
+from unit.statuses import RUNNING, TERMINATED, main_status, terminated
+
+STAGE = {"name": "stage", "image": "x"}
+SIDECAR = {"name": "metrics", "image": "x"}
+OWNER = job(pod={"initContainers": [STAGE]})
+DOWN = terminated(3, message="ValueError: no data")
+
+
+def seen(**status: Any) -> Pod:
+    return parse.pod(pod_body(owner=OWNER, phase="Running", **status))
+
+
+def failed(pod: Pod) -> str:
+    owner = running(backoffLimit=0)
+    decided, owner = then(owner, observed(pod, listed(1), listed(2)))
+    return conditions_of(decided)["Failed"].message
+
+
+@pytest.mark.parametrize("kind", ["initContainerStatuses", "containerStatuses"])
+def test_another_container_that_failed_is_named_with_its_last_words(kind: str) -> None:
+    """C6: "container stage exited 1" said nothing more."""
+    pod = seen(**{kind: [main_status(name="stage", state=DOWN)]})
+    end = pod.containers.last_end
+    assert end is not None
+    assert (end.container, end.words) == ("stage", "exited 3: ValueError: no data")
+    assert pod.complaint == "container stage exited 3: ValueError: no data"
+    first = failures.first_of(pod, Charge(rank=0), NOW)
+    assert (first.container, first.message) == ("stage", "ValueError: no data")
+    assert failed(view(0, phase="Running", failures=1, last_end=end)) == (
+        "1 failure, backoffLimit is 0 (see `kubectl logs job-0 -c stage`: its pod is ended so that"
+        " the log stays, and shows DeadlineExceeded); the first failure: rank 0: container stage"
+        " exited 3: ValueError: no data"
+    )
+
+
+def test_the_main_container_goes_before_others_that_failed() -> None:
+    both = [main_status(state=terminated(1)), main_status(name="metrics", state=DOWN)]
+    end = seen(containerStatuses=both).containers.last_end
+    assert end is not None
+    assert (end.container, end.exit_code, end.program) == ("", 1, "its program")
+
+
+def test_the_main_container_is_named_if_there_are_others() -> None:
+    """C29: kubectl may take a sidecar for the container that is meant."""
+    beside = job(pod={"containers": [SIDECAR, OWNER.pod_sets[0].main_container]})
+    pod = parse.pod(pod_body(owner=beside, phase="Running"))
+    assert pod.made.has_others
+    assert not seen().made.has_others
+    crashed: dict[str, Any] = {"failures": 1, "last_end": TERMINATED, "main": names.MAIN_CONTAINER}
+    assert "`kubectl logs job-0 -c di-container`" in failed(listed(0, has_others=True, **crashed))
+    assert "`kubectl logs job-0`" in failed(listed(0, **crashed))
+
+
+@pytest.mark.parametrize(
+    ("status", "command"),
+    [
+        ({"state": terminated(1)}, "`kubectl logs job-0`"),
+        ({"state": RUNNING, "lastState": terminated(1)}, "`kubectl logs job-0 --previous`"),
+        ({"state": {"waiting": {}}, "lastState": terminated(1)}, "`kubectl logs job-0`"),
+    ],
+    ids=["ended", "runs again", "waits to run again"],
+)
+def test_previous_is_mentioned_only_if_another_run_goes_on(status: Body, command: str) -> None:
+    """C29: while a container waits, kubectl logs prints the last run."""
+    pod = seen(containerStatuses=[main_status(restarts=1, **status)])
+    assert command in failed(listed(0, failures=1, last_end=pod.containers.last_end))
+
+
+@pytest.mark.parametrize(
+    ("own", "pod", "now", "limit"),
+    [
+        ("2Gi", None, None, "the container's memory limit is 2Gi"),
+        ("2Gi", None, "3Gi", "the container's memory limit is 3Gi"),
+        (None, "4Gi", None, "the pod's memory limit is 4Gi"),
+        (None, None, None, "the container has no memory limit, and its node had no memory left"),
+    ],
+    ids=["own", "resized", "of the pod", "none"],
+)
+def test_out_of_memory_names_the_limit(
+    own: str | None, pod: str | None, now: str | None, limit: str
+) -> None:
+    """C13."""
+
+    def limited(memory: str | None) -> Body:
+        return {"resources": {"limits": {"memory": memory}}} if memory else {}
+
+    body = pod_body(phase="Running")
+    body["spec"] |= limited(pod)
+    body["spec"]["containers"][0] |= limited(own)
+    ended = terminated(137, reason="OOMKilled", message="step 7")
+    body["status"]["containerStatuses"] = [{**main_status(state=ended), **limited(now)}]
+    found = parse.pod(body)
+    assert found.complaint == f"container di-container ran out of memory (OOMKilled: {limit})"
+    first = failures.first_of(found, Charge(rank=0), NOW)
+    assert (first.cause, first.message) == (limit, "step 7")
+    assert failed(listed(0, failures=1, last_end=found.containers.last_end)).endswith(
+        f"; the first failure: rank 0 ran out of memory (OOMKilled: {limit})"
+    )
+
+
+def test_every_container_of_the_template_leaves_its_last_words() -> None:
+    own = {"name": "own", "image": "x", "terminationMessagePolicy": "File"}
+    body = pod_body(owner=job(pod={"initContainers": [STAGE, own]}))
+    policies = {
+        one["name"]: one["terminationMessagePolicy"]
+        for one in (*body["spec"]["initContainers"], *body["spec"]["containers"])
+    }
+    assert policies.pop("own") == "File"
+    assert set(policies.values()) == {"FallbackToLogsOnError"}
+
+
+def test_the_message_of_a_rule_names_the_container() -> None:
+    end = seen(containerStatuses=[main_status(name="metrics", state=DOWN)]).containers.last_end
+    owner = running(failurePolicy={"rules": [{"action": "FailJob"}]})
+    decided = plan(owner, observed(listed(0, failures=1, last_end=end), listed(1), listed(2)), NOW)
+    assert conditions_of(decided)["Failed"].message.startswith(
+        "rank 0: container metrics exited 3: ValueError: no data, and failurePolicy.rules[0] says"
+    )
