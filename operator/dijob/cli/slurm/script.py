@@ -9,18 +9,23 @@ from typing import Final
 from dijob.cli.errors import CliError, Exit
 from dijob.cli.slurm.options import FLAGS, SHORT
 
+# A call, or what is in quotes. The bound of a call keeps the time linear: each `$(` that is never
+# closed would be followed to the end of the text.
+_QUOTED: Final = (
+    r"""\$\((?:[^()]|\([^()]{0,500}\)){0,500}\)|`[^`]*`|\\.|'[^']*'|"(?:\\.|[^"\\])*\""""
+)
 # A word of the shell as it is written: with its quotes, and calls and variables as one.
-_WORD: Final = re.compile(
-    r"""(?:\$\((?:[^()]|\([^()]*\))*\)|`[^`]*`|[^\s'"\\]|\\.|'[^']*'|"(?:\\.|[^"\\])*")+""",
-    re.DOTALL,
-)
-
-
+_WORD: Final = re.compile(rf"(?:{_QUOTED}|[^\s'\"\\])+", re.DOTALL)
+# The same, ended by an operator of the shell too.
+WORD: Final = rf"(?:{_QUOTED}|[^\s'\"\\&<>|;])+"
 # A command up to a semicolon that no quote and no call holds.
-_PART: Final = re.compile(
-    r"""(?:\$\((?:[^()]|\([^()]*\))*\)|`[^`]*`|[^;'"\\]|\\.|'[^']*'|"(?:\\.|[^"\\])*")+""",
-    re.DOTALL,
-)
+_PART: Final = re.compile(rf"(?:{_QUOTED}|[^;'\"\\])+", re.DOTALL)
+# What is next after each kind of open quote: a character that is hidden, a quote, a comment.
+_NEXT: Final = {
+    "": re.compile(r"""\\.?|['"]|(?:(?<=\s)|^)\#.*"""),
+    "'": re.compile("'"),
+    '"': re.compile(r'\\.?|"'),
+}
 COMPOUND: Final = frozenset(
     {"for", "while", "until", "select", "do", "done", "if", "then", "else", "elif", "fi"}
     | {"case", "esac", "function", "{", "}"}
@@ -104,25 +109,32 @@ def _logical(text: str) -> Iterator[Line]:
     """The lines, with those that go on joined: after a backslash, and within quotes."""
     numbered = enumerate(text.splitlines(), 1)
     for number, line in numbered:
-        whole = line.strip()
-        while not whole.startswith("#") and (whole.endswith("\\") or _open(whole)):
+        whole = [line.strip()]
+        comment = whole[0].startswith("#")
+        quote = "" if comment else _quote_after(whole[0])
+        while not comment and (whole[-1].endswith("\\") or quote):
             more = next(numbered, None)
             if more is None:
                 raise CliError(f"line {number} of the script does not end.", Exit.USAGE)
-            if whole.endswith("\\"):
-                whole = f"{whole[:-1].rstrip()} {more[1].strip()}"
+            if whole[-1].endswith("\\"):
+                whole[-1] = whole[-1][:-1].rstrip() + " "
+                whole.append(more[1].strip())
             else:
-                whole = f"{whole}\n{more[1]}"
-        yield Line(number, whole)
+                whole += ["\n", more[1]]
+            quote = _quote_after(whole[-1], quote)
+        yield Line(number, "".join(whole))
 
 
-def _open(text: str) -> bool:
-    """Whether a quote is open at the end."""
-    try:
-        shlex.split(text, comments=True)
-    except ValueError:
-        return True
-    return False
+def _quote_after(text: str, quote: str = "") -> str:
+    """The quote that is open at the end of a line; `quote` is open at its beginning."""
+    at = 0
+    while found := _NEXT[quote].search(text, at):
+        at = found.end()
+        if found[0] == quote:
+            quote = ""
+        elif not quote and found[0] in ("'", '"'):
+            quote = found[0]
+    return quote
 
 
 def _of_directive(line: Line) -> Iterator[Option]:

@@ -9,11 +9,8 @@ from typing import Final
 from dijob.cli.errors import CliError, Exit
 from dijob.cli.slurm.kinds import calls_srun, is_compound, is_preparation, is_software
 from dijob.cli.slurm.script import Line, Option, Script, plain, take_options, words_of
+from dijob.cli.slurm.tail import cut
 
-# What belongs to srun's own output, and to the script that waits: it is no part of the command.
-_TAIL: Final = re.compile(
-    r"(\s*(&>>?\s*[^\s&<>|]+|\d?>>?\s*(&\d|[^\s&<>|]+)|\|\s*tee\s[^|]*|&&\s*wait|&))+\s*$"
-)
 # The words of a command that need a shell.
 _SHELL: Final = re.compile(r"[$`|&;<>*?~]|^\w+=")
 _OPENS: Final = frozenset({"for", "while", "until", "if", "case"})
@@ -101,9 +98,7 @@ def chosen(script: Script, number: int | None) -> Step:
 
 
 def _step(line: Line) -> Step:
-    text, tail = line.text, ""
-    if match := _TAIL.search(text):
-        text, tail = text[: match.start()], match[0].strip()
+    text, tail = cut(line.text)
     words = words_of(text)
     rest = list(itertools.dropwhile(lambda word: plain(word) != "srun", words))[1:]
     options, left = take_options([plain(word) for word in rest], line)
