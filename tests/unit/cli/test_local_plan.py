@@ -10,7 +10,7 @@ import yaml
 from dijob.cli.errors import CliError, Exit
 from dijob.cli.files import parsed
 from dijob.cli.local import plan
-from dijob.cli.local.volumes import Paths
+from dijob.cli.local.volumes import Mount, Paths, mounts, prepared
 from unit.builders import container, job
 from unit.cli.local_runs import script
 
@@ -28,6 +28,47 @@ PATHS = [
 def test_paths_below_a_mount_are_replaced(words: str, here: str) -> None:
     paths = Paths(Path("/x"), ("/out",), {"/out": Path("/x/out")})
     assert paths.translated(words) == here
+
+
+def test_a_path_of_this_machine_is_not_taken_for_a_mount() -> None:
+    """R4."""
+    found = {"/data": Path("/tmp/work/data"), "/tmp": Path("/tmp/work/tmp")}
+    paths = Paths(Path("/tmp/work"), tuple(found), found)
+    assert paths.translated("/data/a:/tmp/b") == "/tmp/work/data/a:/tmp/work/tmp/b"
+
+
+def mounted(root: Path, folder: Path, *paths: str) -> Paths:
+    """What a rank has whose volume `data` is a folder of the user's, with others inside."""
+    file = parsed("job.yaml", script("inside", "pass"))
+    outer = Mount(paths[0], {"name": "data"})
+    inner = [Mount(path, {"name": f"v{n}", "emptyDir": {}}) for n, path in enumerate(paths[1:])]
+    return prepared(root, [outer, *inner], file, {"data": folder})
+
+
+def test_a_mount_inside_a_folder_of_the_users_leaves_nothing_there(tmp_path: Path) -> None:
+    """R4: it left a link in the folder, at which the second rank ended with a traceback."""
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    for rank in ("0", "1"):
+        paths = mounted(tmp_path / rank, mine, "/data", "/data/cache", "/data/cache/deep")
+        cache = Path(paths.translated("/data/cache"))
+        (cache / "a").write_text("b")
+        assert Path(paths.translated("/data")).resolve() == mine
+        assert Path(paths.translated("/data/cache/deep")).is_dir()
+    assert list(mine.iterdir()) == []
+
+
+def test_two_mounts_at_one_path_are_refused(tmp_path: Path) -> None:
+    """R4."""
+    with pytest.raises(CliError, match="two mounts have the path /data"):
+        mounted(tmp_path / "0", tmp_path, "/data", "/data")
+
+
+def test_a_mount_is_never_outside_of_the_ranks_folder() -> None:
+    """R4."""
+    main = {"volumeMounts": [{"name": "v", "mountPath": "//../../etc/./x/"}]}
+    (found,) = mounts({"volumes": [{"name": "v"}]}, main, [])
+    assert found.path == "/etc/x"
 
 
 def request_of(text: str, tmp_path: Path, **more: Any) -> plan.Request:

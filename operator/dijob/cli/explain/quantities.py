@@ -1,7 +1,7 @@
 """Kubernetes' quantities: "100m", "2Gi", "1e3"."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
@@ -14,6 +14,11 @@ _FACTORS: Final = {
 }
 
 _VALID: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?\d+)?", re.ASCII)
+
+# What Kubernetes stores at the most; and much less than the least: with 1e-999999 a number has a
+# million digits.
+_LARGEST: Final = Decimal(2**63 - 1)
+_SMALLEST: Final = -30
 
 Amounts = dict[str, Decimal]
 
@@ -37,7 +42,9 @@ def _number(text: str) -> Decimal:
         found = Decimal(text)
     except InvalidOperation:
         return Decimal(0)
-    return found if found.is_finite() else Decimal(0)
+    if not found.is_finite() or found.adjusted() < _SMALLEST:
+        return Decimal(0)
+    return max(-_LARGEST, min(_LARGEST, found))
 
 
 def total(amounts: Iterable[Mapping[str, Decimal]]) -> Amounts:
@@ -67,30 +74,52 @@ def listed(amounts: Mapping[str, Decimal]) -> str:
 
 
 def requests(spec: Mapping[str, Any]) -> Amounts:
-    """What the scheduler counts of a pod's spec: its containers' requests in sum, or its largest
-    init container's where that is more, and the overhead. A limit alone is a request too."""
-    running = total(map(_of_container, _objects(spec.get("containers"))))
-    for container in _objects(spec.get("initContainers")):
-        asked = _of_container(container)
-        if container.get("restartPolicy") == "Always":
-            running = total([running, asked])
-            continue
-        for name, value in asked.items():
-            running[name] = max(running.get(name, Decimal(0)), value)
-    overhead = spec.get("overhead")
-    return total([running, _amounts(overhead)])
+    """What the scheduler counts of a pod's spec, with its overhead. A limit alone is a request too
+    (k8s.io/component-helpers/resource: PodRequests).
+    """
+    found = _of_pod(spec, _of_container)
+    # Those of the pod as a whole (KEP-2837) count instead of its containers'.
+    level = _resources(spec)
+    for name, value in _amounts(level.get("limits")).items():
+        found.setdefault(name, value)
+    found |= _amounts(level.get("requests"))
+    return total([found, _amounts(spec.get("overhead"))])
 
 
 def limits(spec: Mapping[str, Any]) -> Amounts:
-    """The limits of a pod's containers in sum."""
-    found = (container.get("resources") for container in _objects(spec.get("containers")))
-    kept = (one.get("limits") for one in found if isinstance(one, Mapping))
-    return total(map(_amounts, kept))
+    """The limits of a pod, as a quota counts them."""
+    found = _of_pod(spec, lambda container: _amounts(_resources(container).get("limits")))
+    return found | _amounts(_resources(spec).get("limits"))
+
+
+def _of_pod(spec: Mapping[str, Any], amounts: Callable[[Mapping[str, Any]], Amounts]) -> Amounts:
+    """What the containers need together at the most. Init containers run one after the other, each
+    beside the sidecars that are before it; then the containers run beside all sidecars.
+    """
+    sidecars, most = Amounts(), Amounts()
+    for container in _objects(spec.get("initContainers")):
+        now = total([sidecars, amounts(container)])
+        if container.get("restartPolicy") == "Always":
+            sidecars = now
+        most = _larger(most, now)
+    running = [*map(amounts, _objects(spec.get("containers"))), sidecars]
+    return _larger(most, total(running))
+
+
+def _larger(first: Amounts, second: Amounts) -> Amounts:
+    return {
+        name: max(first.get(name, Decimal(0)), second.get(name, Decimal(0)))
+        for name in first | second
+    }
+
+
+def _resources(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    found = given.get("resources")
+    return found if isinstance(found, Mapping) else {}
 
 
 def _of_container(container: Mapping[str, Any]) -> Amounts:
-    resources = container.get("resources")
-    resources = resources if isinstance(resources, Mapping) else {}
+    resources = _resources(container)
     return {**_amounts(resources.get("limits")), **_amounts(resources.get("requests"))}
 
 

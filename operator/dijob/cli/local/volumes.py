@@ -1,5 +1,6 @@
 """The volumes of a rank's pod as folders of this machine, and what its words then say."""
 
+import posixpath
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -35,10 +36,12 @@ class Paths:
 
     def translated(self, text: str) -> str:
         """The text with each path below a mount replaced by that of this machine."""
-        for mount in sorted(self.mounts, key=len, reverse=True):
-            pattern = rf"(?<![\w./-]){re.escape(mount)}(?![\w.-])"
-            text = re.sub(pattern, str(self.found[mount]).replace("\\", r"\\"), text)
-        return text
+        if not self.mounts:
+            return text
+        # All at once: a path of this machine may look like another mount.
+        known = "|".join(map(re.escape, sorted(self.mounts, key=len, reverse=True)))
+        pattern = rf"(?<![\w./-])(?:{known})(?![\w.-])"
+        return re.sub(pattern, lambda found: str(self.found[found[0]]), text)
 
     def folder(self, path: str) -> Path | None:
         """The folder that a working directory is here; None for one that neither the machine nor a
@@ -54,8 +57,8 @@ def mounts(pod: Body, main: Body, more: list[Body]) -> Iterator[Mount]:
     """The main container's mounts with their volumes; `more` are those that every pod has."""
     by_name = {str(v.get("name")): v for v in [*objects(pod.get("volumes")), *more]}
     for mount in objects(main.get("volumeMounts")):
-        path, name = str(mount.get("mountPath", "")).rstrip("/"), str(mount.get("name"))
-        if not path.startswith("/") or path in _SHARED:
+        path, name = _normal(str(mount.get("mountPath", ""))), str(mount.get("name"))
+        if path == "/" or not path.startswith("/") or path in _SHARED:
             continue
         volume = by_name.get(name)
         if volume is None:
@@ -63,18 +66,30 @@ def mounts(pod: Body, main: Body, more: list[Body]) -> Iterator[Mount]:
         yield Mount(path, volume, str(mount.get("subPath") or ""))
 
 
+def _normal(path: str) -> str:
+    """A path without `..` and needless slashes; normpath keeps two slashes at its beginning."""
+    return posixpath.normpath(re.sub("^/+", "/", path))
+
+
 def prepared(root: Path, wanted: list[Mount], file: File, given: Mapping[str, Path]) -> Paths:
     """Make the folders: one that is empty for an emptyDir, the files of a ConfigMap or Secret of
     the same file, and `given` folders for volumes that only a cluster has. CliError (USAGE) for any
-    other."""
+    other, and for two mounts at one path.
+
+    A mount inside another one has a place of its own, to which the words of the command lead: a
+    link to it in the outer folder would be left in a folder of the user's."""
     found: dict[str, Path] = {}
     volumes: dict[str, Path] = {}
     # The shorter path first: it may be mounted into.
     for mount in sorted(wanted, key=lambda one: len(one.path)):
         name = str(mount.volume.get("name"))
+        if mount.path in found:
+            raise CliError(f"two mounts have the path {mount.path}: change one.", Exit.USAGE)
         if name not in volumes:
             volumes[name] = _folder(root / "volumes" / name, mount.volume, file, given)
-        place = root / "root" / mount.path.lstrip("/")
+        inside = any(f"{mount.path}/".startswith(f"{outer}/") for outer in found)
+        tree = root / "inner" / str(len(found)) if inside else root / "root"
+        place = tree / mount.path.lstrip("/")
         place.parent.mkdir(parents=True, exist_ok=True)
         source = volumes[name] / mount.below if mount.below else volumes[name]
         if mount.below and not source.exists():
