@@ -5,11 +5,19 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from dijob.cli.calling import Narrator, Where, call, client_errors, ended
-from dijob.cli.errors import CliError
+from dijob.cli.errors import CliError, Exit
 from dijob.cli.printing import echo
 
 if TYPE_CHECKING:
     from dijob.client import AsyncClient, Outcome
+
+
+def check_timeout(timeout: float | None, *, waits: bool, by: str) -> None:
+    """Raises CliError (USAGE) for a timeout that nothing would heed; `by` are the options that
+    wait.
+    """
+    if timeout is not None and not waits:
+        raise CliError(f"--timeout limits how long {by} waits: add {by}", Exit.USAGE)
 
 
 def outcome(where: Where, name: str, goal: str = "finished", timeout: float | None = None) -> None:

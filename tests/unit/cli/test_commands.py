@@ -102,6 +102,13 @@ def written(replicas: int = 2) -> str:
             "Error: there is no kubeconfig at /no/such: name one with --kubeconfig",
             id="no kubeconfig",
         ),
+        pytest.param(
+            ("run", "a", "--image", "x", "--timeout", "1m", "--", "a"),
+            "",
+            2,
+            "--timeout limits how long --wait or --watch waits",
+            id="R11: a timeout of nothing",
+        ),
         pytest.param(("wait", "a", "--timeout", "soon"), "", 2, "90s, 10m, 1h30m", id="duration"),
         pytest.param(
             ("rnu",), "", 2, "there is no command rnu: did you mean dijob run?", id="a slip"

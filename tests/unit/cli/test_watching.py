@@ -3,6 +3,7 @@
 import asyncio
 import io
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,9 +12,10 @@ from dijob.cli.errors import CliError
 from dijob.cli.loglines import Prefix
 from dijob.cli.watching import live, view
 from dijob.cli.watching.feed import Feed
-from dijob.client import AsyncClient, Job, Line, NotFound, RankPod
+from dijob.client import AsyncClient, Job, Line, NotFound, RankPod, TimedOut
 from manifests import dijob
 from rich.console import Console
+from unit.client.kubelets import kubelets
 
 NOW = datetime(2026, 11, 25, 12, tzinfo=UTC)
 
@@ -40,7 +42,8 @@ def pod(rank: int, ready: bool = True, task: str = "") -> RankPod:
             "metadata": meta,
             "spec": {"nodeName": "n1", "containers": [{"name": "m"}]},
             "status": {"podIP": f"10.0.0.{rank}", "containerStatuses": [state]},
-        }
+        },
+        rank,
     )
 
 
@@ -174,3 +177,10 @@ def test_a_connection_that_fails_is_shown() -> None:
     said = "this may be old: the watch of pods fails repeatedly"
     assert view.header(shown, NOW)[-1] == said
     assert said in view.lines(shown).values()
+
+
+async def test_a_watch_has_a_bound(tmp_path: Path) -> None:
+    """R11: `run --watch --timeout` watched without one."""
+    async with kubelets(tmp_path) as (_, kubeconfig), AsyncClient(kubeconfig) as client:
+        with pytest.raises(TimedOut, match=r"test has not ended after 0\.1 s"):
+            await live.watch(client, "test", 0.1)

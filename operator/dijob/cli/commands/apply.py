@@ -9,7 +9,7 @@ import click
 from dijob.cli import options
 from dijob.cli.calling import Where, call, client_errors
 from dijob.cli.printing import echo, text
-from dijob.cli.waiting import outcomes
+from dijob.cli.waiting import check_timeout, outcomes
 
 if TYPE_CHECKING:
     from dijob.client import AsyncClient
@@ -60,6 +60,7 @@ def command(where: Where, **given: Unpack[Given]) -> None:
     Example:
       kubectl dijob apply -f dijob.yaml --wait
     """
+    check_timeout(given["timeout"], waits=given["wait"], by="--wait")
     bodies = checked(given["files"])
     trial = given["dry_run"] == "server"
 

@@ -14,7 +14,7 @@ from dijob.cli.calling import Where, call
 from dijob.cli.commands.apply import checked
 from dijob.cli.errors import CliError, Exit
 from dijob.cli.printing import echo
-from dijob.cli.waiting import outcome
+from dijob.cli.waiting import check_timeout, outcome
 
 if TYPE_CHECKING:
     from dijob.client import AsyncClient
@@ -64,6 +64,7 @@ def command(where: Where, name: str, **given: Unpack[Given]) -> None:
     Example:
       kubectl dijob restart test -f dijob.yaml --wait
     """
+    check_timeout(given["timeout"], waits=given["wait"], by="--wait")
     others, new = parted(checked(given["files"]), name) if given["files"] else ((), None)
     if new and where.namespace is None:
         where = replace(where, namespace=new["metadata"].get("namespace"))

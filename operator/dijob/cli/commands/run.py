@@ -9,7 +9,7 @@ from dijob.cli import options
 from dijob.cli.calling import Where, call, client_errors, ended
 from dijob.cli.errors import CliError, Exit
 from dijob.cli.printing import echo, text
-from dijob.cli.waiting import outcome
+from dijob.cli.waiting import check_timeout, outcome
 
 if TYPE_CHECKING:
     from dijob.cli.running.build import Wanted
@@ -76,13 +76,15 @@ def command(where: Where, name: str, command: Sequence[str], **given: Any) -> No
 
 
 def _run(where: Where, wanted: "Wanted", **given: Unpack[Given]) -> None:
+    waits = given["wait"] or given["watch"]
+    check_timeout(given["timeout"], waits=waits, by="--wait or --watch")
     bodies = checked(wanted, given["code"])
     if given["dry_run"]:
         _print(bodies, given["output"])
         return
     call(where, lambda client: make(client, bodies))
     if given["watch"]:
-        ended(call(where, lambda client: _watch(client, wanted.name)))
+        ended(call(where, lambda client: _watch(client, wanted.name, given["timeout"])))
     elif given["wait"]:
         outcome(where, wanted.name, timeout=given["timeout"])
 
@@ -150,10 +152,10 @@ async def _refuse_others(client: "AsyncClient", config_map: str, job: str) -> No
         )
 
 
-async def _watch(client: "AsyncClient", name: str) -> "Outcome":
+async def _watch(client: "AsyncClient", name: str, timeout: float | None) -> "Outcome":
     from dijob.cli.watching.live import watch
 
-    return await watch(client, name)
+    return await watch(client, name, timeout)
 
 
 def _print(bodies: Sequence[Body], kind: str) -> None:

@@ -1,5 +1,6 @@
 """The two ways to show snapshots: a picture that changes in a terminal, else a line per change."""
 
+import asyncio
 import sys
 from contextlib import aclosing
 from datetime import UTC, datetime
@@ -12,7 +13,7 @@ from rich.text import Text
 from dijob.cli.printing import echo
 from dijob.cli.watching import view
 from dijob.cli.watching.feed import Feed
-from dijob.client import AsyncClient, Outcome
+from dijob.client import AsyncClient, Outcome, TimedOut
 from dijob.client.jobs import DELETED
 
 _STYLES = {
@@ -32,10 +33,14 @@ _STYLES = {
 _FIXED_LINES = 16
 
 
-async def watch(client: AsyncClient, name: str) -> Outcome:
-    """Show a job until it has ended: its outcome."""
-    terminal = sys.stdout.isatty()
-    last = await (_picture(client, name) if terminal else _lines(client, name))
+async def watch(client: AsyncClient, name: str, timeout: float | None = None) -> Outcome:
+    """Show a job until it has ended: its outcome. Raises TimedOut after `timeout` seconds."""
+    show = _picture if sys.stdout.isatty() else _lines
+    try:
+        async with asyncio.timeout(timeout):
+            last = await show(client, name)
+    except TimeoutError:
+        raise TimedOut(f"{name} has not ended after {timeout:g} s") from None
     outcome = last.job.outcome if last else None
     return outcome or Outcome(name, DELETED, "it was deleted before it had ended")
 
