@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
+from dijob.api.numbers import natural
+from dijob.names import MAX_REPLICAS
+
 _SECOND: Final = 10**9
 _STAMP: Final = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9})\d*)?(Z|[+-]\d\d:\d\d)")
 
@@ -95,14 +98,24 @@ def parsed(raw: str) -> tuple[int, str]:
 def ranks_in(text: str) -> frozenset[int]:
     """The ranks in a list such as 0-2,5. Raises ValueError with what is wrong."""
     found: set[int] = set()
-    for part in text.split(","):
-        first, dash, last = part.strip().partition("-")
-        if not first.isdecimal() or (dash and not last.isdecimal()):
-            raise ValueError(f"{part.strip()!r} is no rank; ranks are written as in 0-2,5")
-        if int(last or first) < int(first):
-            raise ValueError(f"{part.strip()!r} has no rank; ranks are written as in 0-2,5")
-        found.update(range(int(first), int(last or first) + 1))
+    for part in map(str.strip, text.split(",")):
+        begin, dash, end = part.partition("-")
+        first, last = natural(begin), natural(end if dash else begin)
+        if first is None or last is None:
+            raise ValueError(f"{_short(part)} is no rank; ranks are written as in 0-2,5")
+        if last < first:
+            raise ValueError(f"{_short(part)} has no rank; ranks are written as in 0-2,5")
+        # Before the numbers are made: a range of a billion takes all of the memory.
+        if last >= MAX_REPLICAS:
+            raise ValueError(
+                f"{_short(part)}: no job has rank {last}, {MAX_REPLICAS - 1} is the last"
+            )
+        found.update(range(first, last + 1))
     return frozenset(found)
+
+
+def _short(part: str) -> str:
+    return repr(part if len(part) <= 40 else f"{part[:40]}...")
 
 
 def unknown(wanted: Iterable[int], size: int) -> list[int]:

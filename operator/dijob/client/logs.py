@@ -13,7 +13,7 @@ from dijob.client.connection import Call, Connection
 from dijob.client.errors import ApiError, Unreachable
 from dijob.client.jobs import Job
 from dijob.client.loglines import Cursor, Line, LogOptions, parsed
-from dijob.client.ranks import RankPod, in_order
+from dijob.client.ranks import RankPod, ranks_of
 from dijob.client.resources import DIJOBS, PODS
 from dijob.client.retrying import Retries
 from dijob.client.watching import Objects, watched
@@ -124,11 +124,8 @@ async def _next(stream: AsyncGenerator[Line]) -> Line | None:
 class Follower:
     """Follows the logs of a job's ranks until the job has ended or is gone."""
 
-    def __init__(
-        self, connection: Connection, namespace: str, job: str, options: LogOptions
-    ) -> None:
-        self._connection, self._namespace, self._job = connection, namespace, job
-        self._options = options
+    def __init__(self, connection: Connection, job: Job, options: LogOptions) -> None:
+        self._connection, self._job, self._options = connection, job, options
         self._pods: dict[str, RankPod] = {}
         self._readers: dict[str, asyncio.Task[None]] = {}
         self._changed = asyncio.Condition()
@@ -177,18 +174,21 @@ class Follower:
             await _stopped(pods, job, self._refused)
 
     async def _until_over(self) -> None:
-        path = DIJOBS.path(self._namespace)
+        path, name = DIJOBS.path(self._job.metadata.namespace), self._job.name
         async with aclosing(
-            watched(self._connection, path, fieldSelector=f"metadata.name={self._job}")
+            watched(self._connection, path, fieldSelector=f"metadata.name={name}")
         ) as states:
             async for found in states:
-                if self._job not in found or Job(found[self._job]).finished:
+                if name not in found:
+                    return
+                self._job = Job(found[name])
+                if self._job.finished:
                     return
 
     async def _watch_pods(self) -> None:
-        path = PODS.path(self._namespace)
+        path, name = PODS.path(self._job.metadata.namespace), self._job.name
         async with aclosing(
-            watched(self._connection, path, labelSelector=f"{names.LABEL_JOB}={self._job}")
+            watched(self._connection, path, labelSelector=f"{names.LABEL_JOB}={name}")
         ) as states:
             async for found in states:
                 await self._take(found)
@@ -197,7 +197,7 @@ class Follower:
         async with self._changed:
             self._pods = {
                 pod.uid: pod
-                for pod in in_order(found.values())
+                for pod in ranks_of(self._job, found.values())
                 if self._options.wants(pod.rank, pod.task)
             }
             for uid in self._pods.keys() - self._readers.keys():

@@ -1,11 +1,17 @@
-"""A rank's pod as the client sees it."""
+"""The pods of a job's ranks as the client sees them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from dijob import names
+from dijob.api.numbers import natural
+from dijob.api.problems import SpecError
 from dijob.client.connection import Json
+from dijob.client.jobs import Job
+from dijob.core.members import gang_of, split
+from dijob.core.observed.parse import owner_of
 from dijob.pod import RENEWAL_CODE
 
 
@@ -15,6 +21,8 @@ class RankPod:
 
     body: Mapping[str, Any]
     """The pod as the apiserver gives it."""
+    rank: int = -1
+    """Its number in the job; -1 if it is no rank's."""
 
     @property
     def meta(self) -> Mapping[str, Any]:
@@ -31,12 +39,6 @@ class RankPod:
     def uid(self) -> str:
         """Another one where the pod was made anew."""
         return str(self.meta.get("uid", ""))
-
-    @property
-    def rank(self) -> int:
-        """Its number in the job; -1 where it has none."""
-        label = str((self.meta.get("labels") or {}).get(names.LABEL_RANK, ""))
-        return int(label) if label.isdecimal() else -1
 
     @property
     def task(self) -> str:
@@ -57,7 +59,7 @@ class RankPod:
     def list_number(self) -> int:
         """The number of the address list that it was given; 0 for none."""
         value = str((self.meta.get("annotations") or {}).get(names.ANNOTATION_LIST_NUMBER, ""))
-        return int(value) if value.isdecimal() else 0
+        return natural(value) or 0
 
     @property
     def container(self) -> str:
@@ -130,9 +132,32 @@ class RankPod:
         return _named(self._status.get("containerStatuses", ()), self.container)
 
 
-def in_order(bodies: Iterable[Json]) -> list[RankPod]:
-    """The ranks' pods among these, in rank order."""
-    return sorted((pod for pod in map(RankPod, bodies) if pod.rank >= 0), key=lambda pod: pod.rank)
+def ranks_of(job: Job, bodies: Iterable[Json]) -> list[RankPod]:
+    """The pods of the job's ranks among these, in rank order.
+
+    As for the operator, a rank's pod is controlled by this very job and has the rank's name. Labels
+    do not count: anyone who may create pods can set them.
+    """
+    owner = names.owner_key(job.metadata.namespace, job.name, job.metadata.uid)
+    rank_of = _rank_of(job)
+    own = (body for body in bodies if owner_of(body["metadata"]) == owner)
+    found = (RankPod(body, rank_of(str(body["metadata"]["name"]))) for body in own)
+    return sorted((pod for pod in found if pod.rank >= 0), key=lambda pod: pod.rank)
+
+
+def _rank_of(job: Job) -> Callable[[str], int]:
+    """What gives the rank of a pod's name. The pods of a job whose spec cannot be read now may
+    still run: without tasks their names do not depend on it.
+    """
+    try:
+        return gang_of(job.model).rank_of
+    except SpecError:
+        return partial(_index_in, job.name)
+
+
+def _index_in(job: str, pod: str) -> int:
+    prefix, index = split(pod)
+    return index if prefix == job else -1
 
 
 def _named(states: Iterable[Mapping[str, Any]], name: str) -> Mapping[str, Any]:

@@ -14,7 +14,7 @@ from dijob.client.executing import Executed, Place, execute
 from dijob.client.jobs import Job, Outcome
 from dijob.client.kubeconfig import target
 from dijob.client.loglines import Line, LogOptions
-from dijob.client.ranks import RankPod, in_order
+from dijob.client.ranks import RankPod, ranks_of
 from dijob.client.resources import DIJOBS, EVENTS, PODS
 
 Jobs = list[Job]
@@ -110,11 +110,13 @@ class Reader:
         async with aclosing(changes):
             return await waiting.until(changes, name, goal, timeout, seen)
 
-    async def pods(self, name: str) -> Ranks:
-        """The pods of a job's ranks, in rank order."""
-        query = (("labelSelector", f"{names.LABEL_JOB}={name}"),)
+    async def pods(self, job: str | Job) -> Ranks:
+        """The pods of a job's ranks, in rank order. Raises NotFound if there is no such job."""
+        known = job if isinstance(job, Job) else await self.get(job)
+        query = (("labelSelector", f"{names.LABEL_JOB}={known.name}"),)
         path = PODS.path(self.namespace)
-        return in_order((await self.connection.json(Call("GET", path, query=query)))["items"])
+        found = await self.connection.json(Call("GET", path, query=query))
+        return ranks_of(known, found["items"])
 
     async def events(self, name: str) -> Events:
         """The events about the job itself, as the apiserver has them, the newest last."""
@@ -125,12 +127,11 @@ class Reader:
     async def logs(self, name: str, options: LogOptions | None = None) -> AsyncGenerator[Line]:
         """The lines of all ranks, or of those that `options` name, in the order of time."""
         chosen = options or LogOptions()
-        await self.get(name)
+        job = await self.get(name)
         if chosen.follow:
-            follower = logs.Follower(self.connection, self.namespace, name, chosen)
-            lines = follower.lines()
+            lines = logs.Follower(self.connection, job, chosen).lines()
         else:
-            pods = [pod for pod in await self.pods(name) if chosen.wants(pod.rank, pod.task)]
+            pods = [pod for pod in await self.pods(job) if chosen.wants(pod.rank, pod.task)]
             lines = logs.merged([logs.read(self.connection, pod, chosen) for pod in pods])
         async with aclosing(lines):
             async for line in lines:
@@ -146,7 +147,6 @@ class Reader:
         """The main container of a rank. Raises NotFound where it has no pod."""
         pod = next((pod for pod in await self.pods(name) if pod.rank == rank), None)
         if pod is None:
-            await self.get(name)
             raise NotFound(404, "NotFound", f"rank {rank} of {name} has no pod now")
         return Place(self.namespace, pod.name, pod.container)
 

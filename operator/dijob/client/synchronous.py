@@ -5,8 +5,9 @@ own, which also works where a loop runs already.
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import wait
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from dijob.client import waiting
 from dijob.client.asynchronous import AsyncClient, Manifest
@@ -18,6 +19,7 @@ from dijob.client.reading import Events, Jobs, Ranks
 Json = dict[str, Any]
 Answer = TypeVar("Answer")
 _END: Any = object()
+_SIGNAL_SECONDS: Final = 1.0
 
 
 class Client:
@@ -53,8 +55,10 @@ class Client:
     def close(self) -> None:
         """End the connection. The client cannot be used any more."""
         if not self._loop.is_closed():
-            self._run(self._client.__aexit__(None, None, None))
-            self._stop()
+            try:
+                self._run(self._client.__aexit__(None, None, None))
+            finally:
+                self._stop()
 
     @property
     def namespace(self) -> str:
@@ -118,9 +122,9 @@ class Client:
         """As AsyncClient.delete."""
         self._run(self._client.delete(name, timeout=timeout))
 
-    def pods(self, name: str) -> Ranks:
+    def pods(self, job: str | Job) -> Ranks:
         """As AsyncClient.pods."""
-        return self._run(self._client.pods(name))
+        return self._run(self._client.pods(job))
 
     def events(self, name: str) -> Events:
         """As AsyncClient.events."""
@@ -139,6 +143,9 @@ class Client:
     def _run(self, call: Coroutine[Any, Any, Answer]) -> Answer:
         future = asyncio.run_coroutine_threadsafe(call, self._loop)
         try:
+            # A signal that comes just before a wait does not end it: Ctrl-C is seen at the next.
+            while not wait((future,), _SIGNAL_SECONDS).done:
+                pass
             return future.result()
         except BaseException:
             # Ctrl-C in the caller's thread.

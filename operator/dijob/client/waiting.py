@@ -131,7 +131,8 @@ async def _job_is_gone(connection: Connection, job: Deleted) -> None:
     async with aclosing(changes):
         with suppress(NotFound):
             async for seen in changes:
-                if seen is None or seen.metadata.uid != job.uid:
+                # Without a uid in the answer no namesake can be told from the job itself.
+                if seen is None or (job.uid and seen.metadata.uid != job.uid):
                     return
 
 

@@ -48,7 +48,8 @@ def pod(rank: int, *, main: Any = None, status: Any = None, spec: Any = None) ->
                 **(spec or {}),
             },
             "status": found,
-        }
+        },
+        rank,
     )
 
 

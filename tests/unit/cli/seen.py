@@ -35,7 +35,7 @@ def pod(rank: int, *, state: Body | None = None, task: str = "", **main: Any) ->
     shown |= {"state": state or {"running": {}}}
     status = {"phase": "Running", "podIP": f"10.0.0.{rank}", "containerStatuses": [shown]}
     spec = {"nodeName": "n1", "containers": [{"name": "di-container"}]}
-    return RankPod({"metadata": meta, "spec": spec, "status": status})
+    return RankPod({"metadata": meta, "spec": spec, "status": status}, rank)
 
 
 def ended(code: int) -> Body:

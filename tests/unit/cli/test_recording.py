@@ -14,7 +14,6 @@ from manifests import dijob
 from pages import ROOT
 
 BEGIN = datetime(2026, 11, 25, 12, tzinfo=UTC)
-RANK = "diengine.opendilab.org/rank"
 SVG = "{http://www.w3.org/2000/svg}"
 LIMIT_BYTES = 150_000
 
@@ -35,10 +34,7 @@ def frame(at: float, ready: int, message: str = "so it is") -> Any:
     body = dijob("search", {"image": "x", "command": ["a"]}, replicas=4)
     status = {"phase": "Running", "desired": 4, "readyReplicas": ready, "topology": "mesh"}
     stamps = {"startTime": BEGIN.isoformat(), "message": message}
-    pods = [
-        RankPod({"metadata": {"name": f"search-{n}", "labels": {RANK: str(n)}}, "spec": {}})
-        for n in range(ready)
-    ]
+    pods = [RankPod({"metadata": {"name": f"search-{n}"}, "spec": {}}, n) for n in range(ready)]
     shown = Snapshot(Job({**body, "status": status | stamps}), pods)
     return recording.Frame(shown, at, BEGIN + timedelta(seconds=at))
 

@@ -18,18 +18,18 @@ GATE = {"initContainerStatuses": [{"name": "dijob-gate", "state": RUNS}]}
 
 
 def with_status(one: RankPod, **status: Any) -> RankPod:
-    return RankPod({**one.body, "status": {**one.body["status"], **status}})
+    return replace(one, body={**one.body, "status": {**one.body["status"], **status}})
 
 
 def unscheduled() -> RankPod:
     one = pod(0, state={"waiting": {}})
-    return RankPod({**one.body, "spec": {}, "status": {"phase": "Pending"}})
+    return replace(one, body={**one.body, "spec": {}, "status": {"phase": "Pending"}})
 
 
 def deleted() -> RankPod:
     one = pod(0)
     meta = {**one.meta, "deletionTimestamp": CREATED}
-    return RankPod({**one.body, "metadata": meta})
+    return replace(one, body={**one.body, "metadata": meta})
 
 
 STATES = [

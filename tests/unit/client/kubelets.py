@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 from aiohttp import web
 from aiohttp.typedefs import Handler
+from dijob import names
 from manifests import dijob
 
 Body = dict[str, Any]
@@ -19,6 +20,8 @@ JOBS = "/apis/diengine.opendilab.org/v2alpha1/namespaces/default/dijobs"
 ALL_JOBS = "/apis/diengine.opendilab.org/v2alpha1/dijobs"
 PODS = "/api/v1/namespaces/default/pods"
 EVENTS = "/api/v1/namespaces/default/events"
+OWNER: Body = {"apiVersion": names.API_VERSION, "kind": names.KIND, "name": "test", "uid": "job"}
+OWNER |= {"controller": True}
 
 
 @dataclass
@@ -66,9 +69,13 @@ class Kubelets:
             self.logs[name] = []
         self.logs[name].append(Log())
         state = {"name": "di-container", "restartCount": len(self.logs[name]) - 1}
-        labels = {"diengine.opendilab.org/rank": str(rank)}
         self.pods[name] = {
-            "metadata": {"name": name, "namespace": "default", "uid": uid, "labels": labels},
+            "metadata": {
+                "name": name,
+                "namespace": "default",
+                "uid": uid,
+                "ownerReferences": [OWNER],
+            },
             "spec": {"containers": [{"name": "di-container"}]},
             "status": {"containerStatuses": [{**state, "state": {"running": {}}}]},
         }

@@ -62,3 +62,12 @@ async def test_who_may_not_list_pods_waits_for_the_job(
 )
 def test_whose_pods_are_meant(answer: dict[str, object], uid: str) -> None:
     assert Deleted.of("default", "test", answer).uid == uid
+
+
+async def test_an_answer_without_a_uid_waits_for_the_job(
+    world: tuple[Kubelets, AsyncClient],
+) -> None:
+    """R19: the job counted as gone at once."""
+    _, client = world
+    with pytest.raises(TimedOut, match="test is not gone"):
+        await until_gone(client.connection, Deleted("default", "test", ""), 0.5)

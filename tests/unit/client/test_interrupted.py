@@ -71,3 +71,20 @@ def test_ctrl_c_as_the_next_line_is_asked_for(
     with pytest.raises(KeyboardInterrupt):
         next(client._each(lines()))
     assert lines.closed
+
+
+def test_an_error_as_the_connection_closes_leaves_no_thread(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R16."""
+
+    close = client._client.__aexit__
+
+    async def broken(*args: Any) -> None:
+        await close(*args)
+        raise OSError("broken")
+
+    monkeypatch.setattr(client._client, "__aexit__", broken)
+    with pytest.raises(OSError, match="broken"):
+        client.close()
+    assert not client._thread.is_alive()

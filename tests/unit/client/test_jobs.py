@@ -143,7 +143,8 @@ def pod(state: Body, *, gate: Body | None = None, **meta: Any) -> RankPod:
                 "initContainerStatuses": inits,
                 "containerStatuses": [main],
             },
-        }
+        },
+        3,
     )
 
 

@@ -60,3 +60,13 @@ def test_ranks(text: str, ranks: set[int]) -> None:
 def test_no_ranks(text: str) -> None:
     with pytest.raises(ValueError, match="0-2,5"):
         ranks_in(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["0-99999999", "0-1500", "1500", "0-" + "9" * 15, "0-" + "9" * 5000]
+)
+def test_a_range_that_no_job_has_is_refused_before_it_is_made(text: str) -> None:
+    """H3, R7: 0-99999999 took all of the memory."""
+    with pytest.raises(ValueError, match=r"no job has rank|is no rank") as caught:
+        ranks_in(text)
+    assert len(str(caught.value)) < 200

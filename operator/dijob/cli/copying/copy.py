@@ -41,7 +41,7 @@ async def located(
     else one that is made for as long as it is needed.
     """
     job = await client.get(source.job)
-    pods = await client.pods(source.job)
+    pods = await client.pods(job)
     pod = next((pod for pod in pods if pod.rank == source.rank), None)
     if pod is not None and pod.running:
         yield Place(client.namespace, pod.name, pod.container), source.path

@@ -32,7 +32,7 @@ async def collect(client: AsyncClient, name: str, stacks: Wanted | None = None) 
     Raises NotFound.
     """
     job = await client.get(name)
-    pods, lists = await asyncio.gather(client.pods(name), _lists(client))
+    pods, lists = await asyncio.gather(client.pods(job), _lists(client))
     found, refused = lists
     known = Evidence(
         job,

@@ -4,6 +4,7 @@ import asyncio
 import secrets
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Final
 
 from dijob.cli.stacks import container
@@ -68,7 +69,7 @@ async def _ended(client: AsyncClient, pod: RankPod, what: Wanted) -> str:
             async for found in states:
                 if pod.name not in found:
                     return "its pod was deleted meanwhile"
-                now = RankPod(found[pod.name])
+                now = replace(pod, body=found[pod.name])
                 if problem := container.stuck(now, what):
                     return problem
                 state = container.state(now, what.name)

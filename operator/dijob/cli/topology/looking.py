@@ -26,7 +26,7 @@ async def look(client: "AsyncClient", name: str) -> Report:
     for again in range(_LOOKS):
         if again:
             await asyncio.sleep(_PAUSE_SECONDS)
-        pods = await client.pods(name)
+        pods = await client.pods(job)
         report = compare(name, world, found(pods, await ask(client, pods, sockets.COMMANDS)))
         if not report.missing:
             break

@@ -8,7 +8,7 @@ from http import HTTPStatus
 from dijob import names
 from dijob.cli.watching.view import Snapshot
 from dijob.client import AsyncClient, Job, Refused
-from dijob.client.ranks import in_order
+from dijob.client.ranks import ranks_of
 from dijob.client.reading import about, newest_last
 from dijob.client.resources import EVENTS, PODS
 from dijob.client.retrying import Report
@@ -61,7 +61,9 @@ class Feed:
     def _now(self, job: Job) -> Snapshot:
         events = newest_last(job, self._events.values())
         troubles = tuple(self._troubles.values())
-        return Snapshot(job, in_order(self._pods.values()), events, tuple(self._unseen), troubles)
+        return Snapshot(
+            job, ranks_of(job, self._pods.values()), events, tuple(self._unseen), troubles
+        )
 
     def _reporter(self, about: str) -> Report:
         """Keeps the trouble of one of the three watches."""
