@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from dijob.api.printed import one_line
 from dijob.core.backoff import doubled
 
 log = logging.getLogger(__name__)
@@ -31,7 +32,7 @@ _SILENT_SECONDS: Final = 5.0
 def warn(sentence: str) -> None:
     """Log a trouble. Without a handler, logging prints a warning on stderr."""
     if sentence:
-        log.warning("%s", sentence)
+        log.warning("%s", one_line(sentence))
 
 
 class Retries:
