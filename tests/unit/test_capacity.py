@@ -79,6 +79,12 @@ CASES: dict[str, tuple[Observed, dict[str, Any], float, bool]] = {
     ),
     "one above the minimum": (FULL, {"minimum": 2}, 99, False),
     "a rank is refused": (held(0, 1, refusals=quota(0)), {}, 11, True),
+    "for no room in a quota alone": (
+        held(0, 1, refusals={"pod/job-2": replace(quota(0)["pod/job-2"], message="no account")}),
+        {},
+        99,
+        False,
+    ),
     "not for long enough": (held(0, 1, refusals=quota(2)), {}, 11, False),
     "by a spec that is wrong": (held(0, 1, refusals=quota(0, Refused.REJECTED)), {}, 99, False),
     "by an apiserver that is away": (

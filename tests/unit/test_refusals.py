@@ -13,7 +13,8 @@ from unit.builders import NOW
         (422, 3, Refused.REJECTED, 300),
         (403, 0, Refused.FORBIDDEN, 1),
         (403, 3, Refused.FORBIDDEN, 8),
-        (403, 50, Refused.FORBIDDEN, 60),
+        (403, 50, Refused.FORBIDDEN, 25),
+        (503, 50, Refused.UNAVAILABLE, 60),
         (429, 0, Refused.UNAVAILABLE, 1),
         (503, 2, Refused.UNAVAILABLE, 4),
         (0, 0, Refused.UNAVAILABLE, 1),
@@ -27,6 +28,38 @@ def test_a_refusal_is_asked_again_when_it_can_have_healed(
     assert (refusal.why, refusal.message) == (why, "in its own words")
     assert (refusal.retry_at - NOW).total_seconds() == seconds
     assert refusal.attempts == attempts + 1
+
+
+POLICY = (
+    "pods \"a-0\" is forbidden: ValidatingAdmissionPolicy 'limits' with binding 'all' denied"
+    " request: no"
+)
+WEBHOOK = 'admission webhook "check.example.com" denied the request: no'
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "why"),
+    [
+        (422, POLICY, Refused.FORBIDDEN),
+        (400, WEBHOOK, Refused.FORBIDDEN),
+        (404, WEBHOOK, Refused.FORBIDDEN),
+        (422, 'Pod "a-0" is invalid: spec.containers[0].image: Required value', Refused.REJECTED),
+        (500, WEBHOOK, Refused.UNAVAILABLE),
+    ],
+)
+def test_a_rejection_by_admission_is_not_one_of_the_spec(
+    status: int, message: str, why: Refused
+) -> None:
+    """C45: a policy can change, and the pod stays as it is."""
+    assert of_creation(status, message, None, NOW).why is why
+
+
+def test_a_creation_that_admission_rejects_is_asked_for_again_within_30_s() -> None:
+    """C45: with all of the jitter that the operator's clock may add."""
+    refusal = None
+    for _ in range(20):
+        refusal = of_creation(403, "no", refusal, NOW, spread=lambda seconds: seconds * 1.2)
+        assert (refusal.retry_at - NOW).total_seconds() <= 30
 
 
 def test_a_name_that_is_taken_says_what_to_do_and_one_that_ends_is_waited_for() -> None:

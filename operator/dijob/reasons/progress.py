@@ -37,8 +37,8 @@ class PodsCreated(Reason):
         " (`kubectl dijob restart NAME -f FILE`)",
     )
     PodForbidden = problem(
-        "refused for now: a service account or priority class that does not exist yet, a quota, a"
-        " policy. Asked again after 1, 2, 4 ... 60 s",
+        "rejected for now: a service account, priority class or runtime class that does not exist"
+        " yet, a quota, a policy. Asked again after 1, 2, 4 ... s, at the latest after 30 s",
         "create what is missing or make room in the quota; the job goes on by itself",
     )
     ApiUnavailable = problem(

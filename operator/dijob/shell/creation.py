@@ -92,7 +92,9 @@ class Creator:
                 return False  # the namespace is going, and the job with it
             if not error.conflict:
                 before, now = noted.get(key), self._clock.now()
-                noted[key] = refusals.of_creation(error.status, error.message, before, now)
+                noted[key] = refusals.of_creation(
+                    error.status, error.message, before, now, self._clock.spread
+                )
                 return False
             found = await self._adopt(batch, key, f"{path}/{name}", manifest)
             if found is None:

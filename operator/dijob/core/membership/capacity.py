@@ -109,16 +109,19 @@ def seconds_until_retry(status: Status, now: datetime) -> float:
 
 
 def _waited(gathering: Gathering, status: Status) -> dict[int, float]:
-    """For how long each rank has found no node, or was refused its pod. Nobody waits for those that
-    the world can do without: they join later.
+    """For how long each rank has found no node, or no room in a quota. Ranks that the world can do
+    without are not waited for: they join later. A pod that is rejected for another reason gets no
+    room from other jobs: giving back would only keep the job from trying again soon.
     """
-    world, now = gathering.world, gathering.now
+    world, now, refusals = gathering.world, gathering.now, gathering.observed.refusals
     # A pod that was kept is older than this try.
     tried = min(((now - time).total_seconds() for time in _tries(status)), default=math.inf)
     without_node = (rank for rank in gathering.unschedulable if rank in world.pods)
     waited = {rank: min(tried, age(world.pods[rank], now)) for rank in without_node}
-    every = {**waited, **refused(world, gathering.observed, status, now)}
-    return {rank: seconds for rank, seconds in every.items() if rank < gathering.required_size}
+    rejected = refused(world, gathering.observed, status, now)
+    names = {rank: f"pod/{world.gang.member(rank).name}" for rank in rejected}
+    waited |= {rank: time for rank, time in rejected.items() if refusals[names[rank]].of_quota}
+    return {rank: seconds for rank, seconds in waited.items() if rank < gathering.required_size}
 
 
 def _tries(status: Status) -> list[datetime]:

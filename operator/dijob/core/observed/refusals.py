@@ -3,6 +3,7 @@ again.
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -11,14 +12,19 @@ from dijob.api.printed import one_line
 from dijob.core.backoff import doubled
 from dijob.core.observed.views import Refusal, Refused
 
-# 400 and 422 do not change while the object is the same, unless an admission policy has said it:
-# asked again after this.
+# 400 and 422 do not change while the object is the same: asked again after this.
 FINAL_SECONDS = 300.0
+# Admission controllers, whose rejections end when something else changes. Policies answer with 422,
+# webhooks with any code.
+ADMISSION = re.compile(r"AdmissionPolicy '|^admission webhook ")
 # Nobody tells when a foreign object that has our name goes: we see our own only.
 TAKEN_SECONDS = (5.0, 60.0)
 # An old pod has 30 s to end, unless its template says otherwise; 4 s more are little.
 TERMINATING_SECONDS = (1.0, 4.0)
-BACKOFF_SECONDS = (1.0, 60.0)
+# No event tells when a missing object appears, or a quota is free. With spread, a creation is asked
+# for again after 30 s at the latest, and a thousand such jobs cost 40 requests per second.
+FORBIDDEN_SECONDS = (1.0, 25.0)
+UNAVAILABLE_SECONDS = (1.0, 60.0)
 # What somebody undoes so much later is another affair.
 FORGET_SECONDS = 600.0
 
@@ -64,13 +70,22 @@ def of_port(name: str, there: int, wanted: int, now: datetime, before: Refusal |
     return Refusal(why=Refused.OUTDATED, message=message, retry_at=again, attempts=attempts)
 
 
-def of_creation(status: int, message: str, before: Refusal | None, now: datetime) -> Refusal:
-    """The apiserver's answer to a creation (`status`: HTTP code, 0 for none), in its own words.
+def of_creation(
+    status: int,
+    message: str,
+    before: Refusal | None,
+    now: datetime,
+    spread: Callable[[float], float] = float,
+) -> Refusal:
+    """The API server's rejection of a creation (`status`: HTTP code, 0 for none).
 
-    400 and 422 are wrong as they stand. 403 (a missing service account or priority class, a quota,
-    a policy), 429 and 5xx heal by themselves: asked again after 1, 2, 4 ... 60 seconds.
+    400 and 422 are wrong as they stand, unless a policy or a webhook has rejected the object. That,
+    403 (a missing service account, priority class or runtime class, a quota), 429 and 5xx end
+    without a change of the object: asked again after 1, 2, 4 ... seconds, to which `spread` adds
+    jitter.
     """
-    if status in (400, 422):
+    admission = status == 403 or (400 <= status < 500 and ADMISSION.search(message))
+    if status in (400, 422) and not admission:
         attempts = before.attempts + 1 if before else 1
         again = now + timedelta(seconds=FINAL_SECONDS)
         return Refusal(
@@ -80,9 +95,8 @@ def of_creation(status: int, message: str, before: Refusal | None, now: datetime
             attempts=attempts,
             since=now,
         )
-    return _for_now(
-        Refused.FORBIDDEN if status == 403 else Refused.UNAVAILABLE, message, before, now
-    )
+    why = Refused.FORBIDDEN if admission else Refused.UNAVAILABLE
+    return _for_now(why, message, before, now, spread)
 
 
 def of_change(status: int, message: str, before: Refusal | None, now: datetime) -> Refusal:
@@ -118,10 +132,17 @@ def reverted(message: str, before: Refusal | None, now: datetime) -> Refusal:
     return _for_now(Refused.FORBIDDEN, message, before if lately else None, now)
 
 
-def _for_now(why: Refused, message: str, before: Refusal | None, now: datetime) -> Refusal:
-    """Asked again after 1, 2, 4 ... 60 seconds."""
+def _for_now(
+    why: Refused,
+    message: str,
+    before: Refusal | None,
+    now: datetime,
+    spread: Callable[[float], float] = float,
+) -> Refusal:
+    """Asked again after 1, 2, 4 ... seconds."""
     attempts = before.attempts + 1 if before else 1
-    seconds = doubled(attempts, BACKOFF_SECONDS)
+    bounds = FORBIDDEN_SECONDS if why is Refused.FORBIDDEN else UNAVAILABLE_SECONDS
+    seconds = spread(doubled(attempts, bounds))
     since = before.since if before and before.why is why else now
     again = now + timedelta(seconds=seconds)
     return Refusal(

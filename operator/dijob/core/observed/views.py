@@ -160,6 +160,11 @@ class Refusal:
     attempts: int = 1
     since: datetime | None = None
 
+    @property
+    def of_quota(self) -> bool:
+        """Whether a quota has no room: other jobs may give it back."""
+        return self.why is Refused.FORBIDDEN and "exceeded quota" in self.message
+
 
 @dataclass(frozen=True)
 class Creation:
