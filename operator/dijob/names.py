@@ -292,5 +292,6 @@ class Phase(StrEnum):
     STARTING = "Starting"
     RUNNING = "Running"
     SUSPENDED = "Suspended"
+    TERMINATING = "Terminating"
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"

@@ -212,7 +212,8 @@ def test_a_job_that_is_being_deleted_is_left_to_the_garbage_collector() -> None:
             )
         }
     )
-    assert plan(leaving, observed(), NOW) == Plan(leaving.status)
+    assert plan(leaving, observed(), NOW) == Plan(leaving.status, requeue_after=3.0)
+    assert plan(leaving, observed(), later(9)).actions == ()
 
 
 def test_a_back_off_of_a_day_does_not_overflow() -> None:

@@ -29,7 +29,7 @@ def test_a_pod_says_whose_it_is_and_which_rank() -> None:
     assert meta["labels"][names.LABEL_RANK] == "2"
     (owner,) = meta["ownerReferences"]
     assert owner["controller"] is True
-    assert "blockOwnerDeletion" not in owner
+    assert owner["blockOwnerDeletion"] is True, "C17"
 
 
 def test_the_users_variables_win_and_come_after_ours() -> None:

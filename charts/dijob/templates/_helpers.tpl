@@ -60,6 +60,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 - apiGroups: [diengine.opendilab.org]
   resources: [dijobs/status]
   verbs: [patch]
+# Owner references with blockOwnerDeletion: a job that is deleted in the foreground goes after its pods. Some clusters ask
+# for this right before they accept such references; there is no object behind it.
+- apiGroups: [diengine.opendilab.org]
+  resources: [dijobs/finalizers]
+  verbs: [update]
 # A job's processes. patch: the peers' addresses go into the pods' annotations. delete: a lost rank renews its set, and
 # cleanPodPolicy tidies up. No update, no deletecollection, no exec, no log.
 - apiGroups: [""]

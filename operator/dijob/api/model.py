@@ -23,6 +23,7 @@ class Metadata(Stored):
     labels: dict[str, str] = Field(default_factory=dict)
     creation_timestamp: str = ""
     deletion_timestamp: str | None = None
+    finalizers: tuple[str, ...] = ()
     resource_version: str = ""
 
     @property

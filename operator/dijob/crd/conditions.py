@@ -11,7 +11,8 @@ Generated from `operator/dijob/reasons` by `make crds`; do not edit.
 `kubectl describe dijob NAME` shows all of this about a job: its phase, its conditions, its events.
 
 - **status.phase** is one word for people, derived from the conditions. The first that holds:
-  Failed, Succeeded, Suspended, Running, Starting (the addresses are published), else Pending.
+  Failed, Succeeded, Terminating, Suspended, Running, Starting (the addresses are published), else
+  Pending.
 - **status.message** is the sentence that matters most now: why the job ended, what is wrong, or
   what it waits for.
 - **status.conditions** are for programs. Each is True or False, with a reason (one word, below) and

@@ -7,7 +7,7 @@ docs/conditions.md is made from it.
 from typing import Final
 
 from dijob.reasons.catalogue import EventType, Reason, ReasonKind
-from dijob.reasons.life import Failed, Finished, Paused, Succeeded, Suspended
+from dijob.reasons.life import Failed, Finished, Paused, Succeeded, Suspended, Terminating
 from dijob.reasons.progress import AddressesReady, PeersReady, PodsCreated, Running
 from dijob.reasons.shared import BrokerReady, ChangesRefused, Isolated, ServiceReady
 from dijob.reasons.spec import Invalid, LauncherBypassed, SpecWarning
@@ -29,6 +29,7 @@ CATALOGUE: Final[tuple[type[Reason], ...]] = (
     Isolated,
     BrokerReady,
     Paused,
+    Terminating,
     ChangesRefused,
 )
 
@@ -53,6 +54,7 @@ __all__ = [
     "SpecWarning",
     "Succeeded",
     "Suspended",
+    "Terminating",
 ]
 
 

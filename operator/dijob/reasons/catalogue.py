@@ -81,6 +81,11 @@ def suspended() -> Entry:
     return waiting("the job is suspended, see Suspended")
 
 
+def terminating() -> Entry:
+    """Shared by the conditions about a job whose pods go with it."""
+    return waiting("the job is being deleted, see Terminating; the message counts its pods")
+
+
 def finished() -> Entry:
     """Shared by the conditions that end with the job."""
     return over("the job has ended, see Finished")

@@ -46,6 +46,24 @@ class Paused(Reason):
     Resumed = good("the operator takes care of the job again", status=False, event=EventType.NORMAL)
 
 
+class Terminating(Reason):
+    """True: the job is being deleted, and is still there after some seconds. Nothing is created and
+    no loss is healed; failures count.
+    """
+
+    HeldByFinalizer = problem(
+        "finalizers of another controller keep the job; its pods run on unless the deletion is in"
+        " the foreground",
+        "make the controller that set the finalizer remove it; if it is gone for good: `kubectl"
+        ' patch dijob NAME --type=merge -p \'{"metadata":{"finalizers":null}}\'`',
+        status=True,
+    )
+    WaitsForPods = waiting(
+        "a deletion in the foreground waits for the job's pods; PodsCreated says what keeps them",
+        status=True,
+    )
+
+
 class Succeeded(Reason):
     """True: the job has ended well."""
 

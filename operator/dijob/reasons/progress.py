@@ -2,7 +2,16 @@
 
 from typing import Final
 
-from dijob.reasons.catalogue import EventType, Reason, finished, good, problem, suspended, waiting
+from dijob.reasons.catalogue import (
+    EventType,
+    Reason,
+    finished,
+    good,
+    problem,
+    suspended,
+    terminating,
+    waiting,
+)
 
 _HEALS: Final = "nothing: the job heals by itself"
 _GOES: Final = (
@@ -47,6 +56,7 @@ class PodsCreated(Reason):
         "nothing; if it lasts: look after the control plane",
     )
     Suspended = suspended()
+    Terminating = terminating()
     AllCreated = good("every rank has its pod")
 
 
@@ -114,6 +124,7 @@ class AddressesReady(Reason):
         _GOES,
     )
     Suspended = suspended()
+    Terminating = terminating()
 
 
 class Running(Reason):
@@ -132,6 +143,7 @@ class Running(Reason):
     Begun = good("the job has begun; the event says after how long", event=EventType.NORMAL)
     Renewing = waiting("every rank is being restarted; AddressesReady says why")
     Suspended = suspended()
+    Terminating = terminating()
     Finished = finished()
 
 
@@ -162,4 +174,5 @@ class PeersReady(Reason):
         " (terminationGracePeriodSeconds)",
     )
     Suspended = suspended()
+    Terminating = terminating()
     Finished = finished()

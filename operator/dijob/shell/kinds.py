@@ -41,6 +41,9 @@ class Kind:
 
 JOBS: Final = Kind(names.KIND, names.PLURAL, "get list watch patch delete", names.API_VERSION)
 JOB_STATUS: Final = Kind(names.KIND, f"{names.PLURAL}/status", "patch", names.API_VERSION)
+# No such resource is served. An API server that checks owner references (the admission plugin
+# OwnerReferencesPermissionEnforcement) asks for this right where blockOwnerDeletion is set.
+JOB_FINALIZERS: Final = Kind(names.KIND, f"{names.PLURAL}/finalizers", "update", names.API_VERSION)
 PODS: Final = Kind("Pod", "pods", "get list watch create delete patch", view=pod)
 SERVICES: Final = Kind("Service", "services", "get list watch create", view=child)
 # Watched only where each job has one of its own.
@@ -51,7 +54,7 @@ EVENTS: Final = Kind("Event", "events", "get list create patch")
 # In the operator's own namespace only (lease.py).
 LEASES: Final = Kind("Lease", "leases", "get create patch", "coordination.k8s.io/v1")
 
-KINDS: Final = (JOBS, JOB_STATUS, PODS, SERVICES, POLICIES, EVENTS)
+KINDS: Final = (JOBS, JOB_STATUS, JOB_FINALIZERS, PODS, SERVICES, POLICIES, EVENTS)
 # The rights that it needs besides, where each job has a NetworkPolicy.
 ISOLATING: Final = (replace(POLICIES, verbs="list watch patch"),)
 # What the operator creates for a job, by the `kind` of its manifest.

@@ -11,6 +11,7 @@ from dijob.api.status import Status
 from dijob.core import pace
 from dijob.core.decide.plan import Plan
 from dijob.core.decide.requeue import RESYNC_SECONDS
+from dijob.core.decide.terminating import held
 from dijob.core.report import summary
 from dijob.core.report.milestones import milestones
 from dijob.core.report.summary import Pressure
@@ -66,7 +67,7 @@ class StatusWriter:
         """Write conditions alone, where no plan can be made. Gives the same as `write`."""
         meta, now = Metadata.model_validate(body["metadata"]), self._clock.now()
         if meta.deletion_timestamp:
-            return RESYNC_SECONDS
+            facts = [*facts, held(meta)]
         old = stored(body)
         status = summary.conclude(old, facts, meta.generation, now)
         decided = Plan(status, events=summary.events(old, status))

@@ -22,8 +22,9 @@ KEPT = "its pod is ended so that the log stays, and shows DeadlineExceeded"
 
 def end(this: Pass) -> list[Fact] | None:
     """The conditions with which the job ends in this pass, by the first rule that says so; None: it
-    goes on. Deadlines do not count while it is paused or suspended."""
-    stands = this.job.paused or suspension.applies(this)
+    goes on. Deadlines do not count while it is paused, suspended or being deleted."""
+    going = bool(this.job.metadata.deletion_timestamp)
+    stands = this.job.paused or going or suspension.applies(this)
     rules = ENDS if stands else (*ENDS, *DEADLINES)
     return next((facts for rule in rules if (facts := rule(this))), None)
 
@@ -89,6 +90,11 @@ def clean(this: Pass) -> tuple[Action, ...]:
     """
     if (left := time_to_live(this)) is not None and left <= 0:
         return (DeleteJob(),)
+    return clean_pods(this)
+
+
+def clean_pods(this: Pass) -> tuple[Action, ...]:
+    """What happens to the pods of a job that has ended."""
     pods = this.observed.all_pods
     policy, server = this.job.spec.clean_pod_policy, this.world.gang.server
     if policy is CleanPodPolicy.ALL:

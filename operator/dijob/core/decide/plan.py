@@ -15,6 +15,7 @@ The rules, in the order in which a job meets them:
    one that the job's policy does not forgive, a deadline (completion.py): the job has ended, and
    its pods are cleaned up.
 5. A job that is suspended has no pods (suspension.py); when it goes on, rule 1 begins again.
+6. A job that is being deleted is only observed (terminating.py).
 """
 
 from collections.abc import Iterable
@@ -36,6 +37,7 @@ from dijob.core.decide import (
     requeue,
     steps,
     suspension,
+    terminating,
 )
 from dijob.core.members import gang_of
 from dijob.core.membership import capacity, failures
@@ -72,10 +74,9 @@ def plan(job: DIJob, observed: Observed, now: datetime) -> Plan:
 
     Pure: the same arguments give the same plan. Once a job is as it should be, its plans are empty.
     """
-    if job.metadata.deletion_timestamp:
-        # The garbage collector takes the pods; nothing is created behind its back.
-        return Plan(status=job.status)
     this = _build_context(job, observed, now)
+    if job.metadata.deletion_timestamp:
+        return _terminate(this)
     if job.status.ended:
         if job.paused:
             return _conclude(this, this.status, optional_conditions(this), requeue.rarely)
@@ -99,6 +100,23 @@ def plan(job: DIJob, observed: Observed, now: datetime) -> Plan:
     if this.template_changed:
         return _conclude(this, this.status, conditions.progress(this), requeue.watching, ())
     return _plan_active(this)
+
+
+def _terminate(this: Pass) -> Plan:
+    """The pass over a job that is being deleted: the garbage collector takes its pods, and nothing
+    is created behind its back.
+    """
+    if (left := terminating.seconds_until_reported(this)) > 0:
+        return Plan(status=this.job.status, requeue_after=left)
+    if not this.job.status.ended and (last := completion.end(this)) is not None:
+        return _conclude(this, _completed(this), last, requeue.at_once)
+    return _conclude(
+        this,
+        this.status,
+        terminating.facts(this),
+        requeue.terminating,
+        terminating.actions(this),
+    )
 
 
 def _plan_active(this: Pass) -> Plan:

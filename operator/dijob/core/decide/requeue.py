@@ -57,6 +57,11 @@ def suspended(this: Pass, status: Status) -> float:
     return _at_latest(lost_nodes.seconds_until_next(this.observed.all_pods, this.now))
 
 
+def terminating(this: Pass, status: Status) -> float:
+    """Pods on lost nodes are removed when their time is over; all else comes as an event."""
+    return _at_latest(lost_nodes.seconds_until_next(this.observed.all_pods, this.now))
+
+
 def waiting_for_room(this: Pass, status: Status) -> float:
     """What holds room is given back until the next try."""
     return min(

@@ -72,7 +72,7 @@ def _metadata(job: DIJob, name: str, labels: dict[str, str] | None) -> Metadata:
             names.LEGACY_JOB: meta.name,
             **({names.LEGACY_GROUP: job.spec.group} if job.spec.group else {}),
         },
-        # No blockOwnerDeletion: it would need the right to update dijobs/finalizers.
+        # blockOwnerDeletion: a deletion in the foreground waits for the object.
         "ownerReferences": [
             {
                 "apiVersion": names.API_VERSION,
@@ -80,6 +80,7 @@ def _metadata(job: DIJob, name: str, labels: dict[str, str] | None) -> Metadata:
                 "name": meta.name,
                 "uid": meta.uid,
                 "controller": True,
+                "blockOwnerDeletion": True,
             }
         ],
     }

@@ -48,6 +48,7 @@ def phase(status: Status) -> Phase:
     for condition, word in (
         (reasons.Failed, Phase.FAILED),
         (reasons.Succeeded, Phase.SUCCEEDED),
+        (reasons.Terminating, Phase.TERMINATING),
         (reasons.Suspended, Phase.SUSPENDED),
         (reasons.Running, Phase.RUNNING),
         (reasons.AddressesReady, Phase.STARTING),
@@ -64,7 +65,10 @@ def message(status: Status) -> str:
     """
     sentence = _main_sentence(status)
     doubts = [] if is_true(status, reasons.Failed) else _doubts(status)
-    return shorten("; ".join([*doubts, sentence]), MESSAGE_LIMIT)
+    going = find(status, reasons.Terminating)
+    return shorten(
+        "; ".join([*([going.message] if going else []), *doubts, sentence]), MESSAGE_LIMIT
+    )
 
 
 def _doubts(status: Status) -> Iterator[str]:

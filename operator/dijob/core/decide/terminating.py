@@ -1,0 +1,76 @@
+"""A job that is being deleted, and is still there: a finalizer keeps it, or its deletion waits for
+its pods (`kubectl delete --cascade=foreground`).
+
+Nothing is created and no loss is healed, as for a Deployment in this state. The figures stay true,
+failures count, and the message says what the deletion waits for. Most deletions take no time: what
+is over within REPORT_SECONDS costs no write.
+"""
+
+from dijob.api.model import Metadata
+from dijob.api.status import parse_time
+from dijob.core.actions import Action
+from dijob.core.decide import completion
+from dijob.core.decide.deletion import removals
+from dijob.core.members import count
+from dijob.core.membership.context import Pass
+from dijob.core.observed import diagnose, lost_nodes
+from dijob.core.observed.termination import held_by
+from dijob.core.report import conditions
+from dijob.core.report.optional import optional_conditions
+from dijob.core.report.summary import Fact
+from dijob.reasons import AddressesReady, PeersReady, PodsCreated, Running, Terminating
+
+REPORT_SECONDS = 3.0
+# Finalizers by which the garbage collector does what the deletion asked for.
+OF_KUBERNETES = frozenset({"foregroundDeletion", "orphan"})
+
+
+def seconds_until_reported(this: Pass) -> float:
+    """Seconds until the deletion has lasted so long that it is reported; 0 or less: now."""
+    began = parse_time(this.job.metadata.deletion_timestamp)
+    return REPORT_SECONDS - (this.now - began).total_seconds() if began else 0.0
+
+
+def actions(this: Pass) -> tuple[Action, ...]:
+    """Pods on lost nodes are removed: a deletion in the foreground would wait for them. Those of a
+    job that has ended are cleaned up as always.
+    """
+    ended = this.job.status.ended and not this.job.paused
+    clean = completion.clean_pods(this) if ended else ()
+    return (*clean, *removals(lost_nodes.abandoned(this.observed.all_pods, this.now)))
+
+
+def facts(this: Pass) -> list[Fact]:
+    """The conditions of a job that is being deleted."""
+    if this.job.status.ended:
+        return [*optional_conditions(this), held(this.job.metadata)]
+    if all((pod := this.world.pods.get(rank)) and not pod.deleting for rank in this.world.wanted):
+        return [*conditions.progress(this), held(this.job.metadata)]
+    words = _pods_in_words(this)
+    lacking = (
+        PodsCreated.Terminating,
+        AddressesReady.Terminating,
+        Running.Terminating,
+        PeersReady.Terminating,
+    )
+    told = [Fact(reason, words) for reason in lacking]
+    return [*told, *optional_conditions(this), held(this.job.metadata)]
+
+
+def held(job: Metadata) -> Fact:
+    """What the deletion of the job waits for."""
+    foreign = [each for each in job.finalizers if each not in OF_KUBERNETES]
+    if foreign:
+        return Fact(Terminating.HeldByFinalizer, f"the job is being deleted: {held_by(foreign)}")
+    return Fact(Terminating.WaitsForPods, "the job is being deleted, after its pods")
+
+
+def _pods_in_words(this: Pass) -> str:
+    pods = this.observed.all_pods
+    stay = sum(not pod.deleting and not pod.finished for pod in pods)
+    ending = [pod for pod in pods if pod.deleting]
+    parts = [
+        *([f"{count(stay, 'pod')} still {'runs' if stay == 1 else 'run'}"] if stay else []),
+        *([diagnose.still_ending(ending, this.now)] if ending else []),
+    ]
+    return "; ".join(parts) or "no pod is left"
