@@ -14,7 +14,7 @@ const prefix = "diengine.opendilab.org/"
 // one file, so that they are of one version of the pod. Each line is KEY="VALUE", quoted as Go does it (Kubernetes'
 // pkg/fieldpath: FormatMap).
 func annotations() map[string]string {
-	text, err := os.ReadFile(filepath.Join(podFolder(), "annotations"))
+	text, err := os.ReadFile(filepath.Join(podFolder, "annotations"))
 	if err != nil {
 		return nil
 	}

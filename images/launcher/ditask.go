@@ -28,7 +28,11 @@ var known = map[string]string{
 func ditask(words []string) int {
 	real := imagesDitask()
 	if real == "" {
-		say("no ditask in this image (PATH=%s): pip install DI-engine, or put its folder into PATH", os.Getenv("PATH"))
+		remedy := ". If the program needs it: pip install DI-engine, or add its folder to PATH"
+		if hasCarriageReturn(words) {
+			remedy = "" // launch names the cause
+		}
+		say("this image has no ditask (PATH=%s)%s", os.Getenv("PATH"), remedy)
 		return 127
 	}
 	users := readOptions(words)
@@ -41,13 +45,22 @@ func ditask(words []string) int {
 		say("--platform %s is given: nothing added, no address checked", platform)
 		return become(real, words)
 	}
+	if option := users.ownWorld(); option != "" {
+		users.sayWhyAlone(option)
+		return becomeDitask(real, users.values["mq"], words)
+	}
 	options := users.withTheJobs()
 	words = append(options.added, words...)
 	if !options.reaches() {
 		return 1
 	}
-	if strings.HasPrefix(options.values["mq"], "torchrpc") {
-		return becomeTorchrpc(real, options.values["mq"], words)
+	return becomeDitask(real, options.values["mq"], words)
+}
+
+// becomeDitask replaces this process by the image's ditask with this queue.
+func becomeDitask(real, queue string, words []string) int {
+	if strings.HasPrefix(queue, "torchrpc") {
+		return becomeTorchrpc(real, queue, words)
 	}
 	return become(real, words)
 }
@@ -79,14 +92,57 @@ func isShortHelp(word string) bool {
 	return strings.HasPrefix(word, "-h") || strings.HasPrefix(word, "-v")
 }
 
+// warn says what cannot work with the platform that the user has given.
 func (users given) warn() {
-	// DI-engine's k8s parser takes --address for every rank's address, and would dial itself.
-	if address, is := users.values["address"]; is {
-		say("WARNING: with --address %s this rank dials itself instead of its peers; leave it out", address)
+	if users.values["platform"] != "k8s" {
+		return
+	}
+	if address := users.values["address"]; address != "" {
+		say("WARNING: with --platform k8s, DI-engine takes --address %s for the address of every rank; leave it out", address)
 	}
 	if users.values["protocol"] == "ipc" {
 		say("WARNING: with --protocol ipc no other pod can reach this one; leave it out")
 	}
+}
+
+// queue returns the message queue that ditask uses in this job.
+func (users given) queue() string {
+	if queue, is := users.values["mq"]; is {
+		return queue
+	}
+	return variable("DI_MQ_TYPE", "nng")
+}
+
+// ownWorld returns the option with which the user says where the processes listen; "" if they leave that to the job. Such a
+// command means what it means outside of a job. DI-engine's k8s parser would take the address for that of every rank, and
+// fail. With another queue than these two, no process listens.
+func (users given) ownWorld() string {
+	_, isPlaced := users.values["platform"]
+	if queue := users.queue(); isPlaced || queue != "nng" && !strings.HasPrefix(queue, "torchrpc") {
+		return ""
+	}
+	if address := users.values["address"]; address != "" {
+		return "--address " + address
+	}
+	if users.values["protocol"] == "ipc" {
+		return "--protocol ipc"
+	}
+	return ""
+}
+
+// needsNoPeers says whether the user has said that ditask connects to no other rank of the job, or to which addresses, or
+// there is no other rank.
+func (users given) needsNoPeers() bool {
+	return users.values["topology"] == "alone" || users.values["attach"] != "" || !strings.Contains(os.Getenv("DI_NODES"), ",")
+}
+
+func (users given) sayWhyAlone(option string) {
+	if users.needsNoPeers() {
+		say("%s is given: nothing added, no address checked", option)
+		return
+	}
+	say("WARNING: with %s ditask runs as outside of a job: this rank does not connect to the others. Leave it out to join them,"+
+		" or add --topology alone if this is what you want", option)
 }
 
 // complete are the options as ditask gets them: the user's, and those that are added for the job.
@@ -106,10 +162,7 @@ func (users given) withTheJobs() complete {
 	all.fill("topology", "--topology", topology)
 	all.fill("workers", "--parallel-workers", workers)
 	all.fill("labels", "--labels", os.Getenv("DI_LABELS"))
-	queue, is := all.values["mq"]
-	if !is {
-		queue = variable("DI_MQ_TYPE", "nng")
-	}
+	queue := users.queue()
 	if queue != "nng" && !strings.HasPrefix(queue, "torchrpc") {
 		// It dials no rank, and DI-engine's parser then leaves the node ids out: all ranks would count from 0.
 		all.fill("ids", "--node-ids", os.Getenv("DI_NODE_IDS"))
@@ -204,8 +257,7 @@ const hasTorch = "import importlib.util as u, sys; sys.exit(not all(map(u.find_s
 
 // becomeTorchrpc: that queue is not DI-engine's own; dijob-runtime teaches it to ditask, under the Python that ditask has.
 func becomeTorchrpc(real, queue string, words []string) int {
-	line, _, _ := strings.Cut(read(real), "\n")
-	python := strings.Fields(strings.TrimPrefix(line, "#!")) // it may be `env python3`
+	python := strings.Fields(strings.TrimPrefix(firstLine(real), "#!")) // it may be `env python3`
 	if len(python) == 0 || exec.Command(python[0], append(python[1:], "-c", hasTorch)...).Run() != nil {
 		say("--mq-type %s needs DI-engine and torch 1.13 or newer in this image, under the Python that its ditask has", queue)
 		return 1

@@ -5,11 +5,9 @@ import (
 	"io"
 	"net"
 	"os"
-	"os/signal"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 )
 
@@ -22,7 +20,7 @@ const (
 type waiting struct {
 	rank     int
 	address  string // this pod's own
-	host     string // this rank's name, where the list has names
+	host     string // this rank's name, if the list has names
 	topology string
 	named    string // what the list has for this rank, where that is not this pod's address
 	unknown  string // the name that does not resolve
@@ -38,7 +36,7 @@ type waiting struct {
 // gate waits until this pod's own address stands in the job's list, so that the main container starts with true
 // addresses. It runs from the main container's image: once it does, that image is on the node.
 func gate([]string) int {
-	endWhenTold()
+	go endOnSignal(received)
 	w, problem := newWaiting()
 	if err := linkTopology(); problem == "" && err != nil {
 		problem = fmt.Sprintf("cannot write topology.json: /run/dijob must be an emptyDir that this user may write: %v", err)
@@ -54,15 +52,8 @@ func gate([]string) int {
 	return 0
 }
 
-// endWhenTold ends this program on a signal at once, also in the middle of a question to a DNS that does not answer.
-func endWhenTold() {
-	told := make(chan os.Signal, 1)
-	signal.Notify(told, syscall.SIGTERM, syscall.SIGINT)
-	go func() {
-		which := <-told
-		os.Exit(128 + int(which.(syscall.Signal)))
-	}()
-}
+// endOnSignal ends this program at once, also in the middle of a question to a DNS that does not answer.
+func endOnSignal(signals <-chan os.Signal) { os.Exit(exitCode(<-signals)) }
 
 // wait returns once the list names this pod, or with the reason why there is nothing to wait for.
 func (w *waiting) wait() (problem string) {
@@ -103,20 +94,20 @@ func newWaiting() (*waiting, string) {
 	if address == "" {
 		return nil, "DI_POD_IP is empty; the operator sets it from status.podIP"
 	}
-	host, topology := os.Getenv("DIJOB_HOST"), os.Getenv("DI_TOPOLOGY")
-	w := &waiting{rank: rank, address: address, host: host, topology: topology, lookup: net.LookupHost, out: os.Stdout}
-	return w, ""
+	topology := os.Getenv("DI_TOPOLOGY")
+	return &waiting{rank: rank, address: address, topology: topology, lookup: net.LookupHost, out: os.Stdout}, ""
 }
 
 // isNamed says whether the list names this very pod: after a new sandbox (same pod, new IP) the old list is still there.
 func (w *waiting) isNamed() bool {
-	w.named, w.unknown = "", ""
+	w.named, w.host, w.unknown = "", "", ""
 	_, list := newestList(annotations())
 	ranks := strings.Split(list, ",")
 	if list == "" || len(ranks) <= w.rank {
 		return false
 	}
-	if w.host != "" {
+	if own := ranks[w.rank]; isName(own) {
+		w.host = own
 		return w.resolves(ranks)
 	}
 	w.named = ranks[w.rank]

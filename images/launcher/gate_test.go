@@ -41,7 +41,9 @@ type pod struct {
 
 func newPod(t *testing.T, known map[string]string) *pod {
 	p := &pod{folder: t.TempDir(), dns: &dns{known: known}}
-	t.Setenv("DIJOB_POD_DIR", p.folder)
+	usual := podFolder
+	podFolder = p.folder
+	t.Cleanup(func() { podFolder = usual })
 	t.Setenv("DI_JOB_NAME", "demo")
 	t.Setenv("DI_JOB_NAMESPACE", "team")
 	return p
@@ -54,10 +56,10 @@ func (p *pod) lists(t *testing.T, text string) {
 	}
 }
 
-func (p *pod) gate(rank int, host, topology string) *waiting {
+func (p *pod) gate(rank int, topology string) *waiting {
 	address := strings.Split(addresses, ",")[rank]
 	return &waiting{
-		rank: rank, address: address, host: host, topology: topology, lookup: p.dns.lookup, out: &p.said,
+		rank: rank, address: address, topology: topology, lookup: p.dns.lookup, out: &p.said,
 	}
 }
 
@@ -95,7 +97,7 @@ func TestSaysWhyItWaitsEveryTenSeconds(t *testing.T) {
 				p.lists(t, row.list)
 			}
 			synctest.Test(t, func(t *testing.T) {
-				problem := begun(p.gate(1, "", "mesh"))
+				problem := begun(p.gate(1, "mesh"))
 				time.Sleep(21 * time.Second)
 				synctest.Wait()
 				said := p.said.String()
@@ -116,7 +118,7 @@ func TestSettlesWhereNoLauncherWillLook(t *testing.T) {
 	t.Setenv("DIJOB_SETTLE_SECONDS", "1.5")
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
-		problem := p.gate(1, "", "mesh").wait()
+		problem := p.gate(1, "mesh").wait()
 		if took := time.Since(begin); problem != "" || took != 1500*time.Millisecond {
 			t.Errorf("after %s: %s", took, problem)
 		}
@@ -138,8 +140,7 @@ func TestOpensWhenThoseThatItDialsResolve(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := newPod(t, map[string]string{"world-0.world": "10.0.0.1", "world-1.world": "10.0.0.2", "world-2.world": "10.0.0.3"})
 			p.lists(t, names)
-			host := strings.Split(names, ",")[row.rank]
-			if problem := p.gate(row.rank, host, row.topology).wait(); problem != "" {
+			if problem := p.gate(row.rank, row.topology).wait(); problem != "" {
 				t.Errorf("ends: %s", problem)
 			}
 			if !slices.Equal(p.dns.asked, row.asked) {
@@ -158,7 +159,7 @@ func TestWaitsForNamesAndSaysForWhich(t *testing.T) {
 			p := newPod(t, known)
 			p.lists(t, names)
 			synctest.Test(t, func(t *testing.T) {
-				problem := begun(p.gate(1, "world-1.world", "mesh"))
+				problem := begun(p.gate(1, "mesh"))
 				time.Sleep(11 * time.Second)
 				synctest.Wait()
 				if said := p.said.String(); !strings.Contains(said, "rank 1 has waited 10 s: "+why+".") {
@@ -177,7 +178,7 @@ func TestEndsWhenANameNeverResolves(t *testing.T) {
 			p := newPod(t, map[string]string{"world-1.world": "10.0.0.2"})
 			t.Setenv("DIJOB_RESOLVE_SECONDS", bound)
 			synctest.Test(t, func(t *testing.T) {
-				problem := begun(p.gate(1, "world-1.world", "mesh"))
+				problem := begun(p.gate(1, "mesh"))
 				time.Sleep(100 * time.Second) // the time for names begins with the list
 				p.lists(t, names)
 				begin := time.Now()
@@ -198,7 +199,7 @@ func TestWhatHasResolvedIsNotAskedAgain(t *testing.T) {
 	p := newPod(t, known)
 	p.lists(t, names)
 	synctest.Test(t, func(t *testing.T) {
-		problem := begun(p.gate(2, "world-2.world", "mesh"))
+		problem := begun(p.gate(2, "mesh"))
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		known["world-1.world"] = "10.0.0.2"

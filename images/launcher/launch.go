@@ -3,10 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"syscall"
 	"time"
@@ -17,23 +15,19 @@ const (
 	endLook     = 20 * time.Millisecond
 )
 
-// passed are the signals that go on to the program.
-var passed = []os.Signal{
-	syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2,
-}
-
 // run is one run of the user's command.
 type run struct {
-	child    int
-	signals  chan os.Signal
-	done     chan syscall.WaitStatus
-	watcher  *watcher
-	told     []int     // the processes that have been sent a signal that ends
-	endAt    time.Time // when the container was told to end; zero: it was not
-	renewing string
-	listed   string // the number of the list in topology.json
-	unlisted string // the number of the list of which it was said that it cannot be written there
-	kill     <-chan time.Time
+	child     int
+	signals   chan os.Signal
+	done      chan syscall.WaitStatus
+	watcher   *watcher
+	told      []int     // the processes that have been sent a signal that ends
+	endAt     time.Time // when the container was told to end; zero: it was not
+	begunWith string // the number of the list with which the program has begun
+	renewing  string
+	listed    string // the number of the list in topology.json
+	unlisted  string // the number of the list of which it was said that it cannot be written there
+	kill      <-chan time.Time
 }
 
 // launch runs a command with the job's ditask first in PATH, as a child, and stands in for it: same stdin, same exit
@@ -43,13 +37,9 @@ func launch(command []string) int {
 		fmt.Fprintf(os.Stderr, "dijob: usage: %s COMMAND [ARGUMENT...]\n", os.Args[0])
 		return 2
 	}
-	r := &run{signals: make(chan os.Signal, 64)}
-	signal.Notify(r.signals, passed...)
+	r := &run{signals: received}
 	if code := r.findPlace(); code != 0 {
 		return code
-	}
-	if nodes := os.Getenv("DI_NODES"); nodes != "" {
-		os.Setenv("DI_NODES", bracketed(nodes))
 	}
 	bin := binFolderOf(os.Args[0])
 	putFirst("PATH", filepath.Join(bin, pathFolder))
@@ -59,7 +49,12 @@ func launch(command []string) int {
 	if code := r.start(command); code != 0 {
 		return code
 	}
-	return r.standIn()
+	code := r.standIn()
+	if code != 0 && r.renewing == "" && hasCarriageReturn(command) {
+		say("the command or args have carriage returns (Windows line endings), which are likely the cause: a shell takes them" +
+			" for part of a word. Save the text with Unix line endings")
+	}
+	return code
 }
 
 // putFirst puts a folder before those of a search path.
@@ -79,21 +74,18 @@ func (r *run) findPlace() int {
 	if code != 0 {
 		return code
 	}
-	if correct(said) {
-		if err := startAgain(); err != nil {
-			say("cannot start again with the newest list: %v", err)
-		}
-	}
+	r.begunWith, _ = newestList(said)
+	setListVariables(said)
 	r.follow(said)
 	return 0
 }
 
-// awaitList returns the pod's annotations once there is a list, which the gate has seen: somebody may have taken it away
-// since, and the operator puts it back. Without one the program would work alone.
+// awaitList returns the pod's annotations once they have a list. The gate has seen one, but it may have been removed since;
+// then the operator writes it again. The environment is no substitute: anyone can set it (envFrom, the image).
 func (r *run) awaitList() (said map[string]string, code int) {
 	for last := (time.Time{}); ; {
 		said = annotations()
-		if _, list := newestList(said); list != "" || os.Getenv("DI_NODES") != "" {
+		if _, list := newestList(said); list != "" {
 			return said, 0
 		}
 		if time.Since(last) > gateSayEach {
@@ -102,7 +94,7 @@ func (r *run) awaitList() (said map[string]string, code int) {
 		}
 		select {
 		case which := <-r.signals:
-			return nil, 128 + int(which.(syscall.Signal))
+			return nil, exitCode(which)
 		case <-time.After(gateLook):
 		}
 	}
@@ -140,12 +132,9 @@ func (r *run) start(command []string) int {
 			return 0
 		}
 	}
-	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
-		say("cannot run '%s': no such program here (PATH=%s)", command[0], os.Getenv("PATH"))
-		return 127
-	}
-	say("cannot run '%s': %v", command[0], errors.Unwrap(err))
-	return 126
+	reason, code := whyNotStarted(command[0], path, err)
+	say("cannot run %s: %s", quoted(command[0]), reason)
+	return code
 }
 
 // reap waits for the child, and as PID 1 for every orphan of the container: nobody else does.
@@ -215,7 +204,7 @@ func (r *run) look() {
 	}
 	said := annotations()
 	r.follow(said)
-	if number := dueRenewal(said); number != "" && r.renewing == "" {
+	if number := r.dueRenewal(said); number != "" && r.renewing == "" {
 		// The address of a rank that this one dials is another now, which its program will never find out. So it ends, and
 		// the kubelet starts the container again, with the new list.
 		r.renewing = number
@@ -267,10 +256,10 @@ func leaveWord(text string) {
 
 func terminationLog() string { return variable("DIJOB_TERMINATION_LOG", "/dev/termination-log") }
 
-// dueRenewal returns the first list that this start may have, where that is a newer one than it has; "" where not.
-func dueRenewal(said map[string]string) string {
+// dueRenewal returns the first list that the program may have, if that is newer than the one it has; else "".
+func (r *run) dueRenewal(said map[string]string) string {
 	from := said["renew-from"]
-	if natural(from) > natural(os.Getenv("DI_LIST_NUMBER")) {
+	if natural(from) > natural(r.begunWith) {
 		return from
 	}
 	return ""

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 var programs = map[string]func(args []string) int{
@@ -25,17 +26,22 @@ var programs = map[string]func(args []string) int{
 }
 
 func main() {
-	if run, ok := programs[filepath.Base(os.Args[0])]; ok {
-		os.Exit(run(os.Args[1:]))
-	}
-	if len(os.Args) > 1 {
-		if run, ok := programs[os.Args[1]]; ok {
-			os.Exit(run(os.Args[2:]))
-		}
+	name, arguments := called(os.Args)
+	if run, ok := programs[name]; ok {
+		os.Exit(run(arguments))
 	}
 	fmt.Fprintln(os.Stderr, "usage: dijob-launcher install | gate | launch COMMAND... | ditask ARGUMENT... |"+
 		" reach TOPOLOGY PORT WORKERS [ATTACH] | hold")
 	os.Exit(2)
+}
+
+// called returns the name that this program was called by, and its arguments: NAME ARGUMENT..., or FILE NAME ARGUMENT...
+func called(words []string) (name string, arguments []string) {
+	name = filepath.Base(words[0])
+	if len(words) == 1 || slices.Contains([]string{"install", "gate", "launch", "ditask", "reach", "hold"}, name) {
+		return name, words[1:]
+	}
+	return words[1], words[2:]
 }
 
 // say writes a line to the container's log.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -21,6 +22,24 @@ func below(pid int) []int {
 		}
 	}
 	return found
+}
+
+// holdsSocket says whether one of these processes has one of these sockets open. What cannot be read counts as not open.
+func holdsSocket(pids []int, inodes []string) bool {
+	if len(inodes) == 0 {
+		return false
+	}
+	for _, pid := range pids {
+		files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+		for _, file := range files {
+			link, _ := os.Readlink(file)
+			inode, isSocket := strings.CutPrefix(link, "socket:[")
+			if isSocket && slices.Contains(inodes, strings.TrimSuffix(inode, "]")) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // hasEnded says whether a process is gone. A zombie has ended, even where its reaper is slow.

@@ -26,7 +26,7 @@ func topologyOf(number, list string) topology {
 		ListNumber: natural(number), WorldSize: len(nodes) * workers, NumNodes: len(nodes),
 		ParallelWorkers: workers, Topology: variable("DI_TOPOLOGY", "mesh"),
 	}
-	if hasNames() {
+	if hasNames(nodes) {
 		t.NodeNames = nodes
 	} else {
 		t.NodeIPs = nodes
@@ -39,7 +39,7 @@ func topologyOf(number, list string) topology {
 
 // linkTopology lets topology.json be the kubelet's file of that name, where it makes one: in a pod without a launcher.
 func linkTopology() error {
-	if _, err := os.Lstat(filepath.Join(podFolder(), "topology.json")); err != nil {
+	if _, err := os.Lstat(filepath.Join(podFolder, "topology.json")); err != nil {
 		return nil
 	}
 	// A link: a file that is mounted by subPath would never follow the pod's annotations.

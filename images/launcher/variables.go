@@ -1,37 +1,35 @@
 package main
 
 import (
+	"net/netip"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 )
 
-// correct makes the variables of the list those of the newest list: they come from the pod's files, and where the kubelet has
-// set some (the template names them as $(NAME)), it may have had a view of the pod that was a moment older. A newer
-// environment stands. It returns whether anything has changed.
-func correct(said map[string]string) bool {
+// setListVariables sets the variables that follow from the newest list. The pod's annotations win over the environment:
+// envFrom, the image, or a kubelet with an older view of the pod may have set other values.
+func setListVariables(said map[string]string) {
 	number, list := newestList(said)
-	if list == "" || (os.Getenv("DI_NODES") != "" && natural(os.Getenv("DI_LIST_NUMBER")) >= natural(number)) {
-		return false
-	}
 	nodes := strings.Split(list, ",")
 	size, world := strconv.Itoa(len(nodes)), strconv.Itoa(len(nodes)*parallelWorkers())
-	if !hasNames() {
+	if hasNames(nodes) {
+		os.Unsetenv("DI_NODE_IPS")
+	} else {
 		os.Setenv("DI_NODE_IPS", list)
 	}
 	os.Setenv("DI_LIST_NUMBER", number)
-	os.Setenv("DI_NODES", list)
+	os.Setenv("DI_NODES", bracketed(list))
 	os.Setenv("DI_NUM_NODES", size)
 	os.Setenv("DI_WORLD_SIZE", world)
-	correctTasks(nodes)
-	correctRuntime(said, size, world)
-	return true
+	setTaskVariables(nodes)
+	setRuntimeVariables(said, size, world)
 }
 
-// correctRuntime sets what a runtime takes from the list: DIJOB_LISTED is "VARIABLE=ANNOTATION ...". Two such annotations are
+// setRuntimeVariables sets what a runtime takes from the list: DIJOB_LISTED is "VARIABLE=ANNOTATION ...". Two such annotations are
 // not on the pod, as they follow from the list alone.
-func correctRuntime(said map[string]string, size, world string) {
+func setRuntimeVariables(said map[string]string, size, world string) {
 	for _, word := range strings.Fields(os.Getenv("DIJOB_LISTED")) {
 		name, key, _ := strings.Cut(word, "=")
 		switch text, is := said[key]; {
@@ -45,14 +43,19 @@ func correctRuntime(said map[string]string, size, world string) {
 	}
 }
 
-// hasNames says whether the list has names of ranks, and no addresses.
-func hasNames() bool { return os.Getenv("DIJOB_ADDRESSING") == "Hostname" }
+// hasNames says whether a list has names of ranks. Ranks that have succeeded have an address in such a list too.
+func hasNames(nodes []string) bool { return slices.ContainsFunc(nodes, isName) }
+
+func isName(node string) bool {
+	_, err := netip.ParseAddr(node)
+	return node != "" && err != nil
+}
 
 func parallelWorkers() int { return max(1, natural(os.Getenv("DI_PARALLEL_WORKERS"))) }
 
-// correctTasks sets each task's part of DI_NODES: DIJOB_TASKS is "LEARNER 1 COLLECTOR 2", and what is left is the last's. The
+// setTaskVariables sets each task's part of DI_NODES: DIJOB_TASKS is "LEARNER 1 COLLECTOR 2", and what is left is the last's. The
 // variable of a task "_" is the user's own.
-func correctTasks(nodes []string) {
+func setTaskVariables(nodes []string) {
 	words := strings.Fields(os.Getenv("DIJOB_TASKS"))
 	for i := 0; i+1 < len(words); i += 2 {
 		size := min(natural(words[i+1]), len(nodes))
@@ -78,11 +81,6 @@ func bracketed(list string) string {
 		}
 	}
 	return strings.Join(nodes, ",")
-}
-
-// startAgain replaces this process by one with the corrected environment, so that /proc/1/environ shows it too.
-func startAgain() error {
-	return syscall.Exec("/proc/self/exe", os.Args, os.Environ())
 }
 
 // natural returns a number that is not negative; 0 for what is none.

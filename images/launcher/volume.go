@@ -10,8 +10,7 @@ import (
 	"syscall"
 )
 
-// The folder of these programs, an emptyDir, and that of the files which the kubelet makes from the pod's
-// annotations, a downwardAPI volume (operator/dijob/pod.py).
+// binFolder is the folder of these programs, an emptyDir (operator/dijob/pod.py).
 func binFolder() string { return variable("DIJOB_BIN_DIR", "/run/dijob/bin") }
 
 // Beside the programs: what DI-engine is told in each Python process (images/dijob-runtime), and what comes first in PATH.
@@ -21,7 +20,9 @@ const (
 	pathFolder   = "path"
 )
 
-func podFolder() string { return variable("DIJOB_POD_DIR", "/run/dijob/pod") }
+// podFolder has the files that the kubelet makes from the pod's annotations, a downwardAPI volume (operator/dijob/pod.py).
+// It is found by the program's own place and not by the environment, which the image and envFrom can set.
+var podFolder = filepath.Join(filepath.Dir(binFolderOf(os.Args[0])), "pod")
 
 // install puts this program into the volume under all its names. Each is renamed into place, so that a second run (the
 // sandbox is made anew, the volume stays) never leaves half a file, and a program that runs is not written to.
@@ -106,6 +107,18 @@ func copySelf(path string) error {
 		return err
 	}
 	return os.Rename(fresh, path)
+}
+
+// firstLine returns the first line of a file, of which it reads as much as the kernel does for `#!` and a little more.
+func firstLine(path string) string {
+	file, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer file.Close()
+	text, _ := io.ReadAll(io.LimitReader(file, 4096))
+	line, _, _ := strings.Cut(string(text), "\n")
+	return line
 }
 
 // read returns what a file says now, without the newline at its end; "" where it is not there.

@@ -47,7 +47,7 @@ func (w *watcher) warn() {
 	if w.looks++; w.looks > lastLook {
 		return
 	}
-	if w.alone == "" && listensOnIPC(read("/proc/net/unix")) {
+	if w.alone == "" && holdsSocket(below(os.Getpid()), ipcInodes(read("/proc/net/unix"))) {
 		w.alone = "DI-engine's Parallel listens on an ipc:// address, which no other pod can reach. Either the program says" +
 			" protocol=\"ipc\", or its Python does not read PYTHONPATH (python -I, -E or -S, or a command that empties it)"
 		say("WARNING: this rank works alone: %s", w.alone)
@@ -74,19 +74,33 @@ func (w *watcher) verdict() string {
 }
 
 // ipcAddress is where DI-engine's Parallel listens with protocol="ipc" (ding 0.5.3, parallel.py, get_node_addrs).
-var ipcAddress = regexp.MustCompile(`(?m)/ditask_[a-z0-9]{4}_\d+\.ipc$`)
+var ipcAddress = regexp.MustCompile(`(?m) (\d+) \S*/ditask_[a-z0-9]{4}_\d+\.ipc$`)
 
-// listensOnIPC says whether /proc/net/unix has a socket of DI-engine's.
-func listensOnIPC(sockets string) bool { return ipcAddress.MatchString(sockets) }
+// ipcInodes returns the inodes of DI-engine's sockets in /proc/net/unix. That file is about the network namespace: with
+// hostNetwork it has the sockets of other pods too.
+func ipcInodes(sockets string) []string {
+	var inodes []string
+	for _, match := range ipcAddress.FindAllStringSubmatch(sockets, -1) {
+		inodes = append(inodes, match[1])
+	}
+	return inodes
+}
 
-// warnOfDitask names a process that runs ditask and is told nothing: it goes round the launcher's, and its Python does not
-// read what DI-engine is told.
+// warnOfDitask names a process that runs ditask and does not join the job. Either its options say so, or it goes round the
+// launcher's ditask and its Python does not read what DI-engine is told.
 func (w *watcher) warnOfDitask() {
 	if w.alone != "" {
 		return
 	}
 	for _, pid := range below(os.Getpid()) {
-		if words := arguments(pid); isAlone(words) && !isTold(pid, words) {
+		words := arguments(pid)
+		if option := leavesWorld(words); option != "" {
+			w.alone = fmt.Sprintf("process %d runs ditask %s, and does not connect to the other ranks. Leave %s out to join them,"+
+				" or add --topology alone if this is what you want", pid, option, option)
+			say("WARNING: this rank works alone: %s", w.alone)
+			return
+		}
+		if isAlone(words) && !isTold(pid, words) {
 			ours := filepath.Join(binFolderOf(os.Args[0]), pathFolder, "ditask")
 			w.alone = fmt.Sprintf("process %d runs ditask without --platform, and its Python does not read PYTHONPATH"+
 				" (python -I, -E or -S, or a command that empties it). Write %s there, or add --platform k8s --topology %s",
@@ -144,6 +158,17 @@ func isAlone(words []string) bool {
 		}
 	}
 	return true
+}
+
+// leavesWorld returns the option with which a command line, if it is a ditask, does not join the job although its user has
+// not said that it needs no peers; else "".
+func leavesWorld(words []string) string {
+	words, found := afterDitask(words)
+	users := readOptions(words)
+	if !found || users.needsNoPeers() {
+		return ""
+	}
+	return users.ownWorld()
 }
 
 // afterDitask returns the arguments of a command line that is a ditask.

@@ -45,10 +45,17 @@ def processes(space: Space, pod: str) -> list[Process]:
 
 
 def first(space: Space, pod: str) -> Process:
-    """The first process of the main container: the launcher, which has the environment that it
-    gives to the program. (What `kubectl exec` starts has not: the kubelet knows no list.)
+    """The first process that the launcher has started in the main container. The launcher itself
+    does not have the variables of the address list, nor has what `kubectl exec` starts.
     """
-    return next(process for process in processes(space, pod) if process.pid == 1)
+    found: list[Process] = []
+
+    def problem() -> str:
+        found[:] = [each for each in processes(space, pod) if "DI_LIST_NUMBER" in each.env]
+        return "" if found else "no process has the list's variables"
+
+    space.until(f"a program runs in {pod}", problem, 30)
+    return min(found, key=lambda process: process.pid)
 
 
 def program(space: Space, pod: str, name: str) -> Process:

@@ -42,7 +42,6 @@ def box(launcher: Path) -> Iterator[Box]:
     usual = {
         "PATH": f"{python}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
         "LC_ALL": "C.UTF-8",
-        "DIJOB_POD_DIR": str(path / "pod"),
         "DIJOB_TERMINATION_LOG": str(path / "said-last"),
         "DIJOB_NAP": "0.1",
     }

@@ -13,17 +13,22 @@ from pod.processes import answer, end, line
 FAKE = "#!{python}\nimport os, sys\nos.write(1, b'ready\\n')\nsys.stdin.read()\n"
 
 
-def looked(box: Box, command: list[str], programs: int = 1, namespace: tuple[str, ...] = ()) -> str:
+def looked(
+    box: Box,
+    command: list[str],
+    programs: int = 1,
+    namespace: tuple[str, ...] = (),
+    nodes: str = "127.0.0.1",
+) -> str:
     """stderr of launch when its watcher has looked twice at what runs: at its fifth and thirtieth
     look for a new list. The programs run all the while.
     """
     pipe = box.pipe()
-    env = {"DI_NODES": "127.0.0.1", "DI_LIST_NUMBER": "1", "DI_RANK": "0", "DIJOB_NAP": "0.02"}
-    process = box.start([*namespace, box.launch, *command], **env)
-    answer(pipe, [shown("1", "127.0.0.1")])
+    process = box.start([*namespace, box.launch, *command], DI_RANK="0", DIJOB_NAP="0.02")
+    answer(pipe, [shown("1", nodes)])
     for _ in range(programs):
         assert line(process) == "ready"
-    answer(box.pipe(), [shown("1", "127.0.0.1")] * 32)
+    answer(box.pipe(), [shown("1", nodes)] * 32)
     assert end(process)[0] == 0
     return box.err()
 
@@ -78,8 +83,7 @@ def test_who_can_is_not(box: Box, image: Path) -> None:
     assert box.said_last() == ""
 
 
-def test_who_listens_where_no_other_pod_can_reach_works_alone(box: Box) -> None:
-    program = """
+IPC = """
 import os, socket, sys
 where = socket.socket(socket.AF_UNIX)
 where.bind(os.environ["HOME"] + "/ditask_a1b2_0.ipc")
@@ -87,11 +91,46 @@ where.listen()
 print("ready", flush=True)
 sys.stdin.read()
 """
+
+
+def test_who_listens_where_no_other_pod_can_reach_works_alone(box: Box) -> None:
+    program = IPC
     box.env["HOME"] = str(box.path)
     # The sockets of a network namespace are those of one pod.
     err = looked(box, ["python3", "-c", program], namespace=tuple(NET_NAMESPACE))
     assert "listens on an ipc:// address" in err
     assert box.said_last().startswith("dijob: this rank works alone: DI-engine's Parallel listens")
+
+
+def test_r10_a_socket_of_another_pod_on_the_node_is_not_this_ranks(box: Box) -> None:
+    """R10: with hostNetwork, /proc/net/unix has the sockets of the whole node."""
+    box.env["HOME"] = str(box.path)
+    neighbour = box.start([str(box.path / "python/python3"), "-c", IPC])
+    assert line(neighbour) == "ready"
+    assert "ditask_a1b2_0.ipc" in Path("/proc/net/unix").read_text()
+    err = looked(box, ["sh", "-c", "echo ready; cat"])
+    assert "works alone" not in err
+    assert box.said_last() == ""
+    end(neighbour)
+
+
+def test_c5_a_command_that_leaves_the_job_is_named_if_it_may_have_wanted_peers(
+    box: Box, image: Path
+) -> None:
+    """C5: the log says so at once, and the job's condition when the program has succeeded."""
+    command = f"{image}/ditask --package a --address 127.0.0.1"
+    err = looked(box, ["sh", "-c", command], nodes="10.0.0.1,10.0.0.2")
+    assert err.count("dijob: WARNING: this rank works alone: ") == 1
+    assert "Leave --address 127.0.0.1 out to join them, or add --topology alone" in err
+    assert "this rank works alone: process " in box.said_last()
+
+
+@pytest.mark.parametrize("more", ["--topology alone", "--attach-to tcp://127.0.0.1:50516"])
+def test_c5_a_command_that_needs_no_peers_is_not_named(box: Box, image: Path, more: str) -> None:
+    """C5: such a command does what its user wants."""
+    command = f"{image}/ditask --package a --address 127.0.0.1 {more}"
+    assert "WARNING" not in looked(box, ["sh", "-c", command], nodes="10.0.0.1,10.0.0.2")
+    assert box.said_last() == ""
 
 
 @pytest.mark.parametrize(("code", "said"), [(0, "dijob: this program says otherwise: x"), (1, "")])

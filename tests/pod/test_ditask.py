@@ -105,14 +105,74 @@ def test_leaves_alone(
     ("args", "says"),
     [
         (["--parallel-workers", "4"], "--parallel-workers 4, but DI_PARALLEL_WORKERS is 1"),
-        (["--address", "10.0.0.1"], "with --address 10.0.0.1 this rank dials itself"),
-        (["--protocol=ipc"], "with --protocol ipc no other pod can reach this one"),
+        (
+            ["--platform", "k8s", "--address=10.0.0.1"],
+            "--address 10.0.0.1 for the address",
+        ),
+        (["--platform=k8s", "--protocol=ipc"], "with --protocol ipc no other pod can reach this"),
     ],
 )
 def test_warns_of_what_cannot_work(box: Box, image: Path, args: list[str], says: str) -> None:
     _, err = told(box, args, **JOB)
     assert err.startswith("dijob: WARNING: ")
     assert says in err
+
+
+WARNS = "dijob: WARNING: with {} ditask runs as outside of a job: this rank does not connect"
+IS_FINE = "dijob: {} is given: nothing added, no address checked\n"
+ON_LOOPBACK = ["--protocol", "tcp", "--address", "127.0.0.1", "--ports", "50515"]
+# What a command says of where ditask listens, the job's variables, and what the log then says.
+OWN_WORLD: dict[str, tuple[list[str], dict[str, str], str]] = {
+    "C5": ([*ON_LOOPBACK, "--node-ids", "0", "--topology", "alone"], {}, IS_FINE),
+    "attached": ([*ON_LOOPBACK, "--attach-to", "tcp://127.0.0.1:50516"], {}, IS_FINE),
+    "one rank": (["--address=127.0.0.1"], {"DI_NODES": "10.0.0.1"}, IS_FINE),
+    "peers expected": (["--address", "127.0.0.1"], {}, WARNS),
+    "its own address": (["--address", "127.0.0.2", "--topology", "mesh"], {"DI_RANK": "1"}, WARNS),
+    "ipc": (["--protocol", "ipc", "--topology=alone"], {}, IS_FINE),
+    "ipc, peers expected": (["--protocol=ipc"], {}, WARNS),
+    "nng in a job with redis": (
+        ["--mq-type", "nng", "--address", "127.0.0.1"],
+        {"DI_MQ_TYPE": "redis"},
+        WARNS,
+    ),
+}
+
+
+@pytest.mark.parametrize(("args", "env", "said"), OWN_WORLD.values(), ids=OWN_WORLD)
+def test_c5_a_command_that_says_where_it_listens_runs_as_outside_of_a_job(
+    box: Box, image: Path, args: list[str], env: dict[str, str], said: str
+) -> None:
+    """C5: DI-engine's k8s parser ended with an AssertionError."""
+    option = "--protocol ipc" if "ipc" in " ".join(args) else "--address " + _address(args)
+    found, err = told(box, args, **JOB | env)
+    assert found == args
+    assert err.startswith(said.format(option))
+
+
+def _address(args: list[str]) -> str:
+    words = " ".join(args).replace("=", " ").split()
+    return words[words.index("--address") + 1]
+
+
+IN_THE_JOB: dict[str, tuple[list[str], dict[str, str], list[str]]] = {
+    "alone": (["--topology", "alone"], {}, ["--platform", "k8s", *ALONE]),
+    "empty": (["--address=", "--topology", "alone"], {}, ["--platform", "k8s", *ALONE]),
+    "attached": (["--attach-to", "tcp://a:1"], {}, [*WORLD, *ALONE]),
+    "ports and ids": (["--ports", "6000", "--node-ids", "4"], {}, [*WORLD, *ALONE]),
+    "redis": (["--address", "a"], {"DI_MQ_TYPE": "redis"}, [*WORLD, *ALONE]),
+    "tcp": (["--protocol", "tcp"], {}, [*WORLD, *ALONE]),
+}
+
+
+@pytest.mark.parametrize(("args", "env", "added"), IN_THE_JOB.values(), ids=IN_THE_JOB)
+def test_c5_all_other_options_leave_ditask_in_the_job(
+    box: Box, image: Path, args: list[str], env: dict[str, str], added: list[str]
+) -> None:
+    """C5, the other side: with redis no process listens, so an address changes nothing."""
+    found, err = told(box, args, **JOB | env | {"DIJOB_REACH_SECONDS": "0"})
+    assert found[: len(added)] == added
+    assert found[-len(args) :] == args
+    assert err == ""
 
 
 @pytest.mark.parametrize("spelling", ["{own}", "{own}/", "{own}/../path", "{link}", "", "."])
@@ -132,17 +192,19 @@ def test_nor_where_proc_cannot_be_read(box: Box, image: Path) -> None:
 def test_no_ditask_in_the_image(box: Box) -> None:
     rc, _, err = box.run([box.ditask, "-m", "a"], PATH=f"{box.bin}/path:{box.env['PATH']}", **JOB)
     assert rc == 127
-    assert err.startswith("dijob: no ditask in this image (PATH=")
+    assert err.startswith("dijob: this image has no ditask (PATH=")
 
 
 def test_the_exit_code_and_stdin_are_the_images(box: Box, image: Path) -> None:
     image.write_text(f"#!{box.path}/python/python3\nimport sys\nsys.exit(len(sys.stdin.read()))\n")
+    box.shows("1", JOB["DI_NODES"])
     assert box.run([box.launch, "ditask"], stdin="abcde", **JOB | {"DI_RANK": "2"})[0] == 5
 
 
 def test_every_shell_finds_it_and_hands_its_arguments_on(
     box: Box, image: Path, shell: list[str]
 ) -> None:
+    box.shows("1", JOB["DI_NODES"])
     command = [box.launch, *shell, "-c", 'ditask "$@"; exit 5', "sh", *NASTY]
     rc, out, err = box.run(command, **JOB)
     assert (rc, arguments(out), err) == (5, [*WORLD, *ALONE, *NASTY], "")

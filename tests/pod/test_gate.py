@@ -64,7 +64,7 @@ def with_dns(box: Box, hosts: str, resolver: str, network: str = "") -> list[str
     return [*NET_NAMESPACE, "--mount", "sh", "-ec", f'{network}{mounts}exec "$@"', "sh"]
 
 
-NAMED = {"DIJOB_HOST": "world-2.world", "DI_TOPOLOGY": "mesh", **environment(2, "10.0.0.3")}
+NAMED = {"DI_TOPOLOGY": "mesh", **environment(2, "10.0.0.3")}
 
 
 def test_asks_for_names_as_any_program_of_the_pod(box: Box) -> None:
@@ -158,20 +158,20 @@ def test_a_folder_that_cannot_be_written_ends_with_a_sentence(box: Box, launcher
 def test_as_nobody_on_a_read_only_root_without_any_other_program(box: Box, launcher: Path) -> None:
     """An image from scratch: a root with nothing in it but what is mounted."""
     root = box.path / "root"
-    for folder in ("run/dijob", "projected", "proc", "python"):
+    for folder in ("run/dijob", "proc", "python"):
         (root / folder).mkdir(parents=True)
     shutil.copy(launcher, root / "dijob-launcher")
-    (root / "projected/annotations").write_text(shown("1", IPS))
+    (root / "python/annotations").write_text(shown("1", IPS))
     nobody = ["/usr/sbin/chroot", "--userspec=65534:65534", str(root)]
     mounts = (
         'set -e; mount --bind "$1" "$1"; mount -t tmpfs -o mode=0777 none "$1/run/dijob";'
+        ' mkdir "$1/run/dijob/pod"; mv "$1/python/annotations" "$1/run/dijob/pod";'
         ' mount --rbind /proc "$1/proc"; mount -o remount,bind,ro "$1"; shift;'
         ' "$@" /dijob-launcher install; "$@" /run/dijob/bin/gate;'
         ' exec "$@" /run/dijob/bin/launch /dijob-launcher'
     )
-    env = {"DIJOB_POD_DIR": "/projected", **environment()}
     run = [*UNSHARE, "--mount", "/bin/sh", "-c", mounts, "sh", str(root), *nobody]
-    rc, out, err = box.run(run, **env)
+    rc, out, err = box.run(run, **environment())
     assert "open after 0 s: rank 1 is 10.0.0.2" in out, err
     # The user's own program has run behind the launcher, and its exit code is the container's.
     assert rc == 2

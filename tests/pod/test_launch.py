@@ -99,6 +99,7 @@ def test_its_folder_comes_first_in_path(box: Box, shell: list[str]) -> None:
 def test_a_program_of_the_image_may_have_the_name_of_one_of_the_launchers(
     box: Box, name: str
 ) -> None:
+    box.shows("1", JOB["DI_NODES"])
     folder = box.script(f"image/{name}", '#!/bin/sh\necho "the image\'s $*"\n').parent
     said = box.run([box.launch, name, "it"], PATH=f"{box.env['PATH']}:{folder}", **JOB)
     assert said == (0, "the image's it\n", "")
@@ -147,6 +148,7 @@ def test_costs_next_to_nothing(box: Box) -> None:
 
 
 def test_python_finds_what_di_engine_is_told_before_the_users_own(box: Box) -> None:
+    box.shows("1", JOB["DI_NODES"])
     said = ["sh", "-c", "echo $PYTHONPATH"]
     own = str(box.bin / "python")
     assert box.run([box.launch, *said], **JOB)[1] == f"{own}\n"

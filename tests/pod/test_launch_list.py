@@ -7,30 +7,23 @@ from pod.boxes import Box
 from pod.processes import python
 
 NEW = ("3", "10.0.0.1,10.0.0.2")
-TOLD = ("DI_LIST_NUMBER", "DI_NODES", "DI_NODE_IPS")
+TOLD = ("DI_LIST_NUMBER", "DI_NODES", "DI_NODE_IPS", "DI_NUM_NODES", "DI_WORLD_SIZE")
 
 
 @pytest.mark.parametrize(
-    ("env", "expected"),
+    "env",
     [
-        ({"DI_LIST_NUMBER": "", "DI_NODES": "", "DI_NODE_IPS": ""}, (*NEW, NEW[1])),
-        (
-            {"DI_LIST_NUMBER": "2", "DI_NODES": "10.0.0.9", "DI_NODE_IPS": "10.0.0.9"},
-            (*NEW, NEW[1]),
-        ),
-        ({"DI_LIST_NUMBER": "3", "DI_NODES": "10.0.0.1,10.0.0.2", "DI_NODE_IPS": "x"}, (*NEW, "x")),
-        (
-            {"DI_LIST_NUMBER": "4", "DI_NODES": "10.0.0.7", "DI_NODE_IPS": "10.0.0.7"},
-            ("4", "10.0.0.7", "10.0.0.7"),
-        ),
+        dict.fromkeys(TOLD, ""),
+        {"DI_LIST_NUMBER": "2", "DI_NODES": "10.0.0.9", "DI_NODE_IPS": "10.0.0.9"},
+        {"DI_LIST_NUMBER": "3", "DI_NODES": "10.0.0.1,10.0.0.2", "DI_NODE_IPS": "x"},
+        {"DI_LIST_NUMBER": "99", "DI_NODES": "6.6.6.6,7.7.7.7", "DI_WORLD_SIZE": "1"},
+        {"DI_NODES": "6.6.6.6", "DIJOB_ADDRESSING": "Hostname", "DIJOB_POD_DIR": "/nowhere"},
     ],
-    ids=["empty", "older", "the-same", "newer"],
+    ids=["empty", "older", "the-same", "newer", "another-folder"],
 )
-def test_an_environment_older_than_the_files_is_made_true(
-    box: Box, env: dict[str, str], expected: tuple[str, ...]
-) -> None:
-    """The kubelet can start a container with a view of the pod that is older than the files that it
-    shows.
+def test_h39_the_annotations_win_over_the_environment(box: Box, env: dict[str, str]) -> None:
+    """H39: envFrom, the image, or a kubelet with an older view of the pod can set the variables
+    that the launcher takes from the pod's annotations.
     """
     box.shows(*NEW)
     program = (
@@ -38,7 +31,16 @@ def test_an_environment_older_than_the_files_is_made_true(
     )
     rc, out, err = box.run([box.launch, *python(program)], DI_RANK="0", **env)
     *told, path = out.split()
-    assert (rc, tuple(told), path) == (0, expected, f"{box.bin}/path:{box.env['PATH']}"), err
+    expected = [*NEW, NEW[1], "2", "2"]
+    assert (rc, told, path) == (0, expected, f"{box.bin}/path:{box.env['PATH']}"), err
+
+
+def test_h39_a_list_of_names_leaves_no_forged_addresses(box: Box) -> None:
+    """H39: the operator sets no DI_NODE_IPS with `addressing: Hostname`."""
+    box.shows("3", "world-0.world,127.0.0.2")
+    program = "import os; print(os.environ['DI_NODES'], os.environ.get('DI_NODE_IPS'))"
+    rc, out, err = box.run([box.launch, *python(program)], DI_RANK="0", DI_NODE_IPS="6.6.6.6")
+    assert (rc, out) == (0, "world-0.world,127.0.0.2 None\n"), err
 
 
 def test_the_sizes_follow_from_the_files(box: Box) -> None:
@@ -107,15 +109,13 @@ def test_outside_a_dijob_the_files_are_nothing(box: Box) -> None:
     ("given", "expected"),
     [
         ("fd00::1,fd00::2,127.0.0.2", "[fd00::1],[fd00::2],127.0.0.2"),
-        ("[fd00::1],[fd00::2]", "[fd00::1],[fd00::2]"),
         ("10.0.0.1,10.0.0.2", "10.0.0.1,10.0.0.2"),
     ],
-    ids=["IPv6", "brackets-already", "IPv4"],
+    ids=["IPv6", "IPv4"],
 )
 def test_ipv6_gets_the_brackets_that_a_url_needs(box: Box, given: str, expected: str) -> None:
     """DI-engine forms tcp://ADDRESS:PORT from DI_NODES; DI_NODE_IPS is bare."""
+    box.shows("1", given)
     program = "import os; print(os.environ['DI_NODES'], os.environ['DI_NODE_IPS'])"
-    rc, out, err = box.run(
-        [box.launch, *python(program)], DI_RANK="0", DI_NODES=given, DI_NODE_IPS=given
-    )
+    rc, out, err = box.run([box.launch, *python(program)], DI_RANK="0")
     assert (rc, out) == (0, f"{expected} {given}\n"), err

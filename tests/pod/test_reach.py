@@ -202,6 +202,7 @@ def test_a_name_that_nobody_knows(box: Box, image: Path) -> None:
 
 
 def test_term_ends_the_wait_for_peers(box: Box, image: Path) -> None:
+    box.shows("1", JOB["DI_NODES"])
     process = box.start([*NET_NAMESPACE, box.launch, "ditask", "-m", "a"], **JOB | {"DI_RANK": "1"})
     until_true("said", lambda: "cannot reach rank 0" in box.err())
     process.send_signal(signal.SIGTERM)

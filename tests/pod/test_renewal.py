@@ -132,7 +132,7 @@ def test_a_start_with_variables_of_a_dead_list_takes_the_files_and_is_not_ended(
     due = box.pipe()
     program = "import os, sys; print(os.environ['DI_NODES'], flush=True); sys.stdin.read()"
     process = box.start([box.launch, *python(program)], **OLD)
-    # Read twice before the program begins, since launch starts again, and then each second.
+    # Read once before the program begins, and then each second.
     answer(due, [shown("4", NEW, "4")] * 4)
     assert line(process) == NEW
     assert end(process)[0] == 0

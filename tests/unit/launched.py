@@ -2,6 +2,7 @@
 it (images/launcher/variables.go; tests/pod/test_world.py holds the real one to this).
 """
 
+import ipaddress
 from collections.abc import Mapping
 
 from dijob import names, pod
@@ -28,11 +29,10 @@ def _value(entry: Body, annotations: Mapping[str, str], ip: str) -> str:
 
 
 def _listed(env: Mapping[str, str], annotations: Mapping[str, str]) -> dict[str, str]:
-    """What the launcher sets; nothing where the environment has a list that is no older."""
+    """What the launcher sets; nothing if the pod has no list."""
     number = annotations.get(names.ANNOTATION_LIST_NUMBER, "")
     text = annotations.get(names.ANNOTATION_IPS, "")
-    has = env.get("DI_LIST_NUMBER") or 0
-    if not text or (env.get("DI_NODES") and int(has) >= int(number)):
+    if not text:
         return {}
     nodes = text.split(",")
     found = {
@@ -41,7 +41,7 @@ def _listed(env: Mapping[str, str], annotations: Mapping[str, str]) -> dict[str,
         "DI_NUM_NODES": str(len(nodes)),
         "DI_WORLD_SIZE": str(len(nodes) * int(env["DI_PARALLEL_WORKERS"])),
     }
-    if env.get("DIJOB_ADDRESSING") != "Hostname":
+    if not any(map(_is_name, nodes)):
         found["DI_NODE_IPS"] = text
     words = env.get("DIJOB_TASKS", "").split()
     sizes = [int(size) for size in words[1::2]]
@@ -54,3 +54,11 @@ def _listed(env: Mapping[str, str], annotations: Mapping[str, str]) -> dict[str,
         own = {"num-nodes": found["DI_NUM_NODES"], "world-size": found["DI_WORLD_SIZE"]}
         found[name] = own.get(key) or annotations[f"{names.GROUP}/{key}"]
     return found
+
+
+def _is_name(node: str) -> bool:
+    try:
+        ipaddress.ip_address(node)
+    except ValueError:
+        return True
+    return False

@@ -43,8 +43,8 @@ def test_the_launcher_and_the_operator_mean_the_same() -> None:
     for said in (
         f'seconds("DIJOB_KILL_SECONDS", {KILL_SECONDS})',
         f'variable("DIJOB_BIN_DIR", "{pod.BIN_DIR}")',
-        f'variable("DIJOB_POD_DIR", "{pod.POD_DIR}")',
-        f'podFolder(), "{pod.ANNOTATIONS_FILE}"',
+        f'filepath.Dir(binFolderOf(os.Args[0])), "{pod.POD_DIR.removeprefix(pod.DIR + "/")}")',
+        f'podFolder, "{pod.ANNOTATIONS_FILE}"',
         f'link("pod/{pod.TOPOLOGY_FILE}"',
         f'prefix = "{names.GROUP}/"',
         *(f'said["{key.rpartition("/")[2]}"]' for key in READ_BY_THE_LAUNCHER),

@@ -70,7 +70,7 @@ def test_where_ranks_are_told_names_the_list_and_the_gate_have_them() -> None:
     body = manifest(owner, rank=1)
     assert "DI_NODE_IPS" not in env(body)
     told = {entry["name"]: entry.get("value") for entry in gate(body)["env"]}
-    assert (told["DIJOB_HOST"], told["DI_TOPOLOGY"]) == ("job-1.job", "star")
+    assert told["DI_TOPOLOGY"] == "star"
     list_ = PublishAddresses("job-1", "u", given(1, "job-0.job,job-1.job", pod_ip="10.0.0.2"))
     annotations = addresses_patch(gang_of(owner), list_)["metadata"]["annotations"]
     assert annotations[names.ANNOTATION_POD_IP] == "10.0.0.2"
@@ -78,7 +78,7 @@ def test_where_ranks_are_told_names_the_list_and_the_gate_have_them() -> None:
     topology = json.loads(topology_json(gang_of(owner), listed))
     assert topology["nodeNames"] == ["job-0.job", "job-1.job"]
     assert annotations[names.ANNOTATION_IPS] == listed.text
-    assert "DIJOB_HOST" not in {entry["name"] for entry in gate(manifest(job()))["env"]}
+    assert "DI_TOPOLOGY" not in {entry["name"] for entry in gate(manifest(job()))["env"]}
     assert template_hash(owner) != template_hash(job(topology="star"))
 
 

@@ -85,7 +85,8 @@ def _seen(view: View, pod: Body) -> Seen:
     given = status.get("containerStatuses") or ()
     box, pause = view.box(name, given[0]["name"] if given else MAIN), view.pause(name)
     first = box.first if box else 0
-    envs = [hosts.environ(pid) for pid in box.pids] if box else []
+    # The launcher itself does not have the variables of the address list.
+    envs = [hosts.environ(pid) for pid in box.pids if pid != first] if box else []
     beaten = hosts.changed(first, BEAT)
     return Seen(
         name=name,
@@ -106,8 +107,7 @@ def running(view: View) -> dict[tuple[str, str], set[str]]:
     """The pods, by uid, in which a program of a rank runs; ranks by their job's uid and number."""
     found: dict[tuple[str, str], set[str]] = {}
     for box in (box for boxes in view.boxes.values() for box in boxes):
-        env = hosts.environ(box.first) if box.first else {}
-        children = [pid for pid in box.pids if hosts.parent(pid) == box.first]
-        if "DI_RANK" in env and "DI_LIST_NUMBER" in env and children:
-            found.setdefault((env.get("DI_JOB_ID", ""), env["DI_RANK"]), set()).add(box.pod)
+        for env in (hosts.environ(pid) for pid in box.pids if hosts.parent(pid) == box.first):
+            if box.first and "DI_RANK" in env and "DI_LIST_NUMBER" in env:
+                found.setdefault((env.get("DI_JOB_ID", ""), env["DI_RANK"]), set()).add(box.pod)
     return found

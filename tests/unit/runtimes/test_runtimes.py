@@ -26,6 +26,7 @@ LIST = "10.0.0.7,10.0.0.8,10.0.0.9"
 def told(owner: DIJob, rank: int, listed: str = LIST) -> dict[str, str]:
     """The variables of a rank's program under this list."""
     body, gang = manifest(owner, rank), gang_of(owner)
+    listed = ",".join(gang.address(at, ip) for at, ip in enumerate(listed.split(",")))
     action = PublishAddresses(
         gang.member(rank).name, "uid", given(1, listed), read(body).made.reads
     )

@@ -4,8 +4,11 @@ the job's values as defaults. What the user says wins, as with any default.
 
 from __future__ import annotations
 
+import os
 from types import ModuleType
+from typing import Any, Mapping
 
+from dijob_runtime.hook.kept import OWN_WIRING
 from dijob_runtime.parallel import broker
 from dijob_runtime.world import World
 
@@ -27,6 +30,32 @@ def patch(module: ModuleType) -> None:
         defaults["node_ids"] = ",".join(map(str, world.node_ids))
     if world.mq_type == "redis":
         defaults.update(broker())
-    for option in module.cli_ditask.params:
-        if option.name in defaults:
-            option.default = defaults[option.name]
+    _patch_defaults(module.cli_ditask, defaults, world.mq_type)
+
+
+def _patch_defaults(command: Any, jobs: Mapping[str, Any], queue: str) -> None:
+    """Choose the defaults by what stands in the command line: the job's, or DI-engine's own."""
+    options = [option for option in command.params if option.name in jobs]
+    usual = {option.name: option.default for option in options}
+    parse = command.parse_args
+
+    def parse_args(context: Any, words: list[str]) -> Any:
+        given = command.make_parser(context).parse_args(args=list(words))[0]
+        own = has_own_world(given, queue)
+        if own:
+            os.environ[OWN_WIRING] = "1"
+        for option in options:
+            option.default = (usual if own else jobs)[option.name]
+        return parse(context, words)
+
+    command.parse_args = parse_args
+
+
+def has_own_world(given: Mapping[str, Any], queue: str) -> bool:
+    """Whether a command says itself where its processes listen, so that it runs as outside of a
+    job (images/launcher/ditask.go). `queue` is the job's.
+    """
+    queue = given.get("mq_type", queue)
+    listens = queue == "nng" or queue.startswith("torchrpc")
+    own = given.get("address") or given.get("protocol") == "ipc"
+    return "platform" not in given and listens and bool(own)

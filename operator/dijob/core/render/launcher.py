@@ -87,10 +87,8 @@ def _gate(main: Manifest, gang: Gang, member: Member, options: Options) -> Manif
     if "imagePullPolicy" in main:
         gate["imagePullPolicy"] = main["imagePullPolicy"]
     if gang.addressing is Addressing.HOSTNAME:
-        gate["env"] += [
-            {"name": "DIJOB_HOST", "value": gang.address(member.rank, "")},
-            {"name": "DI_TOPOLOGY", "value": gang.topology.value},
-        ]
+        # Of the names in the list, it waits for those that this rank connects to.
+        gate["env"].append({"name": "DI_TOPOLOGY", "value": gang.topology.value})
     return gate
 
 

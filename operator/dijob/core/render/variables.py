@@ -12,7 +12,7 @@ from dijob.core.members import Gang, Member
 from dijob.core.render import annotations
 from dijob.core.render.fields import Manifest, field_variable, objects
 from dijob.core.render.runtimes import ditask, environment
-from dijob.names import RESERVED_ENV, Addressing
+from dijob.names import RESERVED_ENV
 from dijob.pod import KILL_SECONDS
 
 # How command, args and values name a variable that the kubelet puts in their place.
@@ -110,7 +110,6 @@ def _of_launcher(
     listed = annotations.listed(gang.runtime, taken)
     differs = {
         "DIJOB_TERMINATION_LOG": path or "",
-        "DIJOB_ADDRESSING": gang.addressing if gang.addressing is not Addressing.IP else "",
         "DIJOB_TASKS": annotations.slices(gang, taken),
         "DIJOB_LISTED": " ".join(f"{name}={key}" for name, key in listed.items()),
         "DIJOB_RESTART_POLICY": "Never" if spec.get("restartPolicy") == "Never" else "",

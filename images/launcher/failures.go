@@ -1,0 +1,78 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+)
+
+// whyNotStarted returns why the program of a command cannot be started, for the user, and the exit code of a shell in this
+// case. path is where the program was found, "" if it was not.
+func whyNotStarted(name, path string, err error) (reason string, code int) {
+	switch {
+	case strings.HasSuffix(name, "\r"):
+		return "its name ends with a carriage return: save the text with Unix line endings", 127
+	case errors.Is(err, syscall.E2BIG):
+		return tooLarge(os.Environ()), 126
+	case path != "" && errors.Is(err, fs.ErrNotExist):
+		return whyNotLoaded(path), 127
+	case errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist):
+		return fmt.Sprintf("no such program here (PATH=%s)", os.Getenv("PATH")), 127
+	}
+	return errors.Unwrap(err).Error(), 126
+}
+
+// whyNotLoaded says what is missing of a file that is there: the kernel reports the same error for the program that is to
+// run it.
+func whyNotLoaded(path string) string {
+	line := firstLine(path)
+	interpreter, isScript := strings.CutPrefix(line, "#!")
+	switch {
+	case isScript && strings.HasSuffix(line, "\r"):
+		return "its first line ends with a carriage return: save the file with Unix line endings"
+	case isScript:
+		return fmt.Sprintf("its interpreter is not here: %s", strings.TrimSpace(interpreter))
+	}
+	return "the loader or library that it needs is not here"
+}
+
+// tooLarge explains E2BIG: Linux bounds the environment and the arguments of a program together.
+func tooLarge(environment []string) string {
+	services, size := 0, 0
+	for _, variable := range environment {
+		name, _, _ := strings.Cut(variable, "=")
+		size += len(variable)
+		if strings.HasSuffix(name, "_SERVICE_HOST") {
+			services++
+		}
+	}
+	reason := fmt.Sprintf("its arguments and environment are too large for Linux; the environment has %d variables with %d KiB",
+		len(environment), size>>10)
+	if services > 1 {
+		reason += fmt.Sprintf(", many of them for the %d Services of the namespace: set enableServiceLinks: false in the template",
+			services)
+	}
+	return reason
+}
+
+// quoted shows a word as it is, or with escapes if it has characters that a terminal does not show.
+func quoted(word string) string {
+	if strings.ContainsFunc(word, func(r rune) bool { return r < ' ' }) {
+		return fmt.Sprintf("%q", word)
+	}
+	return "'" + word + "'"
+}
+
+// hasCarriageReturn says whether a line of some word ends as lines do on Windows.
+func hasCarriageReturn(words []string) bool {
+	for _, word := range words {
+		if strings.Contains(word, "\r\n") || strings.HasSuffix(word, "\r") {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,76 @@
+"""What the launcher says of a command that cannot start or fails, and that the user can correct."""
+
+import pytest
+from pod.boxes import JOB, Box
+
+LINE_ENDINGS = "the command or args have carriage returns (Windows line endings)"
+SCRIPT = "cd /tmp\r\nls --no-such-option\r\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        (["sh", "-c", SCRIPT], True),
+        (["python3", "-c", "import sys; sys.exit(3)", "a\r"], True),
+        (["python3", "-c", "pass", "a\r"], False),
+        (["sh", "-c", "exit 3", "a\rb"], False),
+        (["sh", "-c", "cd /tmp\nexit 3\n"], False),
+    ],
+    ids=["script", "last word", "succeeds", "no line ending", "unix"],
+)
+def test_c48_windows_line_endings_are_named_if_the_command_fails(
+    box: Box, command: list[str], says: bool
+) -> None:
+    """C48: the shell's words (`$'/tmp\\r': No such file`) do not name the cause. The log's last
+    line does, which the job's status quotes.
+    """
+    rc, _, err = box.run([box.launch, *command])
+    assert bool(rc) or not says
+    last = (err.splitlines() or [""])[-1]
+    assert (LINE_ENDINGS in last) is says
+
+
+NOT_STARTED = {
+    "name": ("python3\r", "", '"python3\\r": its name ends with a carriage return'),
+    "first line": ("./it", "#!/bin/sh\r\n", "'./it': its first line ends with a carriage return"),
+    "interpreter": ("./it", "#!/no/bash -e\n", "'./it': its interpreter is not here: /no/bash -e"),
+    "no such file": ("./gone", "", "'./gone': no such program here"),
+}
+
+
+@pytest.mark.parametrize(("word", "text", "says"), NOT_STARTED.values(), ids=NOT_STARTED)
+def test_c48_a_program_that_is_there_and_cannot_start_is_explained(
+    box: Box, word: str, text: str, says: str
+) -> None:
+    """C48: for a script with Windows line endings Linux reports that the file does not exist."""
+    if text:
+        box.script("it", text)
+    rc, _, err = box.run([box.launch, word])
+    assert rc == 127
+    assert err.startswith(f"dijob: cannot run {says}")
+
+
+def test_c42_too_large_an_environment_names_the_variables_of_services(box: Box) -> None:
+    """C42: the kubelet adds seven variables for each Service of the namespace. Linux bounds all
+    variables and arguments at a quarter of the stack's limit. Here launch itself still fits, and
+    its program, which also gets the list of 1,500 ranks, does not.
+    """
+    box.shows("1", ",".join(["fd00:1111:2222:3333:4444:5555:6666:7777"] * 1500))
+    services = {f"S{i}_SERVICE_HOST": "x" * 1000 for i in range(2000)}
+    command = ["sh", "-c", 'ulimit -s 8192; exec "$0" "$@"', box.launch, "true"]
+    rc, _, err = box.run(command, DI_RANK="0", **services)
+    assert rc == 126, err[-300:]
+    assert "too large for Linux" in err
+    assert "2000 Services of the namespace: set enableServiceLinks: false in the template" in err
+
+
+def test_c48_an_image_without_ditask_is_not_named_as_the_cause_of_line_endings(box: Box) -> None:
+    """C48: of `ditask \\` with a carriage return behind it, the shell runs ditask with that as its
+    argument. The last line names what is wrong.
+    """
+    box.shows("1", JOB["DI_NODES"])
+    script = "ditask \\\r\n  --topology mesh\r\n"
+    rc, _, err = box.run([box.launch, "sh", "-c", script], **JOB)
+    assert rc
+    assert "pip install" not in err
+    assert LINE_ENDINGS in err.splitlines()[-1]
