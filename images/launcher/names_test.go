@@ -15,7 +15,7 @@ func TestWaitsUntilTheServiceHasAllRanks(t *testing.T) {
 			p := newPod(t, nil)
 			p.lists(t, list)
 			t.Setenv("DIJOB_SERVICE", "world")
-			w := p.gate(1, "", "mesh")
+			w := p.gate(1, "mesh")
 			answer := []string{"10.0.0.2"}
 			w.lookup = func(name string) ([]string, error) { return answer, nil }
 			synctest.Test(t, func(t *testing.T) {
@@ -41,7 +41,7 @@ func TestOpensWithoutNamesIfTheDNSDoesNotAnswer(t *testing.T) {
 			t.Setenv("DIJOB_NAME_SECONDS", bound)
 			synctest.Test(t, func(t *testing.T) {
 				begin := time.Now()
-				problem := p.gate(1, "", "mesh").wait()
+				problem := p.gate(1, "mesh").wait()
 				if took := time.Since(begin).Seconds(); problem != "" || took < after || took > after+1 {
 					t.Errorf("after %g s: %q", took, problem)
 				}

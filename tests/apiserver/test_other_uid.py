@@ -29,7 +29,7 @@ async def pod(api: Api) -> AsyncIterator[str]:
     made = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "namesake"}, "spec": spec}
     uid = (await api.create(PODS, made))["metadata"]["uid"]
     yield f"{PODS}/namesake"
-    await api.delete(f"{PODS}/namesake", uid, force=True)
+    await api.delete(f"{PODS}/namesake", uid, grace=0)
 
 
 async def test_a_patch_of_a_pod_with_another_uid_is_a_conflict(api: Api, pod: str) -> None:

@@ -128,7 +128,7 @@ async def test_a_pod_on_a_node_waits_for_its_kubelet_and_what_has_a_finalizer_st
     assert (await door.api.get(f"{PODS}/waits"))["metadata"][
         "deletionTimestamp"
     ] > "2026-05-04T12:00:29Z"
-    await door.api.delete(f"{PODS}/waits", waits.uid, force=True)
+    await door.api.delete(f"{PODS}/waits", waits.uid, grace=0)
     await door.api.patch(f"{PODS}/held", {"metadata": {"finalizers": None}})
     assert door.cluster.names_of("pods") == set()
 

@@ -92,18 +92,17 @@ class RemindPod(PodAction):
 
 @dataclass(frozen=True)
 class DeletePod(PodAction):
-    """Delete one pod, with its grace period."""
+    """Delete one pod. `grace` is how long it has to end, in seconds; None: its own grace period."""
 
+    grace: int | None = None
     changes: ClassVar = "delete pod"
 
 
 @dataclass(frozen=True)
-class ReleasePod(PodAction):
+class ReleasePod(DeletePod):
     """Delete a pod that holds a node while a lower rank finds none; it comes back when that one has
     its place.
     """
-
-    changes: ClassVar = "delete pod"
 
 
 @dataclass(frozen=True)

@@ -79,12 +79,12 @@ class Actor:
         match action:
             case PublishAddresses():
                 return self._publish(batch, action)
+            case ReleasePod():
+                return self._release(batch, action)
             case DeletePod():
                 return self._delete(batch.job, action)
             case RemindPod():
                 return self._remind(batch, action)
-            case ReleasePod():
-                return self._release(batch, action)
             case ForceDeletePod():
                 return self._force(batch.job, action)
             case EndPod():
@@ -156,13 +156,13 @@ class Actor:
             batch.memory.reminded[action.uid, action.number] = self._clock.now()
 
     async def _delete(self, job: DIJob, action: DeletePod) -> None:
-        if await self._writes.delete(job, action.name, action.uid) is not None:
+        if await self._writes.delete(job, action.name, action.uid, action.grace) is not None:
             self._writes.enter(action.uid, {}, deleting=True)
 
     async def _release(self, batch: Batch, action: ReleasePod) -> None:
         # Before the deletion: a watch may show that before it is answered.
         batch.memory.release(action.name)
-        if await self._writes.delete(batch.job, action.name, action.uid) is None:
+        if await self._writes.delete(batch.job, action.name, action.uid, action.grace) is None:
             batch.memory.released.discard(action.name)
         else:
             self._writes.enter(action.uid, {}, deleting=True)
@@ -171,7 +171,7 @@ class Actor:
         meta, name = job.metadata, action.name
         text = "%s/%s: pod %s is deleted by force: its node is lost"
         log.warning(text, meta.namespace, meta.name, name)
-        if await self._writes.delete(job, name, action.uid, force=True) is not None:
+        if await self._writes.delete(job, name, action.uid, grace=0) is not None:
             self._pods.drop(action.uid)
 
     async def _end(self, batch: Batch, action: EndPod) -> None:

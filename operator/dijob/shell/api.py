@@ -141,17 +141,23 @@ class Api:
         return await self._write(path, lambda: Call("PATCH", path, made(), accept=accept))
 
     async def delete(
-        self, path: str, uid: str, *, force: bool = False, version: str | Callable[[], str] = ""
+        self,
+        path: str,
+        uid: str,
+        *,
+        grace: int | None = None,
+        version: str | Callable[[], str] = "",
     ) -> None:
-        """Delete this very object (never a namesake), with its own grace period; by force: without,
-        and without asking its node. `version`: only as long as it has this resourceVersion.
+        """Delete this very object (never a namesake). `grace` is its grace period in seconds; None:
+        its own, 0: the object goes at once, without asking its node. `version`: only as long as it
+        has this resourceVersion.
         """
-        grace = {"gracePeriodSeconds": 0} if force else {}
+        seconds = {} if grace is None else {"gracePeriodSeconds": grace}
 
         def call() -> Call:
             known = version() if callable(version) else version
             only = {"uid": uid, **({"resourceVersion": known} if known else {})}
-            return Call("DELETE", path, {"preconditions": only, **grace}, accept=METADATA_ONLY)
+            return Call("DELETE", path, {"preconditions": only, **seconds}, accept=METADATA_ONLY)
 
         await self._write(path, call)
 

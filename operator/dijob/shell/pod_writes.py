@@ -37,10 +37,12 @@ class PodWrites:
 
         return await self._answer(job, name, meta["uid"], self._api.patch(path, whole))
 
-    async def delete(self, job: DIJob, name: str, uid: str, *, force: bool = False) -> Json | None:
-        """By force: without its grace period, and without asking its node."""
+    async def delete(
+        self, job: DIJob, name: str, uid: str, grace: int | None = None
+    ) -> Json | None:
+        """Delete a pod. `grace` as in Api.delete."""
         path = _path(job, name)
-        call = self._api.delete(path, uid, force=force, version=lambda: self._version(uid))
+        call = self._api.delete(path, uid, grace=grace, version=lambda: self._version(uid))
         return await self._answer(job, name, uid, call)
 
     def enter(self, uid: str, answer: Json, **fields: Any) -> None:

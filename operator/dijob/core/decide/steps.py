@@ -9,11 +9,10 @@ from dijob.core.actions import (
     CreateInOrder,
     CreatePod,
     CreateShared,
-    ReleasePod,
     SetReplicas,
 )
 from dijob.core.decide import address_writes, requeue
-from dijob.core.decide.deletion import deletions, removals
+from dijob.core.decide.deletion import deletions, release, removals
 from dijob.core.membership import capacity
 from dijob.core.membership.context import Pass
 from dijob.core.observed import lost_nodes
@@ -75,7 +74,7 @@ def _create_and_delete_pods(this: Pass) -> tuple[Action, ...]:
         # A failure that is not in the stored status yet would be lost with its pod: that write
         # comes first.
         return create
-    back = (ReleasePod(pod.name, pod.uid),) if (pod := gathering.pod_to_release) else ()
+    back = (release(pod),) if (pod := gathering.pod_to_release) else ()
     force = removals(lost_nodes.abandoned(world.pods.values(), this.now))
     return (*deletions(world.to_delete), *back, *force, *create)
 

@@ -115,6 +115,14 @@ class Pod:
         return bool(self.containers.started or self.containers.ended or self.containers.restarts)
 
     @property
+    def is_idle(self) -> bool:
+        """Whether its program has never started, and no other container that comes before runs."""
+        all_before = bool(self.containers.gate_started)
+        return not (self.has_started or self.made.sidecars) and (
+            self.containers.unstarted or all_before
+        )
+
+    @property
     def has_list(self) -> bool:
         """Whether it has been given an address list."""
         return bool(self.copy.address_list.text)

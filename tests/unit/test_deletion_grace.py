@@ -1,0 +1,71 @@
+"""How long a pod that the operator deletes has to end."""
+
+import pytest
+from dijob.core.actions import DeletePod, ReleasePod
+from dijob.core.decide.deletion import IDLE_GRACE_SECONDS, deletions, release
+from dijob.names import GATE_CONTAINER, LAUNCHER_CONTAINER
+from unit.builders import Body, observed, pod_body, read, running, then
+from unit.statuses import main_status
+
+NOON = "2026-05-04T12:00:00Z"
+RUNS: Body = {"running": {"startedAt": NOON}}
+OVER: Body = {"terminated": {"exitCode": 0, "startedAt": NOON, "finishedAt": NOON}}
+FAILED: Body = {"terminated": {"exitCode": 1, "startedAt": NOON, "finishedAt": NOON}}
+WAITS: Body = {"waiting": {"reason": "PodInitializing"}}
+OURS = {LAUNCHER_CONTAINER: OVER, GATE_CONTAINER: OVER}
+# The init containers, the main one, and whether the pod is deleted with a short grace period.
+STATES: dict[str, tuple[dict[str, Body], Body | None, bool]] = {
+    "no node yet": ({}, None, True),
+    "the launcher comes": ({LAUNCHER_CONTAINER: RUNS, GATE_CONTAINER: WAITS}, WAITS, True),
+    "the gate waits": ({LAUNCHER_CONTAINER: OVER, GATE_CONTAINER: RUNS}, WAITS, True),
+    "its program is about to begin": (OURS, WAITS, True),
+    "an own init container is over": ({"own": OVER, **OURS}, WAITS, True),
+    "an own init container runs": ({"own": RUNS, LAUNCHER_CONTAINER: WAITS}, WAITS, False),
+    "its program runs": (OURS, RUNS, False),
+    "its program starts again": (OURS, {**WAITS, "restarts": 1}, False),
+    "its program has failed": (OURS, FAILED, False),
+}
+
+
+def body(init: dict[str, Body], main: Body | None, **spec: object) -> Body:
+    main = dict(main) if main else None
+    restarts = main.pop("restarts", 0) if main else 0
+    found = pod_body(
+        initContainerStatuses=[main_status(name=name, state=one) for name, one in init.items()],
+        containerStatuses=[main_status(state=main, restartCount=restarts)] if main else [],
+    )
+    found["spec"] |= {"terminationGracePeriodSeconds": 30, **spec}
+    return found
+
+
+@pytest.mark.parametrize(("init", "main", "short"), STATES.values(), ids=STATES)
+def test_h44_a_pod_whose_program_has_not_begun_has_a_short_grace_period(
+    init: dict[str, Body], main: Body | None, short: bool
+) -> None:
+    """H44: TERM can be lost while a container starts; the pod then took 30 s."""
+    pod = read(body(init, main))
+    grace = IDLE_GRACE_SECONDS if short else None
+    assert deletions([pod]) == (DeletePod(pod.name, pod.uid, grace),)
+    assert release(pod) == ReleasePod(pod.name, pod.uid, grace)
+
+
+@pytest.mark.parametrize("seconds", [0, 1, 2])
+def test_h44_a_grace_period_is_never_made_longer(seconds: int) -> None:
+    """H44: nor does 0 become a grace period, which removes the object without its node."""
+    pod = read(body(OURS, WAITS, terminationGracePeriodSeconds=seconds))
+    assert [action.grace for action in deletions([pod])] == [None]
+
+
+def test_h44_a_sidecar_that_runs_keeps_the_pods_own_grace_period() -> None:
+    """H44: it may have something to save."""
+    sidecar = {"name": "own", "restartPolicy": "Always"}
+    pod = read(body({"own": RUNS, **OURS}, WAITS, initContainers=[sidecar]))
+    assert [action.grace for action in deletions([pod])] == [None]
+
+
+def test_h44_a_job_that_is_suspended_while_it_starts() -> None:
+    """H44: every deletion by the operator goes the same way."""
+    pods = [read(body(OURS, WAITS))]
+    _, owner = then(running(), observed(*pods), 10, suspend=True)
+    decided, _ = then(owner, observed(*pods), 11)
+    assert decided.actions == (DeletePod("job-0", "uid-0", IDLE_GRACE_SECONDS),)
