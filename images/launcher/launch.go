@@ -23,7 +23,7 @@ type run struct {
 	watcher   *watcher
 	told      []int     // the processes that have been sent a signal that ends
 	endAt     time.Time // when the container was told to end; zero: it was not
-	begunWith string // the number of the list with which the program has begun
+	begunWith string    // the number of the list with which the program has begun
 	renewing  string
 	listed    string // the number of the list in topology.json
 	unlisted  string // the number of the list of which it was said that it cannot be written there

@@ -72,24 +72,26 @@ def end(process: subprocess.Popen[str]) -> tuple[int, list[str]]:
     return process.returncode, out.splitlines()
 
 
+def writer(pipe: Path) -> int | None:
+    """The end of a pipe that is written to; None if no process reads it."""
+    try:
+        return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+    except OSError:
+        return None
+
+
 def answer(pipe: Path, texts: Sequence[str]) -> None:
     """Give each text to somebody who reads the pipe, the next when that one has read. The pipe is
     gone with the last, so that nobody waits for it.
     """
 
-    def writer() -> int | None:
-        try:
-            return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
-        except OSError:
-            return None  # nobody reads
-
     def nobody_reads() -> bool:
-        if (end := writer()) is not None:
+        if (end := writer(pipe)) is not None:
             os.close(end)
         return end is None
 
     for left, text in zip(reversed(range(len(texts))), texts, strict=True):
-        end = until_true("somebody looks", lambda: writer() or 0)
+        end = until_true("somebody looks", lambda: writer(pipe) or 0)
         if not left:
             pipe.unlink()
         os.write(end, text.encode())

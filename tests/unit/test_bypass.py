@@ -76,6 +76,32 @@ def test_there_is_no_warning_if_the_program_needs_no_launcher(made: Body) -> Non
     assert warnings(parse_job(made)) == ()
 
 
+@pytest.mark.parametrize(
+    ("options", "spec", "option"),
+    [
+        (["--address", "127.0.0.1"], {}, "--address 127.0.0.1"),
+        (["--address=10.0.0.1", "--topology", "star"], TORCHRPC, "--address 10.0.0.1"),
+        (["--protocol", "ipc"], {}, "--protocol ipc"),
+        (["--address", "127.0.0.1", "--topology", "alone"], {}, ""),
+        (["--address", "127.0.0.1", "--attach-to", "tcp://a:1"], {}, ""),
+        (["--address", "127.0.0.1"], {"replicas": 1}, ""),
+        (["--address", "127.0.0.1", "--mq-type", "redis"], {}, ""),
+        (["--platform", "k8s", "--address", "127.0.0.1"], {}, ""),
+        (["--address", ""], {}, ""),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_c5_a_command_that_says_where_ditask_listens_does_not_join_the_job(
+    options: list[str], spec: Body, option: str
+) -> None:
+    """C5: such a ditask runs as outside of a job, and the user may not know that."""
+    main = container(command=["ditask"], args=[*options, "--main", "a.main"])
+    found = [one for one in warnings(job({"containers": [main]}, **spec)) if one.field == FIELD]
+    assert [one.message.partition(",")[0] for one in found] == (
+        [f"gives ditask {option}"] if option else []
+    )
+
+
 def test_arguments_that_run_ditask_with_the_launcher_off_are_read() -> None:
     (found,) = warnings(parse_job(without_command(*DITASK, launcher="Off")))
     assert (found.field, "--platform k8s" in found.message) == ("spec.launcher", True)

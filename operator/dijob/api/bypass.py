@@ -11,7 +11,7 @@ from dijob.api.command import Command
 from dijob.api.model import DIJob
 from dijob.api.pod_sets import PodSet
 from dijob.api.problems import Problem
-from dijob.names import Launcher, Runtime, Topology
+from dijob.names import DIALLING, Launcher, Runtime, Topology
 
 _OFF: Final = (
     "launcher is Off and the command gives ditask no --platform, so every pod will train alone: add"
@@ -22,6 +22,10 @@ _NO_COMMAND: Final = (
     " told of its peers, and each pod may train alone: write the program into `command`, such as"
     " `command: [ditask]`, and leave its arguments in `args`; if the program reads DI_RANK and"
     " DI_NODES itself, set spec.launcher: Off"
+)
+_OWN_WORLD: Final = (
+    "gives ditask {}, so it runs as outside of a job and the ranks do not connect to each other:"
+    " leave it out, or add --topology alone if this is what you want"
 )
 
 
@@ -45,7 +49,28 @@ def problem(pod_set: PodSet, job: DIJob) -> Problem | None:
     alone = command.runs_ditask and not platform
     if spec.launcher is Launcher.OFF:
         return Problem("spec.launcher", _OFF) if alone else None
+    if given and (option := _own_world(command, job)):
+        return Problem(f"{pod_set.main_path}.command", _OWN_WORLD.format(option))
     if given or command.platform == "k8s":
         return None
     informed = spec.runtime is not Runtime.DITASK and spec.message_queue is None
     return None if informed and not alone else Problem(f"{pod_set.main_path}.command", _NO_COMMAND)
+
+
+def _own_world(command: Command, job: DIJob) -> str:
+    """The option by which ditask does not join the ranks of the job (images/launcher/ditask.go) and
+    of which its user may not know so; else "".
+    """
+    options = command.options or {}
+    decisive = ("platform", "attach-to", "topology", "mq-type")
+    if (
+        job.spec.maximum == 1
+        or any(command.hides(option) for option in decisive)
+        or {"platform", "attach-to"} & options.keys()
+        or options.get("topology") == Topology.ALONE
+        or options.get("mq-type", job.queue) not in DIALLING
+    ):
+        return ""
+    if address := options.get("address"):
+        return f"--address {address}"
+    return "--protocol ipc" if options.get("protocol") == "ipc" else ""

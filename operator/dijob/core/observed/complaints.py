@@ -11,6 +11,7 @@ from dijob.api.printed import one_line
 from dijob.core.observed.containers import renewed
 from dijob.core.observed.disruptions import REJECTED
 from dijob.core.observed.endings import ending
+from dijob.core.observed.remedies import with_remedy
 
 Body = Mapping[str, Any]
 
@@ -39,7 +40,7 @@ def complaint(spec: Body, status: Body) -> str:
     containers: Iterable[Body] = (*(status.get("initContainerStatuses") or ()), *main)
     return next(
         (
-            f"container {_user_container(c, main)}{text}"
+            with_remedy(f"container {_user_container(c, main)}{text}")
             for c in containers
             if (text := _complaint(spec, c))
         ),
@@ -57,7 +58,7 @@ def warning(event: Body, main: str) -> str:
     if message in _REPEATS:
         return ""
     if not (image := _NOT_PULLED.match(message)):
-        return _sentence(reason, message)
+        return with_remedy(_sentence(reason, message))
     about = _ABOUT.search(str((event.get("involvedObject") or {}).get("fieldPath") or ""))
     name = about[1] if about else main
     container = main if name == names.GATE_CONTAINER else name

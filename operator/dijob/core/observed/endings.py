@@ -9,6 +9,7 @@ from signal import Signals
 from typing import Any
 
 from dijob.api.printed import one_line, plain
+from dijob.core.observed.remedies import with_remedy
 
 Body = Mapping[str, Any]
 
@@ -115,7 +116,7 @@ def how_it_ended(
         end, said = f"was ended by {name}", headline(message, healthy=name not in OWN_SIGNALS)
     else:
         end, said = _without_signal(exit_code, reason), headline(message)
-    return f"{end}: {said}" if said else end
+    return with_remedy(f"{end}: {said}") if said else end
 
 
 def _without_signal(exit_code: int | None, reason: str) -> str:

@@ -1,0 +1,34 @@
+"""What to do about ends of containers whose own words name the operator's part of the pod, and not
+the cause.
+
+The launcher and the init containers stand before the user's program, so the cluster blames them for
+what the template says. Each remedy names the field of the template or the spec.
+"""
+
+import re
+from typing import Final
+
+# An init system that refuses to be any other process: s6-overlay, runit, sysvinit, systemd.
+_NOT_PROCESS_1: Final = re.compile(
+    r"\b(?:as|be|not|needs|requires)(?: the)? (?:pid|process(?: (?:no\.?|number|id))?) ?#?1\b"
+    r"|\(PID 1\)",
+    re.IGNORECASE,
+)
+_REMEDIES: Final = (
+    (_NOT_PROCESS_1, 'the launcher is process 1: set launcher: "Off"'),
+    (
+        re.compile(r"\bexec\b.*: argument list too long"),
+        "variables and args are too large for Linux: leave enableServiceLinks: true out of the"
+        " template, which adds variables for each Service",
+    ),
+    (
+        re.compile(r"\bexec\b.*: invalid argument"),
+        "command, args or env of the template have a NUL character",
+    ),
+)
+
+
+def with_remedy(text: str) -> str:
+    """The text, followed by what to do if that is known; once, however often this is called."""
+    remedy = next((what for pattern, what in _REMEDIES if pattern.search(text)), "")
+    return text if not remedy or remedy in text else f"{text} ({remedy})"
