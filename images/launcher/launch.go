@@ -50,7 +50,7 @@ func launch(command []string) int {
 		return code
 	}
 	code := r.standIn()
-	if code != 0 && r.renewing == "" && hasCarriageReturn(command) {
+	if code > 0 && code < 128 && r.renewing == "" && hasCarriageReturn(command) {
 		say("the command or args have carriage returns (Windows line endings), which are likely the cause: a shell takes them" +
 			" for part of a word. Save the text with Unix line endings")
 	}
