@@ -174,15 +174,19 @@ def init_failures(spec: Body, status: Body, main: Body) -> int:
 
 
 def uncounted(spec: Body) -> frozenset[str]:
-    """Return the names of the containers whose ends are no failures: the sidecars, which always
-    start again (init containers, and from Kubernetes 1.35 on any other, KEP-5307), and init
+    """Return the names of the containers whose ends are no failures: the sidecars, and init
     containers with restart rules. If the kubelet does not start one of these again, the pod fails.
     """
-    init = spec.get("initContainers") or ()
-    given = (*init, *(spec.get("containers") or ()))
-    sidecars = (c for c in given if c.get("restartPolicy") == "Always")
-    ruled = (c for c in init if c.get("restartPolicyRules"))
-    return frozenset(c.get("name", "") for c in (*sidecars, *ruled))
+    ruled = (c for c in spec.get("initContainers") or () if c.get("restartPolicyRules"))
+    return sidecars(spec) | {c.get("name", "") for c in ruled}
+
+
+def sidecars(spec: Body) -> frozenset[str]:
+    """Return the names of the containers that always start again: init containers, and from
+    Kubernetes 1.35 on any other (KEP-5307).
+    """
+    given = (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
+    return frozenset(c.get("name", "") for c in given if c.get("restartPolicy") == "Always")
 
 
 def last_end(spec: Body, status: Body, main: Body) -> Ending | None:

@@ -9,7 +9,7 @@ from typing import Any
 from dijob import names
 from dijob.api.command import Command, listen_port
 from dijob.api.numbers import natural
-from dijob.core.observed.containers import OURS, uncounted
+from dijob.core.observed.containers import OURS, sidecars, uncounted
 from dijob.core.observed.shape import shape_of
 from dijob.core.observed.views import MadeWith
 from dijob.pod import DIR, KILL_SECONDS, LAUNCH, POD_DIR
@@ -32,6 +32,7 @@ def made_with(meta: Body, spec: Body, status: Body) -> MadeWith:
         restartable=launched(spec, name) and spec.get("restartPolicy") != "Never",
         grace=_grace(spec, name),
         has_others=len(spec.get("containers") or ()) > 1,
+        sidecars=bool(sidecars(spec)),
         shape=shape_of(spec, uncounted(spec), status),
         labelled=labelled,
         rank_label=rank,

@@ -24,7 +24,8 @@ class MadeWith:
     start asks the registry for it, also where the node has it); `reads` are the annotations of the
     operator's that its spec names: those are to be written with a list. `restartable`: its launcher
     can start its process again in place; `grace` is how long it gives the process to end, in
-    seconds. `has_others`: it has other containers than the main one. Three of them tell of now:
+    seconds. `has_others`: it has other containers than the main one; `sidecars`: some always start
+    again. Three of them tell of now:
     `shape` is that of its containers (shape.py; "": unknown);
     `labelled` false, somebody has changed the label by which its service and its job's autoscaler
     find it; `rank_label` is the rank that its label names ("": unknown).
@@ -37,6 +38,7 @@ class MadeWith:
     restartable: bool = False
     grace: int = 30
     has_others: bool = False
+    sidecars: bool = False
     shape: str = ""
     labelled: bool = True
     rank_label: str = ""
