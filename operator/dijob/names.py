@@ -111,6 +111,8 @@ LOST_NODE_SECONDS: Final = 30
 
 # A job keeps at most this many ranks: 1,500 addresses stay inside one environment string (128 KiB).
 MAX_REPLICAS: Final = 1500
+# The Lease by which a release claims a namespace; the chart grants rights on this name.
+CLAIM: Final = "dijob-operator"
 # JOB-mq: two letters, so that the longest job's name has room for it.
 SERVER_SUFFIX: Final = "mq"
 # Redis's own.

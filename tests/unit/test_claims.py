@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 import pytest
+from dijob.names import CLAIM
 from dijob.shell.api import Api, ApiError
-from dijob.shell.claims import CLAIM, LOOK_SECONDS, SEEN_SECONDS, STALE_SECONDS, Claims
+from dijob.shell.claims import LOOK_SECONDS, SEEN_SECONDS, STALE_SECONDS, Claims
 from dijob.shell.connection import Call
 from dijob.shell.kinds import LEASES
 from unit.virtual import VirtualClock

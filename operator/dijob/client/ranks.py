@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from typing import Any
 
 from dijob import names
 from dijob.api.numbers import natural
 from dijob.api.problems import SpecError
+from dijob.api.status import parse_time
 from dijob.client.connection import Json
 from dijob.client.jobs import Job
 from dijob.core.members import gang_of, split
@@ -86,6 +88,11 @@ class RankPod:
     def started(self) -> bool:
         """Whether its main container runs or has ended: whether it has a log."""
         return bool({"running", "terminated"} & (self._main.get("state") or {}).keys())
+
+    @property
+    def begun(self) -> datetime | None:
+        """When its main container began to run; None if it does not run."""
+        return parse_time(((self._main.get("state") or {}).get("running") or {}).get("startedAt"))
 
     @property
     def last_exit(self) -> int | None:

@@ -1,10 +1,10 @@
 """What can be read of jobs and their ranks: half of the client."""
 
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from copy import copy
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from dijob import names
 from dijob.client import logs, waiting
@@ -30,7 +30,20 @@ def about(job: str) -> str:
 def newest_last(job: Job, events: Iterable[Json]) -> Events:
     """The events of this very job, not of an earlier one of its name."""
     own = (one for one in events if one["involvedObject"].get("uid") == job.metadata.uid)
-    return sorted(own, key=lambda one: str(one.get("lastTimestamp") or ""))
+    return sorted(own, key=event_time)
+
+
+def event_time(event: Mapping[str, Any]) -> str:
+    """When an event was seen last. Its author may have used the newer fields (events.k8s.io)."""
+    times = (
+        event.get("lastTimestamp"),
+        (event.get("series") or {}).get("lastObservedTime"),
+        event.get("eventTime"),
+        event.get("firstTimestamp"),
+        (event.get("metadata") or {}).get("creationTimestamp"),
+    )
+    # Microseconds would sort before the whole second.
+    return next((f"{str(one)[:19]}Z" for one in times if one), "")
 
 
 class Reader:

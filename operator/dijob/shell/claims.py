@@ -13,6 +13,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any, Final
 
+from dijob.names import CLAIM
 from dijob.shell import metrics
 from dijob.shell.api import Api, ApiError
 from dijob.shell.clock import SYSTEM, Clock
@@ -21,8 +22,6 @@ from dijob.shell.lease import Record, read, stamp, write
 
 log = logging.getLogger(__name__)
 
-# The Lease by which a namespace is claimed; the chart grants rights on this name.
-CLAIM: Final = "dijob-operator"
 # So often a release renews its claims and looks at those of others.
 LOOK_SECONDS: Final = 5.0
 # A claim that has not been renewed for so long is nobody's: its release is gone.

@@ -1,5 +1,10 @@
 """What `doctor` says of what the apiserver knows: conditions, nodes, images, quotas, ends."""
 
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from dijob.client import Job, RankPod
 from unit.cli.evidence import OK, PROBLEM, UNKNOWN, Body, Case, condition, evidence, job, pod
 
 
@@ -18,6 +23,32 @@ def ended(code: int, reason: str = "Error", message: str = "") -> Body:
 
 
 HOST = {"hostNetwork": True}
+NOW = datetime(2026, 11, 25, 12, 0, 0, tzinfo=UTC)
+LEASE: Body = {
+    "metadata": {"name": "dijob-operator", "creationTimestamp": "2026-11-25T11:00:00Z"},
+    "spec": {"holderIdentity": "mine", "renewTime": "2026-11-25T12:00:00Z"},
+}
+
+
+def ending(
+    *, container: str = "", finalizers: Any = (), until: str = "2026-11-25T12:05:00Z"
+) -> RankPod:
+    """The pod of rank 1, which is being deleted."""
+    one = pod(1, main={"state": {"terminated": {"exitCode": 143}}})
+    states = [*one.body["status"]["containerStatuses"]]
+    states += [{"name": container, "state": {"running": {}}}] if container else []
+    meta = {**one.meta, "deletionTimestamp": until, "deletionGracePeriodSeconds": 300}
+    meta |= {"finalizers": [*finalizers]}
+    status = {**one.body["status"], "containerStatuses": states}
+    return replace(one, body={**one.body, "metadata": meta, "status": status})
+
+
+def deleted_job() -> Job:
+    """A job that is being deleted, and is held."""
+    found = job()
+    meta = {"deletionTimestamp": "2026-11-25T11:00:00Z", "finalizers": ["example.com/hold"]}
+    return Job({**found.body, "metadata": {**found.body["metadata"], **meta}})
+
 
 OF_STATUS: dict[str, Case] = {
     "problem of the status": Case(
@@ -35,6 +66,69 @@ OF_STATUS: dict[str, Case] = {
     ),
     "no operator": Case(
         "status", evidence(job(phase="")), PROBLEM, "no operator has looked", "kubectl get deploy"
+    ),
+    "a Lease without an operator (H21)": Case(
+        "status",
+        evidence(job(phase=""), claim=LEASE),
+        PROBLEM,
+        "no operator has looked at the job yet: in namespace default, Lease dijob-operator says"
+        " that the release mine serves it, since 2026-11-25T11:00:00Z (renewed"
+        " 2026-11-25T12:00:00Z)",
+        "kubectl delete lease",
+    ),
+    "a Lease may not be seen (H21)": Case(
+        "status",
+        evidence(job(phase=""), refused={"claim": "leases is forbidden"}),
+        PROBLEM,
+        "whether a Lease claims the namespace is unknown: leases is forbidden",
+        "kubectl get deploy",
+    ),
+    "an old status (H21)": Case(
+        "status",
+        evidence(pods=[pod(0)], unserved=True, claim=LEASE),
+        PROBLEM,
+        "the status is old, and no operator updates it: it says Running (all 2 ranks run), and 1"
+        " pod of",
+        "delete lease",
+    ),
+    "held by a finalizer (C25)": Case(
+        "old pods",
+        evidence(pods=[pod(0), ending(finalizers=["example.com/hold"])], now=NOW),
+        PROBLEM,
+        "rank 1: pod test-1 is being deleted: finalizer example.com/hold keeps it",
+        "why the controller of the finalizer",
+    ),
+    "held by a container (C41)": Case(
+        "old pods",
+        evidence(pods=[pod(0), ending(container="proxy")], now=NOW),
+        PROBLEM,
+        "rank 1: pod test-1 is being deleted: container proxy still runs, until"
+        " 2026-11-25T12:05:00Z at the latest (grace period: 300 s)",
+        "terminationGracePeriodSeconds",
+    ),
+    "it does not heal by itself (C25)": Case(
+        "status",
+        evidence(
+            job(condition("AddressesReady", "PodDeleted", "its old pod is ending", "False")),
+            pods=[pod(0), ending(finalizers=["example.com/hold"])],
+            now=NOW,
+        ),
+        PROBLEM,
+        "AddressesReady PodDeleted",
+        "see the line old pods",
+    ),
+    "the job is held (C41)": Case(
+        "old pods",
+        evidence(deleted_job(), now=NOW),
+        PROBLEM,
+        "the job is being deleted: finalizer example.com/hold keeps it",
+        "take the finalizer off",
+    ),
+    "an old pod that ends soon": Case(
+        "old pods",
+        evidence(pods=[pod(0), ending(until="2026-11-25T12:00:10Z")], now=NOW),
+        OK,
+        "rank 1: ends within its grace period",
     ),
     "no node": Case(
         "nodes",

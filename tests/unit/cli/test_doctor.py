@@ -3,16 +3,21 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
 
 import pytest
-from dijob.cli.doctor import checks, probe
-from dijob.cli.doctor.collect import names, targets
+from aiohttp import web
+from dijob.cli.doctor import checks, collect, probe
+from dijob.cli.doctor.collect import behind, names, targets
 from dijob.cli.doctor.evidence import Evidence
 from dijob.cli.doctor.of_network import selects
 from dijob.cli.doctor.probe import Probe
 from dijob.cli.topology.expected import world_of
-from unit.cli.doctor_pod_cases import OF_PODS
-from unit.cli.doctor_status_cases import OF_STATUS
+from dijob.client import AsyncClient, Job
+from unit.cli.doctor_pod_cases import NOW, OF_PODS
+from unit.cli.doctor_status_cases import LEASE, OF_STATUS
 from unit.cli.evidence import (
     GOOD,
     OK,
@@ -23,12 +28,14 @@ from unit.cli.evidence import (
     Body,
     Case,
     both,
+    condition,
     evidence,
     job,
     pod,
     policy,
     second,
 )
+from unit.client.kubelets import Kubelets, kubelets
 
 CASES = OF_STATUS | OF_PODS
 
@@ -79,10 +86,69 @@ def test_a_healthy_job_has_no_problem(of: Evidence) -> None:
 def test_who_cannot_be_asked_is_unknown_with_the_reason() -> None:
     silent = {0: GOOD, 1: Probe(problem="pods/exec is forbidden")}
     found = checks.findings(evidence(probes=silent))
-    unknown = {name: one.text for name, one in found if one.status is UNKNOWN}
-    assert {"same source", "versions", "names", "reach", "proxies", "clocks"} <= unknown.keys()
-    assert set(unknown.values()) == {"rank 1: pods/exec is forbidden"}
+    unknown = [(name, one.text) for name, one in found if one.status is UNKNOWN]
+    assert unknown == [("answers", "rank 1: pods/exec is forbidden")]
     assert not checks.problems(found)
+
+
+CRASHED = pod(
+    1,
+    main={
+        "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+        "lastState": {"terminated": {"exitCode": 1, "reason": "Error", "message": "ValueError"}},
+    },
+)
+
+
+def test_a_rank_that_has_crashed_is_one_finding() -> None:
+    """N3: nine lines were UNKNOWN, and `alone` blamed the launcher of its only peer."""
+    silent = {0: GOOD, 1: Probe(problem="500: container not found")}
+    found = checks.findings(evidence(up=False, pods=[pod(0), CRASHED], probes=silent))
+    bad = [(name, one.text) for name, one in found if one.status is not OK]
+    assert bad == [
+        ("failures", "rank 1, container di-container, exited 1: ValueError"),
+    ]
+
+
+def test_a_program_that_does_not_print_may_hang() -> None:
+    """N2."""
+    silent = evidence(now=NOW, printed={0: NOW - timedelta(seconds=95), 1: NOW - timedelta(days=1)})
+    said = checks.text("test", checks.findings(silent)).splitlines()[-1]
+    assert said == (
+        "test: no problem was found; no rank has printed a line for 95s: the program computes,"
+        " or it hangs: kubectl dijob doctor test --stacks shows where its processes are"
+    )
+    for other in (
+        replace(silent, printed={0: NOW - timedelta(seconds=30), 1: NOW - timedelta(days=1)}),
+        replace(silent, stacks={}),
+        replace(silent, printed={}),
+    ):
+        assert "--stacks shows" not in checks.text("test", checks.findings(other))
+
+
+def test_logs_that_may_not_be_read_are_unknown() -> None:
+    """N2."""
+    found = checks.findings(evidence(printed=None, refused={"logs": "pods/log is forbidden"}))
+    assert [(n, one.text) for n, one in found if one.status is UNKNOWN] == [
+        ("output", "pods/log is forbidden")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("of", "pods", "expected"),
+    [
+        pytest.param(job(phase=""), 2, True, id="not looked at"),
+        pytest.param(job(), 2, False, id="as it is"),
+        pytest.param(job(condition("Running", "Begun"), readyReplicas=2), 1, True, id="a pod less"),
+        pytest.param(
+            job(condition("Running", "Begun"), readyReplicas=1), 1, False, id="it is seen"
+        ),
+        pytest.param(job(condition("Finished", "X"), phase=""), 0, False, id="it has ended"),
+    ],
+)
+def test_a_status_that_does_not_follow(of: Job, pods: int, expected: bool) -> None:
+    """H21."""
+    assert behind(of, [pod(rank) for rank in range(pods)]) is expected
 
 
 def test_of_a_job_that_has_ended_only_what_needs_no_process_is_looked_at() -> None:
@@ -152,3 +218,34 @@ def test_the_look_from_inside_runs_in_a_plain_python() -> None:
     assert found.versions["python"].startswith("3.")
     assert "cannot be read" in probe.read("[]\n", (0.0, 1.0)).problem
     assert json.loads(words[3])["names"] == ["localhost", "no.such.invalid"]
+
+
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases/dijob-operator"
+EMPTY = {"items": [], "metadata": {"resourceVersion": "1"}}
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+async def test_a_lease_in_the_jobs_namespace_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, allowed: bool
+) -> None:
+    """H21: doctor said "see whether an operator runs", and one did."""
+    monkeypatch.setattr(collect, "_SETTLE_SECONDS", 0.0)
+
+    async def lease(request: web.Request) -> web.Response:
+        if not allowed:
+            said = {"message": "leases is forbidden", "reason": "Forbidden"}
+            return web.json_response(said, status=403)
+        return web.json_response(LEASE)
+
+    async def nothing(request: web.Request) -> web.Response:
+        return web.json_response(EMPTY)
+
+    def more(made: Kubelets) -> list[web.RouteDef]:
+        lists = [path.format("default") for path in collect._LISTS.values()]
+        return [web.get(LEASES, lease), *(web.get(path, nothing) for path in lists)]
+
+    async with kubelets(tmp_path, more) as (_, kubeconfig), AsyncClient(kubeconfig) as client:
+        found = checks.findings(await collect.collect(client, "test"))
+    name, first = found[0]
+    assert name == "status"
+    assert ("the release mine serves it" if allowed else "leases is forbidden") in first.text

@@ -52,7 +52,7 @@ def test_watch_shows_events_and_messages_safely(terminal: bool) -> None:
         console.print(live.picture(seen, datetime.now(UTC), 5))
         text = console.export_text()
     else:
-        text = "\n".join(view.lines(seen).values())
+        text = "\n".join(view.lines(seen, datetime.now(UTC)).values())
     assert safe(text)
     assert not any(line.strip().startswith("rank 0: Ready") for line in text.splitlines())
     assert SEEN in text

@@ -102,7 +102,7 @@ def test_of_many_ranks_those_in_trouble_are_shown() -> None:
 
 def test_lines_where_there_is_no_terminal() -> None:
     shown = view.Snapshot(SHOWN.job, [pod(0, task="learner")], [EVENT])
-    assert list(view.lines(shown).values()) == [
+    assert list(view.lines(shown, NOW).values()) == [
         "test: Running: rank 2 is lost",
         "rank 0 (learner): Ready on n1, 10.0.0.0, list 1",
         "event: Begun: all 3 ranks run",
@@ -113,7 +113,7 @@ def test_what_the_user_may_not_see_is_said() -> None:
     why = 'events is forbidden: User "x" cannot list resource "events"'
     shown = view.Snapshot(SHOWN.job, unseen=(why,))
     assert view.header(shown, NOW)[-1] == f"not shown: {why}"
-    assert list(view.lines(shown).values())[-1] == f"not shown: {why}"
+    assert list(view.lines(shown, NOW).values())[-1] == f"not shown: {why}"
 
 
 def test_a_line_of_a_log_has_its_rank() -> None:
@@ -176,7 +176,7 @@ def test_a_connection_that_fails_is_shown() -> None:
     shown = view.Snapshot(job(), troubles=("the watch of pods fails repeatedly",))
     said = "this may be old: the watch of pods fails repeatedly"
     assert view.header(shown, NOW)[-1] == said
-    assert said in view.lines(shown).values()
+    assert said in view.lines(shown, NOW).values()
 
 
 async def test_a_watch_has_a_bound(tmp_path: Path) -> None:
@@ -184,3 +184,40 @@ async def test_a_watch_has_a_bound(tmp_path: Path) -> None:
     async with kubelets(tmp_path) as (_, kubeconfig), AsyncClient(kubeconfig) as client:
         with pytest.raises(TimedOut, match=r"test has not ended after 0\.1 s"):
             await live.watch(client, "test", 0.1)
+
+
+@pytest.mark.parametrize(
+    ("fields", "line"),
+    [
+        pytest.param(
+            {"lastTimestamp": "2026-11-25T12:00:00Z"},
+            "event 2026-11-25T12:00:00Z: Begun: all 3 ranks run",
+            id="new",
+        ),
+        pytest.param(
+            {"lastTimestamp": "2026-11-25T11:59:59Z"},
+            "event 2026-11-25T11:59:59Z (before this watch): Begun: all 3 ranks run",
+            id="old",
+        ),
+        pytest.param(
+            {"lastTimestamp": None, "eventTime": "2026-11-25T12:00:01.5Z"},
+            "event 2026-11-25T12:00:01Z: Begun: all 3 ranks run",
+            id="with the newer fields",
+        ),
+        pytest.param({}, "event: Begun: all 3 ranks run", id="without a time"),
+    ],
+)
+def test_an_event_has_its_time_and_an_old_one_is_marked(fields: Any, line: str) -> None:
+    """N3: all old events were printed as if they happened now."""
+    shown = view.Snapshot(job(), events=[{**EVENT, **fields}])
+    assert list(view.lines(shown, NOW).values())[-1] == line
+
+
+def test_the_events_of_a_live_view_say_how_long_ago_they_were() -> None:
+    """N3."""
+    event = {**EVENT, "lastTimestamp": "2026-11-25T11:57:00Z"}
+    shown = view.Snapshot(job(), events=[event, EVENT])
+    assert view.event_lines(shown, NOW) == [
+        "3m ago: Normal Begun: all 3 ranks run",
+        "Normal Begun: all 3 ranks run",
+    ]

@@ -22,8 +22,10 @@ class Row:
     live: bool = True
 
 
+OUTPUT: Final = "output"
 CHECKS: Final = (
     Row("status", of_status.conditions, live=False),
+    Row("old pods", of_status.old_pods, live=False),
     Row("nodes", of_status.schedule, live=False),
     Row("images", of_status.images, live=False),
     Row("quota", of_status.quota, live=False),
@@ -45,17 +47,23 @@ CHECKS: Final = (
     Row("barrier", of_programs.barrier),
 )
 
+# These find no problem: they say what is not known.
+_ABOUT_ANSWERS: Final = (
+    Row("answers", of_programs.answers),
+    Row("stacks", of_stacks.stands, live=False),
+    Row(OUTPUT, of_programs.output),
+)
+
 Findings = Sequence[tuple[str, Finding]]
 
 
 def findings(evidence: Evidence) -> Findings:
-    """What all checks say; of a job without processes, those that need none. Last, where the ranks
-    stand, if somebody has asked.
+    """What all checks say; of a job without processes, those that need none. Then which ranks could
+    not be asked, where the processes stand if stacks are wanted, and whether the ranks print.
     """
     live = evidence.report is not None
-    rows = [row for row in CHECKS if live or not row.live]
-    said = [(row.name, found) for row in rows for found in row.look(evidence)]
-    return [*said, *(("stacks", found) for found in of_stacks.stands(evidence))]
+    rows = [row for row in (*CHECKS, *_ABOUT_ANSWERS) if live or not row.live]
+    return [(row.name, found) for row in rows for found in row.look(evidence)]
 
 
 def problems(found: Findings) -> int:
@@ -79,7 +87,10 @@ def text(job: str, found: Findings) -> str:
     unknowns = sum(one.status is Status.UNKNOWN for _, one in found)
     more = f", {unknowns} that cannot be told" if unknowns else ""
     said = f"{count} problem{'s' if count != 1 else ''}" if count else "no problem was found"
-    return "\n".join([*lines, f"{job}: {said}{more}"])
+    hint = next(
+        (f"; {one.text}: {one.remedy}" for name, one in found if name == OUTPUT and one.remedy), ""
+    )
+    return "\n".join([*lines, f"{job}: {said}{more}{one_line(hint)}"])
 
 
 def data(job: str, found: Findings) -> dict[str, Any]:

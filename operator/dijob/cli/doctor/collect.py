@@ -16,11 +16,24 @@ from dijob.cli.stacks.take import take
 from dijob.cli.topology import looking
 from dijob.cli.topology.compare import Report
 from dijob.cli.topology.expected import SERVER, World, world_of
-from dijob.client import AsyncClient, Job, RankPod, Refused
-from dijob.client.connection import Call
+from dijob.client import (
+    ApiError,
+    AsyncClient,
+    Job,
+    LogOptions,
+    NotFound,
+    RankPod,
+    Refused,
+    Unreachable,
+    logs,
+)
+from dijob.client.connection import Call, Json
 from dijob.core.members import gang_of
-from dijob.names import Addressing
+from dijob.names import CLAIM, Addressing
 
+# An operator follows a change within a second or two.
+_SETTLE_SECONDS: Final = 5.0
+_LOG_SECONDS: Final = 20.0
 _LISTS: Final = {
     "policies": "/apis/networking.k8s.io/v1/namespaces/{}/networkpolicies",
     "quotas": "/api/v1/namespaces/{}/resourcequotas",
@@ -31,9 +44,9 @@ async def collect(client: AsyncClient, name: str, stacks: Wanted | None = None) 
     """All that can be known of a job with the user's rights, and its stacks where they are wanted.
     Raises NotFound.
     """
-    job = await client.get(name)
-    pods, lists = await asyncio.gather(client.pods(job), _lists(client))
-    found, refused = lists
+    job, pods, unserved = await _settled(client, name)
+    found, refused = await _lists(client)
+    claim = await _claim(client, refused)
     known = Evidence(
         job,
         pods,
@@ -41,14 +54,77 @@ async def collect(client: AsyncClient, name: str, stacks: Wanted | None = None) 
         quotas=found["quotas"],
         refused=refused,
         now=datetime.now(UTC),
+        unserved=unserved,
+        claim=claim,
     )
     if stacks:
         known = replace(known, stacks=await take(client, job, pods, stacks))
     if known.model is None or job.finished or not any(pod.running for pod in pods):
         return known
     world = world_of(known.model)
-    report, probes = await asyncio.gather(_report(client, name), _probes(client, pods, job, world))
-    return replace(known, probes=probes, report=report)
+    report, probes, printed = await asyncio.gather(
+        _report(client, name), _probes(client, pods, job, world), _printed(client, pods, refused)
+    )
+    # A rank may have ended while it was asked: the newest pods say so.
+    pods = await client.pods(job)
+    return replace(known, pods=pods, probes=probes, report=report, printed=printed)
+
+
+async def _settled(client: AsyncClient, name: str) -> tuple[Job, Sequence[RankPod], bool]:
+    """The job, its pods, and whether the status does not follow them: an operator needs a moment,
+    so that is asked twice.
+    """
+    for pause in (_SETTLE_SECONDS, 0.0):
+        job = await client.get(name)
+        pods = await client.pods(job)
+        if not behind(job, pods):
+            return job, pods, False
+        await asyncio.sleep(pause)
+    return job, pods, True
+
+
+def behind(job: Job, pods: Sequence[RankPod]) -> bool:
+    """Whether the status is not about the job and the pods that are there."""
+    if job.finished:
+        return False
+    if not job.status.phase or job.status.observed_generation < job.metadata.generation:
+        return True
+    there = sum(not pod.meta.get("deletionTimestamp") for pod in pods)
+    return job.is_true("Running") and there < job.status.ready_replicas
+
+
+async def _claim(client: AsyncClient, refused: dict[str, str]) -> Json | None:
+    """The Lease that claims the namespace."""
+    path = f"/apis/coordination.k8s.io/v1/namespaces/{client.namespace}/leases/{CLAIM}"
+    try:
+        return await client.connection.json(Call("GET", path))
+    except NotFound:
+        return None
+    except Refused as error:
+        refused["claim"] = str(error)
+        return None
+
+
+async def _printed(
+    client: AsyncClient, pods: Sequence[RankPod], refused: dict[str, str]
+) -> Mapping[int, datetime] | None:
+    """When each rank that runs printed its last line, or began."""
+
+    async def one(pod: RankPod) -> tuple[int, datetime | None]:
+        last = pod.begun
+        async with slots:
+            async for line in logs.read(client.connection, pod, LogOptions(tail=1)):
+                last = datetime.fromtimestamp(line.time / 1e9, UTC) if line.time else last
+        return pod.rank, last
+
+    slots = asyncio.Semaphore(16)
+    try:
+        async with asyncio.timeout(_LOG_SECONDS):
+            found = await asyncio.gather(*(one(pod) for pod in pods if pod.running))
+    except (ApiError, Unreachable, TimeoutError) as error:
+        refused["logs"] = str(error) or "the logs were not read in time"
+        return None
+    return {rank: last for rank, last in found if last}
 
 
 async def _report(client: AsyncClient, name: str) -> Report | None:
@@ -74,7 +150,7 @@ async def _probes(
         return pod.rank, probe.read(answer.text, (begin, end))
 
     slots = asyncio.Semaphore(16)
-    return dict(await asyncio.gather(*map(one, pods)))
+    return dict(await asyncio.gather(*(one(pod) for pod in pods if pod.running)))
 
 
 def names(job: Job, rank: int, world: World) -> list[str]:

@@ -8,7 +8,6 @@ from typing import Any
 
 from dijob.api.model import DIJob
 from dijob.api.problems import SpecError
-from dijob.api.status import parse_time
 from dijob.cli.doctor.probe import Probe
 from dijob.cli.stacks.read import Look
 from dijob.cli.topology.compare import Report
@@ -36,6 +35,12 @@ class Evidence:
     """Where the ranks' processes stand; None where that was not asked for."""
     now: datetime | None = None
     """When it was collected."""
+    printed: Mapping[int, datetime] | None = field(default_factory=dict)
+    """When each rank that runs printed its last line, or began; None if no log could be read."""
+    unserved: bool = False
+    """Whether the status has not followed the job and its pods for some seconds."""
+    claim: Mapping[str, Any] | None = None
+    """The Lease by which a release claims the namespace, None if there is none."""
 
     @cached_property
     def model(self) -> DIJob | None:
@@ -51,11 +56,21 @@ class Evidence:
         return frozenset(pod.rank for pod in self.pods if self._age(pod) < STARTING_SECONDS)
 
     def _age(self, pod: RankPod) -> float:
-        for one in (pod.body.get("status") or {}).get("containerStatuses") or ():
-            begun = parse_time(((one.get("state") or {}).get("running") or {}).get("startedAt"))
-            if one.get("name") == pod.container and begun and self.now:
-                return (self.now - begun).total_seconds()
+        if pod.begun and self.now:
+            return (self.now - pod.begun).total_seconds()
         return STARTING_SECONDS
+
+    @cached_property
+    def running(self) -> frozenset[int]:
+        """The ranks whose main container runs."""
+        return frozenset(pod.rank for pod in self.pods if pod.running)
+
+    @property
+    def quiet_seconds(self) -> int:
+        """For how long no rank has printed a line; 0 if that is not known."""
+        if not self.printed or not self.now:
+            return 0
+        return max(0, int((self.now - max(self.printed.values())).total_seconds()))
 
     @property
     def answered(self) -> dict[int, Probe]:
@@ -64,10 +79,12 @@ class Evidence:
 
     @property
     def silence(self) -> str:
-        """Why ranks could not be asked, in a sentence; "" where all were."""
+        """Why ranks that run could not be asked, in a sentence; "" if all were. Other checks say
+        why the other ranks do not run.
+        """
         causes = dict[str, list[int]]()
         for rank, probe in self.probes.items():
-            if probe.problem:
+            if probe.problem and rank in self.running:
                 causes.setdefault(probe.problem, []).append(rank)
         return "; ".join(f"{say(ranks)}: {why}" for why, ranks in causes.items())
 

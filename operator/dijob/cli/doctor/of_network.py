@@ -8,6 +8,7 @@ from dijob.cli.doctor.evidence import Evidence
 from dijob.cli.doctor.verdict import Finding, ok, problem, unknown
 from dijob.cli.topology import show
 from dijob.cli.topology.compare import Edge, Pod
+from dijob.cli.topology.expected import SERVER
 from dijob.core.members import say
 
 _MOST = 5
@@ -35,8 +36,6 @@ def names(evidence: Evidence) -> Iterator[Finding]:
         )
     if not wrong and evidence.answered:
         yield ok(f"all {len(asked)} names resolve" if asked else "the job goes by addresses")
-    if evidence.silence:
-        yield unknown(evidence.silence)
 
 
 def _by_name(evidence: Evidence) -> dict[str, str]:
@@ -71,8 +70,6 @@ def reach(evidence: Evidence) -> Iterator[Finding]:
         yield problem(f"and {len(bad) - _MOST} more of these", "as above")
     if not bad and evidence.answered:
         yield ok(f"all {count} ports that are dialled answer" if count else "nobody dials anybody")
-    if evidence.silence:
-        yield unknown(evidence.silence)
 
 
 def _policy_remedy(evidence: Evidence, dialling: list[int]) -> str:
@@ -158,7 +155,9 @@ def edges(evidence: Evidence) -> Iterator[Finding]:
     if report is None:
         yield unknown("there are no connections to look at")
         return
-    missing = [edge for edge in report.edges if edge.missing]
+    # Why a rank does not run is the matter of other checks, and its edges follow from that.
+    looked_at = [edge for edge in report.edges if _runs(evidence, edge)]
+    missing = [edge for edge in looked_at if edge.missing]
     bad = [edge for edge in missing if not {edge.rank, edge.to.rank} & evidence.starting]
     if len(bad) < len(missing):
         yield unknown(
@@ -172,11 +171,17 @@ def edges(evidence: Evidence) -> Iterator[Finding]:
         yield problem(
             f"and {len(bad) - _MOST} more", f"kubectl dijob topology {report.job} names each"
         )
-    if report.unknown:
-        unseen = sorted({edge.why for edge in report.edges if edge.unknown})
+    if unseen := sorted({edge.why for edge in looked_at if edge.unknown}):
         yield unknown(f"{show.summary(report)}: {'; '.join(unseen[:_MOST])}")
+    elif not missing and len(looked_at) < len(report.edges):
+        yield ok(f"{show.summary(report)}; those between ranks that run are up")
     elif not missing:
         yield ok(show.summary(report))
+
+
+def _runs(evidence: Evidence, edge: Edge) -> bool:
+    """Whether both ends of an edge run; a Redis server is looked at from its clients."""
+    return {edge.rank, edge.to.rank} <= evidence.running | {SERVER}
 
 
 def _edge_remedy(evidence: Evidence, edge: Edge) -> str:
@@ -204,7 +209,7 @@ def alone(evidence: Evidence) -> Iterator[Finding]:
         )
         return
     of = dict[int, list[Edge]]()
-    for edge in report.edges:
+    for edge in (edge for edge in report.edges if _runs(evidence, edge)):
         for rank in {edge.rank, edge.to.rank}:
             of.setdefault(rank, []).append(edge)
     runs = {pod.rank for pod in evidence.pods if pod.running} - evidence.starting

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 
 from dijob.cli.doctor.evidence import Evidence
 from dijob.cli.doctor.probe import Probe
-from dijob.cli.doctor.verdict import Finding, ok, problem, unknown
+from dijob.cli.doctor.verdict import Finding, Status, ok, problem, unknown
+from dijob.cli.printing import duration
 from dijob.core.members import count, gang_of, say
 from dijob.names import Queue, Runtime
 
@@ -16,6 +17,8 @@ _FULL = 0.9
 # ding/framework/middleware/barrier.py: ids are packed modulo 4).
 _BARRIER = 4
 SKEW_SECONDS = 1.0
+# A program that trains usually prints more often.
+QUIET_SECONDS = 60
 
 
 def _grouped(
@@ -27,9 +30,23 @@ def _grouped(
     return found
 
 
-def _unasked(evidence: Evidence) -> Iterator[Finding]:
+def answers(evidence: Evidence) -> Iterator[Finding]:
+    """Which ranks could not be asked, once for all checks that need their answers."""
     if evidence.silence:
         yield unknown(evidence.silence)
+
+
+def output(evidence: Evidence) -> Iterator[Finding]:
+    """Whether any rank prints: a program that hangs by itself looks healthy otherwise."""
+    if evidence.printed is None:
+        yield unknown(evidence.refused.get("logs", ""))
+    elif evidence.quiet_seconds >= QUIET_SECONDS and evidence.stacks is None:
+        yield Finding(
+            Status.OK,
+            f"no rank has printed a line for {duration(evidence.quiet_seconds)}:"
+            " the program computes, or it hangs",
+            f"kubectl dijob doctor {evidence.job.name} --stacks shows where its processes are",
+        )
 
 
 def program(evidence: Evidence) -> Iterator[Finding]:
@@ -60,7 +77,6 @@ def program(evidence: Evidence) -> Iterator[Finding]:
                 "no source of its own was found to compare: no .py and no --package in the command"
             )
         )
-    yield from _unasked(evidence)
 
 
 def versions(evidence: Evidence) -> Iterator[Finding]:
@@ -88,7 +104,6 @@ def versions(evidence: Evidence) -> Iterator[Finding]:
     if answered and not bad:
         known = next(iter(answered.values())).versions
         yield ok(", ".join(f"{name} {one}" for name, one in known.items()) or "no Python packages")
-    yield from _unasked(evidence)
 
 
 def _major(version: str) -> int:
@@ -145,7 +160,6 @@ def proxies(evidence: Evidence) -> Iterator[Finding]:
         )
     if not bad and evidence.answered:
         yield ok("no proxy stands between the pods")
-    yield from _unasked(evidence)
 
 
 def _direct(ip: str, no_proxy: str) -> bool:
@@ -187,7 +201,6 @@ def interfaces(evidence: Evidence) -> Iterator[Finding]:
                 )
     if not bad and evidence.answered:
         yield ok("nothing that NCCL or gloo could choose wrongly")
-    yield from _unasked(evidence)
 
 
 def _exists(chosen: str, interfaces: tuple[str, ...]) -> bool:
@@ -215,7 +228,6 @@ def shared_memory(evidence: Evidence) -> Iterator[Finding]:
         )
     elif least:
         yield ok(f"/dev/shm has {least // 2**20} MiB or more, and room")
-    yield from _unasked(evidence)
 
 
 def clocks(evidence: Evidence) -> Iterator[Finding]:
@@ -227,7 +239,8 @@ def clocks(evidence: Evidence) -> Iterator[Finding]:
         begin, end = probe.asked
         found.append((probe.time - (begin + end) / 2, (end - begin) / 2, rank))
     if len(found) < 2:
-        yield unknown(evidence.silence) if evidence.silence else ok("there is one pod")
+        if not evidence.silence:
+            yield ok("no clocks to compare: one pod runs")
         return
     low, high = min(found), max(found)
     apart, error = high[0] - low[0], high[1] + low[1]
@@ -239,7 +252,6 @@ def clocks(evidence: Evidence) -> Iterator[Finding]:
         )
     else:
         yield ok(f"the pods' clocks agree, to within {max(apart, error):.1f} s")
-    yield from _unasked(evidence)
 
 
 def barrier(evidence: Evidence) -> Iterator[Finding]:
@@ -262,5 +274,3 @@ def barrier(evidence: Evidence) -> Iterator[Finding]:
         )
     elif evidence.answered:
         yield ok("no barrier in the source that was found")
-    else:
-        yield from _unasked(evidence)

@@ -4,12 +4,18 @@ import re
 from collections.abc import Iterator, Mapping
 
 from dijob import names, reasons
+from dijob.api.status import parse_time
 from dijob.cli.doctor.evidence import Evidence
 from dijob.cli.doctor.verdict import Finding, ok, problem, unknown
 from dijob.core.members import count, say
 from dijob.core.observed.endings import ending, how_it_ended
+from dijob.core.observed.termination import SLACK_SECONDS, held_by, termination
 from dijob.reasons import ReasonKind
 
+_HEALS = "nothing: the job heals by itself"
+_WAITS = "it heals once the old pod is gone: see the line old pods"
+# An old pod that ends within this time needs no line of its own.
+_SOON_SECONDS = 30.0
 _PULL = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
 # 85: the launcher starts again with a new list. 143: it was told to end.
 _ORDINARY_ENDS = (0, 85, 143)
@@ -21,12 +27,8 @@ _OUT_OF_MEMORY, _UNKNOWN = "OOMKilled", "ContainerStatusUnknown"
 def conditions(evidence: Evidence) -> Iterator[Finding]:
     """What the operator says already, with the remedy of its catalogue."""
     job = evidence.job
-    if not job.status.phase:
-        yield problem(
-            "no operator has looked at the job yet",
-            "see whether one runs for this namespace: kubectl get deploy -A -l"
-            " app.kubernetes.io/name=dijob",
-        )
+    if evidence.unserved or not job.status.phase:
+        yield _unserved(evidence)
         return
     bad = list[Finding]()
     for one in job.status.conditions:
@@ -34,8 +36,75 @@ def conditions(evidence: Evidence) -> Iterator[Finding]:
         entry = reason.entry if reason else None
         if entry and entry.kind is ReasonKind.PROBLEM and entry.status == (one.status == "True"):
             said = " ".join(one.message.split())
-            bad.append(problem(f"{one.type} {one.reason}: {said}", entry.remedy))
+            remedy = _WAITS if held(evidence) and entry.remedy.startswith(_HEALS) else entry.remedy
+            bad.append(problem(f"{one.type} {one.reason}: {said}", remedy))
     yield from bad or [ok(f"{job.phase}: {' '.join(job.message.split())}")]
+
+
+def _unserved(evidence: Evidence) -> Finding:
+    """That no operator acts for the job, and which Lease may keep it from that."""
+    job, space = evidence.job, evidence.job.metadata.namespace
+    what = "no operator has looked at the job yet"
+    if job.status.phase:
+        there = sum(not pod.meta.get("deletionTimestamp") for pod in evidence.pods)
+        what = (
+            f"the status is old, and no operator updates it: it says {job.phase}"
+            f" ({job.status.message}), and {count(there, 'pod')} of {job.status.desired} is there"
+        )
+    spec = (evidence.claim or {}).get("spec") or {}
+    if holder := str(spec.get("holderIdentity") or ""):
+        since = spec.get("acquireTime") or (evidence.claim or {})["metadata"].get(
+            "creationTimestamp"
+        )
+        return problem(
+            f"{what}: in namespace {space}, Lease {names.CLAIM} says that the release {holder}"
+            f" serves it, since {since} (renewed {spec.get('renewTime')}), so other releases leave"
+            " the namespace alone",
+            f"if there is no such release, find out who renews the Lease (kubectl get lease -n"
+            f" {space} {names.CLAIM} -o yaml --show-managed-fields) and delete it:"
+            f" kubectl delete lease -n {space} {names.CLAIM}",
+        )
+    refused = evidence.refused.get("claim", "")
+    return problem(
+        what + (f"; whether a Lease claims the namespace is unknown: {refused}" if refused else ""),
+        "see whether one runs for this namespace: kubectl get deploy -A -l"
+        " app.kubernetes.io/name=dijob",
+    )
+
+
+def held(evidence: Evidence) -> Mapping[int, str]:
+    """The ranks whose old pod does not end by itself, or not soon, and why."""
+    now, found = evidence.now, dict[int, str]()
+    for pod in evidence.pods if now else ():
+        ends = termination(pod.body)
+        due = parse_time(ends.until)
+        late = due is not None and now is not None and (due - now).total_seconds() > _SOON_SECONDS
+        overdue = (
+            due is not None and now is not None and (now - due).total_seconds() > SLACK_SECONDS
+        )
+        if now and (late or overdue or (ends.finalizers and not ends.running)):
+            found[pod.rank] = f"pod {pod.name} is being deleted: {ends.reason(now)}"
+    return found
+
+
+def old_pods(evidence: Evidence) -> Iterator[Finding]:
+    """What keeps the job or its pods that are being deleted: the job waits for their end."""
+    meta = evidence.job.body["metadata"]
+    if meta.get("deletionTimestamp") and (finalizers := meta.get("finalizers")):
+        yield problem(
+            f"the job is being deleted: {held_by(map(str, finalizers))}",
+            "see why that controller does not act; without it, take the finalizer off by hand",
+        )
+    kept = held(evidence)
+    for rank, why in kept.items():
+        yield problem(
+            f"rank {rank}: {why}",
+            "see why the container does not end, or why the controller of the finalizer does not"
+            " act; a shorter terminationGracePeriodSeconds in the template bounds the wait",
+        )
+    ending = sorted(pod.rank for pod in evidence.pods if pod.state == "Terminating")
+    if not kept:
+        yield ok(f"{say(ending)}: ends within its grace period" if ending else "no old pod remains")
 
 
 def schedule(evidence: Evidence) -> Iterator[Finding]:

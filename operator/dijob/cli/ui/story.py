@@ -13,6 +13,7 @@ from dijob.cli.ui.memory import Memory, Step
 from dijob.cli.ui.words import short
 from dijob.client import Job
 from dijob.client.jobs import failure_in_words
+from dijob.client.reading import event_time
 from dijob.core.members import expand, say
 from dijob.names import Phase
 from dijob.reasons import Running
@@ -68,13 +69,13 @@ def _losses(job: Job, events: Sequence[Event]) -> Iterator[Item]:
 
 def _tells_of(event: Event, loss: Renewal) -> bool:
     """Whether an event is about this loss: it comes after the status, within the second mostly."""
-    return event.get("reason") == loss.reason and str(event.get("lastTimestamp")) >= loss.time
+    return event.get("reason") == loss.reason and event_time(event) >= loss.time
 
 
 def _events(events: Sequence[Event]) -> Iterator[Item]:
     for event in events[-MOST_EVENTS:]:
         tone = "problem" if event.get("type") == "Warning" else "good"
-        time = str(event.get("lastTimestamp") or event.get("firstTimestamp") or "")
+        time = event_time(event)
         times = int(event.get("count") or 1)
         again = f" ({times} times)" if times > 1 else ""
         said = short(str(event.get("message", "")))

@@ -46,11 +46,11 @@ async def watch(client: AsyncClient, name: str, timeout: float | None = None) ->
 
 
 async def _lines(client: AsyncClient, name: str) -> view.Snapshot | None:
-    said: dict[str, str] = {}
+    said, begun = dict[str, str](), datetime.now(UTC).replace(microsecond=0)
     last: view.Snapshot | None = None
     async with aclosing(Feed(client, name).snapshots()) as snapshots:
         async for last in snapshots:
-            found = view.lines(last)
+            found = view.lines(last, begun)
             for about, line in found.items():
                 if said.get(about) != line:
                     echo(line)
@@ -85,6 +85,6 @@ def picture(shown: view.Snapshot, now: datetime, room: int) -> RenderableType:
     parts += [Text(""), table]
     if len(rows) < len(shown.pods):
         parts.append(Text(f"and {len(shown.pods) - len(rows)} more", style="dim"))
-    if events := view.event_lines(shown):
+    if events := view.event_lines(shown, now):
         parts += [Text(""), *(Text(line, style="dim", overflow="ellipsis") for line in events)]
     return Group(*parts)

@@ -12,6 +12,7 @@ from dijob.api.status import parse_time
 from dijob.cli.calling import in_words
 from dijob.cli.printing import duration
 from dijob.client import Job, RankPod
+from dijob.client.reading import event_time
 
 HEAD = ("RANK", "TASK", "POD", "NODE", "IP", "STATE", "RESTARTS", "LIST", "GATE")
 EVENTS = 5
@@ -112,17 +113,25 @@ def rows(pods: Sequence[RankPod], most: int) -> list[tuple[str, ...]]:
     ]
 
 
-def event_lines(view: Snapshot) -> list[str]:
-    """The last events about the job."""
+def event_lines(view: Snapshot, now: datetime) -> list[str]:
+    """The last events about the job, each with how long ago it was seen."""
     return [
-        one_line(f"{event.get('type', '')} {event.get('reason', '')}: {event.get('message', '')}")
+        one_line(
+            f"{_ago(event, now)}{event.get('type', '')} {event.get('reason', '')}:"
+            f" {event.get('message', '')}"
+        )
         for event in view.events[-EVENTS:]
     ]
 
 
-def lines(view: Snapshot) -> dict[str, str]:
+def _ago(event: Mapping[str, Any], now: datetime) -> str:
+    seen = parse_time(event_time(event))
+    return f"{duration(max(0, int((now - seen).total_seconds())))} ago: " if seen else ""
+
+
+def lines(view: Snapshot, begun: datetime) -> dict[str, str]:
     """What is said where there is no terminal, by what it is about: a line is said again only when
-    it has changed.
+    it has changed. Events from before `begun` are marked.
     """
     found = {"": in_words(view.job)} if not view.job.finished else {}
     for pod in view.pods:
@@ -137,7 +146,11 @@ def lines(view: Snapshot) -> dict[str, str]:
     for event in view.events:
         meta = event.get("metadata", {})
         key = f"event {meta.get('uid')} {event.get('count')}"
-        found[key] = f"event: {event.get('reason', '')}: {event.get('message', '')}"
+        time = event_time(event)
+        seen = parse_time(time)
+        old = " (before this watch)" if seen and seen < begun else ""
+        about = f"{event.get('reason', '')}: {event.get('message', '')}"
+        found[key] = f"event{f' {time}' if time else ''}{old}: {about}"
     found |= {why: f"not shown: {why}" for why in view.unseen}
     found |= {why: f"this may be old: {why}" for why in view.troubles}
     return {about: one_line(line) for about, line in found.items()}
