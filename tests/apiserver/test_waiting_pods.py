@@ -1,0 +1,113 @@
+"""Pods that wait for room or for an object, with the real scheduler and controllers."""
+
+from collections.abc import Iterator
+
+import pytest
+from apiserver.plane import Body, Plane, changed, job
+from cluster.kwok_nodes import nodes
+
+pytestmark = pytest.mark.apiserver
+
+POD = "spec.template.spec"
+
+
+@pytest.fixture
+def removed(plane: Plane) -> Iterator[list[str]]:
+    """Objects (`kind/name`) that are deleted after the test."""
+    things: list[str] = []
+    yield things
+    plane.remove(*things)
+
+
+def test_a_pod_without_a_node_stays_when_the_others_give_theirs_back(
+    plane: Plane, removed: list[str]
+) -> None:
+    """C19: three nodes, four ranks of which no two may share one; then a fourth node comes."""
+    name = "room"
+    alone = {
+        "requiredDuringSchedulingIgnoredDuringExecution": [
+            {
+                "topologyKey": "kubernetes.io/hostname",
+                "labelSelector": {"matchLabels": {"diengine.opendilab.org/job": name}},
+            }
+        ]
+    }
+    made = job(name, minReplicas=4, maxReplicas=4, scheduleTimeoutSeconds=5)
+    removed += [f"dijob/{name}", "node/fourth"]
+    plane.apply(changed(made, f"{POD}.affinity", {"podAntiAffinity": alone}))
+    plane.until_condition(name, "AddressesReady", "False", "Unschedulable")
+    before = plane.uids(name)
+    (waiting,) = [uid for uid, pod in by_uid(plane, name).items() if "nodeName" not in pod["spec"]]
+    plane.until_condition(name, "AddressesReady", "False", "NoRoom", "pods that had a node")
+    kept = (plane.get("dijob", name) or {})["status"]["givenBack"]["keptRanks"]
+    assert before[f"{name}-{kept}"] == waiting
+    others = set(before.values()) - {waiting}
+    plane.until(
+        "the others are gone",
+        lambda: not others & set(by_uid(plane, name)),
+        lambda: plane.uids(name),
+    )
+    assert waiting in by_uid(plane, name)
+    plane.kubectl("apply", "-f", "-", stdin=nodes(("fourth",)))
+    plane.until_condition(name, "Running", "True", "all 4 ranks run", seconds=90)
+
+
+def by_uid(plane: Plane, name: str) -> dict[str, Body]:
+    return {pod["metadata"]["uid"]: pod for pod in plane.pods(name).values()}
+
+
+CLAIM = {"name": "gpu", "resourceClaimTemplateName": "absent"}
+TEMPLATE: Body = {
+    "apiVersion": "resource.k8s.io/v1",
+    "kind": "ResourceClaimTemplate",
+    "metadata": {"name": "absent"},
+    "spec": {
+        "spec": {"devices": {"requests": [{"name": "x", "exactly": {"deviceClassName": "gpus"}}]}}
+    },
+}
+
+
+def test_a_resource_claim_that_is_not_made_is_named(plane: Plane, removed: list[str]) -> None:
+    """C34: such a pod never comes into the scheduler's queue, which reports nothing."""
+    removed += ["dijob/claims", "resourceclaimtemplate/absent"]
+    plane.apply(changed(job("claims"), f"{POD}.resourceClaims", [CLAIM]))
+    plane.until_condition("claims", "AddressesReady", "False", "AddressMissing", '"absent"')
+    assert "no scheduler" not in plane.condition("claims", "AddressesReady")["message"]
+    plane.apply(TEMPLATE)
+    plane.until_condition("claims", "AddressesReady", "False", "Unschedulable", seconds=60)
+
+
+def test_a_resource_claim_that_is_missing_is_named(plane: Plane, removed: list[str]) -> None:
+    """C34: no controller reports on it either."""
+    removed.append("dijob/claim")
+    one = {"name": "gpu", "resourceClaimName": "not-there"}
+    plane.apply(changed(job("claim"), f"{POD}.resourceClaims", [one]))
+    plane.until_condition("claim", "AddressesReady", "False", "AddressMissing", "not-there")
+    assert "no scheduler" not in plane.condition("claim", "AddressesReady")["message"]
+
+
+MISSING: dict[str, tuple[str, Body]] = {
+    "serviceAccountName": ("serviceaccount", {"apiVersion": "v1", "kind": "ServiceAccount"}),
+    "runtimeClassName": (
+        "runtimeclass",
+        {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "handler": "x"},
+    ),
+    "priorityClassName": (
+        "priorityclass",
+        {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "value": 1},
+    ),
+}
+
+
+@pytest.mark.parametrize("field", MISSING)
+def test_a_rejected_job_begins_when_the_missing_object_is_there(
+    plane: Plane, removed: list[str], field: str
+) -> None:
+    """C45: within 30 s; the rest is the start."""
+    name = f"late-{field.removesuffix('Name').lower()}"
+    kind, body = MISSING[field]
+    removed += [f"dijob/{name}", f"{kind}/{name}"]
+    plane.apply(changed(job(name), f"{POD}.{field}", name))
+    plane.until_condition(name, "PodsCreated", "False", "PodForbidden", name)
+    plane.apply({**body, "metadata": {"name": name}})
+    plane.until_condition(name, "Running", "True", seconds=40)
