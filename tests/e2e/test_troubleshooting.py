@@ -63,6 +63,7 @@ JOBS: dict[str, list[Body]] = {
         peers("held", suspend=True),
         shell("wrong", "ditask --parallel-workers 2", parallelWorkers=3),
         peers("full", replicas=3, scheduleTimeoutSeconds=5, pod=HOST),
+        peers("claims", pod={"resourceClaims": [{"name": "gpu", "resourceClaimName": "absent"}]}),
         peers("ghost", pod={"nodeName": "absent"}),
         foreign("taken-1"),
         peers("taken"),

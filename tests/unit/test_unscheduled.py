@@ -74,26 +74,27 @@ def needs(spec: Body, **status: Any) -> Body:
         pytest.param(
             {"resourceClaims": CLAIMS},
             {},
-            "a ResourceClaim made from the ResourceClaimTemplate two-gpus and the ResourceClaim"
-            " fast",
+            "a ResourceClaim made from the ResourceClaimTemplate two-gpus (kubectl get"
+            " resourceclaimtemplate two-gpus) and for the ResourceClaim fast (kubectl get"
+            " resourceclaim fast)",
             id="no claim was made",
         ),
         pytest.param(
             {"resourceClaims": CLAIMS},
             {"resourceClaimStatuses": MADE},
-            "the ResourceClaim fast",
+            "the ResourceClaim fast (kubectl get resourceclaim fast)",
             id="one was made",
         ),
         pytest.param(
             {"schedulingGroup": {"podGroupName": "gang"}},
             {},
-            "the PodGroup gang, with as many pods as its minCount",
+            "the PodGroup gang (kubectl get podgroup gang) with as many pods as its minCount",
             id="a PodGroup",
         ),
         pytest.param(
             {"workloadRef": {"name": "train", "podGroup": "workers"}},
             {},
-            "the Workload train, with as many pods as its minCount",
+            "the Workload train (kubectl get workload train) with as many pods as its minCount",
             id="a Workload",
         ),
     ],
@@ -105,8 +106,8 @@ def test_what_the_scheduler_waits_for_is_named(spec: Body, status: Body, said: s
     found = conditions_of(decided)["AddressesReady"]
     assert (found.status, found.reason) == ("False", "AddressMissing")
     assert found.message == (
-        "rank 0: scheduler default-scheduler has not considered it within 10 s: the pod needs"
-        f" {said}; see whether it exists (kubectl describe pod job-0)"
+        "rank 0: scheduler default-scheduler has not considered it within 10 s: the pod waits for"
+        f" {said}"
     )
 
 

@@ -45,17 +45,22 @@ def _claims(spec: Body, status: Body) -> Iterator[str]:
     for claim in spec.get("resourceClaims") or ():
         if template := claim.get("resourceClaimTemplateName"):
             if claim.get("name") not in made:
-                yield f"a ResourceClaim made from the ResourceClaimTemplate {template}"
+                yield _needed("a ResourceClaim made from the ResourceClaimTemplate", template)
         elif name := claim.get("resourceClaimName"):
-            yield f"the ResourceClaim {name}"
+            yield _needed("the ResourceClaim", name)
 
 
 def _groups(spec: Body) -> Iterator[str]:
     """Of Kubernetes' own gang scheduling: schedulingGroup from 1.36 on, workloadRef before."""
     if name := (spec.get("schedulingGroup") or {}).get("podGroupName"):
-        yield f"the PodGroup {name}, with as many pods as its minCount"
+        yield f"{_needed('the PodGroup', name)} with as many pods as its minCount"
     if name := (spec.get("workloadRef") or {}).get("name"):
-        yield f"the Workload {name}, with as many pods as its minCount"
+        yield f"{_needed('the Workload', name)} with as many pods as its minCount"
+
+
+def _needed(what: str, name: str) -> str:
+    kind = what.rpartition(" ")[2].lower()
+    return f"{what} {name} (kubectl get {kind} {name})"
 
 
 def silent_since(status: Body) -> str:

@@ -59,7 +59,7 @@ def _not_taken(pod: Pod) -> str:
         return f"node {name} has not taken it {within}: {why}"
     if needed := pod.placement.prerequisites:
         return (
-            f"scheduler {name} has not considered it {within}: the pod needs"
-            f" {' and '.join(needed)}; see whether it exists (kubectl describe pod {pod.name})"
+            f"scheduler {name} has not considered it {within}: the pod waits for"
+            f" {' and for '.join(needed)}"
         )
     return f"no scheduler named {name} has taken it {within}: it is not installed, or does not run"
