@@ -1,8 +1,5 @@
 """Puts the operator together: kopf watches the DIJobs, two stores watch their children, one queue
 does the passes.
-
-kopf's `on.event` only: it writes nothing into users' objects, no finalizer and no annotation
-(docs/decisions/002).
 """
 
 import asyncio
@@ -14,10 +11,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-import kopf
-
-from dijob import names
-from dijob.core.backoff import doubled
 from dijob.core.options import Options
 from dijob.shell import health, namespaces
 from dijob.shell.api import Api
@@ -26,12 +19,11 @@ from dijob.shell.audit import Audit
 from dijob.shell.children import Children
 from dijob.shell.claims import LOOK_SECONDS, Claims
 from dijob.shell.clock import SYSTEM
+from dijob.shell.job_watch import JobWatch
 from dijob.shell.jobs import WentBackError
 from dijob.shell.leadership import Leadership, leadership
 from dijob.shell.lease import LeaseName
-from dijob.shell.nostate import NoDiffBase, NoProgress
 from dijob.shell.reconcile import Reconciler
-from dijob.shell.session import login
 from dijob.shell.workqueue import Key, WorkQueue
 
 log = logging.getLogger(__name__)
@@ -56,7 +48,7 @@ class Settings:
 async def run(settings: Settings) -> None:
     """Run until SIGTERM or SIGINT; at a SIGTERM that comes before kopf runs, this is cancelled."""
     # The first process of a container ignores a signal that nothing handles, and waits for an
-    # apiserver that is away before anything does (_watch_jobs).
+    # apiserver that is away before anything does (job_watch.py).
     if (this := asyncio.current_task()) is not None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, this.cancel)
     # What was imported stays, and a list of pods is a million objects none of which is part of a
@@ -84,7 +76,8 @@ async def _run(api: Api, settings: Settings, leads: Leadership) -> None:
     children.connect(reconciler.jobs.key_of_owner, queue)
     arrivals = Arrivals(reconciler, queue, children)
     audit = Audit(api, reconciler, queue, served)
-    watchdog = health.Watchdog(children, reconciler.jobs, audit, api.pulse)
+    watch = JobWatch(api, arrivals, served)
+    watchdog = health.Watchdog(children, reconciler.jobs, audit, api.pulse, watch)
     stop = asyncio.Event()
 
     async def serve(waited: float) -> None:
@@ -107,41 +100,10 @@ async def _run(api: Api, settings: Settings, leads: Leadership) -> None:
             group.create_task(_stop_for_others(api, settings.namespaces, left_out, stop)),
             group.create_task(health.serve(settings.health_port, watchdog)),
         ]
-        group.create_task(_watch_jobs(arrivals, served, stop))
+        group.create_task(watch.run(stop))
         await stop.wait()
         for task in tasks:
             task.cancel()
-
-
-async def _watch_jobs(arrivals: Arrivals, served: tuple[str, ...], stop: asyncio.Event) -> None:
-    """kopf's part, until `stop` is set, as SIGTERM and SIGINT do."""
-    others = asyncio.all_tasks()
-    try:
-        watches = await kopf.spawn_tasks(
-            registry=_registry(arrivals),
-            settings=_kopf_settings(),
-            clusterwide=not served,
-            namespaces=served,
-            standalone=True,
-            stop_flag=stop,
-            # Only peering uses it, and standalone has none. Left out, kopf asks for the name of
-            # the user, and dies where the image has no passwd entry for a uid that the cluster
-            # has chosen.
-            identity=names.MANAGER,  # type: ignore[arg-type]  # its type is private to kopf
-        )
-        # In place of kopf's own: all else here ends at the same time, for which kopf waits.
-        for which in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(which, _told_to_end, which, stop)
-        for task in watches:
-            task.add_done_callback(lambda _: stop.set())
-        await kopf.run_tasks(watches, ignored=others)
-    finally:
-        stop.set()
-
-
-def _told_to_end(which: signal.Signals, stop: asyncio.Event) -> None:
-    log.info("%s: the operator ends", which.name)
-    stop.set()
 
 
 async def _act(
@@ -185,37 +147,3 @@ async def _stop_for_others(
     if given:
         await namespaces.until_others(api, given, left_out)
         stop.set()
-
-
-def _registry(arrivals: Arrivals) -> kopf.OperatorRegistry:
-    registry = kopf.OperatorRegistry()
-
-    @kopf.on.event(names.GROUP, names.VERSION, names.PLURAL, registry=registry)
-    async def seen(event: kopf.RawEvent, **_: Any) -> None:
-        try:
-            arrivals.seen(event["type"], event["object"])
-        except Exception as error:
-            arrivals.aside(event["object"], error)
-
-    kopf.on.login(registry=registry)(login)
-    return registry
-
-
-def _kopf_settings() -> kopf.OperatorSettings:
-    """Why each of these: kopf's own traps, see docs/decisions/002-level-triggered.md."""
-    settings = kopf.OperatorSettings()
-    settings.posting.enabled = False
-    # Under a profiler, two thirds of kopf's time per event went into this, which nobody asks for.
-    settings.persistence.diffbase_storage = NoDiffBase()
-    settings.persistence.progress_storage = NoProgress()
-    settings.scanning.disabled = True
-    settings.networking.request_timeout = 30
-    settings.networking.connect_timeout = 5
-    # The default gives up after 54 s of a failing apiserver and ends the process. Capped, so that
-    # what came while the apiserver was out of reach is seen within 10 s of its return.
-    settings.networking.error_backoffs = [doubled(times, (0.5, 6.0)) for times in range(1, 101)]
-    settings.watching.server_timeout = 300
-    settings.watching.inactivity_timeout = 70
-    settings.watching.reconnect_backoff = 0.5
-    settings.queueing.idle_timeout = 1
-    return settings

@@ -10,10 +10,11 @@ from typing import Any, cast
 import kopf
 import pytest
 from aiohttp import web
-from dijob import main, names
+from dijob import names
 from dijob.api import depth
 from dijob.api.parse import parse_job
 from dijob.api.problems import SpecError
+from dijob.shell import job_watch
 from dijob.shell.api import Api, Stream
 from dijob.shell.arrivals import Arrivals
 from dijob.shell.children import Children
@@ -221,9 +222,9 @@ async def test_kopf_lives_through_a_poisoned_list_and_watch(
             if watched[-1] == (UID, "Running"):
                 stop.set()
 
-    registry = main._registry(Arrivals(Jobs(), cast(WorkQueue, None), Children.of(())))
+    registry = job_watch.registry(Arrivals(Jobs(), cast(WorkQueue, None), Children.of(())))
     how: Body = {"clusterwide": True, "standalone": True, "stop_flag": stop, "identity": "x"}
-    operator = kopf.operator(registry=registry, settings=main._kopf_settings(), **how)
+    operator = kopf.operator(registry=registry, settings=job_watch.settings(), **how)
     async with asyncio.timeout(20):
         await operator
     assert (UID, None) in watched

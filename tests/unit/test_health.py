@@ -7,9 +7,11 @@ from dataclasses import dataclass
 import pytest
 from dijob.core.options import Options
 from dijob.shell import health
+from dijob.shell.arrivals import Arrivals
 from dijob.shell.audit import Audit
 from dijob.shell.children import Children
 from dijob.shell.clock import Clock
+from dijob.shell.job_watch import JobWatch
 from dijob.shell.pulse import Pulse
 from dijob.shell.reconcile import Reconciler
 from dijob.shell.workqueue import WorkQueue
@@ -37,8 +39,10 @@ class Lab:
         self.children = Children.of((), self.clock)
         reconciler = Reconciler(api, self.children, Options())
         self.audit = Audit(api, reconciler, WorkQueue(reconciler.reconcile), (), self.clock)
+        queue = WorkQueue(reconciler.reconcile)
+        self.watch = JobWatch(api, Arrivals(reconciler, queue, self.children), ())
         self.watchdog = health.Watchdog(
-            self.children, reconciler.jobs, self.audit, self.pulse, self.clock
+            self.children, reconciler.jobs, self.audit, self.pulse, self.watch, self.clock
         )
         self.streams()
 
@@ -103,4 +107,15 @@ def test_after_its_return_a_stream_has_as_long_as_ever_to_come_back(lab: Lab) ->
 def test_an_apiserver_that_has_never_answered_is_away(lab: Lab) -> None:
     lab.wait(DEAD, answers=False, streams=False)
     assert lab.watchdog.lives()[0]
-    assert not lab.watchdog.ready()
+    assert lab.watchdog.waits_for()
+
+
+def test_an_operator_without_its_crd_lives_and_is_not_ready(lab: Lab) -> None:
+    """H42."""
+    for store in lab.children.stores.values():
+        for reflector in store.reflectors:
+            reflector.synced.set()
+    assert lab.watchdog.lives()[0]
+    assert lab.watchdog.waits_for() == "the API server serves no dijobs: the CRD is missing"
+    lab.watch.served = True
+    assert lab.watchdog.waits_for() == ""

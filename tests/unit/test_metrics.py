@@ -8,8 +8,10 @@ from dijob.core.options import Options
 from dijob.server import metrics as server
 from dijob.shell import health, metrics
 from dijob.shell.api import Api
+from dijob.shell.arrivals import Arrivals
 from dijob.shell.audit import Audit
 from dijob.shell.children import Children
+from dijob.shell.job_watch import JobWatch
 from dijob.shell.pulse import Pulse
 from dijob.shell.reconcile import Reconciler
 from dijob.shell.workqueue import WorkQueue
@@ -24,8 +26,10 @@ DOC = Path(__file__).parents[2] / "docs/metrics.md"
 def watchdog(api: Api) -> tuple[health.Watchdog, Reconciler]:
     children = Children.of(())
     reconciler = Reconciler(api, children, Options())
-    audit = Audit(api, reconciler, WorkQueue(reconciler.reconcile), ())
-    return health.Watchdog(children, reconciler.jobs, audit, Pulse()), reconciler
+    queue = WorkQueue(reconciler.reconcile)
+    audit = Audit(api, reconciler, queue, ())
+    watch = JobWatch(api, Arrivals(reconciler, queue, children), ())
+    return health.Watchdog(children, reconciler.jobs, audit, Pulse(), watch), reconciler
 
 
 def test_every_series_is_in_the_document() -> None:

@@ -32,6 +32,11 @@ class Arrivals:
             nothing_new = type_ is None or not self._children.listed
             self._queue.add(key, background=nothing_new and "status" in body)
 
+    def all_gone(self) -> None:
+        """The CRD was deleted, and all jobs with it."""
+        for uid in self._reconciler.jobs.uids():
+            self._reconciler.forget(uid)
+
     def aside(self, body: Mapping[str, Any], error: Exception) -> None:
         """One that cannot be taken in."""
         name = name_of(body)

@@ -3,14 +3,17 @@
 import asyncio
 import logging
 from collections import Counter
+from dataclasses import dataclass
 
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
+from dijob import names
 from dijob.shell import metrics
 from dijob.shell.audit import Audit
 from dijob.shell.children import Children
 from dijob.shell.clock import SYSTEM, Clock
+from dijob.shell.job_watch import JobWatch
 from dijob.shell.jobs import Jobs
 from dijob.shell.listening import listen
 from dijob.shell.pulse import Pulse
@@ -27,51 +30,52 @@ MOST_NAMESPACES = 100
 OTHERS = "(others)"
 
 
+@dataclass(frozen=True)
 class Watchdog:
     """Knows the age of each stream. kopf's own liveness always answers 200 (kopf issue 1276)."""
 
-    def __init__(
-        self, children: Children, jobs: Jobs, audit: Audit, pulse: Pulse, clock: Clock = SYSTEM
-    ) -> None:
-        self._clock = clock
-        self._children = children
-        self._jobs = jobs
-        self._audit = audit
-        self._pulse = pulse
+    children: Children
+    jobs: Jobs
+    audit: Audit
+    pulse: Pulse
+    watch: JobWatch
+    clock: Clock = SYSTEM
 
     def problems(self) -> list[str]:
         """What is dead here, in words; [] when all is well."""
         # While the apiserver answers nothing, a new process would hear no more than this one.
-        answered = self._pulse.presence
+        answered = self.pulse.presence
         found = [
             f"nothing heard of {store.kind} for {store.silence:.0f} s"
-            for store in self._children.stores.values()
+            for store in self.children.stores.values()
             if min(store.silence, answered) > SILENCE_SECONDS
         ]
-        behind = 0.0 if self._audit.behind is None else self._clock.monotonic() - self._audit.behind
+        behind = 0.0 if self.audit.behind is None else self.clock.monotonic() - self.audit.behind
         if min(behind, answered) > SILENCE_SECONDS:
             found.append("the watch of dijobs shows nothing of what there is")
         return found
 
     def measure(self) -> None:
         """Set the gauges of what is known."""
-        metrics.PODS.set(len(self._children.pods))
-        for store in self._children.stores.values():
+        metrics.PODS.set(len(self.children.pods))
+        for store in self.children.stores.values():
             metrics.STREAM_AGE.labels(store.kind).set(store.silence)
         metrics.JOBS.clear()
-        for (namespace, phase), jobs in bounded(self._jobs.phases()).items():
+        for (namespace, phase), jobs in bounded(self.jobs.phases()).items():
             metrics.JOBS.labels(namespace, phase or NO_PHASE).set(jobs)
 
     def lives(self) -> tuple[bool, str]:
         """Whether this process is better than a new one would be, and what there is to say."""
         if problems := self.problems():
             return False, "; ".join(problems)
-        away = self._pulse.absence
+        away = self.pulse.absence
         return True, f"ok; the apiserver has answered nothing for {away:.0f} s" if away else "ok"
 
-    def ready(self) -> bool:
-        """Whether everything has been listed once."""
-        return self._children.listed
+    def waits_for(self) -> str:
+        """Why the operator is not ready; "": it is."""
+        if not self.watch.served:
+            return f"the API server serves no {names.PLURAL}: the CRD is missing"
+        return "" if self.children.listed else "pods are being listed"
 
 
 def bounded(phases: Counter[tuple[str, str]]) -> Counter[tuple[str, str]]:
@@ -98,10 +102,8 @@ async def serve(port: int, watchdog: Watchdog) -> None:
         return web.Response(status=200 if lives else 500, text=words)
 
     async def readyz(_: web.Request) -> web.Response:
-        ready = watchdog.ready()
-        return web.Response(
-            status=200 if ready else 503, text="ok" if ready else "pods are being listed"
-        )
+        lacking = watchdog.waits_for()
+        return web.Response(status=503 if lacking else 200, text=lacking or "ok")
 
     async def show(_: web.Request) -> web.Response:
         watchdog.measure()
