@@ -141,7 +141,7 @@ def test_the_flags_follow_the_values(offline: Lab) -> None:
     (container,) = one(parsed(render(offline, {})), "Deployment")["spec"]["template"]["spec"][
         "containers"
     ]
-    resources = '{"limits":{"memory":"2Gi"},"requests":{"cpu":"100m","memory":"64Mi"}}'
+    resources = '{"limits":{"cpu":"1","memory":"2Gi"},"requests":{"cpu":"100m","memory":"64Mi"}}'
     redis = ["--redis-image=redis:7.2-alpine", f"--redis-resources={resources}"]
     assert container["args"] == [
         f"--launcher-image={LAUNCHER_IMAGE}",

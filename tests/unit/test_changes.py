@@ -246,5 +246,5 @@ def test_a_paused_job_asks_for_nothing_and_so_is_refused_nothing() -> None:
 def test_what_was_refused_of_a_pod_that_is_gone_is_forgotten() -> None:
     memory = Memory()
     memory.refusals = {key: refused() for key in (*KEYS, "pod/job-7", "patch pod/job-1 old") if key}
-    memory.saw_pods([view(0, name="x-0", uid="u"), view(1)])
+    memory.saw_pods([view(0, name="x-0", uid="u"), view(1)], NOW)
     assert set(memory.refusals) == {*(key for key in KEYS if key), "pod/job-7"}

@@ -12,6 +12,7 @@ import pytest
 from dijob.core.observed.views import Creation, Refusal, Refused
 from dijob.shell.clock import StepClock
 from dijob.shell.memory import Memory
+from dijob.shell.news import News
 from unit.builders import NOW, job_body, later
 from unit.operating import Operator
 from unit.simulated import World, simulated
@@ -91,7 +92,7 @@ def test_all_times_of_a_memory_are_as_long_ago_as_before() -> None:
     memory.creations = {"a": Creation(2, NOW, rejected="NodePorts")}
     memory.list_seen = {("a", 1): NOW}
     memory.reminded = {("a", 1): later(1)}
-    memory.events_read = {"a": NOW}
+    memory.news.due = {"a": NOW}
     memory.move(timedelta(seconds=-60))
     assert memory == Memory(
         refusals={
@@ -101,7 +102,7 @@ def test_all_times_of_a_memory_are_as_long_ago_as_before() -> None:
         creations={"a": Creation(2, later(-60), rejected="NodePorts")},
         list_seen={("a", 1): later(-60)},
         reminded={("a", 1): later(-59)},
-        events_read={"a": later(-60)},
+        news=News(due={"a": later(-60)}),
         first_seen=later(-60),
     )
 

@@ -32,12 +32,12 @@ def refused(rank: int) -> Pod:
 def test_what_a_node_says_of_a_pod_is_kept_until_one_of_its_name_arrives() -> None:
     memory = Memory()
     memory.created("job-1", NOW)
-    memory.saw_pods([view(0), refused(1)])
-    memory.saw_pods([view(0)])
+    memory.saw_pods([view(0), refused(1)], NOW)
+    memory.saw_pods([view(0)], NOW)
     memory.created("job-1", NOW)
-    memory.saw_pods([view(0), view(1, uid="another", ip="")])
+    memory.saw_pods([view(0), view(1, uid="another", ip="")], NOW)
     assert memory.creations == {"job-1": Creation(2, NOW, rejected="NodePorts: no")}
-    memory.saw_pods([view(0), view(1, uid="another")])
+    memory.saw_pods([view(0), view(1, uid="another")], NOW)
     assert memory.creations == {"job-1": Creation(2, NOW)}
 
 
@@ -45,7 +45,7 @@ def test_what_a_node_says_of_a_pod_is_forgotten_when_the_job_is_written_otherwis
     memory = Memory()
     memory.parse(version(1, 1))
     memory.created("job-1", NOW)
-    memory.saw_pods([refused(1)])
+    memory.saw_pods([refused(1)], NOW)
     memory.parse(version(2, 1))
     assert memory.creations["job-1"].rejected == "NodePorts: no"
     memory.parse(version(3, 2))
@@ -56,5 +56,5 @@ def test_a_program_that_has_run_was_admitted() -> None:
     memory = Memory()
     memory.created("job-1", NOW)
     gone = view(1, phase="Failed", disrupted=True, complaint="Evicted: x", started="2026-05-04")
-    memory.saw_pods([gone])
+    memory.saw_pods([gone], NOW)
     assert memory.creations == {"job-1": Creation(1, NOW)}

@@ -13,9 +13,9 @@ from dijob.core.observed.complaints import complaint, warning
 from dijob.core.observed.unexplained import READ_AGAIN_SECONDS, events_due
 from dijob.core.options import Options
 from dijob.shell.api import ApiError
-from dijob.shell.memory import Memory
+from dijob.shell.event_reader import READ_AT_ONCE, EventReader
+from dijob.shell.news import News
 from dijob.shell.reconcile import Reconciler
-from dijob.shell.recorder import READ_AT_ONCE, Recorder
 from unit.builders import NOW, Body, changed, job, job_body, later, view
 from unit.fake_api import FakeApi
 from unit.protected import children
@@ -26,8 +26,8 @@ SILENT = tuple(view(rank, ip="", created="2026-05-04T11:00:00Z") for rank in ran
 TURNS: dict[str, tuple[dict[int, float], list[int]]] = {
     "never asked": ({}, [0, 1, 2, 3]),
     "who was never asked comes first": ({0: -60, 1: -60}, [2, 3, 0, 1]),
-    "who was asked the longest ago": ({0: -60, 1: -90, 2: -70, 3: -80}, [1, 3, 2, 0]),
-    "not again at once": ({0: 1 - READ_AGAIN_SECONDS, 1: -READ_AGAIN_SECONDS, 2: 0}, [3, 1]),
+    "who is overdue the longest": ({0: -60, 1: -90, 2: -70, 3: -80}, [1, 3, 2, 0]),
+    "not again at once": ({0: 1, 1: 0, 2: READ_AGAIN_SECONDS}, [3, 1]),
 }
 
 
@@ -64,15 +64,21 @@ def test_status_and_event_of_a_pod_that_is_not_admitted_say_the_same() -> None:
 
 
 def test_of_pods_that_are_gone_nothing_is_remembered() -> None:
-    memory = Memory()
-    memory.events_read = {f"uid-{rank}": NOW for rank in range(2)}
-    memory.warnings = {f"uid-{rank}": "x" for rank in range(2)}
-    memory.saw_pods([view(1)])
-    assert (set(memory.events_read), set(memory.warnings)) == ({"uid-1"}, {"uid-1"})
+    news = News()
+    news.due = {f"uid-{rank}": NOW for rank in range(2)}
+    news.warnings = {f"uid-{rank}": "x" for rank in range(2)}
+    news.saw_pods([view(1)], NOW)
+    assert (set(news.due), set(news.warnings)) == ({"uid-1"}, {"uid-1"})
 
 
 def event(message: str, reason: str = "Failed", about: str = "") -> Body:
-    return {"reason": reason, "message": message, "involvedObject": {"fieldPath": about}}
+    about_container = {"fieldPath": about}
+    return {
+        "type": "Warning",
+        "reason": reason,
+        "message": message,
+        "involvedObject": about_container,
+    }
 
 
 # As kubelet 1.37 and containerd 2.4 say it, in the pod's status and in an event.
@@ -106,9 +112,9 @@ def test_other_warnings_are_told_as_they_are() -> None:
 async def test_a_warning_that_repeats_another_one_is_passed_over(repeats: str) -> None:
     events = [event(NOT_PULLED, about=GATE), event(repeats, about=GATE)]
     told = [each | {"lastTimestamp": f"2026-05-04T12:00:0{at}Z"} for at, each in enumerate(events)]
-    memory, pod = Memory(), changed(SILENT[0], main="main")
-    await Recorder(Events(items=told).api()).read_warnings(job().metadata, [pod], memory)
-    assert memory.warnings == {pod.uid: warning(events[0], "main")}
+    news, pod = News(), changed(SILENT[0], main="main")
+    await EventReader(Events(items=told).api()).read(job().metadata, [pod], news)
+    assert news.warnings == {pod.uid: warning(events[0], "main")}
 
 
 @dataclass
@@ -132,13 +138,11 @@ class Cluster(FakeApi):
     async def get(self, path: str, **query: str) -> Body:
         if not path.endswith("/events"):
             return self.body
-        uid = (
-            query["fieldSelector"].removeprefix("involvedObject.uid=").removesuffix(",type=Warning")
-        )
+        uid = query["fieldSelector"].removeprefix("involvedObject.uid=")
         self.read.append(uid)
         if uid in self.broken:
             raise ApiError(503, "ServiceUnavailable", "try later")
-        return {"items": [{"reason": "FailedMount", "message": f"volume of {uid}"}]}
+        return {"items": [event(f"volume of {uid}", "FailedMount")]}
 
     async def patch(self, path: str, body: Body, **_: Any) -> Body:
         meta = {

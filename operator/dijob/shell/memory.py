@@ -15,6 +15,7 @@ from dijob.core.members import gang_of
 from dijob.core.membership.capacity import seconds_until_retry
 from dijob.core.observed import creations
 from dijob.core.observed.views import ARRIVAL, Creation, Pod, Refusal, Refused
+from dijob.shell.news import News
 from dijob.shell.reverted import Reverted
 
 
@@ -25,8 +26,8 @@ class Memory:
     The fields of the same names as in Observed (core/observed/views.py) are explained there.
     `reverted` are changes that were accepted and that something reverts (reverted.py).
     `absent` are the names of pods that are known not to exist, `unlabelled` of those whose labels
-    somebody has taken away, and which get them back. `events_read` is when the events of a pod, by
-    its uid, were last read. `last_write` is when the status was last written, in monotonic seconds.
+    somebody has taken away, and which get them back. `news` is what is known of pods besides their
+    status (news.py). `last_write` is when the status was last written, in monotonic seconds.
     """
 
     refusals: dict[str, Refusal] = field(default_factory=dict)
@@ -37,8 +38,7 @@ class Memory:
     unlabelled: set[str] = field(default_factory=set)
     list_seen: dict[tuple[str, int], datetime] = field(default_factory=dict)
     reminded: dict[tuple[str, int], datetime] = field(default_factory=dict)
-    events_read: dict[str, datetime] = field(default_factory=dict)
-    warnings: dict[str, str] = field(default_factory=dict)
+    news: News = field(default_factory=News)
     first_seen: datetime | None = None
     last_write: float = -1e9
     _size: int = 0
@@ -95,7 +95,7 @@ class Memory:
         }
         self.reminded = {key: when for key, when in self.reminded.items() if key in self.list_seen}
 
-    def saw_pods(self, pods: Collection[Pod]) -> None:
+    def saw_pods(self, pods: Collection[Pod], now: datetime) -> None:
         """Forget refusals and events about pods that are gone; keep what a node says of a pod that
         it does not admit, until one of that name has arrived.
         """
@@ -111,8 +111,7 @@ class Memory:
             key: no for key, no in self.refusals.items() if changes.pod_uid(key) in there
         }
         self.reverted.saw_pods(there)
-        self.events_read = {uid: when for uid, when in self.events_read.items() if uid in there}
-        self.warnings = {uid: text for uid, text in self.warnings.items() if uid in there}
+        self.news.saw_pods(pods, now)
 
     def created(self, name: str, now: datetime) -> None:
         """Count the creation of a pod of this name, or of another object, as "service/x"."""
@@ -135,7 +134,7 @@ class Memory:
         }
         self.list_seen = {key: at + by for key, at in self.list_seen.items()}
         self.reminded = {key: at + by for key, at in self.reminded.items()}
-        self.events_read = {uid: at + by for uid, at in self.events_read.items()}
+        self.news.move(by)
         self.first_seen = self.first_seen and self.first_seen + by
 
 

@@ -4,8 +4,9 @@ from datetime import datetime
 
 from dijob.api.model import DIJob
 from dijob.core.members import gang_of
+from dijob.core.observed import patience, pod_events
 from dijob.core.observed.ranked import by_rank
-from dijob.core.observed.views import Isolation, Observed, Room
+from dijob.core.observed.views import Isolation, Observed, Pod, Room
 from dijob.core.options import Options, isolated, notes
 from dijob.shell.children import Children
 from dijob.shell.memory import Memory
@@ -27,7 +28,9 @@ class Observer:
         memory.first_seen = memory.first_seen or now
         memory.wants(job, now)
         memory.saw_lists(pods.values(), now)
-        memory.saw_pods((*pods.values(), *unranked))
+        memory.saw_pods((*pods.values(), *unranked), now)
+        pods = {rank: self._explained(pod, memory, now) for rank, pod in pods.items()}
+        unranked = tuple(self._explained(pod, memory, now) for pod in unranked)
         silent = {pod.uid for pod in (*pods.values(), *unranked) if not pod.has_arrived}
         return Observed(
             pods=pods,
@@ -44,5 +47,10 @@ class Observer:
             reminder_budget=self._throttle.reminders,
             notes=notes(job, self._options),
             isolation=Isolation(isolated(job, self._options), self._children.policies(job)),
-            warnings={uid: text for uid, text in memory.warnings.items() if uid in silent},
+            warnings={uid: text for uid, text in memory.news.warnings.items() if uid in silent},
         )
+
+    def _explained(self, pod: Pod, memory: Memory, now: datetime) -> Pod:
+        """The pod with what its events have told, and with no complaint too early."""
+        known = pod_events.with_causes(pod, memory.news.causes)
+        return patience.reported(known, memory.news.noticed, now)

@@ -21,6 +21,7 @@ from dijob.shell.api import Api, ApiError
 from dijob.shell.aside import Aside
 from dijob.shell.children import Children
 from dijob.shell.clock import StepClock, yield_to_others
+from dijob.shell.event_reader import EventReader
 from dijob.shell.jobs import Jobs, order
 from dijob.shell.kinds import JOBS
 from dijob.shell.memory import Memories, Memory
@@ -45,6 +46,7 @@ class Reconciler:
         self._observer = Observer(children, api.throttle, options)
         self._actor = Actor(api, children, options, clock)
         self._recorder = Recorder(api, clock)
+        self._events = EventReader(api, clock)
         self._status = StatusWriter(api, self.jobs, self._recorder, self.forget, clock)
         self.aside = Aside(names.PLURAL)
 
@@ -76,7 +78,7 @@ class Reconciler:
             await self._children.read(self._api, job)
         await self._find_hidden(job, memory)
         pods = self._children.pods.of(job.metadata.owner_key)
-        await self._recorder.read_warnings(job.metadata, pods, memory)
+        await self._events.read(job.metadata, () if job.status.ended else pods, memory.news)
         decided, outcome = await self._plan(job, memory), Outcome()
         asked = decided.actions
         if asked:

@@ -1,32 +1,26 @@
-"""Publishes Events about jobs, repeats counted in one object, and reads the warnings about pods."""
+"""Publishes Events about jobs, repeats counted in one object."""
 
 import hashlib
 import logging
 from collections import OrderedDict
-from collections.abc import Iterable
 from typing import Any
 
 from dijob import names
 from dijob.api.model import Metadata
 from dijob.api.status import timestamp
 from dijob.core.actions import Event
-from dijob.core.observed.complaints import warning
 from dijob.core.observed.grouping import shorten
-from dijob.core.observed.unexplained import events_due
-from dijob.core.observed.views import Pod
 from dijob.shell.api import Api, ApiError
 from dijob.shell.clock import SYSTEM, Clock
 from dijob.shell.kinds import EVENTS
-from dijob.shell.memory import Memory
 
 log = logging.getLogger(__name__)
 
 REMEMBERED = 4096
-READ_AT_ONCE = 3
 
 
 class Recorder:
-    """Posts and reads events. A failure to do so is logged and never stops a pass."""
+    """Posts events. A failure to do so is logged and never stops a pass."""
 
     def __init__(self, api: Api, clock: Clock = SYSTEM) -> None:
         self._api = api
@@ -71,28 +65,6 @@ class Recorder:
         again = {"count": count, "lastTimestamp": timestamp(self._clock.now())}
         await self._api.patch(path, again)
         return count
-
-    async def read_warnings(self, job: Metadata, pods: Iterable[Pod], memory: Memory) -> None:
-        """Ask why silent pods get no address (FailedMount, a sandbox that fails): only events
-        say.
-        """
-        now = self._clock.now()
-        due = events_due(pods, memory.events_read, now, self._api.throttle.latency)
-        for pod in due[:READ_AT_ONCE]:
-            memory.events_read[pod.uid] = now
-            selector = f"involvedObject.uid={pod.uid},type=Warning"
-            try:
-                path = EVENTS.path(job.namespace)
-                found = await self._api.get(path, fieldSelector=selector, limit="20")
-            except ApiError as error:
-                log.warning("%s: events of %s not read: %s", job.name, pod.name, error)
-                return
-            items = sorted(
-                found.get("items") or (), key=lambda e: str(e.get("lastTimestamp") or "")
-            )
-            said = (text for each in reversed(items) if (text := warning(each, pod.made.main)))
-            if newest := next(said, ""):
-                memory.warnings[pod.uid] = newest
 
 
 def _digest(uid: str, event: Event) -> str:

@@ -23,6 +23,7 @@ IMAGE_REASONS = (*PULL_REASONS, "InvalidImageName", "ErrImageNeverPull", "ImageI
 # An event that says no more than the one before it, and one that says why.
 _REPEATS = tuple(f"Error: {reason}" for reason in PULL_REASONS)
 _NOT_PULLED = re.compile(r'Failed to pull image "([^"]+)": ')
+_WAITS = re.compile(r"container \S+: (?!CrashLoopBackOff)")
 _ABOUT = re.compile(r"\{(.+)\}$")
 WAITING_IS_FINE = ("PodInitializing", "ContainerCreating", "")
 
@@ -46,6 +47,13 @@ def complaint(spec: Body, status: Body) -> str:
         ),
         "",
     )
+
+
+def is_retried(complaint: str) -> bool:
+    """Whether a complaint is about a container that waits: the kubelet tries again. (Of one that
+    has ended it says how.)
+    """
+    return _WAITS.match(complaint) is not None
 
 
 def warning(event: Body, main: str) -> str:

@@ -6,6 +6,7 @@ from datetime import datetime
 from dijob import names
 from dijob.api.status import timestamp
 from dijob.core.members import Gang, count
+from dijob.core.observed import advice
 from dijob.core.observed.complaints import PULL_REASONS
 from dijob.core.observed.creations import paused_until
 from dijob.core.observed.grouping import grouped
@@ -89,7 +90,8 @@ def refusal(gang: Gang, ranks: Iterable[int], observed: Observed) -> tuple[PodsC
     if not refused:
         return None
     first = next(iter(refused.values()))
-    return REFUSED_REASONS[first.why], grouped(gang, refused, lambda rank: refused[rank].message)
+    said = grouped(gang, refused, lambda rank: advice.about_rank(refused[rank].message))
+    return REFUSED_REASONS[first.why], said
 
 
 def paused(gang: Gang, ranks: Iterable[int], observed: Observed, now: datetime) -> str:
@@ -131,7 +133,7 @@ def _why_no_address(gang: Gang, rank: int, observed: Observed, now: datetime) ->
     if pod is None:
         refused = observed.refusals.get(f"pod/{name}")
         if refused and not (rejected and refused.why is Refused.TERMINATING):
-            return refused.message
+            return advice.about_rank(refused.message)
         if name in observed.room.released:
             return "it gave its node back for a lower rank"
         return rejected or "its pod is being created"

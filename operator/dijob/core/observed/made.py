@@ -33,6 +33,7 @@ def made_with(meta: Body, spec: Body, status: Body) -> MadeWith:
         grace=_grace(spec, name),
         has_others=len(spec.get("containers") or ()) > 1,
         sidecars=bool(sidecars(spec)),
+        probed=_probed(spec),
         shape=shape_of(spec, uncounted(spec), status),
         labelled=labelled,
         rank_label=rank,
@@ -114,6 +115,14 @@ def _reads(spec: Body, name: str) -> frozenset[str]:
 def _shared(names_: frozenset[str]) -> frozenset[str]:
     """One object for the same names: a cluster has thousands of pods, and few kinds of them."""
     return names_
+
+
+def _probed(spec: Body) -> frozenset[str]:
+    """The containers that the kubelet ends if a probe of theirs fails."""
+    every = (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
+    probes = ("livenessProbe", "startupProbe")
+    found = (str(c.get("name")) for c in every if any(c.get(probe) for probe in probes))
+    return _shared(frozenset(found))
 
 
 def launched(spec: Body, name: str) -> bool:

@@ -1,13 +1,14 @@
 """Pods whose events are read, since nothing else tells why nothing starts in them."""
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from dijob.core import pace
 from dijob.core.observed.views import Pod, age
 
-# The events of a pod are read if its status gives no reason for so long after its creation.
-UNEXPLAINED_SECONDS = 2.5
+# The events of a pod are read if its status gives no reason for so long after its creation: what
+# is younger is held back (patience.py).
+UNEXPLAINED_SECONDS = 5.5
 # Between two readings of a pod's events: the kubelet repeats one after some minutes, if at all.
 READ_AGAIN_SECONDS = 10.0
 
@@ -30,16 +31,15 @@ def unexplained(
 
 
 def events_due(
-    pods: Iterable[Pod], read: Mapping[str, datetime], now: datetime, latency: float = 0.0
+    pods: Iterable[Pod], due: Mapping[str, datetime], now: datetime, latency: float = 0.0
 ) -> tuple[Pod, ...]:
-    """Those of the unexplained pods whose events are to be read, the longest unread first; `read`
-    is when those of each were last read, by uid.
+    """Those of the unexplained pods whose events are to be read, the longest overdue first; `due`
+    is when those of each are read again, by uid.
 
     With `latency`, the seconds that a write takes now, patience grows: the apiserver reads all
     events of the namespace to find those of one pod, and where it is slow, so is every start.
     """
     patience = pace.interval(UNEXPLAINED_SECONDS, latency)
-    long_ago = now - timedelta(seconds=pace.interval(READ_AGAIN_SECONDS, latency))
     silent = unexplained(pods, now, patience)
-    due = (pod for pod in silent if read.get(pod.uid, long_ago) <= long_ago)
-    return tuple(sorted(due, key=lambda pod: (pod.uid in read, read.get(pod.uid, now))))
+    overdue = (pod for pod in silent if due.get(pod.uid, now) <= now)
+    return tuple(sorted(overdue, key=lambda pod: (pod.uid in due, due.get(pod.uid, now))))

@@ -25,7 +25,7 @@ class MadeWith:
     operator's that its spec names: those are to be written with a list. `restartable`: its launcher
     can start its process again in place; `grace` is how long it gives the process to end, in
     seconds. `has_others`: it has other containers than the main one; `sidecars`: some always start
-    again. Three of them tell of now:
+    again; `probed` are those that a failing probe ends. Three of them tell of now:
     `shape` is that of its containers (shape.py; "": unknown);
     `labelled` false, somebody has changed the label by which its service and its job's autoscaler
     find it; `rank_label` is the rank that its label names ("": unknown).
@@ -39,6 +39,7 @@ class MadeWith:
     grace: int = 30
     has_others: bool = False
     sidecars: bool = False
+    probed: frozenset[str] = frozenset()
     shape: str = ""
     labelled: bool = True
     rank_label: str = ""

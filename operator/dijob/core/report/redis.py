@@ -1,6 +1,7 @@
 """What is said of the job's own Redis server, and why nobody can begin without it."""
 
 from dijob.core.members import Gang
+from dijob.core.observed import advice
 from dijob.core.observed.views import Observed, Refusal, Refused
 from dijob.core.report.summary import Fact
 from dijob.reasons import BrokerReady
@@ -19,6 +20,8 @@ def fact(gang: Gang, observed: Observed) -> Fact:
     for kind in KINDS:
         if refusal := observed.refusals.get(f"{kind}/{name}"):
             words = not_created(f"{kind}/{name}", refusal)
+            if kind == "pod":
+                words = advice.about_redis(words)
             return Fact(REASONS.get(refusal.why, BrokerReady.Refused), words)
     pod = observed.unranked_pod(name)
     if pod is None or pod.deleting or f"service/{name}" not in observed.existing:

@@ -1,0 +1,90 @@
+"""What the events of a pod tell that its status does not: why nothing starts in it, and which probe
+ended a container.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from dijob.api.printed import one_line
+from dijob.core.observed.complaints import is_retried, warning
+from dijob.core.observed.endings import Ending
+from dijob.core.observed.views import Pod
+
+Body = Mapping[str, Any]
+# Pod uid, container, and when it ended.
+End = tuple[str, str, str]
+
+# What a kubelet reports once it has what it warned about before.
+PROGRESS = ("Pulling", "Pulled", "Created", "Started")
+# What it says when it ends a container for a probe (1.30 to 1.37, pkg/kubelet/kuberuntime:
+# computePodActions), and when a probe fails (pkg/kubelet/prober).
+KILLED = re.compile(r"Container (\S+) failed (liveness|startup) probe")
+PROBED = re.compile(r"(Liveness|Startup) probe (?:failed|errored[^:]*): *(.*)", re.DOTALL)
+
+
+def newest_warning(events: Iterable[Body], main: str) -> tuple[str, str]:
+    """The newest warning about a pod with this main container, and when it came first ("":
+    unknown). No text if there is none, or if the kubelet has got further since.
+    """
+    events = sorted(events, key=_last, reverse=True)
+    for event in events:
+        if event.get("type") == "Warning" and (text := warning(event, main)):
+            return text, str(event.get("firstTimestamp") or event.get("eventTime") or "")
+        # A pull that fails is tried again, and is no progress.
+        if event.get("reason") in PROGRESS and not _pull_failed(events, main):
+            break
+    return "", ""
+
+
+def _pull_failed(events: Iterable[Body], main: str) -> bool:
+    return any(is_retried(warning(event, main)) for event in events)
+
+
+def ends_by_probe(pods: Iterable[Pod]) -> Iterator[tuple[End, Ending, Pod]]:
+    """The last ends that a probe may have caused. Only an event says so: in the container's status
+    they look like any other end by SIGTERM.
+    """
+    for pod in pods:
+        end = pod.containers.last_end
+        if end and end.exit_code and (end.container or pod.made.main) in pod.made.probed:
+            yield (pod.uid, end.container or pod.made.main, end.at), end, pod
+
+
+def failed_probe(events: Iterable[Body], container: str, end: Ending) -> str:
+    """Which probe ended a container, and what it found; "" if none did."""
+    during = [event for event in events if end.began <= _last(event) <= (end.at or "~")]
+    killed = (KILLED.match(str(event.get("message"))) for event in during)
+    kind = next((found[2] for found in killed if found and found[1] == container), "")
+    if not kind:
+        return ""
+    about = (
+        event for event in sorted(during, key=_last, reverse=True) if _is_about(event, container)
+    )
+    probes = (PROBED.match(str(event.get("message"))) for event in about)
+    why = next((one_line(found[2]) for found in probes if found and found[1].lower() == kind), "")
+    return f"its {kind} probe failed" + (f": {why}" if why else "")
+
+
+def with_causes(pod: Pod, causes: Mapping[End, str]) -> Pod:
+    """The pod with the probe that ended its container last, in its complaint as well."""
+    for key, end, _ in ends_by_probe([pod]):
+        if cause := causes.get(key, ""):
+            known = replace(end, cause=cause)
+            complaint = pod.complaint.replace(end.words, known.words)
+            containers = replace(pod.containers, last_end=known)
+            return replace(pod, complaint=complaint, containers=containers)
+    return pod
+
+
+def _is_about(event: Body, container: str) -> bool:
+    path = str((event.get("involvedObject") or {}).get("fieldPath") or "")
+    return path.endswith(f"{{{container}}}")
+
+
+def _last(event: Body) -> str:
+    """When the event came last, in whole seconds as the times of containers."""
+    series = event.get("series") or {}
+    at = event.get("lastTimestamp") or series.get("lastObservedTime") or event.get("eventTime")
+    return re.sub(r"\.\d+Z$", "Z", str(at or ""))

@@ -1,0 +1,67 @@
+"""Reads the events of pods, where a pod's status does not say enough."""
+
+import logging
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Any
+
+from dijob.api.model import Metadata
+from dijob.core import pace
+from dijob.core.observed import patience, pod_events
+from dijob.core.observed.unexplained import READ_AGAIN_SECONDS, events_due
+from dijob.core.observed.views import Pod, since
+from dijob.shell.api import Api, ApiError
+from dijob.shell.clock import SYSTEM, Clock
+from dijob.shell.kinds import EVENTS
+from dijob.shell.news import News
+
+log = logging.getLogger(__name__)
+
+READ_AT_ONCE = 3
+# A kubelet counts repeats of an event in one object.
+MOST_EVENTS = "50"
+
+
+class EventReader:
+    """Reads events into a job's news. A failure to do so is logged and never stops a pass."""
+
+    def __init__(self, api: Api, clock: Clock = SYSTEM) -> None:
+        self._api = api
+        self._clock = clock
+
+    async def read(self, job: Metadata, pods: Iterable[Pod], news: News) -> None:
+        """Read why nothing starts in pods (FailedMount, a sandbox that fails), and which probe has
+        ended a container.
+        """
+        pods = tuple(pods)
+        try:
+            await self._read_warnings(job, pods, news)
+            await self._read_causes(job, pods, news)
+        except ApiError as error:
+            log.warning("%s: events of pods not read: %s", job.name, error)
+
+    async def _read_warnings(self, job: Metadata, pods: Iterable[Pod], news: News) -> None:
+        now, latency = self._clock.now(), self._api.throttle.latency
+        for pod in events_due(pods, news.due, now, latency)[:READ_AT_ONCE]:
+            again = pace.interval(READ_AGAIN_SECONDS, latency)
+            news.due[pod.uid] = now + timedelta(seconds=again)
+            text, first = pod_events.newest_warning(await self._events(job, pod), pod.made.main)
+            age = since(first, now)
+            if not text:
+                news.warnings.pop(pod.uid, None)
+            elif age is None or (left := patience.left(text, age)) <= 0:
+                news.warnings[pod.uid] = text
+            else:
+                news.due[pod.uid] = now + timedelta(seconds=left)
+
+    async def _read_causes(self, job: Metadata, pods: Iterable[Pod], news: News) -> None:
+        ends = (each for each in pod_events.ends_by_probe(pods) if each[0] not in news.causes)
+        for key, end, pod in list(ends)[:READ_AT_ONCE]:
+            found = await self._events(job, pod)
+            news.causes[key] = pod_events.failed_probe(found, key[1], end)
+
+    async def _events(self, job: Metadata, pod: Pod) -> list[dict[str, Any]]:
+        selector = f"involvedObject.uid={pod.uid}"
+        path = EVENTS.path(job.namespace)
+        found = await self._api.get(path, fieldSelector=selector, limit=MOST_EVENTS)
+        return list(found.get("items") or ())

@@ -1,0 +1,117 @@
+"""What the status says about real failures: which container, which probe, which limit, and the
+command that prints the log.
+"""
+
+import re
+import shlex
+
+import pytest
+from jobs import LIGHT, REQUESTS, Body, config_map, job, mounted, peers, shell
+from space import Space
+
+pytestmark = pytest.mark.e2e
+
+BESIDE = {"image": LIGHT, "imagePullPolicy": "IfNotPresent", **REQUESTS}
+SIDECAR = {"name": "metrics", "command": ["/bin/bash", "-c", "echo I am the sidecar; sleep 600"]}
+RESTRICTED = "pod-security.kubernetes.io/enforce=restricted"
+
+
+def failed(space: Space, name: str) -> str:
+    space.until_true(name, "Failed", 120)
+    return str(space.condition(name, "Failed")["message"])
+
+
+def told(space: Space, message: str) -> str:
+    """What the command prints that the message gives."""
+    found = re.search(r"`kubectl (logs [^`]+)`", message)
+    assert found, message
+    return space.kubectl(*shlex.split(found[1]))
+
+
+def main_first(made: Body, *, last: bool) -> Body:
+    """The job with its main container after the others, or before them."""
+    containers = made["spec"]["template"]["spec"]["containers"]
+    containers.sort(key=lambda one: (one["name"] == "di-container") is last)
+    return made
+
+
+@pytest.mark.parametrize("policy", ["OnFailure", "Never"])
+def test_a_failed_init_container_is_named_and_the_command_prints_its_log(
+    space: Space, policy: str
+) -> None:
+    """C6."""
+    stage = {"name": "stage", "command": ["sh", "-c", "echo no data at /data; exit 3"], **BESIDE}
+    pod = {"initContainers": [stage], "restartPolicy": policy}
+    space.apply(peers("stage", pod=pod, replicas=1, backoffLimit=0))
+    message = failed(space, "stage")
+    assert message.endswith("the first failure: rank 0: container stage exited 3: no data at /data")
+    assert "stage-0 -c stage" in message
+    assert told(space, message).strip() == "no data at /data"
+
+
+def test_the_log_of_the_main_container_is_found_behind_a_sidecar(space: Space) -> None:
+    """C29."""
+    pod = {"containers": [{**SIDECAR, **BESIDE}], "terminationGracePeriodSeconds": 1}
+    script = "echo the cause; exit 3"
+    space.apply(main_first(shell("side", script, pod=pod, replicas=1, backoffLimit=0), last=True))
+    message = failed(space, "side")
+    assert message.endswith("the first failure: rank 0 exited 3: the cause")
+    assert told(space, message).strip() == "the cause"
+
+
+@pytest.mark.parametrize("probe", ["livenessProbe", "startupProbe"])
+def test_the_probe_that_ended_a_program_is_named(space: Space, probe: str) -> None:
+    """H11."""
+    kind = probe.removesuffix("Probe")
+    checks = {"exec": {"command": ["cat", "/no/such"]}, "periodSeconds": 1, "failureThreshold": 2}
+    main = {"command": ["/bin/bash", "-c", "echo step 7; exec sleep 600"], probe: checks}
+    space.apply(job("probed", main, replicas=1, backoffLimit=0))
+    message = failed(space, "probed")
+    words = f"rank 0 was ended by the kubelet: its {kind} probe failed: "
+    assert f"the first failure: {words}" in message
+    assert "/no/such" in message
+    assert "step 7" not in message
+
+
+def test_out_of_memory_names_the_limit(space: Space) -> None:
+    """C13."""
+    main = {"command": ["python3", "-c", "print('step 7', flush=True); bytearray(10**9)"]}
+    limits = {"resources": {"limits": {"memory": "64Mi"}}}
+    space.apply(job("memory", {**main, **limits}, replicas=1, backoffLimit=0))
+    message = failed(space, "memory")
+    limit = "OOMKilled: the container's memory limit is 64Mi"
+    assert message.endswith(f"the first failure: rank 0 ran out of memory ({limit})")
+
+
+def test_ranks_that_pod_security_rejects_are_one_group(space: Space) -> None:
+    """X1, C49."""
+    space.kubectl("label", "namespace", space.name, RESTRICTED)
+    space.apply(peers("six", replicas=6))
+    said = set[str]()
+
+    def problem() -> str:
+        if message := space.condition("six", "PodsCreated").get("message", ""):
+            said.add(message)
+        # By then several ranks have been tried by themselves.
+        age = space.seconds_since(space.job("six")["metadata"]["creationTimestamp"])
+        return "" if age > 15 else f"{age} s old"
+
+    space.until("the job is 15 s old", problem, 30)
+    (text,) = {text for text in said if "PodSecurity" in text}
+    assert text.startswith(
+        "ranks 0-5: set it for the main container: dijob-gate and dijob-launcher"
+    )
+    assert text.count("is forbidden") == 1
+    assert 'pods "six-0" is forbidden' in text
+
+
+def test_a_config_map_that_comes_a_second_later_is_no_event(space: Space) -> None:
+    """N3."""
+    mount, volume = mounted("late", "/code")
+    main = {"command": ["/bin/bash", "-c", "exec sleep 600"], **mount}
+    space.apply(job("late", main, pod=volume))
+    space.until("its pods", lambda: "" if space.pods("late") else "no pod", 30)
+    space.apply(config_map("late", main_py="x"))
+    space.until_true("late", "Running", 60)
+    events = space.kubectl("get", "events", "-o", "json")
+    assert "AddressMissing" not in events

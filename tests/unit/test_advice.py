@@ -1,0 +1,55 @@
+"""What to do about rejected pods whose API errors name containers of the operator's (C32, C49)."""
+
+import pytest
+from dijob.core.observed import advice, diagnose
+from dijob.core.observed.views import Observed, Refusal, Refused
+from dijob.core.report import redis
+from dijob.reasons import BrokerReady
+from unit.builders import NOW, gang
+
+SECURITY = (
+    'pods "job-0" is forbidden: violates PodSecurity "restricted:latest": runAsNonRoot != true (pod'
+    ' or containers "dijob-launcher", "dijob-gate", "di-container" must set'
+    " securityContext.runAsNonRoot=true)"
+)
+QUOTA = (
+    'pods "job-0" is forbidden: failed quota: q: must specify limits.cpu for:'
+    " di-container,dijob-gate,dijob-launcher"
+)
+REDIS = 'pods "job-mq" is forbidden: failed quota: q: must specify limits.cpu for: redis'
+RANGE = 'pods "job-mq" is forbidden: maximum memory usage per Container is 1Gi, but limit is 2Gi'
+
+
+def forbidden(message: str) -> Refusal:
+    return Refusal(Refused.FORBIDDEN, message, NOW)
+
+
+@pytest.mark.parametrize("message", [SECURITY, QUOTA], ids=["C49", "quota"])
+def test_the_operators_containers_follow_the_main_one(message: str) -> None:
+    seen = Observed(refusals={"pod/job-0": forbidden(message)})
+    found = diagnose.refusal(gang(1), [0], seen)
+    assert found is not None
+    assert found[1] == f"rank 0: {advice.FOLLOW}: {message}"
+    assert diagnose.without_address(gang(1), [0], seen, NOW) == found[1]
+
+
+def test_other_errors_are_reported_as_they_are() -> None:
+    message = 'pods "job-0" is forbidden: exceeded quota: q, requested: pods=1'
+    seen = Observed(refusals={"pod/job-0": forbidden(message)})
+    found = diagnose.refusal(gang(1), [0], seen)
+    assert found is not None
+    assert found[1] == f"rank 0: {message}"
+
+
+@pytest.mark.parametrize("message", [REDIS, RANGE], ids=["a quota", "a limit range"])
+def test_the_resources_of_the_jobs_redis_are_a_value_of_the_chart(message: str) -> None:
+    """C32."""
+    fact = redis.fact(gang(server="job-mq"), Observed(refusals={"pod/job-mq": forbidden(message)}))
+    assert fact.reason is BrokerReady.Refused
+    assert fact.message == f"{advice.REDIS}: {message}"
+
+
+def test_another_error_about_the_jobs_redis_is_reported_as_it_is() -> None:
+    message = 'pods "job-mq" is forbidden: no such priority class'
+    fact = redis.fact(gang(server="job-mq"), Observed(refusals={"pod/job-mq": forbidden(message)}))
+    assert fact.message == message

@@ -1,0 +1,105 @@
+"""N3: what Kubernetes may resolve by itself within seconds is not reported before."""
+
+from datetime import datetime
+from typing import Any
+
+import pytest
+from dijob.core.observed import patience
+from dijob.core.observed.pod_events import newest_warning
+from dijob.shell.clock import Clock
+from dijob.shell.event_reader import EventReader
+from dijob.shell.news import News
+from unit.builders import Body, job, later, view
+from unit.fake_api import FakeApi
+
+PULL = "container di-container: ImagePullBackOff: image x:1 cannot be pulled: not found"
+CONFIG = 'container di-container: CreateContainerConfigError: configmap "c" not found'
+CRASH = "container di-container exited 1: boom, and starts again after a pause (CrashLoopBackOff)"
+UNSCHEDULABLE = "Unschedulable: 0/2 nodes are available"
+
+
+def event(at: int, reason: str, type_: str = "Warning", first: int | None = None) -> Body:
+    first_at = later(at if first is None else first)
+    return {
+        "type": type_,
+        "reason": reason,
+        "message": f"{reason} at {at}",
+        "firstTimestamp": f"{first_at:%Y-%m-%dT%H:%M:%SZ}",
+        "lastTimestamp": f"{later(at):%Y-%m-%dT%H:%M:%SZ}",
+    }
+
+
+@pytest.mark.parametrize(
+    ("complaint", "seconds"),
+    [(PULL, 12), (CONFIG, 5), (CRASH, 0), (UNSCHEDULABLE, 0)],
+    ids=["a pull", "a missing ConfigMap", "a crash", "no node"],
+)
+def test_a_status_that_the_kubelet_tries_to_change_is_reported_later(
+    complaint: str, seconds: int
+) -> None:
+    pod, noticed = view(1, complaint=complaint), {"uid-1": later(100)}
+    before = patience.reported(pod, noticed, later(100 + seconds - 1))
+    assert before.complaint == ("" if seconds else complaint)
+    assert patience.reported(pod, noticed, later(100 + seconds)).complaint == complaint
+
+
+def test_the_time_counts_from_when_the_complaint_was_noticed() -> None:
+    news, pod = News(), view(1, complaint=PULL)
+    news.saw_pods([pod], later(0))
+    news.saw_pods([pod], later(9))
+    assert news.noticed == {"uid-1": later(0)}
+    news.saw_pods([view(1)], later(10))
+    assert news.noticed == {}
+
+
+EVENTS: dict[str, tuple[list[Body], str]] = {
+    "none": ([], ""),
+    "one": ([event(1, "FailedMount")], "FailedMount: FailedMount at 1"),
+    "the newest": (
+        [event(3, "FailedMount"), event(9, "FailedCreatePodSandBox")],
+        "FailedCreatePodSandBox: FailedCreatePodSandBox at 9",
+    ),
+    "the kubelet has got further": (
+        [event(1, "FailedMount"), event(3, "Pulling", "Normal")],
+        "",
+    ),
+    "it was scheduled before": (
+        [event(1, "Scheduled", "Normal"), event(3, "FailedMount")],
+        "FailedMount: FailedMount at 3",
+    ),
+}
+
+
+@pytest.mark.parametrize(("events", "said"), EVENTS.values(), ids=EVENTS)
+def test_the_warning_that_holds_now(events: list[Body], said: str) -> None:
+    assert newest_warning(events, "di-container")[0] == said
+
+
+class At(Clock):
+    """So many seconds after NOW."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+
+    def now(self) -> datetime:
+        return later(self._seconds)
+
+
+class Events(FakeApi):
+    items: list[Body]
+
+    async def get(self, path: str, **query: Any) -> Body:
+        return {"items": self.items}
+
+
+@pytest.mark.parametrize(("age", "reported"), [(1, False), (4, False), (5, True), (60, True)])
+async def test_a_young_warning_is_read_again_when_it_is_old_enough(
+    age: int, reported: bool
+) -> None:
+    news, api = News(), Events()
+    api.items = [event(100, "FailedMount", first=100 - age)]
+    silent = view(1, ip="", created="2026-05-04T11:00:00Z")
+    await EventReader(api.api(), At(100)).read(job().metadata, [silent], news)
+    assert bool(news.warnings) is reported
+    if not reported:
+        assert news.due == {"uid-1": later(100 + patience.RETRIED_SECONDS - age)}
