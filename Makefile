@@ -285,8 +285,12 @@ profile: cluster-build ## a flame graph of the operator while 100 jobs of 4 star
 
 .PHONY: e2e
 e2e: tools cluster-build images $(NOTEBOOK)/ready ## real pods on real nodes (~20 min)
-	$(PY) -m pytest $(E2E_FILES) -m "not alone and not long" -n 3 --dist loadfile --no-loadscope-reorder
+	$(PY) -m pytest tests/field $(E2E_FILES) -m "not alone and not long" -n 3 --dist loadfile --no-loadscope-reorder
 	$(PY) -m pytest tests/e2e -m "alone and not long"
+
+.PHONY: field
+field: cluster-build images ## small inputs of users that once went wrong, a line for each (~4 min; CASE=c41: one of them)
+	@$(PY) -m pytest tests/field -q $(if $(CASE),-k $(CASE))
 
 .PHONY: first-events
 first-events: cluster-build images ## who hears what a process says first: 20 runs of each kind, beside the same without the hold (~35 min)

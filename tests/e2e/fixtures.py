@@ -1,4 +1,4 @@
-"""One real cluster for all end-to-end tests, with the operator in it as its chart installs it."""
+"""Fixtures of all tests on real pods: one cluster, with the operator as its chart installs it."""
 
 import os
 import signal

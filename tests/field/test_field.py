@@ -1,0 +1,380 @@
+"""The field's cases: small inputs of users, each of which once lost a job, gave a wrong result in
+silence, or waited without an explanation.
+
+All inputs are created at once and looked at one after the other, so that the cases wait at the same
+time. The first line of a docstring says what must hold; the ids are those of the report that the
+case comes from.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from asked import asked
+from cluster import ClusterError
+from space import Space
+
+pytestmark = pytest.mark.e2e
+
+CASES = Path(__file__).parent / "cases"
+HOLD = "example.com/hold"
+
+
+@dataclass(frozen=True)
+class Field:
+    """The namespace of the cases, and the API server's answer to each input by the file's name."""
+
+    space: Space
+    answers: dict[str, str]
+
+    def message(self, job: str) -> str:
+        """The message of a job."""
+        return str(self.space.status(job).get("message", ""))
+
+    def reason(self, job: str, condition: str) -> str:
+        """Reason and message of a condition if it is True, else ""."""
+        found = self.space.condition(job, condition)
+        return f"{found['reason']}: {found['message']}" if found.get("status") == "True" else ""
+
+    def until_runs(self, job: str, seconds: float = 90) -> None:
+        """Wait until all ranks run; nothing may have been counted as a failure."""
+        self.space.until_true(job, "Running", seconds)
+        self.space.until_true(job, "PeersReady", seconds)
+        assert self.space.status(job).get("restarts", 0) == 0
+
+    def until_message(self, job: str, *words: str, seconds: float = 45) -> str:
+        """Wait until the job's message has all these words, and return it."""
+
+        def missing() -> str:
+            said = self.message(job)
+            return "" if all(word in said for word in words) else f"the message is {said!r}"
+
+        self.space.until(f"the message of {job} has {words}", missing, seconds)
+        return self.message(job)
+
+    def hold(self, kind: str, name: str, *finalizers: str) -> None:
+        """Set the finalizers of an object."""
+        patch = json.dumps({"metadata": {"finalizers": list(finalizers)}})
+        self.space.kubectl("patch", kind, name, "--type", "merge", "-p", patch)
+
+
+@pytest.fixture(scope="module")
+def field(open_space: Callable[[str], AbstractContextManager[Space]]) -> Iterator[Field]:
+    with open_space("field") as space:
+        answers = {}
+        for file in sorted(CASES.glob("*.yaml")):
+            try:
+                answers[file.stem] = space.kubectl("create", "-f", str(file))
+            except ClusterError as error:
+                answers[file.stem] = str(error)
+        try:
+            yield Field(space, answers)
+        finally:
+            # What a test that failed has left held would hold the namespace, too.
+            for kind, name in (("dijob", "c18"), ("pod", "c25-1")):
+                _let_go(space, kind, name)
+
+
+def _let_go(space: Space, kind: str, name: str) -> None:
+    patch = '{"metadata":{"finalizers":null}}'
+    if space.kubectl("get", kind, name, "--ignore-not-found", "-o", "name"):
+        space.kubectl("patch", kind, name, "--type", "merge", "-p", patch)
+
+
+@pytest.mark.parametrize("job", ["c01-init", "c01-probe", "c01-once"])
+def test_c1_names(field: Field, job: str) -> None:
+    """A container that needs a peer's name before the ranks are ready finds it."""
+    field.until_runs(job)
+
+
+def test_c4_nulls(field: Field) -> None:
+    """What Go programs and kubectl write into a template is accepted, by each way to apply it."""
+    assert field.answers["c04-nulls"].endswith("created\n")
+    body = yaml.safe_load((CASES / "c04-nulls.yaml").read_text())
+    for flags in ((), ("--server-side",)):
+        body["metadata"]["name"] = f"c04-{len(flags)}"
+        told = field.space.kubectl(
+            "apply", "--dry-run=server", *flags, "-f", "-", stdin=yaml.safe_dump(body)
+        )
+        assert body["metadata"]["name"] in told
+    field.until_runs("c04")
+
+
+def test_c6_rank(field: Field) -> None:
+    """Every container of the user knows the rank, the size and the job."""
+    field.space.until_true("c06", "Succeeded", 90)
+
+
+def test_c6_hint(field: Field) -> None:
+    """The hint about logs names the container that failed, and the status has its last words."""
+    field.space.until_true("c06-hint", "Failed", 90)
+    said = field.message("c06-hint")
+    assert "-c stage" in said
+    assert "the bucket is empty" in said
+
+
+def test_c8_args(field: Field) -> None:
+    """Ranks that the launcher cannot start are reported, and are not reported as ready peers."""
+    field.space.until(
+        "there is a warning",
+        lambda: "" if "command" in field.reason("c08", "SpecWarning") else "no such condition",
+        60,
+    )
+    assert field.space.condition("c08", "PeersReady")["status"] != "True"
+
+
+def test_c9_pid(field: Field) -> None:
+    """A program that insists on being process 1 leads to a message that names launcher: Off."""
+    field.space.until_true("c09", "Failed", 90)
+    assert "launcher" in field.message("c09")
+    assert "Off" in field.message("c09")
+
+
+def test_c10_labels(field: Field) -> None:
+    """Labels and annotations that only count on pods are named, with the place for them."""
+    field.space.until(
+        "there is a warning",
+        lambda: "" if field.reason("c10", "SpecWarning") else "no SpecWarning",
+        60,
+    )
+    said = field.reason("c10", "SpecWarning")
+    for word in ("kueue.x-k8s.io/queue-name", "karpenter.sh/do-not-disrupt", "template.metadata"):
+        assert word in said
+
+
+def test_c13_memory(field: Field) -> None:
+    """An out-of-memory kill names the limit, and quotes no border of a table."""
+    field.space.until_true("c13", "Failed", 90)
+    said = field.message("c13")
+    assert "64Mi" in said
+    assert "+---" not in said
+    assert "| Value" not in said
+
+
+def test_c16_task(field: Field) -> None:
+    """A task whose pods' names would be too long is rejected at creation, with what fits."""
+    assert "63" in field.answers["c16-long-task"]
+    assert field.space.job("a" * 25) == {}
+
+
+def test_c27_name(field: Field) -> None:
+    """The rejection of a name proposes the nearest one that is allowed."""
+    _, told = asked(field.space, "apply", "-f", str(CASES / "c27-name.yaml"))
+    assert "train-seed-0-lr-1e-1" in told
+
+
+def test_c36_arguments(field: Field) -> None:
+    """300 arguments are accepted, as in a Deployment."""
+    main = {"name": "di-container", "image": "dijob/light:dev", "command": ["echo"]}
+    many = {**main, "args": [f"a{number}=1" for number in range(300)]}
+    body = {
+        "apiVersion": "diengine.opendilab.org/v2alpha1",
+        "kind": "DIJob",
+        "metadata": {"name": "c36"},
+        "spec": {"replicas": 1, "template": {"spec": {"containers": [many]}}},
+    }
+    told = field.space.kubectl("create", "--dry-run=server", "-f", "-", stdin=json.dumps(body))
+    assert "c36 created" in told
+
+
+def test_c48_returns(field: Field) -> None:
+    """Carriage returns in a script are named as the likely cause."""
+    field.space.until_true("c48", "Failed", 90)
+    whole = field.message("c48") + field.space.logs("c48-0")
+    assert "carriage return" in whole.lower()
+
+
+def test_h24_topology(field: Field) -> None:
+    """A variable that contradicts the spec is rejected, or warned of."""
+    if not field.answers["h24-topology"].endswith("created\n"):
+        assert "DI_TOPOLOGY" in field.answers["h24-topology"]
+        return
+    field.space.until(
+        "there is a condition",
+        lambda: (
+            ""
+            if "DI_TOPOLOGY" in field.reason("h24", "SpecWarning") + field.reason("h24", "Invalid")
+            else "no condition"
+        ),
+        60,
+    )
+
+
+def test_h39_forged(field: Field) -> None:
+    """Variables from a ConfigMap do not forge the addresses of the job."""
+    field.until_runs("h39")
+    told = field.space.logs("h39-0")
+    assert "number 1 " in told
+    assert "6.6.6.6" not in told
+
+
+def test_x1_group(field: Field, space: Space) -> None:
+    """Ranks that are rejected for the same reason form one group, whatever the pods' names."""
+    strict = "pod-security.kubernetes.io/enforce=restricted"
+    space.cluster.run_kubectl("label", "namespace", space.name, strict)
+    body: dict[str, Any] = yaml.safe_load((CASES / "c10-queue-label.yaml").read_text())
+    body["metadata"] = {"name": "x01"}
+    body["spec"]["replicas"] = 6
+    space.apply(body)
+
+    def missing() -> str:
+        said = str(space.condition("x01", "PodsCreated").get("message", ""))
+        whole = "ranks 0-5" in said and said.count("violates PodSecurity") == 1
+        # After the first tries each rank's rejection is of a time of its own.
+        return "" if whole and "x01-3" not in said else said or "no condition"
+
+    space.until("all ranks are one group", missing, 30)
+    space.until("it is tried again", lambda: "" if _age(space, "x01") > 8 else "younger", 30)
+    assert missing() == ""
+
+
+def _age(space: Space, job: str) -> float:
+    return space.seconds_since(space.job(job)["metadata"]["creationTimestamp"])
+
+
+@pytest.mark.parametrize("job", ["x02", "x02-five"])
+def test_x2_log(field: Field, job: str) -> None:
+    """The log of the run that failed the job stays readable, and nothing ran after it."""
+    field.space.until_true(job, "Failed", 120)
+    first = field.space.status(job)["firstFailure"]["pod"]
+    told = field.space.kubectl("logs", first)
+    assert ("here is what went wrong" if job == "x02" else "ImportError: no module") in told
+    assert told.count("start") == 1
+
+
+def test_c29_logs(field: Field) -> None:
+    """`kubectl logs POD` shows the main container, wherever it stands in the template."""
+    field.until_runs("c29")
+    assert "I am the program" in field.space.kubectl("logs", "c29-0")
+
+
+def test_c45_account(field: Field) -> None:
+    """A job whose service account is created later begins within 30 s of it."""
+    field.until_message("c45", "c45-later")
+    field.space.kubectl("create", "serviceaccount", "c45-later")
+    field.until_runs("c45", 45)
+
+
+def test_c3_resize(field: Field) -> None:
+    """A resize that restarts the main container, or a sidecar, is no failure."""
+    field.until_runs("c03")
+    for container, megabytes in (("di-container", 72), ("proxy", 40), ("di-container", 80)):
+        amount = {"memory": f"{megabytes}Mi"}
+        resources = {"name": container, "resources": {"requests": amount, "limits": amount}}
+        where = "initContainers" if container == "proxy" else "containers"
+        patch = json.dumps({"spec": {where: [resources]}})
+        field.space.kubectl("patch", "pod", "c03-0", "--subresource", "resize", "-p", patch)
+
+        def missing(container: str = container, amount: dict[str, str] = amount) -> str:
+            status = field.space.pods("c03")[0]["status"]
+            every = status["containerStatuses"] + status["initContainerStatuses"]
+            one = next(each for each in every if each["name"] == container)
+            has = one.get("resources", {}).get("limits", {}).get("memory")
+            return "" if has == amount["memory"] and "running" in one["state"] else str(one)
+
+        field.space.until(f"{container} has {amount}", missing, 60)
+        field.until_runs("c03")
+    assert field.space.status("c03")["phase"] == "Running"
+
+
+def test_h16_sandbox(field: Field) -> None:
+    """A sandbox that dies under restartPolicy Never is a lost pod, and no failure."""
+    field.until_runs("h16")
+    before = field.space.uids("h16")
+    field.space.cluster.kill_sandbox(field.space.name, "h16-1")
+    field.space.until(
+        "rank 1 has a new pod", lambda: "" if field.space.uids("h16") != before else "the same", 60
+    )
+    field.until_runs("h16")
+
+
+def test_c25_finalizer(field: Field) -> None:
+    """The finalizer that holds a lost rank's old pod is named."""
+    field.until_runs("c25")
+    field.hold("pod", "c25-1", HOLD)
+    field.space.kubectl("delete", "pod", "c25-1", "--wait=false")
+    field.until_message("c25", HOLD)
+    _, told = asked(field.space, "doctor", "c25")
+    assert HOLD in told
+    field.hold("pod", "c25-1")
+
+
+def test_c41_grace(field: Field) -> None:
+    """The container that holds a lost rank's old pod is named, with its grace period."""
+    field.until_runs("c41")
+    field.space.kubectl("delete", "pod", "c41-1", "--wait=false")
+    field.until_message("c41", "proxy", "300 s")
+    field.space.kubectl("delete", "pod", "c41-1", "--force", "--grace-period=0")
+    field.until_runs("c41")
+    field.space.kubectl("delete", "pods", "-l", "diengine.opendilab.org/job=c41", "--wait=false")
+
+
+def test_c18_held(field: Field) -> None:
+    """A deleted job that a finalizer holds says so, and has true figures."""
+    field.until_runs("c18")
+    field.space.kubectl("delete", "dijob", "c18", "--cascade=foreground", "--wait=false")
+    field.until_message("c18", HOLD)
+
+    def missing() -> str:
+        status = field.space.status("c18")
+        wrong = status.get("readyReplicas") or status.get("phase") == "Running"
+        return f"the status is {status}" if wrong else ""
+
+    field.space.until("its figures are true", missing, 30)
+    _let_go(field.space, "dijob", "c18")
+
+
+def test_c17_foreground(field: Field) -> None:
+    """Deletion in the foreground ends when the pods are gone."""
+    field.until_runs("c17")
+    field.space.kubectl("delete", "dijob", "c17", "--cascade=foreground", "--timeout=60s")
+    assert field.space.names("c17") == []
+
+
+def test_c19_pending(field: Field) -> None:
+    """A pod that waits for a node stays when the others' capacity is released."""
+
+    def pending() -> dict[str, str]:
+        pods = field.space.pods("c19")
+        return {
+            pod["metadata"]["name"]: pod["metadata"]["uid"]
+            for pod in pods
+            if not pod["spec"].get("nodeName") and "deletionTimestamp" not in pod["metadata"]
+        }
+
+    field.space.until("a pod waits", lambda: "" if pending() else "none", 60)
+    before = pending()
+
+    def missing() -> str:
+        said = field.message("c19")
+        return "" if "10 s" in said and "released" in said else said
+
+    field.space.until("it has released its capacity", missing, 60)
+    assert before.items() <= pending().items(), (before, pending())
+
+
+def test_h17_scaling(field: Field) -> None:
+    """A job that shrinks and grows ten times grows as quickly the last time as the first time."""
+    field.until_runs("h17")
+    took = []
+    for _ in range(10):
+        field.space.kubectl("scale", "dijob", "h17", "--replicas=1")
+        field.space.until_left("h17", "h17-0")
+        field.space.kubectl("scale", "dijob", "h17", "--replicas=2")
+
+        def missing() -> str:
+            status = field.space.status("h17")
+            return "" if status.get("readyReplicas") == 2 else str(status.get("message"))
+
+        took.append(field.space.until("it has grown", missing, 30))
+    assert max(took[5:]) < 3 * max(took[:3]) + 3, took
+
+
+def test_c5_address(field: Field) -> None:
+    """A ditask command with an address of its own runs as on a laptop."""
+    field.space.until_true("c05", "Succeeded", 240)
