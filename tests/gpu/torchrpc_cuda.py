@@ -37,6 +37,8 @@ BURST, BURST_NUMBERS = 300, MIB
 # (bytes, messages in one measurement)
 SIZES = ((KIB, 200), (MIB, 100), (64 * MIB, 10), (512 * MIB, 3))
 ROUNDS = 3
+# Bytes of an event that does not fit on a GPU which is full but for a half of it.
+TOO_MUCH = 2 * 2**30
 # The clock cycles that a GPU is kept busy for before it writes what is emitted: about a second.
 BUSY_CYCLES = 2_000_000_000
 
@@ -554,10 +556,16 @@ def a_map_that_does_not_fit(place: Place) -> Results:
 
 
 def memory(place: Place) -> Results:
-    """More than the peer's GPU has room for."""
-    with running(place.specs(3)) as nodes:
+    """More than the peer's GPU has room for. The third process is on the CPU: with one GPU it would
+    share that of the peer, and have no room either.
+    """
+    specs = place.specs(3)
+    specs[0] = _changed(specs[0], cuda_map=place.cuda_map(0, range(2)))
+    specs[1] = _changed(specs[1], cuda_map=place.cuda_map(1, range(2)))
+    specs[2] = _changed(specs[2], queue="torchrpc:cpu", cuda_map="", device="cpu")
+    with running(specs) as nodes:
         sender, full, third = nodes
-        size = sender.ask("free") // 4
+        size = TOO_MUCH
         sender.ask("hold", 2 * size)  # what is emitted, and the copy that is sent
         sender.ask("let_go")
         full.ask("hold", full.ask("free") - size // 2)
@@ -568,7 +576,7 @@ def memory(place: Place) -> Results:
         ended = full.process.exitcode
         fate = "lives" if ended is None else f"has ended ({ended})"
         print(f"      the peer without room {fate}; it says: {full.said.strip()[-300:]!r}")
-        third.ask("forget")
+        third.ask("wait_heard", 1)
         yield "the sender goes on, and a third hears it", _sent(sender, third, "tensor")
 
 
