@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What needs a GPU, from the folder that pack.sh makes: torchrpc:cuda, a DQN with cuda=True, NCCL. No network. About 4 minutes.
+# What needs a GPU, from the folder that pack.sh makes: torchrpc:cuda, a DQN with cuda=True, NCCL. No network. About 7 minutes.
 #   ./run.sh [FOLDER FOR THE LOGS]     PYTHON=: a Python 3.12 with torch (default: python3)
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -14,8 +14,9 @@ python=$work/venv/bin/python
 site=$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 "$base" -m pip install -q --no-index --no-deps --no-compile --no-cache-dir --target "$site" "$here"/wheels/*.whl
 # torch's own packages come after these; todays_python.py adds the names that DI-engine takes from an older NumPy.
-"$base" -c 'import site, sysconfig; print("\n".join({sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}))' >"$site/torch.pth"
+"$base" -c 'import site, sysconfig; print("\n".join({sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}))' >"$site/a_torch.pth"  # before todays_python.pth: they are read by name
 cp "$here/project/tests/gpu/todays_python.py" "$site"
+touch "$site/wandb.py" # DI-engine imports it, and does not use it here
 echo 'import todays_python' >"$site/todays_python.pth"
 export PATH=$work/venv/bin:$PATH OMP_NUM_THREADS=1
 cat >"$work/venv/bin/ditask" <<EOF
