@@ -94,7 +94,7 @@ check: venv tools $(SITE)/ready ## ruff, mypy --strict, import-linter, generated
 	$(PY) docs/site/lookup.py --check
 	@out=$$(mktemp -d) && trap 'rm -rf "$$out"' EXIT && echo "mkdocs build --strict" && \
 	  { $(MKDOCS) build --strict --site-dir "$$out/site" >"$$out/said" 2>&1 || { cat "$$out/said"; exit 1; }; }
-	$(if $(shell command -v shellcheck)$(DIJOB_SKIP_NOTHING),,@echo "==> skipped:" )shellcheck .ci/run images/*/rootfs.sh
+	$(if $(shell command -v shellcheck)$(DIJOB_SKIP_NOTHING),,@echo "==> skipped:" )shellcheck .ci/run images/*/rootfs.sh tests/gpu/*.sh
 
 # What the three have in common is nothing but the two cores: the tests of the launcher and of the command line wait for
 # processes most of the time, and a few modules, which go through many states or values, take as long as all other tests of the
