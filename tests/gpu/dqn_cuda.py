@@ -1,8 +1,8 @@
 """DI-engine's own DQN example (ding/example/dqn.py) with its policy on the GPU."""
 
 import torch
-from dizoo.classic_control.cartpole.config.cartpole_dqn_config import main_config
 from ding.example import dqn
+from dizoo.classic_control.cartpole.config.cartpole_dqn_config import main_config
 
 main_config.policy.cuda = True
 
