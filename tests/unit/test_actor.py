@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from dijob.core.actions import CreatePod, DeletePod, ForceDeletePod, OfPod
+from dijob.core.actions import CreatePod, DeletePod, ForceDeletePod, OfPod, ReleasePod
 from dijob.core.members import gang_of
 from dijob.core.options import Options
 from dijob.shell.actor import Actor
@@ -122,3 +122,16 @@ async def test_a_pod_is_changed_only_in_the_version_that_is_known(action: OfPod)
     (pod,) = children.pods.of(owner.metadata.owner_key)
     assert (pod.version, pod.deleting, pod.has_list) == ("9", False, False)
     assert not memory.reverted.published
+
+
+@pytest.mark.parametrize(
+    ("status", "kept"), [(403, False), (500, False), (0, True)], ids=["403", "500", "no answer"]
+)
+async def test_a_pod_that_is_not_released_is_no_released_one(status: int, kept: bool) -> None:
+    """R13: without an answer the pod may be gone."""
+    api = FakeApi(refusals=[ApiError(status, "", "no")])
+    children, memory = Children.of(()), Memory()
+    children.pods.show(pod_body(0))
+    actor = Actor(api.api(), children, Options())
+    await actor.carry_out(job(), (ReleasePod("job-0", "uid-0"),), memory)
+    assert memory.released == ({"job-0"} if kept else set())

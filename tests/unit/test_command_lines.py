@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 from dijob import __main__ as operator
 from dijob.server import __main__ as server
+from dijob.shell import connection
 from dijob.shell.connection import Connection
 
 
@@ -93,3 +94,18 @@ def test_a_sigterm_ends_an_operator_that_has_not_begun_yet(
         assert CliRunner().invoke(operator.main, []).exit_code == 0
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.parametrize("main", [operator.main, server.main], ids=["operator", "server"])
+def test_a_service_account_that_cannot_be_read_is_named(
+    main: click.Command, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """R12: it said "--kubeconfig None"."""
+
+    def broken(**_: object) -> None:
+        raise TypeError("no token")
+
+    monkeypatch.setattr(connection, "load_incluster_config", broken)
+    assert CliRunner().invoke(main, []).exit_code == 1
+    (sentence,) = caplog.messages
+    assert sentence == "the pod's service account cannot be read: TypeError('no token')"

@@ -3,7 +3,7 @@ within seconds.
 """
 
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -13,6 +13,7 @@ from dijob.core.observed.complaints import complaint, warning
 from dijob.core.observed.unexplained import READ_AGAIN_SECONDS, events_due
 from dijob.core.options import Options
 from dijob.shell.api import ApiError
+from dijob.shell.clock import Clock
 from dijob.shell.event_reader import READ_AT_ONCE, EventReader
 from dijob.shell.news import News
 from dijob.shell.reconcile import Reconciler
@@ -173,3 +174,31 @@ async def test_the_fourth_is_named_too(broken: set[str]) -> None:
     said = {c["type"]: c["message"] for c in api.body["status"]["conditions"]}["AddressesReady"]
     named = [rank for rank in range(5) if f"rank {rank}: FailedMount: volume of uid-{rank}" in said]
     assert named == [rank for rank in range(5) if f"uid-{rank}" not in broken]
+
+
+class Steady(Clock):
+    """It goes on when it is told to."""
+
+    seconds = 0.0
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+    def now(self) -> datetime:
+        return later(self.seconds)
+
+
+async def test_where_events_may_not_be_read_that_is_logged_once_and_asked_ever_more_rarely(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """R17: a warning in each pass."""
+    no = ApiError(403, "Forbidden", "events is forbidden")
+    api, clock, news = FakeApi(lists=[no] * 99), Steady(), News()
+    reader = EventReader(api.api(), clock)
+    for _ in range(120):
+        await reader.read(job().metadata, SILENT[:1], news)
+        clock.seconds += 5
+    assert [record.getMessage() for record in caplog.records] == [
+        "namespace ns: events may not be read: 403 Forbidden: events is forbidden"
+    ]
+    assert len(api.calls) <= 6

@@ -162,7 +162,13 @@ class Actor:
     async def _release(self, batch: Batch, action: ReleasePod) -> None:
         # Before the deletion: a watch may show that before it is answered.
         batch.memory.release(action.name)
-        if await self._writes.delete(batch.job, action.name, action.uid, action.grace) is None:
+        try:
+            answer = await self._writes.delete(batch.job, action.name, action.uid, action.grace)
+        except ApiError as error:
+            if error.status:  # without an answer the pod may be gone
+                batch.memory.released.discard(action.name)
+            raise
+        if answer is None:
             batch.memory.released.discard(action.name)
         else:
             self._writes.enter(action.uid, {}, deleting=True)

@@ -121,9 +121,11 @@ class Connection:
                 " with --kubeconfig"
             ) from error
         except (TypeError, KeyError, AttributeError) as error:
-            # Its reader takes it for granted that the file has the form of a kubeconfig.
+            # Their reader takes it for granted that files have the right form.
             raise CredentialsError(
                 f"--kubeconfig {kubeconfig} has no form of a kubeconfig"
+                if kubeconfig
+                else f"the pod's service account cannot be read: {error!r}"
             ) from error
 
     async def close(self) -> None:

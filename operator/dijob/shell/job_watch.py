@@ -53,7 +53,7 @@ class JobWatch:
                     await self._watch(stop)
                     return
                 except Exception as error:
-                    if await self._is_served() and not _no_resource(error):
+                    if not _no_resource(error) and await self._is_served() is not False:
                         raise
                     log.warning("the watch of dijobs ended, the CRD was deleted: %s", error)
                 finally:
@@ -66,8 +66,8 @@ class JobWatch:
     async def _until_served(self, stop: asyncio.Event) -> bool:
         """Wait for the CRD. False: `stop` was set before."""
         said = False
-        while not stop.is_set() and not await self._is_served():
-            if not said:
+        while not stop.is_set() and not (served := await self._is_served()):
+            if served is False and not said:
                 text = "the API server serves no %s.%s: apply crds/dijob.yaml of this version"
                 log.warning(text, names.PLURAL, names.GROUP)
                 said = True
@@ -75,8 +75,10 @@ class JobWatch:
                 await asyncio.wait_for(stop.wait(), LOOK_SECONDS)
         return not stop.is_set()
 
-    async def _is_served(self) -> bool:
-        """Whether the API server serves DIJobs, by the documents that kopf reads too."""
+    async def _is_served(self) -> bool | None:
+        """Whether the API server serves DIJobs, by the documents that kopf reads too; None: it does
+        not say.
+        """
         try:
             groups = await self._api.get("/apis")
             if all(group.get("name") != names.GROUP for group in groups.get("groups") or ()):
@@ -84,7 +86,7 @@ class JobWatch:
             found = await self._api.get(f"/apis/{names.API_VERSION}")
         except ApiError as error:
             # Without the right to look, kopf says what is wrong.
-            return error.status in (401, 403)
+            return False if error.not_found else (error.status in (401, 403) or None)
         return any(one.get("name") == names.PLURAL for one in found.get("resources") or ())
 
     async def _watch(self, stop: asyncio.Event) -> None:

@@ -1,0 +1,33 @@
+"""One list and watch: what it leaves behind."""
+
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+
+from dijob.shell.api import Stream
+from dijob.shell.children import Children
+from dijob.shell.informer import Informer
+from dijob.shell.kinds import PODS
+from unit.fake_api import Body, FakeApi
+
+
+@dataclass
+class Connections(FakeApi):
+    """Counts the watches that are open."""
+
+    open: int = 0
+
+    async def watch(self, stream: Stream) -> AsyncGenerator[Body]:
+        self.open += 1
+        try:
+            yield {"type": "ERROR", "object": {"code": 410, "message": "too old"}}
+            yield {"type": "ERROR", "object": {"code": 410, "message": "too old"}}
+        finally:
+            self.open -= 1
+
+
+async def test_a_watch_that_the_api_server_ends_is_closed_at_once() -> None:
+    """R14: its connection stayed until the garbage collector came."""
+    api, pods = Connections(), Children.of(()).stores[PODS.name]
+    assert isinstance(pods, Informer)
+    assert await pods.reflectors[0]._follow(api.api(), "1") == ""
+    assert api.open == 0
