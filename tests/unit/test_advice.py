@@ -44,12 +44,14 @@ def test_other_errors_are_reported_as_they_are() -> None:
 @pytest.mark.parametrize("message", [REDIS, RANGE], ids=["a quota", "a limit range"])
 def test_the_resources_of_the_jobs_redis_are_a_value_of_the_chart(message: str) -> None:
     """C32."""
-    fact = redis.fact(gang(server="job-mq"), Observed(refusals={"pod/job-mq": forbidden(message)}))
+    seen = Observed(refusals={"pod/job-mq": forbidden(message)})
+    fact = redis.fact(gang(server="job-mq"), seen, NOW)
     assert fact.reason is BrokerReady.Refused
     assert fact.message == f"{advice.REDIS}: {message}"
 
 
 def test_another_error_about_the_jobs_redis_is_reported_as_it_is() -> None:
     message = 'pods "job-mq" is forbidden: no such priority class'
-    fact = redis.fact(gang(server="job-mq"), Observed(refusals={"pod/job-mq": forbidden(message)}))
+    seen = Observed(refusals={"pod/job-mq": forbidden(message)})
+    fact = redis.fact(gang(server="job-mq"), seen, NOW)
     assert fact.message == message

@@ -107,7 +107,7 @@ def test_what_the_scheduler_waits_for_is_named(spec: Body, status: Body, said: s
     assert (found.status, found.reason) == ("False", "AddressMissing")
     assert found.message == (
         "rank 0: scheduler default-scheduler has not considered it within 10 s: the pod waits for"
-        f" {said}"
+        f" {said}, or that scheduler does not run"
     )
 
 

@@ -22,7 +22,7 @@ def next_list(this: Pass) -> AddressList | None:
     world = this.world
     if not this.gathering.next_size:
         return None
-    if not world.in_force and redis.absence(world.gang, this.observed):
+    if not world.in_force and redis.absence(world.gang, this.observed, this.now):
         # A program that begins without it would give up after a while, and be charged for it.
         return None
     last = this.status.last_renewal
@@ -49,7 +49,7 @@ def actions(this: Pass) -> tuple[Action, ...]:
     world = this.world
     if not world.in_force:
         return ()
-    absent = redis.absence(world.gang, this.observed)
+    absent = redis.absence(world.gang, this.observed, this.now)
     return (
         *_publish(world, (pod for pod in world.unpublished if pod.has_started or not absent)),
         *_remind(this),

@@ -125,7 +125,7 @@ def _service_waits(this: Pass) -> Iterator[float]:
     ):
         if missing and (seconds := wait_to_make(this, f"{kind}/{this.world.gang.job}")) > 0:
             yield seconds
-    if redis.absence(this.world.gang, this.observed):
+    if redis.absence(this.world.gang, this.observed, this.now):
         yield max(LOOK_AGAIN_SECONDS[0], wait_for_pod(this, this.world.gang.server))
 
 

@@ -2,6 +2,7 @@
 
 from datetime import datetime, timedelta
 
+from dijob.api.status import timestamp
 from dijob.core.backoff import doubled
 from dijob.core.observed.views import Creation
 
@@ -32,6 +33,11 @@ def paused_until(creation: Creation | None, now: datetime) -> datetime | None:
         return None
     due = _due(creation)
     return due if due - creation.at >= timedelta(seconds=WORTH_SAYING_SECONDS) else None
+
+
+def lost_until(due: datetime) -> str:
+    """What is reported of a pod that is created again then, after its name."""
+    return f"was lost several times in a row, and is created again at {timestamp(due)}"
 
 
 def _due(creation: Creation) -> datetime:

@@ -4,11 +4,10 @@ from collections.abc import Container, Iterable, Sequence
 from datetime import datetime
 
 from dijob import names
-from dijob.api.status import timestamp
 from dijob.core.members import Gang, count
 from dijob.core.observed import advice
 from dijob.core.observed.complaints import PULL_REASONS
-from dijob.core.observed.creations import paused_until
+from dijob.core.observed.creations import lost_until, paused_until
 from dijob.core.observed.grouping import grouped
 from dijob.core.observed.views import Observed, Pod, Refused, since
 from dijob.reasons import PodsCreated
@@ -101,14 +100,7 @@ def paused(gang: Gang, ranks: Iterable[int], observed: Observed, now: datetime) 
         for rank in ranks
         if (due := paused_until(observed.creations.get(gang.member(rank).name), now))
     }
-    return grouped(
-        gang,
-        until,
-        lambda rank: (
-            "its pod was lost several times in a row, and is created again at"
-            f" {timestamp(until[rank])}"
-        ),
-    )
+    return grouped(gang, until, lambda rank: f"its pod {lost_until(until[rank])}")
 
 
 def old_pod(pod: Pod, now: datetime) -> str:

@@ -60,6 +60,6 @@ def _not_taken(pod: Pod) -> str:
     if needed := pod.placement.prerequisites:
         return (
             f"scheduler {name} has not considered it {within}: the pod waits for"
-            f" {' and for '.join(needed)}"
+            f" {' and for '.join(needed)}, or that scheduler does not run"
         )
     return f"no scheduler named {name} has taken it {within}: it is not installed, or does not run"

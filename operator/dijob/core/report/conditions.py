@@ -130,7 +130,7 @@ def _without_list(this: Pass, lacking: str) -> Fact:
         rest = f"; {_renewal_in_words(world)}. {lacking}".rstrip()
         reason = AddressesReady.__members__.get(renewal.reason, AddressesReady.ListLost)
         return Fact(reason, shorten(renewal.message, MESSAGE_LIMIT - len(rest)) + rest)
-    if not lacking and (absent := redis.absence(world.gang, this.observed)):
+    if not lacking and (absent := redis.absence(world.gang, this.observed, this.now)):
         message = f"all ranks have their addresses; they wait for the job's Redis server: {absent}"
         return Fact(AddressesReady.BrokerNotReady, message)
     reason = AddressesReady.AddressMissing if _stuck(this) else AddressesReady.Gathering

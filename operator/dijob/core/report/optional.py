@@ -103,7 +103,7 @@ def _broker(this: Pass) -> list[Fact]:
         return []
     if this.job.spec.suspend or this.status.suspend_time:
         return [Fact(BrokerReady.Suspended, "the job is suspended, and its Redis server with it")]
-    return [redis.fact(gang, this.observed)]
+    return [redis.fact(gang, this.observed, this.now)]
 
 
 def _warnings(this: Pass) -> list[Fact]:

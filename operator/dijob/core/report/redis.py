@@ -1,7 +1,10 @@
 """What is said of the job's own Redis server, and why nobody can begin without it."""
 
+from datetime import datetime
+
 from dijob.core.members import Gang
 from dijob.core.observed import advice
+from dijob.core.observed.creations import lost_until, paused_until
 from dijob.core.observed.views import Observed, Refusal, Refused
 from dijob.core.report.summary import Fact
 from dijob.reasons import BrokerReady
@@ -14,7 +17,7 @@ FROM_API = (Refused.REJECTED, Refused.FORBIDDEN, Refused.UNAVAILABLE)
 REASONS = {Refused.TAKEN: BrokerReady.NameTaken, Refused.OUTDATED: BrokerReady.OtherPort}
 
 
-def fact(gang: Gang, observed: Observed) -> Fact:
+def fact(gang: Gang, observed: Observed, now: datetime) -> Fact:
     """Whether the job's server can be used, and if not, why."""
     name = gang.server
     for kind in KINDS:
@@ -24,6 +27,8 @@ def fact(gang: Gang, observed: Observed) -> Fact:
                 words = advice.about_redis(words)
             return Fact(REASONS.get(refusal.why, BrokerReady.Refused), words)
     pod = observed.unranked_pod(name)
+    if pod is None and (due := paused_until(observed.creations.get(name), now)):
+        return Fact(BrokerReady.NotRunning, f"pod {name} {lost_until(due)}")
     if pod is None or pod.deleting or f"service/{name}" not in observed.existing:
         return Fact(BrokerReady.Starting, f"pod and service {name} are being created")
     if pod.ready:
@@ -42,11 +47,11 @@ def not_created(key: str, refusal: Refusal) -> str:
     return refusal.message if names_it else f"{kind} {name} cannot be created: {refusal.message}"
 
 
-def absence(gang: Gang, observed: Observed) -> str:
+def absence(gang: Gang, observed: Observed, now: datetime) -> str:
     """Why nobody can begin yet: the job has a server, and it cannot be used. "" where that is not
     so.
     """
     if not gang.server:
         return ""
-    now = fact(gang, observed)
-    return "" if now.reason.entry.status else now.message
+    found = fact(gang, observed, now)
+    return "" if found.reason.entry.status else found.message
