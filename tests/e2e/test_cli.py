@@ -152,5 +152,32 @@ def test_own_code_from_the_first_line_to_the_checkpoint(space: Space, tmp_path: 
         assert "work-code" not in space.kubectl("get", "configmaps", "-o", "name")
 
 
+def test_a_copy_that_cannot_be_written_ends(space: Space, tmp_path: Path) -> None:
+    """H4: it hung as soon as more was to come than a pipe holds."""
+    cli = Cli(space)
+    script = "mkdir /tmp/d; head -c 30000000 /dev/zero | tee /tmp/big > /tmp/d/a; exec sleep 3600"
+    cli("run", "big", "--image", LIGHT, "--", "bash", "-c", script)
+    cli("wait", "big", "--for", "running", "--timeout", "60s")
+    (tmp_path / "file").write_text("kept")
+    refused = [
+        ("/tmp/big", f"{tmp_path}/file/x", "is a file here, and must be a folder"),
+        ("/tmp/d", f"{tmp_path}/file", "is a file here, and must be a folder"),
+        ("/tmp/big", "/proc/x", "cannot be written"),
+    ]
+    for path, to, words in refused:
+        done = subprocess.run(
+            cli.command("cp", f"big:{path}", to),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env={**os.environ, "PYTHONPATH": str(ROOT / "operator")},
+        )
+        assert done.returncode == 1, done.stderr
+        assert words in done.stderr
+    cli("cp", "big:/tmp/big", str(tmp_path / "whole"))
+    assert (tmp_path / "whole").stat().st_size == 30_000_000
+    assert (tmp_path / "file").read_text() == "kept"
+
+
 def _pods(space: Space) -> str:
     return space.kubectl("get", "pods", "-o", "name")

@@ -127,6 +127,62 @@ def test_each_fault_is_found_with_its_remedy(space: Space) -> None:
         space.until(f"doctor of {name}", partial(unfound, space, name, FAULTS), 90)
 
 
+PROXY = {
+    "name": "proxy",
+    "image": LIGHT,
+    "imagePullPolicy": "IfNotPresent",
+    "restartPolicy": "Always",
+    "command": ["/bin/bash", "-c", "trap '' TERM; while :; do sleep 1; done"],
+}
+ENDS = "trap 'exit 0' TERM; sleep 3600 & wait"
+HELD: Wanted = {
+    ("slow", "old pods"): ("container proxy still runs, until", "terminationGracePeriodSeconds"),
+    ("kept", "old pods"): ("finalizer example.com/hold keeps it", "controller of the finalizer"),
+}
+
+
+def test_what_holds_an_old_pod_is_named(space: Space) -> None:
+    """C25, C41."""
+    slow = {"terminationGracePeriodSeconds": 300, "initContainers": [PROXY]}
+    space.apply(shell("slow", ENDS, pod=slow), shell("kept", ENDS))
+    for name in ("slow", "kept"):
+        space.until_true(name, "Running")
+    hold = {"metadata": {"finalizers": ["example.com/hold"]}}
+    space.kubectl("patch", "pod", "kept-1", "--type=merge", "-p", json.dumps(hold))
+    space.kubectl("delete", "pod", "slow-1", "kept-1", "--wait=false")
+    try:
+        for name in ("slow", "kept"):
+            space.until(f"doctor of {name}", partial(unfound, space, name, HELD), 60)
+    finally:
+        free = {"metadata": {"finalizers": None}}
+        space.kubectl("patch", "pod", "kept-1", "--type=merge", "-p", json.dumps(free))
+        space.kubectl("delete", "pod", "slow-1", "--grace-period=0", "--force")
+
+
+def test_a_rank_that_crashes_makes_no_line_unknown(space: Space) -> None:
+    """N3."""
+    space.apply(shell("half", "test $DI_RANK = 0 && exec sleep 3600; echo no model; exit 3"))
+    wanted = {("half", "failures"): ("exited 3: no model", "logs half --rank 1")}
+    space.until("doctor of half", partial(unfound, space, "half", wanted), 60)
+    _, told = asked(space, "doctor", "half")
+    assert "UNKNOWN" not in told, told
+    assert "PROBLEM   edges" not in told, told
+    assert "PROBLEM   alone" not in told, told
+
+
+def test_a_program_that_is_silent_for_a_minute(space: Space) -> None:
+    """N2."""
+    space.apply(peers("quiet", "--forever", replicas=1))
+    space.until_true("quiet", "Running")
+    hint = "kubectl dijob doctor quiet --stacks"
+
+    def problem() -> str:
+        _, told = asked(space, "doctor", "quiet")
+        return "" if hint in told.splitlines()[-1] else told
+
+    space.until("the hint", problem, 120)
+
+
 QUOTA = {
     "apiVersion": "v1",
     "kind": "ResourceQuota",

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -64,18 +65,22 @@ class Kinds:
         version, kind = str(body["apiVersion"]), str(body["kind"])
         if known := _KNOWN.get((version, kind)):
             return known
-        missing = f"the cluster knows no kind {kind} in {version}: is its CRD installed?"
+        missing = f"the cluster knows no kind {kind} in {version}"
+        installed = f"{missing}: is its CRD installed?"
         if version not in self._asked:
             root = "/apis" if "/" in version else "/api"
             try:
                 answer = await self.connection.json(Call("GET", f"{root}/{version}"))
             except NotFound as error:
-                raise NotFound(error.status, error.reason, missing) from error
+                raise NotFound(error.status, error.reason, installed) from error
             self._asked[version] = answer.get("resources", [])
         for row in self._asked[version]:
             if row["kind"] == kind and "/" not in row["name"]:
                 return Resource(version, row["name"], row["namespaced"])
-        raise NotFound(404, "NotFound", missing)
+        kinds = {row["kind"].lower(): row["kind"] for row in self._asked[version]}
+        if near := get_close_matches(kind.lower(), kinds, n=1):
+            raise NotFound(404, "NotFound", f"{missing}: did you mean {kinds[near[0]]}?")
+        raise NotFound(404, "NotFound", installed)
 
 
 def belongs(body: Mapping[str, Any], uid: str) -> bool:

@@ -1,8 +1,12 @@
 """What is given as a name reaches the apiserver as one object's name, or not at all."""
 
+import re
+from typing import Any, cast
+
 import pytest
-from dijob.client import BadName
-from dijob.client.resources import DIJOBS, PODS, Resource
+from dijob.client import BadName, NotFound
+from dijob.client.connection import Call, Connection
+from dijob.client.resources import DIJOBS, PODS, Kinds, Resource
 
 NO_NAMES = ["", ".", "..", "a/../", "../b", "a/b", "a%2fb"]
 
@@ -26,3 +30,18 @@ def test_what_can_be_no_name_has_no_path(name: str) -> None:
 )
 def test_paths(found: str, path: str) -> None:
     assert found == path
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [("Dijob", "did you mean DIJob?"), ("Other", "is its CRD installed?")],
+)
+async def test_a_kind_that_is_misspelt(kind: str, words: str) -> None:
+    """`kind: Dijob` was answered with "is its CRD installed?", which it is."""
+
+    class Api:
+        async def json(self, call: Call) -> Any:
+            return {"resources": [{"name": "dijobs", "kind": "DIJob", "namespaced": True}]}
+
+    with pytest.raises(NotFound, match=re.escape(words)):
+        await Kinds(cast("Connection", Api())).of({"apiVersion": "x.y/v1", "kind": kind})

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from dijob.api.model import DIJob
 from dijob.cli.calling import Where
+from dijob.cli.explain.fields import with_names
 from dijob.cli.explain.fit import NO, UNKNOWN, YES, Finding, into_nodes, into_quotas, rooms
 from dijob.cli.explain.report import pod_specs, sample_pods
 from dijob.cli.files import File
@@ -169,7 +170,7 @@ def _about_this(error: ApiError) -> None:
 
 
 def _refused(name: str, error: ApiError) -> str:
-    return f"the cluster refuses a pod like {name}: {_said(error)}"
+    return f"the cluster refuses a pod like {name}: {with_names(error.message)}"
 
 
 def _said(error: ApiError) -> str:
