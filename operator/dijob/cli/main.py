@@ -1,5 +1,6 @@
 """The program `kubectl-dijob`, which kubectl finds as its plug-in `kubectl dijob`, and `dijob`."""
 
+import errno
 import importlib
 import os
 import sys
@@ -14,6 +15,8 @@ from dijob.cli.completing import COMPLETE_VARIABLE
 from dijob.cli.errors import CliError, Exit
 from dijob.cli.printing import echo
 
+# Why stdout cannot be written. click itself ends the program if its reader is gone (EPIPE).
+_OF_OUTPUT = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 
 
@@ -67,17 +70,28 @@ def group() -> None:
 def main() -> None:
     """Run a command, and end with its exit code. An error is one sentence, never a traceback
     (DIJOB_TRACEBACK=1 shows it)."""
+    _open_closed_streams()
     try:
         group.main(prog_name=_called(sys.argv[0]), complete_var=COMPLETE_VARIABLE)
     except Exception as error:
         if os.environ.get("DIJOB_TRACEBACK"):
             raise
+        if isinstance(error, OSError) and error.errno in _OF_OUTPUT and not error.filename:
+            echo(f"Error: the output cannot be written: {error.strerror}", err=True)
+            sys.exit(Exit.FAILED)
         echo(
             f"Error: this is a bug of the program: {type(error).__name__}: {error}."
             " DIJOB_TRACEBACK=1 shows where it is.",
             err=True,
         )
         sys.exit(Exit.BUG)
+
+
+def _open_closed_streams() -> None:
+    """Python has None for a stream that was closed by the caller (`>&-`)."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115  # until the end
 
 
 def _no_command(name: str, program: str) -> str:

@@ -13,6 +13,11 @@ from dijob.cli.completing import jobs
 Function = Callable[..., Any]
 
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+# As Kubernetes' own durations, of 64 bits of nanoseconds.
+LONGEST_SECONDS: Final = 100_000 * 86400.0
+_NUMBER: Final = re.compile(r"\d+(\.\d+)?", re.ASCII)
+_PARTS: Final = re.compile(r"(\d+(\.\d+)?(ms|[smhd]))+", re.ASCII)
+_PART: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhd])", re.ASCII)
 
 
 class Duration(click.ParamType[float]):
@@ -24,14 +29,21 @@ class Duration(click.ParamType[float]):
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
         """Its seconds."""
-        if isinstance(value, (int, float)):
-            return float(value)
-        if re.fullmatch(r"\d+(\.\d+)?", value):
-            return float(value)
-        if not re.fullmatch(r"(\d+(\.\d+)?(ms|[smhd]))+", value):
-            self.fail(f"{value!r} is no duration; write seconds, or as in 90s, 10m, 1h30m")
-        parts = re.findall(r"(\d+(?:\.\d+)?)(ms|[smhd])", value)
-        return sum(float(number) * _UNITS[unit] for number, unit in parts)
+        seconds = float(value) if isinstance(value, (int, float)) else _seconds(value)
+        if seconds is None:
+            self.fail(f"{value[:40]!r} is no duration; write seconds, or as in 90s, 10m, 1h30m")
+        if seconds > LONGEST_SECONDS:
+            self.fail(f"{value[:40]!r} is longer than {LONGEST_SECONDS / _UNITS['d']:g}d")
+        return seconds
+
+
+def _seconds(text: str) -> float | None:
+    """A number of seconds, or of several units; None for anything else."""
+    if _NUMBER.fullmatch(text):
+        return float(text)
+    if not _PARTS.fullmatch(text):
+        return None
+    return sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text))
 
 
 DURATION: Final = Duration()

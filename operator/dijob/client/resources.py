@@ -69,8 +69,9 @@ class Kinds:
         installed = f"{missing}: is its CRD installed?"
         if version not in self._asked:
             root = "/apis" if "/" in version else "/api"
+            parts = "/".join(map(_segment, version.split("/", 1)))
             try:
-                answer = await self.connection.json(Call("GET", f"{root}/{version}"))
+                answer = await self.connection.json(Call("GET", f"{root}/{parts}"))
             except NotFound as error:
                 raise NotFound(error.status, error.reason, installed) from error
             self._asked[version] = answer.get("resources", [])

@@ -38,6 +38,7 @@ async def states(
     """One job after each change; None once it is deleted, which is the last. NotFound where there
     is none at first. `report` is that of `watched`.
     """
+    DIJOBS.path_of(namespace, name)  # raises BadName
     uid = ""
     path, one = DIJOBS.path(namespace), f"metadata.name={name}"
     async with aclosing(watched(connection, path, report=report, fieldSelector=one)) as found:

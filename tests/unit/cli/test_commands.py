@@ -1,5 +1,6 @@
 """The frame of the commands: their help, their errors, what they print."""
 
+import asyncio
 import os
 import resource
 import subprocess
@@ -13,10 +14,12 @@ import yaml
 from click.testing import CliRunner, Result
 from dijob.cli import printing
 from dijob.cli.commands import COMMANDS
+from dijob.cli.errors import Exit
 from dijob.cli.main import group
 from dijob.cli.options import DURATION
 from dijob.client import Job
 from manifests import dijob
+from unit.client.kubelets import kubelets
 
 NOW = datetime(2026, 11, 25, 12, tzinfo=UTC)
 
@@ -109,6 +112,9 @@ def written(replicas: int = 2) -> str:
             "--timeout limits how long --wait or --watch waits",
             id="R11: a timeout of nothing",
         ),
+        pytest.param(
+            ("logs", "a", "--since", "9" * 400), "", 2, "is longer than 100000d", id="too long"
+        ),
         pytest.param(("wait", "a", "--timeout", "soon"), "", 2, "90s, 10m, 1h30m", id="duration"),
         pytest.param(
             ("rnu",), "", 2, "there is no command rnu: did you mean dijob run?", id="a slip"
@@ -116,7 +122,7 @@ def written(replicas: int = 2) -> str:
         pytest.param(("Logs",), "", 2, "did you mean dijob logs?", id="a capital letter"),
         pytest.param(("xyz",), "", 2, "no command xyz: see dijob --help", id="no command"),
         pytest.param(("--xyz", "run"), "", 2, "No such option", id="no option"),
-        pytest.param(("scale", "a", "--replicas", "0"), "", 2, "x>=1", id="no replicas"),
+        pytest.param(("scale", "a", "--replicas", "0"), "", 2, "1<=x<=1500", id="no replicas"),
     ],
 )
 def test_errors_are_a_sentence_and_a_code(
@@ -203,3 +209,39 @@ def test_words_are_completed() -> None:
 
 def environment(more: Mapping[str, str]) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": "operator", **more}
+
+
+@pytest.mark.parametrize(
+    ("to", "code", "words"),
+    [
+        (">/dev/full", Exit.FAILED, "Error: the output cannot be written: No space left on device"),
+        (">&-", Exit.OK, ""),
+        (">&- 2>&-", Exit.OK, ""),
+        ("| true", Exit.OK, ""),
+    ],
+)
+def test_an_output_that_cannot_be_written(to: str, code: int, words: str) -> None:
+    """It was reported as a bug of the program."""
+    line = f"{sys.executable} -m dijob.cli.main list --help {to}"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=60)
+    assert done.returncode == code
+    assert done.stderr.strip() == words
+
+
+@pytest.mark.parametrize("rank", ["1500", "9" * 5000])
+def test_a_rank_that_no_job_has_is_refused(rank: str) -> None:
+    """H3: `cp` with 5,000 digits was reported as a bug of the program."""
+    done = CliRunner().invoke(group, ["cp", f"a:{rank}:/x", "."])
+    assert done.exit_code == Exit.USAGE
+    assert "is no rank: the last one is 1499" in done.output
+
+
+@pytest.mark.parametrize("command", ["watch", "wait"])
+async def test_what_can_be_no_name_is_refused_by_what_watches_too(
+    tmp_path: Path, command: str
+) -> None:
+    async with kubelets(tmp_path) as (_, kubeconfig):
+        args = [command, "a/b", "--kubeconfig", kubeconfig]
+        done = await asyncio.to_thread(CliRunner().invoke, group, args)
+    assert done.exit_code == Exit.USAGE, done.output
+    assert "is no name of an object" in done.output

@@ -5,11 +5,14 @@ import click
 from dijob.cli import options
 from dijob.cli.calling import Where, call
 from dijob.cli.printing import echo
+from dijob.names import MAX_REPLICAS
 
 
 @click.command()
 @options.job
-@click.option("--replicas", type=click.IntRange(min=1), required=True, help="How many pods.")
+@click.option(
+    "--replicas", type=click.IntRange(1, MAX_REPLICAS), required=True, help="How many pods."
+)
 @options.cluster
 def command(where: Where, name: str, replicas: int) -> None:
     """Change how many pods a job wants.

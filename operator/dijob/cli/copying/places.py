@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from dijob import names
 from dijob.api.model import DIJob
+from dijob.api.numbers import natural
 from dijob.cli.errors import CliError, Exit
 
 Body = dict[str, Any]
@@ -43,7 +44,11 @@ class Source:
         found = re.fullmatch(r"([^:/]+):(?:(\d+):)?(.+)", text)
         if not found:
             raise CliError(f"{text} is no source: write it as NAME:[RANK:]PATH", Exit.USAGE)
-        return Source(found[1], int(found[2] or 0), found[3])
+        rank = natural(found[2] or "0")
+        if rank is None or rank >= names.MAX_REPLICAS:
+            last = names.MAX_REPLICAS - 1
+            raise CliError(f"{found[2][:20]} is no rank: the last one is {last}", Exit.USAGE)
+        return Source(found[1], rank, found[3])
 
 
 def ends(first: str, second: str) -> tuple[str | Source, str | Source]:

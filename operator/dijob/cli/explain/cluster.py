@@ -14,7 +14,7 @@ from dijob.cli.explain.fit import NO, UNKNOWN, YES, Finding, into_nodes, into_qu
 from dijob.cli.explain.report import pod_specs, sample_pods
 from dijob.cli.files import File
 from dijob.cli.jobs import job_of
-from dijob.client import ApiError, AsyncClient, NotFound, Refused, Unreachable
+from dijob.client import ApiError, AsyncClient, DijobError, NotFound, Refused
 from dijob.client.connection import Call, Connection
 from dijob.client.errors import NO_SUCH_KIND
 from dijob.client.resources import DIJOBS, PODS, Resource
@@ -48,7 +48,7 @@ async def _ask(file: File, where: Where) -> Data:
             findings = await _Asking(client.connection).all(file, job)
     except TimeoutError:
         return _not_asked(f"the cluster does not answer within {SECONDS} s")
-    except (Unreachable, ApiError) as error:
+    except DijobError as error:
         return _not_asked(str(error))
     space = job.metadata.namespace
     return {"asked": True, "namespace": space, "findings": [asdict(one) for one in findings]}
