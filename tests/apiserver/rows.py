@@ -75,6 +75,7 @@ FOREIGN_SERVICE: Body = {
 ACCOUNT: Body = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "late"}}
 
 NAME_RULE = ("metadata.name", "at most 58 characters", "choose another name")
+LONG_RULE = ("131,071 bytes", "put it into a file, from a ConfigMap")
 
 REFUSED: dict[str, Refused] = {
     "the seed's YAML as printed": Refused(
@@ -149,9 +150,22 @@ REFUSED: dict[str, Refused] = {
         changed(job("bad"), "spec.template.metadata.labels", {"diengine.opendilab.org/rank": "0"}),
         ("spec.template.metadata.labels", "belong to the operator"),
     ),
-    "a name that is no Service name": Refused(_named("1st"), NAME_RULE),
-    "a name with a dot": Refused(_named("a.b"), NAME_RULE),
-    "a name that is too long": Refused(_named("a" * 59), NAME_RULE),
+    "C27: a name that is no Service name": Refused(_named("1st"), (*NAME_RULE, "such as job-1st")),
+    "C27: a name with dots": Refused(
+        _named("train-seed.0-lr.1e-1"), (*NAME_RULE, "such as train-seed-0-lr-1e-1")
+    ),
+    "C27: a name that is too long": Refused(_named("a" * 59), (*NAME_RULE, "such as " + "a" * 58)),
+    "C27: a long name with a dot at the end": Refused(
+        _named("a" * 57 + ".b"), (*NAME_RULE, "such as " + "a" * 57)
+    ),
+    "C36: an argument that is too long": Refused(
+        changed(job("bad"), f"{CONTAINER}.args", ["x" * 140_000]),
+        ("spec.template.spec.containers[0].args[0]", *LONG_RULE),
+    ),
+    "C36: a variable that is too long": Refused(
+        changed(job("bad"), f"{CONTAINER}.env", [{"name": "A", "value": "x" * 140_000}]),
+        ("spec.template.spec.containers[0].env[0].value", *LONG_RULE),
+    ),
     "no such topology": Refused(
         job("bad", topology="ring"), ("spec.topology", '"mesh", "star", "alone"'), lines=0
     ),

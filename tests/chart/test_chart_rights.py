@@ -100,6 +100,30 @@ def test_who_may_create(lab: Lab, user: str, pod_spec: dict[str, Any], refusal: 
     assert refusal.format(user=user, account=account) in said.text
 
 
+@pytest.mark.parametrize("account", [["trainer"], {"name": "trainer"}, 7, True], ids=repr)
+@pytest.mark.parametrize("field", ["serviceAccountName", "serviceAccount"])
+@pytest.mark.parametrize("user", ["bob", "carol", "edgar"])
+def test_an_account_that_is_no_string_is_rejected(
+    lab: Lab, user: str, field: str, account: object
+) -> None:
+    """H1: the message is of the field, and not of the policy's expressions."""
+    said = create(lab, user, job("j", **{field: account}))
+    assert not said.ok, said.text
+    assert f"spec.template.spec.{field} must be a string" in said.text
+    assert "expression" not in said.text
+
+
+@pytest.mark.parametrize("absent", ["template", "tasks"])
+def test_null_is_as_good_as_absent(lab: Lab, absent: str) -> None:
+    """C4: charts write `tasks: null` and `template: null`."""
+    made = job("j", serviceAccountName="trainer")
+    if absent == "template":
+        made["spec"] = {"tasks": [{"type": "learner", "template": made["spec"]["template"]}]}
+    made["spec"][absent] = None
+    assert create(lab, "carol", made).ok
+    assert "bob may not run pods as service account trainer" in create(lab, "bob", made).text
+
+
 @pytest.mark.parametrize(
     ("accounts", "refused"),
     [(("trainer", ""), "trainer"), (("", "trainer"), "trainer"), (("", "default"), "")],

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from dijob import names
+from dijob.api import job_names
 from dijob.api.model import DIJob
 from dijob.api.own_variables import contradictions
 from dijob.api.parts import MessageQueue
@@ -18,13 +19,6 @@ from dijob.api.template_checks import (
 )
 from dijob.names import Addressing, Queue, Runtime, TaskType
 
-# As strict as a Service's name; JOB-RANK with a rank of four digits must fit into 63 characters.
-NAME_PATTERN: Final = "[a-z]([-a-z0-9]*[a-z0-9])?"
-NAME_LENGTH: Final = 58
-NAME_MESSAGE: Final = (
-    f"must match {NAME_PATTERN} and have at most {NAME_LENGTH} characters, because the pods are"
-    " named NAME-RANK and the Service NAME: choose another name"
-)
 # {} is replaced by Succeeded or Failed.
 ENDED_MESSAGE: Final = (
     "the job has ended ({}): delete it and apply again (kubectl dijob restart NAME -f FILE does"
@@ -111,8 +105,10 @@ def problems(job: DIJob) -> tuple[Problem, ...]:
 
 def _name(job: DIJob) -> Iterator[Problem]:
     name = job.metadata.name
-    if len(name) > NAME_LENGTH or not re.fullmatch(NAME_PATTERN, name):
-        yield Problem("metadata.name", f"{name!r} {NAME_MESSAGE}")
+    if not job_names.is_allowed(name):
+        near = job_names.nearest(name)
+        such = f", such as {near}" if near else ""
+        yield Problem("metadata.name", f"{name!r} {job_names.NAME_MESSAGE}{such}")
 
 
 def _sizes(spec: Spec) -> Iterator[Problem]:
@@ -154,10 +150,12 @@ def _tasks(job: DIJob) -> Iterator[Problem]:
             yield Problem(f"{place}.name", f"is {name!r}: {TASK_TWICE_MESSAGE}")
         elif not re.fullmatch(TASK_NAME_PATTERN, name):
             yield Problem(f"{place}.name", f"{name!r} {TASK_NAME_MESSAGE}")
-        elif (length := len(f"{job.metadata.name}-{name}-{task.replicas - 1}")) > 63:
+        elif len(name) > (room := job_names.room_for_task(job.metadata.name, task.replicas)):
+            most = max(0, room)
             yield Problem(
                 f"{place}.name",
-                f"its pods' names would have {length} characters; it must be at most 63",
+                f"has {len(name)} characters, and there is room for {most}:"
+                f" {job_names.TASK_LENGTH_MESSAGE}",
             )
         if names.nodes_variable(name) in names.RESERVED_ENV:
             yield Problem(f"{place}.name", NUM_MESSAGE)

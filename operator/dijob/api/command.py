@@ -111,7 +111,8 @@ class _Seen:
 
 
 def _strings(value: object) -> list[str]:
-    return [str(word) for word in value] if isinstance(value, list | tuple) else []
+    given = value if isinstance(value, list | tuple) else ()
+    return ["" if word is None else str(word) for word in given]
 
 
 def _read_argv(words: Sequence[str], seen: _Seen, depth: int) -> None:

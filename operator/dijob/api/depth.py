@@ -30,7 +30,8 @@ DEEP_MESSAGE: Final = (
     f"is nested more than {LEVELS} levels deep, and no field of a pod is: remove it"
 )
 LARGE_MESSAGE: Final = (
-    f"has more than {VALUES:,} values, and each pod would have all of them: make it smaller"
+    f"has more than {VALUES:,} values, and each pod would have all of them: make it smaller,"
+    " for example by a ConfigMap that the template mounts or names in envFrom"
 )
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, StrictInt, field_validator
 from pydantic_core import PydanticCustomError
 
-from dijob.api.parts import Labels, Written
+from dijob.api.parts import Labels, Strict, Written
 
 
 def _number_or_name(value: Any) -> Any:
@@ -28,7 +28,7 @@ PortOrName = Annotated[int | str, BeforeValidator(_number_or_name)]
 Cidr = Annotated[str, Field(min_length=1, max_length=43)]
 
 
-class Part(Written):
+class Part(Strict):
     """A part of a rule: no key in it is without a value."""
 
     @field_validator("*", mode="before")

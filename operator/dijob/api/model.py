@@ -1,26 +1,30 @@
 """The DIJob: its spec, its status, and the values that follow from both."""
 
 from functools import cached_property
+from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from dijob import names
 from dijob.api.fingerprint import fingerprint
+from dijob.api.parts import Text
 from dijob.api.pod_sets import PodSet, pod_sets
 from dijob.api.spec import Spec
-from dijob.api.status import Status, Stored
+from dijob.api.status import Status, Stored, without_nulls
 from dijob.names import Addressing, Queue, RestartScope, ServicePolicy, Topology
 
 
 class Metadata(Stored):
     """The parts of the object's metadata that the operator reads."""
 
+    _null_is_absent = model_validator(mode="before")(without_nulls)
+
     name: str
     namespace: str = "default"
     uid: str = ""
     generation: int = 0
-    annotations: dict[str, str] = Field(default_factory=dict)
-    labels: dict[str, str] = Field(default_factory=dict)
+    annotations: dict[str, Annotated[str, Text]] = Field(default_factory=dict)
+    labels: dict[str, Annotated[str, Text]] = Field(default_factory=dict)
     creation_timestamp: str = ""
     deletion_timestamp: str | None = None
     finalizers: tuple[str, ...] = ()

@@ -79,7 +79,7 @@ def _given(pod_set: PodSet) -> Iterator[tuple[str, str, str | None]]:
     """
     for at, entry in enumerate(entries(pod_set.main_container, "env")):
         value = entry.get("value")
-        literal = "valueFrom" not in entry and "$(" not in str(value)
+        literal = entry.get("valueFrom") is None and "$(" not in str(value)
         path = f"{pod_set.main_path}.env[{at}]"
         yield path, str(entry.get("name")), str(value or "") if literal else None
 

@@ -2,10 +2,10 @@
 
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from dijob import names
-from dijob.api.status import Stored
+from dijob.api.status import Stored, without_nulls
 from dijob.api.traits import DEFAULTED
 from dijob.names import FailureAction, Queue, RestartScope, TaskType, Topology
 
@@ -15,25 +15,69 @@ Seconds = Annotated[int, Field(strict=True, ge=1, le=2**31 - 1)]
 ExitCode = Annotated[int, Field(strict=True, ge=1, le=255, description="One exit code.")]
 # Kubernetes bounds annotations at 256 KiB in sum, label values at 63 characters.
 Labels = Annotated[dict[str, Annotated[str, Field(max_length=63)]], Field(max_length=64)]
-Annotations = Annotated[dict[str, Annotated[str, Field(max_length=65536)]], Field(max_length=64)]
+# As in a Deployment, null is the empty text.
+Text = BeforeValidator(lambda value: "" if value is None else value)
+PodLabels = Annotated[dict[str, Annotated[str, Field(max_length=63), Text]], Field(max_length=64)]
+PodAnnotations = Annotated[
+    dict[str, Annotated[str, Field(max_length=65536), Text]], Field(max_length=64)
+]
 # The pods are named JOB-TASK-INDEX, which has to fit into 63 characters with the job's name.
 TaskName = Annotated[str, Field(max_length=40)]
 MAX_RULES: Final = 20
 
 
-class Written(Stored):
+IgnoredText = Annotated[str, Field(max_length=1024)] | None
+IgnoredWord = Annotated[str, Field(max_length=1024, description="Ignored."), Text]
+IgnoredObjects = Annotated[list[Any], Field(max_length=64)] | None
+
+
+class Strict(Stored):
     """An object that a user wrote: an unknown field is a mistake, and is refused."""
 
     model_config = ConfigDict(extra="forbid")
 
 
-class TemplateMetadata(Written):
-    """Labels and annotations of the pods."""
+class Written(Strict):
+    """Such an object in which null is as good as absent: charts write it for a value that is not
+    set."""
 
-    labels: Labels | None = None
+    _null_is_absent = model_validator(mode="before")(without_nulls)
+
+
+class TemplateMetadata(Written):
+    """Labels and annotations of the pods. Other fields of metadata are accepted as in a Deployment,
+    and ignored."""
+
+    labels: PodLabels | None = None
     """Labels added to every pod. Keys below diengine.opendilab.org/ are refused."""
-    annotations: Annotations | None = None
+    annotations: PodAnnotations | None = None
     """Annotations added to every pod. Keys below diengine.opendilab.org/ are refused."""
+    name: IgnoredText = None
+    """Ignored: the pods are named after the job."""
+    generate_name: IgnoredText = None
+    """Ignored: the pods are named after the job."""
+    namespace: IgnoredText = None
+    """Ignored: the pods are in the job's namespace."""
+    finalizers: Annotated[list[IgnoredWord], Field(max_length=64)] | None = None
+    """Ignored."""
+    owner_references: IgnoredObjects = None
+    """Ignored: the job owns the pods."""
+    uid: IgnoredText = None
+    """Ignored."""
+    resource_version: IgnoredText = None
+    """Ignored."""
+    generation: Annotated[int, Field(ge=0, le=2**53)] | None = None
+    """Ignored."""
+    creation_timestamp: IgnoredText = None
+    """Ignored."""
+    deletion_timestamp: IgnoredText = None
+    """Ignored."""
+    deletion_grace_period_seconds: Annotated[int, Field(ge=0, le=2**53)] | None = None
+    """Ignored."""
+    self_link: IgnoredText = None
+    """Ignored."""
+    managed_fields: IgnoredObjects = None
+    """Ignored."""
 
 
 class Template(Written):
@@ -75,7 +119,7 @@ class EngineFields(Written):
 class MessageQueue(Written):
     """The transport of events between DI-engine's processes."""
 
-    type: Queue = Queue.NNG
+    type: Annotated[Queue, DEFAULTED] = Queue.NNG
     """nng connects the processes with each other, as topology says; with redis each connects to a
     Redis server. torchrpc:cpu, torchrpc:cuda (GPUs send to each other directly) and torchrpc (what
     the pod supports) connect like nng, by torch.distributed.rpc; the image needs dijob-runtime."""

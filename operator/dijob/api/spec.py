@@ -127,7 +127,7 @@ class Spec(Written):
     suspend: Annotated[bool, Mutable.UNTIL_ENDED] = False
     """While it is true, the job has no pods: they are ended gently. The job goes on with the same
     ranks and names when it is false again. Until then, immutable fields can be changed."""
-    priority: Annotated[Priority, Immutable()] = Priority.NORMAL
+    priority: Annotated[Priority, DEFAULTED, Immutable()] = Priority.NORMAL
     """The pods' priority class where the template has none: the operator's for normal or high."""
     preemptible: Annotated[bool, Mutable.UNTIL_ENDED] = False
     """Whether exit code 143 (SIGTERM) costs nothing, as in DI-orchestrator. Evictions never do."""

@@ -1,7 +1,8 @@
 """A DIJob's status: facts that cannot be observed again, and figures for users and autoscalers."""
 
+from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
@@ -34,6 +35,13 @@ class Stored(BaseModel):
         populate_by_name=True,
         use_attribute_docstrings=True,
     )
+
+
+def without_nulls(given: Any) -> Any:
+    """An object without the fields that are null."""
+    if not isinstance(given, Mapping):
+        return given
+    return {name: value for name, value in given.items() if value is not None}
 
 
 class Charge(Stored):

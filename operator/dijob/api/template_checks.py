@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from dijob import names
-from dijob.api.pod_sets import PodSet, containers
+from dijob.api.pod_sets import PodSet, containers, entries
 from dijob.api.problems import Problem
 from dijob.api.spec import Spec
 from dijob.names import Topology
@@ -30,6 +30,12 @@ RESERVED_MESSAGE: Final = (
     " remove it. Every container has DI_RANK, DI_NUM_NODES and DI_POD_IP. A container beside the"
     " main one can take the addresses under a name of its own, by a fieldRef to"
     f" metadata.annotations[{names.ANNOTATION_IPS}]"
+)
+# Linux starts no program with a longer string, its ending zero included (MAX_ARG_STRLEN).
+LONGEST_STRING: Final = 128 * 1024
+LONG_MESSAGE: Final = (
+    "is longer than the 131,071 bytes that Linux allows for one argument or variable: put it into a"
+    " file, from a ConfigMap that the template mounts as a volume, and give the program its path"
 )
 DNS_MESSAGE: Final = (
     "is Default, and pods then know no names of the cluster, which addressing: Hostname, runtime:"
@@ -67,6 +73,7 @@ def template_problems(pod_set: PodSet, spec: Spec) -> Iterator[Problem]:
     yield from _restarts(pod_set)
     for key in ("containers", "initContainers"):
         yield from _reserved(pod_set, key)
+        yield from _long(pod_set, key)
     yield from _own_names(pod_set, spec)
     yield from _own_folder(pod_set)
 
@@ -111,6 +118,29 @@ def _reserved(pod_set: PodSet, key: str) -> Iterator[Problem]:
             name = entry.get("name") if isinstance(entry, Mapping) else None
             if name in names.RESERVED_ENV:
                 yield Problem(f"{pod_set.path}.spec.{key}[{at}].env", f"{name} {RESERVED_MESSAGE}")
+
+
+def _long(pod_set: PodSet, key: str) -> Iterator[Problem]:
+    """Strings with which Linux starts no program. The CRD's rules count characters, not bytes."""
+    for at, container in enumerate(containers(pod_set.pod, key)):
+        path = f"{pod_set.path}.spec.{key}[{at}]"
+        for field in ("command", "args"):
+            words = container.get(field)
+            for number, word in enumerate(words if isinstance(words, list) else ()):
+                if _is_long(word):
+                    yield Problem(f"{path}.{field}[{number}]", LONG_MESSAGE)
+        for number, entry in enumerate(entries(container, "env")):
+            if _is_long(f"{entry.get('name')}={entry.get('value')}"):
+                yield Problem(f"{path}.env[{number}]", LONG_MESSAGE)
+
+
+def _is_long(text: object) -> bool:
+    # Most are too short for it in any encoding.
+    return (
+        isinstance(text, str)
+        and len(text) >= LONGEST_STRING // 4
+        and len(text.encode(errors="replace")) >= LONGEST_STRING
+    )
 
 
 def _own_folder(pod_set: PodSet) -> Iterator[Problem]:

@@ -14,12 +14,32 @@ from dijob.names import Queue, Runtime
 
 def warnings(job: DIJob) -> tuple[Problem, ...]:
     """All warnings about a job; a sentence about several tasks is there once."""
-    about = (_other_runtime, _no_gpu, _unreadable)
+    about = (_ignored_metadata, _other_runtime, _no_gpu, _unreadable)
     found = (
         problem for pod_set in job.pod_sets for look in about for problem in look(pod_set, job.spec)
     )
     variables = (*contradictions(job), *replaced(job))
     return tuple(dict.fromkeys((*bypassed(job), *misplaced(job), *variables, *found)))
+
+
+def _ignored_metadata(pod_set: PodSet, _spec: Spec) -> Iterator[Problem]:
+    """Fields of the template's metadata that have no effect, and that somebody may rely on. What
+    programs write by themselves, such as creationTimestamp, is accepted in silence.
+    """
+    given = pod_set.template.metadata
+    for field, value in (
+        ("name", given.name),
+        ("generateName", given.generate_name),
+        ("namespace", given.namespace),
+        ("finalizers", given.finalizers),
+        ("ownerReferences", given.owner_references),
+    ):
+        if value:
+            yield Problem(
+                f"{pod_set.path}.metadata.{field}",
+                "has no effect: the pods have the job's name and namespace, and the job owns them:"
+                " remove it",
+            )
 
 
 def _other_runtime(pod_set: PodSet, spec: Spec) -> Iterator[Problem]:

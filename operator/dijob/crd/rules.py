@@ -1,10 +1,12 @@
 """CEL rules with their messages; api/checks.py checks the same in objects older than a rule."""
 
+from enum import StrEnum
 from typing import Final
 
 from dijob import names
 from dijob.api import checks
 from dijob.api import template_checks as template
+from dijob.crd import naming
 from dijob.crd.rule import NAME_OF_T, Rule, task_name
 from dijob.crd.transitions import (
     ANEW,
@@ -46,6 +48,12 @@ _LAST: Final = task_name("self.spec.tasks[self.spec.tasks.size() - 1]")
 _ORDINARY: Final = ", ".join(f"'{name}'" for name in names.ORDINARY_CONDITIONS)
 _HOMOGENEOUS: Final = ", ".join(f"'{runtime}'" for runtime in checks.HOMOGENEOUS)
 _RESERVED: Final = ", ".join(f"'{name}'" for name in names.RESERVED_ENV)
+_WORD: Final = (
+    Rule(
+        rule=f"self.size() < {template.LONGEST_STRING}",
+        message=f"this argument {template.LONG_MESSAGE}",
+    ),
+)
 _ENV: Final = (
     Rule(
         rule=f"!(self.name in [{_RESERVED}])",
@@ -54,7 +62,19 @@ _ENV: Final = (
         field=".name",
         reason="FieldValueForbidden",
     ),
+    Rule(
+        rule=f"!has(self.value) || self.name.size() + 1 + self.value.size() <"
+        f" {template.LONGEST_STRING}",
+        message=f"this variable {template.LONG_MESSAGE}",
+        field=".value",
+    ),
 )
+# Fields whose schema has no enum, since an enum forbids null.
+_NULLABLE_ENUMS: Final[dict[str, type[StrEnum]]] = {
+    "spec.topology": names.Topology,
+    "spec.engineFields.topology": names.Topology,
+    "spec.restart.scope": names.RestartScope,
+}
 _PREFIX: Final = (
     Rule(rule=f"self.all(key, !key.startsWith('{names.GROUP}/'))", message=template.PREFIX_MESSAGE),
 )
@@ -93,22 +113,20 @@ def _of_template(path: str) -> dict[str, tuple[Rule, ...]]:
                 for field in ("hostname", "subdomain")
             ),
         ),
-        f"{path}.spec.containers[].env[]": _ENV,
-        f"{path}.spec.initContainers[].env[]": _ENV,
+        **_of_container(f"{path}.spec.containers[]"),
+        **_of_container(f"{path}.spec.initContainers[]"),
     }
+
+
+def _of_container(path: str) -> dict[str, tuple[Rule, ...]]:
+    return {f"{path}.command[]": _WORD, f"{path}.args[]": _WORD, f"{path}.env[]": _ENV}
 
 
 # By the path of the schema that carries them (see schema.at).
 RULES: Final[dict[str, tuple[Rule, ...]]] = {
     "": (
-        Rule(
-            rule=(
-                f"self.metadata.name.size() <= {checks.NAME_LENGTH} "
-                f"&& self.metadata.name.matches('^{checks.NAME_PATTERN}$')"
-            ),
-            message=f"metadata.name {checks.NAME_MESSAGE}",
-            field=".metadata.name",
-        ),
+        *naming.of_job(),
+        naming.of_tasks(),
         *immutable_fields(),
         server_port(),
         Rule(
@@ -217,6 +235,15 @@ RULES: Final[dict[str, tuple[Rule, ...]]] = {
             field=".messageQueue",
         ),
     ),
+    **{
+        path: (
+            Rule(
+                rule=f"self in {[each.value for each in values]}",
+                message="supported values: " + ", ".join(f'"{each}"' for each in values),
+            ),
+        )
+        for path, values in _NULLABLE_ENUMS.items()
+    },
     "spec.group": (
         Rule(
             rule=f"self.matches('^{checks.GROUP_PATTERN}$')",

@@ -16,22 +16,16 @@ _KEPT: Final = (
     *("type", "enum", "required", "minimum", "maximum", "minLength", "maxLength"),
     *("minItems", "maxItems", "maxProperties"),
 )
+# The scale subresource reads it, and fails with null.
+_SCALED: Final = "replicas"
 _OPEN: Final = {"x-kubernetes-preserve-unknown-fields": True}
-_ENV: Final[Schema] = {
-    "type": "array",
-    "description": "Environment variables. Those that describe the rank and its peers are refused.",
-    "maxItems": 512,
-    "items": {
-        "type": "object",
-        "description": "One variable.",
-        **_OPEN,
-        "required": ["name"],
-        "properties": {
-            "name": {"type": "string", "description": "The variable's name.", "maxLength": 256},
-            "value": {"type": "string", "description": "Its value.", "maxLength": 131072},
-        },
-    },
-}
+# Longer than a rule allows (template_checks.LONGEST_STRING), so that its message is shown.
+_LONG: Final = 2**20
+# An object of more values is refused (depth.VALUES). Tasks have room for less: the cost of a rule
+# is estimated for all of them together.
+_WORDS: Final = 8192
+_VARIABLES: Final = 4096
+_VARIABLES_OF_TASKS: Final = 1500
 
 
 def structural(model: type[BaseModel]) -> Schema:
@@ -47,11 +41,16 @@ def structural(model: type[BaseModel]) -> Schema:
     root["required"] = ["spec"]
     for path in ("spec.template", "spec.tasks[].template"):
         template = at(root, path)["properties"]
-        template["spec"] = {**_pod_spec(), "description": template["spec"]["description"]}
+        variables = _VARIABLES_OF_TASKS if "tasks" in path else _VARIABLES
+        template["spec"] = {**_pod_spec(variables), "description": template["spec"]["description"]}
+        for ignored in ("ownerReferences", "managedFields"):
+            one = {"type": "object", "description": "Ignored.", **_OPEN}
+            template["metadata"]["properties"][ignored]["items"] = one
         template["containers"] |= {
             "maxItems": 64,
             "items": {"type": "object", "description": "Refused.", **_OPEN},
         }
+    _let_null_pass(at(root, "spec"))
     volume = {"type": "object", "description": "A volume, as in a pod's spec.", **_OPEN}
     at(root, "spec.volumes")["items"] = volume
     # Open, so that the operator sees a misspelt key and refuses it: pruned, a rule or a selector
@@ -67,6 +66,26 @@ def structural(model: type[BaseModel]) -> Schema:
     conditions |= {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}
     restarts_seen |= {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["rank"]}
     return root
+
+
+def _let_null_pass(node: Schema) -> None:
+    """Let each field that can be absent, each entry of a map and each word of a list be null.
+
+    The apiserver drops nulls that the schema does not allow when it decodes an object, but not in a
+    server-side apply, which Flux and Helm use. What has a default gets it in place of null. No
+    `enum` can have null in it, so a rule says the values instead (rules.py).
+    """
+    for name, field in node.get("properties", {}).items():
+        if name not in (*node.get("required", ()), _SCALED) and "default" not in field:
+            field["nullable"] = True
+            if values := field.pop("enum", None):
+                field["maxLength"] = max(map(len, values))
+        _let_null_pass(field)
+    for key in ("items", "additionalProperties"):
+        if isinstance(below := node.get(key), dict):
+            if below["type"] == "string":
+                below["nullable"] = True
+            _let_null_pass(below)
 
 
 def at(schema: Schema, path: str) -> Schema:
@@ -108,7 +127,7 @@ def _clean(node: Schema, definitions: dict[str, Schema]) -> Schema:
     return clean
 
 
-def _pod_spec() -> Schema:
+def _pod_spec(variables: int) -> Schema:
     """The fields of a pod's spec that rules speak of; the apiserver checks the rest in the pods.
 
     Nullable and not required, so that an empty `spec:` with `containers:` beside it gets our
@@ -119,8 +138,10 @@ def _pod_spec() -> Schema:
         "nullable": True,
         **_OPEN,
         "properties": {
-            "containers": _containers("At least one. The one named di-container is main."),
-            "initContainers": _containers("They run before the operator's gate."),
+            "containers": _containers(
+                "At least one. The one named di-container is main.", variables
+            ),
+            "initContainers": _containers("They run before the operator's gate.", variables),
             "restartPolicy": _text(32, "OnFailure (where absent) or Never."),
             "hostNetwork": {
                 "type": "boolean",
@@ -132,7 +153,7 @@ def _pod_spec() -> Schema:
     }
 
 
-def _containers(description: str) -> Schema:
+def _containers(description: str, variables: int) -> Schema:
     return {
         "type": "array",
         "maxItems": 32,
@@ -146,16 +167,35 @@ def _containers(description: str) -> Schema:
                 "image": _text(4096, "Its image."),
                 "command": _words("The main one gets the launcher before it (see spec.launcher)."),
                 "args": _words("Arguments of the command."),
-                "env": _ENV,
+                "env": _env(variables),
             },
         },
         "description": description,
     }
 
 
+def _env(most: int) -> Schema:
+    return {
+        "type": "array",
+        "description": "Environment variables. Those that describe the rank and its peers are"
+        " refused. For more, use envFrom with a ConfigMap.",
+        "maxItems": most,
+        "items": {
+            "type": "object",
+            "description": "One variable.",
+            **_OPEN,
+            "required": ["name"],
+            "properties": {
+                "name": _text(256, "The variable's name."),
+                "value": _text(_LONG, "Its value: with the name, at most 131,070 characters."),
+            },
+        },
+    }
+
+
 def _words(description: str) -> Schema:
-    items = {"type": "string", "description": "One argument.", "maxLength": 131072}
-    return {"type": "array", "maxItems": 256, "items": items, "description": description}
+    items = _text(_LONG, "One argument: at most 131,071 characters.")
+    return {"type": "array", "maxItems": _WORDS, "items": items, "description": description}
 
 
 def _text(most: int, description: str) -> Schema:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from dijob import names
-from dijob.api.checks import NAME_PATTERN
+from dijob.api.job_names import NAME_PATTERN
 from dijob.core.render.server import AUDIENCE
 from dijob.server.limits import Limit, Rate
 from dijob.server.refusal import Refusal

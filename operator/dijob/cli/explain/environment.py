@@ -116,8 +116,9 @@ def process(job: DIJob, place: Place, options: Options) -> Process:
     if job.spec.launcher is Launcher.AUTO and pod_set.main_container.get("command"):
         for variable in _by_launcher(gang, listed, users):
             env.add(variable)
-    words = [*(pod_set.main_container.get("command") or ()), *(main.get("args") or ())]
-    return Process(tuple(env.expand(str(word)) for word in words), tuple(env.found.values()), made)
+    given = [*(pod_set.main_container.get("command") or ()), *(main.get("args") or ())]
+    words = ("" if word is None else str(word) for word in given)
+    return Process(tuple(env.expand(word) for word in words), tuple(env.found.values()), made)
 
 
 def _by_launcher(gang: Gang, listed: Mapping[str, str], users: set[str]) -> Iterator[Variable]:
@@ -151,7 +152,7 @@ def _one(
 ) -> Variable:
     name = str(entry.get("name"))
     ours = name not in users
-    if "valueFrom" not in entry:
+    if entry.get("valueFrom") is None:
         given = entry.get("value")
         return Variable(name, env.expand("" if given is None else str(given)), ours=ours)
     source = mapping(entry.get("valueFrom"))

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from dijob.api.checks import NAME_LENGTH
+from dijob.api.job_names import NAME_LENGTH
 from dijob.cli.slurm.body import REFERENCE, Body
 from dijob.cli.slurm.containers import inner
 from dijob.cli.slurm.notes import Notes
