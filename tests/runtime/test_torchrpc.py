@@ -84,6 +84,25 @@ def test_two_that_dial_each_other_are_one_peer(process: Make) -> None:
     until_true("it has gone", lambda: not b.here)
 
 
+def test_a_peer_that_could_not_join_is_tried_again(process: Make) -> None:
+    """R15: it was counted as connected, and never joined."""
+    first, second = free_port(), free_port()
+    a, failures = process(0), [RuntimeError("no room"), ValueError("no room")]
+
+    def join(card: Card) -> None:
+        if failures:
+            raise failures.pop()
+        a.here.add(card)
+
+    a.neighbours._joined = join
+    a.start(first)
+    b = process(1).start(second, first)
+    until_true("it has joined", lambda: a.here == {b.card})
+    assert a.said == ["node 1 cannot join, and is tried again: no room"]
+    b.neighbours.stop()
+    until_true("it has gone", lambda: not a.here)
+
+
 @pytest.mark.parametrize(
     "words",
     [b"", b"GET / HTTP/1.0\r\n", b"[1]\n", b'{"node": 1}\n', b"x" * 9000],

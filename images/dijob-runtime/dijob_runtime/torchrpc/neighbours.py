@@ -57,6 +57,7 @@ class Neighbours:
         self._left = left
         self._say = say
         self._links: dict[str, int] = {}
+        self._reported: set[str] = set()
         self._servers: list[asyncio.AbstractServer] = []
         self._kept: set[Any] = set()  # asyncio itself keeps no task alive
         self._loop = asyncio.new_event_loop()
@@ -116,9 +117,10 @@ class Neighbours:
 
     async def _while_it_lasts(self, card: Card, reader: asyncio.StreamReader) -> None:
         """Two processes that dial each other have two links, and are one peer."""
-        self._links[card.life] = self._links.get(card.life, 0) + 1
-        if self._links[card.life] == 1:
-            self._joined(card)
+        links = self._links.get(card.life, 0)
+        if not links and not self._join(card):
+            return  # the process that dials tries again
+        self._links[card.life] = links + 1
         try:
             await reader.read(1)
         except OSError:
@@ -128,6 +130,16 @@ class Neighbours:
             if not self._links[card.life]:
                 del self._links[card.life]
                 self._left(card)
+
+    def _join(self, card: Card) -> bool:
+        try:
+            self._joined(card)
+        except Exception as error:  # of torch, or of the queue
+            if card.life not in self._reported:
+                self._reported.add(card.life)
+                self._say(f"node {card.node} cannot join, and is tried again: {error}")
+            return False
+        return True
 
     async def _end(self) -> None:
         for server in self._servers:
