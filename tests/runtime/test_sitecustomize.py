@@ -2,6 +2,7 @@
 sitecustomize does.
 """
 
+import ast
 import subprocess
 import sys
 from pathlib import Path
@@ -77,3 +78,77 @@ def test_an_isolated_python_sees_nothing_of_it(folder: Path) -> None:
     program = "import sys; print('sitecustomize' in sys.modules and sys.modules['sitecustomize'])"
     out, _ = run(program, HOOK, options=("-I",))
     assert str(HOOK) not in out
+
+
+# What Python 2.7 cannot read, of all that ast knows.
+NEWER = (
+    ast.AnnAssign,
+    ast.AsyncFor,
+    ast.AsyncFunctionDef,
+    ast.AsyncWith,
+    ast.Await,
+    ast.JoinedStr,
+    ast.MatMult,
+    ast.Match,
+    ast.NamedExpr,
+    ast.Nonlocal,
+    ast.TryStar,
+    ast.YieldFrom,
+)
+
+
+def newer_than_2_7(node: ast.AST) -> bool:
+    """Whether Python 2.7 takes this for a SyntaxError."""
+    match node:
+        case ast.ImportFrom(module="__future__"):
+            return True
+        case ast.arguments(posonlyargs=before, kwonlyargs=behind):
+            return bool(before or behind)
+        case ast.arg(annotation=note) | ast.FunctionDef(returns=note) if note:
+            return True
+        case ast.ClassDef(keywords=[_, *_]) | ast.Raise(cause=ast.AST()):
+            return True
+        case ast.Starred():
+            return not isinstance(node.ctx, ast.Load)
+    return isinstance(node, NEWER)
+
+
+def test_an_old_python_can_read_the_file() -> None:
+    """C51: Python 2.7 and 3.6 printed a SyntaxError at each start."""
+    text = (HOOK / "sitecustomize.py").read_bytes()
+    assert [ast.dump(node) for node in ast.walk(ast.parse(text)) if newer_than_2_7(node)] == []
+    assert text.isascii()
+
+
+@pytest.mark.parametrize("text", ["def f(a: int): 0", "def f(*, a): 0", "from __future__ import x"])
+def test_what_an_old_python_cannot_read(text: str) -> None:
+    assert any(map(newer_than_2_7, ast.walk(ast.parse(text))))
+
+
+# What Python 2.7 has, and 3.12 no longer.
+IMP = """
+import sys, types
+def load(name, path):
+    sys.own = path
+def find(name, folders):
+    return [f for f in folders if f.endswith("own")]
+sys.modules["imp"] = types.SimpleNamespace(find_module=find, load_module=load)
+sys.modules["sitecustomize"] = types.ModuleType("sitecustomize")
+"""
+OLD = """
+sys.version_info, before, __file__ = {version}, list(sys.meta_path), {file!r}
+exec(open(__file__).read())
+print(sys.own.rpartition("/")[2], sys.meta_path == before, end="")
+"""
+
+
+@pytest.mark.parametrize("version", [(2, 7, 18), (3, 6, 15)])
+def test_an_old_python_runs_the_images_own_and_nothing_else(
+    version: tuple[int, ...], tmp_path: Path
+) -> None:
+    """C51: DI-engine needs Python 3.7."""
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "sitecustomize.py").write_text("import sys; sys.own = __file__.rpartition('/')[0]\n")
+    program = IMP + OLD.format(version=version, file=str(HOOK / "sitecustomize.py"))
+    assert run(program, own) == ("own True", "")

@@ -4,18 +4,24 @@ the image's own sitecustomize runs, which this one hides.
 
 A process that never needs DI-engine pays for what is in this file alone, so it imports nothing that
 Python has not imported already.
+
+A pod may have an older Python too (2.7 of a tool, 3.6 of the distribution). It cannot run
+DI-engine, so here it only runs the image's own sitecustomize. This file is valid in Python 2.7 for
+that reason: types are in comments.
 """
 
-from __future__ import annotations
-
 import sys
-from importlib.machinery import PathFinder
+
+# DI-engine and dijob_runtime need it.
+OLDEST = (3, 7)
+if sys.version_info >= (3, 4):
+    from importlib.machinery import PathFinder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing takes milliseconds to import
     from importlib.machinery import ModuleSpec
     from types import ModuleType
-    from typing import Any, Sequence
+    from typing import Any, Optional, Sequence
 
 # The modules of DI-engine that are changed once they are imported, each with the module whose
 # `patch` does it.
@@ -33,9 +39,8 @@ class Finder:
     """Finds what PathFinder finds, with a patch behind it."""
 
     @staticmethod
-    def find_spec(
-        name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
+    def find_spec(name, path=None, target=None):
+        # type: (str, Optional[Sequence[str]], Optional[ModuleType]) -> Optional[ModuleSpec]
         patch = PATCHES.get(name)
         if patch is None:
             return None
@@ -48,18 +53,22 @@ class Finder:
 class Patching:
     """A module's own loader, which patches the module once it has run."""
 
-    def __init__(self, loader: Any, patch: str) -> None:
+    def __init__(self, loader, patch):
+        # type: (Any, str) -> None
         self._loader = loader
         self._patch = patch
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name):
+        # type: (str) -> Any
         """get_source and the like, for tracebacks and inspect."""
         return getattr(self._loader, name)
 
-    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+    def create_module(self, spec):
+        # type: (ModuleSpec) -> Optional[ModuleType]
         return self._loader.create_module(spec)  # type: ignore[no-any-return]
 
-    def exec_module(self, module: ModuleType) -> None:
+    def exec_module(self, module):
+        # type: (ModuleType) -> None
         self._loader.exec_module(module)
         try:
             __import__(self._patch)
@@ -71,10 +80,14 @@ class Patching:
             sys.stderr.write(text % (module.__name__, error))
 
 
-def run_the_images_own() -> None:
+def run_the_images_own():
+    # type: () -> None
     """The sitecustomize that Python would have found without this one."""
     here = __file__.rpartition("/")[0]
     others = [path for path in sys.path if path.rstrip("/") != here]
+    if sys.version_info < (3, 4):
+        _run_in_python_2(others)
+        return
     spec = PathFinder.find_spec("sitecustomize", others)
     if spec is None or spec.loader is None:
         return
@@ -84,5 +97,19 @@ def run_the_images_own() -> None:
     spec.loader.exec_module(module)
 
 
-sys.meta_path.insert(0, Finder)
+def _run_in_python_2(folders):
+    # type: (Any) -> None
+    import imp
+
+    try:
+        found = imp.find_module("sitecustomize", folders)
+    except ImportError:
+        return
+    # Python 2 would run it in the module of this file, and clears a module that nothing refers to.
+    vars(sys)["dijob_sitecustomize"] = sys.modules.pop("sitecustomize")
+    imp.load_module("sitecustomize", *found)  # type: ignore[arg-type]  # a file of Python 2
+
+
+if sys.version_info >= OLDEST:
+    sys.meta_path.insert(0, Finder)
 run_the_images_own()
