@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from dijob_runtime.hook.kept import FINISH, processes
+from dijob_runtime.hook.receiving import Message, receiver
 from dijob_runtime.world import World
 
 # So long a process that has said that the task has finished stays, unless all others go before.
@@ -55,6 +56,12 @@ def patch(module: ModuleType) -> None:
 
     queue.publish, queue.stop, queue.missing = publish_and_note, stop_heard, missing
     queue.dijob_finish_heard = False
+    queue.recv = receiver(_take)
+
+
+def _take(mq: Any) -> Message:
+    topic, data = mq._sock.recv().split(b"::", 1)
+    return topic.decode(), data
 
 
 def missing(mq: Any, world: World, wanted: set[tuple[int, int]]) -> set[int]:

@@ -10,11 +10,14 @@ import time
 from types import ModuleType
 from typing import Any
 
+from dijob_runtime.hook.receiving import Message, receiver
+from dijob_runtime.said import say
 from dijob_runtime.world import World
 
 # So long after its start a process hears all events, also those that it does not listen to: the
 # first ones of its peers (kept.py). For good it would multiply the server's work.
 HEARS_ALL_SECONDS = 60.0
+LOOK_SECONDS = 0.001
 # What DI-engine puts before each message: the sender's id.
 MESSAGE = re.compile(rb"[0-9a-f]{32}::", re.ASCII)
 
@@ -31,19 +34,22 @@ def patch(module: ModuleType) -> None:
         mq._sub = Subscriptions(mq._sub)
         mq._sub.psubscribe("*")
 
-    recv = queue.recv
-
-    def receive(mq: Any) -> Any:
-        """None once it is stopped, as the listening thread expects: it is no error."""
-        try:
-            return recv(mq)
-        except RuntimeError:
-            if mq._running:
-                raise
-            return None
-
-    queue.listen, queue.recv, queue.missing = listen, receive, missing
+    queue.listen, queue.recv, queue.missing = listen, receiver(_take), missing
     queue.dijob_error = module.redis.exceptions.RedisError
+
+
+def _take(mq: Any) -> Message | None:
+    """The next message of another process."""
+    found = mq._sub.get_message(ignore_subscribe_messages=True)
+    if found is None:
+        time.sleep(LOOK_SECONDS)
+        return None
+    topic, message = found["channel"].decode(), found["data"]
+    if not MESSAGE.match(message):
+        say(f"WARNING: a message of topic {topic!r} is not DI-engine's, and is ignored")
+        return None
+    sender, data = message.split(b"::", 1)
+    return None if sender == mq._id else (topic, data)
 
 
 def missing(mq: Any, world: World, wanted: set[tuple[int, int]]) -> set[int]:
