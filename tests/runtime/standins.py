@@ -9,7 +9,7 @@ from dijob_runtime.hook import parallel
 
 
 def di_engine() -> Any:
-    """A module with a Parallel whose runner returns its arguments."""
+    """A module with a Parallel whose runner notes its arguments in what it returns."""
 
     class Parallel:
         @classmethod
@@ -21,9 +21,13 @@ def di_engine() -> Any:
             protocol: str = "ipc",
             ports: int = 50515,
             **more: Any,
-        ) -> dict[str, Any]:
+        ) -> Any:
+            def run(main: Any) -> None:
+                main()
+
             given = {"mq_type": mq_type, "attach_to": attach_to, "protocol": protocol}
-            return {"n_parallel_workers": n_parallel_workers, **given, **more.get("more", {})}
+            vars(run)["told"] = {"n_parallel_workers": n_parallel_workers, **given}
+            return run
 
         def _handle_message(self, topic: str, msg: bytes) -> None: ...
 
@@ -32,6 +36,9 @@ def di_engine() -> Any:
         once = on
 
         def _supervised_runner(self, main: Any) -> None: ...
+
+        @classmethod
+        def _subprocess_runner(cls, runner_kwargs: Any, main_params: Any) -> None: ...
 
     module: Any = ModuleType("ding.framework.parallel")
     module.Parallel = Parallel

@@ -40,7 +40,7 @@ def test_a_plain_runner_dials_the_other_pods_with_its_own_number_of_workers(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("DIJOB_WORKERS_ASSUMED", "1")
-    told = di_engine().Parallel.runner(2)
+    told = di_engine().Parallel.runner(2).told
     links = ["tcp://10.0.0.1:50515", "tcp://10.0.0.1:50516"]
     assert (told["protocol"], told["attach_to"]) == ("tcp", links)
     found = [os.environ[name] for name in ("DI_WORLD_SIZE", "DI_NODE_IDS", "DI_PARALLEL_WORKERS")]
@@ -54,7 +54,7 @@ def test_what_the_job_says_otherwise_is_said_aloud_and_to_the_launcher(
 ) -> None:
     told_launcher = tmp_path / "says-otherwise"
     monkeypatch.setattr("dijob_runtime.parallel.OTHERWISE", told_launcher)
-    assert di_engine().Parallel.runner(2)["n_parallel_workers"] == 2
+    assert di_engine().Parallel.runner(2).told["n_parallel_workers"] == 2
     sentence = "n_parallel_workers=2, but the job has 1: say the same in spec.parallelWorkers"
     assert f"dijob: WARNING: the program says {sentence}" in capsys.readouterr().err
     assert told_launcher.read_text() == sentence + "\n"
@@ -82,7 +82,7 @@ def test_what_makes_no_difference_is_no_contradiction() -> None:
 
 @pytest.mark.parametrize("given", [{"attach_to": ["tcp://other:1"]}, {"attach_to": []}])
 def test_who_says_whom_he_dials_is_left_alone(given: dict[str, Any]) -> None:
-    assert di_engine().Parallel.runner(1, **given)["attach_to"] == given["attach_to"]
+    assert di_engine().Parallel.runner(1, **given).told["attach_to"] == given["attach_to"]
     assert os.environ[OWN_WIRING] == "1"
 
 
@@ -90,7 +90,7 @@ def test_who_says_whom_he_dials_is_left_alone(given: dict[str, Any]) -> None:
 def test_none_leaves_a_script_in_its_jobs_world(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    told = di_engine().Parallel.runner(1, **{name: None})
+    told = di_engine().Parallel.runner(1, **{name: None}).told
     assert (told["protocol"], told["attach_to"]) == ("tcp", ["tcp://10.0.0.1:50515"])
     assert OWN_WIRING not in os.environ
     assert capsys.readouterr().err == ""
@@ -112,14 +112,14 @@ def test_ditask_says_everything_itself() -> None:
     space = {"Parallel": di_engine().Parallel, "__name__": "ding.entry.cli_ditask"}
     given = "n_parallel_workers=1, attach_to=['tcp://10.0.0.1:50515'], protocol='tcp'"
     exec(f"told = Parallel.runner({given})", space)
-    assert space["told"]["protocol"] == "tcp"
+    assert space["told"].told["protocol"] == "tcp"
     assert OWN_WIRING not in os.environ
 
 
 def test_outside_a_job_nothing_is_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in MESH:
         monkeypatch.delenv(name)
-    assert di_engine().Parallel.runner(3)["protocol"] == "ipc"
+    assert di_engine().Parallel.runner(3).told["protocol"] == "ipc"
 
 
 @pytest.mark.parametrize(

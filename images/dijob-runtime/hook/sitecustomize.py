@@ -32,6 +32,7 @@ PATCHES = {
     "ding.framework.middleware.distributer": "dijob_runtime.hook.distributer",
     "ding.framework.message_queue.nng": "dijob_runtime.hook.nng",
     "ding.framework.message_queue.redis": "dijob_runtime.hook.redis",
+    "mpire.worker": "dijob_runtime.hook.mpire",
 }
 
 

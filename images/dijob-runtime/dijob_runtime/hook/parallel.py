@@ -12,7 +12,7 @@ from functools import wraps
 from types import ModuleType
 from typing import Any, Callable
 
-from dijob_runtime.hook import connected, kept
+from dijob_runtime.hook import connected, ending, kept
 from dijob_runtime.parallel import (
     BASE_PORT,
     TOLD,
@@ -33,6 +33,7 @@ def patch(module: ModuleType) -> None:
     _patch_runner(module.Parallel)
     kept.patch(module.Parallel)
     connected.patch(module.Parallel)
+    ending.patch(module.Parallel)
 
 
 def _patch_runner(parallel: Any) -> None:
@@ -48,10 +49,27 @@ def _patch_runner(parallel: Any) -> None:
         told = given if by_ditask else parallel_args(**given)
         _note(told)
         if str(told.get("mq_type")).startswith("torchrpc"):
-            return cls.runner(**told)  # type: ignore[no-any-return]  # dijob_runtime's own
-        return usual(cls, **told)  # type: ignore[no-any-return]
+            return _with_exit_code(cls.runner(**told))  # dijob_runtime's own
+        return _with_exit_code(usual(cls, **told))
 
     parallel.runner = classmethod(runner)
+
+
+def _with_exit_code(run: Callable[..., None]) -> Callable[..., None]:
+    """mpire (2.10, exception.py) makes a worker's SystemExit again without its code, so that a
+    program that ends with sys.exit(3) in a worker would have succeeded.
+    """
+
+    @wraps(run)
+    def run_with_exit_code(*args: Any, **kwargs: Any) -> None:
+        try:
+            run(*args, **kwargs)
+        except SystemExit as error:
+            if error.code is None and error.args:
+                error.code = error.args[0]
+            raise
+
+    return run_with_exit_code
 
 
 def _note(told: dict[str, Any]) -> None:
