@@ -11,6 +11,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from dijob.cli.topology import sockets
 from dijob_runtime.hook import distributer, nng, redis, task
 from dijob_runtime.hook.kept import OWN_WIRING
 from dijob_runtime.parallel import contradictions
@@ -47,6 +48,17 @@ def test_a_plain_runner_dials_the_other_pods_with_its_own_number_of_workers(
     assert found == ["4", "2,3", "2"]
     assert OWN_WIRING not in os.environ
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_the_number_of_processes_is_reported(
+    workers: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """N1: if only the script states it, `topology` and `doctor` read it in the pod."""
+    monkeypatch.setenv("DIJOB_WORKERS_ASSUMED", "1")
+    monkeypatch.setattr("dijob_runtime.parallel.WORKERS", tmp_path / "workers")
+    di_engine().Parallel.runner(workers)
+    assert sockets.read((tmp_path / "workers").read_text()).workers == workers
 
 
 def test_what_the_job_says_otherwise_is_said_aloud_and_to_the_launcher(

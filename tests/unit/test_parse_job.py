@@ -55,6 +55,22 @@ def test_workers(line: str, spec: Body, workers: int) -> None:
 
 
 @pytest.mark.parametrize(
+    ("line", "spec", "assumed"),
+    [
+        ("ditask", {}, False),
+        ("ditask --parallel-workers 2", {}, False),
+        ("python3 main.py", {"parallelWorkers": 1}, False),
+        ("python3 main.py", {}, True),
+        ("ditask --parallel-workers $N", {}, True),
+        ("torchrun main.py", {}, True),
+    ],
+)
+def test_whether_only_the_program_knows_its_processes(line: str, spec: Body, assumed: bool) -> None:
+    """N1: Parallel.runner(n_parallel_workers=2) in the script."""
+    assert parse_job(with_command(line, **spec)).workers_assumed is assumed
+
+
+@pytest.mark.parametrize(
     ("line", "spec", "topology"),
     [
         pytest.param("ditask", {}, Topology.MESH, id="default"),

@@ -13,6 +13,7 @@ from dijob.core.observed.views import Creation, Pod, Refusal, Refused
 from dijob.core.render import service
 from unit.builders import (
     NOW,
+    container,
     gives,
     hands_out,
     job,
@@ -48,6 +49,17 @@ def test_the_wish_is_written_once_where_the_user_left_it_out() -> None:
     assert not any(
         isinstance(action, SetReplicas) for action in plan(job(replicas=2), observed(), NOW).actions
     )
+
+
+@pytest.mark.parametrize(("stated", "known"), [(None, None), (1, 1), (2, 2)])
+def test_the_status_states_no_number_of_processes_that_only_the_program_knows(
+    stated: int | None, known: int | None
+) -> None:
+    """N1."""
+    spec = {} if stated is None else {"parallelWorkers": stated}
+    script = {"containers": [container(command=["python3", "main.py"])]}
+    decided, _ = then(job(script, None, **spec), observed())
+    assert decided.status.parallel_workers == known
 
 
 def test_running_needs_all_ready_once_and_then_holds() -> None:

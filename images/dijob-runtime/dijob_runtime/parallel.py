@@ -14,6 +14,8 @@ from dijob_runtime.world import REACH, World, wait_for_peers, wait_for_redis
 BASE_PORT = 50515
 # Read by the launcher (images/launcher/watcher.go).
 OTHERWISE = REACH.parents[1] / "says-otherwise"
+# Read by `kubectl dijob topology` and `doctor` (operator/dijob/cli/topology/sockets.py).
+WORKERS = REACH.parents[1] / "workers"
 # Set once the variables are the program's own world (hook/parallel.py).
 TOLD = "DIJOB_TOLD"
 
@@ -60,6 +62,12 @@ def with_arguments(world: World, given: dict[str, Any]) -> World:
     return replace(
         world, **{ours: given[theirs] for theirs, ours in names.items() if theirs in given}
     )
+
+
+def report_workers(workers: int) -> None:
+    """Write down how many processes this pod has: the job may not state it."""
+    with suppress(OSError):  # not in a pod
+        WORKERS.write_text(f"parallel-workers {workers}\n")
 
 
 def links_of(world: World, first: int) -> list[str]:

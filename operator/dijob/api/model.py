@@ -77,6 +77,14 @@ class DIJob(Stored):
         return self.spec.explicit("parallel_workers") or next(filter(None, options), None)
 
     @property
+    def workers_assumed(self) -> bool:
+        """Whether only the program knows how many worker processes a pod has: a script that calls
+        Parallel.runner may ask for more than `workers`."""
+        commands = [pod_set.command for pod_set in self.pod_sets]
+        stated = all(one.runs_ditask and not one.hides("parallel-workers") for one in commands)
+        return self.stated_workers is None and not stated
+
+    @property
     def topology(self) -> Topology:
         """Which ranks dial which: the field, else the command's --topology, else mesh (star below
         engineFields, as in DI-orchestrator 1.0)."""

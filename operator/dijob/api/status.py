@@ -167,8 +167,9 @@ class Status(Stored):
     """The most important of the conditions' messages: why the job ended, or what it waits for."""
     topology: Annotated[str, Field(max_length=16)] = ""
     """Which ranks connect to which, as the field or the command says."""
-    parallel_workers: Count = 0
-    """Worker processes per pod, by the field or the command; world size is replicas x this."""
+    parallel_workers: Count | None = None
+    """Worker processes per pod, by the field or the command; world size is replicas x this.
+    Absent if only the program knows the number: `kubectl dijob topology` asks the pods for it."""
     desired: Count = 0
     """How many pods the job wants."""
     replicas: Count = 0

@@ -1,7 +1,10 @@
 """What `doctor` says of what the pods tell: their programs, and the way between them."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
+from dijob.cli.topology.compare import compare
+from dijob.cli.topology.expected import reported_world
 from unit.cli.evidence import (
     GOOD,
     OK,
@@ -21,6 +24,8 @@ from unit.cli.evidence import (
 )
 
 SIX = job(spec={"parallelWorkers": 3})
+ONE_EACH = job(spec={"parallelWorkers": 1})
+SIX_REPORTED = reported_world(job().model, {0: 3, 1: 3})
 
 NOW = datetime(2026, 11, 25, 12, 0, 20, tzinfo=UTC)
 BEGUN = pod(1, main={"state": {"running": {"startedAt": "2026-11-25T12:00:00Z"}}})
@@ -221,6 +226,19 @@ OF_PODS: dict[str, Case] = {
         "the job has 6 processes",
         "task.wait_for",
     ),
-    "barrier of few": Case("barrier", evidence(probes=both(barrier=True)), OK, "2 processes"),
+    "barrier of few": Case(
+        "barrier", evidence(ONE_EACH, probes=both(barrier=True)), OK, "2 processes"
+    ),
+    "barrier of at least two (N1)": Case(
+        "barrier", evidence(probes=both(barrier=True)), UNKNOWN, "there are at least 2"
+    ),
+    "no barrier of at least two (N1)": Case("barrier", evidence(probes=both()), OK, "at least 2"),
+    "barrier of those that the pods report (N1)": Case(
+        "barrier",
+        replace(evidence(probes=both(barrier=True)), report=compare("test", SIX_REPORTED, [])),
+        PROBLEM,
+        "the job has 6 processes",
+        "task.wait_for",
+    ),
     "no barrier": Case("barrier", evidence(SIX), OK, "no barrier in the source"),
 }

@@ -53,6 +53,16 @@ def seen(made: DIJob, rank: int = 0, **lookups: str) -> dict[str, str]:
     return {one.name: one.shown for one in process(made, place, Options()).public}
 
 
+def test_processes_that_only_the_program_knows_are_counted_as_the_least() -> None:
+    """N1."""
+    script = TWO.replace("ditask, --package, my_module, --main, my_module.main", "python3, main.py")
+    found = explanation(job_of(parsed("pair.yaml", script)), Options())
+    shown = "\n".join(text.lines({**found, "cluster": NOT_ASKED}))
+    assert "2 pods x at least 1 process = at least 2, mesh" in shown
+    assert "Processes    the program decides how many a pod has" in shown
+    assert "Connections  at least 1, of DI-engine's processes" in shown
+
+
 @pytest.mark.parametrize("topology", ["mesh", "star", "alone"])
 @pytest.mark.parametrize(("pods", "workers"), [(1, 1), (1, 4), (3, 1), (2, 3), (4, 2)])
 def test_the_edges_are_those_that_the_light_peer_dials(

@@ -62,6 +62,11 @@ SHOWN = view.Snapshot(job(message="rank 2 is lost"), [pod(0), pod(1), pod(2, rea
     [
         pytest.param(SHOWN, "mesh, 6 of 15 edges (by readiness)", id="mesh"),
         pytest.param(
+            view.Snapshot(job(parallelWorkers=None), [pod(0), pod(1)]),
+            "mesh, 1 of at least 3 edges (by readiness)",
+            id="only the program knows the number of processes (N1)",
+        ),
+        pytest.param(
             view.Snapshot(job("star"), [pod(0), pod(1)]),
             "star, 3 of 5 edges (by readiness)",
             id="star",

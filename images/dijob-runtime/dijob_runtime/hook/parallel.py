@@ -18,6 +18,7 @@ from dijob_runtime.parallel import (
     TOLD,
     links_of,
     parallel_args,
+    report_workers,
     with_arguments,
     without_none,
 )
@@ -78,6 +79,7 @@ def _note(told: dict[str, Any]) -> None:
     if world is None:
         return
     world = with_arguments(world, told)
+    report_workers(world.workers)
     os.environ[TOLD] = "1"
     os.environ.update(
         DI_PARALLEL_WORKERS=str(world.workers),

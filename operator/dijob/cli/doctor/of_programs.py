@@ -8,6 +8,7 @@ from dijob.cli.doctor.evidence import Evidence
 from dijob.cli.doctor.probe import Probe
 from dijob.cli.doctor.verdict import Finding, Status, ok, problem, unknown
 from dijob.cli.printing import duration
+from dijob.cli.topology.expected import world_of
 from dijob.core.members import count, gang_of, say
 from dijob.names import Queue, Runtime
 
@@ -260,11 +261,19 @@ def barrier(evidence: Evidence) -> Iterator[Finding]:
     if model is None:
         yield unknown("the job cannot be read")
         return
-    processes = model.spec.desired * model.workers
+    world = evidence.report.world if evidence.report else world_of(model)
+    processes = world.ranks * world.workers
     using = [rank for rank, probe in evidence.answered.items() if probe.barrier]
-    if processes <= _BARRIER:
+    if processes <= _BARRIER and world.at_least and using:
+        yield unknown(
+            f"the program uses a barrier, which DI-engine confuses beyond {_BARRIER} processes;"
+            f" there are at least {processes}, and only the program knows the number"
+        )
+    elif processes <= _BARRIER:
+        least = "at least " if world.at_least else ""
         yield ok(
-            f"{count(processes, 'process', 'processes')}, which DI-engine's barrier can tell apart"
+            f"{least}{count(processes, 'process', 'processes')}; DI-engine's barrier can tell"
+            f" {_BARRIER} apart"
         )
     elif using:
         yield problem(

@@ -63,6 +63,7 @@ def _world(job: DIJob, gang: Gang) -> Data:
         "minimum": gang.minimum,
         "maximum": job.spec.maximum,
         "parallelWorkers": gang.workers,
+        "parallelWorkersAssumed": job.workers_assumed,
         "size": gang.size * gang.workers,
         "topology": gang.topology.value,
         "runtime": gang.runtime.value,

@@ -13,6 +13,12 @@ WIDTH: Final = 110
 # So many pods are listed one by one.
 FEW: Final = 8
 LABEL: Final = 13
+AT_LEAST: Final = "at least "
+PROGRAM_DECIDES: Final = (
+    "the program decides how many a pod has (Parallel.runner's n_parallel_workers), and the node"
+    " ids, ports and connections follow from it; they are shown for one process in each pod. Set"
+    " spec.parallelWorkers to see them all"
+)
 
 
 def lines(found: Data, full: bool = False) -> Iterator[str]:
@@ -29,8 +35,9 @@ def lines(found: Data, full: bool = False) -> Iterator[str]:
 
 def _headline(found: Data) -> str:
     job, world = found["job"], found["world"]
-    each = count(world["parallelWorkers"], "process", "processes")
-    sizes = f"{count(world['pods'], 'pod')} x {each} = {world['size']}"
+    least = AT_LEAST if world["parallelWorkersAssumed"] else ""
+    each = f"{least}{count(world['parallelWorkers'], 'process', 'processes')}"
+    sizes = f"{count(world['pods'], 'pod')} x {each} = {least}{world['size']}"
     elastic = world["minimum"] < world["pods"] or world["maximum"] > world["pods"]
     room = f"; begins with {world['minimum']}, may grow to {world['maximum']} pods"
     return (
@@ -75,6 +82,8 @@ def _facts(found: Data) -> Iterator[str]:
         # What the kubelet puts into a word is quoted as it stands: of several lines, the first.
         first, _, rest = (command or "(the image's own entry point)").partition("\n")
         yield from _labelled("Runs", f"{first}{' ...' if rest else ''}   (image {image or '?'})")
+    if found["world"]["parallelWorkersAssumed"]:
+        yield from _labelled("Processes", PROGRAM_DECIDES)
     yield from _labelled("Connections", _connections(found))
     master = pods[0]["environment"].get("MASTER_ADDR")
     if master:
@@ -106,18 +115,19 @@ def _labelled(label: str, text: str) -> Iterator[str]:
 
 def _connections(found: Data) -> str:
     seen, world, alone = found["connections"], found["world"], ""
+    least = AT_LEAST if world["parallelWorkersAssumed"] else ""
     if ranks := seen["ranksWithoutPeers"]:
         alone = f"; programs of {say(ranks)} know no peers, see the warning"
     if seen["toRedis"]:
         said = "each process to the Redis server, and none to another process"
-        return f"{seen['total']}, {said}{alone}"
+        return f"{least}{seen['total']}, {said}{alone}"
     where = f"{seen['betweenPods']} between pods, {seen['withinPods']} within pods"
     shape = {
         "mesh": "each process dials all before it",
         "star": "all dial rank 0",
         "alone": "nobody dials",
     }[world["topology"]]
-    return f"{seen['total']}, of DI-engine's processes ({where}): {shape}{alone}"
+    return f"{least}{seen['total']}, of DI-engine's processes ({where}): {shape}{alone}"
 
 
 def _created(creates: Iterable[Data]) -> str:

@@ -1,13 +1,13 @@
 """Which connections a job's processes should have: who dials whom, and where. Pure."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from dijob.api.model import DIJob
 from dijob.cli.ports import ports_of
-from dijob.core.members import Gang, expand, gang_of
+from dijob.core.members import Gang, count, expand, gang_of, say
 from dijob.names import DIALLING, Addressing, Runtime, Topology
 
 # torchrun's own (core/render/runtimes/torch.py).
@@ -39,13 +39,16 @@ class Dials:
 
 @dataclass(frozen=True)
 class World:
-    """All that a job's processes should dial. `note` says what is assumed, "" for nothing."""
+    """All that a job's processes should dial. `note` says what is assumed, "" for nothing.
+    `at_least`: a pod may have more processes than `workers`, of which only its program knows.
+    """
 
     ranks: int
     workers: int
     dials: tuple[Dials, ...]
     shape: str
     note: str = ""
+    at_least: bool = False
 
     @property
     def total(self) -> int:
@@ -55,6 +58,35 @@ class World:
 
 def world_of(job: DIJob) -> World:
     """The connections of a job as its spec says. Those of ranks that have succeeded are over."""
+    return replace(_world(job), at_least=job.workers_assumed)
+
+
+def reported_world(job: DIJob, reported: Mapping[int, int]) -> World:
+    """The same, with the numbers of processes that ranks have reported, where the job states none.
+    DI-engine needs one number for all ranks: their node ids follow from it.
+    """
+    if not job.workers_assumed or not reported:
+        return world_of(job)
+    most = max(reported.values())
+    stated = job.spec.model_copy(update={"parallel_workers": most})
+    world = world_of(job.model_copy(update={"spec": stated}))
+    if len(set(reported.values())) > 1:
+        numbers = "; ".join(
+            f"{say(ranks)}: {count(number, 'process', 'processes')}"
+            for number, ranks in sorted(_by_number(reported).items())
+        )
+        return replace(world, note=f"{most} in each rank are expected, but {numbers}")
+    return replace(world, at_least=len(reported) < world.ranks)
+
+
+def _by_number(reported: Mapping[int, int]) -> dict[int, list[int]]:
+    found = dict[int, list[int]]()
+    for rank, number in reported.items():
+        found.setdefault(number, []).append(rank)
+    return found
+
+
+def _world(job: DIJob) -> World:
     gang = gang_of(job)
     alive = sorted(set(range(gang.size)) - expand(job.status.succeeded_ranks))
     if gang.queue not in DIALLING:

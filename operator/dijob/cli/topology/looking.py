@@ -8,7 +8,7 @@ from dijob.cli.errors import CliError, Exit
 from dijob.cli.probing import Answer, ask
 from dijob.cli.topology import sockets
 from dijob.cli.topology.compare import Pod, Report, compare
-from dijob.cli.topology.expected import World, world_of
+from dijob.cli.topology.expected import World, reported_world, world_of
 
 if TYPE_CHECKING:
     from dijob.client import AsyncClient, Job, RankPod
@@ -22,12 +22,13 @@ _PAUSE_SECONDS: Final = 1.0
 async def look(client: "AsyncClient", name: str) -> Report:
     """The connections of a job now. Raises CliError where it has none."""
     job = await client.get(name)
-    world = world_or_error(job)
+    world_or_error(job)
     for again in range(_LOOKS):
         if again:
             await asyncio.sleep(_PAUSE_SECONDS)
         pods = await client.pods(job)
-        report = compare(name, world, found(pods, await ask(client, pods, sockets.COMMANDS)))
+        known = found(pods, await ask(client, pods, sockets.COMMANDS))
+        report = compare(name, reported_world(job.model, workers_of(known)), known)
         if not report.missing:
             break
     return report
@@ -50,6 +51,11 @@ def world_or_error(job: "Job") -> World:
 def found(pods: "Sequence[RankPod]", answers: Mapping[int, Answer]) -> list[Pod]:
     """The pods with what they have answered."""
     return [_pod(pod, answers.get(pod.rank, Answer(problem="it was not asked"))) for pod in pods]
+
+
+def workers_of(pods: Sequence[Pod]) -> dict[int, int]:
+    """How many processes each rank has reported."""
+    return {pod.rank: pod.sockets.workers for pod in pods if pod.sockets and pod.sockets.workers}
 
 
 def _pod(pod: "RankPod", answer: Answer) -> Pod:

@@ -38,8 +38,10 @@ def summary(report: Report) -> str:
         f"{report.unknown} cannot be seen" if report.unknown else "",
     ]
     more = "".join(f", {part}" for part in parts if part)
-    ranks = f"{count(world.ranks, 'rank')} x {count(world.workers, 'process', 'processes')}"
-    return f"{report.up} of {world.total} edges{more} ({world.shape}, {ranks})"
+    least = "at least " if world.at_least else ""
+    each = f"{least}{count(world.workers, 'process', 'processes')}"
+    ranks = f"{count(world.ranks, 'rank')} x {each}"
+    return f"{report.up} of {least}{world.total} edges{more} ({world.shape}, {ranks})"
 
 
 def in_words(edge: Edge, report: Report) -> str:
@@ -58,6 +60,7 @@ def data(report: Report) -> dict[str, Any]:
         "topology": world.shape,
         "ranks": world.ranks,
         "parallelWorkers": world.workers,
+        "parallelWorkersAssumed": world.at_least,
         "expected": world.total,
         "up": report.up,
         "missing": report.missing,

@@ -1,5 +1,5 @@
-"""TCP connections as a pod's kernel tells of them, and the processes that hold them. Pure but for
-the programs, which run in the pod.
+"""What a pod's kernel knows of TCP connections and of the processes that hold them, and how many
+processes the program says that it has. Pure but for the programs, which run in the pod.
 """
 
 import ipaddress
@@ -9,6 +9,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from dijob.names import MAX_WORKERS
+
+# The last table is written by images/dijob-runtime (parallel.py) if DI-engine runs there.
+_TABLES: Final = ("/proc/net/tcp", "/proc/net/tcp6", "/run/dijob/workers")
 # Python where there is one, else a shell with cat and ls, else cat alone (which does not tell the
 # processes of a pod apart). All print the tables, then what is open in each process.
 _PYTHON: Final = """
@@ -20,6 +24,10 @@ for name in ("tcp", "tcp6"):
                 print(row, end="")
     except OSError:
         pass
+try:
+    print(open("/run/dijob/workers").read())
+except OSError:
+    pass
 for pid in filter(str.isdigit, os.listdir("/proc")):
     try:
         print("/proc/%s/fd:" % pid)
@@ -32,8 +40,7 @@ for pid in filter(str.isdigit, os.listdir("/proc")):
     except OSError:
         pass
 """
-_SHELL: Final = "cat /proc/net/tcp /proc/net/tcp6; ls -l /proc/[0-9]*/fd 2>&1; true"
-_TABLES: Final = ("/proc/net/tcp", "/proc/net/tcp6")
+_SHELL: Final = f"cat {' '.join(_TABLES)} 2>/dev/null; ls -l /proc/[0-9]*/fd 2>&1; true"
 COMMANDS: Final = (
     ("python3", "-IS", "-c", _PYTHON),
     ("sh", "-c", _SHELL),
@@ -77,6 +84,8 @@ class Sockets:
     holders: Mapping[str, frozenset[int]] = field(default_factory=dict)
     complete: bool = False
     """Whether every process of the container has shown what it holds."""
+    workers: int | None = None
+    """How many of DI-engine's processes the pod has; None if its program has not said so."""
 
     def processes(self, inodes: frozenset[str]) -> frozenset[int]:
         """The processes that hold one of these."""
@@ -86,12 +95,14 @@ class Sockets:
 def read(text: str) -> Sockets:
     """What a pod has answered."""
     connections, holders = list[Connection](), dict[str, set[int]]()
-    listening, pid, hidden = dict[int, set[str]](), 0, False
+    listening, pid, hidden, workers = dict[int, set[str]](), 0, False, None
     for line in text.splitlines():
         if begins := re.match(r"/proc/(\d+)/fd:", line):
             pid = int(begins[1])
         elif held := re.search(r"socket:\[(\d+)\]", line):
             holders.setdefault(held[1], set()).add(pid)
+        elif said := re.fullmatch(r"parallel-workers (\d{1,3})", line, re.ASCII):
+            workers = int(said[1]) if 1 <= int(said[1]) <= MAX_WORKERS else None
         elif "Permission denied" in line:
             hidden = True
         elif row := _row(line):
@@ -105,6 +116,7 @@ def read(text: str) -> Sockets:
         {port: frozenset(inodes) for port, inodes in listening.items()},
         {inode: frozenset(pids) for inode, pids in holders.items()},
         complete=pid > 0 and not hidden,
+        workers=workers,
     )
 
 

@@ -37,11 +37,12 @@ def graph(job: Job, ready: Collection[int]) -> dict[str, Any]:
         "total": world.total,
         "up": sum(pairs[pair] for pair in up),
         "note": world.note,
+        "atLeast": world.at_least,
     }
 
 
 def _none(note: str) -> dict[str, Any]:
-    return {"shape": "", "edges": [], "total": 0, "up": 0, "note": note}
+    return {"shape": "", "edges": [], "total": 0, "up": 0, "note": note, "atLeast": False}
 
 
 def _pairs(world: World) -> Counter[tuple[int, int]]:

@@ -64,7 +64,9 @@ def edges_in_words(view: Snapshot) -> str:
     centre = status.topology != names.Topology.STAR or 0 in ready
     up = edges(status.topology, len(ready), workers) if centre else 0
     expected = edges(status.topology, status.desired, workers)
-    return f"{status.topology}, {up} of {expected} edges (by readiness)"
+    # The status has no number if only the program knows it.
+    least = "" if status.parallel_workers is not None else "at least "
+    return f"{status.topology}, {up} of {least}{expected} edges (by readiness)"
 
 
 def header(view: Snapshot, now: datetime) -> list[str]:

@@ -198,7 +198,7 @@ def _observed_status(
         update={
             "template_hash": _made_from(job, present),
             "topology": job.topology.value,
-            "parallel_workers": job.workers,
+            "parallel_workers": None if job.workers_assumed else job.workers,
             "desired": world.gang.size,
             "tasks": world.gang.task_sizes,
             "replicas": len(present),

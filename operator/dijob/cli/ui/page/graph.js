@@ -151,7 +151,7 @@ function sentences(ranks, graph, selected) {
   if (bad.length > 5) said.push(`And ${bad.length - 5} more.`);
   const renewed = ranks.filter((one) => one.kind === "renewing").map((one) => one.rank);
   if (renewed.length) said.push(`${renewed.length === 1 ? "This rank starts" : "These ranks start"} again with the next list of addresses: ${renewed.join(", ")}.`);
-  if (graph.total) said.push(`${graph.up} of ${graph.total} connections (${graph.shape}), by readiness; kubectl dijob topology looks at the sockets.`);
+  if (graph.total) said.push(`${graph.up} of ${graph.atLeast ? "at least " : ""}${graph.total} connections (${graph.shape}), by readiness; kubectl dijob topology looks at the sockets.`);
   if (graph.note) said.push(`${graph.note[0].toUpperCase()}${graph.note.slice(1)}.`);
   return said;
 }
