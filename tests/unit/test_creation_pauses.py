@@ -46,6 +46,18 @@ async def test_an_autoscaler_that_swings_is_not_slowed_down() -> None:
 
 
 @pytest.mark.virtual_time
+async def test_programs_that_all_start_again_in_another_size_are_not_slowed_down() -> None:
+    never = {"restartPolicy": "Never"}
+    async with simulated(job_body(never, restart={"scope": "Job"}, **TWO)) as world:
+        await whole(world, 2, 30)
+        for _ in range(6):
+            world.cluster.scale(3)
+            await whole(world, 3, 20)
+            world.cluster.scale(2)
+            await whole(world, 2, 20)
+
+
+@pytest.mark.virtual_time
 async def test_a_pod_that_was_lost_often_before_it_was_scaled_away_begins_anew() -> None:
     async with simulated(job_body(**TWO | {"replicas": 3})) as world:
         await whole(world, 3, 30)

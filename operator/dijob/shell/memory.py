@@ -11,7 +11,6 @@ from typing import Any
 from dijob.api.model import DIJob
 from dijob.api.parse import Parsed
 from dijob.core.decide import changes
-from dijob.core.members import gang_of
 from dijob.core.membership.capacity import seconds_until_retry
 from dijob.core.observed import creations
 from dijob.core.observed.views import ARRIVAL, Creation, Pod, Refusal, Refused
@@ -62,17 +61,13 @@ class Memory:
         return job
 
     def wants(self, job: DIJob, now: datetime) -> None:
-        """Forget how often pods were created that the job itself removes: it is suspended, has
-        become smaller, or gives its room back. They are no lost pods, so no back-off follows.
+        """Forget how often pods were created if the job itself removes pods: it is suspended, has
+        another size (programs that cannot take or lose a member all start again in it), or gives
+        its room back. They are no lost pods, so no back-off follows.
         """
-        if job.status.suspend_time or seconds_until_retry(job.status, now) > 0:
+        resized, self._size = job.spec.desired != self._size, job.spec.desired
+        if resized or job.status.suspend_time or seconds_until_retry(job.status, now) > 0:
             self.creations.clear()
-        elif job.spec.desired < self._size:
-            gang = gang_of(job)
-            self.creations = {
-                name: one for name, one in self.creations.items() if gang.rank_of(name) < gang.size
-            }
-        self._size = job.spec.desired
 
     def saw_lists(self, pods: Collection[Pod], now: datetime) -> None:
         """Note when a pod was first seen to have arrived, and when a list was first seen on a pod
