@@ -108,6 +108,10 @@ def test_a_log_line_in_a_terminal_has_colours_at_most_and_ends_them(text: str) -
     assert without_colours.rstrip() == plain(without_colours)
 
 
+def test_no_colour_hides_text() -> None:
+    assert coloured("\x1b[8mhidden\x1b[1;08mtoo\x1b[28mseen") == "hiddentoo\x1b[28mseen\x1b[0m"
+
+
 def test_of_a_progress_bar_the_last_state_is_shown() -> None:
     assert coloured("10%\r50%\r\x1b[32m100%\r\n") == "\x1b[32m100%\x1b[0m"
 

@@ -14,7 +14,8 @@ from typing import Final
 # Escape sequences (ECMA-48), in the form that begins with ESC and in the form of one byte: colours
 # and cursor movements (CSI); strings such as a window title (DCS, SOS, OSC, PM, APC) up to their
 # terminator, within a line; and all shorter ones.
-_COLOUR: Final = r"\x1b\[[0-9;:]*m"
+# Not 8, which hides the text that follows.
+_COLOUR: Final = r"\x1b\[(?![0-9;:]*(?<![0-9])0*8(?![0-9]))[0-9;:]*m"
 _CSI: Final = r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
 _STRING: Final = (
     r"(?:\x1b[PX\]^_]|[\x90\x98\x9d-\x9f])[^\x00-\x08\n-\x1f\x7f-\x9f]*(?:\x07|\x1b\\|\x9c)"

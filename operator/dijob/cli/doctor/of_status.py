@@ -194,10 +194,11 @@ def ends(evidence: Evidence) -> Iterator[Finding]:
                 continue
             found = True
             where = f"rank {pod.rank}, container {one['name']},"
-            words = ending(pod.body.get("spec") or {}, one, end).words
-            main = one["name"] == pod.container
-            logs = _logs(evidence, pod.rank, pod.name, "" if main else str(one["name"]))
-            yield _ended(f"{where} {words}", str(reason), logs)
+            ended = ending(pod.body.get("spec") or {}, one, end)
+            other = "" if one["name"] == pod.container else str(one["name"])
+            logs = _logs(evidence, pod.rank, pod.name, other)
+            previous = " --previous" if ended.runs_again else ""
+            yield _ended(f"{where} {ended.words}", str(reason), logs + previous)
             break
     first = evidence.job.status.first_failure
     if first and not found:
@@ -232,7 +233,7 @@ def _logs(evidence: Evidence, rank: int, pod: str, container: str) -> str:
     """How to read the log of a container; "" is the main one."""
     if container:
         return f"kubectl -n {evidence.job.metadata.namespace} logs {pod} -c {container}"
-    return f"kubectl dijob logs {evidence.job.name} --rank {rank} --previous"
+    return f"kubectl dijob logs {evidence.job.name} --rank {rank}"
 
 
 def same_image(evidence: Evidence) -> Iterator[Finding]:
