@@ -62,7 +62,11 @@ class Feed:
         events = newest_last(job, self._events.values())
         troubles = tuple(self._troubles.values())
         return Snapshot(
-            job, ranks_of(job, self._pods.values()), events, tuple(self._unseen), troubles
+            job,
+            ranks_of(job, self._pods.values()),
+            events,
+            unseen=tuple(self._unseen),
+            troubles=troubles,
         )
 
     def _reporter(self, about: str) -> Report:
