@@ -64,7 +64,10 @@ class Connection:
         settings = self.target.settings
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, ssl=RESTClientObject(settings).ssl_context),
-            headers={"User-Agent": f"{MANAGER}/{__version__}"},
+            headers=[
+                ("User-Agent", f"{MANAGER}/{__version__}"),
+                *self.target.impersonation,
+            ],
             proxy=settings.proxy,
             trust_env=settings.proxy is None,
             read_bufsize=_BUFFER_BYTES,

@@ -3,11 +3,12 @@ runs in.
 """
 
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+from urllib.parse import quote
 
 import yaml
 from kubernetes.aio.client.configuration import Configuration
@@ -29,6 +30,8 @@ class Target:
     """Where this comes from, in words."""
     again: Callable[[], Awaitable["Target"]]
     """Read it anew: a token that an exec plugin gave can end."""
+    impersonation: tuple[tuple[str, str], ...] = ()
+    """Headers for the user as whom the kubeconfig wants to act."""
 
 
 async def target(kubeconfig: str | None = None, context: str | None = None) -> Target:
@@ -58,9 +61,29 @@ async def target(kubeconfig: str | None = None, context: str | None = None) -> T
         # Its reader takes it for granted that the file has the form of a kubeconfig.
         raise Unreachable(f"the file {path} has no form of a kubeconfig") from error
     namespace = loader.current_context["context"].get("namespace") or "default"
+    user = loader._user.value if loader._user else {}
     return Target(
-        settings, namespace, f"the kubeconfig {path}", partial(target, kubeconfig, context)
+        settings,
+        namespace,
+        f"the kubeconfig {path}",
+        partial(target, kubeconfig, context),
+        tuple(impersonation(user)),
     )
+
+
+def impersonation(user: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The headers of `as` and its like in a kubeconfig's user. Kubernetes' Python client ignores
+    these fields, and would act with all rights of the credentials.
+    """
+    if user.get("as"):
+        yield "Impersonate-User", str(user["as"])
+    if user.get("as-uid"):
+        yield "Impersonate-Uid", str(user["as-uid"])
+    for group in user.get("as-groups") or ():
+        yield "Impersonate-Group", str(group)
+    for key, values in (user.get("as-user-extra") or {}).items():
+        for value in values:
+            yield f"Impersonate-Extra-{quote(str(key), safe='')}", str(value)
 
 
 def _files(path: str) -> list[str]:
