@@ -102,7 +102,7 @@ def test_what_keeps_an_old_pod_is_named(held: Space) -> None:
     finalizer(held, "pod", "kept-1")
     for name in ("slow", "kept"):
         held.kubectl("delete", "pod", f"{name}-1", "--wait=false")
-    until_said(held, "slow", "rank 1: its old pod is ending: container proxy still runs, until 20")
+    until_said(held, "slow", "rank 1: its old pod is ending: containers proxy, di-container have")
     until_said(held, "slow", "(grace period: 300 s)")
     until_said(held, "kept", f"rank 1: its old pod is ending: finalizer {HOLD} keeps it until")
     held.kubectl("patch", "dijob", "slow", "--type=merge", '-p={"spec":{"suspend":true}}')
@@ -139,4 +139,4 @@ def test_the_status_of_a_job_that_a_finalizer_keeps_stays_true(held: Space) -> N
     held.until("its figures are true and its finalizer is named", problem, 60)
     assert "no pod is left" in held.status("stuck")["message"]
     held.until_true("fails", "Failed", 120)
-    assert held.status("fails")["restarts"] == 3
+    assert held.status("fails")["restarts"] > 2

@@ -76,7 +76,7 @@ def test_pods_that_a_foreground_deletion_waits_for_are_named() -> None:
     left = listed(1, deleting=True, termination=Termination(timestamp(later(300)), 300, ("proxy",)))
     decided = plan(going(running(), "foregroundDeletion"), observed(left), later(4))
     assert says(decided)["Terminating"] == ("True", "WaitsForPods")
-    assert "1 pod still to end (pod job-1: container proxy still runs" in decided.status.message
+    assert "1 pod still to end (pod job-1: container proxy has not ended" in decided.status.message
 
 
 def test_a_foreground_deletion_does_not_wait_for_a_lost_node() -> None:

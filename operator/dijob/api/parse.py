@@ -34,7 +34,8 @@ def parse_job(body: Body) -> DIJob:
             status=stored(body),
         )
     except ValidationError as error:
-        raise SpecError(from_validation(error, DIJob)) from error
+        served = "uid" in (body.get("metadata") or {})
+        raise SpecError(from_validation(error, DIJob, served=served)) from error
     found = checks.problems(job)
     if found:
         raise SpecError(found)

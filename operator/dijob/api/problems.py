@@ -8,8 +8,18 @@ from typing import Any, Final, get_args
 
 from pydantic import BaseModel, ValidationError
 
+from dijob import __version__
+
 # The most problems of one object that are put into sentences: a condition has room for fewer.
 MOST_PROBLEMS: Final = 20
+
+
+# Below these paths the CRD keeps fields that it does not know (crd/schema.py).
+OPEN: Final = ("spec.networkPolicy.ingress[",)
+CRD_IS_NEWER: Final = (
+    f"this operator ({__version__}) does not know the field, and the CRD in the cluster does: the"
+    " CRD is newer than this operator. Upgrade the operator, or remove the field"
+)
 
 
 @dataclass(frozen=True)
@@ -31,8 +41,12 @@ class SpecError(ValueError):
         super().__init__("; ".join(str(problem) for problem in self.problems))
 
 
-def from_validation(error: ValidationError, model: type[BaseModel]) -> tuple[Problem, ...]:
-    """Pydantic's errors about an object of this model, as problems."""
+def from_validation(
+    error: ValidationError, model: type[BaseModel], *, served: bool = False
+) -> tuple[Problem, ...]:
+    """Pydantic's errors about an object of this model, as problems. `served`: the API server has
+    served the object, so it has only fields that the CRD in the cluster knows.
+    """
     root = {"Spec": "spec", "Metadata": "metadata"}.get(error.title, "")
     details, found = error.errors(include_url=False), []
     above = {detail["loc"][:depth] for detail in details for depth in range(len(detail["loc"]))}
@@ -40,7 +54,9 @@ def from_validation(error: ValidationError, model: type[BaseModel]) -> tuple[Pro
     true = [one for one in details if one["type"] != "too_short" or one["loc"] not in above]
     for detail in true[:MOST_PROBLEMS]:
         path = _path([root, *detail["loc"]] if root else detail["loc"])
-        found.append(Problem(path, _sentence(detail["type"], path, detail, model)))
+        newer = served and detail["type"] == "extra_forbidden" and not path.startswith(OPEN)
+        sentence = CRD_IS_NEWER if newer else _sentence(detail["type"], path, detail, model)
+        found.append(Problem(path, sentence))
     return tuple(found)
 
 

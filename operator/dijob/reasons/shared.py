@@ -122,6 +122,13 @@ class ChangesRefused(Reason):
         "let the operator delete DIJobs, or delete the job",
         status=True,
     )
+    CrdOutdated = problem(
+        "the CRD in the cluster is older than the operator, so the apiserver drops fields of the"
+        " job's status. What depends on them is not done",
+        "apply `crds/dijob.yaml` of the operator's version, or upgrade the chart with"
+        " `crds.install: true`",
+        status=True,
+    )
     ApiUnavailable = problem(
         "the apiserver, or a webhook that it asks, has not answered twice or more in a row",
         "nothing; if it lasts: look after the control plane",

@@ -27,6 +27,7 @@ class Memory:
     `absent` are the names of pods that are known not to exist, `unlabelled` of those whose labels
     somebody has taken away, and which get them back. `news` is what is known of pods besides their
     status (news.py). `last_write` is when the status was last written, in monotonic seconds.
+    `dropped` are fields of the status that the API server has not kept: its CRD is older.
     """
 
     refusals: dict[str, Refusal] = field(default_factory=dict)
@@ -40,6 +41,7 @@ class Memory:
     news: News = field(default_factory=News)
     first_seen: datetime | None = None
     last_write: float = -1e9
+    dropped: frozenset[str] = frozenset()
     _size: int = 0
     _parsed: Parsed | None = None
 

@@ -4,14 +4,16 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dijob import names
+from dijob import __version__, names
 from dijob.api.model import Metadata
 from dijob.api.parse import stored
 from dijob.api.status import Status
 from dijob.core import pace
+from dijob.core.decide.changes import STATUS
 from dijob.core.decide.plan import Plan
 from dijob.core.decide.requeue import RESYNC_SECONDS
 from dijob.core.decide.terminating import held
+from dijob.core.observed.refusals import of_change
 from dijob.core.report import summary
 from dijob.core.report.milestones import milestones
 from dijob.core.report.summary import Pressure
@@ -23,6 +25,7 @@ from dijob.shell.kinds import JOBS
 from dijob.shell.memory import Memory
 from dijob.shell.patches import merge_patch
 from dijob.shell.recorder import Recorder
+from dijob.shell.workqueue import KnownError
 
 log = logging.getLogger(__name__)
 Forget = Callable[[str], None]
@@ -34,16 +37,16 @@ INTERVAL_SECONDS = {Pressure.SOON: 3.0, Pressure.RARELY: 10.0}
 FIRST_AT_LATEST_SECONDS = 10.0
 
 
-class StaleCrdError(Exception):
+class StaleCrdError(KnownError):
     """The apiserver has dropped fields of a status, since its CRD is older; no plan may rely
     on what is not stored.
     """
 
     def __init__(self, fields: list[str]) -> None:
         super().__init__(
-            f"the apiserver keeps no status.{', status.'.join(fields)}: the CRD in the cluster is"
-            " older than this operator; apply crds/dijob.yaml of this version, or upgrade the"
-            " chart with crds.install: true"
+            f"the CRD in the cluster is older than this operator ({__version__}): the API server"
+            f" drops status.{', status.'.join(fields)}. Apply crds/dijob.yaml of this version, or"
+            " upgrade the chart with crds.install: true"
         )
 
 
@@ -79,16 +82,16 @@ class StatusWriter:
         Gives the seconds until the next pass: 0 after a write, little after a conflict, what is
         left where the write was put off, else RESYNC_SECONDS.
         """
-        changes = _changes(old, decided.status)
-        if not changes:
-            return RESYNC_SECONDS
+        changes, again = _changes(old, decided.status), self._dropped_before(decided, memory)
+        if not (changes or again):
+            return RESYNC_SECONDS if not memory.dropped else self._until_asked(memory)
         pressure = summary.pressure(old, decided.status)
-        urgent = decided.write_now or pressure is Pressure.AT_ONCE
+        urgent = again or decided.write_now or pressure is Pressure.AT_ONCE
         if not urgent and (due := self._put_off(pressure, old, memory)) > 0:
             return due
         precondition = {"uid": meta.uid, "resourceVersion": meta.resource_version}
         unfit = _unfit(self._jobs.get((meta.namespace, meta.name)) or {})
-        patch = {"metadata": precondition, "status": changes | unfit}
+        patch = {"metadata": precondition, "status": changes | again | unfit}
         path = JOBS.path(meta.namespace, meta.name)
         try:
             answer = await self._api.patch(f"{path}/status", patch, whole=True)
@@ -109,10 +112,32 @@ class StatusWriter:
         for event in decided.events:
             log.info("%s/%s: %s: %s", meta.namespace, meta.name, event.reason, event.message)
             await self._recorder.tell(meta, event)
-        if lost := _changes(kept, decided.status):
-            raise StaleCrdError(sorted(lost))
+        absent = again.keys() - (answer.get("status") or {}).keys()
+        self._check_kept(frozenset(_changes(kept, decided.status)) | absent, again, memory)
         # The next step may wait for what has been written, and no watch shows it as a change.
         return 0.0
+
+    def _dropped_before(self, decided: Plan, memory: Memory) -> dict[str, Any]:
+        """The fields that the API server dropped before, if they are to be tried again now."""
+        if not memory.dropped or self._until_asked(memory) > 0:
+            return {}
+        return {
+            name: value for name, value in _dump(decided.status).items() if name in memory.dropped
+        }
+
+    def _until_asked(self, memory: Memory) -> float:
+        stale = memory.refusals.get(STATUS)
+        return (stale.retry_at - self._clock.now()).total_seconds() if stale else 0.0
+
+    def _check_kept(self, lost: frozenset[str], again: Mapping[str, Any], memory: Memory) -> None:
+        """Note which fields the API server has dropped. StaleCrdError if it just has."""
+        memory.dropped = (memory.dropped - again.keys()) | lost
+        if lost:
+            stale, before = StaleCrdError(sorted(lost)), memory.refusals.get(STATUS)
+            memory.refusals[STATUS] = of_change(422, str(stale), before, self._clock.now())
+            raise stale
+        if not memory.dropped:
+            memory.refusals.pop(STATUS, None)
 
     def _put_off(self, pressure: Pressure, old: Status, memory: Memory) -> float:
         """Seconds for which a write that is not urgent is put off; 0 or less: not at all."""
@@ -138,5 +163,8 @@ def _unfit(body: Mapping[str, Any]) -> dict[str, None]:
 
 def _changes(old: Status, new: Status) -> dict[str, Any]:
     """The merge patch from one status to the other."""
-    was = old.model_dump(mode="json", by_alias=True, exclude_none=True)
-    return merge_patch(was, new.model_dump(mode="json", by_alias=True, exclude_none=True))
+    return merge_patch(_dump(old), _dump(new))
+
+
+def _dump(status: Status) -> dict[str, Any]:
+    return status.model_dump(mode="json", by_alias=True, exclude_none=True)

@@ -27,6 +27,10 @@ SLOW_SECONDS = 3.0
 NEWS_SECONDS = 15.0
 
 
+class KnownError(Exception):
+    """An error whose message says what is wrong and what to do: no traceback is logged."""
+
+
 class WorkQueue:
     """Runs `work(key)` for every key added, namespace by namespace in turn.
 
@@ -171,7 +175,7 @@ class WorkQueue:
             count,
             delay,
             error,
-            exc_info=count == 1,
+            exc_info=count == 1 and not isinstance(error, KnownError),
         )
         return delay
 

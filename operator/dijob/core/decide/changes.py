@@ -33,6 +33,10 @@ CANNOT = {
 }
 
 
+# What is remembered of a status that the API server has not kept as it was written.
+STATUS = "patch dijob/status"
+
+
 def key(action: Action) -> str:
     """What a refusal of this change is remembered by; "" for a creation."""
     return (
@@ -73,6 +77,8 @@ def facts(this: Pass, actions: tuple[Action, ...] | None) -> list[Fact]:
             ChangesRefused.ApiUnavailable if refusal.why is Refused.UNAVAILABLE else REASONS[what]
         )
         return [Fact(reason, _sentence(action, refusal, len(refused) - 1))]
+    if stale := this.observed.refusals.get(STATUS):
+        return [Fact(ChangesRefused.CrdOutdated, stale.message)]
     if actions is None or this.has_unstored_counts or not is_true(this.job.status, ChangesRefused):
         return []
     return [Fact(ChangesRefused.Accepted)]

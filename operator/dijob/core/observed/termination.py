@@ -48,16 +48,17 @@ class Termination:
         return ""
 
     def _of_containers(self, now: datetime) -> str:
+        # A kubelet reports the ends of containers only when all have ended, so some may have.
         one = len(self.running) == 1
-        who = f"{'container' if one else 'containers'} {listed(self.running)} still"
-        who += " runs" if one else " run"
+        who = f"{'container' if one else 'containers'} {listed(self.running)}"
+        who += f" {'has' if one else 'have'} not ended by its node's last report"
         end = parse_time(self.until)
         if end and (now - end).total_seconds() > SLACK_SECONDS:
             return (
-                f"{who}, although the grace period of {self.grace_seconds} s ended at {self.until}:"
+                f"{who}, although its grace period of {self.grace_seconds} s ended at {self.until}:"
                 f" check node {self.node}"
             )
-        return f"{who}, until {self.until} at the latest (grace period: {self.grace_seconds} s)"
+        return f"{who}, and may run until {self.until} (grace period: {self.grace_seconds} s)"
 
 
 NOT_DELETED = Termination()
