@@ -115,12 +115,12 @@ SILENT = {"ip": "", "created": "2026-05-04T12:00:00Z"}
 @pytest.mark.parametrize(
     ("fields", "seconds", "asked"),
     [
-        ({}, 6, True),
-        ({}, 5, False),
-        ({"ip": "10.0.0.1"}, 6, False),
-        ({"node": ""}, 6, False),
-        ({"complaint": "ImagePullBackOff"}, 6, False),
-        ({"created": "yesterday"}, 6, False),
+        ({}, 3, True),
+        ({}, 2, False),
+        ({"ip": "10.0.0.1"}, 3, False),
+        ({"node": ""}, 3, False),
+        ({"complaint": "ImagePullBackOff"}, 3, False),
+        ({"created": "yesterday"}, 3, False),
     ],
     ids=["silent", "young", "has-address", "no-node", "says-why", "no-date"],
 )

@@ -145,8 +145,8 @@ def test_scheduling_gates_are_named(gates: list[str], said: str) -> None:
 def test_the_events_of_a_pod_that_no_scheduler_reports_on_are_read() -> None:
     """C34: the controller of ResourceClaims says by an event why it makes none."""
     waiting = lonely(unacknowledged="scheduler default-scheduler", node="")
-    assert events_due([waiting], {}, later(6)) == (waiting,)
-    assert events_due([lonely(node="")], {}, later(6)) == ()
+    assert events_due([waiting], {}, later(5)) == (waiting,)
+    assert events_due([lonely(node="")], {}, later(5)) == ()
 
 
 def test_a_node_that_a_scheduler_has_chosen_exists() -> None:

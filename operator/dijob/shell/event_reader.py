@@ -79,7 +79,7 @@ class EventReader:
             age = since(first, now)
             if not text:
                 news.warnings.pop(pod.uid, None)
-            elif age is None or (left := patience.left(text, age)) <= 0:
+            elif age is None or (left := patience.left(age)) <= 0:
                 news.warnings[pod.uid] = text
             else:
                 news.due[pod.uid] = now + timedelta(seconds=left)

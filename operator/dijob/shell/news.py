@@ -2,11 +2,13 @@
 complains.
 """
 
+import math
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from dijob.core.observed.complaints import is_retried
+from dijob.core.observed.patience import left
 from dijob.core.observed.pod_events import End
 from dijob.core.observed.views import Pod
 
@@ -31,6 +33,12 @@ class News:
         self.due = {uid: at for uid, at in self.due.items() if uid in there}
         self.warnings = {uid: text for uid, text in self.warnings.items() if uid in there}
         self.causes = {end: cause for end, cause in self.causes.items() if end[0] in there}
+
+    def wait(self, now: datetime) -> float:
+        """Seconds until events are read again, or a complaint has lasted long enough."""
+        noticed = ((now - since).total_seconds() for since in self.noticed.values())
+        waits = [*((at - now).total_seconds() for at in self.due.values()), *map(left, noticed)]
+        return min((seconds for seconds in waits if seconds > 0), default=math.inf)
 
     def move(self, by: timedelta) -> None:
         """Move all remembered times: the clock was set."""

@@ -100,7 +100,7 @@ class Reconciler:
         if outcome.error is not None:
             raise outcome.error
         if not decided.actions:
-            return min(wait, decided.requeue_after)
+            return min(wait, decided.requeue_after, memory.news.wait(self._clock.now()))
         # An action that is planned again met a conflict, or a pod that is gone: mostly an event
         # comes first. A step that the others have made possible, as pods after their Service, is
         # done at once.

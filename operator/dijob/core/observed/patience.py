@@ -9,19 +9,17 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from dijob.core.observed.complaints import PULL_REASONS, is_retried
+from dijob.core.observed.complaints import is_retried
 from dijob.core.observed.views import Pod
 
-# A mount is tried again after 0.5, 1, 2 and 4 s: by now it has failed four times.
+# A mount is tried again after 0.5, 1, 2 and 4 s: by now it has failed four times. A pull is tried
+# again after 10 s only, but why a job cannot start is to be reported within 10 s.
 RETRIED_SECONDS = 5.0
-# A pull is tried again after 10 s: by now it has failed twice.
-PULLED_AGAIN_SECONDS = 12.0
 
 
-def left(complaint: str, seconds: float) -> float:
+def left(seconds: float) -> float:
     """Seconds until a complaint is reported that is so many `seconds` old; 0 or less: now."""
-    pull = PULL_REASONS[0] in complaint
-    return (PULLED_AGAIN_SECONDS if pull else RETRIED_SECONDS) - seconds
+    return RETRIED_SECONDS - seconds
 
 
 def reported(pod: Pod, noticed: Mapping[str, datetime], now: datetime) -> Pod:
@@ -29,6 +27,6 @@ def reported(pod: Pod, noticed: Mapping[str, datetime], now: datetime) -> Pod:
     each pod, by its uid, was noticed.
     """
     since = noticed.get(pod.uid, now)
-    if not is_retried(pod.complaint) or left(pod.complaint, (now - since).total_seconds()) <= 0:
+    if not is_retried(pod.complaint) or left((now - since).total_seconds()) <= 0:
         return pod
     return replace(pod, complaint="")

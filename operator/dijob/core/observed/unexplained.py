@@ -6,9 +6,8 @@ from datetime import datetime
 from dijob.core import pace
 from dijob.core.observed.views import Pod, age
 
-# The events of a pod are read if its status gives no reason for so long after its creation: what
-# is younger is held back (patience.py).
-UNEXPLAINED_SECONDS = 5.5
+# The events of a pod are read if its status gives no reason for so long after its creation.
+UNEXPLAINED_SECONDS = 2.5
 # Between two readings of a pod's events: the kubelet repeats one after some minutes, if at all.
 READ_AGAIN_SECONDS = 10.0
 
