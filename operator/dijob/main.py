@@ -17,13 +17,15 @@ from dijob.shell.api import Api
 from dijob.shell.arrivals import Arrivals
 from dijob.shell.audit import Audit
 from dijob.shell.children import Children
-from dijob.shell.claims import LOOK_SECONDS, Claims
+from dijob.shell.claims import Claims
 from dijob.shell.clock import SYSTEM
 from dijob.shell.job_watch import JobWatch
 from dijob.shell.jobs import WentBackError
 from dijob.shell.leadership import Leadership, leadership
 from dijob.shell.lease import LeaseName
+from dijob.shell.left_alone import LeftAlone
 from dijob.shell.reconcile import Reconciler
+from dijob.shell.recorder import Recorder
 from dijob.shell.workqueue import Key, WorkQueue
 
 log = logging.getLogger(__name__)
@@ -72,7 +74,8 @@ async def _run(api: Api, settings: Settings, leads: Leadership) -> None:
     reconciler = Reconciler(api, children, settings.options)
     release = f"{settings.lease.namespace}/{settings.lease.name}" if settings.lease else ""
     claims = Claims(api, release, served) if release else None
-    queue = WorkQueue(partial(_pass, reconciler, claims))
+    left = LeftAlone(claims, reconciler.jobs, Recorder(api)) if claims else None
+    queue = WorkQueue(partial(_pass, reconciler, claims, left))
     children.connect(reconciler.jobs.key_of_owner, queue)
     arrivals = Arrivals(reconciler, queue, children)
     audit = Audit(api, reconciler, queue, served)
@@ -124,10 +127,14 @@ async def _act(
         await leads.release()
 
 
-async def _pass(reconciler: Reconciler, claims: Claims | None, key: Key) -> float | None:
-    """One pass over a job; none where another release serves its namespace: look again then."""
-    if claims is not None and claims.other(key[0]):
-        return LOOK_SECONDS
+async def _pass(
+    reconciler: Reconciler, claims: Claims | None, left: LeftAlone | None, key: Key
+) -> float | None:
+    """One pass over a job; none if another release serves its namespace."""
+    if claims is not None and left is not None:
+        if claims.other(key[0]):
+            return await left.report(key)
+        left.served(key)
     return await reconciler.reconcile(key)
 
 

@@ -13,6 +13,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any, Final
 
+from dijob.api.printed import one_line
 from dijob.names import CLAIM
 from dijob.shell import metrics
 from dijob.shell.api import Api, ApiError
@@ -28,6 +29,8 @@ LOOK_SECONDS: Final = 5.0
 STALE_SECONDS: Final = 30.0
 # All others have seen a claim so long after it was made.
 SEEN_SECONDS: Final = LOOK_SECONDS + 2.0
+# The longest name that Kubernetes gives to anything.
+HOLDER_LIMIT: Final = 253
 
 
 class Claims:
@@ -49,6 +52,16 @@ class Claims:
     def other(self, namespace: str) -> str:
         """The release that serves a namespace in place of this one; "" where this one does."""
         return self._others.get(namespace, "")
+
+    def notice(self, namespace: str) -> str:
+        """Why this operator leaves the jobs of a namespace alone, and what to do."""
+        found, _ = self._seen[namespace]
+        return (
+            f"this operator (release {self._release}) leaves the job alone: Lease {CLAIM} in"
+            f" namespace {namespace}, created at {found.created or 'an unknown time'}, says that"
+            f" release {_printable(found.holder)} serves it. If that release does not run: kubectl"
+            f" delete lease {CLAIM} -n {namespace}"
+        )
 
     async def begin(self) -> None:
         """Look for the first time; a claim that is new is seen by all others at the end."""
@@ -125,6 +138,11 @@ class Claims:
         if self._said.get(namespace) != text:
             self._said[namespace] = text
             log.info("%s: %s", f"namespace {namespace}" if namespace else "all namespaces", text)
+
+
+def _printable(holder: str) -> str:
+    """The name of a holder, which anyone who may write Leases chooses."""
+    return one_line(holder[:HOLDER_LIMIT])
 
 
 def _namespace(lease: Mapping[str, Any]) -> str:

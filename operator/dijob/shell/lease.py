@@ -53,13 +53,15 @@ class LeaseName:
 class Record:
     """The Lease as it was read. `version` is its resourceVersion, "" where there is none;
     `holder` is "" where nobody has it, and `free` whether that is because its holder has ended, or
-    nobody has ever had it (the chart makes one without a spec).
+    nobody has ever had it (the chart makes one without a spec). `created` is when the object was
+    created.
     """
 
     version: str = ""
     holder: str = ""
     changes: int = 0
     free: bool = False
+    created: str = ""
 
     @staticmethod
     def of(body: Mapping[str, Any]) -> "Record":
@@ -69,7 +71,10 @@ class Record:
             holder = str(spec.get("holderIdentity") or "")
             free = not spec or (not holder and spec.get("leaseDurationSeconds") == FREED_SECONDS)
             changes = int(spec.get("leaseTransitions") or 0)
-            return Record(str(body["metadata"]["resourceVersion"]), holder, changes, free)
+            meta = body["metadata"]
+            created = str(meta.get("creationTimestamp") or "")
+            version = str(meta["resourceVersion"])
+            return Record(version, holder, changes, free=free, created=created)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise ApiError(0, "NoLease", f"the answer is no Lease: {error!r}") from error
 
