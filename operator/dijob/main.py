@@ -92,6 +92,7 @@ async def _run(api: Api, settings: Settings, leads: Leadership) -> None:
             if claims is not None:
                 await claims.begin()
                 group.create_task(claims.run())
+            group.create_task(reconciler.strangers.run(served))
             await queue.run()
 
     async with asyncio.TaskGroup() as group:

@@ -1,6 +1,8 @@
 """Pods that wait for room or for an object, with the real scheduler and controllers."""
 
+import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from apiserver.plane import Body, Plane, changed, job
@@ -19,11 +21,8 @@ def removed(plane: Plane) -> Iterator[list[str]]:
     plane.remove(*things)
 
 
-def test_a_pod_without_a_node_stays_when_the_others_give_theirs_back(
-    plane: Plane, removed: list[str]
-) -> None:
-    """C19: three nodes, four ranks of which no two may share one; then a fourth node comes."""
-    name = "room"
+def spread(name: str, **spec: Any) -> Body:
+    """A job of four, of which no two ranks may share one of the three nodes."""
     alone = {
         "requiredDuringSchedulingIgnoredDuringExecution": [
             {
@@ -32,22 +31,63 @@ def test_a_pod_without_a_node_stays_when_the_others_give_theirs_back(
             }
         ]
     }
-    made = job(name, minReplicas=4, maxReplicas=4, scheduleTimeoutSeconds=5)
-    removed += [f"dijob/{name}", "node/fourth"]
-    plane.apply(changed(made, f"{POD}.affinity", {"podAntiAffinity": alone}))
+    made = job(name, minReplicas=4, maxReplicas=4, scheduleTimeoutSeconds=5, **spec)
+    return changed(made, f"{POD}.affinity", {"podAntiAffinity": alone})
+
+
+def waiting(plane: Plane, name: str) -> str:
+    """The uid of the pod that finds no node."""
     plane.until_condition(name, "AddressesReady", "False", "Unschedulable")
+    (found,) = [uid for uid, pod in by_uid(plane, name).items() if "nodeName" not in pod["spec"]]
+    return found
+
+
+STRANGER: Body = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "stranger"},
+    "spec": {"nodeSelector": {"no": "such"}, "containers": [{"name": "c", "image": "example/x"}]},
+}
+
+
+def test_a_job_that_waits_alone_keeps_its_pods(plane: Plane, removed: list[str]) -> None:
+    """C19: nobody else needs the room, and its waiting pod is what brings a node."""
+    name = "lonely"
+    removed += [f"dijob/{name}", "node/fourth"]
+    plane.apply(spread(name))
+    pod = waiting(plane, name)
     before = plane.uids(name)
-    (waiting,) = [uid for uid, pod in by_uid(plane, name).items() if "nodeName" not in pod["spec"]]
+    begun = time.monotonic()
+    plane.until(
+        "three times its scheduleTimeoutSeconds have passed",
+        lambda: time.monotonic() - begun > 15,
+        lambda: plane.uids(name),
+    )
+    assert plane.uids(name) == before
+    plane.kubectl("apply", "-f", "-", stdin=nodes(("fourth",)))
+    plane.until_condition(name, "Running", "True", "all 4 ranks run", seconds=90)
+    assert pod in before.values()
+    assert plane.uids(name) == before
+
+
+def test_a_pod_without_a_node_stays_when_the_others_give_theirs_back(
+    plane: Plane, removed: list[str]
+) -> None:
+    """C19: another pod waits for a node too; then a fourth node comes."""
+    name = "room"
+    removed += [f"dijob/{name}", "node/fourth", "pod/stranger"]
+    plane.apply(STRANGER, spread(name))
+    kept, before = waiting(plane, name), plane.uids(name)
     plane.until_condition(name, "AddressesReady", "False", "NoRoom", "pods that had a node")
-    kept = (plane.get("dijob", name) or {})["status"]["givenBack"]["keptRanks"]
-    assert before[f"{name}-{kept}"] == waiting
-    others = set(before.values()) - {waiting}
+    rank = (plane.get("dijob", name) or {})["status"]["givenBack"]["keptRanks"]
+    assert before[f"{name}-{rank}"] == kept
+    others = set(before.values()) - {kept}
     plane.until(
         "the others are gone",
         lambda: not others & set(by_uid(plane, name)),
         lambda: plane.uids(name),
     )
-    assert waiting in by_uid(plane, name)
+    assert kept in by_uid(plane, name)
     plane.kubectl("apply", "-f", "-", stdin=nodes(("fourth",)))
     plane.until_condition(name, "Running", "True", "all 4 ranks run", seconds=90)
 

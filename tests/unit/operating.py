@@ -75,6 +75,7 @@ class Operator:
             self.queue.run,
             self.arrivals.release,
             self.audit.run,
+            partial(self.reconciler.strangers.run, self._namespaces),
             *(
                 partial(self._watch_jobs, JOBS.path(namespace))
                 for namespace in self._namespaces or ("",)

@@ -12,7 +12,8 @@ from dijob.core.members import compact
 from dijob.core.membership import capacity
 from dijob.core.membership.gathering import Gathering
 from dijob.core.observed.refusals import of_creation
-from dijob.core.observed.views import Observed, Pod, Refusal, Refused, Room
+from dijob.core.observed.room import Room
+from dijob.core.observed.views import Observed, Pod, Refusal, Refused
 from unit.builders import (
     NOW,
     conditions_of,
@@ -35,7 +36,8 @@ HOMELESS: dict[str, Any] = {
     "complaint": "Unschedulable: 0/2 nodes",
     "created": BORN,
 }
-FULL = observed(view(0, **HOME), view(1, **HOME), view(2, **HOMELESS))
+ALONE = observed(view(0, **HOME), view(1, **HOME), view(2, **HOMELESS))
+FULL = replace(ALONE, room=Room(strangers=True))
 
 
 def quota(seconds: float, why: Refused = Refused.FORBIDDEN, rank: int = 2) -> dict[str, Refusal]:
@@ -51,6 +53,8 @@ UNPLACED = observed(*(view(r, **HOMELESS | {"complaint": ""}) for r in (0, 1)), 
 CASES: dict[str, tuple[Observed, dict[str, Any], float, bool]] = {
     "a rank finds no node": (FULL, {}, 11, True),
     "not for long": (FULL, {}, 9, False),
+    "another job finds none either": (replace(ALONE, room=Room(contended=True)), {}, 11, True),
+    "no other pod waits for a node": (ALONE, {}, 99, False),
     "nobody holds anything": (observed(*(view(r, **HOMELESS) for r in range(3))), {}, 99, False),
     "no word from the scheduler": (
         observed(view(0), view(2, **HOMELESS | {"complaint": ""})),

@@ -8,6 +8,7 @@ from unit.builders import (
     Body,
     all_run,
     conditions_of,
+    job,
     job_body,
     later,
     observed,
@@ -118,3 +119,13 @@ def test_only_a_pause_that_can_be_read_is_reported(
     count: int, passed: float, reported: bool
 ) -> None:
     assert bool(creations.paused_until(Creation(count, NOW), later(passed))) == reported
+
+
+def test_the_pause_of_the_jobs_redis_server_is_reported_too() -> None:
+    owner = job(messageQueue={"type": "redis"})
+    seen = observed(*all_run(owner), creations={"job-mq": Creation(4, NOW)})
+    said = conditions_of(plan(owner, seen, later(7)))["BrokerReady"]
+    assert (said.reason, said.message) == (
+        "NotRunning",
+        "pod job-mq was lost several times in a row, and is created again at 2026-05-04T12:00:08Z",
+    )

@@ -9,7 +9,8 @@ from dijob.api.model import DIJob
 from dijob.api.status import Renewal, Status
 from dijob.core.actions import CreateInOrder, CreatePod, PublishAddresses, ReleasePod
 from dijob.core.membership.gathering import Gathering
-from dijob.core.observed.views import Observed, Pod, Refusal, Refused, Room
+from dijob.core.observed.room import Room
+from dijob.core.observed.views import Observed, Pod, Refusal, Refused
 from unit.builders import (
     LIST,
     NOW,

@@ -102,7 +102,7 @@ class Spec(Written):
     schedule_timeout_seconds: Annotated[StrictInt, Field(ge=5, le=86400), Mutable.UNTIL_ENDED] = 300
     """How long a job in which no rank runs (not started, or renewed as a whole) may hold pods while
     a rank below minReplicas finds no node, or its pod is refused (a quota is full). Then the job
-    deletes its pods that have a node, so that another job can start, and tries again later.
+    deletes its pods that have a node if other pods wait for one, and tries again later.
     Absent: 300."""
     lost_node_seconds: Annotated[LostNodeSeconds | None, Mutable.UNTIL_ENDED] = None
     """How long pods stay on a node that is silent or not ready, before Kubernetes evicts them and

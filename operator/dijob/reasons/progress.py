@@ -71,9 +71,9 @@ class AddressesReady(Reason):
     )
     NoRoom = problem(
         "nobody of the job runs, and a rank below `minReplicas` found no node, or no room in a"
-        " quota, within `scheduleTimeoutSeconds`: the job deletes its pods that have a node, so"
-        " that others can start. Pods without a node stay, so that a cluster autoscaler adds nodes"
-        " for them. The message says when it tries again",
+        " quota, within `scheduleTimeoutSeconds`: the job deletes its pods that have a node, as"
+        " other pods wait for one. Pods without a node stay, so that a cluster autoscaler adds"
+        " nodes for them. The message says when it tries again",
         "add nodes, raise the quota, ask for less, or lower `minReplicas`",
     )
     Publishing = waiting("the list is being written to the pods")

@@ -53,7 +53,7 @@ class Children:
     def contended(self, owner: str) -> bool:
         """Whether pods of this job, and of another one, seek a node."""
         return any(pod.seeks_node for pod in self.pods.of(owner)) and any(
-            pod.seeks_node and pod.owner != owner for pod in self.pods
+            pod.lacks_room and pod.owner != owner for pod in self.pods
         )
 
     def connect(self, key_of: Callable[[str], Key | None], queue: WorkQueue) -> None:

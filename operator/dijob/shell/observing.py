@@ -6,18 +6,23 @@ from dijob.api.model import DIJob
 from dijob.core.members import gang_of
 from dijob.core.observed import patience, pod_events
 from dijob.core.observed.ranked import by_rank
-from dijob.core.observed.views import Isolation, Observed, Pod, Room
+from dijob.core.observed.room import Room
+from dijob.core.observed.views import Isolation, Observed, Pod
 from dijob.core.options import Options, isolated, notes
 from dijob.shell.children import Children
 from dijob.shell.memory import Memory
+from dijob.shell.strangers import Strangers
 from dijob.shell.throttle import Throttle
 
 
 class Observer:
     """Puts together what is known of a job."""
 
-    def __init__(self, children: Children, throttle: Throttle, options: Options) -> None:
+    def __init__(
+        self, children: Children, strangers: Strangers, throttle: Throttle, options: Options
+    ) -> None:
         self._children = children
+        self._strangers = strangers
         self._throttle = throttle
         self._options = options
 
@@ -38,7 +43,11 @@ class Observer:
             existing=self._children.existing(owner),
             refusals=memory.reverted.refusals | memory.refusals,
             creations=dict(memory.creations),
-            room=Room(frozenset(memory.released), self._children.contended(owner)),
+            room=Room(
+                released=frozenset(memory.released),
+                contended=self._children.contended(owner),
+                strangers=self._strangers.waiting,
+            ),
             first_seen=memory.first_seen,
             published=dict(memory.reverted.published),
             list_seen=dict(memory.list_seen),

@@ -29,6 +29,7 @@ from dijob.shell.observing import Observer
 from dijob.shell.outcome import Outcome
 from dijob.shell.recorder import Recorder
 from dijob.shell.status_writer import StaleCrdError, StatusWriter
+from dijob.shell.strangers import Strangers
 from dijob.shell.workqueue import Key
 
 log = logging.getLogger(__name__)
@@ -43,7 +44,8 @@ class Reconciler:
         self.jobs = Jobs(clock)
         self._api = api
         self._children = children
-        self._observer = Observer(children, api.throttle, options)
+        self.strangers = Strangers(api, children, clock)
+        self._observer = Observer(children, self.strangers, api.throttle, options)
         self._actor = Actor(api, children, options, clock)
         self._recorder = Recorder(api, clock)
         self._events = EventReader(api, clock)

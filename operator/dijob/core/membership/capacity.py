@@ -73,10 +73,12 @@ def until_given_back(gathering: Gathering, status: Status, timeout: int) -> floa
     world = gathering.world
     if not (world.nobody_runs and (waited := _waited(gathering, status))):
         return None
-    # What fills a quota, or has a node.
-    quota = any(rank not in world.pods for rank in waited)
-    held = (pod for rank, pod in world.pods.items() if rank in world.wanted and not pod.finished)
-    return timeout - max(waited.values()) if any(quota or pod.scheduled for pod in held) else None
+    # What fills a quota, or has a node. If nothing else waits for a node, the job's own pods would
+    # take what it gives back, and a cluster autoscaler would lose sight of those that wait.
+    quota, wanted = any(rank not in world.pods for rank in waited), gathering.observed.room.wanted
+    pods = (pod for rank, pod in world.pods.items() if rank in world.wanted and not pod.finished)
+    held = any(quota or (wanted and pod.scheduled) for pod in pods)
+    return timeout - max(waited.values()) if held else None
 
 
 def refused(world: World, observed: Observed, status: Status, now: datetime) -> dict[int, float]:

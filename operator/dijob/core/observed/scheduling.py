@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from dijob import names
+from dijob.core.observed.views import GATED
 
 Body = Mapping[str, Any]
 
@@ -32,7 +33,7 @@ def gates(spec: Body) -> str:
         return ""
     verb = "is" if len(held) == 1 else "are"
     kind = "scheduling gate" if len(held) == 1 else "scheduling gates"
-    return f"SchedulingGated: its {kind} {', '.join(held)} {verb} not removed yet"
+    return f"{GATED}: its {kind} {', '.join(held)} {verb} not removed yet"
 
 
 def prerequisites(spec: Body, status: Body) -> tuple[str, ...]:

@@ -10,8 +10,11 @@ from enum import StrEnum
 from dijob.api.problems import Problem
 from dijob.core.addresses import ListCopy
 from dijob.core.observed.containers import Containers
+from dijob.core.observed.room import Room
 from dijob.core.observed.termination import NOT_DELETED, Termination
 
+# What the complaint about a pod with scheduling gates begins with.
+GATED = "SchedulingGated"
 # In Observed.list_seen, in the place of a list's number: lists are counted from 1.
 ARRIVAL = 0
 
@@ -106,6 +109,11 @@ class Pod:
     def seeks_node(self) -> bool:
         """Whether the scheduler has found no node for it."""
         return not (self.scheduled or self.deleting) and bool(self.complaint)
+
+    @property
+    def lacks_room(self) -> bool:
+        """Whether it would take room that others give back: a gated pod would not."""
+        return self.seeks_node and not self.complaint.startswith(GATED)
 
     @property
     def has_arrived(self) -> bool:
@@ -213,18 +221,6 @@ class Isolation:
 
 
 @dataclass(frozen=True)
-class Room:
-    """What is known of the room that the scheduler has.
-
-    `released` are the names of pods that were deleted so that a lower rank finds a node (from the
-    operator's memory). `contended`: pods of this job seek a node, and of other jobs too.
-    """
-
-    released: frozenset[str] = frozenset()
-    contended: bool = False
-
-
-@dataclass(frozen=True)
 class Observed:
     """Everything that one pass decides on, besides the job itself.
 
@@ -254,7 +250,7 @@ class Observed:
     existing: frozenset[str] = frozenset()
     refusals: Mapping[str, Refusal] = field(default_factory=dict)
     creations: Mapping[str, Creation] = field(default_factory=dict)
-    room: Room = Room()
+    room: Room = field(default_factory=Room)
     first_seen: datetime | None = None
     list_seen: Mapping[tuple[str, int], datetime] = field(default_factory=dict)
     reminded: Mapping[tuple[str, int], datetime] = field(default_factory=dict)
