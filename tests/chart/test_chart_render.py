@@ -75,7 +75,7 @@ def test_two_operators_share_a_lease_and_are_on_two_nodes(offline: Lab) -> None:
     # One more is ready before one of the old ones goes.
     assert spec["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
     pod = spec["template"]["spec"]
-    assert "--lease=dijob-system/dijob" in pod["containers"][0]["args"]
+    assert "--lease=$(POD_NAMESPACE)/dijob" in pod["containers"][0]["args"]
     (spread,) = pod["topologySpreadConstraints"]
     for selector in (
         spread["labelSelector"],
@@ -149,7 +149,7 @@ def test_the_flags_follow_the_values(offline: Lab) -> None:
         "--cluster-domain=cluster.local",
         "--lost-node-seconds=30",
         *redis,
-        "--lease=dijob-system/dijob",
+        "--lease=$(POD_NAMESPACE)/dijob",
         "--log-level=info",
         "--log-format=text",
         "--health-port=8080",
@@ -166,7 +166,7 @@ def test_the_flags_follow_the_values(offline: Lab) -> None:
         "--cluster-domain=cluster.local",
         "--lost-node-seconds=30",
         *redis,
-        "--lease=dijob-system/dijob",
+        "--lease=$(POD_NAMESPACE)/dijob",
         "--network-policies",
         "--log-level=debug",
         "--log-format=json",

@@ -2,7 +2,9 @@
 alone, no cluster.
 """
 
+import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +16,7 @@ pytestmark = pytest.mark.e2e
 
 ON: dict[str, Any] = {"server": {"enabled": True}}
 TEAMS: dict[str, Any] = {**ON, "namespaces": ["team-a", "team-b"]}
-URL = "--server-url=http://dijob-server.dijob-system.svc.cluster.local:8080"
+URL = "--server-url=http://$(SERVICE_ACCOUNT)-server.$(POD_NAMESPACE).svc.cluster.local:8080"
 
 
 def named(objects: Objects) -> set[tuple[str, str, str]]:
@@ -120,3 +122,36 @@ def test_with_namespaces_only_reviews_are_cluster_wide(offline: Lab) -> None:
     assert named(servers(objects, "ClusterRoleBinding")) == {
         ("ClusterRoleBinding", "", "dijob-server-review")
     }
+
+
+@pytest.mark.parametrize(
+    ("rewrites", "host"),
+    [
+        ({}, "dijob-server.dijob-system"),
+        ({"namePrefix": "team-"}, "team-dijob-server.dijob-system"),
+        ({"namePrefix": "team-", "namespace": "rl"}, "team-dijob-server.rl"),
+    ],
+    ids=["nothing", "namePrefix", "namePrefix and namespace"],
+)
+def test_what_kustomize_rewrites_reaches_the_url_of_the_server(
+    offline: Lab, tmp_path: Path, rewrites: dict[str, str], host: str
+) -> None:
+    """C15: the operator's flag named a Service that was not there."""
+    (tmp_path / "chart.yaml").write_text(render(offline, ON))
+    kustomization = {"resources": ["chart.yaml"], **rewrites}
+    (tmp_path / "kustomization.yaml").write_text(json.dumps(kustomization))
+    made = parsed(offline.kubectl("kustomize", str(tmp_path)))
+    (pod,) = (
+        each["spec"]["template"]
+        for each in made
+        if each["kind"] == "Deployment" and not each["metadata"]["name"].endswith("-server")
+    )
+    (container,) = pod["spec"]["containers"]
+    (flag,) = (each for each in container["args"] if each.startswith("--server-url="))
+    (deployed,) = {each["metadata"]["namespace"] for each in made if each["kind"] == "Deployment"}
+    flag = flag.replace("$(SERVICE_ACCOUNT)", pod["spec"]["serviceAccountName"])
+    flag = flag.replace("$(POD_NAMESPACE)", deployed)
+    assert flag == f"--server-url=http://{host}.svc.cluster.local:8080"
+    assert {entry["name"] for entry in container["env"]} >= {"SERVICE_ACCOUNT", "POD_NAMESPACE"}
+    services = [each["metadata"] for each in made if each["kind"] == "Service"]
+    assert f"{services[0]['name']}.{services[0]['namespace']}" == host
