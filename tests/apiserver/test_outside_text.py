@@ -1,0 +1,98 @@
+"""Text that a tenant writes, and rejections that name the operator's containers, against a real
+apiserver.
+"""
+
+import json
+import unicodedata
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import pytest
+import yaml
+from apiserver.plane import Body, Plane, job
+from apiserver.test_client import dijob, said
+from dijob.api.status import timestamp
+
+pytestmark = pytest.mark.apiserver
+
+# A title, a cleared screen (of seven and of eight bits), text from right to left, a forged line.
+EVIL = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202egnp.exe\nrank 0: Ready"
+STRICT = "strict-pods"
+
+
+def safe(text: str) -> bool:
+    return all(char in "\t\n" or unicodedata.category(char) not in ("Cc", "Cf") for char in text)
+
+
+@pytest.fixture
+def ended(plane: Plane) -> Iterator[str]:
+    """A job that has ended, and an event about it by somebody else."""
+    name = "evil"
+    try:
+        plane.apply(job(name, service="Auto", activeDeadlineSeconds=1))
+        plane.until_condition(name, "Finished", "True")
+        plane.kubectl("create", "-f", "-", stdin=json.dumps(event(plane.get("dijob", name) or {})))
+        yield name
+    finally:
+        plane.remove(f"dijob/{name}", f"event/{name}.forged")
+
+
+def event(about: Body) -> Body:
+    meta, now = about["metadata"], timestamp(datetime.now(UTC))
+    keys = ("name", "namespace", "uid")
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": f"{meta['name']}.forged", "namespace": meta["namespace"]},
+        "involvedObject": {
+            "apiVersion": about["apiVersion"],
+            "kind": about["kind"],
+            **{key: meta[key] for key in keys},
+        },
+        "type": "Warning",
+        "reason": "Forged",
+        "message": EVIL,
+        "firstTimestamp": now,
+        "lastTimestamp": now,
+        "count": 1,
+    }
+
+
+def test_no_command_prints_what_a_terminal_would_obey(plane: Plane, ended: str) -> None:
+    """H10."""
+    plane.kubectl("annotate", "dijob", ended, f"note={EVIL}")
+    watched = dijob(plane, "watch", ended).output
+    assert "gnp.exe" in watched
+    texts = [watched, *(dijob(plane, *words, ended).output for words in (("get",), ("doctor",)))]
+    texts += [said(plane, "get", ended, "-o", kind) for kind in ("json", "yaml")]
+    assert all(map(safe, texts)), texts
+    assert not any(line.startswith("rank 0: Ready") for line in watched.splitlines())
+    for text in texts[3:]:
+        assert yaml.safe_load(text)["metadata"]["annotations"]["note"] == EVIL
+
+
+def test_ranks_that_pod_security_rejects_are_one_group(plane: Plane) -> None:
+    """X1, C49."""
+    plane.kubectl("create", "namespace", STRICT)
+    try:
+        label = "pod-security.kubernetes.io/enforce=restricted"
+        plane.kubectl("label", "namespace", STRICT, label)
+        body = job("six", service="Auto", minReplicas=6, maxReplicas=6)
+        body["metadata"]["namespace"] = STRICT
+        plane.apply(body)
+        texts = set[str]()
+
+        def tried_again() -> bool:
+            found = plane.api.job(STRICT, "six")
+            conditions = (found.get("status") or {}).get("conditions", ())
+            texts.update(c["message"] for c in conditions if "PodSecurity" in c["message"])
+            made = datetime.fromisoformat(found["metadata"]["creationTimestamp"])
+            return (datetime.now(UTC) - made).total_seconds() > 12
+
+        plane.until("several ranks have been tried", tried_again, lambda: texts)
+        (text,) = texts
+        assert text.startswith("ranks 0-5: set it for the main container: dijob-gate and")
+        assert text.count("is forbidden") == 1
+        assert 'pods "six-0" is forbidden: violates PodSecurity' in text
+    finally:
+        plane.kubectl("delete", "namespace", STRICT, "--wait=false")
