@@ -121,7 +121,10 @@ func (r *run) start(command []string) int {
 		err = nil
 	}
 	if err == nil {
-		os.Remove(otherwisePath()) // of a start before
+		isFirst := os.Getenv("DI_RANK") != "" && lockStart()
+		if isFirst {
+			forgetReports()
+		}
 		attributes := &os.ProcAttr{Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}}
 		var process *os.Process
 		if process, err = os.StartProcess(path, command, attributes); err == nil {
@@ -129,12 +132,30 @@ func (r *run) start(command []string) int {
 			r.watcher = newWatcher()
 			r.done = make(chan syscall.WaitStatus, 1)
 			go reap(r.child, r.done)
+			if readiness := newReadiness(); isFirst && readiness != nil {
+				go readiness.keep()
+			}
 			return 0
 		}
 	}
 	reason, code := whyNotStarted(command[0], path, err)
 	say("cannot run %s: %s", quoted(command[0]), reason)
 	return code
+}
+
+// lockStart says whether this is the container's own launcher, and not one that `kubectl exec` has started beside it. The
+// file stays locked until this process ends.
+func lockStart() bool {
+	file, err := syscall.Open(besideTopology("launch.lock"), syscall.O_CREAT|syscall.O_RDWR|syscall.O_CLOEXEC, 0o644)
+	return err == nil && syscall.Flock(file, syscall.LOCK_EX|syscall.LOCK_NB) == nil
+}
+
+// forgetReports removes what the program of a start before has written for the launcher.
+func forgetReports() {
+	files, _ := filepath.Glob(besideTopology(lackingFiles))
+	for _, file := range append(files, otherwisePath()) {
+		os.Remove(file)
+	}
 }
 
 // reap waits for the child, and as PID 1 for every orphan of the container: nobody else does.

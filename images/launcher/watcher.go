@@ -57,7 +57,7 @@ func (w *watcher) warn() {
 	}
 }
 
-func otherwisePath() string { return filepath.Join(filepath.Dir(topologyPath()), otherwiseFile) }
+func otherwisePath() string { return besideTopology(otherwiseFile) }
 
 // verdict returns what the termination message says of a program that has succeeded, "" where there is nothing to say.
 func (w *watcher) verdict() string {
@@ -66,6 +66,9 @@ func (w *watcher) verdict() string {
 	}
 	if w.alone != "" {
 		return aloneMark + w.alone + "\n"
+	}
+	if ranks := lackingPeers(); ranks != "" {
+		return aloneMark + "its program began without " + ranks + ", and was not connected to it until its end\n"
 	}
 	if said := read(otherwisePath()); said != "" {
 		return otherwiseMark + said

@@ -1,6 +1,11 @@
 """Which processes one waits for before its program begins."""
 
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+
 import pytest
+from dijob_runtime.hook import connected
 from dijob_runtime.hook.connected import NOBODY, peers
 from dijob_runtime.world import World
 
@@ -42,3 +47,51 @@ def test_both_ends_of_a_connection_wait_for_it() -> None:
 def test_nobody_waits_for_a_rank_that_has_succeeded() -> None:
     place = World(0, ("a", NOBODY, "c"), 1, "mesh")
     assert peers(place) == {(2, 0)}
+
+
+class Queue:
+    """A message queue whose peers come when a test says so."""
+
+    def __init__(self) -> None:
+        self.here = False
+
+    def missing(self, _world: World, _wanted: Processes) -> set[int]:
+        return set() if self.here else {0}
+
+
+@pytest.fixture
+def lacking(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """The file in which process 1, of rank 1 of two, says that it lacks peers."""
+    for name, value in {"DI_NODES": "a,b", "DI_RANK": "1", "DIJOB_CONNECT_SECONDS": "0.1"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(connected, "LACKING", tmp_path / "without-peers")
+    monkeypatch.setattr(connected, "LATE_LOOK_SECONDS", 0.01)
+    return tmp_path / "without-peers-1"
+
+
+def test_c23_a_program_that_begins_without_a_rank_tells_the_launcher_until_it_comes(
+    lacking: Path,
+) -> None:
+    """C23: the launcher then lets the rank not be Ready."""
+    over = threading.Event()
+    listener = threading.Thread(target=over.wait, daemon=True)
+    listener.start()
+    router = SimpleNamespace(_mq=Queue(), _listener=listener, node_id=1)
+    before = set(threading.enumerate())
+    connected.wait(router)
+    assert lacking.read_text() == "rank 0\n"
+    router._mq.here = True
+    for thread in set(threading.enumerate()) - before:
+        thread.join(20)
+    assert not lacking.exists()
+    over.set()
+
+
+def test_c23_a_program_with_wiring_of_its_own_lacks_nothing(
+    lacking: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """C23: it says itself whom it connects to."""
+    monkeypatch.setenv("DIJOB_OWN_WIRING", "1")
+    router = SimpleNamespace(_mq=Queue(), _listener=threading.current_thread(), node_id=1)
+    connected.wait(router)
+    assert not lacking.exists()

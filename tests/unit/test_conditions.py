@@ -72,7 +72,7 @@ REASONS: dict[str, tuple[Observed, str, bool, str, str]] = {
         "Running",
         False,
         "Starting",
-        "rank 0: its program runs, and is not Ready",
+        "rank 0: its program runs, and is not Ready: kubectl logs job-0 may say why",
     ),
     "ready": (observed(*ALL), "Running", True, "Begun", "all 3 ranks run"),
     "renewing all": (observed(listed(1), listed(2)), "Running", False, "Renewing", "whole set"),

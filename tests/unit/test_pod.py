@@ -57,7 +57,8 @@ def test_only_a_command_is_wrapped(fields: Body, spec: Body, wrapped: bool) -> N
     assert mounts == {pod.DIR: False, pod.POD_DIR: True}
 
 
-PROBE = {"tcpSocket": {"port": 50515}, "periodSeconds": 1}
+PROBE = {"tcpSocket": {"port": 50514}, "periodSeconds": 1}
+PROGRAMS = {**PROBE, "tcpSocket": {"port": 50515}}
 
 
 @pytest.mark.parametrize(
@@ -67,12 +68,16 @@ PROBE = {"tcpSocket": {"port": 50515}, "periodSeconds": 1}
         (
             {"command": [*container()["command"], "--ports", "6000"]},
             {},
-            {**PROBE, "tcpSocket": {"port": 6000}},
+            {**PROBE, "tcpSocket": {"port": 5999}},
         ),
         ({"command": ["python", "train.py"]}, {}, None),
         ({"command": [*container()["command"], "--mq-type", "redis"]}, {}, None),
         ({}, {"launcher": "Off"}, None),
-        ({"command": [*container()["command"], "--platform", "k8s"]}, {"launcher": "Off"}, PROBE),
+        (
+            {"command": [*container()["command"], "--platform", "k8s"]},
+            {"launcher": "Off"},
+            PROGRAMS,
+        ),
         (
             {"command": ["bash", "-c", "conda activate x && ditask --package p --main p.main"]},
             {},
@@ -87,6 +92,26 @@ def test_a_probe_only_where_the_program_visibly_listens(
 ) -> None:
     found = main(manifest(job({"containers": [container(**fields)]}, **spec)))
     assert found.get("readinessProbe") == probe
+
+
+@pytest.mark.parametrize(
+    ("pod_spec", "beside", "probed", "ready"),
+    [
+        ({}, {}, 50514, "50514 50515"),
+        ({}, {"ports": [{"containerPort": 50514}, {"containerPort": 50513}]}, 50512, "50512 50515"),
+        ({"hostNetwork": True}, {}, 50515, None),
+        ({}, {"command": [*container()["command"], "--ports", "1024"]}, 1024, None),
+    ],
+    ids=["plain", "a port of the template's", "hostNetwork", "privileged"],
+)
+def test_c23_the_launcher_answers_the_probe_on_a_port_of_its_own(
+    pod_spec: Body, beside: Body, probed: int, ready: str | None
+) -> None:
+    """C23: a rank whose program began without its peers is not Ready, so PeersReady is False."""
+    found = main(manifest(job({"containers": [container(**beside)], **pod_spec})))
+    assert found["readinessProbe"]["tcpSocket"]["port"] == probed
+    given = {one["name"]: one.get("value") for one in found["env"]}
+    assert given.get("DIJOB_READY") == ready
 
 
 def test_defaults_are_only_defaults() -> None:

@@ -37,7 +37,7 @@ def test_a_rank_that_is_not_ready_is_a_problem_after_a_minute() -> None:
     pods = (listed(0), listed(1), listed(2, ready=False))
     decided = plan(running(), observed(*pods, services=frozenset({"job"})), NOW)
     owner = stored(running(), decided)
-    said = "rank 2: its program runs, and is not Ready"
+    said = "rank 2: its program runs, and is not Ready: kubectl logs job-2 may say why"
     assert decided.requeue_after == 60.5
     assert peers(owner, *pods, seconds=59) == ("Starting", said)
     assert peers(owner, *pods, seconds=60) == ("RankNotReady", said)
@@ -68,7 +68,7 @@ NOT_READY = {
     "its last process crashed long ago": (
         (listed(0), listed(1), listed(2, ready=False, last_end=CRASH, ended=timestamp(later(-60)))),
         "Starting",
-        "rank 2: its program runs, and is not Ready",
+        "rank 2: its program runs, and is not Ready: kubectl logs job-2 may say why",
     ),
 }
 

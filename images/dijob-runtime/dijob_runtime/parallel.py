@@ -8,14 +8,14 @@ from dataclasses import replace
 from typing import Any
 
 from dijob_runtime.said import say
-from dijob_runtime.world import REACH, World, wait_for_peers, wait_for_redis
+from dijob_runtime.world import FOLDER, World, wait_for_peers, wait_for_redis
 
 # DI-engine's first port under Kubernetes (ding 0.5.3, ding/entry/cli_parsers/k8s_parser.py).
 BASE_PORT = 50515
 # Read by the launcher (images/launcher/watcher.go).
-OTHERWISE = REACH.parents[1] / "says-otherwise"
+OTHERWISE = FOLDER / "says-otherwise"
 # Read by `kubectl dijob topology` and `doctor` (operator/dijob/cli/topology/sockets.py).
-WORKERS = REACH.parents[1] / "workers"
+WORKERS = FOLDER / "workers"
 # Set once the variables are the program's own world (hook/parallel.py).
 TOLD = "DIJOB_TOLD"
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 # Where the operator mounts its own files (docs/runtimes.md).
 REACH = Path("/run/dijob/bin/reach")
+# What a process tells the launcher is in files there, beside topology.json.
+FOLDER = REACH.parents[1]
 # Its exit code where some peer cannot be reached (images/launcher/reach.go).
 UNREACHABLE = 3
 

@@ -161,7 +161,8 @@ class PeersReady(Reason):
     )
     RankNotReady = problem(
         "a rank of a running job crashed and starts again, or cannot start, or has not been Ready"
-        " for a minute: its readiness probe fails, or its node is silent",
+        " for a minute: its readiness probe fails, its program runs without a peer that it waited"
+        " for, or its node is silent",
         f"{_HEALS}; if it repeats: see the log of the rank that the message names",
     )
     LauncherBypassed = waiting(

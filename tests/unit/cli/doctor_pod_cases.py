@@ -142,6 +142,13 @@ OF_PODS: dict[str, Case] = {
         OK,
         "no port is taken",
     ),
+    "C23: a proxy answers for a rank": Case(
+        "reach",
+        evidence(up=False, probes=second(reach={("10.0.0.1", 50515): ""})),
+        UNKNOWN,
+        "all 1 ports that are dialled answer, but connections are missing",
+        "a proxy",
+    ),
     "an edge is missing": Case(
         "edges",
         evidence(up=False),

@@ -5,18 +5,25 @@ it, as its topology says: what it says first is heard.
 from __future__ import annotations
 
 import os
+import threading
 import time
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Callable
 
 from dijob_runtime.hook.kept import OWN_WIRING
 from dijob_runtime.said import say
-from dijob_runtime.world import World
+from dijob_runtime.world import FOLDER, World
 
 # Stands in a list for a rank that has succeeded (operator/dijob/core/membership/address_list.py).
 NOBODY = "127.0.0.2"
 LOOK_SECONDS = 0.05
 SAY_EACH_SECONDS = 10.0
+# Between two looks whether the peers have come that the program began without.
+LATE_LOOK_SECONDS = 1.0
+# Read by the launcher (images/launcher/readiness.go): the ranks that a process began without.
+LACKING = FOLDER / "without-peers"
 
 
 def patch(parallel: Any) -> None:
@@ -47,11 +54,39 @@ def wait(router: Any) -> None:
         if now - begin >= bound:
             text = "the program begins without %s: not connected after %g s"
             say(text % (_ranks(missing), bound))
+            if wanted:
+                _report(router, world, wanted, missing)
             return
         if now - told >= SAY_EACH_SECONDS:
             told = now
             say(f"waits for {_ranks(missing)} to be connected, for {now - begin:.0f} s")
         time.sleep(LOOK_SECONDS)
+
+
+def _report(
+    router: Any, world: World, wanted: set[tuple[int, int]], missing: set[int]
+) -> threading.Thread:
+    """Tell the launcher which ranks this process lacks, until all are connected."""
+    file = LACKING.with_name(f"{LACKING.name}-{router.node_id}")
+    with suppress(OSError):  # without a launcher the log alone has it
+        file.write_text(_ranks(missing) + "\n")
+    # The router forgets both when it stops.
+    known = (router._listener, router._mq, world, wanted, file)
+    thread = threading.Thread(target=_await_late, args=known, daemon=True)
+    thread.start()
+    return thread
+
+
+def _await_late(
+    listener: threading.Thread, mq: Any, world: World, wanted: set[tuple[int, int]], file: Path
+) -> None:
+    while listener.is_alive():
+        if not mq.missing(world, wanted):
+            say("the ranks that the program began without are connected")
+            with suppress(OSError):
+                file.unlink()
+            return
+        time.sleep(LATE_LOOK_SECONDS)
 
 
 def _ranks(ranks: set[int]) -> str:

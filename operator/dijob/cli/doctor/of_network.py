@@ -69,7 +69,19 @@ def reach(evidence: Evidence) -> Iterator[Finding]:
     if len(bad) > _MOST:
         yield problem(f"and {len(bad) - _MOST} more of these", "as above")
     if not bad and evidence.answered:
-        yield ok(f"all {count} ports that are dialled answer" if count else "nobody dials anybody")
+        yield _reached(evidence, count)
+
+
+def _reached(evidence: Evidence, count: int) -> Finding:
+    if not count:
+        return ok("no connections between pods are expected")
+    said = f"all {count} ports that are dialled answer"
+    if evidence.report and evidence.report.missing:
+        return unknown(
+            f"{said}, but connections are missing (line edges)",
+            "see whether a proxy between the pods answers for them",
+        )
+    return ok(said)
 
 
 def _policy_remedy(evidence: Evidence, dialling: list[int]) -> str:

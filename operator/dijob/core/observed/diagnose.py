@@ -152,9 +152,10 @@ def _why_not_ready(rank: int, observed: Observed, now: datetime, renewing: bool)
         return said
     if pod and pod.ready:
         return "it has not got the newest address list yet"
-    return (
-        "its program runs, and is not Ready" if pod and pod.containers.started else "it is starting"
-    )
+    if pod and pod.containers.started:
+        # The launcher's reason is there too: the program does not listen, or lacks a peer.
+        return f"its program runs, and is not Ready: kubectl logs {pod.name} may say why"
+    return "it is starting"
 
 
 def _hint(pod: Pod, observed: Observed) -> str:

@@ -16,6 +16,8 @@ from dijob.names import DIALLING, Addressing, Launcher
 # A probe asks every second from the start, so that Ready costs no more than the program's own
 # start. It never gives up by itself (a probe of readiness restarts nobody).
 PROBE_PERIOD_SECONDS = 1
+# Below it a process needs a privilege to open a port.
+PRIVILEGED_PORTS = 1024
 # The values of dnsPolicy (None: the default) with which a pod asks the cluster's DNS first.
 CLUSTER_DNS = (None, "ClusterFirst", "ClusterFirstWithHostNet")
 
@@ -120,7 +122,11 @@ def _fit_main(spec: Manifest, main: Manifest, job: DIJob, member: Member, gang: 
     command = job.pod_set_of(member.rank).command
     port = listen_port(command)
     launched = _launched(job, member)
+    probed = _probed_port(main, job, member, gang)
     own = variables.of_launched(job) if launched else None
+    if own is not None and probed and (answering := _answering_port(probed, spec)):
+        own["DIJOB_READY"] = f"{answering} {probed}"
+        probed = answering
     main["env"] = variables.of_main(main, spec, member, gang, own)
     if launched:
         main["command"] = [pod.LAUNCH, *main["command"]]
@@ -128,13 +134,39 @@ def _fit_main(spec: Manifest, main: Manifest, job: DIJob, member: Member, gang: 
         main.get("ports"),
         *_ports(main, port or names.BASE_PORT, gang, bool(spec.get("hostNetwork"))),
     )
-    # A ditask without --platform k8s listens on another port, where a probe would never succeed.
-    joins = command.platform == "k8s" or (launched and command.bypass is None)
-    if port is not None and joins and gang.queue in DIALLING and "readinessProbe" not in main:
+    if probed is not None:
         main["readinessProbe"] = {
-            "tcpSocket": {"port": port},
+            "tcpSocket": {"port": probed},
             "periodSeconds": PROBE_PERIOD_SECONDS,
         }
+
+
+def _probed_port(main: Manifest, job: DIJob, member: Member, gang: Gang) -> int | None:
+    """The port whose being open shows that the program is ready; None if that cannot be told, or
+    the template has its own probe.
+    """
+    command = job.pod_set_of(member.rank).command
+    # A ditask without --platform k8s listens on another port, where a probe would never succeed.
+    joins = command.platform == "k8s" or (_launched(job, member) and command.bypass is None)
+    known = joins and gang.queue in DIALLING and "readinessProbe" not in main
+    return listen_port(command) if known else None
+
+
+def _answering_port(port: int, spec: Manifest) -> int | None:
+    """The port on which the launcher answers the readiness probe, since it knows more of its
+    program than whether the program's port is open (images/launcher/readiness.go): the next one
+    below that no container of the template declares. None if there is none that any user may open,
+    and in the node's network, where it may be another pod's.
+    """
+    if spec.get("hostNetwork"):
+        return None
+    declared = [
+        one.get("containerPort")
+        for container in (*objects(spec.get("containers")), *objects(spec.get("initContainers")))
+        for one in objects(container.get("ports"))
+    ]
+    below = range(port - 1, PRIVILEGED_PORTS - 1, -1)
+    return next((each for each in below if each not in declared), None)
 
 
 def _ports(main: Manifest, first: int, gang: Gang, on_host: bool) -> list[Manifest]:
