@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -38,10 +37,8 @@ func install([]string) int {
 
 // hold waits for the signal that ends its container. Nothing wakes it before.
 func hold([]string) int {
-	told := make(chan os.Signal, 1)
-	signal.Notify(told, syscall.SIGTERM, syscall.SIGINT)
 	fmt.Println("dijob: holds the launcher's image on this node, and does nothing else")
-	<-told
+	<-received
 	return 0
 }
 
