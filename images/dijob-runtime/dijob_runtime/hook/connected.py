@@ -63,18 +63,14 @@ def wait(router: Any) -> None:
         time.sleep(LOOK_SECONDS)
 
 
-def _report(
-    router: Any, world: World, wanted: set[tuple[int, int]], missing: set[int]
-) -> threading.Thread:
+def _report(router: Any, world: World, wanted: set[tuple[int, int]], missing: set[int]) -> None:
     """Tell the launcher which ranks this process lacks, until all are connected."""
     file = LACKING.with_name(f"{LACKING.name}-{router.node_id}")
     with suppress(OSError):  # without a launcher the log alone has it
         file.write_text(_ranks(missing) + "\n")
     # The router forgets both when it stops.
     known = (router._listener, router._mq, world, wanted, file)
-    thread = threading.Thread(target=_await_late, args=known, daemon=True)
-    thread.start()
-    return thread
+    threading.Thread(target=_await_late, args=known, daemon=True).start()
 
 
 def _await_late(
