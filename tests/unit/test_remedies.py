@@ -7,7 +7,7 @@ from dijob.core.observed.remedies import with_remedy
 from unit.builders import pod_body, read
 from unit.statuses import main_status
 
-OFF = '(the launcher is process 1: set launcher: "Off")'
+OFF = '(set launcher: "Off", the launcher is process 1)'
 PROCESS_1 = [
     "s6-overlay-suexec: fatal: can only run as pid 1",
     "can only run as pid 1",
@@ -29,7 +29,7 @@ OTHERS = [
 @pytest.mark.parametrize("line", PROCESS_1)
 def test_c9_a_program_that_must_be_process_1_is_told_how(line: str) -> None:
     """C9: s6-overlay, systemd and others exit unless they are the container's first process."""
-    assert how_it_ended(100, None, "Error", line) == f"exited 100: {line.strip(' |')} {OFF}"
+    assert how_it_ended(100, None, "Error", line) == f"exited 100 {OFF}: {line}"
 
 
 @pytest.mark.parametrize("line", OTHERS)

@@ -9,7 +9,7 @@ from signal import Signals
 from typing import Any
 
 from dijob.api.printed import one_line, plain
-from dijob.core.observed.remedies import with_remedy
+from dijob.core.observed.remedies import remedy
 
 Body = Mapping[str, Any]
 
@@ -116,7 +116,9 @@ def how_it_ended(
         end, said = f"was ended by {name}", headline(message, healthy=name not in OWN_SIGNALS)
     else:
         end, said = _without_signal(exit_code, reason), headline(message)
-    return with_remedy(f"{end}: {said}") if said else end
+    # Before the quoted line: the message of a status is cut at its end.
+    known = f" ({what})" if (what := remedy(said)) else ""
+    return f"{end}{known}: {said}" if said else end
 
 
 def _without_signal(exit_code: int | None, reason: str) -> str:

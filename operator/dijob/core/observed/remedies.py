@@ -15,20 +15,25 @@ _NOT_PROCESS_1: Final = re.compile(
     re.IGNORECASE,
 )
 _REMEDIES: Final = (
-    (_NOT_PROCESS_1, 'the launcher is process 1: set launcher: "Off"'),
+    (_NOT_PROCESS_1, 'set launcher: "Off", the launcher is process 1'),
     (
         re.compile(r"\bexec\b.*: argument list too long"),
-        "variables and args are too large for Linux: leave enableServiceLinks: true out of the"
-        " template, which adds variables for each Service",
+        "too large for Linux: leave enableServiceLinks: true out of the template, which adds"
+        " variables for each Service",
     ),
     (
         re.compile(r"\bexec\b.*: invalid argument"),
-        "command, args or env of the template have a NUL character",
+        "a NUL character in command, args or env of the template",
     ),
 )
 
 
+def remedy(text: str) -> str:
+    """What to do about an end with these words; "" if that is not known."""
+    return next((what for pattern, what in _REMEDIES if pattern.search(text)), "")
+
+
 def with_remedy(text: str) -> str:
-    """The text, followed by what to do if that is known; once, however often this is called."""
-    remedy = next((what for pattern, what in _REMEDIES if pattern.search(text)), "")
-    return text if not remedy or remedy in text else f"{text} ({remedy})"
+    """The text, followed by what to do unless it says so already."""
+    known = remedy(text)
+    return text if not known or known in text else f"{text} ({known})"
