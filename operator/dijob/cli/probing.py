@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 
 _AT_ONCE: Final = 16
 _SECONDS: Final = 20.0
+# Of the tables of a pod with thousands of connections. The program that answers is the tenant's.
+_MOST_BYTES: Final = 16 * 2**20
 
 Command = Sequence[str]
 
@@ -46,7 +48,7 @@ async def _asked(client: "AsyncClient", pod: "RankPod", commands: Sequence[Comma
         try:
             async with asyncio.timeout(_SECONDS):
                 place = Place(client.namespace, pod.name, pod.container)
-                done = await execute(client.connection, place, command)
+                done = await execute(client.connection, place, command, most=_MOST_BYTES)
         except TimeoutError:
             return Answer(problem=f"no answer from it within {_SECONDS:.0f} s")
         except Refused as error:

@@ -3,12 +3,13 @@
 import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import Final
 
 import aiohttp
 
+from dijob.api.numbers import natural
 from dijob.client.connection import Call, Connection
 from dijob.client.errors import Unreachable
 from dijob.client.resources import PODS
@@ -43,12 +44,23 @@ class Place:
 
 
 async def execute(
-    connection: Connection, place: Place, command: Sequence[str], stdin: bytes | None = None
+    connection: Connection,
+    place: Place,
+    command: Sequence[str],
+    stdin: bytes | None = None,
+    most: int | None = None,
 ) -> Executed:
-    """Run a command to its end. Raises ApiError where the apiserver refuses it."""
+    """Run a command to its end. Raises ApiError where the apiserver refuses it, Unreachable if it
+    writes more than `most` bytes.
+    """
     out: dict[int, list[bytes]] = {STDOUT: [], STDERR: [], _ERROR: []}
-    async for channel, piece in stream(connection, place, command, stdin):
-        out.setdefault(channel, []).append(piece)
+    size = 0
+    async with aclosing(stream(connection, place, command, stdin)) as pieces:
+        async for channel, piece in pieces:
+            size += len(piece)
+            if most is not None and size > most:
+                raise Unreachable(f"{place.pod} answers with more than {most >> 20} MiB")
+            out.setdefault(channel, []).append(piece)
     end = b"".join(out[_ERROR])
     return Executed(b"".join(out[STDOUT]), b"".join(out[STDERR]), exit_code(end))
 
@@ -116,4 +128,5 @@ def exit_code(end: bytes) -> int:
         return 0
     causes = (told.get("details") or {}).get("causes") or ()
     found = next((one.get("message") for one in causes if one.get("reason") == "ExitCode"), None)
-    return int(found) if found and found.isdigit() else 255
+    code = natural(str(found))
+    return 255 if code is None else code

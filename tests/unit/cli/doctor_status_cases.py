@@ -102,8 +102,8 @@ OF_STATUS: dict[str, Case] = {
         "old pods",
         evidence(pods=[pod(0), ending(container="proxy")], now=NOW),
         PROBLEM,
-        "rank 1: pod test-1 is being deleted: container proxy still runs, until"
-        " 2026-11-25T12:05:00Z at the latest (grace period: 300 s)",
+        "rank 1: pod test-1 is being deleted: container proxy has not ended by its node's last"
+        " report, and may run until 2026-11-25T12:05:00Z (grace period: 300 s)",
         "terminationGracePeriodSeconds",
     ),
     "it does not heal by itself (C25)": Case(

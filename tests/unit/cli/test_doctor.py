@@ -249,3 +249,48 @@ async def test_a_lease_in_the_jobs_namespace_is_named(
     name, first = found[0]
     assert name == "status"
     assert ("the release mine serves it" if allowed else "leases is forbidden") in first.text
+
+
+ANSWER = {
+    "time": 1.0,
+    "command": ["a"],
+    "env": {},
+    "interfaces": ["eth0"],
+    "shm": [1, 1],
+    "list": 1,
+    "source": [1, "abc", False],
+    "versions": {"python": "3.11"},
+    "names": {"a": ["10.0.0.1"], "b": "no"},
+    "reach": [["10.0.0.1", 1, ""]],
+}
+
+
+def test_an_answer_of_a_container_is_read() -> None:
+    assert probe.read(json.dumps(ANSWER), (0.0, 1.0)).reach == {("10.0.0.1", 1): ""}
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"time": float("inf")},
+        {"time": "soon"},
+        {"env": ["a"]},
+        {"interfaces": [1]},
+        {"shm": ["a", "b"]},
+        {"list": [1]},
+        {"source": [1, ["abc"], False]},
+        {"versions": {"torch": {}}},
+        {"names": {"a": [[]]}},
+        {"reach": [[["a"], 1, ""]]},
+    ],
+    ids=str,
+)
+def test_an_answer_of_another_form_is_none(changed: Body) -> None:
+    """The container's Python is the tenant's; such answers were bugs of the program."""
+    found = probe.read(json.dumps(ANSWER | changed), (0.0, 1.0))
+    assert found.problem.startswith(f"its answer cannot be read: {next(iter(changed))}")
+
+
+@pytest.mark.parametrize("text", ["", "[]", "[" * 10_000, "null", "\x00", "{}"])
+def test_what_is_no_answer(text: str) -> None:
+    assert "cannot be read" in probe.read(text, (0.0, 1.0)).problem

@@ -68,3 +68,18 @@ def test_a_long_line_takes_no_long_time(line: str) -> None:
 def test_a_quote_that_is_closed_ends_with_its_line(quoted: str) -> None:
     text = f"#!/bin/sh\necho {quoted}" + ("'" if "#'" in quoted else "") + "\nsrun a\n"
     assert [line.text.split()[0] for line in read(text).lines] == ["echo", "srun"]
+
+
+@pytest.mark.parametrize(
+    "option", ["-n {}", "--mem={}", "-t {}", "-t {}-1", "--gres=gpu:{}", "-c {}"]
+)
+@pytest.mark.parametrize(
+    "digits", ["9" * 5000, "\u00b2", "\u0663"], ids=["long", "power", "arabic"]
+)
+def test_a_number_that_int_does_not_take(option: str, digits: str) -> None:
+    """H3: more than 4,300 digits, and what only looks like one, were bugs of the program."""
+    with suppress(CliError):
+        convert(
+            read(f"#!/bin/sh\n#SBATCH {option.format(digits)}\nsrun a\n"),
+            Wishes(image="img", name="job"),
+        )

@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 from dijob.api.parse import parse_job
-from dijob.cli.topology import show, svg
+from dijob.cli.probing import Answer
+from dijob.cli.topology import looking, show, svg
 from dijob.cli.topology.compare import Pod, Report, compare
 from dijob.cli.topology.expected import World, world_of
 from dijob.cli.topology.sockets import Sockets, addresses, read
+from dijob.client import RankPod
 from manifests import dijob
 
 # Dialling rank and worker, listening rank and worker.
@@ -271,3 +273,21 @@ def test_a_job_of_many_ranks_shows_what_is_not_whole() -> None:
         ["rank", "3", "rank", "1"],
     ]
     assert len(lines) == 5
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"/proc/{'9' * 5000}/fd:",
+        "0: 1:2:3 00000000:0000 01 0:0 0:0 0 0 0 1",
+        "0: XYZ:1 00000000:0000 01 0:0 0:0 0 0 0 1",
+        "0: 0:1 00000000:0000 01 0:0 0:0 0 0 0 1",
+        "0: 0100007F:1 00000000:0000 01 01:0 zz 0 0 0 1",
+        "0: : : 0A 0:0 0:0 0 0 0 1",
+    ],
+)
+def test_an_answer_of_a_tenants_program_is_no_bug(text: str) -> None:
+    """The container's `cat` is the tenant's."""
+    body = {"metadata": {"name": "test-0"}, "spec": {}, "status": {}}
+    (found,) = looking.found([RankPod(body, 0)], {0: Answer(text)})
+    assert found.sockets is not None or "its answer cannot be read" in found.problem

@@ -4,7 +4,8 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from dijob.client import AsyncClient, Client, Executed, NotFound, Refused
+from dijob.client import AsyncClient, Client, Executed, NotFound, Refused, Unreachable
+from dijob.client.executing import execute
 from unit.client.kubelets import kubelets
 
 
@@ -41,3 +42,12 @@ async def test_a_busy_apiserver_is_asked_again(tmp_path: Path) -> None:
         made.busy = 100
         with pytest.raises(Refused, match="429 Too Many Requests"):
             await client.get("test")
+
+
+async def test_an_answer_without_an_end_is_cut_off(tmp_path: Path) -> None:
+    """The program that answers is the tenant's: `doctor` and `topology` bound what they read."""
+    async with kubelets(tmp_path) as (made, kubeconfig), AsyncClient(kubeconfig) as client:
+        await made.start(0)
+        place = await client.place("test", 0)
+        with pytest.raises(Unreachable, match="test-0 answers with more than 1 MiB"):
+            await execute(client.connection, place, ["cat"], bytes(2**21), most=2**20)

@@ -4,6 +4,7 @@ import ipaddress
 import re
 from collections.abc import Callable, Iterator, Mapping
 
+from dijob.api.numbers import natural
 from dijob.cli.doctor.evidence import Evidence
 from dijob.cli.doctor.probe import Probe
 from dijob.cli.doctor.verdict import Finding, Status, ok, problem, unknown
@@ -108,8 +109,7 @@ def versions(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _major(version: str) -> int:
-    first = version.partition(".")[0]
-    return int(first) if first.isdigit() else 0
+    return natural(version.partition(".")[0]) or 0
 
 
 def list_number(evidence: Evidence) -> Iterator[Finding]:

@@ -5,7 +5,9 @@ nothing else there.
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
+
+from pydantic import BaseModel, Field, FiniteFloat, ValidationError
 
 # Its argument, as JSON: names to look up, and [host, port] pairs to connect to. A connection that
 # is closed at once does a listening NNG no harm (images/launcher/reach.go does the same).
@@ -156,25 +158,42 @@ def command(names: list[str], targets: list[tuple[str, int]]) -> tuple[tuple[str
     return tuple((python, "-c", PROGRAM, asked, "dijob doctor") for python in ("python3", "python"))
 
 
+class _Answer(BaseModel):
+    """What the program prints. The container's Python, and so the answer, is the tenant's."""
+
+    time: FiniteFloat
+    command: tuple[str, ...]
+    env: dict[str, str]
+    interfaces: tuple[str, ...]
+    shm: tuple[int, int] | None
+    list_number: int | None = Field(alias="list")
+    source: tuple[int, str, bool]
+    versions: dict[str, str]
+    names: dict[str, tuple[str, ...] | str]
+    reach: tuple[tuple[str, int, str], ...]
+
+
 def read(text: str, asked: tuple[float, float]) -> Probe:
     """An answer. One that cannot be read is none."""
     try:
-        told: dict[str, Any] = json.loads(text.splitlines()[-1])
-        files, digest, barrier = told["source"]
-        return Probe(
-            time=float(told["time"]),
-            asked=asked,
-            command=tuple(map(str, told["command"])),
-            env=told["env"],
-            interfaces=tuple(told["interfaces"]),
-            shm=(told["shm"][0], told["shm"][1]) if told["shm"] else None,
-            list_number=told["list"],
-            files=files,
-            digest=digest,
-            barrier=barrier,
-            versions=told["versions"],
-            names={k: v if isinstance(v, str) else tuple(v) for k, v in told["names"].items()},
-            reach={(host, port): said for host, port, said in told["reach"]},
-        )
-    except (ValueError, KeyError, TypeError, IndexError) as error:
-        return Probe(problem=f"its answer cannot be read: {error}")
+        told = _Answer.model_validate_json((text.splitlines() or [""])[-1])
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        return Probe(problem=f"its answer cannot be read: {where} {first['msg']}")
+    files, digest, barrier = told.source
+    return Probe(
+        time=told.time,
+        asked=asked,
+        command=told.command,
+        env=told.env,
+        interfaces=told.interfaces,
+        shm=told.shm,
+        list_number=told.list_number,
+        files=files,
+        digest=digest,
+        barrier=barrier,
+        versions=told.versions,
+        names=told.names,
+        reach={(host, port): said for host, port, said in told.reach},
+    )

@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from dijob.api.numbers import natural
 from dijob.cli.errors import CliError, Exit
 from dijob.cli.slurm.script import Option
 
@@ -16,14 +17,13 @@ def seconds(option: Option) -> int | None:
         return None
     days, dash, rest = option.value.rpartition("-")
     parts = rest.split(":")
-    if not all(part.isascii() and part.isdigit() for part in [*parts, *([days] if dash else [])]):
-        raise _wrong(option, "a time such as 30, 1:30:00 or 2-12:00:00")
-    numbers = [int(part) for part in parts]
-    if len(numbers) > 3:
+    whole_days = natural(days) if dash else 0
+    numbers = [number for part in parts if (number := natural(part)) is not None]
+    if whole_days is None or len(numbers) < len(parts) or len(numbers) > 3:
         raise _wrong(option, "a time such as 30, 1:30:00 or 2-12:00:00")
     if dash:
         hours, minutes, rest_seconds = (*numbers, 0, 0)[:3]
-        return (int(days) * 24 + hours) * 3600 + minutes * 60 + rest_seconds
+        return (whole_days * 24 + hours) * 3600 + minutes * 60 + rest_seconds
     if len(numbers) == 3:
         return numbers[0] * 3600 + numbers[1] * 60 + numbers[2]
     minutes, rest_seconds = (*numbers, 0)[:2]
@@ -32,7 +32,7 @@ def seconds(option: Option) -> int | None:
 
 def mebibytes(option: Option) -> float:
     """An amount of memory; without a unit it is in MiB."""
-    match = re.fullmatch(r"(\d+)([KMGT]?)B?", option.value.upper())
+    match = re.fullmatch(r"(\d{1,15})([KMGT]?)B?", option.value.upper(), re.ASCII)
     if not match:
         raise _wrong(option, "an amount of memory such as 4000 or 16G")
     return int(match[1]) * _MIB[match[2] or "M"]
@@ -47,7 +47,7 @@ def memory(amount: float) -> str:
 
 def count(option: Option, lowest: int = 1) -> int:
     """A number; of a range ("2-4") the first."""
-    match = re.fullmatch(r"(\d+)(?:-\d+)?", option.value)
+    match = re.fullmatch(r"(\d{1,15})(?:-\d+)?", option.value, re.ASCII)
     if not match or int(match[1]) < lowest:
         raise _wrong(option, f"a number, {lowest} or more")
     return int(match[1])
@@ -68,12 +68,13 @@ def gpus(option: Option) -> Gpus | None:
         if words[0] != "gpu" or "," in option.value:
             return None
         words = words[1:] or ["1"]
-    number = words[-1] if words[-1].isdigit() else "1"
-    kinds = [word for word in words if not word.isdigit()]
-    return Gpus(int(number), kinds[0] if kinds else "")
+    number = natural(words[-1])
+    kinds = [word for word in words if natural(word) is None]
+    return Gpus(1 if number is None else number, kinds[0] if kinds else "")
 
 
 def _wrong(option: Option, form: str) -> CliError:
     return CliError(
-        f"line {option.number}: --{option.name} is {option.value!r}; it must be {form}.", Exit.USAGE
+        f"line {option.number}: --{option.name} is {option.value[:40]!r}; it must be {form}.",
+        Exit.USAGE,
     )

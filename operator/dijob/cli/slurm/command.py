@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from dijob.api.job_names import NAME_LENGTH
+from dijob.api.numbers import natural
 from dijob.cli.slurm.body import REFERENCE, Body
 from dijob.cli.slurm.containers import inner
 from dijob.cli.slurm.notes import Notes
@@ -142,7 +143,7 @@ def _without_rendezvous(
 
 def _processes(value: str, pods: Shape) -> int:
     """How many processes torchrun starts in a pod: a number, or one for each GPU."""
-    return int(value) if value.isascii() and value.isdigit() and int(value) else max(1, pods.gpus)
+    return natural(value) or max(1, pods.gpus)
 
 
 def _provided(

@@ -1,6 +1,7 @@
 """A look at a job's connections, in its pods."""
 
 import asyncio
+import struct
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -59,12 +60,18 @@ def workers_of(pods: Sequence[Pod]) -> dict[int, int]:
 
 
 def _pod(pod: "RankPod", answer: Answer) -> Pod:
+    table, problem = None, answer.problem
+    try:
+        table = sockets.read(answer.text) if answer.text else None
+    except (ValueError, struct.error) as error:
+        # The container's programs, and so the answer, are the tenant's.
+        problem = f"its answer cannot be read: {str(error)[:100]}"
     return Pod(
         rank=pod.rank,
         name=pod.name,
         addresses=frozenset(sockets.addresses(pod.body.get("status") or {})),
-        sockets=sockets.read(answer.text) if answer.text else None,
-        problem=answer.problem,
+        sockets=table,
+        problem=problem,
         task=pod.task,
         ready=pod.ready,
     )
