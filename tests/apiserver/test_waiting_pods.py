@@ -78,7 +78,7 @@ def test_a_pod_without_a_node_stays_when_the_others_give_theirs_back(
     removed += [f"dijob/{name}", "node/fourth", "pod/stranger"]
     plane.apply(STRANGER, spread(name))
     kept, before = waiting(plane, name), plane.uids(name)
-    plane.until_condition(name, "AddressesReady", "False", "NoRoom", "pods that had a node")
+    plane.until_condition(name, "AddressesReady", "False", "NoRoom", "released the nodes")
     rank = (plane.get("dijob", name) or {})["status"]["givenBack"]["keptRanks"]
     assert before[f"{name}-{rank}"] == kept
     others = set(before.values()) - {kept}

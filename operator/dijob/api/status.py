@@ -194,7 +194,7 @@ class Status(Stored):
     last_renewal: Renewal | None = None
     """The last time that a list died, and why: written before its ranks are renewed."""
     given_back: GivenBack | None = None
-    """The last time that the job gave its pods back because not all of them found room."""
+    """The last time that the job released its room because not all of its pods found some."""
     start_time: Time | None = None
     """When the operator first saw the job."""
     suspend_time: Time | None = None

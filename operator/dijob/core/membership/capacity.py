@@ -40,9 +40,9 @@ def due_give_back(gathering: Gathering, status: Status, timeout: int) -> GivenBa
     # A pod without a node fills a quota all the same.
     quota = any(rank not in world.pods for rank in waited)
     kept = () if quota else (rank for rank, pod in world.pods.items() if not pod.scheduled)
-    what = "all its pods" if quota else "its pods that had a node"
+    what = "all its pods" if quota else "the nodes that its pods had"
     why = diagnose.without_address(world.gang, waited, observed, now)
-    message = f"no room within {timeout} s, so the job gave {what} back ({why})"
+    message = f"no room within {timeout} s, so the job released {what} ({why})"
     return GivenBack(
         count=before + 1,
         until=timestamp(until),
