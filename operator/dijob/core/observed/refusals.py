@@ -96,7 +96,8 @@ def of_creation(
             since=now,
         )
     why = Refused.FORBIDDEN if admission else Refused.UNAVAILABLE
-    return _for_now(why, message, before, now, spread)
+    bounds = FORBIDDEN_SECONDS if admission else UNAVAILABLE_SECONDS
+    return _for_now(why, message, before, now, lambda times: spread(doubled(times, bounds)))
 
 
 def of_change(status: int, message: str, before: Refusal | None, now: datetime) -> Refusal:
@@ -132,19 +133,21 @@ def reverted(message: str, before: Refusal | None, now: datetime) -> Refusal:
     return _for_now(Refused.FORBIDDEN, message, before if lately else None, now)
 
 
+def _usual_wait(attempts: int) -> float:
+    return doubled(attempts, UNAVAILABLE_SECONDS)
+
+
 def _for_now(
     why: Refused,
     message: str,
     before: Refusal | None,
     now: datetime,
-    spread: Callable[[float], float] = float,
+    wait: Callable[[int], float] = _usual_wait,
 ) -> Refusal:
-    """Asked again after 1, 2, 4 ... seconds."""
+    """Asked again after `wait` seconds, by the number of attempts."""
     attempts = before.attempts + 1 if before else 1
-    bounds = FORBIDDEN_SECONDS if why is Refused.FORBIDDEN else UNAVAILABLE_SECONDS
-    seconds = spread(doubled(attempts, bounds))
     since = before.since if before and before.why is why else now
-    again = now + timedelta(seconds=seconds)
+    again = now + timedelta(seconds=wait(attempts))
     return Refusal(
         why=why, message=one_line(message), retry_at=again, attempts=attempts, since=since
     )
