@@ -10,7 +10,7 @@ from dijob.api.parse import parse_job, stored
 from dijob.api.printed import one_line
 from dijob.api.reported import Progress, Reported
 from dijob.api.status import Condition, FirstFailure, Status
-from dijob.names import Phase
+from dijob.names import MAX_REPLICAS, Phase
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,13 @@ class Job:
     def model(self) -> DIJob:
         """The job as the operator reads it. Raises SpecError where it cannot be carried out."""
         return parse_job(self.body)
+
+    @property
+    def ranks(self) -> range:
+        """The ranks that the job wants by its status, which can be edited by hand: at most as many
+        as a job can have.
+        """
+        return range(min(self.status.desired, MAX_REPLICAS))
 
     @property
     def phase(self) -> str:

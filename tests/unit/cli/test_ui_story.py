@@ -107,7 +107,7 @@ LOSS = {"listNumber": 1, "reason": "PodDeleted", "message": "rank 1 was deleted"
     ],
 )
 def test_who_is_renewed_now(status: dict[str, Any], ranks: set[int]) -> None:
-    assert graph.renewed(job(**status).status) == ranks
+    assert graph.renewed(job(**status)) == ranks
 
 
 def at(second: int) -> str:

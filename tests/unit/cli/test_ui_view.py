@@ -10,6 +10,7 @@ from dijob.cli.ui.states import Kind, State, of_pod, without_pod
 from dijob.cli.ui.view import Seen, page, row
 from dijob.cli.watching.view import Snapshot
 from dijob.client import Job, RankPod
+from dijob.names import MAX_REPLICAS
 from unit.cli.seen import CREATED, condition, ended, event, job, pod
 
 NOW = datetime(2026, 11, 25, 12, tzinfo=UTC)
@@ -208,3 +209,9 @@ def test_a_job_that_cannot_be_read_has_a_page_too() -> None:
     found = page(Seen(Snapshot(broken), Memory(CREATED)))
     assert found["ranks"] == []
     assert "cannot be read" in found["graph"]["note"]
+
+
+def test_a_status_that_wants_ten_million_ranks_has_a_page() -> None:
+    """R7: a status can be edited by hand; the ranks took all of the memory."""
+    found = seen_page(job=job(desired=10**7))
+    assert len(found["ranks"]) == MAX_REPLICAS

@@ -6,7 +6,6 @@ from typing import Any, Final
 
 from dijob.api.model import DIJob
 from dijob.api.problems import SpecError
-from dijob.api.status import Status
 from dijob.cli.topology.expected import SERVER, World, world_of
 from dijob.client import Job
 from dijob.core.members import Gang, count, expand, gang_of, say
@@ -70,9 +69,9 @@ def _restart(gang: Gang, rank: int) -> str:
     return f"{say(others)} {verb} again with it" if others else "no other rank starts again"
 
 
-def renewed(status: Status) -> frozenset[int]:
+def renewed(job: Job) -> frozenset[int]:
     """The ranks that a loss has start again, while the list that died has no successor yet."""
-    last = status.last_renewal
-    if last is None or last.list_number != status.list_number:
+    last = job.status.last_renewal
+    if last is None or last.list_number != job.status.list_number:
         return frozenset()
-    return expand(last.ranks) if last.ranks else frozenset(range(status.desired))
+    return expand(last.ranks) if last.ranks else frozenset(job.ranks)

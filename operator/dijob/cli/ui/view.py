@@ -103,7 +103,7 @@ def _ranks(seen: Seen) -> list[Json]:
         again = graph.restarts(job.model)
     except SpecError:
         again = []
-    wanted = set(range(job.status.desired)) | pods.keys()
+    wanted = set(job.ranks) | pods.keys()
     return [
         _rank(rank, pods.get(rank), _state(rank, pods.get(rank), seen))
         | {"again": again[rank] if rank < len(again) else ""}
@@ -114,7 +114,7 @@ def _ranks(seen: Seen) -> list[Json]:
 def _state(rank: int, pod: RankPod | None, seen: Seen) -> State:
     if pod is not None:
         state = of_pod(pod, rank in seen.fell)
-        old = state.kind is Kind.READY and rank in graph.renewed(seen.now.job.status)
+        old = state.kind is Kind.READY and rank in graph.renewed(seen.now.job)
         return State(Kind.RENEWING, "Runs until the next list is there") if old else state
     if any(_NO_PODS in why for why in seen.now.unseen):
         return State(Kind.ABSENT, "Cannot be seen")
