@@ -12,6 +12,7 @@ from dijob.api.model import DIJob
 from dijob.api.parse import parse_job
 from dijob.api.printed import plain
 from dijob.api.problems import Problem, SpecError
+from dijob.api.status import without_nulls
 from dijob.api.warnings import warnings
 from dijob.client.errors import BadFile
 from dijob.client.yaml_text import Dumper, values
@@ -70,7 +71,9 @@ def build(name: str, spec: Mapping[str, Any], namespace: str | None = None) -> D
 def manifest(job: DIJob | Mapping[str, Any]) -> Body:
     """A job as the apiserver takes it: what was set, without status."""
     if not isinstance(job, DIJob):
-        return dict(job)
+        body = dict(job)
+        # A null means the same as no field, and a server-side apply refuses `replicas: null`.
+        return {**body, "spec": without_nulls(body.get("spec"))} if is_job(body) else body
     given = job.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude={"status"})
     return {"apiVersion": names.API_VERSION, "kind": names.KIND, **given}
 

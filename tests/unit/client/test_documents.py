@@ -80,6 +80,16 @@ def test_warnings_are_no_errors() -> None:
     assert [warning.field for warning in found] == ["spec.launcher"]
 
 
+def test_nulls_of_a_spec_are_not_sent() -> None:
+    """C4: `replicas: null` is the one null that a server-side apply would be refused for."""
+    nulls = {**JOB["spec"], "replicas": None, "suspend": None, "minReplicas": 1}
+    sent = manifest({**JOB, "spec": nulls})["spec"]
+    assert sent == {
+        **{k: v for k, v in JOB["spec"].items() if k != "replicas"},
+        "minReplicas": 1,
+    }
+
+
 def test_a_job_is_written_as_it_was_built() -> None:
     job = build("test", JOB["spec"])
     assert manifest(job) == JOB
