@@ -37,6 +37,7 @@ type waiting struct {
 // addresses. It runs from the main container's image: once it does, that image is on the node.
 func gate([]string) int {
 	go endOnSignal(received)
+	os.RemoveAll(runFolder()) // a new sandbox: what ran in the old one has not failed
 	w, problem := newWaiting()
 	if err := linkTopology(); problem == "" && err != nil {
 		problem = fmt.Sprintf("cannot write topology.json: /run/dijob must be an emptyDir that this user may write: %v", err)

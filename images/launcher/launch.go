@@ -28,6 +28,9 @@ type run struct {
 	listed    string // the number of the list in topology.json
 	unlisted  string // the number of the list of which it was said that it cannot be written there
 	kill      <-chan time.Time
+	own       bool      // whether it is the container's own, and not beside another one
+	left      *lastRun  // what is left for the launcher after this one; nil if none follows
+	output    *recorder // nil if the program's output is not kept
 }
 
 // launch runs a command with the job's ditask first in PATH, as a child, and stands in for it: same stdin, same exit
@@ -38,6 +41,13 @@ func launch(command []string) int {
 		return 2
 	}
 	r := &run{signals: received}
+	r.own = os.Getenv("DI_RANK") != "" && lockStart()
+	again, last := r.own && startsAgain(), readLastRun()
+	if again && last.hasFailed() {
+		if goOn, code := awaitCount(last, r.signals); !goOn {
+			return code
+		}
+	}
 	if code := r.findPlace(); code != 0 {
 		return code
 	}
@@ -46,14 +56,19 @@ func launch(command []string) int {
 	if os.Getenv("DI_RANK") != "" {
 		putFirst("PYTHONPATH", filepath.Join(bin, pythonFolder))
 	}
-	if code := r.start(command); code != 0 {
-		return code
+	if again {
+		r.output, r.left = newRecorder(last), newRun(last)
 	}
-	code := r.standIn()
-	if code > 0 && code < 128 && r.renewing == "" && hasCarriageReturn(command) {
-		say("the command or args have carriage returns (Windows line endings), which are likely the cause: a shell takes them" +
-			" for part of a word. Save the text with Unix line endings")
+	code := r.start(command)
+	if code == 0 {
+		code = r.standIn()
+		if code > 0 && code < 128 && r.renewing == "" && hasCarriageReturn(command) {
+			say("the command or args have carriage returns (Windows line endings), which are likely the cause: a shell takes" +
+				" them for part of a word. Save the text with Unix line endings")
+		}
 	}
+	r.output.finish()
+	r.left.end(code, r.renewing != "")
 	return code
 }
 
@@ -121,18 +136,20 @@ func (r *run) start(command []string) int {
 		err = nil
 	}
 	if err == nil {
-		isFirst := os.Getenv("DI_RANK") != "" && lockStart()
-		if isFirst {
+		if r.own {
 			forgetReports()
 		}
-		attributes := &os.ProcAttr{Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}}
+		stdout, stderr := r.output.streams(os.Stdout, os.Stderr)
+		attributes := &os.ProcAttr{Files: []*os.File{os.Stdin, stdout, stderr}}
 		var process *os.Process
-		if process, err = os.StartProcess(path, command, attributes); err == nil {
+		process, err = os.StartProcess(path, command, attributes)
+		r.output.begun()
+		if err == nil {
 			r.child = process.Pid
 			r.watcher = newWatcher()
 			r.done = make(chan syscall.WaitStatus, 1)
 			go reap(r.child, r.done)
-			if readiness := newReadiness(); isFirst && readiness != nil {
+			if readiness := newReadiness(); r.own && readiness != nil {
 				go readiness.keep()
 			}
 			return 0
@@ -179,10 +196,14 @@ func (r *run) standIn() int {
 		case status := <-r.done:
 			return r.end(status)
 		case which := <-r.signals:
-			if which == syscall.SIGTERM && r.endAt.IsZero() {
+			first := which == syscall.SIGTERM && r.endAt.IsZero()
+			if first {
 				r.endAt = time.Now()
 			}
 			r.pass(which.(syscall.Signal))
+			if first {
+				r.left.told()
+			}
 		case <-r.watcher.ticks():
 			r.look()
 		case <-r.kill:
@@ -225,6 +246,7 @@ func (r *run) look() {
 	}
 	said := annotations()
 	r.follow(said)
+	r.left.see(natural(said["ends-counted"]))
 	if number := r.dueRenewal(said); number != "" && r.renewing == "" {
 		// The address of a rank that this one dials is another now, which its program will never find out. So it ends, and
 		// the kubelet starts the container again, with the new list.

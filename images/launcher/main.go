@@ -11,6 +11,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -44,9 +45,12 @@ func called(words []string) (name string, arguments []string) {
 	return words[1], words[2:]
 }
 
+// sayTo takes what this program says; it is the container's log.
+var sayTo io.Writer = os.Stderr
+
 // say writes a line to the container's log.
 func say(format string, values ...any) {
-	fmt.Fprintf(os.Stderr, "dijob: "+format+"\n", values...)
+	fmt.Fprintf(sayTo, "dijob: "+format+"\n", values...)
 }
 
 // variable returns an environment variable, or another value where it is empty.

@@ -53,9 +53,10 @@ ANNOTATION_BROKER: Final = f"{GROUP}/broker"
 ANNOTATION_MASTER: Final = f"{GROUP}/master-addr"
 ANNOTATION_NODELIST: Final = f"{GROUP}/slurm-nodelist"
 ANNOTATION_MACHINES: Final = f"{GROUP}/oneflow-nodes"
-# The shape of the pod's containers before they started (core/observed/shape.py): a restart under
-# another one is no failure.
+# The shape of the pod's containers before they started (core/observed/shape.py).
 ANNOTATION_SHAPE: Final = f"{GROUP}/container-shape"
+# How many ends of the program are counted: after a failure, the launcher waits for that.
+ANNOTATION_ENDS: Final = f"{GROUP}/ends-counted"
 # When a kubelet that did not pass a list on was last reminded (any change of a pod makes it look
 # again).
 ANNOTATION_REMINDED: Final = f"{GROUP}/reminded"

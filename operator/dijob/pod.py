@@ -31,5 +31,8 @@ INSTALL: Final = "/install"
 # it is another one (images/launcher/launch.go, DIJOB_KILL_SECONDS): saving a checkpoint takes no
 # less time than when the pod is deleted.
 KILL_SECONDS: Final = 30
+# The launcher's variable with the pod's restart policy: with OnFailure it waits after a failure
+# until that is counted (images/launcher/runs.go). Launchers of older pods do not.
+RESTART_POLICY: Final = "DIJOB_RESTART_POLICY"
 # How the launcher ends for a renewal (images/launcher/launch.go).
 RENEWAL_CODE: Final = 85

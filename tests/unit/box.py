@@ -37,6 +37,11 @@ class Box:
     until: str = ""  # when it ended last
     collected: bool = False  # the kubelet has thrown the record of its last end away
 
+    @property
+    def failed_before(self) -> bool:
+        """Whether it has ended in another way than for a new list."""
+        return self.last is not None and not self.message.startswith("dijob: renewal")
+
     def start(self, now: str) -> None:
         self.restarts += 1 if self.last is not None else 0
         self.state, self.since = "running", now

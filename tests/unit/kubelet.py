@@ -11,10 +11,12 @@ from dijob import names
 from dijob.api.status import timestamp
 from dijob.core.observed.made import main_name
 from dijob.core.observed.parse import END_SECONDS
-from dijob.pod import RENEWAL_CODE
+from dijob.pod import RENEWAL_CODE, RESTART_POLICY
 from unit.box import Box, Process
 from unit.launched import environment_of
 from unit.objects import Body, Target
+
+CONFIRM_SECONDS = 30
 
 
 @dataclass
@@ -26,6 +28,7 @@ class SimPod:
     clock: Callable[[], datetime]
     ip: str = ""
     sandbox: bool = False
+    new_sandbox: bool = False  # its gate has forgotten how the program ended before
     imaged: bool = False  # its image is on its node
     ready: bool = False
     disrupted: bool = False
@@ -37,6 +40,7 @@ class SimPod:
     placed: str = ""
     sandbox_gone: str = ""  # when its kubelet found it so
     addresses: set[str] = field(default_factory=set)
+    waits_since: datetime | None = None  # its launcher waits until a failure is counted
     crashes: int = 0  # failures of the program's own making: what may be charged
 
     @staticmethod
@@ -101,6 +105,7 @@ class SimPod:
     def place(self, ip: str) -> None:
         """Make a sandbox: the first one, or a new one under the same pod. The gate runs (again)."""
         self.ip, self.sandbox, self.homeless = ip, True, False
+        self.new_sandbox = True
         self.addresses.add(ip)
         self.body = {**self.body, "spec": {**self.body["spec"], "nodeName": "node"}}
         for box in self.boxes:
@@ -136,6 +141,29 @@ class SimPod:
             box.start(timestamp(self.clock()))
         if self.main not in boxes or not self.gated:
             return None
+        forgotten, self.new_sandbox = self.new_sandbox, False
+        waits = environment_of(self.body).get(RESTART_POLICY) == "OnFailure" and not forgotten
+        if self.main.failed_before and waits:
+            self.waits_since = self.clock()
+            return None
+        return self.start_program()
+
+    @property
+    def confirmed(self) -> bool:
+        """The rule of images/launcher/runs.go: after a failure the program starts if its end has
+        been counted, or if the operator does not say so for 30 s.
+        """
+        if self.waits_since is None or self.main.state != "running":
+            return False
+        counted = int(self._annotations.get(names.ANNOTATION_ENDS) or 0)
+        return (
+            counted >= self.main.restarts
+            or (self.clock() - self.waits_since).total_seconds() >= CONFIRM_SECONDS
+        )
+
+    def start_program(self) -> Process:
+        """The launcher starts the program."""
+        self.waits_since = None
         self.process = Process(self.rank, self.uid, environment_of(self.body, self.ip))
         return self.process
 
@@ -149,8 +177,7 @@ class SimPod:
 
     def resize(self, memory: str) -> None:
         """Somebody resizes the main container, whose resizePolicy is RestartContainer: the kubelet
-        ends it and starts it again at once, without a back-off, and the same launcher and program
-        run.
+        ends it and starts it again at once.
         """
         spec = copy.deepcopy(self.body["spec"])
         main = next(c for c in spec["containers"] if c["name"] == self.main.name)
@@ -159,7 +186,7 @@ class SimPod:
         now = timestamp(self.clock())
         self.main.end(143, now)
         self.main.start(now)
-        self.process = Process(self.rank, self.uid, environment_of(self.body, self.ip))
+        self.process, self.waits_since = None, self.clock()
 
     @property
     def due(self) -> bool:

@@ -216,7 +216,9 @@ class Nodes:
             pod.renew()
         elif pod.startable():
             self.start(pod)
-        elif pod.main.state == "running":
+        elif pod.confirmed:
+            self._started(pod, pod.start_program())
+        elif pod.main.state == "running" and pod.waits_since is None:
             pod.ready = True
 
     def place(self, pod: SimPod, reuse: bool) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from dijob import names
-from dijob.api.status import Charge
+from dijob.api.status import Charge, timestamp
 from dijob.core.decide.plan import plan
 from dijob.core.membership import failures
 from dijob.core.observed import parse
@@ -74,19 +74,33 @@ def test_the_main_container_is_named_if_there_are_others() -> None:
     assert "`kubectl logs job-0`" in failed(listed(0, **crashed))
 
 
+AGAIN: Body = {"state": RUNNING, "lastState": terminated(1)}
+
+
 @pytest.mark.parametrize(
-    ("status", "command"),
+    ("status", "launched", "said"),
     [
-        ({"state": terminated(1)}, "`kubectl logs job-0`"),
-        ({"state": RUNNING, "lastState": terminated(1)}, "`kubectl logs job-0 --previous`"),
-        ({"state": {"waiting": {}}, "lastState": terminated(1)}, "`kubectl logs job-0`"),
+        ({"state": terminated(1)}, True, "see `kubectl logs job-0`"),
+        (AGAIN, True, "see `kubectl logs job-0`"),
+        (AGAIN, False, "`kubectl logs job-0` has what came last"),
+        ({"state": {"waiting": {}}, "lastState": terminated(1)}, False, "see `kubectl logs job-0`"),
     ],
-    ids=["ended", "runs again", "waits to run again"],
+    ids=["ended", "its launcher waits", "runs again without one", "waits to run again"],
 )
-def test_previous_is_mentioned_only_if_another_run_goes_on(status: Body, command: str) -> None:
-    """C29: while a container waits, kubectl logs prints the last run."""
+def test_a_log_is_promised_only_if_it_shows_the_failure(
+    status: Body, launched: bool, said: str
+) -> None:
+    """X2: of a pod that has ended, `kubectl logs --previous` shows nothing."""
     pod = seen(containerStatuses=[main_status(restarts=1, **status)])
-    assert command in failed(listed(0, failures=1, last_end=pod.containers.last_end))
+    first = {"rank": 0, "pod": "job-0", "exitCode": 1, "time": timestamp(NOW)}
+    owner = running(backoffLimit=0, status={"listNumber": 1, "firstFailure": first})
+    last: dict[str, Any] = {
+        "failures": 1,
+        "last_end": pod.containers.last_end,
+        "confirmable": launched,
+    }
+    message = conditions_of(then(owner, observed(listed(0, **last), listed(1), listed(2)))[0])
+    assert said in message["Failed"].message
 
 
 @pytest.mark.parametrize(

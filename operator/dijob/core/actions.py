@@ -91,6 +91,15 @@ class RemindPod(PodAction):
 
 
 @dataclass(frozen=True)
+class ConfirmEnds(PodAction):
+    """Tell the launcher in a pod that this many ends of its program are counted: after a failure,
+    it starts the program again only then.
+    """
+
+    ends: int
+
+
+@dataclass(frozen=True)
 class DeletePod(PodAction):
     """Delete one pod. `grace` is how long it has to end, in seconds; None: its own grace period."""
 
@@ -126,7 +135,9 @@ class DeleteJob:
     changes: ClassVar = "delete dijob"
 
 
-OfPod = PublishAddresses | RemindPod | DeletePod | ReleasePod | ForceDeletePod | EndPod
+OfPod = (
+    PublishAddresses | RemindPod | ConfirmEnds | DeletePod | ReleasePod | ForceDeletePod | EndPod
+)
 OfJob = SetReplicas | DeleteJob | ChangePolicy
 Action = OfJob | CreatePod | CreateInOrder | CreateShared | OfPod
 

@@ -47,8 +47,9 @@ class ListCopy:
     `redis_run` identifies the run of the job's own Redis server that the list goes with.
     `renew_from` is the number of the first list that the pod's process may have: one with an older
     list starts again (0: any list will do). `first_shape` is that of the pod's containers when it
-    was given its first list (observed/shape.py; "": unknown). `derived` are the fingerprints of the
-    annotations that are made of the list. `tampered`: somebody else has written some of this
+    was given its first list (observed/shape.py; "": unknown). `ends_counted` is how many ends of
+    its program it has been told are counted. `derived` are the fingerprints of the annotations that
+    are made of the list. `tampered`: somebody else has written some of this
     (address_list.py).
     """
 
@@ -57,6 +58,7 @@ class ListCopy:
     redis_run: str = ""
     renew_from: int = 0
     first_shape: str = ""
+    ends_counted: int = 0
     derived: frozenset[tuple[str, str]] = frozenset()
     tampered: bool = False
 

@@ -8,6 +8,7 @@ from dijob.api.model import DIJob
 from dijob.core.actions import (
     Action,
     ChangePolicy,
+    ConfirmEnds,
     CreateInOrder,
     CreatePod,
     CreateShared,
@@ -85,6 +86,8 @@ class Actor:
                 return self._delete(batch.job, action)
             case RemindPod():
                 return self._remind(batch, action)
+            case ConfirmEnds():
+                return self._writes.confirm(batch.job, action)
             case ForceDeletePod():
                 return self._force(batch.job, action)
             case EndPod():

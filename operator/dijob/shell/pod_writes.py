@@ -9,9 +9,11 @@ from dataclasses import replace
 from typing import Any
 
 from dijob.api.model import DIJob
+from dijob.core.actions import ConfirmEnds
 from dijob.core.observed.made import relabelled
 from dijob.core.observed.parse import list_copy
 from dijob.core.observed.views import Pod
+from dijob.core.render.annotations import ends_patch
 from dijob.shell.api import Api, ApiError, Json
 from dijob.shell.informer import Informer
 from dijob.shell.kinds import PODS
@@ -58,6 +60,17 @@ class PodWrites:
             if "annotations" in meta:
                 fields["copy"] = list_copy(meta["annotations"])
             self._pods.put(replace(view, **fields))
+
+    async def confirm(self, job: DIJob, action: ConfirmEnds) -> None:
+        """Tell a pod how many ends are counted. This is entered also if a webhook has removed the
+        annotation: the launcher waits for a bounded time, and another write would be lost too.
+        """
+        answer = await self.patch(job, action.name, ends_patch(action))
+        if answer is None:
+            return
+        self.enter(action.uid, answer)
+        if (view := self._pods.find(action.uid)) is not None:
+            self._pods.put(replace(view, copy=replace(view.copy, ends_counted=action.ends)))
 
     def _version(self, uid: str) -> str:
         """The newest version that is known of a pod."""

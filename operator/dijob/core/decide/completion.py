@@ -2,7 +2,7 @@
 it.
 """
 
-from dijob.api.status import FirstFailure, parse_time
+from dijob.api.status import Charge, FirstFailure, parse_time
 from dijob.core.actions import Action, DeleteJob, EndPod
 from dijob.core.decide import suspension
 from dijob.core.decide.deletion import deletions
@@ -117,8 +117,17 @@ def clean_pods(this: Pass) -> tuple[Action, ...]:
 
 
 def _have_failed(this: Pass) -> frozenset[str]:
-    """Uids of the pods with a charged failure: they keep their logs when the job has failed."""
-    return frozenset(charge.uid for charge in this.status.restarts_seen if charge.failures)
+    """Return the uids of the pods that keep their logs when the job has failed: those with a
+    charged failure, and those whose program had failed as well when the job ended.
+    """
+    seen = {charge.uid: charge for charge in this.status.restarts_seen}
+    charged = {uid for uid, charge in seen.items() if charge.failures}
+    ended = this.job.status.completion_time or ""
+    late = (pod for pod in this.world.pods.values() if "" < pod.containers.ended <= ended)
+    return frozenset(
+        charged
+        | {p.uid for p in late if p.containers.failures > seen.get(p.uid, Charge(rank=0)).restarts}
+    )
 
 
 def _has_passed_gate(pod: Pod) -> bool:
@@ -170,18 +179,28 @@ def _where_logs_are(this: Pass, first: FirstFailure) -> str:
         return ""
     its_own = next((pod for pod in kept if pod.name == first.pod), None)
     pod = its_own or kept[0]
-    log = f"see {_logs(pod)}" if its_own else f"{_logs(pod)} has what came last"
+    shown = its_own is not None and _shows_its_failure(pod)
+    log = f"see {_logs(pod)}" if shown else f"{_logs(pod)} has what came last"
     return log if pod.finished or pod.deleting else f"{log}: {KEPT}"
 
 
+def _shows_its_failure(pod: Pod) -> bool:
+    """Whether the newest log of the container that failed has that failure. If the kubelet has
+    started the container again, only the launcher of a main container sees to that: of a pod that
+    has ended, `kubectl logs --previous` shows nothing.
+    """
+    end = pod.containers.last_end
+    return not (end and end.runs_again) or (pod.made.confirmable and not end.container)
+
+
 def _logs(pod: Pod) -> str:
-    """The command that prints the log of what failed in a pod. kubectl takes another container than
-    the main one by itself if the template asks for that, and the log of the run that goes on.
+    """The command that prints the newest log of the container that failed in a pod. kubectl takes
+    another container than the main one by itself if the template asks for that.
     """
     end = pod.containers.last_end
     container = (end.container if end else "") or (pod.made.main if pod.made.has_others else "")
     name = f" -c {container}" if container else ""
-    return f"`kubectl logs {pod.name}{name}{' --previous' if end and end.runs_again else ''}`"
+    return f"`kubectl logs {pod.name}{name}`"
 
 
 def rule_in_words(this: Pass, rank: int) -> str:

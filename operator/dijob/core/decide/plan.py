@@ -33,6 +33,7 @@ from dijob.core.decide import (
     address_writes,
     changes,
     completion,
+    program_starts,
     renewal,
     requeue,
     steps,
@@ -98,7 +99,8 @@ def plan(job: DIJob, observed: Observed, now: datetime) -> Plan:
     if suspended:
         return _suspend(this)
     if this.template_changed:
-        return _conclude(this, this.status, conditions.progress(this), requeue.watching, ())
+        starts = program_starts.confirmations(this)
+        return _conclude(this, this.status, conditions.progress(this), requeue.watching, starts)
     return _plan_active(this)
 
 
@@ -244,7 +246,8 @@ def _conclude(
     seconds, refused = when(this, status), changes.seconds_until_next(this, wished)
     seconds = seconds if refused is None else max(min(seconds, refused), 0.1)
     write_now = this.has_unstored_counts and (
-        bool(this.world.to_delete) or when in (requeue.suspended, requeue.waiting_for_room)
+        bool(this.world.to_delete or program_starts.waiting(this))
+        or when in (requeue.suspended, requeue.waiting_for_room)
     )
     return Plan(
         status=status,

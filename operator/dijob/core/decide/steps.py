@@ -11,7 +11,7 @@ from dijob.core.actions import (
     CreateShared,
     SetReplicas,
 )
-from dijob.core.decide import address_writes, requeue
+from dijob.core.decide import address_writes, program_starts, requeue
 from dijob.core.decide.deletion import deletions, release, removals
 from dijob.core.membership import capacity
 from dijob.core.membership.context import Pass
@@ -34,6 +34,7 @@ def advance(this: Pass) -> tuple[Action, ...]:
     """The next step towards running, or towards another size."""
     return (
         *default_replicas(this),
+        *program_starts.confirmations(this),
         *address_writes.actions(this),
         *_policy(this),
         *_create_and_delete_pods(this),

@@ -64,6 +64,11 @@ class Containers:
     unrecorded: bool = False
 
     @property
+    def ends(self) -> int:
+        """How often the program has ended."""
+        return self.restarts + (1 if self.ended and not self.started else 0)
+
+    @property
     def alone(self) -> str:
         """Why its program knew no peers, where the launcher has said so at its end; else ""."""
         return self._said(ALONE)

@@ -12,7 +12,7 @@ from dijob.api.numbers import natural
 from dijob.core.observed.containers import OURS, sidecars, uncounted
 from dijob.core.observed.shape import shape_of
 from dijob.core.observed.views import MadeWith
-from dijob.pod import DIR, KILL_SECONDS, LAUNCH, POD_DIR
+from dijob.pod import DIR, KILL_SECONDS, LAUNCH, POD_DIR, RESTART_POLICY
 
 Body = Mapping[str, Any]
 
@@ -30,6 +30,7 @@ def made_with(meta: Body, spec: Body, status: Body) -> MadeWith:
         image=_image(spec, name),
         reads=_reads(spec, name),
         restartable=launched(spec, name) and spec.get("restartPolicy") != "Never",
+        confirmable=_variable(spec, name, RESTART_POLICY).get("value") == "OnFailure",
         grace=_grace(spec, name),
         has_others=len(spec.get("containers") or ()) > 1,
         sidecars=bool(sidecars(spec)),
@@ -145,16 +146,15 @@ def _grace(spec: Body, name: str) -> int:
     DIJOB_KILL_SECONDS. Without one it is at most KILL_SECONDS: older operators set the variable
     only where it was less.
     """
-    variable: Body = next(
-        (
-            e
-            for e in _container(spec, name).get("env") or ()
-            if e.get("name") == "DIJOB_KILL_SECONDS"
-        ),
-        {},
-    )
+    variable = _variable(spec, name, "DIJOB_KILL_SECONDS")
     own = int(spec.get("terminationGracePeriodSeconds") or 0)
     return number(variable["value"]) if "value" in variable else min(own, KILL_SECONDS)
+
+
+def _variable(spec: Body, name: str, variable: str) -> Body:
+    """An environment variable of a container, {} if it has none of this name."""
+    given = _container(spec, name).get("env") or ()
+    return next((one for one in given if one.get("name") == variable), {})
 
 
 def _container(spec: Body, name: str) -> Body:

@@ -166,6 +166,7 @@ def list_copy(annotations: Mapping[str, str]) -> ListCopy:
         pod_ip=annotations.get(names.ANNOTATION_POD_IP, ""),
         redis_run=sys.intern(annotations.get(names.ANNOTATION_BROKER, "")),
         renew_from=number(annotations.get(names.ANNOTATION_RENEW)),
+        ends_counted=number(annotations.get(names.ANNOTATION_ENDS)),
         first_shape=sys.intern(annotations.get(names.ANNOTATION_SHAPE, "")),
         derived=list_fingerprints(annotations),
     )

@@ -26,7 +26,8 @@ class MadeWith:
     `main` is the name of its main container ("": unknown), `image` that container's image ("": each
     start asks the registry for it, also where the node has it); `reads` are the annotations of the
     operator's that its spec names: those are to be written with a list. `restartable`: its launcher
-    can start its process again in place; `grace` is how long it gives the process to end, in
+    can start its process again in place; `confirmable`: after a failure it waits until that is
+    counted; `grace` is how long it gives the process to end, in
     seconds. `has_others`: it has other containers than the main one; `sidecars`: some always start
     again; `probed` are those that a failing probe ends. Three of them tell of now:
     `shape` is that of its containers (shape.py; "": unknown);
@@ -39,6 +40,7 @@ class MadeWith:
     image: str = ""
     reads: frozenset[str] = frozenset()
     restartable: bool = False
+    confirmable: bool = False
     grace: int = 30
     has_others: bool = False
     sidecars: bool = False

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from dijob import names
-from dijob.core.actions import PublishAddresses
+from dijob.core.actions import ConfirmEnds, PublishAddresses
 from dijob.core.addresses import AddressList
 from dijob.core.members import Gang, GangTask
 from dijob.core.observed.derived import list_fingerprints
@@ -165,6 +165,12 @@ def topology_json(gang: Gang, address_list: AddressList) -> str:
         "firstNodeIds": [gang.member(rank).node_ids(gang.workers)[0] for rank in range(len(ips))],
     }
     return json.dumps(world, separators=(",", ":"))
+
+
+def ends_patch(action: ConfirmEnds) -> Manifest:
+    """What is written to a pod whose program may start again after a failure."""
+    annotations = {names.ANNOTATION_ENDS: str(action.ends)}
+    return {"metadata": {"uid": action.uid, "annotations": annotations}}
 
 
 def end_patch(uid: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from dijob.core.render import annotations
 from dijob.core.render.fields import Manifest, field_variable, objects
 from dijob.core.render.runtimes import ditask, environment
 from dijob.names import RESERVED_ENV
-from dijob.pod import KILL_SECONDS
+from dijob.pod import KILL_SECONDS, RESTART_POLICY
 
 # How command, args and values name a variable that the kubelet puts in their place.
 REFERENCE = re.compile(r"\$\(([A-Za-z_]\w*)\)")
@@ -112,7 +112,7 @@ def _of_launcher(
         "DIJOB_TERMINATION_LOG": path or "",
         "DIJOB_TASKS": annotations.slices(gang, taken),
         "DIJOB_LISTED": " ".join(f"{name}={key}" for name, key in listed.items()),
-        "DIJOB_RESTART_POLICY": "Never" if spec.get("restartPolicy") == "Never" else "",
+        RESTART_POLICY: spec.get("restartPolicy") or "OnFailure",
         "DIJOB_KILL_SECONDS": "" if grace == KILL_SECONDS or not isinstance(grace, int) else grace,
     }
     return {name: str(value) for name, value in differs.items() if value != ""}

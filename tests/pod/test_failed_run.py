@@ -1,0 +1,205 @@
+"""X2: after a failure the launcher waits with the next start until the operator has counted it. If
+its container is ended instead, its log shows what the failed run wrote.
+"""
+
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+from cluster.waiting import until_true
+from pod.boxes import PID_NAMESPACE, Box
+from pod.processes import LISTEN, WHERE, end, first_process, line, python
+
+IPS = "10.0.0.1,10.0.0.2"
+# In a container whose pod restarts it (restartPolicy OnFailure), and with a wait that no test sees.
+RANK = {"DI_RANK": "1", "DIJOB_RESTART_POLICY": "OnFailure", "DIJOB_CONFIRM_SECONDS": "60"}
+FAILS = ["sh", "-c", "echo start; echo here is what went wrong >&2; exit 3"]
+
+
+def run(box: Box, command: list[str], **env: str) -> tuple[int, str, str]:
+    return box.run(command, **RANK | env)
+
+
+def waiting(box: Box, command: list[str], **env: str) -> subprocess.Popen[str]:
+    """The launcher after a failure, as it waits."""
+    process = box.start(command, **RANK | env)
+    until_true("it waits", lambda: "waits until the operator has counted" in box.err())
+    return process
+
+
+@WHERE
+def test_after_a_failure_the_program_starts_when_it_is_counted(
+    box: Box, namespace: list[str]
+) -> None:
+    box.shows("3", IPS)
+    command = [*namespace, box.launch, *FAILS]
+    assert run(box, command)[:2] == (3, "start\n")
+    process = waiting(box, command)
+    box.shows("3", IPS, ends_counted="1")
+    assert end(process) == (3, ["start"])
+    # The next one waits for the next count, and not for the one that it knows.
+    process = waiting(box, command)
+    box.shows("3", IPS, ends_counted="2")
+    assert end(process) == (3, ["start"])
+
+
+@WHERE
+def test_a_container_that_is_ended_instead_shows_what_the_failed_run_wrote(
+    box: Box, namespace: list[str]
+) -> None:
+    """The program does not start a second time, and the exit code is that of the failed run."""
+    box.shows("3", IPS)
+    command = [*namespace, box.launch, *FAILS]
+    run(box, command)
+    process = waiting(box, command)
+    os.kill(first_process(process, namespace), signal.SIGTERM)
+    code, log = end(process)
+    assert (code, sorted(log)) == (3, ["here is what went wrong", "start"])
+    assert "is not started again. The end of what its last run wrote (exit code 3)" in box.err()
+
+
+FAILS_THEN_LISTENS = f"""
+import os, sys
+if not os.path.exists("crashed"):
+    open("crashed", "w").close()
+    print("here is what went wrong", flush=True)
+    sys.exit(3)
+{LISTEN}
+"""
+
+
+@WHERE
+def test_a_later_run_that_is_told_to_end_shows_what_the_failed_one_wrote(
+    box: Box, namespace: list[str]
+) -> None:
+    """Another rank's failure was the last one: this rank's program runs again by then."""
+    box.shows("3", IPS)
+    command = [*namespace, box.launch, *python(FAILS_THEN_LISTENS)]
+    assert run(box, command)[0] == 3
+    process = waiting(box, command)
+    box.shows("3", IPS, ends_counted="1")
+    assert line(process) == "ready"
+    os.kill(first_process(process, namespace), signal.SIGTERM)
+    code, log = end(process)
+    assert (code, sorted(log)) == (7, ["SIGTERM", "here is what went wrong", "saved"])
+    assert "the last run that failed here wrote (exit code 3)" in box.err()
+
+
+def test_an_operator_that_does_not_answer_is_waited_for_within_a_bound(box: Box) -> None:
+    box.shows("3", IPS)
+    run(box, [box.launch, *FAILS])
+    code, out, err = run(box, [box.launch, *FAILS], DIJOB_CONFIRM_SECONDS="0.3")
+    assert (code, out) == (3, "start\n")
+    assert "the operator has not counted the last failure for 0 s: the program starts" in err
+
+
+@pytest.mark.parametrize(
+    "env",
+    [{"DIJOB_RESTART_POLICY": ""}, {"DIJOB_RESTART_POLICY": "Never"}],
+    ids=["not in a job", "a pod that is over after a failure"],
+)
+def test_where_nothing_starts_again_nothing_is_kept_nor_waited_for(
+    box: Box, env: dict[str, str]
+) -> None:
+    box.shows("3", IPS)
+    for _ in range(2):
+        assert run(box, [box.launch, *FAILS], **env)[:2] == (3, "start\n")
+    assert not (box.path / "last-run").exists()
+
+
+@WHERE
+def test_a_start_for_a_new_list_waits_for_nothing(box: Box, namespace: list[str]) -> None:
+    box.shows("3", IPS)
+    command = [*namespace, box.launch, *python(LISTEN)]
+    process = box.start(command, **RANK | {"DIJOB_NAP": "0.05"})
+    assert line(process) == "ready"
+    box.shows("5", IPS, "5")
+    assert line(process) == "SIGTERM"
+    assert end(process)[0] == 85
+    process = box.start(command, **RANK)
+    assert line(process) == "ready"
+    # That end is counted as well, and a failure after it needs a count of its own.
+    box.shows("5", IPS, "5", ends_counted="1")
+    os.kill(first_process(process, namespace), signal.SIGTERM)
+    assert end(process)[0] == 7
+    again = waiting(box, command)
+    box.shows("5", IPS, "5", ends_counted="2")
+    assert line(again) == "ready"
+    os.kill(first_process(again, namespace), signal.SIGTERM)
+    end(again)
+
+
+def test_a_program_that_was_killed_with_its_launcher_is_waited_for_too(box: Box) -> None:
+    """Out of memory: the kernel kills all of the container."""
+    box.shows("3", IPS)
+    process = box.start([*PID_NAMESPACE, box.launch, *python(LISTEN)], **RANK)
+    assert line(process) == "ready"
+    os.kill(first_process(process, PID_NAMESPACE), signal.SIGKILL)
+    end(process)
+    process = waiting(box, [box.launch, *FAILS])
+    process.terminate()
+    code, log = end(process)
+    assert (code, log) == (137, ["ready"])
+
+
+def test_the_gate_of_a_new_sandbox_forgets_the_failure(box: Box) -> None:
+    box.shows("3", IPS)
+    run(box, [box.launch, *FAILS])
+    gate = str(box.bin / "gate")
+    assert box.run([gate], DI_RANK="1", DI_POD_IP="10.0.0.2")[0] == 0
+    assert run(box, [box.launch, *FAILS])[:2] == (3, "start\n")
+
+
+def test_a_program_that_is_missing_is_a_failure_that_is_shown(box: Box) -> None:
+    box.shows("3", IPS)
+    assert run(box, [box.launch, "no-such-program"])[0] == 127
+    process = waiting(box, [box.launch, "no-such-program"])
+    process.terminate()
+    code, log = end(process)
+    assert code == 127
+    assert any("no such program here" in one for one in log)
+
+
+def test_a_launcher_beside_that_of_the_container_waits_for_nothing(box: Box) -> None:
+    """`kubectl exec POD -- /run/dijob/bin/launch env` shows the program's variables."""
+    box.shows("3", IPS)
+    process = box.start([box.launch, *python(LISTEN)], **RANK)
+    assert line(process) == "ready"
+    left = (box.path / "last-run/run.json").read_text()
+    assert run(box, [box.launch, "echo", "beside"])[:2] == (0, "beside\n")
+    assert (box.path / "last-run/run.json").read_text() == left
+    process.terminate()
+    assert end(process)[0] == 7
+
+
+def test_of_much_output_the_end_is_kept(box: Box) -> None:
+    box.shows("3", IPS)
+    much = "import sys\nfor n in range(200_000): print(f'line {n}')\nsys.exit(4)"
+    code, out, _ = run(box, [box.launch, *python(much)])
+    assert (code, out.count("\n")) == (4, 200_000)
+    process = waiting(box, [box.launch, *python(much)])
+    process.terminate()
+    code, log = end(process)
+    assert (code, log[-1]) == (4, "line 199999")
+    assert 500_000 < sum(map(len, log)) < 1_100_000
+
+
+def test_a_process_that_is_left_behind_does_not_hold_the_container(box: Box) -> None:
+    """It holds the pipe. What the program itself wrote is there all the same."""
+    box.shows("3", IPS)
+    began = time.monotonic()
+    leaves = "import subprocess, sys; subprocess.Popen(['sleep', '5']); print('x' * 60_000)"
+    process = box.start([*PID_NAMESPACE, box.launch, *python(leaves)], **RANK)
+    code, log = end(process)
+    assert (code, [len(one) for one in log]) == (0, [60_000])
+    assert time.monotonic() - began < 4
+
+
+def test_a_log_that_nobody_reads_ends_the_program_and_not_the_launcher(box: Box) -> None:
+    """As without a launcher: a write to it fails, or kills."""
+    box.shows("3", IPS)
+    endless = f"{box.launch} sh -c 'yes' | head -1; echo ${{PIPESTATUS[0]}}"
+    code, out, _ = run(box, ["bash", "-c", endless])
+    assert (code, out.splitlines()) == (0, ["y", "141"])
