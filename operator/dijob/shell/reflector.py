@@ -184,20 +184,17 @@ class Reflector:
             self._watching = None
 
     async def _watch(self, api: Api, version: str) -> str:
-        # Closed here, not by the garbage collector some time later: each watch has a connection.
         async with aclosing(api.watch(replace(self._stream, version=version))) as events:
             async for event in events:
                 self.heard = self._clock.monotonic()
                 body = event["object"]
                 if event["type"] == "ERROR":
-                    text = "%s: watch ended by the apiserver: %s"
-                    log.info(text, self._kind, body.get("message"))
+                    log.info("%s: watch ended: %s", self._kind, body.get("message"))
                     return ""
                 if event["type"] != "BOOKMARK":
                     for owner in await self._take(event["type"], body):
                         self._store.on_change(owner)
-                version = body["metadata"]["resourceVersion"]
-                self._versions.shown(version)
+                self._versions.shown(version := body["metadata"]["resourceVersion"])
         return version
 
     async def _take(self, type_: str, body: Mapping[str, Any]) -> set[str]:
