@@ -43,10 +43,10 @@ def ending(
     return replace(one, body={**one.body, "metadata": meta, "status": status})
 
 
-def deleted_job() -> Job:
+def deleted_job(finalizer: str = "example.com/hold") -> Job:
     """A job that is being deleted, and is held."""
     found = job()
-    meta = {"deletionTimestamp": "2026-11-25T11:00:00Z", "finalizers": ["example.com/hold"]}
+    meta = {"deletionTimestamp": "2026-11-25T11:00:00Z", "finalizers": [finalizer]}
     return Job({**found.body, "metadata": {**found.body["metadata"], **meta}})
 
 
@@ -123,6 +123,9 @@ OF_STATUS: dict[str, Case] = {
         PROBLEM,
         "the job is being deleted: finalizer example.com/hold keeps it",
         "take the finalizer off",
+    ),
+    "the garbage collector's own finalizer": Case(
+        "old pods", evidence(deleted_job("foregroundDeletion"), now=NOW), OK, "no old pod remains"
     ),
     "an old pod that ends soon": Case(
         "old pods",

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 
 from dijob import names, reasons
 from dijob.api.status import parse_time
@@ -9,11 +10,13 @@ from dijob.cli.doctor.evidence import Evidence
 from dijob.cli.doctor.verdict import Finding, ok, problem, unknown
 from dijob.core.members import count, say
 from dijob.core.observed.endings import ending, how_it_ended
-from dijob.core.observed.termination import SLACK_SECONDS, held_by, termination
+from dijob.core.observed.termination import SLACK_SECONDS, Termination, held_by, termination
 from dijob.reasons import ReasonKind
 
 _HEALS = "nothing: the job heals by itself"
 _WAITS = "it heals once the old pod is gone: see the line old pods"
+# Of its garbage collector, which takes them off.
+_OF_KUBERNETES = ("foregroundDeletion", "orphan")
 # An old pod that ends within this time needs no line of its own.
 _SOON_SECONDS = 30.0
 _PULL = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
@@ -74,25 +77,32 @@ def _unserved(evidence: Evidence) -> Finding:
 
 def held(evidence: Evidence) -> Mapping[int, str]:
     """The ranks whose old pod does not end by itself, or not soon, and why."""
-    now, found = evidence.now, dict[int, str]()
-    for pod in evidence.pods if now else ():
-        ends = termination(pod.body)
-        due = parse_time(ends.until)
-        late = due is not None and now is not None and (due - now).total_seconds() > _SOON_SECONDS
-        overdue = (
-            due is not None and now is not None and (now - due).total_seconds() > SLACK_SECONDS
-        )
-        if now and (late or overdue or (ends.finalizers and not ends.running)):
-            found[pod.rank] = f"pod {pod.name} is being deleted: {ends.reason(now)}"
-    return found
+    now = evidence.now
+    if now is None:
+        return {}
+    return {
+        pod.rank: f"pod {pod.name} is being deleted: {end.reason(now)}"
+        for pod in evidence.pods
+        if _stays(end := termination(pod.body), now)
+    }
+
+
+def _stays(end: Termination, now: datetime) -> bool:
+    due = parse_time(end.until)
+    if due is None:
+        return False
+    left = (due - now).total_seconds()
+    finalizers_alone = bool(end.finalizers) and not end.running
+    return left > _SOON_SECONDS or left < -SLACK_SECONDS or finalizers_alone
 
 
 def old_pods(evidence: Evidence) -> Iterator[Finding]:
     """What keeps the job or its pods that are being deleted: the job waits for their end."""
     meta = evidence.job.body["metadata"]
-    if meta.get("deletionTimestamp") and (finalizers := meta.get("finalizers")):
+    finalizers = [one for one in meta.get("finalizers") or () if one not in _OF_KUBERNETES]
+    if meta.get("deletionTimestamp") and finalizers:
         yield problem(
-            f"the job is being deleted: {held_by(map(str, finalizers))}",
+            f"the job is being deleted: {held_by(finalizers)}",
             "see why that controller does not act; without it, take the finalizer off by hand",
         )
     kept = held(evidence)
@@ -211,12 +221,6 @@ def ends(evidence: Evidence) -> Iterator[Finding]:
         yield _ended(f"{where} {words}", first.reason, logs)
     if not found:
         yield ok("no container has failed")
-
-
-def _is_failure(end: Mapping[str, object]) -> bool:
-    reason = end.get("reason")
-    ordinary = end.get("exitCode") in _ORDINARY_ENDS and reason != _OUT_OF_MEMORY
-    return bool(end) and reason != _UNKNOWN and not ordinary
 
 
 def _ended(text: str, reason: str, logs: str) -> Finding:
