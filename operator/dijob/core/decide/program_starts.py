@@ -2,7 +2,7 @@
 
 The kubelet starts a container again at once, and does not know that a failure was the last one that
 the job allows. The launcher in it therefore waits before it starts the program, until the operator
-confirms that the failure is counted (docs/decisions/044). A job that has failed confirms nothing,
+confirms that the failure is counted (docs/decisions/046). A job that has failed confirms nothing,
 so nothing starts after the last failure.
 """
 
