@@ -192,12 +192,6 @@ REPORTED: dict[str, Reported] = {
         ("spec.priority", "priorityClasses.high"),
         pods=2,
     ),
-    "a task's name that makes the pods' too long": Reported(
-        tasks_job("b" * 30, {"type": "none", "name": "t" * 40}),
-        "Invalid",
-        "True",
-        ("spec.tasks[0].name", "pods' names would have 73 characters"),
-    ),
     "workers that differ between tasks": Reported(
         tasks_job(
             "bad",
