@@ -67,7 +67,7 @@ async def target(kubeconfig: str | None = None, context: str | None = None) -> T
         namespace,
         f"the kubeconfig {path}",
         partial(target, kubeconfig, context),
-        tuple(impersonation(user)),
+        impersonation=tuple(impersonation(user)),
     )
 
 

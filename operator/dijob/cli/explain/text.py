@@ -115,7 +115,7 @@ def _labelled(label: str, text: str) -> Iterator[str]:
 
 def _connections(found: Data) -> str:
     seen, world, alone = found["connections"], found["world"], ""
-    least = AT_LEAST if world["parallelWorkersAssumed"] else ""
+    least = AT_LEAST if world["parallelWorkersAssumed"] and seen["total"] else ""
     if ranks := seen["ranksWithoutPeers"]:
         alone = f"; programs of {say(ranks)} know no peers, see the warning"
     if seen["toRedis"]:
