@@ -14,6 +14,7 @@ def test_a_learner_and_its_collectors_over_torchrpc(space: Space) -> None:
     assert "5 versions of 4 MB sent, episodes of version 5 from nodes [1, 2]" in space.logs(
         "rpc-learner-0"
     )
+    assert "Traceback" not in "".join(space.logs(pod) for pod in space.names("rpc"))
 
 
 # As they are printed on the page.
