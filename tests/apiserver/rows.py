@@ -263,8 +263,7 @@ REPORTED: dict[str, Reported] = {
         "False",
         ("ServiceNameTaken", "service bad", "somebody else"),
         before=(FOREIGN_SERVICE,),
-        healed=("ServiceReady", "True"),
-        pods=2,
+        healed=("Running", "True"),
     ),
     "no node has room": Reported(
         changed(job("bad"), "spec.template.spec.nodeSelector", {"no": "such-node"}),
