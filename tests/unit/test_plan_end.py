@@ -112,14 +112,14 @@ def test_the_message_of_the_end_says_where_there_is_a_log() -> None:
     crashing = listed(0, ready=False, failures=1, last_end=TERMINATED)
     message = failed(then(owner, observed(crashing, listed(1), listed(2)))[0])
     assert message.endswith(
-        f" (`kubectl logs job-0` has what came last: {completion.KEPT});"
+        f" (`kubectl logs job-0` has what came last; {completion.KEPT});"
         " the first failure: rank 1 exited 3: no GPU"
     )
     again = then(owner, observed(listed(0), listed(1, failures=1, last_end=TERMINATED), listed(2)))[
         0
     ]
     assert failed(again).endswith(
-        f" (see `kubectl logs job-1`: {completion.KEPT});"
+        f" (see `kubectl logs job-1`; {completion.KEPT});"
         " the first failure: rank 1 exited 3: no GPU"
     )
     # Where nothing is ended so, nothing is explained.

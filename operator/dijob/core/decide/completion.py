@@ -17,7 +17,7 @@ from dijob.names import CleanPodPolicy, FailureAction
 from dijob.reasons import BrokerReady, Failed, PeersReady, Reason, Running, Succeeded, Suspended
 
 # How a pod shows it that is ended so that its log stays (annotations.end_patch).
-KEPT = "its pod is ended so that the log stays, and shows DeadlineExceeded"
+KEPT = "the pod then shows DeadlineExceeded"
 
 
 def end(this: Pass) -> list[Fact] | None:
@@ -181,7 +181,7 @@ def _where_logs_are(this: Pass, first: FirstFailure) -> str:
     pod = its_own or kept[0]
     shown = its_own is not None and _shows_its_failure(pod)
     log = f"see {_logs(pod)}" if shown else f"{_logs(pod)} has what came last"
-    return log if pod.finished or pod.deleting else f"{log}: {KEPT}"
+    return log if pod.finished or pod.deleting else f"{log}; {KEPT}"
 
 
 def _shows_its_failure(pod: Pod) -> bool:
