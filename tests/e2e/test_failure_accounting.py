@@ -96,7 +96,10 @@ def test_a_crash_is_recovered_from_within_seconds(space: Space, launcher: str) -
         except ClusterError as not_yet:
             return str(not_yet)
 
-    space.until("it runs again", lambda: "" if "again after" in log() else log(), 60)
+    def problem() -> str:
+        return "" if "again after" in (said := log()) else f"its log: {said}"
+
+    space.until("it runs again", problem, 60)
     seconds = float(log().split("again after")[1].split()[0])
     measured(f"crash to next start, launcher {launcher}", seconds)
     assert seconds < 5
