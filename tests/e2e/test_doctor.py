@@ -136,7 +136,10 @@ PROXY = {
 }
 ENDS = "trap 'exit 0' TERM; sleep 3600 & wait"
 HELD: Wanted = {
-    ("slow", "old pods"): ("container proxy has not ended", "terminationGracePeriodSeconds"),
+    ("slow", "old pods"): (
+        "containers proxy, di-container have not ended",
+        "terminationGracePeriodSeconds",
+    ),
     ("kept", "old pods"): ("finalizer example.com/hold keeps it", "controller of the finalizer"),
 }
 
