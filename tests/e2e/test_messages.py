@@ -21,11 +21,17 @@ def failed(space: Space, name: str) -> str:
     return str(space.condition(name, "Failed")["message"])
 
 
-def told(space: Space, message: str) -> str:
-    """What the command prints that the message gives."""
+def until_told(space: Space, message: str, words: str) -> None:
+    """Until the command prints them that the message gives: a run that follows quotes the last."""
     found = re.search(r"`kubectl (logs [^`]+)`", message)
     assert found, message
-    return space.kubectl(*shlex.split(found[1]))
+    command = shlex.split(found[1])
+
+    def problem() -> str:
+        said = space.kubectl(*command)
+        return "" if words in said else f"it prints {said!r}"
+
+    space.until(f"{found[0]} prints {words!r}", problem, 20)
 
 
 def main_first(made: Body, *, last: bool) -> Body:
@@ -46,7 +52,7 @@ def test_a_failed_init_container_is_named_and_the_command_prints_its_log(
     message = failed(space, "stage")
     assert message.endswith("the first failure: rank 0: container stage exited 3: no data at /data")
     assert "stage-0 -c stage" in message
-    assert told(space, message).strip() == "no data at /data"
+    until_told(space, message, "no data at /data")
 
 
 def test_the_log_of_the_main_container_is_found_behind_a_sidecar(space: Space) -> None:
@@ -56,7 +62,7 @@ def test_the_log_of_the_main_container_is_found_behind_a_sidecar(space: Space) -
     space.apply(main_first(shell("side", script, pod=pod, replicas=1, backoffLimit=0), last=True))
     message = failed(space, "side")
     assert message.endswith("the first failure: rank 0 exited 3: the cause")
-    assert told(space, message).strip() == "the cause"
+    until_told(space, message, "the cause")
 
 
 @pytest.mark.parametrize("probe", ["livenessProbe", "startupProbe"])
