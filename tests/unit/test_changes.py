@@ -78,7 +78,7 @@ def test_each_change_has_a_key_of_its_own_and_creations_have_none(key: str, acti
             4,
             id="an admission policy answers 422 unless it says otherwise",
         ),
-        pytest.param(413, 50, Refused.FORBIDDEN, 25, id="too large"),
+        pytest.param(413, 50, Refused.FORBIDDEN, 60, id="too large"),
         pytest.param(429, 1, Refused.UNAVAILABLE, 2, id="too many requests"),
         pytest.param(500, 1, Refused.UNAVAILABLE, 2, id="a webhook that hangs"),
         pytest.param(0, 0, Refused.UNAVAILABLE, 1, id="no connection"),
