@@ -194,6 +194,21 @@ async def test_h8_a_request_that_cannot_be_parsed_is_at_most_one_line_in_the_log
         assert "\n" not in record.getMessage()
 
 
+async def test_an_error_of_the_server_keeps_its_traceback(caplog: pytest.LogCaptureFixture) -> None:
+    """Only what a client got wrong becomes one line."""
+
+    async def fails(_: web.Request) -> web.Response:
+        raise KeyError("a bug")
+
+    app = web.Application()
+    app.router.add_get("/", fails)
+    port = free_port()
+    async with listen(app, port, Bounds(), "127.0.0.1"):
+        assert "500" in await asked(port, "127.0.0.1", "/")
+    (record,) = (one for one in caplog.records if one.name.startswith("dijob"))
+    assert (record.levelname, bool(record.exc_info)) == ("ERROR", True)
+
+
 async def test_h26_the_operators_own_port_has_these_bounds() -> None:
     """H26: of 100 silent connections of one address, the newest 32 stay open."""
     watchdog = cast(Watchdog, SimpleNamespace(lives=lambda: (True, "ok")))

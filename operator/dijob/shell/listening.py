@@ -50,7 +50,7 @@ class Connections:
 
     bounds: Bounds
     _open: dict[str, dict[Transport, None]] = field(default_factory=dict)
-    _busy: set[Transport] = field(default_factory=set)
+    _busy: set[object] = field(default_factory=set)
     _total: int = 0
     _closed: int = 0
     _warned: float = float("-inf")
@@ -84,8 +84,6 @@ class Connections:
     async def mark_busy(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Middleware: a connection is busy while its request is being answered."""
         transport = request.transport
-        if transport is None:
-            return await handler(request)
         self._busy.add(transport)
         try:
             return await handler(request)

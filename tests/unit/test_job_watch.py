@@ -1,0 +1,124 @@
+"""H42: the watch of DIJobs while the CRD is absent, deleted, or created again."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, cast
+
+import pytest
+from dijob import names
+from dijob.shell.api import Api, ApiError
+from dijob.shell.arrivals import Arrivals
+from dijob.shell.job_watch import JobWatch
+
+pytestmark = pytest.mark.virtual_time
+
+GROUPS = {"groups": [{"name": "apps"}, {"name": names.GROUP}]}
+KINDS = {"resources": [{"name": "dijobs/status"}, {"name": "dijobs"}]}
+Answers = Mapping[str, Mapping[str, Any] | ApiError]
+
+
+class Server:
+    """An API server that answers these paths."""
+
+    def __init__(self, groups: Any = GROUPS, kinds: Any = KINDS) -> None:
+        self.answers = {"/apis": groups, f"/apis/{names.API_VERSION}": kinds}
+        self.asked = 0
+
+    async def get(self, path: str) -> Mapping[str, Any]:
+        self.asked += 1
+        answer = self.answers[path]
+        if isinstance(answer, ApiError):
+            raise answer
+        return cast(Mapping[str, Any], answer)
+
+
+class Jobs:
+    """Counts how often all jobs were taken for gone."""
+
+    def __init__(self) -> None:
+        self.gone = 0
+
+    def all_gone(self) -> None:
+        self.gone += 1
+
+
+class Watch(JobWatch):
+    """A watch whose runs of kopf end as a test says."""
+
+    def __init__(self, server: Server, *ends: Exception | None) -> None:
+        self.jobs = Jobs()
+        super().__init__(cast(Api, server), cast(Arrivals, self.jobs), ())
+        self.server, self.ends, self.runs = server, list(ends), 0
+
+    async def _watch(self, stop: asyncio.Event) -> None:
+        assert self.served
+        self.runs += 1
+        if error := self.ends.pop(0):
+            raise error
+
+
+def no(status: int) -> ApiError:
+    return ApiError(status, "", "no")
+
+
+class NotFoundError(Exception):
+    """What kopf raises when the API server answers 404."""
+
+    status = 404
+
+
+@pytest.mark.parametrize(
+    ("server", "served"),
+    [
+        pytest.param(Server(), True, id="the CRD is there"),
+        pytest.param(Server(groups={"groups": [{"name": "apps"}]}), False, id="no such group"),
+        pytest.param(Server(kinds={"resources": []}), False, id="the group without the kind"),
+        pytest.param(Server(kinds=no(404)), False, id="another version of the group"),
+        pytest.param(Server(groups=no(403)), True, id="no permission to look: kopf reports it"),
+        pytest.param(Server(groups=no(503)), None, id="no answer"),
+    ],
+)
+async def test_h42_what_the_api_server_serves(server: Server, served: bool | None) -> None:
+    assert await Watch(server)._is_served() is served
+
+
+async def test_h42_without_the_crd_the_operator_is_not_ready_and_looks_each_second(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    server, stop = Server(groups={"groups": []}), asyncio.Event()
+    watch = Watch(server, None)
+    running = asyncio.create_task(watch.run(stop))
+    await asyncio.sleep(10.5)
+    assert (watch.served, watch.runs, server.asked) == (False, 0, 11)
+    assert [record.getMessage() for record in caplog.records] == [
+        f"the API server serves no {names.PLURAL}.{names.GROUP}: apply crds/dijob.yaml of this"
+        " version"
+    ]
+    server.answers["/apis"] = GROUPS
+    await asyncio.sleep(1)
+    assert watch.runs == 1
+    await running
+    assert stop.is_set()
+
+
+async def test_h42_a_watch_whose_crd_was_deleted_begins_again_when_it_returns() -> None:
+    server = Server()
+    watch = Watch(server, NotFoundError(), None)
+    await watch.run(asyncio.Event())
+    assert (watch.runs, watch.jobs.gone, watch.served) == (2, 1, False)
+
+
+async def test_an_error_of_the_watch_while_the_crd_is_there_ends_the_operator() -> None:
+    stop = asyncio.Event()
+    with pytest.raises(RuntimeError, match="a bug"):
+        await Watch(Server(), RuntimeError("a bug")).run(stop)
+    assert stop.is_set()
+
+
+async def test_a_stop_ends_the_search_for_the_crd() -> None:
+    watch, stop = Watch(Server(groups={"groups": []})), asyncio.Event()
+    running = asyncio.create_task(watch.run(stop))
+    await asyncio.sleep(3)
+    stop.set()
+    await asyncio.wait_for(running, 1)
+    assert watch.runs == 0
