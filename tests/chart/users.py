@@ -19,15 +19,15 @@ USE = {
     "verbs": ["use"],
 }
 
-STATUS = {
+OPERATOR = {
     "apiGroups": ["diengine.opendilab.org"],
-    "resources": ["dijobs/status"],
-    "verbs": ["patch"],
+    "resources": ["dijobs/status", "dijobs/finalizers"],
+    "verbs": ["patch", "update"],
 }
 
 # Users by what their own role in the namespace holds, and those who have one of the cluster's roles
 # there.
-USERS = {"alice": [JOBS], "bob": [JOBS, PODS], "carol": [JOBS, PODS, USE], "adam": [STATUS]}
+USERS = {"alice": [JOBS], "bob": [JOBS, PODS], "carol": [JOBS, PODS, USE], "adam": [OPERATOR]}
 BUILT_IN = {"edgar": "edit", "vera": "view", "adam": "admin"}
 
 NO_PODS = "spec: a DIJob creates pods, and {user} may not create pods in namespace team"

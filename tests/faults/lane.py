@@ -23,7 +23,7 @@ from faults.running import Operator
 # What differs from run to run and means nothing: times, uids, versions, nodes, names that the
 # apiserver makes up.
 MASKED = re.compile(
-    r"(time|Time|renewedAt|uid|resourceVersion|nodeName|node|selfLink|managedFields|suspendedSeconds|containerID|generateName|digest)$"
+    r"(time|Time|excusedAt|uid|resourceVersion|nodeName|node|selfLink|managedFields|suspendedSeconds|containerID|generateName|digest)$"
 )
 
 # A reminder is a matter of how fast kwok was, and changes nothing; the other one is the job's size
