@@ -89,7 +89,7 @@ async def test_what_is_forged_on_a_pod_is_repaired(lane: Lane, patch: dict[str, 
     await lane.kube.patch(pods(lane.namespace, "a-1"), {"metadata": patch})
     await until_told(lane, before)
     status = await lane.status("a")
-    # H11: the program has ended with the code for a re-rendezvous that the operator did not ask for.
+    # H11: the operator has not asked for the re-rendezvous for which the program has ended.
     counted = int(patch == FORGED["a renewal"])
     found = status.get("restarts", 0), status.get("renewals", 0), status["listNumber"]
     assert found == (counted, 0, 1)
