@@ -19,7 +19,7 @@ USE = {
     "verbs": ["use"],
 }
 
-OPERATOR = {
+INSTALLER = {
     "apiGroups": ["diengine.opendilab.org"],
     "resources": ["dijobs/status", "dijobs/finalizers"],
     "verbs": ["patch", "update"],
@@ -27,7 +27,7 @@ OPERATOR = {
 
 # Users by what their own role in the namespace holds, and those who have one of the cluster's roles
 # there.
-USERS = {"alice": [JOBS], "bob": [JOBS, PODS], "carol": [JOBS, PODS, USE], "adam": [OPERATOR]}
+USERS = {"alice": [JOBS], "bob": [JOBS, PODS], "carol": [JOBS, PODS, USE], "adam": [INSTALLER]}
 BUILT_IN = {"edgar": "edit", "vera": "view", "adam": "admin"}
 
 NO_PODS = "spec: a DIJob creates pods, and {user} may not create pods in namespace team"
