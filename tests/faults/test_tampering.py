@@ -89,10 +89,11 @@ async def test_what_is_forged_on_a_pod_is_repaired(lane: Lane, patch: dict[str, 
     await lane.kube.patch(pods(lane.namespace, "a-1"), {"metadata": patch})
     await until_told(lane, before)
     status = await lane.status("a")
-    # H11: the operator has not asked for the re-rendezvous for which the program has ended.
-    counted = int(patch == FORGED["a renewal"])
-    found = status.get("restarts", 0), status.get("renewals", 0), status["listNumber"]
-    assert found == (counted, 0, 1)
+    # H11: the end of a program for a re-rendezvous that the operator has not asked for counts, if
+    # the program sees the forged request before the operator has repaired it.
+    counted = (0, 1) if patch == FORGED["a renewal"] else (0,)
+    assert status.get("restarts", 0) in counted
+    assert (status.get("renewals", 0), status["listNumber"]) == (0, 1)
 
 
 async def test_what_a_pod_without_a_launcher_reads_is_repaired(lanes: Lanes) -> None:
