@@ -234,6 +234,16 @@ OF_STATUS: dict[str, Case] = {
         "ran out of memory",
         "limits.memory",
     ),
+    "memory of a container that the operator ended after it was started again (X2)": Case(
+        "failures",
+        evidence(
+            job(phase="Failed", firstFailure={"rank": 0, "exitCode": 137, "reason": "OOMKilled"}),
+            pods=[pod(0, main=ended(137, "Error"))],
+        ),
+        PROBLEM,
+        "ran out of memory",
+        "limits.memory",
+    ),
     "a tag that moved": Case(
         "same image",
         evidence(pods=[pod(0), pod(1, main={"imageID": "r/x@sha256:2"})]),

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 
 from dijob import names, reasons
-from dijob.api.status import parse_time
+from dijob.api.status import FirstFailure, parse_time
 from dijob.cli.doctor.evidence import Evidence
 from dijob.cli.doctor.verdict import Finding, ok, problem, unknown
 from dijob.core.members import count, say
@@ -189,9 +189,19 @@ def quota(evidence: Evidence) -> Iterator[Finding]:
 
 
 def ends(evidence: Evidence) -> Iterator[Finding]:
-    """How containers have ended, memory first."""
-    found = False
+    """How containers have ended, memory first.
+
+    In a job that has failed, the newest end of the container that failed is the operator's doing:
+    it ends the pod so that the log stays. The status keeps how it failed.
+    """
+    status = evidence.job.status
+    first, failed = status.first_failure, status.phase == names.Phase.FAILED
+    found = bool(first and failed)
+    if first and failed:
+        yield _first_failure(evidence, first)
     for pod, one in evidence.containers():
+        if first and failed and (pod.rank, one["name"]) == _place(first, pod.container):
+            continue
         for key in ("state", "lastState"):
             end = (one.get(key) or {}).get("terminated") or {}
             code = end.get("exitCode", 0)
@@ -210,17 +220,22 @@ def ends(evidence: Evidence) -> Iterator[Finding]:
             previous = " --previous" if ended.runs_again else ""
             yield _ended(f"{where} {ended.words}", str(reason), logs + previous)
             break
-    first = evidence.job.status.first_failure
     if first and not found:
         found = True
-        where = f"rank {first.rank}, container {first.container or names.MAIN_CONTAINER},"
-        words = how_it_ended(
-            first.exit_code, first.signal, first.reason, first.message, first.cause
-        )
-        logs = _logs(evidence, first.rank, first.pod, first.container)
-        yield _ended(f"{where} {words}", first.reason, logs)
+        yield _first_failure(evidence, first)
     if not found:
         yield ok("no container has failed")
+
+
+def _place(first: FirstFailure, main: str) -> tuple[int, str]:
+    return first.rank, first.container or main
+
+
+def _first_failure(evidence: Evidence, first: FirstFailure) -> Finding:
+    where = f"rank {first.rank}, container {first.container or names.MAIN_CONTAINER},"
+    words = how_it_ended(first.exit_code, first.signal, first.reason, first.message, first.cause)
+    logs = _logs(evidence, first.rank, first.pod, first.container)
+    return _ended(f"{where} {words}", first.reason, logs)
 
 
 def _ended(text: str, reason: str, logs: str) -> Finding:
