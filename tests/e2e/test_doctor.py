@@ -84,7 +84,10 @@ FAULTS: Wanted = {
     ("full", "nodes"): ("didn't have free ports", "each port once"),
     ("crash", "failures"): ("exited 3: no model here", "logs crash --rank 0"),
     ("crash", "status"): ("Failed BackoffLimitExceeded", "kubectl logs"),
-    ("eats", "failures"): ("ran out of memory (OOMKilled)", "limits.memory"),
+    ("eats", "failures"): (
+        "ran out of memory (OOMKilled: the container's memory limit is 64Mi)",
+        "limits.memory",
+    ),
     ("mixed", "same source"): ("the source differs between pods", "kubectl dijob restart mixed"),
     ("mixed", "versions"): ("torch differs between pods (rank 0: 0.1, rank 1: 1.1)", "same image"),
     ("mixed", "proxies"): ("ranks 0-1: http_proxy is set", "no_proxy"),
