@@ -51,7 +51,7 @@ STRANGER: Body = {
 
 
 def test_a_job_that_waits_alone_keeps_its_pods(plane: Plane, removed: list[str]) -> None:
-    """C19: nobody else needs the room, and its waiting pod is what brings a node."""
+    """C19: no other pod needs the room, and its waiting pod makes an autoscaler add a node."""
     name = "lonely"
     removed += [f"dijob/{name}", "node/fourth"]
     plane.apply(spread(name))

@@ -59,7 +59,7 @@ async def test_programs_that_all_start_again_in_another_size_are_not_slowed_down
 
 
 @pytest.mark.virtual_time
-async def test_a_pod_that_was_lost_often_before_it_was_scaled_away_begins_anew() -> None:
+async def test_a_pod_that_was_lost_often_before_it_was_scaled_away_starts_again_at_once() -> None:
     async with simulated(job_body(**TWO | {"replicas": 3})) as world:
         await whole(world, 3, 30)
         for _ in range(5):

@@ -90,10 +90,8 @@ async def test_what_passes_log_names_their_job(lines: Lines) -> None:
     assert logs.JOB.get() == ""
 
 
-def test_a_process_that_ends_with_an_exception_logs_no_line_that_is_no_json() -> None:
-    script = (
-        "from dijob.shell import logs; logs.configure('info', logs.LogFormat.JSON); raise Broken"
-    )
+def failed(script: str) -> str:
+    """Run a script that ends with an exception, and return what it wrote to standard error."""
     done = subprocess.run(
         [sys.executable, "-c", script],
         cwd=ROOT,
@@ -104,7 +102,15 @@ def test_a_process_that_ends_with_an_exception_logs_no_line_that_is_no_json() ->
         check=False,
     )
     assert done.returncode == 1
-    read = [json.loads(line) for line in done.stderr.splitlines()]
+    return done.stderr
+
+
+def test_a_process_that_ends_with_an_exception_logs_no_line_that_is_no_json() -> None:
+    script = (
+        "from dijob.shell import logs; logs.configure('info', logs.LogFormat.JSON); raise Broken"
+    )
+    error = failed(script)
+    read = [json.loads(line) for line in error.splitlines()]
     assert read[-1]["level"] == "critical"
     assert "NameError" in read[-1]["exception"]
 
@@ -130,21 +136,12 @@ except ValueError:
 warnings.warn({FORGED!r})
 raise KeyError({FORGED!r})
 """
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        cwd=ROOT,
-        env={"PYTHONPATH": "operator"},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 1
-    lines = done.stderr.splitlines()
+    error = failed(script)
+    lines = error.splitlines()
     assert [line for line in lines if line[0] in "{["] == [line for line in lines if line[0] != " "]
     assert not any("FORGED" in line and "CRITICAL] dijob" in line[:60] for line in lines)
     assert not any(line.startswith("[2026-11-26 07:00:00,000]") for line in lines)
-    assert not set("\x1b\x9b\u202e") & set(done.stderr)
+    assert not set("\x1b\x9b\u202e") & set(error)
     if form is logs.LogFormat.JSON:
         read = [json.loads(line) for line in lines]
         assert len(read) == 4
