@@ -26,8 +26,8 @@ def address_changes_are_not_seen(patch: pytest.MonkeyPatch) -> None:
 def a_list_number_is_used_again(patch: pytest.MonkeyPatch) -> None:
     numbered = address_writes.numbered
 
-    def first(this: Any, due: AddressList) -> Any:
-        made, again = numbered(this, due), address_list.proof_of(AddressList(1, due.text))
+    def first(ctx: Any, due: AddressList) -> Any:
+        made, again = numbered(ctx, due), address_list.proof_of(AddressList(1, due.text))
         update = {"list_number": 1, "address_list": again}
         return replace(made, status=made.status.model_copy(update=update))
 
@@ -143,7 +143,7 @@ def pods_go_before_the_suspension_is_written(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
         suspension,
         "actions",
-        lambda this: deletions(pod for _, pod in sorted(this.world.pods.items())),
+        lambda ctx: deletions(pod for _, pod in sorted(ctx.world.pods.items())),
     )
 
 
@@ -152,8 +152,8 @@ def time_suspended_counts(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
         completion,
         "_active_left",
-        lambda this: left(
-            replace(this, status=this.status.model_copy(update={"suspended_seconds": 0}))
+        lambda ctx: left(
+            replace(ctx, status=ctx.status.model_copy(update={"suspended_seconds": 0}))
         ),
     )
 
@@ -186,9 +186,9 @@ def a_success_is_taken_back_after_the_renewal(patch: pytest.MonkeyPatch) -> None
     """By the next write: an operator that is killed before it leaves the others to wait."""
     recorded = renewal.recorded
 
-    def late(this: Any, loss: Any) -> Any:
-        made = recorded(this, loss)
-        update = {"succeeded_ranks": this.status.succeeded_ranks}
+    def late(ctx: Any, loss: Any) -> Any:
+        made = recorded(ctx, loss)
+        update = {"succeeded_ranks": ctx.status.succeeded_ranks}
         return replace(made, status=made.status.model_copy(update=update))
 
     def taken_back(status: Any, gang: Any) -> failures.Ledger:

@@ -17,48 +17,48 @@ from dijob.core.report import redis
 from dijob.names import Addressing
 
 
-def next_list(this: Pass) -> AddressList | None:
+def next_list(ctx: Pass) -> AddressList | None:
     """The list that is due, with its number; None while none is."""
-    world = this.world
-    if not this.gathering.next_size:
+    world = ctx.world
+    if not ctx.gathering.next_size:
         return None
-    if not world.in_force and redis.absence(world.gang, this.observed, this.now):
+    if not world.in_force and redis.absence(world.gang, ctx.observed, ctx.now):
         # A program that begins without it would give up after a while, and be charged for it.
         return None
-    last = this.status.last_renewal
+    last = ctx.status.last_renewal
     died = last.list_number if last else 0
-    return this.gathering.next_list(max(world.address_list.number, died) + 1)
+    return ctx.gathering.next_list(max(world.address_list.number, died) + 1)
 
 
-def numbered(this: Pass, due: AddressList) -> Pass:
+def numbered(ctx: Pass, due: AddressList) -> Pass:
     """The pass with the number and the digest of a new list in its status: the list is in force
     once that is written.
 
     An operator that is killed before it has given the list to a pod finds it again by them.
     """
     kept = {"list_number": due.number, "address_list": proof_of(due), "given_back": None}
-    status = this.status.model_copy(update=kept)
-    world = World.of(this.world.gang, this.observed, status, this.now)
-    return replace(this, gathering=replace(this.gathering, world=world), status=status)
+    status = ctx.status.model_copy(update=kept)
+    world = World.of(ctx.world.gang, ctx.observed, status, ctx.now)
+    return replace(ctx, gathering=replace(ctx.gathering, world=world), status=status)
 
 
-def actions(this: Pass) -> tuple[Action, ...]:
+def actions(ctx: Pass) -> tuple[Action, ...]:
     """Give the list in force to those that do not have it, save to a pod that would begin without
     its Redis server.
     """
-    world = this.world
+    world = ctx.world
     if not world.in_force:
         return ()
-    absent = redis.absence(world.gang, this.observed, this.now)
+    absent = redis.absence(world.gang, ctx.observed, ctx.now)
     return (
         *_publish(world, (pod for pod in world.unpublished if pod.has_started or not absent)),
-        *_remind(this),
+        *_remind(ctx),
     )
 
 
-def _remind(this: Pass) -> tuple[Action, ...]:
-    due = (reminder for reminder, left in requeue.pending_reminders(this) if left <= 0)
-    return tuple(islice(due, this.observed.reminder_budget))
+def _remind(ctx: Pass) -> tuple[Action, ...]:
+    due = (reminder for reminder, left in requeue.pending_reminders(ctx) if left <= 0)
+    return tuple(islice(due, ctx.observed.reminder_budget))
 
 
 def _publish(world: World, pods: Iterable[Pod]) -> tuple[Action, ...]:

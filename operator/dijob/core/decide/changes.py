@@ -51,24 +51,24 @@ def pod_uid(remembered: str) -> str:
     return remembered.partition(" pod/")[2].partition(" ")[2]
 
 
-def due(this: Pass, actions: Iterable[Action]) -> tuple[Action, ...]:
+def due(ctx: Pass, actions: Iterable[Action]) -> tuple[Action, ...]:
     """Those that may be asked for now."""
-    return tuple(action for action in actions if _left(this, action) <= 0)
+    return tuple(action for action in actions if _left(ctx, action) <= 0)
 
 
-def seconds_until_next(this: Pass, actions: Iterable[Action]) -> float | None:
+def seconds_until_next(ctx: Pass, actions: Iterable[Action]) -> float | None:
     """Seconds until the next one that was refused may be asked for again; None where none waits."""
-    return min((left for action in actions if (left := _left(this, action)) > 0), default=None)
+    return min((left for action in actions if (left := _left(ctx, action)) > 0), default=None)
 
 
-def facts(this: Pass, actions: tuple[Action, ...] | None) -> list[Fact]:
+def facts(ctx: Pass, actions: tuple[Action, ...] | None) -> list[Fact]:
     """Whether the apiserver refuses what is to be done. `actions` is None where the pass only
     writes the status: then, and while a failure is not stored yet, nothing is said.
     """
     refused = [
         (each, refusal)
         for each in actions or ()
-        if (refusal := this.observed.refusals.get(key(each))) and _is_news(refusal)
+        if (refusal := ctx.observed.refusals.get(key(each))) and _is_news(refusal)
     ]
     if refused:
         action, refusal = refused[0]
@@ -77,9 +77,9 @@ def facts(this: Pass, actions: tuple[Action, ...] | None) -> list[Fact]:
             ChangesRefused.ApiUnavailable if refusal.why is Refused.UNAVAILABLE else REASONS[what]
         )
         return [Fact(reason, _sentence(action, refusal, len(refused) - 1))]
-    if stale := this.observed.refusals.get(STATUS):
+    if stale := ctx.observed.refusals.get(STATUS):
         return [Fact(ChangesRefused.CrdOutdated, stale.message)]
-    if actions is None or this.has_unstored_counts or not is_true(this.job.status, ChangesRefused):
+    if actions is None or ctx.has_unstored_counts or not is_true(ctx.job.status, ChangesRefused):
         return []
     return [Fact(ChangesRefused.Accepted)]
 
@@ -102,9 +102,9 @@ def turns(
     return tuple(plain), tuple(map(tuple, ordered))
 
 
-def _left(this: Pass, action: Action) -> float:
-    refusal = this.observed.refusals.get(key(action))
-    return (refusal.retry_at - this.now).total_seconds() if refusal else 0.0
+def _left(ctx: Pass, action: Action) -> float:
+    refusal = ctx.observed.refusals.get(key(action))
+    return (refusal.retry_at - ctx.now).total_seconds() if refusal else 0.0
 
 
 def _is_news(refusal: Refusal) -> bool:

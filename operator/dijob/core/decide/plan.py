@@ -75,81 +75,81 @@ def plan(job: DIJob, observed: Observed, now: datetime) -> Plan:
 
     Pure: the same arguments give the same plan. Once a job is as it should be, its plans are empty.
     """
-    this = _build_context(job, observed, now)
+    ctx = _build_context(job, observed, now)
     if job.metadata.deletion_timestamp:
-        return _terminate(this)
+        return _terminate(ctx)
     if job.status.ended:
         if job.paused:
-            return _conclude(this, this.status, optional_conditions(this), requeue.rarely)
+            return _conclude(ctx, ctx.status, optional_conditions(ctx), requeue.rarely)
         return _conclude(
-            this,
-            this.status,
-            optional_conditions(this),
+            ctx,
+            ctx.status,
+            optional_conditions(ctx),
             requeue.after_end,
-            completion.clean(this),
+            completion.clean(ctx),
         )
-    if (last := completion.end(this)) is not None:
-        return _conclude(this, _completed(this), last, requeue.at_once)
-    suspended = suspension.applies(this)
+    if (last := completion.end(ctx)) is not None:
+        return _conclude(ctx, _completed(ctx), last, requeue.at_once)
+    suspended = suspension.applies(ctx)
     # The renewal and the charge go into the same write of the status; the next pass acts on it.
-    if not suspended and (loss := renewal.demanded(this)):
-        return _renew(this, loss)
+    if not suspended and (loss := renewal.demanded(ctx)):
+        return _renew(ctx, loss)
     if job.paused:
-        return _conclude(this, this.status, conditions.progress(this), requeue.rarely, ())
+        return _conclude(ctx, ctx.status, conditions.progress(ctx), requeue.rarely, ())
     if suspended:
-        return _suspend(this)
-    if this.template_changed:
-        starts = program_starts.confirmations(this)
-        return _conclude(this, this.status, conditions.progress(this), requeue.watching, starts)
-    return _plan_active(this)
+        return _suspend(ctx)
+    if ctx.template_changed:
+        starts = program_starts.confirmations(ctx)
+        return _conclude(ctx, ctx.status, conditions.progress(ctx), requeue.watching, starts)
+    return _plan_active(ctx)
 
 
-def _terminate(this: Pass) -> Plan:
+def _terminate(ctx: Pass) -> Plan:
     """The pass over a job that is being deleted: the garbage collector takes its pods, and nothing
     is created behind its back.
     """
-    if (left := terminating.seconds_until_reported(this)) > 0:
-        return Plan(status=this.job.status, requeue_after=left)
-    if not this.job.status.ended and (last := completion.end(this)) is not None:
-        return _conclude(this, _completed(this), last, requeue.at_once)
+    if (left := terminating.seconds_until_reported(ctx)) > 0:
+        return Plan(status=ctx.job.status, requeue_after=left)
+    if not ctx.job.status.ended and (last := completion.end(ctx)) is not None:
+        return _conclude(ctx, _completed(ctx), last, requeue.at_once)
     return _conclude(
-        this,
-        this.status,
-        terminating.facts(this),
+        ctx,
+        ctx.status,
+        terminating.facts(ctx),
         requeue.terminating,
-        terminating.actions(this),
+        terminating.actions(ctx),
     )
 
 
-def _plan_active(this: Pass) -> Plan:
+def _plan_active(ctx: Pass) -> Plan:
     """The pass over a job that runs, or is to. What kills a list, or makes one, is written down
     before any act.
     """
-    if loss := this.loss or renewal.scaled(this):
-        return _renew(this, loss)
-    timeout = this.job.spec.schedule_timeout_seconds
-    if record := capacity.due_give_back(this.gathering, this.status, timeout):
+    if loss := ctx.loss or renewal.scaled(ctx):
+        return _renew(ctx, loss)
+    timeout = ctx.job.spec.schedule_timeout_seconds
+    if record := capacity.due_give_back(ctx.gathering, ctx.status, timeout):
         # An operator that is killed here must not create them again at once.
-        this = replace(this, status=this.status.model_copy(update={"given_back": record}))
-        return _conclude(this, this.status, conditions.progress(this), requeue.at_once)
-    given = this.status.given_back
-    if given and this.world.nobody_runs and capacity.seconds_until_retry(this.status, this.now) > 0:
-        if capacity.found_node(this.world, given):
-            over = given.model_copy(update={"until": timestamp(this.now)})
-            this = replace(this, status=this.status.model_copy(update={"given_back": over}))
-            return _conclude(this, this.status, conditions.progress(this), requeue.at_once)
+        ctx = replace(ctx, status=ctx.status.model_copy(update={"given_back": record}))
+        return _conclude(ctx, ctx.status, conditions.progress(ctx), requeue.at_once)
+    given = ctx.status.given_back
+    if given and ctx.world.nobody_runs and capacity.seconds_until_retry(ctx.status, ctx.now) > 0:
+        if capacity.found_node(ctx.world, given):
+            over = given.model_copy(update={"until": timestamp(ctx.now)})
+            ctx = replace(ctx, status=ctx.status.model_copy(update={"given_back": over}))
+            return _conclude(ctx, ctx.status, conditions.progress(ctx), requeue.at_once)
         return _conclude(
-            this,
-            this.status,
-            conditions.progress(this),
+            ctx,
+            ctx.status,
+            conditions.progress(ctx),
             requeue.waiting_for_room,
-            steps.give_back(this, given),
+            steps.give_back(ctx, given),
         )
-    if due := address_writes.next_list(this):
-        this = address_writes.numbered(this, due)
-        return _conclude(this, this.status, conditions.progress(this), requeue.at_once)
+    if due := address_writes.next_list(ctx):
+        ctx = address_writes.numbered(ctx, due)
+        return _conclude(ctx, ctx.status, conditions.progress(ctx), requeue.at_once)
     return _conclude(
-        this, this.status, conditions.progress(this), requeue.advancing, steps.advance(this)
+        ctx, ctx.status, conditions.progress(ctx), requeue.advancing, steps.advance(ctx)
     )
 
 
@@ -228,7 +228,7 @@ def _made_from(job: DIJob, present: Iterable[Pod]) -> str:
 
 
 def _conclude(
-    this: Pass,
+    ctx: Pass,
     status: Status,
     facts: Iterable[Fact],
     when: requeue.When,
@@ -241,43 +241,43 @@ def _conclude(
     """
     wished = actions or ()
     status = conclude(
-        status, (*facts, *changes.facts(this, actions)), this.job.metadata.generation, this.now
+        status, (*facts, *changes.facts(ctx, actions)), ctx.job.metadata.generation, ctx.now
     )
-    seconds, refused = when(this, status), changes.seconds_until_next(this, wished)
+    seconds, refused = when(ctx, status), changes.seconds_until_next(ctx, wished)
     seconds = seconds if refused is None else max(min(seconds, refused), 0.1)
-    write_now = this.has_unstored_counts and (
-        bool(this.world.to_delete or program_starts.waiting(this))
+    write_now = ctx.has_unstored_counts and (
+        bool(ctx.world.to_delete or program_starts.waiting(ctx))
         or when in (requeue.suspended, requeue.waiting_for_room)
     )
     return Plan(
         status=status,
-        actions=changes.due(this, wished),
-        events=events(this.job.status, status),
+        actions=changes.due(ctx, wished),
+        events=events(ctx.job.status, status),
         requeue_after=seconds,
         write_now=write_now,
     )
 
 
-def _suspend(this: Pass) -> Plan:
-    status = suspension.status(this)
-    if suspension.resumed(this):
+def _suspend(ctx: Pass) -> Plan:
+    status = suspension.status(ctx)
+    if suspension.resumed(ctx):
         return _conclude(
-            this,
+            ctx,
             status,
-            optional_conditions(replace(this, status=status)),
+            optional_conditions(replace(ctx, status=status)),
             requeue.at_once,
         )
-    actions = (*steps.default_replicas(this), *suspension.actions(this))
-    return _conclude(this, status, suspension.facts(this), requeue.suspended, actions)
+    actions = (*steps.default_replicas(ctx), *suspension.actions(ctx))
+    return _conclude(ctx, status, suspension.facts(ctx), requeue.suspended, actions)
 
 
-def _renew(this: Pass, loss: Loss) -> Plan:
+def _renew(ctx: Pass, loss: Loss) -> Plan:
     """Write down for whom the list is dead, and whose fault it is. The next pass acts on it."""
-    this = renewal.recorded(this, loss)
-    return _conclude(this, this.status, conditions.progress(this), requeue.at_once)
+    ctx = renewal.recorded(ctx, loss)
+    return _conclude(ctx, ctx.status, conditions.progress(ctx), requeue.at_once)
 
 
-def _completed(this: Pass) -> Status:
-    return this.status.model_copy(
-        update={"completion_time": timestamp(this.now), "suspend_time": None}
+def _completed(ctx: Pass) -> Status:
+    return ctx.status.model_copy(
+        update={"completion_time": timestamp(ctx.now), "suspend_time": None}
     )

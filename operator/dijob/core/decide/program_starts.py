@@ -11,20 +11,20 @@ from dijob.core.membership.context import Pass
 from dijob.core.observed.views import Pod
 
 
-def confirmations(this: Pass) -> tuple[ConfirmEnds, ...]:
+def confirmations(ctx: Pass) -> tuple[ConfirmEnds, ...]:
     """Confirm what the stored status has counted; nothing while a count is not stored."""
-    if this.has_unstored_counts:
+    if ctx.has_unstored_counts:
         return ()
-    return tuple(ConfirmEnds(pod.name, pod.uid, pod.containers.ends) for pod in waiting(this))
+    return tuple(ConfirmEnds(pod.name, pod.uid, pod.containers.ends) for pod in waiting(ctx))
 
 
-def waiting(this: Pass) -> list[Pod]:
+def waiting(ctx: Pass) -> list[Pod]:
     """Return the pods whose launcher waits, and that are not about to be re-created."""
-    going = {pod.uid for pod in this.world.to_delete}
-    renewed = {charge.uid: charge.renewed for charge in this.status.restarts_seen}
+    going = {pod.uid for pod in ctx.world.to_delete}
+    renewed = {charge.uid: charge.renewed for charge in ctx.status.restarts_seen}
     return [
         pod
-        for _, pod in sorted(this.world.pods.items())
+        for _, pod in sorted(ctx.world.pods.items())
         if _waits(pod, renewed.get(pod.uid, 0)) and pod.uid not in going
     ]
 

@@ -15,56 +15,56 @@ from dijob.names import FailureAction
 from dijob.reasons import AddressesReady
 
 
-def demanded(this: Pass) -> Loss | None:
+def demanded(ctx: Pass) -> Loss | None:
     """A failure for which the job's policy renews all ranks; None while no rank has begun."""
     asked = [
-        rank for rank, action in this.new_failures.items() if action is FailureAction.RESTART_JOB
+        rank for rank, action in ctx.new_failures.items() if action is FailureAction.RESTART_JOB
     ]
-    if not asked or this.world.nobody_runs:
+    if not asked or ctx.world.nobody_runs:
         return None
-    message = f"{completion.rule_in_words(this, asked[0])} says RestartJob"
-    return Loss(AddressesReady.FailurePolicy, message, together.everybody(this.world))
+    message = f"{completion.rule_in_words(ctx, asked[0])} says RestartJob"
+    return Loss(AddressesReady.FailurePolicy, message, together.everybody(ctx.world))
 
 
-def scaled(this: Pass) -> Loss | None:
+def scaled(ctx: Pass) -> Loss | None:
     """Programs that cannot take or lose a member while they run all start again in the new
     size.
     """
-    world, size = this.world, this.gathering.next_size
+    world, size = ctx.world, ctx.gathering.next_size
     if not (world.gang.renews_all_on_loss and world.in_force and size) or size == world.size:
         return None
     message = f"replicas changed from {world.size} to {size}"
     return Loss(AddressesReady.Scaled, message, together.everybody(world))
 
 
-def recorded(this: Pass, loss: Loss) -> Pass:
+def recorded(ctx: Pass, loss: Loss) -> Pass:
     """The pass with the renewal in its status, and with the world as it is then."""
-    world = this.world
+    world = ctx.world
     # Also ranks that are scaled away and still have the list: a scale-up may want them again before
     # they are gone.
     ranks = loss.ranks | world.ranks_to_recreate
     renewal = Renewal(
         list_number=world.address_list.number,
         reason=loss.reason.name,
-        message=loss.message + _taken_along(this),
+        message=loss.message + _taken_along(ctx),
         ranks=compact(ranks),
-        time=timestamp(this.now),
+        time=timestamp(ctx.now),
     )
     lasting = together.lasting_successes(world)
     update = {
         "last_renewal": renewal,
         # A second loss before the next list extends this renewal, and is not counted again.
-        "renewals": this.status.renewals + (1 if world.in_force else 0),
+        "renewals": ctx.status.renewals + (1 if world.in_force else 0),
         "succeeded_ranks": compact(lasting),
     }
-    status = this.status.model_copy(update=update)
+    status = ctx.status.model_copy(update=update)
     dead = replace(world, state=ListState.DEAD, renewing=ranks, succeeded=lasting)
-    return replace(this, gathering=replace(this.gathering, world=dead), status=status)
+    return replace(ctx, gathering=replace(ctx.gathering, world=dead), status=status)
 
 
-def _taken_along(this: Pass) -> str:
+def _taken_along(ctx: Pass) -> str:
     """Who begins again although it had succeeded, in words."""
-    ranks = this.world.succeeded - together.lasting_successes(this.world)
+    ranks = ctx.world.succeeded - together.lasting_successes(ctx.world)
     if not ranks:
         return ""
     return (

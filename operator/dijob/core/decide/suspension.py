@@ -21,63 +21,63 @@ from dijob.reasons import AddressesReady, PeersReady, PodsCreated, Running, Susp
 MESSAGE = "the job is suspended: set spec.suspend to false to go on"
 
 
-def applies(this: Pass) -> bool:
+def applies(ctx: Pass) -> bool:
     """Whether the job is suspended, or its pods from before still have to go."""
-    return this.job.spec.suspend or bool(this.job.status.suspend_time)
+    return ctx.job.spec.suspend or bool(ctx.job.status.suspend_time)
 
 
-def status(this: Pass) -> Status:
+def status(ctx: Pass) -> Status:
     """The status of a job that is suspended, or resumed in this pass."""
-    since = parse_time(this.job.status.suspend_time)
+    since = parse_time(ctx.job.status.suspend_time)
     if since is None:
         died = Renewal(
-            list_number=this.world.address_list.number,
+            list_number=ctx.world.address_list.number,
             reason=SUSPENDED,
             message="the job was suspended",
-            time=timestamp(this.now),
+            time=timestamp(ctx.now),
         )
         update = {
-            "suspend_time": timestamp(this.now),
+            "suspend_time": timestamp(ctx.now),
             "last_renewal": died,
             "given_back": None,
-            "succeeded_ranks": compact(together.lasting_successes(this.world)),
+            "succeeded_ranks": compact(together.lasting_successes(ctx.world)),
         }
-    elif resumed(this):
-        seconds = this.status.suspended_seconds + max(0, int((this.now - since).total_seconds()))
+    elif resumed(ctx):
+        seconds = ctx.status.suspended_seconds + max(0, int((ctx.now - since).total_seconds()))
         update = {
             "suspend_time": None,
-            "resume_time": timestamp(this.now),
+            "resume_time": timestamp(ctx.now),
             "suspended_seconds": seconds,
         }
     else:
         update = {}
-    return this.status.model_copy(update=update)
+    return ctx.status.model_copy(update=update)
 
 
-def resumed(this: Pass) -> bool:
+def resumed(ctx: Pass) -> bool:
     """Whether the job can begin again: it is no longer suspended, and nothing is left from
     before.
     """
-    return not (this.job.spec.suspend or this.observed.all_pods)
+    return not (ctx.job.spec.suspend or ctx.observed.all_pods)
 
 
-def actions(this: Pass) -> tuple[Action, ...]:
+def actions(ctx: Pass) -> tuple[Action, ...]:
     """Everything goes once that is written down."""
-    if not this.job.status.suspend_time or this.has_unstored_counts:
+    if not ctx.job.status.suspend_time or ctx.has_unstored_counts:
         return ()
-    pods = this.observed.all_pods
-    return (*deletions(pods), *removals(lost_nodes.abandoned(pods, this.now)))
+    pods = ctx.observed.all_pods
+    return (*deletions(pods), *removals(lost_nodes.abandoned(pods, ctx.now)))
 
 
-def facts(this: Pass) -> list[Fact]:
+def facts(ctx: Pass) -> list[Fact]:
     """The conditions of a job that is suspended, or that waits for its old pods to end before it
     goes on.
     """
-    left = this.observed.all_pods
-    going = f"; {diagnose.still_ending(left, this.now)}" if left else ""
+    left = ctx.observed.all_pods
+    going = f"; {diagnose.still_ending(left, ctx.now)}" if left else ""
     message = (
         f"{MESSAGE}{going}"
-        if this.job.spec.suspend
+        if ctx.job.spec.suspend
         else f"the job goes on when its old pods are gone{going}"
     )
     state = Suspended.Suspending if left else Suspended.Suspended
@@ -88,4 +88,4 @@ def facts(this: Pass) -> list[Fact]:
         PeersReady.Suspended,
         state,
     )
-    return [*(Fact(reason, message) for reason in conditions), *optional_conditions(this)]
+    return [*(Fact(reason, message) for reason in conditions), *optional_conditions(ctx)]

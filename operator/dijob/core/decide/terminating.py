@@ -25,28 +25,28 @@ REPORT_SECONDS = 3.0
 OF_KUBERNETES = frozenset({"foregroundDeletion", "orphan"})
 
 
-def seconds_until_reported(this: Pass) -> float:
+def seconds_until_reported(ctx: Pass) -> float:
     """Seconds until the deletion has lasted so long that it is reported; 0 or less: now."""
-    began = parse_time(this.job.metadata.deletion_timestamp)
-    return REPORT_SECONDS - (this.now - began).total_seconds() if began else 0.0
+    began = parse_time(ctx.job.metadata.deletion_timestamp)
+    return REPORT_SECONDS - (ctx.now - began).total_seconds() if began else 0.0
 
 
-def actions(this: Pass) -> tuple[Action, ...]:
+def actions(ctx: Pass) -> tuple[Action, ...]:
     """Pods on lost nodes are removed: a deletion in the foreground would wait for them. Those of a
     job that has ended are cleaned up as always.
     """
-    ended = this.job.status.ended and not this.job.paused
-    clean = completion.clean_pods(this) if ended else ()
-    return (*clean, *removals(lost_nodes.abandoned(this.observed.all_pods, this.now)))
+    ended = ctx.job.status.ended and not ctx.job.paused
+    clean = completion.clean_pods(ctx) if ended else ()
+    return (*clean, *removals(lost_nodes.abandoned(ctx.observed.all_pods, ctx.now)))
 
 
-def facts(this: Pass) -> list[Fact]:
+def facts(ctx: Pass) -> list[Fact]:
     """The conditions of a job that is being deleted."""
-    if this.job.status.ended:
-        return [*optional_conditions(this), held(this.job.metadata)]
-    if all((pod := this.world.pods.get(rank)) and not pod.deleting for rank in this.world.wanted):
-        return [*conditions.progress(this), held(this.job.metadata)]
-    words = _pods_in_words(this)
+    if ctx.job.status.ended:
+        return [*optional_conditions(ctx), held(ctx.job.metadata)]
+    if all((pod := ctx.world.pods.get(rank)) and not pod.deleting for rank in ctx.world.wanted):
+        return [*conditions.progress(ctx), held(ctx.job.metadata)]
+    words = _pods_in_words(ctx)
     lacking = (
         PodsCreated.Terminating,
         AddressesReady.Terminating,
@@ -54,7 +54,7 @@ def facts(this: Pass) -> list[Fact]:
         PeersReady.Terminating,
     )
     told = [Fact(reason, words) for reason in lacking]
-    return [*told, *optional_conditions(this), held(this.job.metadata)]
+    return [*told, *optional_conditions(ctx), held(ctx.job.metadata)]
 
 
 def held(job: Metadata) -> Fact:
@@ -65,12 +65,12 @@ def held(job: Metadata) -> Fact:
     return Fact(Terminating.WaitsForPods, "the job is being deleted, after its pods")
 
 
-def _pods_in_words(this: Pass) -> str:
-    pods = this.observed.all_pods
+def _pods_in_words(ctx: Pass) -> str:
+    pods = ctx.observed.all_pods
     stay = sum(not pod.deleting and not pod.finished for pod in pods)
     ending = [pod for pod in pods if pod.deleting]
     parts = [
         *([f"{count(stay, 'pod')} still {'runs' if stay == 1 else 'run'}"] if stay else []),
-        *([diagnose.still_ending(ending, this.now)] if ending else []),
+        *([diagnose.still_ending(ending, ctx.now)] if ending else []),
     ]
     return "; ".join(parts) or "no pod is left"

@@ -34,14 +34,14 @@ NO_PEERS = "programs of this job may know no peers, see the condition LauncherBy
 NOT_READY_SECONDS = 60.0
 
 
-def progress(this: Pass) -> list[Fact]:
+def progress(ctx: Pass) -> list[Fact]:
     """The conditions of a job on its way."""
     return [
-        _pods_created(this),
-        _addresses_ready(this),
-        _running(this),
-        _peers_ready(this),
-        *optional_conditions(this),
+        _pods_created(ctx),
+        _addresses_ready(ctx),
+        _running(ctx),
+        _peers_ready(ctx),
+        *optional_conditions(ctx),
     ]
 
 
@@ -80,32 +80,32 @@ def by_task(gang: Gang, pods: Iterable[Pod]) -> dict[str, dict[str, int]]:
     return counted
 
 
-def obstacle(this: Pass) -> str:
+def obstacle(ctx: Pass) -> str:
     """Which rank the job waits for before it is Running, and why."""
-    first = _addresses_ready(this)
-    return (_running(this) if first.reason.entry.status else first).message
+    first = _addresses_ready(ctx)
+    return (_running(ctx) if first.reason.entry.status else first).message
 
 
-def _pods_created(this: Pass) -> Fact:
-    missing, size = this.world.missing, this.world.gang.size
-    there = sum(rank in this.world.pods for rank in range(size))
+def _pods_created(ctx: Pass) -> Fact:
+    missing, size = ctx.world.missing, ctx.world.gang.size
+    there = sum(rank in ctx.world.pods for rank in range(size))
     if not missing:
         finished = "" if there == size else ", the other ranks have finished"
         return Fact(PodsCreated.AllCreated, f"{there} of {size} pods exist{finished}")
-    if refusal := diagnose.refusal(this.world.gang, missing, this.observed):
+    if refusal := diagnose.refusal(ctx.world.gang, missing, ctx.observed):
         return Fact(*refusal)
     said = f"{there} of {size} pods exist"
-    if not (paused := diagnose.paused(this.world.gang, missing, this.observed, this.now)):
+    if not (paused := diagnose.paused(ctx.world.gang, missing, ctx.observed, ctx.now)):
         return Fact(PodsCreated.Creating, said)
     # A node that does not admit the pod says more than the pause, see AddressesReady.
-    rejected = any(diagnose.not_admitted(this.world.gang, rank, this.observed) for rank in missing)
+    rejected = any(diagnose.not_admitted(ctx.world.gang, rank, ctx.observed) for rank in missing)
     reason = PodsCreated.Creating if rejected else PodsCreated.BackOff
     return Fact(reason, f"{said}; {paused}")
 
 
-def _addresses_ready(this: Pass) -> Fact:
-    world = this.world
-    if world.in_force and not this.loss:
+def _addresses_ready(ctx: Pass) -> Fact:
+    world = ctx.world
+    if world.in_force and not ctx.loss:
         if world.unpublished:
             return Fact(
                 AddressesReady.Publishing, f"list {world.address_list.number} is being published"
@@ -114,115 +114,113 @@ def _addresses_ready(this: Pass) -> Fact:
             f"{count(world.size, 'address', 'addresses')} published as list"
             f" {world.address_list.number}"
         )
-        return Fact(AddressesReady.Published, message + _joining(this))
+        return Fact(AddressesReady.Published, message + _joining(ctx))
     return _without_list(
-        this, diagnose.without_address(world.gang, world.addressless, this.observed, this.now)
+        ctx, diagnose.without_address(world.gang, world.addressless, ctx.observed, ctx.now)
     )
 
 
-def _without_list(this: Pass, lacking: str) -> Fact:
+def _without_list(ctx: Pass, lacking: str) -> Fact:
     """Why there is no list in force; `lacking` says which ranks have no address, and why."""
-    world, given = this.world, this.status.given_back
-    if given and world.nobody_runs and capacity.seconds_until_retry(this.status, this.now) > 0:
+    world, given = ctx.world, ctx.status.given_back
+    if given and world.nobody_runs and capacity.seconds_until_retry(ctx.status, ctx.now) > 0:
         message = f"{given.message}; tries again at {given.until}"
         return Fact(AddressesReady.NoRoom, message)
-    if renewal := _renewal(this):
+    if renewal := _renewal(ctx):
         rest = f"; {_renewal_in_words(world)}. {lacking}".rstrip()
         reason = AddressesReady.__members__.get(renewal.reason, AddressesReady.ListLost)
         return Fact(reason, shorten(renewal.message, MESSAGE_LIMIT - len(rest)) + rest)
-    if not lacking and (absent := redis.absence(world.gang, this.observed, this.now)):
+    if not lacking and (absent := redis.absence(world.gang, ctx.observed, ctx.now)):
         message = f"all ranks have their addresses; they wait for the job's Redis server: {absent}"
         return Fact(AddressesReady.BrokerNotReady, message)
-    reason = AddressesReady.AddressMissing if _stuck(this) else AddressesReady.Gathering
-    return Fact(reason, lacking + _begins(this))
+    reason = AddressesReady.AddressMissing if _stuck(ctx) else AddressesReady.Gathering
+    return Fact(reason, lacking + _begins(ctx))
 
 
-def _renewal(this: Pass) -> Renewal | None:
+def _renewal(ctx: Pass) -> Renewal | None:
     """The loss that the job is recovering from; None where it is not. A suspension was none."""
-    return this.status.last_renewal if this.world.state is ListState.DEAD else None
+    return ctx.status.last_renewal if ctx.world.state is ListState.DEAD else None
 
 
-def _stuck(this: Pass) -> bool:
+def _stuck(ctx: Pass) -> bool:
     """Whether the cluster has said why a rank has no address (else it is just on its way)."""
-    ranks, gang = this.world.addressless, this.world.gang
-    pods = [pod for rank in ranks if (pod := this.world.pods.get(rank))]
-    explained = any(pod.complaint or pod.uid in this.observed.warnings for pod in pods)
-    return explained or any(diagnose.not_admitted(gang, rank, this.observed) for rank in ranks)
+    ranks, gang = ctx.world.addressless, ctx.world.gang
+    pods = [pod for rank in ranks if (pod := ctx.world.pods.get(rank))]
+    explained = any(pod.complaint or pod.uid in ctx.observed.warnings for pod in pods)
+    return explained or any(diagnose.not_admitted(gang, rank, ctx.observed) for rank in ranks)
 
 
-def _joining(this: Pass) -> str:
+def _joining(ctx: Pass) -> str:
     """Which ranks are wished for and not in the list, and why."""
-    world, late = this.world, this.world.addressless
+    world, late = ctx.world, ctx.world.addressless
     if not late:
         return ""
-    why = diagnose.without_address(world.gang, late, this.observed, this.now)
+    why = diagnose.without_address(world.gang, late, ctx.observed, ctx.now)
     return f"; joining later: {why}"
 
 
-def _begins(this: Pass) -> str:
+def _begins(ctx: Pass) -> str:
     """Whether the job begins without those who have no address yet."""
-    least, window = this.world.gang.minimum, this.job.spec.gather_seconds
-    if this.world.state is not ListState.NONE or least == this.world.gang.size:
+    least, window = ctx.world.gang.minimum, ctx.job.spec.gather_seconds
+    if ctx.world.state is not ListState.NONE or least == ctx.world.gang.size:
         return ""
     ranks = "rank 0 has its address" if least == 1 else f"{say(range(least))} have their addresses"
     return f" (the job begins {window} s after {ranks}, and others join later)"
 
 
-def _running(this: Pass) -> Fact:
-    world = this.world
-    latched = is_true(this.job.status, Running)
+def _running(ctx: Pass) -> Fact:
+    world = ctx.world
+    latched = is_true(ctx.job.status, Running)
     if not (world.in_force or (latched and world.survivors)):
-        if _renewal(this):
+        if _renewal(ctx):
             return Fact(Running.Renewing, _renewal_in_words(world))
         return Fact(Running.Starting, "waits for the addresses")
     lagging = _lagging(world)
     if latched or not lagging:
         # Latched: a rank that restarts in place or is renewed heals by itself, see PeersReady.
-        return Fact(Running.Begun, "it has begun, see PeersReady" if lagging else _all_run(this))
-    wrong = any(diagnose.trouble(rank, this.observed, this.now) for rank in lagging)
+        return Fact(Running.Begun, "it has begun, see PeersReady" if lagging else _all_run(ctx))
+    wrong = any(diagnose.trouble(rank, ctx.observed, ctx.now) for rank in lagging)
     reason = Running.Blocked if wrong else Running.Starting
-    return Fact(reason, diagnose.not_ready(world.gang, lagging, this.observed, this.now))
+    return Fact(reason, diagnose.not_ready(world.gang, lagging, ctx.observed, ctx.now))
 
 
-def _all_run(this: Pass) -> str:
+def _all_run(ctx: Pass) -> str:
     """How many ranks run, and how often some have failed; once some have finished, since when, and
     what ends the job.
     """
-    world, wish = this.world, this.world.gang.size
+    world, wish = ctx.world, ctx.world.gang.size
     done = [rank for rank in sorted(world.succeeded) if rank < world.size]
     if not done:
         who = "all" if world.size == wish else f"{world.size} of"
-        return f"{who} {count(wish, 'rank')} run{past_failures(this)}"
+        return f"{who} {count(wish, 'rank')} run{past_failures(ctx)}"
     ends = [pod.containers.ended for rank in done if (pod := world.pods.get(rank))]
     since = f" (at {last})" if (last := max(ends, default="")) else ""
     run = f"{len(world.unfinished)} of {count(wish, 'rank')} run"
     verb = "has" if len(done) == 1 else "have"
-    until = f"the job ends when {this.policy.decisive_in_words} exited 0"
+    until = f"the job ends when {ctx.policy.decisive_in_words} exited 0"
     return f"{run}, {say(done)} {verb} finished{since}; {until}"
 
 
-def _peers_ready(this: Pass) -> Fact:
+def _peers_ready(ctx: Pass) -> Fact:
     """Whether every rank is Ready and knows the newest list now; never latched."""
-    world = this.world
-    if renewal := _renewal(this):
+    world = ctx.world
+    if renewal := _renewal(ctx):
         message = f"{renewal.message}; {_renewal_in_words(world)}"
         return Fact(PeersReady.Renewing, message)
     lagging = _lagging(world) if world.in_force else list(world.wanted)
     if not lagging:
         ready = f"all ranks are Ready with list {world.address_list.number}"
-        if without_peers(this):
+        if without_peers(ctx):
             return Fact(PeersReady.LauncherBypassed, f"{ready}, but {NO_PEERS}")
         return Fact(PeersReady.AllRanksReady, ready)
     restart = world.restarts.pending >= set(lagging)
-    if not (restart or is_true(this.job.status, Running)):
+    if not (restart or is_true(ctx.job.status, Running)):
         return Fact(PeersReady.Starting, "the job has not begun, see Running")
-    message = diagnose.not_ready(
-        world.gang, lagging, this.observed, this.now, world.restarts.pending
-    )
+    message = diagnose.not_ready(world.gang, lagging, ctx.observed, ctx.now, world.restarts.pending)
     if restart:
         return Fact(PeersReady.Renewing, message)
-    wrong = any(diagnose.trouble(rank, this.observed, this.now) for rank in lagging)
-    wrong = wrong or ((left := until_problem(this.job.status, this.now)) is not None and left <= 0)
+    wrong = any(diagnose.trouble(rank, ctx.observed, ctx.now) for rank in lagging)
+    wrong = wrong or ((left := until_problem(ctx.job.status, ctx.now)) is not None and left <= 0)
     return Fact(PeersReady.RankNotReady if wrong else PeersReady.Starting, message)
 
 

@@ -39,97 +39,97 @@ PAUSED = (
 )
 
 
-def optional_conditions(this: Pass) -> list[Fact]:
+def optional_conditions(ctx: Pass) -> list[Fact]:
     """Conditions that are there only when there is, or was, something to say."""
-    status, facts = this.job.status, []
+    status, facts = ctx.job.status, []
     over = checks.ENDED_MESSAGE.format(status.phase) if status.ended else ""
-    if this.template_changed:
+    if ctx.template_changed:
         facts.append(Fact(Invalid.TemplateChanged, over or TEMPLATE_CHANGED))
     elif is_true(status, Invalid):
         facts.append(Fact(Invalid.Valid))
-    if over and this.job.spec.suspend:
+    if over and ctx.job.spec.suspend:
         facts.append(Fact(Suspended.Finished, over))
-    elif not this.job.spec.suspend and is_true(status, Suspended) and not this.status.suspend_time:
+    elif not ctx.job.spec.suspend and is_true(status, Suspended) and not ctx.status.suspend_time:
         facts.append(Fact(Suspended.Resumed))
-    if this.job.paused:
+    if ctx.job.paused:
         facts.append(Fact(Paused.Annotated, PAUSED))
     elif is_true(status, Paused):
         facts.append(Fact(Paused.Resumed))
-    return [*facts, *_warnings(this), *_service(this), *_policy(this), *_broker(this)]
+    return [*facts, *_warnings(ctx), *_service(ctx), *_policy(ctx), *_broker(ctx)]
 
 
-def _service(this: Pass) -> list[Fact]:
-    service, known = f"service/{this.world.gang.job}", find(this.job.status, ServiceReady)
-    if not this.job.wants_service:
+def _service(ctx: Pass) -> list[Fact]:
+    service, known = f"service/{ctx.world.gang.job}", find(ctx.job.status, ServiceReady)
+    if not ctx.job.wants_service:
         return [Fact(ServiceReady.NotWanted)] if known else []
-    if refusal := this.observed.refusals.get(service):
+    if refusal := ctx.observed.refusals.get(service):
         taken = refusal.why is Refused.TAKEN
         reason = ServiceReady.ServiceNameTaken if taken else ServiceReady.ServiceRefused
         return [Fact(reason, not_created(service, refusal))]
-    if service in this.observed.existing:
+    if service in ctx.observed.existing:
         return [Fact(ServiceReady.Created)] if known else []
-    again = _removed(this, service)
+    again = _removed(ctx, service)
     return [Fact(ServiceReady.ServiceRemoved, again)] if again else []
 
 
-def _policy(this: Pass) -> list[Fact]:
-    known = find(this.job.status, Isolated)
-    if not this.observed.isolation.wanted:
+def _policy(ctx: Pass) -> list[Fact]:
+    known = find(ctx.job.status, Isolated)
+    if not ctx.observed.isolation.wanted:
         return [Fact(Isolated.NotWanted)] if known else []
-    policy = f"networkpolicy/{this.world.gang.job}"
-    if refusal := this.observed.refusals.get(policy):
+    policy = f"networkpolicy/{ctx.world.gang.job}"
+    if refusal := ctx.observed.refusals.get(policy):
         reason = Isolated.NameTaken if refusal.why is Refused.TAKEN else Isolated.Refused
         return [Fact(reason, not_created(policy, refusal))]
-    if this.world.gang.job in this.observed.isolation.policies:
+    if ctx.world.gang.job in ctx.observed.isolation.policies:
         return [Fact(Isolated.Created)] if known else []
-    again = _removed(this, policy)
+    again = _removed(ctx, policy)
     return [Fact(Isolated.Removed, again)] if again else []
 
 
-def _removed(this: Pass, key: str) -> str:
+def _removed(ctx: Pass, key: str) -> str:
     """What is said of a missing object ("service/x") that something deletes again and again; "":
     nothing does.
     """
-    due = paused_until(this.observed.creations.get(key), this.now)
+    due = paused_until(ctx.observed.creations.get(key), ctx.now)
     if due is None:
         return ""
     what = key.replace("/", " ")
     return f"{what} was deleted again and again: it is created again at {timestamp(due)}"
 
 
-def _broker(this: Pass) -> list[Fact]:
-    gang = this.world.gang
-    if not gang.server or this.job.status.ended:
+def _broker(ctx: Pass) -> list[Fact]:
+    gang = ctx.world.gang
+    if not gang.server or ctx.job.status.ended:
         return []
-    if this.job.spec.suspend or this.status.suspend_time:
+    if ctx.job.spec.suspend or ctx.status.suspend_time:
         return [Fact(BrokerReady.Suspended, "the job is suspended, and its Redis server with it")]
-    return [redis.fact(gang, this.observed, this.now)]
+    return [redis.fact(gang, ctx.observed, ctx.now)]
 
 
-def _warnings(this: Pass) -> list[Fact]:
+def _warnings(ctx: Pass) -> list[Fact]:
     """What runs, but perhaps not as its author thinks; False once the cause is gone."""
-    alone = bypassed(this.job)
-    about = (*warnings(this.job), *this.observed.notes)
+    alone = bypassed(ctx.job)
+    about = (*warnings(ctx.job), *ctx.observed.notes)
     others = [str(one) for one in about if one not in alone]
-    otherwise = _said_by(this, "said otherwise", lambda containers: containers.otherwise)
+    otherwise = _said_by(ctx, "said otherwise", lambda containers: containers.otherwise)
     reason = SpecWarning.ProgramSaysOtherwise if otherwise else SpecWarning.SpecWarning
     return [
         *_warning(
-            this, without_peers(this), LauncherBypassed.LauncherBypassed, LauncherBypassed.Resolved
+            ctx, without_peers(ctx), LauncherBypassed.LauncherBypassed, LauncherBypassed.Resolved
         ),
-        *_warning(this, otherwise + others, reason, SpecWarning.Resolved),
+        *_warning(ctx, otherwise + others, reason, SpecWarning.Resolved),
     ]
 
 
-def without_peers(this: Pass) -> list[str]:
+def without_peers(ctx: Pass) -> list[str]:
     """Which programs know no peers, by the spec or by what their launchers have reported."""
-    reported = _said_by(this, "worked alone", lambda containers: containers.alone)
-    return [*map(str, bypassed(this.job)), *reported]
+    reported = _said_by(ctx, "worked alone", lambda containers: containers.alone)
+    return [*map(str, bypassed(ctx.job)), *reported]
 
 
-def _said_by(this: Pass, what: str, said: Callable[[Containers], str]) -> list[str]:
+def _said_by(ctx: Pass, what: str, said: Callable[[Containers], str]) -> list[str]:
     """Which ranks' launchers have said so at the end, by the first one's words."""
-    pods = this.world.pods.items()
+    pods = ctx.world.pods.items()
     found = {rank: said(pod.containers) for rank, pod in sorted(pods) if said(pod.containers)}
     if not found:
         return []
@@ -137,9 +137,9 @@ def _said_by(this: Pass, what: str, said: Callable[[Containers], str]) -> list[s
     return [f"{say(found)} {verb} {what}: {found[min(found)].strip()}"]
 
 
-def _warning(this: Pass, sentences: list[str], reason: Reason, gone: Reason) -> list[Fact]:
-    known = is_true(this.job.status, type(gone))
-    if known and this.job.status.ended:
+def _warning(ctx: Pass, sentences: list[str], reason: Reason, gone: Reason) -> list[Fact]:
+    known = is_true(ctx.job.status, type(gone))
+    if known and ctx.job.status.ended:
         return []  # it stays as it was: the pods that it is about may be gone
     if sentences:
         return [Fact(reason, "; ".join(sentences))]

@@ -14,22 +14,22 @@ from dijob.reasons import AddressesReady
 FAILURES = (AddressesReady.PodFailed.name, AddressesReady.FailurePolicy.name)
 
 
-def past_failures(this: Pass) -> str:
+def past_failures(ctx: Pass) -> str:
     """The failures that are charged to backoffLimit, as the rest of a sentence; "" where there are
     none. The last one is told where it is still known: by its pod, or as the cause of a renewal.
     """
-    charged = this.status.restarts
+    charged = ctx.status.restarts
     if not charged:
         return ""
-    time, words = max([*_of_pods(this), *_of_renewal(this)], default=("", ""))
+    time, words = max([*_of_pods(ctx), *_of_renewal(ctx)], default=("", ""))
     last = f", the last at {time}: {words}" if words else ""
     return f"; {count(charged, 'failure')} so far{last}"
 
 
-def _of_pods(this: Pass) -> list[tuple[str, str]]:
+def _of_pods(ctx: Pass) -> list[tuple[str, str]]:
     """When each pod failed last, and how."""
-    charged = {charge.uid: charge for charge in this.status.restarts_seen if charge.failures}
-    pods = (pod for pod in this.world.pods.values() if pod.uid in charged)
+    charged = {charge.uid: charge for charge in ctx.status.restarts_seen if charge.failures}
+    pods = (pod for pod in ctx.world.pods.values() if pod.uid in charged)
     return [told for pod in pods if (told := _last_failure(pod, charged[pod.uid]))]
 
 
@@ -39,7 +39,7 @@ def _last_failure(pod: Pod, charge: Charge) -> tuple[str, str] | None:
     return (end.at, f"rank {pod.rank}: {end.program} {end.words}") if end and failed else None
 
 
-def _of_renewal(this: Pass) -> list[tuple[str, str]]:
+def _of_renewal(ctx: Pass) -> list[tuple[str, str]]:
     """The failure for which ranks were last renewed."""
-    last = this.status.last_renewal
+    last = ctx.status.last_renewal
     return [(last.time, last.message)] if last and last.reason in FAILURES else []
