@@ -101,7 +101,9 @@ def test_ranks_hear_again_when_somebodys_redis_server_was_away(space: Space) -> 
     before = space.uids("ticks")
     space.kubectl("exec", "redis", "--", "sh", "-c", "touch /tmp/away; redis-cli shutdown nosave")
     space.until(
-        "DI-engine has noticed everywhere", said(space, "messages cannot be received, and are tried again"), 60
+        "DI-engine has noticed everywhere",
+        said(space, "messages cannot be received, and are tried again"),
+        60,
     )
     space.until("nobody hears anybody", hear_nobody(space), 60)
     space.kubectl("exec", "redis", "--", "rm", "/tmp/away")
