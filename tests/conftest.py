@@ -3,5 +3,6 @@ same module name.
 """
 
 from signals import pytest_configure
+from workers import pytest_sessionstart, pytest_unconfigure
 
-__all__ = ["pytest_configure"]
+__all__ = ["pytest_configure", "pytest_sessionstart", "pytest_unconfigure"]

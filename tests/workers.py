@@ -1,18 +1,71 @@
-"""Names and ports for what several of xdist's workers have at a time."""
+"""Names and ports for what several of xdist's workers have at a time.
+
+xdist kills a worker that has not ended 10 s after an interruption, and a cluster that is being
+taken down, or a test that waits, needs longer. So each worker writes down which clusters it may
+start, and the process that started the workers removes those that are left (the hooks below, which
+tests/conftest.py imports).
+"""
 
 import os
 import socket
+import tempfile
+from pathlib import Path
+
+import pytest
+
+# The file with the names. Workers inherit it.
+CLAIMS = "DIJOB_TEST_CLUSTERS"
+KEEP = "DIJOB_E2E_KEEP"
 
 
 def own(name: str) -> str:
-    """The name, with the worker's behind it where there are workers: each has a cluster of its
-    own.
+    """Return the name of a cluster, with the worker's name appended if there are workers: each has
+    its own clusters.
     """
-    return "-".join([name, *filter(None, [os.environ.get("PYTEST_XDIST_WORKER")])])
+    worker = os.environ.get("PYTEST_XDIST_WORKER")
+    if not worker:
+        return name
+    claimed = f"{name}-{worker}"
+    claims = os.environ.get(CLAIMS)
+    if claims and not _folder(claimed).exists():
+        with Path(claims).open("a") as file:
+            file.write(f"{claimed}\n")
+    return claimed
 
 
 def free_port() -> int:
-    """A port on loopback that nobody has now."""
+    """Return a port on loopback that is not in use."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Before xdist starts the workers, which inherit the environment."""
+    if _starts_workers(session.config):
+        handle, os.environ[CLAIMS] = tempfile.mkstemp(prefix="dijob-test-clusters-")
+        os.close(handle)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """After the last worker has ended, however it ended."""
+    if not _starts_workers(config) or CLAIMS not in os.environ:
+        return
+    # The unit tests have workers and no clusters: they do not need the package.
+    from cluster import teardown
+
+    claims = Path(os.environ.pop(CLAIMS))
+    for name in sorted(set(claims.read_text().split())):
+        if os.environ.get(KEEP) != "1" and _folder(name).exists():
+            teardown.remove(_folder(name))
+    claims.unlink()
+
+
+def _starts_workers(config: pytest.Config) -> bool:
+    return bool(config.getoption("numprocesses", None)) and not hasattr(config, "workerinput")
+
+
+def _folder(name: str) -> Path:
+    from cluster import state
+
+    return state.folder(name)

@@ -13,12 +13,11 @@ from cluster import Cluster, Options, up
 from release import install
 from space import Api, Space, opened
 from unpacked import Unpacked, unpacked
-from workers import own
+from workers import KEEP, own
 
 # Two files of tests run at a time (make e2e), each with a cluster of its own.
 NAME = own("dijob-e2e")
 IMAGES = ("light", "ditask", "launcher", "stacks", "operator")
-KEEP = "DIJOB_E2E_KEEP"
 # IPv4, IPv6, or both, the primary first: what nodes, pods and services have.
 FAMILIES = "DIJOB_IP_FAMILIES"
 
