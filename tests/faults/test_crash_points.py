@@ -1,6 +1,6 @@
 """kill -9 around each write of a start and of a renewal.
 
-The state machine has the same kills (docs/decisions/018-what-is-shown-where.md), so `make test` has
+The state machine has the same kills (docs/decisions/018-test-placement.md), so `make test` has
 those alone that have most writes of different kinds; `make faults` has all.
 """
 

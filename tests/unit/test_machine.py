@@ -1,5 +1,5 @@
 """A job under everything that can happen to it, in any order (see
-docs/decisions/005-state-machine.md).
+docs/decisions/005-model-based-tests.md).
 """
 
 import pytest

@@ -4,7 +4,7 @@ is. The world (world.py) has the answer; the failures (failures.py) do not charg
 A pod whose process has to restart is given the next list with the annotation `renew-from`: that is
 the request. Its launcher ends the program and exits with 85; the kubelet starts the container
 again, with the new list in its environment. The pod keeps its node, its devices and its emptyDirs
-(docs/decisions/009-renewal-in-place.md).
+(docs/decisions/009-in-place-restart.md).
 """
 
 from collections.abc import Mapping

@@ -1,5 +1,5 @@
 """Ranks that begin together, or not at all (Gang.begins_together): what that means where some have
-succeeded (docs/decisions/025-success-is-of-all.md).
+succeeded (docs/decisions/025-gang-restart.md).
 
 Their success lasts as long as the list under which it came. If any rank has to begin again, all do.
 """
