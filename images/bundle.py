@@ -49,7 +49,8 @@ def checked(version: str, texts: Mapping[str, str]) -> None:
         if found != {version}
     ]
     if wrong:
-        raise BuildError(f"this is not {version}: {'; '.join(wrong)} (docs/releases.md)")
+        places = "; ".join(wrong)
+        raise BuildError(f"this is not {version}: {places} (see CONTRIBUTING.md, releases)")
 
 
 def section(changelog: str, version: str) -> str:

@@ -73,7 +73,7 @@ DEFAULT_CONTAINER: Final = "kubectl.kubernetes.io/default-container"
 ANNOTATION_PAUSED: Final = f"{GROUP}/paused"
 
 # What DI-orchestrator writes on its pods, and so do we, for the selectors of its users
-# (docs/compatibility.md).
+# (docs/migration.md).
 LEGACY_OPERATOR: Final = "diengine/operator"
 LEGACY_OPERATOR_NAME: Final = "di-operator"
 LEGACY_GROUP: Final = "diengine/group"

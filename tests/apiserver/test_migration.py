@@ -35,7 +35,8 @@ def plane(tmp_path: Path) -> Iterator[Plane]:
 
 def steps() -> dict[int, str]:
     """The commands of each numbered step of the document."""
-    found = re.split(r"^## (\d+) .*$", (ROOT / "docs/migration.md").read_text(), flags=re.MULTILINE)
+    page = (ROOT / "docs/migration.md").read_text()
+    found = re.split(r"^### (\d+) .*$", page, flags=re.MULTILINE)
     return {
         int(number): "\n".join(re.findall(r"^```bash\n(.*?)^```$", text, re.MULTILINE | re.DOTALL))
         for number, text in zip(found[1::2], found[2::2], strict=True)

@@ -1,4 +1,4 @@
-"""The newest release, from which upgrades start (docs/releases.md)."""
+"""The newest release, from which upgrades start (docs/install.md)."""
 
 import re
 import subprocess
@@ -9,7 +9,7 @@ from pod.boxes import missing
 
 VERSION, COMMIT = re.findall(
     r"^\| ([0-9.]+) \| [0-9-]+ \| ([0-9a-f]{12}) \|",
-    (ROOT / "docs/releases.md").read_text(),
+    (ROOT / "docs/install.md").read_text(),
     re.MULTILINE,
 )[-1]
 

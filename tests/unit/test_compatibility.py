@@ -1,5 +1,5 @@
 """DI-orchestrator's own manifests and the fields of its spec and status: what this operator makes
-of each (docs/compatibility.md).
+of each (docs/migration.md).
 """
 
 from typing import Any

@@ -1,4 +1,4 @@
-"""docs/compatibility.md has a row for all that DI-orchestrator knows, and names tests that
+"""docs/migration.md has a row for all that DI-orchestrator knows, and names tests that
 exist.
 """
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 
-DOC = ROOT / "docs/compatibility.md"
+DOC = ROOT / "docs/migration.md"
 
 
 def test_the_tests_that_the_document_names_exist() -> None:
