@@ -9,12 +9,25 @@ from typing import Any
 import pytest
 from dijob.api.status import Charge, Renewal, Status, timestamp
 from dijob.core.actions import PublishAddresses
-from dijob.core.membership import restart
+from dijob.core.membership import failures, restart
+from dijob.core.membership.policy import Policy
 from dijob.core.membership.restart import CALM_SECONDS, SETTLED_SECONDS, SLACK_SECONDS
 from dijob.core.observed.endings import Ending
 from dijob.core.observed.views import Observed, Pod
 from dijob.pod import KILL_SECONDS, RENEWAL_CODE
-from unit.builders import NOW, changed, hands_out, job, later, listed, observed, plan, view
+from unit.builders import (
+    NOW,
+    changed,
+    gang,
+    hands_out,
+    job,
+    later,
+    listed,
+    observed,
+    plan,
+    view,
+    world_of,
+)
 
 LONG_AGO, LATELY = timestamp(later(-CALM_SECONDS - 1)), timestamp(later(-CALM_SECONDS + 1))
 TOLD = {("uid-1", 2): NOW}
@@ -161,6 +174,46 @@ def counted(number: int) -> Charge:
 def test_one_end_for_each_renewal_is_free(pod: Pod, before: Charge, new: int, free: int) -> None:
     """H11: and none for the launcher's words alone."""
     assert restart.uncharged_ends(pod, before, new) == free
+
+
+def counted_failures(*looks: Pod) -> int:
+    """How many failures have been counted after these looks at rank 1, which all got list 3."""
+    last = Renewal(list_number=2, reason="PodLost", message="", ranks="", time=timestamp(NOW))
+    status = Status(list_number=3, last_renewal=last)
+    for pod in looks:
+        world = world_of(gang(), observed(pod), status, NOW)
+        before = failures.read(status, gang())
+        status = failures.with_failures(before, world, Policy(gang()), NOW).into(status)
+    return status.restarts
+
+
+def again(restarts: int, renew_from: int, ended_for: int) -> Pod:
+    """A pod whose main container runs again, after an end for this list (0: a crash)."""
+    ended = timestamp(later(restarts))
+    return sound(
+        number=3, failures=restarts, renew_from=renew_from, ended_for=ended_for, ended=ended
+    )
+
+
+@pytest.mark.parametrize(
+    ("looks", "failed"),
+    [
+        ([again(1, 3, 2), again(2, 3, 3)], 0),
+        ([again(1, 3, 2), again(2, 3, 0)], 1),
+        ([again(1, 3, 3), again(2, 3, 3)], 1),
+        ([again(1, 3, 99), again(2, 3, 99)], 2),
+        ([again(1, 3, 1), again(2, 3, 2), again(3, 3, 3), again(4, 3, 3)], 1),
+    ],
+    ids=[
+        "for the first request, then for the second, which came before its end was observed",
+        "for the first request, then a crash",
+        "twice for the same request",
+        "twice for a list that does not exist yet, which the program has forged (H11)",
+        "once for each of three requests, then a forged message (H11)",
+    ],
+)
+def test_each_request_for_a_restart_excuses_one_end(looks: list[Pod], failed: int) -> None:
+    assert counted_failures(*looks) == failed
 
 
 def renewed(

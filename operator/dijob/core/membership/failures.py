@@ -154,7 +154,7 @@ def _charge(pod: Pod, before: Charge, new: int, forgiven: bool) -> Charge:
         init_restarts=max(before.init_restarts, pod.containers.init_failures),
         disrupted=pod.placement.disrupted,
         failures=before.failures + (0 if forgiven else new - uncharged - on_purpose),
-        renewed=max(before.renewed, pod.copy.renew_from if uncharged else 0),
+        renewed=restart.answered_request(pod, before) if uncharged else before.renewed,
         shape=pod.made.shape if on_purpose else before.shape,
         excused_at=pod.containers.ended if uncharged or on_purpose else before.excused_at,
     )

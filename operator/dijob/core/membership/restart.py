@@ -141,6 +141,17 @@ def uncharged_ends(pod: Pod, before: Charge, new: int) -> int:
     return int(seen or new > 1 or pod.containers.unrecorded or _ended_without_a_word(pod))
 
 
+def answered_request(pod: Pod, before: Charge) -> int:
+    """Return the number of the list of the request that an uncharged end has answered.
+
+    That is not always the newest request. If another rank is lost after the launcher has read a
+    request and before its end is observed, the pod gets the next request in between. The program
+    may have started with the list of the first one, and then ends for the second one as well.
+    """
+    ended_for, renew_from = pod.containers.ended_for, pod.copy.renew_from
+    return min(ended_for, renew_from) if ended_for > before.renewed else renew_from
+
+
 def _ended_without_a_word(pod: Pod) -> bool:
     """Whether the main container ended last as its launcher ends it, and does not say for which
     list.
