@@ -337,7 +337,7 @@ fuzz: cluster-build $(FUZZ)/ready ## schemathesis asks the HTTP server all that 
 	DIJOB_SCHEMATHESIS=$(FUZZ)/bin/schemathesis $(PY) -m pytest -s tests/chart/test_chart_server.py -m long -k schemathesis
 
 .PHONY: screenshots
-screenshots: tools cluster-build images ## the pictures of docs/ui.md, of real pods in a real browser (~8 min)
+screenshots: tools cluster-build images ## the pictures of docs/tools.md, of real pods in a real browser (~8 min)
 	@$(PY) tests/e2e/pictures.py
 
 .PHONY: golden

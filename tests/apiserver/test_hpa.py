@@ -7,8 +7,7 @@ import pytest
 from apiserver.metrics import METRIC, Metric, served
 from apiserver.plane import NAMESPACE, Body, Plane, job
 from cluster.build import OLDEST, chosen
-from pages import commands
-from planes import ROOT
+from pages import commands, section
 from space import JOB_LABEL
 
 pytestmark = pytest.mark.apiserver
@@ -96,7 +95,7 @@ def until_ranks(plane: Plane, count: int) -> None:
 def test_the_commands_of_the_page_make_an_autoscaler_that_finds_the_job_and_its_pods(
     plane: Plane,
 ) -> None:
-    typed = "\n".join(commands((ROOT / "docs/autoscaler.md").read_text()))
+    typed = "\n".join(commands(section("docs/elastic.md", "Autoscalers")))
     assert "kubectl autoscale dijob train" in typed
     if chosen() is OLDEST:
         typed = typed.replace("--cpu=80%", "--cpu-percent=80")

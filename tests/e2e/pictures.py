@@ -1,4 +1,4 @@
-"""`make screenshots`: the pictures of docs/ui.md, taken of real pods in a cluster of their own.
+"""`make screenshots`: the pictures of docs/tools.md, taken of real pods in a cluster of their own.
 
 DI-engine's DQN (examples/cartpole-tasks.yaml) learns on four pods; one of them is deleted, and the
 picture is taken while it heals. The others of the list are small jobs, of which each shows one

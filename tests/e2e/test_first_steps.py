@@ -23,7 +23,6 @@ pytestmark = pytest.mark.e2e
 # What is typed in one shell, in this order.
 STEPS = [
     *commands((ROOT / "docs/quick-start.md").read_text()),
-    *commands((ROOT / "docs/tutorial.md").read_text()),
     *commands((ROOT / "docs/own-code.md").read_text()),
     *commands(section("docs/install.md")),
     *commands(section("docs/install.md", "The images")),

@@ -34,7 +34,9 @@ def waits(text: str) -> list[tuple[str, str, str]]:
 
 
 def test_the_pages_wait_somewhere() -> None:
-    assert {"NOTES.txt", "install.md", "tutorial.md", "dijob.yaml"} <= {path.name for path in PAGES}
+    assert {"NOTES.txt", "install.md", "quick-start.md", "dijob.yaml"} <= {
+        path.name for path in PAGES
+    }
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)

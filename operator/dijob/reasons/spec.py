@@ -36,7 +36,7 @@ class LauncherBypassed(Reason):
         "a program runs without the launcher (the template has no `command`, or `launcher` is Off"
         " and ditask has no `--platform`), or a program that has succeeded could not be told of its"
         " peers: each pod may train alone",
-        "do what the message says, see [launcher.md](launcher.md)",
+        "do what the message says, see [the launcher](runtimes.md#the-launcher)",
         status=True,
     )
     Resolved = good("no longer so", status=False)

@@ -85,4 +85,4 @@ def test_the_recording_that_the_docs_show_is_whole_and_small() -> None:
     said = "".join(ElementTree.fromstring(text).itertext()).replace("\xa0", " ")
     for word in ("PodDeleted", "PeersReady", "all 4 ranks run"):
         assert word in said
-    assert "pictures/watch.svg" in (ROOT / "docs/tutorial.md").read_text()
+    assert "pictures/watch.svg" in (ROOT / "docs/quick-start.md").read_text()

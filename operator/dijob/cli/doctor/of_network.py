@@ -233,7 +233,7 @@ def alone(evidence: Evidence) -> Iterator[Finding]:
     if lonely:
         yield problem(
             f"{say(lonely)}: running, and connected to nobody, perhaps training alone",
-            "see condition LauncherBypassed and docs/launcher.md: ditask has to be started by the"
+            "see condition LauncherBypassed and docs/runtimes.md: ditask has to be started by the"
             " launcher, or with --platform k8s and the job's --topology; a script has to call"
             " Parallel.runner",
         )

@@ -139,7 +139,7 @@ def _room(why: str) -> str:
     if "unbound immediate PersistentVolumeClaims" in why:
         return (
             "a claim has no volume: kubectl get pvc; the cluster needs a StorageClass, or a"
-            " PersistentVolume that fits (docs/own-code.md#where-a-claim-gets-its-volume)"
+            " PersistentVolume that fits (docs/own-code.md#provision-a-volume)"
         )
     if "persistentvolumeclaim" in why and "not found" in why:
         return "make the claim, or correct its name in the template: kubectl get pvc"
