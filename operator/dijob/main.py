@@ -144,7 +144,7 @@ async def _until_it_went_back(work: Awaitable[None], stop: asyncio.Event) -> Non
     try:
         await work
     except WentBackError as error:
-        log.error("%s; the operator ends, to begin with what is there now", error)
+        log.error("%s; exiting to restart with the restored state", error)
         stop.set()
 
 

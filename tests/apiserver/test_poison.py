@@ -106,4 +106,4 @@ def test_no_job_ends_the_operator_or_hides_another(bare: Plane, tmp_path: Path) 
         assert process.poll() is None
     said = bare.log.read_text()
     assert "RecursionError" not in said
-    assert "is set aside" not in said
+    assert "is quarantined" not in said

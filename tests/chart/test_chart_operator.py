@@ -167,12 +167,12 @@ def test_one_release_serves_a_namespace(lab: Lab, cluster: Cluster, tmp_path: Pa
             until("the job runs", phase(lab, "one", "Running", log), 60)
             assert heals() == {"whole"}
             with operator(few, log, TEAM, lease=f"{TEAM}/few-dijob"):
-                said = f"namespace {TEAM}: release {TEAM}/few-dijob serves it"
+                said = f"namespace {TEAM}: claimed by release {TEAM}/few-dijob"
                 until("the other release is seen", not_said(said), 30)
                 assert heals() == {"few"}
             # As `helm uninstall` does.
             lab.kubectl("delete", "lease", "dijob-operator", "-n", TEAM)
-            until("its end is seen", not_said("no other release serves it any more"), 30)
+            until("its end is seen", not_said("no longer claimed by another release"), 30)
             assert heals() == {"whole"}
     finally:
         remove(lab, "one")

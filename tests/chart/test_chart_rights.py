@@ -121,7 +121,9 @@ def test_null_is_as_good_as_absent(lab: Lab, absent: str) -> None:
         made["spec"] = {"tasks": [{"type": "learner", "template": made["spec"]["template"]}]}
     made["spec"][absent] = None
     assert create(lab, "carol", made).ok
-    assert "bob may not run pods as service account trainer" in create(lab, "bob", made).text
+    assert (
+        "bob is not allowed to run pods as service account trainer" in create(lab, "bob", made).text
+    )
 
 
 @pytest.mark.parametrize(
@@ -189,7 +191,7 @@ def test_an_account_may_run_jobs_as_itself(lab: Lab) -> None:
     )
     assert create(lab, TRAINER, job("j", serviceAccountName="trainer")).ok
     assert (
-        "may not run pods as service account admin"
+        "is not allowed to run pods as service account admin"
         in create(lab, TRAINER, job("j", serviceAccountName="admin")).text
     )
 

@@ -30,9 +30,10 @@ INSTALLER = {
 USERS = {"alice": [JOBS], "bob": [JOBS, PODS], "carol": [JOBS, PODS, USE], "adam": [INSTALLER]}
 BUILT_IN = {"edgar": "edit", "vera": "view", "adam": "admin"}
 
-NO_PODS = "spec: a DIJob creates pods, and {user} may not create pods in namespace team"
+NO_PODS = "spec: a DIJob creates pods, but {user} is not allowed to create pods in namespace team"
 NO_ACCOUNT = (
-    "spec.template.spec.serviceAccountName: {user} may not run pods as service account {account}"
+    "spec.template.spec.serviceAccountName: {user} is not allowed to run pods as service account"
+    " {account}"
 )
 
 

@@ -89,8 +89,8 @@ async def test_a_job_that_breaks_a_pass_is_told_so_and_left_alone_until_it_chang
     )
     assert "(Broken: no such thing)" in condition["message"]
     told = [record for record in caplog.records if record.levelno == logging.ERROR]
-    assert [(record.getMessage()[:27], bool(record.exc_info)) for record in told] == [
-        ("dijobs ns/job is set aside ", True)
+    assert [(record.getMessage()[:29], bool(record.exc_info)) for record in told] == [
+        ("dijobs ns/job is quarantined ", True)
     ]
     assert set_aside("dijobs") == 1
 
@@ -125,7 +125,7 @@ async def test_a_job_whose_status_breaks_it_too_is_logged(
     monkeypatch.setattr(parse, "parse_job", break_)
     monkeypatch.setattr(status_writer, "stored", break_)
     assert await under_test.reconcile(KEY) == RESYNC_SECONDS
-    assert "ns/job: its status cannot be written" in caplog.text
+    assert "ns/job: failed to write the status" in caplog.text
 
 
 def poisoned(**meta: Any) -> Body:
@@ -166,7 +166,7 @@ async def test_a_pod_that_cannot_be_read_hides_no_other_and_is_read_when_it_chan
         (["uid-1", "uid-2"], 0),
     ]
     # Once for what it was, once after it had been well.
-    assert caplog.text.count("pods ns/job-0 is set aside") == 2
+    assert caplog.text.count("pods ns/job-0 is quarantined") == 2
 
 
 async def test_what_was_known_of_a_pod_stays_when_it_cannot_be_read_any_more() -> None:

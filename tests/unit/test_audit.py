@@ -51,7 +51,7 @@ async def test_a_job_that_is_listed_older_than_it_was_shown_is_of_a_store_that_w
     lab: Lab,
 ) -> None:
     lab.reconciler.jobs.put(job("a", 12))
-    with pytest.raises(WentBackError, match="n/a at version 7, after 12"):
+    with pytest.raises(WentBackError, match="n/a: resource version went back from 12 to 7"):
         await lab.listed(job("a", 7))
 
 
@@ -71,4 +71,4 @@ async def test_an_operator_whose_store_went_back_says_so_and_ends(
     stop = asyncio.Event()
     await _until_it_went_back(work(), stop)
     assert stop.is_set()
-    assert "pods at version 7, after 12: the store has gone back; the operator ends" in caplog.text
+    assert "pods: resource version went back from 12 to 7; exiting to restart" in caplog.text

@@ -120,4 +120,4 @@ async def test_a_step_is_told_once_and_before_the_first_time_after_it(
             await world.operator_alone(100)
             assert clock.now() == of_operator.now()
         assert told == [-HOUR, HOUR + 5]
-        assert "the clock was set by -3600 s" in caplog.text
+        assert "the clock stepped by -3600 s" in caplog.text

@@ -45,8 +45,8 @@ def test_an_option_of_another_form_is_refused(arguments: list[str], said: str) -
 CONTEXT = "current-context: a\ncontexts: [{name: a, context: {cluster: c, user: u}}]\n"
 CLUSTER = "users: [{name: u, user: {}}]\nclusters: [{name: c, cluster: {server: 'https://x', %s}}]"
 FILES = {
-    "empty": ("", "has no form of a kubeconfig"),
-    "text": ("just text", "has no form of a kubeconfig"),
+    "empty": ("", "is not a valid kubeconfig"),
+    "text": ("just text", "is not a valid kubeconfig"),
     "no YAML": ("a: [", "cannot be used: while parsing"),
     "no context": ("kind: Config", "Expected key current-context"),
     "no cluster": (CONTEXT + "clusters: []", "Expected object with name c"),
@@ -77,7 +77,7 @@ def test_outside_a_cluster_a_kubeconfig_is_asked_for(
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     assert CliRunner().invoke(main, []).exit_code == 1
     (sentence,) = caplog.messages
-    assert "name a file with --kubeconfig" in sentence
+    assert "Outside a cluster, pass --kubeconfig FILE" in sentence
 
 
 def test_a_sigterm_ends_an_operator_that_has_not_begun_yet(

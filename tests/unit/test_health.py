@@ -77,13 +77,13 @@ def test_a_stream_that_is_silent_while_other_calls_are_answered_is_dead(lab: Lab
     lab.wait(DEAD, answers=True, streams=False)
     lives, words = lab.watchdog.lives()
     assert not lives
-    assert "nothing heard of pods for 240 s" in words
+    assert "the watch of pods has received nothing for 240 s" in words
 
 
 def test_a_watch_of_dijobs_that_shows_nothing_is_dead(lab: Lab) -> None:
     lab.audit.behind = lab.clock.seconds
     lab.wait(DEAD, answers=True, streams=True)
-    assert lab.watchdog.lives() == (False, "the watch of dijobs shows nothing of what there is")
+    assert lab.watchdog.lives() == (False, "the watch of dijobs has stopped delivering changes")
 
 
 @pytest.mark.parametrize("behind", [False, True], ids=["streams", "audit too"])
@@ -93,7 +93,7 @@ def test_while_the_apiserver_is_away_it_lives_and_says_so(lab: Lab, behind: bool
     for _ in range(60):
         lab.wait(MINUTE, answers=False, streams=False)
         assert lab.watchdog.lives()[0], lab.watchdog.lives()
-    assert lab.watchdog.lives() == (True, "ok; the apiserver has answered nothing for 3600 s")
+    assert lab.watchdog.lives() == (True, "ok; no response from the apiserver for 3600 s")
 
 
 def test_after_its_return_a_stream_has_as_long_as_ever_to_come_back(lab: Lab) -> None:
@@ -116,6 +116,7 @@ def test_an_operator_without_its_crd_lives_and_is_not_ready(lab: Lab) -> None:
         for reflector in store.reflectors:
             reflector.synced.set()
     assert lab.watchdog.lives()[0]
-    assert lab.watchdog.waits_for() == "the API server serves no dijobs: the CRD is missing"
+    expected = "the CRD dijobs.diengine.opendilab.org is not installed"
+    assert lab.watchdog.waits_for() == expected
     lab.watch.served = True
     assert lab.watchdog.waits_for() == ""

@@ -91,8 +91,7 @@ async def test_h42_without_the_crd_the_operator_is_not_ready_and_looks_each_seco
     await asyncio.sleep(10.5)
     assert (watch.served, watch.runs, server.asked) == (False, 0, 11)
     assert [record.getMessage() for record in caplog.records] == [
-        f"the API server serves no {names.PLURAL}.{names.GROUP}: apply crds/dijob.yaml of this"
-        " version"
+        f"CRD {names.PLURAL}.{names.GROUP} is not installed: apply crds/dijob.yaml of this version"
     ]
     server.answers["/apis"] = GROUPS
     await asyncio.sleep(1)

@@ -60,9 +60,9 @@ async def test_an_event_names_the_lease_its_holder_and_since_when() -> None:
     (event,) = tenant.told
     assert (event["reason"], event["involvedObject"]["name"]) == ("NamespaceClaimed", "job-0")
     assert event["message"] == (
-        "this operator (release dijob-system/dijob) leaves the job alone: Lease dijob-operator in"
-        f" namespace ns, created at {CREATED}, says that release team/x [2026-11-26] FORGED serves"
-        " it. If that release does not run: kubectl delete lease dijob-operator -n ns"
+        "release dijob-system/dijob does not reconcile this job: Lease dijob-operator in namespace"
+        f" ns, created at {CREATED}, assigns the namespace to release team/x [2026-11-26] FORGED."
+        " If that release no longer runs: kubectl delete lease dijob-operator -n ns"
     )
 
 

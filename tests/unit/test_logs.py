@@ -83,9 +83,9 @@ async def test_what_passes_log_names_their_job(lines: Lines) -> None:
     about = [line for line in lines.read if line["message"].startswith("ns/")]
     assert {line["job"] for line in about} == {"ns/job", "ns/other"}
     assert all(line["message"].startswith(f"{line['job']}: ") for line in about)
-    failed = next(line for line in about if "pass failed" in line["message"])
+    failed = next(line for line in about if "reconcile failed" in line["message"])
     assert "ApiError: 503" in failed["exception"]
-    (listed,) = [line for line in lines.read if "pods of DIJobs known" in line["message"]]
+    (listed,) = [line for line in lines.read if "pods of DIJobs): reconciling" in line["message"]]
     assert "job" not in listed
     assert logs.JOB.get() == ""
 

@@ -28,7 +28,7 @@ def test_every_metric_is_asked_for() -> None:
     assert left - {re.sub(suffixes, "", name) for name in names} == NOT_SHOWN
 
 
-def test_each_panel_says_which_question_it_answers() -> None:
+def test_each_panel_has_a_description_and_a_unique_title() -> None:
     assert all(panel["description"] for panel in panels())
     titles = [panel["title"] for panel in panels()]
     assert len(set(titles)) == len(titles)

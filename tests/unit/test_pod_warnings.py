@@ -199,6 +199,6 @@ async def test_where_events_may_not_be_read_that_is_logged_once_and_asked_ever_m
         await reader.read(job().metadata, SILENT[:1], news)
         clock.seconds += 5
     assert [record.getMessage() for record in caplog.records] == [
-        "namespace ns: events may not be read: 403 Forbidden: events is forbidden"
+        "namespace ns: no permission to read events: 403 Forbidden: events is forbidden"
     ]
     assert len(api.calls) <= 6

@@ -113,7 +113,9 @@ async def test_what_nobody_expected_sets_the_job_aside_after_the_status_was_writ
 ) -> None:
     api = Protected(protected={"job-3"}, answer=RuntimeError("a bug of ours"))
     await passes(api, *LEAVES)
-    assert "dijobs ns/job is set aside until it changes: RuntimeError: a bug of ours" in caplog.text
+    assert (
+        "dijobs ns/job is quarantined until it changes: RuntimeError: a bug of ours" in caplog.text
+    )
     told = {c.type: c.status for c in status(api).conditions}
     assert told["PeersReady"] == "False"
     assert "ChangesRefused" not in told

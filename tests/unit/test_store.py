@@ -265,5 +265,5 @@ async def test_a_list_that_is_older_than_what_was_shown_before_is_of_a_store_tha
     else:
         api.lists = [page(9, body("1")), page(7, body("1", 4))]
         api.watches = [[event("MODIFIED", body("1", 12))], [ApiError(0, "reset", "")]]
-    with pytest.raises(WentBackError, match="things at version 7, after 12"):
+    with pytest.raises(WentBackError, match="things: resource version went back from 12 to 7"):
         await under_test.run(api.api())

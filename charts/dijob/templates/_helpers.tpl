@@ -1,4 +1,4 @@
-{{/* Names and labels, the operator's rights, and the look at the cluster's CRD. */}}
+{{/* Names and labels, RBAC rules, and the checks of the cluster before an installation. */}}
 
 {{- define "dijob.fullname" -}}
 {{- if contains .Chart.Name .Release.Name -}}
@@ -48,51 +48,51 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{ .Values.launcher.image | default (printf "dijob/launcher:%s" .Chart.AppVersion) }}
 {{- end -}}
 
-{{/* The operator's rights: one list for the ClusterRole and for the Roles. Every rule says why it is there. */}}
+{{/* The operator's RBAC rules, shared by the ClusterRole and the Roles. A comment explains each rule. */}}
 {{- define "dijob.rules" -}}
-# The jobs to run. patch: it writes spec.replicas once where a job leaves it out, since without a number there GET scale
-# answers 500 and neither `kubectl scale` nor an autoscaler works. delete: ttlSecondsAfterFinished
-# asks for it, of a job that has ended. It never creates one.
+# The jobs to reconcile. patch: the operator sets spec.replicas if a job leaves it out. Without it, GET scale returns 500, and
+# neither `kubectl scale` nor an autoscaler works. delete: finished jobs with ttlSecondsAfterFinished. The operator never creates
+# a job.
 - apiGroups: [diengine.opendilab.org]
   resources: [dijobs]
   verbs: [get, list, watch, patch, delete]
-# What users read of a job: phase, conditions, counts. One patch at the end of a pass, and only when it differs.
+# What users read: phase, conditions, counts. The operator sends one patch at the end of a reconciliation if the status changed.
 - apiGroups: [diengine.opendilab.org]
   resources: [dijobs/status]
   verbs: [patch]
-# Owner references with blockOwnerDeletion: a job that is deleted in the foreground goes after its pods. Some clusters ask
-# for this right before they accept such references; there is no object behind it.
+# For owner references with blockOwnerDeletion, which make a foreground deletion of a job wait for its pods. Clusters with the
+# admission plugin OwnerReferencesPermissionEnforcement require this permission. The CRD has no such subresource.
 - apiGroups: [diengine.opendilab.org]
   resources: [dijobs/finalizers]
   verbs: [update]
-# A job's processes. patch: the peers' addresses go into the pods' annotations. delete: a lost rank renews its set, and
-# cleanPodPolicy tidies up. No update, no deletecollection, no exec, no log.
+# The ranks of a job. patch: the peer list is published as an annotation of each pod. delete: pods are replaced after a loss, and
+# removed by cleanPodPolicy. The operator needs no update, deletecollection, exec or log.
 - apiGroups: [""]
   resources: [pods]
   verbs: [get, list, watch, create, delete, patch]
-# One headless service per job gives its pods names, another leads to its own Redis server where it asks for one. They go
-# with the job by garbage collection, so no delete.
+# A headless Service gives the pods of a job DNS names. A second one points to the job's Redis server if it has one. Garbage
+# collection deletes them with the job, so the operator does not need delete.
 - apiGroups: [""]
   resources: [services]
   verbs: [get, list, watch, create]
-# Who is no rank of a job does not get at its own Redis server. get: whose an object of that name is.
+# Restricts ingress to the job's Redis server to its ranks. get: to find out which job owns an existing object with that name.
 - apiGroups: [networking.k8s.io]
   resources: [networkpolicies]
   verbs: [get, create]
-# create, patch: what happened, repeats folded into one event. get, list: a volume that cannot be mounted shows only in
-# the kubelet's events (FailedMount), and the job's condition has to name it.
+# create, patch: events about jobs; repeats increase the count of an existing event. get, list: a volume that cannot be mounted is
+# reported only in an event of the kubelet (FailedMount), which the job's condition quotes.
 - apiGroups: [""]
   resources: [events]
   verbs: [get, list, create, patch]
 {{- end -}}
 
-{{/* What the HTTP server may do with the jobs of its clients, as far as the release reaches. */}}
+{{/* The HTTP server's RBAC rules, for the namespaces of the release. */}}
 {{- define "dijob.serverRules" -}}
-# Whether a job is there, has ended, and which sizes it may have.
+# To check that a job exists and has not finished, and which sizes it may have.
 - apiGroups: [diengine.opendilab.org]
   resources: [dijobs]
   verbs: [get]
-# The size that a job asks for.
+# The size that a job requests.
 - apiGroups: [diengine.opendilab.org]
   resources: [dijobs/scale]
   verbs: [patch]
@@ -100,23 +100,23 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 - apiGroups: [diengine.opendilab.org]
   resources: [dijobs/status]
   verbs: [patch]
-# get: the pod to which a token is bound, and whose it is. list: where a job's replicas are.
+# get: the pod to which a token is bound, and its owner. list: the addresses of a job's replicas.
 - apiGroups: [""]
   resources: [pods]
   verbs: [get, list]
 {{- end -}}
 
-{{/* What it may do besides with networkPolicy.jobs. */}}
+{{/* Additional RBAC rules of the operator with networkPolicy.jobs. */}}
 {{- define "dijob.isolatingRules" -}}
-# A job's own policy. list, watch: one that somebody has deleted is made again. patch: whom the job lets in can change while
-# it runs. It goes with the job by garbage collection, so no delete.
+# The NetworkPolicy of each job. list, watch: a deleted policy is created again. patch: spec.networkPolicy can change while the job
+# runs. Garbage collection deletes the policy with the job, so the operator does not need delete.
 - apiGroups: [networking.k8s.io]
   resources: [networkpolicies]
   verbs: [list, watch, patch]
 {{- end -}}
 
 {{/*
-Stops before anything is changed when the cluster's CRD is not this release's. `lookup` finds nothing in
+Fails before anything is changed if the CRD does not belong to this release. `lookup` returns nothing in
 `helm template` and in a client-side dry run, so both work without a cluster.
 */}}
 {{- define "dijob.checkCrd" -}}
@@ -139,7 +139,10 @@ Stops before anything is changed when the cluster's CRD is not this release's. `
 {{- end -}}
 {{- end -}}
 
-{{/* Two releases for the whole cluster would serve the same jobs. One for some namespaces beside it is no such thing. */}}
+{{/*
+Fails if another release serves the whole cluster, because both would reconcile the same jobs. A release for some namespaces is
+allowed: it claims them, and the other release skips them.
+*/}}
 {{- define "dijob.checkOthers" -}}
 {{- if and .Values.crds.check (not .Values.namespaces) -}}
 {{- $mine := printf "%s/%s" .Release.Namespace .Release.Name -}}
@@ -148,17 +151,17 @@ Stops before anything is changed when the cluster's CRD is not this release's. `
 {{- $annotations := .metadata.annotations | default dict -}}
 {{- $owner := printf "%s/%s" (get $annotations "meta.helm.sh/release-namespace") (get $annotations "meta.helm.sh/release-name") -}}
 {{- if and (eq (get $labels "app.kubernetes.io/part-of") "dijob") (eq (get $labels "app.kubernetes.io/component") "operator") (ne $owner "/") (ne $owner $mine) -}}
-{{- printf "Nothing was changed: the Helm release %s serves the whole cluster already: upgrade that one, or give this one its own `namespaces`, which the other one then leaves alone (docs/install.md#one-teams-namespaces)" $owner | fail -}}
+{{- printf "Nothing was changed: the Helm release %s serves the whole cluster already. Upgrade that release, or set `namespaces` for this one; the other release then skips these namespaces (docs/install.md#one-teams-namespaces)" $owner | fail -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
 
 {{- define "dijob.foreignCrd" -}}
-Nothing was changed: the cluster already has a CustomResourceDefinition {{ .crd.metadata.name }} (created {{ .crd.metadata.creationTimestamp }}) that is not from this chart, most likely DI-orchestrator's, and two operators must not run the same DIJobs: finish or move its jobs and remove it first, step by step in docs/install.md#di-orchestrator.
+Nothing was changed: the cluster already has a CustomResourceDefinition {{ .crd.metadata.name }} (created {{ .crd.metadata.creationTimestamp }}) that is not from this chart, most likely from DI-orchestrator. Two operators must not reconcile the same DIJobs. Finish or move its jobs and remove the CRD first; docs/install.md#di-orchestrator lists the steps.
 {{- end -}}
 
 {{- define "dijob.otherOwner" -}}
 {{- $mine := printf "%s/%s" .release.Namespace .release.Name -}}
-Nothing was changed: the CustomResourceDefinition {{ .name }} is ours, but {{ if and .owner (ne .owner "/") }}belongs to the Helm release {{ .owner }}{{ else }}was not installed by Helm{{ end }}, not to {{ $mine }}: where that one still runs an operator, upgrade it, or give each its own `namespaces` and set crds.install=false here; else hand the CRD over (no job is touched) and repeat: kubectl label crd {{ .name }} --overwrite app.kubernetes.io/managed-by=Helm && kubectl annotate crd {{ .name }} --overwrite meta.helm.sh/release-name={{ .release.Name }} meta.helm.sh/release-namespace={{ .release.Namespace }}
+Nothing was changed: the CustomResourceDefinition {{ .name }} is from this chart, but {{ if and .owner (ne .owner "/") }}belongs to the Helm release {{ .owner }}{{ else }}was not installed by Helm{{ end }}, not to {{ $mine }}. If an operator of that release still runs, upgrade that release, or set `namespaces` for each release and crds.install=false here. Otherwise transfer the CRD to this release, which affects no job, and install again: kubectl label crd {{ .name }} --overwrite app.kubernetes.io/managed-by=Helm && kubectl annotate crd {{ .name }} --overwrite meta.helm.sh/release-name={{ .release.Name }} meta.helm.sh/release-namespace={{ .release.Namespace }}
 {{- end -}}

@@ -110,7 +110,11 @@ class Actor:
         """Only in the version that is known: an edit of its time to live must not come too late."""
         meta = job.metadata
         path = JOBS.path(meta.namespace, meta.name)
-        log.info("%s/%s: deleted, ttlSecondsAfterFinished is over", meta.namespace, meta.name)
+        log.info(
+            "%s/%s: deleting the job, ttlSecondsAfterFinished has expired",
+            meta.namespace,
+            meta.name,
+        )
         try:
             await self._api.delete(path, meta.uid, version=meta.resource_version)
         except ApiError as error:
@@ -151,7 +155,7 @@ class Actor:
         if not self._api.throttle.take_reminder():
             return  # other jobs' reminders came first
         meta, name = batch.job.metadata, action.name
-        text = "%s/%s: list %d has no effect in %s: its kubelet is reminded"
+        text = "%s/%s: revision %d has not reached pod %s, annotating it to trigger a kubelet sync"
         log.warning(text, meta.namespace, meta.name, action.number, name)
         annotations = {names.ANNOTATION_REMINDED: action.at}
         patch = {"metadata": {"uid": action.uid, "annotations": annotations}}
@@ -178,7 +182,7 @@ class Actor:
 
     async def _force(self, job: DIJob, action: ForceDeletePod) -> None:
         meta, name = job.metadata, action.name
-        text = "%s/%s: pod %s is deleted by force: its node is lost"
+        text = "%s/%s: force-deleting pod %s, its node is lost"
         log.warning(text, meta.namespace, meta.name, name)
         if await self._writes.delete(job, name, action.uid, grace=0) is not None:
             self._pods.drop(action.uid)

@@ -49,7 +49,7 @@ class Arrivals:
         """
         await self._children.synced()
         log.info(
-            "%d pods of DIJobs known: the passes over jobs that ran before begin",
+            "initial list complete (%d pods of DIJobs): reconciling the existing jobs",
             len(self._children.pods),
         )
         self._queue.release()

@@ -26,7 +26,7 @@ class Aside:
         why = f"{type(error).__name__}: {error}"
         if self._why.get(name) != why:
             log.error(
-                "%s %s is set aside until it changes: %s",
+                "%s %s is quarantined until it changes: %s",
                 self._kind,
                 name,
                 why[:500],

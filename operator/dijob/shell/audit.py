@@ -51,7 +51,7 @@ class Audit:
             try:
                 await self._compare()
             except ApiError as error:
-                log.warning("dijobs not listed, their audit is put off: %s", error)
+                log.warning("failed to list dijobs, the audit is postponed: %s", error)
 
     async def catch_up(self) -> None:
         """Take in what the watch of DIJobs has not shown, as another operator has gone: the watch
@@ -63,7 +63,7 @@ class Audit:
                 if self._reconciler.jobs.lacks(uid, version):
                     self._take(await self._api.get(path))
         except ApiError as error:
-            log.warning("dijobs not listed, what was missed is seen later: %s", error)
+            log.warning("failed to list dijobs, the next audit finds missed changes: %s", error)
 
     def _take(self, body: Json) -> None:
         if key := self._reconciler.jobs.put(body):
@@ -101,5 +101,5 @@ class Audit:
         self._unshown = late | new
         self.behind = min((since for _, since in late.values()), default=None)
         for path, version in (there[uid] for uid in late if jobs.lacks(uid, there[uid][1])):
-            log.warning("version %s of a DIJob was not shown by its watch: %s", version, path)
+            log.warning("the watch of dijobs missed resource version %s of %s", version, path)
             self._take(await self._api.get(path))

@@ -57,9 +57,9 @@ class Claims:
         """Why this operator leaves the jobs of a namespace alone, and what to do."""
         found, _ = self._seen[namespace]
         return (
-            f"this operator (release {self._release}) leaves the job alone: Lease {CLAIM} in"
-            f" namespace {namespace}, created at {found.created or 'an unknown time'}, says that"
-            f" release {_printable(found.holder)} serves it. If that release does not run: kubectl"
+            f"release {self._release} does not reconcile this job: Lease {CLAIM} in namespace"
+            f" {namespace}, created at {found.created or 'an unknown time'}, assigns the namespace"
+            f" to release {_printable(found.holder)}. If that release no longer runs: kubectl"
             f" delete lease {CLAIM} -n {namespace}"
         )
 
@@ -92,7 +92,7 @@ class Claims:
             if not self.other(namespace):
                 await self._write(namespace, found)
         except ApiError as error:
-            self._say(namespace, f"its claim is not renewed: {error}")
+            self._say(namespace, f"failed to renew the claim: {error}")
             return False
         return not self.other(namespace) and found.holder != self._release
 
@@ -101,7 +101,7 @@ class Claims:
             listed = await self._api.get(LEASES.path(), fieldSelector=f"metadata.name={CLAIM}")
             found = {_namespace(item): Record.of(item) for item in listed.get("items") or ()}
         except ApiError as error:
-            self._say("", f"claims of other releases are not read: {error}")
+            self._say("", f"failed to read the claims of other releases: {error}")
             return
         for namespace in self._others.keys() - found.keys():
             self._see(namespace, Record())
@@ -117,10 +117,10 @@ class Claims:
         self._seen[namespace] = found, since
         if found.holder in ("", self._release) or now - since >= STALE_SECONDS:
             if self._others.pop(namespace, ""):
-                self._say(namespace, "no other release serves it any more")
+                self._say(namespace, "no longer claimed by another release")
         else:
             self._others[namespace] = found.holder
-            self._say(namespace, f"release {found.holder} serves it, this one leaves it alone")
+            self._say(namespace, f"claimed by release {found.holder}, skipping its jobs")
 
     async def _read(self, namespace: str) -> Record:
         return await read(self._api.get(LEASES.path(namespace, CLAIM)))

@@ -46,7 +46,7 @@ class StepClock(Clock):
         now = self._clock.now()
         step = self._offset_of(now) - self._offset
         if abs(step) > STEP:
-            log.info("the clock was set by %+.0f s", step.total_seconds())
+            log.info("the clock stepped by %+.0f s", step.total_seconds())
             self._offset += step
             self._told(step)
         return now

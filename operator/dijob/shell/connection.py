@@ -117,13 +117,13 @@ class Connection:
                     f"--kubeconfig {kubeconfig} cannot be used: {said}"
                 ) from error
             raise CredentialsError(
-                f"the pod's service account cannot be used ({said}): outside a cluster, name a file"
-                " with --kubeconfig"
+                f"the pod's service account cannot be used ({said}). Outside a cluster, pass"
+                " --kubeconfig FILE"
             ) from error
         except (TypeError, KeyError, AttributeError) as error:
             # Their reader takes it for granted that files have the right form.
             raise CredentialsError(
-                f"--kubeconfig {kubeconfig} has no form of a kubeconfig"
+                f"--kubeconfig {kubeconfig} is not a valid kubeconfig"
                 if kubeconfig
                 else f"the pod's service account cannot be read: {error!r}"
             ) from error

@@ -55,7 +55,7 @@ class Creator:
         # It is there, even if the labels cannot be put back: each pass tries that again.
         self._children.pods.put(pod(body))
         batch.memory.unlabelled.add(member.name)
-        log.warning("%s: the labels of %s are put back", meta.owner_key, member.name)
+        log.warning("%s: restoring the labels of pod %s", meta.owner_key, member.name)
         labels = pod_manifest(batch.job, member, self._options)["metadata"]["labels"]
         self._children.pods.put(pod(await self._relabelled(path, body, labels)))
         batch.memory.unlabelled.discard(member.name)

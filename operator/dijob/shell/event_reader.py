@@ -59,14 +59,14 @@ class EventReader:
             if error.status in (401, 403):
                 self._close(job.namespace, error)
             else:
-                log.warning("%s: events of pods not read: %s", job.name, error)
+                log.warning("%s: failed to read pod events: %s", job.name, error)
 
     def _close(self, namespace: str, error: ApiError) -> None:
         """Read no events there for a while, which is longer each time. Log it once."""
         before = self._closed.get(namespace)
         failures = before.failures + 1 if before else 1
         if failures == 1:
-            log.warning("namespace %s: events may not be read: %s", namespace, error)
+            log.warning("namespace %s: no permission to read events: %s", namespace, error)
         until = self._clock.monotonic() + doubled(failures, CLOSED_SECONDS)
         self._closed[namespace] = _Closed(failures, until)
 

@@ -46,13 +46,13 @@ class Watchdog:
         # While the apiserver answers nothing, a new process would hear no more than this one.
         answered = self.pulse.presence
         found = [
-            f"nothing heard of {store.kind} for {store.silence:.0f} s"
+            f"the watch of {store.kind} has received nothing for {store.silence:.0f} s"
             for store in self.children.stores.values()
             if min(store.silence, answered) > SILENCE_SECONDS
         ]
         behind = 0.0 if self.audit.behind is None else self.clock.monotonic() - self.audit.behind
         if min(behind, answered) > SILENCE_SECONDS:
-            found.append("the watch of dijobs shows nothing of what there is")
+            found.append("the watch of dijobs has stopped delivering changes")
         return found
 
     def measure(self) -> None:
@@ -69,13 +69,15 @@ class Watchdog:
         if problems := self.problems():
             return False, "; ".join(problems)
         away = self.pulse.absence
-        return True, f"ok; the apiserver has answered nothing for {away:.0f} s" if away else "ok"
+        return True, f"ok; no response from the apiserver for {away:.0f} s" if away else "ok"
 
     def waits_for(self) -> str:
         """Why the operator is not ready; "": it is."""
         if not self.watch.served:
-            return f"the API server serves no {names.PLURAL}: the CRD is missing"
-        return "" if self.children.listed else "pods are being listed"
+            return f"the CRD {names.PLURAL}.{names.GROUP} is not installed"
+        return (
+            "" if self.children.listed else "the initial list of pods and services is not complete"
+        )
 
 
 def bounded(phases: Counter[tuple[str, str]]) -> Counter[tuple[str, str]]:

@@ -55,7 +55,7 @@ class JobWatch:
                 except Exception as error:
                     if not _no_resource(error) and await self._is_served() is not False:
                         raise
-                    log.warning("the watch of dijobs ended, the CRD was deleted: %s", error)
+                    log.warning("the watch of dijobs ended because the CRD was deleted: %s", error)
                 finally:
                     self.served = False
                 self._arrivals.all_gone()
@@ -68,7 +68,7 @@ class JobWatch:
         said = False
         while not stop.is_set() and not (served := await self._is_served()):
             if served is False and not said:
-                text = "the API server serves no %s.%s: apply crds/dijob.yaml of this version"
+                text = "CRD %s.%s is not installed: apply crds/dijob.yaml of this version"
                 log.warning(text, names.PLURAL, names.GROUP)
                 said = True
             with suppress(TimeoutError):
@@ -142,7 +142,7 @@ async def _relay(stop: asyncio.Event, ended: asyncio.Event) -> None:
 
 
 def _end(which: signal.Signals, stop: asyncio.Event) -> None:
-    log.info("%s: the operator ends", which.name)
+    log.info("received %s, shutting down", which.name)
     stop.set()
 
 

@@ -25,7 +25,7 @@ class WentBackError(Exception):
     """
 
     def __init__(self, what: str, version: str, known: int) -> None:
-        super().__init__(f"{what} at version {version}, after {known}: the store has gone back")
+        super().__init__(f"{what}: resource version went back from {known} to {version}")
 
 
 class Jobs:

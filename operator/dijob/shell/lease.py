@@ -76,7 +76,7 @@ class Record:
             version = str(meta["resourceVersion"])
             return Record(version, holder, changes, free=free, created=created)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise ApiError(0, "NoLease", f"the answer is no Lease: {error!r}") from error
+            raise ApiError(0, "NoLease", f"the response is not a Lease: {error!r}") from error
 
 
 async def read(answer: Awaitable[Json]) -> Record:
@@ -150,7 +150,8 @@ class Lease:
             self._renewed.clear()
             await self._renewed.wait()
         if self._clock.monotonic() - began > PAUSE_SECONDS:
-            raise ApiError(0, "NotRenewed", "the operator could not renew its lease for a while")
+            text = f"the operator could not renew its lease for more than {PAUSE_SECONDS:g} s"
+            raise ApiError(0, "NotRenewed", text)
 
     async def acquire(self) -> None:
         """Wait until this operator has the lease."""
@@ -161,12 +162,12 @@ class Lease:
                 if sight.free(found):
                     await self._take(found)
                     return
-                self._say(f"{found.holder or 'nobody'} acts; this operator waits for its lease")
+                self._say(f"standby (leader: {found.holder or 'none'})")
             except ApiError as error:
                 # A conflict: another one was faster.
                 if not error.conflict:
                     sight.not_answered()
-                    self._say(f"the lease is not read: {error}")
+                    self._say(f"failed to read the lease: {error}")
             await asyncio.sleep(LOOK_SECONDS)
 
     async def keep(self) -> None:
@@ -177,10 +178,10 @@ class Lease:
             wait = RENEW_SECONDS
             try:
                 await self._write(self._held)
-                self._say("this operator acts")
+                self._say("leading, the lease is renewed")
             except ApiError as error:
                 wait = LOOK_SECONDS
-                self._say(f"the lease is not renewed: {error}")
+                self._say(f"failed to renew the lease: {error}")
                 if error.conflict or error.not_found:
                     await self._look()
 
@@ -199,7 +200,7 @@ class Lease:
                 await self._put(found.version, spec)
                 return
             except ApiError as error:
-                self._say(f"the lease is not freed: {error}")
+                self._say(f"failed to release the lease: {error}")
 
     async def _read(self) -> Record:
         return await read(self._answer(Call("GET", self._path)))
@@ -209,7 +210,7 @@ class Lease:
         changed = found.holder != self.identity
         record = Record(found.version, self.identity, found.changes + changed)
         await self._write(record, acquireTime=stamp(self._clock))
-        self._say(f"this operator acts (before: {found.holder or 'nobody'})")
+        self._say(f"became leader (previous holder: {found.holder or 'none'})")
 
     async def _write(self, record: Record, **more: str) -> None:
         """Renew it, in that version."""
@@ -234,21 +235,21 @@ class Lease:
             async with asyncio.timeout(TIMEOUT_SECONDS):
                 return await self._api.call(call)
         except TimeoutError as error:
-            raise ApiError(0, "Timeout", f"no answer for {TIMEOUT_SECONDS:g} s") from error
+            raise ApiError(0, "Timeout", f"no response for {TIMEOUT_SECONDS:g} s") from error
 
     async def _look(self) -> None:
         """Whose it is, where it is not in the version in which this operator has written it."""
         try:
             found = await self._read()
         except ApiError as error:
-            self._say(f"the lease is not read: {error}")
+            self._say(f"failed to read the lease: {error}")
             return
         # Where somebody has deleted or emptied it, nobody else can have had it since.
         if found.holder == self.identity or (not found.holder and self.may_act):
             self._held = Record(found.version, self.identity, found.changes)
         else:
             self._held, self._act_until = None, float("-inf")
-            self._say(f"{found.holder or 'nobody'} acts now")
+            self._say(f"lost leadership (new holder: {found.holder or 'none'})")
 
     def _say(self, text: str) -> None:
         """Once, however often it is so."""

@@ -99,8 +99,8 @@ class Connections:
         self._closed += 1
         if now - self._warned >= WARNING_SECONDS:
             log.warning(
-                "too many connections (limits: %d in total, %d of one address): closed %d since the"
-                " last such line, the last one of %s",
+                "too many connections (limits: %d in total, %d per address): closed %d since the"
+                " previous warning, the last one from %s",
                 self.bounds.in_total,
                 self.bounds.of_one_address,
                 self._closed,
@@ -151,7 +151,10 @@ class _OneLine(logging.Filter):
         error = record.exc_info[1] if record.exc_info else None
         if isinstance(error, HttpProcessingError):
             record.levelno, record.levelname = logging.INFO, "INFO"
-            record.msg, record.args = "rejected a request that is not HTTP: %r", (error.message,)
+            record.msg, record.args = (
+                "rejected a request that is not valid HTTP: %r",
+                (error.message,),
+            )
             record.exc_info = record.exc_text = None
         return True
 

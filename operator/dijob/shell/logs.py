@@ -73,5 +73,5 @@ def _log_uncaught(
     kind: type[BaseException], error: BaseException, trace: TracebackType | None
 ) -> None:
     logging.getLogger("dijob").critical(
-        "the operator ends: %r", error, exc_info=(kind, error, trace)
+        "uncaught exception: %r", error, exc_info=(kind, error, trace)
     )

@@ -1,5 +1,8 @@
-"""The operator's own figures, served at /metrics. The help of each begins with the question that it
-answers: docs/metrics.md is made of them (`make crds`).
+"""The operator's own metrics, served at /metrics.
+
+docs/metrics.md is generated from the help texts (`make crds`), so they are written as sentences for
+the people who operate the cluster. No metric has a label by job or pod: the number of series must
+not grow with the number of jobs.
 """
 
 import platform
@@ -10,125 +13,129 @@ from dijob import __version__, reasons
 from dijob.core.report.milestones import CAUSES, Milestones
 
 REGISTRY = CollectorRegistry()
-# CPU, memory, open files and the start of the process, as all client libraries have them.
+# The standard metrics of all client libraries: CPU, memory, open files, start time.
 ProcessCollector(registry=REGISTRY)
 
 BUILD = Gauge(
     "dijob_build_info",
-    "Which versions run? Always 1.",
+    "Versions of the operator and of Python, as labels. The value is always 1.",
     ["version", "python_version"],
     registry=REGISTRY,
 )
 BUILD.labels(__version__, platform.python_version()).set(1)
 
-LEADER = Gauge("dijob_leader", "Which operator acts? 1: this one, 0: it waits.", registry=REGISTRY)
+LEADER = Gauge("dijob_leader", "1 if this replica is the leader, else 0.", registry=REGISTRY)
 
 JOBS = Gauge(
     "dijob_jobs",
-    "Whose DIJobs are there, and where do they stand? New: no status yet. The 100 namespaces with"
-    " most jobs have series of their own, (others) is the sum of the rest.",
+    "Number of DIJobs by namespace and phase. The phase New means that the job has no status yet."
+    " The 100 namespaces with the most jobs have series of their own; the namespace (others) is"
+    " the sum of the rest.",
     ["job_namespace", "phase"],
     registry=REGISTRY,
 )
-PODS = Gauge("dijob_pods", "How many pods do DIJobs have?", registry=REGISTRY)
+PODS = Gauge("dijob_pods", "Number of pods that belong to DIJobs.", registry=REGISTRY)
 SET_ASIDE = Gauge(
     "dijob_set_aside",
-    "Is there an object that the operator cannot deal with? It leaves that alone until it changes;"
-    " its log has a traceback.",
+    "Number of quarantined objects by kind. Processing them raised an unexpected exception, so the"
+    " operator skips them until they change. Its log has a traceback for each.",
     ["kind"],
     registry=REGISTRY,
 )
 
-# What happens to jobs is counted by the operator that has written it into a status.
+# What happens to jobs is counted by the replica that wrote it to the status. The standby sees the
+# same statuses, and would count everything twice (docs/decisions/031).
 START_SECONDS = Histogram(
     "dijob_start_duration_seconds",
-    "How long do people wait for a job? From its creation, or its resumption, to Running.",
+    "Time from the creation or resumption of a DIJob until it is Running.",
     buckets=(1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600),
     registry=REGISTRY,
 )
 RECOVERY_SECONDS = Histogram(
     "dijob_recovery_duration_seconds",
-    "How long is a job without all its ranks after a loss? From when the first rank was not Ready"
-    " until all are; with restarts in a pod only where a rank was lost meanwhile.",
+    "Time that a DIJob needs to recover from a lost rank: from the first rank that was not Ready"
+    " until all ranks are Ready. Restarts of containers alone are not measured.",
     buckets=(1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600),
     registry=REGISTRY,
 )
 RESTARTS = Counter(
     "dijob_restarts_total",
-    "Why do ranks start again? The reasons of AddressesReady for which an address list dies, once"
-    " per loss however many ranks it concerns; Crashed: a container failed and starts again in its"
-    " pod.",
+    "Restarts of ranks by cause. A cause is the reason of the condition AddressesReady for which a"
+    " peer list became stale; it counts once, however many ranks restart. The cause Crashed counts"
+    " containers that failed and were restarted in their pod.",
     ["cause"],
     registry=REGISTRY,
 )
 FINISHED = Counter(
     "dijob_jobs_finished_total",
-    "How do DIJobs end? The condition that says so, and its reason.",
+    "Finished DIJobs by outcome (the condition Succeeded or Failed) and its reason.",
     ["outcome", "reason"],
     registry=REGISTRY,
 )
 
 PASSES = Counter(
     "dijob_passes_total",
-    "Can the operator do its work? Passes over a DIJob.",
+    "Reconciliations of DIJobs by outcome.",
     ["outcome"],
     registry=REGISTRY,
 )
 PASS_SECONDS = Histogram(
     "dijob_pass_duration_seconds",
-    "How long does a pass take, its calls to the apiserver included?",
+    "Duration of a reconciliation, including its requests to the apiserver.",
     buckets=(0.001, 0.005, 0.02, 0.1, 0.5, 2, 10, 60),
     registry=REGISTRY,
 )
 LEFT_OUT = Gauge(
     "dijob_namespaces_left_out",
-    "How many namespaces does another release serve?",
+    "Number of namespaces that this operator skips because another release claims them.",
     registry=REGISTRY,
 )
-QUEUED = Gauge("dijob_queue_depth", "How many DIJobs wait for a pass?", registry=REGISTRY)
+QUEUED = Gauge(
+    "dijob_queue_depth", "Number of DIJobs that wait to be reconciled.", registry=REGISTRY
+)
 QUEUE_OLDEST = Gauge(
     "dijob_queue_oldest_seconds",
-    "Does the operator keep up? For how long the DIJob has waited that waits longest for a pass; 0"
-    " for none.",
+    "Longest time that a DIJob in the queue has waited to be reconciled; 0 if the queue is empty.",
     registry=REGISTRY,
 )
 QUEUE_SECONDS = Histogram(
     "dijob_queue_wait_seconds",
-    "How long do DIJobs wait for their passes?",
+    "Time that DIJobs spend in the queue before they are reconciled.",
     buckets=(0.001, 0.005, 0.02, 0.1, 0.5, 2, 10, 60),
     registry=REGISTRY,
 )
 
 API_REQUESTS = Counter(
     "dijob_api_requests_total",
-    "What does the apiserver answer? none: nothing.",
+    "Requests to the apiserver by method and HTTP status code. The code none means no response.",
     ["method", "code"],
     registry=REGISTRY,
 )
 API_SECONDS = Histogram(
     "dijob_api_request_duration_seconds",
-    "Is the apiserver, or a webhook, slow? Until it began to answer a call, or the call was given"
-    " up; watches are left out. LIST is a GET of a collection, kind a resource as in RBAC. The list"
-    " and the watch of DIJobs themselves are kopf's, and not counted.",
+    "Time from a request until the response begins, or until the request is given up; webhooks are"
+    " included, watches are not. LIST is a GET of a collection; kind is a resource as in RBAC. The"
+    " list and the watch of DIJobs belong to kopf and are not measured.",
     ["method", "kind"],
     buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
     registry=REGISTRY,
 )
 RELISTS = Counter(
     "dijob_relists_total",
-    "Do watches break? Lists made because one broke or began.",
+    "Lists that the operator made because a watch began or broke.",
     ["kind"],
     registry=REGISTRY,
 )
 STREAM_AGE = Gauge(
     "dijob_stream_silence_seconds",
-    "Is the operator blind? How long a watch has said nothing; the apiserver speaks once a minute"
-    " at least.",
+    "Seconds since the last event or bookmark of each watch. The apiserver sends one at least once"
+    " a minute.",
     ["kind"],
     registry=REGISTRY,
 )
 
-# From 0 on: Prometheus sees no increase in a series that begins with 1.
+# Create the series with the value 0. Prometheus cannot see an increase in a series that begins
+# with 1, so `increase()` would miss the first failure.
 for _cause in CAUSES:
     RESTARTS.labels(_cause)
 for _reason in (*reasons.Succeeded, *reasons.Failed):
@@ -138,7 +145,7 @@ for _outcome in ("done", "failed"):
 
 
 def count(happened: Milestones) -> None:
-    """Count what a change of a status, which is stored, says has happened."""
+    """Count what a status write that the apiserver has stored says about the job."""
     if happened.started is not None:
         START_SECONDS.observe(happened.started)
     if happened.recovered is not None:

@@ -37,7 +37,7 @@ async def until_others(api: Api, given: tuple[str, ...], left_out: frozenset[str
     """Look until others must be left out than are."""
     if left_out:
         log.warning(
-            "not served, nothing may be read there (deleted, or no Role in it): %s",
+            "skipping namespaces that the operator cannot read (deleted, or without its Role): %s",
             _words(left_out),
         )
     others, looks = left_out, 0
@@ -49,7 +49,7 @@ async def until_others(api: Api, given: tuple[str, ...], left_out: frozenset[str
         looks = 0 if now == left_out else looks + 1 if now == others else 1
         others = now
     log.warning(
-        "what can be served has changed, the operator ends to begin anew: %s",
+        "readable namespaces changed, exiting to restart with the new set: %s",
         _words(others ^ left_out),
     )
 

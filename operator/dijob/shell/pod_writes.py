@@ -75,7 +75,7 @@ class PodWrites:
     def _version(self, uid: str) -> str:
         """The newest version that is known of a pod."""
         if (view := self._pods.find(uid)) is None:
-            raise ApiError(404, "NotFound", "it has just gone")
+            raise ApiError(404, "NotFound", "the pod is gone")
         return view.version
 
     async def _answer(

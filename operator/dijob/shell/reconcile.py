@@ -166,7 +166,7 @@ class Reconciler:
         except (ApiError, StaleCrdError):
             raise
         except Exception as another:  # not even the condition can be written: the log has to do
-            log.warning("%s/%s: its status cannot be written: %r", *key, another)
+            log.warning("%s/%s: failed to write the status: %r", *key, another)
             return RESYNC_SECONDS
 
 

@@ -33,7 +33,7 @@ class Recorder:
         try:
             self._counts[name] = await self._posted(name, job, event)
         except ApiError as error:
-            text = "%s/%s: event %s not posted: %s"
+            text = "%s/%s: failed to post event %s: %s"
             log.warning(text, job.namespace, job.name, event.reason, error)
             return
         self._counts.move_to_end(name)

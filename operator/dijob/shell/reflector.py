@@ -88,7 +88,7 @@ class Reflector:
         """List and watch until cancelled, or until the store has gone back (WentBackError)."""
         version, failures = "", 0
         while True:
-            began, watched, why = self._clock.monotonic(), bool(version), "it ended"
+            began, watched, why = self._clock.monotonic(), bool(version), "it ended early"
             try:
                 version = await (self._follow(api, version) if watched else self._list(api))
             except ApiError as error:
@@ -100,7 +100,7 @@ class Reflector:
             failures = 0 if lasted else failures + 1
             if failures:
                 delay = self._clock.spread(doubled(failures, RETRY_SECONDS))
-                log.warning("%s: no watch that lasts, again in %.1f s: %s", self._kind, delay, why)
+                log.warning("%s: watch failed, retrying in %.1f s: %s", self._kind, delay, why)
                 await asyncio.sleep(delay)
 
     async def _list(self, api: Api) -> str:
@@ -130,7 +130,9 @@ class Reflector:
             except ApiError as error:
                 # 400, 422: the feature gate WatchList is off, as it is by default before 1.34.
                 self._can_stream = error.status not in (400, 422)
-                log.info("%s: listed in pages, not as a stream: %s", self._kind, error)
+                log.info(
+                    "%s: streaming list failed, listing in pages instead: %s", self._kind, error
+                )
                 found.uids.clear()
             else:
                 return
@@ -151,7 +153,7 @@ class Reflector:
                 elif INITIAL_END in (meta.get("annotations") or {}):
                     found.version = meta["resourceVersion"]
                     return
-        raise ApiError(0, "Incomplete", "the stream ended before everything was listed")
+        raise ApiError(0, "Incomplete", "the stream ended before the list was complete")
 
     async def _read_pages(self, api: Api, found: _Listing) -> None:
         query = {"labelSelector": self._stream.selector, "limit": "500"}

@@ -62,7 +62,7 @@ class ServerClock(Clock):
         self._least_before = self._least if recent else math.inf
         self._begun, self._least = now, bound
         if first and abs(off := self._clock.now() - self.now()) > STEP:
-            text = "this machine's clock is %+.0f s off the API server's, which is used instead"
+            text = "this machine's clock differs by %+.0f s from the API server's, which is used"
             log.warning(text, off.total_seconds())
 
 

@@ -38,7 +38,7 @@ class Strangers:
             try:
                 self.waiting = await self.look(paths)
             except ApiError as error:
-                log.warning("pods that wait for a node are not listed: %s", error)
+                log.warning("failed to list unscheduled pods: %s", error)
 
     async def look(self, paths: list[str]) -> bool:
         """Whether such a pod is there now; False if no job waits for room."""

@@ -170,7 +170,7 @@ class WorkQueue:
         delay = self._clock.spread(doubled(count, BACKOFF_SECONDS))
         # The traceback once: what repeats is one line each.
         log.warning(
-            "%s/%s: pass failed (%d in a row), again in %.1f s: %s",
+            "%s/%s: reconcile failed (%d in a row), retrying in %.1f s: %s",
             *key,
             count,
             delay,
