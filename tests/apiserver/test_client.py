@@ -44,7 +44,7 @@ def test_a_jobs_life_by_commands(plane: Plane) -> None:
     with made(plane, "by-cli", minReplicas=1, maxReplicas=3, replicas=2) as body:
         text = yaml.safe_dump(body)
         trial = said(plane, "apply", "-f", "-", "--dry-run", "server", stdin=text)
-        assert trial == "dijob/by-cli applied (dry run: nothing is stored)\n"
+        assert trial == "dijob/by-cli applied (server dry run)\n"
         assert plane.get("dijob", "by-cli") is None
         assert said(plane, "apply", "-f", "-", stdin=text) == "dijob/by-cli applied\n"
         running = dijob(plane, "wait", "by-cli", "--for", "running", "--timeout", "60s")
@@ -81,7 +81,7 @@ def test_a_slip_in_the_template_is_told_at_once(plane: Plane) -> None:
         trial = dijob(plane, "apply", "-f", "-", "--dry-run", "server", stdin=yaml.safe_dump(body))
         assert (trial.exit_code, trial.stdout) == (
             0,
-            "dijob/slip applied (dry run: nothing is stored)\n",
+            "dijob/slip applied (server dry run)\n",
         )
         told = 'the cluster refuses a pod like slip-0: .*unknown field "spec.containers'
         assert re.search(rf"^Warning: {told}", trial.stderr), trial.stderr

@@ -79,7 +79,7 @@ def found(space: Space, *more: str) -> dict[str, str]:
     code, told = asked(space, "doctor", "stuck", "--stacks", "-o", "json", *more)
     data, _, note = told.rpartition("}\n")
     assert code in (0, 1), told
-    assert f"each pod lists the container {NAME}-" in note
+    assert f"the ended container {NAME}-" in note
     groups = json.loads(data + "}")["stacks"]["groups"]
     ranks = ("+".join(str(one["rank"]) for one in group["processes"]) for group in groups)
     return {

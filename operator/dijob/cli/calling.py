@@ -1,4 +1,8 @@
-"""From a command to the cluster: the client with the user's options, its errors as exit codes."""
+"""Opens the client with the user's options, and turns its errors into exit codes.
+
+The client is also a library, and raises typed exceptions that know nothing of exit codes. This is
+the only place where they are mapped.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
@@ -18,7 +22,7 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True)
 class Where:
-    """Which cluster and namespace, as the options say; None: as the kubeconfig says."""
+    """The cluster and namespace that the options name. None means the kubeconfig's default."""
 
     namespace: str | None = None
     context: str | None = None
@@ -26,9 +30,9 @@ class Where:
 
 
 def call(where: Where, act: "Callable[[AsyncClient], Awaitable[Answer]]") -> Answer:
-    """What `act` returns with an open client. Raises CliError."""
+    """Open a client, and return the result of `act`. Raises CliError."""
     with client_errors():
-        # The client takes a third of a second to import.
+        # Importing the client takes a third of a second, which `--help` must not cost.
         from dijob.client import AsyncClient
 
         async def session() -> Answer:
@@ -40,9 +44,10 @@ def call(where: Where, act: "Callable[[AsyncClient], Awaitable[Answer]]") -> Ans
 
 @contextmanager
 def client_errors() -> Iterator[None]:
-    """The client's errors become those of the command line."""
+    """Turn the client's exceptions into CliError with their exit codes."""
     from dijob.client import errors
 
+    # The first match counts, so NotFound comes before its base class ApiError.
     codes = (
         (errors.NotFound, Exit.NOT_FOUND),
         (errors.ApiError, Exit.REFUSED),
@@ -59,7 +64,7 @@ def client_errors() -> Iterator[None]:
 
 
 def ended(outcome: "Outcome") -> None:
-    """Say how a job has ended. Raises CliError where it has not succeeded."""
+    """Print the outcome of a job. Raises CliError if the job did not succeed."""
     if outcome.deleted:
         raise CliError(str(outcome), Exit.NOT_FOUND)
     if outcome.phase == "Failed":
@@ -68,7 +73,10 @@ def ended(outcome: "Outcome") -> None:
 
 
 class Narrator:
-    """Says each change of a job's phase, message or progress on stderr."""
+    """Prints each change of a job's phase, message or progress on stderr.
+
+    The final state is left to the command, which prints it on stdout or as an error.
+    """
 
     def __init__(self) -> None:
         self._said = ""
@@ -81,6 +89,6 @@ class Narrator:
 
 
 def in_words(job: "Job") -> str:
-    """Where a job stands, in a line."""
+    """Describe a job in one line: name, phase, message and progress."""
     progress = f" [{job.progress.line}]" if job.progress and job.progress.line else ""
     return one_line(f"{job.name}: {job.phase}: {job.message}{progress}")

@@ -1,18 +1,20 @@
-"""Completion in the user's shell: of commands by click, of jobs' names from the cluster."""
+"""Shell completion: click completes commands and options, the cluster provides the job names."""
 
 from typing import Final
 
 import click
 from click.shell_completion import CompletionItem, get_completion_class
 
-# How a shell asks for completions, whatever the program is called.
+# The variable by which a shell requests completions. click derives it from the program's name; it
+# is fixed here so that both names of the program share one completion script.
 COMPLETE_VARIABLE: Final = "_DIJOB_COMPLETE"
 SHELLS: Final = ("bash", "zsh", "fish")
 PROGRAMS: Final = ("dijob", "kubectl-dijob")
 
-# kubectl runs the program kubectl_complete-dijob with the words after `kubectl dijob`.
+# kubectl runs the program kubectl_complete-dijob with the words after `kubectl dijob`. The last
+# line it prints is a directive of cobra: 4 means that no file names are completed.
 PLUGIN: Final = f"""#!/bin/sh
-# Save as kubectl_complete-dijob in a folder of PATH, and make it executable.
+# Save this as kubectl_complete-dijob in a folder of PATH, and make it executable.
 COMP_WORDS="kubectl-dijob $*" COMP_CWORD=$# {COMPLETE_VARIABLE}=bash_complete kubectl-dijob |
   sed 's/^[^,]*,//'
 echo :4
@@ -20,14 +22,18 @@ echo :4
 
 
 def script(group: click.Command, shell: str) -> str:
-    """What a shell has to read for completion under both names of the program."""
+    """Return the completion script of a shell, for both names of the program."""
     found = get_completion_class(shell)
     assert found is not None, shell
     return "\n".join(found(group, {}, program, COMPLETE_VARIABLE).source() for program in PROGRAMS)
 
 
 def jobs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """The names of the jobs that begin so; none where the cluster cannot be asked."""
+    """Return the names of jobs that begin with `incomplete`.
+
+    If the cluster cannot be queried, nothing is offered: an error message would disturb the
+    command line that the user types.
+    """
     from dijob.cli.calling import Where, call
     from dijob.cli.errors import CliError
 

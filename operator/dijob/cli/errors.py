@@ -1,32 +1,35 @@
-"""What a command ends with when it cannot do what it is asked: one sentence and an exit code."""
+"""The error of all commands: one sentence for the user and an exit code for scripts."""
 
 from enum import IntEnum
 
 
 class Exit(IntEnum):
-    """The exit codes of all commands, for scripts."""
+    """The exit codes of all commands. docs/cli.md lists them with the text below each."""
 
     OK = 0
     FAILED = 1
-    """The answer is no: the job has failed, a check has found something, a limit was exceeded."""
+    """The job failed, a check found a problem, or a limit was exceeded."""
     USAGE = 2
-    """The command line or a file is wrong."""
+    """The command line or an input file is invalid."""
     NOT_FOUND = 3
     """The cluster has no such job, rank or container."""
     REFUSED = 4
-    """The apiserver refuses it: a rule of the DIJob, a missing right, a quota, a conflict."""
+    """The API server rejected the request: invalid DIJob, missing permission, quota, conflict."""
     UNREACHABLE = 5
-    """The cluster does not answer, or the kubeconfig does not lead to one."""
+    """The API server does not respond, or the kubeconfig cannot be used."""
     TIMED_OUT = 6
-    """What was waited for has not come in time."""
+    """A timeout expired."""
     INTERRUPTED = 130
-    """Ctrl-C, as a shell says it."""
+    """Ctrl-C (128 + SIGINT, the shell convention)."""
     BUG = 70
-    """An error of the program's own (EX_SOFTWARE of sysexits.h)."""
+    """Internal error, a bug in the program (EX_SOFTWARE in sysexits.h)."""
 
 
 class CliError(Exception):
-    """A sentence for the user, which says what to do, and the exit code."""
+    """An error for the user: a sentence that says what happened and what to do, and an exit code.
+
+    Anything else that a command raises is a bug (main.py).
+    """
 
     def __init__(self, message: str, code: Exit = Exit.FAILED) -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""The DIJob in a file and what stands beside it, as explain and local take them."""
+"""Reads the DIJob of a file and the other objects in it, for `explain`, `local` and `apply`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,20 +12,22 @@ Body = dict[str, Any]
 
 @dataclass(frozen=True)
 class File:
-    """A DIJob, and the other objects of its file. `name` is the file's, for messages."""
+    """A DIJob and the other objects of its file. `name` is the file's name, for messages."""
 
     name: str
     job: Body
     others: tuple[Body, ...] = ()
 
     def of_kind(self, kind: str) -> Mapping[str, Body]:
-        """The other objects of a kind, by their names."""
+        """Return the other objects of a kind by name."""
         return {one["metadata"]["name"]: one for one in self.others if one["kind"] == kind}
 
 
 def read(path: str | Path) -> File:
-    """The one DIJob in a file ("-": standard input), and what else is there. CliError (USAGE) where
-    it cannot be read, is no YAML, or has not exactly one DIJob."""
+    """Read a file ("-" for standard input) that contains exactly one DIJob.
+
+    Raises CliError (USAGE) if it cannot be read, is not YAML, or has no DIJob or several.
+    """
     with client_errors():
         from dijob.client.documents import called, read_text
 
@@ -33,7 +35,7 @@ def read(path: str | Path) -> File:
 
 
 def parsed(name: str, text: str) -> File:
-    """As `read`, from the file's text."""
+    """Parse the text of a file that contains exactly one DIJob. Raises CliError as `read` does."""
     with client_errors():
         from dijob.client.documents import loads, the_job
 

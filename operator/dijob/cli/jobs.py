@@ -1,16 +1,18 @@
-"""The DIJob in a file, as the operator would read it."""
+"""Parses the DIJob of a file with the operator's own model."""
 
 from dijob.api.model import DIJob
 from dijob.cli.calling import client_errors
 from dijob.cli.files import File
 
-# What the apiserver will give the job: it is not known before.
+# A placeholder: the API server assigns the uid when the job is created.
 UNKNOWN_UID = "<uid of the job>"
 
 
 def job_of(file: File, namespace: str = "", uid: str = UNKNOWN_UID) -> DIJob:
-    """The job. `namespace` holds where the file names none. CliError (USAGE) with every problem of
-    it."""
+    """Return the job. `namespace` is used if the file names none.
+
+    Raises CliError (USAGE) with all validation problems.
+    """
     meta = {"namespace": namespace or "default", **file.job["metadata"], "uid": uid}
     with client_errors():
         from dijob.client.documents import parsed

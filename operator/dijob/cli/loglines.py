@@ -1,4 +1,4 @@
-"""How a line of a rank's log is shown."""
+"""Formats log lines with the prefix of their rank."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
@@ -11,6 +11,8 @@ from dijob.api.printed import coloured
 if TYPE_CHECKING:
     from dijob.client import Line
 
+# Without red, which many programs use for errors, and without black and white, which are invisible
+# on some backgrounds.
 COLOURS: Final = (
     "cyan",
     "yellow",
@@ -27,9 +29,11 @@ COLOURS: Final = (
 
 @dataclass(frozen=True)
 class Prefix:
-    """How lines are shown. `width` is that of the ranks' numbers; 0 if one rank is shown, without
-    prefix. In a terminal the prefix has its rank's colour. `raw` keeps each line as the program
-    has printed it, with all that a terminal obeys.
+    """The format of log lines.
+
+    `width` is the number of digits of the highest rank, or 0 for no prefix if only one rank is
+    shown. In a terminal, the prefix has the colour of its rank. `raw` keeps control characters,
+    which a terminal would otherwise not receive.
     """
 
     width: int = 0
@@ -38,13 +42,14 @@ class Prefix:
     raw: bool = False
 
     def of(self, ranks: Collection[int] | None, size: int) -> "Prefix":
-        """The same for these ranks (None: all) of a job of this size."""
+        """Return the format for some ranks (None for all) of a job with `size` ranks."""
+        # The size is 0 until the operator has observed the job. Then assume several ranks.
         shown = len(ranks) if ranks is not None else max(size, 2)
         highest = max(ranks) if ranks else max(size - 1, 0)
         return replace(self, width=len(str(highest)) if shown > 1 else 0)
 
     def put(self, line: "Line") -> str:
-        """The line with its prefix."""
+        """Return the line with its prefix and, if wanted, its time."""
         text = coloured(line.text) if self.terminal and not self.raw else line.text
         stamp = f"{line.stamp} " if self.timestamps else ""
         if not self.width:

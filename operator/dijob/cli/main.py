@@ -1,4 +1,8 @@
-"""The program `kubectl-dijob`, which kubectl finds as its plug-in `kubectl dijob`, and `dijob`."""
+"""The entry point of the programs `kubectl-dijob` and `dijob`.
+
+kubectl runs `kubectl-dijob` from PATH as its plug-in `kubectl dijob`. Both programs are the same;
+messages and help use the name that the user typed.
+"""
 
 import errno
 import importlib
@@ -15,13 +19,14 @@ from dijob.cli.completing import COMPLETE_VARIABLE
 from dijob.cli.errors import CliError, Exit
 from dijob.cli.printing import echo
 
-# Why stdout cannot be written. click itself ends the program if its reader is gone (EPIPE).
+# Errors of a write to stdout that are not bugs. EPIPE is absent because click itself ends the
+# program quietly when the reader of a pipe is gone.
 _OF_OUTPUT = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 
 
 class _Commands(click.Group):
-    """The table of commands as a group, each imported when it is asked for."""
+    """A group that imports a command's module only when the command is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -38,6 +43,8 @@ class _Commands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
+        # click's own message does not suggest the command that was meant. While a shell completes
+        # a word (resilient_parsing), an unfinished name is not an error.
         if name not in COMMANDS and not name.startswith("-") and not ctx.resilient_parsing:
             ctx.fail(_no_command(name, ctx.command_path))
         return super().resolve_command(ctx, args)
@@ -51,6 +58,7 @@ class _Commands(click.Group):
         except KeyboardInterrupt:
             ctx.exit(Exit.INTERRUPTED)
 
+    # click's own version imports every command for its help, and sorts and shortens the lines.
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
@@ -59,7 +67,7 @@ class _Commands(click.Group):
 @click.group(cls=_Commands, context_settings=CONTEXT)
 @click.version_option(__version__, prog_name="dijob")
 def group() -> None:
-    """See a DIJob, understand it, mend it.
+    """Run, inspect and troubleshoot DIJobs.
 
     \b
     Example:
@@ -68,43 +76,50 @@ def group() -> None:
 
 
 def main() -> None:
-    """Run a command, and end with its exit code. An error is one sentence, never a traceback
-    (DIJOB_TRACEBACK=1 shows it)."""
+    """Run a command and exit with its code.
+
+    An error is printed as one sentence. DIJOB_TRACEBACK=1 prints the traceback of an internal
+    error instead.
+    """
     _open_closed_streams()
     try:
         group.main(prog_name=_called(sys.argv[0]), complete_var=COMPLETE_VARIABLE)
     except Exception as error:
         if os.environ.get("DIJOB_TRACEBACK"):
             raise
+        # An error with a file name is about another file than stdout.
         if isinstance(error, OSError) and error.errno in _OF_OUTPUT and not error.filename:
-            echo(f"Error: the output cannot be written: {error.strerror}", err=True)
+            echo(f"Error: cannot write the output: {error.strerror}", err=True)
             sys.exit(Exit.FAILED)
         echo(
-            f"Error: this is a bug of the program: {type(error).__name__}: {error}."
-            " DIJOB_TRACEBACK=1 shows where it is.",
+            f"Error: internal error, this is a bug: {type(error).__name__}: {error}."
+            " Run again with DIJOB_TRACEBACK=1 to see the traceback.",
             err=True,
         )
         sys.exit(Exit.BUG)
 
 
 def _open_closed_streams() -> None:
-    """Python has None for a stream that was closed by the caller (`>&-`)."""
+    """Replace closed streams by /dev/null.
+
+    If the caller closed a stream (`>&-`), Python sets it to None, and every print would fail.
+    """
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115  # until the end
 
 
 def _no_command(name: str, program: str) -> str:
-    """What is said of a command that is not there, with the one that was meant."""
+    """Return the error for an unknown command, with the most similar one."""
     import difflib
 
     near = difflib.get_close_matches(name.lower(), COMMANDS, n=1)
     way = f"did you mean {program} {near[0]}?" if near else f"see {program} --help"
-    return f"there is no command {name}: {way}"
+    return f"unknown command {name}: {way}"
 
 
 def _called(path: str) -> str:
-    """How the user calls the program: kubectl has its plug-ins' names begin with kubectl-."""
+    """Return the program's name as the user typed it: kubectl-dijob is `kubectl dijob`."""
     return Path(path).name.replace("kubectl-", "kubectl ")
 
 

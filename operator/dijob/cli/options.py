@@ -1,4 +1,4 @@
-"""Options that several commands have."""
+"""Options and arguments that several commands share."""
 
 import functools
 import re
@@ -13,7 +13,7 @@ from dijob.cli.completing import jobs
 Function = Callable[..., Any]
 
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-# As Kubernetes' own durations, of 64 bits of nanoseconds.
+# Durations in Kubernetes are 64-bit nanoseconds, about 106,751 days at most.
 LONGEST_SECONDS: Final = 100_000 * 86400.0
 _NUMBER: Final = re.compile(r"\d+(\.\d+)?", re.ASCII)
 _PARTS: Final = re.compile(r"(\d+(\.\d+)?(ms|[smhd]))+", re.ASCII)
@@ -28,17 +28,19 @@ class Duration(click.ParamType[float]):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
-        """Its seconds."""
+        """Return the duration in seconds."""
         seconds = float(value) if isinstance(value, (int, float)) else _seconds(value)
         if seconds is None:
-            self.fail(f"{value[:40]!r} is no duration; write seconds, or as in 90s, 10m, 1h30m")
+            self.fail(
+                f"{value[:40]!r} is not a duration: write seconds, or for example 90s, 10m, 1h30m"
+            )
         if seconds > LONGEST_SECONDS:
             self.fail(f"{value[:40]!r} is longer than {LONGEST_SECONDS / _UNITS['d']:g}d")
         return seconds
 
 
 def _seconds(text: str) -> float | None:
-    """A number of seconds, or of several units; None for anything else."""
+    """Return the seconds of a text such as "90", "1.5s" or "1h30m"; None if it is invalid."""
     if _NUMBER.fullmatch(text):
         return float(text)
     if not _PARTS.fullmatch(text):
@@ -50,13 +52,13 @@ DURATION: Final = Duration()
 
 
 def cluster(function: Function) -> Function:
-    """Adds -n, --context and --kubeconfig; the function gets them as a `Where`, as its first
+    """Add -n, --context and --kubeconfig, and pass them to the function as a `Where`, its first
     argument.
     """
 
-    @click.option("-n", "--namespace", metavar="NAME", help="Absent: the kubeconfig's.")
-    @click.option("--context", metavar="NAME", help="Of the kubeconfig. Absent: its current one.")
-    @click.option("--kubeconfig", metavar="FILE", help="Absent: $KUBECONFIG, ~/.kube/config.")
+    @click.option("-n", "--namespace", metavar="NAME", help="Default: that of the context.")
+    @click.option("--context", metavar="NAME", help="Default: the kubeconfig's current context.")
+    @click.option("--kubeconfig", metavar="FILE", help="Default: $KUBECONFIG or ~/.kube/config.")
     @functools.wraps(function)
     def wrapped(
         *args: Any, namespace: str | None, context: str | None, kubeconfig: str | None, **more: Any
@@ -71,20 +73,25 @@ some_jobs = click.argument("names", nargs=-1, required=True, metavar="NAME...", 
 
 
 def timeout(
-    default: float | None = None, shown: str = "for ever"
+    default: float | None = None, shown: str = "no limit"
 ) -> Callable[[Function], Function]:
-    """Adds --timeout."""
+    """Add --timeout. `shown` is the default as the help shows it."""
     return click.option(
         "--timeout",
         type=DURATION,
         default=default,
         metavar="DURATION",
-        help=f"How long to wait, as 90s, 10m, 1h. Absent: {shown}.",
+        help=f"How long to wait, for example 90s, 10m or 1h. Default: {shown}.",
     )
 
 
 def output(*kinds: str) -> Callable[[Function], Function]:
-    """Adds -o with these kinds, the first of which is the default."""
+    """Add -o with these formats, the first of which is the default."""
     return click.option(
-        "-o", "--output", type=click.Choice(kinds), default=kinds[0], show_default=True
+        "-o",
+        "--output",
+        type=click.Choice(kinds),
+        default=kinds[0],
+        show_default=True,
+        help="Output format.",
     )

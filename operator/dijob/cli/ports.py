@@ -1,4 +1,4 @@
-"""Where DI-engine's processes listen."""
+"""The ports on which DI-engine's processes listen."""
 
 from typing import Final
 
@@ -11,7 +11,10 @@ SLURM_PORT: Final = 15151
 
 
 def ports_of(job: DIJob, rank: int) -> range:
-    """The ports on which DI-engine's processes of a rank listen, where its queue has them dial."""
+    """Return the ports of a rank's DI-engine processes, one per process in order.
+
+    They are used only with a message queue whose processes dial each other.
+    """
     command = job.pod_set_of(rank).command
     first = SLURM_PORT if command.platform == "slurm" else listen_port(command) or BASE_PORT
     return range(first, first + job.workers)

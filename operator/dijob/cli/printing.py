@@ -1,4 +1,8 @@
-"""Objects as tables, JSON, YAML or names, on the standard output."""
+"""Prints objects as tables, JSON, YAML or names.
+
+All commands print through `echo`, because parts of the text come from the cluster, where another
+tenant may have written them (docs/decisions/044).
+"""
 
 import json
 import shutil
@@ -16,18 +20,18 @@ if TYPE_CHECKING:
 
 Row = Sequence[str]
 
-# As kubectl's columns (crd/__init__.py).
+# The columns that `kubectl get dijob` prints (crd/__init__.py), so that both read the same.
 HEAD: Final = ("NAME", "PHASE", "DESIRED", "READY", "RESTARTS", "AGE", "PROGRESS", "MESSAGE")
 _GAP: Final = 3
 
 
 def echo(text: str, *, err: bool = False, nl: bool = True) -> None:
-    """Print a text, without what only a terminal understands: parts of it come from a cluster."""
+    """Print a text without control characters and escape sequences."""
     click.echo(plain(text), err=err, nl=nl)
 
 
 def show(jobs: "Sequence[Job]", kind: str, *, many: bool, namespaces: bool = False) -> None:
-    """Print jobs as table, json, yaml or name."""
+    """Print jobs as a table, JSON, YAML or names, as `kubectl get` does."""
     if kind == "table":
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
         now = datetime.now(UTC)
@@ -38,6 +42,7 @@ def show(jobs: "Sequence[Job]", kind: str, *, many: bool, namespaces: bool = Fal
         for job in jobs:
             echo(f"dijob/{job.name}")
     else:
+        # As with kubectl, one job by name is an object, and everything else is a list.
         bodies = [dict(job.body) for job in jobs]
         one = bodies[0] if len(bodies) == 1 and not many else None
         listed = {"apiVersion": "v1", "kind": "List", "items": bodies}
@@ -45,7 +50,7 @@ def show(jobs: "Sequence[Job]", kind: str, *, many: bool, namespaces: bool = Fal
 
 
 def text(data: Mapping[str, Any], kind: str) -> str:
-    """An object as JSON or YAML, with its last newline."""
+    """Return an object as JSON or YAML, with a final newline."""
     if kind == "json":
         return escaped(json.dumps(data, indent=2, ensure_ascii=False)) + "\n"
     from dijob.client import dump
@@ -54,7 +59,7 @@ def text(data: Mapping[str, Any], kind: str) -> str:
 
 
 def row(job: "Job", now: datetime) -> tuple[str, ...]:
-    """A job's row below HEAD."""
+    """Return a job's cells for the columns of HEAD."""
     status = job.status
     return (
         job.name,
@@ -69,7 +74,7 @@ def row(job: "Job", now: datetime) -> tuple[str, ...]:
 
 
 def table(rows: Sequence[Row], width: int | None = None) -> str:
-    """Rows in columns, each cell in one line; lines longer than `width` are cut."""
+    """Align rows in columns, with each cell on one line. Lines longer than `width` are cut."""
     rows = [[one_line(cell) for cell in row] for row in rows]
     widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
     lines = (
@@ -82,12 +87,12 @@ def table(rows: Sequence[Row], width: int | None = None) -> str:
 
 
 def cut(line: str, width: int) -> str:
-    """A line of at most this length."""
+    """Return a line of at most `width` characters."""
     return line if len(line) <= width else f"{line[: width - 1]}…"
 
 
 def age(stamp: str, now: datetime) -> str:
-    """How long ago a time was, as kubectl says it: 90s, 12m, 3h, 4d."""
+    """Return how long ago a time was, in kubectl's format (90s, 12m, 3h, 4d); "" if unknown."""
     try:
         seconds = int((now - datetime.fromisoformat(stamp)).total_seconds())
     except (ValueError, TypeError):
@@ -96,7 +101,7 @@ def age(stamp: str, now: datetime) -> str:
 
 
 def duration(seconds: int) -> str:
-    """Seconds in the unit that fits, with the next smaller one while it is telling."""
+    """Format seconds as kubectl does: the smaller unit is shown only while it is significant."""
     if seconds < 120:
         return f"{seconds}s"
     minutes, rest = divmod(seconds, 60)

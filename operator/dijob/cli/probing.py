@@ -1,4 +1,8 @@
-"""Looks into the ranks' containers: one exec each, several at a time, each with a bound."""
+"""Runs a command in the container of each rank by exec, with limits on time, size and concurrency.
+
+The commands come from this program, but the container's shell and Python belong to the tenant. So
+the answers are untrusted, and may be late, huge or malformed.
+"""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -10,7 +14,8 @@ if TYPE_CHECKING:
 
 _AT_ONCE: Final = 16
 _SECONDS: Final = 20.0
-# Of the tables of a pod with thousands of connections. The program that answers is the tenant's.
+# Enough for the socket tables of a pod with thousands of connections. The limit protects this
+# program's memory from a container that does not stop printing.
 _MOST_BYTES: Final = 16 * 2**20
 
 Command = Sequence[str]
@@ -18,7 +23,7 @@ Command = Sequence[str]
 
 @dataclass(frozen=True)
 class Answer:
-    """What a container has answered; `problem` says why it has not."""
+    """The output of a container, or the `problem` that prevented it."""
 
     text: str = ""
     problem: str = ""
@@ -27,7 +32,10 @@ class Answer:
 async def ask(
     client: "AsyncClient", pods: "Sequence[RankPod]", commands: Sequence[Command]
 ) -> Mapping[int, Answer]:
-    """The answer of each rank's main container: that of the first command that it can run."""
+    """Ask each rank's main container, and return the answers by rank.
+
+    The commands are alternatives: the first one that the container can run counts.
+    """
     slots = asyncio.Semaphore(_AT_ONCE)
 
     async def one(pod: "RankPod") -> tuple[int, Answer]:
@@ -50,13 +58,17 @@ async def _asked(client: "AsyncClient", pod: "RankPod", commands: Sequence[Comma
                 place = Place(client.namespace, pod.name, pod.container)
                 done = await execute(client.connection, place, command, most=_MOST_BYTES)
         except TimeoutError:
-            return Answer(problem=f"no answer from it within {_SECONDS:.0f} s")
+            return Answer(problem=f"no answer within {_SECONDS:.0f} s")
         except Refused as error:
+            # A missing permission applies to all commands alike.
             return Answer(problem=str(error))
         except (ApiError, Unreachable) as error:
+            # The API server can report a program that the image lacks as an error of the exec, so
+            # the next command is tried.
             problem = str(error)
             continue
         if done.stdout:
             return Answer(done.stdout.decode(errors="replace"))
-        problem = f"it can run none of {', '.join(dict.fromkeys(each[0] for each in commands))}"
+        programs = dict.fromkeys(each[0] for each in commands)
+        problem = f"its container can run none of these programs: {', '.join(programs)}"
     return Answer(problem=" ".join(problem.split())[:300])

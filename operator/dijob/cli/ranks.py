@@ -1,4 +1,4 @@
-"""Ranks that the user names, and whether the job has them."""
+"""Checks that a job has the ranks that the user names."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -10,13 +10,14 @@ if TYPE_CHECKING:
 
 
 def known(job: "Job", ranks: Iterable[int]) -> None:
-    """Refuse a rank that the job lacks, as far as its status says how many it has. Raises CliError
-    (NOT_FOUND).
+    """Raise CliError (NOT_FOUND) if the job does not have one of the ranks.
+
+    Any rank is accepted until the job's status says how many there are.
     """
     from dijob.client.loglines import unknown
 
     size = job.status.desired
     if size and (absent := unknown(ranks, size)):
         raise CliError(
-            f"{job.name} has no rank {absent[0]}: its ranks are 0 to {size - 1}", Exit.NOT_FOUND
+            f"job {job.name} has no rank {absent[0]}: its ranks are 0 to {size - 1}", Exit.NOT_FOUND
         )

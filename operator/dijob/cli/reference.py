@@ -1,5 +1,7 @@
-"""`python -m dijob.cli.reference` writes docs/cli.md from the commands' own help; `--check` says
-whether it is out of date.
+"""Generates docs/cli.md from the help of the commands.
+
+`python -m dijob.cli.reference` writes the page, and `--check` fails if it is out of date. The page
+has no text of its own beyond its head, so it cannot differ from what the program does.
 """
 
 import ast
@@ -27,21 +29,21 @@ pip install '.[cli]'      # in a clone of this repository: the programs kubectl-
 kubectl dijob --help      # kubectl finds kubectl-dijob in PATH; `dijob --help` is the same
 ```
 
-Each command works with your own kubeconfig and your own rights, and needs nothing in the cluster
-but the operator. Results go to the standard output, what happens meanwhile and errors to stderr. An
-error is one sentence that says what to do. Without a terminal nothing is coloured or drawn.
-`kubectl dijob completion --help` says how your shell completes commands and the names of jobs.
-Python programs use [the client](client.md) instead.
+Every command uses your kubeconfig and your permissions, and needs nothing in the cluster except the
+operator. Results are printed on standard output; progress and errors are printed on stderr. An
+error is one sentence that says what to do. Colours and live views are used only in a terminal.
+`kubectl dijob completion --help` explains how to set up shell completion. For Python programs there
+is [a client](client.md).
 
 ## Exit codes
 
-| code | when |
+| code | meaning |
 |---|---|
 """
 
 
 def page() -> str:
-    """The page's text."""
+    """Return the text of the page."""
     codes = "".join(f"| {code.value} | {said} |\n" for code, said in exit_codes())
     parts = [_HEAD, codes]
     for name in COMMANDS:
@@ -59,10 +61,13 @@ def page() -> str:
 
 
 def exit_codes() -> Iterator[tuple[errors.Exit, str]]:
-    """Each exit code with the docstring below it."""
+    """Yield each exit code with the docstring below it.
+
+    Python does not keep docstrings of enum members, so they are read from the source.
+    """
     source = ast.parse(inspect.getsource(errors.Exit)).body[0]
     assert isinstance(source, ast.ClassDef)
-    said = {errors.Exit.OK.name: "What was asked for is done."}
+    said = {errors.Exit.OK.name: "Success."}
     for line, below in zip(source.body, source.body[1:], strict=False):
         if isinstance(line, ast.Assign) and isinstance(below, ast.Expr):
             target = line.targets[0]
@@ -72,7 +77,7 @@ def exit_codes() -> Iterator[tuple[errors.Exit, str]]:
 
 
 def main() -> int:
-    """Exit code 1: with --check, the page is out of date."""
+    """Write or check the page. Return 1 if --check finds it out of date."""
     return settle("python -m dijob.cli.reference", str(__doc__), {_PAGE: page()})
 
 

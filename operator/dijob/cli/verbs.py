@@ -1,4 +1,4 @@
-"""Commands that do one thing to each of some jobs, and say it."""
+"""Builds commands that apply one action to each of the named jobs, such as suspend and resume."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ Act = Callable[["AsyncClient", str], Awaitable[object]]
 
 
 def verb(act: Act, done: str, help: str) -> click.Command:
-    """A command that takes jobs' names; `done` is what it says of each."""
+    """Return a command that takes job names. `done` is the word printed for each job."""
 
     @click.command(help=help)
     @options.some_jobs

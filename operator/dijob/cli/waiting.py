@@ -1,4 +1,4 @@
-"""Waiting for jobs: their changes on stderr, their outcomes as the exit code."""
+"""Waits for jobs: prints their changes on stderr, and exits with their outcome."""
 
 import asyncio
 from collections.abc import Sequence
@@ -13,26 +13,28 @@ if TYPE_CHECKING:
 
 
 def check_timeout(timeout: float | None, *, waits: bool, by: str) -> None:
-    """Raises CliError (USAGE) for a timeout that nothing would heed; `by` are the options that
-    wait.
+    """Raise CliError (USAGE) if --timeout is given without an option that waits.
+
+    `by` names these options for the message.
     """
     if timeout is not None and not waits:
-        raise CliError(f"--timeout limits how long {by} waits: add {by}", Exit.USAGE)
+        raise CliError(f"--timeout has no effect without {by}: add {by}", Exit.USAGE)
 
 
 def outcome(where: Where, name: str, goal: str = "finished", timeout: float | None = None) -> None:
-    """Wait for one job, and say its outcome. Raises CliError where it has not succeeded."""
+    """Wait for one job and print its outcome. Raises CliError if it did not succeed."""
     ended(call(where, lambda client: client.wait(name, goal, timeout, Narrator())))
 
 
 def outcomes(where: Where, jobs: Sequence[dict[str, Any]], timeout: float | None) -> None:
-    """Wait for jobs that were applied, at once. Raises the CliError of the first that has not
-    succeeded, once all are said.
+    """Wait for several applied jobs concurrently, and print all outcomes.
+
+    Afterwards, raises the CliError of the first job that did not succeed.
     """
 
     async def act(client: "AsyncClient") -> "list[Outcome | BaseException]":
         waits = (
-            # A file may name a namespace.
+            # A manifest may name another namespace than the command line.
             client.within(job["metadata"]["namespace"]).wait(
                 job["metadata"]["name"], timeout=timeout, seen=Narrator()
             )
@@ -44,7 +46,10 @@ def outcomes(where: Where, jobs: Sequence[dict[str, Any]], timeout: float | None
 
 
 def say(found: "Sequence[Outcome | BaseException]") -> None:
-    """Say how each wait has ended. Raises the CliError of the first that has not ended well."""
+    """Print the result of each wait. Raises the CliError of the first one that is not a success.
+
+    The other errors are printed, so that no outcome is lost; only one can be the exit code.
+    """
     errors = []
     for one in found:
         try:

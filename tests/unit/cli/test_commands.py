@@ -109,18 +109,16 @@ def written(replicas: int = 2) -> str:
             ("run", "a", "--image", "x", "--timeout", "1m", "--", "a"),
             "",
             2,
-            "--timeout limits how long --wait or --watch waits",
+            "--timeout has no effect without --wait or --watch",
             id="R11: a timeout of nothing",
         ),
         pytest.param(
             ("logs", "a", "--since", "9" * 400), "", 2, "is longer than 100000d", id="too long"
         ),
         pytest.param(("wait", "a", "--timeout", "soon"), "", 2, "90s, 10m, 1h30m", id="duration"),
-        pytest.param(
-            ("rnu",), "", 2, "there is no command rnu: did you mean dijob run?", id="a slip"
-        ),
+        pytest.param(("rnu",), "", 2, "unknown command rnu: did you mean dijob run?", id="a slip"),
         pytest.param(("Logs",), "", 2, "did you mean dijob logs?", id="a capital letter"),
-        pytest.param(("xyz",), "", 2, "no command xyz: see dijob --help", id="no command"),
+        pytest.param(("xyz",), "", 2, "unknown command xyz: see dijob --help", id="no command"),
         pytest.param(("--xyz", "run"), "", 2, "No such option", id="no option"),
         pytest.param(("scale", "a", "--replicas", "0"), "", 2, "1<=x<=1500", id="no replicas"),
     ],
@@ -214,7 +212,7 @@ def environment(more: Mapping[str, str]) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("to", "code", "words"),
     [
-        (">/dev/full", Exit.FAILED, "Error: the output cannot be written: No space left on device"),
+        (">/dev/full", Exit.FAILED, "Error: cannot write the output: No space left on device"),
         (">&-", Exit.OK, ""),
         (">&- 2>&-", Exit.OK, ""),
         ("| true", Exit.OK, ""),

@@ -198,4 +198,4 @@ def test_without_a_cluster_it_says_so(tmp_path: Path, config: str | None, said: 
     assert done.exit_code == Exit.OK, done.output
     text = " ".join(done.output.split())
     assert said in text
-    assert text.endswith("; this looked at the file only")
+    assert text.endswith("; only the file was checked")

@@ -80,7 +80,7 @@ def test_more_failures_than_the_limit_fail_the_job(run: Any) -> None:
     code, _, err = finished(run(script("bad", "raise SystemExit(3)", replicas=1, backoffLimit=1)))
     assert code == Exit.FAILED
     last = err.splitlines()[-1]
-    assert last == "Error: the job has Failed: rank 0 (bad-0) exited 3; backoffLimit is 1."
+    assert last == "Error: the job failed: rank 0 (bad-0) exited 3; backoffLimit is 1"
 
 
 def test_ranks_that_fail_together_are_charged_as_one(run: Any) -> None:

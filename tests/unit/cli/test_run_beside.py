@@ -54,4 +54,7 @@ async def test_whose_config_map_it_is(tmp_path: Path, owners: list[Body], taken:
         assert (done.exit_code, applied[:2]) == (Exit.OK, ["DIJob", "ConfigMap"])
     else:
         assert (done.exit_code, applied) == (Exit.REFUSED, [])
-        assert "there is a ConfigMap test-code in default that is no job's" in done.output
+        assert (
+            "the ConfigMap test-code in namespace default does not belong to this job"
+            in done.output
+        )

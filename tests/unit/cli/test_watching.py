@@ -148,8 +148,14 @@ GIVEN: Given = {
         pytest.param({"rank": "5"}, "test has no rank 5: its ranks are 0 to 2", id="rank"),
         pytest.param({"rank": "x"}, "ranks are written as in 0-2,5", id="no rank"),
         pytest.param({"task": "learner"}, "no task learner: it has no tasks", id="task"),
-        pytest.param({"every": True, "rank": "0"}, "leave one out", id="all and one"),
-        pytest.param({"follow": True, "previous": True}, "leave --follow out", id="previous"),
+        pytest.param(
+            {"every": True, "rank": "0"},
+            "cannot be combined with --rank or --task",
+            id="all and one",
+        ),
+        pytest.param(
+            {"follow": True, "previous": True}, "cannot be combined with --follow", id="previous"
+        ),
     ],
 )
 def test_wrong_options_of_logs(given: Any, words: str) -> None:

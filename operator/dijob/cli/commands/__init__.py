@@ -1,30 +1,34 @@
-"""One module for each command: its function `command` is what click runs. The modules are imported
-when they are needed, so that `--help` is there at once."""
+"""One module per command; click runs its function `command`.
+
+A module is imported only when its command is used, and imports the client and other heavy packages
+inside functions. Otherwise `--help` and shell completion would take a third of a second longer.
+"""
 
 from collections.abc import Mapping
 from typing import Final
 
-# In the order of the help: the name, and the first line of its own help. The module is the name
-# with underscores.
+# Each command's name and the first line of its help, in the order in which `--help` lists them.
+# The text is repeated here because listing the commands must not import their modules; a test
+# compares both. The module's name is the command's with underscores.
 COMMANDS: Final[Mapping[str, str]] = {
-    "run": "Make a job of an image and a command, with your code.",
-    "apply": "Create or change the objects in files, by server-side apply.",
-    "wait": "Wait until a job has ended, and end with its outcome.",
-    "watch": "A live view of a job, its ranks and its events, until it has ended.",
-    "ui": "A live page in the browser: jobs, their ranks and connections, progress and logs.",
-    "doctor": "A checklist of what makes jobs hang or fail, with a remedy for each problem.",
-    "topology": "Which connections a job's processes have, which are missing, and why.",
-    "logs": "The logs of all ranks as one, in the order of time.",
-    "list": "The jobs of a namespace.",
-    "get": "Some jobs by name.",
-    "scale": "Change how many pods a job wants.",
-    "suspend": "Take jobs off the cluster, until resume.",
-    "resume": "Bring suspended jobs back, with the same ranks.",
-    "restart": "Delete a job and make it anew, as it was or as a file says.",
-    "delete": "Delete jobs and their pods, and wait until they are gone.",
-    "cp": "Copy a file or folder out of a rank or into one, or a volume of a job without pods.",
-    "explain": "Say what the DIJob in a file becomes; nothing is created.",
+    "run": "Create a job from an image and a command, with your code.",
+    "apply": "Create or update the objects in files with server-side apply.",
+    "wait": "Wait until a job ends, and exit with its outcome.",
+    "watch": "Show a live view of a job, its ranks and its events until the job ends.",
+    "ui": "Open a live page in the browser: jobs, ranks, connections, progress and logs.",
+    "doctor": "Check a job for problems that make it hang or fail, with a remedy for each.",
+    "topology": "Show which connections a job's processes have, which are missing, and why.",
+    "logs": "Print the logs of all ranks as one stream, in order of time.",
+    "list": "List the jobs of a namespace.",
+    "get": "Show the named jobs.",
+    "scale": "Change the number of pods of a job.",
+    "suspend": "Delete the pods of jobs until the jobs are resumed.",
+    "resume": "Resume suspended jobs with the same ranks.",
+    "restart": "Delete a job and recreate it, unchanged or from a file.",
+    "delete": "Delete jobs and their pods, and wait until the pods are gone.",
+    "cp": "Copy a file or folder from or to a rank, or a volume of a job without pods.",
+    "explain": "Show what the DIJob in a file becomes, without creating anything.",
     "local": "Run the DIJob in a file on this machine, without Kubernetes.",
-    "from-slurm": "Make a DIJob of a batch script for Slurm.",
-    "completion": "Print completion for bash, zsh, fish or kubectl.",
+    "from-slurm": "Convert a Slurm batch script to a DIJob.",
+    "completion": "Print the completion script for bash, zsh, fish or kubectl.",
 }

@@ -37,24 +37,28 @@ class Given(TypedDict):
     required=True,
     metavar="FILE",
     type=click.Path(allow_dash=True),
-    help="A file with DIJobs and what they need, - for the standard input. Can be repeated.",
+    help="File with DIJobs and the objects that they need, - for standard input. Repeatable.",
 )
-@click.option("--wait", is_flag=True, help="Wait for the jobs' ends; the exit code is as wait's.")
+@click.option(
+    "--wait", is_flag=True, help="Wait until the jobs end; the exit code is that of `wait`."
+)
 @options.timeout()
 @click.option(
     "--dry-run",
     type=click.Choice(["none", "server"]),
     default="none",
-    help="server: the apiserver checks everything and stores nothing.",
+    help="server: the API server validates the objects and stores nothing.",
 )
-@click.option("--force-conflicts", is_flag=True, help="Take over fields that others have set.")
+@click.option(
+    "--force-conflicts", is_flag=True, help="Take over fields that other managers have set."
+)
 @options.output("text", "json", "yaml")
 @options.cluster
 def command(where: Where, **given: Unpack[Given]) -> None:
-    """Create or change the objects in files, by server-side apply.
+    """Create or update the objects in files with server-side apply.
 
-    Each DIJob is checked before anything is sent; the errors name the field and what to do. A
-    warning tells of pods that the cluster will not create as they are written.
+    Every DIJob is validated before anything is sent. An error names the field and says what to
+    change. A warning is printed if the cluster would reject the job's pods.
 
     \b
     Example:
@@ -77,7 +81,10 @@ def command(where: Where, **given: Unpack[Given]) -> None:
 
 
 def checked(files: Sequence[str]) -> list[Body]:
-    """All objects of the files, each DIJob checked; warnings go to stderr. Raises CliError."""
+    """Read all objects of the files and validate each DIJob. Warnings go to stderr.
+
+    Raises CliError for a file or DIJob that is invalid.
+    """
     with client_errors():
         from dijob.client.documents import called, check, is_job, load
 
@@ -92,24 +99,29 @@ def checked(files: Sequence[str]) -> list[Body]:
 
 
 async def warn(client: "AsyncClient", bodies: Sequence[Body]) -> None:
-    """Tell of pods that the cluster will not create: it looks at a template only with its pods."""
+    """Warn of pods that the cluster would reject.
+
+    The API server stores any pod template without validating it, and rejects the pods only when
+    the operator creates them. A dry run of one pod finds that out now.
+    """
     from dijob.cli.explain.cluster import misshapen_pods
     from dijob.cli.files import File
     from dijob.client import DijobError
     from dijob.client.documents import is_job
 
     for body in filter(is_job, bodies):
-        # Whoever cannot be asked now says it of the job later.
+        # The job is applied already. If the dry run fails for another reason, such as a missing
+        # permission, the job's conditions will report a rejected pod anyway.
         with suppress(DijobError):
             for text in await misshapen_pods(client, File("the file", body)):
                 echo(f"Warning: {text}", err=True)
 
 
 def show(applied: Sequence[Body], output: str, trial: bool) -> None:
-    """Say what was applied."""
+    """Print what was applied, as text, JSON or YAML."""
     if output == "text":
         for body in applied:
-            said = "applied (dry run: nothing is stored)" if trial else "applied"
+            said = "applied (server dry run)" if trial else "applied"
             echo(f"{body['kind'].lower()}/{body['metadata']['name']} {said}")
     else:
         listed = {"apiVersion": "v1", "kind": "List", "items": list(applied)}

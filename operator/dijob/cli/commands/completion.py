@@ -9,10 +9,10 @@ from dijob.cli.completing import PLUGIN, SHELLS, script
 @click.argument("shell", type=click.Choice([*SHELLS, "kubectl"]))
 @click.pass_context
 def command(ctx: click.Context, shell: str) -> None:
-    """Print completion for bash, zsh, fish or kubectl.
+    """Print the completion script for bash, zsh, fish or kubectl.
 
-    It is for commands, options and the names of jobs. `kubectl` prints the program
-    kubectl_complete-dijob, by which kubectl's own completion knows the words after `kubectl dijob`.
+    Commands, options and the names of jobs are completed. With `kubectl`, the output is the
+    program kubectl_complete-dijob, which kubectl's own completion calls for `kubectl dijob`.
 
     \b
     Example:

@@ -19,13 +19,16 @@ if TYPE_CHECKING:
 @click.argument("target", metavar="TO")
 @options.cluster
 def command(where: Where, source: str, target: str) -> None:
-    """Copy a file or folder out of a rank or into one, or a volume of a job without pods.
+    """Copy a file or folder from or to a rank, or a volume of a job without pods.
 
-    One of FROM and TO is in a job, as NAME:[RANK:]PATH, without a rank in rank 0; the other one is
-    here. Into a folder that is there, or a path that ends with /, it goes under its own name; links
-    are followed. A rank that runs is asked by exec, with tar, which its image must have. When it
-    does not, and the path is on a volume of the job's template that outlives the pods, such as a
-    PersistentVolumeClaim, a pod with the job's image reads or writes it, and is deleted afterwards.
+    Either FROM or TO is a path in a job, written NAME:[RANK:]PATH; the rank defaults to 0. The
+    other one is a local path. If the target is an existing folder or ends with /, the copy keeps
+    its name and is placed in that folder. Symbolic links are followed.
+
+    If the rank runs, tar is started in its container by exec, so its image needs tar. If the rank
+    does not run, the path must be on a volume of the job's template that outlives the pods, such
+    as a PersistentVolumeClaim. A temporary pod with the job's image then mounts the volume and is
+    deleted afterwards.
 
     \b
     Example:

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 @click.command()
 @options.some_jobs
-@click.option("--wait/--no-wait", default=True, help="Whether to wait until the pods are gone.")
+@click.option("--wait/--no-wait", default=True, help="Wait until the pods are gone (the default).")
 @options.timeout(300, "5m")
 @options.cluster
 def command(where: Where, names: Sequence[str], wait: bool, timeout: float) -> None:
-    """Delete jobs and their pods, and wait until they are gone.
+    """Delete jobs and their pods, and wait until the pods are gone.
 
     \b
     Example:

@@ -10,25 +10,29 @@ from dijob.cli.printing import echo, text
 
 @click.command()
 @options.job
-@click.option("--stacks", is_flag=True, help="Also where the Python processes of all ranks stand.")
+@click.option("--stacks", is_flag=True, help="Also show the Python stacks of all ranks.")
 @click.option(
-    "--stacks-image", default="", metavar="IMAGE", help="Absent: dijob/stacks of this version."
+    "--stacks-image",
+    default="",
+    metavar="IMAGE",
+    help="Image for --stacks. Default: dijob/stacks of this version.",
 )
 @options.output("text", "json", "yaml")
 @options.cluster
 def command(where: Where, name: str, stacks: bool, stacks_image: str, output: str) -> None:
-    """A checklist of what makes jobs hang or fail, with a remedy for each problem.
+    """Check a job for problems that make it hang or fail, with a remedy for each.
 
-    It asks the apiserver, and looks into each pod by exec with your rights (a small Python program,
-    which changes nothing). What it may not or cannot see is told as UNKNOWN, with the reason. Exit
-    code 0 where no problem was found, 1 where one was.
+    The checks query the API server, and run a small read-only Python program in each pod by exec,
+    with your permissions. A check that cannot be made is UNKNOWN, with the reason. The exit code
+    is 0 if no problem was found, else 1.
 
-    --stacks says who waits for whom: the stack of each Python process, grouped by where they stand
-    in the program's own code. An ephemeral container with py-spy is added to each pod, which takes
-    the right to patch pods/ephemeralcontainers, and a namespace that allows SYS_PTRACE. It stops
-    each process for milliseconds, and ends; Kubernetes keeps it in the pod's list until the pod is
-    gone. Of pods that share processes, with one another or with their node, only those of
-    the rank are looked at. -o json has the whole stacks.
+    --stacks shows which rank blocks which. It reads the stack of each Python process, and groups
+    the processes by their position in the program's own code. For this, an ephemeral container
+    with py-spy is added to each pod. You need permission to patch pods/ephemeralcontainers, and
+    the namespace must allow SYS_PTRACE. Each process is paused for some milliseconds. The
+    container ends after that, but Kubernetes lists it in the pod until the pod is deleted. In pods
+    that share processes with other pods or with the node, only the rank's own processes are read.
+    -o json prints complete stacks.
 
     \b
     Example:
@@ -49,7 +53,7 @@ def command(where: Where, name: str, stacks: bool, stacks_image: str, output: st
         echo(text(checks.data(name, found) | data(evidence), output), nl=False)
     if asked and any(not look.problem for look in (evidence.stacks or {}).values()):
         echo(
-            f"each pod lists the container {asked.name}, which has ended, until it is gone",
+            f"the ended container {asked.name} stays listed in each pod until the pod is deleted",
             err=True,
         )
     if checks.problems(found):

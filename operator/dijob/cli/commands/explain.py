@@ -1,4 +1,4 @@
-"""`kubectl dijob explain`: what a file becomes, before anything is created."""
+"""`kubectl dijob explain`."""
 
 from typing import Any
 
@@ -9,24 +9,26 @@ from dijob.cli.calling import Where
 from dijob.cli.errors import Exit
 from dijob.cli.printing import echo
 
-NOT_ASKED = {"asked": False, "why": "--offline: this looked at the file only", "findings": []}
+NOT_ASKED = {"asked": False, "why": "--offline: only the file was checked", "findings": []}
 
 
 @click.command()
 @click.argument("file")
-@click.option("-o", "--output", type=click.Choice(["json", "yaml"]), help="Print it as data.")
-@click.option("--full", is_flag=True, help="All pods, with all variables of each.")
-@click.option("--offline", is_flag=True, help="Look at the file only, ask no cluster.")
+@click.option("-o", "--output", type=click.Choice(["json", "yaml"]), help="Default: text.")
+@click.option("--full", is_flag=True, help="Show every pod with all its variables.")
+@click.option("--offline", is_flag=True, help="Read only the file, and contact no cluster.")
 @options.cluster
 def command(where: Where, file: str, output: str | None, full: bool, offline: bool) -> None:
-    """Say what the DIJob in a file becomes; nothing is created.
+    """Show what the DIJob in a file becomes, without creating anything.
 
-    Pods and ranks, the variables that their processes will have, who dials whom, how many
-    connections that makes, what the operator creates, warnings. It is made by the operator's own
-    code. Where the kubeconfig leads to a cluster, it also asks whether that accepts the job and its
-    pods, and whether the job fits into nodes and quotas, by dry runs and with your own rights. The
-    lines begin with OK, NO, or ? for what your rights do not show. Ends with 1 where one says NO.
-    FILE "-" is standard input.
+    The output lists pods and ranks, the environment variables of their processes, the connections
+    between them, the objects that the operator creates, and warnings. It is computed by the
+    operator's own code.
+
+    If the kubeconfig leads to a cluster, dry runs also check that the cluster accepts the job and
+    its pods, and that the pods fit on the nodes and in the quotas. They use your permissions.
+    These lines begin with OK, NO, or ? if your permissions do not suffice. The exit code is 1 if a
+    line says NO. FILE "-" is standard input.
 
     \b
     Example:
@@ -40,6 +42,7 @@ def command(where: Where, file: str, output: str | None, full: bool, offline: bo
     from dijob.core.options import Options
 
     given = read(file)
+    # An invalid file ends the command here, before a cluster is contacted.
     job_of(given)
     seen: dict[str, Any] = NOT_ASKED
     if not offline:

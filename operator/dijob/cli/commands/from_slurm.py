@@ -1,4 +1,4 @@
-"""`kubectl dijob from-slurm`: a DIJob of a batch script."""
+"""`kubectl dijob from-slurm`."""
 
 from pathlib import Path
 from typing import Any
@@ -8,24 +8,29 @@ import click
 
 @click.command(name="from-slurm")
 @click.argument("script")
-@click.option("--image", default="", help="The pods' image, which has the program.")
+@click.option("--image", default="", help="Image of the pods, with the program in it.")
 @click.option(
     "--to",
     default="",
     metavar="FILE",
-    help="The file to write. Absent: standard output. (-f names what is read, -o a form, as with"
-    " kubectl.)",
+    # Not -f or -o: in kubectl these name an input file and an output format.
+    help="File to write. Default: standard output.",
 )
-@click.option("--name", default="", help="The DIJob's name. Absent: --job-name, else the file's.")
-@click.option("--step", type=int, default=None, help="Which srun, from 1 on, where it has several.")
-@click.option("--array-index", type=int, default=None, help="Which index of a job array.")
+@click.option(
+    "--name", default="", help="Name of the DIJob. Default: --job-name, else the file's name."
+)
+@click.option(
+    "--step", type=int, default=None, help="Number of the srun to convert, if there are several."
+)
+@click.option("--array-index", type=int, default=None, help="Index of the job array to convert.")
 def command(script: str, to: str, **chosen: Any) -> None:
-    """Make a DIJob of a batch script for Slurm.
+    """Convert a Slurm batch script to a DIJob.
 
-    Each task of srun is a pod: --ntasks (or --nodes x --ntasks-per-node) is replicas, and CPUs,
-    memory and GPUs are a pod's. `ditask --platform slurm` and other programs get Slurm's variables
-    (runtime: slurm), torchrun those of torch. A comment quotes each line that has no counterpart,
-    and says what to do. Nothing is created. SCRIPT "-" is standard input.
+    Each srun task becomes a pod. --ntasks (or --nodes x --ntasks-per-node) becomes replicas, and
+    each pod gets the CPUs, memory and GPUs of a task. torchrun gets the variables of
+    `runtime: torch`; `ditask --platform slurm` and all other programs get Slurm's variables
+    (`runtime: slurm`). A comment quotes each line without a counterpart, and says what to do.
+    Nothing is created in a cluster. SCRIPT "-" is standard input.
 
     \b
     Example:
@@ -44,6 +49,7 @@ def command(script: str, to: str, **chosen: Any) -> None:
         from dijob.client.documents import called, read_text
 
         found = read(read_text(script))
+    # Standard input has no file name to derive the job's name from.
     named = chosen["name"] or "job-name" in found.given or script == "-"
     wishes = convert.Wishes(
         image=chosen["image"],
@@ -53,6 +59,7 @@ def command(script: str, to: str, **chosen: Any) -> None:
     )
     shown = called(script) if script == "-" else Path(script).name
     text = write.written(shown, convert.convert(found, wishes))
+    # The operator's own validation runs now, so that the file is not rejected later.
     job_of(parsed("the DIJob of this script", text))
     if not to:
         click.echo(text, nl=False)
@@ -60,5 +67,5 @@ def command(script: str, to: str, **chosen: Any) -> None:
     try:
         Path(to).write_text(text)
     except OSError as error:
-        raise CliError(f"{to} cannot be written: {error.strerror}.", Exit.USAGE) from None
-    click.echo(f"{to} has the DIJob; kubectl dijob explain {to} says what it becomes", err=True)
+        raise CliError(f"cannot write {to}: {error.strerror}", Exit.USAGE) from None
+    click.echo(f"wrote the DIJob to {to}; check it with: kubectl dijob explain {to}", err=True)

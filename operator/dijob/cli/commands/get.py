@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @options.output("table", "json", "yaml", "name")
 @options.cluster
 def command(where: Where, names: Sequence[str], output: str) -> None:
-    """Some jobs by name.
+    """Show the named jobs.
 
     \b
     Example:

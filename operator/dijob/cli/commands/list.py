@@ -8,12 +8,14 @@ from dijob.cli.printing import echo, show
 
 
 @click.command()
-@click.option("-A", "--all-namespaces", is_flag=True, help="The jobs of all namespaces.")
-@click.option("-l", "--selector", default="", metavar="LABELS", help="As in team=blue.")
+@click.option("-A", "--all-namespaces", is_flag=True, help="List the jobs of all namespaces.")
+@click.option(
+    "-l", "--selector", default="", metavar="LABELS", help="Label selector, such as team=blue."
+)
 @options.output("table", "json", "yaml", "name")
 @options.cluster
 def command(where: Where, all_namespaces: bool, selector: str, output: str) -> None:
-    """The jobs of a namespace.
+    """List the jobs of a namespace.
 
     \b
     Example:

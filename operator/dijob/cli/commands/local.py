@@ -1,4 +1,4 @@
-"""`kubectl dijob local`: a DIJob on this machine, without Kubernetes."""
+"""`kubectl dijob local`."""
 
 from pathlib import Path
 
@@ -7,16 +7,19 @@ import click
 
 @click.command()
 @click.argument("file")
-@click.option("--logs", default="", metavar="DIR", help="Write each rank's output to a file there.")
+@click.option("--logs", default="", metavar="DIR", help="Folder for one log file per rank.")
 @click.option(
-    "--timeout", type=click.FloatRange(min=0), default=None, help="Seconds; then it ends."
+    "--timeout",
+    type=click.FloatRange(min=0),
+    default=None,
+    help="Stop all ranks after this many seconds.",
 )
 @click.option(
     "--volume",
     "volumes",
     multiple=True,
     metavar="NAME=DIR",
-    help="The folder for a volume that a cluster would bring, such as a claim.",
+    help="Local folder for a volume that a cluster would provide, such as a claim. Repeatable.",
 )
 @click.pass_context
 def command(
@@ -29,20 +32,20 @@ def command(
 ) -> None:
     """Run the DIJob in a file on this machine, without Kubernetes.
 
-    Each rank is a process group with the variables that its pod would have, and an address of its
-    own (127.N.0.3 for rank 0, 127.N.0.4 for rank 1). The programs come from your own PATH, not from
-    the image. The output is merged, a rank that fails starts again until backoffLimit, and the end
-    is the job's: 0 for Succeeded, 1 for Failed, 6 after --timeout, 130 after Ctrl-C. No process is
-    left.
+    Each rank is a process group with the environment variables of its pod and an address of its
+    own (127.N.0.3 for rank 0, 127.N.0.4 for rank 1). Programs are taken from your PATH, not from
+    the image. The output of all ranks is merged. A failed rank is restarted until backoffLimit is
+    exceeded. The exit code is 0 for Succeeded, 1 for Failed, 6 after --timeout and 130 after
+    Ctrl-C. No process is left running.
 
-    Volumes: an emptyDir is a temporary folder, a ConfigMap or Secret of the same file is written
-    out, and any other is given with --volume. Paths below a mount are replaced in command, args,
-    env and workingDir; a path that a program has in its own text is not.
+    Volumes: an emptyDir becomes a temporary folder, a ConfigMap or Secret in the same file is
+    written to files, and any other volume needs --volume. Mount paths are replaced in command,
+    args, env and workingDir, but not inside the program's own files.
 
-    What it does not do: images, init containers and sidecars, limits of CPU, memory and GPUs,
-    probes, network policies, growth and shrinkage, lost pods and nodes, the HTTP server,
-    /run/dijob/topology.json. It waits at most 10 s before a rank starts again, where a kubelet
-    waits up to 5 minutes. Processes share this machine's file system.
+    Not supported: images, init containers and sidecars, limits of CPU, memory and GPUs, probes,
+    network policies, scaling, lost pods and nodes, the HTTP server, /run/dijob/topology.json. A
+    rank is restarted after at most 10 s, whereas a kubelet waits up to 5 minutes. All processes
+    share the file system of this machine.
 
     \b
     Example:
@@ -61,12 +64,10 @@ def command(
     if end.how not in codes:
         click.echo(f"dijob: {end.said}", err=True)
         ctx.exit(INTERRUPTED)
-    raise CliError(
-        f"{'the job has Failed: ' if end.how == 'Failed' else ''}{end.said}.", codes[end.how]
-    )
+    raise CliError(f"{'the job failed: ' if end.how == 'Failed' else ''}{end.said}", codes[end.how])
 
 
-# As a shell has it: 128 and SIGINT.
+# The shell convention: 128 + SIGINT.
 INTERRUPTED = 130
 
 
@@ -77,6 +78,8 @@ def _folders(volumes: tuple[str, ...]) -> dict[str, Path]:
     for text in volumes:
         name, is_one, folder = text.partition("=")
         if not is_one or not Path(folder).is_dir():
-            raise CliError(f"--volume {text}: it must be NAME=FOLDER, with a folder.", Exit.USAGE)
+            raise CliError(
+                f"--volume {text} is invalid: write NAME=DIR with an existing folder", Exit.USAGE
+            )
         found[name] = Path(folder).resolve()
     return found

@@ -33,25 +33,30 @@ class Given(TypedDict):
 
 @click.command()
 @options.job
-@click.option("--rank", metavar="RANKS", help="Only these, as 0 or 0-2,5.")
+@click.option("--rank", metavar="RANKS", help="Only these ranks, for example 0 or 0-2,5.")
 @click.option("--task", default="", metavar="NAME", help="Only the ranks of this task.")
-@click.option("--all", "every", is_flag=True, help="All ranks, which is the default.")
-@click.option("-f", "--follow", is_flag=True, help="Go on until the job has ended.")
-@click.option("--previous", is_flag=True, help="What was printed before the last restart.")
-@click.option("--since", type=options.DURATION, metavar="DURATION", help="As 10m: not the older.")
-@click.option("--tail", type=click.IntRange(min=0), help="The last lines of each rank.")
-@click.option("--timestamps", is_flag=True, help="Each line with its time, UTC.")
-@click.option("--raw", is_flag=True, help="Print control characters to a terminal, too.")
+@click.option("--all", "every", is_flag=True, help="All ranks (the default).")
+@click.option("-f", "--follow", is_flag=True, help="Follow the logs until the job ends.")
+@click.option("--previous", is_flag=True, help="Logs from before the last container restart.")
+@click.option(
+    "--since",
+    type=options.DURATION,
+    metavar="DURATION",
+    help="Only lines newer than this, for example 10m.",
+)
+@click.option("--tail", type=click.IntRange(min=0), help="Only this many last lines of each rank.")
+@click.option("--timestamps", is_flag=True, help="Print the UTC time before each line.")
+@click.option("--raw", is_flag=True, help="Do not remove control characters in a terminal.")
 @options.cluster
 def command(where: Where, name: str, **given: Unpack[Given]) -> None:
-    """The logs of all ranks as one, in the order of time.
+    """Print the logs of all ranks as one stream, in order of time.
 
-    With -f it goes on over restarts and pods that are replaced, and ends with the job. Where
-    several ranks are shown, each line begins with its rank. What a pod that is gone has printed is
-    lost: follow from the start, or have a log collector.
+    With -f the stream continues across restarts and replaced pods, and ends with the job. If
+    several ranks are shown, each line begins with its rank. The logs of deleted pods are lost:
+    follow the job from its start, or run a log collector.
 
-    In a terminal, lines keep their colours; other control characters are left out, so that a
-    program cannot change the terminal. --raw prints them as well. A pipe or a file gets each line
+    In a terminal, lines keep their colours. Other control characters are removed, so that a
+    program cannot manipulate the terminal; --raw keeps them. A pipe or a file receives each line
     as it was printed.
 
     \b
@@ -69,7 +74,8 @@ def command(where: Where, name: str, **given: Unpack[Given]) -> None:
         prefix = shown.of(chosen.ranks, job.status.desired)
         async with aclosing(client.logs(name, chosen)) as lines:
             async for line in lines:
-                # Left to itself, click removes colours from what goes into a pipe.
+                # By default click would remove colours from output to a pipe. A pipe must receive
+                # the bytes that the program printed.
                 click.echo(prefix.put(line), color=True)
         if chosen.follow:
             await _say_end(client, name)
@@ -78,14 +84,16 @@ def command(where: Where, name: str, **given: Unpack[Given]) -> None:
 
 
 def options_of(given: Given, job: "Job") -> "LogOptions":
-    """What the client is asked for. Raises CliError for a rank or task that the job lacks."""
+    """Return the options as the client's. Raises CliError if the job has no such rank or task."""
     from dijob.client import LogOptions
     from dijob.client.loglines import ranks_in
 
     if given["every"] and (given["rank"] or given["task"]):
-        raise CliError("--all goes with neither --rank nor --task: leave one out", Exit.USAGE)
+        raise CliError("--all cannot be combined with --rank or --task", Exit.USAGE)
     if given["follow"] and given["previous"]:
-        raise CliError("--previous has an end: leave --follow out", Exit.USAGE)
+        raise CliError(
+            "--previous cannot be combined with --follow: the previous log is complete", Exit.USAGE
+        )
     try:
         ranks = ranks_in(given["rank"]) if given["rank"] else None
     except ValueError as error:
@@ -100,6 +108,7 @@ def options_of(given: Given, job: "Job") -> "LogOptions":
         task=given["task"],
         follow=given["follow"],
         previous=given["previous"],
+        # The kubelet accepts whole seconds, and rejects 0.
         since=None if given["since"] is None else max(1, round(given["since"])),
         tail=given["tail"],
     )

@@ -40,25 +40,27 @@ class Given(TypedDict):
     multiple=True,
     metavar="FILE",
     type=click.Path(allow_dash=True),
-    help="The corrected job. Absent: the same as it is in the cluster.",
+    help="File with the corrected job. Default: the job as it is in the cluster. Repeatable.",
 )
-@click.option("--wait", is_flag=True, help="Wait for the job's end; the exit code is as wait's.")
+@click.option(
+    "--wait", is_flag=True, help="Wait until the job ends; the exit code is that of `wait`."
+)
 @options.timeout()
 @click.option(
     "--delete-timeout",
     type=options.DURATION,
     default=300,
     metavar="DURATION",
-    help="How long to wait for the old pods' end; then the new job waits for it. Absent: 5m.",
+    help="How long to wait for the old pods to end before the new job is created. Default: 5m.",
 )
 @options.cluster
 def command(where: Where, name: str, **given: Unpack[Given]) -> None:
-    """Delete a job and make it anew, as it was or as a file says.
+    """Delete a job and recreate it, unchanged or from a file.
 
-    The new one is tried on the apiserver first, so that a mistake in it costs nothing. Then the job
-    and its pods are deleted; nothing of its status is kept, and what its program has stored on
-    volumes stays. The code of `run --code` is kept, or is as the file says, and is still deleted
-    with the job. What goes wrong after the deletion leaves a file with what was to be made.
+    A server-side dry run validates the new job first, so an invalid one deletes nothing. Then the
+    job and its pods are deleted. The status is lost; data on volumes stays. The ConfigMap of
+    `run --code` is kept, or replaced by that of the file, and is still deleted with the job. If
+    the recreation fails after the deletion, the manifest is kept in a local file.
 
     \b
     Example:
@@ -71,7 +73,7 @@ def command(where: Where, name: str, **given: Unpack[Given]) -> None:
 
     async def act(client: "AsyncClient") -> None:
         plan = await client.restart_plan(name, new, beside=others)
-        echo(f"deleting dijob/{name} and its pods, to make it anew", err=True)
+        echo(f"deleting dijob/{name} and its pods", err=True)
         with kept(name, client.namespace, plan.bodies):
             await client.carry_out(plan, timeout=given["delete_timeout"])
         echo(f"dijob/{name} restarted")
@@ -83,7 +85,11 @@ def command(where: Where, name: str, **given: Unpack[Given]) -> None:
 
 @contextmanager
 def kept(name: str, namespace: str, bodies: Sequence[Body]) -> Iterator[None]:
-    """Keep what is to be made in a file as long as it may be lost: the old job is deleted first."""
+    """Keep the manifests in a file while the context is active.
+
+    The old job is deleted before the new one is created, so an error or Ctrl-C in between would
+    otherwise lose the job. The file is deleted on success.
+    """
     from dijob.client import dump
 
     file = Path(tempfile.mkdtemp(prefix="dijob-restart-")) / f"{name}.yaml"
@@ -92,8 +98,8 @@ def kept(name: str, namespace: str, bodies: Sequence[Body]) -> Iterator[None]:
         yield
     except BaseException:
         echo(
-            f"dijob/{name} may be deleted, and is not made anew; what it was to be is in {file}:"
-            f" kubectl dijob apply -n {namespace} -f {file}",
+            f"dijob/{name} was not recreated, and may have been deleted; recreate it from the saved"
+            f" manifest: kubectl dijob apply -n {namespace} -f {file}",
             err=True,
         )
         raise
@@ -102,13 +108,14 @@ def kept(name: str, namespace: str, bodies: Sequence[Body]) -> Iterator[None]:
 
 
 def parted(bodies: Sequence[Body], name: str) -> tuple[Sequence[Body], Body]:
-    """What else is in the files, and the job of this name. Raises CliError where it is not there,
-    or another job is.
+    """Split the objects into all others and the job of this name.
+
+    Raises CliError (USAGE) if the job is missing or there is another one.
     """
     jobs = [body for body in bodies if body["kind"] == "DIJob"]
     if [job["metadata"]["name"] for job in jobs] != [name]:
         found = ", ".join(job["metadata"]["name"] for job in jobs) or "none"
         raise CliError(
-            f"the files must have the DIJob {name} and no other; they have: {found}", Exit.USAGE
+            f"the files must contain the DIJob {name} and no other; found: {found}", Exit.USAGE
         )
     return [body for body in bodies if body is not jobs[0]], jobs[0]

@@ -5,9 +5,9 @@ from dijob.cli.verbs import verb
 command = verb(
     lambda client, name: client.resume(name),
     "resumed",
-    """Bring suspended jobs back, with the same ranks.
+    """Resume suspended jobs with the same ranks.
 
-    They start from their checkpoints, where their programs have any.
+    The pods are created again. Programs that write checkpoints can continue from them.
 
     \b
     Example:

@@ -32,36 +32,63 @@ class Given(TypedDict):
 
 @click.command()
 @click.argument("name")
-@click.option("--image", required=True, help="The image of all pods.")
-@click.option("--replicas", type=click.IntRange(min=1), default=1, show_default=True)
-@click.option("--workers", type=click.IntRange(min=1), help="Processes in each pod.")
-@click.option("--cpu", metavar="QUANTITY", help="For each pod, as 500m or 2.")
-@click.option("--memory", metavar="QUANTITY", help="For each pod, as 4Gi; also the limit.")
-@click.option("--gpus", type=click.IntRange(min=0), default=0, help="nvidia.com/gpu in each pod.")
-@click.option("--topology", type=click.Choice(["mesh", "star", "alone"]))
-@click.option("--mq", metavar="TYPE", help="nng, redis, torchrpc:cpu, torchrpc:cuda.")
-@click.option("--env", multiple=True, metavar="NAME=VALUE", help="Can be repeated.")
+@click.option("--image", required=True, help="Image of all pods.")
 @click.option(
-    "--volume", "volumes", multiple=True, metavar="CLAIM:/PATH", help="Mounted in all pods."
+    "--replicas",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Number of pods.",
+)
+@click.option("--workers", type=click.IntRange(min=1), help="Number of processes in each pod.")
+@click.option("--cpu", metavar="QUANTITY", help="CPU request of each pod, for example 500m or 2.")
+@click.option(
+    "--memory", metavar="QUANTITY", help="Memory request and limit of each pod, for example 4Gi."
+)
+@click.option(
+    "--gpus", type=click.IntRange(min=0), default=0, help="Number of nvidia.com/gpu of each pod."
+)
+@click.option(
+    "--topology",
+    type=click.Choice(["mesh", "star", "alone"]),
+    help="How DI-engine's processes are connected.",
+)
+@click.option(
+    "--mq", metavar="TYPE", help="Message queue: nng, redis, torchrpc:cpu or torchrpc:cuda."
+)
+@click.option(
+    "--env",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Environment variable of all pods. Repeatable.",
+)
+@click.option(
+    "--volume",
+    "volumes",
+    multiple=True,
+    metavar="CLAIM:/PATH",
+    help="PersistentVolumeClaim to mount in all pods. Repeatable.",
 )
 @click.option(
     "--code",
     type=click.Path(),
     metavar="DIR|FILE",
-    help="What is in it is in /work, where the command starts, in a ConfigMap (up to 1 MiB).",
+    help="Code to put into /work, where the command starts. Stored in a ConfigMap, up to 1 MiB.",
 )
-@click.option("--wait", is_flag=True, help="Wait for the end; the exit code is as wait's.")
-@click.option("--watch", is_flag=True, help="Show the job until its end.")
+@click.option(
+    "--wait", is_flag=True, help="Wait until the job ends; the exit code is that of `wait`."
+)
+@click.option("--watch", is_flag=True, help="Show the job until it ends, as `watch` does.")
 @options.timeout()
-@click.option("--dry-run", is_flag=True, help="Print the objects, and ask no cluster.")
+@click.option("--dry-run", is_flag=True, help="Print the objects, and contact no cluster.")
 @options.output("yaml", "json")
 @options.cluster
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND...")
 def command(where: Where, name: str, command: Sequence[str], **given: Any) -> None:
-    """Make a job of an image and a command, with your code.
+    """Create a job from an image and a command, with your code.
 
-    The command runs in each pod, as it is written, without a shell. The ConfigMap with the code is
-    deleted with the job. --dry-run prints what would be made, as a start for a file of your own.
+    The command runs in each pod as written, without a shell. The ConfigMap with the code is
+    deleted with the job. The output of --dry-run is a start for a manifest of your own.
 
     \b
     Example:
@@ -90,7 +117,7 @@ def _run(where: Where, wanted: "Wanted", **given: Unpack[Given]) -> None:
 
 
 def checked(wanted: "Wanted", code: str | None) -> list[Body]:
-    """The job and its ConfigMap. Raises CliError with what is wrong; warnings go to stderr."""
+    """Return the job and its ConfigMap, validated. Warnings go to stderr. Raises CliError."""
     with client_errors():
         from dijob.cli.running.build import manifests
         from dijob.cli.running.code import read
@@ -103,8 +130,10 @@ def checked(wanted: "Wanted", code: str | None) -> list[Body]:
 
 
 async def make(client: "AsyncClient", bodies: Sequence[Body]) -> None:
-    """Create the job, and what it owns. Raises CliError where there is one of this name, or where
-    its ConfigMap is somebody else's.
+    """Create the job and the objects that it owns.
+
+    Raises CliError (REFUSED) if a job of this name exists, or if its ConfigMap belongs to another
+    owner.
     """
     from dijob.client import NotFound
 
@@ -116,23 +145,28 @@ async def make(client: "AsyncClient", bodies: Sequence[Body]) -> None:
         pass
     else:
         raise CliError(
-            f"there is a DIJob {name} in {client.namespace}: choose another name, or delete it"
-            f" (kubectl dijob delete {name})",
+            f"the DIJob {name} already exists in namespace {client.namespace}: choose another name,"
+            f" or delete it (kubectl dijob delete {name})",
             Exit.REFUSED,
         )
     for body in owned:
         await _refuse_others(client, body["metadata"]["name"], name)
+    # All objects are validated before the first is created, so that a rejected ConfigMap does not
+    # leave a job without its code.
     for body in bodies:
         await client.apply(body, dry_run=True, force=True)
     made = await client.apply(job)
+    # The owner reference needs the job's uid, so the job is created first. Its pods wait for the
+    # ConfigMap that they mount.
     for body in owned:
         await client.apply_owned(body, made)
     echo(f"dijob/{name} created")
 
 
 async def _refuse_others(client: "AsyncClient", config_map: str, job: str) -> None:
-    """Raises CliError where the ConfigMap is there and is not that of a job of this name: it would
-    be written over, and deleted with the job.
+    """Raise CliError if the ConfigMap exists and does not belong to a job of this name.
+
+    Otherwise it would be overwritten now, and deleted with the job later.
     """
     from dijob.client import NotFound
     from dijob.client.connection import Call
@@ -146,8 +180,8 @@ async def _refuse_others(client: "AsyncClient", config_map: str, job: str) -> No
     owners = found["metadata"].get("ownerReferences") or ()
     if ("DIJob", job) not in {(owner["kind"], owner["name"]) for owner in owners}:
         raise CliError(
-            f"there is a ConfigMap {config_map} in {client.namespace} that is no job's: the code"
-            f" would be written over it. Choose another name for the job",
+            f"the ConfigMap {config_map} in namespace {client.namespace} does not belong to this"
+            " job, and the code would overwrite it: choose another name for the job",
             Exit.REFUSED,
         )
 

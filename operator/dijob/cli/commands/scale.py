@@ -11,14 +11,14 @@ from dijob.names import MAX_REPLICAS
 @click.command()
 @options.job
 @click.option(
-    "--replicas", type=click.IntRange(1, MAX_REPLICAS), required=True, help="How many pods."
+    "--replicas", type=click.IntRange(1, MAX_REPLICAS), required=True, help="Number of pods."
 )
 @options.cluster
 def command(where: Where, name: str, replicas: int) -> None:
-    """Change how many pods a job wants.
+    """Change the number of pods of a job.
 
-    New ranks join those that run; when it shrinks, the highest ranks leave. A job with tasks is
-    scaled by its last task, in its file.
+    New ranks join the running ones. When the job shrinks, the highest ranks leave. To scale a job
+    with tasks, change `replicas` of its last task and apply the file.
 
     \b
     Example:

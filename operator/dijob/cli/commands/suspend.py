@@ -5,10 +5,10 @@ from dijob.cli.verbs import verb
 command = verb(
     lambda client, name: client.suspend(name),
     "suspended",
-    """Take jobs off the cluster, until resume.
+    """Delete the pods of jobs until the jobs are resumed.
 
-    Their pods end with their grace period. The jobs keep their ranks, and the room is free for
-    others.
+    The pods get their termination grace period. Their capacity is free for other jobs. The jobs
+    keep their ranks.
 
     \b
     Example:

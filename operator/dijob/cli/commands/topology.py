@@ -16,16 +16,16 @@ from dijob.cli.printing import echo, text
     "--svg",
     metavar="FILE",
     type=click.Path(dir_okay=False),
-    help="Also draw it: ranks in a circle, what is missing dashed.",
+    help="Also write a picture: ranks in a circle, missing connections dashed.",
 )
 @options.output("table", "json", "yaml")
 @options.cluster
 def command(where: Where, name: str, svg: str | None, output: str) -> None:
-    """Which connections a job's processes have, which are missing, and why.
+    """Show which connections a job's processes have, which are missing, and why.
 
-    They are read from /proc/net in each pod, by exec with your rights, with what its image has:
-    python3, or sh, or cat. A pod without any is seen from its peers. Exit code 0 where all are up,
-    else 1.
+    Connections are read from /proc/net in each pod by exec, with your permissions. The image needs
+    python3, sh or cat. A pod without any of them is observed through its peers. The exit code is 0
+    if all connections are up, else 1.
 
     \b
     Example:
@@ -48,4 +48,4 @@ def _write(path: str, drawn: str) -> None:
     try:
         Path(path).write_text(drawn)
     except OSError as error:
-        raise CliError(f"{path} cannot be written: {error.strerror}", Exit.USAGE) from error
+        raise CliError(f"cannot write {path}: {error.strerror}", Exit.USAGE) from error

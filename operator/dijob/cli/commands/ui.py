@@ -12,15 +12,17 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("-A", "--all-namespaces", is_flag=True, help="The jobs of all namespaces.")
-@click.option("--port", type=click.IntRange(1, 65535), help="On 127.0.0.1. Absent: a free one.")
-@click.option("--no-browser", is_flag=True, help="Print the address alone.")
+@click.option("-A", "--all-namespaces", is_flag=True, help="Show the jobs of all namespaces.")
+@click.option(
+    "--port", type=click.IntRange(1, 65535), help="Port on 127.0.0.1. Default: a free port."
+)
+@click.option("--no-browser", is_flag=True, help="Only print the URL, and open no browser.")
 @options.cluster
 def command(where: Where, all_namespaces: bool, port: int | None, no_browser: bool) -> None:
-    """A live page in the browser: jobs, their ranks and connections, progress and logs.
+    """Open a live page in the browser: jobs, ranks, connections, progress and logs.
 
-    It is served by this command, on this machine alone, with your own kubeconfig and rights, and
-    changes nothing. The address has a key in it, which holds until the command ends.
+    This command serves the page on 127.0.0.1 with your kubeconfig and permissions, and changes
+    nothing. The URL contains a key that is valid until the command ends.
 
     \b
     Example:

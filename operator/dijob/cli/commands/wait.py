@@ -17,15 +17,15 @@ GOALS = ("finished", "succeeded", "running")
     type=click.Choice(GOALS),
     default=GOALS[0],
     show_default=True,
-    help="finished and succeeded both wait for the end; running ends as soon as the job runs.",
+    help="finished and succeeded wait until the job ends; running waits until the job runs.",
 )
 @options.timeout()
 @options.cluster
 def command(where: Where, name: str, goal: str, timeout: float | None) -> None:
-    """Wait until a job has ended, and end with its outcome.
+    """Wait until a job ends, and exit with its outcome.
 
-    Each change of its phase, message or progress is said on stderr meanwhile. Exit codes: 0 it has
-    succeeded (or runs), 1 it has failed, 3 there is none or it was deleted, 6 the time is over.
+    Changes of the job's phase, message and progress are printed on stderr. Exit codes: 0 the job
+    succeeded (or runs), 1 it failed, 3 it does not exist or was deleted, 6 the timeout expired.
 
     \b
     Example:

@@ -15,9 +15,10 @@ if TYPE_CHECKING:
 @options.job
 @options.cluster
 def command(where: Where, name: str) -> None:
-    """A live view of a job, its ranks and its events, until it has ended.
+    """Show a live view of a job, its ranks and its events until the job ends.
 
-    Where the output is no terminal, each change is a line. The exit code is as wait's.
+    If the output is not a terminal, each change is printed as a line. The exit code is that of
+    `wait`.
 
     \b
     Example:

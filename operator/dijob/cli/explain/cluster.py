@@ -64,7 +64,7 @@ async def misshapen_pods(client: AsyncClient, file: File) -> list[str]:
 
 
 def _not_asked(why: str) -> Data:
-    said = f"no cluster was asked: {why}; this looked at the file only"
+    said = f"no cluster was asked: {why}; only the file was checked"
     return {"asked": False, "why": said, "findings": []}
 
 
