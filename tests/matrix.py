@@ -59,8 +59,8 @@ def e2e(*names: str) -> tuple[str, ...]:
 
 CORE = e2e("first_steps", "mesh", "elastic", "healing", "policies")
 ROWS: Final = (
-    Row("oldest", OLDEST, "apiserver, chart, faults; nodes pretended by kwok", APISERVER),
-    Row("newest", NEWEST, "apiserver, chart, faults; nodes pretended by kwok", APISERVER),
+    Row("oldest", OLDEST, "apiserver, chart, faults; nodes simulated by kwok", APISERVER),
+    Row("newest", NEWEST, "apiserver, chart, faults; nodes simulated by kwok", APISERVER),
     Row("e2e", NEWEST, "real pods: first steps, mesh, elastic, healing, policies", CORE, workers=2),
     Row(
         "ipv6",
