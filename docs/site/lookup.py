@@ -70,7 +70,7 @@ def _table(registry: CollectorRegistry) -> str:
         f" {metric.type}{_bounds(registry, metric)} | {metric.documentation} |\n"
         for metric in sorted(registry.collect(), key=_name)
     )
-    head = "| series | labels | type | meaning ||\n|---|---|---|---|\n"
+    head = "| series | labels | type | meaning |\n|---|---|---|---|\n"
     return head + "".join(rows)
 
 
