@@ -1,5 +1,5 @@
-"""docs/migration.md has a row for everything that DI-orchestrator knows, and each row that describes
-this operator's behavior is covered by a test.
+"""docs/migration.md has a row for everything that DI-orchestrator knows, and each row that
+describes this operator's behavior is covered by a test.
 
 The page itself names no tests, because its readers are users. EVIDENCE below does.
 """
