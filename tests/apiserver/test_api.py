@@ -64,7 +64,7 @@ def test_waiting_for_the_end_returns_for_a_job_that_fails_and_the_next_line_says
         shown = plane.kubectl(
             "get", "dijob", "fails", "-o", "jsonpath={.status.phase}: {.status.message}"
         )
-        assert shown.startswith("Failed: not done within activeDeadlineSeconds"), shown
+        assert shown.startswith("Failed: not finished within activeDeadlineSeconds"), shown
     finally:
         plane.remove("dijob/fails")
 

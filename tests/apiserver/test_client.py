@@ -49,19 +49,19 @@ def test_a_jobs_life_by_commands(plane: Plane) -> None:
         assert said(plane, "apply", "-f", "-", stdin=text) == "dijob/by-cli applied\n"
         running = dijob(plane, "wait", "by-cli", "--for", "running", "--timeout", "60s")
         assert running.exit_code == 0
-        assert "by-cli: Running: all 2 ranks run" in running.stdout
+        assert "by-cli: Running: all 2 ranks are running" in running.stdout
         listed = said(plane, "list").splitlines()
         assert listed[0].split()[:5] == ["NAME", "PHASE", "DESIRED", "READY", "RESTARTS"]
         assert any(line.startswith("by-cli") and "Running" in line for line in listed)
         assert said(plane, "scale", "by-cli", "--replicas", "3")
-        plane.until_condition("by-cli", "Running", "True", "all 3 ranks run")
+        plane.until_condition("by-cli", "Running", "True", "all 3 ranks are running")
         said(plane, "suspend", "by-cli")
         plane.until_condition("by-cli", "Suspended", "True")
         said(plane, "resume", "by-cli")
-        plane.until_condition("by-cli", "Running", "True", "all 3 ranks run")
+        plane.until_condition("by-cli", "Running", "True", "all 3 ranks are running")
         late = dijob(plane, "wait", "by-cli", "--timeout", "0.5s")
         assert late.exit_code == 6, late.output
-        assert "it is Running: all 3 ranks run" in late.stderr
+        assert "it is Running: all 3 ranks are running" in late.stderr
         got = json.loads(said(plane, "get", "by-cli", "-o", "json"))
         assert (got["kind"], got["spec"]["replicas"]) == ("DIJob", 3)
         # The file says 2, and kubectl dijob scale has written 3: whose is it?
@@ -192,5 +192,5 @@ def test_the_example_of_the_page_runs(
     finally:
         plane.remove("dijob/hello")
     said = capsys.readouterr().out
-    assert "hello: Running: all 2 ranks run" in said
+    assert "hello: Running: all 2 ranks are running" in said
     assert "Ready" in said

@@ -34,7 +34,7 @@ def test_a_job_whose_pods_are_held_by_gates_waits_and_begins_when_they_are_gone(
         away = json.dumps([{"op": "remove", "path": "/spec/schedulingGates"}])
         for pod in sorted(before):
             plane.kubectl("patch", "pod", pod, "--type", "json", "-p", away)
-        plane.until_condition(NAME, "Running", "True", "all 2 ranks run")
+        plane.until_condition(NAME, "Running", "True", "all 2 ranks are running")
         assert plane.uids(NAME) == before
     finally:
         plane.remove(f"dijob/{NAME}")

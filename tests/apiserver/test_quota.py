@@ -38,11 +38,11 @@ def test_an_elastic_job_begins_without_what_a_quota_refuses(plane: Plane, untouc
             lambda: plane.get("resourcequota", NAME),
         )
         plane.apply(changed(made, "spec.template.spec.priorityClassName", NAME))
-        plane.until_condition(NAME, "Running", "True", "1 of 4 ranks run")
+        plane.until_condition(NAME, "Running", "True", "1 of 4 ranks are running")
         plane.until_condition(NAME, "PodsCreated", "False", "PodForbidden", "exceeded quota")
         first = plane.uids(NAME)[f"{NAME}-0"]
         plane.apply(quota(4))
-        plane.until_condition(NAME, "Running", "True", "all 4 ranks run", seconds=90)
+        plane.until_condition(NAME, "Running", "True", "all 4 ranks are running", seconds=90)
         assert plane.uids(NAME)[f"{NAME}-0"] == first
     finally:
         plane.remove(f"dijob/{NAME}", f"resourcequota/{NAME}", f"priorityclass/{NAME}")

@@ -65,7 +65,7 @@ def test_a_job_that_waits_alone_keeps_its_pods(plane: Plane, removed: list[str])
     )
     assert plane.uids(name) == before
     plane.kubectl("apply", "-f", "-", stdin=nodes(("fourth",)))
-    plane.until_condition(name, "Running", "True", "all 4 ranks run", seconds=90)
+    plane.until_condition(name, "Running", "True", "all 4 ranks are running", seconds=90)
     assert pod in before.values()
     assert plane.uids(name) == before
 
@@ -97,7 +97,7 @@ def test_a_pod_without_a_node_stays_when_the_others_give_theirs_back(
     )
     assert kept in by_uid(plane, name)
     plane.kubectl("apply", "-f", "-", stdin=nodes(("fourth",)))
-    plane.until_condition(name, "Running", "True", "all 4 ranks run", seconds=90)
+    plane.until_condition(name, "Running", "True", "all 4 ranks are running", seconds=90)
 
 
 def by_uid(plane: Plane, name: str) -> dict[str, Body]:
@@ -120,7 +120,7 @@ def test_a_resource_claim_that_is_not_made_is_named(plane: Plane, removed: list[
     removed += ["dijob/claims", "resourceclaimtemplate/absent"]
     plane.apply(changed(job("claims"), f"{POD}.resourceClaims", [CLAIM]))
     plane.until_condition("claims", "AddressesReady", "False", "AddressMissing", '"absent"')
-    assert "no scheduler" not in plane.condition("claims", "AddressesReady")["message"]
+    assert "not installed" not in plane.condition("claims", "AddressesReady")["message"]
     plane.apply(TEMPLATE)
     plane.until_condition("claims", "AddressesReady", "False", "Unschedulable", seconds=60)
 
@@ -131,7 +131,7 @@ def test_a_resource_claim_that_is_missing_is_named(plane: Plane, removed: list[s
     one = {"name": "gpu", "resourceClaimName": "not-there"}
     plane.apply(changed(job("claim"), f"{POD}.resourceClaims", [one]))
     plane.until_condition("claim", "AddressesReady", "False", "AddressMissing", "not-there")
-    assert "no scheduler" not in plane.condition("claim", "AddressesReady")["message"]
+    assert "not installed" not in plane.condition("claim", "AddressesReady")["message"]
 
 
 MISSING: dict[str, tuple[str, Body]] = {

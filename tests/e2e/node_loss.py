@@ -80,7 +80,7 @@ def whole_again(space: Space, with_operator: bool, bound: int) -> None:
     lost = sorted(name for name, node in there.items() if node == doomed)
     with without_power(space, doomed):
         if not with_operator:
-            said = f"node {doomed} has been silent since"
+            said = f"node {doomed} has been unreachable since"
             space.until(
                 f"the job names {doomed}",
                 lambda: "" if said in (now := space.status("world")["message"]) else now,

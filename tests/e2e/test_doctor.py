@@ -140,10 +140,13 @@ PROXY = {
 ENDS = "trap 'exit 0' TERM; sleep 3600 & wait"
 HELD: Wanted = {
     ("slow", "old pods"): (
-        "containers proxy, di-container have not ended",
+        "containers proxy, di-container were still running",
         "terminationGracePeriodSeconds",
     ),
-    ("kept", "old pods"): ("finalizer example.com/hold keeps it", "controller of the finalizer"),
+    ("kept", "old pods"): (
+        "finalizer example.com/hold blocks its deletion",
+        "controller of the finalizer",
+    ),
 }
 
 

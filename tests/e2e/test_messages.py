@@ -73,7 +73,7 @@ def test_the_probe_that_ended_a_program_is_named(space: Space, probe: str) -> No
     main = {"command": ["/bin/bash", "-c", "echo step 7; exec sleep 600"], probe: checks}
     space.apply(job("probed", main, replicas=1, backoffLimit=0))
     message = failed(space, "probed")
-    words = f"rank 0 was ended by the kubelet: its {kind} probe failed: "
+    words = f"rank 0 was killed by the kubelet: its {kind} probe failed: "
     assert f"the first failure: {words}" in message
     assert "/no/such" in message
     assert "step 7" not in message

@@ -181,7 +181,7 @@ def test_a_python_that_cannot_be_told_of_its_peers_is_named_in_the_jobs_message(
     space.until_true("alone", "Succeeded", REAL_SECONDS)
     said = space.condition("alone", "LauncherBypassed")
     assert said["status"] == "True"
-    assert "rank 0 has worked alone" in said["message"]
+    assert "rank 0 ran without peers" in said["message"]
     assert "python -I" in said["message"]
     assert space.status("alone")["message"].startswith("each pod may train alone")
 

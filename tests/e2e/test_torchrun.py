@@ -122,7 +122,7 @@ def test_who_has_succeeded_begins_again_with_who_fails_after_it(space: Space) ->
     status = space.status("outlived")
     assert (status["listNumber"], status["renewals"], status["restarts"]) == (2, 1, 1)
     assert status["lastRenewal"]["message"].endswith(
-        "rank 0, which had succeeded, begins again too"
+        "rank 0, which had succeeded, restarts as well"
     )
     assert status["succeededRanks"] == "0-1"
     assert "list 2 ranks 2" in space.logs("outlived-0")

@@ -168,5 +168,5 @@ def test_without_the_key_nothing_is_shown_and_a_lost_rank_tells_who_starts_again
         page.wait_for_function(SEEN, arg=["rank 1 renewing", "rank 1 failed"])
         expect(page.locator(".figures")).to_contain_text("Renewals1")
         expect(page.locator(".node.ready")).to_have_count(3)
-        expect(page.locator(".story")).to_contain_text("ranks 1-2 are renewed")
+        expect(page.locator(".story")).to_contain_text("ranks 1-2 restart")
         expect(page.locator(".story")).to_contain_text("Address list 2")

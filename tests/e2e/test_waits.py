@@ -102,11 +102,12 @@ def test_what_keeps_an_old_pod_is_named(held: Space) -> None:
     finalizer(held, "pod", "kept-1")
     for name in ("slow", "kept"):
         held.kubectl("delete", "pod", f"{name}-1", "--wait=false")
-    until_said(held, "slow", "rank 1: its old pod is ending: containers proxy, di-container have")
+    old = "rank 1: its old pod is still ending:"
+    until_said(held, "slow", f"{old} containers proxy, di-container were")
     until_said(held, "slow", "(grace period: 300 s)")
-    until_said(held, "kept", f"rank 1: its old pod is ending: finalizer {HOLD} keeps it until")
+    until_said(held, "kept", f"{old} finalizer {HOLD} blocks its deletion until")
     held.kubectl("patch", "dijob", "slow", "--type=merge", '-p={"spec":{"suspend":true}}')
-    until_said(held, "slow", "still to end (pod slow-")
+    until_said(held, "slow", "still ending (pod slow-")
 
 
 def test_a_deletion_in_the_foreground_waits_for_the_pods(space: Space) -> None:
@@ -137,6 +138,6 @@ def test_the_status_of_a_job_that_a_finalizer_keeps_stays_true(held: Space) -> N
         return "" if right else json.dumps([shown, status.get("message")])
 
     held.until("its figures are true and its finalizer is named", problem, 60)
-    assert "no pod is left" in held.status("stuck")["message"]
+    assert "no pods are left" in held.status("stuck")["message"]
     held.until_true("fails", "Failed", 120)
     assert held.status("fails")["restarts"] > 2

@@ -92,7 +92,7 @@ async def unsaid(lane: Lane, names: list[str]) -> str:
     for name in names:
         status = await lane.status(name)
         said = {c["type"]: c["message"] for c in status["conditions"]}
-        wanted = ("3 of 4 ranks run", "Running", "joining later: rank 3: Unschedulable")
+        wanted = ("3 of 4 ranks are running", "Running", "joining later: rank 3: Unschedulable")
         if (said["Running"], status["phase"]) != wanted[:2] or wanted[2] not in said[
             "AddressesReady"
         ]:

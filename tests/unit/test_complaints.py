@@ -89,7 +89,7 @@ COMPLAINTS: dict[str, tuple[Body, str]] = {
     ),
     "crash loop says why it crashed": (
         {"containerStatuses": [looping(1)]},
-        "container di-container exited 1: boom, and starts again after a pause (CrashLoopBackOff)",
+        "container di-container exited 1: boom, and restarts after a back-off (CrashLoopBackOff)",
     ),
     "down": (
         {"containerStatuses": [main_status(state=terminated(2))]},

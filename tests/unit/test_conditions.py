@@ -51,45 +51,51 @@ REASONS: dict[str, tuple[Observed, str, bool, str, str]] = {
         "AddressesReady",
         False,
         "Publishing",
-        "list 1",
+        "peer list revision 1",
     ),
     "published": (
         observed(*ALL),
         "AddressesReady",
         True,
         "Published",
-        "3 addresses published as list 1",
+        "3 addresses published as peer list revision 1",
     ),
     "waits for addresses": (
         observed(view(0)),
         "Running",
         False,
         "Starting",
-        "waits for the addresses",
+        "waiting for addresses, see AddressesReady",
     ),
     "not all ready": (
         observed(listed(0, ready=False), listed(1), listed(2)),
         "Running",
         False,
         "Starting",
-        "rank 0: its program runs, and is not Ready: kubectl logs job-0 may say why",
+        "rank 0: its program is running but not Ready: kubectl logs job-0 may show why",
     ),
-    "ready": (observed(*ALL), "Running", True, "Begun", "all 3 ranks run"),
-    "renewing all": (observed(listed(1), listed(2)), "Running", False, "Renewing", "whole set"),
+    "ready": (observed(*ALL), "Running", True, "Begun", "all 3 ranks are running"),
+    "renewing all": (
+        observed(listed(1), listed(2)),
+        "Running",
+        False,
+        "Renewing",
+        "all ranks restart",
+    ),
     "renewing one": (
         observed(listed(0), listed(1)),
         "PeersReady",
         False,
         "Renewing",
-        "rank 2 is renewed, the others run on",
+        "rank 2 restarts, the other ranks keep running",
     ),
-    "all ready": (observed(*ALL), "PeersReady", True, "AllRanksReady", "list 1"),
+    "all ready": (observed(*ALL), "PeersReady", True, "AllRanksReady", "revision 1"),
     "not begun": (
         observed(listed(0), listed(1), listed(2, ready=False)),
         "PeersReady",
         False,
         "Starting",
-        "the job has not begun, see Running",
+        "the job has not started, see Running",
     ),
     "crashed before all ran": (
         observed(
@@ -98,7 +104,7 @@ REASONS: dict[str, tuple[Observed, str, bool, str, str]] = {
         "Running",
         False,
         "Blocked",
-        "rank 2: its program exited 3: no GPU, and starts again",
+        "rank 2: its program exited 3: no GPU, and is restarting",
     ),
     "list died": (
         observed(listed(0), listed(1)),
@@ -141,7 +147,7 @@ def test_while_the_set_is_renewed_the_reason_stays() -> None:
     said = conditions_of(gathering)
     assert said["AddressesReady"].reason == "PodLost"
     assert (
-        "rank 2: its pod is gone; rank 2 is renewed, the others run on. "
+        "rank 2: its pod is gone; rank 2 restarts, the other ranks keep running. "
         in said["AddressesReady"].message
     )
     assert "its pod is being created" in said["AddressesReady"].message
@@ -152,14 +158,14 @@ def test_an_elastic_job_says_for_whom_it_waits_and_how_long() -> None:
     seen = observed(view(0), view(1, placed=NOW.isoformat()), view(2, ip=""))
     message = say(seen, owner)["AddressesReady"].message
     assert message == (
-        "rank 2: its node is starting it "
-        "(the job begins 7 s after ranks 0-1 have their addresses, and others join later)"
+        "rank 2: its node is starting its pod "
+        "(the job starts 7 s after ranks 0-1 have their addresses; other ranks can join later)"
     )
 
 
 def test_any_other_job_says_just_what_it_lacks() -> None:
     message = say(observed(view(0), view(1), view(2, ip="")))["AddressesReady"].message
-    assert message == "rank 2: its node is starting it"
+    assert message == "rank 2: its node is starting its pod"
 
 
 FIRST: dict[str, tuple[Ending | None, str]] = {

@@ -87,9 +87,11 @@ async def test_a_pod_that_is_lost_again_and_again_is_reported_with_its_pause() -
         for _ in range(4):
             await whole(world, 3, 60)
             await lose(world, "job-1")
-        await world.until(lambda: "created again" in world.cluster.job().status.message, 5)
+        await world.until(lambda: "re-created" in world.cluster.job().status.message, 5)
         said = world.cluster.job().status.message
-        assert "rank 1: its pod was lost several times in a row, and is created again at 20" in said
+        assert (
+            "rank 1: its pod was lost several times in a row, and will be re-created at 20" in said
+        )
 
 
 def test_the_pause_is_reported_with_its_end() -> None:
@@ -98,7 +100,7 @@ def test_the_pause_is_reported_with_its_end() -> None:
     said = conditions_of(plan(running(), seen, later(2)))["PodsCreated"]
     assert (said.status, said.reason) == ("False", "BackOff")
     assert said.message == (
-        "2 of 3 pods exist; rank 2: its pod was lost several times in a row, and is created again"
+        "2 of 3 pods exist; rank 2: its pod was lost several times in a row, and will be re-created"
         " at 2026-05-04T12:00:08Z"
     )
 
@@ -108,7 +110,7 @@ def test_why_a_node_does_not_admit_a_pod_says_more_than_the_pause() -> None:
     seen = observed(*two, creations={"job-2": Creation(4, NOW, rejected="NodePorts: no")})
     said = conditions_of(plan(running(), seen, later(2)))["PodsCreated"]
     assert said.reason == "Creating"
-    assert said.message.endswith("is created again at 2026-05-04T12:00:08Z")
+    assert said.message.endswith("will be re-created at 2026-05-04T12:00:08Z")
 
 
 @pytest.mark.parametrize(
@@ -127,5 +129,6 @@ def test_the_pause_of_the_jobs_redis_server_is_reported_too() -> None:
     said = conditions_of(plan(owner, seen, later(7)))["BrokerReady"]
     assert (said.reason, said.message) == (
         "NotRunning",
-        "pod job-mq was lost several times in a row, and is created again at 2026-05-04T12:00:08Z",
+        "pod job-mq was lost several times in a row, and will be re-created at"
+        " 2026-05-04T12:00:08Z",
     )

@@ -50,7 +50,7 @@ def test_the_startup_deadline_names_the_rank_that_never_came() -> None:
     decided, _ = then(owner, waiting, 31)
     assert says(decided)["Failed"] == ("True", "StartupDeadlineExceeded")
     assert (
-        "startupDeadlineSeconds, 30: rank 2: ImagePullBackOff: no such image"
+        "startupDeadlineSeconds, 30 s: rank 2: ImagePullBackOff: no such image"
         in decided.status.message
     )
 

@@ -31,15 +31,15 @@ WAITS: dict[str, tuple[Pod | None, dict[str, Any], str]] = {
         "taken",
     ),
     "refused": (None, {"refusals": {"pod/job-1": refused("exceeded quota")}}, "exceeded quota"),
-    "old one ends": (view(1, deleting=True), {}, "its old pod is ending"),
+    "old one ends": (view(1, deleting=True), {}, "its old pod is still ending"),
     "T2: the pod that its node did not admit ends": (
         view(1, deleting=True),
         {"creations": NOT_ADMITTED},
         "NodePorts: no",
     ),
-    "of an older list": (listed(1), {}, "its pod belongs to an older address list and is replaced"),
-    "no node": (view(1, ip="", node=""), {}, "it waits for a node"),
-    "on a node": (view(1, ip=""), {}, "its node is starting it"),
+    "of an older list": (listed(1), {}, "its pod has a stale peer list and is being replaced"),
+    "no node": (view(1, ip="", node=""), {}, "its pod is waiting for a node"),
+    "on a node": (view(1, ip=""), {}, "its node is starting its pod"),
     "complains": (
         view(1, ip="", complaint="Unschedulable: 0/2 nodes"),
         {},
@@ -56,7 +56,11 @@ WAITS: dict[str, tuple[Pod | None, dict[str, Any], str]] = {
         {},
         "its node does not have its image yet: a/b:1",
     ),
-    "no launcher": (view(1, unstarted=True, complaint=NO_LAUNCHER), {}, "set launcher.image in"),
+    "no launcher": (
+        view(1, unstarted=True, complaint=NO_LAUNCHER),
+        {},
+        "set the chart value launcher.image",
+    ),
 }
 
 
@@ -74,7 +78,7 @@ def test_why_a_rank_has_no_address(pod: Pod | None, known: dict[str, Any], why: 
         ((), "ranks 0-2: its pod is gone"),
         (
             (view(0), view(1), listed(2)),
-            "ranks 0-1: it is starting; rank 2: it has not got the newest address list yet",
+            "ranks 0-1: it is starting; rank 2: it has not received the newest peer list yet",
         ),
         (
             (view(0), listed(1, complaint="container x: CrashLoopBackOff"), view(2)),
@@ -112,7 +116,7 @@ def test_every_kind_of_refusal_of_a_pod_has_a_reason() -> None:
 
 def test_the_cause_of_a_pod_that_its_node_does_not_admit_outlasts_its_old_pod() -> None:
     """T2: the old pod has the name for a moment."""
-    waits = refused("waits for the old pod job-1 to end", Refused.TERMINATING)
+    waits = refused("waiting for the old pod job-1 to end", Refused.TERMINATING)
     seen = Observed(refusals={"pod/job-1": waits}, creations=NOT_ADMITTED)
     assert diagnose.refusal(gang(), [1], seen) is None
     assert diagnose.without_address(gang(), [1], seen, NOW) == "rank 1: NodePorts: no"

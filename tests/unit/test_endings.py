@@ -91,7 +91,7 @@ HEADLINES = {
     ),
     "torchrun": (
         TORCHRUN,
-        "torchrun's local rank 2 exited -9, whose own words stand further up in the log",
+        "torchrun's local rank 2 exited -9, and its own error is further up in the log",
     ),
     "nothing": ("", ""),
     "blank lines": ("\n \n", ""),
@@ -132,16 +132,16 @@ ENDS = {
         "exited 1: ModuleNotFoundError: No module named 'mymod'",
     ),
     "no output": ((3, 0, "Error", ""), "exited 3"),
-    "C13: a healthy program": ((137, 9, "Error", "saving"), "was ended by SIGKILL"),
+    "C13: a healthy program": ((137, 9, "Error", "saving"), "was killed by SIGKILL"),
     "a program that had failed": (
         (143, 15, "Error", TRACEBACK),
-        "was ended by SIGTERM: ModuleNotFoundError: No module named 'mymod'",
+        "was killed by SIGTERM: ModuleNotFoundError: No module named 'mymod'",
     ),
     "a program that fell": (
         (139, 11, "Error", "Fatal Python error: Segmentation fault"),
-        "was ended by SIGSEGV: Fatal Python error: Segmentation fault",
+        "was killed by SIGSEGV: Fatal Python error: Segmentation fault",
     ),
-    "no such signal": ((228, 100, "Error", ""), "was ended by signal 100"),
+    "no such signal": ((228, 100, "Error", ""), "was killed by signal 100"),
     "out of memory": ((137, 9, "OOMKilled", "step 7"), "ran out of memory (OOMKilled)"),
     "no container": (
         (None, None, "Evicted", "The node was low on disk"),
@@ -158,7 +158,7 @@ def test_what_the_cluster_knows_besides_is_the_cause() -> None:
         f"ran out of memory (OOMKilled: {limit})"
     )
     probe = "its liveness probe failed: HTTP probe failed with statuscode: 500"
-    assert how_it_ended(143, 15, "Error", "step 7", probe) == f"was ended by the kubelet: {probe}"
+    assert how_it_ended(143, 15, "Error", "step 7", probe) == f"was killed by the kubelet: {probe}"
 
 
 @pytest.mark.parametrize(("end", "words"), ENDS.values(), ids=ENDS)

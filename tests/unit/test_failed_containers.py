@@ -50,7 +50,7 @@ def test_another_container_that_failed_is_named_with_its_last_words(kind: str) -
     first = failures.first_of(pod, Charge(rank=0), NOW)
     assert (first.container, first.message) == ("stage", "ValueError: no data")
     assert failed(view(0, phase="Running", failures=1, last_end=end)) == (
-        "1 failure, backoffLimit is 0 (see `kubectl logs job-0 -c stage`; the pod then shows"
+        "1 failure, backoffLimit is 0 (see `kubectl logs job-0 -c stage`; the pod will show"
         " DeadlineExceeded); the first failure: rank 0: container stage"
         " exited 3: ValueError: no data"
     )
@@ -82,7 +82,7 @@ AGAIN: Body = {"state": RUNNING, "lastState": terminated(1)}
     [
         ({"state": terminated(1)}, True, "see `kubectl logs job-0`"),
         (AGAIN, True, "see `kubectl logs job-0`"),
-        (AGAIN, False, "`kubectl logs job-0` has what came last"),
+        (AGAIN, False, "`kubectl logs job-0` shows only the last run"),
         ({"state": {"waiting": {}}, "lastState": terminated(1)}, False, "see `kubectl logs job-0`"),
     ],
     ids=["ended", "its launcher waits", "runs again without one", "waits to run again"],
@@ -109,7 +109,7 @@ def test_a_log_is_promised_only_if_it_shows_the_failure(
         ("2Gi", None, None, "the container's memory limit is 2Gi"),
         ("2Gi", None, "3Gi", "the container's memory limit is 3Gi"),
         (None, "4Gi", None, "the pod's memory limit is 4Gi"),
-        (None, None, None, "the container has no memory limit, and its node had no memory left"),
+        (None, None, None, "the container has no memory limit, and its node ran out of memory"),
     ],
     ids=["own", "resized", "of the pod", "none"],
 )

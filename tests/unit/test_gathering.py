@@ -247,7 +247,7 @@ def test_room_for_three_of_four() -> None:
     said = conditions_of(before)["AddressesReady"]
     assert (said.status, said.reason) == ("False", "AddressMissing")
     assert said.message.startswith(
-        "rank 3: Unschedulable: 0/2 nodes (the job begins 10 s after ranks 0-1 have"
+        "rank 3: Unschedulable: 0/2 nodes (the job starts 10 s after ranks 0-1 have"
     )
     begun = hands_out(owner, observed(*pods), later(10))
     assert begun.actions == tuple(gives(r, 1, LIST) for r in range(3))
@@ -258,9 +258,10 @@ def test_room_for_three_of_four() -> None:
     said = conditions_of(told)["AddressesReady"]
     assert (said.status, said.message) == (
         "True",
-        "3 addresses published as list 1; joining later: rank 3: Unschedulable: 0/2 nodes",
+        "3 addresses published as peer list revision 1; joining later: rank 3: Unschedulable:"
+        " 0/2 nodes",
     )
-    assert conditions_of(told)["Running"].message == "3 of 4 ranks run"
+    assert conditions_of(told)["Running"].message == "3 of 4 ranks are running"
     owner = stored(owner, told)
     joined = hands_out(owner, observed(*running, home(3), services=frozenset({"job"})), later(20))
     assert {type(action) for action in joined.actions} == {PublishAddresses}
@@ -276,7 +277,7 @@ def test_the_highest_gives_way_and_comes_back_later() -> None:
     waits = plan(owner, observed(home(0), homeless(1), room=Room(frozenset({"job-2"}))), NOW)
     assert waits.actions == ()
     said = conditions_of(waits)["AddressesReady"].message
-    assert "rank 2: it gave its node back for a lower rank" in said
+    assert "rank 2: its pod was deleted to free a node for a lower rank" in said
     again = plan(owner, observed(home(0), home(1), room=Room(frozenset({"job-2"}))), NOW)
     assert [type(action) for action in again.actions] == [CreateInOrder]
 

@@ -46,8 +46,8 @@ def test_causes_for_which_there_is_no_room_share_a_sentence() -> None:
 
 
 def test_a_thousand_single_ranks_are_given_by_their_ends() -> None:
-    said = grouped(gang(1000), range(0, 1000, 2), lambda _: "it waits for a node")
-    assert said == "500 ranks from 0 to 998: it waits for a node"
+    said = grouped(gang(1000), range(0, 1000, 2), lambda _: "its pod is waiting for a node")
+    assert said == "500 ranks from 0 to 998: its pod is waiting for a node"
 
 
 @given(st.dictionaries(st.integers(0, 60), st.text("abcd ", min_size=1, max_size=300), min_size=1))

@@ -34,7 +34,7 @@ LOSSES: dict[str, tuple[tuple[Pod, ...], str, str]] = {
     "moved": (
         instead(listed(1, ip="10.0.0.9")),
         "AddressChanged",
-        "rank 1: pod job-1 moved from 10.0.0.1 to 10.0.0.9",
+        "rank 1: the address of pod job-1 changed from 10.0.0.1 to 10.0.0.9",
     ),
     "moved before it was told": (instead(view(1, ip="10.0.0.9")), "AddressChanged", "rank 1"),
 }

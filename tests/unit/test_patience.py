@@ -15,7 +15,7 @@ from unit.fake_api import FakeApi
 
 PULL = "container di-container: ImagePullBackOff: image x:1 cannot be pulled: not found"
 CONFIG = 'container di-container: CreateContainerConfigError: configmap "c" not found'
-CRASH = "container di-container exited 1: boom, and starts again after a pause (CrashLoopBackOff)"
+CRASH = "container di-container exited 1: boom, and restarts after a back-off (CrashLoopBackOff)"
 UNSCHEDULABLE = "Unschedulable: 0/2 nodes are available"
 
 

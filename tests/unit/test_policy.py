@@ -285,6 +285,6 @@ def test_success_of_the_decisive_ends_the_job_and_the_rest_go() -> None:
     pods = [listed(0, owner, phase="Succeeded", succeeded=True), listed(1, owner), listed(2, owner)]
     decided = plan(owner, observed(*pods), later(10))
     assert says(decided)["Succeeded"] == ("True", "SuccessPolicy")
-    assert decided.status.message == "rank 0 has exited 0, as successPolicy: Rank0 asks for"
+    assert decided.status.message == "rank 0 has exited 0, as successPolicy: Rank0 requires"
     actions = plan(stored(owner, decided), observed(*pods), later(11)).actions
     assert {a.name for a in actions} == {"job-1", "job-2"}  # type: ignore[union-attr]

@@ -94,8 +94,8 @@ async def test_the_message_names_the_probe_and_its_events_are_read_once() -> Non
         await EventReader(api.api()).read(job().metadata, [pod], news)
     assert api.reads == 1
     known = with_causes(pod, news.causes)
-    words = f"was ended by the kubelet: its liveness probe failed: {WHY}"
-    assert known.complaint.startswith(f"container di-container {words}, and starts again")
+    words = f"was killed by the kubelet: its liveness probe failed: {WHY}"
+    assert known.complaint.startswith(f"container di-container {words}, and restarts")
     first = failures.first_of(known, Charge(rank=0), NOW)
     assert first.cause == f"its liveness probe failed: {WHY}"
     assert with_causes(pod, {}) == pod

@@ -132,23 +132,25 @@ def told(old: Status, new: Status) -> list[tuple[str, str, bool]]:
 def test_the_first_start_is_told_once_with_its_seconds() -> None:
     waits = having_had(Fact(Running.Starting, "waits"), Fact(PeersReady.Starting, "waits"))
     begun = having_had(
-        Fact(Running.Begun, "all 3 ranks run"),
+        Fact(Running.Begun, "all 3 ranks are running"),
         Fact(PeersReady.AllRanksReady, "all"),
         before=waits,
         seconds=7,
     )
-    assert told(waits, begun) == [("Running", "all 3 ranks run, after 7 s", False)]
+    assert told(waits, begun) == [("Running", "all 3 ranks are running, after 7 s", False)]
 
 
 def test_a_loss_that_has_healed_is_told_with_its_seconds() -> None:
     runs = having_had(Fact(Running.Begun), Fact(PeersReady.AllRanksReady))
     lost = having_had(Fact(PeersReady.RankNotReady, "rank 1: its pod is gone"), before=runs)
     healed = having_had(
-        Fact(PeersReady.AllRanksReady, "all ranks are Ready with list 2"), before=lost, seconds=6
+        Fact(PeersReady.AllRanksReady, "all ranks are Ready with peer list revision 2"),
+        before=lost,
+        seconds=6,
     )
     assert told(runs, lost) == [("RankNotReady", "rank 1: its pod is gone", True)]
     assert told(lost, healed) == [
-        ("PeersReady", "all ranks are Ready with list 2, after 6 s", False)
+        ("PeersReady", "all ranks are Ready with peer list revision 2, after 6 s", False)
     ]
 
 

@@ -56,7 +56,7 @@ async def test_no_rank_begins_while_the_service_has_another_and_what_to_do_is_sa
         await resumed_with_another_port(world)
         await world.until(lambda: broker(world)[0] == "OtherPort")
         said = broker(world)[1]
-        assert "service job-mq has port 6379, and spec.messageQueue.port is 7000" in said
+        assert "service job-mq has port 6379, but spec.messageQueue.port is 7000" in said
         assert "kubectl delete networkpolicy,service job-mq" in said
         await world.runs(200)
         assert (world.phase, world.cluster.job().status.restarts) == ("Pending", 0)

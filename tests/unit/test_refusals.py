@@ -64,7 +64,7 @@ def test_a_creation_that_admission_rejects_is_asked_for_again_within_30_s() -> N
 
 def test_a_name_that_is_taken_says_what_to_do_and_one_that_ends_is_waited_for() -> None:
     taken = name_in_use(Refused.TAKEN, "pod job-0", NOW)
-    assert "pod job-0 exists and belongs to somebody else" in taken.message
+    assert "pod job-0 already exists and belongs to somebody else" in taken.message
     assert (taken.retry_at - NOW).total_seconds() == 5
     for _ in range(9):
         taken = name_in_use(Refused.TAKEN, "pod job-0", NOW, taken)

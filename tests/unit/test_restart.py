@@ -271,7 +271,7 @@ def test_who_does_not_start_again_is_made_anew_and_named() -> None:
     assert (peers.status, peers.message.split(":")[0]) == ("False", "rank 1")
     assert (peers.reason, peers.message) == (
         "Renewing",
-        "rank 1: its program has up to 30 s to end, and starts again with the new list",
+        "rank 1: its program has up to 30 s to end, and restarts with the new peer list",
     )
     gives_up = plan(owner, seen, later(bound)).status
     assert gives_up.last_renewal is not None

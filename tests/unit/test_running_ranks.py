@@ -37,7 +37,7 @@ def test_a_rank_that_is_not_ready_is_a_problem_after_a_minute() -> None:
     pods = (listed(0), listed(1), listed(2, ready=False))
     decided = plan(running(), observed(*pods, services=frozenset({"job"})), NOW)
     owner = stored(running(), decided)
-    said = "rank 2: its program runs, and is not Ready: kubectl logs job-2 may say why"
+    said = "rank 2: its program is running but not Ready: kubectl logs job-2 may show why"
     assert decided.requeue_after == 60.5
     assert peers(owner, *pods, seconds=59) == ("Starting", said)
     assert peers(owner, *pods, seconds=60) == ("RankNotReady", said)
@@ -49,12 +49,12 @@ NOT_READY = {
     "gone": (
         (listed(0), listed(1)),
         "Renewing",
-        "rank 2: its pod is gone; rank 2 is renewed, the others run on",
+        "rank 2: its pod is gone; rank 2 restarts, the other ranks keep running",
     ),
     "crashed": (
         (listed(0), listed(1), listed(2, ready=False, last_end=CRASH, ended=timestamp(NOW))),
         "RankNotReady",
-        "rank 2: its program exited 3: no GPU, and starts again",
+        "rank 2: its program exited 3: no GPU, and is restarting",
     ),
     "complains": (
         (
@@ -68,7 +68,7 @@ NOT_READY = {
     "its last process crashed long ago": (
         (listed(0), listed(1), listed(2, ready=False, last_end=CRASH, ended=timestamp(later(-60)))),
         "Starting",
-        "rank 2: its program runs, and is not Ready: kubectl logs job-2 may say why",
+        "rank 2: its program is running but not Ready: kubectl logs job-2 may show why",
     ),
 }
 
@@ -85,11 +85,11 @@ def done(rank: int) -> Pod:
 FINISHED = {
     "one": (
         (listed(0), listed(1), done(2)),
-        "2 of 3 ranks run, rank 2 has finished (at 2026-05-04T12:00:00Z)",
+        "2 of 3 ranks are running, rank 2 has finished (at 2026-05-04T12:00:00Z)",
     ),
     "two": (
         (listed(0), done(1), done(2)),
-        "1 of 3 ranks run, ranks 1-2 have finished (at 2026-05-04T12:00:00Z)",
+        "1 of 3 ranks are running, ranks 1-2 have finished (at 2026-05-04T12:00:00Z)",
     ),
 }
 
@@ -120,7 +120,7 @@ RECOVERED: dict[str, tuple[Pod, str]] = {
 @pytest.mark.parametrize(("pod", "words"), RECOVERED.values(), ids=RECOVERED)
 def test_all_ranks_run_between_two_crashes_of_one(pod: Pod, words: str) -> None:
     said = say(observed(listed(0), pod, listed(2)), running())["Running"]
-    assert (said.status, said.message) == ("True", f"all 3 ranks run; {words}")
+    assert (said.status, said.message) == ("True", f"all 3 ranks are running; {words}")
 
 
 def test_all_ranks_run_after_a_failure_that_renewed_them() -> None:
@@ -134,6 +134,6 @@ def test_all_ranks_run_after_a_failure_that_renewed_them() -> None:
     )
     said = conditions_of(plan(stored(owner, told), observed(*again), later(40)))["Running"]
     assert said.message == (
-        "all 3 ranks run; 1 failure so far, the last at 2026-05-04T12:00:01Z:"
+        "all 3 ranks are running; 1 failure so far, the last at 2026-05-04T12:00:01Z:"
         " rank 1: pod job-1 failed (exited 1: boom)"
     )

@@ -100,7 +100,10 @@ async def test_a_policy_that_is_changed_back_is_written_ever_more_rarely_and_rep
         await world.runs(60)
         said = conditions(world)["ChangesRefused"]
         assert (said.status, said.reason) == ("True", "PolicyUpdateRefused")
-        assert "networkpolicy job cannot be changed: it is changed back whenever" in said.message
+        assert (
+            "networkpolicy job cannot be changed: something reverts it after each write"
+            in said.message
+        )
         assert world.cluster.job().status.message.startswith("networkpolicy job cannot be changed")
         assert 2 < len(world.writes("PATCH", "networkpolicies")) <= MOST_WRITES
 
@@ -117,7 +120,7 @@ async def test_replicas_that_a_webhook_takes_away_are_written_ever_more_rarely()
         await world.runs(60)
         writes = [w for w in world.writes("PATCH", names.PLURAL) if w.target.sub != "status"]
         assert 2 < len(writes) <= MOST_WRITES
-        assert "spec.replicas cannot be written: it is changed back" in (
+        assert "spec.replicas cannot be written: something reverts it" in (
             conditions(world)["ChangesRefused"].message
         )
 

@@ -148,7 +148,7 @@ def test_the_silent_node_and_the_eviction_are_reported_at_once() -> None:
     reason, message = peers(first, changed(second, **lost()), third)
     assert reason == "RankNotReady"
     assert message == (
-        f"rank 1: node node-1 has been silent since {SINCE}; Kubernetes evicts its pods at"
+        f"rank 1: node node-1 has been unreachable since {SINCE}; Kubernetes will evict its pods at"
         " 2026-05-04T12:00:30Z"
     )
 
@@ -158,7 +158,7 @@ def test_all_ranks_of_the_node_are_one_group() -> None:
     first, second, third = all_run(running())
     unready = changed(third, node="node-1", ready=False, eviction_seconds=30)
     _, message = peers(first, changed(second, **lost()), unready)
-    assert message.startswith("ranks 1-2: node node-1 has been silent since")
+    assert message.startswith("ranks 1-2: node node-1 has been unreachable since")
 
 
 def test_a_pod_that_tolerates_it_without_a_limit_is_never_evicted() -> None:
@@ -170,4 +170,4 @@ def test_a_pod_that_tolerates_it_without_a_limit_is_never_evicted() -> None:
 def test_a_starting_pod_on_a_silent_node_is_reported_too() -> None:
     starting = changed(all_run(job())[1], ip="", ips="", number=0, started="", **lost(ready=True))
     decided = plan(job(), observed(starting), NOW)
-    assert "node node-1 has been silent" in conditions_of(decided)["AddressesReady"].message
+    assert "node node-1 has been unreachable" in conditions_of(decided)["AddressesReady"].message

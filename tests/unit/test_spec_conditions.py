@@ -51,7 +51,7 @@ def test_a_success_without_peers_is_said_and_stays_said_when_its_pods_are_gone()
     done = [listed(rank, phase="Succeeded", succeeded=True, last_end=end) for rank in range(3)]
     decided = plan(running(), observed(*done), NOW)
     said = conditions_of(decided)["LauncherBypassed"]
-    sentence = "ranks 0-2 have worked alone: its Python does not read PYTHONPATH"
+    sentence = "ranks 0-2 ran without peers: its Python does not read PYTHONPATH"
     assert (said.status, said.message) == ("True", sentence)
     assert decided.status.message.startswith("each pod may train alone, see LauncherBypassed; ")
     without_pods = plan(stored(running(), decided), Observed(), NOW)
@@ -66,10 +66,13 @@ def test_a_program_that_contradicts_its_job_is_named_once_it_has_succeeded() -> 
     found = conditions_of(decided)["SpecWarning"]
     assert (found.reason, found.message) == (
         "ProgramSaysOtherwise",
-        f"ranks 0-2 have said otherwise: {said}",
+        f"ranks 0-2 passed arguments that conflict with the job: {said}",
     )
     message = decided.status.message
-    assert message == "the program contradicts the job, see SpecWarning; all 3 ranks exited 0"
+    assert (
+        message
+        == "the program's arguments conflict with the job, see SpecWarning; all 3 ranks exited 0"
+    )
     doubtful = {"containers": [container(command=["sh", "-c", "ditask --parallel-workers $N"])]}
     without_pods = plan(stored(job(doubtful), decided), Observed(), NOW)
     assert conditions_of(without_pods)["SpecWarning"].reason == "ProgramSaysOtherwise"

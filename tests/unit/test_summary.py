@@ -150,13 +150,13 @@ def test_concluding_the_same_twice_changes_nothing() -> None:
 
 
 MESSAGES: dict[str, tuple[tuple[Fact, ...], str]] = {
-    "runs": ((Fact(Running.Begun, "all 3 ranks run"),), "all 3 ranks run"),
+    "runs": ((Fact(Running.Begun, "all 3 ranks are running"),), "all 3 ranks are running"),
     "bypassed": (
         (
-            Fact(Running.Begun, "all 3 ranks run"),
+            Fact(Running.Begun, "all 3 ranks are running"),
             Fact(LauncherBypassed.LauncherBypassed, "long"),
         ),
-        "each pod may train alone, see LauncherBypassed; all 3 ranks run",
+        "each pod may train alone, see LauncherBypassed; all 3 ranks are running",
     ),
     "bypassed, and succeeded": (
         (
@@ -170,11 +170,11 @@ MESSAGES: dict[str, tuple[tuple[Fact, ...], str]] = {
             Fact(Succeeded.AllRanksSucceeded, "all 3 ranks exited 0"),
             Fact(SpecWarning.ProgramSaysOtherwise, "long"),
         ),
-        "the program contradicts the job, see SpecWarning; all 3 ranks exited 0",
+        "the program's arguments conflict with the job, see SpecWarning; all 3 ranks exited 0",
     ),
     "another warning": (
-        (Fact(Running.Begun, "all 3 ranks run"), Fact(SpecWarning.SpecWarning, "long")),
-        "all 3 ranks run",
+        (Fact(Running.Begun, "all 3 ranks are running"), Fact(SpecWarning.SpecWarning, "long")),
+        "all 3 ranks are running",
     ),
     "bypassed, and failed": (
         (
@@ -185,7 +185,7 @@ MESSAGES: dict[str, tuple[tuple[Fact, ...], str]] = {
     ),
     "paused": (
         (
-            Fact(Running.Begun, "all 3 ranks run"),
+            Fact(Running.Begun, "all 3 ranks are running"),
             Fact(Paused.Annotated, "paused: nothing is changed"),
         ),
         "paused: nothing is changed",

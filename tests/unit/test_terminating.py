@@ -51,8 +51,8 @@ def test_a_held_job_without_pods_is_not_running() -> None:
     assert says(decided)["Running"] == ("False", "Terminating")
     assert says(decided)["Terminating"] == ("True", "HeldByFinalizer")
     assert decided.status.message == (
-        f"the job is being deleted: finalizer {HOLD} keeps it until the controller that set it"
-        " removes it; no pod is left"
+        f"the job is being deleted: finalizer {HOLD} blocks its deletion until the controller that"
+        " set it removes it; no pods are left"
     )
     assert [event.reason for event in decided.events if event.warning] == ["HeldByFinalizer"]
 
@@ -63,12 +63,12 @@ def test_a_held_job_whose_pods_run_on_says_that_they_run() -> None:
     decided = plan(owner, observed(*(listed(rank) for rank in range(3))), later(4))
     assert decided.status.phase == "Terminating"
     assert says(decided)["Running"] == ("True", "Begun")
-    assert decided.status.message.endswith("; all 3 ranks run")
+    assert decided.status.message.endswith("; all 3 ranks are running")
     lost = plan(owner, observed(listed(0), listed(2)), later(5))
     assert lost.actions == ()
     assert lost.status.renewals == 0
     assert (lost.status.replicas, lost.status.ready_replicas) == (2, 2)
-    assert lost.status.message.endswith("; 2 pods still run")
+    assert lost.status.message.endswith("; 2 pods still running")
 
 
 def test_pods_that_a_foreground_deletion_waits_for_are_named() -> None:
@@ -76,7 +76,7 @@ def test_pods_that_a_foreground_deletion_waits_for_are_named() -> None:
     left = listed(1, deleting=True, termination=Termination(timestamp(later(300)), 300, ("proxy",)))
     decided = plan(going(running(), "foregroundDeletion"), observed(left), later(4))
     assert says(decided)["Terminating"] == ("True", "WaitsForPods")
-    assert "1 pod still to end (pod job-1: container proxy has not ended" in decided.status.message
+    assert "1 pod still ending (pod job-1: container proxy was still" in decided.status.message
 
 
 def test_a_foreground_deletion_does_not_wait_for_a_lost_node() -> None:

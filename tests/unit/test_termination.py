@@ -41,12 +41,12 @@ HELD: dict[str, tuple[Body, float, str]] = {
     "a sidecar that ignores TERM": (
         body(**statuses(proxy=RUNS, di_container=ENDED)),
         20,
-        f"container proxy has not ended by its node's last report, and may run until {UNTIL} (",
+        f"container proxy was still running at the node's last report, and may run until {UNTIL} (",
     ),
     "two plain containers": (
         body(**statuses(di_container=RUNS, second=RUNS)),
         20,
-        "containers di-container, second have not ended",
+        "containers di-container, second were still running",
     ),
     "a container beyond its grace period": (
         body(**statuses(proxy=RUNS)),
@@ -56,17 +56,18 @@ HELD: dict[str, tuple[Body, float, str]] = {
     "a finalizer": (
         body("example.com/hold", **statuses(di_container=ENDED)),
         20,
-        "finalizer example.com/hold keeps it until the controller that set it removes it",
+        "finalizer example.com/hold blocks its deletion until the controller that set it removes"
+        " it",
     ),
     "many finalizers": (
         body(*(f"x.io/{n}" for n in range(9)), **statuses(di_container=ENDED)),
         20,
-        "finalizers x.io/0, x.io/1, x.io/2 and 6 more keep it until",
+        "finalizers x.io/0, x.io/1, x.io/2 and 6 more block its deletion until",
     ),
     "a container first, and a finalizer after it": (
         body("example.com/hold", **statuses(proxy=RUNS)),
         20,
-        "container proxy has not ended",
+        "container proxy was still running",
     ),
     "a node that does not remove it": (
         body(grace=2, **statuses(di_container=ENDED)),
@@ -94,7 +95,7 @@ def test_the_message_of_a_job_names_what_its_lost_rank_waits_for(owner: Any) -> 
     seen = observed(*others, read(body(**statuses(proxy=RUNS, di_container=ENDED))))
     lost = stored(owner, plan(owner, seen, NOW))
     said = plan(lost, seen, later(1)).status
-    assert "rank 1: its old pod is ending: container proxy has not ended" in " ".join(
+    assert "rank 1: its old pod is still ending: container proxy was still running" in " ".join(
         each.message for each in said.conditions
     )
 
@@ -107,7 +108,7 @@ def test_a_suspended_job_names_what_its_pods_wait_for() -> None:
     seen = observed(read(body("example.com/hold", **statuses(di_container=ENDED))))
     owner = stored(owner, plan(owner, seen, NOW))
     said = plan(owner, seen, later(1)).status.message
-    assert "1 pod still to end (pod job-1: finalizer example.com/hold keeps it" in said
+    assert "1 pod still ending (pod job-1: finalizer example.com/hold blocks its deletion" in said
     resumed = owner.model_copy(update={"spec": job().spec})
     assert "finalizer example.com/hold" in plan(resumed, seen, later(2)).status.message
 
@@ -116,7 +117,7 @@ def test_a_pod_of_a_former_job_that_ends_says_what_it_waits_for() -> None:
     """C25: the pods of a deleted job of the same name."""
     why = termination(body("example.com/hold")).reason(NOW)
     refusal = name_in_use(Refused.TERMINATING, "pod job-1", NOW, None, why)
-    assert refusal.message.startswith("waits for the old pod job-1 to end: finalizer example.com")
+    assert refusal.message.startswith("waiting for the old pod job-1 to end: finalizer example.com")
 
 
 @pytest.mark.parametrize(

@@ -80,9 +80,9 @@ def test_who_has_succeeded_begins_again_with_who_is_lost(
     renewal = lost.status.last_renewal
     assert renewal is not None
     assert (lost.actions, renewal.ranks, lost.status.succeeded_ranks) == ((), "0-2", "")
-    assert renewal.message.endswith("; rank 0, which had succeeded, begins again too")
+    assert renewal.message.endswith("; rank 0, which had succeeded, restarts as well")
     peers = conditions_of(lost)["PeersReady"].message
-    assert peers == f"{renewal.message}; the whole set is renewed"
+    assert peers == f"{renewal.message}; all ranks restart"
     # The old pod of rank 0 still shows its success, and has its name.
     owner = stored(owner, lost)
     gone, made = touched(again := plan(owner, observed(*pods(owner, one, DONE)), later(2)))
@@ -177,7 +177,7 @@ def test_nobody_begins_alone_after_a_success_whatever_the_failure_costs(
     assert (lost.renewals, lost.succeeded_ranks) == (1, "")
     assert lost.restarts == (1 if "Restart" in str(spec) else 0)
     assert lost.last_renewal is not None
-    assert lost.last_renewal.message.startswith("rank 1: it cannot begin again without rank 0")
+    assert lost.last_renewal.message.startswith("rank 1: it cannot restart without rank 0")
 
 
 def test_who_had_started_again_before_the_success_is_left_alone() -> None:

@@ -90,7 +90,7 @@ async def test_what_is_changed_back_is_written_ever_more_rarely(
         edit(world, change)
         await world.runs(50)
         assert "pod job-1 cannot be changed" in says(world)
-        assert f"its {what} below {names.GROUP}/ are changed back" in says(world)
+        assert f"something reverts its {what} under {names.GROUP}/" in says(world)
         await world.runs(10)
         assert writes(world) - before <= MOST_WRITES
         before = writes(world)

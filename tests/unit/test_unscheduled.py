@@ -13,12 +13,12 @@ from unit.builders import OWNER, Body, conditions_of, job, later, observed, pod_
 
 CREATED = "2026-05-04T12:00:00Z"
 NOWHERE = (
-    "rank 0: node nowhere has not taken it within 10 s: there is no such node, or its kubelet does"
-    " not answer"
+    "rank 0: node nowhere has not accepted the pod within 10 s: the node does not exist, or its"
+    " kubelet does not respond"
 )
 NOBODY = (
-    "rank 0: no scheduler named nobody has taken it within 10 s: it is not installed, or does"
-    " not run"
+    "rank 0: scheduler nobody has not considered the pod within 10 s: it is not installed, or not"
+    " running"
 )
 
 
@@ -88,13 +88,13 @@ def needs(spec: Body, **status: Any) -> Body:
         pytest.param(
             {"schedulingGroup": {"podGroupName": "gang"}},
             {},
-            "the PodGroup gang (kubectl get podgroup gang) with as many pods as its minCount",
+            "the PodGroup gang (kubectl get podgroup gang) with at least minCount pods",
             id="a PodGroup",
         ),
         pytest.param(
             {"workloadRef": {"name": "train", "podGroup": "workers"}},
             {},
-            "the Workload train (kubectl get workload train) with as many pods as its minCount",
+            "the Workload train (kubectl get workload train) with at least minCount pods",
             id="a Workload",
         ),
     ],
@@ -106,8 +106,8 @@ def test_what_the_scheduler_waits_for_is_named(spec: Body, status: Body, said: s
     found = conditions_of(decided)["AddressesReady"]
     assert (found.status, found.reason) == ("False", "AddressMissing")
     assert found.message == (
-        "rank 0: scheduler default-scheduler has not considered it within 10 s: the pod waits for"
-        f" {said}, or that scheduler does not run"
+        "rank 0: scheduler default-scheduler has not considered the pod within 10 s: the pod is"
+        f" waiting for {said}, or that scheduler is not running"
     )
 
 
@@ -130,9 +130,9 @@ GATED = {
     [
         (
             ["example.com/a"],
-            "SchedulingGated: its scheduling gate example.com/a is not removed yet",
+            "SchedulingGated: its scheduling gate example.com/a has not been removed yet",
         ),
-        (["a", "b"], "SchedulingGated: its scheduling gates a, b are not removed yet"),
+        (["a", "b"], "SchedulingGated: its scheduling gates a, b have not been removed yet"),
         ([], "SchedulingGated: Scheduling is blocked due to non-empty scheduling gates"),
     ],
 )
@@ -153,7 +153,7 @@ def test_a_node_that_a_scheduler_has_chosen_exists() -> None:
     pod = lonely(unacknowledged="node a", placed=CREATED)
     decided = plan(job(replicas=2), observed(pod, view(1)), later(11))
     assert conditions_of(decided)["AddressesReady"].message == (
-        "rank 0: node a has not taken it within 10 s: its kubelet does not answer"
+        "rank 0: node a has not accepted the pod within 10 s: its kubelet does not respond"
     )
 
 
@@ -178,10 +178,12 @@ def lonely(**fields: Any) -> Pod:
             lonely(unacknowledged="node nowhere"),
             9,
             "Gathering",
-            "its node is starting it",
+            "its node is starting its pod",
             id="not so soon",
         ),
-        pytest.param(lonely(), 600, "Gathering", "its node is starting it", id="its node has it"),
+        pytest.param(
+            lonely(), 600, "Gathering", "its node is starting its pod", id="its node has it"
+        ),
         pytest.param(
             lonely(unacknowledged="node a", complaint="Evicted: x"),
             11,

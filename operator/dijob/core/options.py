@@ -66,41 +66,39 @@ def _no_class(job: DIJob, options: Options) -> Iterator[Problem]:
     priority = job.spec.priority
     if priority is Priority.NORMAL or options.priority_classes.get(priority.value):
         return
-    said = (
-        f"is {priority}, and the operator knows no priority class for it, so the pods have none:"
-        " set the chart's value"
+    message = (
+        f"is {priority}, but the operator has no priority class for it, so the pods have none: set"
+        f" the chart value priorityClasses.{priority}, or priorityClassName in the template"
     )
-    yield Problem(
-        "spec.priority",
-        f"{said} priorityClasses.{priority}, or priorityClassName in the template",
-    )
+    yield Problem("spec.priority", message)
 
 
 def _not_isolated(job: DIJob, options: Options) -> Iterator[Problem]:
     """Pods that no policy protects, although somebody may think so."""
     if options.isolates and (path := on_host(job)):
-        said = (
-            "is true, and no NetworkPolicy holds in a node's own network, so none protects the job:"
-            " whoever reaches a rank's port can run code in it"
+        message = (
+            "is true, and network policies do not apply to the host network, so none protects the"
+            " job: anyone who can connect to a rank's port can run code in it"
         )
-        yield Problem(f"{path}.spec.hostNetwork", said)
+        yield Problem(f"{path}.spec.hostNetwork", message)
     if job.spec.network_policy and not options.isolates:
-        said = (
-            "has no effect: this operator makes no network policies (the chart's value"
-            " networkPolicy.jobs), so the job has none"
+        message = (
+            "has no effect, because this operator creates no network policies (chart value"
+            " networkPolicy.jobs)"
         )
-        yield Problem("spec.networkPolicy", said)
+        yield Problem("spec.networkPolicy", message)
 
 
 def _open_server(job: DIJob) -> Iterator[Problem]:
     """A Redis server of the job's own that cannot be for its ranks alone."""
     if job.server and (path := on_host(job)):
-        said = (
-            f"is true, and ranks come as their node then, so everybody may reach {job.server}, the"
-            " job's Redis server, and whoever does can run code in the ranks. A policy from before"
-            f" shuts the ranks out: kubectl delete networkpolicy {job.server}"
+        message = (
+            "is true, so the ranks' traffic has the address of their node, and no network policy"
+            f" can restrict the job's Redis server {job.server} to them: anyone who can connect to"
+            " it can run code in the ranks. If a policy of that name exists, it blocks the ranks:"
+            f" kubectl delete networkpolicy {job.server}"
         )
-        yield Problem(f"{path}.spec.hostNetwork", said)
+        yield Problem(f"{path}.spec.hostNetwork", message)
 
 
 def on_host(job: DIJob) -> str:

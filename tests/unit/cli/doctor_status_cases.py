@@ -87,29 +87,29 @@ OF_STATUS: dict[str, Case] = {
         "status",
         evidence(pods=[pod(0)], unserved=True, claim=LEASE),
         PROBLEM,
-        "the status is old, and no operator updates it: it says Running (all 2 ranks run), and 1"
-        " pod of",
+        "the status is old, and no operator updates it: it says Running (all 2 ranks are running),"
+        " and 1 pod of",
         "delete lease",
     ),
     "held by a finalizer (C25)": Case(
         "old pods",
         evidence(pods=[pod(0), ending(finalizers=["example.com/hold"])], now=NOW),
         PROBLEM,
-        "rank 1: pod test-1 is being deleted: finalizer example.com/hold keeps it",
+        "rank 1: pod test-1 is being deleted: finalizer example.com/hold blocks its deletion",
         "why the controller of the finalizer",
     ),
     "held by a container (C41)": Case(
         "old pods",
         evidence(pods=[pod(0), ending(container="proxy")], now=NOW),
         PROBLEM,
-        "rank 1: pod test-1 is being deleted: container proxy has not ended by its node's last"
+        "rank 1: pod test-1 is being deleted: container proxy was still running at the node's last"
         " report, and may run until 2026-11-25T12:05:00Z (grace period: 300 s)",
         "terminationGracePeriodSeconds",
     ),
     "it does not heal by itself (C25)": Case(
         "status",
         evidence(
-            job(condition("AddressesReady", "PodDeleted", "its old pod is ending", "False")),
+            job(condition("AddressesReady", "PodDeleted", "its old pod is still ending", "False")),
             pods=[pod(0), ending(finalizers=["example.com/hold"])],
             now=NOW,
         ),
@@ -121,7 +121,7 @@ OF_STATUS: dict[str, Case] = {
         "old pods",
         evidence(deleted_job(), now=NOW),
         PROBLEM,
-        "the job is being deleted: finalizer example.com/hold keeps it",
+        "the job is being deleted: finalizer example.com/hold blocks its deletion",
         "take the finalizer off",
     ),
     "the garbage collector's own finalizer": Case(

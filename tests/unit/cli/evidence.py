@@ -27,7 +27,7 @@ def condition(kind: str, reason: str, message: str = "", status: str = "True") -
 
 def job(*conditions: Body, spec: Any = None, **status: Any) -> Job:
     body = dijob("test", {"image": "x", "command": ["a"]}, **{"replicas": 2, **(spec or {})})
-    known = {"phase": "Running", "message": "all 2 ranks run", "listNumber": 3, **status}
+    known = {"phase": "Running", "message": "all 2 ranks are running", "listNumber": 3, **status}
     return Job({**body, "status": {**known, "conditions": list(conditions)}})
 
 

@@ -182,9 +182,9 @@ def test_ages(seconds: int, said: str) -> None:
 def test_a_table_is_cut_at_the_terminals_width() -> None:
     body = dijob("test", {"image": "x"})
     body["metadata"]["creationTimestamp"] = "2026-11-25T11:59:00Z"
-    body["status"] = {"phase": "Running", "desired": 3, "message": "all\n3 ranks run"}
+    body["status"] = {"phase": "Running", "desired": 3, "message": "all\n3 ranks are running"}
     row = printing.row(Job(body), NOW)
-    assert row == ("test", "Running", "3", "0", "0", "60s", "", "all 3 ranks run")
+    assert row == ("test", "Running", "3", "0", "0", "60s", "", "all 3 ranks are running")
     lines = printing.table([printing.HEAD, row], 30).splitlines()
     assert [len(line) for line in lines] == [30, 30]
     assert lines[1].endswith("…")

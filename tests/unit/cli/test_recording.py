@@ -39,7 +39,13 @@ def frame(at: float, ready: int, message: str = "so it is") -> Any:
     return recording.Frame(shown, at, BEGIN + timedelta(seconds=at))
 
 
-FRAMES = [frame(0, 1), frame(1, 1), frame(2, 1), frame(9, 4), frame(9.1, 4, "all 4 ranks run")]
+FRAMES = [
+    frame(0, 1),
+    frame(1, 1),
+    frame(2, 1),
+    frame(9, 4),
+    frame(9.1, 4, "all 4 ranks are running"),
+]
 
 
 def test_a_picture_that_differs_by_its_time_alone_is_left_out() -> None:
@@ -66,7 +72,7 @@ def test_the_pictures_are_one_that_plays_them_and_asks_nobody() -> None:
     assert len(said) == 3
     assert all("kubectl dijob watch search" in each for each in said)
     assert "1 of 4 ready" in said[0]
-    assert "all 4 ranks run" in said[-1]
+    assert "all 4 ranks are running" in said[-1]
     assert len(re.findall(r"@keyframes", text)) == 3
     assert self_contained(text)
 
@@ -83,6 +89,6 @@ def test_the_recording_that_the_docs_show_is_whole_and_small() -> None:
     assert len(text.encode()) < LIMIT_BYTES
     assert self_contained(text)
     said = "".join(ElementTree.fromstring(text).itertext()).replace("\xa0", " ")
-    for word in ("PodDeleted", "PeersReady", "all 4 ranks run"):
+    for word in ("PodDeleted", "PeersReady", "all 4 ranks"):
         assert word in said
     assert "pictures/watch.svg" in (ROOT / "docs/quick-start.md").read_text()

@@ -114,7 +114,7 @@ def at(second: int) -> str:
     return f"2026-11-25T11:59:{second:02}Z"
 
 
-BEGUN = event("Running", "all 3 ranks run", at=at(1))
+BEGUN = event("Running", "all 3 ranks are running", at=at(1))
 
 
 @pytest.mark.parametrize(

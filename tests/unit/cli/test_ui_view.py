@@ -135,13 +135,13 @@ def test_the_tone_of_a_job(seen: Job, tone: str) -> None:
 
 
 def test_a_row_of_the_list() -> None:
-    seen = job(message="all 3\nranks run", progress={"line": "iter 7"}, restarts=2)
+    seen = job(message="all 3\nranks are running", progress={"line": "iter 7"}, restarts=2)
     assert row(seen) == {
         "namespace": "ns",
         "name": "test",
         "phase": "Running",
         "tone": "waiting",
-        "message": "all 3 ranks run",
+        "message": "all 3 ranks are running",
         "ready": 3,
         "desired": 3,
         "restarts": 2,
@@ -150,7 +150,7 @@ def test_a_row_of_the_list() -> None:
     }
 
 
-BEGUN = event("Running", "all 3 ranks run")
+BEGUN = event("Running", "all 3 ranks are running")
 
 
 def seen_page(**more: Any) -> dict[str, Any]:

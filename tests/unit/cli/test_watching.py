@@ -51,7 +51,7 @@ EVENT = {
     "metadata": {"uid": "e"},
     "type": "Normal",
     "reason": "Begun",
-    "message": "all 3 ranks run",
+    "message": "all 3 ranks are running",
     "count": 1,
 }
 SHOWN = view.Snapshot(job(message="rank 2 is lost"), [pod(0), pod(1), pod(2, ready=False)], [EVENT])
@@ -94,7 +94,7 @@ def test_the_picture_has_all_of_it() -> None:
     assert "test  Running  0 of 3 ready, list 0, restarts 0, renewals 0, 90s" in text
     assert "rank 2 is lost" in text
     assert "2 test-2 n1 10.0.0.2 Running 2 1" in " ".join(text.split())
-    assert "Normal Begun: all 3 ranks run" in text
+    assert "Normal Begun: all 3 ranks are running" in text
 
 
 def test_of_many_ranks_those_in_trouble_are_shown() -> None:
@@ -110,7 +110,7 @@ def test_lines_where_there_is_no_terminal() -> None:
     assert list(view.lines(shown, NOW).values()) == [
         "test: Running: rank 2 is lost",
         "rank 0 (learner): Ready on n1, 10.0.0.0, list 1",
-        "event: Begun: all 3 ranks run",
+        "event: Begun: all 3 ranks are running",
     ]
 
 
@@ -202,20 +202,20 @@ async def test_a_watch_has_a_bound(tmp_path: Path) -> None:
     [
         pytest.param(
             {"lastTimestamp": "2026-11-25T12:00:00Z"},
-            "event 2026-11-25T12:00:00Z: Begun: all 3 ranks run",
+            "event 2026-11-25T12:00:00Z: Begun: all 3 ranks are running",
             id="new",
         ),
         pytest.param(
             {"lastTimestamp": "2026-11-25T11:59:59Z"},
-            "event 2026-11-25T11:59:59Z (before this watch): Begun: all 3 ranks run",
+            "event 2026-11-25T11:59:59Z (before this watch): Begun: all 3 ranks are running",
             id="old",
         ),
         pytest.param(
             {"lastTimestamp": None, "eventTime": "2026-11-25T12:00:01.5Z"},
-            "event 2026-11-25T12:00:01Z: Begun: all 3 ranks run",
+            "event 2026-11-25T12:00:01Z: Begun: all 3 ranks are running",
             id="with the newer fields",
         ),
-        pytest.param({}, "event: Begun: all 3 ranks run", id="without a time"),
+        pytest.param({}, "event: Begun: all 3 ranks are running", id="without a time"),
     ],
 )
 def test_an_event_has_its_time_and_an_old_one_is_marked(fields: Any, line: str) -> None:
@@ -229,6 +229,6 @@ def test_the_events_of_a_live_view_say_how_long_ago_they_were() -> None:
     event = {**EVENT, "lastTimestamp": "2026-11-25T11:57:00Z"}
     shown = view.Snapshot(job(), events=[event, EVENT])
     assert view.event_lines(shown, NOW) == [
-        "3m ago: Normal Begun: all 3 ranks run",
-        "Normal Begun: all 3 ranks run",
+        "3m ago: Normal Begun: all 3 ranks are running",
+        "Normal Begun: all 3 ranks are running",
     ]

@@ -17,7 +17,7 @@ from dijob.names import CleanPodPolicy, FailureAction
 from dijob.reasons import BrokerReady, Failed, PeersReady, Reason, Running, Succeeded, Suspended
 
 # How a pod shows it that is ended so that its log stays (annotations.end_patch).
-KEPT = "the pod then shows DeadlineExceeded"
+KEPT = "the pod will show DeadlineExceeded"
 
 
 def end(ctx: Pass) -> list[Fact] | None:
@@ -57,14 +57,15 @@ def _not_done_in_time(ctx: Pass) -> list[Fact] | None:
     if (left := _active_left(ctx)) is None or left > 0:
         return None
     limit = ctx.job.spec.active_deadline_seconds
-    return _failed(ctx, Failed.DeadlineExceeded, f"not done within activeDeadlineSeconds, {limit}")
+    message = f"not finished within activeDeadlineSeconds, {limit} s"
+    return _failed(ctx, Failed.DeadlineExceeded, message)
 
 
 def _not_running_in_time(ctx: Pass) -> list[Fact] | None:
     if (left := _startup_left(ctx)) is None or left > 0:
         return None
     limit, why = ctx.job.spec.startup_deadline_seconds, conditions.obstacle(ctx)
-    message = f"not Running within startupDeadlineSeconds, {limit}: {why}"
+    message = f"not Running within startupDeadlineSeconds, {limit} s: {why}"
     return _failed(ctx, Failed.StartupDeadlineExceeded, message)
 
 
@@ -148,7 +149,7 @@ def _whose_success(ctx: Pass) -> Fact:
         size = min(ctx.world.size, ctx.world.gang.size)
         return Fact(Succeeded.AllRanksSucceeded, f"all {count(size, 'rank')} exited 0")
     who, task = ctx.policy.decisive_in_words, ctx.policy.success
-    return Fact(Succeeded.SuccessPolicy, f"{who} exited 0, as successPolicy: {task} asks for")
+    return Fact(Succeeded.SuccessPolicy, f"{who} exited 0, as successPolicy: {task} requires")
 
 
 def _failed(ctx: Pass, reason: Failed, message: str, rank: int | None = None) -> list[Fact]:
@@ -180,7 +181,7 @@ def _where_logs_are(ctx: Pass, first: FirstFailure) -> str:
     its_own = next((pod for pod in kept if pod.name == first.pod), None)
     pod = its_own or kept[0]
     shown = its_own is not None and _shows_its_failure(pod)
-    log = f"see {_logs(pod)}" if shown else f"{_logs(pod)} has what came last"
+    log = f"see {_logs(pod)}" if shown else f"{_logs(pod)} shows only the last run"
     return log if pod.finished or pod.deleting else f"{log}; {KEPT}"
 
 

@@ -67,6 +67,5 @@ def _taken_along(ctx: Pass) -> str:
     ranks = ctx.world.succeeded - together.lasting_successes(ctx.world)
     if not ranks:
         return ""
-    return (
-        f"; {say(ranks)}, which had succeeded, {'begins' if len(ranks) == 1 else 'begin'} again too"
-    )
+    verb = "restarts" if len(ranks) == 1 else "restart"
+    return f"; {say(ranks)}, which had succeeded, {verb} as well"

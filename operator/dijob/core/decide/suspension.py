@@ -18,7 +18,7 @@ from dijob.core.report.optional import optional_conditions
 from dijob.core.report.summary import Fact
 from dijob.reasons import AddressesReady, PeersReady, PodsCreated, Running, Suspended
 
-MESSAGE = "the job is suspended: set spec.suspend to false to go on"
+MESSAGE = "the job is suspended: set spec.suspend to false to resume it"
 
 
 def applies(ctx: Pass) -> bool:
@@ -78,7 +78,7 @@ def facts(ctx: Pass) -> list[Fact]:
     message = (
         f"{MESSAGE}{going}"
         if ctx.job.spec.suspend
-        else f"the job goes on when its old pods are gone{going}"
+        else f"the job resumes when its old pods are gone{going}"
     )
     state = Suspended.Suspending if left else Suspended.Suspended
     conditions = (

@@ -62,7 +62,7 @@ def held(job: Metadata) -> Fact:
     foreign = [each for each in job.finalizers if each not in OF_KUBERNETES]
     if foreign:
         return Fact(Terminating.HeldByFinalizer, f"the job is being deleted: {held_by(foreign)}")
-    return Fact(Terminating.WaitsForPods, "the job is being deleted, after its pods")
+    return Fact(Terminating.WaitsForPods, "the job is being deleted and waits for its pods to end")
 
 
 def _pods_in_words(ctx: Pass) -> str:
@@ -70,7 +70,7 @@ def _pods_in_words(ctx: Pass) -> str:
     stay = sum(not pod.deleting and not pod.finished for pod in pods)
     ending = [pod for pod in pods if pod.deleting]
     parts = [
-        *([f"{count(stay, 'pod')} still {'runs' if stay == 1 else 'run'}"] if stay else []),
+        *([f"{count(stay, 'pod')} still running"] if stay else []),
         *([diagnose.still_ending(ending, ctx.now)] if ending else []),
     ]
-    return "; ".join(parts) or "no pod is left"
+    return "; ".join(parts) or "no pods are left"

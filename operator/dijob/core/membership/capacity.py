@@ -42,7 +42,7 @@ def due_give_back(gathering: Gathering, status: Status, timeout: int) -> GivenBa
     kept = () if quota else (rank for rank, pod in world.pods.items() if not pod.scheduled)
     what = "all its pods" if quota else "the nodes that its pods had"
     why = diagnose.without_address(world.gang, waited, observed, now)
-    message = f"no room within {timeout} s, so the job released {what} ({why})"
+    message = f"no capacity within {timeout} s, so the job released {what} ({why})"
     return GivenBack(
         count=before + 1,
         until=timestamp(until),

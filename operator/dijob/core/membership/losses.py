@@ -45,7 +45,8 @@ def loss_of(world: World) -> Loss | None:
         all_are = world.gang.renews_all_on_loss or unproven
         return replace(lost[min(lost)], ranks=everybody if all_are else renewed & everybody)
     if unproven:
-        message = f"the pods' addresses are not those of list {world.address_list.number} any more"
+        number = world.address_list.number
+        message = f"the pods' addresses no longer match peer list revision {number}"
         return Loss(AddressesReady.ListLost, message, everybody)
     return None
 
@@ -55,7 +56,7 @@ def _stranded(world: World) -> dict[int, Loss]:
     return {
         rank: Loss(
             AddressesReady.PodFailed,
-            f"rank {rank}: it cannot begin again without {say(world.succeeded)}",
+            f"rank {rank}: it cannot restart without {say(world.succeeded)}",
         )
         for rank in together.stranded(world)
     }
@@ -102,7 +103,7 @@ def _moved(world: World, pod: Pod) -> Loss | None:
         return None
     return Loss(
         AddressesReady.AddressChanged,
-        f"pod {pod.name} moved from {_known_ip(world, pod)} to {pod.ip}",
+        f"the address of pod {pod.name} changed from {_known_ip(world, pod)} to {pod.ip}",
     )
 
 
@@ -110,7 +111,7 @@ def _not_restarted(world: World, pod: Pod) -> Loss | None:
     if pod.rank not in world.restarts.overdue:
         return None
     said = f"pod {pod.name} did not restart its process within its grace period"
-    return Loss(AddressesReady.NotRestarted, f"{said} (its command may not pass SIGTERM on)")
+    return Loss(AddressesReady.NotRestarted, f"{said} (its command may not forward SIGTERM)")
 
 
 def _without_its_redis(world: World, pod: Pod) -> Loss | None:
@@ -120,7 +121,7 @@ def _without_its_redis(world: World, pod: Pod) -> Loss | None:
     if now and began not in ("", now) and pod.rank not in world.restarts.unrequested:
         return Loss(
             AddressesReady.BrokerLost,
-            f"the Redis server {world.gang.server} that it began with is gone",
+            f"the Redis server {world.gang.server} that it started with is gone",
         )
     return None
 

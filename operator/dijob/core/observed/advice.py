@@ -8,14 +8,14 @@ from dijob import names
 
 OURS = re.compile(rf"\b(?:{names.LAUNCHER_CONTAINER}|{names.GATE_CONTAINER})\b")
 FOLLOW = (
-    f"set it for the main container: {names.GATE_CONTAINER} and {names.LAUNCHER_CONTAINER} have its"
-    " resources and its securityContext"
+    f"set it for the main container: {names.GATE_CONTAINER} and {names.LAUNCHER_CONTAINER} copy its"
+    " resources and securityContext"
 )
-# As quotas and limit ranges say it.
+# The wording of quotas and limit ranges.
 RESOURCES = re.compile(r"\bquota\b|\b(?:usage|ratio) per \b")
 REDIS = (
-    "an administrator sets its resources by the chart's value redis.resources; or give"
-    " messageQueue.host a server of your own"
+    "ask an administrator to set the chart value redis.resources, or set messageQueue.host to a"
+    " server of your own"
 )
 
 

@@ -95,7 +95,7 @@ def _complaint(spec: Body, container: Body) -> str:
         return f": {_pull_failure(container.get('image') or '', message)}"
     if reason == "CrashLoopBackOff" and last:
         words = ending(spec, container, last).words
-        return f" {words}, and starts again after a pause (CrashLoopBackOff)"
+        return f" {words}, and restarts after a back-off (CrashLoopBackOff)"
     if reason not in WAITING_IS_FINE:
         return f": {_sentence(reason, message)}"
     ended = state.get("terminated")

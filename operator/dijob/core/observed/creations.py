@@ -37,7 +37,7 @@ def paused_until(creation: Creation | None, now: datetime) -> datetime | None:
 
 def lost_until(due: datetime) -> str:
     """What is reported of a pod that is created again then, after its name."""
-    return f"was lost several times in a row, and is created again at {timestamp(due)}"
+    return f"was lost several times in a row, and will be re-created at {timestamp(due)}"
 
 
 def _due(creation: Creation) -> datetime:

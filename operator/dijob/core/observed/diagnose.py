@@ -16,8 +16,8 @@ from dijob.reasons import PodsCreated
 CRASHED_SECONDS = 60.0
 
 LAUNCHER_IMAGE_REMEDY = (
-    "set launcher.image in the chart's values to one that the nodes can pull; from a private"
-    " registry the template needs imagePullSecrets"
+    "set the chart value launcher.image to an image that the nodes can pull; for a private registry"
+    " the template also needs imagePullSecrets"
 )
 
 REFUSED_REASONS = {
@@ -63,7 +63,7 @@ def trouble(rank: int, observed: Observed, now: datetime) -> str:
         main.ended and not main.ended_for and (since(main.ended, now) or 0.0) < CRASHED_SECONDS
     )
     end = main.last_end
-    return f"{end.program} {end.words}, and starts again" if crashed and end else ""
+    return f"{end.program} {end.words}, and is restarting" if crashed and end else ""
 
 
 def not_admitted(gang: Gang, rank: int, observed: Observed) -> str:
@@ -106,12 +106,12 @@ def paused(gang: Gang, ranks: Iterable[int], observed: Observed, now: datetime) 
 def old_pod(pod: Pod, now: datetime) -> str:
     """Why the pod of a rank that is to have a new one is still there."""
     why = pod.placement.termination.reason(now)
-    return "its old pod is ending" + (f": {why}" if why else "")
+    return "its old pod is still ending" + (f": {why}" if why else "")
 
 
 def still_ending(pods: Sequence[Pod], now: datetime) -> str:
     """How many pods still have to end, and what the first of them waits for."""
-    going = f"{count(len(pods), 'pod')} still to end"
+    going = f"{count(len(pods), 'pod')} still ending"
     held = [(pod.name, why) for pod in pods if (why := pod.placement.termination.reason(now))]
     if not held:
         return going
@@ -127,34 +127,34 @@ def _why_no_address(gang: Gang, rank: int, observed: Observed, now: datetime) ->
         if refused and not (rejected and refused.why is Refused.TERMINATING):
             return advice.about_rank(refused.message)
         if name in observed.room.released:
-            return "it gave its node back for a lower rank"
+            return "its pod was deleted to free a node for a lower rank"
         return rejected or "its pod is being created"
     if pod.deleting:
         return rejected if rejected and not pod.has_started else old_pod(pod, now)
     if pod.has_list:
-        return "its pod belongs to an older address list and is replaced"
+        return "its pod has a stale peer list and is being replaced"
     if said := _hint(pod, observed):
         return said
     if rejected:
         return rejected
     if pod.ip:
         return f"its node does not have its image yet: {pod.made.image}"
-    return "its node is starting it" if pod.scheduled else "it waits for a node"
+    return "its node is starting its pod" if pod.scheduled else "its pod is waiting for a node"
 
 
 def _why_not_ready(rank: int, observed: Observed, now: datetime, renewing: bool) -> str:
     pod = observed.pods.get(rank)
     if pod and renewing and pod.containers.started:
         return (
-            f"its program has up to {pod.made.grace} s to end, and starts again with the new list"
+            f"its program has up to {pod.made.grace} s to end, and restarts with the new peer list"
         )
     if said := trouble(rank, observed, now):
         return said
     if pod and pod.ready:
-        return "it has not got the newest address list yet"
+        return "it has not received the newest peer list yet"
     if pod and pod.containers.started:
         # The launcher's reason is there too: the program does not listen, or lacks a peer.
-        return f"its program runs, and is not Ready: kubectl logs {pod.name} may say why"
+        return f"its program is running but not Ready: kubectl logs {pod.name} may show why"
     return "it is starting"
 
 

@@ -95,7 +95,7 @@ def _memory_limit(spec: Body, container: Body) -> str:
     for whose, what in (("container", container), ("container", given), ("pod", spec)):
         if limit := ((what.get("resources") or {}).get("limits") or {}).get("memory"):
             return f"the {whose}'s memory limit is {limit}"
-    return "the container has no memory limit, and its node had no memory left"
+    return "the container has no memory limit, and its node ran out of memory"
 
 
 def how_it_ended(
@@ -110,10 +110,10 @@ def how_it_ended(
     if reason == "OOMKilled":
         return f"ran out of memory (OOMKilled{f': {cause}' if cause else ''})"
     if cause:
-        return f"was ended by the kubelet: {cause}"
+        return f"was killed by the kubelet: {cause}"
     if signal:
         name = _signal_name(signal)
-        end, said = f"was ended by {name}", headline(message, healthy=name not in OWN_SIGNALS)
+        end, said = f"was killed by {name}", headline(message, healthy=name not in OWN_SIGNALS)
     else:
         end, said = _without_signal(exit_code, reason), headline(message)
     # Before the quoted line: the message of a status is cut at its end.
@@ -135,8 +135,8 @@ def headline(text: str, *, healthy: bool = False) -> str:
     """
     if worker := TORCHRUN.search(text):
         return (
-            f"torchrun's local rank {worker[1]} exited {worker[2]}, whose own words stand further"
-            " up in the log"
+            f"torchrun's local rank {worker[1]} exited {worker[2]}, and its own error is further up"
+            " in the log"
         )
     lines = [line.rstrip() for line in text.splitlines()]
     found = _exception(lines) or ("" if healthy else next(_telling(lines), ""))

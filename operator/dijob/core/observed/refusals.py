@@ -38,12 +38,12 @@ def name_in_use(
     attempts = before.attempts + 1 if before and before.why is why else 1
     if why is Refused.TERMINATING:
         again = now + timedelta(seconds=doubled(attempts, TERMINATING_SECONDS))
-        message = f"waits for the old {what} to end" + (f": {about}" if about else "")
+        message = f"waiting for the old {what} to end" + (f": {about}" if about else "")
         return Refusal(why=why, message=message, retry_at=again, attempts=attempts)
     again = now + timedelta(seconds=doubled(attempts, TAKEN_SECONDS))
     message = (
-        f"{what} exists and belongs to {about or 'somebody else'}: delete or rename it, or give the"
-        " job another name"
+        f"{what} already exists and belongs to {about or 'somebody else'}: delete or rename it, or"
+        " give the job another name"
     )
     return Refusal(why=Refused.TAKEN, message=message, retry_at=again, attempts=attempts)
 
@@ -63,9 +63,9 @@ def of_port(name: str, there: int, wanted: int, now: datetime, before: Refusal |
     attempts = before.attempts + 1 if before and before.why is Refused.OUTDATED else 1
     again = now + timedelta(seconds=doubled(attempts, TAKEN_SECONDS))
     message = (
-        f"service {name} has port {there}, and spec.messageQueue.port is {wanted}: delete it, and"
-        " the network policy of its name, and both are made anew (kubectl delete"
-        f" networkpolicy,service {name})"
+        f"service {name} has port {there}, but spec.messageQueue.port is {wanted}: delete the"
+        " service and the network policy of the same name, and the operator re-creates both"
+        f" (kubectl delete networkpolicy,service {name})"
     )
     return Refusal(why=Refused.OUTDATED, message=message, retry_at=again, attempts=attempts)
 
@@ -112,16 +112,16 @@ def of_change(status: int, message: str, before: Refusal | None, now: datetime) 
 
 
 REVERTED = (
-    "it is changed back whenever the operator has written it: let the webhook or controller that"
-    " does so leave it alone"
+    "something reverts it after each write by the operator: exclude it from the webhook or"
+    " controller that does so"
 )
 
 
 def of_pods(what: str) -> str:
     """REVERTED for a pod's "labels" or "annotations"."""
     return (
-        f"its {what} below {names.GROUP}/ are changed back whenever the operator has written them:"
-        " let the webhook or controller that does so leave them alone"
+        f"something reverts its {what} under {names.GROUP}/ after each write by the operator:"
+        " exclude them from the webhook or controller that does so"
     )
 
 

@@ -15,10 +15,10 @@ _NOT_PROCESS_1: Final = re.compile(
     re.IGNORECASE,
 )
 _REMEDIES: Final = (
-    (_NOT_PROCESS_1, 'set launcher: "Off", the launcher is process 1'),
+    (_NOT_PROCESS_1, 'set launcher: "Off", since the launcher runs as process 1'),
     (
         re.compile(r"\bexec\b.*: argument list too long"),
-        "too large for Linux: leave enableServiceLinks: true out of the template, which adds"
+        "too large for Linux: remove enableServiceLinks: true from the template, which adds"
         " variables for each Service",
     ),
     (

@@ -31,9 +31,9 @@ def gates(spec: Body) -> str:
     held = [str(gate.get("name")) for gate in spec.get("schedulingGates") or ()]
     if not held:
         return ""
-    verb = "is" if len(held) == 1 else "are"
+    verb = "has" if len(held) == 1 else "have"
     kind = "scheduling gate" if len(held) == 1 else "scheduling gates"
-    return f"{GATED}: its {kind} {', '.join(held)} {verb} not removed yet"
+    return f"{GATED}: its {kind} {', '.join(held)} {verb} not been removed yet"
 
 
 def prerequisites(spec: Body, status: Body) -> tuple[str, ...]:
@@ -54,9 +54,9 @@ def _claims(spec: Body, status: Body) -> Iterator[str]:
 def _groups(spec: Body) -> Iterator[str]:
     """Of Kubernetes' own gang scheduling: schedulingGroup from 1.36 on, workloadRef before."""
     if name := (spec.get("schedulingGroup") or {}).get("podGroupName"):
-        yield f"{_needed('the PodGroup', name)} with as many pods as its minCount"
+        yield f"{_needed('the PodGroup', name)} with at least minCount pods"
     if name := (spec.get("workloadRef") or {}).get("name"):
-        yield f"{_needed('the Workload', name)} with as many pods as its minCount"
+        yield f"{_needed('the Workload', name)} with at least minCount pods"
 
 
 def _needed(what: str, name: str) -> str:

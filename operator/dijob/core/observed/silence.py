@@ -32,14 +32,15 @@ def _on_silent_nodes(observed: Observed) -> Iterator[tuple[str, str]]:
 
 
 def _silent(pod: Pod, since: str) -> str:
-    said = f"node {pod.placement.node} has been silent since {since}"
+    silent = f"node {pod.placement.node} has been unreachable since {since}"
     seconds, begun = pod.placement.eviction_seconds, parse_time(since)
     if seconds is None or begun is None:
         return (
-            f"{said}, and its pods tolerate that without a limit: if it does not come back, delete"
-            f" them (kubectl delete pod --force {pod.name})"
+            f"{silent}, and its pods tolerate this without a limit: if the node does not come back,"
+            f" delete them (kubectl delete pod --force {pod.name})"
         )
-    return f"{said}; Kubernetes evicts its pods at {timestamp(begun + timedelta(seconds=seconds))}"
+    evicted = timestamp(begun + timedelta(seconds=seconds))
+    return f"{silent}; Kubernetes will evict its pods at {evicted}"
 
 
 def _unacknowledged(observed: Observed, now: datetime) -> Iterator[tuple[str, str]]:
@@ -53,13 +54,15 @@ def _not_taken(pod: Pod) -> str:
     kind, _, name = pod.placement.unacknowledged.partition(" ")
     within = f"within {UNACKNOWLEDGED_SECONDS:.0f} s"
     if kind == "node":
-        why = "its kubelet does not answer"
+        why = "its kubelet does not respond"
         # A scheduler chooses only nodes that exist.
-        why = why if pod.placement.placed else f"there is no such node, or {why}"
-        return f"node {name} has not taken it {within}: {why}"
+        why = why if pod.placement.placed else f"the node does not exist, or {why}"
+        return f"node {name} has not accepted the pod {within}: {why}"
     if needed := pod.placement.prerequisites:
         return (
-            f"scheduler {name} has not considered it {within}: the pod waits for"
-            f" {' and for '.join(needed)}, or that scheduler does not run"
+            f"scheduler {name} has not considered the pod {within}: the pod is waiting for"
+            f" {' and for '.join(needed)}, or that scheduler is not running"
         )
-    return f"no scheduler named {name} has taken it {within}: it is not installed, or does not run"
+    return (
+        f"scheduler {name} has not considered the pod {within}: it is not installed, or not running"
+    )

@@ -51,7 +51,7 @@ class Termination:
         # A kubelet reports the ends of containers only when all have ended, so some may have.
         one = len(self.running) == 1
         who = f"{'container' if one else 'containers'} {listed(self.running)}"
-        who += f" {'has' if one else 'have'} not ended by its node's last report"
+        who += f" {'was' if one else 'were'} still running at the node's last report"
         end = parse_time(self.until)
         if end and (now - end).total_seconds() > SLACK_SECONDS:
             return (
@@ -87,8 +87,13 @@ def held_by(finalizers: Iterable[str]) -> str:
     """Finalizers of somebody else, as the rest of a sentence about the object that they keep."""
     given = tuple(finalizers)
     if len(given) == 1:
-        return f"finalizer {given[0]} keeps it until the controller that set it removes it"
-    return f"finalizers {listed(given)} keep it until the controllers that set them remove them"
+        return (
+            f"finalizer {given[0]} blocks its deletion until the controller that set it removes it"
+        )
+    return (
+        f"finalizers {listed(given)} block its deletion until the controllers that set them remove"
+        " them"
+    )
 
 
 def listed(given: tuple[str, ...]) -> str:

@@ -29,9 +29,9 @@ VARIABLES: Final = {
 # is one over all pods. The words for it are the kubelet's, and nobody has set such a deadline, so
 # they are explained where they are seen.
 ENDED = (
-    "The job has failed, and the operator ended this pod by activeDeadlineSeconds, so that its logs"
-    " stay. The kubelet calls that DeadlineExceeded, and a container that waited for its next start"
-    " ContainerStatusUnknown: how its program ended is in the container's lastState"
+    "The job has failed. The operator ended this pod through activeDeadlineSeconds so that its logs"
+    " are kept. Therefore the kubelet reports DeadlineExceeded, and ContainerStatusUnknown for a"
+    " container that was waiting to restart. The container's lastState shows how its program ended"
 )
 
 

@@ -26,11 +26,14 @@ from dijob.reasons import (
     Running,
 )
 
-BROKEN = "it is left alone until it changes. That is a defect of the operator, whose log says more"
+BROKEN = (
+    "The operator leaves the job as it is until the job changes. This is a bug in the operator, and"
+    " its log has the traceback"
+)
 
-NO_PEERS = "programs of this job may know no peers, see the condition LauncherBypassed"
+NO_PEERS = "some programs may not know their peers, see the condition LauncherBypassed"
 
-# A rank of a running job that has not been Ready for so long is a problem.
+# A rank of a running job that has not been Ready for this long is a problem.
 NOT_READY_SECONDS = 60.0
 
 
@@ -52,11 +55,10 @@ def invalid(error: SpecError) -> list[Fact]:
 
 def broken(error: Exception) -> list[Fact]:
     """The condition of a job that the operator itself fails with. What runs is left alone."""
-    said = (
-        f"the operator cannot deal with this job as it is ({type(error).__name__}: {error}):"
-        f" {BROKEN}"
+    message = (
+        f"the operator failed to reconcile this job ({type(error).__name__}: {error}). {BROKEN}"
     )
-    return [Fact(Invalid.OperatorError, said)]
+    return [Fact(Invalid.OperatorError, message)]
 
 
 def age(status: Status, now: datetime) -> float:
@@ -108,10 +110,11 @@ def _addresses_ready(ctx: Pass) -> Fact:
     if world.in_force and not ctx.loss:
         if world.unpublished:
             return Fact(
-                AddressesReady.Publishing, f"list {world.address_list.number} is being published"
+                AddressesReady.Publishing,
+                f"peer list revision {world.address_list.number} is being published",
             )
         message = (
-            f"{count(world.size, 'address', 'addresses')} published as list"
+            f"{count(world.size, 'address', 'addresses')} published as peer list revision"
             f" {world.address_list.number}"
         )
         return Fact(AddressesReady.Published, message + _joining(ctx))
@@ -124,14 +127,14 @@ def _without_list(ctx: Pass, lacking: str) -> Fact:
     """Why there is no list in force; `lacking` says which ranks have no address, and why."""
     world, given = ctx.world, ctx.status.given_back
     if given and world.nobody_runs and capacity.seconds_until_retry(ctx.status, ctx.now) > 0:
-        message = f"{given.message}; tries again at {given.until}"
+        message = f"{given.message}; it tries again at {given.until}"
         return Fact(AddressesReady.NoRoom, message)
     if renewal := _renewal(ctx):
         rest = f"; {_renewal_in_words(world)}. {lacking}".rstrip()
         reason = AddressesReady.__members__.get(renewal.reason, AddressesReady.ListLost)
         return Fact(reason, shorten(renewal.message, MESSAGE_LIMIT - len(rest)) + rest)
     if not lacking and (absent := redis.absence(world.gang, ctx.observed, ctx.now)):
-        message = f"all ranks have their addresses; they wait for the job's Redis server: {absent}"
+        message = f"all ranks have addresses and wait for the job's Redis server: {absent}"
         return Fact(AddressesReady.BrokerNotReady, message)
     reason = AddressesReady.AddressMissing if _stuck(ctx) else AddressesReady.Gathering
     return Fact(reason, lacking + _begins(ctx))
@@ -165,7 +168,7 @@ def _begins(ctx: Pass) -> str:
     if ctx.world.state is not ListState.NONE or least == ctx.world.gang.size:
         return ""
     ranks = "rank 0 has its address" if least == 1 else f"{say(range(least))} have their addresses"
-    return f" (the job begins {window} s after {ranks}, and others join later)"
+    return f" (the job starts {window} s after {ranks}; other ranks can join later)"
 
 
 def _running(ctx: Pass) -> Fact:
@@ -174,11 +177,13 @@ def _running(ctx: Pass) -> Fact:
     if not (world.in_force or (latched and world.survivors)):
         if _renewal(ctx):
             return Fact(Running.Renewing, _renewal_in_words(world))
-        return Fact(Running.Starting, "waits for the addresses")
+        return Fact(Running.Starting, "waiting for addresses, see AddressesReady")
     lagging = _lagging(world)
     if latched or not lagging:
         # Latched: a rank that restarts in place or is renewed heals by itself, see PeersReady.
-        return Fact(Running.Begun, "it has begun, see PeersReady" if lagging else _all_run(ctx))
+        return Fact(
+            Running.Begun, "the job has started, see PeersReady" if lagging else _all_run(ctx)
+        )
     wrong = any(diagnose.trouble(rank, ctx.observed, ctx.now) for rank in lagging)
     reason = Running.Blocked if wrong else Running.Starting
     return Fact(reason, diagnose.not_ready(world.gang, lagging, ctx.observed, ctx.now))
@@ -191,11 +196,12 @@ def _all_run(ctx: Pass) -> str:
     world, wish = ctx.world, ctx.world.gang.size
     done = [rank for rank in sorted(world.succeeded) if rank < world.size]
     if not done:
-        who = "all" if world.size == wish else f"{world.size} of"
-        return f"{who} {count(wish, 'rank')} run{past_failures(ctx)}"
+        number = "all" if world.size == wish else f"{world.size} of"
+        verb = "is" if (world.size, wish) == (1, 1) else "are"
+        return f"{number} {count(wish, 'rank')} {verb} running{past_failures(ctx)}"
     ends = [pod.containers.ended for rank in done if (pod := world.pods.get(rank))]
     since = f" (at {last})" if (last := max(ends, default="")) else ""
-    run = f"{len(world.unfinished)} of {count(wish, 'rank')} run"
+    run = f"{len(world.unfinished)} of {count(wish, 'rank')} are running"
     verb = "has" if len(done) == 1 else "have"
     until = f"the job ends when {ctx.policy.decisive_in_words} exited 0"
     return f"{run}, {say(done)} {verb} finished{since}; {until}"
@@ -209,13 +215,13 @@ def _peers_ready(ctx: Pass) -> Fact:
         return Fact(PeersReady.Renewing, message)
     lagging = _lagging(world) if world.in_force else list(world.wanted)
     if not lagging:
-        ready = f"all ranks are Ready with list {world.address_list.number}"
+        ready = f"all ranks are Ready with peer list revision {world.address_list.number}"
         if without_peers(ctx):
             return Fact(PeersReady.LauncherBypassed, f"{ready}, but {NO_PEERS}")
         return Fact(PeersReady.AllRanksReady, ready)
     restart = world.restarts.pending >= set(lagging)
     if not (restart or is_true(ctx.job.status, Running)):
-        return Fact(PeersReady.Starting, "the job has not begun, see Running")
+        return Fact(PeersReady.Starting, "the job has not started, see Running")
     message = diagnose.not_ready(world.gang, lagging, ctx.observed, ctx.now, world.restarts.pending)
     if restart:
         return Fact(PeersReady.Renewing, message)
@@ -249,10 +255,7 @@ def _lagging(world: World) -> list[int]:
 
 
 def _renewal_in_words(world: World) -> str:
-    whole = world.renewing >= set(world.unfinished)
-    verb = "is" if len(world.renewing) == 1 else "are"
-    return (
-        "the whole set is renewed"
-        if whole
-        else f"{say(world.renewing)} {verb} renewed, the others run on"
-    )
+    if world.renewing >= set(world.unfinished):
+        return "all ranks restart"
+    verb = "restarts" if len(world.renewing) == 1 else "restart"
+    return f"{say(world.renewing)} {verb}, the other ranks keep running"

@@ -28,14 +28,14 @@ from dijob.reasons import (
 )
 
 TEMPLATE_CHANGED = (
-    "spec differs from what the running pods were made from: they are left alone, and lost ones are"
-    " not re-created. Write the old one back, or suspend the job (spec.suspend: true) until its"
-    " pods are gone"
+    "the spec does not match the running pods: they keep running unchanged, and lost pods are not"
+    " re-created. Restore the old spec, or suspend the job (spec.suspend: true) until its pods are"
+    " gone"
 )
 
 PAUSED = (
-    "paused: nothing of this job is created, changed or deleted, and no loss is healed, until its"
-    f" annotation {names.ANNOTATION_PAUSED} is removed"
+    "paused: the operator creates, changes and deletes nothing for this job, and replaces no lost"
+    f" pod, until the annotation {names.ANNOTATION_PAUSED} is removed"
 )
 
 
@@ -94,7 +94,7 @@ def _removed(ctx: Pass, key: str) -> str:
     if due is None:
         return ""
     what = key.replace("/", " ")
-    return f"{what} was deleted again and again: it is created again at {timestamp(due)}"
+    return f"{what} was deleted repeatedly, and will be re-created at {timestamp(due)}"
 
 
 def _broker(ctx: Pass) -> list[Fact]:
@@ -102,7 +102,7 @@ def _broker(ctx: Pass) -> list[Fact]:
     if not gang.server or ctx.job.status.ended:
         return []
     if ctx.job.spec.suspend or ctx.status.suspend_time:
-        return [Fact(BrokerReady.Suspended, "the job is suspended, and its Redis server with it")]
+        return [Fact(BrokerReady.Suspended, "the job is suspended, so its Redis server is stopped")]
     return [redis.fact(gang, ctx.observed, ctx.now)]
 
 
@@ -111,7 +111,9 @@ def _warnings(ctx: Pass) -> list[Fact]:
     alone = bypassed(ctx.job)
     about = (*warnings(ctx.job), *ctx.observed.notes)
     others = [str(one) for one in about if one not in alone]
-    otherwise = _said_by(ctx, "said otherwise", lambda containers: containers.otherwise)
+    otherwise = _reported_by(
+        ctx, "passed arguments that conflict with the job", lambda containers: containers.otherwise
+    )
     reason = SpecWarning.ProgramSaysOtherwise if otherwise else SpecWarning.SpecWarning
     return [
         *_warning(
@@ -123,18 +125,17 @@ def _warnings(ctx: Pass) -> list[Fact]:
 
 def without_peers(ctx: Pass) -> list[str]:
     """Which programs know no peers, by the spec or by what their launchers have reported."""
-    reported = _said_by(ctx, "worked alone", lambda containers: containers.alone)
+    reported = _reported_by(ctx, "ran without peers", lambda containers: containers.alone)
     return [*map(str, bypassed(ctx.job)), *reported]
 
 
-def _said_by(ctx: Pass, what: str, said: Callable[[Containers], str]) -> list[str]:
-    """Which ranks' launchers have said so at the end, by the first one's words."""
+def _reported_by(ctx: Pass, what: str, report: Callable[[Containers], str]) -> list[str]:
+    """Return a sentence that names the ranks with this report in their termination messages, and
+    quotes the report of the lowest rank; [] if there is none.
+    """
     pods = ctx.world.pods.items()
-    found = {rank: said(pod.containers) for rank, pod in sorted(pods) if said(pod.containers)}
-    if not found:
-        return []
-    verb = "has" if len(found) == 1 else "have"
-    return [f"{say(found)} {verb} {what}: {found[min(found)].strip()}"]
+    found = {rank: report(pod.containers) for rank, pod in sorted(pods) if report(pod.containers)}
+    return [f"{say(found)} {what}: {found[min(found)].strip()}"] if found else []
 
 
 def _warning(ctx: Pass, sentences: list[str], reason: Reason, gone: Reason) -> list[Fact]:

@@ -32,7 +32,7 @@ def fact(gang: Gang, observed: Observed, now: datetime) -> Fact:
     if pod is None or pod.deleting or f"service/{name}" not in observed.existing:
         return Fact(BrokerReady.Starting, f"pod and service {name} are being created")
     if pod.ready:
-        return Fact(BrokerReady.Ready, f"the job's Redis server is {name}")
+        return Fact(BrokerReady.Ready, f"the job's Redis server {name} is Ready")
     if said := pod.complaint or observed.warnings.get(pod.uid, ""):
         return Fact(BrokerReady.NotRunning, f"pod {name}: {said}")
     return Fact(BrokerReady.Starting, f"pod {name} is starting")

@@ -21,7 +21,7 @@ MESSAGE_LIMIT = 200
 # What the ranks share: no pod, or no program, starts without it.
 SHARED = (reasons.Isolated, reasons.ServiceReady, reasons.BrokerReady)
 BYPASSED = "each pod may train alone, see LauncherBypassed"
-OTHERWISE = "the program contradicts the job, see SpecWarning"
+OTHERWISE = "the program's arguments conflict with the job, see SpecWarning"
 
 
 @dataclass(frozen=True)
