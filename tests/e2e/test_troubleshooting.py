@@ -54,7 +54,7 @@ HOST = {"hostNetwork": True}  # at most one rank per node, of which there are tw
 CODE = mounted("absent", "/code")
 # The jobs of each section, whose names are unlike any other's.
 JOBS: dict[str, list[Body]] = {
-    "It does not start": [
+    "The job does not start": [
         job("pull", {"image": "127.0.0.1:9/absent:1", "command": ["true"]}),
         peers("nodes", pod={"nodeSelector": {"gpu": "h100"}}),
         job("mount", {"command": ["true"], **CODE[0]}, pod=CODE[1]),
@@ -69,12 +69,12 @@ JOBS: dict[str, list[Body]] = {
         peers("taken"),
         deaf("again"),
     ],
-    "It fails": [
+    "The job fails": [
         crash("module", "import mymod", replicas=1, backoffLimit=2),
         crash("killed", "import os; os.kill(os.getpid(), 9)", replicas=1, backoffLimit=0),
         shell("slow", FOREVER, replicas=1, activeDeadlineSeconds=2),
     ],
-    "It runs": [
+    "The job runs": [
         finishing("part"),
         shell("alone", "true || ditask --package p --main p.main", launcher="Off"),
         peers("heals", "--forever", replicas=3),
@@ -119,8 +119,8 @@ def apply_again(space: Space) -> None:
 
 
 AFTER: dict[str, tuple[Callable[[Space], None], ...]] = {
-    "It does not start": (apply_again,),
-    "It runs": (lose_a_rank,),
+    "The job does not start": (apply_again,),
+    "The job runs": (lose_a_rank,),
 }
 
 

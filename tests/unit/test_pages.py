@@ -137,6 +137,6 @@ def test_troubleshooting_names_lines_that_doctor_has_and_each_of_them_somewhere(
     named = re.findall(r"lines? ((?:`[\w ]+`(?:, )?)+)", page)
     assert len(named) > 5
     assert {name for each in named for name in re.findall(r"`([\w ]+)`", each)} <= lines
-    table = section("docs/troubleshooting.md", "Ask the doctor")
+    table = section("docs/troubleshooting.md", "Diagnose with kubectl dijob doctor")
     told = {name for row in re.findall(r"(?m)^\| ([\w, ]+) \|", table) for name in row.split(", ")}
     assert lines <= told, lines - told
