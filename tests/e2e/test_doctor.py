@@ -79,7 +79,7 @@ JOBS = [
 ]
 FAULTS: Wanted = {
     ("pull", "images"): ("127.0.0.1:9/absent:1 cannot be pulled", "imagePullSecrets"),
-    ("pull", "status"): ("AddressesReady AddressMissing", "the job goes on by itself"),
+    ("pull", "status"): ("AddressesReady AddressMissing", "the job continues by itself"),
     ("nodes", "nodes"): ("ranks 0-1 found no node: 0/2", "nodeSelector"),
     ("full", "nodes"): ("didn't have free ports", "each port once"),
     ("crash", "failures"): ("exited 3: no model here", "logs crash --rank 0"),

@@ -1,5 +1,8 @@
-"""docs/conditions.md: every condition and reason, what to do about it, and which of them are
-published as events.
+"""Generates docs/conditions.md: every condition and reason, what to do about it, and which of them
+are published as events.
+
+The page is generated from the catalogue of reasons, so that it cannot miss a reason that the
+operator writes.
 """
 
 from dijob.reasons import CATALOGUE, Reason
@@ -8,35 +11,40 @@ _HEAD = """# Conditions, reasons, and what to do
 
 Generated from `operator/dijob/reasons` by `make crds`; do not edit.
 
-`kubectl describe dijob NAME` shows all of this about a job: its phase, its conditions, its events.
+`kubectl describe dijob NAME` shows the phase, the conditions and the events of a job.
 
 - **status.phase** is one word for people, derived from the conditions. The first that holds:
-  Failed, Succeeded, Terminating, Suspended, Running, Starting (the addresses are published), else
+  Failed, Succeeded, Terminating, Suspended, Running, Starting (the peer list is published), else
   Pending.
-- **status.message** is the sentence that matters most now: why the job ended, what is wrong, or
-  what it waits for.
+- **status.message** is the most important sentence now: why the job ended, what is wrong, or what
+  the job is waiting for.
 - **status.conditions** are for programs. Each is True or False, with a reason (one word, below) and
   a message (which rank, and why). A condition that is absent has never applied.
 
 ```sh
-kubectl wait --for=condition=Running --timeout=10m dijob/NAME          # it has begun
-kubectl wait --for=condition=Finished --timeout=24h dijob/NAME         # it has ended, well or badly
+kubectl wait --for=condition=Running --timeout=10m dijob/NAME          # it has started
+kubectl wait --for=condition=Finished --timeout=24h dijob/NAME         # it has succeeded or failed
 kubectl get dijob NAME -o jsonpath='{.status.phase}: {.status.message}{"\\n"}'   # how, and why
 ```
 
-In the tables: **good** is as it should be; **waiting** needs nothing unless it lasts; **problem**
-is something that went wrong, whether you must act or the job heals by itself; **over** will not
-change any more. The last column is the type of the event that tells of it, if any.
+Each reason in the tables has a kind:
+
+- **good**: the state is as it should be.
+- **waiting**: no action is needed unless it lasts.
+- **problem**: something went wrong. Either you must act, or the job recovers by itself.
+- **over**: the state is final.
+
+The last column is the type of the event that reports the reason. It is empty if there is none.
 """
 
 _EVENTS = """## Events
 
-An event has the reason and the message of its condition, and is published when the condition's
-status or reason changes. Three have the condition's type as their reason: Running and PeersReady,
-which say after how many seconds, and Succeeded. Besides these, Scaled (Normal) says that a running
-job has another size. An event that is published again in the same words is folded into the first:
-its count and its last time go up. The cluster forgets events, usually after an hour; conditions
-stay.
+An event has the reason and the message of its condition. It is published when the condition's
+status or reason changes. Three events have the condition's type as their reason: Succeeded, and
+Running and PeersReady, which also give the seconds that it took. One more event, Scaled (Normal),
+reports that a running job has another size. If an event is published again with the same message,
+the cluster keeps one event and updates its count and its last time. Clusters delete events, usually
+after an hour. Conditions remain.
 
 ```sh
 kubectl get events --field-selector involvedObject.kind=DIJob,involvedObject.name=NAME
@@ -48,11 +56,12 @@ _TABLE = "| status | reason | what it means | what to do | event |\n|---|---|---
 
 
 def conditions() -> str:
-    """The page as Markdown."""
+    """Return the page as Markdown."""
     return "\n".join([_HEAD, *map(_section, CATALOGUE), _EVENTS])
 
 
 def _section(reasons: type[Reason]) -> str:
+    # The docstring of a condition type is its description for users (see catalogue.Reason).
     text = " ".join((reasons.__doc__ or "").split())
     return f"## {reasons.__name__}\n\n{text}\n\n{_TABLE}" + "".join(map(_row, reasons))
 

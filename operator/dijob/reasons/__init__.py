@@ -1,7 +1,7 @@
-"""Every reason that a condition can have: what it means, what to do about it, which event tells of
-it.
+"""The catalogue of reasons: every reason that a condition can have, what it means, what to do about
+it, and which event reports it.
 
-docs/conditions.md is made from it.
+docs/conditions.md is generated from it.
 """
 
 from typing import Final
@@ -59,8 +59,10 @@ __all__ = [
 
 
 def find(condition: str, name: str) -> Reason | None:
-    """The entry of a condition's type and reason as they are stored; None where the catalogue has
-    none.
+    """Return the reason for a stored condition's type and reason.
+
+    Returns None if the catalogue has no such entry. That happens in a cluster whose operator is
+    newer or older than this program, so callers must not treat it as an error.
     """
     return _BY_TYPE[condition].__members__.get(name) if condition in _BY_TYPE else None
 

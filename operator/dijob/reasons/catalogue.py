@@ -1,11 +1,18 @@
-"""What an entry of the catalogue of reasons is."""
+"""The form of an entry in the catalogue of reasons.
+
+Every condition that the operator writes is made from one of these entries. docs/conditions.md, the
+events and `kubectl dijob doctor` read the same entry, so they cannot disagree about what a reason
+means (docs/decisions/019).
+"""
 
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 
 
 class ReasonKind(StrEnum):
-    """How to take a reason."""
+    """How to read a reason. The status alone does not tell: Failed is a problem when it is True,
+    and PeersReady when it is False.
+    """
 
     GOOD = "good"
     WAITING = "waiting"
@@ -14,7 +21,7 @@ class ReasonKind(StrEnum):
 
 
 class EventType(StrEnum):
-    """The type of the event that is published when a condition takes a reason."""
+    """The type of the event that is published when a condition takes on a reason."""
 
     NORMAL = "Normal"
     WARNING = "Warning"
@@ -23,7 +30,11 @@ class EventType(StrEnum):
 
 @dataclass(frozen=True)
 class Entry:
-    """What there is to say about one reason."""
+    """The catalogue's entry for one reason.
+
+    `status` is the status of the condition that has the reason. `means` and `remedy` are shown to
+    users; an empty `remedy` means that no action is needed.
+    """
 
     status: bool
     kind: ReasonKind
@@ -33,12 +44,11 @@ class Entry:
 
 
 class Reason(Enum):
-    """A reason of a condition, as `Running.Blocked`.
+    """A reason of a condition, such as `Running.Blocked`.
 
-    Each subclass is one type of condition: its name is the type's, its docstring says what the
-    condition is about, and its members are the reasons, in the order in which a job meets them.
-    Nothing else makes a condition (summary.Fact), so that a reason without an entry cannot be
-    written.
+    Each subclass is one condition type. Its name is the type, its docstring describes the
+    condition, and its members are the reasons in the order in which a job meets them. A condition
+    can only be made from a member (summary.Fact), so a reason without an entry cannot be written.
     """
 
     @property
@@ -50,42 +60,51 @@ class Reason(Enum):
     def entry(self) -> Entry:
         """Status, kind, meaning, remedy and event of the reason."""
         entry = self.value
+        # Enum does not type its values, so mypy needs this to know what a member holds.
         assert isinstance(entry, Entry)
         return entry
 
 
 def good(means: str, *, status: bool = True, event: EventType = EventType.NONE) -> Entry:
-    """As it should be."""
+    """Return an entry for a state that is as it should be."""
     return Entry(status, ReasonKind.GOOD, means, event=event)
 
 
 def waiting(
     means: str, remedy: str = "", *, status: bool = False, event: EventType = EventType.NONE
 ) -> Entry:
-    """On its way, or held by somebody's wish."""
+    """Return an entry for a job that is in progress, or that a user holds on purpose."""
     return Entry(status, ReasonKind.WAITING, means, remedy, event=event)
 
 
 def problem(means: str, remedy: str, *, status: bool = False) -> Entry:
-    """Went wrong, whether somebody must act or it heals by itself: the event is a Warning."""
+    """Return an entry for something that went wrong, whether or not a user must act.
+
+    Every problem publishes a Warning event and nothing else does, so an alert on Warnings has no
+    false positives.
+    """
     return Entry(status, ReasonKind.PROBLEM, means, remedy, event=EventType.WARNING)
 
 
 def over(means: str, remedy: str = "", *, status: bool = False) -> Entry:
-    """Will not change any more."""
+    """Return an entry for a final state, which will not change."""
     return Entry(status, ReasonKind.OVER, means, remedy)
 
 
+# Several conditions depend on the job's pods. They take these reasons when the job has no pods on
+# purpose, and refer to the condition that explains why.
+
+
 def suspended() -> Entry:
-    """Shared by the conditions about a job that has its pods."""
+    """Return the entry that conditions about pods share while the job is suspended."""
     return waiting("the job is suspended, see Suspended")
 
 
 def terminating() -> Entry:
-    """Shared by the conditions about a job whose pods go with it."""
+    """Return the entry that conditions about pods share while the job is being deleted."""
     return waiting("the job is being deleted, see Terminating; the message counts its pods")
 
 
 def finished() -> Entry:
-    """Shared by the conditions that end with the job."""
+    """Return the entry that conditions about pods share once the job has ended."""
     return over("the job has ended, see Finished")

@@ -1,107 +1,118 @@
-"""Reasons of the conditions about a job that is held, or has ended."""
+"""Reasons of the conditions about a job that is held, being deleted, or ended."""
 
 from typing import Final
 
 from dijob import names
 from dijob.reasons.catalogue import EventType, Reason, finished, good, over, problem, waiting
 
+# The operator ends pods that it keeps for their logs by a deadline, so their own status shows that
+# deadline and not what happened. The annotation has the real cause.
 _LOGS: Final = (
-    "`kubectl logs` of the pod that the message names; it is kept unless `cleanPodPolicy` is All."
-    " The pod's annotation `diengine.opendilab.org/ended` says what DeadlineExceeded and"
-    " ContainerStatusUnknown mean there"
+    "`kubectl logs` of the pod that the message names; the pod is kept unless `cleanPodPolicy` is"
+    f" All. If the pod shows DeadlineExceeded or ContainerStatusUnknown, its annotation"
+    f" `{names.ANNOTATION_ENDED}` explains why"
 )
 
 
 class Suspended(Reason):
-    """Whether `spec.suspend` holds the job. Present only once it has been set."""
+    """Whether the job is suspended by `spec.suspend`. Present only after the job has been suspended
+    once.
+    """
 
     Suspending = waiting(
-        "its pods are ending, within their grace periods; also while old pods hold up a resumption",
+        "its pods are terminating within their grace periods, or its old pods delay a resumption",
         status=True,
     )
     Suspended = waiting(
-        "it has no pods",
-        "set `spec.suspend` to false to go on",
+        "the job has no pods",
+        "set `spec.suspend` to false to resume the job",
         status=True,
         event=EventType.NORMAL,
     )
     Resumed = good(
-        "it goes on, with the same ranks and names", status=False, event=EventType.NORMAL
+        "the job continues with the same ranks and names", status=False, event=EventType.NORMAL
     )
     Finished = finished()
 
 
 class Paused(Reason):
-    """Whether the annotation `diengine.opendilab.org/paused` is set: the operator observes and
-    reports, and creates, changes and deletes nothing of the job. For emergencies: `kubectl annotate
-    dijob NAME diengine.opendilab.org/paused=true`. Present only once it has been set.
+    """Whether the annotation `diengine.opendilab.org/paused` is set. While it is set, the operator
+    observes the job and updates its status, but creates, changes and deletes nothing. It is meant
+    for emergencies: `kubectl annotate dijob NAME diengine.opendilab.org/paused=true`. Present only
+    after the job has been paused once.
     """
 
     Annotated = waiting(
-        "paused",
-        f"`kubectl annotate dijob NAME {names.ANNOTATION_PAUSED}-` to go on",
+        "the job is paused",
+        f"`kubectl annotate dijob NAME {names.ANNOTATION_PAUSED}-` to continue",
         status=True,
         event=EventType.NORMAL,
     )
-    Resumed = good("the operator takes care of the job again", status=False, event=EventType.NORMAL)
+    Resumed = good("the operator manages the job again", status=False, event=EventType.NORMAL)
 
 
 class Terminating(Reason):
-    """True: the job is being deleted, and is still there after some seconds. Nothing is created and
-    no loss is healed; failures count.
+    """True: the job is being deleted, and still exists after some seconds. The operator creates
+    nothing and replaces no lost rank. Failures still count.
     """
 
     HeldByFinalizer = problem(
-        "finalizers of another controller keep the job; its pods run on unless the deletion is in"
-        " the foreground",
-        "make the controller that set the finalizer remove it; if it is gone for good: `kubectl"
-        ' patch dijob NAME --type=merge -p \'{"metadata":{"finalizers":null}}\'`',
+        "finalizers of another controller block the deletion. The job's pods keep running unless"
+        " this is a foreground deletion",
+        "make the controller that set the finalizer remove it; if that controller no longer exists:"
+        ' `kubectl patch dijob NAME --type=merge -p \'{"metadata":{"finalizers":null}}\'`',
         status=True,
     )
     WaitsForPods = waiting(
-        "a deletion in the foreground waits for the job's pods; PodsCreated says what keeps them",
+        "a foreground deletion waits for the job's pods; PodsCreated says what blocks their"
+        " deletion",
         status=True,
     )
 
 
 class Succeeded(Reason):
-    """True: the job has ended well."""
+    """True: the job has succeeded."""
 
     AllRanksSucceeded = good("the main container of every rank exited 0", event=EventType.NORMAL)
     SuccessPolicy = good(
-        "those have exited 0 whose success `successPolicy` asks for; the others are ended",
+        "the ranks that `successPolicy` requires have exited 0; the operator ends the other ranks",
         event=EventType.NORMAL,
     )
 
 
 class Failed(Reason):
-    """True: the job has ended badly. The message and `status.firstFailure` name the first failure,
-    usually the cause.
+    """True: the job has failed. The message and `status.firstFailure` name the first failure, which
+    is usually the cause.
     """
 
     BackoffLimitExceeded = problem(
-        "more failures than `backoffLimit`, of all ranks together", _LOGS, status=True
+        "there were more failures than `backoffLimit` allows for all ranks in total",
+        _LOGS,
+        status=True,
     )
     FailurePolicy = problem(
-        "a rule of `failurePolicy` says FailJob; the message says which", _LOGS, status=True
+        "a rule of `failurePolicy` with the action FailJob matched; the message names the rule",
+        _LOGS,
+        status=True,
     )
     DeadlineExceeded = problem(
-        "not done within `activeDeadlineSeconds`; time suspended does not count",
-        "give it more time in a new job, or see what it waited for",
+        "the job did not end within `activeDeadlineSeconds`; time suspended does not count",
+        "find out what the job waited for, or give it more time in a new job",
         status=True,
     )
     StartupDeadlineExceeded = problem(
-        "not Running within `startupDeadlineSeconds` of its creation, of being resumed, or of its"
-        " last renewal; the message says for which rank it waited, and why",
-        "remove that cause, or give it more time, and create the job anew",
+        "the job was not Running within `startupDeadlineSeconds` of its creation, of its"
+        " resumption, or of the last re-rendezvous of all ranks; the message names the rank that"
+        " the job waited for, and why",
+        "remove that cause, or allow more time, and recreate the job",
         status=True,
     )
 
 
 class Finished(Reason):
-    """True: the job has ended, well or badly. The one to wait for. It has the message of Succeeded
-    or Failed.
+    """True: the job has ended, successfully or not. Wait for this condition to learn of the end. It
+    has the message of Succeeded or Failed.
     """
 
-    Succeeded = over("the job has ended well, see Succeeded", status=True)
-    Failed = over("the job has ended badly, see Failed", status=True)
+    Succeeded = over("the job has succeeded, see Succeeded", status=True)
+    Failed = over("the job has failed, see Failed", status=True)

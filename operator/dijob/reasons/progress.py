@@ -1,4 +1,4 @@
-"""Reasons of the conditions about a job on its way: its pods, their addresses, whether they run."""
+"""Reasons of the conditions about a job's progress: its pods, their addresses, whether they run."""
 
 from typing import Final
 
@@ -13,114 +13,125 @@ from dijob.reasons.catalogue import (
     waiting,
 )
 
-_HEALS: Final = "nothing: the job heals by itself"
+# `kubectl dijob doctor` recognizes this prefix, and replaces the remedy if an old pod blocks the
+# recovery.
+_HEALS: Final = "nothing: the job recovers by itself"
 _GOES: Final = (
-    f"{_HEALS}. The failed pod goes with its log; `status.firstFailure` keeps the job's first"
-    " failure"
+    f"{_HEALS}. The failed pod is deleted together with its log; `status.firstFailure` keeps the"
+    " job's first failure"
 )
 
 
 class PodsCreated(Reason):
-    """Whether every rank that the job wants has its pod."""
+    """Whether every rank that the job wants has a pod."""
 
-    Creating = waiting("in progress; the message counts the pods that exist")
+    Creating = waiting("pods are being created; the message counts those that exist")
     BackOff = problem(
-        "a pod was lost several times in a row, each time within 10 min: the operator waits 4, 8,"
-        " 16 ... 60 s before it creates the pod again. The message says when",
-        "find out what deletes the pod; the job goes on by itself",
+        "a pod was lost several times in a row, each time within 10 min of its creation. The"
+        " operator waits 4, 8, 16 ... 60 s before it creates the pod again; the message says when",
+        "find out what deletes the pod; the job continues by itself",
     )
     WaitingForOldPod = waiting(
-        "the pod of a deleted job of the same name, or a deleted pod of this one, is still ending",
-        "wait for it; the message says what keeps that pod: a container, and until when it may"
-        " run, or a finalizer, which its controller must remove",
+        "an old pod of the same name is still terminating. It belongs to a deleted job of the same"
+        " name, or to this job",
+        "wait. The message says what blocks the deletion: a container, and until when it may run,"
+        " or a finalizer, which its controller must remove",
     )
     PodNameTaken = problem(
-        "a pod of that name belongs to somebody else, whom the message names if the pod does; it is"
-        " never touched",
-        "delete or rename that pod, or give the job another name",
+        "the pod's name is taken by a pod of another owner, which the message names if it is known."
+        " The operator never touches that pod",
+        "delete that pod, or give the job another name",
     )
     PodRejected = problem(
-        "the apiserver refuses the pod as it is written; its words are in the message. Asked again"
-        " every 5 min",
+        "the apiserver rejects the pod as invalid; the message quotes the API error. The operator"
+        " retries every 5 min",
         "correct the template while the job is suspended (`spec.suspend: true`), or replace the job"
         " (`kubectl dijob restart NAME -f FILE`)",
     )
     PodForbidden = problem(
-        "rejected for now: a service account, priority class or runtime class that does not exist"
-        " yet, a quota, a policy. Asked again after 1, 2, 4 ... s, at the latest after 30 s",
-        "create what is missing or make room in the quota; the job goes on by itself",
+        "the apiserver rejects the pod for now: a service account, priority class or runtime class"
+        " does not exist yet, or a quota or a policy forbids the pod. The operator retries after 1,"
+        " 2, 4 ... 30 s",
+        "create what is missing, or make room in the quota; the job continues by itself",
     )
     ApiUnavailable = problem(
-        "the apiserver, or a webhook that it asks, does not answer. Asked again after 1, 2, 4 ..."
-        " 60 s",
-        "nothing; if it lasts: look after the control plane",
+        "the apiserver, or a webhook that it calls, does not respond. The operator retries after"
+        " 1, 2, 4 ... 60 s",
+        "nothing; if it lasts, check the control plane",
     )
     Suspended = suspended()
     Terminating = terminating()
-    AllCreated = good("every rank has its pod")
+    AllCreated = good("every rank has a pod")
 
 
 class AddressesReady(Reason):
-    """Whether the ranks have a list of addresses that is true."""
+    """Whether the pods have a peer list that is correct: the address of each rank."""
 
-    Gathering = waiting("in progress; the message names the ranks without an address")
+    Gathering = waiting(
+        "the operator waits for the pods' addresses; the message names the ranks without one"
+    )
     AddressMissing = problem(
-        "a rank cannot get an address; the message says why in the cluster's words: unschedulable,"
-        " image, mount; or which node or scheduler has not taken its pod within 10 s",
-        "do what the message asks for; the job goes on by itself",
+        "a rank cannot get an address. The message quotes the cluster's reason, such as an"
+        " unschedulable pod, an image or a mount, or it names the node or scheduler that has not"
+        " accepted the pod within 10 s",
+        "follow the message; the job continues by itself",
     )
     NoRoom = problem(
-        "nobody of the job runs, and a rank below `minReplicas` found no node, or no room in a"
-        " quota, within `scheduleTimeoutSeconds`: the job deletes its pods that have a node, as"
-        " other pods wait for one. Pods without a node stay, so that a cluster autoscaler adds"
-        " nodes for them. The message says when it tries again",
-        "add nodes, raise the quota, ask for less, or lower `minReplicas`",
+        "no rank of the job is running, and a rank below `minReplicas` found no node, or no room in"
+        " a quota, within `scheduleTimeoutSeconds`. The job deletes its pods that have a node,"
+        " because other pods wait for one. It keeps its pods without a node, so that a cluster"
+        " autoscaler adds nodes for them. The message says when the job tries again",
+        "add nodes, raise the quota, request less, or lower `minReplicas`",
     )
-    Publishing = waiting("the list is being written to the pods")
+    Publishing = waiting("the operator is writing the peer list to the pods")
     BrokerNotReady = waiting(
-        "every rank has its address, and the job's Redis server is not Ready yet",
+        "every rank has an address, but the job's Redis server is not Ready yet",
         "see BrokerReady",
     )
     Published = good(
-        "the list with the number that the message names is written to the pods; it also says which"
-        " ranks join later, and why",
+        "the pods have the peer list of the revision that the message names; the message also says"
+        " which ranks join later, and why",
     )
-    PodLost = problem("the pod of a rank is gone", f"{_HEALS}; if it repeats: see who deletes pods")
+    PodLost = problem(
+        "the pod of a rank is gone", f"{_HEALS}; if it repeats, find what deletes pods"
+    )
     PodDeleted = problem(
-        "the pod of a rank is being deleted, evicted or preempted; the message says what keeps it",
-        f"{_HEALS}, as soon as the old pod is gone. If the message names a finalizer: make the"
-        " controller that set it remove it",
+        "the pod of a rank is being deleted, evicted or preempted; the message says what blocks it",
+        f"{_HEALS} once the old pod is gone. If the message names a finalizer, make the controller"
+        " that set it remove it",
     )
     PodFailed = problem(
-        "a rank failed with its pod; charged to `backoffLimit`, save disruptions and what a rule"
-        " ignores. Or it crashed in its pod and cannot begin again without the ranks that the"
-        " message names: they have succeeded, and begin again with it (`runtime: torch`)",
+        "the pod of a rank failed. This counts against `backoffLimit`, except for disruptions and"
+        " for failures that a rule ignores. Or a rank crashed in its pod and cannot restart without"
+        " the ranks that the message names: they have succeeded, and restart with it"
+        " (`runtime: torch`)",
         _GOES,
     )
     SandboxLost = problem(
-        "a pod's sandbox died, and its address with it: its node started again", _HEALS
+        "a pod lost its sandbox, and thereby its address, because its node restarted", _HEALS
     )
     AddressChanged = problem(
-        "a pod has another address than the list says: its sandbox was re-created", _HEALS
+        "a pod has another address than in the peer list, because its sandbox was recreated", _HEALS
     )
     NotRestarted = problem(
-        "a rank should have restarted in its pod, and did not within its grace period and 15 s:"
-        " its pod is re-created",
-        f"{_HEALS}, but sooner if the command passes TERM on (`exec` in a shell script)",
+        "the program of a rank was to restart in its pod, and did not within the pod's grace period"
+        " plus 15 s. The operator replaces the pod",
+        f"{_HEALS}, but faster if the command forwards SIGTERM (`exec` in a shell script)",
     )
     BrokerLost = problem(
-        "the job's own Redis server was lost, or has started again: all ranks begin anew with the"
-        " new one, and are not charged",
-        f"{_HEALS}; if it repeats: see why its pod, JOB-mq, ends",
+        "the job's own Redis server was lost or has restarted. All ranks restart with the new"
+        " server, and no failure is counted",
+        f"{_HEALS}; if it repeats, find out why its pod, JOB-mq, ends",
     )
     ListLost = problem(
-        "the pods' addresses are not those of the newest list any more: all ranks are renewed",
+        "the pods' addresses are no longer those of the newest peer list: all ranks restart with a"
+        " new one",
         _HEALS,
     )
-    Scaled = waiting("another size, with `restart.scope: Job`: all ranks are renewed in it")
+    Scaled = waiting("the job's size changed, with `restart.scope: Job`: all ranks restart in it")
     FailurePolicy = problem(
-        "a rule of `failurePolicy`, or the runtime, says RestartJob: all ranks are renewed. The"
-        " message names those that had succeeded and begin again too",
+        "a rule of `failurePolicy`, or the runtime, asks for RestartJob: all ranks restart. The"
+        " message names the ranks that had succeeded and restart as well",
         _GOES,
     )
     Suspended = suspended()
@@ -128,50 +139,52 @@ class AddressesReady(Reason):
 
 
 class Running(Reason):
-    """Whether the job has begun: all ranks of the list were Ready at once. It stays True while a
-    process starts again in its pod, and while some ranks are renewed and others run on.
+    """Whether the job has started: all ranks of the peer list were Ready at the same time. It stays
+    True while a process restarts in its pod, and while some ranks restart and others keep running.
     """
 
     Starting = waiting(
         "the message names the ranks that are not Ready yet, or says that addresses are missing"
     )
     Blocked = problem(
-        "a rank cannot start: its image cannot be pulled, it crashes; the message says why in the"
-        " cluster's words",
+        "a rank cannot start: its image cannot be pulled, or its container crashes. The message"
+        " quotes the cluster's reason",
         "correct the image or the command; the log of the rank's pod says more",
     )
-    Begun = good("the job has begun; the event says after how long", event=EventType.NORMAL)
-    Renewing = waiting("every rank is being restarted; AddressesReady says why")
+    Begun = good("the job has started; the event says after how long", event=EventType.NORMAL)
+    Renewing = waiting("all ranks are restarting; AddressesReady says why")
     Suspended = suspended()
     Terminating = terminating()
     Finished = finished()
 
 
 class PeersReady(Reason):
-    """Whether every rank is Ready now and has the newest list. The one to wait for after a loss."""
+    """Whether every rank is Ready now and has the newest peer list. Wait for this condition after a
+    loss.
+    """
 
     Starting = waiting(
-        "the job has not begun, or the message names ranks that are not Ready yet, for less than a"
-        " minute"
+        "the job has not started, or the message names ranks that have not been Ready for less than"
+        " a minute"
     )
     AllRanksReady = good(
-        "every rank is Ready, and knows the newest list; the event comes only after the job has"
-        " begun, and gives the seconds",
+        "every rank is Ready and has the newest peer list; the event is published only after the"
+        " job has started, and gives the seconds",
         event=EventType.NORMAL,
     )
     RankNotReady = problem(
-        "a rank of a running job crashed and starts again, or cannot start, or has not been Ready"
-        " for a minute: its readiness probe fails, its program runs without a peer that it waited"
-        " for, or its node is silent",
-        f"{_HEALS}; if it repeats: see the log of the rank that the message names",
+        "a rank of a running job crashed and restarts, or cannot start, or has not been Ready for a"
+        " minute: its readiness probe fails, its program runs without a peer that it waited for, or"
+        " its node does not respond",
+        f"{_HEALS}; if it repeats, read the log of the rank that the message names",
     )
     LauncherBypassed = waiting(
-        "every rank is Ready, but programs of the job may know no peers",
+        "every rank is Ready, but programs of the job may not know their peers",
         "do what the condition LauncherBypassed says",
     )
     Renewing = waiting(
-        "the message says which rank was lost, what happened to it, and which ranks are renewed;"
-        " then which of them still end their programs, and how long they have for it"
+        "the message says which rank was lost, why, and which ranks restart; later it says which of"
+        " them are still stopping their programs, and how long they have for it"
         " (terminationGracePeriodSeconds)",
     )
     Suspended = suspended()

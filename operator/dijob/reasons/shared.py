@@ -1,137 +1,144 @@
-"""Reasons of the conditions about what the ranks share, and about changes that the apiserver
-refuses.
+"""Reasons of the conditions about what a job's ranks share, and about changes that the apiserver
+rejects.
 """
 
 from dijob.reasons.catalogue import Reason, finished, good, problem, suspended, waiting
 
+# Conditions about optional objects are absent until something goes wrong with them. A job that
+# never had a problem with its service should not have to say so.
+
 
 class ServiceReady(Reason):
-    """Whether the job's headless service could be created: it gives the ranks DNS names. Present
-    only once it could not. The first pods are not created without it.
+    """Whether the job's headless service, which gives the ranks DNS names, could be created.
+    Present only after its creation failed once. The job's first pods wait for the service.
     """
 
     ServiceNameTaken = problem(
-        "a service of the job's name belongs to somebody else: ranks have no DNS names. A job that"
-        " already runs goes on; connections by IP are unaffected",
-        "delete or rename that service, or give the job another name",
+        "the name is taken by a service of another owner, so the ranks have no DNS names. A job"
+        " that is already running continues; connections by IP are unaffected",
+        "delete that service, or give the job another name",
     )
     ServiceRefused = problem(
-        "the apiserver would not create it; its words are in the message. Asked again, as for pods",
+        "the apiserver rejects the service; the message quotes the API error. The operator retries"
+        " as it does for pods",
         "as for PodRejected and PodForbidden",
     )
     ServiceRemoved = problem(
-        "something deletes the service whenever the operator creates it: it is created ever more"
-        " rarely",
-        "find what deletes it (a policy engine, a GitOps tool that prunes) and let it leave the"
+        "something deletes the service each time the operator creates it. The operator waits"
+        " longer before each new attempt",
+        "find what deletes it (a policy engine, a GitOps tool that prunes) and make it leave the"
         " service alone",
     )
-    Created = good("it is there now")
-    NotWanted = good("nothing asks for it any more (`service: Auto`)")
+    Created = good("the service has been created")
+    NotWanted = good("the job no longer needs a service (`service: Auto`)")
 
 
 class Isolated(Reason):
-    """Whether the NetworkPolicy that lets nobody but the job's ranks, and whom
-    `spec.networkPolicy` names, in to them could be created. Present only once it could not; no pod
-    is created without it.
+    """Whether the job's NetworkPolicy could be created. The policy allows connections to the ranks
+    only from the job's own ranks and from the peers in `spec.networkPolicy`. Present only after its
+    creation failed once. No pod is created without the policy.
     """
 
     NameTaken = problem(
-        "a network policy of the job's name belongs to somebody else; it is never touched",
-        "delete or rename that one, or give the job another name",
+        "the name is taken by a network policy of another owner; the operator never touches it",
+        "delete that network policy, or give the job another name",
     )
     Refused = problem(
-        "the apiserver would not create it; its words are in the message. Asked again, as for pods",
-        "correct the label of the template, or the rule of `spec.networkPolicy`, that they name"
-        " (spec.ingress[0] is the first rule); else as for PodRejected and PodForbidden",
+        "the apiserver rejects the network policy; the message quotes the API error. The operator"
+        " retries as it does for pods",
+        "correct the template's label, or the rule of `spec.networkPolicy`, that the message names"
+        " (spec.ingress[0] is the first rule); otherwise as for PodRejected and PodForbidden",
     )
     Removed = problem(
-        "something deletes the network policy whenever the operator creates it: it is created ever"
-        " more rarely, and no pod is created meanwhile",
-        "find what deletes it (a policy engine, a GitOps tool that prunes) and let it leave the"
+        "something deletes the network policy each time the operator creates it. The operator"
+        " waits longer before each new attempt, and creates no pod in the meantime",
+        "find what deletes it (a policy engine, a GitOps tool that prunes) and make it leave the"
         " policy alone",
     )
-    Created = good("it is there now")
-    NotWanted = good("the operator makes none any more (the chart's value `networkPolicy.jobs`)")
+    Created = good("the network policy has been created")
+    NotWanted = good(
+        "the operator no longer creates network policies (the chart's value `networkPolicy.jobs`)"
+    )
 
 
 class BrokerReady(Reason):
-    """Whether the Redis server that the operator runs for the job can be used. Present where
-    `messageQueue` is redis without a host. Nobody starts before it is Ready. When it is lost,
-    all ranks begin anew with the next one.
+    """Whether the Redis server that the operator runs for the job is Ready. Present if
+    `messageQueue` has type redis and no host. No rank starts before the server is Ready. If the
+    server is lost, all ranks restart with a new one.
     """
 
     Starting = waiting("its pod is being created")
     NotRunning = problem(
-        "its pod cannot run; the message says why in the cluster's words",
-        "if it is the image: set the chart's value redis.image, or give `messageQueue.host` a"
-        " server of your own",
+        "its pod cannot run; the message quotes the cluster's reason",
+        "if the reason is the image, set the chart's value redis.image, or name your own server in"
+        " `messageQueue.host`",
     )
     NameTaken = problem(
-        "a pod, service or network policy of its name, JOB-mq, belongs to somebody else; it is"
-        " never touched",
-        "delete or rename that one, or give the job another name",
+        "its name, JOB-mq, is taken by a pod, service or network policy of another owner; the"
+        " operator never touches that object",
+        "delete that object, or give the job another name",
     )
     OtherPort = problem(
-        "its service was made for another port than `messageQueue.port` is now, and the operator"
-        " has no right to change services. No rank begins",
-        "delete the service and the network policy that the message names: both are made anew",
+        "its service was created for another port than `messageQueue.port` is now, and the operator"
+        " has no permission to change services. No rank starts",
+        "delete the service and the network policy that the message names; the operator recreates"
+        " both",
     )
     Refused = problem(
-        "the apiserver would not create its pod, service or network policy; its words are in the"
-        " message. Asked again, as for pods",
+        "the apiserver rejects its pod, service or network policy; the message quotes the API"
+        " error. The operator retries as it does for pods",
         "as for PodRejected and PodForbidden",
     )
-    Ready = good("it answers")
+    Ready = good("the server is Ready")
     Suspended = suspended()
     Finished = finished()
 
 
 class ChangesRefused(Reason):
-    """True: the apiserver refuses what the operator would change or delete; its words are in the
-    message. Each change is asked for again after 1, 2, 4 ... 60 s. Present only once it has been
-    True.
+    """True: the apiserver rejects a change or a deletion by the operator. The message quotes the
+    API error. The operator retries each change after 1, 2, 4 ... 60 s. Present only after it has
+    been True once.
     """
 
     PodUpdateRefused = problem(
-        "a pod cannot be given its address list: a policy, a webhook, or annotations over 256 KiB;"
-        " or somebody changes back whatever the operator writes there",
-        "let the operator patch the pods it makes, and leave alone what it writes there, or make"
-        " the pod's own annotations shorter",
+        "the peer list cannot be written to a pod: a policy or a webhook rejects it, or the pod's"
+        " annotations exceed 256 KiB. Or another controller reverts what the operator writes",
+        "allow the operator to patch its pods, make the other controller leave the annotations"
+        " alone, or shorten the pod's own annotations",
         status=True,
     )
     PodDeletionRefused = problem(
-        "a pod cannot be deleted, so a lost rank is not re-created, or a job is not cleaned up",
-        "let the operator delete the pods it makes, or delete the pod that the message names",
+        "a pod cannot be deleted, so a lost rank is not recreated, or a job is not cleaned up",
+        "allow the operator to delete its pods, or delete the pod that the message names",
         status=True,
     )
     JobUpdateRefused = problem(
-        "`spec.replicas` cannot be written into a job that leaves it out, which `kubectl scale`"
-        " needs",
-        "let the operator patch DIJobs, or write `replicas` into the manifest",
+        "the spec has no `replicas`, which `kubectl scale` needs, and the operator cannot set it",
+        "allow the operator to patch DIJobs, or set `replicas` in the manifest",
         status=True,
     )
     PolicyUpdateRefused = problem(
-        "a network policy of the job cannot be changed to what `spec.networkPolicy` says, or"
-        " something changes it back",
-        "correct the rule that the message names, let the operator patch networkpolicies, or let"
-        " the webhook or controller that changes it leave it alone",
+        "a network policy of the job cannot be updated to `spec.networkPolicy`, or something"
+        " reverts the update",
+        "correct the rule that the message names, allow the operator to patch networkpolicies, or"
+        " make the webhook or controller that reverts the update leave the policy alone",
         status=True,
     )
     JobDeletionRefused = problem(
-        "the job has ended and its `ttlSecondsAfterFinished` is over, and it cannot be deleted",
-        "let the operator delete DIJobs, or delete the job",
+        "the job has ended and its `ttlSecondsAfterFinished` has expired, but it cannot be deleted",
+        "allow the operator to delete DIJobs, or delete the job",
         status=True,
     )
     CrdOutdated = problem(
         "the CRD in the cluster is older than the operator, so the apiserver drops fields of the"
-        " job's status. What depends on them is not done",
+        " job's status. Features that need those fields do not work",
         "apply `crds/dijob.yaml` of the operator's version, or upgrade the chart with"
         " `crds.install: true`",
         status=True,
     )
     ApiUnavailable = problem(
-        "the apiserver, or a webhook that it asks, has not answered twice or more in a row",
-        "nothing; if it lasts: look after the control plane",
+        "the apiserver, or a webhook that it calls, has not responded at least twice in a row",
+        "nothing; if it lasts, check the control plane",
         status=True,
     )
-    Accepted = good("nothing is refused any more", status=False)
+    Accepted = good("no change is rejected any more", status=False)

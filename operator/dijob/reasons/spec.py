@@ -1,59 +1,64 @@
-"""Reasons of the conditions about what the spec asks for."""
+"""Reasons of the conditions about the spec: errors, and warnings about what may be a mistake."""
 
 from dijob.reasons.catalogue import Reason, good, problem
 
 
 class Invalid(Reason):
-    """True: the spec asks for what cannot be done; what runs is left alone. Present only once it
-    has been True.
+    """True: the operator cannot do what the spec asks for. It leaves running pods alone. Present
+    only after it has been True once.
     """
 
     SpecInvalid = problem(
-        "the message names each field and what is wrong with it; lost ranks are not re-created",
-        "correct it",
+        "the message names each invalid field and what is wrong with it; lost ranks are not"
+        " recreated",
+        "correct the spec",
         status=True,
     )
     TemplateChanged = problem(
-        "the spec differs from what the running pods were made from: lost ones are not re-created",
-        "write the old one back, or suspend the job (`spec.suspend: true`) until its pods are gone;"
-        " one that has ended: `kubectl dijob restart NAME -f FILE`",
+        "the spec differs from what the running pods were made from; lost ranks are not recreated",
+        "restore the old spec, or suspend the job (`spec.suspend: true`) until its pods are gone;"
+        " if the job has ended: `kubectl dijob restart NAME -f FILE`",
         status=True,
     )
     OperatorError = problem(
-        "the operator itself fails with this job, or with what belongs to it, as the message says;"
-        " it leaves both alone until they change",
-        "report it with the traceback in the operator's log; if something was changed by hand,"
-        " change it back",
+        "the operator failed unexpectedly on this job, or on an object that belongs to it, as the"
+        " message says. It leaves both alone until they change",
+        "report it with the traceback from the operator's log; if something was changed by hand,"
+        " revert the change",
         status=True,
     )
-    Valid = good("corrected", status=False)
+    Valid = good("the spec is valid again", status=False)
 
 
 class LauncherBypassed(Reason):
-    """True: a program knows no peers. Present only once it has been True."""
+    """True: a program may not know its peers. Present only after it has been True once."""
 
     LauncherBypassed = problem(
         "a program runs without the launcher (the template has no `command`, or `launcher` is Off"
-        " and ditask has no `--platform`), or a program that has succeeded could not be told of its"
-        " peers: each pod may train alone",
+        " and ditask has no `--platform`), or the launcher could not pass the peers to a program"
+        " that has succeeded. Each pod may train alone",
         "do what the message says, see [the launcher](runtimes.md#the-launcher)",
         status=True,
     )
-    Resolved = good("no longer so", status=False)
+    Resolved = good("all programs know their peers", status=False)
 
 
 class SpecWarning(Reason):
-    """True: something in the spec cannot be read or done as it is written. Present only once it has
-    been True.
+    """True: something in the spec cannot be read, or cannot be done as written. Present only after
+    it has been True once.
     """
 
     SpecWarning = problem(
-        "the message says what, and what is done instead", "do what the message says", status=True
-    )
-    ProgramSaysOtherwise = problem(
-        "a program that has succeeded gave DI-engine other workers, another topology or another"
-        " queue than the job has; the program's own held",
-        "say the same in both, as the message names it",
+        "the message says what, and what the operator does instead",
+        "do what the message says",
         status=True,
     )
-    Resolved = good("no longer so", status=False)
+    # A program's own arguments win over the job's, so the ranks may not be connected as the
+    # status says.
+    ProgramSaysOtherwise = problem(
+        "a program that has succeeded passed DI-engine other workers, another topology or another"
+        " queue than the job has; the program's values were used",
+        "use the same values in the program and in the job, as the message says",
+        status=True,
+    )
+    Resolved = good("the cause is gone", status=False)

@@ -180,7 +180,7 @@ def test_the_page_of_a_job() -> None:
         "again": "rank 2 starts again with it",
     }
     assert (found["graph"]["up"], found["graph"]["total"]) == (0, 3)
-    assert "heals by itself" in found["remedy"]
+    assert "recovers by itself" in found["remedy"]
     assert found["failure"] == ""
 
 

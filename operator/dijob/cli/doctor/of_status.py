@@ -13,7 +13,7 @@ from dijob.core.observed.endings import ending, how_it_ended
 from dijob.core.observed.termination import SLACK_SECONDS, Termination, held_by, termination
 from dijob.reasons import ReasonKind
 
-_HEALS = "nothing: the job heals by itself"
+_HEALS = "nothing: the job recovers by itself"
 _WAITS = "it heals once the old pod is gone: see the line old pods"
 # Of its garbage collector, which takes them off.
 _OF_KUBERNETES = ("foregroundDeletion", "orphan")
