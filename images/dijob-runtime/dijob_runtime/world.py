@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from dijob_runtime.topology import connects_to
+
 # Where the operator mounts its own files (docs/runtimes.md).
 REACH = Path("/run/dijob/bin/reach")
 # What a process tells the launcher is in files there, beside topology.json.
@@ -72,7 +74,7 @@ class World:
     @property
     def dialled(self) -> range:
         """The ranks whose addresses this one connects to (ding 0.5.3, k8s_parser.py)."""
-        return range({"mesh": self.rank, "star": min(self.rank, 1)}.get(self.topology, 0))
+        return connects_to(self.topology, self.rank)
 
 
 def wait_for_peers(world: World, port: int) -> None:

@@ -18,6 +18,7 @@ from dijob.names import (
     TaskType,
     Topology,
 )
+from dijob.topology import connected_from
 
 
 @dataclass(frozen=True)
@@ -67,13 +68,7 @@ class Gang:
         """
         if self.addressing is Addressing.HOSTNAME or self.queue not in DIALLING:
             return frozenset()
-        match self.topology:
-            case Topology.MESH:
-                return frozenset(range(rank + 1, self.size))
-            case Topology.STAR:
-                return frozenset(range(1, self.size)) if rank == 0 else frozenset()
-            case Topology.ALONE:
-                return frozenset()
+        return frozenset(connected_from(self.topology, rank, self.size))
 
     @property
     def renews_all_on_loss(self) -> bool:

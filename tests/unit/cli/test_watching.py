@@ -68,13 +68,13 @@ SHOWN = view.Snapshot(job(message="rank 2 is lost"), [pod(0), pod(1), pod(2, rea
         ),
         pytest.param(
             view.Snapshot(job("star"), [pod(0), pod(1)]),
-            "star, 3 of 5 edges (by readiness)",
+            "star, 6 of 11 edges (by readiness)",
             id="star",
         ),
         pytest.param(
             view.Snapshot(job("star"), [pod(1), pod(2)]),
-            "star, 0 of 5 edges (by readiness)",
-            id="star without its centre",
+            "star, 2 of 11 edges (by readiness)",
+            id="star without its center: the connections within the pods",
         ),
         pytest.param(
             view.Snapshot(job(spec={"messageQueue": {"type": "redis"}})),

@@ -14,6 +14,7 @@ from typing import Any, Callable
 
 from dijob_runtime.hook.kept import OWN_WIRING
 from dijob_runtime.said import say
+from dijob_runtime.topology import are_connected
 from dijob_runtime.world import FOLDER, World
 
 # Stands in a list for a rank that has succeeded (operator/dijob/core/membership/address_list.py).
@@ -97,11 +98,12 @@ def peers(world: World) -> set[tuple[int, int]]:
     me = world.me
     alive = [rank for rank, address in enumerate(world.addresses) if address != NOBODY]
     others = {(rank, one) for rank in alive for one in range(world.workers)} - {me}
-    if world.topology == "alone":
-        return set()
-    if world.topology == "mesh" or me == (0, 0) or world.mq_type == "redis":
+    if world.mq_type == "redis" and world.topology != "alone":
         return others
-    # A star: within a pod all dial its first process, and all pods dial each process of rank 0.
-    own = {(world.rank, one) for one in range(world.workers) if one == 0 or world.worker == 0}
-    far = {(rank, one) for rank, one in others if (rank == 0) != (world.rank == 0)}
-    return (own | far) - {me}
+    own = {
+        (world.rank, one)
+        for one in range(world.workers)
+        if are_connected(world.topology, world.worker, one)
+    }
+    far = {(rank, one) for rank, one in others if are_connected(world.topology, world.rank, rank)}
+    return own | far

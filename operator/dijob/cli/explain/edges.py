@@ -1,12 +1,13 @@
 """Who dials whom, and how many connections that makes."""
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from dijob.api.model import DIJob
 from dijob.cli.ports import ports_of
 from dijob.core.members import Gang
-from dijob.names import DIALLING, Addressing, Queue, Topology
+from dijob.names import DIALLING, Queue
+from dijob.topology import connects_to, count_connections
 
 
 @dataclass(frozen=True)
@@ -31,23 +32,15 @@ def edges_of(gang: Gang, without_peers: Collection[int] = ()) -> Edges:
 
     The ranks `without_peers` neither dial nor answer: DI-engine knows no peers there.
     """
-    size, workers, members = gang.size, gang.workers, gang.size - len(without_peers)
     if gang.queue not in DIALLING:
-        return Edges(((),) * size, 0, 0, members * workers)
-    # By address or by name, the ranks dial the same.
-    by_address = replace(gang, addressing=Addressing.IP)
-    dialled: list[list[int]] = [[] for _ in range(size)]
-    for rank in range(size):
-        for dialler in by_address.dialers(rank):
-            if not {rank, dialler} & set(without_peers):
-                dialled[dialler].append(rank)
-    pairs = sum(map(len, dialled))
-    within = {
-        Topology.MESH: workers * (workers - 1) // 2,
-        Topology.STAR: workers - 1,
-        Topology.ALONE: 0,
-    }[gang.topology]
-    return Edges(tuple(map(tuple, dialled)), pairs * workers * workers, members * within, 0)
+        return Edges(((),) * gang.size, 0, 0, (gang.size - len(without_peers)) * gang.workers)
+    ranks = set(range(gang.size)).difference(without_peers)
+    dialled = tuple(
+        tuple(sorted(ranks.intersection(connects_to(gang.topology, rank)))) if rank in ranks else ()
+        for rank in range(gang.size)
+    )
+    number = count_connections(gang.topology, ranks, gang.workers)
+    return Edges(dialled, number.between_pods, number.within_pods, 0)
 
 
 def listens_on(job: DIJob, rank: int) -> range | None:

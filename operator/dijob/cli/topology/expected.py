@@ -8,7 +8,8 @@ from typing import Final
 from dijob.api.model import DIJob
 from dijob.cli.ports import ports_of
 from dijob.core.members import Gang, count, expand, gang_of, say
-from dijob.names import DIALLING, Addressing, Runtime, Topology
+from dijob.names import DIALLING, Runtime
+from dijob.topology import connected_from
 
 # torchrun's own (core/render/runtimes/torch.py).
 MASTER_PORT: Final = 29500
@@ -107,24 +108,16 @@ def _world(job: DIJob) -> World:
 
 def _dials(job: DIJob, gang: Gang, alive: Sequence[int]) -> list[Dials]:
     """As DI-engine does it: k8s_parser.py between pods, parallel.py within one."""
-    workers, found = tuple(range(gang.workers)), list[Dials]()
-    # By address or by name, the ranks dial the same.
-    by_address = replace(gang, addressing=Addressing.IP)
+    workers, others, found = tuple(range(gang.workers)), set(alive), list[Dials]()
     for rank in alive:
         ports = ports_of(job, rank)
-        dialers = sorted(by_address.dialers(rank) & set(alive))
+        dialers = [one for one in connected_from(gang.topology, rank, gang.size) if one in others]
         for worker in workers:
             to = Listener(rank, worker, ports[worker])
-            own = _own(gang.topology, worker, gang.workers)
+            own = tuple(connected_from(gang.topology, worker, gang.workers))
             found += [Dials(rank, own, to)] if own else []
             found += [Dials(dialer, workers, to) for dialer in dialers]
     return sorted(found, key=lambda each: (each.rank, each.to.rank, each.to.worker))
-
-
-def _own(topology: Topology, worker: int, workers: int) -> tuple[int, ...]:
-    """The workers of the same pod that dial this one."""
-    above = topology is Topology.MESH or (topology is Topology.STAR and worker == 0)
-    return tuple(range(worker + 1, workers)) if above else ()
 
 
 def _rendezvous(job: DIJob, gang: Gang, alive: Sequence[int]) -> World:

@@ -13,6 +13,7 @@ from dijob.cli.calling import in_words
 from dijob.cli.printing import duration
 from dijob.client import Job, RankPod
 from dijob.client.reading import event_time
+from dijob.topology import count_connections
 
 HEAD = ("RANK", "TASK", "POD", "NODE", "IP", "STATE", "RESTARTS", "LIST", "GATE")
 EVENTS = 5
@@ -39,14 +40,6 @@ def elapsed(job: Job, now: datetime) -> str:
     return duration(max(0, int((end - begin).total_seconds()))) if begin else ""
 
 
-def edges(topology: str, ranks: int, workers: int) -> int:
-    """How many connections the processes of so many ranks have among each other."""
-    processes = ranks * workers
-    if topology == names.Topology.MESH:
-        return processes * (processes - 1) // 2
-    return max(processes - 1, 0) if topology == names.Topology.STAR else 0
-
-
 def edges_in_words(view: Snapshot) -> str:
     """Edges of the ranks that are Ready, and of all: what the status knows of them."""
     status = view.job.status
@@ -60,10 +53,9 @@ def edges_in_words(view: Snapshot) -> str:
         return ""
     workers = status.parallel_workers or 1
     ready = [pod.rank for pod in view.pods if pod.ready]
-    # In a star all dial rank 0.
-    centre = status.topology != names.Topology.STAR or 0 in ready
-    up = edges(status.topology, len(ready), workers) if centre else 0
-    expected = edges(status.topology, status.desired, workers)
+    topology = names.Topology(status.topology)
+    up = count_connections(topology, ready, workers).total
+    expected = count_connections(topology, range(status.desired), workers).total
     # The status has no number if only the program knows it.
     least = "" if status.parallel_workers is not None else "at least "
     return f"{status.topology}, {up} of {least}{expected} edges (by readiness)"

@@ -1,0 +1,15 @@
+"""Which process connects to which, as in operator/dijob/topology.py, which says where the rule is
+from. That module cannot be used here: this package runs in the user's image, with Python 3.7.
+"""
+
+from __future__ import annotations
+
+
+def connects_to(topology: str, position: int) -> range:
+    """Return the positions (ranks, or processes of a pod) to which this one connects."""
+    return range({"mesh": position, "star": min(position, 1)}.get(topology, 0))
+
+
+def are_connected(topology: str, one: int, other: int) -> bool:
+    """Return whether one of two positions connects to the other."""
+    return one in connects_to(topology, other) or other in connects_to(topology, one)

@@ -1,0 +1,69 @@
+"""Which process connects to which.
+
+DI-engine 0.5.3 applies one rule twice: to the ranks of a job (ding/entry/cli_parsers/k8s_parser.py,
+_get_attach_to), where each process of a rank connects to all processes of another one, and to the
+processes of one pod (ding/framework/parallel.py, topology_network). A position below is a rank in
+the first case, and the number of a process in its pod in the second.
+
+All parts of the operator and of the command line take the rule from here. The runtime in the pods
+cannot: it runs with Python 3.7 and without this package. It has the rule once more
+(dijob_runtime/topology.py), and a test compares the two.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from dijob.names import Topology
+
+
+def connects_to(topology: Topology, position: int) -> range:
+    """Return the positions to which this one connects: in a mesh all lower ones, in a star 0."""
+    match topology:
+        case Topology.MESH:
+            return range(position)
+        case Topology.STAR:
+            return range(min(position, 1))
+        case Topology.ALONE:
+            return range(0)
+
+
+def connected_from(topology: Topology, position: int, size: int) -> range:
+    """Return the positions that connect to this one, of `size` in all."""
+    match topology:
+        case Topology.MESH:
+            return range(position + 1, size)
+        case Topology.STAR:
+            return range(1, 0 if position else size)
+        case Topology.ALONE:
+            return range(0)
+
+
+@dataclass(frozen=True)
+class ConnectionCount:
+    """How many connections processes have with each other, between pods and within them."""
+
+    between_pods: int
+    within_pods: int
+
+    @property
+    def total(self) -> int:
+        """All connections."""
+        return self.between_pods + self.within_pods
+
+
+def count_connections(topology: Topology, ranks: Collection[int], workers: int) -> ConnectionCount:
+    """Return the connections of the processes of these ranks, `workers` in each."""
+    between = _count_pairs(topology, ranks) * workers * workers
+    return ConnectionCount(between, len(ranks) * _count_pairs(topology, range(workers)))
+
+
+def _count_pairs(topology: Topology, positions: Collection[int]) -> int:
+    # A job can have thousands of ranks, and the page counts after each event: no walk over pairs.
+    number = len(positions)
+    match topology:
+        case Topology.MESH:
+            return number * (number - 1) // 2
+        case Topology.STAR:
+            return number - 1 if 0 in positions else 0
+        case Topology.ALONE:
+            return 0
